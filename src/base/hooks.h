@@ -324,6 +324,8 @@ typedef struct DcWindowHooks
 {
 	/* is a view a windowed counter? */
 	bool (*is_window)(Oid relid);
+	/* is a counter table one of a windowed counter? */
+	bool (*is_slot)(Oid relid);
 } DcWindowHooks;
 /* Set by distinct_init(). */
 typedef struct DcDistinctHooks

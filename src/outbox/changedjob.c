@@ -82,6 +82,9 @@
  */
 #define SLOW_US (INT64CONST(50) * 1000)
 
+/* So is it if all that a list has made take longer. */
+#define LIST_US (INT64CONST(250) * 1000)
+
 /* How often marks are made fewer. */
 #define SQUASH_EVERY_MS (60 * 1000)
 
@@ -175,6 +178,7 @@ changed_job(DcJobRun *run)
 static List *
 list(void)
 {
+	DcMoment began = moment_now();
 	List *tables = NIL;
 	List *rows;
 	ListCell *lc;
@@ -188,7 +192,10 @@ list(void)
 	{
 		DcCounterEvents *row = lfirst(lc);
 
-		if ((is_due(row) || squash_is_due(row)) && (seen_of(row->counter)->slow || has_marks(row->counter)))
+		if (!is_due(row) && !squash_is_due(row))
+			continue;
+		seen_of(row->counter)->slow |= moment_age(began) > LIST_US;
+		if (seen_of(row->counter)->slow || has_marks(row->counter))
 			tables = lappend_oid(tables, row->counter);
 	}
 	return tables;

@@ -41,6 +41,9 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
+/* How long a step moves consumers past events of others, ms; the next one goes on with the others. */
+#define ADVANCE_MS 500
+
 /* The content of a partition. */
 typedef struct Content
 {
@@ -52,6 +55,7 @@ typedef struct Content
 static void outbox_step(void *arg);
 static Oid outbox_owner(void);
 static void advance_consumers(void);
+static int compare_needs(const ListCell *a, const ListCell *b);
 static void look(Content *content);
 static void rotate(const Content *current);
 static void truncate_passed(int number, Content *content, List *needs);
@@ -141,21 +145,36 @@ outbox_owner(void)
 }
 
 /*
- * advance_consumers moves consumers of some topics past the events of others.
+ * advance_consumers moves consumers of some topics past the events of others, from the one on that follows the last one of the step
+ * before.
  */
 static void
 advance_consumers(void)
 {
-	ListCell *lc;
+	static int32 last = 0;
+	DcMoment end = moment_in(ADVANCE_MS);
 	bool busy;
+	List *needs = consumer_hooks->needs(&busy);
+	int n = list_length(needs);
+	int first = 0;
 
-	foreach(lc, consumer_hooks->needs(&busy))
+	list_sort(needs, compare_needs);
+	while (first < n && ((DcConsumerNeed *) list_nth(needs, first))->id <= last)
+		first++;
+	for (int i = 0; i < n && !moment_is_reached(end); i++)
 	{
-		const DcConsumerNeed *need = lfirst(lc);
+		const DcConsumerNeed *need = list_nth(needs, (first + i) % n);
 
+		last = need->id;
 		if (need->filtered)
 			(void) consumer_hooks->advance(need->id);
 	}
+}
+
+static int
+compare_needs(const ListCell *a, const ListCell *b)
+{
+	return ((DcConsumerNeed *) lfirst(a))->id - ((DcConsumerNeed *) lfirst(b))->id;
 }
 
 static void

@@ -269,6 +269,7 @@ extern void presence_start_empty(void);
 extern void presence_check_memory(void);
 extern void presence_note_promotion(void);
 extern void presence_use_slot(DcPresenceUse *use);
+extern bool presence_find_slot(DcPresenceUse *use);
 extern DcPresenceSlot *presence_slot_of(const DcPresenceOwner *owner);
 extern DcPresenceSlot *presence_slot_end(Oid database, const DcPresenceOwner *owner);
 extern uint64 presence_tick(int64 us);

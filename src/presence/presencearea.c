@@ -198,6 +198,20 @@ presence_tick(int64 us)
 void
 presence_use_slot(DcPresenceUse *use)
 {
+	if (!presence_find_slot(use))
+		ereport(ERROR,
+				(errcode(ERRCODE_OUT_OF_MEMORY),
+				 errmsg("too many presences are in use"),
+				 errdetail("There can be %d with rooms in memory, of all databases.", PRESENCE_SLOTS),
+				 errhint("Try again when some presence has no members, or use one presence with many rooms instead of many presences.")));
+}
+
+/*
+ * presence_find_slot does the same, and returns false if there is no slot.
+ */
+bool
+presence_find_slot(DcPresenceUse *use)
+{
 	DcPresenceSlot *slot;
 
 	LWLockAcquire(&presence_area->lock, LW_EXCLUSIVE);
@@ -215,12 +229,7 @@ presence_use_slot(DcPresenceUse *use)
 		use->generation = pg_atomic_read_u32(&slot->generation);
 	}
 	LWLockRelease(&presence_area->lock);
-	if (slot == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_OUT_OF_MEMORY),
-				 errmsg("too many presences are in use"),
-				 errdetail("There can be %d with rooms in memory, of all databases.", PRESENCE_SLOTS),
-				 errhint("Try again when some presence has no members, or use one presence with many rooms instead of many presences.")));
+	return slot != NULL;
 }
 
 /*

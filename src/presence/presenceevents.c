@@ -15,6 +15,9 @@
  *
  * A presence is told of by one transaction at a time, which has a lock on it; others leave it out.
  *
+ * Owners take turns, and so do the rules of each: a step has room for so many rooms, and first come those whose owner was told of
+ * the longest ago. So no rooms that change all the time keep others from being told of.
+ *
  * Which epoch has been told of is in the slot. As that may be given away when the presence has no rooms, it is written into
  * the rule, too, if slots are getting scarce.
  *
@@ -40,8 +43,9 @@
 #include "utils/memutils.h"
 #include "utils/numeric.h"
 
-/* Rooms that are told of in one transaction, and steps of the wheel at a time. */
+/* Rooms that are told of in one transaction, epochs, for each of which memory may be gone over, and steps of the wheel at a time. */
 #define STEP_ROOMS 500
+#define STEP_EPOCHS 16
 #define TURN_STEPS 4096
 
 /* Slots that are in use, or wanted, from which on they are scarce. */
@@ -80,15 +84,27 @@ typedef struct Step
 	int ntold;
 	Told told[STEP_ROOMS];
 	int nepochs;
-	ToldEpoch epochs[PRESENCE_SLOTS];
+	ToldEpoch epochs[STEP_EPOCHS];
 } Step;
 
 /* The one of this process; for good. */
 static Step *step_now = NULL;
 
+/* When a rule, or one of an owner's, was told of last, in an order; for good. */
+typedef struct Served
+{
+	uint64 whose; /* hash key: an id, or an owner in the upper half */
+	uint64 at;
+} Served;
+
+static HTAB *served = NULL;
+static uint64 served_last = 0;
+
 static void exit_callback(int code, Datum arg);
 static bool presence_job(DcJobRun *run);
 static void events_step(void *arg);
+static int compare_turns(const ListCell *a, const ListCell *b);
+static Served *served_of(uint64 whose);
 static void tell_rule(Step *step, const DcPresenceRow *row);
 static bool count_anew(DcMapEntry *entry, void *slot);
 static bool keep_epoch(const DcPresenceRow *row, uint64 epoch);
@@ -228,6 +244,7 @@ events_step(void *arg)
 		(void) presence_forget_databases();
 	step->epoch = pg_atomic_read_u64(&presence_area->epoch);
 	rows = presence_row_read_all();
+	list_sort(rows, compare_turns);
 	step->is_scarce = Max(list_length(rows), presence_area->nslots) > SCARCE_SLOTS;
 	foreach(lc, rows)
 	{
@@ -238,6 +255,41 @@ events_step(void *arg)
 	}
 }
 
+/*
+ * compare_turns puts rules in the order of their turns.
+ */
+static int
+compare_turns(const ListCell *a, const ListCell *b)
+{
+	const DcPresenceRow *left = lfirst(a);
+	const DcPresenceRow *right = lfirst(b);
+	uint64 left_at = served_of((uint64) left->owner << 32)->at;
+	uint64 right_at = served_of((uint64) right->owner << 32)->at;
+
+	if (left_at == right_at)
+	{
+		left_at = served_of(left->id)->at;
+		right_at = served_of(right->id)->at;
+	}
+	if (left_at == right_at)
+		return left->id - right->id;
+	return left_at < right_at ? -1 : 1;
+}
+
+static Served *
+served_of(uint64 whose)
+{
+	HASHCTL ctl = {.keysize = sizeof(uint64), .entrysize = sizeof(Served), .hcxt = TopMemoryContext};
+	Served *entry;
+	bool found;
+
+	if (served == NULL)
+		served = hash_create("dcounter turns of presences", 64, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	entry = hash_search(served, &whose, HASH_ENTER, &found);
+	entry->at = found ? entry->at : 0;
+	return entry;
+}
+
 static void
 tell_rule(Step *step, const DcPresenceRow *row)
 {
@@ -246,14 +298,15 @@ tell_rule(Step *step, const DcPresenceRow *row)
 	bool is_of_epoch = (uint64) row->epoch == step->epoch;
 	bool keeps = step->is_scarce && !is_of_epoch;
 
-	presence_use_slot(&use);
+	if (!presence_find_slot(&use)) /* then it has no room either */
+		return;
 	if (use.slot->ndirty == 0 && epoch_is_told(step, &use) && !keeps) /* what comes now is told of the next time */
 		return;
 	if (!advisory_lock(PRESENCE_LOCK_CLASS, row->id, 1, ExclusiveLock, false))
 		return;
 	if (!epoch_is_told(step, &use))
 	{
-		if (step->nepochs == PRESENCE_SLOTS)
+		if (step->nepochs == STEP_EPOCHS)
 		{
 			step->more = true;
 			return;
@@ -274,6 +327,7 @@ tell_rule(Step *step, const DcPresenceRow *row)
 	take_rooms(step, use.slot, row->events);
 	for (int i = first; i < step->ntold; i++)
 		tell_room(row, &step->told[i]);
+	served_of(row->id)->at = served_of((uint64) row->owner << 32)->at = ++served_last;
 }
 
 /*

@@ -266,8 +266,8 @@ looks_of_command(const AlterTableCmd *command)
 }
 
 /*
- * is_granted_on returns true if a command grants, or revokes, rights to one of its tables or their schema, and its owner may have
- * these.
+ * is_granted_on returns true if a command of its owner grants, or revokes, rights to one of its tables or their schema, and the
+ * owner may have these. Another role, as the owner of the schema, may take away what it has given.
  */
 static bool
 is_granted_on(const GrantStmt *grant, const DcCounterRow *row)
@@ -277,7 +277,7 @@ is_granted_on(const GrantStmt *grant, const DcCounterRow *row)
 	ListCell *lc;
 
 	if (grant->targtype == ACL_TARGET_DEFAULTS || (!schemas && grant->objtype != OBJECT_TABLE) ||
-		!is_granted_to(grant, relation_owner(row->counter)))
+		!compat_owns_relation(row->counter, GetUserId()) || !is_granted_to(grant, relation_owner(row->counter)))
 		return false;
 	foreach(lc, grant->objects)
 	{

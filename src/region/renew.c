@@ -102,9 +102,7 @@ region_renew(DcSelfRow *self, DcRights rights, bool worker)
 		elog(ERROR, "this database is in no region any more");
 	if (!worker && (!self_is_begun(self) || self->starting || self->boot == (Datum) 0))
 		self->boot = self_new_boot();
-	if (!self->starting)
-		seal_all(counters, self, false);
-	folded = fold_all(counters, self);
+	folded = seal_and_fold(counters, self, !self->starting);
 	if (!alone)
 		rights_renew(self->region, rights, worker);
 	old = *self;

@@ -75,6 +75,7 @@ static const DcStatement sql_units = {
 /* what is sealed has an epoch below zero (seal.c) */
 #define REGION_FILTER "epoch OPERATOR(pg_catalog.>) 0"
 
+static void check_kind(Oid relid);
 static void check_counter(const DcCounter *counter);
 static void check_shape(const DcCounterRow *row);
 static void take_amounts(DcCounter *counter, const DcIdentity *identity, bool seed);
@@ -125,10 +126,12 @@ Datum
 dc_replicate(PG_FUNCTION_ARGS)
 {
 	bool seed = bool_arg(fcinfo, 1, "seed");
-	DcCounter *counter = counter_open_as_owner(fcinfo, "dc_replicate()", ShareRowExclusiveLock);
 	DcIdentity identity;
+	DcCounter *counter;
 	DcCounterRow row;
 
+	check_kind(counter_arg(fcinfo));
+	counter = counter_open_as_owner(fcinfo, "dc_replicate()", ShareRowExclusiveLock);
 	check_counter(counter);
 	region_check_role();
 	region_identity_needed(&identity);
@@ -258,6 +261,25 @@ is_lacking(const DcCounterRow *row)
 	if (OidIsValid(row->grants))
 		return publications_lack(row->grants) || publications_lack(row->wants);
 	return OidIsValid(row->regions) && (publications_lack(row->regions) || publications_lack(row->sets));
+}
+
+/*
+ * check_kind raises 0A000 for what is no counter table, or is a part of something else.
+ */
+static void
+check_kind(Oid relid)
+{
+	const char *detail = NULL;
+
+	if (window_hooks->is_window(relid) || window_hooks->is_slot(relid))
+		detail = _("Windowed counters are of one database.");
+	else if (distinct_hooks->is_distinct(relid))
+		detail = _("Distinct tables are of one database.");
+	if (detail != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("\"%s\" cannot be replicated between regions", get_rel_name(relid)),
+				 errdetail_internal("%s", detail)));
 }
 
 /*

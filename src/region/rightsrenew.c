@@ -85,9 +85,10 @@ typedef struct DcRenewal
 	const DcCounterRow *row;
 	const char *region;
 	bool lossless;
+	bool worker;
 } DcRenewal;
 
-static bool renew_in_time(const DcCounterRow *row, const char *region, bool lossless);
+static bool renew_in_time(const DcCounterRow *row, const char *region, bool lossless, bool worker);
 static bool renew_work(void *arg);
 static void renew(DcCounterRow *row, const char *region, bool lossless);
 
@@ -136,9 +137,7 @@ rights_renew(const char *region, DcRights rights, bool worker)
 
 		if (!OidIsValid(row->grants))
 			continue;
-		if (rights != RIGHTS_SHUT && !worker)
-			renew(row, region, rights == RIGHTS_KEPT);
-		else if ((rights == RIGHTS_SHUT || !renew_in_time(row, region, rights == RIGHTS_KEPT)) && row->rights_epoch > 0)
+		if ((rights == RIGHTS_SHUT || !renew_in_time(row, region, rights == RIGHTS_KEPT, worker)) && row->rights_epoch > 0)
 		{
 			row->rights_epoch = -row->rights_epoch;
 			catalog_update(row);
@@ -147,18 +146,19 @@ rights_renew(const char *region, DcRights rights, bool worker)
 }
 
 /*
- * renew_in_time renews a stock for the worker; false if it is to be shut. What fails is tried again, with the whole
- * renewal, while the worker is patient. So is that of another stock if this one has used up the time of the step.
+ * renew_in_time renews a stock; false if it is to be shut. What fails is tried again by the worker, with the whole
+ * renewal, while it is patient. So is that of another stock if this one has used up the time of the step. For the user
+ * only what rows or code of the owner's raise shuts a stock.
  */
 static bool
-renew_in_time(const DcCounterRow *row, const char *region, bool lossless)
+renew_in_time(const DcCounterRow *row, const char *region, bool lossless, bool worker)
 {
 	static List *failed = NIL; /* Oid, in TopMemoryContext */
 	MemoryContext caller = CurrentMemoryContext;
-	DcRenewal renewal = {row, region, lossless};
+	DcRenewal renewal = {row, region, lossless, worker};
 	volatile bool done = false;
 
-	if (!worker_is_patient() && list_member_oid(failed, row->counter))
+	if (worker && !worker_is_patient() && list_member_oid(failed, row->counter))
 		return false;
 	PG_TRY();
 	{
@@ -172,7 +172,8 @@ renew_in_time(const DcCounterRow *row, const char *region, bool lossless)
 		MemoryContextSwitchTo(TopMemoryContext);
 		failed = list_append_unique_oid(failed, row->counter);
 		MemoryContextSwitchTo(caller);
-		if (worker_is_patient() || error->sqlerrcode == ERRCODE_QUERY_CANCELED || ShutdownRequestPending)
+		if (worker ? worker_is_patient() || error->sqlerrcode == ERRCODE_QUERY_CANCELED || ShutdownRequestPending
+				   : !is_owners_error(error->sqlerrcode))
 			ReThrowError(error);
 		ereport(WARNING,
 				(errmsg("stock \"%s\" is shut: %s", get_rel_name(row->counter), error->message)));
@@ -188,7 +189,7 @@ renew_work(void *arg)
 	const DcRenewal *renewal = arg;
 	DcCounterRow row = *renewal->row;
 
-	if (!worker_may(row.counter))
+	if (renewal->worker && !worker_may(row.counter))
 		return false;
 	renew(&row, renewal->region, renewal->lossless);
 	return true;

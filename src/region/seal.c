@@ -39,6 +39,7 @@
 #include "base/guc.h"
 #include "base/hooks.h"
 #include "base/relopen.h"
+#include "base/subxact.h"
 #include "catalog/pg_type.h"
 #include "common/int.h"
 #include "counter/apply.h"
@@ -92,33 +93,34 @@ static const DcStatement sql_seal_free = {
 	.reads_all = true,
 	.of = DC_OF_SHARDS};
 
-/* region, epoch: how many keys */
+/* region, epoch, limit: how many keys */
 static const DcStatement sql_fold = {
-	.text = "WITH d AS (DELETE FROM @regions AS s WHERE s.region = $1 AND s.epoch = -$2 AND NOT EXISTS"
-			" (SELECT FROM @regions AS o WHERE o.key = s.key AND o.region = $1 AND o.epoch = $2"
-			" AND (o.inc::numeric + s.inc > " MAX_BIGINT " OR o.dec::numeric + s.dec > " MAX_BIGINT "))"
+	.text = "WITH d AS (DELETE FROM @regions AS s WHERE s.region = $1 AND s.epoch = -$2 AND s.key IN (SELECT f.key FROM @regions AS f"
+			" WHERE f.region = $1 AND f.epoch = -$2 AND NOT EXISTS"
+			" (SELECT FROM @regions AS o WHERE o.key = f.key AND o.region = $1 AND o.epoch = $2"
+			" AND (o.inc::numeric + f.inc > " MAX_BIGINT " OR o.dec::numeric + f.dec > " MAX_BIGINT ")) LIMIT $3)"
 			" RETURNING s.key, s.inc, s.dec, s.updated_at),"
 			" i AS (INSERT INTO @regions AS r (key, region, epoch, inc, dec, updated_at)"
 			" SELECT d.key, $1, $2, d.inc, d.dec, d.updated_at FROM d ORDER BY d.key ON CONFLICT (key, region, epoch) DO UPDATE"
 			" SET inc = r.inc + excluded.inc, dec = r.dec + excluded.dec, updated_at = greatest(r.updated_at, excluded.updated_at))"
 			" SELECT count(*) FROM d",
-	.argtypes = {TEXTOID, INT8OID},
+	.argtypes = {TEXTOID, INT8OID, INT8OID},
 	.reads_all = true,
 	.columns = {DC_BIGINT("count")},
 	.of = DC_OF_MORE};
 
 /* region: the epochs that something was sealed under */
 static const DcStatement sql_sealed_epochs = {
-	.text = "SELECT -s.epoch AS epoch FROM @regions AS s WHERE s.region = $1 AND s.epoch < 0 GROUP BY s.epoch ORDER BY s.epoch DESC",
+	.text = "SELECT -s.epoch AS epoch FROM @regions AS s WHERE s.region = $1 AND s.epoch < 0 AND s.epoch > -" MAX_BIGINT " GROUP BY s.epoch ORDER BY s.epoch DESC",
 	.argtypes = {TEXTOID},
 	.reads_all = true,
 	.columns = {DC_BIGINT("epoch")},
 	.of = DC_OF_MORE};
 
-/* region, epoch */
+/* region, epoch, limit */
 static const DcStatement sql_sealed = {
-	.text = "SELECT s.key, s.inc, s.dec, s.updated_at FROM @regions AS s WHERE s.region = $1 AND s.epoch = -$2 ORDER BY s.key",
-	.argtypes = {TEXTOID, INT8OID},
+	.text = "SELECT s.key, s.inc, s.dec, s.updated_at FROM @regions AS s WHERE s.region = $1 AND s.epoch = -$2 ORDER BY s.key LIMIT $3",
+	.argtypes = {TEXTOID, INT8OID, INT8OID},
 	.reads_all = true,
 	.columns = {DC_TEXT("key"), DC_BIGINT("inc"), DC_BIGINT("dec"), DC_TIME("updated_at")},
 	.of = DC_OF_MORE};
@@ -129,9 +131,19 @@ static const DcStatement sql_unseal = {
 	.argtypes = {TEXTOID, INT8OID, TEXTARRAYOID},
 	.of = DC_OF_MORE};
 
+/* What seal_work() is called with. */
+typedef struct SealWork
+{
+	List *counters;
+	const DcSelfRow *self;
+	bool seals;
+	bool folded; /* out: something was */
+} SealWork;
+
+static bool seal_work(void *arg);
 static bool is_in_order(DcCounter *counter, bool worker);
-static int64 fold_epoch(DcSqlSession *session, const DcSelfRow *self, int64 sealed);
-static int64 fold_slots(DcSqlSession *session, DcRegionRel *slots, DcSetRel *sets, const DcSelfRow *self, int64 sealed_under);
+static int64 fold_epoch(DcSqlSession *session, const DcSelfRow *self, int64 sealed, int64 limit);
+static int64 fold_slots(DcSqlSession *session, DcRegionRel *slots, DcSetRel *sets, const DcSelfRow *self, int64 sealed_under, int64 limit);
 static bool fold_slot(DcRegionRel *slots, DcSetRel *sets, const DcIdentity *identity, const DcRegionRow *sealed);
 static void begin_seal(DcSqlSession *session, DcCounter *counter);
 static const char *seal_word(DcCounter *counter, const char *word);
@@ -316,11 +328,20 @@ seal_all(List *counters, const DcSelfRow *self, bool free)
 }
 
 /*
- * fold_all adds what is sealed to the rows of the epoch, for the others to get it. Returns whether there was
+ * fold_all adds what is sealed to the rows of its epoch, for the others to get it. Returns whether there was
  * any.
  */
 bool
 fold_all(List *counters, const DcSelfRow *self)
+{
+	return fold_some(counters, self, PG_INT64_MAX) > 0;
+}
+
+/*
+ * fold_some does so for so many keys, and returns of how many.
+ */
+int64
+fold_some(List *counters, const DcSelfRow *self, int64 limit)
 {
 	int64 keys = 0;
 	ListCell *lc;
@@ -337,20 +358,87 @@ fold_all(List *counters, const DcSelfRow *self)
 		epochs = MemoryContextAllocHuge(CurrentMemoryContext, Max(n, 1) * sizeof(int64));
 		for (uint64 i = 0; i < n; i++)
 			epochs[i] = rows_bigint(&session.rows, i, 1);
-		for (uint64 i = 0; i < n; i++)
-			keys += fold_epoch(&session, self, epochs[i]);
+		for (uint64 i = 0; i < n && keys < limit; i++)
+			keys += fold_epoch(&session, self, epochs[i], limit - keys);
 		sql_end(&session);
 	}
-	return keys > 0;
+	return keys;
+}
+
+/*
+ * seal_and_fold seals, if wanted, and folds each counter for dc_region_renew(). One that fails, as a row of its owner's
+ * making may make it, is left out, with a warning: it must not keep the others from going on. Returns whether anything
+ * was folded. All is locked.
+ */
+bool
+seal_and_fold(List *counters, const DcSelfRow *self, bool seals)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	volatile bool folded = false;
+	ListCell *lc;
+
+	foreach(lc, counters)
+	{
+		Oid relid = ((DcCounter *) lfirst(lc))->relid;
+		SealWork work = {list_make1(lfirst(lc)), self, seals, false};
+
+		PG_TRY();
+		{
+			(void) subxact_run(seal_work, &work);
+			folded |= work.folded;
+		}
+		PG_CATCH();
+		{
+			ErrorData *error = error_caught(caller);
+
+			if (!is_owners_error(error->sqlerrcode))
+				ReThrowError(error);
+			ereport(WARNING,
+					(errmsg("counter table \"%s\" is left out: %s", get_rel_name(relid), error->message),
+					 errdetail("What was counted in it is published later.")));
+			FreeErrorData(error);
+		}
+		PG_END_TRY();
+	}
+	return folded;
+}
+
+static bool
+seal_work(void *arg)
+{
+	SealWork *work = arg;
+
+	if (work->seals)
+		seal_all(work->counters, work->self, false);
+	work->folded = fold_all(work->counters, work->self);
+	return true;
+}
+
+/*
+ * is_owners_error returns true unless an error is a cancel, one of locks, or one of resources: what rows or code of an
+ * owner raise is that owner's matter.
+ */
+bool
+is_owners_error(int code)
+{
+	switch (ERRCODE_TO_CATEGORY(code))
+	{
+		case ERRCODE_OPERATOR_INTERVENTION:
+		case ERRCODE_TRANSACTION_ROLLBACK:
+		case ERRCODE_INSUFFICIENT_RESOURCES:
+			return false;
+		default:
+			return code != ERRCODE_LOCK_NOT_AVAILABLE;
+	}
 }
 
 /*
  * fold_epoch does so for what was sealed under an epoch, this database's own or an older one, and returns of how many keys.
  */
 static int64
-fold_epoch(DcSqlSession *session, const DcSelfRow *self, int64 sealed)
+fold_epoch(DcSqlSession *session, const DcSelfRow *self, int64 sealed, int64 limit)
 {
-	Datum values[] = {CStringGetTextDatum(self->region), Int64GetDatum(sealed)};
+	Datum values[] = {CStringGetTextDatum(self->region), Int64GetDatum(sealed), Int64GetDatum(limit)};
 	DcCounter *counter = session->counter;
 	DcRegionRel slots;
 	DcSetRel sets;
@@ -364,7 +452,7 @@ fold_epoch(DcSqlSession *session, const DcSelfRow *self, int64 sealed)
 		keys = rows_bigint(&session->rows, 0, 1);
 	}
 	else
-		keys = fold_slots(session, &slots, &sets, self, sealed);
+		keys = fold_slots(session, &slots, &sets, self, sealed, limit);
 	setrel_close(&sets);
 	regionrel_close(&slots);
 	CommandCounterIncrement();
@@ -376,10 +464,10 @@ fold_epoch(DcSqlSession *session, const DcSelfRow *self, int64 sealed)
  * (regionslot.c). Returns of how many keys.
  */
 static int64
-fold_slots(DcSqlSession *session, DcRegionRel *slots, DcSetRel *sets, const DcSelfRow *self, int64 sealed_under)
+fold_slots(DcSqlSession *session, DcRegionRel *slots, DcSetRel *sets, const DcSelfRow *self, int64 sealed_under, int64 limit)
 {
 	DcIdentity identity = {self->region, sealed_under};
-	Datum values[3] = {CStringGetTextDatum(self->region), Int64GetDatum(sealed_under)};
+	Datum values[3] = {CStringGetTextDatum(self->region), Int64GetDatum(sealed_under), Int64GetDatum(limit)};
 	uint64 n = sql_run(session, &sql_sealed, values);
 	Datum *keys = MemoryContextAllocHuge(CurrentMemoryContext, Max(n, 1) * sizeof(Datum));
 	int folded = 0;

@@ -4,9 +4,10 @@
  *
  * What an owner has locked, a table of very many rows, or an error in one must not keep the counters of all others from
  * being counted in. So the worker seals and folds (seal.c) each counter in a step of its own, whose locks, time and
- * errors are bounded as those of any step are. One that fails is tried again after the others, until
- * dcounter.region_handshake is over; then once more, without rows that others have locked; then it is left out, with a
- * warning. When all have had their turns the row of dcounter.self is changed, for which no table of an owner is needed.
+ * errors are bounded as those of any step are. So is the time that the failures of an owner take, however many counters that
+ * role has. One that fails is tried again after the others, until dcounter.region_handshake is over; then once more, without
+ * rows that others have locked; then it is left out, with a warning. When all have had their turns the row of dcounter.self
+ * is changed, for which no table of an owner is needed.
  *
  * So these are several transactions, and a crash may leave some of them done. That is right at any point:
  *
@@ -33,8 +34,26 @@
 /* The least time that a turn has. */
 #define TURN_MS 500
 
+/*
+ * Of a counter that was left out so many keys are folded in a turn, which may take so long, as nobody publishes meanwhile. The
+ * pause after it is so many times as long.
+ */
+#define LEFT_KEYS 10000
+#define LEFT_MS 2500
+#define LEFT_PAUSE 4
+
 /* A pause before those that have failed are tried again. */
 #define ROUND_MS 1000
+
+/* In a round, turns of an owner that fail may take this part of dcounter.region_handshake. */
+#define FAILED_SHARE 4
+
+/* What the failed turns of an owner have taken in this round. */
+typedef struct FailedOwner
+{
+	Oid owner;
+	int64 us;
+} FailedOwner;
 
 /* What the turns are for. */
 static struct
@@ -50,13 +69,25 @@ static struct
 	DcMoment round; /* when the next round begins */
 	List *counters; /* Oid, whose turns come in this round, in TopMemoryContext */
 	List *failed;	/* that have had theirs in vain; the same */
+	List *owners;	/* FailedOwner, the same */
 } turns = {.change = LIFE_NONE};
+
+/* A turn that is running. */
+typedef struct Turn
+{
+	Oid counter;
+	Oid owner;
+	bool is_put_off; /* out: its owner has used up the time of this round, */
+	bool has_more;	 /* or not all was folded */
+} Turn;
 
 static void note_self(const DcSelfRow *self);
 static bool is_same(const DcSelfRow *self);
 static bool is_patient(void);
 static bool next_round(void);
 static int64 turn_ms(void);
+static void put_off(Oid counter, bool tried);
+static FailedOwner *failed_owner(Oid owner);
 static void turn_step(void *arg);
 
 /*
@@ -172,6 +203,8 @@ turns_end(const DcSelfRow *self, bool done)
 	}
 	list_free(turns.failed);
 	turns.failed = NIL;
+	list_free_deep(turns.owners);
+	turns.owners = NIL;
 	turns.change = LIFE_NONE;
 }
 
@@ -213,6 +246,8 @@ next_round(void)
 		return false;
 	turns.counters = turns.failed;
 	turns.failed = NIL;
+	list_free_deep(turns.owners);
+	turns.owners = NIL;
 	turns.last = !is_patient();
 	return true;
 }
@@ -226,6 +261,8 @@ turn_ms(void)
 {
 	int64 left = turns.last ? dc_region_handshake : dc_region_handshake - moment_age(turns.began) / 1000;
 
+	if (turns.change == LIFE_LEFT)
+		return LEFT_MS;
 	return Max(left / list_length(turns.counters), TURN_MS);
 }
 
@@ -235,29 +272,69 @@ turn_ms(void)
 bool
 turns_run(DcJobRun *run)
 {
+	int64 took = 0;
+	bool again = false;
+
 	if (turns.change == LIFE_NONE || !next_round())
 		return false;
 	while (turns.counters != NIL)
 	{
-		Oid counter = linitial_oid(turns.counters);
+		Turn turn = {.counter = linitial_oid(turns.counters)};
 
 		if (job_is_late(run))
 			return true;
 		run->limit = turn_ms();
 		turns.counters = list_delete_first(turns.counters);
-		if (counter == run->suspect || !run->step(run, turn_step, &counter, counter))
+		if (turn.counter == run->suspect)
+			put_off(turn.counter, true);
+		else if (!run->step(run, turn_step, &turn, turn.counter))
 		{
-			MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
-
-			turns.failed = lappend_oid(turns.failed, counter);
-			MemoryContextSwitchTo(old);
+			put_off(turn.counter, true);
+			failed_owner(turn.owner)->us += run->took;
 		}
+		else if (turn.is_put_off || turn.has_more)
+			put_off(turn.counter, false);
+		took = Max(took, run->took);
+		again |= turn.has_more;
 		run->limit = 0;
 	}
-	turns.round = moment_in(turns.change == LIFE_LEFT ? dc_region_handshake : ROUND_MS);
+	turns.round = moment_in(turns.change != LIFE_LEFT ? ROUND_MS : again ? Max(LEFT_PAUSE * took / 1000, ROUND_MS)
+																		 : dc_region_handshake);
 	if (turns.failed == NIL && turns.change == LIFE_LEFT)
 		turns.change = LIFE_NONE;
 	return false;
+}
+
+/*
+ * put_off leaves a counter to the next round, in which those come first that were not tried.
+ */
+static void
+put_off(Oid counter, bool tried)
+{
+	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+
+	turns.failed = tried ? lappend_oid(turns.failed, counter) : lcons_oid(counter, turns.failed);
+	MemoryContextSwitchTo(old);
+}
+
+static FailedOwner *
+failed_owner(Oid owner)
+{
+	MemoryContext old;
+	FailedOwner *failed;
+	ListCell *lc;
+
+	foreach(lc, turns.owners)
+	{
+		if (((FailedOwner *) lfirst(lc))->owner == owner)
+			return lfirst(lc);
+	}
+	old = MemoryContextSwitchTo(TopMemoryContext);
+	failed = palloc(sizeof(FailedOwner));
+	*failed = (FailedOwner){owner, 0};
+	turns.owners = lappend(turns.owners, failed);
+	MemoryContextSwitchTo(old);
+	return failed;
 }
 
 /*
@@ -266,13 +343,19 @@ turns_run(DcJobRun *run)
 static void
 turn_step(void *arg)
 {
+	Turn *turn = arg;
 	DcCounterRow row;
 	DcCounter *counter;
 	DcSelfRow self;
 	List *counters;
+	int64 keys;
 
 	region_check_role();
-	if (!catalog_read(*(Oid *) arg, &row) || !OidIsValid(row.regions))
+	if (!catalog_read(turn->counter, &row) || !OidIsValid(row.regions))
+		return;
+	turn->owner = relation_owner(turn->counter);
+	turn->is_put_off = failed_owner(turn->owner)->us >= dc_region_handshake * INT64CONST(1000) / FAILED_SHARE;
+	if (turn->is_put_off)
 		return;
 	counter = replicated_lock_one(&row, true);
 	if (counter == NULL)
@@ -285,6 +368,8 @@ turn_step(void *arg)
 	counters = list_make1(counter);
 	if (turns.seals)
 		seal_all(counters, &self, turns.last);
-	if (turns.folds && fold_all(counters, &self))
+	keys = !turns.folds ? 0 : fold_some(counters, &self, turns.change == LIFE_LEFT ? LEFT_KEYS : PG_INT64_MAX);
+	if (keys > 0)
 		region_published();
+	turn->has_more = turns.change == LIFE_LEFT && keys == LEFT_KEYS;
 }

@@ -15,9 +15,10 @@
  * rows) must not keep the beats of the whole region from being known to have all, which others wait for before they
  * remove something (seen.c). So a counter that has not come further for dcounter.region_handshake is put aside, with a warning:
  * the time that is told is that of the others, and the beat has its name (seen.c), which dc_regions() and dc_get_regions()
- * heed. Nothing of it is lost: it is compacted as ever, and when a look finds that it has come further, it is one of those that
- * are waited for again. What is removed of deleted keys does not depend on it (regionvacuum.c): a deletion is published by
- * the transaction that deletes, and what is counted on top of it later comes as a row of its own.
+ * heed. If no time could be told for that long, so are those of which nothing is known yet, as an owner may replicate one
+ * after the other. Nothing of it is lost: it is compacted as ever, and when a look finds that it has come further, it is one of
+ * those that are waited for again. What is removed of deleted keys does not depend on it (regionvacuum.c): a deletion is
+ * published by the transaction that deletes, and what is counted on top of it later comes as a row of its own.
  *
  * Rows are read below SQL, as a snapshot shows them: no code of an owner runs, and a table without the
  * columns is passed over, as it publishes nothing.
@@ -36,6 +37,7 @@
 #include "region/life.h"
 #include "rows/shardnumber.h"
 #include "storage/lmgr.h"
+#include "table/tablejob.h"
 #include "utils/hsearch.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -77,6 +79,10 @@ static List *to_look = NIL;
 static bool looked = false;
 static bool is_worker = false;
 
+/* It does not know a time before which all was published, and since when. */
+static bool unknown = false;
+static DcMoment unknown_since;
+
 /* Rows that this transaction has published, in TopTransactionContext. */
 static Unpublished *published = NULL;
 static int npublished;
@@ -84,11 +90,13 @@ static int npublished_max;
 
 static void recall_aside(void);
 static void look_step(void *arg);
+static void hold_step(void *arg);
 static void look_at(Oid counter);
 static Known *known_of(Oid counter);
 static void forget_list(Known *of);
 static bool strike_off(HTAB *list, HTAB *rows);
 static void hold(Known *of, const char *reason);
+static void put_aside(Known *of, const char *reason);
 static void come_further(Known *of, TimestampTz all_before);
 static const char *list_counter(HTAB *rows, const DcCounterRow *row);
 static const char *list_leaf(HTAB *rows, Oid counter, Oid relid, DcMoment began);
@@ -162,7 +170,10 @@ unpublished_run(DcJobRun *run)
 		if (job_is_late(run))
 			return true;
 		to_look = list_delete_first(to_look);
-		(void) run->step(run, look_step, &counter, counter);
+		run->limit = DC_STEP_MS;
+		if (!run->step(run, look_step, &counter, counter))
+			(void) run->step(run, hold_step, &counter, InvalidOid);
+		run->limit = 0;
 		looked = to_look == NIL;
 	}
 	return false;
@@ -181,6 +192,15 @@ static void
 look_step(void *arg)
 {
 	look_at(*(Oid *) arg);
+}
+
+/*
+ * hold_step holds a counter that could not be looked at.
+ */
+static void
+hold_step(void *arg)
+{
+	hold(known_of(*(Oid *) arg), _("It could not be looked at in time."));
 }
 
 /*
@@ -211,22 +231,26 @@ TimestampTz
 unpublished_before(void)
 {
 	TimestampTz before = GetCurrentTimestamp();
+	bool waits = !is_worker || !unknown || moment_age(unknown_since) < dc_region_handshake * INT64CONST(1000);
 	ListCell *lc;
 
 	looked = false;
 	foreach(lc, catalog_read_all())
 	{
 		const DcCounterRow *row = lfirst(lc);
-		const Known *of;
+		Known *of;
 
 		if (!OidIsValid(row->regions))
 			continue;
-		of = known_counters == NULL ? NULL : hash_search(known_counters, &row->counter, HASH_FIND, NULL);
-		if (of == NULL)
-			return DT_NOBEGIN; /* it was replicated a moment ago */
+		of = known_of(row->counter);
+		if (of->all_before == DT_NOBEGIN && !waits)
+			put_aside(of, _("It was replicated not long ago, and others were before."));
 		if (!of->aside)
 			before = Min(before, of->all_before);
 	}
+	if (!unknown)
+		unknown_since = moment_now();
+	unknown = before == DT_NOBEGIN;
 	return before;
 }
 
@@ -366,14 +390,20 @@ strike_off(HTAB *list, HTAB *rows)
 static void
 hold(Known *of, const char *reason)
 {
-	DcSelfRow self;
-
 	if (!of->held)
 		of->held_since = moment_now();
 	of->held = true;
 	if (moment_age(of->held_since) < dc_region_handshake * INT64CONST(1000))
 		return;
 	of->next = moment_in(dc_region_handshake);
+	put_aside(of, reason);
+}
+
+static void
+put_aside(Known *of, const char *reason)
+{
+	DcSelfRow self;
+
 	if (of->aside || !self_read(&self))
 		return;
 	of->aside = true;

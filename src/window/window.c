@@ -41,13 +41,21 @@ is_window(Oid relid)
 	return window_find(relid) != NULL;
 }
 
+static bool
+is_slot(Oid relid)
+{
+	DcWindowSlot slot;
+
+	return window_slot_read(relid, &slot);
+}
+
 /*
  * window_init is called when the library is loaded.
  */
 void
 window_init(void)
 {
-	static const DcWindowHooks hooks = {.is_window = is_window};
+	static const DcWindowHooks hooks = {.is_window = is_window, .is_slot = is_slot};
 
 	window_hooks = &hooks;
 	window_ddl_init();

@@ -130,6 +130,14 @@ REVOKE SELECT ON seats_want FROM region_reader;
 GRANT INSERT ON seats_want TO region_owner;
 REVOKE INSERT ON seats_want FROM region_owner;
 ROLLBACK;
+-- Who owns the schema takes away the right to use it, whoever has stocks there
+BEGIN;
+CREATE ROLE region_landlord;
+ALTER SCHEMA region_mine OWNER TO region_landlord;
+SET LOCAL ROLE region_landlord;
+REVOKE ALL ON SCHEMA region_mine FROM PUBLIC;
+SELECT has_schema_privilege('region_owner', 'region_mine', 'USAGE');
+ROLLBACK;
 
 -- Tables made by hand do not make a counter a replicated one: that takes the right to replicate
 CREATE ROLE region_poor;

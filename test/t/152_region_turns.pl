@@ -87,4 +87,31 @@ sql($node, 'postgres', q{UPDATE large_shard SET inc = 1});
 is(wait_for($node, 'postgres', $state, 'active'), 'active', 'the counter is one of all again');
 is(sql($node, 'postgres', q{SELECT dc_get('large', 'x'), dc_get('held', 'a')}), '2|4', 'nothing is lost');
 
+# Nor do counters that are replicated one after the other, each with rows that are never published
+$now = sql($node, 'postgres', 'SELECT now()');
+my $told = 'f';
+for (my $i = 1; $i <= 20 && $told ne 't'; $i++)
+{
+	sql($node, 'postgres', qq{BEGIN; SELECT dc_create('next$i'); SELECT dc_replicate('next$i');
+		INSERT INTO next${i}_shard VALUES ('x', 0, 9223372036854775807, 0, now()), ('x', 1, 9223372036854775807, 0, now()); COMMIT});
+	$told = wait_for($node, 'postgres', sprintf($later, $now), 't', 1);
+}
+is($told, 't', 'beats go on while others come');
+
+# The failures of an owner take a part of the time of a start, however many counters that role has
+sql($node, 'postgres', q{
+	SELECT count(dc_create('many' || i)) FROM generate_series(1, 60) AS i;
+	SELECT count(dc_replicate(('many' || i)::regclass)) FROM generate_series(1, 60) AS i;
+	ALTER SYSTEM SET dcounter.compact_interval = '1h';
+	SELECT pg_reload_conf();
+	UPDATE dcounter.region SET retired_at = NULL WHERE region = 'us'});
+sql($node, 'postgres', join(';', 'BEGIN', (map { "INSERT INTO many${_}_shard VALUES ('a', 0, 1, 0, now())" } 1 .. 60), 'COMMIT'));
+sql($node, 'postgres', join(';', 'BEGIN', (map { "SELECT FROM many${_}_shard FOR UPDATE" } 1 .. 60), q{PREPARE TRANSACTION 'many'}));
+restarted(q{SELECT dc_incr('likes', 'c', 1)});
+is(wait_for($node, 'postgres', 'SELECT NOT starting AND postmaster_start = pg_postmaster_start_time() FROM dcounter.self', 't'), 't', 'the start ends');
+my $failures = () = substr(slurp_file($node->logfile), $offset) =~ /job "regions" on "many\d+" failed/g;
+cmp_ok($failures, '>', 0, 'counters that are locked were tried');
+cmp_ok($failures, '<', 60, 'not each of them');
+sql($node, 'postgres', q{COMMIT PREPARED 'many'});
+
 done_testing();
