@@ -184,6 +184,11 @@ CREATE FUNCTION dc_window_reopen(counter regclass) RETURNS boolean
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
 COMMENT ON FUNCTION dc_window_reopen(regclass) IS 'takes increments again that a clock that was ahead has made too late; false if there are none';
 
+-- Marks of one more kind.
+ALTER TABLE dcounter.self_mark DROP CONSTRAINT self_mark_what_check;
+ALTER TABLE dcounter.self_mark ADD CHECK (what OPERATOR(pg_catalog.=) ANY ('{renew,recopy,retired,copied,alone}'::pg_catalog.text[]));
+COMMENT ON COLUMN dcounter.self_mark.what IS 'renew (another database has it, too), recopy (something was missed), retired, copied (from a peer), or alone (the epoch was taken when no other region was known)';
+
 -- Last, so that they do not fire for the statements above. They fire for more commands.
 DROP EVENT TRIGGER dcounter_begin;
 DROP EVENT TRIGGER dcounter_ddl;

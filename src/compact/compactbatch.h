@@ -26,8 +26,8 @@ typedef struct DcBatchKey
 	Datum key;
 	int first;
 	int nrows;
-	int64 inc;
-	int64 dec;
+	int128 inc; /* sums, which fit bigint unless the key is to be skipped */
+	int128 dec;
 	TimestampTz at; /* latest change */
 	int64 own_inc;	/* of a replicated counter, or one with a trend: what of these was counted in this database, */
 	int64 own_dec;
@@ -37,8 +37,9 @@ typedef struct DcBatchKey
 	bool has_weight;	/* if it has one */
 	bool published;		/* and that this transaction has added to what the region has */
 	bool used;			/* a row holds an amount */
-	bool skip;			/* locked by others, or the sum overflows */
-	bool overflow;
+	bool own_overflow;	/* what was counted here leaves bigint */
+	bool skip;			/* locked by others, or the sum overflows, */
+	bool overflow;		/* as far as it has been added up */
 	bool has_total;
 	ItemPointerData place; /* of its row of totals, if that has one to find it by */
 } DcBatchKey;

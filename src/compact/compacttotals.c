@@ -92,7 +92,8 @@ typedef struct DcTotalColumns
 
 static int batch_key_compare(const void *a, const void *b);
 static int key_texts_compare(Datum a, Datum b);
-static void set_off(int64 *inc, int64 *dec);
+static bool fits(int128 sum);
+static void set_off(int128 *inc, int128 *dec);
 static void batch_lock_totals(DcSqlSession *session, DcBatch *batch);
 static bool has_no_total(const DcBatchKey *key);
 static void batch_write_totals(DcSqlSession *session, DcBatch *batch);
@@ -226,30 +227,28 @@ batch_key_equal(Datum a, Datum b)
 
 /*
  * batch_key_add adds amounts to a key. A key whose sum leaves bigint is to stay as
- * it is, also if only the value does: the owner may have made an amount negative. The
+ * it is, also if only the value does: the owner may have made an amount negative. That is known when all has
+ * been added: what a set elsewhere takes away (region/setmerge.c) may bring back a sum that had left bigint. The
  * amounts of a ledger are set off against each other: the entries have the turnover of an
  * account, which may be greater than its balance can be.
  */
 void
 batch_key_add(DcCounter *counter, DcBatchKey *key, int64 inc, int64 dec)
 {
-	int64 value;
-
-	if (key->skip)
+	if (key->skip && !key->overflow)
 		return;
+	key->inc += inc;
+	key->dec += dec;
 	if (OidIsValid(counter->row.ledger))
-	{
-		set_off(&inc, &dec);
-		set_off(&key->inc, &dec);
-		set_off(&inc, &key->dec);
-	}
-	if (pg_add_s64_overflow(key->inc, inc, &key->inc) ||
-		pg_add_s64_overflow(key->dec, dec, &key->dec) ||
-		pg_sub_s64_overflow(key->inc, key->dec, &value))
-	{
-		key->skip = true;
-		key->overflow = true;
-	}
+		set_off(&key->inc, &key->dec);
+	key->overflow = key->own_overflow || !fits(key->inc) || !fits(key->dec) || !fits(key->inc - key->dec);
+	key->skip = key->overflow;
+}
+
+static bool
+fits(int128 sum)
+{
+	return sum >= PG_INT64_MIN && sum <= PG_INT64_MAX;
 }
 
 /*
@@ -260,20 +259,22 @@ void
 batch_key_add_shard(DcCounter *counter, DcBatchKey *key, int32 shard,
 					int64 inc, int64 dec, TimestampTz at)
 {
+	bool own = (counter_is_replicated(counter) || counter_has_trend(counter)) && !shard_is_remote(shard);
+
 	key->at = Max(key->at, at);
+	if (own)
+	{
+		key->own_at = Max(key->own_at, at);
+		key->own_overflow |= pg_add_s64_overflow(key->own_inc, inc, &key->own_inc) ||
+			pg_add_s64_overflow(key->own_dec, dec, &key->own_dec);
+	}
 	batch_key_add(counter, key, inc, dec);
-	if (!(counter_is_replicated(counter) || counter_has_trend(counter)) || shard_is_remote(shard) || key->skip)
-		return;
-	key->own_at = Max(key->own_at, at);
-	if (pg_add_s64_overflow(key->own_inc, inc, &key->own_inc) ||
-		pg_add_s64_overflow(key->own_dec, dec, &key->own_dec))
-		key->skip = key->overflow = true;
 }
 
 static void
-set_off(int64 *inc, int64 *dec)
+set_off(int128 *inc, int128 *dec)
 {
-	int64 both = Min(*inc, *dec);
+	int128 both = Min(*inc, *dec);
 
 	if (both > 0)
 	{

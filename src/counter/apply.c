@@ -147,15 +147,14 @@ apply_amounts(DcCounter *counter, DcDelta **deltas, int count)
 
 /*
  * apply_remote adds what was counted in another region at once to this transaction's own row for such
- * amounts. It never waits, and does not count as increments of this database. Amounts of 0 make a row, too: compaction
- * looks at the key then.
+ * amounts, or to several if they leave bigint in one. It never waits, and does not count as increments of this database.
+ * Amounts of 0 make a row, too: compaction looks at the key then.
  */
 void
 apply_remote(DcCounter *counter, const DcKey *key, int64 inc, int64 dec)
 {
 	DcDelta delta = {.key = delta_key(counter->relid, key), .inc = inc, .dec = dec};
 	int32 number = remote_shard(own_shard(false));
-	DcDelta *deltas = &delta;
 	DcSqlSession session;
 	DcDirectRel rel;
 
@@ -170,10 +169,7 @@ apply_remote(DcCounter *counter, const DcKey *key, int64 inc, int64 dec)
 	}
 	activity_note(counter->relid);
 	sql_begin(&session, counter);
-	if (inc == 0 && dec == 0)
-		sql_touch(&session, &delta, number);
-	else
-		sql_add_blind(&session, &deltas, 1, number, true);
+	sql_add_remote(&session, &delta, number);
 	sql_end(&session);
 }
 

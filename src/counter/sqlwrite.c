@@ -30,6 +30,9 @@
 /* Keys that one statement writes; bounds the memory of an early write. */
 #define BATCH_KEYS 1000
 
+/* Numbers of rows that are tried for an amount that leaves bigint in the first of them. */
+#define MAX_NUMBERS 8
+
 #define SHARD_UPSERT \
 	" ON CONFLICT (key, shard) DO UPDATE" \
 	" SET inc = s.inc + excluded.inc, dec = s.dec + excluded.dec," \
@@ -121,6 +124,15 @@ static const DcStatement sql_upsert_dec = {
 static const DcStatement sql_upsert = {
 	.text = "INSERT INTO @shards AS s (key, shard, inc, dec, updated_at)"
 			" VALUES ($1, $5, $2, $3, $4)" SHARD_UPSERT,
+	.argtypes = {TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID, INT4OID},
+	.inserts_row = true};
+
+/* the same, unless a sum would leave bigint */
+static const DcStatement sql_upsert_fitting = {
+	.text = "INSERT INTO @shards AS s (key, shard, inc, dec, updated_at)"
+			" VALUES ($1, $5, $2, $3, $4)" SHARD_UPSERT
+			" WHERE s.inc::numeric + excluded.inc BETWEEN -9223372036854775808 AND 9223372036854775807"
+			" AND s.dec::numeric + excluded.dec BETWEEN -9223372036854775808 AND 9223372036854775807",
 	.argtypes = {TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID, INT4OID},
 	.inserts_row = true};
 
@@ -348,16 +360,23 @@ add_to_total(DcSqlSession *session, const DcDelta *delta, Datum *values)
 }
 
 /*
- * sql_touch makes a row of a key if there is none of that number, so that compaction looks at the key.
+ * sql_add_remote adds what another region has counted to a row of the number, or makes one, also for no amounts, so that
+ * compaction looks at the key. An amount that would leave bigint there goes to the row of another number. Where code of the
+ * owner keeps all rows away there is none.
  */
 void
-sql_touch(DcSqlSession *session, const DcDelta *delta, int32 number)
+sql_add_remote(DcSqlSession *session, const DcDelta *delta, int32 number)
 {
 	Datum values[5];
 
 	delta_values(delta, values);
-	values[4] = Int32GetDatum(number);
-	sql_run(session, &sql_upsert, values);
+	for (int i = 0; i < MAX_NUMBERS; i++)
+	{
+		values[4] = Int32GetDatum(number);
+		if (sql_run(session, &sql_upsert_fitting, values) > 0)
+			return;
+		number = remote_shard(random_shard());
+	}
 }
 
 /*

@@ -17,7 +17,9 @@
  * link at the same moment, so it is looked for under an advisory lock of its region and epoch; one that
  * is there is locked afterwards. Who updates takes no such lock, so no deadlock.
  *
- * That a region is retired is kept from either side, and cannot be undone, but by a later epoch.
+ * That a region is retired is kept from either side, and cannot be undone, but by a later epoch. A database that has heard
+ * less of a retired region than another one, as it came later, lacks what that one has counted (recopy). That goes by updates
+ * alone, too: a copy may bring the beats of others before those of the retired region, which come with it.
  *
  * A trigger function of any table: it raises an error if that is not dcounter.region.
  */
@@ -33,21 +35,28 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "region/life.h"
+#include "region/link.h"
 #include "utils/builtins.h"
 #include "utils/rel.h"
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(merge_beat);
 
+/* Of the year 2200: a renewal takes an epoch that is later than all that are known of the region. */
+#define MAX_EPOCH (INT64CONST(7258118400000000) << 10)
+
 static const char *beat_problem(const DcBeat *come);
 static bool is_own(const DcBeat *come);
 static HeapTuple merge_new_beat(Relation rel, HeapTuple tuple, DcBeat *come);
 static HeapTuple merge_changed_beat(Relation rel, HeapTuple tuple, const DcBeat *have, const DcBeat *come);
-static bool look_at_beat(const DcBeat *have, const DcBeat *come);
+static bool look_at_beat(const DcBeat *have, const DcBeat *come, bool copied);
 static void look_at_own(const DcSelfRow *self, int64 epoch, int64 seq, const char *boot, TimestampTz retired_at);
+static bool was_continued(const DcSelfRow *self, int64 epoch, int64 seq, const char *boot);
+static void mark_renew(const DcSelfRow *self);
 static void await_own_beat(void);
 static bool better(const DcBeat *have, const DcBeat *come, bool copied, DcBeat *better);
-static void look_at_retired(const DcSelfRow *self, const DcBeat *come);
+static void look_at_retired(const DcSelfRow *self, const DcBeat *come, bool copied);
+static void look_for_retired(const DcSelfRow *self, const DcBeat *come);
 
 /*
  * merge_beat() -> trigger, BEFORE INSERT OR UPDATE FOR EACH ROW
@@ -93,7 +102,7 @@ beat_problem(const DcBeat *come)
 {
 	if (!region_name_is_valid(come->region))
 		return _("The region has no name that is valid.");
-	if (come->epoch <= 0)
+	if (come->epoch <= 0 || come->epoch > MAX_EPOCH)
 		return _("The epoch is out of range.");
 	if (TIMESTAMP_NOT_FINITE(come->beat_at) || TIMESTAMP_NOT_FINITE(come->retired_at))
 		return _("A time is out of range.");
@@ -123,16 +132,16 @@ merge_new_beat(Relation rel, HeapTuple tuple, DcBeat *come)
 
 	if (is_own(come))
 	{
-		(void) look_at_beat(NULL, come);
+		(void) look_at_beat(NULL, come, true);
 		return NULL;
 	}
 	(void) advisory_lock(REGION_LOCK_CLASS, hash, HEARD_LOCK, ExclusiveLock, true);
 	if (!beat_lock(come->region, come->epoch, &have, &tid))
 	{
 		activity_note(beats_relation());
-		return look_at_beat(NULL, come) ? tuple : NULL;
+		return look_at_beat(NULL, come, true) ? tuple : NULL;
 	}
-	if (look_at_beat(&have, come) && better(&have, come, true, &result))
+	if (look_at_beat(&have, come, true) && better(&have, come, true, &result))
 		beat_store(&tid, &result);
 	return NULL;
 }
@@ -142,7 +151,7 @@ merge_changed_beat(Relation rel, HeapTuple tuple, const DcBeat *have, const DcBe
 {
 	DcBeat result;
 
-	if (!look_at_beat(have, come) || !better(have, come, false, &result))
+	if (!look_at_beat(have, come, false) || !better(have, come, false, &result))
 		return NULL;
 	return beat_form_tuple(rel, &result);
 }
@@ -151,19 +160,21 @@ merge_changed_beat(Relation rel, HeapTuple tuple, const DcBeat *have, const DcBe
  * look_at_beat looks at what a beat says of the own epoch; false if the beat is none to be taken.
  */
 static bool
-look_at_beat(const DcBeat *have, const DcBeat *come)
+look_at_beat(const DcBeat *have, const DcBeat *come, bool copied)
 {
 	DcSelfRow self;
 	DcSeen seen;
 
 	if (!self_read(&self))
 		return true; /* in no region: an onlooker */
-	look_at_retired(&self, come);
+	look_at_retired(&self, come, copied);
 	if (strcmp(come->region, self.region) == 0 && come->epoch == self.epoch)
 	{
 		look_at_own(&self, come->epoch, come->seq, boot_text(come->boot), come->retired_at);
 		return false;
 	}
+	if (strcmp(come->region, self.region) == 0 && come->epoch < self.epoch)
+		look_at_own(&self, come->epoch, come->seq, boot_text(come->boot), 0);
 	if (seen_get(come, self.region, &seen))
 		look_at_own(&self, seen.epoch, seen.seq, seen.boot, seen.retired_at);
 	if (strcmp(come->region, self.region) == 0 && have == NULL && come->epoch > self.epoch)
@@ -178,18 +189,46 @@ look_at_own(const DcSelfRow *self, int64 epoch, int64 seq, const char *boot, Tim
 	ItemPointerData tid;
 	DcBeat own;
 
+	if (epoch < self->epoch && was_continued(self, epoch, seq, boot))
+		mark_renew(self);
 	if (epoch != self->epoch || !beat_find(self->region, epoch, &own, &tid))
 		return;
 	if (seq >= own.first && !boots_are_of_series(boot, boot_text(own.boot)))
 		await_own_beat();
 	if (beat_find(self->region, epoch, &own, &tid) && seq >= own.first && !boots_are_of_series(boot, boot_text(own.boot)))
-	{
-		self_mark(epoch, "renew", NULL, GetCurrentTimestamp());
-		self_mark(epoch, "recopy", NULL, GetCurrentTimestamp());
-		activity_note(beats_relation());
-	}
+		mark_renew(self);
 	if (retired_at != 0)
 		self_mark(epoch, "retired", NULL, retired_at);
+}
+
+/*
+ * was_continued returns true if a beat of an earlier epoch of this region says more than this database, which has taken its
+ * epoch when no other region was known, has of that: it is a snapshot of a database that has gone on.
+ */
+static bool
+was_continued(const DcSelfRow *self, int64 epoch, int64 seq, const char *boot)
+{
+	ItemPointerData tid;
+	DcSelfMarks marks;
+	DcBeat own;
+
+	self_marks(self, &marks);
+	if (!marks.alone)
+		return false;
+	if (!beat_find(self->region, epoch, &own, &tid))
+		return true;
+	return seq >= (boots_are_of_series(boot, boot_text(own.boot)) ? own.seq + 1 : own.first);
+}
+
+/*
+ * mark_renew notes that another database has counted under the epoch of this one, or after it.
+ */
+static void
+mark_renew(const DcSelfRow *self)
+{
+	self_mark(self->epoch, "renew", NULL, GetCurrentTimestamp());
+	self_mark(self->epoch, "recopy", NULL, GetCurrentTimestamp());
+	activity_note(beats_relation());
 }
 
 /*
@@ -232,9 +271,12 @@ better(const DcBeat *have, const DcBeat *come, bool copied, DcBeat *result)
  * look_at_retired keeps what a region tells of others that are retired.
  */
 static void
-look_at_retired(const DcSelfRow *self, const DcBeat *come)
+look_at_retired(const DcSelfRow *self, const DcBeat *come, bool copied)
 {
 	ListCell *lc;
+
+	if (!copied)
+		look_for_retired(self, come);
 
 	foreach(lc, beats_all())
 	{
@@ -251,6 +293,37 @@ look_at_retired(const DcSelfRow *self, const DcBeat *come)
 			beat->retired_at = seen.retired_at;
 			beat_store(&tid, beat);
 		}
+	}
+}
+
+/*
+ * look_for_retired marks that this database may lack what a region has counted that is retired: another one has heard more of
+ * it, and there is no link by which that could still come. It comes with all that the other one knows (dc_region_refresh). While
+ * that is copied nothing is marked, as the end of it would not remove the mark: the next beat looks again.
+ */
+static void
+look_for_retired(const DcSelfRow *self, const DcBeat *come)
+{
+	ListCell *lc;
+
+	foreach(lc, seen_regions(come))
+	{
+		const char *region = lfirst(lc);
+		bool known = strcmp(region, self->region) == 0;
+		ListCell *lc2;
+		DcSeen seen;
+
+		if (!region_name_is_valid(region) || !seen_get(come, region, &seen) || seen.retired_at == 0)
+			continue;
+		foreach(lc2, beats_all())
+		{
+			const DcBeat *beat = lfirst(lc2);
+
+			known |= strcmp(beat->region, region) == 0 &&
+				(beat->epoch > seen.epoch || (beat->epoch == seen.epoch && beat->seq >= seen.seq));
+		}
+		if (!known && link_find(psprintf(LINK_PREFIX "%s", region)) == NULL && !link_refreshes())
+			self_mark(self->epoch, "recopy", NULL, GetCurrentTimestamp());
 	}
 }
 

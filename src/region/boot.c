@@ -4,8 +4,8 @@
  *		"regions".
  *
  *	1. Begin, once after a start: what was counted and is not published is sealed (seal.c), and a new
- *	   boot is told to the others with a beat. If there is no other region, it is ready at once. If the database needs a
- *	   new epoch, it takes that instead.
+ *	   boot is told to the others with a beat. If the database needs a new epoch, it takes that instead. So it does if no
+ *	   other region is known: nobody could tell it that it is a snapshot of the disk (life.h). Then it is ready at once.
  *	2. Then it publishes nothing (region_identity) until each active region that it has heard of has told that
  *	   this boot is what it has heard last. When dcounter.region_handshake is over it takes a new epoch, as it does
  *	   when one of them has heard something else (beatmerge.c). In the latter case the units of stocks are given up, as
@@ -172,6 +172,9 @@ next_step(DcSelfRow *self, bool worker)
 			return false;
 		return begin_change(self, LIFE_RENEW, RIGHTS_GIVEN_UP, worker);
 	}
+	self_marks(self, &marks);
+	if (!self_is_begun(self) && !marks.retired && !has_others(self))
+		return begin_change(self, LIFE_RENEW, RIGHTS_ALONE, worker);
 	if (!self_is_begun(self))
 		return begin_change(self, LIFE_BEGIN, RIGHTS_KEPT, worker);
 	if (self->starting && is_confirmed(self))

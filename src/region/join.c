@@ -19,6 +19,10 @@
  *
  * A link can be made while a start is under way, as what that waits for may have to come by it.
  *
+ * In a mesh each link brings the rows of its sender, and those of a region that is retired come by none. So a database
+ * that does not know any other region yet is refreshed from the first one, before the link is made: then it
+ * knows all that was retired when beats come by that (beatmerge.c).
+ *
  * The rows of one region should come by one link. More are right, too, but two apply workers that
  * write the same rows may deadlock, and do the work twice. What can be seen of that in the
  * catalogs is said in a warning.
@@ -35,7 +39,6 @@
 #include "funcapi.h"
 #include "region/life.h"
 #include "region/link.h"
-#include "region/region.h"
 #include "table/catalog.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -71,15 +74,17 @@ static char *create_link(const char *link, const char *conninfo, const char *pub
 static bool is_dumped(const Subscription *link, const char *slot);
 static void drop_link(FunctionCallInfo fcinfo, const Subscription *link, const char *slot);
 static void put(FunctionCallInfo fcinfo, char *statement);
+static void put_refresh(FunctionCallInfo fcinfo, const DcIdentity *identity, const char *peer, const char *conninfo);
 static char *known_conninfo(const char *peer);
 static void warn_of_paths(const char *peer, const DcTopology *topology);
 static void known_columns(DcCatRow *io, void *data);
 static bool is_known(const char *peer);
+static bool knows_none(const DcIdentity *identity);
 
 /*
  * dc_region_join(peer text, conninfo text [, anew boolean], topology text, trust_owners boolean) -> setof text: what makes
  * a link from another region, or brings one that exists up to date: its connection, its tables. One that brings
- * something else is dropped and made anew, as is any with `anew`.
+ * something else is dropped and made anew, as is any with `anew`. Before the first link, what copies all that the peer knows.
  *
  * Errors: 22004, 22023 for a peer or a topology that is none, 55000 if this database is in no region,
  * or needs a new epoch, or rows would come to tables of owners who are not trusted (trust.c).
@@ -118,6 +123,8 @@ dc_region_join(PG_FUNCTION_ARGS)
 		drop_link(fcinfo, found, slot);
 		found = NULL;
 	}
+	if (found == NULL && strcmp(topology->publication, PUBLICATION_OWN) == 0 && knows_none(&identity))
+		put_refresh(fcinfo, &identity, peer, conninfo);
 	if (found == NULL)
 		put(fcinfo, create_link(link, conninfo, topology->publication, slot));
 	else
@@ -140,13 +147,9 @@ dc_region_join(PG_FUNCTION_ARGS)
 Datum
 dc_region_refresh(PG_FUNCTION_ARGS)
 {
-	char *schema = get_namespace_name(get_func_namespace(fcinfo->flinfo->fn_oid));
-	Subscription *found;
 	DcIdentity identity;
 	char *peer;
 	char *conninfo;
-	char *link;
-	char *slot;
 	bool trust_owners = bool_arg(fcinfo, 2, "trust_owners");
 
 	region_identity_received(&identity);
@@ -154,15 +157,26 @@ dc_region_refresh(PG_FUNCTION_ARGS)
 	conninfo = PG_ARGISNULL(1) ? known_conninfo(peer) : text_to_cstring(PG_GETARG_TEXT_PP(1));
 	owners_check(trust_owners);
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
-	link = psprintf(REFRESH_PREFIX "%s", peer);
-	slot = slot_name(&identity, peer, "refresh");
-	found = link_find(link);
+	put_refresh(fcinfo, &identity, peer, conninfo);
+	PG_RETURN_NULL();
+}
+
+/*
+ * put_refresh returns what copies all that a peer knows.
+ */
+static void
+put_refresh(FunctionCallInfo fcinfo, const DcIdentity *identity, const char *peer, const char *conninfo)
+{
+	char *schema = get_namespace_name(get_func_namespace(fcinfo->flinfo->fn_oid));
+	char *link = psprintf(REFRESH_PREFIX "%s", peer);
+	char *slot = slot_name(identity, peer, "refresh");
+	Subscription *found = link_find(link);
+
 	if (found != NULL) /* one that was interrupted */
 		drop_link(fcinfo, found, slot);
 	put(fcinfo, create_link(link, conninfo, PUBLICATION_ALL, slot));
 	put(fcinfo, psprintf("CALL %s(%s)", quote_qualified_identifier(schema, "dc_region_wait_copied"), quote_literal_cstr(link)));
 	put(fcinfo, psprintf("DROP SUBSCRIPTION %s", link));
-	PG_RETURN_NULL();
 }
 
 static const DcTopology *
@@ -321,4 +335,22 @@ is_known(const char *peer)
 	char *region;
 
 	return cat_read(&beats, &region, CStringGetTextDatum(peer));
+}
+
+/*
+ * knows_none returns true if this database has heard of no region that is not retired.
+ */
+static bool
+knows_none(const DcIdentity *identity)
+{
+	ListCell *lc;
+
+	foreach(lc, beats_current(beats_all()))
+	{
+		const DcBeat *beat = lfirst(lc);
+
+		if (beat_is_active(beat) && strcmp(beat->region, identity->region) != 0)
+			return false;
+	}
+	return true;
 }

@@ -18,6 +18,11 @@
  *	  If each start began a series, some starts one after the other would bring a snapshot past all that others
  *	  know of the original. A series ends when it is confirmed, or given up: what
  *	  is published is of a boot of its own, which a snapshot from before that does not have;
+ *	- where no other region is known there is nobody to compare that with, and a snapshot of the disk may be of such a time. So
+ *	  each start takes a new epoch there: what is counted since then, and what the original of a snapshot has counted, are
+ *	  of two. That is marked (alone). When another region tells, later on, that it has heard more of an earlier epoch than
+ *	  this database has of it, there was an original: this database takes a new epoch once more, and gives up the units
+ *	  of its stocks (beatmerge.c);
  *	- what was counted here before the start is sealed then (seal.c): it may be published
  *	  already, so it can only go to the old epoch. What is counted later can only go to the
  *	  epoch that the database has when it publishes again. So until it is sealed no session
@@ -70,6 +75,7 @@ typedef struct DcSelfMarks
 	bool renew;
 	bool recopy;
 	bool retired;
+	bool alone;			   /* it was taken when no other region was known (boot.c) */
 	TimestampTz recopy_at; /* the last one */
 } DcSelfMarks;
 
@@ -153,6 +159,7 @@ extern void beat_forget_news(void);
 extern char *boot_text(Datum boot);
 
 /* seen.c */
+extern List *seen_regions(const DcBeat *beat);
 extern Datum seen_now(const char *own, bool complete, Datum before);
 extern bool seen_is_behind(const DcBeat *beat);
 extern bool seen_aside(const DcBeat *beat, const char *name);

@@ -79,6 +79,24 @@ links_all(void)
 }
 
 /*
+ * link_refreshes returns true if all that another region knows is being copied.
+ */
+bool
+link_refreshes(void)
+{
+	ListCell *lc;
+
+	foreach(lc, links_all())
+	{
+		const Subscription *link = lfirst(lc);
+
+		if (strncmp(link->name, REFRESH_PREFIX, strlen(REFRESH_PREFIX)) == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
  * link_brings tells whether a subscription is to a publication.
  */
 bool

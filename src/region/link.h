@@ -16,6 +16,7 @@
 
 extern Subscription *link_find(const char *name);
 extern List *links_all(void);
+extern bool link_refreshes(void);
 extern int link_not_copied(const Subscription *link);
 extern bool link_brings(const Subscription *link, const char *publication);
 

@@ -184,7 +184,8 @@ typedef enum DcRights
 {
 	RIGHTS_GIVEN_UP,
 	RIGHTS_KEPT,
-	RIGHTS_SHUT /* kept, and not to be sold before the operator says so */
+	RIGHTS_SHUT, /* kept, and not to be sold before the operator says so */
+	RIGHTS_ALONE /* kept as they are: no other region is known */
 } DcRights;
 
 extern void rights_renew(const char *region, DcRights rights, bool worker);

@@ -361,7 +361,8 @@ make_row(DcSetting *set, DcSetRow *row)
 }
 
 /*
- * write_set writes the row of sets.
+ * write_set writes the row of sets. It takes the place of the one that this region has only where no other region can
+ * have removed that (setrow.c).
  */
 static void
 write_set(DcSetting *set, const DcSetRow *row)
@@ -376,10 +377,10 @@ write_set(DcSetting *set, const DcSetRow *row)
 		return;
 	}
 	new.tid = have->tid;
-	if (last->deleted)
-		set_row_insert_again(&set->sets, &new);
-	else
+	if (have == last && !have->deleted)
 		set_row_update(&set->sets, &new);
+	else
+		set_row_insert_again(&set->sets, &new);
 }
 
 /*

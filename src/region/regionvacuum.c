@@ -11,8 +11,9 @@
  *	  for the key from now on must be rows that they insert. The last set of the key is a deletion, and it has
  *	  closed each slot that there is of the key, with just the amounts that these have (sets.h). Each active
  *	  region has heard of that deletion, and what it had published before it heard is here: none
- *	  of it is on its way. Who has heard of it inserts a new slot (regionpublish.c), and inserts its
- *	  row of sets again (setrow.c).
+ *	  of it is on its way. Each region that has heard of it inserts a new slot (regionpublish.c), and inserts its
+ *	  row of sets again unless it has written that since (setrow.c). Rows of grants, of wants and of
+ *	  regions themselves are never removed.
  *	- What another region brings back of the key, by a copy, say, or with a later set that has
  *	  observed the old slots, is right by itself: it brings the slots with what is taken away from them.
  *	  While a copy is under way they may come before that.

@@ -8,9 +8,11 @@
  *	1. What was counted and is not published is sealed, unless that was done when the server began; for
  *	   then, what came later is not the old epoch's.
  *	2. What is sealed is folded into the rows of the old epoch, whose beat is raised for the last time.
- *	3. Stocks get new epochs as well: their units are given up, unless nothing was lost (rightsrenew.c).
+ *	3. Stocks get new epochs as well: their units are given up, unless nothing was lost (rightsrenew.c). At a start where no
+ *	   other region is known (boot.c) they keep what they have, as that is most often an ordinary start.
  *	4. The database has a new epoch, later than all that are known of its region. It is in the state recopy
- *	   if there are others: it may lack what they have sent, or they what was sent to the old one.
+ *	   if there are others: it may lack what they have sent, or they what was sent to the old one. A start where none is
+ *	   known does not change the state.
  *	5. At the end of the commit the first beat of the new epoch is written. Who misses this transaction finds a
  *	   gap in the beats, or does not know the epoch.
  *
@@ -91,6 +93,7 @@ region_renew(DcSelfRow *self, DcRights rights, bool worker)
 	List *counters = worker ? NIL : replicated_lock();
 	DcSelfMarks marks;
 	DcSelfRow old;
+	bool alone = rights == RIGHTS_ALONE;
 	bool folded;
 	bool others;
 
@@ -100,15 +103,21 @@ region_renew(DcSelfRow *self, DcRights rights, bool worker)
 	if (!worker && (!self_is_begun(self) || self->starting || self->boot == (Datum) 0))
 		self->boot = self_new_boot();
 	folded = seal_and_fold(counters, self, !self->starting);
-	rights_renew(self->region, rights, worker);
+	if (!alone)
+		rights_renew(self->region, rights, worker);
 	old = *self;
 	self_marks(self, &marks);
 	self_forget_marks(self->epoch, true);
 	self->epoch = next_epoch(self, &others);
 	self_here(self);
 	self->starting = false;
-	self->state = others || marks.recopy ? SELF_RECOPY : SELF_ACTIVE;
+	if (marks.recopy || (others && !alone))
+		self->state = SELF_RECOPY;
+	else if (!alone)
+		self->state = SELF_ACTIVE;
 	self_update(self);
+	if (alone)
+		self_mark(self->epoch, "alone", NULL, self->begun_at);
 	if (folded)
 		beat_raise(&old, true);
 	region_published();

@@ -21,6 +21,7 @@
 #include "postgres.h"
 
 #include "base/compat.h"
+#include "common/int.h"
 #include "lib/stringinfo.h"
 #include "region/life.h"
 #include "utils/builtins.h"
@@ -223,6 +224,28 @@ seen_get(const DcBeat *beat, const char *region, DcSeen *seen)
 	return true;
 }
 
+/*
+ * seen_regions returns the names of the regions that the sender of a beat says something of.
+ */
+List *
+seen_regions(const DcBeat *beat)
+{
+	List *names = NIL;
+	JsonbIterator *iter;
+	JsonbIteratorToken token;
+	JsonbValue value;
+
+	if (beat->seen == (Datum) 0 || !JB_ROOT_IS_OBJECT(DatumGetJsonbP(beat->seen)))
+		return NIL;
+	iter = JsonbIteratorInit(&DatumGetJsonbP(beat->seen)->root);
+	while ((token = JsonbIteratorNext(&iter, &value, true)) != WJB_DONE)
+	{
+		if (token == WJB_KEY)
+			names = lappend(names, pnstrdup(value.val.string.val, value.val.string.len));
+	}
+	return names;
+}
+
 static bool
 get_int8(JsonbContainer *array, uint32 i, int64 *value)
 {
@@ -243,9 +266,9 @@ get_time(JsonbContainer *array, uint32 i)
 {
 	int64 us;
 
-	if (!get_int8(array, i, &us) || !IS_VALID_TIMESTAMP(us - EPOCH_DIFF))
+	if (!get_int8(array, i, &us) || pg_sub_s64_overflow(us, EPOCH_DIFF, &us) || !IS_VALID_TIMESTAMP(us))
 		return 0;
-	return us - EPOCH_DIFF;
+	return us;
 }
 
 /*

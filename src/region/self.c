@@ -211,6 +211,7 @@ self_marks(const DcSelfRow *row, DcSelfMarks *marks)
 			continue;
 		marks->renew |= strcmp(mark->what, "renew") == 0;
 		marks->retired |= strcmp(mark->what, "retired") == 0;
+		marks->alone |= strcmp(mark->what, "alone") == 0;
 	}
 }
 

@@ -5,9 +5,19 @@
  * The caller has locked the key, and so is the only one who writes rows of it. An apply worker may
  * have one locked for a moment, when it has come back along a ring: that is waited for.
  *
- * A row is written in three ways. One that is not there is inserted; one that is there is updated, or,
- * if the key is deleted, deleted and inserted again: then a row is sent to others as one that is new. A
- * region that has removed the rows of the deleted key would pass over an update of it.
+ * A row is written in three ways. One that is not there is inserted. One that is there is updated, or
+ * deleted and inserted again: then it is sent to others as one that is new. A region that has removed the
+ * rows of a deleted key would pass over an update of one of them, and lose what it says.
+ *
+ * dc_set() updates the row of its region if that is the last one of the key and no deletion, and
+ * inserts it again otherwise. No region can have removed the former. It would have
+ * removed it by a deletion that was the last row of the key there, and so is later than that row. Each region
+ * had heard of that deletion before (regionvacuum.c): here a row of the region that has deleted the key, the deletion or a
+ * later one, would come after the own one. Whether there is a deletion among the rows says
+ * nothing, since the region that has deleted the key may have set it again.
+ *
+ * What comes from another region is written in the way in which it has come, so it passes through a hub as it was
+ * sent.
  */
 #include "postgres.h"
 

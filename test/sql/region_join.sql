@@ -12,6 +12,10 @@ RESET client_min_messages;
 -- The hash at the end of a slot's name depends on the epoch
 CREATE FUNCTION plain(text) RETURNS text LANGUAGE sql AS $$SELECT regexp_replace(regexp_replace($1, '_[0-9a-f]{16}', '_HASH'), ', origin = any, run_as_owner = false', '')$$;
 SELECT plain(dc_region_join('us', 'host=us dbname=shop'));
+SELECT count(*) FROM unnest('{mesh,hub,leaf,ring,tree}'::text[]) AS topology, dc_region_join('us', 'host=us', topology) GROUP BY topology ORDER BY topology;
+-- Before the first link of a mesh, all that the peer knows is copied: not if another region is known
+INSERT INTO dcounter.region (region, epoch) VALUES ('known', 1);
+SELECT plain(dc_region_join('us', 'host=us dbname=shop'));
 SELECT plain(dc_region_join('us', 'host=us', topology)) FROM unnest('{mesh,hub,leaf,ring,tree}'::text[]) AS topology;
 SELECT plain(dc_region_refresh('us', 'host=us'));
 -- What is passed is one literal

@@ -55,6 +55,8 @@ typedef enum Fault
 	ROWS_KEPT,			 /* what was published is published again */
 	RETIRED_AT_ONCE,	 /* a region leaves without waiting for what it has sent */
 	NO_REFRESH,			 /* survivors do not tell each other what a lost region has told them */
+	ALONE_KEPT,			 /* a start of a database that knows no other takes no new epoch */
+	RETIRED_MISSED,		 /* a region that comes later does not ask for what retired ones had counted */
 	FAULTS
 } Fault;
 
@@ -126,6 +128,7 @@ typedef struct Database
 	bool renew;		/* it knows that it needs a new epoch */
 	bool starting;	/* it does not know yet whether its epoch is good */
 	bool recopy;	/* it may miss what others have sent it */
+	bool knows;		/* of other regions */
 	bool set_back;	/* to a snapshot, so that it is to be refreshed: nothing may tell it what it had got since, of an epoch that has ended */
 	int64_t skew;	/* of its clock */
 	int next_epoch; /* for a fault */
@@ -190,12 +193,14 @@ typedef struct Sim
 	bool wild;	  /* rows are lost, repeated and out of order */
 	bool whole;	  /* the rows of a transaction come together */
 	bool trusted; /* rows, not beats alone, say that a database must renew */
+	bool apart;	  /* the first region is joined by the others later on */
 	int64_t now;
 	int regions;
 	int databases;
 	int epochs;
 	int boots;
 	int region_of[MAX_EPOCHS];
+	bool left[MAX_EPOCHS]; /* that of a region that was retired */
 	Database at[MAX_DATABASES];
 	Database backup[MAX_DATABASES];
 	Database snapshot[MAX_DATABASES];
@@ -234,14 +239,16 @@ extern void merge(Sim *sim, Database *db, const Message *message, bool copied);
 extern void begin(Sim *sim, Database *db);
 extern void new_series(Sim *sim, Database *db);
 extern void seal(Database *db);
+extern bool has_heard_of(const Sim *sim, const Database *db, int region);
 extern void try_start(Sim *sim, Database *db);
 extern void prepare_epoch(Sim *sim, Database *db);
 extern void renew(Sim *sim, Database *db);
-extern bool look_at_beat(Sim *sim, Database *db, int epoch, const Beat *beat);
+extern bool look_at_beat(Sim *sim, Database *db, int epoch, const Beat *beat, bool copied);
 
 /* regionsim_net.c */
 extern void connect_all(Sim *sim, int topology);
 extern void join(Sim *sim, int database);
+extern void join_one(Sim *sim, int from, int to);
 extern void publish(Sim *sim, const Database *db, MessageKind kind, int key, int of);
 extern void deliver(Sim *sim, int from, int to);
 extern void drain(Sim *sim);

@@ -362,7 +362,7 @@ merge_beat(Sim *sim, Database *db, int epoch, const Beat *come, bool copied)
 {
 	Beat *have = &db->beats[epoch];
 
-	if (!look_at_beat(sim, db, epoch, come) || come->heard.seq <= have->heard.seq)
+	if (!look_at_beat(sim, db, epoch, come, copied) || come->heard.seq <= have->heard.seq)
 		return;
 	if (!copied && come->heard.seq > have->heard.seq + 1 && sim->fault != GAPS_IGNORED)
 		db->recopy = true;

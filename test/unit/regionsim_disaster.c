@@ -9,6 +9,7 @@
 static void may_lose(Sim *sim, int which, const Database *backup);
 static bool outgrows(const Sim *sim, int which, const Database *backup, int key);
 static void leave(Sim *sim, int which);
+static bool knows_fewer(const Sim *sim, const Database *snapshot);
 
 /* A crash takes nothing that was committed. */
 void
@@ -70,6 +71,21 @@ take_snapshot(Sim *sim, int which)
 }
 
 /*
+ * Whether a snapshot knows of some other regions, but not of all that have heard of its own. Those that it knows may find out that
+ * it is a snapshot, but not if they were cut off from what it is one of. That is not simulated.
+ */
+static bool
+knows_fewer(const Sim *sim, const Database *snapshot)
+{
+	bool fewer = false;
+
+	for (int i = 0; i < sim->databases; i++)
+		fewer |= sim->at[i].alive && has_heard_of(sim, &sim->at[i], snapshot->region) &&
+			!has_heard_of(sim, snapshot, sim->at[i].region);
+	return snapshot->knows && fewer;
+}
+
+/*
  * A database comes back as it was once: from a backup, so that it knows, and its links
  * are made again; or from a snapshot of its disk.
  */
@@ -79,7 +95,7 @@ restore(Sim *sim, int which, bool snapshot)
 	const Database *backup = snapshot ? &sim->snapshot[which] : &sim->backup[which];
 	Database *db = &sim->at[which];
 
-	if (!backup->alive || !db->alive)
+	if (!backup->alive || !db->alive || (snapshot && knows_fewer(sim, backup)))
 		return;
 	may_lose(sim, which, backup);
 	sim->forked = true;
@@ -140,7 +156,6 @@ leave(Sim *sim, int which)
 		sim->links[i][which].there = false;
 		sim->links[which][i].there = false;
 	}
-	sim->survived = true;
 }
 
 /* A database is lost for good; of the others each knows what it had got. */
@@ -151,6 +166,7 @@ lose(Sim *sim, int which)
 		return;
 	may_lose(sim, which, NULL);
 	leave(sim, which);
+	sim->survived = true;
 	sim->had.losses++;
 }
 
@@ -188,5 +204,8 @@ retire(Sim *sim, int which)
 			return;
 	}
 	leave(sim, which);
+	sim->survived |= !sim->apart; /* in a mesh all others have all of it */
+	for (int epoch = 0; epoch < sim->epochs; epoch++)
+		sim->left[epoch] |= sim->region_of[epoch] == db->region;
 	sim->had.retired++;
 }

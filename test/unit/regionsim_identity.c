@@ -17,11 +17,13 @@
  *	  already, so it can only go to the old epoch. What is counted afterwards is not, and
  *	  the old epoch may have outgrown it elsewhere, so it can only go to the new one.
  *	  A second start before the handshake is over seals nothing more.
+ *	- A database that knows no other region has nobody who could confirm a start. It takes a new epoch instead.
  *	- Beats come without gaps. Where there is one, rows that went with it are missing as well.
  */
 #include "regionsim.h"
 
 static void fold(Sim *sim, Database *db, bool rows);
+static void renew_alone(Sim *sim, Database *db);
 static bool is_only_heir(const Sim *sim, const Database *db, int key, const Events *folded);
 
 /* What was counted goes to the totals, as it would by compaction, but to no slot yet. */
@@ -55,6 +57,12 @@ begin(Sim *sim, Database *db)
 		new_series(sim, db);
 	if (sim->fault == NO_HANDSHAKE && !db->renew)
 		return;
+	if (!db->knows && !db->renew)
+	{
+		if (sim->fault != ALONE_KEPT)
+			renew_alone(sim, db);
+		return;
+	}
 	if (!db->starting && sim->fault != NO_SEAL)
 		seal(db);
 	db->starting = true;
@@ -66,7 +74,7 @@ begin(Sim *sim, Database *db)
  * look_at_beat looks at what a beat says of the own epoch; false if the beat is none to be taken.
  */
 bool
-look_at_beat(Sim *sim, Database *db, int epoch, const Beat *beat)
+look_at_beat(Sim *sim, Database *db, int epoch, const Beat *beat, bool copied)
 {
 	const Beat *have = &db->beats[epoch];
 	Heard own = epoch == db->epoch ? beat->heard : beat->seen[db->epoch];
@@ -78,8 +86,23 @@ look_at_beat(Sim *sim, Database *db, int epoch, const Beat *beat)
 	}
 	if (epoch == db->epoch)
 		return false;
+	if (sim->region_of[epoch] != db->region)
+		db->knows = true;
+	for (int i = 0; i < sim->epochs && !copied && sim->fault != RETIRED_MISSED; i++)
+		db->recopy |= sim->left[i] && beat->seen[i].seq > db->beats[i].heard.seq;
 	return have->heard.seq == 0 || have->heard.series == beat->heard.series || have->heard.seq < beat->first ||
 		sim->fault == BOOT_CLIMBS;
+}
+
+/* Whether a database has heard of a region. At first all have of all others, but for one that comes later. */
+bool
+has_heard_of(const Sim *sim, const Database *db, int region)
+{
+	bool heard = !sim->apart || (region != 0 && db->region != 0);
+
+	for (int epoch = 0; epoch < sim->epochs; epoch++)
+		heard |= sim->region_of[epoch] == region && db->beats[epoch].heard.seq > 0;
+	return heard;
 }
 
 /* The handshake is over when all others have heard of this boot. */
@@ -92,7 +115,7 @@ try_start(Sim *sim, Database *db)
 	{
 		const Database *other = &sim->at[i];
 
-		if (other->alive && other != db && db->beats[other->epoch].seen[db->epoch].boot != db->boot)
+		if (other->alive && other != db && has_heard_of(sim, db, other->region) && db->beats[other->epoch].seen[db->epoch].boot != db->boot)
 			return;
 	}
 	db->starting = false;
@@ -210,4 +233,17 @@ renew(Sim *sim, Database *db)
 	db->recopy = true;
 	beat(sim, db);
 	sim->had.renewals++;
+}
+
+/* A start of a database that knows no other: what was counted until then is the old epoch's. */
+static void
+renew_alone(Sim *sim, Database *db)
+{
+	bool recopy = db->recopy;
+
+	if (sim->epochs == MAX_EPOCHS)
+		return;
+	new_series(sim, db);
+	renew(sim, db);
+	db->recopy = recopy;
 }

@@ -57,7 +57,8 @@ connect_all(Sim *sim, int topology)
 		switch (topology)
 		{
 			case 0:
-				join(sim, i);
+				if (i > 0 || !sim->apart)
+					join(sim, i);
 				break;
 			case 1:
 				make_link(sim, i, 0, false);
@@ -83,11 +84,26 @@ join(Sim *sim, int database)
 {
 	for (int i = 0; i < sim->databases; i++)
 	{
-		if (i == database || !sim->at[i].alive)
+		if (i == database || !sim->at[i].alive || (sim->apart && i == 0))
 			continue;
 		make_link(sim, i, database, false);
 		make_link(sim, database, i, false);
 	}
+}
+
+/*
+ * A link that is not there is made. A database that knows no other gets all that the first one knows before, also of regions that
+ * were retired.
+ */
+void
+join_one(Sim *sim, int from, int to)
+{
+	if (from == to || sim->links[from][to].there || !sim->at[from].alive || !sim->at[to].alive)
+		return;
+	if (!sim->at[to].knows && sim->fault != RETIRED_MISSED)
+		copy(sim, from, to, true);
+	make_link(sim, from, to, false);
+	copy(sim, from, to, false);
 }
 
 static Message
@@ -264,11 +280,14 @@ copy_again(Sim *sim, int from, int to)
 	copy(sim, from, to, link->all);
 }
 
-/* All that the others have. */
+/* All that the others have. What cannot be merged meanwhile is to be copied again. */
 void
 refresh(Sim *sim, int to)
 {
+	bool before = sim->at[to].recopy;
 	bool all = true;
+
+	sim->at[to].recopy = false;
 
 	for (int from = 0; from < sim->databases; from++)
 	{
@@ -280,7 +299,9 @@ refresh(Sim *sim, int to)
 			copy(sim, from, to, true);
 	}
 	if (all && !sim->at[to].renew)
-		sim->at[to].recopy = sim->at[to].set_back = false;
+		sim->at[to].set_back = false;
+	else
+		sim->at[to].recopy |= before;
 }
 
 /* A database comes back from a backup: its links are to be made again. */

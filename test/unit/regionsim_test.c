@@ -48,6 +48,8 @@ static const char *const fault_names[] = {
 	"published amounts stay",
 	"a region leaves at once",
 	"survivors are not refreshed",
+	"a start alone takes no epoch",
+	"what retired regions had counted is not asked for",
 };
 
 static void step(Sim *sim, int kinds);
@@ -99,6 +101,8 @@ step(Sim *sim, int kinds)
 	int what = below(sim, 100);
 
 	sim->now += below(sim, 3);
+	if (sim->apart && chance(sim, 40))
+		join_one(sim, from, which);
 	if (what < 28)
 		count(sim, db);
 	else if (what < 42)
@@ -137,6 +141,8 @@ disaster(Sim *sim, int kinds)
 	/* a crash, a snapshot, back to it: what they do to each other takes several of them */
 	if ((kinds & WITH_SNAPSHOTS) && !(kinds & WILD) && chance(sim, 2))
 		what = (const int[]){0, 7, 16, 16}[below(sim, 4)];
+	if (sim->apart && !db->knows && what < 19 && sim->epochs > MAX_EPOCHS - MAX_DATABASES)
+		return;
 	if (what < 4)
 		crash(sim, db);
 	else if (what < 7 && !db->starting)
@@ -146,7 +152,7 @@ disaster(Sim *sim, int kinds)
 		take_snapshot(sim, which);
 	else if (what < 11)
 		db->skew = below(sim, 30) - 15;
-	else if (sim->epochs > MAX_EPOCHS - 2 * MAX_DATABASES)
+	else if (sim->epochs > (sim->apart ? MAX_EPOCHS - MAX_DATABASES : MAX_EPOCHS - 2 * MAX_DATABASES))
 		return;
 	else if (what < 12 && (kinds & WITH_RESTORES))
 		renew(sim, db);
@@ -173,6 +179,8 @@ settle(Sim *sim, int round)
 	{
 		for (int j = 0; j < sim->databases; j++)
 		{
+			if (sim->apart)
+				join_one(sim, i, j);
 			sim->links[i][j].cut = false;
 			if (sim->links[i][j].broken || sim->links[i][j].lossy)
 				copy_again(sim, i, j);
@@ -202,7 +210,8 @@ start(Sim *sim, uint64_t seed, Fault fault)
 {
 	sim->seed = seed;
 	sim->fault = fault;
-	sim->wild = seed % KINDS & WILD;
+	sim->apart = seed / (2 * KINDS) % 4 == 3;
+	sim->wild = seed % KINDS & WILD && !sim->apart;
 	sim->whole = seed % KINDS & WITH_SNAPSHOTS && !sim->wild;
 	sim->trusted = seed / KINDS % 2 == 0;
 	sim->now = 100;
@@ -215,6 +224,7 @@ start(Sim *sim, uint64_t seed, Fault fault)
 	sim->lost = (Events){{0}};
 	sim->forked = false;
 	sim->survived = false;
+	memset(sim->left, 0, sizeof(sim->left));
 	sim->delivered = 0;
 	sim->wrong = NULL;
 	memset(sim->at, 0, sizeof(sim->at));
@@ -242,18 +252,21 @@ run(Sim *sim, uint64_t seed, Fault fault)
 	int steps;
 
 	start(sim, seed, fault);
+	if (sim->apart)
+		kinds &= ~WITH_CLONES; /* in the other runs */
 	for (int i = 0; i < sim->regions; i++)
 	{
 		Database *db = &sim->at[i];
 
 		*db = (Database){.alive = true, .region = i, .epoch = i, .boot = i + 1, .series = i + 1, .first = 1};
+		db->knows = !sim->apart || (i > 0 && sim->regions > 2);
 		sim->region_of[i] = i;
 		sim->boots++;
 		db->skew = below(sim, 7) - 3;
 	}
 	for (int i = 0; i < sim->regions && fault == EPOCH_TWICE; i++)
 		prepare_epoch(sim, &sim->at[i]);
-	connect_all(sim, below(sim, 5));
+	connect_all(sim, sim->apart ? 0 : below(sim, 5));
 	steps = 10 + below(sim, 170);
 	for (int i = 0; i < steps && sim->wrong == NULL; i++)
 		step(sim, kinds);
