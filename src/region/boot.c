@@ -265,9 +265,7 @@ begin(DcSelfRow *self, bool worker)
 	wanted_turns(self, LIFE_BEGIN, &seals, &folds);
 	if (worker && !turns_have_sealed(seals, folds))
 		return false; /* it has others since */
-	if (seals)
-		seal_all(counters, self, false);
-	if (folds && fold_all(counters, self))
+	if (seal_and_fold(counters, self, seals, folds))
 		region_published();
 	self->boot = others && self->starting && self->boot != (Datum) 0 ? self_next_boot(self->boot) : self_new_boot();
 	self_here(self);

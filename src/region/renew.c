@@ -102,7 +102,7 @@ region_renew(DcSelfRow *self, DcRights rights, bool worker)
 		elog(ERROR, "this database is in no region any more");
 	if (!worker && (!self_is_begun(self) || self->starting || self->boot == (Datum) 0))
 		self->boot = self_new_boot();
-	folded = seal_and_fold(counters, self, !self->starting);
+	folded = seal_and_fold(counters, self, !self->starting, true);
 	if (!alone)
 		rights_renew(self->region, rights, worker);
 	old = *self;
@@ -197,7 +197,7 @@ fold_sealed(DcSelfRow *self, bool worker)
 	identity_lock();
 	if (!self_read(self) || !self->starting || self_needs_renew(self))
 		return false;
-	if (fold_all(counters, self))
+	if (seal_and_fold(counters, self, false, true))
 		region_published();
 	self->starting = false;
 	if (!worker)

@@ -137,6 +137,7 @@ typedef struct SealWork
 	List *counters;
 	const DcSelfRow *self;
 	bool seals;
+	bool folds;
 	bool folded; /* out: something was */
 } SealWork;
 
@@ -328,17 +329,8 @@ seal_all(List *counters, const DcSelfRow *self, bool free)
 }
 
 /*
- * fold_all adds what is sealed to the rows of its epoch, for the others to get it. Returns whether there was
- * any.
- */
-bool
-fold_all(List *counters, const DcSelfRow *self)
-{
-	return fold_some(counters, self, PG_INT64_MAX) > 0;
-}
-
-/*
- * fold_some does so for so many keys, and returns of how many.
+ * fold_some adds what is sealed of so many keys to the rows of its epoch, for the others to get it. Returns of how
+ * many.
  */
 int64
 fold_some(List *counters, const DcSelfRow *self, int64 limit)
@@ -366,12 +358,12 @@ fold_some(List *counters, const DcSelfRow *self, int64 limit)
 }
 
 /*
- * seal_and_fold seals, if wanted, and folds each counter for dc_region_renew(). One that fails, as a row of its owner's
+ * seal_and_fold seals and folds, as is wanted, each counter for a user. One that fails, as a row of its owner's
  * making may make it, is left out, with a warning: it must not keep the others from going on. Returns whether anything
  * was folded. All is locked.
  */
 bool
-seal_and_fold(List *counters, const DcSelfRow *self, bool seals)
+seal_and_fold(List *counters, const DcSelfRow *self, bool seals, bool folds)
 {
 	MemoryContext caller = CurrentMemoryContext;
 	volatile bool folded = false;
@@ -380,7 +372,7 @@ seal_and_fold(List *counters, const DcSelfRow *self, bool seals)
 	foreach(lc, counters)
 	{
 		Oid relid = ((DcCounter *) lfirst(lc))->relid;
-		SealWork work = {list_make1(lfirst(lc)), self, seals, false};
+		SealWork work = {list_make1(lfirst(lc)), self, seals, folds, false};
 
 		PG_TRY();
 		{
@@ -410,7 +402,7 @@ seal_work(void *arg)
 
 	if (work->seals)
 		seal_all(work->counters, work->self, false);
-	work->folded = fold_all(work->counters, work->self);
+	work->folded = work->folds && fold_some(work->counters, work->self, PG_INT64_MAX) > 0;
 	return true;
 }
 
