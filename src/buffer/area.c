@@ -74,6 +74,7 @@ area_init(void *new_area)
 		pg_atomic_init_u32(&table->dirty, 0);
 		pg_atomic_init_u64(&table->since, 0);
 		pg_atomic_init_u64(&table->interval, 0);
+		pg_atomic_init_u32(&table->owner, InvalidOid);
 		pg_atomic_init_u64(&table->begun, 0);
 		pg_atomic_init_u64(&table->done, 0);
 		pg_atomic_init_u64(&table->refused, 0);
@@ -202,6 +203,7 @@ table_slot_make(Oid database, Oid counter)
 		table->file_generation = 0;
 		pg_atomic_write_u32(&table->dirty, 0);
 		pg_atomic_write_u32(&table->left, 0);
+		pg_atomic_write_u32(&table->owner, InvalidOid);
 		pg_atomic_write_u64(&table->last_start, 0);
 		pg_atomic_write_u64(&table->last_us, 0);
 		pg_atomic_write_u32(&table->restored, DC_NOT_RESTORED);

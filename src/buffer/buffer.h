@@ -73,7 +73,8 @@ typedef struct DcBufferTable
 	/* of the flusher; see flushwait.c and flushjob.c */
 	pg_atomic_uint32 dirty;	   /* something was added since the last flush began */
 	pg_atomic_uint64 since;	   /* DcMoment: when */
-	pg_atomic_uint64 interval; /* us, as the last writer knew it */
+	pg_atomic_uint64 interval; /* us, as the last writer knew it, */
+	pg_atomic_uint32 owner;	   /* and the owner of the table; 0: not known */
 	pg_atomic_uint64 begun;	   /* flushes that have begun, */
 	pg_atomic_uint64 done;	   /* and the last of them that is durable */
 	pg_atomic_uint64 refused;  /* times that the flusher could not do it */

@@ -51,6 +51,7 @@
 #include "table/tablejob.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
+#include "utils/memutils.h"
 #include "utils/syscache.h"
 
 PG_FUNCTION_INFO_V1(dc_flush);
@@ -90,10 +91,16 @@ typedef struct DcFlushRetry
 	int keys;		   /* that the next step takes at most; 0: FLUSH_KEYS */
 	bool goes_on;	   /* the last one has left some */
 	uint32 generation; /* of the slot */
-	/* in the worker, numbers of flushes: */
-	uint64 served;		 /* its last one, */
-	uint64 owner_served; /* and that of a table of its owner */
+	uint64 served;	   /* in the worker: the number of its last flush */
 } DcFlushRetry;
+
+/* An owner of tables, as the worker remembers it: that of a slot that is new, or has changed hands, is known, too. */
+typedef struct DcFlushOwner
+{
+	Oid owner;
+	uint64 served;	/* the number of the last flush of a table of this owner */
+	DcMoment until; /* its tables rest */
+} DcFlushOwner;
 
 typedef struct DcFlushStep
 {
@@ -108,6 +115,9 @@ typedef struct DcFlushStep
 } DcFlushStep;
 
 static DcFlushRetry retries[DC_BUFFER_TABLES];
+
+/* DcFlushOwner, in TopMemoryContext. Roles are few. */
+static List *owners = NIL;
 
 /* Flushes of this process. */
 static uint64 served = 0;
@@ -128,7 +138,7 @@ static void put_off(Oid counter);
 static int next_slot(const DcJobRun *run, uint64 before);
 static void note_turn(int slot);
 static bool flush_slot(DcJobRun *run, int slot);
-static void rest(Oid counter, int64 took);
+static DcFlushOwner *owner_of(int slot);
 static void flush_step(void *arg);
 static bool is_to_do(const DcJobRun *run, int slot);
 static bool may_flush(DcFlushStep *step, DcBufferTable *table);
@@ -177,12 +187,12 @@ table_due(int slot)
 	if (leaving)
 		return !moment_is_reached(retry->off) || retry->pause >= LEAVE_FAILED ? DC_NEVER : DC_LONG_AGO;
 	if (pg_atomic_read_u32(&table->waiting) > 0)
-		return retry->waited;
+		return moment_max(retry->waited, owner_of(slot)->until);
 	if (buffer_is_pressed() || retry->goes_on)
 		due = DC_LONG_AGO;
 	else
 		due = moment_after(moment_read(&table->since), interval - Min(last, interval / 2));
-	return moment_max(due, retry->at);
+	return moment_max(moment_max(due, retry->at), owner_of(slot)->until);
 }
 
 /*
@@ -245,18 +255,48 @@ static int
 next_slot(const DcJobRun *run, uint64 before)
 {
 	const DcFlushRetry *first = NULL;
+	uint64 first_owner = 0;
 
 	for (int i = 0; i < buffer_area->ntables; i++)
 	{
 		const DcFlushRetry *retry = retry_of(i);
+		uint64 owner;
 
 		if (retry->served > before || !is_to_do(run, i))
 			continue;
-		if (first == NULL || retry->owner_served < first->owner_served ||
-			(retry->owner_served == first->owner_served && retry->served < first->served))
+		owner = owner_of(i)->served;
+		if (first == NULL || owner < first_owner || (owner == first_owner && retry->served < first->served))
+		{
 			first = retry;
+			first_owner = owner;
+		}
 	}
 	return first != NULL ? first - retries : -1;
+}
+
+/*
+ * owner_of returns what is remembered of the owner of a slot's table.
+ */
+static DcFlushOwner *
+owner_of(int slot)
+{
+	Oid owner = pg_atomic_read_u32(&buffer_area->tables[slot].owner);
+	DcFlushOwner *entry;
+	MemoryContext old;
+	ListCell *lc;
+
+	foreach(lc, owners)
+	{
+		entry = lfirst(lc);
+		if (entry->owner == owner)
+			return entry;
+	}
+	old = MemoryContextSwitchTo(TopMemoryContext);
+	entry = palloc(sizeof(DcFlushOwner));
+	*entry = (DcFlushOwner){.owner = owner, .until = DC_LONG_AGO};
+	owners = lappend(owners, entry);
+	MemoryContextSwitchTo(old);
+	return entry;
 }
 
 /*
@@ -265,16 +305,8 @@ next_slot(const DcJobRun *run, uint64 before)
 static void
 note_turn(int slot)
 {
-	Oid owner = due_owner(buffer_area->tables[slot].counter);
-
 	served++;
-	for (int i = 0; i < buffer_area->ntables; i++)
-	{
-		const DcBufferTable *table = &buffer_area->tables[i];
-
-		if (table->database == MyDatabaseId && due_owner(table->counter) == owner)
-			retry_of(i)->owner_served = served;
-	}
+	owner_of(slot)->served = served;
 	retry_of(slot)->served = served;
 }
 
@@ -430,31 +462,10 @@ flush_slot(DcJobRun *run, int slot)
 		else if (step.goes_on)
 			retry->keys = Min(2 * step.keys, INT_MAX / 2);
 	}
-	if (run->all_owners && !leaving && !step.trusted && run->took > DC_STEP_LONG)
-		rest(table->counter, run->took);
+	/* after a long step all tables of the owner rest, as in the other jobs (tablejob.c) */
+	if (run->all_owners && !leaving && !step.trusted && run->took > DC_STEP_LONG && pg_atomic_read_u32(&table->owner) != InvalidOid)
+		owner_of(slot)->until = moment_after(moment_now(), DC_STEP_PAUSE * run->took);
 	return !step.fed && !step.left;
-}
-
-/*
- * rest leaves the tables of an owner alone after a long step, as the other jobs do with theirs (tablejob.c). A step of an owner
- * who has done nothing for that is shorter the next time.
- */
-static void
-rest(Oid counter, int64 took)
-{
-	DcMoment until = moment_after(moment_now(), DC_STEP_PAUSE * took);
-	Oid owner = due_owner(counter);
-
-	for (int i = 0; i < buffer_area->ntables; i++)
-	{
-		DcBufferTable *table = &buffer_area->tables[i];
-		DcFlushRetry *retry = retry_of(i);
-
-		if (table->database != MyDatabaseId || due_owner(table->counter) != owner)
-			continue;
-		retry->at = moment_max(retry->at, until);
-		retry->waited = moment_max(retry->waited, until);
-	}
 }
 
 static void
@@ -468,6 +479,7 @@ flush_step(void *arg)
 	if (table->database != MyDatabaseId)
 		return; /* dropped meanwhile */
 	step->trusted = table_is_trusted(table->counter);
+	pg_atomic_write_u32(&table->owner, relation_owner(table->counter));
 	if (step->all_owners && !may_flush(step, table))
 		return;
 	counter = compact_open(table->counter, step->all_owners);

@@ -136,6 +136,7 @@ buffer_reserve(DcCounter *counter, DcDelta **deltas, int count)
 		}
 	}
 	pg_atomic_write_u64(&table->interval, (uint64) counter->row.flush_interval);
+	pg_atomic_write_u32(&table->owner, counter->owner);
 	return true;
 }
 

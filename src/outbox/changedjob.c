@@ -40,6 +40,7 @@
 #include "access/transam.h"
 #include "access/xact.h"
 #include "base/compat.h"
+#include "base/interval.h"
 #include "base/key.h"
 #include "base/relcached.h"
 #include "base/rowread.h"
@@ -201,19 +202,18 @@ list(void)
 	return tables;
 }
 
+/*
+ * is_due and squash_is_due are asked for all tables in one step: nothing that an owner has set may raise an error in it.
+ */
 static bool
 is_due(const DcCounterEvents *row)
 {
-	Datum due;
+	TimestampTz now = GetCurrentTimestamp();
 
 	if (TIMESTAMP_IS_NOBEGIN(row->last_round))
 		return true;
-	due = DirectFunctionCall2(timestamptz_pl_interval,
-							  TimestampTzGetDatum(row->last_round),
-							  IntervalPGetDatum(&row->every));
 	/* a clock that was set back does not stop the events, but for the margin */
-	return DatumGetTimestampTz(due) <= GetCurrentTimestamp() ||
-		row->last_round > GetCurrentTimestamp() + CLOCK_MARGIN;
+	return row->last_round > now + CLOCK_MARGIN || now - row->last_round >= interval_to_us(&row->every);
 }
 
 /*
@@ -223,11 +223,7 @@ is_due(const DcCounterEvents *row)
 static bool
 squash_is_due(const DcCounterEvents *row)
 {
-	Datum next = DirectFunctionCall2(timestamptz_pl_interval,
-									 TimestampTzGetDatum(0),
-									 IntervalPGetDatum(&row->every));
-
-	return DatumGetTimestampTz(next) > 2 * SQUASH_EVERY_MS * INT64CONST(1000) &&
+	return interval_to_us(&row->every) > 2 * SQUASH_EVERY_MS * INT64CONST(1000) &&
 		(!compat_is_background_worker() ||
 		 moment_is_reached(seen_of(row->counter)->squash_due));
 }

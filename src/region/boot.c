@@ -373,6 +373,9 @@ tell(const DcSelfRow *self, bool worker)
 		return false;
 	if (worker && !unpublished_looked())
 	{
+		/* a region that waits for an answer does not wait until all counters were looked at */
+		if (is_to_answer(&own, self->region))
+			beat_tell(DT_NOBEGIN);
 		unpublished_looks_begin();
 		return true;
 	}

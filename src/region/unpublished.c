@@ -97,6 +97,7 @@ static void forget_list(Known *of);
 static bool strike_off(HTAB *list, HTAB *rows);
 static void hold(Known *of, const char *reason);
 static void put_aside(Known *of, const char *reason);
+static int count_aside(void);
 static void come_further(Known *of, TimestampTz all_before);
 static const char *list_counter(HTAB *rows, const DcCounterRow *row);
 static const char *list_leaf(HTAB *rows, Oid counter, Oid relid, DcMoment began);
@@ -395,8 +396,25 @@ hold(Known *of, const char *reason)
 	of->held = true;
 	if (moment_age(of->held_since) < dc_region_handshake * INT64CONST(1000))
 		return;
-	of->next = moment_in(dc_region_handshake);
+	of->next = moment_in(dc_region_handshake * (int64) (1 + count_aside()));
 	put_aside(of, reason);
+}
+
+/*
+ * count_aside returns how many counters are put aside: the more, the less often each is looked at, so that together they
+ * take no more time than one.
+ */
+static int
+count_aside(void)
+{
+	HASH_SEQ_STATUS status;
+	Known *of;
+	int count = 0;
+
+	hash_seq_init(&status, known_counters);
+	while ((of = hash_seq_search(&status)) != NULL)
+		count += of->aside;
+	return count;
 }
 
 static void

@@ -90,6 +90,8 @@ static int64 step_limit = STEP_LIMIT_MS * INT64CONST(1000);
 
 static TimeoutId step_timeout;
 static volatile sig_atomic_t step_cancelled = false;
+static volatile sig_atomic_t step_commits = false;
+static DcMoment step_worked; /* when its commit began */
 
 /* When the step began that is running, and when the last ones are to be over. */
 static volatile DcMoment step_began = {0};
@@ -277,8 +279,9 @@ on_step_tick(void)
 static int64
 step_time(void)
 {
+	/* to cancel a commit is to end its wait for a synchronous standby, and no error */
 	if (!job_leaving)
-		return step_limit;
+		return step_commits ? Max(step_limit, STEP_LIMIT_MS * INT64CONST(1000)) : step_limit;
 	return moment_diff(step_began, leave_until) - LEAVE_GRACE_MS * INT64CONST(1000);
 }
 
@@ -373,6 +376,7 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 	if (step_time() <= 0)
 		return false;
 	step_cancelled = false;
+	step_commits = false;
 	job_step_name = run->job;
 	job_step_table = table;
 	job_in_step = true;
@@ -389,6 +393,8 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 		pgstat_report_activity(STATE_RUNNING, job_subject);
 		step(arg);
 		PopActiveSnapshot();
+		step_commits = true;
+		step_worked = moment_now();
 		CommitTransactionCommand();
 	}
 	PG_CATCH();
@@ -407,6 +413,8 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 	job_step_table = InvalidOid;
 	jobnote_step(DC_LONG_AGO);
 	note_rest(run, began);
+	if (error == NULL) /* the table's owner has not made a standby slow */
+		run->took = moment_diff(began, step_worked);
 	MemoryContextSwitchTo(caller);
 	if (error == NULL)
 		return true;
