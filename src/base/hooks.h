@@ -286,8 +286,12 @@ typedef struct DcRegionHooks
 	/* the name of this database among its replicas, or NULL if it is in no region */
 	const char *(*node)(void);
 
-	/* raise an error if the units of a stock may be those of another database by now */
+	/*
+	 * Raise an error if the units of a stock, which is locked, may be those of another database by now. Before that is
+	 * locked, await_rights() waits until this is known.
+	 */
 	void (*check_rights)(struct DcCounter *counter);
+	void (*await_rights)(Oid stock, const char *function);
 
 	/* a counter table is being adopted, perhaps with tables of regions; the functions for users are in a schema */
 	void (*adopt)(struct DcCounterRow *row, Oid functions);

@@ -47,14 +47,21 @@ PG_FUNCTION_INFO_V1(on_self_change);
 /* How often to look whether a start is over. */
 #define LOOK_AGAIN_MS 50
 
+/* How long a transaction that has a stock locked waits for others who have the identity locked for a moment. */
+#define LOCKED_STOCK_MS 1000
+
 /* Of the transaction that has asked last, for rows that come by the thousand. */
 static LocalTransactionId known_in = InvalidLocalTransactionId;
 static DcIdentity known;
 static char known_region[MAX_REGION_BYTES + 1];
 
+/* The transaction that has locked a stock last. */
+static LocalTransactionId stock_locked_in = InvalidLocalTransactionId;
+
 static bool is_ready(const DcSelfRow *row);
 static bool is_kept(void);
 static void await_identity(DcIdentity *identity);
+pg_noreturn static void in_the_way_error(const DcSelfRow *row, bool published);
 pg_noreturn static void no_identity_error(const DcSelfRow *row);
 
 /*
@@ -119,8 +126,8 @@ region_identity_needed(DcIdentity *identity)
 }
 
 /*
- * region_identity_awaited is the same for one who is kept from a change of the identity by other locks, on the tables that
- * a renewal locks as well. So this one does not stay.
+ * region_identity_awaited is the same for one who has, or is about to take, other locks that keep a renewal away: those on
+ * a stock. So this one does not stay.
  */
 void
 region_identity_awaited(DcIdentity *identity)
@@ -144,23 +151,36 @@ is_kept(void)
 }
 
 /*
- * await_identity waits until there is one, for as long as a renewal may take. A transaction that has published under
- * an epoch which this database must not go on with, as a link has found since, keeps the renewal waiting: it has to
- * begin anew.
+ * Note that this transaction has a stock locked, which a renewal locks after the identity: it must not wait for the
+ * identity any more. That is so until it ends.
+ */
+void
+region_stock_is_locked(void)
+{
+	stock_locked_in = compat_local_xid();
+}
+
+/*
+ * await_identity waits until there is one, for as long as a renewal may take. A transaction that keeps the renewal waiting
+ * has to begin anew: one that has published under an epoch which this database must not go on with, as a link has
+ * found since, or has a stock locked.
  */
 static void
 await_identity(DcIdentity *identity)
 {
 	DcMoment until = moment_in(dc_region_handshake + dc_compact_interval);
+	bool has_stock = stock_locked_in != InvalidLocalTransactionId && stock_locked_in == compat_local_xid();
+	DcMoment soon = moment_in(LOCKED_STOCK_MS);
 	bool kept = is_kept();
 	DcSelfMarks marks;
 	DcSelfRow row;
 
 	for (;;)
 	{
-		if (!RecoveryInProgress())
-			(void) advisory_lock(REGION_LOCK_CLASS, 0, IDENTITY_LOCK, ShareLock, true);
-		if (region_identity(identity))
+		bool standby = RecoveryInProgress();
+		bool locked = standby || advisory_lock(REGION_LOCK_CLASS, 0, IDENTITY_LOCK, ShareLock, !has_stock);
+
+		if (locked && region_identity(identity))
 			return;
 		if (!self_read(&row))
 			ereport(ERROR,
@@ -168,17 +188,26 @@ await_identity(DcIdentity *identity)
 					 errmsg("this database is in no region"),
 					 errhint("Call dc_region_init() first.")));
 		self_marks(&row, &marks);
-		if (kept && !marks.retired && self_needs_renew(&row))
-			ereport(ERROR,
-					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-					 errmsg("this database needs a new epoch in region \"%s\"", row.region),
-					 errdetail("This transaction has published under the old one, and no new one is taken before it ends."),
-					 errhint("The transaction might succeed if retried.")));
-		if (marks.retired || !boot_can_wait() || moment_is_reached(until))
+		if (!marks.retired && ((kept && self_needs_renew(&row)) || (has_stock && (locked || moment_is_reached(soon)))))
+			in_the_way_error(&row, kept);
+		if (marks.retired || (locked && !boot_can_wait()) || moment_is_reached(until))
 			no_identity_error(&row);
-		advisory_unlock(REGION_LOCK_CLASS, 0, IDENTITY_LOCK, ShareLock);
+		if (locked && !standby)
+			advisory_unlock(REGION_LOCK_CLASS, 0, IDENTITY_LOCK, ShareLock);
 		boot_sleep(LOOK_AGAIN_MS);
 	}
+}
+
+static void
+in_the_way_error(const DcSelfRow *row, bool published)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("this database needs a new epoch in region \"%s\"", row->region),
+			 published
+				 ? errdetail("This transaction has published under the old one, and no new one is taken before it ends.")
+				 : errdetail("This transaction has locked a stock, which is to get a new one as well."),
+			 errhint("The transaction might succeed if retried.")));
 }
 
 static void
@@ -233,15 +262,17 @@ region_self(DcIdentity *identity)
 
 /*
  * region_identity_received is that under which this database may receive something: as region_self(), but it raises
- * 55000 if it needs a new epoch first.
+ * 55000 if it needs a new epoch first. An apply worker does not wait for that: it has tables locked that a renewal needs.
  */
 void
 region_identity_received(DcIdentity *identity)
 {
 	DcSelfRow row;
 
-	if (!self_read(&row) || self_needs_renew(&row))
+	if (!self_read(&row) || (self_needs_renew(&row) && boot_can_wait()))
 		region_identity_needed(identity);
+	else if (self_needs_renew(&row))
+		no_identity_error(&row);
 	else
 		*identity = (DcIdentity){row.region, row.epoch};
 }

@@ -35,7 +35,7 @@
  * last mark: half of its runs go without.
  *
  * Locks. All that publishes has the lock on the identity, shared, from when it reads it until it ends;
- * whoever changes dcounter.self has it exclusively. It is taken after locks on tables. The lock
+ * whoever changes dcounter.self has it exclusively. It is taken after locks on tables, but before those on stocks (rights.h). The lock
  * on the own beat is taken by each publishing transaction at the very end of its commit, when it needs
  * nothing more; a beat of others is inserted under a lock of its own (beatmerge.c).
  */

@@ -85,6 +85,7 @@ extern bool region_identity(DcIdentity *identity);
 extern bool region_identity_at_once(DcIdentity *identity);
 extern void region_identity_needed(DcIdentity *identity);
 extern void region_identity_awaited(DcIdentity *identity);
+extern void region_stock_is_locked(void);
 extern bool region_name_is_valid(const char *region);
 extern void region_identity_received(DcIdentity *identity);
 extern bool region_self(DcIdentity *identity);

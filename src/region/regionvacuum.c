@@ -158,6 +158,7 @@ open_to_vacuum(FunctionCallInfo fcinfo)
 	DcCounter *counter = counter_lookup(relid);
 	Oid regions = counter->row.regions;
 	Oid sets = counter->row.sets;
+	DcIdentity identity;
 
 	prevent_write("dc_region_vacuum()");
 	prevent_not_owner(relid);
@@ -167,6 +168,7 @@ open_to_vacuum(FunctionCallInfo fcinfo)
 				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
 				 errmsg("cannot execute %s in a transaction with one snapshot", "dc_region_vacuum()"),
 				 errhint("Use READ COMMITTED.")));
+	region_identity_awaited(&identity); /* not with tables locked that the worker needs for a start to be over */
 	LockRelationOid(regions, ShareRowExclusiveLock);
 	LockRelationOid(sets, RowExclusiveLock);
 	counter = counter_open_as_owner(fcinfo, "dc_region_vacuum()", RowExclusiveLock);

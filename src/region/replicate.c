@@ -97,6 +97,7 @@ static const DcRegionHooks hooks = {
 	.set = region_set,
 	.node = region_node,
 	.check_rights = rights_identity_check,
+	.await_rights = rights_await,
 	.adopt = region_tables_adopt,
 	.is_held = boot_is_held,
 	.await_begun = boot_await,

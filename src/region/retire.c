@@ -10,7 +10,8 @@
  * beats (seen.c), as the rows of a region that is lost come from nobody any more. It is never unset.
  *
  * A region that is alive must have published all, and all others must have heard of its last beat with
- * something (column published): then they have all. Of a region that is dead the survivors may know different
+ * something (column published): then they have all. It must have given away the units of its stocks, as far as it has told; those of one
+ * that is dead another region can take over (stockregions.c). Of a region that is dead the survivors may know different
  * states. They have to be refreshed from each other (dc_region_refresh), before or after.
  */
 #include "postgres.h"
@@ -22,14 +23,19 @@
 #include "base/hooks.h"
 #include "fmgr.h"
 #include "region/life.h"
+#include "region/rights.h"
+#include "storage/lmgr.h"
 #include "table/access.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(dc_region_retire);
 
+static bool leaves(const DcSelfRow *self, const char *region);
 static void check_published(const char *region);
 static void write_down_all(void);
+static void check_units(const char *region, bool own);
 static void check_seen(const List *current, const DcBeat *what, const char *own);
 static void set_retired(const List *beats, const DcSelfRow *self, const char *region);
 
@@ -37,7 +43,7 @@ static void set_retired(const List *beats, const DcSelfRow *self, const char *re
  * dc_region_retire(region text, force boolean) -> void. The caller owns the database.
  *
  * Errors: 22004, 42501, 42704 if nothing was heard of the region, 55000 if this database is in no region, or
- * the region is alive, as far as it is known, and others do not have all of it.
+ * the region is alive, as far as it is known, and others do not have all of it, or it has units of a stock.
  */
 Datum
 dc_region_retire(PG_FUNCTION_ARGS)
@@ -55,8 +61,11 @@ dc_region_retire(PG_FUNCTION_ARGS)
 	region = text_to_cstring(PG_GETARG_TEXT_PP(0));
 	prevent_write("dc_region_retire()");
 	region_check_owner();
-	if (!self_read(&self) || self_needs_renew(&self))
-		region_identity_needed(&identity); /* raises an error */
+	if (!self_read(&self) || self_needs_renew(&self) || (!force && leaves(&self, region)))
+	{
+		region_identity_needed(&identity);
+		(void) self_read(&self); /* it may have been waited for */
+	}
 	beats = beats_all();
 	current = beats_current(beats);
 	foreach(lc, current)
@@ -76,14 +85,24 @@ dc_region_retire(PG_FUNCTION_ARGS)
 	if (!force)
 	{
 		if (strcmp(region, self.region) == 0)
-		{
-			region_identity_needed(&identity);
 			check_published(region);
-		}
+		check_units(region, strcmp(region, self.region) == 0);
 		check_seen(current, what, self.region);
 	}
 	set_retired(beats, &self, region);
 	PG_RETURN_VOID();
+}
+
+/*
+ * Return true if it is this region that is to be retired, and it is not yet.
+ */
+static bool
+leaves(const DcSelfRow *self, const char *region)
+{
+	DcSelfMarks marks;
+
+	self_marks(self, &marks);
+	return strcmp(region, self->region) == 0 && !marks.retired;
 }
 
 /*
@@ -120,6 +139,35 @@ write_down_all(void)
 			buffer_hooks->write_down(counter);
 	}
 	CommandCounterIncrement();
+}
+
+/*
+ * check_units raises 55000 if the region has units of a stock, which nobody could sell any more.
+ */
+static void
+check_units(const char *region, bool own)
+{
+	ListCell *lc;
+
+	foreach(lc, catalog_read_all())
+	{
+		const DcCounterRow *row = lfirst(lc);
+		DcCounter *counter;
+
+		if (!OidIsValid(row->grants))
+			continue;
+		LockRelationOid(row->grants, AccessShareLock);
+		LockRelationOid(row->wants, AccessShareLock);
+		if (!counter_lock(row->counter, AccessShareLock))
+			continue;
+		counter = counter_lookup(row->counter);
+		if (counter_has_rights(counter) && region_has_units(counter, region, own))
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("region \"%s\" has units of stock \"%s\"", region, get_rel_name(row->counter)),
+					 errdetail("Nobody could sell them any more."),
+					 errhint("In another region, ask for them by dc_want(), and wait until they have come. If the region is lost, use force => true, and take them over by dc_rights_reclaim().")));
+	}
 }
 
 /*

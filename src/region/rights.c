@@ -5,9 +5,9 @@
  * A step goes over the keys of which another region wants units and this one has some, a batch of keys in
  * the order of the keys. For each it reads what all regions want, decides who gets how much
  * (escrow_share()), takes as much from the shard rows as nobody else has in hand, and raises the rows of
- * grants, all in one transaction. What it could not get hold of is for the next step. A step also writes
- * this region's own wants anew whose time is up, or that ask for what has come, and asks for keys that run low
- * (dcounter.rights_low).
+ * grants, all in one transaction. What it could not get hold of is for the next step. The first step of a round also writes
+ * this region's own wants anew whose time is up, or that ask for what has come, and tells how many units are here
+ * (rightstell.c), which asks for keys that run low (dcounter.rights_low).
  *
  * The commit need not wait for the disk: nothing leaves the server that is not on it.
  */
@@ -25,25 +25,13 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
+/* As many as the statement below finds at most. */
 #define KEYS_PER_STEP 100
-
-/* us: how old what others are told of the units here may be */
-#define UNITS_AGE (INT64CONST(10) * 1000 * 1000)
 
 /* What a region that is retired wants, nobody gives. */
 #define LIVE_REGION \
 	" NOT coalesce((SELECT r.retired_at IS NOT NULL FROM dcounter.region AS r" \
 	" WHERE r.region = w.region ORDER BY r.epoch DESC LIMIT 1), false)"
-
-/* this region, keys after it, from it */
-static const DcStatement sql_rights_keys = {
-	.text = "SELECT DISTINCT w.key FROM @wants AS w WHERE w.region <> $1 AND (w.wanted > 0 OR w.low > 0)"
-			" AND (w.key > $2 OR $3 AND w.key = $2)"
-			" AND EXISTS (SELECT FROM @shards AS s WHERE s.key = w.key AND s.units > 0)"
-			" ORDER BY w.key LIMIT 100",
-	.argtypes = {TEXTOID, TEXTOID, BOOLOID},
-	.columns = {DC_TEXT("key")},
-	.of = DC_OF_MORE + 1};
 
 #define GRANTED_SINCE \
 	" CROSS JOIN LATERAL (SELECT least(greatest(coalesce(sum(g.units), 0) - w.granted, 0), 9223372036854775807)::int8" \
@@ -66,37 +54,52 @@ static const DcStatement sql_rights_units = {
 	.columns = {DC_BIGINT("units")},
 	.of = DC_OF_SHARDS};
 
-/* this region, how many there should be at least, a stamp: own wants to be written anew, the last ones
- * since the units have changed after it */
-static const DcStatement sql_rights_own = {
-	.text = "SELECT w.key FROM @wants AS w" GRANTED_SINCE
-			" CROSS JOIN LATERAL (SELECT coalesce(sum(s.units), 0) FROM @shards AS s WHERE s.key = w.key) AS u(units)"
-			" WHERE w.region = $1 AND ((w.kept > 0 AND w.until <= statement_timestamp())"
-			" OR (w.asked > 0 AND w.asked <= d.since) OR ($2 = 0 AND w.low > 0)"
-			" OR $2 > u.units + greatest(w.wanted::numeric + w.low - d.since, 0)"
-			" OR (w.units <> u.units AND w.hlc < $3)) ORDER BY w.key LIMIT 100",
-	.argtypes = {TEXTOID, INT8OID, INT8OID},
-	.columns = {DC_TEXT("key")},
+/*
+ * this region, how many units there should be at least, a key, whether it is the first one: own wants to be written anew, once in a round;
+ * the next keys that others want and that are here; whether anybody wants anything. Most rows tell of units alone, so they are read
+ * once.
+ */
+static const DcStatement sql_rights_open = {
+	.text = "WITH o AS MATERIALIZED (SELECT w.key, w.region, w.epoch, w.granted, w.wanted, w.low, w.kept, w.asked, w.until"
+			" FROM @wants AS w WHERE w.wanted > 0 OR w.low > 0 OR w.kept > 0)"
+			" (SELECT 0::int8, w.key FROM o AS w" GRANTED_SINCE
+			" WHERE $4 AND w.region = $1 AND ((w.kept > 0 AND w.until <= statement_timestamp())"
+			" OR (w.asked > 0 AND w.asked <= d.since) OR ($2 = 0 AND w.low > 0)) ORDER BY w.key LIMIT 100)"
+			" UNION ALL (SELECT 1, k.key FROM (SELECT DISTINCT w.key FROM o AS w WHERE w.region <> $1 AND (w.wanted > 0 OR w.low > 0)"
+			" AND (w.key > $3 OR $4 AND w.key = $3)) AS k"
+			" WHERE EXISTS (SELECT FROM @shards AS s WHERE s.key = k.key AND s.units > 0) ORDER BY k.key LIMIT 100)"
+			" UNION ALL (SELECT 2, '' FROM o LIMIT 1)",
+	.argtypes = {TEXTOID, INT8OID, TEXTOID, BOOLOID},
+	.columns = {DC_BIGINT("what"), DC_TEXT("key")},
 	.of = DC_OF_MORE + 1};
 
-static const DcStatement sql_rights_open = {
-	.text = "SELECT w.key FROM @wants AS w WHERE w.wanted > 0 OR w.low > 0 OR w.kept > 0 LIMIT 1",
-	.columns = {DC_TEXT("key")},
-	.of = DC_OF_MORE + 1};
+/* What it finds. */
+enum
+{
+	OWN_WANTS,
+	WANTED_KEYS,
+	ANYTHING,
+	NUM_FOUND
+};
+
+typedef struct DcOpenWants
+{
+	int n[NUM_FOUND];
+	DcKey *keys[NUM_FOUND];
+} DcOpenWants;
 
 /* Where the sweep over the stock at hand is. */
 static struct
 {
 	char *after; /* a key; NULL: at the beginning */
+	bool told;	 /* others know how many units are here */
 	MemoryContext cxt;
 } at;
 
 static bool wants(const DcCounterRow *row);
 static void start(MemoryContext cxt);
 static DcTableStep step(Oid table, bool all_owners);
-static int list_keys(DcCounter *counter, const DcStatement *statement, Datum *values, DcKey *keys);
-static int next_keys(DcCounter *counter, const DcIdentity *identity, DcKey *keys);
-static bool any_open(DcCounter *counter);
+static void find_open(DcCounter *counter, const DcIdentity *identity, DcOpenWants *open);
 static void give(DcCounter *counter, const DcIdentity *identity, const DcKey *key);
 static int read_requests(DcCounter *counter, const DcIdentity *identity, const DcKey *key,
 						 DcRequest **requests, int64 *units);
@@ -134,28 +137,24 @@ static DcTableStep
 step(Oid table, bool all_owners)
 {
 	DcCounter *counter = compact_open(table, all_owners);
-	DcKey *keys;
 	DcIdentity identity;
-	Datum values[3];
+	DcOpenWants open;
+	DcKey *keys;
 	int n;
 
-	if (counter == NULL || !counter_has_rights(counter) || counter->row.rights_epoch <= 0 || !region_identity(&identity) ||
+	if (counter == NULL || !counter_has_rights(counter) || !region_identity_at_once(&identity) || !rights_are_open(counter) ||
 		!rights_lock(counter, RowExclusiveLock, false) ||
 		!advisory_lock(RIGHTS_LOCK_CLASS, table, 0, ExclusiveLock, false))
 		return TABLE_DONE;
 	units_check(counter);
 	identity.epoch = counter->row.rights_epoch;
-	keys = palloc(KEYS_PER_STEP * sizeof(DcKey));
+	find_open(counter, &identity, &open);
+	for (int i = 0; i < open.n[OWN_WANTS]; i++)
+		(void) want_change(counter, &open.keys[OWN_WANTS][i], (DcWantChange){0}, DT_NOBEGIN, false);
 	if (at.after == NULL)
-	{
-		values[0] = CStringGetTextDatum(identity.region);
-		values[1] = Int64GetDatum(dc_rights_low);
-		values[2] = Int64GetDatum(want_stamp_at(GetCurrentTimestamp() - UNITS_AGE));
-		n = list_keys(counter, &sql_rights_own, values, keys);
-		for (int i = 0; i < n; i++)
-			(void) want_change(counter, &keys[i], (DcWantChange){0}, DT_NOBEGIN, false);
-	}
-	n = next_keys(counter, &identity, keys);
+		at.told = rights_tell(counter, &identity, !all_owners);
+	keys = open.keys[WANTED_KEYS];
+	n = open.n[WANTED_KEYS];
 	for (int i = 0; i < n; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -166,48 +165,38 @@ step(Oid table, bool all_owners)
 		at.after = MemoryContextStrdup(at.cxt, TextDatumGetCString(key_text_datum(&keys[n - 1])));
 		return TABLE_GOES_ON;
 	}
-	return dc_rights_low > 0 || any_open(counter) ? TABLE_DONE : TABLE_IDLE;
+	return dc_rights_low > 0 || !at.told || open.n[ANYTHING] > 0 ? TABLE_DONE : TABLE_IDLE;
 }
 
 /*
- * next_keys lists the next keys of which others want units that are here.
+ * find_open looks for what is to be done about wants.
  */
-static int
-next_keys(DcCounter *counter, const DcIdentity *identity, DcKey *keys)
-{
-	Datum values[3];
-
-	values[0] = CStringGetTextDatum(identity->region);
-	values[1] = CStringGetTextDatum(at.after != NULL ? at.after : "");
-	values[2] = BoolGetDatum(at.after == NULL);
-	return list_keys(counter, &sql_rights_keys, values, keys);
-}
-
-static int
-list_keys(DcCounter *counter, const DcStatement *statement, Datum *values, DcKey *keys)
+static void
+find_open(DcCounter *counter, const DcIdentity *identity, DcOpenWants *open)
 {
 	MemoryContext cxt = CurrentMemoryContext;
+	Datum values[4];
 	DcSqlSession session;
-	int n;
+	uint64 n;
 
+	for (int i = 0; i < NUM_FOUND; i++)
+	{
+		open->n[i] = 0;
+		open->keys[i] = palloc(KEYS_PER_STEP * sizeof(DcKey));
+	}
+	values[0] = CStringGetTextDatum(identity->region);
+	values[1] = Int64GetDatum(dc_rights_low);
+	values[2] = CStringGetTextDatum(at.after != NULL ? at.after : "");
+	values[3] = BoolGetDatum(at.after == NULL);
 	rights_begin(&session, counter);
-	n = (int) sql_run(&session, statement, values);
-	for (int i = 0; i < n; i++)
-		rights_key(rows_datum(&session.rows, i, 1), cxt, &keys[i]);
-	sql_end(&session);
-	return n;
-}
+	n = sql_run(&session, &sql_rights_open, values);
+	for (uint64 i = 0; i < n; i++)
+	{
+		int64 what = rows_bigint(&session.rows, i, 1);
 
-static bool
-any_open(DcCounter *counter)
-{
-	DcSqlSession session;
-	bool any;
-
-	rights_begin(&session, counter);
-	any = sql_run(&session, &sql_rights_open, NULL) > 0;
+		rights_key(rows_datum(&session.rows, i, 2), cxt, &open->keys[what][open->n[what]++]);
+	}
 	sql_end(&session);
-	return any;
 }
 
 /*

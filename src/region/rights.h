@@ -37,14 +37,15 @@
  * which others get as well, the one with the latest stamp (hlc) being the one that holds. It says how many units
  * are needed, and how many had been granted to the region when it was written. The job "rights"
  * of those that have units serves it: escrow.c says who gives how many to whom. A want is a wish:
- * whatever becomes of it, late, lost or doubled, moves units to where they are not needed, at worst.
+ * whatever becomes of it, late, lost or doubled, moves units to where they are not needed, at worst. The row also tells
+ * how many units there were, of keys that nobody asks for as well (rightstell.c).
  *
- * Locks, in this order: the table of grants, that of wants, the stock's tables, units (rows of the
- * shard table), the row of wants. An apply worker has one of the first two when it comes, and adds units to
+ * Locks, in this order: the identity (life.h), the table of grants, that of wants, the stock's tables, units (rows of the
+ * shard table), the row of wants. Who has a stock locked must not wait for the identity (rightsrenew.c). An apply worker has one of the first two when it comes, and adds units to
  * rows of its transaction's own, so it waits for no row. The job waits for none at all: it passes over
  * tables that are locked, takes units that are free, and of two jobs that look after one stock one goes
- * on (RIGHTS_LOCK_CLASS). dc_want() and dc_take_wait() come to wants with the stock's tables locked; that
- * matters where these are locked against writers, by rights_renew(), say, and the server ends a deadlock.
+ * on (RIGHTS_LOCK_CLASS). dc_want() in a transaction that has taken units comes to wants with the stock's tables locked;
+ * that matters where these are locked against writers, by rights_renew(), say, and the server ends a deadlock.
  * Rows of wants of this region are written by its sessions, those of others by apply workers.
  */
 #ifndef DC_RIGHTS_H
@@ -117,6 +118,12 @@ extern int64 want_stamp_at(TimestampTz time);
 /* rights.c */
 extern bool rights_job(DcJobRun *run);
 
+/* rightstell.c */
+extern bool rights_tell(DcCounter *counter, const DcIdentity *identity, bool all);
+
+/* stockregions.c */
+extern bool region_has_units(DcCounter *counter, const char *region, bool own);
+
 /*
  * rights_epoch_of returns the epoch under which this database has its units of a stock, also while they are shut.
  */
@@ -127,6 +134,9 @@ rights_epoch_of(const DcCounter *counter)
 }
 
 /* rightsrenew.c */
+extern void rights_await(Oid stock, const char *function);
+extern void rights_await_and_lock(Oid stock, const char *function);
 extern void rights_identity_check(DcCounter *counter);
+extern bool rights_are_open(DcCounter *counter);
 
 #endif /* DC_RIGHTS_H */

@@ -12,8 +12,10 @@
  * A database whose start nobody has confirmed in time does not know whether it was restored. So its stocks are
  * shut until the operator says. If at least one other region has confirmed it, the units stay.
  *
- * All of a stock's tables are locked against writers meanwhile. Until then takes, restocks and apply workers
- * stop at the identity (rights_identity_check(), region_identity_needed()).
+ * All of a stock's tables are locked against writers meanwhile, after the identity. Until then takes, restocks and apply
+ * workers stop at the identity, and sessions wait for it before they lock the stock (rights_await()). One that has it
+ * locked already, by an earlier take, is told to begin anew (40001), so that it is not waited for. When they have locked it
+ * they look whether it was shut meanwhile (rights_identity_check()).
  */
 #include "postgres.h"
 
@@ -26,8 +28,10 @@
 #include "region/life.h"
 #include "region/rights.h"
 #include "storage/lmgr.h"
+#include "storage/sinval.h"
 #include "table/access.h"
 #include "utils/builtins.h"
+#include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
@@ -93,28 +97,78 @@ static bool renew_work(void *arg);
 static void renew(DcCounterRow *row, const char *region, bool lossless);
 
 /*
+ * rights_await waits until this database may sell units, while the caller has no lock on the stock. It is asked at each take,
+ * so what it has found holds as long as the entry of the stock: a new epoch is one for the stock, too.
+ */
+void
+rights_await(Oid stock, const char *function)
+{
+	DcCounter *counter = counter_find(stock);
+	DcIdentity identity;
+
+	if (counter == NULL || !counter_has_rights(counter))
+		return;
+	AcceptInvalidationMessages();
+	if (counter->valid && counter->rights_open == counter->generation)
+		return;
+	counter_check_write(stock, function);
+	region_identity_awaited(&identity);
+}
+
+/*
+ * rights_await_and_lock does so for one who is about to write wants, and keeps the identity: it is locked before the tables of
+ * the stock, as a renewal does, of which those of grants and wants come first.
+ */
+void
+rights_await_and_lock(Oid stock, const char *function)
+{
+	DcCounter *counter = counter_find(stock);
+	DcIdentity identity;
+
+	if (counter == NULL || !counter_has_rights(counter))
+		return;
+	counter_check_write(stock, function);
+	region_identity_needed(&identity);
+	rights_lock(counter, RowExclusiveLock, true);
+}
+
+/*
  * rights_identity_check raises 55000 if this database needs a new epoch before it sells units of a
- * stock. It is asked at each take, so the answer holds as long as the entry of the stock: a new
- * epoch is one for the stock, too.
+ * stock, and 40001 if the caller would have to wait for that, with the stock locked. The worker shuts a stock without a
+ * lock on it: so whoever has waited looks again.
  */
 void
 rights_identity_check(DcCounter *counter)
 {
-	static const DcCounter *checked = NULL; /* entries stay where they are */
-	static uint32 generation;
 	DcIdentity identity;
 
-	if (checked == counter && generation == counter->generation)
+	region_stock_is_locked();
+	AcceptInvalidationMessages();
+	if (counter->valid && counter->rights_open == counter->generation)
 		return;
-	region_identity_awaited(&identity); /* the tables are locked */
-	if (counter->row.rights_epoch <= 0)
+	region_identity_awaited(&identity);
+	if (!rights_are_open(counter))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the units of stock \"%s\" may have been sold already", get_rel_name(counter->relid)),
 				 errdetail("This database took a new epoch, and no other region has confirmed that nothing was sold since; or the worker could not open the stock, which was locked, or on which code of its owner could run."),
 				 errhint("Call dc_region_renew(lossless => true) if the server was only stopped, and dc_region_renew(), which gives the units up, if it was restored.")));
-	checked = counter;
-	generation = counter->generation;
+	counter->rights_open = counter->generation;
+}
+
+/*
+ * rights_are_open reads the epoch of a stock as it is now, which the caller may remember from before it has waited for the
+ * identity. Returns false if it is shut.
+ */
+bool
+rights_are_open(DcCounter *counter)
+{
+	DcCounterRow row;
+
+	if (!catalog_read(counter->relid, &row))
+		elog(ERROR, "stock %u is locked, but was dropped", counter->relid);
+	counter->row.rights_epoch = row.rights_epoch;
+	return row.rights_epoch > 0;
 }
 
 /*

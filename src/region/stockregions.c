@@ -2,8 +2,8 @@
  * stockregions.c
  *		What is known of the units in other regions, and taking over those of a region that is gone.
  *
- * A region tells how many units it has when it writes its row of wants, which it does soon after it has
- * given some, and some time after it has sold some. With the grants from and to it since,
+ * A region tells how many units it has in its rows of wants (rightstell.c): of each key, in the transaction in which it gives some, and
+ * some time after it has sold or got some. With the grants from and to it since,
  *
  *		units + received since - given since
  *
@@ -90,6 +90,13 @@ typedef struct DcReclaimed
 	int64 units;
 } DcReclaimed;
 
+static const DcStatement sql_units_here = {
+	.text = "SELECT 1::int8 FROM @shards AS s WHERE s.units > 0 LIMIT 1",
+	.reads_all = true,
+	.columns = {DC_BIGINT("one")},
+	.of = DC_OF_SHARDS};
+
+static DcCounter *open_to_reclaim(FunctionCallInfo fcinfo);
 static void check_region(DcCounter *counter, const DcIdentity *identity, const char *region);
 static int64 reclaim(DcCounter *counter, const DcIdentity *identity, const char *region, const DcKey *key);
 
@@ -144,19 +151,41 @@ dc_rights_reclaim(PG_FUNCTION_ARGS)
 
 	arg_not_null(fcinfo, 1, "region");
 	region = text_to_cstring(PG_GETARG_TEXT_PP(1));
-	counter = counter_open_as_owner(fcinfo, "dc_rights_reclaim()", RowExclusiveLock);
-	stock_check(counter);
-	rights_needed(counter);
-	prevent_fed(counter, "dc_rights_reclaim()");
+	counter = open_to_reclaim(fcinfo);
 	region_identity_needed(&identity);
 	region_check_role();
 	rights_identity_check(counter);
 	identity.epoch = counter->row.rights_epoch;
-	/* one at a time: what the first has taken over the second sees */
-	LockRelationOid(counter->row.grants, ShareRowExclusiveLock);
-	LockRelationOid(counter->row.wants, RowExclusiveLock);
 	check_region(counter, &identity, region);
 	PG_RETURN_INT64(reclaim(counter, &identity, region, key));
+}
+
+/*
+ * open_to_reclaim opens the stock in argument 0 for its owner, after the identity and in the order of locks on its tables
+ * that a renewal keeps. One at a time: what the first has taken over the second sees.
+ */
+static DcCounter *
+open_to_reclaim(FunctionCallInfo fcinfo)
+{
+	Oid relid = counter_arg(fcinfo);
+	DcCounter *counter = counter_find(relid);
+	DcIdentity identity;
+
+	prevent_write("dc_rights_reclaim()");
+	if (counter != NULL && counter_has_rights(counter))
+	{
+		prevent_not_owner(relid);
+		region_identity_needed(&identity);
+		LockRelationOid(counter->row.grants, ShareRowExclusiveLock);
+		LockRelationOid(counter->row.wants, RowExclusiveLock);
+	}
+	counter = counter_open_as_owner(fcinfo, "dc_rights_reclaim()", RowExclusiveLock);
+	stock_check(counter);
+	rights_needed(counter);
+	prevent_fed(counter, "dc_rights_reclaim()");
+	LockRelationOid(counter->row.grants, ShareRowExclusiveLock); /* they may be others by now */
+	LockRelationOid(counter->row.wants, RowExclusiveLock);
+	return counter;
 }
 
 static void
@@ -214,4 +243,24 @@ reclaim(DcCounter *counter, const DcIdentity *identity, const char *region, cons
 		stock_give(counter, &found[i].key, found[i].units);
 	pfree(found);
 	return sum;
+}
+
+/*
+ * region_has_units returns true if a region has units of a stock, whose tables are locked: of this database's (`own`), or as far
+ * as the region has told.
+ */
+bool
+region_has_units(DcCounter *counter, const char *region, bool own)
+{
+	DcSqlSession session;
+	Datum values[] = {CStringGetTextDatum(region), (Datum) 0};
+	bool any;
+
+	rights_begin(&session, counter);
+	if (own)
+		any = sql_run(&session, &sql_units_here, NULL) > 0;
+	else
+		any = sql_run_nulls(&session, &sql_reclaim_list, values, " n") > 0;
+	sql_end(&session);
+	return any;
 }

@@ -126,6 +126,7 @@ try_once(FunctionCallInfo fcinfo, DcWaiting *waiting, bool last)
 	/* in a transaction that is new: each try sees what is there now */
 	if (!FirstSnapshotSet)
 		XactIsoLevel = XACT_READ_COMMITTED;
+	rights_await_and_lock(counter_arg(fcinfo), WAIT_NAME);
 	counter = stock_open_to_write(fcinfo, WAIT_NAME);
 	PushActiveSnapshot(GetTransactionSnapshot());
 	taken = stock_take(counter, waiting->key, waiting->qty, 0) > 0;

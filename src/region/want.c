@@ -150,8 +150,10 @@ dc_want(PG_FUNCTION_ARGS)
 	DcKey buf;
 	const DcKey *key = key_arg(fcinfo, 1, &buf);
 	int64 qty = amount_arg(fcinfo, 2, "qty");
-	DcCounter *counter = stock_open_to_write(fcinfo, "dc_want()");
+	DcCounter *counter;
 
+	rights_await_and_lock(counter_arg(fcinfo), "dc_want()");
+	counter = stock_open_to_write(fcinfo, "dc_want()");
 	if (qty < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),

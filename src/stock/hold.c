@@ -317,6 +317,8 @@ dc_hold_confirm(PG_FUNCTION_ARGS)
 		check_same_quantity(&hold, qty);
 		PG_RETURN_TEXT_P(ended_answer(hold.state, "confirmed"));
 	}
+	if (counter_has_rights(counter))
+		region_hooks->check_rights(counter); /* another database may have ended it otherwise, and sold its units */
 	if (qty > hold.qty)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),

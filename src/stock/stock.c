@@ -67,13 +67,15 @@ stock_init(bool preloaded)
 
 /*
  * stock_open_to_write opens the stock in argument 0 for a function that changes
- * it. 42809 for a counter table that is none.
+ * it. 42809 for a counter table that is none. What has to be waited for is waited for before its tables are locked.
  */
 DcCounter *
 stock_open_to_write(FunctionCallInfo fcinfo, const char *function)
 {
-	DcCounter *counter = counter_open_to_write(fcinfo, function);
+	DcCounter *counter;
 
+	region_hooks->await_rights(counter_arg(fcinfo), function);
+	counter = counter_open_to_write(fcinfo, function);
 	stock_check(counter);
 	units_check(counter);
 	return counter;

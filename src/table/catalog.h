@@ -138,6 +138,7 @@ typedef struct DcCounter
 	uint32 sets_generation; /* and for what keys were set to */
 	DcTableLayout sets;
 	uint32 rights_generation; /* the same for grants and wants */
+	uint32 rights_open;		  /* when its units were last found to be its own */
 	DcTableLayout grants;
 	DcTableLayout wants;
 	uint32 trend_generation; /* the same for decayed weights, */

@@ -105,6 +105,44 @@ CALL dc_take_wait('shop', 'c', 0, '1 second');
 CALL dc_take_wait('shop', 'c', 1, '-1 second');
 CALL dc_take_wait('shop', 'c', 1, NULL);
 
+-- Units that nobody has asked for are told, and told anew later; a region that has units is not retired
+SELECT dc_restock('shop', 'told', 6), dc_restock('shop', 'sold', 1);
+SELECT dc_take('shop', 'sold');
+CALL dc_maintain();
+SELECT key, region, wanted, low, units FROM shop_want WHERE key IN ('told', 'sold');
+SELECT dc_take('shop', 'told', 2);
+UPDATE shop_want SET hlc = 1 WHERE key = 'told';
+CALL dc_maintain();
+SELECT key, region, wanted, low, units FROM shop_want WHERE key = 'told';
+SELECT dc_stock_create('large');
+SELECT dc_replicate('large');
+SELECT count(dc_restock('large', n, 1)) FROM generate_series(1, 1200) AS n;
+CALL dc_maintain();
+SELECT count(*), sum(units) FROM large_want;
+SELECT dc_drop('large');
+SET session_replication_role = replica;
+INSERT INTO shop_want VALUES ('told', 'west', 11, 100, 0, 0, 0, 0, 0, 0, 0, 0, '-infinity', 5, 0);
+RESET session_replication_role;
+INSERT INTO dcounter.region (region, epoch) VALUES ('west', 11);
+SELECT dc_region_retire('west');
+SELECT dc_region_retire('west', force => true);
+SELECT dc_rights_reclaim('shop', 'west');
+DELETE FROM dcounter.region WHERE region = 'west';
+
+-- A stock that is shut: one who has found it open before sees that
+SELECT dc_hold('shop', 'told', 1, '1 day', '00000000-0000-4000-8000-000000000001');
+BEGIN;
+SELECT dc_take('shop', 'told');
+UPDATE dcounter.counter SET rights_epoch = -rights_epoch WHERE counter = 'shop'::regclass;
+SELECT dc_take('shop', 'told');
+ROLLBACK;
+UPDATE dcounter.counter SET rights_epoch = -rights_epoch WHERE counter = 'shop'::regclass;
+SELECT dc_take('shop', 'told');
+SELECT dc_hold_confirm('shop', '00000000-0000-4000-8000-000000000001');
+SELECT dc_hold_release('shop', '00000000-0000-4000-8000-000000000001');
+UPDATE dcounter.counter SET rights_epoch = -rights_epoch WHERE counter = 'shop'::regclass;
+SELECT dc_take('shop', 'told', 9);
+
 -- A region that is gone
 SELECT dc_rights_reclaim('shop', 'eu');
 SELECT dc_rights_reclaim('shop', 'us');
