@@ -23,6 +23,8 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
+static int64 epoch_after(const DcCounter *counter, const DcIdentity *identity, const DcRegionRow *last);
+
 /*
  * slot_find_own finds the row of a key that this database has counted in last, without a lock.
  */
@@ -40,15 +42,27 @@ slot_find_own(DcRegionRel *rel, Datum key, const DcIdentity *identity, DcRegionR
 int64
 slot_epoch_next(const DcCounter *counter, const DcIdentity *identity, const DcRegionRow *last)
 {
-	int64 next = last != NULL ? last->epoch + 1 : identity->epoch;
-
-	next = Max(next, counter->row.rights_epoch);
-	if (!region_epoch_is_own(identity, next))
+	if (!slot_has_next(counter, identity, last))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("a key of counter table \"%s\" was deleted too often under one epoch", get_rel_name(counter->relid)),
 				 errhint("Call dc_region_renew().")));
-	return next;
+	return epoch_after(counter, identity, last);
+}
+
+/*
+ * slot_has_next returns true if there is an epoch for a new slot.
+ */
+bool
+slot_has_next(const DcCounter *counter, const DcIdentity *identity, const DcRegionRow *last)
+{
+	return region_epoch_is_own(identity, epoch_after(counter, identity, last));
+}
+
+static int64
+epoch_after(const DcCounter *counter, const DcIdentity *identity, const DcRegionRow *last)
+{
+	return Max(last != NULL ? last->epoch + 1 : identity->epoch, counter->row.rights_epoch);
 }
 
 /*

@@ -17,6 +17,8 @@
  *	- What another region brings back of the key, by a copy, say, or with a later set that has
  *	  observed the old slots, is right by itself: it brings the slots with what is taken away from them.
  *	  While a copy is under way they may come before that.
+ *	- Nothing is removed while the counter has sealed amounts of an older epoch: what is removed raises the epochs of new
+ *	  slots above those of that one (slot_has_next).
  *	- This database does not know any more which epochs its slots of the key had. If it began to count in one
  *	  of these again, those who still have that slot would have more in it already. So the epochs of
  *	  slots that are opened from now on, of any key, are greater than all that were removed
@@ -71,6 +73,12 @@ static const DcStatement sql_deleted = {
 	.reads_all = true,
 	.columns = {DC_TEXT("key")},
 	.of = DC_OF_MORE + 1};
+
+static const DcStatement sql_any_sealed = {
+	.text = "SELECT count(*) FROM (SELECT FROM @regions AS r WHERE r.epoch < 0 LIMIT 1) AS s",
+	.reads_all = true,
+	.columns = {DC_BIGINT("count")},
+	.of = DC_OF_MORE};
 
 /* keys */
 static const DcStatement sql_remove[] = {
@@ -197,6 +205,17 @@ vacuum(DcVacuum *vacuum)
 	session.word = vacuum_word;
 	sql_keep_open(&session, DC_OF_MORE, counter->row.regions);
 	sql_keep_open(&session, DC_OF_MORE + 1, counter->row.sets);
+	(void) sql_run(&session, &sql_any_sealed, NULL);
+	if (rows_bigint(&session.rows, 0, 1) > 0)
+	{
+		ereport(NOTICE,
+				(errmsg("nothing of \"%s\" is removed, as it has amounts that a renewal has left out", get_rel_name(counter->relid)),
+				 errhint("They are published while a worker runs, or by dc_region_renew().")));
+		sql_end(&session);
+		setrel_close(&vacuum->sets);
+		regionrel_close(&vacuum->slots);
+		return;
+	}
 	found = sql_run(&session, &sql_deleted, &stamp);
 	keys = MemoryContextAllocHuge(CurrentMemoryContext, Max(found, 1) * sizeof(Datum));
 	cxt = AllocSetContextCreate(CurrentMemoryContext, "dcounter vacuum", ALLOCSET_DEFAULT_SIZES);

@@ -21,6 +21,7 @@
 #include "base/guc.h"
 #include "base/hooks.h"
 #include "base/runas.h"
+#include "base/subxact.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
@@ -79,7 +80,16 @@ static void check_kind(Oid relid);
 static void check_counter(const DcCounter *counter);
 static void check_shape(const DcCounterRow *row);
 static void take_amounts(DcCounter *counter, const DcIdentity *identity, bool seed);
+/* What publish_counter() is called with. */
+typedef struct PublishWork
+{
+	const DcCounterRow *row;
+	const char *region;
+} PublishWork;
+
 static void publish(const DcCounterRow *row, const char *region);
+static bool publish_again(const DcCounterRow *row, const char *region);
+static bool publish_counter(void *arg);
 static bool is_lacking(const DcCounterRow *row);
 static void replicate_stock(DcCounter *counter, const DcIdentity *identity, bool seed);
 pg_noreturn static void has_amounts_error(const DcCounter *counter);
@@ -234,12 +244,49 @@ publications_complete(const char *region, bool all)
 	}
 	foreach(lc, all ? catalog_read_all() : NIL)
 	{
-		if (!is_lacking(lfirst(lc)))
-			continue;
-		publish(lfirst(lc), region);
-		added++;
+		if (is_lacking(lfirst(lc)) && publish_again(lfirst(lc), region))
+			added++;
 	}
 	return added;
+}
+
+/*
+ * publish_again publishes a counter as dc_replicate() has, or leaves it out with a warning, as its tables may have changed.
+ */
+static bool
+publish_again(const DcCounterRow *row, const char *region)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	PublishWork work = {row, region};
+	volatile bool done = false;
+
+	PG_TRY();
+	{
+		done = subxact_run(publish_counter, &work);
+	}
+	PG_CATCH();
+	{
+		ErrorData *error = error_caught(caller);
+
+		if (!is_owners_error(error->sqlerrcode))
+			ReThrowError(error);
+		ereport(WARNING,
+				(errmsg("counter table \"%s\" is not published: %s", get_rel_name(row->counter), error->message),
+				 error->detail != NULL ? errdetail_internal("%s", error->detail) : 0));
+		FreeErrorData(error);
+	}
+	PG_END_TRY();
+	return done;
+}
+
+static bool
+publish_counter(void *arg)
+{
+	const PublishWork *work = arg;
+
+	check_shape(work->row);
+	publish(work->row, work->region);
+	return true;
 }
 
 /*

@@ -92,6 +92,10 @@ typedef struct DcRenewal
 	bool worker;
 } DcRenewal;
 
+/* The stock that has taken most of the time of this renewal. */
+static Oid slowest = InvalidOid;
+static int64 slowest_us = 0;
+
 static bool renew_in_time(const DcCounterRow *row, const char *region, bool lossless, bool worker);
 static bool renew_work(void *arg);
 static void renew(DcCounterRow *row, const char *region, bool lossless);
@@ -184,6 +188,7 @@ rights_renew(const char *region, DcRights rights, bool worker)
 	List *rows = catalog_read_all();
 	ListCell *lc;
 
+	slowest_us = 0;
 	apply_early();
 	foreach(lc, rows)
 	{
@@ -208,6 +213,7 @@ static bool
 renew_in_time(const DcCounterRow *row, const char *region, bool lossless, bool worker)
 {
 	static List *failed = NIL; /* Oid, in TopMemoryContext */
+	DcMoment began = moment_now();
 	MemoryContext caller = CurrentMemoryContext;
 	DcRenewal renewal = {row, region, lossless, worker};
 	volatile bool done = false;
@@ -224,7 +230,11 @@ renew_in_time(const DcCounterRow *row, const char *region, bool lossless, bool w
 		ErrorData *error = error_caught(caller);
 
 		MemoryContextSwitchTo(TopMemoryContext);
-		failed = list_append_unique_oid(failed, row->counter);
+		/* the time of the step is that of all stocks: the one that took most of it has used it up */
+		if (error->sqlerrcode == ERRCODE_QUERY_CANCELED && moment_age(began) < slowest_us)
+			failed = list_append_unique_oid(failed, slowest);
+		else
+			failed = list_append_unique_oid(failed, row->counter);
 		MemoryContextSwitchTo(caller);
 		if (worker ? worker_is_patient() || error->sqlerrcode == ERRCODE_QUERY_CANCELED || ShutdownRequestPending
 				   : !is_owners_error(error->sqlerrcode))
@@ -234,6 +244,11 @@ renew_in_time(const DcCounterRow *row, const char *region, bool lossless, bool w
 		FreeErrorData(error);
 	}
 	PG_END_TRY();
+	if (moment_age(began) > slowest_us)
+	{
+		slowest = row->counter;
+		slowest_us = moment_age(began);
+	}
 	return done;
 }
 

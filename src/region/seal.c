@@ -109,9 +109,9 @@ static const DcStatement sql_fold = {
 	.columns = {DC_BIGINT("count")},
 	.of = DC_OF_MORE};
 
-/* region: the epochs that something was sealed under */
+/* region: the epochs that something was sealed under; more are an owner's making, and cost a scan each */
 static const DcStatement sql_sealed_epochs = {
-	.text = "SELECT -s.epoch AS epoch FROM @regions AS s WHERE s.region = $1 AND s.epoch < 0 AND s.epoch > -" MAX_BIGINT " GROUP BY s.epoch ORDER BY s.epoch DESC",
+	.text = "SELECT -s.epoch AS epoch FROM @regions AS s WHERE s.region = $1 AND s.epoch < 0 AND s.epoch > -" MAX_BIGINT " GROUP BY s.epoch ORDER BY s.epoch DESC LIMIT 64",
 	.argtypes = {TEXTOID},
 	.reads_all = true,
 	.columns = {DC_BIGINT("epoch")},
@@ -141,6 +141,15 @@ typedef struct SealWork
 	bool folded; /* out: something was */
 } SealWork;
 
+/* What lock_work() is called with, and what it finds. */
+typedef struct LockWork
+{
+	const DcCounterRow *row;
+	DcCounter *counter;
+} LockWork;
+
+static DcCounter *lock_or_leave_out(const DcCounterRow *row);
+static bool lock_work(void *arg);
 static bool seal_work(void *arg);
 static bool is_in_order(DcCounter *counter, bool worker);
 static int64 fold_epoch(DcSqlSession *session, const DcSelfRow *self, int64 sealed, int64 limit);
@@ -191,7 +200,7 @@ replicated_lock(void)
 		if (!OidIsValid(row->regions))
 			continue;
 		known = lappend_oid(known, row->counter);
-		counter = replicated_lock_one(row, false);
+		counter = lock_or_leave_out(row);
 		if (counter != NULL)
 			counters = lappend(counters, counter);
 	}
@@ -206,6 +215,45 @@ replicated_lock(void)
 					 errmsg("counter table \"%s\" was replicated meanwhile", get_rel_name(row->counter))));
 	}
 	return counters;
+}
+
+/*
+ * lock_or_leave_out is replicated_lock_one() for the user. A counter whose tables are not as they were made is left out with a
+ * warning: it hurts its owner alone.
+ */
+static DcCounter *
+lock_or_leave_out(const DcCounterRow *row)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	LockWork work = {row, NULL};
+
+	PG_TRY();
+	{
+		(void) subxact_run(lock_work, &work);
+	}
+	PG_CATCH();
+	{
+		ErrorData *error = error_caught(caller);
+		const DcCounter *counter = counter_find(row->counter);
+
+		if (!is_owners_error(error->sqlerrcode) || (counter != NULL && counter->fed))
+			ReThrowError(error);
+		ereport(WARNING,
+				(errmsg("counter table \"%s\" is left out: %s", get_rel_name(row->counter), error->message)));
+		FreeErrorData(error);
+		work.counter = NULL;
+	}
+	PG_END_TRY();
+	return work.counter;
+}
+
+static bool
+lock_work(void *arg)
+{
+	LockWork *work = arg;
+
+	work->counter = replicated_lock_one(work->row, false);
+	return true;
 }
 
 /*
@@ -485,7 +533,7 @@ fold_slots(DcSqlSession *session, DcRegionRel *slots, DcSetRel *sets, const DcSe
 }
 
 /*
- * fold_slot adds what is sealed of a key to the slot that is counted in; false if its sum would leave bigint. The
+ * fold_slot adds what is sealed of a key to the slot that is counted in; false if its sum would leave bigint, or there is no slot. The
  * caller keeps compaction away by the lock on the identity.
  */
 static bool
@@ -498,8 +546,11 @@ fold_slot(DcRegionRel *slots, DcSetRel *sets, const DcIdentity *identity, const 
 		CHECK_FOR_INTERRUPTS(); /* removed by hand */
 	if (!found || !slot_is_open(&row, set_observed_now(sets, sealed->key)))
 	{
-		int64 epoch = slot_epoch_next(slots->counter, identity, found ? &row : NULL);
+		int64 epoch;
 
+		if (!slot_has_next(slots->counter, identity, found ? &row : NULL))
+			return false;
+		epoch = slot_epoch_next(slots->counter, identity, found ? &row : NULL);
 		row = *sealed;
 		row.epoch = epoch;
 		if (!region_row_insert(slots, &row))

@@ -121,6 +121,7 @@ extern void sets_first(DcSetRel *rel);
 #define SLOT_IS_BACK DT_NOBEGIN
 
 extern bool slot_find_own(DcRegionRel *rel, Datum key, const DcIdentity *identity, DcRegionRow *row);
+extern bool slot_has_next(const DcCounter *counter, const DcIdentity *identity, const DcRegionRow *last);
 extern int64 slot_epoch_next(const DcCounter *counter, const DcIdentity *identity, const DcRegionRow *last);
 extern bool slot_comes_back(const DcCounter *counter, const DcIdentity *identity, const DcRegionRow *have,
 							const DcRegionRow *come);
