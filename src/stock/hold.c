@@ -32,6 +32,7 @@
 #include "base/args.h"
 #include "base/compat.h"
 #include "base/errors.h"
+#include "base/hooks.h"
 #include "base/key.h"
 #include "base/relopen.h"
 #include "counter/apply.h"
