@@ -20,23 +20,35 @@ CREATE FUNCTION dc_throttle_reset(key anycompatible DEFAULT NULL::text, role reg
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
 COMMENT ON FUNCTION dc_throttle_reset(anycompatible, regrole) IS 'gives the ad hoc limits of a key, or all, of the calling role, or another one, their whole budget; returns how many there were';
 
--- Arrays of these, too. The functions are made anew, as a second one of each would make calls with untyped parameters ambiguous.
-DROP FUNCTION dc_limit_all(text[], text[], bigint[]);
+-- Arrays of these, too. The functions are made anew, as a second one of each would make calls with untyped parameters ambiguous. One
+-- that somebody's view or function depends on stays, in another schema.
+DO $$
+DECLARE
+	f text;
+BEGIN
+	FOREACH f IN ARRAY '{"dc_limit_all(text[], text[], bigint[])", "dc_beat_many(text, text[], text[], text[])",
+		"dc_source_check(regclass, text[], text, text, float8)", "dc_source_fix(regclass, text[])"}'::pg_catalog.text[]
+	LOOP
+		BEGIN
+			EXECUTE pg_catalog.concat('DROP FUNCTION ', f);
+		EXCEPTION WHEN dependent_objects_still_exist THEN
+			EXECUTE pg_catalog.concat('ALTER FUNCTION ', f, ' SET SCHEMA dcounter');
+			RAISE WARNING '% is kept in schema dcounter, as objects depend on it', f;
+		END;
+	END LOOP;
+END $$;
 CREATE FUNCTION dc_limit_all(names text[], keys anycompatiblearray, costs bigint[] DEFAULT NULL, OUT allowed boolean, OUT remaining bigint, OUT retry_after interval, OUT reset_at timestamptz, OUT rule text, OUT leases bigint[]) RETURNS record
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 20;
 COMMENT ON FUNCTION dc_limit_all(text[], anycompatiblearray, bigint[]) IS 'asks several limits: all count, or none; rule is the one that refuses';
 
-DROP FUNCTION dc_beat_many(text, text[], text[], text[]);
 CREATE FUNCTION dc_beat_many(name text, rooms anycompatiblearray, members anycompatiblearray, conns text[] DEFAULT NULL) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100;
 COMMENT ON FUNCTION dc_beat_many(text, anycompatiblearray, anycompatiblearray, text[]) IS 'the same for many; returns how many were not known';
 
-DROP FUNCTION dc_source_check(regclass, text[], text, text, float8);
 CREATE FUNCTION dc_source_check(counter regclass, keys anycompatiblearray DEFAULT NULL::text[], from_key text DEFAULT NULL, to_key text DEFAULT NULL, sample float8 DEFAULT NULL, OUT key text, OUT source bigint, OUT counter bigint, OUT drift bigint) RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000 ROWS 10;
 COMMENT ON FUNCTION dc_source_check(regclass, anycompatiblearray, text, text, float8) IS 'keys of a bound counter table that differ from its source';
 
-DROP FUNCTION dc_source_fix(regclass, text[]);
 CREATE FUNCTION dc_source_fix(counter regclass, keys anycompatiblearray, OUT key text, OUT drift bigint) RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000 ROWS 10;
 COMMENT ON FUNCTION dc_source_fix(regclass, anycompatiblearray) IS 'adds what keys of a bound counter table differ by from its source';
@@ -145,19 +157,26 @@ COMMENT ON FUNCTION dcounter.on_counter_delete() IS 'internal: keeps rows of sto
 DO $$
 DECLARE
 	t record;
+	patience CONSTANT text := pg_catalog.current_setting('lock_timeout');
 BEGIN
+	-- no owner's table keeps the update from going on
+	PERFORM pg_catalog.set_config('lock_timeout', '2s', true);
 	FOR t IN
 		SELECT r.relation, r."outer" FROM dcounter.distinct_table AS d,
 			LATERAL (VALUES (d.distinct_table, true), (d.deltas, false)) AS r (relation, "outer")
 		WHERE EXISTS (SELECT FROM pg_catalog.pg_class AS c WHERE c.oid OPERATOR(pg_catalog.=) r.relation AND c.relkind OPERATOR(pg_catalog.=) 'r')
 			AND NOT EXISTS (SELECT FROM pg_catalog.pg_extension AS x WHERE x.extname OPERATOR(pg_catalog.=) 'citus')
 	LOOP
+		BEGIN
 		EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER dcounter_delete BEFORE DELETE OR UPDATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION dcounter.on_counter_delete()', t.relation);
 		EXECUTE pg_catalog.format('ALTER TRIGGER dcounter_delete ON %s DEPENDS ON EXTENSION dcounter', t.relation);
 		CONTINUE WHEN NOT t."outer";
 		EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER dcounter_truncate AFTER TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION dcounter.on_counter_truncate()', t.relation);
 		EXECUTE pg_catalog.format('ALTER TABLE %s ENABLE ALWAYS TRIGGER dcounter_truncate', t.relation);
 		EXECUTE pg_catalog.format('ALTER TRIGGER dcounter_truncate ON %s DEPENDS ON EXTENSION dcounter', t.relation);
+		EXCEPTION WHEN OTHERS THEN
+			RAISE WARNING 'triggers of % are not made: %', t.relation::pg_catalog.regclass, SQLERRM;
+		END;
 	END LOOP;
 	-- and dc_stock_create() (src/table/protect.c)
 	FOR t IN
@@ -165,9 +184,14 @@ BEGIN
 		WHERE c.holds IS NOT NULL AND c.ledger IS NULL
 			AND EXISTS (SELECT FROM pg_catalog.pg_class AS k WHERE k.oid OPERATOR(pg_catalog.=) c.counter AND k.relkind OPERATOR(pg_catalog.=) ANY ('{r,p}'))
 	LOOP
+		BEGIN
 		EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER dcounter_change BEFORE INSERT OR UPDATE ON %s FOR EACH ROW EXECUTE FUNCTION dcounter.on_counter_delete()', t.relation);
 		EXECUTE pg_catalog.format('ALTER TRIGGER dcounter_change ON %s DEPENDS ON EXTENSION dcounter', t.relation);
+		EXCEPTION WHEN OTHERS THEN
+			RAISE WARNING 'triggers of % are not made: %', t.relation::pg_catalog.regclass, SQLERRM;
+		END;
 	END LOOP;
+	PERFORM pg_catalog.set_config('lock_timeout', patience, true);
 END $$;
 
 -- Unread tables have this name everywhere.
@@ -179,6 +203,25 @@ CREATE FUNCTION dc_window_adopt(counter regclass, bucket interval, keep interval
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
 COMMENT ON FUNCTION dc_window_adopt(regclass, interval, interval, jsonb, text) IS 'registers an existing windowed counter';
 COMMENT ON COLUMN dc_stat_regions.state IS 'active, retired, or behind (some counters are put aside); of this database also starting, renew or recopy';
+
+CREATE FUNCTION dcounter.window_bytes(counter regclass) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED COST 1000;
+COMMENT ON FUNCTION dcounter.window_bytes(regclass) IS 'internal: the size of a windowed counter''s tables';
+
+CREATE OR REPLACE VIEW dc_windows AS
+	SELECT w.windowed, pg_catalog.format('%I.%I', n.nspname, r.relname) AS name, r.relowner::pg_catalog.regrole AS owner,
+		'1 microsecond'::pg_catalog.interval OPERATOR(pg_catalog.*) w.widths[1]::pg_catalog.float8 AS bucket,
+		'1 microsecond'::pg_catalog.interval OPERATOR(pg_catalog.*) w.keeps[1]::pg_catalog.float8 AS keep,
+		w.late, w.refuses, w.sealed, dcounter.window_dropped(w.windowed) AS dropped,
+		pg_catalog.cardinality(w.widths) AS levels,
+		(SELECT pg_catalog.jsonb_object_agg('1 microsecond'::pg_catalog.interval OPERATOR(pg_catalog.*) l.width::pg_catalog.float8,
+				'1 microsecond'::pg_catalog.interval OPERATOR(pg_catalog.*) l.keep::pg_catalog.float8)
+			FROM ROWS FROM (pg_catalog.unnest(w.widths), pg_catalog.unnest(w.keeps)) WITH ORDINALITY AS l(width, keep, number)
+			WHERE l.number OPERATOR(pg_catalog.>) 1) AS rollup,
+		dcounter.window_bytes(w.windowed) AS bytes
+	FROM dcounter.time_window AS w
+		JOIN pg_catalog.pg_class AS r ON r.oid OPERATOR(pg_catalog.=) w.windowed
+		JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) r.relnamespace;
 
 CREATE FUNCTION dc_window_reopen(counter regclass) RETURNS boolean
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;

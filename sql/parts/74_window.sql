@@ -129,6 +129,10 @@ CREATE FUNCTION dcounter.window_dropped(counter regclass) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED COST 100;
 COMMENT ON FUNCTION dcounter.window_dropped(regclass) IS 'internal: how many increments of a windowed counter were dropped';
 
+CREATE FUNCTION dcounter.window_bytes(counter regclass) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED COST 1000;
+COMMENT ON FUNCTION dcounter.window_bytes(regclass) IS 'internal: the size of a windowed counter''s tables';
+
 CREATE VIEW dc_windows AS
 	SELECT w.windowed, pg_catalog.format('%I.%I', n.nspname, r.relname) AS name, r.relowner::pg_catalog.regrole AS owner,
 		'1 microsecond'::pg_catalog.interval OPERATOR(pg_catalog.*) w.widths[1]::pg_catalog.float8 AS bucket,
@@ -139,9 +143,7 @@ CREATE VIEW dc_windows AS
 				'1 microsecond'::pg_catalog.interval OPERATOR(pg_catalog.*) l.keep::pg_catalog.float8)
 			FROM ROWS FROM (pg_catalog.unnest(w.widths), pg_catalog.unnest(w.keeps)) WITH ORDINALITY AS l(width, keep, number)
 			WHERE l.number OPERATOR(pg_catalog.>) 1) AS rollup,
-		(SELECT pg_catalog.sum(pg_catalog.pg_total_relation_size(c.counter) OPERATOR(pg_catalog.+) pg_catalog.pg_total_relation_size(c.shards))::pg_catalog.int8
-			FROM dcounter.window_slot AS s JOIN dcounter.counter AS c ON c.counter OPERATOR(pg_catalog.=) s.slot
-			WHERE s.windowed OPERATOR(pg_catalog.=) w.windowed) AS bytes
+		dcounter.window_bytes(w.windowed) AS bytes
 	FROM dcounter.time_window AS w
 		JOIN pg_catalog.pg_class AS r ON r.oid OPERATOR(pg_catalog.=) w.windowed
 		JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) r.relnamespace;

@@ -12,11 +12,14 @@
 #include "postgres.h"
 
 #include "access/genam.h"
+#include "access/relation.h"
 #include "access/table.h"
 #include "base/errors.h"
 #include "base/relopen.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -118,4 +121,45 @@ relation_lacks_indexes(Oid relid)
 	lacks = !((Form_pg_class) GETSTRUCT(tuple))->relhasindex;
 	ReleaseSysCache(tuple);
 	return lacks;
+}
+
+/*
+ * indexes_lock_at_once locks the indexes of a locked table, as who reads by them, without waiting. False if one is locked.
+ */
+bool
+indexes_lock_at_once(Oid relid)
+{
+	Relation rel = try_relation_open(relid, NoLock);
+	bool locked = true;
+	List *indexes;
+	ListCell *lc;
+
+	if (rel == NULL)
+		return true; /* dropped, which the caller finds out */
+	indexes = RelationGetIndexList(rel);
+	foreach(lc, indexes)
+		locked = locked && ConditionalLockRelationOid(lfirst_oid(lc), AccessShareLock);
+	list_free(indexes);
+	relation_close(rel, NoLock);
+	return locked;
+}
+
+/*
+ * relation_size_at_once sets the size of a table, with its indexes and TOAST table. False if one of these is locked.
+ */
+bool
+relation_size_at_once(Oid relid, int64 *size)
+{
+	Relation rel;
+	Oid toast;
+
+	if (!ConditionalLockRelationOid(relid, AccessShareLock) || !indexes_lock_at_once(relid) ||
+		(rel = try_relation_open(relid, NoLock)) == NULL)
+		return false;
+	toast = rel->rd_rel->reltoastrelid;
+	relation_close(rel, NoLock);
+	if (OidIsValid(toast) && (!ConditionalLockRelationOid(toast, AccessShareLock) || !indexes_lock_at_once(toast)))
+		return false;
+	*size = DatumGetInt64(DirectFunctionCall1(pg_total_relation_size, ObjectIdGetDatum(relid)));
+	return true;
 }

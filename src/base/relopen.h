@@ -14,5 +14,7 @@ extern List *relation_members(Oid relid, LOCKMODE mode);
 extern List *relation_children(Oid relid, LOCKMODE mode);
 extern Oid relation_partition_parent(Oid relid);
 extern bool relation_lacks_indexes(Oid relid);
+extern bool indexes_lock_at_once(Oid relid);
+extern bool relation_size_at_once(Oid relid, int64 *size);
 
 #endif /* DC_RELOPEN_H */

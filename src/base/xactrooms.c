@@ -25,6 +25,7 @@ typedef struct DcXactCallbacks
 uint32 dc_xact_busy = 0;
 int dc_xact_passed = 0;
 bool dc_xact_prepares = false;
+void (*dc_xact_written)(void) = NULL;
 
 static DcXactCallbacks rooms[DC_XACT_NROOMS];
 
@@ -79,7 +80,11 @@ rooms_xact_callback(XactEvent event, void *arg)
 			dc_xact_passed = i + 1;
 	}
 	if (writes)
+	{
 		dc_xact_passed = DC_XACT_NROOMS;
+		if (dc_xact_written != NULL)
+			dc_xact_written();
+	}
 	else if (ends)
 		dc_xact_passed = 0;
 }

@@ -57,6 +57,9 @@ xact_has_passed(DcXactRoom room)
 	return dc_xact_passed > (int) room;
 }
 
+/* Called when all rooms have written, before the commit record; set by the worker. */
+extern void (*dc_xact_written)(void);
+
 extern void xact_rooms_init(void);
 extern void xact_room_add(DcXactRoom room, XactCallback xact, SubXactCallback subxact, DcXactIdle idle);
 

@@ -222,7 +222,7 @@ put_live(ReturnSetInfo *result, const DcCounterRow *row, const DcLive *live)
 	if (live->has_oldest)
 	{
 		if (pg_sub_s64_overflow(GetCurrentTimestamp(), live->oldest, &lag))
-			lag = PG_INT64_MAX; /* written by hand: -infinity */
+			lag = PG_INT64_MAX - 1; /* written by hand: -infinity; the greatest of all is infinity itself */
 		lag = Max(lag, 0);
 		if (stats_get(row->counter, &stats, &now) && stats.sweep.ended_at != 0 && !counter_is_fed(row))
 		{

@@ -404,7 +404,8 @@ counter_lock_at_once(Oid relid, LOCKMODE mode, DcCounterRow *row)
 }
 
 /*
- * lock_at_once locks a table and its partitions, without waiting.
+ * lock_at_once locks a table and its partitions, without waiting, and their indexes as a reader does: REINDEX locks one of these
+ * alone.
  */
 static bool
 lock_at_once(Oid relid, LOCKMODE mode)
@@ -412,14 +413,14 @@ lock_at_once(Oid relid, LOCKMODE mode)
 	List *members;
 	ListCell *lc;
 
-	if (!ConditionalLockRelationOid(relid, mode))
+	if (!ConditionalLockRelationOid(relid, mode) || !indexes_lock_at_once(relid))
 		return false;
 	if (get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
 		return true;
 	members = relation_members(relid, NoLock);
 	foreach(lc, members)
 	{
-		if (!ConditionalLockRelationOid(lfirst_oid(lc), mode))
+		if (!ConditionalLockRelationOid(lfirst_oid(lc), mode) || !indexes_lock_at_once(lfirst_oid(lc)))
 			return false;
 	}
 	list_free(members);

@@ -7,9 +7,11 @@
 #include "base/args.h"
 #include "base/compat.h"
 #include "base/errors.h"
+#include "base/relopen.h"
 #include "counter/read.h"
 #include "miscadmin.h"
 #include "table/access.h"
+#include "table/ownercode.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
@@ -20,6 +22,7 @@ PG_FUNCTION_INFO_V1(window_key);
 PG_FUNCTION_INFO_V1(window_bucket);
 PG_FUNCTION_INFO_V1(window_start);
 PG_FUNCTION_INFO_V1(window_dropped);
+PG_FUNCTION_INFO_V1(window_bytes);
 
 /*
  * window_key(key text) -> text: the user's key in a key of a slot; NULL for a key that is none
@@ -95,14 +98,47 @@ window_dropped(PG_FUNCTION_ARGS)
 {
 	Oid relid = PG_GETARG_OID(0);
 	DcKey key = {.data = "dropped", .len = strlen("dropped")};
+	Datum text = key_text_datum(&key);
 	DcWindow *window = window_find(relid);
 	DcCounter *counter;
+	DcSums sums;
+	int64 value;
 
 	if (window == NULL || !OidIsValid(window->dropped) ||
 		pg_class_aclcheck(relid, GetUserId(), ACL_SELECT) != ACLCHECK_OK)
 		PG_RETURN_NULL();
 	counter = counter_open_at_once(window->dropped, AccessShareLock);
-	if (counter == NULL)
+	if (counter == NULL || !ownercode_may_read(counter))
 		PG_RETURN_NULL();
-	PG_RETURN_INT64(counter_value(counter, &key));
+	for (int snapshots = counter_sums(counter, &text, 1, &sums); snapshots > 0; snapshots--)
+		PopActiveSnapshot();
+	if (!sums_fit(sums.inc - sums.dec, &value)) /* by hand */
+		PG_RETURN_NULL();
+	PG_RETURN_INT64(value);
+}
+
+/*
+ * window_bytes(counter regclass) -> bigint: the size of a windowed counter's tables; NULL if one of them is locked.
+ */
+Datum
+window_bytes(PG_FUNCTION_ARGS)
+{
+	List *slots = window_slots_read(PG_GETARG_OID(0));
+	int64 sum = 0;
+	ListCell *lc;
+
+	foreach(lc, slots)
+	{
+		const DcWindowSlot *slot = lfirst(lc);
+		DcCounterRow row;
+		int64 size;
+		int64 shards_size;
+
+		if (!catalog_read(slot->slot, &row))
+			continue;
+		if (!relation_size_at_once(row.counter, &size) || !relation_size_at_once(row.shards, &shards_size))
+			PG_RETURN_NULL();
+		sum += size + shards_size;
+	}
+	PG_RETURN_INT64(sum);
 }

@@ -21,6 +21,7 @@
 #include "access/xact.h"
 #include "base/compat.h"
 #include "base/guc.h"
+#include "base/xactrooms.h"
 #include "buffer/bufferinit.h"
 #include "miscadmin.h"
 #include "pgstat.h"
@@ -128,6 +129,7 @@ static void look_step(void *arg);
 static void on_step_tick(void);
 static int64 step_time(void);
 static bool step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table);
+static void step_has_written(void);
 static void note_rest(DcJobRun *run, DcMoment began);
 static bool is_resting(void);
 static void pace(void);
@@ -235,6 +237,17 @@ void
 job_timer_init(void)
 {
 	step_timeout = RegisterTimeout(USER_TIMEOUT, on_step_tick);
+	dc_xact_written = step_has_written;
+}
+
+/*
+ * step_has_written notes that a step has written all: what is left is the commit record, and the wait for a standby.
+ */
+static void
+step_has_written(void)
+{
+	step_worked = moment_now();
+	step_commits = job_in_step;
 }
 
 /*
@@ -393,8 +406,6 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 		pgstat_report_activity(STATE_RUNNING, job_subject);
 		step(arg);
 		PopActiveSnapshot();
-		step_commits = true;
-		step_worked = moment_now();
 		CommitTransactionCommand();
 	}
 	PG_CATCH();

@@ -548,7 +548,8 @@ INSERT INTO expected VALUES
 	('dcounter.window_key(key text)', 'text', 'immutable', 'safe', true, 1, 0),
 	('dcounter.window_bucket(key text, width bigint)', 'timestamp with time zone', 'immutable', 'safe', true, 1, 0),
 	('dcounter.window_start(slot regclass)', 'timestamp with time zone', 'stable', 'restricted', true, 100, 0),
-	('dcounter.window_dropped(counter regclass)', 'bigint', 'stable', 'restricted', true, 100, 0);
+	('dcounter.window_dropped(counter regclass)', 'bigint', 'stable', 'restricted', true, 100, 0),
+	('dcounter.window_bytes(counter regclass)', 'bigint', 'stable', 'restricted', true, 1000, 0);
 -- Bound counters
 INSERT INTO expected VALUES
 	('public.dc_bind(counter regclass, source regclass, key text, value text DEFAULT ''1''::text, filter text DEFAULT NULL::text, distinct_of text DEFAULT NULL::text, build text DEFAULT ''worker''::text, lock_timeout interval DEFAULT ''00:00:00.2''::interval, replicated boolean DEFAULT false, on_detach text DEFAULT ''subtract''::text)', 'void', 'volatile', 'unsafe', false, 1000, 0),
@@ -617,7 +618,7 @@ CREATE TEMP VIEW plumbing AS
 		UNION SELECT oprcode FROM pg_operator WHERE oprresult = 'boolean'::regtype);
 SELECT is((SELECT count(*) FROM plumbing), 142::bigint, 'functions that types, casts and comparisons are made of');
 SELECT is_empty($$SELECT oid::regprocedure FROM plumbing WHERE schema <> 'dcounter' OR NOT has_function_privilege('public', oid, 'EXECUTE')$$, 'they are in schema dcounter, and PUBLIC may execute them');
-SELECT set_eq($$SELECT proname::text FROM members WHERE schema = 'dcounter' AND oid NOT IN (SELECT oid FROM plumbing) AND has_function_privilege('public', oid, 'EXECUTE')$$, ARRAY['stat_counters', 'stat_passed_over', 'stat_shards', 'stat_memory', 'maintainer', 'totals_way', 'stat_buffer', 'stat_hot_keys', 'stat_worker', 'stat_outbox', 'stat_consumers', 'stat_limits', 'stat_presence', 'last_fetch', 'outbox_capture', 'on_ledger_change', 'on_counter_truncate', 'on_counter_delete', 'source_row', 'source_truncate', 'source_differs', 'merge_row', 'window_key', 'window_bucket', 'window_start', 'window_dropped'],
+SELECT set_eq($$SELECT proname::text FROM members WHERE schema = 'dcounter' AND oid NOT IN (SELECT oid FROM plumbing) AND has_function_privilege('public', oid, 'EXECUTE')$$, ARRAY['stat_counters', 'stat_passed_over', 'stat_shards', 'stat_memory', 'maintainer', 'totals_way', 'stat_buffer', 'stat_hot_keys', 'stat_worker', 'stat_outbox', 'stat_consumers', 'stat_limits', 'stat_presence', 'last_fetch', 'outbox_capture', 'on_ledger_change', 'on_counter_truncate', 'on_counter_delete', 'source_row', 'source_truncate', 'source_differs', 'merge_row', 'window_key', 'window_bucket', 'window_start', 'window_dropped', 'window_bytes'],
 	'PUBLIC may not execute, or make triggers of, the internal functions, but for those of the types, of the views, of attached tables and of dc_relay');
 
 -- The extension
