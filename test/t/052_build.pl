@@ -104,6 +104,15 @@ sub load
 	  ([ '-c', $clients, '-j', 2, '-f', $writes ], [ '-c', 1, '-f', $prepared ]);
 }
 
+# load_ends: nobody is left of it, once it was killed, nor what was prepared
+sub load_ends
+{
+	sql($node, 'postgres', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'pgbench'");
+	wait_for($node, 'postgres', "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pgbench'", '0');
+	sql($node, 'postgres', "ROLLBACK PREPARED 'load'") if sql($node, 'postgres', 'SELECT count(*) FROM pg_prepared_xacts');
+	return;
+}
+
 # drift(COUNTER [, NODE]): its differences, as keys and sum
 sub drift
 {
@@ -242,9 +251,7 @@ $standby->start;
 	$_->{run}->kill_kill foreach @jobs;
 }
 $standby->stop('immediate');
-sql($node, 'postgres', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'pgbench'");
-wait_for($node, 'postgres', "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pgbench'", '0');
-sql($node, 'postgres', "ROLLBACK PREPARED 'load'") if sql($node, 'postgres', 'SELECT count(*) FROM pg_prepared_xacts');
+load_ends();
 
 # The worker builds, under load; what it may not evaluate it leaves to the owner
 {
@@ -257,6 +264,7 @@ sql($node, 'postgres', "ROLLBACK PREPARED 'load'") if sql($node, 'postgres', 'SE
 		'exact exact', 'the worker has built');
 	is(drift($_), '0:0', "$_: no drift") foreach 'w', 'wd';
 	$_->{run}->kill_kill foreach @jobs;
+	load_ends();
 }
 sql($node, 'postgres', q{
 	CREATE ROLE alice LOGIN; GRANT CREATE ON SCHEMA public TO alice; SET ROLE alice;

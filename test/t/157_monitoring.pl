@@ -31,7 +31,7 @@ sql($node, 'postgres', q{
 	CREATE SCHEMA m AUTHORIZATION mallory;
 	SET ROLE mallory;
 	SELECT dc_create('m.c'), dc_window_create('m.w', bucket => '1 minute', keep => '1 hour', late => 'drop');
-	SELECT dc_incr('m.c', 'a'), dc_incr_at('m.w', 'a', now())});
+	SELECT dc_incr('m.c', 'a'), dc_incr_at('m.w', 'a', 1, now())});
 look('before');
 $owner->run('SET ROLE mallory; BEGIN; REINDEX INDEX m.c_pkey');
 look('an index is locked');
@@ -58,6 +58,13 @@ sql($node, 'old', q{
 	CREATE TABLE source (k text);
 	SELECT dc_create('bound');
 	CREATE VIEW checked AS SELECT * FROM dc_source_check('bound');
+	RESET ROLE;
+	-- a library of the release before makes no such triggers
+	ALTER EVENT TRIGGER dcounter_ddl DISABLE;
+	DROP TRIGGER dcounter_change ON stock;
+	DROP TRIGGER dcounter_delete ON visitors;
+	ALTER EVENT TRIGGER dcounter_ddl ENABLE;
+	SET ROLE mallory;
 	CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
 	CREATE CONSTRAINT TRIGGER dcounter_change AFTER INSERT ON stock FOR EACH ROW EXECUTE FUNCTION nothing();
 	CREATE CONSTRAINT TRIGGER dcounter_delete AFTER INSERT ON visitors FOR EACH ROW EXECUTE FUNCTION nothing()});
