@@ -218,7 +218,7 @@ SELECT is_sound('likes');
 
 -- A table that is not as it was made
 ALTER TABLE likes_region ADD note text;
-SELECT dc_region_renew();
+SELECT dc_region_renew() > 0; -- with a warning
 ALTER TABLE likes_region DROP note;
 SELECT dc_region_renew() > 0;
 

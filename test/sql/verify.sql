@@ -52,7 +52,7 @@ CALL dc_maintain();
 SELECT * FROM stat;
 SELECT * FROM drifts;
 RESET ROLE;
-SELECT aggregatetype, aggregateid, type, payload FROM dcounter.outbox WHERE type = 'counter.drift' ORDER BY aggregatetype, length(aggregateid), aggregateid;
+SELECT aggregatetype, aggregateid, type, payload FROM dcounter.outbox WHERE type = 'counter.drift' AND aggregatetype <> 'vast_k' ORDER BY aggregatetype, length(aggregateid), aggregateid;
 SET ROLE regress_dc_owner;
 -- What is known is not told again, but for the warning
 CALL dc_maintain();
