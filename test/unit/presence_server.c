@@ -15,6 +15,7 @@
 #include "table/subscription.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/hsearch.h"
 #include "utils/numeric.h"
 
 #define EVENTS 10000
@@ -371,6 +372,43 @@ Jsonb *
 json_end(StringInfo buf)
 {
 	return NULL;
+}
+
+/* One table, of entries with a key of 8 bytes */
+#define HASH_ENTRIES 1024
+#define HASH_BYTES 64
+
+HTAB *
+hash_create(const char *name, long nelem, const HASHCTL *info, int flags)
+{
+	if (info->keysize != sizeof(uint64) || info->entrysize > HASH_BYTES)
+		abort();
+	return (HTAB *) &rules; /* anything that is not NULL */
+}
+
+void *
+hash_search(HTAB *table, const void *key, HASHACTION action, bool *found)
+{
+	static uint64 entries[HASH_ENTRIES][HASH_BYTES / sizeof(uint64)];
+	static int n = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		if ((*found = entries[i][0] == *(const uint64 *) key))
+			return entries[i];
+	}
+	if (n == HASH_ENTRIES)
+		abort();
+	*found = false;
+	entries[n][0] = *(const uint64 *) key;
+	return entries[n++];
+}
+
+void
+list_sort(List *list, list_sort_comparator compare)
+{
+	if (list != NULL)
+		qsort(list->elements, list->length, sizeof(ListCell), (int (*)(const void *, const void *)) compare);
 }
 
 char *
