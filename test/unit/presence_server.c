@@ -375,7 +375,7 @@ json_end(StringInfo buf)
 }
 
 /* One table, of entries with a key of 8 bytes */
-#define HASH_ENTRIES 1024
+#define HASH_ENTRIES 4096
 #define HASH_BYTES 64
 
 HTAB *

@@ -704,6 +704,14 @@ epochs(void)
 	ok(resets() == 0 && server_nevents == 1, "one in which the rule was made is not");
 }
 
+/* So many runs tell all of so many presences of an epoch: 16 in each (STEP_EPOCHS). */
+static void
+job_until_told(int n)
+{
+	for (int i = 0; i < n / 16 + 5; i++)
+		job_and_end(true);
+}
+
 /* more presences than there are slots: those without rooms take them from each other */
 static void
 many_epochs(int n)
@@ -721,8 +729,7 @@ many_epochs(int n)
 	}
 	server_rules(rows, n);
 	server_updates = 0;
-	for (int i = 0; i < 5; i++)
-		job_and_end(true);
+	job_until_told(n);
 	snprintf(name, sizeof(name), "each of %d presences is told of an epoch once", n);
 	ok(resets() == n && server_nevents == n, name);
 	ok(server_updates == (n > PRESENCE_SLOTS / 2 ? n : 0), "which is kept in the rules, if slots are scarce");
@@ -730,8 +737,7 @@ many_epochs(int n)
 	job();
 	job();
 	server_end(false);
-	for (int i = 0; i < 5; i++)
-		job_and_end(true);
+	job_until_told(n);
 	ok(resets() == 2 * n && server_nevents == 2 * n, "and of another one");
 	before = server_nevents;
 	(void) enter("r", "ann", "");
@@ -756,10 +762,10 @@ scarce_later(void)
 	}
 	server_rules(rows, 100);
 	server_updates = 0;
-	job_and_end(true);
+	job_until_told(100);
 	ok(resets() == 100 && server_updates == 0, "a hundred presences");
 	server_rules(rows, 600);
-	job_and_end(true);
+	job_until_told(600);
 	ok(resets() == 600 && server_updates == 600, "and five hundred more");
 	for (int i = 0; i < 2 * PRESENCE_SLOTS; i++)
 	{
@@ -768,8 +774,7 @@ scarce_later(void)
 
 		presence_use_slot(&other);
 	}
-	for (int i = 0; i < 3; i++)
-		job_and_end(true);
+	job_until_told(600);
 	ok(resets() == 600 && server_updates == 600, "are told of once, though others have had their slots");
 	server_rules(NULL, 0);
 }
