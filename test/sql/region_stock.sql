@@ -152,7 +152,7 @@ UPDATE shop_want SET hlc = 200, units = 4, granted = 2, given = 3, wanted = 0 WH
 RESET session_replication_role;
 SELECT dc_rights_reclaim('shop', 'us', 'c');
 SELECT dc_rights_reclaim('shop', 'us', 'c'), dc_rights_reclaim('shop', 'us', 'nothing');
-SELECT key, from_region, from_epoch, to_region, units FROM shop_grant WHERE from_region = 'eu' AND to_region = 'eu';
+SELECT key, from_region, from_epoch, to_region, units FROM shop_grant WHERE from_region = 'eu' AND to_region = 'eu' ORDER BY key;
 SELECT * FROM is_right();
 
 -- Renamed, adopted
