@@ -108,6 +108,7 @@ static Served *served_of(uint64 whose);
 static void tell_rule(Step *step, const DcPresenceRow *row);
 static bool count_anew(DcMapEntry *entry, void *slot);
 static bool keep_epoch(const DcPresenceRow *row, uint64 epoch);
+static void note_known(const DcPresenceUse *use, uint64 epoch);
 static bool epoch_is_told(const Step *step, const DcPresenceUse *use);
 static void take_rooms(Step *step, DcPresenceSlot *slot, int64 every);
 static void tell_room(const DcPresenceRow *row, Told *told);
@@ -304,6 +305,8 @@ tell_rule(Step *step, const DcPresenceRow *row)
 		return;
 	if (!advisory_lock(PRESENCE_LOCK_CLASS, row->id, 1, ExclusiveLock, false))
 		return;
+	if (is_of_epoch && pg_atomic_read_u64(&use.slot->told) == 0)
+		note_known(&use, step->epoch); /* the slot is new, and listeners know of it by the rule */
 	if (!epoch_is_told(step, &use))
 	{
 		if (step->nepochs == STEP_EPOCHS)
@@ -365,6 +368,18 @@ keep_epoch(const DcPresenceRow *row, uint64 epoch)
 	now->epoch = (int64) epoch;
 	presence_row_update(now);
 	return true;
+}
+
+/*
+ * note_known notes in a slot that listeners know of an epoch, as the rule says that was committed, unless the slot was given away.
+ */
+static void
+note_known(const DcPresenceUse *use, uint64 epoch)
+{
+	LWLockAcquire(&presence_area->lock, LW_EXCLUSIVE);
+	if (pg_atomic_read_u32(&use->slot->generation) == use->generation)
+		pg_atomic_write_u64(&use->slot->told, epoch);
+	LWLockRelease(&presence_area->lock);
 }
 
 static bool
