@@ -26,12 +26,16 @@ bucket_of(int64_t at, int64_t width)
 }
 
 /*
- * bucket_start returns when a bucket begins.
+ * bucket_start returns when a bucket begins; one that is beyond all times, as of a row by hand, at the last or first of these.
  */
 int64_t
 bucket_start(int64_t bucket, int64_t width)
 {
-	return BUCKET_ORIGIN + bucket * width;
+	int64_t start;
+
+	if (__builtin_mul_overflow(bucket, width, &start) || __builtin_add_overflow(start, BUCKET_ORIGIN, &start))
+		return bucket < 0 ? INT64_MIN : INT64_MAX;
+	return start;
 }
 
 /*

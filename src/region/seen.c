@@ -189,7 +189,7 @@ append_time(StringInfo buf, TimestampTz at)
 	if (at == 0)
 		appendStringInfoString(buf, "null");
 	else
-		appendStringInfo(buf, INT64_FORMAT, at + EPOCH_DIFF);
+		appendStringInfo(buf, INT64_FORMAT, Min(at, PG_INT64_MAX - EPOCH_DIFF) + EPOCH_DIFF); /* or by hand */
 }
 
 /*
