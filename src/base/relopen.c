@@ -25,6 +25,8 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
+static bool lock_all_at_once(Oid relid, List **locked);
+
 /*
  * table_open_present opens a table; 42P01 if it has gone.
  */
@@ -145,21 +147,48 @@ indexes_lock_at_once(Oid relid)
 }
 
 /*
- * relation_size_at_once sets the size of a table, with its indexes and TOAST table. False if one of these is locked.
+ * relation_size_at_once sets the size of a table, with its indexes and TOAST table. False if one of these is locked. No lock
+ * is kept: who looks at sizes must not keep others from TRUNCATE.
  */
 bool
 relation_size_at_once(Oid relid, int64 *size)
 {
-	Relation rel;
-	Oid toast;
+	List *locked = NIL;
+	bool known = lock_all_at_once(relid, &locked);
+	ListCell *lc;
 
-	if (!ConditionalLockRelationOid(relid, AccessShareLock) || !indexes_lock_at_once(relid) ||
-		(rel = try_relation_open(relid, NoLock)) == NULL)
+	if (known)
+		*size = DatumGetInt64(DirectFunctionCall1(pg_total_relation_size, ObjectIdGetDatum(relid)));
+	foreach(lc, locked)
+		UnlockRelationOid(lfirst_oid(lc), AccessShareLock);
+	list_free(locked);
+	return known;
+}
+
+/*
+ * lock_all_at_once locks a relation, its indexes, and its TOAST table with those of that, and adds them to a list.
+ */
+static bool
+lock_all_at_once(Oid relid, List **locked)
+{
+	List *others = NIL;
+	bool done = true;
+	Relation rel;
+	ListCell *lc;
+
+	if (!ConditionalLockRelationOid(relid, AccessShareLock))
 		return false;
-	toast = rel->rd_rel->reltoastrelid;
+	*locked = lappend_oid(*locked, relid);
+	rel = try_relation_open(relid, NoLock);
+	if (rel == NULL)
+		return false;
+	if (rel->rd_rel->relkind != RELKIND_INDEX)
+		others = list_copy(RelationGetIndexList(rel));
+	if (OidIsValid(rel->rd_rel->reltoastrelid))
+		others = lappend_oid(others, rel->rd_rel->reltoastrelid);
 	relation_close(rel, NoLock);
-	if (OidIsValid(toast) && (!ConditionalLockRelationOid(toast, AccessShareLock) || !indexes_lock_at_once(toast)))
-		return false;
-	*size = DatumGetInt64(DirectFunctionCall1(pg_total_relation_size, ObjectIdGetDatum(relid)));
-	return true;
+	foreach(lc, others)
+		done = done && lock_all_at_once(lfirst_oid(lc), locked);
+	list_free(others);
+	return done;
 }

@@ -19,7 +19,8 @@
  * longest of these intervals in any case. Its owner may flush it meanwhile.
  *
  * A step flushes up to FLUSH_KEYS keys, and goes on at once with the rest. To come to the end of a table that always has
- * more, each of these steps takes twice as many as the one before. If it fails, as the time of a step is over, the
+ * more, each of these steps takes twice as many as the one before, while it is short. After one that took long the next takes
+ * half, and all tables of its owner rest if it took very long (tablejob.h). If it fails, as the time of a step is over, the
  * next one takes few. What was loaded from the file is one flush, and may take longer than others when that has failed.
  *
  * A table that a subscription feeds is left alone. If a subscription has begun to feed it

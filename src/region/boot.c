@@ -65,7 +65,6 @@ static bool make_change(DcSelfRow *self, DcLifeChange change, DcRights rights, b
 static bool begin(DcSelfRow *self, bool worker);
 static bool is_confirmed(const DcSelfRow *self);
 static int confirmations(const DcSelfRow *self, int *missing);
-static bool has_others(const DcSelfRow *self);
 static bool is_late(const DcSelfRow *self);
 static void note_marks(DcSelfRow *self);
 static bool tell(const DcSelfRow *self, bool worker);
@@ -173,7 +172,7 @@ next_step(DcSelfRow *self, bool worker)
 		return begin_change(self, LIFE_RENEW, RIGHTS_GIVEN_UP, worker);
 	}
 	self_marks(self, &marks);
-	if (!self_is_begun(self) && !marks.retired && !has_others(self))
+	if (!self_is_begun(self) && !marks.retired && !region_has_others(self->region))
 		return begin_change(self, LIFE_RENEW, RIGHTS_ALONE, worker);
 	if (!self_is_begun(self))
 		return begin_change(self, LIFE_BEGIN, RIGHTS_KEPT, worker);
@@ -225,7 +224,7 @@ begin_change(DcSelfRow *self, DcLifeChange change, DcRights rights, bool worker)
 static void
 wanted_turns(const DcSelfRow *self, DcLifeChange change, bool *seals, bool *folds)
 {
-	bool others = has_others(self);
+	bool others = region_has_others(self->region);
 
 	*seals = !self->starting && (change == LIFE_RENEW || (change == LIFE_BEGIN && others));
 	*folds = change != LIFE_BEGIN || (self->starting && !others);
@@ -261,7 +260,7 @@ begin(DcSelfRow *self, bool worker)
 	identity_lock();
 	if (!self_read(self) || self_is_begun(self) || self_needs_renew(self))
 		return false; /* somebody else has */
-	others = has_others(self);
+	others = region_has_others(self->region);
 	wanted_turns(self, LIFE_BEGIN, &seals, &folds);
 	if (worker && !turns_have_sealed(seals, folds))
 		return false; /* it has others since */
@@ -274,21 +273,6 @@ begin(DcSelfRow *self, bool worker)
 	beat_tell(DT_NOBEGIN);
 	told = moment_now();
 	return true;
-}
-
-static bool
-has_others(const DcSelfRow *self)
-{
-	ListCell *lc;
-
-	foreach(lc, beats_current(beats_all()))
-	{
-		const DcBeat *beat = lfirst(lc);
-
-		if (strcmp(beat->region, self->region) != 0 && beat_is_active(beat))
-			return true;
-	}
-	return false;
 }
 
 /*

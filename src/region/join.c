@@ -79,7 +79,6 @@ static char *known_conninfo(const char *peer);
 static void warn_of_paths(const char *peer, const DcTopology *topology);
 static void known_columns(DcCatRow *io, void *data);
 static bool is_known(const char *peer);
-static bool knows_none(const DcIdentity *identity);
 
 /*
  * dc_region_join(peer text, conninfo text [, anew boolean], topology text, trust_owners boolean) -> setof text: what makes
@@ -123,7 +122,7 @@ dc_region_join(PG_FUNCTION_ARGS)
 		drop_link(fcinfo, found, slot);
 		found = NULL;
 	}
-	if (found == NULL && strcmp(topology->publication, PUBLICATION_OWN) == 0 && knows_none(&identity))
+	if (found == NULL && strcmp(topology->publication, PUBLICATION_OWN) == 0 && !region_has_others(identity.region))
 		put_refresh(fcinfo, &identity, peer, conninfo);
 	if (found == NULL)
 		put(fcinfo, create_link(link, conninfo, topology->publication, slot));
@@ -335,22 +334,4 @@ is_known(const char *peer)
 	char *region;
 
 	return cat_read(&beats, &region, CStringGetTextDatum(peer));
-}
-
-/*
- * knows_none returns true if this database has heard of no region that is not retired.
- */
-static bool
-knows_none(const DcIdentity *identity)
-{
-	ListCell *lc;
-
-	foreach(lc, beats_current(beats_all()))
-	{
-		const DcBeat *beat = lfirst(lc);
-
-		if (beat_is_active(beat) && strcmp(beat->region, identity->region) != 0)
-			return false;
-	}
-	return true;
 }

@@ -165,6 +165,7 @@ extern bool seen_is_behind(const DcBeat *beat);
 extern bool seen_aside(const DcBeat *beat, const char *name);
 extern bool seen_get(const DcBeat *beat, const char *region, DcSeen *seen);
 extern List *beats_current(List *beats);
+extern bool region_has_others(const char *own);
 extern bool beat_is_active(const DcBeat *beat);
 
 /* unpublished.c */

@@ -112,7 +112,6 @@ typedef struct DcVacuum
 static DcCounter *open_to_vacuum(FunctionCallInfo fcinfo);
 static void vacuum(DcVacuum *vacuum);
 static bool is_to_go(DcVacuum *vacuum, Datum key);
-static bool is_alone(const DcIdentity *identity);
 static bool all_have_heard(DcVacuum *vacuum, const DcSetRow *deletion);
 static void note_epochs(DcVacuum *vacuum, const List *slots);
 static void remove_keys(DcSqlSession *session, Datum *keys, int n);
@@ -198,7 +197,7 @@ vacuum(DcVacuum *vacuum)
 	int n = 0;
 
 	vacuum->cxt = CurrentMemoryContext;
-	vacuum->alone = is_alone(&vacuum->identity);
+	vacuum->alone = !region_has_others(vacuum->identity.region);
 	regionrel_open(&vacuum->slots, counter, NoLock);
 	setrel_open(&vacuum->sets, counter, NoLock);
 	sql_begin(&session, counter);
@@ -274,24 +273,6 @@ is_to_go(DcVacuum *vacuum, Datum key)
 		}
 	}
 	note_epochs(vacuum, slots);
-	return true;
-}
-
-/*
- * is_alone tells whether no other region is known that is not retired.
- */
-static bool
-is_alone(const DcIdentity *identity)
-{
-	ListCell *lc;
-
-	foreach(lc, beats_current(beats_all()))
-	{
-		const DcBeat *beat = lfirst(lc);
-
-		if (beat_is_active(beat) && strcmp(beat->region, identity->region) != 0)
-			return false;
-	}
 	return true;
 }
 

@@ -44,6 +44,24 @@ static TimestampTz get_time(JsonbContainer *array, uint32 i);
 static bool has_seen(const DcBeat *of, const DcBeat *what, TimestampTz *at);
 
 /*
+ * region_has_others returns true if a region other than this database's own is known that is not retired.
+ */
+bool
+region_has_others(const char *own)
+{
+	ListCell *lc;
+
+	foreach(lc, beats_current(beats_all()))
+	{
+		const DcBeat *beat = lfirst(lc);
+
+		if (beat_is_active(beat) && strcmp(beat->region, own) != 0)
+			return true;
+	}
+	return false;
+}
+
+/*
  * beats_current returns of each region the row of its latest epoch.
  */
 List *
