@@ -38,6 +38,7 @@
 #include "presence/presence.h"
 #include "storage/ipc.h"
 #include "table/subscription.h"
+#include "table/tablejob.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
@@ -251,8 +252,11 @@ events_step(void *arg)
 	{
 		const DcPresenceRow *row = lfirst(lc);
 
-		if (row->events >= 0 && (step->all_owners || has_privs_of_role(GetUserId(), row->owner)))
-			tell_rule(step, row);
+		if (row->events < 0 || !(step->all_owners || has_privs_of_role(GetUserId(), row->owner)))
+			continue;
+		if (step->all_owners)
+			table_jobs_know_owner(row->owner);
+		tell_rule(step, row);
 	}
 }
 
