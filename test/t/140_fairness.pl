@@ -258,7 +258,7 @@ cmp_ok(sql($node, 'postgres', $read) - $before, '<', 100000, 'they are not read 
 # Sources without an index on the key, which are read whole
 #
 sql($node, 'postgres', $_) foreach q{SET ROLE alice; CREATE TABLE a.orders (customer text); CREATE INDEX ON a.orders (customer);
-		SELECT dc_create('a.orders_of'), dc_bind('a.orders_of', 'a.orders', key => 'customer'); INSERT INTO a.orders VALUES ('ann')},
+		SELECT dc_create('a.orders_of'); SELECT dc_bind('a.orders_of', 'a.orders', key => 'customer'); INSERT INTO a.orders VALUES ('ann')},
 	q{SET ROLE mallory; CREATE TABLE m.source AS SELECT i::text AS x FROM generate_series(1, 100000) i; ANALYZE m.source;
 		SELECT count(dc_create('m.whole' || i)) FROM generate_series(1, 3) i;
 		SELECT dc_bind(format('m.whole%s', i)::regclass, 'm.source', key => 'x') FROM generate_series(1, 3) i},
