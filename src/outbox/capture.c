@@ -169,11 +169,11 @@ payload(DcCapture *capture, const char *op, TupleTableSlot *new, TupleTableSlot 
 	DcJsonWriter writer;
 
 	json_begin(&writer);
+	json_add_time(&writer, "at", GetCurrentTimestamp());
 	json_add_string(&writer, "op", op, strlen(op));
 	add_row(&writer, "new", capture, new);
 	add_row(&writer, "old", capture, old);
 	json_add_text(&writer, "table", capture->table);
-	json_add_time(&writer, "at", GetCurrentTimestamp());
 	return (struct varlena *) json_end(&writer);
 }
 

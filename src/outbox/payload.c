@@ -48,6 +48,7 @@ static void push_row(CompatJsonb *jsonb, DcJsonRow *row, const Datum *values, co
 static void set_column(JsonbValue *json, DcJsonColumn *column, Datum value);
 static void set_jsonb(JsonbValue *json, Jsonb *value);
 static void column_make(DcJsonColumn *column, TupleDesc desc, AttrNumber attnum);
+static int compare_names(const void *a, const void *b);
 static void to_jsonb_make(FmgrInfo *function, Form_pg_attribute att);
 
 /*
@@ -228,7 +229,7 @@ push_row(CompatJsonb *jsonb, DcJsonRow *row, const Datum *values, const bool *is
 		if (!row->array)
 		{
 			json.val.string.val = column->name;
-			json.val.string.len = strlen(column->name);
+			json.val.string.len = column->len;
 			compat_jsonb_push(jsonb, WJB_KEY, &json);
 		}
 		json.type = jbvNull;
@@ -289,6 +290,22 @@ json_row_make(DcJsonRow *row, TupleDesc desc, const AttrNumber *attnums, int n,
 	row->columns = palloc(sizeof(DcJsonColumn) * Max(n, 1));
 	for (int i = 0; i < n; i++)
 		column_make(&row->columns[i], desc, attnums[i]);
+	if (!array)
+		qsort(row->columns, n, sizeof(DcJsonColumn), compare_names);
+}
+
+/*
+ * compare_names is for the order of the keys of a jsonb: the server is quicker with those that are in it.
+ */
+static int
+compare_names(const void *a, const void *b)
+{
+	const DcJsonColumn *left = a;
+	const DcJsonColumn *right = b;
+
+	if (left->len != right->len)
+		return left->len < right->len ? -1 : 1;
+	return memcmp(left->name, right->name, left->len);
 }
 
 static void
@@ -299,6 +316,7 @@ column_make(DcJsonColumn *column, TupleDesc desc, AttrNumber attnum)
 
 	column->attnum = attnum;
 	column->name = pstrdup(NameStr(att->attname));
+	column->len = strlen(column->name);
 	column->type = type;
 	column->kind = compat_is_virtual(att) ? JSON_NOTHING /* it is not in the tuple */
 										  : JSON_TO_JSONB;

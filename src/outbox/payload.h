@@ -37,6 +37,7 @@ typedef struct DcJsonColumn
 {
 	AttrNumber attnum;
 	char *name;
+	int len;
 	DcJsonKind kind;
 	Oid type; /* a domain's base type */
 	FmgrInfo function;
