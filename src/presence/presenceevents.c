@@ -432,24 +432,12 @@ take_rooms(Step *step, DcPresenceSlot *slot, int64 every)
 }
 
 static void
-add_number(DcJsonWriter *writer, int64 value)
-{
-	json_add_numeric(writer, int64_to_numeric(value));
-}
-
-static void
 tell_room(const DcPresenceRow *row, Told *told)
 {
-	/* in the order of jsonb; an approximate one does not know who has joined and left */
-	static const char *const members[] = {"left", "room", "count", "epoch", "joined", "version", "presence"};
-	static const char *const approx_members[] = {"room", "count", "epoch", "version", "presence"};
-	static DcJsonKeys keys = {0};
-	static DcJsonKeys approx_keys = {0};
 	DcPresenceRoom *room = map_payload(told->room);
 	char name[DC_MAP_KEY_BYTES];
 	uint32 len;
 	int64 count;
-	StringInfoData buf;
 	DcJsonWriter writer;
 
 	presence_room_name(told->room, name, &len);
@@ -459,36 +447,29 @@ tell_room(const DcPresenceRow *row, Told *told)
 	told->version = pg_atomic_read_u64(&room->version);
 	count = pg_atomic_read_u32(&room->members);
 	LWLockRelease(presence_room_lock(told->room->number));
-	json_keys_keep(&keys, members, lengthof(members));
-	json_keys_keep(&approx_keys, approx_members, lengthof(approx_members));
-	json_begin(&buf);
-	json_begin_object(&writer, &buf, row->approx ? &approx_keys : &keys);
-	if (!row->approx)
-		add_number(&writer, told->left);
-	json_add_string(&writer, name, len);
-	add_number(&writer, count);
-	add_number(&writer, (int64) pg_atomic_read_u64(&presence_area->epoch));
-	if (!row->approx)
-		add_number(&writer, told->joined);
-	add_number(&writer, (int64) told->version);
-	json_add_string(&writer, row->name, strlen(row->name));
-	tell(row, "presence.changed", cstring_to_text_with_len(name, len), json_end(&buf));
+	json_begin(&writer);
+	json_add_string(&writer, "presence", row->name, strlen(row->name));
+	json_add_string(&writer, "room", name, len);
+	json_add_int(&writer, "count", count);
+	if (!row->approx) /* an approximate one does not know these */
+	{
+		json_add_int(&writer, "joined", told->joined);
+		json_add_int(&writer, "left", told->left);
+	}
+	json_add_int(&writer, "epoch", (int64) pg_atomic_read_u64(&presence_area->epoch));
+	json_add_int(&writer, "version", (int64) told->version);
+	tell(row, "presence.changed", cstring_to_text_with_len(name, len), json_end(&writer));
 }
 
 static void
 tell_epoch(const DcPresenceRow *row, uint64 epoch)
 {
-	static const char *const members[] = {"epoch", "presence"};
-	static DcJsonKeys keys = {0};
-	StringInfoData buf;
 	DcJsonWriter writer;
 
-	json_keys_keep(&keys, members, lengthof(members));
-	json_begin(&buf);
-	json_begin_object(&writer, &buf, &keys);
-	add_number(&writer, (int64) epoch);
-	json_add_string(&writer, row->name, strlen(row->name));
-	tell(row, "presence.reset", NULL, json_end(&buf));
+	json_begin(&writer);
+	json_add_string(&writer, "presence", row->name, strlen(row->name));
+	json_add_int(&writer, "epoch", (int64) epoch);
+	tell(row, "presence.reset", NULL, json_end(&writer));
 }
 
 /*

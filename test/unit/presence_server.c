@@ -251,15 +251,15 @@ int64_to_numeric(int64 value)
 }
 
 void
-json_begin_object(DcJsonWriter *writer, StringInfo buf, const DcJsonKeys *keys)
+json_begin(DcJsonWriter *writer)
 {
 	nnumbers = 0;
 }
 
 void
-json_add_numeric(DcJsonWriter *writer, Numeric value)
+json_add_int(DcJsonWriter *writer, const char *name, int64 value)
 {
-	numbers[nnumbers++] = (int64) (intptr_t) value;
+	numbers[nnumbers++] = value;
 }
 
 void
@@ -275,7 +275,7 @@ outbox_append(const DcEvent *event, const char *function)
 	else if (nnumbers == 3)
 		*new = (ServerEvent){.nest = nest, .count = numbers[0], .epoch = numbers[1], .version = numbers[2]};
 	else
-		*new = (ServerEvent){.nest = nest, .left = numbers[0], .count = numbers[1], .epoch = numbers[2], .joined = numbers[3], .version = numbers[4]};
+		*new = (ServerEvent){.nest = nest, .count = numbers[0], .joined = numbers[1], .left = numbers[2], .epoch = numbers[3], .version = numbers[4]};
 }
 
 /*
@@ -354,22 +354,12 @@ event_id(pg_uuid_t *id)
 }
 
 void
-json_keys_keep(DcJsonKeys *keys, const char *const *names, int n)
-{
-}
-
-void
-json_begin(StringInfo buf)
-{
-}
-
-void
-json_add_string(DcJsonWriter *writer, const char *data, uint32 len)
+json_add_string(DcJsonWriter *writer, const char *name, const char *data, int len)
 {
 }
 
 Jsonb *
-json_end(StringInfo buf)
+json_end(DcJsonWriter *writer)
 {
 	return NULL;
 }
