@@ -480,6 +480,7 @@ compare_keys(const void *a, const void *b)
 	DcKey left;
 	DcKey right;
 
+	CHECK_FOR_INTERRUPTS(); /* of a long qsort() */
 	key_from_text(*(const Datum *) a, &left);
 	key_from_text(*(const Datum *) b, &right);
 	return key_compare(&left, &right);

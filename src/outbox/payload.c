@@ -291,6 +291,7 @@ json_row_make(DcJsonRow *row, TupleDesc desc, const AttrNumber *attnums, int n,
 	for (int i = 0; i < n; i++)
 		column_make(&row->columns[i], desc, attnums[i]);
 	if (!array)
+		/* few: columns */
 		qsort(row->columns, n, sizeof(DcJsonColumn), compare_names);
 }
 

@@ -524,6 +524,7 @@ compare_taken(const void *a, const void *b)
 	int64 left = ((const DcSurveyRow *) a)->units;
 	int64 right = ((const DcSurveyRow *) b)->units;
 
+	CHECK_FOR_INTERRUPTS(); /* of a long qsort() */
 	return left > right ? -1 : left < right;
 }
 

@@ -196,6 +196,7 @@ is_ready(const DcTableTurn *turn)
 static void
 rank_queue(DcTableJob *job)
 {
+	/* few: tables; and outside of transactions, where nothing may throw */
 	qsort(job->queue, job->nqueue, sizeof(DcTableTurn *), compare_owners);
 	for (int first = 0, end; first < job->nqueue; first = end)
 	{
@@ -208,6 +209,7 @@ rank_queue(DcTableJob *job)
 			job->queue[end]->owner_served = served;
 		}
 	}
+	/* few: the same */
 	qsort(job->queue, job->nqueue, sizeof(DcTableTurn *), compare_ranks);
 }
 

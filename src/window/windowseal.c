@@ -168,9 +168,9 @@ dc_window_reconcile(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
 				 errmsg("keys and totals must have the same length"),
 				 errdetail("There are %d keys and %d totals.", nkeys, ntotals)));
-	check_once(keys, nkeys);
 	prevent_write("dc_window_reconcile()");
 	window = window_open_own(relid);
+	check_once(keys, nkeys);
 	if (!window_row_read(relid, &row))
 		(void) window_lookup(relid);
 	if (IsolationUsesXactSnapshot() && !TransactionIdIsCurrentTransactionId(row.changed_by) &&
@@ -227,6 +227,7 @@ check_once(Datum *keys, int count)
 static int
 compare_keys(const void *a, const void *b)
 {
+	CHECK_FOR_INTERRUPTS(); /* of a long qsort() */
 	return key_compare(a, b);
 }
 
