@@ -57,6 +57,7 @@ static DcMoment told = {0};			 /* the last beat with all that is known */
 static Oid beats_relid = InvalidOid; /* by this number beats of others are published (base/activity.c) */
 static uint32 beats_seen = 0;
 
+static bool beats_have_come(void);
 static void job_step(void *arg);
 static bool next_step(DcSelfRow *self, bool worker);
 static bool begin_change(DcSelfRow *self, DcLifeChange change, DcRights rights, bool worker);
@@ -78,11 +79,15 @@ region_job(DcJobRun *run)
 {
 	bool more = true;
 	bool worker = run->all_owners;
+	bool news = beats_have_come();
 
 	beats_seen = OidIsValid(beats_relid) ? activity_collect(MyDatabaseId, beats_relid) : 0;
 	for (int i = 0; more && i < 4; i++)
 	{
-		if (worker && (turns_run(run) || unpublished_run(run)))
+		if (worker && turns_run(run))
+			return true;
+		/* a region that waits for an answer does not wait until all counters were looked at */
+		if (worker && !(news && i == 0) && unpublished_run(run))
 			return true;
 		more = worker;
 		if (!run->step(run, job_step, &more, InvalidOid))
@@ -97,13 +102,19 @@ region_job(DcJobRun *run)
 	return false;
 }
 
+static bool
+beats_have_come(void)
+{
+	return OidIsValid(beats_relid) && activity_differs(MyDatabaseId, beats_relid, beats_seen);
+}
+
 /*
  * region_job_due returns when the worker has something to do.
  */
 DcMoment
 region_job_due(void)
 {
-	if (OidIsValid(beats_relid) && activity_differs(MyDatabaseId, beats_relid, beats_seen))
+	if (beats_have_come())
 		return DC_LONG_AGO;
 	if (beat_has_news())
 		return moment_min(due, moment_after(told, dc_compact_interval * INT64CONST(1000)));
@@ -332,8 +343,8 @@ is_late(const DcSelfRow *self)
 static void
 note_marks(DcSelfRow *self)
 {
-	(void) advisory_lock(REGION_LOCK_CLASS, 0, IDENTITY_LOCK, ExclusiveLock, true);
-	if (!self_read(self) || self->state != SELF_ACTIVE)
+	/* whoever sets a key has it, and may stay open: other regions do not wait for that */
+	if (!advisory_lock(REGION_LOCK_CLASS, 0, IDENTITY_LOCK, ExclusiveLock, false) || !self_read(self) || self->state != SELF_ACTIVE)
 		return;
 	self->state = SELF_RECOPY;
 	self->begun_at = GetCurrentTimestamp();
@@ -353,14 +364,15 @@ tell(const DcSelfRow *self, bool worker)
 
 	if (!beat_find(self->region, self->epoch, &own, &tid))
 		return false;
-	if (!is_time && !is_to_answer(&own, self->region) && !beat_has_news())
+	if (!is_time && !is_to_answer(&own, self->region) && !beat_has_news() && !unpublished_looks())
 		return false;
 	if (worker && !unpublished_looked())
 	{
-		/* a region that waits for an answer does not wait until all counters were looked at */
+		/* a region that waits for an answer does not wait until all counters were looked at, which may be under way */
 		if (is_to_answer(&own, self->region))
 			beat_tell(DT_NOBEGIN);
-		unpublished_looks_begin();
+		if (!unpublished_looks())
+			unpublished_looks_begin();
 		return true;
 	}
 	all_before = worker ? unpublished_before() : unpublished_look_all();

@@ -170,6 +170,7 @@ extern bool beat_is_active(const DcBeat *beat);
 
 /* unpublished.c */
 extern void unpublished_looks_begin(void);
+extern bool unpublished_looks(void);
 extern bool unpublished_run(DcJobRun *run);
 extern bool unpublished_looked(void);
 extern TimestampTz unpublished_look_all(void);
@@ -205,6 +206,7 @@ extern bool turns_have_sealed(bool seals, bool folds);
 extern void turns_end(const DcSelfRow *self, bool done);
 extern DcMoment turns_due(void);
 extern bool turns_run(DcJobRun *run);
+extern int64 *owner_time(List **times, Oid owner);
 extern bool worker_is_patient(void);
 
 /* renew.c */

@@ -118,18 +118,20 @@ bool
 region_row_find_last(DcRegionRel *rel, const DcRegionRow *wanted, int64 before, DcRegionRow *row)
 {
 	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
-	IndexScanDesc scan = scan_begin(rel, wanted, 2, snapshot);
-	AttrNumber att = rel->counter->regions.atts[REGION_EPOCH];
-	int64 epoch = before;
+	IndexScanDesc scan = compat_index_beginscan(rel->heap, rel->index, snapshot, 4);
+	ScanKeyData keys[4];
 	bool found;
 
-	while (epoch >= before && index_getnext_slot(scan, BackwardScanDirection, rel->found))
-		epoch = DatumGetInt64(slot_datum(rel->found, att, INT8OID));
-	found = epoch < before && epoch >= wanted->epoch;
+	/* an owner may have written very many others */
+	scan_keys(wanted, keys);
+	ScanKeyInit(&keys[2], 3, BTGreaterEqualStrategyNumber, F_INT8GE, Int64GetDatum(wanted->epoch));
+	ScanKeyInit(&keys[3], 3, BTLessStrategyNumber, F_INT8LT, Int64GetDatum(before));
+	index_rescan(scan, keys, lengthof(keys), NULL, 0);
+	found = index_getnext_slot(scan, BackwardScanDirection, rel->found);
 	if (found)
 	{
 		*row = *wanted;
-		row->epoch = epoch;
+		row->epoch = DatumGetInt64(slot_datum(rel->found, rel->counter->regions.atts[REGION_EPOCH], INT8OID));
 		read_row(rel, row);
 	}
 	ExecClearTuple(rel->found);

@@ -50,7 +50,7 @@
 /* In a round, the turns of an owner may take this part of dcounter.region_handshake. */
 #define OWNER_SHARE 4
 
-/* What the turns of an owner have taken in this round. */
+/* What the steps of an owner have taken. */
 typedef struct OwnerTime
 {
 	Oid owner;
@@ -91,7 +91,6 @@ static bool is_patient(void);
 static bool next_round(void);
 static int64 turn_ms(void);
 static void put_off(Oid counter, bool tried);
-static OwnerTime *time_of(Oid owner);
 static void turn_step(void *arg);
 
 /*
@@ -302,7 +301,7 @@ turns_run(DcJobRun *run)
 		else if (turn.is_put_off || turn.has_more)
 			put_off(turn.counter, false);
 		if (OidIsValid(turn.owner) && !turn.is_free)
-			time_of(turn.owner)->us += run->took;
+			*owner_time(&turns.owners, turn.owner) += run->took;
 		took = Max(took, run->took);
 		again |= turn.has_more;
 		run->limit = 0;
@@ -326,24 +325,28 @@ put_off(Oid counter, bool tried)
 	MemoryContextSwitchTo(old);
 }
 
-static OwnerTime *
-time_of(Oid owner)
+/*
+ * Return where the time of an owner is added up, us, in a list in TopMemoryContext.
+ */
+int64 *
+owner_time(List **times, Oid owner)
 {
 	MemoryContext old;
 	OwnerTime *time;
 	ListCell *lc;
 
-	foreach(lc, turns.owners)
+	foreach(lc, *times)
 	{
-		if (((OwnerTime *) lfirst(lc))->owner == owner)
-			return lfirst(lc);
+		time = lfirst(lc);
+		if (time->owner == owner)
+			return &time->us;
 	}
 	old = MemoryContextSwitchTo(TopMemoryContext);
 	time = palloc(sizeof(OwnerTime));
 	*time = (OwnerTime){owner, 0};
-	turns.owners = lappend(turns.owners, time);
+	*times = lappend(*times, time);
 	MemoryContextSwitchTo(old);
-	return time;
+	return &time->us;
 }
 
 /*
@@ -364,7 +367,7 @@ turn_step(void *arg)
 		return;
 	turn->owner = relation_owner(turn->counter);
 	turn->is_free = !turns.is_shared || table_is_trusted(turn->counter);
-	turn->is_put_off = time_of(turn->owner)->us >= dc_region_handshake * INT64CONST(1000) / OWNER_SHARE;
+	turn->is_put_off = *owner_time(&turns.owners, turn->owner) >= dc_region_handshake * INT64CONST(1000) / OWNER_SHARE;
 	if (turn->is_put_off)
 		return;
 	counter = replicated_lock_one(&row, true);
