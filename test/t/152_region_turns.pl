@@ -75,6 +75,17 @@ sql($node, 'postgres', q{BEGIN; LOCK TABLE held_shard; PREPARE TRANSACTION 'tabl
 is(wait_for($node, 'postgres', q{SELECT seen -> '!aside' ? 'public.held' FROM dcounter.region WHERE region = 'eu' ORDER BY epoch DESC LIMIT 1}, 't'), 't', 'so it is with one that is locked');
 $now = sql($node, 'postgres', 'SELECT now()');
 is(wait_for($node, 'postgres', sprintf($later, $now), 't'), 't', 'beats go on');
+# nor does a set that stays open, where something was missed
+my $setter = dc_session($node, 'postgres');
+$setter->run(q{BEGIN; SELECT dc_set('likes', 'open', 1)});
+sql($node, 'postgres', "INSERT INTO dcounter.self_mark SELECT epoch, 'recopy', NULL, now() FROM dcounter.self");
+$now = sql($node, 'postgres', 'SELECT now()');
+is(wait_for($node, 'postgres', sprintf($later, $now), 't'), 't', 'beats go on while a key is being set');
+is(sql($node, 'postgres', 'SELECT state FROM dcounter.self'), 'active', 'though what was missed cannot be noted');
+$setter->run('ROLLBACK');
+$setter->quit;
+is(wait_for($node, 'postgres', 'SELECT state FROM dcounter.self', 'recopy'), 'recopy', 'before that has ended');
+sql($node, 'postgres', q{DELETE FROM dcounter.self_mark; UPDATE dcounter.self SET state = 'active'});
 my ($ret, $out, $err) = $node->psql('postgres', q{SELECT dc_region_retire('eu')});
 like($err, qr/has counted what is not published yet/, 'a region is not retired meanwhile');
 sql($node, 'postgres', q{COMMIT PREPARED 'table'});
