@@ -9,6 +9,7 @@
 #include "base/interval.h"
 #include "commands/trigger.h"
 #include "funcapi.h"
+#include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/lsyscache.h"
 
@@ -115,4 +116,30 @@ record_result(FunctionCallInfo fcinfo, Datum *values, bool *nulls)
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls));
+}
+
+/*
+ * prevent_write raises an error where a function that writes must not run: in
+ * a read-only transaction or on a standby, and where prevent_lasting() does.
+ */
+void
+prevent_write(const char *function)
+{
+	PreventCommandIfReadOnly(function);
+	prevent_lasting(function);
+}
+
+/*
+ * prevent_lasting raises an error where a function must not run whose work outlasts its call: in a parallel
+ * operation, and inside a security-restricted operation (an index expression, REFRESH MATERIALIZED
+ * VIEW, ANALYZE), where work left for the commit would escape the sandbox.
+ */
+void
+prevent_lasting(const char *function)
+{
+	PreventCommandIfParallelMode(function);
+	if (InSecurityRestrictedOperation())
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("cannot execute %s within security-restricted operation", function)));
 }

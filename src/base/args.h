@@ -18,6 +18,8 @@ extern Datum array_datum(Datum *values, int count, Oid type);
 extern Datum *array_arg(FunctionCallInfo fcinfo, int argno, const char *name,
 						const char *member, int *count);
 extern Datum record_result(FunctionCallInfo fcinfo, Datum *values, bool *nulls);
+extern void prevent_write(const char *function);
+extern void prevent_lasting(const char *function);
 
 /*
  * arg_not_null raises 22004 if an argument is NULL; `name` is what the message calls it.

@@ -61,6 +61,7 @@ extern Oid catalog_relation(const char *name);
 extern Oid catalog_relation_if_any(const char *name);
 extern Oid extension_function(const char *name);
 extern void relation_invalidate(Oid relid);
+extern Oid relation_owner(Oid relid);
 
 extern void cat_scan_begin(DcCatScan *scan, const DcCatalog *cat, const char *index,
 						   LOCKMODE mode, const ScanKeyData *keys, int nkeys);

@@ -18,6 +18,7 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xact.h"
+#include "base/args.h"
 #include "base/compat.h"
 #include "base/errors.h"
 #include "base/lockclass.h"

@@ -162,11 +162,7 @@ static void
 check_context(const char *function)
 {
 	presence_check_memory();
-	PreventCommandIfParallelMode(function);
-	if (InSecurityRestrictedOperation())
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("cannot execute %s within security-restricted operation", function)));
+	prevent_lasting(function);
 }
 
 /*
@@ -175,17 +171,10 @@ check_context(const char *function)
 static DcPresenceUse *
 use_arg(FunctionCallInfo fcinfo)
 {
-	char name[PRESENCE_NAME_MAX + 1];
-	text *t;
-	uint32 len;
+	char name[RULE_NAME_MAX + 1];
 
 	arg_not_null(fcinfo, 0, "presence name");
-	t = PG_GETARG_TEXT_PP(0);
-	len = VARSIZE_ANY_EXHDR(t);
-	if (len > PRESENCE_NAME_MAX)
-		presence_missing_error(text_to_cstring(t));
-	memcpy(name, VARDATA_ANY(t), len);
-	name[len] = '\0';
+	rule_name_copy(&presence_rules, PG_GETARG_DATUM(0), name);
 	return &presence_known(name)->use;
 }
 
