@@ -11,6 +11,7 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/array.h"
+#include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
 void
@@ -19,6 +20,36 @@ null_not_allowed(const char *name)
 	ereport(ERROR,
 			(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 			 errmsg("%s must not be null", name)));
+}
+
+/*
+ * length_error reports a text that is empty, and must not be (22023), or too long (54000).
+ */
+void
+length_error(const char *what, Size len, Size max)
+{
+	if (len == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%s must not be empty", what)));
+	ereport(ERROR,
+			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+			 errmsg("%s is too long", what),
+			 errdetail("It has %zu bytes; the limit is %zu.", len, max)));
+}
+
+/*
+ * text_arg_limited returns a text argument of 1 to max bytes (22004 for NULL). `what` is what error messages call it.
+ */
+char *
+text_arg_limited(FunctionCallInfo fcinfo, int argno, const char *what, Size max)
+{
+	text *value;
+
+	arg_not_null(fcinfo, argno, what);
+	value = PG_GETARG_TEXT_PP(argno);
+	check_length(what, VARSIZE_ANY_EXHDR(value), 1, max);
+	return text_to_cstring(value);
 }
 
 /*

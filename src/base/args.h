@@ -11,6 +11,8 @@
 #include "fmgr.h"
 
 pg_noreturn extern void null_not_allowed(const char *name);
+pg_noreturn extern void length_error(const char *what, Size len, Size max);
+extern char *text_arg_limited(FunctionCallInfo fcinfo, int argno, const char *what, Size max);
 extern void trigger_check(FunctionCallInfo fcinfo, const char *function);
 extern int64 interval_to_duration(const Interval *interval, const char *name);
 extern bool bool_arg(FunctionCallInfo fcinfo, int argno, const char *name);
@@ -29,6 +31,16 @@ arg_not_null(FunctionCallInfo fcinfo, int argno, const char *name)
 {
 	if (unlikely(PG_ARGISNULL(argno)))
 		null_not_allowed(name);
+}
+
+/*
+ * check_length raises an error unless a text has from min (0 or 1) to max bytes.
+ */
+static inline void
+check_length(const char *what, Size len, Size min, Size max)
+{
+	if (unlikely(len < min || len > max))
+		length_error(what, len, max);
 }
 
 /*

@@ -41,20 +41,6 @@ rule_kind_add(DcRuleKind *kind, bool preloading)
 	kinds = kind;
 }
 
-static char *
-name_of_rule(const DcRuleKind *kind, FunctionCallInfo fcinfo)
-{
-	char *name;
-
-	arg_not_null(fcinfo, 0, kind->name_arg);
-	name = text_to_cstring(PG_GETARG_TEXT_PP(0));
-	if (name[0] == '\0' || strlen(name) > RULE_NAME_MAX)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("%s must have 1 to %d bytes", kind->name_arg, RULE_NAME_MAX)));
-	return name;
-}
-
 static void
 mark_changed(DcRuleKind *kind)
 {
@@ -69,7 +55,7 @@ mark_changed(DcRuleKind *kind)
 bool
 rule_create_begin(DcRuleKind *kind, FunctionCallInfo fcinfo, int if_not_exists, DcRuleRow *row)
 {
-	char *name = name_of_rule(kind, fcinfo);
+	char *name = text_arg_limited(fcinfo, 0, kind->name_arg, RULE_NAME_MAX);
 	bool may_exist = bool_arg(fcinfo, if_not_exists, "if_not_exists");
 
 	prevent_write(psprintf("dc_%s_create()", kind->what));
@@ -108,7 +94,7 @@ rule_create(DcRuleKind *kind, DcRuleRow *row)
 void *
 rule_open(DcRuleKind *kind, FunctionCallInfo fcinfo, const char *verb)
 {
-	char *name = name_of_rule(kind, fcinfo);
+	char *name = text_arg_limited(fcinfo, 0, kind->name_arg, RULE_NAME_MAX);
 	DcRuleRow *row;
 
 	prevent_write(psprintf("dc_%s_%s()", kind->what, verb));

@@ -138,11 +138,7 @@ not_opened_error(const DcKey *key)
 void
 account_check_key(const DcKey *key)
 {
-	if (key->len >= DC_MAX_KEY_BYTES)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("key is too long"),
-				 errdetail("The key of an account has at most %d bytes.", DC_MAX_KEY_BYTES - 1)));
+	check_length("key of an account", key->len, 0, DC_MAX_KEY_BYTES - 1);
 }
 
 /*

@@ -160,11 +160,7 @@ text_to_key(Datum value, DcKey *key)
 
 	key->data = VARDATA_ANY(t);
 	key->len = VARSIZE_ANY_EXHDR(t);
-	if (key->len > DC_MAX_KEY_BYTES)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("key of a limit is too long"),
-				 errdetail("The key has %u bytes; at most %d are allowed.", key->len, DC_MAX_KEY_BYTES)));
+	check_length("key of a limit", key->len, 0, DC_MAX_KEY_BYTES);
 }
 
 static void

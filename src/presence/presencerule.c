@@ -178,10 +178,7 @@ take_settings(FunctionCallInfo fcinfo, DcPresenceRow *row, int first)
 	if (!PG_ARGISNULL(first + 2))
 	{
 		row->channel = text_to_cstring(PG_GETARG_TEXT_PP(first + 2));
-		if (strlen(row->channel) >= NAMEDATALEN || (is_new && row->channel[0] == '\0'))
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("notify must have 1 to %d bytes", NAMEDATALEN - 1)));
+		check_length("notify", strlen(row->channel), is_new ? 1 : 0, NAMEDATALEN - 1);
 		if (row->channel[0] == '\0')
 			row->channel = NULL;
 	}
