@@ -7,6 +7,7 @@
 #include "access/htup_details.h"
 #include "base/args.h"
 #include "base/interval.h"
+#include "base/roles.h"
 #include "commands/trigger.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -50,6 +51,24 @@ text_arg_limited(FunctionCallInfo fcinfo, int argno, const char *what, Size max)
 	value = PG_GETARG_TEXT_PP(argno);
 	check_length(what, VARSIZE_ANY_EXHDR(value), 1, max);
 	return text_to_cstring(value);
+}
+
+/*
+ * role_arg returns a role (22004 for NULL; 42704 if it must exist, and does not). InvalidOid ('-' as a regrole) may
+ * stand for everybody.
+ */
+Oid
+role_arg(FunctionCallInfo fcinfo, int argno, bool must_exist, bool or_everybody)
+{
+	Oid role;
+
+	arg_not_null(fcinfo, argno, "role");
+	role = PG_GETARG_OID(argno);
+	if (must_exist && !(or_everybody && !OidIsValid(role)) && role_is_lost(role))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("role with OID %u does not exist", role)));
+	return role;
 }
 
 /*

@@ -13,6 +13,7 @@
 pg_noreturn extern void null_not_allowed(const char *name);
 pg_noreturn extern void length_error(const char *what, Size len, Size max);
 extern char *text_arg_limited(FunctionCallInfo fcinfo, int argno, const char *what, Size max);
+extern Oid role_arg(FunctionCallInfo fcinfo, int argno, bool must_exist, bool or_everybody);
 extern void trigger_check(FunctionCallInfo fcinfo, const char *function);
 extern int64 interval_to_duration(const Interval *interval, const char *name);
 extern bool bool_arg(FunctionCallInfo fcinfo, int argno, const char *name);

@@ -96,6 +96,7 @@ extern void cat_duration(DcCatRow *io, int64 *field, bool days);
 extern void cat_string(DcCatRow *io, char **field);
 extern int cat_choice(DcCatRow *io, int field, const char *const *names, int n);
 extern void cat_datum(DcCatRow *io, Oid type, Datum *field);
+extern void cat_roles(DcCatRow *io, List **roles);
 extern void cat_not_null(const DcCatRow *io);
 extern void cat_int8s(DcCatRow *io, int64 *items, int *count, int max);
 extern int choice_from_text(const char *what, const char *value, const char *const *names, int n);

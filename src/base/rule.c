@@ -18,13 +18,10 @@
 #include "base/roles.h"
 #include "base/rule.h"
 #include "base/shmem.h"
-#include "catalog/pg_type.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
-#include "utils/syscache.h"
 
 #define COL_NAME 2
 
@@ -45,37 +42,7 @@ rule_columns_begin(DcCatRow *io, DcRuleRow *row)
 	cat_int4(io, &row->id);
 	cat_string(io, &row->name);
 	cat_oid(io, &row->owner);
-	rule_roles(io, &row->users);
-}
-
-/*
- * rule_roles takes a column with an array of roles.
- */
-void
-rule_roles(DcCatRow *io, List **roles)
-{
-	Datum value = (Datum) 0;
-
-	if (!io->reading)
-	{
-		int count = list_length(*roles);
-		Datum *values = palloc((count + 1) * sizeof(Datum));
-
-		for (int i = 0; i < count; i++)
-			values[i] = ObjectIdGetDatum(list_nth_oid(*roles, i));
-		value = PointerGetDatum(construct_array(values, count, REGROLEOID, sizeof(Oid), true, TYPALIGN_INT));
-	}
-	cat_datum(io, REGROLEARRAYOID, &value);
-	cat_not_null(io);
-	if (io->reading)
-	{
-		ArrayType *array = DatumGetArrayTypeP(value);
-		const Oid *oids = (const Oid *) ARR_DATA_PTR(array);
-		int count = array_contains_nulls(array) ? 0 : ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
-
-		for (int i = 0; i < count; i++)
-			*roles = lappend_oid(*roles, oids[i]);
-	}
+	cat_roles(io, &row->users);
 }
 
 /*
@@ -157,25 +124,6 @@ rule_delete(const DcRuleKind *kind, DcRuleRow *row)
 	relation_invalidate(catalog_relation(kind->catalog.table));
 }
 
-static bool
-role_is_lost(Oid role)
-{
-	return OidIsValid(role) && !SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(role));
-}
-
-static List *
-without_lost_roles(List *roles)
-{
-	ListCell *lc;
-
-	foreach(lc, roles)
-	{
-		if (role_is_lost(lfirst_oid(lc)))
-			roles = foreach_delete_current(roles, lc);
-	}
-	return roles;
-}
-
 /*
  * rule_forget_lost removes roles that have been dropped, as another role may get the number. A rule that has lost its
  * owner belongs to the owner of the extension's tables.
@@ -185,8 +133,8 @@ rule_forget_lost(const DcRuleKind *kind, DcRuleRow *row)
 {
 	if (role_is_lost(row->owner))
 		row->owner = relation_owner(catalog_relation(kind->catalog.table));
-	row->users = without_lost_roles(row->users);
-	row->trusted = without_lost_roles(row->trusted);
+	row->users = roles_without_lost(row->users);
+	row->trusted = roles_without_lost(row->trusted);
 }
 
 void

@@ -80,7 +80,6 @@ typedef struct DcRuleKind
 
 /* rule.c */
 extern void rule_columns_begin(DcCatRow *io, DcRuleRow *row);
-extern void rule_roles(DcCatRow *io, List **roles);
 extern void rule_columns_end(DcCatRow *io, DcRuleRow *row);
 extern void *rule_read(const DcRuleKind *kind, const char *name);
 extern List *rule_read_all(const DcRuleKind *kind);

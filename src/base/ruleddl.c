@@ -20,7 +20,6 @@
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
-#include "utils/syscache.h"
 
 static DcRuleKind *kinds = NULL;
 
@@ -134,28 +133,11 @@ rule_drop(DcRuleKind *kind, FunctionCallInfo fcinfo)
 	PG_RETURN_VOID();
 }
 
-/*
- * role_arg returns the role of the second argument, or InvalidOid ('-' as a regrole), which stands for everybody.
- */
-static Oid
-role_arg(FunctionCallInfo fcinfo, bool must_exist)
-{
-	Oid role;
-
-	arg_not_null(fcinfo, 1, "role");
-	role = PG_GETARG_OID(1);
-	if (must_exist && OidIsValid(role) && !SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(role)))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("role with OID %u does not exist", role)));
-	return role;
-}
-
 Datum
 rule_grant(DcRuleKind *kind, FunctionCallInfo fcinfo, bool trusted)
 {
 	DcRuleRow *row = rule_open(kind, fcinfo, "grant");
-	Oid role = role_arg(fcinfo, true);
+	Oid role = role_arg(fcinfo, 1, true, true);
 
 	row->users = list_append_unique_oid(row->users, role);
 	if (trusted)
@@ -171,7 +153,7 @@ Datum
 rule_revoke(DcRuleKind *kind, FunctionCallInfo fcinfo)
 {
 	DcRuleRow *row = rule_open(kind, fcinfo, "revoke");
-	Oid role = role_arg(fcinfo, false);
+	Oid role = role_arg(fcinfo, 1, false, true);
 
 	row->users = list_delete_oid(row->users, role);
 	row->trusted = list_delete_oid(row->trusted, role);

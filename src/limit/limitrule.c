@@ -53,7 +53,7 @@ limit_columns(DcCatRow *io, void *data)
 	DcLimitRow *row = data;
 
 	rule_columns_begin(io, &row->rule);
-	rule_roles(io, &row->rule.trusted);
+	cat_roles(io, &row->rule.trusted);
 	row->algorithm = cat_choice(io, row->algorithm, algorithms, lengthof(algorithms));
 	cat_int8(io, &row->rate);
 	cat_duration(io, &row->per, true);
