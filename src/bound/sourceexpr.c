@@ -16,6 +16,7 @@
 #include "postgres.h"
 
 #include "access/detoast.h"
+#include "base/args.h"
 #include "base/compat.h"
 #include "base/key.h"
 #include "base/rowread.h"
@@ -571,13 +572,7 @@ text_of(DcSourceEval *eval, const DcTextOf *text, TupleTableSlot *slot, DcKey *k
 static void
 key_from_long_text(Datum value, DcKey *key)
 {
-	Size size = toast_raw_datum_size(value) - VARHDRSZ;
-
-	if (size > DC_MAX_KEY_BYTES)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("counter key is too long"),
-				 errdetail("The key has %zu bytes; the limit is %d.", size, DC_MAX_KEY_BYTES)));
+	check_length("counter key", toast_raw_datum_size(value) - VARHDRSZ, 0, DC_MAX_KEY_BYTES);
 	key_from_text(value, key);
 }
 

@@ -41,6 +41,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "base/args.h"
 #include "base/compat.h"
 #include "base/errors.h"
 #include "base/hooks.h"

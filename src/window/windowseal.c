@@ -290,12 +290,7 @@ add_difference(DcWindow *window, int level, TimestampTz bucket, const DcKey *key
 	DcCounter *counter;
 	DcSlotKey slot_key;
 
-	if (key->len > WINDOW_MAX_KEY_BYTES)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("counter key is too long"),
-				 errdetail("The key has %u bytes; the limit of a windowed counter is %d.", key->len,
-						   WINDOW_MAX_KEY_BYTES)));
+	check_length("counter key", key->len, 0, WINDOW_MAX_KEY_BYTES);
 	counter = window_counter(window, window->slots[window_turn_slot(level, turn)], RowExclusiveLock);
 	window_claim(window, level, turn);
 	slot_key_make(key, number, &slot_key);

@@ -13,6 +13,7 @@
 #include "presence/presenceinit.h"
 #include "storage/ipc.h"
 #include "table/subscription.h"
+#include "table/tablejob.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
@@ -177,37 +178,39 @@ server_rules(DcPresenceRow *rows, int n)
 	rules.length = rules.max_length = n;
 }
 
+DcRuleKind presence_rules = {0};
+
 List *
-presence_row_read_all(void)
+rule_read_all(const DcRuleKind *kind)
 {
 	return rules.length > 0 ? &rules : NIL;
 }
 
 /* a copy of the row */
-DcPresenceRow *
-presence_row_read(const char *name)
+void *
+rule_read(const DcRuleKind *kind, const char *name)
 {
 	static DcPresenceRow row;
 
 	for (int i = 0; i < rules.length; i++)
 	{
 		row = *(DcPresenceRow *) lfirst(&cells[i]);
-		if (strcmp(row.name, name) == 0)
+		if (strcmp(row.rule.name, name) == 0)
 			return &row;
 	}
 	return NULL;
 }
 
 void
-presence_row_update(DcPresenceRow *row)
+rule_update(const DcRuleKind *kind, DcRuleRow *row)
 {
 	server_updates++;
 	for (int i = 0; i < rules.length; i++)
 	{
 		DcPresenceRow *old = lfirst(&cells[i]);
 
-		if (old->id == row->id)
-			*old = *row;
+		if (old->rule.id == row->id)
+			*old = *(DcPresenceRow *) row;
 	}
 }
 
@@ -226,7 +229,7 @@ presence_row_owner(int32 id)
 DcPresenceRule
 presence_rule_of(const DcPresenceRow *row)
 {
-	return (DcPresenceRule){row->id, row->version, row->ttl, row->events, row->max_members, row->approx};
+	return (DcPresenceRule){row->rule.id, row->rule.version, row->ttl, row->events, row->max_members, row->approx};
 }
 
 /*
@@ -337,6 +340,11 @@ has_privs_of_role(Oid member, Oid role)
 	return true;
 }
 
+void
+table_jobs_know_owner(Oid owner)
+{
+}
+
 bool
 presence_any_rule(void)
 {
@@ -344,7 +352,7 @@ presence_any_rule(void)
 }
 
 void
-presence_ddl_init(void)
+rule_kind_add(DcRuleKind *kind, bool preloading)
 {
 }
 
