@@ -36,15 +36,14 @@ enum
 {
 	SCAN_PARAM_KEYS,
 	SCAN_PARAM_KEY,
-	SCAN_PARAM_INC,
-	SCAN_PARAM_DEC,
+	SCAN_PARAM_CHANGE,
 	SCAN_PARAM_REF_KEY,
 	SCAN_PARAM_REF_ITEM,
 	SCAN_PARAM_REF_N,
 	NUM_PARAMS
 };
 
-static const Oid param_types[NUM_PARAMS] = {TEXTOID, TEXTOID, INT8OID, INT8OID, TEXTOID, TEXTOID, INT8OID};
+static const Oid param_types[NUM_PARAMS] = {TEXTOID, TEXTOID, INT8OID, TEXTOID, TEXTOID, INT8OID};
 
 /* The columns of its result. Sums that are no bigints are null. */
 enum
@@ -77,8 +76,8 @@ static void add_count(const DcKey *key, const DcKey *item, int64 n, void *scan);
 static void add_param(DcSourceScan *scan, int param, Datum value);
 static char *make_sql(const DcSourceRead *read, const DcSourceScanOptions *options, List **tables);
 static char *pairs_sql(const DcSourceRead *read);
-static char *source_sql(const DcSourceRead *read, const DcSourceScanOptions *options);
-static char *counter_sql(const DcSourceRead *read);
+static char *source_sql(const DcSourceRead *read, const DcSourceScanOptions *options, List **tables);
+static char *changes_sql(const DcSourceRead *read);
 static bool execute(DcSourceScan *scan, DcSourceRead *read);
 static bool pass_over(DcSourceScan *scan, const DcKey *key, bool differs, bool fits);
 
@@ -131,9 +130,7 @@ add_pending(DcSourceScan *scan, const DcSourceRead *read)
 
 		if (deltas[i]->key.counter != read->counter_id)
 			continue;
-		add_param(scan, SCAN_PARAM_KEY, key_text_datum(&key));
-		add_param(scan, SCAN_PARAM_INC, Int64GetDatum(deltas[i]->inc));
-		add_param(scan, SCAN_PARAM_DEC, Int64GetDatum(deltas[i]->dec));
+		add_value(&key, deltas[i]->inc - deltas[i]->dec, scan); /* both are positive */
 	}
 }
 
@@ -141,8 +138,7 @@ static void
 add_value(const DcKey *key, int64 change, void *scan)
 {
 	add_param(scan, SCAN_PARAM_KEY, key_text_datum(key));
-	add_param(scan, SCAN_PARAM_INC, Int64GetDatum(change));
-	add_param(scan, SCAN_PARAM_DEC, Int64GetDatum(0));
+	add_param(scan, SCAN_PARAM_CHANGE, Int64GetDatum(change));
 }
 
 static void
@@ -183,16 +179,17 @@ execute(DcSourceScan *scan, DcSourceRead *read)
 #define AS_BIGINT(sum) \
 	"CASE WHEN " sum " BETWEEN -9223372036854775808 AND 9223372036854775807 THEN " sum "::pg_catalog.int8 END"
 
-/* The result of sums by key, with or without those that are the same. */
+/* The columns of the result, by those of "z". */
 #define RESULT(item) \
 	"SELECT z.key, " item " AS item, " AS_BIGINT("z.source") ", " AS_BIGINT("z.counter") ", z.source <> z.counter, z.marked FROM "
 
 /*
- * Return the statement, and the tables that it names.
+ * Return the statement, and the tables that it names: values of the source, totals, and the other amounts of the counter, joined by key.
  */
 static char *
 make_sql(const DcSourceRead *read, const DcSourceScanOptions *options, List **tables)
 {
+	const char *join = options->any_keys ? "LEFT" : "FULL";
 	StringInfoData sql;
 
 	*tables = list_make2_oid(read->counter_id, read->counter->row.shards);
@@ -206,18 +203,15 @@ make_sql(const DcSourceRead *read, const DcSourceScanOptions *options, List **ta
 	}
 	if (options->layer == DC_LAYER_REFS)
 		appendStringInfo(&sql, RESULT("z.item") "pairs AS z WHERE z.marked%s UNION ALL ", options->any_keys ? " AND z.key = ANY ($1)" : "");
-	appendStringInfo(&sql, RESULT("NULL::pg_catalog.text COLLATE \"C\"") "(SELECT u.key, sum(u.source) AS source, sum(u.inc) - sum(u.dec) AS counter, bool_or(u.marked) AS marked"
-					 " FROM (%s UNION ALL %s", source_sql(read, options), counter_sql(read));
-	if (OidIsValid(read->row.carried))
-	{
-		*tables = lappend_oid(*tables, read->row.carried);
-		appendStringInfo(&sql, " UNION ALL SELECT c.key, c.amount, 0, 0, false FROM %s AS c", relation_sql_name(read->row.carried));
-	}
+	appendStringInfoString(&sql, RESULT("NULL::pg_catalog.text COLLATE \"C\"")
+						   "(SELECT key, coalesce(s.n, 0)::pg_catalog.numeric AS source,"
+						   " coalesce(t.inc - t.dec, 0)::pg_catalog.numeric + coalesce(d.change, 0) AS counter, coalesce(s.marked, false) AS marked FROM ");
 	if (options->any_keys)
-		appendStringInfoString(&sql, " UNION ALL SELECT k.key, 0, 0, 0, false FROM pg_catalog.unnest($1) AS k (key)");
-	appendStringInfo(&sql, ") AS u (key, source, inc, dec, marked) WHERE %s GROUP BY u.key%s) AS z ORDER BY key, item NULLS LAST",
-					 options->any_keys ? "u.key = ANY ($1)" : "u.key IS NOT NULL",
-					 options->only_different ? " HAVING sum(u.source) <> sum(u.inc) - sum(u.dec) OR bool_or(u.marked)" : "");
+		appendStringInfoString(&sql, "(SELECT DISTINCT k.key COLLATE \"C\" AS key FROM pg_catalog.unnest($1) AS k (key)) AS k LEFT JOIN ");
+	appendStringInfo(&sql, "(%s) AS s%s %s JOIN (SELECT t.key COLLATE \"C\" AS key, t.inc, t.dec FROM %s AS t WHERE dcounter.source_step(-2)) AS t USING (key)"
+					 " %s JOIN (%s) AS d USING (key)) AS z%s ORDER BY key, item NULLS LAST",
+					 source_sql(read, options, tables), options->any_keys ? " USING (key)" : "", join, relation_sql_name(read->counter_id),
+					 join, changes_sql(read), options->only_different ? " WHERE z.source <> z.counter OR z.marked" : "");
 	return sql.data;
 }
 
@@ -231,39 +225,43 @@ pairs_sql(const DcSourceRead *read)
 
 	return psprintf("SELECT p.key, p.item, sum(p.source) AS source, sum(p.n) AS counter, sum(p.source) <> sum(p.n) AS marked FROM ("
 					"%s%s%sSELECT r.key COLLATE \"C\", r.item COLLATE \"C\", 0, r.n FROM %s AS r WHERE dcounter.source_step(-2)"
-					" UNION ALL SELECT r.key COLLATE \"C\", r.item COLLATE \"C\", 0, r.n FROM ROWS FROM (pg_catalog.unnest($5), pg_catalog.unnest($6), pg_catalog.unnest($7)) AS r (key, item, n)"
+					" UNION ALL SELECT r.key COLLATE \"C\", r.item COLLATE \"C\", 0, r.n FROM ROWS FROM (pg_catalog.unnest($4), pg_catalog.unnest($5), pg_catalog.unnest($6)) AS r (key, item, n)"
 					") AS p (key, item, source, n) WHERE p.key IS NOT NULL AND p.item IS NOT NULL GROUP BY p.key, p.item",
 					groups != NULL ? "SELECT s.key COLLATE \"C\", s.item, s.n, 0 FROM (" : "", groups != NULL ? groups : "",
 					groups != NULL ? ") AS s UNION ALL " : "", relation_sql_name(read->row.refs));
 }
 
 /*
- * source_sql selects key, source, and three columns of nothing. The first one says of what types columns are.
+ * source_sql selects key, n (what the source has), and whether reference counts of the key are marked.
  */
 static char *
-source_sql(const DcSourceRead *read, const DcSourceScanOptions *options)
+source_sql(const DcSourceRead *read, const DcSourceScanOptions *options, List **tables)
 {
-	const char *none = "SELECT NULL::pg_catalog.text COLLATE \"C\", 0::numeric, 0::int8, 0::int8, false";
-	const char *groups;
+	const char *groups = NULL;
+	const char *values = "SELECT NULL::pg_catalog.text COLLATE \"C\" AS key, 0 AS n, false AS marked WHERE false";
 
-	if (options->layer == DC_LAYER_NO_SOURCE)
-		return pstrdup(none);
 	if (options->layer == DC_LAYER_REFS)
-		return psprintf("%s UNION ALL SELECT r.key, count(*), 0, 0, false FROM %s AS r WHERE r.n > 0 GROUP BY r.key",
-						none, relation_sql_name(read->row.refs));
-	if (OidIsValid(read->row.refs))
-		return psprintf("%s UNION ALL SELECT p.key, count(*) FILTER (WHERE p.source <> 0), 0, 0, bool_or(p.marked) FROM pairs AS p GROUP BY p.key", none);
-	groups = source_groups_sql(read, false);
-	return groups == NULL ? pstrdup(none) : psprintf("%s UNION ALL SELECT s.key COLLATE \"C\", s.n, 0, 0, false FROM (%s) AS s", none, groups);
+		values = psprintf("SELECT r.key COLLATE \"C\" AS key, count(*) AS n, false AS marked FROM %s AS r WHERE r.n > 0 GROUP BY 1", relation_sql_name(read->row.refs));
+	else if (options->layer == DC_LAYER_VALUES && OidIsValid(read->row.refs))
+		values = "SELECT p.key, count(*) FILTER (WHERE p.source <> 0) AS n, bool_or(p.marked) AS marked FROM pairs AS p GROUP BY p.key";
+	else if (options->layer == DC_LAYER_VALUES && (groups = source_groups_sql(read, false)) != NULL)
+		values = psprintf("SELECT g.key COLLATE \"C\" AS key, g.n, false AS marked FROM (%s) AS g WHERE g.key IS NOT NULL", groups);
+	if (!OidIsValid(read->row.carried))
+		return pstrdup(values);
+	*tables = lappend_oid(*tables, read->row.carried);
+	return psprintf("SELECT v.key, sum(v.n) AS n, bool_or(v.marked) AS marked FROM (%s UNION ALL SELECT c.key COLLATE \"C\", c.amount, false FROM %s AS c) AS v GROUP BY v.key",
+					values, relation_sql_name(read->row.carried));
 }
 
+/*
+ * changes_sql selects key, change: what the counter has besides totals.
+ */
 static char *
-counter_sql(const DcSourceRead *read)
+changes_sql(const DcSourceRead *read)
 {
-	return psprintf("SELECT t.key COLLATE \"C\", 0, t.inc, t.dec, false FROM %s AS t WHERE dcounter.source_step(-2)"
-					" UNION ALL SELECT t.key COLLATE \"C\", 0, t.inc, t.dec, false FROM %s AS t WHERE dcounter.source_step(-2)"
-					" UNION ALL SELECT t.key COLLATE \"C\", 0, t.inc, t.dec, false FROM ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3), pg_catalog.unnest($4)) AS t (key, inc, dec)",
-					relation_sql_name(read->counter_id), relation_sql_name(read->counter->row.shards));
+	return psprintf("SELECT c.key, sum(c.change) AS change FROM (SELECT s.key COLLATE \"C\", s.inc - s.dec FROM %s AS s WHERE dcounter.source_step(-2)"
+					" UNION ALL SELECT p.key COLLATE \"C\", p.change FROM ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3)) AS p (key, change)) AS c (key, change) GROUP BY c.key",
+					relation_sql_name(read->counter->row.shards));
 }
 
 /*
