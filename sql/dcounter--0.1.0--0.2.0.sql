@@ -234,7 +234,7 @@ COMMENT ON COLUMN dcounter.self_mark.what IS 'renew (another database has it, to
 
 -- In the statements that read a source, as its owner.
 CREATE FUNCTION dcounter.source_step(what integer) RETURNS boolean
-	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE COST 0.1;
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE COST 1;
 COMMENT ON FUNCTION dcounter.source_step(integer) IS 'internal: counts the rows that a comparison of a source reads, and limits its time';
 
 -- Last, so that they do not fire for the statements above. They fire for more commands.

@@ -157,12 +157,12 @@ read_keys(DcProbe *probe, Datum *keys, int nkeys, DcProbeLimits *limits, DcSourc
 	int nvalues;
 	Datum values = key_values(probe, keys, nkeys, places, &nvalues);
 	Tuplestorestate *result = source_sql_run(probe->read,
-									  psprintf("SELECT k.i, CASE WHEN l.n BETWEEN -9223372036854775808 AND 9223372036854775807 THEN l.n::pg_catalog.int8 END, l.rows"
-											   " FROM (SELECT k.v, k.i FROM pg_catalog.unnest($1) WITH ORDINALITY AS k (v, i) WHERE dcounter.source_step(-1) OFFSET 0) AS k,"
-											   " LATERAL (SELECT coalesce(sum(r.v), 0) AS n, count(*) AS rows FROM (%s LIMIT $2) AS r WHERE dcounter.source_step(0)) AS l",
-											   rows_sql(probe)),
-									  probe->read->leaves,
-									  params_make(probe, values, false, limits->key_rows > 0 ? limits->key_rows + 1 : 0), &step);
+											 psprintf("SELECT k.i, CASE WHEN l.n BETWEEN -9223372036854775808 AND 9223372036854775807 THEN l.n::pg_catalog.int8 END, l.rows"
+													  " FROM (SELECT k.v, k.i FROM pg_catalog.unnest($1) WITH ORDINALITY AS k (v, i) WHERE dcounter.source_step(-1) OFFSET 0) AS k,"
+													  " LATERAL (SELECT coalesce(sum(r.v), 0) AS n, count(*) AS rows FROM (%s LIMIT $2) AS r WHERE dcounter.source_step(0)) AS l",
+													  rows_sql(probe)),
+											 probe->read->leaves,
+											 params_make(probe, values, false, limits->key_rows > 0 ? limits->key_rows + 1 : 0), &step);
 	int read = 0;
 
 	limits->left_out = 0;
@@ -256,11 +256,11 @@ source_walk(DcSourceRead *read, const char *after, int max, DcMoment late, int *
 	}
 	max = Max(max / Max(probe.nleaves, 1), 1); /* a step of the walk goes to each leaf */
 	result = source_sql_run(read, psprintf("WITH RECURSIVE w (k, n) AS (SELECT m.k, 1 FROM (%s) AS m UNION ALL"
-									  " SELECT m.k, w.n + 1 FROM w, LATERAL (%s) AS m WHERE w.n < $2 AND dcounter.source_step(-1))"
-									  " SELECT w.k::pg_catalog.text FROM w",
-									  next_sql(&probe, after != NULL ? "$1" : NULL), next_sql(&probe, "w.k")),
-					 read->leaves,
-					 params_make(&probe, last, after != NULL, max), &step);
+										   " SELECT m.k, w.n + 1 FROM w, LATERAL (%s) AS m WHERE w.n < $2 AND dcounter.source_step(-1))"
+										   " SELECT w.k::pg_catalog.text FROM w",
+										   next_sql(&probe, after != NULL ? "$1" : NULL), next_sql(&probe, "w.k")),
+							read->leaves,
+							params_make(&probe, last, after != NULL, max), &step);
 	*nkeys = 0;
 	while (tuplestore_gettupleslot(result, true, false, slot))
 		keys[(*nkeys)++] = PointerGetDatum(DatumGetTextPCopy(slot_datum(slot, 1, TEXTOID)));

@@ -203,13 +203,12 @@ make_sql(const DcSourceRead *read, const DcSourceScanOptions *options, List **ta
 	}
 	if (options->layer == DC_LAYER_REFS)
 		appendStringInfo(&sql, RESULT("z.item") "pairs AS z WHERE z.marked%s UNION ALL ", options->any_keys ? " AND z.key = ANY ($1)" : "");
-	appendStringInfoString(&sql, RESULT("NULL::pg_catalog.text COLLATE \"C\"")
-						   "(SELECT key, coalesce(s.n, 0)::pg_catalog.numeric AS source,"
-						   " coalesce(t.inc - t.dec, 0)::pg_catalog.numeric + coalesce(d.change, 0) AS counter, coalesce(s.marked, false) AS marked FROM ");
+	appendStringInfoString(&sql, RESULT("NULL::pg_catalog.text COLLATE \"C\"") "(SELECT key, coalesce(s.n, 0)::pg_catalog.numeric AS source,"
+																			   " coalesce(t.inc - t.dec, 0)::pg_catalog.numeric + coalesce(d.change, 0) AS counter, coalesce(s.marked, false) AS marked FROM ");
 	if (options->any_keys)
 		appendStringInfoString(&sql, "(SELECT DISTINCT k.key COLLATE \"C\" AS key FROM pg_catalog.unnest($1) AS k (key)) AS k LEFT JOIN ");
 	appendStringInfo(&sql, "(%s) AS s%s %s JOIN (SELECT t.key COLLATE \"C\" AS key, t.inc, t.dec FROM %s AS t WHERE dcounter.source_step(-2)) AS t USING (key)"
-					 " %s JOIN (%s) AS d USING (key)) AS z%s ORDER BY key, item NULLS LAST",
+						   " %s JOIN (%s) AS d USING (key)) AS z%s ORDER BY key, item NULLS LAST",
 					 source_sql(read, options, tables), options->any_keys ? " USING (key)" : "", join, relation_sql_name(read->counter_id),
 					 join, changes_sql(read), options->only_different ? " WHERE z.source <> z.counter OR z.marked" : "");
 	return sql.data;

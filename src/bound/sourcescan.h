@@ -48,7 +48,7 @@ typedef struct DcSourceDiff
 	DcKey item; /* as does this; data is NULL but for items of DC_LAYER_REFS */
 	int64 source;
 	int64 counter;
-	int64 drift; /* source - counter */
+	int64 drift;   /* source - counter */
 	bool items;	   /* reference counts of the key differ, perhaps so that the values do not */
 	bool left_out; /* within sourceprobe.c */
 } DcSourceDiff;

@@ -19,16 +19,20 @@
  */
 #include "postgres.h"
 
-#include "base/compat.h"
+#include "base/guc.h"
 #include "base/relopen.h"
 #include "base/runas.h"
 #include "base/subxact.h"
 #include "bound/sourceexpr.h"
 #include "bound/sourcesql.h"
 #include "bound/sourcetrigger.h"
+#include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "executor/tstoreReceiver.h"
 #include "miscadmin.h"
+#include "nodes/value.h"
+#include "parser/parse_func.h"
+#include "table/ownercode.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
@@ -50,6 +54,8 @@ typedef struct DcRunning
 	bool by_index;
 } DcRunning;
 
+static bool has_steps(void);
+static char *without_steps(const char *sql);
 static bool run(void *running);
 static Oid reader_of(const DcSourceRead *read);
 static void set(const char *name, const char *value);
@@ -214,7 +220,7 @@ source_sql_run(DcSourceRead *read, const char *sql, const List *tables, ParamLis
 	DestReceiver *dest = CreateTuplestoreDestReceiver();
 	MemoryContext cxt = CurrentMemoryContext;
 	DcSourceStep *outer = source_step_set(step);
-	DcRunning running = {read, sql, tables, params, dest, step->by_index};
+	DcRunning running = {read, has_steps() ? sql : without_steps(sql), tables, params, dest, step->by_index};
 	bool by_error = step->late.us != DC_LONG_AGO.us && !step->stops;
 
 	SetTuplestoreDestReceiverParams(dest, result, cxt, false, NULL, NULL);
@@ -241,6 +247,42 @@ source_sql_run(DcSourceRead *read, const char *sql, const List *tables, ParamLis
 }
 
 /*
+ * Return true if the worker may read a source, and turn on the guard: its expressions are harmless, and so is planning. Whose source
+ * is a superuser's, or if dcounter.worker_runs_owner_code is on, anything may. *reason is what stands against it.
+ */
+bool
+source_worker_may_read(const DcSourceRead *read, const char **reason)
+{
+	Oid owner = relation_owner(read->row.source);
+	Relation source;
+	ListCell *lc;
+
+	*reason = NULL;
+	if (!has_privs_of_role(relation_owner(read->counter_id), owner) &&
+		!has_privs_of_role(owner, relation_owner(read->counter_id)))
+		*reason = _("the source belongs to another role");
+	if (!has_steps())
+		*reason = _("the extension must be updated");
+	if (*reason != NULL || dc_worker_runs_owner_code || superuser_arg(owner))
+		return *reason == NULL;
+	source = table_open_present(read->row.source, NoLock);
+	if (!source_is_harmless(&read->row, source))
+		*reason = _("an expression of its binding");
+	table_close(source, NoLock);
+	foreach(lc, read->members)
+	{
+		Relation rel = table_open_present(lfirst_oid(lc), NoLock);
+
+		if (*reason == NULL)
+			*reason = ownercode_of_planning(rel);
+		table_close(rel, NoLock);
+	}
+	if (*reason == NULL)
+		(void) ownercode_guard(true);
+	return *reason == NULL;
+}
+
+/*
  * source_sql_slot makes a slot for rows of a result.
  */
 TupleTableSlot *
@@ -251,6 +293,34 @@ source_sql_slot(int ncolumns, const Oid *types)
 	for (int i = 0; i < ncolumns; i++)
 		TupleDescInitEntry(desc, i + 1, "column", types[i], -1, 0);
 	return MakeSingleTupleTableSlot(desc, &TTSOpsMinimalTuple);
+}
+
+/*
+ * has_steps tells whether the extension has source_step(): in a database that is not updated yet it has not, and statements do without.
+ */
+static bool
+has_steps(void)
+{
+	Oid args[] = {INT4OID};
+
+	return OidIsValid(LookupFuncName(list_make2(makeString(DC_SCHEMA), makeString("source_step")), lengthof(args), args, true));
+}
+
+static char *
+without_steps(const char *sql)
+{
+	static const char call[] = "dcounter.source_step(";
+	const char *found;
+	StringInfoData result;
+
+	initStringInfo(&result);
+	for (; (found = strstr(sql, call)) != NULL; sql = found + strlen(call))
+	{
+		appendBinaryStringInfo(&result, sql, found - sql);
+		appendStringInfoString(&result, "true OR 0 = (");
+	}
+	appendStringInfoString(&result, sql);
+	return result.data;
 }
 
 static bool

@@ -16,7 +16,7 @@ typedef struct DcSourceStep
 {
 	const DcSourceRead *read;
 	DcMoment late;	/* when it is to end, but for what it has slept; DC_LONG_AGO: never */
-	bool paced;	/* it takes a part of a processor's time: the worker's scan */
+	bool paced;		/* it takes a part of a processor's time: the worker's scan */
 	bool by_index;	/* no table is scanned as a whole */
 	bool stops;		/* it ends by leaving out what is left, else by an error */
 	int64 max_rows; /* no other key is begun when so many are read; 0: any number */
@@ -32,6 +32,7 @@ typedef struct DcSourceStep
 #define SOURCE_MAX_PARAMS 8
 
 extern char *source_groups_sql(const DcSourceRead *read, bool items);
+extern bool source_worker_may_read(const DcSourceRead *read, const char **reason);
 extern Tuplestorestate *source_sql_run(DcSourceRead *read, const char *sql, const List *tables, ParamListInfo params,
 									   DcSourceStep *step);
 extern TupleTableSlot *source_sql_slot(int ncolumns, const Oid *types);
