@@ -53,8 +53,9 @@ typedef struct DcProbe
 	Oid opfamily;  /* of all indexes, */
 	Oid opcintype; /* with this */
 	Oid collation;
-	char *collate;	   /* " COLLATE ..." of that, or "" */
-	bool *nulls_first; /* of each leaf: in ascending order */
+	char *collate;	   /* " COLLATE ..." of that, or "", */
+	char *compared;	   /* and the column with it */
+	bool nulls_first;  /* in ascending order */
 	int nleaves;
 } DcProbe;
 
@@ -62,11 +63,11 @@ static bool probe_make(DcProbe *probe, DcSourceRead *read);
 static bool probe_leaf(DcProbe *probe, Oid relid);
 static bool index_serves(const DcProbe *probe, Relation rel, Relation index);
 static char *operator_sql(const DcProbe *probe, StrategyNumber strategy);
-static char *compared_sql(const DcProbe *probe, const char *value);
 static char *rows_sql(const DcProbe *probe);
 static char *next_sql(const DcProbe *probe, const char *after);
 static ParamListInfo params_make(const DcProbe *probe, Datum value, bool single, int64 limit);
 static void read_keys(DcProbe *probe, Datum *keys, int nkeys, DcProbeLimits *limits, DcSourceDiff *diffs, int64 *rows);
+static bool nulls_first(Relation index);
 static char *collate_sql(Oid collation);
 static Datum key_values(const DcProbe *probe, Datum *keys, int nkeys, int *places, int *nvalues);
 static DcSourceDiff *probe_by_scan(DcSourceRead *read, Datum *keys, int nkeys, int *ndiffs, int64 *rows);
@@ -161,7 +162,7 @@ read_keys(DcProbe *probe, Datum *keys, int nkeys, DcProbeLimits *limits, DcSourc
 													  " FROM (SELECT k.v, k.i FROM pg_catalog.unnest($1) WITH ORDINALITY AS k (v, i) WHERE dcounter.source_step(-1) OFFSET 0) AS k,"
 													  " LATERAL (SELECT coalesce(sum(r.v), 0) AS n, count(*) AS rows FROM (%s LIMIT $2) AS r WHERE dcounter.source_step(0)) AS l",
 													  rows_sql(probe)),
-											 probe->read->leaves,
+											 list_make1_oid(probe->read->row.source),
 											 params_make(probe, values, false, limits->key_rows > 0 ? limits->key_rows + 1 : 0), &step);
 	int read = 0;
 
@@ -215,20 +216,12 @@ static char *
 rows_sql(const DcProbe *probe)
 {
 	const DcSourceRow *row = &probe->read->row;
-	StringInfoData sql;
+	char *value = psprintf("(%s)::pg_catalog.int8", row->value);
 
-	initStringInfo(&sql);
-	for (int i = 0; i < probe->nleaves; i++)
-	{
-		appendStringInfo(&sql, "%sSELECT ", i > 0 ? " UNION ALL " : "");
-		if (row->filter != NULL)
-			appendStringInfo(&sql, "CASE WHEN %s THEN (%s)::pg_catalog.int8 END", row->filter, row->value);
-		else
-			appendStringInfo(&sql, "(%s)::pg_catalog.int8", row->value);
-		appendStringInfo(&sql, " AS v FROM ONLY %s AS s WHERE %s %s k.v", relation_sql_name(list_nth_oid(probe->read->leaves, i)),
-						 compared_sql(probe, quote_identifier(probe->column)), operator_sql(probe, BTEqualStrategyNumber));
-	}
-	return psprintf("SELECT r.v FROM (%s) AS r", sql.data);
+	if (row->filter != NULL)
+		value = psprintf("CASE WHEN %s THEN %s END", row->filter, value);
+	return psprintf("SELECT %s AS v FROM %s AND %s %s k.v", value, source_from_sql(probe->read), probe->compared,
+					operator_sql(probe, BTEqualStrategyNumber));
 }
 
 /*
@@ -259,7 +252,7 @@ source_walk(DcSourceRead *read, const char *after, int max, DcMoment late, int *
 										   " SELECT m.k, w.n + 1 FROM w, LATERAL (%s) AS m WHERE w.n < $2 AND dcounter.source_step(-1))"
 										   " SELECT w.k::pg_catalog.text FROM w",
 										   next_sql(&probe, after != NULL ? "$1" : NULL), next_sql(&probe, "w.k")),
-							read->leaves,
+							list_make1_oid(read->row.source),
 							params_make(&probe, last, after != NULL, max), &step);
 	*nkeys = 0;
 	while (tuplestore_gettupleslot(result, true, false, slot))
@@ -277,28 +270,10 @@ source_walk(DcSourceRead *read, const char *after, int max, DcMoment late, int *
 static char *
 next_sql(const DcProbe *probe, const char *after)
 {
-	char *less = operator_sql(probe, BTLessStrategyNumber);
-	char *column = compared_sql(probe, quote_identifier(probe->column));
-	StringInfoData sql;
-
-	initStringInfo(&sql);
-	for (int i = 0; i < probe->nleaves; i++)
-	{
-		appendStringInfo(&sql, "%s(SELECT %s::%s AS k FROM ONLY %s AS s WHERE %s", i > 0 ? " UNION ALL " : "", quote_identifier(probe->column),
-						 format_type_be_qualified(probe->type), relation_sql_name(list_nth_oid(probe->read->leaves, i)), column);
-		if (after != NULL)
-			appendStringInfo(&sql, " %s %s", operator_sql(probe, BTGreaterStrategyNumber), after);
-		else
-			appendStringInfoString(&sql, " IS NOT NULL");
-		appendStringInfo(&sql, " ORDER BY %s USING %s NULLS %s LIMIT 1)", column, less, probe->nulls_first[i] ? "FIRST" : "LAST");
-	}
-	return psprintf("SELECT %s AS k FROM (%s) AS x ORDER BY %s USING %s LIMIT 1", compared_sql(probe, "x.k"), sql.data, compared_sql(probe, "x.k"), less);
-}
-
-static char *
-compared_sql(const DcProbe *probe, const char *value)
-{
-	return psprintf("%s%s", value, probe->collate);
+	return psprintf("SELECT %s::%s%s AS k FROM %s AND %s %s %s ORDER BY %s USING %s NULLS %s LIMIT 1", quote_identifier(probe->column),
+					format_type_be_qualified(probe->type), probe->collate, source_from_sql(probe->read), probe->compared,
+					after != NULL ? operator_sql(probe, BTGreaterStrategyNumber) : "IS NOT", after != NULL ? after : "NULL",
+					probe->compared, operator_sql(probe, BTLessStrategyNumber), probe->nulls_first ? "FIRST" : "LAST");
 }
 
 static char *
@@ -338,13 +313,14 @@ probe_make(DcProbe *probe, DcSourceRead *read)
 	probe->read = read;
 	probe->column = ((DcSourceText *) linitial(texts.keys))->column;
 	probe->type = ((DcSourceText *) linitial(texts.keys))->type;
-	probe->nulls_first = palloc(list_length(read->leaves) * sizeof(bool));
 	found = probe->column != NULL && read->leaves != NIL;
 	for (int i = 0; found && i < list_length(read->leaves); i++)
 		found = probe_leaf(probe, list_nth_oid(read->leaves, i));
-	if (found)
-		probe->collate = collate_sql(probe->collation);
-	return found;
+	if (!found)
+		return false;
+	probe->collate = collate_sql(probe->collation);
+	probe->compared = psprintf("%s%s", quote_identifier(probe->column), probe->collate);
+	return true;
 }
 
 /*
@@ -371,12 +347,11 @@ probe_leaf(DcProbe *probe, Oid relid)
 		found = index_serves(probe, rel, index);
 		if (found)
 		{
-			int16 option = index->rd_indoption[0];
-
 			probe->opfamily = index->rd_opfamily[0];
 			probe->opcintype = index->rd_opcintype[0];
 			probe->collation = index->rd_indcollation[0];
-			probe->nulls_first[probe->nleaves++] = ((option & INDOPTION_DESC) != 0) != ((option & INDOPTION_NULLS_FIRST) != 0);
+			probe->nulls_first = nulls_first(index);
+			probe->nleaves++;
 		}
 		index_close(index, NoLock);
 	}
@@ -400,10 +375,19 @@ index_serves(const DcProbe *probe, Relation rel, Relation index)
 		!TransactionIdPrecedes(HeapTupleHeaderGetXmin(index->rd_indextuple->t_data), TransactionXmin))
 		return false;
 	if (probe->nleaves > 0)
-		return probe->opfamily == index->rd_opfamily[0] && probe->opcintype == index->rd_opcintype[0] && probe->collation == collation;
+		return probe->opfamily == index->rd_opfamily[0] && probe->opcintype == index->rd_opcintype[0] && probe->collation == collation &&
+			probe->nulls_first == nulls_first(index);
 	return index->rd_opfamily[0] < FirstUnpinnedObjectId &&
 		OidIsValid(get_opfamily_member(index->rd_opfamily[0], index->rd_opcintype[0], index->rd_opcintype[0], BTEqualStrategyNumber)) &&
 		(!OidIsValid(collation) || get_collation_isdeterministic(collation));
+}
+
+static bool
+nulls_first(Relation index)
+{
+	int16 option = index->rd_indoption[0];
+
+	return ((option & INDOPTION_DESC) != 0) != ((option & INDOPTION_NULLS_FIRST) != 0);
 }
 
 /*

@@ -194,7 +194,7 @@ make_sql(const DcSourceRead *read, const DcSourceScanOptions *options, List **ta
 
 	*tables = list_make2_oid(read->counter_id, read->counter->row.shards);
 	if (options->layer != DC_LAYER_NO_SOURCE)
-		*tables = list_concat(*tables, read->leaves);
+		*tables = lappend_oid(*tables, read->row.source);
 	initStringInfo(&sql);
 	if (options->layer != DC_LAYER_NO_SOURCE && OidIsValid(read->row.refs))
 	{
@@ -220,14 +220,12 @@ make_sql(const DcSourceRead *read, const DcSourceScanOptions *options, List **ta
 static char *
 pairs_sql(const DcSourceRead *read)
 {
-	const char *groups = source_groups_sql(read, true);
-
 	return psprintf("SELECT p.key, p.item, sum(p.source) AS source, sum(p.n) AS counter, sum(p.source) <> sum(p.n) AS marked FROM ("
-					"%s%s%sSELECT r.key COLLATE \"C\", r.item COLLATE \"C\", 0, r.n FROM %s AS r WHERE dcounter.source_step(-2)"
+					"SELECT g.key COLLATE \"C\", g.item, g.n, 0 FROM (%s) AS g"
+					" UNION ALL SELECT r.key COLLATE \"C\", r.item COLLATE \"C\", 0, r.n FROM %s AS r WHERE dcounter.source_step(-2)"
 					" UNION ALL SELECT r.key COLLATE \"C\", r.item COLLATE \"C\", 0, r.n FROM ROWS FROM (pg_catalog.unnest($4), pg_catalog.unnest($5), pg_catalog.unnest($6)) AS r (key, item, n)"
 					") AS p (key, item, source, n) WHERE p.key IS NOT NULL AND p.item IS NOT NULL GROUP BY p.key, p.item",
-					groups != NULL ? "SELECT s.key COLLATE \"C\", s.item, s.n, 0 FROM (" : "", groups != NULL ? groups : "",
-					groups != NULL ? ") AS s UNION ALL " : "", relation_sql_name(read->row.refs));
+					source_groups_sql(read, true), relation_sql_name(read->row.refs));
 }
 
 /*
@@ -236,15 +234,15 @@ pairs_sql(const DcSourceRead *read)
 static char *
 source_sql(const DcSourceRead *read, const DcSourceScanOptions *options, List **tables)
 {
-	const char *groups = NULL;
 	const char *values = "SELECT NULL::pg_catalog.text COLLATE \"C\" AS key, 0 AS n, false AS marked WHERE false";
 
 	if (options->layer == DC_LAYER_REFS)
 		values = psprintf("SELECT r.key COLLATE \"C\" AS key, count(*) AS n, false AS marked FROM %s AS r WHERE r.n > 0 GROUP BY 1", relation_sql_name(read->row.refs));
 	else if (options->layer == DC_LAYER_VALUES && OidIsValid(read->row.refs))
 		values = "SELECT p.key, count(*) FILTER (WHERE p.source <> 0) AS n, bool_or(p.marked) AS marked FROM pairs AS p GROUP BY p.key";
-	else if (options->layer == DC_LAYER_VALUES && (groups = source_groups_sql(read, false)) != NULL)
-		values = psprintf("SELECT g.key COLLATE \"C\" AS key, g.n, false AS marked FROM (%s) AS g WHERE g.key IS NOT NULL", groups);
+	else if (options->layer == DC_LAYER_VALUES)
+		values = psprintf("SELECT g.key COLLATE \"C\" AS key, g.n, false AS marked FROM (%s) AS g WHERE g.key IS NOT NULL",
+						  source_groups_sql(read, false));
 	if (!OidIsValid(read->row.carried))
 		return pstrdup(values);
 	*tables = lappend_oid(*tables, read->row.carried);

@@ -8,7 +8,7 @@
  * (sourceexpr.c). Row-level security is passed over as foreign keys do: whoever may read all has been checked by
  * the caller.
  *
- * The leaves of a source are named one by one: a partition that comes meanwhile is not part of the snapshot.
+ * Of a partitioned source only the leaves that are locked are read: a partition that comes meanwhile is not part of the snapshot.
  *
  * The trigger evaluates the filter, the value and the key, in this order and as far as it needs (sourceexpr.c). The
  * planner would put conditions in the order of their costs, and an expression may fail on rows that a
@@ -69,7 +69,6 @@ static char *text_of_keys(const DcSourceTexts *texts);
 
 /*
  * Return the source's sums by key, as a SELECT of key, n; or, with `items`, its rows by key and item, as one of key, item, n.
- * NULL if it has no leaf.
  */
 char *
 source_groups_sql(const DcSourceRead *read, bool items)
@@ -77,37 +76,48 @@ source_groups_sql(const DcSourceRead *read, bool items)
 	Relation source = table_open_present(read->row.source, NoLock);
 	DcSourceTexts texts;
 	StringInfoData columns;
+	StringInfoData groups;
 	StringInfoData sql;
 	int nkeys;
 
 	source_texts(&read->row, source, &texts);
+	table_close(source, NoLock);
 	nkeys = is_grouped_by_values(&texts) ? list_length(texts.keys) : 1;
 	initStringInfo(&columns);
+	initStringInfo(&groups);
 	for (int i = 1; i <= nkeys; i++)
-		appendStringInfo(&columns, "%sr.k%d", i > 1 ? ", " : "", i);
-	initStringInfo(&sql);
-	if (nkeys > 1)
 	{
-		appendStringInfoString(&sql, "SELECT pg_catalog.jsonb_build_array(");
-		for (int i = 1; i <= nkeys; i++)
-			appendStringInfo(&sql, "%sg.k%d", i > 1 ? ", " : "", i);
-		appendStringInfoString(&sql, ")::pg_catalog.text");
+		appendStringInfo(&columns, "%sr.k%d", i > 1 ? ", " : "", i);
+		appendStringInfo(&groups, "%sg.k%d", i > 1 ? ", " : "", i);
 	}
-	else
-		appendStringInfoString(&sql, "SELECT g.k1::pg_catalog.text");
+	initStringInfo(&sql);
+	appendStringInfo(&sql, nkeys > 1 ? "SELECT pg_catalog.jsonb_build_array(%s)::pg_catalog.text" : "SELECT %s::pg_catalog.text", groups.data);
 	appendStringInfo(&sql, " AS key, %sg.n FROM (SELECT %s, %s%s AS n FROM (", items ? "g.item, " : "", columns.data,
 					 items ? "r.item, " : "", items || source_counts_rows(&read->row) ? "count(*)" : "sum(r.v)");
-	for (int i = 0; i < list_length(read->leaves); i++)
-	{
-		appendStringInfoString(&sql, i > 0 ? " UNION ALL " : "");
-		select_row(&sql, &read->row, &texts, items);
-		appendStringInfo(&sql, " FROM ONLY %s AS s WHERE ", relation_sql_name(list_nth_oid(read->leaves, i)));
-		conditions(&sql, &read->row, &texts, items);
-	}
+	select_row(&sql, &read->row, &texts, items);
+	appendStringInfo(&sql, " FROM %s AND ", source_from_sql(read));
+	conditions(&sql, &read->row, &texts, items);
 	/* OFFSET: conditions on the texts stay above */
 	appendStringInfo(&sql, ") AS r GROUP BY %s%s OFFSET 0) AS g", columns.data, items ? ", r.item" : "");
-	table_close(source, NoLock);
-	return list_length(read->leaves) > 0 ? sql.data : NULL;
+	return sql.data;
+}
+
+/*
+ * source_from_sql returns the source, in FROM and WHERE, as "s": the rows of the leaves that are known.
+ */
+char *
+source_from_sql(const DcSourceRead *read)
+{
+	const char *name = relation_sql_name(read->row.source);
+	StringInfoData sql;
+	ListCell *lc;
+
+	if (get_rel_relkind(read->row.source) != RELKIND_PARTITIONED_TABLE)
+		return psprintf("ONLY %s AS s WHERE true", name);
+	initStringInfo(&sql);
+	foreach(lc, read->leaves)
+		appendStringInfo(&sql, "%s%u", sql.len > 0 ? "," : "", lfirst_oid(lc));
+	return psprintf("%s AS s WHERE s.tableoid = ANY ('{%s}'::pg_catalog.oid[])", name, sql.data);
 }
 
 static bool

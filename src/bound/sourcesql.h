@@ -32,6 +32,7 @@ typedef struct DcSourceStep
 #define SOURCE_MAX_PARAMS 8
 
 extern char *source_groups_sql(const DcSourceRead *read, bool items);
+extern char *source_from_sql(const DcSourceRead *read);
 extern bool source_worker_may_read(const DcSourceRead *read, const char **reason);
 extern Tuplestorestate *source_sql_run(DcSourceRead *read, const char *sql, const List *tables, ParamListInfo params,
 									   DcSourceStep *step);

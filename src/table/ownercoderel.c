@@ -108,14 +108,23 @@ name_of(Relation rel)
 
 /*
  * ownercode_of_planning returns what can run code when a statement that reads a table is planned, or NULL: the planner evaluates
- * constant parts of indexes and statistics. The caller has a lock on it.
+ * constant parts of partition keys, indexes and statistics. The caller has a lock on it.
  */
 char *
 ownercode_of_planning(Relation rel)
 {
+	HeapTuple key = SearchSysCache1(PARTRELID, ObjectIdGetDatum(RelationGetRelid(rel)));
+	bool known = true;
 	ListCell *lc;
 
 	ownercode_expressions_begin(rel);
+	if (HeapTupleIsValid(key))
+	{
+		known = attribute_is_planned(PARTRELID, key, Anum_pg_partitioned_table_partexprs);
+		ReleaseSysCache(key);
+	}
+	if (!known)
+		return psprintf(_("partition key of \"%s\""), name_of(rel));
 	foreach(lc, RelationGetIndexList(rel))
 	{
 		HeapTuple tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(lfirst_oid(lc)));
