@@ -31,7 +31,7 @@
 #include "access/genam.h"
 #include "commands/trigger.h"
 #include "compact/compactbatch.h"
-#include "rows/insert.h"
+#include "rows/keyrow.h"
 #include "table/catalog.h"
 
 /* Columns of a table of regions, by number. */
@@ -68,14 +68,13 @@ typedef struct DcRegionRow
 	ItemPointerData tid; /* where it was found */
 } DcRegionRow;
 
-/* A table of regions that is open. */
+/* A table of regions or of sets that is open to write. */
 typedef struct DcRegionRel
 {
 	DcCounter *counter;
+	const DcTableLayout *layout;
 	Relation heap;
 	Relation index;
-	DcIndexes indexes; /* that are inserted into: opened when they are needed (opened) */
-	bool opened;
 	TupleTableSlot *slot; /* for what is written */
 	TupleTableSlot *found;
 } DcRegionRel;
@@ -120,6 +119,7 @@ extern void publications_add_filtered(Oid relid, const char *columns, const char
 
 /* regionrow.c */
 extern void regionrel_open(DcRegionRel *rel, DcCounter *counter, LOCKMODE mode);
+extern void setrel_open(DcRegionRel *rel, DcCounter *counter, LOCKMODE mode);
 extern void regionrel_close(DcRegionRel *rel);
 extern bool region_row_find(DcRegionRel *rel, const DcRegionRow *wanted, DcRegionRow *row);
 extern bool region_row_find_last(DcRegionRel *rel, const DcRegionRow *wanted, int64 before, DcRegionRow *row);

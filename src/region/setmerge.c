@@ -64,7 +64,7 @@ typedef struct DcSetMerge
 	DcSetRow merged;
 	DcSetRows rows; /* of the key */
 	DcRegionRel slots;
-	DcSetRel sets;
+	DcRegionRel sets;
 	DcTally tally; /* how much the value grows */
 	bool deletes;  /* the key is a deleted one then */
 } DcSetMerge;
@@ -215,7 +215,7 @@ merge_new_set(DcSetMerge *merge)
 			merge_end(merge);
 		}
 	}
-	setrel_close(&merge->sets);
+	regionrel_close(&merge->sets);
 	regionrel_close(&merge->slots);
 	return PointerGetDatum(NULL);
 }
@@ -253,7 +253,7 @@ merge_changed_set(DcSetMerge *merge, TriggerData *data)
 										  columns, values, nulls);
 		merge_end(merge);
 	}
-	setrel_close(&merge->sets);
+	regionrel_close(&merge->sets);
 	regionrel_close(&merge->slots);
 	return PointerGetDatum(tuple);
 }
