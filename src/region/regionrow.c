@@ -23,8 +23,6 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
-static void open_table(DcRegionRel *rel, DcCounter *counter, Oid relid, LOCKMODE mode);
-static void prepare(DcRegionRel *rel, const DcTableLayout *layout);
 static void scan_keys(const DcRegionRow *row, ScanKeyData *keys);
 static void read_row(DcRegionRel *rel, DcRegionRow *row);
 static void store_row(DcRegionRel *rel, const DcRegionRow *row);
@@ -36,9 +34,7 @@ static void store_row(DcRegionRel *rel, const DcRegionRow *row);
 void
 regionrel_open(DcRegionRel *rel, DcCounter *counter, LOCKMODE mode)
 {
-	open_table(rel, counter, counter->row.regions, mode);
-	counter_regions_layout(counter, rel->heap);
-	prepare(rel, &counter->regions);
+	regionrel_open_table(rel, counter, counter->row.regions, mode, counter_regions_layout, &counter->regions);
 }
 
 /*
@@ -47,22 +43,20 @@ regionrel_open(DcRegionRel *rel, DcCounter *counter, LOCKMODE mode)
 void
 setrel_open(DcRegionRel *rel, DcCounter *counter, LOCKMODE mode)
 {
-	open_table(rel, counter, counter->row.sets, mode);
-	counter_sets_layout(counter, rel->heap);
-	prepare(rel, &counter->sets);
+	regionrel_open_table(rel, counter, counter->row.sets, mode, counter_sets_layout, &counter->sets);
 }
 
-static void
-open_table(DcRegionRel *rel, DcCounter *counter, Oid relid, LOCKMODE mode)
+/*
+ * Open any table of a counter that rows of regions come to. `check` makes sure of its layout.
+ */
+void
+regionrel_open_table(DcRegionRel *rel, DcCounter *counter, Oid relid, LOCKMODE mode,
+					 void (*check)(DcCounter *counter, Relation rel), const DcTableLayout *layout)
 {
 	rel->counter = counter;
-	rel->heap = table_open_present(relid, mode);
-}
-
-static void
-prepare(DcRegionRel *rel, const DcTableLayout *layout)
-{
 	rel->layout = layout;
+	rel->heap = table_open_present(relid, mode);
+	check(counter, rel->heap);
 	CheckCmdReplicaIdentity(rel->heap, CMD_UPDATE);
 	rel->index = index_open(layout->index, RowExclusiveLock);
 	rel->slot = MakeSingleTupleTableSlot(RelationGetDescr(rel->heap), &TTSOpsHeapTuple);
@@ -83,8 +77,7 @@ scan_keys(const DcRegionRow *row, ScanKeyData *keys)
 {
 	keyrow_text(&keys[0], 1, row->key);
 	keyrow_text(&keys[1], 2, row->region);
-	ScanKeyEntryInitialize(&keys[2], 0, 3, BTEqualStrategyNumber, InvalidOid, InvalidOid,
-						   F_INT8EQ, Int64GetDatum(row->epoch));
+	keyrow_bigint(&keys[2], 3, row->epoch);
 }
 
 /*
@@ -100,25 +93,36 @@ scan_begin(DcRegionRel *rel, const DcRegionRow *wanted, int columns, Snapshot sn
 }
 
 /*
- * region_row_find reads the row of a key, region and epoch as of now, without a lock. The texts of
+ * Find the row of a key as of now, without a lock: rel->found.
+ */
+bool
+regionrel_find(DcRegionRel *rel, ScanKeyData *keys, int nkeys)
+{
+	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+	bool found = keyrow_find(rel->heap, rel->index, keys, nkeys, snapshot, rel->found);
+
+	UnregisterSnapshot(snapshot);
+	return found;
+}
+
+/*
+ * region_row_find does so for the row of a key, region and epoch. The texts of
  * *row are those that were wanted.
  */
 bool
 region_row_find(DcRegionRel *rel, const DcRegionRow *wanted, DcRegionRow *row)
 {
-	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
 	ScanKeyData keys[3];
 	bool found;
 
 	scan_keys(wanted, keys);
-	found = keyrow_find(rel->heap, rel->index, keys, 3, snapshot, rel->found);
+	found = regionrel_find(rel, keys, lengthof(keys));
 	if (found)
 	{
 		*row = *wanted;
 		read_row(rel, row);
 	}
 	ExecClearTuple(rel->found);
-	UnregisterSnapshot(snapshot);
 	return found;
 }
 
@@ -188,22 +192,33 @@ read_row(DcRegionRel *rel, DcRegionRow *row)
 }
 
 /*
- * region_row_lock locks the latest version of a row that was found, and reads it again. Waits for
+ * Lock the latest version of a row that was found, and read it again: rel->found. Wait for
  * other transactions; false if the row is gone.
+ */
+bool
+regionrel_lock(DcRegionRel *rel, ItemPointer tid)
+{
+	TM_FailureData failure;
+	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+	bool locked = table_tuple_lock(rel->heap, tid, snapshot, rel->found, GetCurrentCommandId(true),
+								   LockTupleNoKeyExclusive, LockWaitBlock,
+								   TUPLE_LOCK_FLAG_FIND_LAST_VERSION, &failure) == TM_Ok;
+
+	UnregisterSnapshot(snapshot);
+	return locked;
+}
+
+/*
+ * region_row_lock does so for a row of regions.
  */
 bool
 region_row_lock(DcRegionRel *rel, DcRegionRow *row)
 {
-	TM_FailureData failure;
-	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
-	bool locked = table_tuple_lock(rel->heap, &row->tid, snapshot, rel->found, GetCurrentCommandId(true),
-								   LockTupleNoKeyExclusive, LockWaitBlock,
-								   TUPLE_LOCK_FLAG_FIND_LAST_VERSION, &failure) == TM_Ok;
+	bool locked = regionrel_lock(rel, &row->tid);
 
 	if (locked)
 		read_row(rel, row);
 	ExecClearTuple(rel->found);
-	UnregisterSnapshot(snapshot);
 	return locked;
 }
 

@@ -22,7 +22,6 @@
 #include "postgres.h"
 
 #include "access/genam.h"
-#include "access/htup_details.h"
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "base/compat.h"
@@ -214,36 +213,6 @@ set_rows_find(const DcSetRows *rows, Datum region)
 			return &rows->rows[i];
 	}
 	return NULL;
-}
-
-/*
- * set_row_of reads a row of a tuple.
- */
-void
-set_row_of(DcCounter *counter, Relation rel, HeapTuple tuple, DcSetRow *row)
-{
-	const AttrNumber *atts = counter->sets.atts;
-	TupleDesc desc = RelationGetDescr(rel);
-	Datum values[MaxTupleAttributeNumber];
-	bool nulls[MaxTupleAttributeNumber];
-
-	heap_deform_tuple(tuple, desc, values, nulls);
-	for (int i = 0; i < SET_NUM_COLUMNS; i++)
-	{
-		if (nulls[atts[i] - 1])
-			ereport(ERROR,
-					(errcode(ERRCODE_NOT_NULL_VIOLATION),
-					 errmsg("null value in column \"%s\" of \"%s\"",
-							NameStr(TupleDescAttr(desc, atts[i] - 1)->attname), RelationGetRelationName(rel))));
-	}
-	*row = (DcSetRow){
-		.key = values[atts[SET_KEY] - 1],
-		.region = values[atts[SET_REGION] - 1],
-		.hlc = DatumGetInt64(values[atts[SET_HLC] - 1]),
-		.value = DatumGetInt64(values[atts[SET_VALUE] - 1]),
-		.deleted = DatumGetBool(values[atts[SET_DELETED] - 1]),
-		.upto = PointerGetDatum(PG_DETOAST_DATUM(values[atts[SET_UPTO] - 1])),
-	};
 }
 
 static void

@@ -129,10 +129,10 @@ keyrow_lock_version(Relation heap, const ItemPointerData *tid, LockTupleMode mod
 }
 
 /*
- * Make a slot for heap tuples a row of n columns, which are at atts. The table's other columns are dropped ones.
+ * Make a row of n columns, which are at atts. The table's other columns are dropped ones.
  */
-void
-keyrow_store(TupleTableSlot *slot, Relation heap, const AttrNumber *atts, const Datum *values, const bool *nulls, int n)
+HeapTuple
+keyrow_form(Relation heap, const AttrNumber *atts, const Datum *values, const bool *nulls, int n)
 {
 	TupleDesc desc = RelationGetDescr(heap);
 	Datum row[MaxTupleAttributeNumber];
@@ -147,7 +147,16 @@ keyrow_store(TupleTableSlot *slot, Relation heap, const AttrNumber *atts, const 
 	}
 	tuple = heap_form_tuple(desc, row, row_nulls);
 	tuple->t_tableOid = RelationGetRelid(heap);
-	ExecStoreHeapTuple(tuple, slot, true);
+	return tuple;
+}
+
+/*
+ * Put one into a slot for heap tuples.
+ */
+void
+keyrow_store(TupleTableSlot *slot, Relation heap, const AttrNumber *atts, const Datum *values, const bool *nulls, int n)
+{
+	ExecStoreHeapTuple(keyrow_form(heap, atts, values, nulls, n), slot, true);
 }
 
 /*

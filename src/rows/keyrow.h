@@ -21,12 +21,20 @@ keyrow_text(ScanKeyData *key, AttrNumber column, Datum value)
 	ScanKeyEntryInitialize(key, 0, column, BTEqualStrategyNumber, InvalidOid, C_COLLATION_OID, F_TEXTEQ, value);
 }
 
+/* The same for a bigint. */
+static inline void
+keyrow_bigint(ScanKeyData *key, AttrNumber column, int64 value)
+{
+	ScanKeyEntryInitialize(key, 0, column, BTEqualStrategyNumber, InvalidOid, InvalidOid, F_INT8EQ, Int64GetDatum(value));
+}
+
 extern IndexScanDesc keyrow_scan(Relation heap, Relation index, ScanKeyData *keys, int nkeys, Snapshot snapshot);
 extern bool keyrow_find(Relation heap, Relation index, ScanKeyData *keys, int nkeys, Snapshot snapshot,
 						TupleTableSlot *slot);
 extern bool keyrow_find_or_wait(Relation heap, Relation index, ScanKeyData *keys, int nkeys, TupleTableSlot *slot);
 extern bool keyrow_wait(Relation heap, Relation index, ScanKeyData *keys, int nkeys, TupleTableSlot *slot);
 extern bool keyrow_lock_version(Relation heap, const ItemPointerData *tid, LockTupleMode mode, LockWaitPolicy wait);
+extern HeapTuple keyrow_form(Relation heap, const AttrNumber *atts, const Datum *values, const bool *nulls, int n);
 extern void keyrow_store(TupleTableSlot *slot, Relation heap, const AttrNumber *atts, const Datum *values,
 						 const bool *nulls, int n);
 extern bool keyrow_replace(Relation heap, const ItemPointerData *tid, TupleTableSlot *slot, bool wait);
