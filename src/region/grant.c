@@ -21,8 +21,6 @@
 #include "region/rights.h"
 #include "table/access.h"
 #include "utils/builtins.h"
-#include "utils/lsyscache.h"
-#include "utils/rel.h"
 
 PG_FUNCTION_INFO_V1(merge_grant);
 
@@ -103,7 +101,6 @@ grant_problem(DcMerge *merge)
 static void
 receive(DcMerge *merge, int64 units)
 {
-	Oid relid = merge->counter->relid;
 	DcCounter *counter;
 	DcKey key;
 	DcDelta delta = {.inc = units};
@@ -111,12 +108,8 @@ receive(DcMerge *merge, int64 units)
 
 	if (units == 0)
 		return;
-	if (!counter_lock(relid, RowExclusiveLock))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("stock \"%s\" was dropped", get_rel_name(relid))));
-	counter = counter_lookup(relid);
-	activity_note(relid); /* the job may have something to do */
+	counter = merge_lock(merge);
+	activity_note(counter->relid); /* the job may have something to do */
 	if (!is_for_us(counter, merge->come))
 		return;
 	if (!has_room(counter, merge->come, units))
@@ -125,7 +118,7 @@ receive(DcMerge *merge, int64 units)
 		return;
 	}
 	key_from_text(merge->come[GRANT_KEY], &key);
-	delta.key = delta_key(relid, &key);
+	delta.key = delta_key(counter->relid, &key);
 	apply_amounts(counter, &deltas, 1);
 }
 

@@ -45,6 +45,7 @@ typedef struct DcMergeKind
 
 extern TriggerData *merge_trigger_data(FunctionCallInfo fcinfo, const char *function);
 extern Datum merge_trigger(FunctionCallInfo fcinfo, const DcMergeKind *kind, DcCounter **last);
+extern DcCounter *merge_lock(const DcMerge *merge);
 extern HeapTuple merge_form(const DcMerge *merge, const Datum *columns, int n);
 
 #endif /* DC_MERGE_H */

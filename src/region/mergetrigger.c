@@ -28,13 +28,13 @@
 #include "base/key.h"
 #include "base/rowread.h"
 #include "catalog/pg_type.h"
-#include "commands/trigger.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "region/merge.h"
 #include "region/rights.h"
 #include "table/access.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 #include "utils/rel.h"
 
 static DcCounter *counter_of(Relation rel, const DcMergeKind *kind, DcCounter **last);
@@ -190,6 +190,21 @@ same_key(const DcMerge *merge, const DcMergeKind *kind)
 }
 
 /*
+ * Lock the tables of a counter that are written to. Raise 55000 if it was dropped.
+ */
+DcCounter *
+merge_lock(const DcMerge *merge)
+{
+	Oid relid = merge->counter->relid;
+
+	if (!counter_lock(relid, RowExclusiveLock))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("counter table \"%s\" was dropped", get_rel_name(relid))));
+	return counter_lookup(relid); /* the same entry */
+}
+
+/*
  * Make a tuple of n columns.
  */
 HeapTuple
@@ -209,6 +224,7 @@ keep_greater(DcMerge *merge, const DcMergeKind *kind)
 
 	if (!merge->update)
 	{
+		(void) merge_lock(merge); /* before rows */
 		if (!put_greater(merge, kind, &before))
 			return false;
 	}

@@ -29,11 +29,7 @@
 #include "miscadmin.h"
 #include "region/merge.h"
 #include "region/sets.h"
-#include "storage/lmgr.h"
-#include "table/access.h"
 #include "utils/builtins.h"
-#include "utils/lsyscache.h"
-#include "utils/rel.h"
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(merge_region);
@@ -46,7 +42,7 @@ static bool raise_found(DcRegionRel *rel, DcRegionRow *row, const DcRegionRow *w
 						int64 *inc, int64 *dec);
 static bool is_sealed(DcCounter *counter, const DcRegionRow *come);
 static HeapTuple update_region(DcMerge *merge);
-static void add_remote(DcCounter *counter, Datum key, int64 inc, int64 dec);
+static void add_remote(const DcMerge *merge, Datum key, int64 inc, int64 dec);
 
 static const DcMergeKind region_kind = {
 	.function = "merge_region()",
@@ -114,7 +110,7 @@ insert_region(DcMerge *merge)
 		wanted.at = SLOT_IS_BACK;
 	region_row_raise(&rel, &wanted, &inc, &dec);
 	regionrel_close(&rel);
-	add_remote(counter, wanted.key, inc, dec);
+	add_remote(merge, wanted.key, inc, dec);
 }
 
 /*
@@ -253,7 +249,7 @@ update_region(DcMerge *merge)
 	merge->come[REGION_INC] = Int64GetDatum(old.inc + inc);
 	merge->come[REGION_DEC] = Int64GetDatum(old.dec + dec);
 	merge->come[REGION_UPDATED_AT] = TimestampTzGetDatum(old.at == SLOT_IS_BACK ? old.at : Max(old.at, new.at));
-	add_remote(counter, new.key, inc, dec);
+	add_remote(merge, new.key, inc, dec);
 	return merge_form(merge, merge->come, REGION_NUM_COLUMNS);
 }
 
@@ -261,17 +257,12 @@ update_region(DcMerge *merge)
  * add_remote adds to the value of a key what its region has counted.
  */
 static void
-add_remote(DcCounter *counter, Datum text, int64 inc, int64 dec)
+add_remote(const DcMerge *merge, Datum text, int64 inc, int64 dec)
 {
-	Oid relid = counter->relid;
 	DcKey key;
 
 	if (inc == 0 && dec == 0)
 		return;
-	if (!counter_lock(relid, RowExclusiveLock))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("counter table \"%s\" was dropped", get_rel_name(relid))));
 	key_from_text(text, &key);
-	apply_remote(counter_lookup(relid), &key, inc, dec);
+	apply_remote(merge_lock(merge), &key, inc, dec);
 }

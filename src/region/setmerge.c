@@ -38,11 +38,8 @@
 #include "region/merge.h"
 #include "region/sets.h"
 #include "rows/locks.h"
-#include "storage/lmgr.h"
 #include "table/access.h"
 #include "utils/builtins.h"
-#include "utils/lsyscache.h"
-#include "utils/rel.h"
 #include "utils/snapmgr.h"
 
 /* What a row may have observed at most: thousands of slots, in bytes. All of a key must be a state (CRDT_MAX_SIZE). */
@@ -71,7 +68,7 @@ static const char *set_problem(DcMerge *row);
 static bool set_has_news(const DcSetRow *come, const DcSetRow *have);
 static bool set_row_has_news(DcSetMerge *merge);
 static bool merge_row(DcSetMerge *merge);
-static void lock_all(DcSetMerge *merge);
+static void lock_all(const DcMerge *row, DcSetMerge *merge);
 static void lock_key_of(DcSetMerge *merge);
 static void read_set_rows(DcSetMerge *merge);
 static bool fits(__int128 sum);
@@ -176,7 +173,7 @@ insert_set(DcMerge *row)
 	DcSetMerge state = {.counter = row->counter, .come = set_row_of(row->come)};
 	DcSetMerge *merge = &state;
 
-	lock_all(merge);
+	lock_all(row, merge);
 	read_set_rows(merge);
 	merge->have = set_rows_find(&merge->rows, merge->come.region);
 	if (set_row_has_news(merge))
@@ -210,7 +207,7 @@ update_set(DcMerge *row)
 
 	if (toast_raw_datum_size(old.upto) <= MAX_OBSERVED && !set_has_news(&merge->come, &old))
 		return NULL;
-	lock_all(merge);
+	lock_all(row, merge);
 	lock_key_of(merge);
 	read_set_rows(merge);
 	merge->have = set_rows_find(&merge->rows, merge->come.region);
@@ -234,17 +231,12 @@ update_set(DcMerge *row)
  * lock_all locks the tables that are written to, and opens those of regions and of sets.
  */
 static void
-lock_all(DcSetMerge *merge)
+lock_all(const DcMerge *row, DcSetMerge *merge)
 {
-	DcCounter *counter = merge->counter;
-	Oid relid = counter->relid;
+	DcCounter *counter = row->counter;
 
 	region_lock(counter);
-	if (!counter_lock(relid, RowExclusiveLock))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("counter table \"%s\" was dropped", get_rel_name(relid))));
-	(void) counter_lookup(relid); /* the same entry */
+	(void) merge_lock(row);
 	regionrel_open(&merge->slots, counter, NoLock);
 	setrel_open(&merge->sets, counter, NoLock);
 }

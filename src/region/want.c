@@ -26,8 +26,6 @@
 #include "stock/stock.h"
 #include "table/access.h"
 #include "utils/builtins.h"
-#include "utils/lsyscache.h"
-#include "utils/rel.h"
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(dc_want);
