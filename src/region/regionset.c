@@ -75,7 +75,7 @@ typedef struct DcSetting
 	DcIdentity identity;
 	Datum key; /* text */
 	DcRegionRel slots;
-	DcSetRel sets;
+	DcRegionRel sets;
 	DcKeyRows rows;
 	bool has_own; /* there is an open slot, which is locked */
 	bool opens;	  /* one is to be opened: compaction is kept away */
@@ -114,13 +114,13 @@ void
 region_set_begin(DcCounter *counter)
 {
 	DcIdentity identity;
-	DcSetRel sets;
+	DcRegionRel sets;
 
 	region_lock(counter); /* it may not have been replicated a moment ago */
 	region_identity_needed(&identity);
 	setrel_open(&sets, counter, NoLock);
 	sets_first(&sets);
-	setrel_close(&sets);
+	regionrel_close(&sets);
 }
 
 /*
@@ -171,7 +171,7 @@ region_set(DcSqlSession *session, const DcKey *key, DcRegionSetting *setting)
 	}
 	if (set.opens)
 		let_in_compaction(session->counter);
-	setrel_close(&set.sets);
+	regionrel_close(&set.sets);
 	regionrel_close(&set.slots);
 }
 
@@ -431,7 +431,7 @@ keep_deleted(DcCounter *counter, Datum *keys, int n)
 {
 	int kept = 0;
 	Snapshot snapshot;
-	DcSetRel sets;
+	DcRegionRel sets;
 
 	if (n == 0)
 		return 0;
@@ -448,6 +448,6 @@ keep_deleted(DcCounter *counter, Datum *keys, int n)
 			keys[kept++] = keys[i];
 	}
 	UnregisterSnapshot(snapshot);
-	setrel_close(&sets);
+	regionrel_close(&sets);
 	return kept;
 }
