@@ -48,9 +48,6 @@
 PG_FUNCTION_INFO_V1(dc_region_join);
 PG_FUNCTION_INFO_V1(dc_region_refresh);
 
-/* How much of the name of a region is in that of a slot, so that two and a hash fit. */
-#define SLOT_REGION_BYTES 17
-
 /* What this database is in the topology, and what it needs of the peer for that. */
 typedef struct DcTopology
 {

@@ -33,7 +33,7 @@ static const char sql_self[] =
 	" FROM dcounter.self AS s";
 
 static const char sql_regions[] =
-	"SELECT r.region, r.epochs, r.state, date_trunc('milliseconds', r.lag) AS lag, r.link_state, r.apply_errors,"
+	"SELECT r.region, r.epochs, r.state, date_trunc('milliseconds', r.lag) AS lag, r.link_state, r.apply_errors, to_jsonb(r) ->> 'advice' AS advice,"
 	" (SELECT max(b.epoch) FROM dcounter.region AS b WHERE b.region = r.region) AS epoch FROM %s.dc_regions() AS r ORDER BY r.region";
 
 /* Links by their names, and whether they are for this epoch. The name of a slot: src/region/join.c */
