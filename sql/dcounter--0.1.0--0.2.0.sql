@@ -243,8 +243,8 @@ END $$;
 
 -- Marks of one more kind.
 ALTER TABLE dcounter.self_mark DROP CONSTRAINT self_mark_what_check;
-ALTER TABLE dcounter.self_mark ADD CHECK (what OPERATOR(pg_catalog.=) ANY ('{renew,recopy,retired,copied,alone}'::pg_catalog.text[]));
-COMMENT ON COLUMN dcounter.self_mark.what IS 'renew (another database has it, too), recopy (something was missed), retired, copied (from a peer), or alone (the epoch was taken when no other region was known)';
+ALTER TABLE dcounter.self_mark ADD CHECK (what OPERATOR(pg_catalog.=) ANY ('{renew,recopy,retired,copied,alone,since}'::pg_catalog.text[]));
+COMMENT ON COLUMN dcounter.self_mark.what IS 'renew (another database has it, too), recopy (something was missed), retired, copied (from a peer), alone (the epoch was taken when no other region was known), or since (when its epochs follow each other without a loss)';
 
 -- Last, so that they do not fire for the statements above. They fire for more commands.
 DROP EVENT TRIGGER dcounter_begin;

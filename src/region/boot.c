@@ -198,6 +198,8 @@ next_step(DcSelfRow *self, bool worker)
 		return false;
 	if (marks.recopy && self->state == SELF_ACTIVE)
 		note_marks(self);
+	else if (lacks_nothing(self))
+		end_recopy(self);
 	return tell(self, worker);
 }
 
