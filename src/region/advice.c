@@ -73,8 +73,10 @@ advice_link(const DcRegionLook *look)
 		return psprintf("the link from %s to %s has no slot: dc_region join", look->region, look->own);
 	if (strcmp(look->link_state, "disabled") == 0)
 		return psprintf("the link from %s to %s is disabled: dc_region join", look->region, look->own);
+	if (strcmp(look->link_state, "down") == 0 && link_is_refused(look->link))
+		return psprintf("the link from %s to %s is refused by %s, as its slot is gone, or no longer good: dc_region join", look->region, look->own, look->region);
 	if (strcmp(look->link_state, "down") == 0)
-		return psprintf("the link from %s to %s is down: the log of %s says why; if its slot is gone, or its conninfo is wrong: dc_region join",
+		return psprintf("the link from %s to %s is down: the log of %s says why; if its conninfo is wrong: dc_region join",
 						look->region, look->own, look->own);
 	if (strcmp(look->link_state, "copying") == 0 && look->apply_errors > 0)
 		return psprintf("the link from %s to %s has had errors, and has not copied all tables: the log of %s says why", look->region, look->own, look->own);
@@ -120,9 +122,9 @@ static bool
 keeps_slot(const char *region)
 {
 	static const char *const sql = "SELECT FROM pg_catalog.pg_replication_slots AS s"
-								   " WHERE s.database = pg_catalog.current_database() AND pg_catalog.starts_with(s.slot_name::pg_catalog.text, $1)";
+								   " WHERE s.database = pg_catalog.current_database() AND s.slot_name::pg_catalog.text OPERATOR(pg_catalog.~) $1";
 	Oid type = TEXTOID;
-	Datum prefix = CStringGetTextDatum(psprintf("dc_%.*s_from_", SLOT_REGION_BYTES, region));
+	Datum prefix = CStringGetTextDatum(psprintf("^dc_%.*s_(from|anew)_", SLOT_REGION_BYTES, region));
 	int level = search_path_pin();
 	bool found;
 

@@ -13,6 +13,7 @@
 
 #define LINK_PREFIX "dc_from_"
 #define REFRESH_PREFIX "dc_refresh_"
+#define ANEW_PREFIX "dc_anew_" /* one that is to take the place of another */
 
 /* How much of the name of a region is in that of a slot, so that two and a hash fit. */
 #define SLOT_REGION_BYTES 17
@@ -37,6 +38,7 @@ extern bool link_brings(const Subscription *link, const char *publication);
 
 /* linkerrors.c */
 extern void link_errors_init(void);
+extern bool link_is_refused(const Subscription *link);
 
 /* advice.c */
 extern char *region_advice(const DcRegionLook *look);

@@ -62,6 +62,28 @@ advises('a link that is disabled', $us, 'eu', '^the link from eu to us is disabl
 joins($us, $eu, $eu->connstr('postgres'));
 advises('it is enabled', $us, 'eu', '^$');
 
+# A slot that is gone; one that is another database's; one that is lost. A new counter is there with the link that takes its place
+sql($us, 'postgres', 'ALTER SUBSCRIPTION dc_from_eu DISABLE');
+is(wait_for($eu, 'postgres', q{SELECT count(*) FROM pg_replication_slots WHERE slot_name LIKE 'dc\_us\_%' AND NOT active}, '1'), '1', 'nobody uses the slot');
+sql($eu, 'postgres', q{SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name LIKE 'dc\_us\_%'; SELECT dc_incr('likes', 'a', 4)});
+sql($us, 'postgres', 'ALTER SUBSCRIPTION dc_from_eu ENABLE');
+errors($us, sql($us, 'postgres', 'SELECT sum(apply_errors) FROM dc_regions()'));
+advises('a slot that is gone', $us, 'eu', '^the link from eu to us is refused by eu, as its slot is gone, or no longer good: dc_region join$');
+joins($us, $eu, $eu->connstr('postgres'));
+is(wait_for($us, 'postgres', q{SELECT dc_get('likes', 'a')}, '7'), '7', 'it is made anew');
+advises('it is made anew', $us, 'eu', '^$');
+sql($eu, 'postgres', 'CREATE DATABASE plain');
+sql($us, 'postgres', 'DROP SUBSCRIPTION dc_from_eu');
+joins($us, $eu, $eu->connstr('plain'));
+is(sql($eu, 'postgres', q{SELECT count(*) FROM pg_replication_slots WHERE database = 'plain'}), '1', 'a join to a database that is none of a region');
+sql($us, 'postgres', "ALTER SUBSCRIPTION dc_from_eu CONNECTION '" . ($eu->connstr('postgres') =~ s/'/''/gr) . "'");
+advises('a slot that is of another database', $us, 'eu', '^the link from eu to us is refused by eu');
+joins($us, $eu, $eu->connstr('postgres'));
+sql($eu, 'postgres', q{SELECT dc_incr('likes', 'a', 8)});
+is(wait_for($us, 'postgres', q{SELECT dc_get('likes', 'a')}, '15'), '15', 'it is made anew');
+advises('it is made anew', $us, 'eu', '^$');
+is(sql($us, 'postgres', q{SELECT string_agg(subname, ' ') FROM pg_subscription}), 'dc_from_eu', 'under its name');
+
 # A region that is down
 $errors = sql($us, 'postgres', 'SELECT sum(apply_errors) FROM dc_regions()');
 $eu->stop;
