@@ -62,7 +62,7 @@ advises('a link that is disabled', $us, 'eu', '^the link from eu to us is disabl
 joins($us, $eu, $eu->connstr('postgres'));
 advises('it is enabled', $us, 'eu', '^$');
 
-# A slot that is gone; one that is another database's; one that is lost. A new counter is there with the link that takes its place
+# A slot that is gone, and one that is another database's
 sql($us, 'postgres', 'ALTER SUBSCRIPTION dc_from_eu DISABLE');
 is(wait_for($eu, 'postgres', q{SELECT count(*) FROM pg_replication_slots WHERE slot_name LIKE 'dc\_us\_%' AND NOT active}, '1'), '1', 'nobody uses the slot');
 sql($eu, 'postgres', q{SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name LIKE 'dc\_us\_%'; SELECT dc_incr('likes', 'a', 4)});
@@ -83,6 +83,7 @@ sql($eu, 'postgres', q{SELECT dc_incr('likes', 'a', 8)});
 is(wait_for($us, 'postgres', q{SELECT dc_get('likes', 'a')}, '15'), '15', 'it is made anew');
 advises('it is made anew', $us, 'eu', '^$');
 is(sql($us, 'postgres', q{SELECT string_agg(subname, ' ') FROM pg_subscription}), 'dc_from_eu', 'under its name');
+sql($eu, 'postgres', q{SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = 'plain'});
 
 # A region that is down
 $errors = sql($us, 'postgres', 'SELECT sum(apply_errors) FROM dc_regions()');
