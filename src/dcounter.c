@@ -91,7 +91,7 @@ _PG_init(void)
 	outbox_init(preloading);
 	once_init();
 	bound_init(preloading);
-	region_init();
+	region_init(preloading);
 	limiter_init(preloading);
 	presence_init(preloading);
 	unread_init();

@@ -120,6 +120,13 @@ compat_is_background_worker(void)
 #endif
 }
 
+/* 16 has workers that apply for another one, which reports what they fail at. */
+#if PG_VERSION_NUM >= 160000
+#define compat_is_parallel_apply_worker() am_parallel_apply_worker()
+#else
+#define compat_is_parallel_apply_worker() false
+#endif
+
 /* A small number that this backend shares with no other live backend. */
 static inline int
 compat_backend_number(void)

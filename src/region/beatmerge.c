@@ -201,16 +201,26 @@ look_at_own(const DcSelfRow *self, int64 epoch, int64 seq, const char *boot, Tim
 static bool
 was_continued(const DcSelfRow *self, int64 epoch, int64 seq, const char *boot)
 {
-	ItemPointerData tid;
+	DcSeen seen = {.epoch = epoch, .seq = seq};
 	DcSelfMarks marks;
-	DcBeat own;
 
 	self_marks(self, &marks);
-	if (!marks.alone)
-		return false;
-	if (!beat_find(self->region, epoch, &own, &tid))
+	strlcpy(seen.boot, boot, sizeof(seen.boot));
+	return marks.alone && epoch_was_continued(self->region, &seen);
+}
+
+/*
+ * epoch_was_continued returns true if another database has heard more of an earlier epoch of this region than this one has of it.
+ */
+bool
+epoch_was_continued(const char *region, const DcSeen *seen)
+{
+	ItemPointerData tid;
+	DcBeat own;
+
+	if (!beat_find(region, seen->epoch, &own, &tid))
 		return true;
-	return seq >= (boots_are_of_series(boot, boot_text(own.boot)) ? own.seq + 1 : own.first);
+	return seen->seq >= (boots_are_of_series(seen->boot, boot_text(own.boot)) ? own.seq + 1 : own.first);
 }
 
 /*

@@ -12,6 +12,7 @@
  *	   others may have them; in the former they stay if one region at least has confirmed the start, and
  *	   if none has, they are not sold before the operator says so (rightsrenew.c). A region that is lost and not
  *	   retired lets that happen at each start; it delays what others see, and costs a row a key.
+ *	   Meanwhile it answers others that start as well.
  *	3. From then on it tells with a beat what it has heard, and since when all that it had committed is published: after
  *	   it has published something, when it has heard of a new boot or epoch of another region, and
  *	   every dcounter.region_beat_interval. It does not answer beats: so in between nothing is written.
@@ -69,6 +70,7 @@ static int confirmations(const DcSelfRow *self, int *missing);
 static bool is_late(const DcSelfRow *self);
 static void note_marks(DcSelfRow *self);
 static bool tell(const DcSelfRow *self, bool worker);
+static void answer(const DcSelfRow *self);
 static bool is_to_answer(const DcBeat *own, const char *region);
 
 /*
@@ -201,10 +203,14 @@ next_step(DcSelfRow *self, bool worker)
 		return begin_change(self, LIFE_RENEW, confirmed > 0 ? RIGHTS_KEPT : RIGHTS_SHUT, worker);
 	}
 	self_marks(self, &marks);
+	if (self->starting && !marks.retired)
+		answer(self);
 	if (self->starting || marks.retired)
 		return false;
 	if (marks.recopy && self->state == SELF_ACTIVE)
 		note_marks(self);
+	else if (lacks_nothing(self))
+		end_recopy(self);
 	return tell(self, worker);
 }
 
@@ -386,6 +392,20 @@ tell(const DcSelfRow *self, bool worker)
 	beat_tell(all_before);
 	told = moment_now();
 	return false;
+}
+
+/*
+ * answer tells other regions that their starts were heard of, while this one's own is under way: two that have begun at the same
+ * time would wait for each other. It is one more beat of the boot that others have to confirm, and comes with nothing.
+ */
+static void
+answer(const DcSelfRow *self)
+{
+	ItemPointerData tid;
+	DcBeat own;
+
+	if (beat_find(self->region, self->epoch, &own, &tid) && is_to_answer(&own, self->region))
+		beat_tell(DT_NOBEGIN);
 }
 
 /*

@@ -9,10 +9,15 @@
  *
  *		dc_from_PEER		what comes from a region, all the time
  *		dc_refresh_PEER		all that it knows, to be dropped when that has been copied
+ *		dc_anew_PEER		takes the place of a dc_from_PEER that the peer refuses, and its name
  *
  * A slot has its name in the whole server of the peer, which may hold other databases, and
  * subscribers that were restored from a backup since. So the name ends with a hash of the peer
  * and of the epoch of this database, which nobody else has.
+ *
+ * A link that the peer refuses (linkerrors.c), as its slot is gone or is another database's, is made anew by joining again. The new one has
+ * another slot, as the old one may be there, and cannot be dropped from here if it is not; and the old one goes when
+ * the new one is there.
  *
  * Rows that are copied go through the trigger that merges. So a link can be made at any time, also
  * between databases that have counted already, and again when it was lost.
@@ -48,9 +53,6 @@
 PG_FUNCTION_INFO_V1(dc_region_join);
 PG_FUNCTION_INFO_V1(dc_region_refresh);
 
-/* How much of the name of a region is in that of a slot, so that two and a hash fit. */
-#define SLOT_REGION_BYTES 17
-
 /* What this database is in the topology, and what it needs of the peer for that. */
 typedef struct DcTopology
 {
@@ -75,6 +77,7 @@ static char *create_link(const char *link, const char *conninfo, const char *pub
 static bool is_dumped(const Subscription *link, const char *slot);
 static void drop_link(FunctionCallInfo fcinfo, const Subscription *link, const char *slot);
 static void put(FunctionCallInfo fcinfo, char *statement);
+static void put_instead(FunctionCallInfo fcinfo, const Subscription *link, const char *peer, const char *create);
 static void put_refresh(FunctionCallInfo fcinfo, const DcIdentity *identity, const char *peer, const char *conninfo);
 static char *known_conninfo(const char *peer);
 static void warn_of_paths(const char *peer, const DcTopology *topology);
@@ -118,6 +121,13 @@ dc_region_join(PG_FUNCTION_ARGS)
 	link = psprintf(LINK_PREFIX "%s", peer);
 	slot = slot_name(&identity, peer, "from");
 	found = link_find(link);
+	if (found != NULL && found->enabled && found->slotname != NULL && link_is_refused(found))
+	{
+		if (strcmp(found->slotname, slot) == 0)
+			slot = slot_name(&identity, peer, "anew");
+		put_instead(fcinfo, found, peer, create_link(psprintf(ANEW_PREFIX "%s", peer), conninfo, topology->publication, slot));
+		PG_RETURN_NULL();
+	}
 	if (found != NULL && (anew || found->slotname == NULL || is_dumped(found, slot) || !link_brings(found, topology->publication)))
 	{
 		drop_link(fcinfo, found, slot);
@@ -178,6 +188,23 @@ check_trust(bool trusted)
 				 errmsg("links between regions need trust in the owners of tables before PostgreSQL 16"),
 				 errdetail("Rows are applied as the owner of the subscription, a superuser. So what any owner of a table puts on it, as triggers, may run as a superuser."),
 				 errhint("If you trust all owners of tables in this database as you trust a superuser, use trust_owners => true. Otherwise use PostgreSQL 16.")));
+}
+
+/*
+ * put_instead returns what makes a link that takes the place of one that the peer refuses, if it can be made.
+ */
+static void
+put_instead(FunctionCallInfo fcinfo, const Subscription *link, const char *peer, const char *create)
+{
+	put(fcinfo, unconstify(char *, create));
+	put(fcinfo, psprintf("DO $$ BEGIN IF EXISTS (SELECT FROM pg_catalog.pg_subscription AS s JOIN pg_catalog.pg_database AS d ON d.oid OPERATOR(pg_catalog.=) s.subdbid"
+						 " WHERE s.subname OPERATOR(pg_catalog.=) '" ANEW_PREFIX "%s' AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()) THEN"
+						 " ALTER SUBSCRIPTION %s DISABLE; ALTER SUBSCRIPTION %s SET (slot_name = NONE); DROP SUBSCRIPTION %s;"
+						 " ALTER SUBSCRIPTION " ANEW_PREFIX "%s RENAME TO %s; END IF; END $$",
+						 peer, link->name, link->name, link->name, peer, link->name));
+	ereport(NOTICE,
+			(errmsg("region \"%s\" refuses subscription \"%s\", so another one takes its place", peer, link->name),
+			 errhint("If replication slot \"%s\" is still there, drop it.", link->slotname)));
 }
 
 /*

@@ -202,6 +202,6 @@ extern void region_await(struct DcCounter *counter);
 extern TimestampTz region_seen_by_all(const char *region);
 
 /* replicate.c */
-extern void region_init(void);
+extern void region_init(bool preloading);
 
 #endif /* DC_REGION_H */

@@ -14,7 +14,8 @@
  *	   to be written to the totals follows from these, whatever is merged or compacted meanwhile: what
  *	   the key must have, by the formula in sets.h, less the shard rows.
  *	3. This region's row of sets is written: a stamp after all of the key, the new value, and all
- *	   slots, with those that any row of sets has observed. dc_delete() closes them.
+ *	   slots, with those that any row of sets has observed. dc_delete() closes them. So it does for a key that is not here: another region may have set it,
+ *	   and of two that do not know of each other the later one wins.
  *	4. The own slot is written, after that (region.h).
  *
  * Increments that are committed after step 2 saw the rows are on top of the new value; all others are in the
@@ -91,7 +92,6 @@ static void read_rows_of_snapshot(DcSetting *set, DcKeyRows *rows);
 static void check_snapshot(DcSetting *set);
 static bool same_rows(const DcKeyRows *a, const DcKeyRows *b);
 static void fold_own(DcSetting *set);
-static bool is_deleted_already(const DcSetting *set);
 static void make_row(DcSetting *set, DcSetRow *row);
 static void write_set(DcSetting *set, const DcSetRow *row);
 static void write_own(DcSetting *set);
@@ -132,6 +132,7 @@ region_set(DcSqlSession *session, const DcKey *key, DcRegionSetting *setting)
 	DcSetting set = {.session = session, .setting = setting, .key = key_text_datum(key)};
 	DcTally before;
 	DcTally after;
+	DcTally value;
 	DcSetRows sets;
 	DcSetRow row;
 
@@ -150,25 +151,19 @@ region_set(DcSqlSession *session, const DcKey *key, DcRegionSetting *setting)
 	before.dec += after.dec;
 	setting->known = before.inc - before.dec >= PG_INT64_MIN && before.inc - before.dec <= PG_INT64_MAX;
 	setting->old = setting->known ? (int64) (before.inc - before.dec) : 0;
-	setting->changed = !(setting->deleted && is_deleted_already(&set));
-	if (setting->changed)
-	{
-		DcTally value;
-
-		make_row(&set, &row);
-		sets = set.rows.sets;
-		set_rows_put(&sets, &row);
-		value = sets_tally(&sets);
-		after.inc += value.inc - set.rows.remote.inc;
-		after.dec += value.dec - set.rows.remote.dec;
-		setting->total_inc = tally_to_bigint(after.inc);
-		setting->total_dec = tally_to_bigint(after.dec);
-		setting->inc = tally_to_bigint(after.inc - set.rows.total.inc);
-		setting->dec = tally_to_bigint(after.dec - set.rows.total.dec);
-		write_set(&set, &row);
-		write_own(&set);
-		region_published();
-	}
+	make_row(&set, &row);
+	sets = set.rows.sets;
+	set_rows_put(&sets, &row);
+	value = sets_tally(&sets);
+	after.inc += value.inc - set.rows.remote.inc;
+	after.dec += value.dec - set.rows.remote.dec;
+	setting->total_inc = tally_to_bigint(after.inc);
+	setting->total_dec = tally_to_bigint(after.dec);
+	setting->inc = tally_to_bigint(after.inc - set.rows.total.inc);
+	setting->dec = tally_to_bigint(after.dec - set.rows.total.dec);
+	write_set(&set, &row);
+	write_own(&set);
+	region_published();
 	if (set.opens)
 		let_in_compaction(session->counter);
 	regionrel_close(&set.sets);
@@ -318,22 +313,6 @@ fold_own(DcSetting *set)
 	own->dec = tally_to_bigint((__int128) own->dec + set->own_dec);
 	own->at = GetCurrentTimestamp();
 	set->own = *own;
-}
-
-/*
- * is_deleted_already tells whether there is nothing to delete: no row of the key, or none that has changed
- * since it was deleted.
- */
-static bool
-is_deleted_already(const DcSetting *set)
-{
-	const DcSetRow *last = sets_last(&set->rows.sets);
-
-	if (set->setting->found)
-		return false;
-	if (last == NULL)
-		return set->rows.slots == NIL;
-	return last->deleted && observed_covers(observed_close(observed_slots(set->rows.slots)), last->upto);
 }
 
 /*

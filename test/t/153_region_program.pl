@@ -164,6 +164,18 @@ $config = $right;
 does(0, 'join');
 is_well('a link that is right again');
 
+# One that was made to a database that is none of a region, with a slot there
+in('us', 'CREATE DATABASE plain');
+in('ap', 'DROP SUBSCRIPTION dc_from_us');
+$config = file_of('wrong_link.conf', slurp_file($right) =~ s/^(link = .*?)dbname='postgres'/$1dbname='plain'/mr);
+program('join', 'ap');
+is(in('us', q{SELECT count(*) FROM pg_replication_slots WHERE database = 'plain'}), '1', 'a slot in another database');
+$config = $right;
+does(0, 'join');
+is(in('us', q{SELECT count(*) FROM pg_replication_slots WHERE database = 'plain'}), '0', 'it is gone');
+in('us', 'DROP DATABASE plain');
+is_well('a link to the right database');
+
 # A restore. What was counted after the backup and sent is not lost.
 $nodes{us}->backup('monday');
 in('us', q{SELECT dc_incr('likes', 'b', 100)});
