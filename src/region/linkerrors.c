@@ -42,6 +42,7 @@ static void note_refused(Oid link);
 
 static void count_error(ErrorData *error);
 static bool is_of_start(const ErrorData *error);
+static bool is_refusal(const ErrorData *error);
 
 void
 link_errors_init(void)
@@ -95,11 +96,22 @@ count_error(ErrorData *error)
 	if (error->elevel >= ERROR && compat_is_background_worker() && is_of_start(error))
 	{
 		pgstat_report_subscription_error(MySubscription->oid, true);
-		if (error->sqlerrcode == ERRCODE_PROTOCOL_VIOLATION) /* of the walreceiver's startstreaming */
+		if (is_refusal(error))
 			note_refused(MySubscription->oid);
 	}
 	if (previous_hook != NULL)
 		previous_hook(error);
+}
+
+/*
+ * is_refusal returns true for an error of the peer when it is to stream, by the code that walrcv_startstreaming() gives to all of these. A slot
+ * that is in use yet, as after a crash here, is free soon. The text of the peer may be in another language: then a join too early makes
+ * the link anew, which is right, too.
+ */
+static bool
+is_refusal(const ErrorData *error)
+{
+	return error->sqlerrcode == ERRCODE_PROTOCOL_VIOLATION && strstr(error->message, "is active for PID") == NULL;
 }
 
 /*
