@@ -67,6 +67,7 @@ typedef struct DcSetMerge
 static const char *set_problem(DcMerge *row);
 static bool set_has_news(const DcSetRow *come, const DcSetRow *have);
 static bool set_row_has_news(DcSetMerge *merge);
+static void read_and_lock(DcSetMerge *merge);
 static bool merge_row(DcSetMerge *merge);
 static void lock_all(const DcMerge *row, DcSetMerge *merge);
 static void lock_key_of(DcSetMerge *merge);
@@ -179,8 +180,7 @@ insert_set(DcMerge *row)
 	if (set_row_has_news(merge))
 	{
 		lock_key_of(merge);
-		read_set_rows(merge);
-		merge->have = set_rows_find(&merge->rows, merge->come.region);
+		read_and_lock(merge);
 		if (set_row_has_news(merge) && merge_row(merge))
 		{
 			if (merge->have == NULL)
@@ -258,6 +258,31 @@ read_set_rows(DcSetMerge *merge)
 
 	set_rows_read(&merge->sets, merge->come.key, snapshot, &merge->rows);
 	UnregisterSnapshot(snapshot);
+}
+
+/*
+ * Read the rows of the key, and lock that of the region that the row comes from. Whoever has locked the key is alone in
+ * writing rows of it, but for an owner by hand, which the link is not to fail for.
+ */
+static void
+read_and_lock(DcSetMerge *merge)
+{
+	bool locked;
+
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		read_set_rows(merge);
+		merge->have = set_rows_find(&merge->rows, merge->come.region);
+		locked = merge->have != NULL ? regionrel_lock(&merge->sets, &merge->have->tid) : !set_row_wait(&merge->sets, &merge->come);
+		ExecClearTuple(merge->sets.found);
+	} while (!locked);
+	if (merge->have == NULL)
+		return;
+	read_set_rows(merge); /* it may be a later version */
+	merge->have = set_rows_find(&merge->rows, merge->come.region);
+	if (merge->have == NULL)
+		elog(ERROR, "locked row of a set is not there");
 }
 
 /*

@@ -237,6 +237,19 @@ set_row_insert(DcRegionRel *rel, const DcSetRow *row)
 }
 
 /*
+ * Wait for a transaction that inserts or changes the row of a key and region; false if there is none.
+ */
+bool
+set_row_wait(DcRegionRel *rel, const DcSetRow *row)
+{
+	ScanKeyData keys[2];
+
+	keyrow_text(&keys[0], 1, row->key);
+	keyrow_text(&keys[1], 2, row->region);
+	return keyrow_wait(rel->heap, rel->index, keys, lengthof(keys), rel->found);
+}
+
+/*
  * set_row_update writes a row in place of the version at row->tid.
  */
 void

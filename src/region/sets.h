@@ -96,6 +96,7 @@ extern bool setrel_is_empty(DcRegionRel *rel);
 extern void set_rows_read(DcRegionRel *rel, Datum key, Snapshot snapshot, DcSetRows *rows);
 extern DcSetRow *set_rows_find(const DcSetRows *rows, Datum region);
 extern void set_row_insert(DcRegionRel *rel, const DcSetRow *row);
+extern bool set_row_wait(DcRegionRel *rel, const DcSetRow *row);
 extern void set_row_update(DcRegionRel *rel, const DcSetRow *row);
 extern void set_row_insert_again(DcRegionRel *rel, const DcSetRow *row);
 extern void sets_first(DcRegionRel *rel);
