@@ -344,16 +344,21 @@ is_late(const DcSelfRow *self)
 }
 
 /*
- * note_marks shows in the row what apply workers have found.
+ * note_marks shows in the row what apply workers have found, and when: what was copied since then ends it, also if this is late.
  */
 static void
 note_marks(DcSelfRow *self)
 {
+	DcSelfMarks marks;
+
 	/* whoever sets a key has it, and may stay open: other regions do not wait for that */
 	if (!advisory_lock(REGION_LOCK_CLASS, 0, IDENTITY_LOCK, ExclusiveLock, false) || !self_read(self) || self->state != SELF_ACTIVE)
 		return;
+	self_marks(self, &marks);
+	if (!marks.recopy)
+		return;
 	self->state = SELF_RECOPY;
-	self->begun_at = GetCurrentTimestamp();
+	self->begun_at = marks.recopy_at;
 	self_update(self);
 }
 
