@@ -68,6 +68,7 @@ static const DcTopology topologies[] = {
 };
 
 static const DcTopology *topology_arg(FunctionCallInfo fcinfo, int argno);
+static void check_trust(bool trusted);
 static char *peer_arg(FunctionCallInfo fcinfo, const DcIdentity *identity);
 static char *slot_name(const DcIdentity *identity, const char *peer, const char *how);
 static char *create_link(const char *link, const char *conninfo, const char *publication, const char *slot);
@@ -86,7 +87,7 @@ static bool is_known(const char *peer);
  * something else is dropped and made anew, as is any with `anew`. Before the first link, what copies all that the peer knows.
  *
  * Errors: 22004, 22023 for a peer or a topology that is none, 55000 if this database is in no region,
- * or needs a new epoch, or rows would come to tables of owners who are not trusted (trust.c).
+ * or needs a new epoch, or, before PostgreSQL 16, the owners of tables are not trusted.
  */
 Datum
 dc_region_join(PG_FUNCTION_ARGS)
@@ -109,7 +110,7 @@ dc_region_join(PG_FUNCTION_ARGS)
 	region_identity_received(&identity);
 	peer = peer_arg(fcinfo, &identity);
 	conninfo = text_to_cstring(PG_GETARG_TEXT_PP(1));
-	owners_check(trust_owners);
+	check_trust(trust_owners);
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	if (!publications_are_complete())
 		put(fcinfo, psprintf("SELECT %s()", quote_qualified_identifier(get_namespace_name(get_func_namespace(fcinfo->flinfo->fn_oid)), "dc_region_publish")));
@@ -154,10 +155,29 @@ dc_region_refresh(PG_FUNCTION_ARGS)
 	region_identity_received(&identity);
 	peer = peer_arg(fcinfo, &identity);
 	conninfo = PG_ARGISNULL(1) ? known_conninfo(peer) : text_to_cstring(PG_GETARG_TEXT_PP(1));
-	owners_check(trust_owners);
+	check_trust(trust_owners);
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	put_refresh(fcinfo, &identity, peer, conninfo);
 	PG_RETURN_NULL();
+}
+
+/*
+ * Raise 55000 before PostgreSQL 16, unless all owners of tables are trusted. There an apply worker is the owner of its
+ * subscription, a superuser, in all that it does. What an owner puts on a table that rows come into is code that it calls: triggers
+ * that are ENABLE REPLICA or ALWAYS, of which those with lesser names fire before that of dcounter; defaults of columns that
+ * are not sent; domains, whose checks run when a value is read. Nothing in an extension can come before these. Which tables
+ * rows come to is not known before: the peer names them, and those that are added later are fed at once. From 16 on, with run_as_owner
+ * = false, that code runs as the owner of the table, in a security-restricted operation.
+ */
+static void
+check_trust(bool trusted)
+{
+	if (COMPAT_APPLY_IS_SUBSCRIBER && !trusted)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("links between regions need trust in the owners of tables before PostgreSQL 16"),
+				 errdetail("Rows are applied as the owner of the subscription, a superuser. So what any owner of a table puts on it, as triggers, may run as a superuser."),
+				 errhint("If you trust all owners of tables in this database as you trust a superuser, use trust_owners => true. Otherwise use PostgreSQL 16.")));
 }
 
 /*

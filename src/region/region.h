@@ -173,11 +173,6 @@ extern const char *regions_problem(const DcCounterRow *row, int looks);
 extern void region_ddl_init(void);
 extern void region_prevent_drop(const DcCounter *counter);
 
-/* trust.c */
-extern void owners_check(bool trusted);
-extern void owner_warn(const DcCounter *counter);
-extern void owner_warn_fed(const DcCounterRow *row);
-
 /* rightsrenew.c */
 typedef enum DcRights
 {

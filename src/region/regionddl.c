@@ -411,8 +411,6 @@ altered(const DcDdl *ddl)
 		sibling_follow(ddl, relid, row.sets, DC_SET_SUFFIX);
 		sibling_follow(ddl, relid, row.grants, DC_GRANT_SUFFIX);
 		sibling_follow(ddl, relid, row.wants, DC_WANT_SUFFIX);
-		if (has_command(ddl->parsetree, AT_ChangeOwner))
-			owner_warn_fed(&row);
 	}
 	if (!superuser())
 		prevent_changed(ddl);

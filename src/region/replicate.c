@@ -150,7 +150,6 @@ dc_replicate(PG_FUNCTION_ARGS)
 	if (counter_is_buffered(counter) && buffer_hooks != NULL)
 		buffer_hooks->write_down(counter);
 	counter = counter_lookup(counter->relid);
-	owner_warn(counter);
 	if (counter_is_stock(counter))
 	{
 		replicate_stock(counter, &identity, seed);

@@ -40,7 +40,7 @@ sub configure
 sub program
 {
 	my (@arguments) = @_;
-	my $job = start_command('dc_region', '-c', $config, '--timeout=' . $PostgreSQL::Test::Utils::timeout_default, @arguments);
+	my $job = start_command('dc_region', '-c', $config, '--trust-owners', '--timeout=' . $PostgreSQL::Test::Utils::timeout_default, @arguments);
 	my $status = finish_job($job);
 
 	$printed .= $job->{out} . $job->{err};
