@@ -274,8 +274,6 @@ source_worker_may_read(const DcSourceRead *read, const char **reason)
 	if (!has_privs_of_role(relation_owner(read->counter_id), owner) &&
 		!has_privs_of_role(owner, relation_owner(read->counter_id)))
 		*reason = _("the source belongs to another role");
-	if (!has_steps())
-		*reason = _("the extension must be updated");
 	if (*reason != NULL || dc_worker_runs_owner_code || superuser_arg(owner))
 		return *reason == NULL;
 	source = table_open_present(read->row.source, NoLock);
@@ -309,7 +307,8 @@ source_sql_slot(int ncolumns, const Oid *types)
 }
 
 /*
- * has_steps tells whether the extension has source_step(): in a database that is not updated yet it has not, and statements do without.
+ * Return true if the extension has source_step(). In a database that is not updated yet it has not, and statements do without: only the
+ * limit of all steps of the worker ends them.
  */
 static bool
 has_steps(void)
