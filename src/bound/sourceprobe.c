@@ -173,10 +173,10 @@ read_keys(DcProbe *probe, Datum *keys, int nkeys, DcProbeLimits *limits, DcSourc
 		bool isnull;
 
 		CHECK_FOR_INTERRUPTS();
-		diff->source = DatumGetInt64(slot_getattr(slot, 2, &isnull));
+		diff->source = DatumGetInt64(slot_nullable(slot, 2, INT8OID, &isnull));
 		if (isnull && limits->values == NULL)
 			source_sum_error("value in the source");
-		diff->left_out = isnull || (limits->key_rows > 0 && DatumGetInt64(slot_getattr(slot, 3, &isnull)) > limits->key_rows);
+		diff->left_out = isnull || (limits->key_rows > 0 && DatumGetInt64(slot_datum(slot, 3, INT8OID)) > limits->key_rows);
 	}
 	if (step.cut && read > 0)
 		diffs[places[read - 1]].left_out = true;

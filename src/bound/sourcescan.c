@@ -332,7 +332,7 @@ source_scan_next(DcSourceScan *scan, DcSourceDiff *diff)
 		if (!tuplestore_gettupleslot(scan->result, true, false, slot))
 			return false;
 		for (int i = 0; i < NUM_COLUMNS; i++)
-			values[i] = slot_getattr(slot, i + 1, &nulls[i]);
+			values[i] = slot_nullable(slot, i + 1, column_types[i], &nulls[i]);
 		memset(diff, 0, sizeof(*diff));
 		key_from_text(values[SCAN_KEY], &diff->key);
 		if (!nulls[SCAN_ITEM])
