@@ -13,6 +13,7 @@
 
 static void check_mesh(const Region *region);
 static void renew(Region *region);
+static void renew_now(Region *region);
 static void drop_stale(Region *region);
 static bool is_old(const Region *at, const Region *from);
 static void make_links(Region *region);
@@ -29,6 +30,7 @@ command_restore(void)
 {
 	Region *region = region_wanted(options.names[0]);
 	const char *epoch;
+	bool opened = false;
 
 	if (region->state.name == NULL || is_in(region, "retired"))
 		give_up(STATUS_ERROR, "the database is no region any more; dc_region add %s is for a new one", region->name);
@@ -45,7 +47,10 @@ command_restore(void)
 		}
 		make_links(region);
 		wait_until_started(region);
-		/* a start that the others have confirmed too late ends with a new epoch */
+		/* a start that the others have confirmed too late ends with a new epoch, and with stocks that are shut */
+		if (region->state.shut && !opened)
+			renew_now(region);
+		opened = true;
 	} while (strcmp(region->state.epoch, epoch) != 0);
 	refresh_all(region, false);
 	if (is_in(region, "recopy"))
@@ -84,8 +89,16 @@ renew(Region *region)
 {
 	bool must = is_in(region, "renew") || (is_in(region, "starting") && !region->state.renewed);
 
-	if (!must && !options.renew)
-		return;
+	if (must || options.renew)
+		renew_now(region);
+}
+
+/*
+ * renew_now also opens stocks that are shut: they have no units then, unless nothing was lost.
+ */
+static void
+renew_now(Region *region)
+{
 	step(region, "SELECT %s.dc_region_renew(%s)", region->state.schema, options.lossless ? "lossless => true" : "");
 	if (options.dry_run)
 		region->state.epoch = "NEW"; /* so that no link is of it */

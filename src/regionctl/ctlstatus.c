@@ -93,6 +93,8 @@ region_advice(const Region *region, Buffer *advice)
 		advise(advice, "%s waits until the others have heard of its start; if it was set back: dc_region restore %s", region->name, region->name);
 	else if (is_in(region, "recopy"))
 		advise(advice, "%s may lack what others have: dc_region restore %s", region->name, region->name);
+	else if (region->state.shut)
+		advise(advice, "stocks of %s are shut: dc_region restore %s gives up their units; if its server was only stopped: dc_region_renew(lossless => true)", region->name, region->name);
 	if (is_member(region))
 	{
 		each_region(from)

@@ -195,6 +195,7 @@ sub is_sound
 	sql($nodes[ rand @nodes ], 'postgres', "SELECT dc_set('marks', 'mark ' || i, $number) FROM generate_series(0, 4) AS i");
 	all_become("$name: what was set last", q{SELECT count(*) FROM generate_series(0, 4) AS i WHERE dc_get('marks', 'mark ' || i) = } . $number, '5');
 	same($name, $_) foreach 'marks', 'hits';
+	all_become("$name: no stock is shut", 'SELECT count(*) FROM dcounter.counter WHERE grants <> 0 AND rights_epoch < 0', '0');
 	all_become("$name: states", q{SELECT bool_and(state IN ('active', 'retired') AND coalesce(link_state, 'up') = 'up') FROM dc_regions()}, 't');
 	does(0, 'check');
 	does(0, 'status');
