@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 source test/lib.sh
 
 export DC_TORTURE=${DC_TORTURE:-100}
-read -r -a tests <<<"${TORTURE:-003 004 005 007 011 013 014 015 019 020 023 024 026 027 028 030 032 043 055 062 066 067 068 080 simulation}"
+read -r -a tests <<<"${TORTURE:-003 004 005 007 011 013 014 015 019 020 023 024 026 027 028 030 032 043 055 062 066 067 068 080 153 159 simulation}"
 
 if [[ ${DC_STAGE:-} != user ]]; then
     tap_first_half torture test/torture.sh

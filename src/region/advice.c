@@ -23,6 +23,7 @@
 #define LATE_MS 60000
 
 static char *advice_own(const DcRegionLook *look);
+static bool any_stock_is_shut(void);
 static char *advice_link(const DcRegionLook *look);
 static char *advice_late(const DcRegionLook *look);
 static bool links_are_mesh(void);
@@ -58,9 +59,26 @@ advice_own(const DcRegionLook *look)
 		return psprintf("%s may lack what others have: dc_region restore %s", own, own);
 	if (strcmp(look->state, "behind") == 0)
 		return psprintf("%s cannot publish some counters: its log says which, and why", own);
+	if (any_stock_is_shut())
+		return psprintf("stocks of %s are shut: dc_region restore %s gives up their units; if its server was only stopped: dc_region_renew(lossless => true)", own, own);
 	if (!publications_are_complete())
 		return psprintf("%s does not publish all that it should: dc_region_publish()", own);
 	return NULL;
+}
+
+static bool
+any_stock_is_shut(void)
+{
+	ListCell *lc;
+
+	foreach(lc, catalog_read_all())
+	{
+		const DcCounterRow *row = lfirst(lc);
+
+		if (OidIsValid(row->grants) && row->rights_epoch < 0)
+			return true;
+	}
+	return false;
 }
 
 static char *

@@ -24,9 +24,13 @@
  *	  slots that are opened from now on, of any key, are greater than all that were removed
  *	  (regionslot.c). A slot of its own that comes back is not counted in.
  *
- * That a region has heard of a deletion is known by the beats of the region that has deleted the key: these say up to
- * when all that it had committed has come before them. The stamp of a deletion is the time when it was made; its transaction
- * commits later. Therefore beats must be later than the stamp by older_than: no transaction that deletes
+ *	- No set that is earlier than the deletion is on its way anywhere. A region that knew nothing of the deletion when it set the
+ *	  key would bring back slots that others have removed, or, along a ring or by a hub, its own row to where that was
+ *	  removed. So of each row of sets, not of the last one alone, all active regions have heard.
+ *
+ * That a region has heard of a set is known by the beats of the region that has set the key: these say up to
+ * when all that it had committed has come before them. The stamp of a set is the time when it was made; its transaction
+ * commits later. Therefore beats must be later than the stamp by older_than: no transaction that sets
  * keys may be open for longer. Neither may a backup that is restored be older, as what it knows of the
  * key has not heard of the deletion.
  *
@@ -104,7 +108,7 @@ typedef struct DcVacuum
 	DcRegionRel slots;
 	DcRegionRel sets;
 	int64 removed;
-	int64 unheard; /* keys whose deletion may not be known everywhere */
+	int64 unheard; /* keys of which a set may not be known everywhere */
 	int64 open;	   /* keys with a slot that the deletion has not closed */
 	int64 epoch;   /* greater than those of the own slots that are removed */
 } DcVacuum;
@@ -112,7 +116,7 @@ typedef struct DcVacuum
 static DcCounter *open_to_vacuum(FunctionCallInfo fcinfo);
 static void vacuum(DcVacuum *vacuum);
 static bool is_to_go(DcVacuum *vacuum, Datum key);
-static bool all_have_heard(DcVacuum *vacuum, const DcSetRow *deletion);
+static bool all_have_heard(DcVacuum *vacuum, const DcSetRow *set);
 static void note_epochs(DcVacuum *vacuum, const List *slots);
 static void remove_keys(DcSqlSession *session, Datum *keys, int n);
 static const char *vacuum_word(DcCounter *counter, const char *word);
@@ -149,7 +153,7 @@ dc_region_vacuum(PG_FUNCTION_ARGS)
 		ereport(NOTICE,
 				(errmsg("deleted keys of \"%s\" that are kept: " INT64_FORMAT,
 						get_rel_name(work.counter->relid), work.unheard + work.open),
-				 errdetail("Of " INT64_FORMAT " not all regions are known to have heard that they were deleted. " INT64_FORMAT " were counted at the same time, and can be deleted again.",
+				 errdetail("Of " INT64_FORMAT " not all regions are known to have heard that they were set or deleted. " INT64_FORMAT " were counted at the same time, and can be deleted again.",
 						   work.unheard, work.open)));
 	PG_RETURN_INT64(work.removed);
 }
@@ -254,10 +258,13 @@ is_to_go(DcVacuum *vacuum, Datum key)
 	slots = region_rows_read(&vacuum->slots, key, snapshot);
 	UnregisterSnapshot(snapshot);
 	last = sets_last(&sets);
-	if (!all_have_heard(vacuum, last))
+	for (int i = 0; i < sets.n; i++)
 	{
-		vacuum->unheard++;
-		return false;
+		if (!all_have_heard(vacuum, &sets.rows[i]))
+		{
+			vacuum->unheard++;
+			return false;
+		}
 	}
 	foreach(lc, slots)
 	{
@@ -277,9 +284,9 @@ is_to_go(DcVacuum *vacuum, Datum key)
 }
 
 static bool
-all_have_heard(DcVacuum *vacuum, const DcSetRow *deletion)
+all_have_heard(DcVacuum *vacuum, const DcSetRow *set)
 {
-	char *region = TextDatumGetCString(deletion->region);
+	char *region = TextDatumGetCString(set->region);
 	DcHeardOf *heard = NULL;
 	ListCell *lc;
 
@@ -301,7 +308,7 @@ all_have_heard(DcVacuum *vacuum, const DcSetRow *deletion)
 	}
 	if (TIMESTAMP_NOT_FINITE(heard->at))
 		return TIMESTAMP_IS_NOEND(heard->at);
-	return deletion->hlc + (__int128) vacuum->older_than < heard->at + EPOCH_DIFF;
+	return set->hlc + (__int128) vacuum->older_than < heard->at + EPOCH_DIFF;
 }
 
 /*

@@ -368,13 +368,15 @@ get_time(JsonbContainer *array, uint32 i)
 
 /*
  * region_seen_by_all returns a time: what a region had committed before it, each active region has, as far
- * as this database knows; DT_NOBEGIN if of some region it does not know that.
+ * as this database knows; DT_NOBEGIN if of some region it does not know that, DT_NOEND if nothing comes any more, as it is
+ * retired, and all have its last beat.
  */
 TimestampTz
 region_seen_by_all(const char *region)
 {
 	List *current = beats_current(beats_all());
 	TimestampTz least = DT_NOEND;
+	TimestampTz most = DT_NOBEGIN;
 	const DcBeat *what = NULL;
 	DcIdentity self;
 	DcSelfRow row;
@@ -402,7 +404,10 @@ region_seen_by_all(const char *region)
 			!has_seen(of, what, &at))
 			return DT_NOBEGIN;
 		least = Min(least, at);
+		most = Max(most, at);
 	}
+	if (!beat_is_active(what) && least == what->beat_at && most == what->beat_at)
+		return DT_NOEND;
 	return Min(least, what->beat_at);
 }
 

@@ -62,6 +62,7 @@ typedef struct State
 	const char *lossless; /* " EPOCH " of each since which nothing is missing */
 	const char *state;	  /* as dc_regions() has it */
 	bool renewed;		  /* it has a new epoch, and not yet all that the others have */
+	bool shut;			  /* it has stocks that sell nothing until somebody says what became of their units */
 	const char *server;	  /* where the database is, to compare */
 	const char *encoding;
 	const char *published; /* tables of dcounter_own */

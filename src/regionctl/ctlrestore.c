@@ -1,7 +1,7 @@
 /*
  * ctlrestore.c
  *		dc_region restore: a database that is not what it was, as after a restore, takes a new epoch; all its links are made anew;
- *		and it gets back what the others have of it.
+ *		and it gets back what the others have of it. So do others that have missed something of it meanwhile.
  *		dc_region refresh: the last of that alone.
  *
  * A link of its own from a region that is not reached stays, disabled: as long as it is there, the database remembers (by its
@@ -13,11 +13,14 @@
 
 static void check_mesh(const Region *region);
 static void renew(Region *region);
+static void renew_now(Region *region);
 static void drop_stale(Region *region);
 static bool is_old(const Region *at, const Region *from);
 static void make_links(Region *region);
 static void wait_until_started(Region *region);
 static void refresh_all(Region *region, bool again);
+static void refresh_others(const Region *region);
+static bool has_old_links(const Region *region);
 
 /*
  * command_restore can be called again: the comments of links say which are new.
@@ -27,6 +30,7 @@ command_restore(void)
 {
 	Region *region = region_wanted(options.names[0]);
 	const char *epoch;
+	bool opened = false;
 
 	if (region->state.name == NULL || is_in(region, "retired"))
 		give_up(STATUS_ERROR, "the database is no region any more; dc_region add %s is for a new one", region->name);
@@ -43,11 +47,15 @@ command_restore(void)
 		}
 		make_links(region);
 		wait_until_started(region);
-		/* a start that the others have confirmed too late ends with a new epoch */
+		/* a start that the others have confirmed too late ends with a new epoch, and with stocks that are shut */
+		if (region->state.shut && !opened)
+			renew_now(region);
+		opened = true;
 	} while (strcmp(region->state.epoch, epoch) != 0);
 	refresh_all(region, false);
 	if (is_in(region, "recopy"))
 		refresh_all(region, true);
+	refresh_others(region);
 	if (!options.dry_run)
 	{
 		if (!is_in(region, "active"))
@@ -81,8 +89,16 @@ renew(Region *region)
 {
 	bool must = is_in(region, "renew") || (is_in(region, "starting") && !region->state.renewed);
 
-	if (!must && !options.renew)
-		return;
+	if (must || options.renew)
+		renew_now(region);
+}
+
+/*
+ * renew_now also opens stocks that are shut: they have no units then, unless nothing was lost.
+ */
+static void
+renew_now(Region *region)
+{
 	step(region, "SELECT %s.dc_region_renew(%s)", region->state.schema, options.lossless ? "lossless => true" : "");
 	if (options.dry_run)
 		region->state.epoch = "NEW"; /* so that no link is of it */
@@ -126,6 +142,10 @@ is_old(const Region *at, const Region *from)
 	return !link_is_known(at, from) || link_condition(at, from, &why) == LINK_CUT;
 }
 
+/*
+ * make_links makes the links of a region, and those of the others to it. The latter copy at the same time, as each is in a database of
+ * its own.
+ */
 static void
 make_links(Region *region)
 {
@@ -145,7 +165,11 @@ make_links(Region *region)
 			continue;
 		if (link_condition(other, region, &why) != LINK_CURRENT)
 			link_make(other, region);
-		link_wait(other, region);
+	}
+	each_region(other)
+	{
+		if (other != region && is_member(other) && !lacks_counters(other, region, false))
+			link_wait(other, region);
 	}
 }
 
@@ -177,6 +201,35 @@ refresh_all(Region *region, bool again)
 		if (other != region && is_member(other) && !lacks_counters(region, other, false) && (again || !link_is_refreshed(region, other)))
 			link_refresh(region, other);
 	}
+}
+
+/*
+ * refresh_others does so for the others that miss something: by its old links, the region may have passed over some of what it sent.
+ * One that was restored itself, and has old links, is for a call of its own.
+ */
+static void
+refresh_others(const Region *region)
+{
+	each_region(other)
+	{
+		if (other == region || !is_member(other))
+			continue;
+		if (!options.dry_run)
+			region_look(other);
+		if (is_in(other, "recopy") && !has_old_links(other))
+			refresh_all(other, true);
+	}
+}
+
+static bool
+has_old_links(const Region *region)
+{
+	each_region(other)
+	{
+		if (other != region && is_member(other) && (is_old(region, other) || is_old(other, region)))
+			return true;
+	}
+	return false;
 }
 
 /*

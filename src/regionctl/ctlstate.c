@@ -36,8 +36,8 @@ static const char sql_false[] =
 static const char sql_self[] =
 	"SELECT s.region, s.epoch, s.state = 'recopy' AS renewed, (SELECT r.state FROM %s.dc_regions() AS r WHERE r.region = s.region) AS state,"
 	" (SELECT array_agg(e.epoch) FROM (SELECT s.epoch UNION SELECT r.epoch FROM dcounter.region AS r WHERE r.region = s.region) AS e) AS epochs,"
-	" (SELECT string_agg(format(' %%s ', e.epoch), '') FROM (" SQL_LOSSLESS ") AS e) AS lossless"
-	" FROM dcounter.self AS s";
+	" (SELECT string_agg(format(' %%s ', e.epoch), '') FROM (" SQL_LOSSLESS ") AS e) AS lossless,"
+	" EXISTS (SELECT FROM dcounter.counter AS c WHERE c.grants <> 0 AND c.rights_epoch < 0) AS shut FROM dcounter.self AS s";
 
 static const char sql_regions[] =
 	"SELECT r.region, r.epochs, r.state, date_trunc('milliseconds', r.lag) AS lag, r.link_state, r.apply_errors, to_jsonb(r) ->> 'advice' AS advice,"
@@ -112,6 +112,7 @@ region_look(Region *region)
 	state->lossless = field(self, 0, "lossless");
 	state->state = field(self, 0, "state");
 	state->renewed = is_true(self, 0, "renewed");
+	state->shut = is_true(self, 0, "shut");
 	state->regions = ask(region, text(sql_regions, state->schema), 0, NULL);
 	state->links = ask(region, text(sql_links, state->superuser ? "l.subconninfo" : "NULL::text"), 0, NULL);
 	state->slots = ask(region, sql_slots, 0, NULL);

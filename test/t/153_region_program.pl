@@ -1,5 +1,5 @@
 # dc_region: three regions from nothing by one command each; counters that are missing; a link that is lost; a restore, with the
-# program ended after each number of steps; two databases of one server; a region that is down, retires, or is lost. With
+# program ended after steps, as are the other commands that change something; two databases of one server; a region that is down, retires, or is lost. With
 # --dry-run nothing is done, and no password is ever printed.
 use strict;
 use warnings;
@@ -57,6 +57,20 @@ sub does
 
 	is($status, $expected, "dc_region @arguments") or diag($out . $err);
 	return $out . $err;
+}
+
+# by_steps(ARGUMENT...): it is ended after a step, and called again, until all is done: after each one in make torture, else
+# after one more each time. A test
+sub by_steps
+{
+	my (@arguments) = @_;
+	my ($status, $calls) = (3, 0);
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+	($status) = program(@arguments, '--stop-after=' . torture($calls, 1)) while $status == 3 && $calls++ < 80;
+	is($status, 0, "dc_region @arguments, ended after steps");
+	cmp_ok($calls, '>', 1, 'there were some');
+	return;
 }
 
 # is_well(NAME): in the end nothing is left to do. A worker that was started anew may be away for a moment. A test
@@ -151,7 +165,7 @@ in('ap', 'ALTER SUBSCRIPTION dc_from_us DISABLE');
 wait_for($nodes{eu}, 'postgres', q{SELECT count(*) FROM pg_replication_slots WHERE slot_name LIKE 'dc\_us\_from%' AND NOT active}, '1');
 in('eu', q{SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name LIKE 'dc\_us\_from%'; SELECT dc_incr('likes', 'a', 1000)});
 like(does(3, 'status'), qr/the link from eu to us: its slot is gone/, 'a slot that is gone');
-does(0, 'repair');
+by_steps('repair');
 have('mended', 'a', 1675, 'us', 'ap');
 is_well('all is well again');
 
@@ -161,6 +175,7 @@ my $right = $config;
 $config = file_of('wrong_link.conf', slurp_file($right) =~ s/^(link = .*?)dbname='postgres'/$1dbname='nowhere'/mr);
 like(does(1, 'join', 'us'), qr/"nowhere" does not exist/, 'a link that cannot be');
 $config = $right;
+by_steps('join', 'us');
 does(0, 'join');
 is_well('a link that is right again');
 
@@ -239,9 +254,11 @@ $nodes{za} = $nodes{us};
 $database{za} = 'other';
 in('us', 'CREATE DATABASE other');
 configure(map { $_ => undef } 'ap', 'eu', 'us', 'za');
-does(0, 'add', 'za');
+by_steps('add', 'za');
+is_well('all is well with the new one');
 have('new after one was retired', 'c', 7, 'za');
-does(0, 'retire', 'za');
+by_steps('retire', 'za');
+is_well('nor of that one');
 
 # One that is not reached: what can be done without it is done
 configure(eu => undef, us => undef, ap => $nodes{ap}->connstr('nowhere') . " password=$secret");

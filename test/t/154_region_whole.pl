@@ -55,6 +55,24 @@ sql($asia, 'postgres', q{SELECT dc_set('likes', 'x', 10)});
 all_have('set by asia', $x, '10', @nodes);
 sql($eu, 'postgres', q{SELECT dc_set('likes', 'x', 11)});
 all_have('set by a region that had set it before', $x, '11', @nodes);
+
+# A set that was on its way while another region deleted the key: who has made it removes nothing before all have heard of it. It
+# has observed what eu had counted, and removed
+sql($eu, 'postgres', q{SELECT dc_incr('likes', 'w', 5); SELECT dc_delete('likes', 'w')});
+all_have('deleted', q{SELECT count(*) FROM likes_set WHERE key = 'w' AND deleted}, '1', @nodes);
+is(vacuumed($eu), '1', 'eu removes what it has counted');
+region_switch($eu, 'DISABLE');
+sql($us, 'postgres', q{SELECT dc_set('likes', 'w', 3)});
+sql($eu, 'postgres', q{SELECT dc_set('likes', 'w', 4); SELECT dc_delete('likes', 'w')});
+all_have('deleted again', q{SELECT count(*) FROM likes_set WHERE key = 'w' AND region = 'eu' AND deleted AND hlc = (SELECT max(hlc) FROM likes_set WHERE key = 'w')}, '1', $us, $asia);
+sql($us, 'postgres', 'SELECT pg_sleep(2.5)'); # beats tell that asia has heard of it
+is(sql($us, 'postgres', q{SET client_min_messages = warning; SELECT dc_region_vacuum('likes', '0 s')}), '0', 'us removes nothing while eu has not heard of its set');
+region_switch($eu, 'ENABLE');
+sql($asia, 'postgres', q{SELECT dc_incr('likes', 'w', 9)});
+all_have('after it', q{SELECT dc_get('likes', 'w')}, '9', @nodes);
+all_have('the set has come', q{SELECT count(*) FROM likes_set WHERE key = 'w' AND region = 'us'}, '1', $eu);
+sql($us, 'postgres', q{SELECT dc_incr('likes', 'w', 1)});
+all_have('all agree', q{SELECT dc_get('likes', 'w')}, '10', @nodes);
 is(sql($_, 'postgres', q{SELECT keys, inc, "dec" FROM dc_region_check('likes') WHERE region IS NULL}), '0|0|0', $_->name . ' is sound') foreach @nodes;
 
 # A key that leaves bigint, in all regions, is set

@@ -57,6 +57,8 @@ typedef enum Fault
 	NO_REFRESH,			 /* survivors do not tell each other what a lost region has told them */
 	ALONE_KEPT,			 /* a start of a database that knows no other takes no new epoch */
 	RETIRED_MISSED,		 /* a region that comes later does not ask for what retired ones had counted */
+	LINKS_KEPT,			 /* of a database that was set back to a snapshot, links go on, and are not made anew */
+	DUMP_IS_MUTE,		 /* a dump that is restored sends no beats */
 	FAULTS
 } Fault;
 
@@ -130,6 +132,9 @@ typedef struct Database
 	bool recopy;	/* it may miss what others have sent it */
 	bool knows;		/* of other regions */
 	bool set_back;	/* to a snapshot, so that it is to be refreshed: nothing may tell it what it had got since, of an epoch that has ended */
+	bool old_links; /* since then, which are to be made anew if it finds out, and so ends the epoch that it had */
+	int old_epoch;
+	bool mute;		/* for a fault */
 	int64_t skew;	/* of its clock */
 	int next_epoch; /* for a fault */
 	Row rows[MAX_ROWS];
@@ -216,7 +221,7 @@ typedef struct Sim
 	const char *wrong;
 	struct
 	{
-		long sets, renewals, restores, snapshots, clones, retired, losses;
+		long sets, renewals, restores, snapshots, clones, dumps, retired, losses;
 	} had;
 } Sim;
 
@@ -256,6 +261,7 @@ extern void copy(Sim *sim, int from, int to, bool all);
 extern void copy_again(Sim *sim, int from, int to);
 extern void refresh(Sim *sim, int to);
 extern void cut_off(Sim *sim, int database);
+extern void make_links_anew(Sim *sim, int database);
 extern void keep_logs(Sim *sim, int database);
 extern void set_back(Sim *sim, int database);
 

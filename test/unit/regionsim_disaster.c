@@ -9,6 +9,7 @@
 static void may_lose(Sim *sim, int which, const Database *backup);
 static bool outgrows(const Sim *sim, int which, const Database *backup, int key);
 static void leave(Sim *sim, int which);
+static bool is_only_witness(const Sim *sim, int which);
 static bool knows_fewer(const Sim *sim, const Database *snapshot);
 
 /* A crash takes nothing that was committed. */
@@ -113,21 +114,25 @@ restore(Sim *sim, int which, bool snapshot)
 	else
 	{
 		db->set_back = true;
+		db->old_links = true;
+		db->old_epoch = db->epoch;
 		sim->had.snapshots++;
 	}
 	begin(sim, db);
 	db->starting = db->starting || db->renew;
 }
 
-/* Another database that begins as a copy. */
+/* Another database that begins as a copy, or is a dump that is restored beside the original. */
 void
 clone(Sim *sim, int which)
 {
 	Database *db = &sim->at[sim->databases];
+	bool dump = sim->backup[which].alive && sim->epochs % 2 == 0; /* no draw, so other runs stay what they are */
 
 	if (sim->databases == MAX_DATABASES || !sim->at[which].alive)
 		return;
-	*db = sim->at[which];
+	*db = dump ? sim->backup[which] : sim->at[which];
+	db->mute = dump && sim->fault == DUMP_IS_MUTE;
 	memset(&sim->backup[sim->databases], 0, sizeof(Database));
 	memset(&sim->snapshot[sim->databases], 0, sizeof(Database));
 	for (int i = 0; i < MAX_DATABASES; i++)
@@ -143,6 +148,7 @@ clone(Sim *sim, int which)
 	join(sim, sim->databases - 1);
 	sim->forked = true;
 	sim->had.clones++;
+	sim->had.dumps += dump;
 }
 
 static void
@@ -158,11 +164,29 @@ leave(Sim *sim, int which)
 	}
 }
 
+/*
+ * Whether a database alone knows that another one was set back to a snapshot, which has not heard of it yet. If it is lost, and nobody
+ * says dc_region_renew(), that one goes on under its old epoch. That is not simulated.
+ */
+static bool
+is_only_witness(const Sim *sim, int which)
+{
+	for (int i = 0; i < sim->databases; i++)
+	{
+		const Database *db = &sim->at[i];
+		const Heard *heard = &sim->at[which].beats[db->epoch].heard;
+
+		if (db->alive && i != which && db->old_links && db->epoch == db->old_epoch && heard->seq >= db->first && heard->series != db->series)
+			return true;
+	}
+	return false;
+}
+
 /* A database is lost for good; of the others each knows what it had got. */
 void
 lose(Sim *sim, int which)
 {
-	if (!sim->at[which].alive)
+	if (!sim->at[which].alive || is_only_witness(sim, which))
 		return;
 	may_lose(sim, which, NULL);
 	leave(sim, which);

@@ -155,6 +155,8 @@ publish(Sim *sim, const Database *db, MessageKind kind, int key, int of)
 	{
 		Link *link = &sim->links[from][to];
 
+		if (db->mute && kind == BEAT)
+			return;
 		if (!link->there || link->broken || !passes(sim, db, link->all, kind, of))
 			continue;
 		if (is_passed_over(link, kind))
@@ -317,6 +319,27 @@ cut_off(Sim *sim, int database)
 		out->n = 0;
 		in->broken = true;
 		out->broken = true;
+		in->made = ++sim->made;
+		out->made = ++sim->made;
+	}
+}
+
+/*
+ * The links of a database that was set back to a snapshot, and has found out, are made anew in both directions: nobody can tell
+ * what they pass over. Where that is not done, gaps between beats tell of nearly all of it.
+ */
+void
+make_links_anew(Sim *sim, int database)
+{
+	Database *db = &sim->at[database];
+
+	if (!db->old_links || db->epoch == db->old_epoch || sim->fault == LINKS_KEPT || sim->fault == GAPS_IGNORED)
+		return;
+	db->old_links = false;
+	for (int i = 0; i < sim->databases; i++)
+	{
+		copy_again(sim, i, database);
+		copy_again(sim, database, i);
 	}
 }
 

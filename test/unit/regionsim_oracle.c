@@ -192,6 +192,20 @@ check_key(Sim *sim, const Database *db, int key)
 		fail(sim, "a value is not what was counted");
 }
 
+/* Whether the last beats of all others have come. */
+static bool
+has_heard_all(const Sim *sim, const Database *db)
+{
+	for (int i = 0; i < sim->databases; i++)
+	{
+		const Database *other = &sim->at[i];
+
+		if (other->alive && db->beats[other->epoch].heard.seq != other->beats[other->epoch].heard.seq)
+			return false;
+	}
+	return true;
+}
+
 /* What must be true when all is quiet. */
 void
 check_end(Sim *sim)
@@ -209,6 +223,8 @@ check_end(Sim *sim)
 		check_database(sim, db);
 		if (db->renew || db->starting || db->nrows > 0)
 			fail(sim, "a database does not come to rest");
+		if (!sim->survived && !has_heard_all(sim, db))
+			fail(sim, "beats do not come");
 		for (int key = 0; key < KEYS; key++)
 		{
 			check_end_of_key(sim, db, key);
