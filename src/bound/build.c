@@ -31,7 +31,7 @@
  * Two builds of one counter table would only make each other scan again. So one takes
  * another lock (of the session, until the build ends), and the other waits for it.
  *
- * With distinct_of, there are two kinds of differences (sourcescan.c), which are added
+ * With distinct_of, there are two layers of differences (sourcescan.c), which are added
  * alike: those of the reference counts make the values change as rows of the source
  * would.
  */

@@ -53,9 +53,9 @@ typedef struct DcProbe
 	Oid opfamily;  /* of all indexes, */
 	Oid opcintype; /* with this */
 	Oid collation;
-	char *collate;	  /* " COLLATE ..." of that, or "", */
-	char *compared;	  /* and the column with it */
-	bool nulls_first; /* in ascending order */
+	char *collate;	   /* " COLLATE ..." of that, or "", */
+	char *compared;	   /* and the column with it */
+	bool nulls_first;  /* in ascending order */
 	int nleaves;
 } DcProbe;
 

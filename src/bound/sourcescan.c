@@ -26,7 +26,6 @@
 #include "common/pg_prng.h"
 #include "counter/pending.h"
 #include "miscadmin.h"
-#include "table/layout.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
@@ -94,7 +93,6 @@ source_scan_begin(DcSourceRead *read, const DcSourceScanOptions *options)
 	bool done;
 
 	Assert(ActiveSnapshotSet() && GetActiveSnapshot() == read->snapshot);
-	counter_layout(read->counter);
 	scan->cxt = cxt;
 	scan->step = (DcSourceStep){.read = read, .late = options->late, .paced = options->paced};
 	source_filter_init(&scan->filter, options);

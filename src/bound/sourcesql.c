@@ -52,7 +52,6 @@ typedef struct DcRunning
 	ParamListInfo params;
 	DestReceiver *dest;
 	bool by_index;
-	bool parallel;
 } DcRunning;
 
 static bool has_steps(void);
@@ -222,8 +221,7 @@ condition(StringInfo sql, int *n, const char *text)
 
 /*
  * Run a statement that reads the source, and return its result. It ends early if the step is late: return
- * NULL then, unless it ends by leaving out what is left. `tables` are all that it names. Without a limit of time it may take
- * several processes, as rows are not counted.
+ * NULL then, unless it ends by leaving out what is left. `tables` are all that it names.
  */
 Tuplestorestate *
 source_sql_run(DcSourceRead *read, const char *sql, const List *tables, ParamListInfo params, DcSourceStep *step)
@@ -232,9 +230,8 @@ source_sql_run(DcSourceRead *read, const char *sql, const List *tables, ParamLis
 	DestReceiver *dest = CreateTuplestoreDestReceiver();
 	MemoryContext cxt = CurrentMemoryContext;
 	DcSourceStep *outer = source_step_set(step);
-	bool limited = step->late.us != DC_LONG_AGO.us;
-	DcRunning running = {read, limited && has_steps() ? sql : without_steps(sql), tables, params, dest, step->by_index, !limited};
-	bool by_error = limited && !step->stops;
+	DcRunning running = {read, has_steps() ? sql : without_steps(sql), tables, params, dest, step->by_index};
+	bool by_error = step->late.us != DC_LONG_AGO.us && !step->stops;
 
 	SetTuplestoreDestReceiverParams(dest, result, cxt, false, NULL, NULL);
 	PG_TRY();
@@ -274,6 +271,8 @@ source_worker_may_read(const DcSourceRead *read, const char **reason)
 	if (!has_privs_of_role(relation_owner(read->counter_id), owner) &&
 		!has_privs_of_role(owner, relation_owner(read->counter_id)))
 		*reason = _("the source belongs to another role");
+	if (!has_steps())
+		*reason = _("the extension must be updated");
 	if (*reason != NULL || dc_worker_runs_owner_code || superuser_arg(owner))
 		return *reason == NULL;
 	source = table_open_present(read->row.source, NoLock);
@@ -307,8 +306,7 @@ source_sql_slot(int ncolumns, const Oid *types)
 }
 
 /*
- * Return true if the extension has source_step(). In a database that is not updated yet it has not, and statements do without: only the
- * limit of all steps of the worker ends them.
+ * has_steps tells whether the extension has source_step(): in a database that is not updated yet it has not, and statements do without.
  */
 static bool
 has_steps(void)
@@ -364,7 +362,7 @@ run(void *arg)
 		set("enable_bitmapscan", "off");
 		set("enable_sort", "off");
 	}
-	plan = SPI_prepare_cursor(running->sql, nparams, types, CURSOR_OPT_CUSTOM_PLAN | (running->parallel ? CURSOR_OPT_PARALLEL_OK : 0));
+	plan = SPI_prepare_cursor(running->sql, nparams, types, CURSOR_OPT_CUSTOM_PLAN);
 	if (plan == NULL)
 		elog(ERROR, "SPI_prepare failed for \"%s\": %s", running->sql, SPI_result_code_string(SPI_result));
 	check_tables(running, plan);

@@ -20,7 +20,7 @@ typedef struct DcSourceStep
 	bool by_index;	/* no table is scanned as a whole */
 	bool stops;		/* it ends by leaving out what is left, else by an error */
 	int64 max_rows; /* no other key is begun when so many are read; 0: any number */
-	int64 rows;		/* set, if there is a limit of time: rows that were read, */
+	int64 rows;		/* set: rows that were read, */
 	int64 looked;	/* those of other tables among them, */
 	bool was_late;	/* whether it is late, */
 	bool cut;		/* and whether rows of a key are left out */
