@@ -246,11 +246,6 @@ ALTER TABLE dcounter.self_mark DROP CONSTRAINT self_mark_what_check;
 ALTER TABLE dcounter.self_mark ADD CHECK (what OPERATOR(pg_catalog.=) ANY ('{renew,recopy,retired,copied,alone,since}'::pg_catalog.text[]));
 COMMENT ON COLUMN dcounter.self_mark.what IS 'renew (another database has it, too), recopy (something was missed), retired, copied (from a peer), alone (the epoch was taken when no other region was known), or since (when its epochs follow each other without a loss)';
 
--- In the statements that read a source, as its owner.
-CREATE FUNCTION dcounter.source_step(what integer) RETURNS boolean
-	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE COST 1;
-COMMENT ON FUNCTION dcounter.source_step(integer) IS 'internal: counts the rows that a comparison of a source reads, and limits its time';
-
 -- Last, so that they do not fire for the statements above. They fire for more commands.
 DROP EVENT TRIGGER dcounter_begin;
 DROP EVENT TRIGGER dcounter_ddl;
