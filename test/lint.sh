@@ -92,11 +92,11 @@ check_signals() {
 # The server's qsort() takes quadratic time for what is made to that end, so it must be possible to cancel it. "few:" in the line
 # above says why there are not many; (qsort)(...) is the C library's.
 check_sorts() {
-    grep -rlE '[^(]\bqsort\(' src --include='*.c' | sort | while read -r file; do
+    grep -rlE '[^(]\b(qsort|list_sort)\(' src --include='*.c' | sort | while read -r file; do
         awk -v file="$file" '
             /^[a-z_0-9]+\(.*\)$/ { name = $0; sub(/\(.*/, "", name) }
             /CHECK_FOR_INTERRUPTS\(\)/ { checks[name] = 1 }
-            /[^(]\<qsort\(/ && !/^ *\*|^ \*|\/\*.*qsort\(/ && previous !~ /few: / { by = $NF; sub(/\).*/, "", by); sorts[NR] = by }
+            /[^(]\<(qsort|list_sort)\(/ && !/^ *\*|^ \*|\/\*.*sort\(|list_oid_cmp/ && previous !~ /few: / { by = $NF; sub(/\).*/, "", by); sorts[NR] = by }
             { previous = $0 }
             END { for (line in sorts) if (!(sorts[line] in checks)) print file ":" line ": " sorts[line] "() lacks CHECK_FOR_INTERRUPTS()" }' "$file"
     done

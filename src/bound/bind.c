@@ -63,6 +63,11 @@ enum
 	ARG_ON_DETACH
 };
 
+/*
+ * Bytes of an expression. Those of all bindings are read by the worker, and by DDL of other roles.
+ */
+#define MAX_EXPRESSION (8 * 1024)
+
 static void check_order(FunctionCallInfo fcinfo);
 static char *text_or_null(FunctionCallInfo fcinfo, int n, const char *name);
 static void lock_source(Oid source, int64 timeout);
@@ -203,7 +208,7 @@ text_or_null(FunctionCallInfo fcinfo, int n, const char *name)
 	if (PG_ARGISNULL(n))
 		return NULL;
 	value = text_to_cstring(PG_GETARG_TEXT_PP(n));
-	check_length(name, strlen(value), 1, MaxAllocSize);
+	check_length(name, strlen(value), 1, MAX_EXPRESSION);
 	return value;
 }
 

@@ -47,6 +47,7 @@
 /* Rooms that are told of in one transaction, epochs, for each of which memory may be gone over, and steps of the wheel at a time. */
 #define STEP_ROOMS 500
 #define STEP_EPOCHS 16
+#define STEP_RULES 128 /* each is a lock until the end of the transaction */
 #define TURN_STEPS 4096
 
 /* Slots that are in use, or wanted, from which on they are scarce. */
@@ -86,6 +87,7 @@ typedef struct Step
 	Told told[STEP_ROOMS];
 	int nepochs;
 	ToldEpoch epochs[STEP_EPOCHS];
+	int nrules;
 } Step;
 
 /* The one of this process; for good. */
@@ -244,6 +246,7 @@ events_step(void *arg)
 		return;
 	if (step->all_owners)
 		(void) presence_forget_databases();
+	step->nrules = 0;
 	step->epoch = pg_atomic_read_u64(&presence_area->epoch);
 	rows = rule_read_all(&presence_rules);
 	list_sort(rows, compare_turns);
@@ -271,6 +274,7 @@ compare_turns(const ListCell *a, const ListCell *b)
 	uint64 left_at = served_of((uint64) left->rule.owner << 32)->at;
 	uint64 right_at = served_of((uint64) right->rule.owner << 32)->at;
 
+	CHECK_FOR_INTERRUPTS(); /* of a long qsort() */
 	if (left_at == right_at)
 	{
 		left_at = served_of(left->rule.id)->at;
@@ -302,15 +306,24 @@ tell_rule(Step *step, const DcPresenceRow *row)
 	int first = step->ntold;
 	bool is_of_epoch = (uint64) row->epoch == step->epoch;
 	bool keeps = step->is_scarce && !is_of_epoch;
+	bool is_new;
 
 	if (!presence_find_slot(&use)) /* then it has no room either */
 		return;
 	if (use.slot->ndirty == 0 && epoch_is_told(step, &use) && !keeps) /* what comes now is told of the next time */
 		return;
+	is_new = is_of_epoch && pg_atomic_read_u64(&use.slot->told) == 0;
+	if (step->nrules == STEP_RULES || (step->nepochs == STEP_EPOCHS && !is_new && !epoch_is_told(step, &use)))
+	{
+		step->more = true;
+		return;
+	}
 	if (!advisory_lock(PRESENCE_LOCK_CLASS, row->rule.id, 1, ExclusiveLock, false))
 		return;
-	if (is_of_epoch && pg_atomic_read_u64(&use.slot->told) == 0)
-		note_known(&use, step->epoch); /* the slot is new, and listeners know of it by the rule */
+	step->nrules++;
+	served_of(row->rule.id)->at = served_of((uint64) row->rule.owner << 32)->at = ++served_last;
+	if (is_new)
+		note_known(&use, step->epoch); /* listeners know of it by the rule */
 	if (!epoch_is_told(step, &use))
 	{
 		if (step->nepochs == STEP_EPOCHS)
@@ -334,7 +347,6 @@ tell_rule(Step *step, const DcPresenceRow *row)
 	take_rooms(step, use.slot, row->events);
 	for (int i = first; i < step->ntold; i++)
 		tell_room(row, &step->told[i]);
-	served_of(row->rule.id)->at = served_of((uint64) row->rule.owner << 32)->at = ++served_last;
 }
 
 /*

@@ -26,6 +26,10 @@ PG_FUNCTION_INFO_V1(dc_presence_revoke);
 static void presence_columns(DcCatRow *io, void *data);
 static void presence_fill(DcRuleKnown *entry, const DcRuleRow *data);
 static void presence_settle(const DcRuleChange *changes);
+/* Presences that a role can own. */
+#define PRESENCES_OF_ROLE 2000
+
+static void prevent_very_many(void);
 static void take_settings(FunctionCallInfo fcinfo, DcPresenceRow *row, int first);
 
 DcRuleKind presence_rules = {
@@ -134,7 +138,7 @@ presence_settle(const DcRuleChange *changes)
  * dc_presence_create(name text, ttl interval, events interval, notify text, max_members bigint, approx boolean, if_not_exists
  * boolean).
  *
- * Errors: 42710 if there is one of that name, 22004, 22023.
+ * Errors: 42710 if there is one of that name, 54000 if the role has very many, 22004, 22023.
  */
 Datum
 dc_presence_create(PG_FUNCTION_ARGS)
@@ -144,9 +148,30 @@ dc_presence_create(PG_FUNCTION_ARGS)
 	arg_not_null(fcinfo, 1, "ttl");
 	if (!rule_create_begin(&presence_rules, fcinfo, 6, &row.rule))
 		PG_RETURN_VOID();
+	prevent_very_many();
 	take_settings(fcinfo, &row, 1);
 	rule_create(&presence_rules, &row.rule);
 	PG_RETURN_VOID();
+}
+
+/*
+ * Raise 54000 if the user has very many presences: the worker goes over all of them, for all owners.
+ */
+static void
+prevent_very_many(void)
+{
+	int n = 0;
+	ListCell *lc;
+
+	if (superuser())
+		return;
+	foreach(lc, rule_read_all(&presence_rules))
+		n += ((const DcRuleRow *) lfirst(lc))->owner == GetUserId();
+	if (n >= PRESENCES_OF_ROLE)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("a role cannot have more than %d presences", PRESENCES_OF_ROLE),
+				 errhint("One presence has any number of rooms.")));
 }
 
 /*

@@ -144,15 +144,34 @@ observed_is_closed(Datum state, const DcRegionRow *row)
 }
 
 /*
- * sets_observed is what any of the rows of a key has observed: the base of each slot.
+ * sets_observed is what any of the rows of a key has observed: the base of each slot. An owner may have written very many
+ * rows. So two and two are merged, and the results again, and none is kept for longer than it is needed.
  */
 Datum
 sets_observed(const DcSetRows *rows)
 {
-	Datum all = observed_slots(NIL);
+	Datum *states = palloc(Max(rows->n, 1) * sizeof(Datum));
+	Datum all;
 
+	states[0] = observed_slots(NIL);
 	for (int i = 0; i < rows->n; i++)
-		all = crdt_merge_datums(all, rows->rows[i].upto);
+		states[i] = rows->rows[i].upto;
+	for (int step = 1; step < rows->n; step *= 2)
+	{
+		for (int i = 0; i + step < rows->n; i += 2 * step)
+		{
+			Datum merged = crdt_merge_datums(states[i], states[i + step]);
+
+			CHECK_FOR_INTERRUPTS();
+			if (merged != states[i] && states[i] != rows->rows[i].upto)
+				pfree(DatumGetPointer(states[i]));
+			if (states[i + step] != rows->rows[i + step].upto)
+				pfree(DatumGetPointer(states[i + step]));
+			states[i] = merged;
+		}
+	}
+	all = states[0];
+	pfree(states);
 	return all;
 }
 

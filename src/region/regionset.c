@@ -229,6 +229,7 @@ read_rows_of_snapshot(DcSetting *set, DcKeyRows *rows)
 
 	memset(rows, 0, sizeof(*rows));
 	set_rows_read(&set->sets, set->key, GetActiveSnapshot(), &rows->sets);
+	set_rows_check(&set->sets, &rows->sets);
 	rows->slots = region_rows_read(&set->slots, set->key, GetActiveSnapshot());
 	n = sql_read(session, &sql_amounts, &set->key);
 	for (uint64 i = 0; i < n; i++)
@@ -408,14 +409,18 @@ region_written(DcSqlSession *session, DcBatch *batch)
 static int
 keep_deleted(DcCounter *counter, Datum *keys, int n)
 {
+	MemoryContext cxt;
+	MemoryContext old;
 	int kept = 0;
 	Snapshot snapshot;
 	DcRegionRel sets;
 
 	if (n == 0)
 		return 0;
+	cxt = AllocSetContextCreate(CurrentMemoryContext, "dcounter deleted keys", ALLOCSET_DEFAULT_SIZES);
 	setrel_open(&sets, counter, RowExclusiveLock);
 	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	old = MemoryContextSwitchTo(cxt);
 	for (int i = 0; i < n && !setrel_is_empty(&sets); i++)
 	{
 		const DcSetRow *last;
@@ -423,9 +428,12 @@ keep_deleted(DcCounter *counter, Datum *keys, int n)
 
 		set_rows_read(&sets, keys[i], snapshot, &rows);
 		last = sets_last(&rows);
-		if (last != NULL && last->deleted)
+		if (last != NULL && last->deleted && !rows.too_many)
 			keys[kept++] = keys[i];
+		MemoryContextReset(cxt);
 	}
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(cxt);
 	UnregisterSnapshot(snapshot);
 	regionrel_close(&sets);
 	return kept;

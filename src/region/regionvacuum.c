@@ -258,6 +258,11 @@ is_to_go(DcVacuum *vacuum, Datum key)
 	slots = region_rows_read(&vacuum->slots, key, snapshot);
 	UnregisterSnapshot(snapshot);
 	last = sets_last(&sets);
+	if (sets.too_many)
+	{
+		vacuum->open++;
+		return false;
+	}
 	for (int i = 0; i < sets.n; i++)
 	{
 		if (!all_have_heard(vacuum, &sets.rows[i]))

@@ -283,8 +283,8 @@ lacks_nothing(const DcSelfRow *self)
 void
 end_recopy(DcSelfRow *self)
 {
-	(void) advisory_lock(REGION_LOCK_CLASS, 0, IDENTITY_LOCK, ExclusiveLock, true);
-	if (!self_read(self) || !lacks_nothing(self))
+	/* not waiting, as in note_marks() */
+	if (!advisory_lock(REGION_LOCK_CLASS, 0, IDENTITY_LOCK, ExclusiveLock, false) || !self_read(self) || !lacks_nothing(self))
 		return;
 	self->state = SELF_ACTIVE;
 	self_update(self);

@@ -159,7 +159,7 @@ set_row_has_news(DcSetMerge *merge)
 
 	for (int i = 0; i < merge->rows.n; i++)
 		observed += toast_raw_datum_size(merge->rows.rows[i].upto);
-	if (observed <= CRDT_MAX_SIZE)
+	if (observed <= CRDT_MAX_SIZE && !merge->rows.too_many)
 		return set_has_news(&merge->come, merge->have);
 	(void) region_row_passed_over(merge->sets.heap, merge->counter, _("What was observed of its key is too much."));
 	return false;
@@ -211,7 +211,7 @@ update_set(DcMerge *row)
 	lock_key_of(merge);
 	read_set_rows(merge);
 	merge->have = set_rows_find(&merge->rows, merge->come.region);
-	if (merge->have == NULL)
+	if (merge->have == NULL && !merge->rows.too_many)
 		elog(ERROR, "locked row of a set is not there");
 	if (set_row_has_news(merge) && merge_row(merge))
 	{
@@ -274,6 +274,8 @@ read_and_lock(DcSetMerge *merge)
 		CHECK_FOR_INTERRUPTS();
 		read_set_rows(merge);
 		merge->have = set_rows_find(&merge->rows, merge->come.region);
+		if (merge->rows.too_many)
+			return;
 		locked = merge->have != NULL ? regionrel_lock(&merge->sets, &merge->have->tid) : !set_row_wait(&merge->sets, &merge->come);
 		ExecClearTuple(merge->sets.found);
 	} while (!locked);
@@ -281,7 +283,7 @@ read_and_lock(DcSetMerge *merge)
 		return;
 	read_set_rows(merge); /* it may be a later version */
 	merge->have = set_rows_find(&merge->rows, merge->come.region);
-	if (merge->have == NULL)
+	if (merge->have == NULL && !merge->rows.too_many)
 		elog(ERROR, "locked row of a set is not there");
 }
 

@@ -31,6 +31,7 @@
 #include "catalog/pg_type.h"
 #include "compact/compactbatch.h"
 #include "crdt/crdttype.h"
+#include "miscadmin.h"
 #include "region/sets.h"
 #include "rows/locks.h"
 #include "utils/builtins.h"
@@ -151,7 +152,7 @@ sets_first(DcRegionRel *rel)
 }
 
 /*
- * set_rows_read reads the rows of a key that a snapshot sees, in the order of regions.
+ * set_rows_read reads the rows of a key that a snapshot sees, in the order of regions, unless there are too many.
  */
 void
 set_rows_read(DcRegionRel *rel, Datum key, Snapshot snapshot, DcSetRows *rows)
@@ -160,13 +161,21 @@ set_rows_read(DcRegionRel *rel, Datum key, Snapshot snapshot, DcSetRows *rows)
 	Oid type = TupleDescAttr(RelationGetDescr(rel->heap), atts[SET_UPTO] - 1)->atttypid;
 	IndexScanDesc scan;
 	ScanKeyData keys[1];
+	Size observed = 0;
 	int size = 4;
 
-	*rows = (DcSetRows){0, palloc(size * sizeof(DcSetRow))};
+	*rows = (DcSetRows){.rows = palloc(size * sizeof(DcSetRow))};
 	keyrow_text(&keys[0], 1, key);
 	scan = keyrow_scan(rel->heap, rel->index, keys, lengthof(keys), snapshot);
 	while (index_getnext_slot(scan, ForwardScanDirection, rel->found))
 	{
+		Datum upto = slot_datum(rel->found, atts[SET_UPTO], type);
+
+		CHECK_FOR_INTERRUPTS();
+		observed += toast_raw_datum_size(upto);
+		rows->too_many = rows->n == SET_ROWS_MAX || (observed > CRDT_MAX_SIZE && rows->n > 0);
+		if (rows->too_many)
+			break;
 		if (rows->n == size)
 			rows->rows = repalloc(rows->rows, (size *= 2) * sizeof(DcSetRow));
 		rows->rows[rows->n++] = (DcSetRow){
@@ -175,12 +184,26 @@ set_rows_read(DcRegionRel *rel, Datum key, Snapshot snapshot, DcSetRows *rows)
 			.hlc = DatumGetInt64(slot_datum(rel->found, atts[SET_HLC], INT8OID)),
 			.value = DatumGetInt64(slot_datum(rel->found, atts[SET_VALUE], INT8OID)),
 			.deleted = DatumGetBool(slot_datum(rel->found, atts[SET_DELETED], BOOLOID)),
-			.upto = PointerGetDatum(PG_DETOAST_DATUM_COPY(slot_datum(rel->found, atts[SET_UPTO], type))),
+			.upto = PointerGetDatum(PG_DETOAST_DATUM_COPY(upto)),
 			.tid = rel->found->tts_tid,
 		};
 	}
 	ExecClearTuple(rel->found);
 	index_endscan(scan);
+}
+
+/*
+ * Raise 54000 if not all rows of a key were read.
+ */
+void
+set_rows_check(DcRegionRel *rel, const DcSetRows *rows)
+{
+	if (rows->too_many)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("key \"%s\" of counter table \"%s\" has too many sets", TextDatumGetCString(rows->rows[0].key), get_rel_name(rel->counter->relid)),
+				 errdetail("There is one of each region, unless some were written by hand."),
+				 errhint("Delete those from table \"%s\" whose region there is not.", RelationGetRelationName(rel->heap))));
 }
 
 /*
@@ -194,6 +217,7 @@ set_observed_now(DcRegionRel *rel, Datum key)
 
 	set_rows_read(rel, key, snapshot, &rows);
 	UnregisterSnapshot(snapshot);
+	set_rows_check(rel, &rows);
 	return sets_observed(&rows);
 }
 

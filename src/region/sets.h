@@ -60,7 +60,11 @@ typedef struct DcSetRows
 {
 	int n;
 	DcSetRow *rows;
+	bool too_many; /* not all were read (SET_ROWS_MAX) */
 } DcSetRows;
+
+/* There is one row for each region. An owner may write more by hand, but not so many, nor more than CRDT_MAX_SIZE has been observed. */
+#define SET_ROWS_MAX 10000
 
 /* Amounts whose sums leave bigint. */
 typedef struct DcTally
@@ -93,6 +97,7 @@ extern bool set_table_fits(Relation rel, DcTableLayout *layout, DcShapeProblem *
 extern Datum set_observed_now(DcRegionRel *rel, Datum key);
 extern void counter_sets_layout(DcCounter *counter, Relation rel);
 extern bool setrel_is_empty(DcRegionRel *rel);
+extern void set_rows_check(DcRegionRel *rel, const DcSetRows *rows);
 extern void set_rows_read(DcRegionRel *rel, Datum key, Snapshot snapshot, DcSetRows *rows);
 extern DcSetRow *set_rows_find(const DcSetRows *rows, Datum region);
 extern void set_row_insert(DcRegionRel *rel, const DcSetRow *row);

@@ -105,6 +105,7 @@ static Unpublished *published = NULL;
 static int npublished;
 static int npublished_max;
 
+static void forget_dropped(void);
 static void recall_aside(void);
 static void look_step(void *arg);
 static void hold_step(void *arg);
@@ -135,6 +136,7 @@ unpublished_looks_begin(void)
 	if (known_counters == NULL)
 		recall_aside();
 	old = MemoryContextSwitchTo(TopMemoryContext);
+	forget_dropped();
 	list_free(to_look);
 	to_look = NIL;
 	list_free_deep(times);
@@ -160,6 +162,22 @@ bool
 unpublished_looks(void)
 {
 	return to_look != NIL;
+}
+
+static void
+forget_dropped(void)
+{
+	HASH_SEQ_STATUS status;
+	Known *of;
+
+	hash_seq_init(&status, known_counters);
+	while ((of = hash_seq_search(&status)) != NULL)
+	{
+		if (get_rel_name(of->counter) != NULL)
+			continue;
+		forget_list(of);
+		(void) hash_search(known_counters, &of->counter, HASH_REMOVE, NULL);
+	}
 }
 
 /*
