@@ -63,12 +63,7 @@ static bool is_for_us(DcCounter *counter, const Datum *grant);
 
 static const DcMergeKind grant_kind = {
 	.function = "merge_grant()",
-	.stock = true,
-	.shape = &grant_shape,
-	.relid = offsetof(DcCounterRow, grants),
-	.layout = offsetof(DcCounter, grants),
-	.read = catalog_read_by_grants,
-	.check = rights_layout,
+	.table = TABLE_OF_GRANTS,
 	.problem = grant_problem,
 	.other = gettext_noop("It is to become that of another grant."),
 	.number = GRANT_UNITS,

@@ -7,7 +7,6 @@
 
 #include "commands/trigger.h"
 #include "region/region.h"
-#include "table/shape.h"
 
 /* A row that is being merged. */
 typedef struct DcMerge
@@ -25,14 +24,9 @@ typedef struct DcMerge
 typedef struct DcMergeKind
 {
 	const char *function; /* for errors */
-	bool stock;			  /* the table is one of a stock */
-	const DcShape *shape;
-	size_t relid;  /* where DcCounterRow has the table, */
-	size_t layout; /* and DcCounter its layout */
-	bool (*read)(Oid relid, DcCounterRow *row);
-	void (*check)(DcCounter *counter, Relation rel); /* its shape */
-	const char *(*problem)(DcMerge *merge);			 /* what else is wrong with a row that comes, as a sentence, or NULL */
-	const char *other;								 /* the problem of an update that changes the key */
+	DcRegionTable table;
+	const char *(*problem)(DcMerge *merge); /* what else is wrong with a row that comes, as a sentence, or NULL */
+	const char *other;						/* the problem of an update that changes the key */
 
 	/* either: merge a row that is to be inserted, and return what an update is to write, or NULL */
 	void (*insert)(DcMerge *merge);

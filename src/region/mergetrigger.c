@@ -37,6 +37,7 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
+static bool is_of_stock(const DcMergeKind *kind);
 static DcCounter *counter_of(Relation rel, const DcMergeKind *kind, DcCounter **last);
 static bool columns_of(const DcMerge *merge, const DcMergeKind *kind, HeapTuple tuple, Datum *columns);
 static const char *key_problem(const DcMerge *merge, const DcMergeKind *kind);
@@ -77,11 +78,11 @@ merge_trigger(FunctionCallInfo fcinfo, const DcMergeKind *kind, DcCounter **last
 	const char *problem;
 
 	merge.counter = counter_of(merge.rel, kind, last);
-	merge.layout = (const DcTableLayout *) ((const char *) merge.counter + kind->layout);
+	merge.layout = region_layout(merge.counter, merge.rel, kind->table);
 	merge.tuple = merge.update ? data->tg_newtuple : data->tg_trigtuple;
 	if (merge.counter->fed)
 		return PointerGetDatum(merge.tuple);
-	if (kind->stock && (problem = rights_problem(merge.counter)) != NULL)
+	if (is_of_stock(kind) && (problem = rights_problem(merge.counter)) != NULL)
 		return region_row_missed(merge.rel, merge.counter, problem);
 	if (!columns_of(&merge, kind, merge.tuple, merge.come))
 		problem = _("A column is null.");
@@ -104,30 +105,34 @@ merge_trigger(FunctionCallInfo fcinfo, const DcMergeKind *kind, DcCounter **last
 	return PointerGetDatum(NULL);
 }
 
+static bool
+is_of_stock(const DcMergeKind *kind)
+{
+	return kind->table == TABLE_OF_GRANTS || kind->table == TABLE_OF_WANTS;
+}
+
 /*
  * Return the counter that a table belongs to.
  */
 static DcCounter *
 counter_of(Relation rel, const DcMergeKind *kind, DcCounter **last)
 {
+	static bool (*const read[])(Oid relid, DcCounterRow * row) = {catalog_read_by_regions, catalog_read_by_sets,
+																  catalog_read_by_grants, catalog_read_by_wants};
 	Oid relid = RelationGetRelid(rel);
+	DcCounterRow row;
 
-	if (*last == NULL || !(*last)->valid || *(Oid *) ((char *) &(*last)->row + kind->relid) != relid)
-	{
-		DcCounterRow row;
-
-		*last = NULL;
-		if (!kind->read(relid, &row))
-			ereport(ERROR,
-					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 kind->stock ? errmsg("\"%s\" does not belong to a replicated stock", RelationGetRelationName(rel))
-								 : errmsg("\"%s\" does not belong to a replicated counter table", RelationGetRelationName(rel)),
-					 kind->stock ? errhint("Call dc_adopt() for the stock, or drop the table.")
-								 : errhint("Call dc_adopt() for the counter table, or drop the table.")));
-		*last = counter_lookup(row.counter);
-	}
-	kind->check(*last, rel);
-	return *last;
+	if (*last != NULL && (*last)->valid && region_table_of(&(*last)->row, kind->table) == relid)
+		return *last;
+	*last = NULL;
+	if (!read[kind->table](relid, &row))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 is_of_stock(kind) ? errmsg("\"%s\" does not belong to a replicated stock", RelationGetRelationName(rel))
+								   : errmsg("\"%s\" does not belong to a replicated counter table", RelationGetRelationName(rel)),
+				 is_of_stock(kind) ? errhint("Call dc_adopt() for the stock, or drop the table.")
+								   : errhint("Call dc_adopt() for the counter table, or drop the table.")));
+	return *last = counter_lookup(row.counter);
 }
 
 /*
@@ -140,7 +145,7 @@ columns_of(const DcMerge *merge, const DcMergeKind *kind, HeapTuple tuple, Datum
 	bool nulls[MaxTupleAttributeNumber];
 
 	heap_deform_tuple(tuple, RelationGetDescr(merge->rel), values, nulls);
-	for (int i = 0; i < kind->shape->ncolumns; i++)
+	for (int i = 0; i < region_shape_of(kind->table)->ncolumns; i++)
 	{
 		if (nulls[merge->layout->atts[i] - 1])
 			return false;
@@ -156,7 +161,7 @@ columns_of(const DcMerge *merge, const DcMergeKind *kind, HeapTuple tuple, Datum
 static const char *
 key_problem(const DcMerge *merge, const DcMergeKind *kind)
 {
-	const DcShape *shape = kind->shape;
+	const DcShape *shape = region_shape_of(kind->table);
 
 	if (toast_raw_datum_size(merge->come[shape->keys[0]]) - VARHDRSZ > DC_MAX_KEY_BYTES)
 		return _("The key is too long.");
@@ -177,13 +182,15 @@ key_problem(const DcMerge *merge, const DcMergeKind *kind)
 static bool
 same_key(const DcMerge *merge, const DcMergeKind *kind)
 {
-	for (int i = 0; i < kind->shape->nkeys; i++)
+	const DcShape *shape = region_shape_of(kind->table);
+
+	for (int i = 0; i < shape->nkeys; i++)
 	{
-		int column = kind->shape->keys[i];
+		int column = shape->keys[i];
 		Datum come = merge->come[column];
 		Datum have = merge->have[column];
 
-		if (kind->shape->columns[column].type == TEXTOID ? !batch_key_equal(come, have) : DatumGetInt64(come) != DatumGetInt64(have))
+		if (shape->columns[column].type == TEXTOID ? !batch_key_equal(come, have) : DatumGetInt64(come) != DatumGetInt64(have))
 			return false;
 	}
 	return true;
@@ -241,7 +248,7 @@ keep_greater(DcMerge *merge, const DcMergeKind *kind)
 static bool
 put_greater(DcMerge *merge, const DcMergeKind *kind, int64 *before)
 {
-	const DcShape *shape = kind->shape;
+	const DcShape *shape = region_shape_of(kind->table);
 	ScanKeyData keys[SHAPE_MAX_KEYS];
 	bool written = false;
 	bool done = false;
@@ -254,7 +261,7 @@ put_greater(DcMerge *merge, const DcMergeKind *kind, int64 *before)
 		else
 			keyrow_bigint(&keys[i], i + 1, DatumGetInt64(merge->come[shape->keys[i]]));
 	}
-	regionrel_open_table(&rel, merge->counter, RelationGetRelid(merge->rel), NoLock, kind->check, merge->layout);
+	regionrel_open(&rel, merge->counter, kind->table, NoLock);
 	while (!done)
 	{
 		CHECK_FOR_INTERRUPTS();

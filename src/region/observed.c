@@ -217,7 +217,7 @@ set_rows_put(DcSetRows *rows, const DcSetRow *row)
 	}
 	if (!put)
 		all[n++] = *row;
-	*rows = (DcSetRows){n, all};
+	*rows = (DcSetRows){.n = n, .rows = all};
 }
 
 static int

@@ -32,6 +32,7 @@
 #include "compact/compactbatch.h"
 #include "rows/keyrow.h"
 #include "table/catalog.h"
+#include "table/shape.h"
 
 /* Columns of a table of regions, by number. */
 enum
@@ -55,6 +56,15 @@ typedef struct DcIdentity
 	int64 epoch;
 } DcIdentity;
 
+/* The tables of a counter that rows of other regions come to: two of a plain one, two of a stock. */
+typedef enum DcRegionTable
+{
+	TABLE_OF_REGIONS,
+	TABLE_OF_SETS,
+	TABLE_OF_GRANTS,
+	TABLE_OF_WANTS /* the last (DC_REGION_TABLES) */
+} DcRegionTable;
+
 /* A row of a table of regions. */
 typedef struct DcRegionRow
 {
@@ -67,7 +77,7 @@ typedef struct DcRegionRow
 	ItemPointerData tid; /* where it was found */
 } DcRegionRow;
 
-/* A table of regions or of sets that is open to write. */
+/* One of the tables, open to write. */
 typedef struct DcRegionRel
 {
 	DcCounter *counter;
@@ -96,17 +106,19 @@ extern void region_check_name(const char *region);
 extern void region_check_role(void);
 
 /* regiontable.c */
-extern const struct DcShape region_shape;
 extern const char *const region_columns;
 extern const char *const set_columns;
 extern Oid region_table_create(DcCounter *counter, const char *suffix, const char *columns, const char *what);
 extern void merge_trigger_create(Oid relid, const char *function);
-extern const char *region_table_problem(Relation rel, const DcTableLayout *layout);
 extern void region_tables_create(DcCounter *counter, DcCounterRow *row, Oid types);
 extern void region_tables_adopt(DcCounterRow *row, Oid functions);
 extern bool region_may_adopt(const DcCounterRow *row, Oid functions);
 extern bool has_merge_trigger(Relation rel);
-extern void counter_regions_layout(DcCounter *counter, Relation rel);
+extern Oid region_table_of(const DcCounterRow *row, DcRegionTable table);
+extern const struct DcShape *region_shape_of(DcRegionTable table);
+extern bool region_columns_fit(Relation rel, DcRegionTable table, DcTableLayout *layout, DcShapeProblem *problem);
+extern bool region_table_fits(Relation rel, DcRegionTable table, DcTableLayout *layout, DcShapeProblem *problem);
+extern const DcTableLayout *region_layout(DcCounter *counter, Relation rel, DcRegionTable table);
 
 /* publication.c */
 extern void publications_create(void);
@@ -117,10 +129,7 @@ extern void publications_add_filtered(Oid relid, const char *columns, const char
 									  const char *filter);
 
 /* regionrow.c */
-extern void regionrel_open(DcRegionRel *rel, DcCounter *counter, LOCKMODE mode);
-extern void setrel_open(DcRegionRel *rel, DcCounter *counter, LOCKMODE mode);
-extern void regionrel_open_table(DcRegionRel *rel, DcCounter *counter, Oid relid, LOCKMODE mode,
-								 void (*check)(DcCounter *counter, Relation rel), const DcTableLayout *layout);
+extern void regionrel_open(DcRegionRel *rel, DcCounter *counter, DcRegionTable table, LOCKMODE mode);
 extern void regionrel_close(DcRegionRel *rel);
 extern bool regionrel_find(DcRegionRel *rel, ScanKeyData *keys, int nkeys);
 extern bool regionrel_lock(DcRegionRel *rel, ItemPointer tid);

@@ -46,11 +46,7 @@ static void add_remote(const DcMerge *merge, Datum key, int64 inc, int64 dec);
 
 static const DcMergeKind region_kind = {
 	.function = "merge_region()",
-	.shape = &region_shape,
-	.relid = offsetof(DcCounterRow, regions),
-	.layout = offsetof(DcCounter, regions),
-	.read = catalog_read_by_regions,
-	.check = counter_regions_layout,
+	.table = TABLE_OF_REGIONS,
 	.problem = region_problem,
 	.other = gettext_noop("It is to become that of another key, region or epoch."),
 	.insert = insert_region,
@@ -105,7 +101,7 @@ insert_region(DcMerge *merge)
 
 	if (wanted.epoch <= 0)
 		return; /* sealed, and not published */
-	regionrel_open(&rel, counter, NoLock);
+	regionrel_open(&rel, counter, TABLE_OF_REGIONS, NoLock);
 	if (comes_back(&rel, &wanted))
 		wanted.at = SLOT_IS_BACK;
 	region_row_raise(&rel, &wanted, &inc, &dec);
@@ -224,7 +220,7 @@ is_sealed(DcCounter *counter, const DcRegionRow *come)
 
 	if (!region_self(&self) || !batch_key_equal(come->region, CStringGetTextDatum(self.region)))
 		return false;
-	regionrel_open(&rel, counter, NoLock);
+	regionrel_open(&rel, counter, TABLE_OF_REGIONS, NoLock);
 	sealed = slot_is_sealed(&rel, come);
 	regionrel_close(&rel);
 	return sealed;

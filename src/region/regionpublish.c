@@ -62,8 +62,8 @@ region_publish(DcCounter *counter, DcBatch *batch)
 	bool any = false;
 
 	region_identity_needed(&to.identity);
-	regionrel_open(&rel, counter, RowExclusiveLock);
-	setrel_open(&sets, counter, RowExclusiveLock);
+	regionrel_open(&rel, counter, TABLE_OF_REGIONS, RowExclusiveLock);
+	regionrel_open(&sets, counter, TABLE_OF_SETS, RowExclusiveLock);
 	to.rel = &rel;
 	to.sets = setrel_is_empty(&sets) ? NULL : &sets;
 	to.region = CStringGetTextDatum(to.identity.region);

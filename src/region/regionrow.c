@@ -28,37 +28,16 @@ static void read_row(DcRegionRel *rel, DcRegionRow *row);
 static void store_row(DcRegionRel *rel, const DcRegionRow *row);
 
 /*
- * regionrel_open opens the table of regions of a counter, whose tables are locked, to write. With
- * NoLock it is locked as well.
+ * Open one of the tables of a counter, whose tables are locked, to write. With NoLock it is locked as well.
  */
 void
-regionrel_open(DcRegionRel *rel, DcCounter *counter, LOCKMODE mode)
-{
-	regionrel_open_table(rel, counter, counter->row.regions, mode, counter_regions_layout, &counter->regions);
-}
-
-/*
- * setrel_open opens the table of sets, in the same way.
- */
-void
-setrel_open(DcRegionRel *rel, DcCounter *counter, LOCKMODE mode)
-{
-	regionrel_open_table(rel, counter, counter->row.sets, mode, counter_sets_layout, &counter->sets);
-}
-
-/*
- * Open any table of a counter that rows of regions come to. `check` makes sure of its layout.
- */
-void
-regionrel_open_table(DcRegionRel *rel, DcCounter *counter, Oid relid, LOCKMODE mode,
-					 void (*check)(DcCounter *counter, Relation rel), const DcTableLayout *layout)
+regionrel_open(DcRegionRel *rel, DcCounter *counter, DcRegionTable table, LOCKMODE mode)
 {
 	rel->counter = counter;
-	rel->layout = layout;
-	rel->heap = table_open_present(relid, mode);
-	check(counter, rel->heap);
+	rel->heap = table_open_present(region_table_of(&counter->row, table), mode);
+	rel->layout = region_layout(counter, rel->heap, table);
 	CheckCmdReplicaIdentity(rel->heap, CMD_UPDATE);
-	rel->index = index_open(layout->index, RowExclusiveLock);
+	rel->index = index_open(rel->layout->index, RowExclusiveLock);
 	rel->slot = MakeSingleTupleTableSlot(RelationGetDescr(rel->heap), &TTSOpsHeapTuple);
 	rel->found = table_slot_create(rel->heap, NULL);
 }

@@ -118,7 +118,7 @@ region_set_begin(DcCounter *counter)
 
 	region_lock(counter); /* it may not have been replicated a moment ago */
 	region_identity_needed(&identity);
-	setrel_open(&sets, counter, NoLock);
+	regionrel_open(&sets, counter, TABLE_OF_SETS, NoLock);
 	sets_first(&sets);
 	regionrel_close(&sets);
 }
@@ -137,8 +137,8 @@ region_set(DcSqlSession *session, const DcKey *key, DcRegionSetting *setting)
 	DcSetRow row;
 
 	region_identity_needed(&set.identity);
-	regionrel_open(&set.slots, session->counter, NoLock);
-	setrel_open(&set.sets, session->counter, NoLock);
+	regionrel_open(&set.slots, session->counter, TABLE_OF_REGIONS, NoLock);
+	regionrel_open(&set.sets, session->counter, TABLE_OF_SETS, NoLock);
 	set.own_inc = sums_to_bigint(setting->own->inc, "amount");
 	set.own_dec = sums_to_bigint(setting->own->dec, "amount");
 	lock_own(&set);
@@ -418,7 +418,7 @@ keep_deleted(DcCounter *counter, Datum *keys, int n)
 	if (n == 0)
 		return 0;
 	cxt = AllocSetContextCreate(CurrentMemoryContext, "dcounter deleted keys", ALLOCSET_DEFAULT_SIZES);
-	setrel_open(&sets, counter, RowExclusiveLock);
+	regionrel_open(&sets, counter, TABLE_OF_SETS, RowExclusiveLock);
 	snapshot = RegisterSnapshot(GetLatestSnapshot());
 	old = MemoryContextSwitchTo(cxt);
 	for (int i = 0; i < n && !setrel_is_empty(&sets); i++)

@@ -27,9 +27,7 @@
 #include "utils/syscache.h"
 
 static bool is_due(Oid relid, int looks);
-static const char *table_problem(DcCounter *counter, Relation rel, int looks);
-static void check_columns(DcCounter *counter, Relation rel, DcTableLayout *layout);
-static const DcShape *shape_of(const DcCounter *counter, Oid relid);
+static const char *table_problem(DcCounter *counter, Relation rel, DcRegionTable table, int looks);
 static bool has_key_alone(Relation rel, const DcShape *shape, const AttrNumber *atts);
 static const char *shards_problem(DcCounter *counter, int looks);
 static AclMode own_rights(Oid relid, Oid owner);
@@ -41,7 +39,6 @@ static const char *code_problem(Relation rel);
 const char *
 regions_problem(const DcCounterRow *row, int looks)
 {
-	const Oid tables[] = {row->regions, row->sets, row->grants, row->wants};
 	DcCounter *counter = counter_lookup(row->counter);
 	const char *problem;
 
@@ -51,14 +48,15 @@ regions_problem(const DcCounterRow *row, int looks)
 	LockRelationOid(row->shards, AccessShareLock);
 	if ((looks & LOOK_COLUMNS) != 0 && (is_due(row->counter, looks) || is_due(row->shards, looks)))
 		counter_layout(counter);
-	for (int i = 0; i < lengthof(tables); i++)
+	for (DcRegionTable table = 0; table < DC_REGION_TABLES; table++)
 	{
+		Oid relid = region_table_of(row, table);
 		Relation rel;
 
-		if (!OidIsValid(tables[i]) || !is_due(tables[i], looks))
+		if (!OidIsValid(relid) || !is_due(relid, looks))
 			continue;
-		rel = table_open_present(tables[i], AccessShareLock);
-		problem = table_problem(counter, rel, looks);
+		rel = table_open_present(relid, AccessShareLock);
+		problem = table_problem(counter, rel, table, looks);
 		table_close(rel, AccessShareLock);
 		if (problem != NULL)
 			return problem;
@@ -78,29 +76,23 @@ is_due(Oid relid, int looks)
 }
 
 static const char *
-table_problem(DcCounter *counter, Relation rel, int looks)
+table_problem(DcCounter *counter, Relation rel, DcRegionTable table, int looks)
 {
 	Oid owner = rel->rd_rel->relowner;
 	AclMode needed = ACL_SELECT | ACL_INSERT | ACL_UPDATE;
 	DcTableLayout layout;
+	DcShapeProblem problem = {0};
 	PublicationDesc published;
 
-	if ((looks & (LOOK_COLUMNS | LOOK_INDEXES)) != 0)
-		check_columns(counter, rel, &layout);
+	if ((looks & (LOOK_COLUMNS | LOOK_INDEXES)) != 0 && !region_columns_fit(rel, table, &layout, &problem))
+		shape_error(RelationGetRelationName(rel), &problem);
 	if ((looks & LOOK_EXTRAS) != 0)
-	{
-		if (OidIsValid(counter->row.grants))
-			rights_layout(counter, rel);
-		else if (RelationGetRelid(rel) == counter->row.regions)
-			counter_regions_layout(counter, rel);
-		else
-			counter_sets_layout(counter, rel);
-	}
+		(void) region_layout(counter, rel, table);
 	if ((looks & LOOK_IDENTITY) != 0 && rel->rd_rel->relreplident != REPLICA_IDENTITY_DEFAULT)
 		return _("The replica identity must be the default.");
 	if ((looks & LOOK_COLUMNS) != 0 && !OidIsValid(rel->rd_pkindex))
 		return _("It must have its primary key.");
-	if ((looks & LOOK_INDEXES) != 0 && !has_key_alone(rel, shape_of(counter, RelationGetRelid(rel)), layout.atts))
+	if ((looks & LOOK_INDEXES) != 0 && !has_key_alone(rel, region_shape_of(table), layout.atts))
 		return _("It must have no index but its primary key.");
 	if ((looks & LOOK_PUBLICATIONS) != 0)
 	{
@@ -115,32 +107,6 @@ table_problem(DcCounter *counter, Relation rel, int looks)
 	if ((looks & LOOK_MERGE) != 0 && !has_merge_trigger(rel))
 		return _("The trigger \"dcounter_merge\" is missing, or is not as it was made.");
 	return (looks & LOOK_CODE) == 0 || superuser_arg(owner) ? NULL : code_problem(rel);
-}
-
-/*
- * Raise 42809 if a table lacks its columns or its key.
- */
-static void
-check_columns(DcCounter *counter, Relation rel, DcTableLayout *layout)
-{
-	DcShapeProblem problem = {0};
-	bool fits;
-
-	if (RelationGetRelid(rel) == counter->row.sets)
-		fits = set_columns_fit(rel, layout, &problem);
-	else
-		fits = shape_fits(rel, shape_of(counter, RelationGetRelid(rel)), layout, &problem);
-	if (!fits)
-		shape_error(RelationGetRelationName(rel), &problem);
-}
-
-static const DcShape *
-shape_of(const DcCounter *counter, Oid relid)
-{
-	if (relid == counter->row.sets)
-		return &set_shape;
-	return relid == counter->row.regions ? &region_shape : relid == counter->row.grants ? &grant_shape
-																						: &want_shape;
 }
 
 /*

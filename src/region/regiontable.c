@@ -64,7 +64,7 @@ const char *const set_columns = "key, region, hlc, value, deleted, upto";
 
 #define MERGE_TRIGGER "dcounter_merge"
 
-const DcShape region_shape = {
+static const DcShape region_shape = {
 	.relkinds = "r",
 	.logged = true,
 	.nkeys = 3,
@@ -79,6 +79,7 @@ const DcShape region_shape = {
 
 static bool is_merge_trigger(const Trigger *trigger);
 static bool has_index_code(Relation rel);
+static const char *region_table_problem(Relation rel, const DcTableLayout *layout);
 
 /*
  * region_tables_create makes the tables of a counter table, as its owner, and sets them in its
@@ -142,6 +143,7 @@ region_tables_adopt(DcCounterRow *row, Oid functions)
 	char *name = get_rel_name(row->counter);
 	Oid schema = get_rel_namespace(row->counter);
 	DcTableLayout layout;
+	DcShapeProblem problem = {0};
 	Relation rel;
 
 	if (OidIsValid(row->holds))
@@ -165,7 +167,8 @@ region_tables_adopt(DcCounterRow *row, Oid functions)
 	shape_check(rel, &region_shape, &layout);
 	table_close(rel, NoLock);
 	rel = table_open_present(row->sets, NoLock);
-	set_table_check(rel, &layout);
+	if (!region_table_fits(rel, TABLE_OF_SETS, &layout, &problem))
+		shape_error(RelationGetRelationName(rel), &problem);
 	table_close(rel, NoLock);
 	/* what was removed with deleted keys is not known: more than half of the slots of a key were not */
 	row->rights_epoch = region_self(&identity) ? identity.epoch + REGION_EPOCH_SLOTS / 2 : 0;
@@ -196,26 +199,74 @@ region_may_adopt(const DcCounterRow *row, Oid functions)
 }
 
 /*
- * counter_regions_layout checks the table of regions of a counter, which is open, as
- * counter_layout() does the others. Raises 42809 as well if it cannot be written without SQL,
- * since there is no other way.
+ * Return one of the tables of a counter, or InvalidOid.
  */
-void
-counter_regions_layout(DcCounter *counter, Relation rel)
+Oid
+region_table_of(const DcCounterRow *row, DcRegionTable table)
 {
+	const Oid tables[] = {row->regions, row->sets, row->grants, row->wants};
+
+	return tables[table];
+}
+
+/*
+ * Return what such a table looks like. The column "upto" of a table of sets has its type from a table.
+ */
+const DcShape *
+region_shape_of(DcRegionTable table)
+{
+	static const DcShape *const shapes[] = {&region_shape, &set_shape, &grant_shape, &want_shape};
+
+	return shapes[table];
+}
+
+/*
+ * Return true if a table has its columns and its key.
+ */
+bool
+region_columns_fit(Relation rel, DcRegionTable table, DcTableLayout *layout, DcShapeProblem *problem)
+{
+	DcShape shape = *region_shape_of(table);
+
+	if (table == TABLE_OF_SETS && !OidIsValid(shape.columns[SET_UPTO].type = set_upto_type(rel)))
+	{
+		problem->detail = _("It needs a column \"upto\" of type dc_pncounter that is not null.");
+		return false;
+	}
+	return shape_fits(rel, &shape, layout, problem);
+}
+
+/*
+ * Return true if a table can be written to without SQL as well.
+ */
+bool
+region_table_fits(Relation rel, DcRegionTable table, DcTableLayout *layout, DcShapeProblem *problem)
+{
+	if (region_columns_fit(rel, table, layout, problem))
+		problem->detail = region_table_problem(rel, layout);
+	return problem->detail == NULL;
+}
+
+/*
+ * Check one of the tables of a counter, which is open, as counter_layout() does the others. Raise 42809 as well if it
+ * cannot be written without SQL, since there is no other way.
+ */
+const DcTableLayout *
+region_layout(DcCounter *counter, Relation rel, DcRegionTable table)
+{
+	DcTableLayout *layout = &counter->region_layouts[table];
 	DcShapeProblem problem = {0};
 	uint32 generation;
 
-	if (counter->valid && counter->regions_generation == counter->generation)
-		return;
+	if (counter->valid && counter->region_generations[table] == counter->generation)
+		return layout;
 	if (!counter->valid)
 		(void) counter_lookup(counter->relid); /* the same entry */
 	generation = counter->generation;
-	shape_check(rel, &region_shape, &counter->regions);
-	problem.detail = region_table_problem(rel, &counter->regions);
-	if (problem.detail != NULL)
+	if (!region_table_fits(rel, table, layout, &problem))
 		shape_error(RelationGetRelationName(rel), &problem);
-	counter->regions_generation = generation;
+	counter->region_generations[table] = generation;
+	return layout;
 }
 
 /*
@@ -223,7 +274,7 @@ counter_regions_layout(DcCounter *counter, Relation rel)
  * NULL. Triggers that fire in apply workers are called by the server, some of them before this can be
  * looked at; but the row is not written then.
  */
-const char *
+static const char *
 region_table_problem(Relation rel, const DcTableLayout *layout)
 {
 	if (!layout->heap || !layout->alone || !OidIsValid(layout->index))

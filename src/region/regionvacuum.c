@@ -202,8 +202,8 @@ vacuum(DcVacuum *vacuum)
 
 	vacuum->cxt = CurrentMemoryContext;
 	vacuum->alone = !region_has_others(vacuum->identity.region);
-	regionrel_open(&vacuum->slots, counter, NoLock);
-	setrel_open(&vacuum->sets, counter, NoLock);
+	regionrel_open(&vacuum->slots, counter, TABLE_OF_REGIONS, NoLock);
+	regionrel_open(&vacuum->sets, counter, TABLE_OF_SETS, NoLock);
 	sql_begin(&session, counter);
 	session.word = vacuum_word;
 	sql_keep_open(&session, DC_OF_MORE, counter->row.regions);

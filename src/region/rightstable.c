@@ -88,7 +88,6 @@ const DcShape want_shape = {
 				[WANT_GIVEN] = {"given", INT8OID}}};
 
 static void create_triggers(const DcCounterRow *row);
-static void check_table(Relation rel, const DcShape *shape, DcTableLayout *layout);
 static const char *rights_word(DcCounter *counter, const char *word);
 
 /*
@@ -129,7 +128,6 @@ rights_tables_adopt(DcCounterRow *row, Oid functions)
 {
 	char *name = get_rel_name(row->counter);
 	Oid schema = get_rel_namespace(row->counter);
-	const DcShape *const shapes[] = {&grant_shape, &want_shape};
 
 	row->grants = get_relname_relid(psprintf("%s%s", name, DC_GRANT_SUFFIX), schema);
 	row->wants = get_relname_relid(psprintf("%s%s", name, DC_WANT_SUFFIX), schema);
@@ -141,15 +139,15 @@ rights_tables_adopt(DcCounterRow *row, Oid functions)
 		row->grants = row->wants = InvalidOid;
 		return;
 	}
-	for (int i = 0; i < lengthof(shapes); i++)
+	for (DcRegionTable table = TABLE_OF_GRANTS; table <= TABLE_OF_WANTS; table++)
 	{
-		Oid relid = i == 0 ? row->grants : row->wants;
+		Oid relid = region_table_of(row, table);
 		DcTableLayout layout;
 		Relation rel;
 
 		lock_own_table(relid, ShareRowExclusiveLock);
 		rel = table_open_present(relid, NoLock);
-		shape_check(rel, shapes[i], &layout);
+		shape_check(rel, region_shape_of(table), &layout);
 		table_close(rel, NoLock);
 	}
 	row->rights_epoch = region_epoch_new();
@@ -175,59 +173,23 @@ rights_lock(const DcCounter *counter, LOCKMODE mode, bool wait)
 }
 
 /*
- * rights_layout checks one of the tables, which is open, as counter_regions_layout() does. Both are
- * looked at when the entry of the stock has changed.
- */
-void
-rights_layout(DcCounter *counter, Relation rel)
-{
-	if (counter->valid && counter->rights_generation == counter->generation)
-		return;
-	if (RelationGetRelid(rel) == counter->row.grants)
-		check_table(rel, &grant_shape, &counter->grants);
-	else
-		check_table(rel, &want_shape, &counter->wants);
-}
-
-/*
  * rights_check_tables checks those of them that are locked.
  */
 void
 rights_check_tables(DcCounter *counter)
 {
-	Oid tables[] = {counter->row.grants, counter->row.wants};
-	uint32 generation;
-	int checked = 0;
-
-	if (counter->valid && counter->rights_generation == counter->generation)
-		return;
-	if (!counter->valid)
-		(void) counter_lookup(counter->relid); /* the same entry */
-	generation = counter->generation;
-	for (int i = 0; i < lengthof(tables); i++)
+	for (DcRegionTable table = TABLE_OF_GRANTS; table <= TABLE_OF_WANTS; table++)
 	{
+		Oid relid = region_table_of(&counter->row, table);
 		Relation rel;
 
-		if (!compat_has_locked(tables[i], AccessShareLock))
+		if ((counter->valid && counter->region_generations[table] == counter->generation) ||
+			!compat_has_locked(relid, AccessShareLock))
 			continue;
-		rel = table_open_present(tables[i], NoLock);
-		rights_layout(counter, rel);
+		rel = table_open_present(relid, NoLock);
+		(void) region_layout(counter, rel, table);
 		table_close(rel, NoLock);
-		checked++;
 	}
-	if (checked == lengthof(tables))
-		counter->rights_generation = generation;
-}
-
-static void
-check_table(Relation rel, const DcShape *shape, DcTableLayout *layout)
-{
-	DcShapeProblem problem = {0};
-
-	shape_check(rel, shape, layout);
-	problem.detail = region_table_problem(rel, layout);
-	if (problem.detail != NULL)
-		shape_error(RelationGetRelationName(rel), &problem);
 }
 
 /*

@@ -320,10 +320,8 @@ static bool
 is_in_order(DcCounter *counter, bool worker)
 {
 	DcTableLayout layout;
-	DcShapeProblem problem;
-	DcShapeProblem set_problem = {0};
-	Relation rel;
-	bool fits;
+	DcShapeProblem problem = {0};
+	bool fits = true;
 
 	if (!worker)
 	{
@@ -332,21 +330,15 @@ is_in_order(DcCounter *counter, bool worker)
 	}
 	else if (counter->rls || !OidIsValid(counter->owner) || !counter_has_layout(counter))
 		return false;
-	rel = table_open_present(counter->row.regions, NoLock);
-	if (worker)
-		fits = shape_fits(rel, &region_shape, &layout, &problem) && region_table_problem(rel, &layout) == NULL;
-	else
-		fits = true;
-	if (fits)
-		counter_regions_layout(counter, rel);
-	table_close(rel, NoLock);
-	if (!fits)
-		return false;
-	rel = table_open_present(counter->row.sets, NoLock);
-	fits = !worker || set_table_fits(rel, &layout, &set_problem);
-	if (fits)
-		counter_sets_layout(counter, rel);
-	table_close(rel, NoLock);
+	for (DcRegionTable table = TABLE_OF_REGIONS; table <= TABLE_OF_SETS && fits; table++)
+	{
+		Relation rel = table_open_present(region_table_of(&counter->row, table), NoLock);
+
+		fits = !worker || region_table_fits(rel, table, &layout, &problem);
+		if (fits)
+			(void) region_layout(counter, rel, table);
+		table_close(rel, NoLock);
+	}
 	return fits;
 }
 
@@ -484,8 +476,8 @@ fold_epoch(DcSqlSession *session, const DcSelfRow *self, int64 sealed, int64 lim
 	DcRegionRel sets;
 	int64 keys;
 
-	regionrel_open(&slots, counter, RowExclusiveLock);
-	setrel_open(&sets, counter, RowExclusiveLock);
+	regionrel_open(&slots, counter, TABLE_OF_REGIONS, RowExclusiveLock);
+	regionrel_open(&sets, counter, TABLE_OF_SETS, RowExclusiveLock);
 	if (setrel_is_empty(&sets) && counter->row.rights_epoch <= sealed)
 	{
 		(void) sql_run(session, &sql_fold, values);

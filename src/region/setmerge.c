@@ -83,11 +83,7 @@ static HeapTuple update_set(DcMerge *row);
 
 static const DcMergeKind set_kind = {
 	.function = "merge_set()",
-	.shape = &set_shape,
-	.relid = offsetof(DcCounterRow, sets),
-	.layout = offsetof(DcCounter, sets),
-	.read = catalog_read_by_sets,
-	.check = counter_sets_layout,
+	.table = TABLE_OF_SETS,
 	.problem = set_problem,
 	.other = gettext_noop("It is to become that of another key or region."),
 	.insert = insert_set,
@@ -237,8 +233,8 @@ lock_all(const DcMerge *row, DcSetMerge *merge)
 
 	region_lock(counter);
 	(void) merge_lock(row);
-	regionrel_open(&merge->slots, counter, NoLock);
-	setrel_open(&merge->sets, counter, NoLock);
+	regionrel_open(&merge->slots, counter, TABLE_OF_REGIONS, NoLock);
+	regionrel_open(&merge->sets, counter, TABLE_OF_SETS, NoLock);
 }
 
 static void

@@ -53,53 +53,14 @@ const DcShape set_shape = {
 				[SET_DELETED] = {"deleted", BOOLOID},
 				[SET_UPTO] = {"upto", InvalidOid}}};
 
-static Oid upto_type(Relation rel);
 static void store_set_row(DcRegionRel *rel, const DcSetRow *row);
 static void delete_row(DcRegionRel *rel, const DcSetRow *row);
 
 /*
- * set_table_check raises 42809 if a table of sets, which is open and locked, is not as it was made.
+ * set_upto_type returns the type of the column "upto", if it is one of this extension, which is in any schema.
  */
-void
-set_table_check(Relation rel, DcTableLayout *layout)
-{
-	DcShapeProblem problem = {0};
-
-	if (!set_table_fits(rel, layout, &problem))
-		shape_error(RelationGetRelationName(rel), &problem);
-}
-
-/*
- * set_table_fits tells whether it is.
- */
-bool
-set_table_fits(Relation rel, DcTableLayout *layout, DcShapeProblem *problem)
-{
-	if (set_columns_fit(rel, layout, problem))
-		problem->detail = region_table_problem(rel, layout);
-	return problem->detail == NULL;
-}
-
-/*
- * Return true if it has its columns and its key.
- */
-bool
-set_columns_fit(Relation rel, DcTableLayout *layout, DcShapeProblem *problem)
-{
-	DcShape shape = set_shape;
-
-	shape.columns[SET_UPTO].type = upto_type(rel);
-	if (OidIsValid(shape.columns[SET_UPTO].type))
-		return shape_fits(rel, &shape, layout, problem);
-	problem->detail = _("It needs a column \"upto\" of type dc_pncounter that is not null.");
-	return false;
-}
-
-/*
- * upto_type returns the type of the column "upto", if it is one of this extension, which is in any schema.
- */
-static Oid
-upto_type(Relation rel)
+Oid
+set_upto_type(Relation rel)
 {
 	TupleDesc desc = RelationGetDescr(rel);
 
@@ -112,23 +73,6 @@ upto_type(Relation rel)
 			return att->atttypid;
 	}
 	return InvalidOid;
-}
-
-/*
- * counter_sets_layout does for the table of sets what counter_regions_layout() does.
- */
-void
-counter_sets_layout(DcCounter *counter, Relation rel)
-{
-	uint32 generation;
-
-	if (counter->valid && counter->sets_generation == counter->generation)
-		return;
-	if (!counter->valid)
-		(void) counter_lookup(counter->relid); /* the same entry */
-	generation = counter->generation;
-	set_table_check(rel, &counter->sets);
-	counter->sets_generation = generation;
 }
 
 /*

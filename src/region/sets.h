@@ -91,11 +91,8 @@ extern int64 tally_to_bigint(__int128 sum);
 
 /* setrow.c */
 extern const struct DcShape set_shape;
-extern void set_table_check(Relation rel, DcTableLayout *layout);
-extern bool set_columns_fit(Relation rel, DcTableLayout *layout, DcShapeProblem *problem);
-extern bool set_table_fits(Relation rel, DcTableLayout *layout, DcShapeProblem *problem);
 extern Datum set_observed_now(DcRegionRel *rel, Datum key);
-extern void counter_sets_layout(DcCounter *counter, Relation rel);
+extern Oid set_upto_type(Relation rel);
 extern bool setrel_is_empty(DcRegionRel *rel);
 extern void set_rows_check(DcRegionRel *rel, const DcSetRows *rows);
 extern void set_rows_read(DcRegionRel *rel, Datum key, Snapshot snapshot, DcSetRows *rows);

@@ -110,12 +110,7 @@ static void want_raised(DcMerge *merge, int64 more);
 
 static const DcMergeKind want_kind = {
 	.function = "merge_want()",
-	.stock = true,
-	.shape = &want_shape,
-	.relid = offsetof(DcCounterRow, wants),
-	.layout = offsetof(DcCounter, wants),
-	.read = catalog_read_by_wants,
-	.check = rights_layout,
+	.table = TABLE_OF_WANTS,
 	.problem = want_problem,
 	.other = gettext_noop("It is to become that of another key or region."),
 	.number = WANT_HLC,

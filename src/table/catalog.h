@@ -56,6 +56,9 @@ typedef enum DcTotals
 
 #define DC_MAX_SAMPLE 65536
 
+/* Kinds of tables that rows of other regions come to. */
+#define DC_REGION_TABLES 4
+
 /* A row of dcounter.counter. */
 typedef struct DcCounterRow
 {
@@ -133,14 +136,9 @@ typedef struct DcCounter
 	DcTableLayout shards;
 	uint32 holds_generation; /* of what follows, the same for a stock */
 	DcTableLayout holds;
-	uint32 regions_generation; /* the same for the amounts of regions */
-	DcTableLayout regions;
-	uint32 sets_generation; /* and for what keys were set to */
-	DcTableLayout sets;
-	uint32 rights_generation; /* the same for grants and wants */
-	uint32 rights_open;		  /* when its units were last found to be its own */
-	DcTableLayout grants;
-	DcTableLayout wants;
+	uint32 region_generations[DC_REGION_TABLES]; /* the same for the tables of a replicated one (region/region.h) */
+	DcTableLayout region_layouts[DC_REGION_TABLES];
+	uint32 rights_open;		 /* when the units of a stock were last found to be its own */
 	uint32 trend_generation; /* the same for decayed weights, */
 	bool trend_fits;		 /* and whether their table can be written to */
 	/* whose writes were let through in full (access.c): with what generation, roles, and user */
