@@ -308,6 +308,8 @@ CREATE TABLE taken (a int);
 CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
 CREATE TRIGGER dcounter_source_row AFTER INSERT ON taken EXECUTE FUNCTION nothing();
 SELECT dc_bind('e1', 'taken', 'a');
+-- Expressions have a limit
+SELECT dc_bind('e1', 'taken', 'a', filter => 'a > 0' || repeat(' ', 8192));
 
 -- The last that is bound takes the triggers along; values stay
 SELECT dc_unbind('s'), dc_unbind('p');

@@ -63,6 +63,7 @@ sql($node, 'postgres', $_) foreach q{SET ROLE mallory; SELECT dc_presence_drop('
 is(sql($node, 'postgres', q{SELECT count(*) > 1000 FROM dc_stat_presence WHERE rooms > 0}), 't', 'all places are taken');
 told('three', 'other presences have their events');
 is(failures('presence'), $before, 'and no step has failed');
+fails_with($node, 'postgres', q{SET ROLE mallory; SELECT count(dc_presence_create('n' || i)) FROM generate_series(1, 1000) i}, '54000', 'a role has so many and no more');
 sql($node, 'postgres', q{SET ROLE mallory; SELECT count(dc_presence_drop('m' || i)) FROM generate_series(1, 1100) i});
 
 #
