@@ -79,6 +79,9 @@ counter_arg(FunctionCallInfo fcinfo)
 	return PG_GETARG_OID(0);
 }
 
+/* Sampled tables that were written to, so that calls for others need not look. Entries are never moved or freed. */
+static DcCounter *sampled[8];
+
 /*
  * counter_open_to_write opens the counter table in argument 0 for increments.
  * The caller needs INSERT and UPDATE on it. `function` is what error messages
@@ -106,6 +109,7 @@ counter_open_to_write(FunctionCallInfo fcinfo, const char *function)
 		counter->writer_generation = last_write.generation;
 		counter->writer_roles = last_write.roles;
 		counter->writer = last_write.userid;
+		sampled[relid % lengthof(sampled)] = counter;
 	}
 	last_write_subid = GetCurrentSubTransactionId();
 	last_write_statement = GetCurrentStatementStartTimestamp();
@@ -314,16 +318,10 @@ prevent_sampled(const DcCounter *counter, const char *function)
 DcCounter *
 counter_known_writer(Oid relid)
 {
-	static DcCounter *last = NULL; /* entries are never moved or freed */
-	DcCounter *counter = last;
+	DcCounter *counter = sampled[relid % lengthof(sampled)];
 
-	if (unlikely(counter == NULL || counter->relid != relid))
-	{
-		counter = counter_find(relid);
-		if (counter == NULL || !counter_is_sampled(counter))
-			return NULL;
-		last = counter;
-	}
+	if (likely(counter == NULL || counter->relid != relid))
+		return NULL;
 	AcceptInvalidationMessages();
 	if (!counter->valid || counter->writer_generation != counter->generation ||
 		counter->writer_roles != role_changes || counter->writer != GetUserId() ||
