@@ -14,6 +14,7 @@
 #include "base/activity.h"
 #include "base/compat.h"
 #include "catalog/pg_type.h"
+#include "common/hashfn.h"
 #include "counter/apply.h"
 #include "counter/pending.h"
 #include "fmgr.h"
@@ -47,13 +48,12 @@ static const DcStatement sql_grant_carried = {
 	.columns = {DC_BIGINT("units")},
 	.of = DC_OF_MORE};
 
-/* key, units. What was written by hand may be negative. The table of totals, which may have code of its owner, is not read. */
+/* key: the units that may still come. What was written by hand may be negative. The table of totals, which may have code of its owner, is not read. */
 static const DcStatement sql_grant_room = {
-	.text = "SELECT 1::int8 FROM @shards AS s WHERE s.key = $1"
-			" HAVING coalesce(sum(greatest(s.units, 0)), 0) + $2 <= 9223372036854775807"
-			" AND coalesce(sum(greatest(s.inc, 0)), 0) + $2 <= 9223372036854775807",
-	.argtypes = {TEXTOID, INT8OID},
-	.columns = {DC_BIGINT("one")},
+	.text = "SELECT greatest(least(9223372036854775807 - coalesce(sum(greatest(s.units, 0)), 0), 9223372036854775807 - coalesce(sum(greatest(s.inc, 0)), 0)), -1)::int8"
+			" FROM @shards AS s WHERE s.key = $1",
+	.argtypes = {TEXTOID},
+	.columns = {DC_BIGINT("room")},
 	.of = DC_OF_SHARDS};
 
 static const char *grant_problem(DcMerge *merge);
@@ -117,17 +117,40 @@ receive(DcMerge *merge, int64 units)
 	apply_amounts(counter, &deltas, 1);
 }
 
+/*
+ * has_room returns true if a key has room for units. The rows of a key are read once in a transaction, as far as is
+ * remembered: there may be very many, and very many grants. What others add meanwhile is no harm but to the owner's key.
+ */
 static bool
 has_room(DcCounter *counter, const Datum *grant, int64 units)
 {
-	Datum values[] = {grant[GRANT_KEY], Int64GetDatum(units)};
+	static struct
+	{
+		LocalTransactionId transaction;
+		Oid relid;
+		uint32 hash;
+		int64 room;
+	} keys[256];
+	Datum name = grant[GRANT_KEY];
+	text *key = DatumGetTextPP(name);
+	uint32 hash = hash_bytes((const unsigned char *) VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key));
+	int place = (hash ^ counter->relid) % lengthof(keys);
 	DcSqlSession session;
-	bool room;
 
-	rights_begin(&session, counter);
-	room = sql_run(&session, &sql_grant_room, values) > 0;
-	sql_end(&session);
-	return room;
+	if (keys[place].transaction != compat_local_xid() || keys[place].relid != counter->relid || keys[place].hash != hash)
+	{
+		rights_begin(&session, counter);
+		(void) sql_run(&session, &sql_grant_room, &name);
+		keys[place].room = rows_bigint(&session.rows, 0, 1);
+		sql_end(&session);
+		keys[place].transaction = compat_local_xid();
+		keys[place].relid = counter->relid;
+		keys[place].hash = hash;
+	}
+	if (keys[place].room < units)
+		return false;
+	keys[place].room -= units;
+	return true;
 }
 
 static bool

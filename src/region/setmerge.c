@@ -42,6 +42,9 @@
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
 
+/* A transaction locks so many keys, and then whole tables. */
+#define KEY_LOCKS_MAX 500
+
 /* What a row may have observed at most: thousands of slots, in bytes. All of a key must be a state (CRDT_MAX_SIZE). */
 #define MAX_OBSERVED (256 * 1024)
 
@@ -67,6 +70,7 @@ typedef struct DcSetMerge
 static const char *set_problem(DcMerge *row);
 static bool set_has_news(const DcSetRow *come, const DcSetRow *have);
 static bool set_row_has_news(DcSetMerge *merge);
+static bool any_key_locks_left(void);
 static void read_and_lock(DcSetMerge *merge);
 static bool merge_row(DcSetMerge *merge);
 static void lock_all(const DcMerge *row, DcSetMerge *merge);
@@ -155,7 +159,7 @@ set_row_has_news(DcSetMerge *merge)
 
 	for (int i = 0; i < merge->rows.n; i++)
 		observed += toast_raw_datum_size(merge->rows.rows[i].upto);
-	if (observed <= CRDT_MAX_SIZE && !merge->rows.too_many)
+	if (observed <= SET_BYTES_MAX && !merge->rows.too_many)
 		return set_has_news(&merge->come, merge->have);
 	(void) region_row_passed_over(merge->sets.heap, merge->counter, _("What was observed of its key is too much."));
 	return false;
@@ -243,8 +247,28 @@ lock_key_of(DcSetMerge *merge)
 	DcKey key;
 
 	sets_first(&merge->sets);
-	key_from_text(merge->come.key, &key);
-	lock_key(merge->counter, key.data, key.len);
+	if (any_key_locks_left())
+	{
+		key_from_text(merge->come.key, &key);
+		lock_key(merge->counter, key.data, key.len);
+	}
+	else
+		LockRelationOid(merge->counter->row.sets, ShareRowExclusiveLock); /* all who set keys have it RowExclusive (region_lock) */
+}
+
+/*
+ * Return true if this transaction may lock another key. One that brings very many, as a copy does, would fill the lock table.
+ */
+static bool
+any_key_locks_left(void)
+{
+	static LocalTransactionId locked_in = InvalidLocalTransactionId;
+	static int locked;
+
+	if (locked_in != compat_local_xid())
+		locked = 0;
+	locked_in = compat_local_xid();
+	return ++locked <= KEY_LOCKS_MAX;
 }
 
 static void

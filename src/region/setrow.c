@@ -117,7 +117,7 @@ set_rows_read(DcRegionRel *rel, Datum key, Snapshot snapshot, DcSetRows *rows)
 
 		CHECK_FOR_INTERRUPTS();
 		observed += toast_raw_datum_size(upto);
-		rows->too_many = rows->n == SET_ROWS_MAX || (observed > CRDT_MAX_SIZE && rows->n > 0);
+		rows->too_many = rows->n == SET_ROWS_MAX || (observed > SET_BYTES_MAX && rows->n > 0);
 		if (rows->too_many)
 			break;
 		if (rows->n == size)

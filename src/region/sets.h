@@ -63,8 +63,9 @@ typedef struct DcSetRows
 	bool too_many; /* not all were read (SET_ROWS_MAX) */
 } DcSetRows;
 
-/* There is one row for each region. An owner may write more by hand, but not so many, nor more than CRDT_MAX_SIZE has been observed. */
-#define SET_ROWS_MAX 10000
+/* There is one row for each region. An owner may write more by hand, but not so many, nor of more bytes of what was observed. */
+#define SET_ROWS_MAX 256
+#define SET_BYTES_MAX (1024 * 1024)
 
 /* Amounts whose sums leave bigint. */
 typedef struct DcTally

@@ -60,16 +60,27 @@ static const DcStatement sql_stock_regions = {
 	.columns = {DC_TEXT("region"), DC_NULLABLE("units", INT8OID), DC_NULLABLE("units_at", TIMESTAMPTZOID), DC_BIGINT("granted_in"), DC_BIGINT("granted_out"), DC_BIGINT("wanted"), DC_NULLABLE("wanted_since", TIMESTAMPTZOID)},
 	.of = DC_OF_MORE};
 
+#define RECLAIMED \
+	"SELECT w.key, w.epoch, least(w.units + got.units - w.granted - (gave.units - w.given), 9223372036854775807)::int8" \
+	" FROM @wants AS w" \
+	" CROSS JOIN LATERAL (SELECT coalesce(sum(g.units), 0) FROM @grants AS g" \
+	" WHERE g.key = w.key AND g.to_region = w.region AND g.to_epoch = w.epoch) AS got(units)" \
+	" CROSS JOIN LATERAL (SELECT coalesce(sum(g.units), 0) FROM @grants AS g" \
+	" WHERE g.key = w.key AND g.from_epoch = w.epoch) AS gave(units)" \
+	" WHERE w.region = $1 AND ($2 IS NULL OR w.key = $2)" \
+	" AND w.units + got.units - w.granted - (gave.units - w.given) > 0"
+
 /* region, key or NULL: what it has at most of each key, and the epoch */
 static const DcStatement sql_reclaim_list = {
-	.text = "SELECT w.key, w.epoch, least(w.units + got.units - w.granted - (gave.units - w.given), 9223372036854775807)::int8"
-			" FROM @wants AS w"
-			" CROSS JOIN LATERAL (SELECT coalesce(sum(g.units), 0) FROM @grants AS g"
-			" WHERE g.key = w.key AND g.to_region = w.region AND g.to_epoch = w.epoch) AS got(units)"
-			" CROSS JOIN LATERAL (SELECT coalesce(sum(g.units), 0) FROM @grants AS g"
-			" WHERE g.key = w.key AND g.from_epoch = w.epoch) AS gave(units)"
-			" WHERE w.region = $1 AND ($2 IS NULL OR w.key = $2)"
-			" AND w.units + got.units - w.granted - (gave.units - w.given) > 0 ORDER BY w.key",
+	.text = RECLAIMED " ORDER BY w.key",
+	.argtypes = {TEXTOID, TEXTOID},
+	.reads_all = true,
+	.columns = {DC_TEXT("key"), DC_BIGINT("epoch"), DC_BIGINT("units")},
+	.of = DC_OF_MORE + 1};
+
+/* the same: whether there is any */
+static const DcStatement sql_reclaim_any = {
+	.text = RECLAIMED " LIMIT 1",
 	.argtypes = {TEXTOID, TEXTOID},
 	.reads_all = true,
 	.columns = {DC_TEXT("key"), DC_BIGINT("epoch"), DC_BIGINT("units")},
@@ -260,7 +271,7 @@ region_has_units(DcCounter *counter, const char *region, bool own)
 	if (own)
 		any = sql_run(&session, &sql_units_here, NULL) > 0;
 	else
-		any = sql_run_nulls(&session, &sql_reclaim_list, values, " n") > 0;
+		any = sql_run_nulls(&session, &sql_reclaim_any, values, " n") > 0;
 	sql_end(&session);
 	return any;
 }

@@ -170,6 +170,8 @@ forget_dropped(void)
 	HASH_SEQ_STATUS status;
 	Known *of;
 
+	if (known_counters == NULL)
+		return;
 	hash_seq_init(&status, known_counters);
 	while ((of = hash_seq_search(&status)) != NULL)
 	{

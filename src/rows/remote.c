@@ -5,7 +5,7 @@
  * A transaction inserts a row of its own for a key, of a number that no other transaction has
  * (shardnumber.c), and adds to that one if the key comes again. It need not remember
  * which keys it has had, of which there may be millions: the index says so when a row of the same number
- * is inserted. That row is taken back then. So it waits for nobody, and what a savepoint has
+ * is inserted. That row is taken back then. Some are remembered (has_come_before). So it waits for nobody, and what a savepoint has
  * undone is not in the way.
  *
  * While an old snapshot is held, each row that is inserted and deleted would leave an index entry that
@@ -26,6 +26,7 @@
 #include "access/xact.h"
 #include "base/compat.h"
 #include "catalog/pg_collation.h"
+#include "common/hashfn.h"
 #include "miscadmin.h"
 #include "rows/direct.h"
 #include "rows/oldsnapshot.h"
@@ -35,6 +36,7 @@
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 
+static bool has_come_before(DcDirectRel *rel, const DcDelta *delta);
 static bool rows_are_kept(DcDirectRel *rel);
 static bool add_to_kept(DcDirectRel *rel, const DcDelta *delta);
 static bool add_to_number(DcDirectRel *rel, const DcDelta *delta, int32 number);
@@ -50,6 +52,8 @@ remote_add(DcDirectRel *rel, const DcDelta *delta, int32 number)
 
 	if (rows_are_kept(rel) && add_to_kept(rel, delta))
 		return;
+	if (has_come_before(rel, delta) && add_to_number(rel, delta, number))
+		return;
 	while (!direct_try_insert(rel, delta, number, &root))
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -60,6 +64,30 @@ remote_add(DcDirectRel *rel, const DcDelta *delta, int32 number)
 			return;
 		number = remote_shard(random_shard());
 	}
+}
+
+/*
+ * Return true if the key has come in this transaction, as far as is remembered. Each row that is inserted and taken back leaves an
+ * entry that the next one of the key visits.
+ */
+static bool
+has_come_before(DcDirectRel *rel, const DcDelta *delta)
+{
+	static struct
+	{
+		LocalTransactionId transaction;
+		Oid relid;
+		uint32 hash;
+	} keys[1024];
+	uint32 hash = hash_bytes((const unsigned char *) delta->key.data, delta->key.len);
+	int place = (hash ^ RelationGetRelid(rel->heap)) % lengthof(keys);
+	bool has_come = keys[place].transaction == compat_local_xid() && keys[place].relid == RelationGetRelid(rel->heap) &&
+		keys[place].hash == hash;
+
+	keys[place].transaction = compat_local_xid();
+	keys[place].relid = RelationGetRelid(rel->heap);
+	keys[place].hash = hash;
+	return has_come;
 }
 
 /*

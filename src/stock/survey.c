@@ -131,6 +131,7 @@ survey_add_up(DcSurvey *survey, TransactionId compactor)
 		DcSurveyRow *row = &survey->rows[i];
 		TransactionId xid = InvalidTransactionId;
 
+		CHECK_FOR_INTERRUPTS(); /* the rows may be of very many savepoints */
 		if (TransactionIdIsValid(row->inserter))
 		{
 			xid = row->inserter;
@@ -183,7 +184,9 @@ find_holder(DcSurvey *survey, const DcChange *changes, int nchanges)
 	{
 		DcSurveyRow *row = &survey->rows[i];
 		int64 left = row->units;
+		TransactionId top;
 
+		CHECK_FOR_INTERRUPTS();
 		if (TransactionIdIsValid(row->inserter))
 		{
 			if (!TransactionIdIsValid(survey->holder))
@@ -192,9 +195,10 @@ find_holder(DcSurvey *survey, const DcChange *changes, int nchanges)
 		}
 		if (!TransactionIdIsValid(row->changer))
 			continue;
+		top = row->locked_only ? InvalidTransactionId : SubTransGetTopmostTransaction(row->changer);
 		for (int c = 0; c < nchanges && !row->locked_only; c++)
 		{
-			if (changes[c].xid == SubTransGetTopmostTransaction(row->changer))
+			if (changes[c].xid == top)
 				left = Max(left + Min(changes[c].units, 0), 0);
 		}
 		if (left > most)
