@@ -65,6 +65,9 @@
 #include "utils/snapmgr.h"
 
 /* How many marks a step deletes. */
+/* So many keys that a round has reported are remembered; others may be reported twice. */
+#define REPORTED_KEYS 100000
+
 #define STEP_MARKS 2000
 
 /* Payloads as long as that cannot be sent (async.c); keys of functions never are. */
@@ -330,7 +333,7 @@ step(Oid table, bool all_owners)
 		keys_unique(&keys);
 		report(counter, &row, &keys);
 		for (int i = 0; i < keys.n; i++)
-			(void) key_set_has(round_now.reported, keys.items[i], true);
+			(void) key_set_has(round_now.reported, keys.items[i], hash_get_num_entries(round_now.reported) < REPORTED_KEYS);
 	}
 	if (more)
 		return TABLE_GOES_ON;

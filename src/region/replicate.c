@@ -16,6 +16,7 @@
  */
 #include "postgres.h"
 
+#include "access/twophase.h"
 #include "base/args.h"
 #include "base/compat.h"
 #include "base/guc.h"
@@ -30,16 +31,19 @@
 #include "counter/sqlpath.h"
 #include "counter/units.h"
 #include "fmgr.h"
+#include "miscadmin.h"
 #include "region/life.h"
 #include "region/link.h"
 #include "region/rights.h"
 #include "region/sets.h"
 #include "storage/lmgr.h"
+#include "storage/lock.h"
 #include "table/access.h"
 #include "table/distribution.h"
 #include "table/protect.h"
 #include "table/subscription.h"
 #include "table/table.h"
+#include "table/tablejob.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
@@ -78,6 +82,10 @@ static const DcStatement sql_units = {
 #define REGION_FILTER "epoch OPERATOR(pg_catalog.>) 0"
 
 static void check_kind(Oid relid);
+/* Tables and indexes of a replicated counter, about. */
+#define LOCKS_OF_COUNTER 12
+
+static void prevent_very_many_replicated(const DcCounter *counter);
 static void check_counter(const DcCounter *counter);
 static void check_shape(const DcCounterRow *row);
 static void take_amounts(DcCounter *counter, const DcIdentity *identity, bool seed);
@@ -333,6 +341,31 @@ check_kind(Oid relid)
 }
 
 /*
+ * Raise 54000 if an owner replicates very many counters. A renewal locks the tables of all stocks, and dc_region_renew() those of all
+ * counters, in one transaction: one owner must not fill the lock table. The owner of the database may.
+ */
+static void
+prevent_very_many_replicated(const DcCounter *counter)
+{
+	int64 most = (int64) max_locks_per_xact * (MaxBackends + max_prepared_xacts) / 2 / LOCKS_OF_COUNTER;
+	int64 n = 0;
+	ListCell *lc;
+
+	foreach(lc, catalog_read_all())
+	{
+		const DcCounterRow *row = lfirst(lc);
+
+		n += (OidIsValid(row->regions) || OidIsValid(row->grants)) && relation_owner(row->counter) == counter->owner;
+	}
+	if (n >= most && !table_is_trusted(counter->relid))
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("the owner of \"%s\" has " INT64_FORMAT " replicated counters", get_rel_name(counter->relid), n),
+				 errdetail("All of them must be locked at once when this database takes a new epoch."),
+				 errhint("You might need to increase max_locks_per_transaction.")));
+}
+
+/*
  * check_counter raises 0A000 for a counter table that cannot be replicated.
  */
 static void
@@ -345,6 +378,7 @@ check_counter(const DcCounter *counter)
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
 				 errmsg("\"%s\" is replicated already", get_rel_name(counter->relid))));
 	prevent_fed(counter, "dc_replicate()");
+	prevent_very_many_replicated(counter);
 	if (OidIsValid(counter->row.ledger))
 		detail = _("It belongs to a ledger, whose transfers must be decided in one place.");
 	else if (counter->bound)

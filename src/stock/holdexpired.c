@@ -49,14 +49,15 @@ static const DcStatement sql_hold_first = {
 
 /* now, keys */
 static const DcStatement sql_expired_keys = {
-	.text = "SELECT h.key, h.qty FROM @holds AS h WHERE h.state = 'open' AND h.expires_at <= $1 AND h.key = ANY ($2)",
+	.text = "SELECT h.key, least(sum(h.qty), 9223372036854775807)::int8 FROM @holds AS h WHERE h.state = 'open' AND h.expires_at <= $1 AND h.key = ANY ($2)"
+			" GROUP BY h.key",
 	.argtypes = {TIMESTAMPTZOID, TEXTARRAYOID},
 	.columns = {DC_TEXT("key"), DC_BIGINT("qty")},
 	.of = DC_OF_HOLDS};
 
 /* now */
 static const DcStatement sql_expired_all = {
-	.text = "SELECT h.key, h.qty FROM @holds AS h WHERE h.state = 'open' AND h.expires_at <= $1",
+	.text = "SELECT h.key, least(sum(h.qty), 9223372036854775807)::int8 FROM @holds AS h WHERE h.state = 'open' AND h.expires_at <= $1 GROUP BY h.key",
 	.argtypes = {TIMESTAMPTZOID},
 	.columns = {DC_TEXT("key"), DC_BIGINT("qty")},
 	.of = DC_OF_HOLDS};
@@ -149,7 +150,7 @@ holds_first_expiry(DcCounter *counter, const DcDeltaKey *key)
 }
 
 /*
- * Call a function for each hold of some keys, or of all keys if `keys` is 0, that has not been ended, and had expired when
+ * Call a function for each of some keys, or of all if `keys` is 0, with the units of holds that have not been ended, and had expired when
  * the statement began: so all reads of a statement agree. A stock whose table of holds has been dropped has none.
  */
 void
@@ -166,7 +167,10 @@ holds_expired_each(DcCounter *counter, Datum keys, void (*each)(void *arg, Datum
 	holds_begin(&session, counter, AccessShareLock);
 	sql_read(&session, keys == (Datum) 0 ? &sql_expired_all : &sql_expired_keys, values);
 	for (uint64 i = 0; i < session.rows.count; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
 		each(arg, rows_datum(&session.rows, i, 1), rows_bigint(&session.rows, i, 2));
+	}
 	sql_end(&session);
 }
 

@@ -105,6 +105,11 @@ mallory($us, q{INSERT INTO r_region SELECT 'big', 'us', e, 9000000000000000000, 
 still('sums that leave bigint');
 is(wait_for($eu, 'postgres', q{SELECT count(*) FROM m.r_region WHERE key = 'big'}, '5'), '5', 'they are there');
 fails_with($eu, 'postgres', q{SELECT dc_get('m.r', 'big')}, '22003', 'reading them is an error');
+# more keys in one transaction than the lock table has room for, and one key very often
+mallory($us, q{INSERT INTO r_set SELECT 'set' || i, 'us', 5, i, false, dc_pncounter() FROM generate_series(1, 5000) AS i;
+	INSERT INTO r_region SELECT 'often', 'us', e, 1, 0, now() FROM generate_series(1, 20000) AS e});
+is(wait_for($eu, 'postgres', q{SELECT dc_get('m.r', 'set5000') + dc_get('m.r', 'often')}, '25000'), '25000', 'very many keys and rows come');
+still('very many keys');
 mallory($us, q{UPDATE r_region SET inc = inc + 1 WHERE key = 'big'});
 mallory($eu, q{SELECT dc_reset('r', 'big')});
 is(wait_for($us, 'postgres', q{SELECT value FROM m.r_set WHERE key = 'big' AND region = 'eu'}, '0'), '0', 'a set of such a key arrives');
