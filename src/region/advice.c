@@ -60,7 +60,7 @@ advice_own(const DcRegionLook *look)
 	if (strcmp(look->state, "behind") == 0)
 		return psprintf("%s cannot publish some counters: its log says which, and why", own);
 	if (any_stock_is_shut())
-		return psprintf("stocks of %s are shut: dc_region restore %s gives up their units; if its server was only stopped: dc_region_renew(lossless => true)", own, own);
+		return psprintf("stocks of %s are shut: dc_region_renew(lossless => true), if its server was only stopped; dc_region_renew() gives up the units of all its stocks", own);
 	if (!publications_are_complete())
 		return psprintf("%s does not publish all that it should: dc_region_publish()", own);
 	return NULL;

@@ -48,10 +48,13 @@ static const DcStatement sql_grant_carried = {
 	.columns = {DC_BIGINT("units")},
 	.of = DC_OF_MORE};
 
-/* key: the units that may still come. What was written by hand may be negative. The table of totals, which may have code of its owner, is not read. */
+/*
+ * key: the units that may still come. What was written by hand may be negative; where there are very many rows, those are by hand, and the
+ * sum is their owner's matter. The table of totals, which may have code of its owner, is not read.
+ */
 static const DcStatement sql_grant_room = {
-	.text = "SELECT greatest(least(9223372036854775807 - coalesce(sum(greatest(s.units, 0)), 0), 9223372036854775807 - coalesce(sum(greatest(s.inc, 0)), 0)), -1)::int8"
-			" FROM @shards AS s WHERE s.key = $1",
+	.text = "SELECT CASE WHEN count(*) > 10000 THEN 9223372036854775807 ELSE greatest(least(9223372036854775807 - coalesce(sum(greatest(s.units, 0)), 0), 9223372036854775807 - coalesce(sum(greatest(s.inc, 0)), 0)), -1)::int8 END"
+			" FROM (SELECT h.units, h.inc FROM @shards AS h WHERE h.key = $1 LIMIT 10001) AS s",
 	.argtypes = {TEXTOID},
 	.columns = {DC_BIGINT("room")},
 	.of = DC_OF_SHARDS};
@@ -128,12 +131,12 @@ has_room(DcCounter *counter, const Datum *grant, int64 units)
 	{
 		LocalTransactionId transaction;
 		Oid relid;
-		uint32 hash;
+		uint64 hash;
 		int64 room;
 	} keys[256];
 	Datum name = grant[GRANT_KEY];
 	text *key = DatumGetTextPP(name);
-	uint32 hash = hash_bytes((const unsigned char *) VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key));
+	uint64 hash = hash_bytes_extended((const unsigned char *) VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key), 0);
 	int place = (hash ^ counter->relid) % lengthof(keys);
 	DcSqlSession session;
 

@@ -334,6 +334,11 @@ make_row(DcSetting *set, DcSetRow *row)
 	};
 	if (row->deleted)
 		row->upto = observed_close(row->upto);
+	if (toast_raw_datum_size(row->upto) > SET_OBSERVED_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("key \"%s\" has been deleted and counted again too often", TextDatumGetCString(set->key)),
+				 errhint("Call dc_region_vacuum() in each region while the key is deleted.")));
 	if (row->hlc > STAMP_MAX_TIME)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),

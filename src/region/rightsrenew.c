@@ -56,7 +56,7 @@ static const DcStatement sql_renew_carry = {
 static const DcStatement sql_renew_chain = {
 	.text = "INSERT INTO @grants AS g (key, from_region, from_epoch, to_region, to_epoch, units)"
 			" SELECT o.key, $1, o.from_epoch, $1, $3, 0 FROM @grants AS o"
-			" WHERE o.from_region = $1 AND o.to_region = $1 AND o.to_epoch = $2 ORDER BY o.key, o.from_epoch",
+			" WHERE o.from_region = $1 AND o.to_region = $1 AND o.to_epoch = $2 ORDER BY o.key, o.from_epoch ON CONFLICT DO NOTHING",
 	.argtypes = RENEW_ARGS,
 	.reads_all = true,
 	.of = DC_OF_MORE};

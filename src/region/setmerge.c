@@ -42,11 +42,9 @@
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
 
-/* A transaction locks so many keys, and then whole tables. */
-#define KEY_LOCKS_MAX 500
-
-/* What a row may have observed at most: thousands of slots, in bytes. All of a key must be a state (CRDT_MAX_SIZE). */
-#define MAX_OBSERVED (256 * 1024)
+/* A transaction locks so many keys, and then whole tables: without, and with waiting. */
+#define KEY_LOCKS 500
+#define KEY_LOCKS_MAX 1000
 
 /* So many shard rows take what a set changes, if it leaves bigint. */
 #define MAX_SHARD_ROWS 16
@@ -70,7 +68,7 @@ typedef struct DcSetMerge
 static const char *set_problem(DcMerge *row);
 static bool set_has_news(const DcSetRow *come, const DcSetRow *have);
 static bool set_row_has_news(DcSetMerge *merge);
-static bool any_key_locks_left(void);
+static bool any_key_locks_left(Oid sets);
 static void read_and_lock(DcSetMerge *merge);
 static bool merge_row(DcSetMerge *merge);
 static void lock_all(const DcMerge *row, DcSetMerge *merge);
@@ -128,7 +126,7 @@ set_problem(DcMerge *row)
 	const DcSetRow *come = &set;
 	const char *problem;
 
-	if (toast_raw_datum_size(come->upto) > MAX_OBSERVED)
+	if (toast_raw_datum_size(come->upto) > SET_OBSERVED_MAX)
 		return _("It has observed too much.");
 	if ((problem = observed_wrong(come->upto)) != NULL)
 		return problem;
@@ -205,7 +203,7 @@ update_set(DcMerge *row)
 	DcSetRow old = set_row_of(row->have);
 	HeapTuple tuple = NULL;
 
-	if (toast_raw_datum_size(old.upto) <= MAX_OBSERVED && !set_has_news(&merge->come, &old))
+	if (toast_raw_datum_size(old.upto) <= SET_OBSERVED_MAX && !set_has_news(&merge->come, &old))
 		return NULL;
 	lock_all(row, merge);
 	lock_key_of(merge);
@@ -247,7 +245,7 @@ lock_key_of(DcSetMerge *merge)
 	DcKey key;
 
 	sets_first(&merge->sets);
-	if (any_key_locks_left())
+	if (any_key_locks_left(merge->counter->row.sets))
 	{
 		key_from_text(merge->come.key, &key);
 		lock_key(merge->counter, key.data, key.len);
@@ -257,10 +255,11 @@ lock_key_of(DcSetMerge *merge)
 }
 
 /*
- * Return true if this transaction may lock another key. One that brings very many, as a copy does, would fill the lock table.
+ * Return true if this transaction may lock another key. One that brings very many, as a copy does, would fill the lock table. So
+ * from KEY_LOCKS on it locks the whole table instead, if that is free of setters, or else from KEY_LOCKS_MAX on.
  */
 static bool
-any_key_locks_left(void)
+any_key_locks_left(Oid sets)
 {
 	static LocalTransactionId locked_in = InvalidLocalTransactionId;
 	static int locked;
@@ -268,7 +267,12 @@ any_key_locks_left(void)
 	if (locked_in != compat_local_xid())
 		locked = 0;
 	locked_in = compat_local_xid();
-	return ++locked <= KEY_LOCKS_MAX;
+	if (locked < KEY_LOCKS || (locked < KEY_LOCKS_MAX && !ConditionalLockRelationOid(sets, ShareRowExclusiveLock)))
+	{
+		locked++;
+		return true;
+	}
+	return false;
 }
 
 static void
@@ -318,8 +322,11 @@ merge_row(DcSetMerge *merge)
 	DcTally before = sets_tally(&rows);
 	DcTally raised = {0, 0};
 	DcTally after;
+	bool knows_all;
 
-	if (is_foreign(merge, &raised))
+	/* a row that only has a later stamp: then all of that was done for the one before, of which there may be very much */
+	knows_all = merge->have != NULL && observed_covers(come->upto, merge->have->upto);
+	if (!knows_all && is_foreign(merge, &raised))
 		return false;
 	merge->merged = *come;
 	if (merge->have != NULL)
@@ -340,7 +347,8 @@ merge_row(DcSetMerge *merge)
 		(void) region_row_passed_over(merge->sets.heap, merge->counter, _("What it changes is out of range."));
 		return false;
 	}
-	raise_slots(merge);
+	if (!knows_all)
+		raise_slots(merge);
 	close_own(merge);
 	return true;
 }

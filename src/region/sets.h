@@ -65,6 +65,8 @@ typedef struct DcSetRows
 
 /* There is one row for each region. An owner may write more by hand, but not so many, nor of more bytes of what was observed. */
 #define SET_ROWS_MAX 256
+/* What a row may have observed at most: thousands of slots, in bytes. */
+#define SET_OBSERVED_MAX (256 * 1024)
 #define SET_BYTES_MAX (1024 * 1024)
 
 /* Amounts whose sums leave bigint. */

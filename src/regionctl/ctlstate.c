@@ -37,7 +37,9 @@ static const char sql_self[] =
 	"SELECT s.region, s.epoch, s.state = 'recopy' AS renewed, (SELECT r.state FROM %s.dc_regions() AS r WHERE r.region = s.region) AS state,"
 	" (SELECT array_agg(e.epoch) FROM (SELECT s.epoch UNION SELECT r.epoch FROM dcounter.region AS r WHERE r.region = s.region) AS e) AS epochs,"
 	" (SELECT string_agg(format(' %%s ', e.epoch), '') FROM (" SQL_LOSSLESS ") AS e) AS lossless,"
-	" EXISTS (SELECT FROM dcounter.counter AS c WHERE c.grants <> 0 AND c.rights_epoch < 0) AS shut FROM dcounter.self AS s";
+	/* those of most owners: an owner's own rows may keep stocks shut */
+	" (SELECT count(DISTINCT t.relowner) FILTER (WHERE c.rights_epoch < 0) * 2 > count(DISTINCT t.relowner) FROM dcounter.counter AS c"
+	" JOIN pg_class AS t ON t.oid = c.counter WHERE c.grants <> 0) AS shut FROM dcounter.self AS s";
 
 static const char sql_regions[] =
 	"SELECT r.region, r.epochs, r.state, date_trunc('milliseconds', r.lag) AS lag, r.link_state, r.apply_errors, to_jsonb(r) ->> 'advice' AS advice,"

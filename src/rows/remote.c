@@ -27,6 +27,7 @@
 #include "base/compat.h"
 #include "catalog/pg_collation.h"
 #include "common/hashfn.h"
+#include "common/pg_prng.h"
 #include "miscadmin.h"
 #include "rows/direct.h"
 #include "rows/oldsnapshot.h"
@@ -35,6 +36,9 @@
 #include "rows/shardnumber.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
+
+/* Rows that are looked at for one to add to. An owner may have written very many without room. */
+#define KEPT_LOOKS 64
 
 static bool has_come_before(DcDirectRel *rel, const DcDelta *delta);
 static bool rows_are_kept(DcDirectRel *rel);
@@ -77,13 +81,19 @@ has_come_before(DcDirectRel *rel, const DcDelta *delta)
 	{
 		LocalTransactionId transaction;
 		Oid relid;
-		uint32 hash;
+		uint64 hash;
 	} keys[1024];
-	uint32 hash = hash_bytes((const unsigned char *) delta->key.data, delta->key.len);
-	int place = (hash ^ RelationGetRelid(rel->heap)) % lengthof(keys);
-	bool has_come = keys[place].transaction == compat_local_xid() && keys[place].relid == RelationGetRelid(rel->heap) &&
-		keys[place].hash == hash;
+	static uint64 seed = 0; /* keys are not to be made to share a place */
+	uint64 hash;
+	int place;
+	bool has_come;
 
+	if (seed == 0)
+		seed = pg_prng_uint64(&pg_global_prng_state) | 1;
+	hash = hash_bytes_extended((const unsigned char *) delta->key.data, delta->key.len, seed);
+	place = (hash ^ RelationGetRelid(rel->heap)) % lengthof(keys);
+	has_come = keys[place].transaction == compat_local_xid() && keys[place].relid == RelationGetRelid(rel->heap) &&
+		keys[place].hash == hash;
 	keys[place].transaction = compat_local_xid();
 	keys[place].relid = RelationGetRelid(rel->heap);
 	keys[place].hash = hash;
@@ -123,12 +133,13 @@ add_to_kept(DcDirectRel *rel, const DcDelta *delta)
 	DcShardScan scan;
 	ItemPointerData root;
 	int32 number;
+	int looks = 0;
 	bool added = false;
 
 	InitDirtySnapshot(dirty);
 	shard_scan_begin(&scan, rel->heap, directrel_index(rel), key, &dirty, known);
 	shard_scan_below(&scan, 0);
-	while (!added && shard_scan_next(&scan, slot, &root, &number))
+	while (!added && looks++ < KEPT_LOOKS && shard_scan_next(&scan, slot, &root, &number))
 	{
 		DcHint hint = {.shard = number};
 		DcProbe probe;
