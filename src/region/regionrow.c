@@ -150,6 +150,7 @@ region_rows_read(DcRegionRel *rel, Datum key, Snapshot snapshot)
 	{
 		DcRegionRow *row = palloc(sizeof(DcRegionRow));
 
+		CHECK_FOR_INTERRUPTS();
 		row->key = key;
 		row->region = datumCopy(slot_datum(rel->found, atts[REGION_REGION], TEXTOID), false, -1);
 		row->epoch = DatumGetInt64(slot_datum(rel->found, atts[REGION_EPOCH], INT8OID));

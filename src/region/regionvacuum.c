@@ -258,6 +258,8 @@ is_to_go(DcVacuum *vacuum, Datum key)
 	slots = region_rows_read(&vacuum->slots, key, snapshot);
 	UnregisterSnapshot(snapshot);
 	last = sets_last(&sets);
+	if (last == NULL && !sets.too_many)
+		return false; /* deleted by hand meanwhile */
 	if (sets.too_many)
 	{
 		vacuum->open++;
@@ -276,6 +278,7 @@ is_to_go(DcVacuum *vacuum, Datum key)
 		const DcRegionRow *slot = lfirst(lc);
 		AmountsEntry entry;
 
+		CHECK_FOR_INTERRUPTS();
 		if (!observed_find(last->upto, slot, &entry) ||
 			entry.amounts[AMOUNT_INC] != slot->inc || entry.amounts[AMOUNT_DEC] != slot->dec ||
 			entry.amounts[AMOUNT_INC_RESET] != slot->inc || entry.amounts[AMOUNT_DEC_RESET] != slot->dec)

@@ -118,17 +118,17 @@ turns_begin(DcSelfRow *self, DcLifeChange change, DcRights rights, bool seals, b
 	turns.is_shared = false;
 	note_self(self);
 	turns.began = turns.round = moment_now();
-	old = MemoryContextSwitchTo(TopMemoryContext);
 	foreach(lc, catalog_read_all())
 	{
 		const DcCounterRow *row = lfirst(lc);
 
 		if (!OidIsValid(row->regions) || !(seals || folds))
 			continue;
+		old = MemoryContextSwitchTo(TopMemoryContext);
 		turns.counters = lappend_oid(turns.counters, row->counter);
+		MemoryContextSwitchTo(old);
 		turns.is_shared |= relation_owner(row->counter) != relation_owner(linitial_oid(turns.counters));
 	}
-	MemoryContextSwitchTo(old);
 	turns.change = change;
 }
 

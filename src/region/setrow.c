@@ -109,6 +109,7 @@ set_rows_read(DcRegionRel *rel, Datum key, Snapshot snapshot, DcSetRows *rows)
 	int size = 4;
 
 	*rows = (DcSetRows){.rows = palloc(size * sizeof(DcSetRow))};
+	rows->rows[0].key = key; /* for set_rows_check() */
 	keyrow_text(&keys[0], 1, key);
 	scan = keyrow_scan(rel->heap, rel->index, keys, lengthof(keys), snapshot);
 	while (index_getnext_slot(scan, ForwardScanDirection, rel->found))
@@ -117,7 +118,7 @@ set_rows_read(DcRegionRel *rel, Datum key, Snapshot snapshot, DcSetRows *rows)
 
 		CHECK_FOR_INTERRUPTS();
 		observed += toast_raw_datum_size(upto);
-		rows->too_many = rows->n == SET_ROWS_MAX || (observed > SET_BYTES_MAX && rows->n > 0);
+		rows->too_many = rows->n == SET_ROWS_MAX || (observed > SET_BYTES_MAX);
 		if (rows->too_many)
 			break;
 		if (rows->n == size)

@@ -135,7 +135,6 @@ unpublished_looks_begin(void)
 
 	if (known_counters == NULL)
 		recall_aside();
-	old = MemoryContextSwitchTo(TopMemoryContext);
 	forget_dropped();
 	list_free(to_look);
 	to_look = NIL;
@@ -149,10 +148,11 @@ unpublished_looks_begin(void)
 		if (!OidIsValid(row->regions))
 			continue;
 		several_owners |= to_look != NIL && relation_owner(row->counter) != relation_owner(linitial_oid(to_look));
+		old = MemoryContextSwitchTo(TopMemoryContext);
 		to_look = known_of(row->counter)->held ? lcons_oid(row->counter, to_look) : lappend_oid(to_look, row->counter);
+		MemoryContextSwitchTo(old);
 	}
 	looked = to_look == NIL;
-	MemoryContextSwitchTo(old);
 }
 
 /*
