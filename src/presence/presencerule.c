@@ -165,7 +165,7 @@ prevent_very_many(void)
 
 	if (superuser())
 		return;
-	foreach(lc, rule_read_all(&presence_rules))
+	foreach(lc, cat_read_all(&presence_rules.catalog, SnapshotSelf)) /* those of this statement, too */
 		n += ((const DcRuleRow *) lfirst(lc))->owner == GetUserId();
 	if (n >= PRESENCES_OF_ROLE)
 		ereport(ERROR,

@@ -44,6 +44,7 @@ static const char *key_problem(const DcMerge *merge, const DcMergeKind *kind);
 static bool same_key(const DcMerge *merge, const DcMergeKind *kind);
 static bool keep_greater(DcMerge *merge, const DcMergeKind *kind);
 static bool put_greater(DcMerge *merge, const DcMergeKind *kind, int64 *before);
+static bool is_row_of(DcRegionRel *rel, const DcMerge *merge, const DcMergeKind *kind);
 static bool replace_lesser(DcRegionRel *rel, DcMerge *merge, const DcMergeKind *kind, int64 *before, bool *written);
 
 /*
@@ -280,6 +281,26 @@ put_greater(DcMerge *merge, const DcMergeKind *kind, int64 *before)
 }
 
 /*
+ * Return true if rel->found is the row of the key that comes: its owner may have made it another one's by hand.
+ */
+static bool
+is_row_of(DcRegionRel *rel, const DcMerge *merge, const DcMergeKind *kind)
+{
+	const DcShape *shape = region_shape_of(kind->table);
+
+	for (int i = 0; i < shape->nkeys; i++)
+	{
+		int column = shape->keys[i];
+		Oid type = shape->columns[column].type;
+		Datum value = slot_datum(rel->found, rel->layout->atts[column], type);
+
+		if (type == TEXTOID ? !batch_key_equal(value, merge->come[column]) : DatumGetInt64(value) != DatumGetInt64(merge->come[column]))
+			return false;
+	}
+	return true;
+}
+
+/*
  * Do so for a row that was found; false if it is not there any more.
  */
 static bool
@@ -291,7 +312,7 @@ replace_lesser(DcRegionRel *rel, DcMerge *merge, const DcMergeKind *kind, int64 
 
 	if (come <= DatumGetInt64(slot_datum(rel->found, att, INT8OID)))
 		return true;
-	if (!regionrel_lock(rel, &tid))
+	if (!regionrel_lock(rel, &tid) || !is_row_of(rel, merge, kind))
 		return false;
 	*before = DatumGetInt64(slot_datum(rel->found, att, INT8OID));
 	if (come <= *before)

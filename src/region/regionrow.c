@@ -196,7 +196,12 @@ regionrel_lock(DcRegionRel *rel, ItemPointer tid)
 bool
 region_row_lock(DcRegionRel *rel, DcRegionRow *row)
 {
-	bool locked = regionrel_lock(rel, &row->tid);
+	const AttrNumber *atts = rel->layout->atts;
+	/* its owner may have made it that of another key by hand */
+	bool locked = regionrel_lock(rel, &row->tid) &&
+		batch_key_equal(slot_datum(rel->found, atts[REGION_KEY], TEXTOID), row->key) &&
+		batch_key_equal(slot_datum(rel->found, atts[REGION_REGION], TEXTOID), row->region) &&
+		DatumGetInt64(slot_datum(rel->found, atts[REGION_EPOCH], INT8OID)) == row->epoch;
 
 	if (locked)
 		read_row(rel, row);

@@ -291,24 +291,25 @@ read_set_rows(DcSetMerge *merge)
 static void
 read_and_lock(DcSetMerge *merge)
 {
-	bool locked;
+	bool again = true;
 
-	do
+	while (again)
 	{
 		CHECK_FOR_INTERRUPTS();
 		read_set_rows(merge);
 		merge->have = set_rows_find(&merge->rows, merge->come.region);
 		if (merge->rows.too_many)
 			return;
-		locked = merge->have != NULL ? regionrel_lock(&merge->sets, &merge->have->tid) : !set_row_wait(&merge->sets, &merge->come);
+		if (merge->have == NULL)
+			again = set_row_wait(&merge->sets, &merge->come);
+		else if (regionrel_lock(&merge->sets, &merge->have->tid))
+		{
+			read_set_rows(merge); /* it may be a later version, or be that of another key by now */
+			merge->have = set_rows_find(&merge->rows, merge->come.region);
+			again = merge->have == NULL && !merge->rows.too_many;
+		}
 		ExecClearTuple(merge->sets.found);
-	} while (!locked);
-	if (merge->have == NULL)
-		return;
-	read_set_rows(merge); /* it may be a later version */
-	merge->have = set_rows_find(&merge->rows, merge->come.region);
-	if (merge->have == NULL && !merge->rows.too_many)
-		elog(ERROR, "locked row of a set is not there");
+	}
 }
 
 /*

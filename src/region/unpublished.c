@@ -48,6 +48,9 @@
 
 /* With more rows than these on a list there is none, nor if it takes so long to read them. */
 #define MAX_ROWS 100000
+
+/* With so many on the lists of an owner, no more are listed. */
+#define MAX_ROWS_OF_OWNER 300000
 #define MAX_READ_MS 2000
 
 /* What the looks at an owner's counters may take together. */
@@ -70,6 +73,8 @@ typedef struct Known
 	Oid counter;	   /* hash key */
 	MemoryContext cxt; /* the list is in it; NULL: there is none */
 	HTAB *list;
+	Oid owner;
+	int nlisted; /* rows when it was made: what is struck off gives no memory back */
 	TimestampTz listed_at;
 	TimestampTz all_before; /* DT_NOBEGIN: not known */
 	bool held;				/* it has not come further at the last look, */
@@ -110,6 +115,7 @@ static void recall_aside(void);
 static void look_step(void *arg);
 static void hold_step(void *arg);
 static void look_at(Oid counter);
+static int64 rows_of_owner(const Known *but);
 static Known *known_of(Oid counter);
 static void forget_list(Known *of);
 static bool strike_off(HTAB *list, HTAB *rows);
@@ -376,8 +382,11 @@ look_at(Oid counter)
 	ctl.hcxt = AllocSetContextCreate(CurrentMemoryContext, "dcounter unpublished", ALLOCSET_DEFAULT_SIZES);
 	PushActiveSnapshot(GetLatestSnapshot());
 	rows = hash_create("dcounter unpublished", 256, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	of->owner = relation_owner(counter);
 	reason = list_counter(rows, &row);
 	PopActiveSnapshot();
+	if (reason == NULL && rows_of_owner(of) + hash_get_num_entries(rows) > MAX_ROWS_OF_OWNER)
+		reason = _("The counters of its owner have too many rows that are not published.");
 	if (reason != NULL)
 	{
 		forget_list(of);
@@ -401,9 +410,26 @@ look_at(Oid counter)
 	MemoryContextSetParent(ctl.hcxt, TopMemoryContext);
 	of->cxt = ctl.hcxt;
 	of->list = rows;
+	of->nlisted = hash_get_num_entries(rows);
 	of->listed_at = now;
 	if (all_before != DT_NOBEGIN)
 		come_further(of, all_before - (row.mode == DC_MODE_BUFFERED ? row.flush_interval : 0));
+}
+
+/*
+ * Return how many rows are on the lists of the other counters of an owner.
+ */
+static int64
+rows_of_owner(const Known *but)
+{
+	HASH_SEQ_STATUS status;
+	Known *of;
+	int64 n = 0;
+
+	hash_seq_init(&status, known_counters);
+	while ((of = hash_seq_search(&status)) != NULL)
+		n += of != but && of->owner == but->owner && of->list != NULL ? of->nlisted : 0;
+	return n;
 }
 
 static Known *

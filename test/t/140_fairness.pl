@@ -263,7 +263,7 @@ sql($node, 'postgres', $_) foreach q{SET ROLE alice; CREATE TABLE a.orders (cust
 		SELECT count(dc_create('m.whole' || i)) FROM generate_series(1, 3) i;
 		SELECT dc_bind(format('m.whole%s', i)::regclass, 'm.source', key => 'x') FROM generate_series(1, 3) i},
 	'ALTER SYSTEM SET dcounter.verify_rate = 100', 'SELECT pg_reload_conf()';
-soon($node, 'postgres', q{SELECT max(rows_checked) >= 100000 FROM dc_stat_drift WHERE counter::text LIKE 'm.whole%'}, 't', 'sources are read whole, which counts for 1000 s');
+is(wait_for($node, 'postgres', q{SELECT max(rows_checked) >= 100000 FROM dc_stat_drift WHERE counter::text LIKE 'm.whole%'}, 't', 200), 't', 'sources are read whole, which counts for 1000 s');
 sql($node, 'postgres', $_) foreach q{SET session_replication_role = replica; INSERT INTO a.orders VALUES ('bea')}, q{SET ROLE alice; SELECT dc_alter('a.orders_of', max_shards => 64)};
 soon($node, 'postgres', q{SELECT drifted_keys FROM dc_stat_drift WHERE counter = 'a.orders_of'::regclass}, '1', 'sources of others are verified meanwhile');
 is(sql($node, 'postgres', q{SELECT sum(passes) FROM dc_stat_drift WHERE counter::text LIKE 'm.whole%'}), '1', 'and no other one of that owner');
