@@ -18,6 +18,9 @@
 #include "utils/inval.h"
 #include "utils/memutils.h"
 
+/* Entries that were made: most are never removed. */
+static int64 nmade = 0;
+
 static DcRelCached *caches = NULL; /* those with a function for changes */
 
 /* Functions that want to know as well. */
@@ -51,8 +54,20 @@ relcached_enter(DcRelCached *cache, const void *key)
 		make(cache);
 	entry = hash_search(cache->hash, key, HASH_ENTER, &found);
 	if (!found)
+	{
 		memset((char *) entry + cache->keysize, 0, cache->size - cache->keysize);
+		nmade++;
+	}
 	return entry;
+}
+
+/*
+ * Return how many entries this process has made.
+ */
+int64
+relcached_made(void)
+{
+	return nmade;
 }
 
 static void

@@ -22,6 +22,7 @@ typedef struct DcRelCached
 
 extern void *relcached_find(DcRelCached *cache, const void *key);
 extern void *relcached_enter(DcRelCached *cache, const void *key);
+extern int64 relcached_made(void);
 extern void relcached_changed(DcRelCached *cache, Oid relid);
 extern void relcached_on_change(void (*listener)(Oid relid));
 extern void relcached_set_oids(Oid **array, int *count, const List *oids);

@@ -26,6 +26,7 @@
 #include "base/compat.h"
 #include "base/guc.h"
 #include "base/lockclass.h"
+#include "base/relcached.h"
 #include "buffer/bufferinit.h"
 #include "catalog/pg_extension.h"
 #include "commands/extension.h"
@@ -44,6 +45,10 @@
 #include "worker/turns.h"
 #include "worker/worker.h"
 
+/* A worker that remembers so many tables, and has been there for so long, is replaced. */
+#define ENTRIES_MAX 50000
+#define ENTRIES_AGE_US (INT64CONST(3600) * USECS_PER_SEC)
+
 /* How long a worker that leaves is not disturbed. */
 #define LEAVE_MS 1000
 
@@ -58,6 +63,7 @@ static bool no_extension = false;
 
 /* It found nothing to look after, or has to leave for another database; the same. */
 static bool no_tables = false;
+static DcMoment began; /* this worker */
 static bool gives_way = false;
 
 /* For on_sigterm: the step has been cancelled, and when; until when not to cancel. */
@@ -73,6 +79,7 @@ static void settings_init(void);
 static bool take_lock(void);
 static void leave_for_good(void);
 static bool is_other(Oid database, void *arg);
+static bool remembers_too_much(void);
 static void run_jobs(void);
 static void sleep_until_due(void);
 
@@ -122,6 +129,7 @@ dc_worker_main(Datum arg)
 {
 	DcWorkerArgs args;
 
+	began = moment_now();
 	memcpy(&args, MyBgworkerEntry->bgw_extra, sizeof(args));
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, on_sigterm);
@@ -147,7 +155,7 @@ dc_worker_main(Datum arg)
 	{
 		run_jobs();
 		turn_note_pass();
-		gives_way = turn_is_over();
+		gives_way = turn_is_over() || (args.slot && remembers_too_much());
 		no_tables = turn_is_for_nothing();
 		if (gives_way || no_tables)
 			break;
@@ -376,6 +384,16 @@ static bool
 is_other(Oid database, void *arg)
 {
 	return database != MyDatabaseId;
+}
+
+/*
+ * Return true if this worker is to leave for a new one. What a process remembers of tables stays when these are dropped, and
+ * each invalidation goes over it (relcached.c).
+ */
+static bool
+remembers_too_much(void)
+{
+	return relcached_made() > ENTRIES_MAX && moment_age(began) > ENTRIES_AGE_US;
 }
 
 /*
