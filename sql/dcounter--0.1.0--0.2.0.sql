@@ -227,10 +227,29 @@ CREATE FUNCTION dc_window_reopen(counter regclass) RETURNS boolean
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
 COMMENT ON FUNCTION dc_window_reopen(regclass) IS 'takes increments again that a clock that was ahead has made too late; false if there are none';
 
+-- One more column. A function that somebody's view depends on stays, in another schema.
+ALTER FUNCTION dc_regions() SET SCHEMA dcounter;
+CREATE FUNCTION dc_regions(OUT region text, OUT epochs int, OUT state text, OUT beat_at timestamptz, OUT lag interval, OUT seen_by_all_to timestamptz, OUT link_state text, OUT apply_errors bigint, OUT advice text) RETURNS SETOF record
+	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000 ROWS 5;
+COMMENT ON FUNCTION dc_regions() IS 'the regions that were heard of: how far they are, what is known of them everywhere, their links, what to do';
+CREATE OR REPLACE VIEW dc_stat_regions AS SELECT * FROM dc_regions();
+COMMENT ON COLUMN dc_stat_regions.advice IS 'what is wrong, and what to call; null if nothing is to be done';
+DO $$
+BEGIN
+	DROP FUNCTION dcounter.dc_regions();
+EXCEPTION WHEN dependent_objects_still_exist THEN
+	RAISE WARNING 'dc_regions() is kept in schema dcounter, as objects depend on it';
+END $$;
+
 -- Marks of one more kind.
 ALTER TABLE dcounter.self_mark DROP CONSTRAINT self_mark_what_check;
-ALTER TABLE dcounter.self_mark ADD CHECK (what OPERATOR(pg_catalog.=) ANY ('{renew,recopy,retired,copied,alone}'::pg_catalog.text[]));
-COMMENT ON COLUMN dcounter.self_mark.what IS 'renew (another database has it, too), recopy (something was missed), retired, copied (from a peer), or alone (the epoch was taken when no other region was known)';
+ALTER TABLE dcounter.self_mark ADD CHECK (what OPERATOR(pg_catalog.=) ANY ('{renew,recopy,retired,copied,alone,since}'::pg_catalog.text[]));
+COMMENT ON COLUMN dcounter.self_mark.what IS 'renew (another database has it, too), recopy (something was missed), retired, copied (from a peer), alone (the epoch was taken when no other region was known), or since (when its epochs follow each other without a loss)';
+
+-- In the statements that read a source, as its owner.
+CREATE FUNCTION dcounter.source_step(what integer) RETURNS boolean
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE COST 1;
+COMMENT ON FUNCTION dcounter.source_step(integer) IS 'internal: counts the rows that a comparison of a source reads, and limits its time';
 
 -- Last, so that they do not fire for the statements above. They fire for more commands.
 DROP EVENT TRIGGER dcounter_begin;

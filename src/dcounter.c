@@ -21,7 +21,6 @@
 #include "cache/cache.h"
 #include "compact/compact.h"
 #include "consumer/consumer.h"
-#include "counter/combine.h"
 #include "counter/counter.h"
 #include "crdt/hlcclock.h"
 #include "distinct/distinct.h"
@@ -72,7 +71,6 @@ _PG_init(void)
 		stats_init();
 		shared_hints_init();
 		old_snapshot_init();
-		combine_init();
 	}
 	consumer_init();
 	region_xact_init();
@@ -93,7 +91,7 @@ _PG_init(void)
 	outbox_init(preloading);
 	once_init();
 	bound_init(preloading);
-	region_init();
+	region_init(preloading);
 	limiter_init(preloading);
 	presence_init(preloading);
 	unread_init();

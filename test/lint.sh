@@ -89,6 +89,19 @@ check_signals() {
     grep -nE '\<kill(pg)?\(' src/**/*.[ch] | grep -vE '^src/(worker/slots\.c|client/stop\.c):'
 }
 
+# The server's qsort() takes quadratic time for what is made to that end, so it must be possible to cancel it. "few:" in the line
+# above says why there are not many; (qsort)(...) is the C library's.
+check_sorts() {
+    grep -rlE '[^(]\bqsort\(' src --include='*.c' | sort | while read -r file; do
+        awk -v file="$file" '
+            /^[a-z_0-9]+\(.*\)$/ { name = $0; sub(/\(.*/, "", name) }
+            /CHECK_FOR_INTERRUPTS\(\)/ { checks[name] = 1 }
+            /[^(]\<qsort\(/ && !/^ *\*|^ \*|\/\*.*qsort\(/ && previous !~ /few: / { by = $NF; sub(/\).*/, "", by); sorts[NR] = by }
+            { previous = $0 }
+            END { for (line in sorts) if (!(sorts[line] in checks)) print file ":" line ": " sorts[line] "() lacks CHECK_FOR_INTERRUPTS()" }' "$file"
+    done
+}
+
 check_versions() {
     local control entry version
     control=$(sed -n "s/^default_version *= *'\(.*\)'.*/\1/p" dcounter.control)
@@ -334,6 +347,7 @@ check buffers 'only src/rows/versions.c locks buffers of rows'
 check rows 'only src/base/rowread.c takes values out of rows'
 check opens 'only tables of the server are opened as if they were there for good'
 check signals 'only src/worker/slots.c signals workers'
+check sorts 'a long sort can be canceled'
 check versions 'control file, META.json and CHANGELOG.md agree'
 check frozen 'what releases have installed is as it was, and can be updated'
 check manual 'the manual pages have each option of dc_relay and dc_region'

@@ -109,6 +109,11 @@ CREATE FUNCTION dcounter.source_truncate() RETURNS pg_catalog.trigger
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
 COMMENT ON FUNCTION dcounter.source_truncate() IS 'counts what TRUNCATE removes from a source table; see dc_bind()';
 
+-- In the statements that read a source, as its owner.
+CREATE FUNCTION dcounter.source_step(what integer) RETURNS boolean
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE COST 1;
+COMMENT ON FUNCTION dcounter.source_step(integer) IS 'internal: counts the rows that a comparison of a source reads, and limits its time';
+
 -- In the condition of a trigger on a source, so evaluated by all who update one.
 CREATE FUNCTION dcounter.source_differs(anyelement, anyelement) RETURNS boolean
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE COST 1;

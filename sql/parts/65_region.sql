@@ -32,11 +32,11 @@ CREATE TABLE dcounter.self_mark (
 	what  pg_catalog.text        NOT NULL,
 	peer  pg_catalog.text        COLLATE pg_catalog."C",
 	at    pg_catalog.timestamptz NOT NULL,
-	CHECK (what OPERATOR(pg_catalog.=) ANY ('{renew,recopy,retired,copied,alone}'::pg_catalog.text[]))
+	CHECK (what OPERATOR(pg_catalog.=) ANY ('{renew,recopy,retired,copied,alone,since}'::pg_catalog.text[]))
 );
 COMMENT ON TABLE dcounter.self_mark IS 'what this database has found out about its epoch';
 COMMENT ON COLUMN dcounter.self_mark.epoch IS 'the epoch that it is about';
-COMMENT ON COLUMN dcounter.self_mark.what IS 'renew (another database has it, too), recopy (something was missed), retired, copied (from a peer), or alone (the epoch was taken when no other region was known)';
+COMMENT ON COLUMN dcounter.self_mark.what IS 'renew (another database has it, too), recopy (something was missed), retired, copied (from a peer), alone (the epoch was taken when no other region was known), or since (when its epochs follow each other without a loss)';
 COMMENT ON COLUMN dcounter.self_mark.peer IS 'the region that was copied from';
 COMMENT ON COLUMN dcounter.self_mark.at IS 'when it was found out, or since when the copy has all';
 

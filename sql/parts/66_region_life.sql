@@ -19,9 +19,9 @@ CREATE FUNCTION dc_region_retire(region text, force boolean DEFAULT false) RETUR
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
 COMMENT ON FUNCTION dc_region_retire(text, boolean) IS 'gives up a region: it is not waited for any more; force is for one that is lost';
 
-CREATE FUNCTION dc_regions(OUT region text, OUT epochs int, OUT state text, OUT beat_at timestamptz, OUT lag interval, OUT seen_by_all_to timestamptz, OUT link_state text, OUT apply_errors bigint) RETURNS SETOF record
+CREATE FUNCTION dc_regions(OUT region text, OUT epochs int, OUT state text, OUT beat_at timestamptz, OUT lag interval, OUT seen_by_all_to timestamptz, OUT link_state text, OUT apply_errors bigint, OUT advice text) RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000 ROWS 5;
-COMMENT ON FUNCTION dc_regions() IS 'the regions that were heard of: how far they are, what is known of them everywhere, their links';
+COMMENT ON FUNCTION dc_regions() IS 'the regions that were heard of: how far they are, what is known of them everywhere, their links, what to do';
 
 CREATE VIEW dc_stat_regions AS SELECT * FROM dc_regions();
 COMMENT ON VIEW dc_stat_regions IS 'the regions, as dc_regions() shows them';
@@ -33,3 +33,4 @@ COMMENT ON COLUMN dc_stat_regions.lag IS 'how long ago that was';
 COMMENT ON COLUMN dc_stat_regions.seen_by_all_to IS 'all that it had committed before then is in each active region';
 COMMENT ON COLUMN dc_stat_regions.link_state IS 'of the subscription dc_from_REGION: up, copying, down or disabled';
 COMMENT ON COLUMN dc_stat_regions.apply_errors IS 'how many errors that has had';
+COMMENT ON COLUMN dc_stat_regions.advice IS 'what is wrong, and what to call; null if nothing is to be done';

@@ -7,9 +7,12 @@
 #include "access/htup_details.h"
 #include "base/args.h"
 #include "base/interval.h"
+#include "base/roles.h"
 #include "commands/trigger.h"
 #include "funcapi.h"
+#include "miscadmin.h"
 #include "utils/array.h"
+#include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
 void
@@ -18,6 +21,54 @@ null_not_allowed(const char *name)
 	ereport(ERROR,
 			(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 			 errmsg("%s must not be null", name)));
+}
+
+/*
+ * length_error reports a text that is empty, and must not be (22023), or too long (54000).
+ */
+void
+length_error(const char *what, Size len, Size max)
+{
+	if (len == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%s must not be empty", what)));
+	ereport(ERROR,
+			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+			 errmsg("%s is too long", what),
+			 errdetail("It has %zu bytes; the limit is %zu.", len, max)));
+}
+
+/*
+ * text_arg_limited returns a text argument of 1 to max bytes (22004 for NULL). `what` is what error messages call it.
+ */
+char *
+text_arg_limited(FunctionCallInfo fcinfo, int argno, const char *what, Size max)
+{
+	text *value;
+
+	arg_not_null(fcinfo, argno, what);
+	value = PG_GETARG_TEXT_PP(argno);
+	check_length(what, VARSIZE_ANY_EXHDR(value), 1, max);
+	return text_to_cstring(value);
+}
+
+/*
+ * role_arg returns a role (22004 for NULL; 42704 if it must exist, and does not). InvalidOid ('-' as a regrole) may
+ * stand for everybody.
+ */
+Oid
+role_arg(FunctionCallInfo fcinfo, int argno, bool must_exist, bool or_everybody)
+{
+	Oid role;
+
+	arg_not_null(fcinfo, argno, "role");
+	role = PG_GETARG_OID(argno);
+	if (must_exist && !(or_everybody && !OidIsValid(role)) && role_is_lost(role))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("role with OID %u does not exist", role)));
+	return role;
 }
 
 /*
@@ -115,4 +166,30 @@ record_result(FunctionCallInfo fcinfo, Datum *values, bool *nulls)
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls));
+}
+
+/*
+ * prevent_write raises an error where a function that writes must not run: in
+ * a read-only transaction or on a standby, and where prevent_lasting() does.
+ */
+void
+prevent_write(const char *function)
+{
+	PreventCommandIfReadOnly(function);
+	prevent_lasting(function);
+}
+
+/*
+ * prevent_lasting raises an error where a function must not run whose work outlasts its call: in a parallel
+ * operation, and inside a security-restricted operation (an index expression, REFRESH MATERIALIZED
+ * VIEW, ANALYZE), where work left for the commit would escape the sandbox.
+ */
+void
+prevent_lasting(const char *function)
+{
+	PreventCommandIfParallelMode(function);
+	if (InSecurityRestrictedOperation())
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("cannot execute %s within security-restricted operation", function)));
 }

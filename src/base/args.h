@@ -11,6 +11,9 @@
 #include "fmgr.h"
 
 pg_noreturn extern void null_not_allowed(const char *name);
+pg_noreturn extern void length_error(const char *what, Size len, Size max);
+extern char *text_arg_limited(FunctionCallInfo fcinfo, int argno, const char *what, Size max);
+extern Oid role_arg(FunctionCallInfo fcinfo, int argno, bool must_exist, bool or_everybody);
 extern void trigger_check(FunctionCallInfo fcinfo, const char *function);
 extern int64 interval_to_duration(const Interval *interval, const char *name);
 extern bool bool_arg(FunctionCallInfo fcinfo, int argno, const char *name);
@@ -18,6 +21,8 @@ extern Datum array_datum(Datum *values, int count, Oid type);
 extern Datum *array_arg(FunctionCallInfo fcinfo, int argno, const char *name,
 						const char *member, int *count);
 extern Datum record_result(FunctionCallInfo fcinfo, Datum *values, bool *nulls);
+extern void prevent_write(const char *function);
+extern void prevent_lasting(const char *function);
 
 /*
  * arg_not_null raises 22004 if an argument is NULL; `name` is what the message calls it.
@@ -27,6 +32,16 @@ arg_not_null(FunctionCallInfo fcinfo, int argno, const char *name)
 {
 	if (unlikely(PG_ARGISNULL(argno)))
 		null_not_allowed(name);
+}
+
+/*
+ * check_length raises an error unless a text has from min (0 or 1) to max bytes.
+ */
+static inline void
+check_length(const char *what, Size len, Size min, Size max)
+{
+	if (unlikely(len < min || len > max))
+		length_error(what, len, max);
 }
 
 /*

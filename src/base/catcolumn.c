@@ -251,6 +251,36 @@ cat_not_null(const DcCatRow *io)
 }
 
 /*
+ * cat_roles is for an array of roles, never null. One with a null in it is read as empty.
+ */
+void
+cat_roles(DcCatRow *io, List **roles)
+{
+	Datum value = (Datum) 0;
+
+	if (!io->reading)
+	{
+		int count = list_length(*roles);
+		Datum *values = palloc((count + 1) * sizeof(Datum));
+
+		for (int i = 0; i < count; i++)
+			values[i] = ObjectIdGetDatum(list_nth_oid(*roles, i));
+		value = PointerGetDatum(construct_array(values, count, REGROLEOID, sizeof(Oid), true, TYPALIGN_INT));
+	}
+	cat_datum(io, REGROLEARRAYOID, &value);
+	cat_not_null(io);
+	if (io->reading)
+	{
+		ArrayType *array = DatumGetArrayTypeP(value);
+		const Oid *oids = (const Oid *) ARR_DATA_PTR(array);
+		int count = array_contains_nulls(array) ? 0 : ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
+
+		for (int i = 0; i < count; i++)
+			*roles = lappend_oid(*roles, oids[i]);
+	}
+}
+
+/*
  * cat_int8s is for an array of bigint, of which `max` are read at most.
  */
 void

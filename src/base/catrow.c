@@ -150,6 +150,23 @@ relation_invalidate(Oid relid)
 }
 
 /*
+ * relation_owner returns the owner of a relation, or 0 if it does not exist.
+ */
+Oid
+relation_owner(Oid relid)
+{
+	HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Oid owner = InvalidOid;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
+		ReleaseSysCache(tuple);
+	}
+	return owner;
+}
+
+/*
  * cat_scan_begin starts to read the rows that fit the keys, by an index, or all if there is
  * none, in no order.
  */

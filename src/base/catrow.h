@@ -61,6 +61,7 @@ extern Oid catalog_relation(const char *name);
 extern Oid catalog_relation_if_any(const char *name);
 extern Oid extension_function(const char *name);
 extern void relation_invalidate(Oid relid);
+extern Oid relation_owner(Oid relid);
 
 extern void cat_scan_begin(DcCatScan *scan, const DcCatalog *cat, const char *index,
 						   LOCKMODE mode, const ScanKeyData *keys, int nkeys);
@@ -95,6 +96,7 @@ extern void cat_duration(DcCatRow *io, int64 *field, bool days);
 extern void cat_string(DcCatRow *io, char **field);
 extern int cat_choice(DcCatRow *io, int field, const char *const *names, int n);
 extern void cat_datum(DcCatRow *io, Oid type, Datum *field);
+extern void cat_roles(DcCatRow *io, List **roles);
 extern void cat_not_null(const DcCatRow *io);
 extern void cat_int8s(DcCatRow *io, int64 *items, int *count, int max);
 extern int choice_from_text(const char *what, const char *value, const char *const *names, int n);

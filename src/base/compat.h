@@ -32,6 +32,7 @@
 #include "utils/acl.h"
 #include "utils/backend_status.h"
 #include "utils/fmgrprotos.h"
+#include "utils/jsonb.h"
 #include "utils/rel.h"
 #include "utils/wait_event.h"
 
@@ -118,6 +119,13 @@ compat_is_background_worker(void)
 	return IsBackgroundWorker;
 #endif
 }
+
+/* 16 has workers that apply for another one, which reports what they fail at. */
+#if PG_VERSION_NUM >= 160000
+#define compat_is_parallel_apply_worker() am_parallel_apply_worker()
+#else
+#define compat_is_parallel_apply_worker() false
+#endif
 
 /* A small number that this backend shares with no other live backend. */
 static inline int
@@ -360,6 +368,29 @@ compat_log_message(const char *prefix, const char *message, size_t size)
 	return LogLogicalMessage(prefix, message, size, true);
 #endif
 }
+
+/* 19 keeps a jsonb that is being made, and the result, in one state. */
+#if PG_VERSION_NUM >= 190000
+typedef JsonbInState CompatJsonb;
+
+static inline void
+compat_jsonb_push(CompatJsonb *jsonb, JsonbIteratorToken token, JsonbValue *value)
+{
+	pushJsonbValue(jsonb, token, value);
+}
+#else
+typedef struct CompatJsonb
+{
+	JsonbParseState *state;
+	JsonbValue *result;
+} CompatJsonb;
+
+static inline void
+compat_jsonb_push(CompatJsonb *jsonb, JsonbIteratorToken token, JsonbValue *value)
+{
+	jsonb->result = pushJsonbValue(&jsonb->state, token, value);
+}
+#endif
 
 /* 18 has generated columns that are computed when they are read. */
 static inline bool

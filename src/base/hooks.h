@@ -242,9 +242,7 @@ typedef struct DcRegionSetting
 {
 	int64 value; /* the new one */
 	bool deleted;
-	bool found;			/* the key has rows */
 	struct DcSums *own; /* of shard rows that were counted here, and are deleted */
-	bool changed;		/* false if the key is deleted already, or has never been there */
 	bool known;			/* the old value fits into a bigint, */
 	int64 old;			/* and is this */
 	int64 total_inc;	/* what the row of totals must have, */

@@ -268,10 +268,5 @@ bytes_compare(const char *a, uint32 a_len, const char *b, uint32 b_len)
 static void
 key_check_length(const DcKey *key)
 {
-	if (key->len > DC_MAX_KEY_BYTES)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("counter key is too long"),
-				 errdetail("The key has %u bytes; the limit is %d.",
-						   key->len, DC_MAX_KEY_BYTES)));
+	check_length("counter key", key->len, 0, DC_MAX_KEY_BYTES);
 }

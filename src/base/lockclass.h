@@ -42,9 +42,9 @@
  *	region		(0, 0), the identity: shared by all that publishes, exclusively by what changes it
  *				(0, 1), the own beat: beat.c, by what has published, at the end of its commit
  *				(hash of region and epoch, 2): beatmerge.c, by an apply worker that inserts a beat
- *	limit		(0, hash of the name): limitddl.c, by calls that create a limit
+ *	limit		(0, hash of the name): ruleddl.c, by calls that create a limit
  *				(its id, 0): by calls that change it
- *	presence	(0, hash of the name): presenceddl.c, by calls that create a presence
+ *	presence	(0, hash of the name): ruleddl.c, by calls that create a presence
  *				(its id, 0): by calls that change it
  *				(its id, 1): presenceevents.c, by transactions that make its events, which do not wait
  *	window		(windowed counter, 0): windowopen.c, by what changes its row or moves its amounts; the

@@ -1,6 +1,6 @@
 /*
  * roles.c
- *		Counting changes of roles, for all files that remember the rights of a role.
+ *		Counting changes of roles, for all files that remember the rights of a role; roles that were dropped.
  */
 #include "postgres.h"
 
@@ -26,4 +26,30 @@ roles_init(void)
 	CacheRegisterSyscacheCallback(AUTHMEMROLEMEM, role_callback, (Datum) 0);
 	/* the owner of a database is a member of pg_database_owner */
 	CacheRegisterSyscacheCallback(DATABASEOID, role_callback, (Datum) 0);
+}
+
+/*
+ * role_is_lost returns true if a role has been dropped.
+ */
+bool
+role_is_lost(Oid role)
+{
+	return !SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(role));
+}
+
+/*
+ * roles_without_lost removes roles that have been dropped from a list, as another role may get the number, here or
+ * where a dump is restored. InvalidOid, which stands for everybody, stays.
+ */
+List *
+roles_without_lost(List *roles)
+{
+	ListCell *lc;
+
+	foreach(lc, roles)
+	{
+		if (OidIsValid(lfirst_oid(lc)) && role_is_lost(lfirst_oid(lc)))
+			roles = foreach_delete_current(roles, lc);
+	}
+	return roles;
 }

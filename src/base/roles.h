@@ -1,9 +1,11 @@
 /*
  * roles.h
- *		When rights that were found may have become wrong (see roles.c).
+ *		When rights that were found may have become wrong, and roles that were dropped (see roles.c).
  */
 #ifndef DC_ROLES_H
 #define DC_ROLES_H
+
+#include "nodes/pg_list.h"
 
 /*
  * Grows with each change of a role, of memberships, or of the database's owner. A right
@@ -12,5 +14,7 @@
 extern uint32 role_changes;
 
 extern void roles_init(void);
+extern bool role_is_lost(Oid role);
+extern List *roles_without_lost(List *roles);
 
 #endif /* DC_ROLES_H */

@@ -17,7 +17,7 @@
 #include "storage/ipc.h"
 #include "storage/shmem.h"
 
-#define MAX_AREAS 20
+#define MAX_AREAS 24
 
 typedef struct DcArea
 {

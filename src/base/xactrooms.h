@@ -10,25 +10,24 @@
 /* In the order in which they are called. */
 typedef enum DcXactRoom
 {
-	DC_XACT_PORTALS,	  /* opens portals again after an abort */
-	DC_XACT_UNPUBLISHED,  /* strikes off published rows */
-	DC_XACT_WORKER,		  /* wakes the launcher */
-	DC_XACT_HOT_ALARM,	  /* logs hot keys */
-	DC_XACT_DISTINCT,	  /* writes the deltas of distinct values */
-	DC_XACT_UNREAD,		  /* writes what was seen */
-	DC_XACT_PRESENCE_DDL, /* forgets dropped presences */
-	DC_XACT_PRESENCE,	  /* settles the events of presences */
-	DC_XACT_LIMIT_DDL,	  /* tells of changed limits */
-	DC_XACT_BOUND,		  /* forgets the references of bound counters */
-	DC_XACT_BUFFER,		  /* adds to memory, ends flushes */
-	DC_XACT_CACHE,		  /* forgets cached keys */
-	DC_XACT_COUNTER,	  /* writes increments */
-	DC_XACT_OUTBOX,		  /* writes events, as triggers of the writes before may have made some */
-	DC_XACT_REGION,		  /* raises the beat: waits for other commits that publish */
-	DC_XACT_LAST,		  /* hands over to memory, when all else is written */
-	DC_XACT_CONSUMER,	  /* looks at the writes of all others */
-	DC_XACT_STATS,		  /* counts the work of all others */
-	DC_XACT_ACTIVITY,	  /* publishes what all others have done */
+	DC_XACT_PORTALS,	 /* opens portals again after an abort */
+	DC_XACT_UNPUBLISHED, /* strikes off published rows */
+	DC_XACT_WORKER,		 /* wakes the launcher */
+	DC_XACT_HOT_ALARM,	 /* logs hot keys */
+	DC_XACT_DISTINCT,	 /* writes the deltas of distinct values */
+	DC_XACT_UNREAD,		 /* writes what was seen */
+	DC_XACT_RULE,		 /* forgets dropped limits and presences */
+	DC_XACT_PRESENCE,	 /* settles the events of presences */
+	DC_XACT_BOUND,		 /* forgets the references of bound counters */
+	DC_XACT_BUFFER,		 /* adds to memory, ends flushes */
+	DC_XACT_CACHE,		 /* forgets cached keys */
+	DC_XACT_COUNTER,	 /* writes increments */
+	DC_XACT_OUTBOX,		 /* writes events, as triggers of the writes before may have made some */
+	DC_XACT_REGION,		 /* raises the beat: waits for other commits that publish */
+	DC_XACT_LAST,		 /* hands over to memory, when all else is written */
+	DC_XACT_CONSUMER,	 /* looks at the writes of all others */
+	DC_XACT_STATS,		 /* counts the work of all others */
+	DC_XACT_ACTIVITY,	 /* publishes what all others have done */
 	DC_XACT_NROOMS
 } DcXactRoom;
 

@@ -203,9 +203,7 @@ text_or_null(FunctionCallInfo fcinfo, int n, const char *name)
 	if (PG_ARGISNULL(n))
 		return NULL;
 	value = text_to_cstring(PG_GETARG_TEXT_PP(n));
-	if (value[0] == '\0')
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s must not be empty", name)));
+	check_length(name, strlen(value), 1, MaxAllocSize);
 	return value;
 }
 

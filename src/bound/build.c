@@ -31,7 +31,7 @@
  * Two builds of one counter table would only make each other scan again. So one takes
  * another lock (of the session, until the build ends), and the other waits for it.
  *
- * With distinct_of, there are two layers of differences (sourcescan.c), which are added
+ * With distinct_of, there are two kinds of differences (sourcescan.c), which are added
  * alike: those of the reference counts make the values change as rows of the source
  * would.
  */
@@ -98,8 +98,7 @@ struct DcBuild
 static void build_tag(Oid counter, LOCKTAG *tag);
 static void release(void *arg);
 static void forget_spool(DcBuild *build);
-static bool spool_all(DcBuild *build, DcSourceRead *read, DcSourceScanOptions *options);
-static bool spool_layers(DcBuild *build, DcSourceRead *read, DcSourceScanOptions *options);
+static bool spool_all(DcBuild *build, DcSourceRead *read, const DcSourceScanOptions *options, int64 *left_out);
 static void spool(DcBuild *build, const DcSourceDiff *diff);
 static void spool_next(DcBuild *build);
 static char *add_some(DcBuild *build, DcCounter *counter, const DcSourceRow *row);
@@ -284,9 +283,10 @@ build_keys(DcSourceRead *read, Datum *keys, int nkeys, const DcSourceDiff *diffs
 	if (read->row.distinct_of != NULL)
 	{
 		DcBuild *build = build_begin(read->counter_id, PG_INT64_MAX, CurrentMemoryContext);
-		DcSourceScanOptions options = {.keys = keys, .nkeys = nkeys, .any_keys = true};
+		DcSourceScanOptions options = {.layer = DC_LAYER_REFS, .keys = keys, .nkeys = nkeys, .any_keys = true};
+		int64 left_out;
 
-		(void) spool_all(build, read, &options);
+		(void) spool_all(build, read, &options, &left_out);
 		(void) add_some(build, read->counter, &read->row);
 		build_end(build);
 	}
@@ -383,20 +383,19 @@ build_needs_scan(const DcBuild *build)
 DcBuildStep
 build_scan(DcBuild *build, DcSourceRead *read, DcMoment late)
 {
-	DcScanPace pace = {.source = read->row.source, .counter = read->counter_id};
 	int64 left_out = 0;
-	DcSourceScanOptions options = {.only_different = true,
+	DcSourceScanOptions options = {.layer = read->row.distinct_of != NULL ? DC_LAYER_REFS : DC_LAYER_VALUES,
+								   .only_different = true,
 								   .from = read->state.built_to,
 								   .passes_over = WARNING,
-								   .left_out = &left_out,
 								   .late = late,
-								   .pace = late.us != DC_LONG_AGO.us ? &pace : NULL};
+								   .paced = late.us != DC_LONG_AGO.us};
 
 	forget_spool(build);
 	build->epoch = read->state.epoch;
 	build->binding = read->row.xmin;
 	build->counted = source_triggers_fire(read->members, read->row.replicated, read->snapshot);
-	if (!spool_all(build, read, &options))
+	if (!spool_all(build, read, &options, &left_out))
 	{
 		forget_spool(build);
 		return BUILD_TOO_LONG;
@@ -411,68 +410,32 @@ build_scan(DcBuild *build, DcSourceRead *read, DcMoment late)
  * transaction, so later ones only read. False if that was too late.
  */
 static bool
-spool_all(DcBuild *build, DcSourceRead *read, DcSourceScanOptions *options)
+spool_all(DcBuild *build, DcSourceRead *read, const DcSourceScanOptions *options, int64 *left_out)
 {
 	MemoryContext reading = AllocSetContextCreate(CurrentMemoryContext, "dcounter build scan",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(build->cxt);
-	bool done = true;
+	DcSourceScan *scan;
+	DcSourceDiff diff;
 
 	build->spool = spoolfile_create();
 	build->left = 0;
 	MemoryContextSwitchTo(reading);
-	if (read->row.distinct_of != NULL)
-		done = spool_layers(build, read, options);
-	else
+	scan = source_scan_begin(read, options);
+	while (scan != NULL && source_scan_next(scan, &diff))
+		spool(build, &diff);
+	if (scan != NULL)
 	{
-		DcSourceScan *scan = source_scan_begin(read, options);
-		DcSourceDiff diff;
-
-		done = scan != NULL;
-		while (done && source_scan_next(scan, &diff))
-			spool(build, &diff);
-		if (done)
-			source_scan_end(scan);
+		*left_out = source_scan_left_out(scan);
+		source_scan_end(scan);
 	}
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(reading);
-	if (done)
-		spoolfile_rewind(build->spool);
-	if (done && build->left > 0)
-		spool_next(build);
-	return done;
-}
-
-/*
- * spool_layers does so for a binding with distinct_of: of each key the reference counts, and
- * then the value.
- */
-static bool
-spool_layers(DcBuild *build, DcSourceRead *read, DcSourceScanOptions *options)
-{
-	DcSourceScan *refs;
-	DcSourceScan *values;
-	DcSourceDiff ref;
-	DcSourceDiff value;
-	bool has_value;
-
-	options->layer = DC_LAYER_REFS;
-	refs = source_scan_begin(read, options);
-	options->layer = DC_LAYER_COUNTER;
-	values = refs != NULL ? source_scan_begin(read, options) : NULL;
-	if (values == NULL)
+	if (scan == NULL)
 		return false;
-	has_value = source_scan_next(values, &value);
-	while (source_scan_next(refs, &ref))
-	{
-		for (; has_value && key_compare(&value.key, &ref.key) < 0; has_value = source_scan_next(values, &value))
-			spool(build, &value);
-		spool(build, &ref);
-	}
-	for (; has_value; has_value = source_scan_next(values, &value))
-		spool(build, &value);
-	source_scan_end(values);
-	source_scan_end(refs);
+	spoolfile_rewind(build->spool);
+	if (build->left > 0)
+		spool_next(build);
 	return true;
 }
 

@@ -81,7 +81,6 @@ static DcTableStep scan_step(Oid table, bool all_owners);
 static DcTableStep chunk_step(Oid table, bool all_owners);
 static DcTableStep stop(DcTableStep result);
 static DcCounter *counter_to_build(Oid table, bool all_owners);
-static bool may_evaluate(const DcSourceRow *row);
 static void leave(Oid table, const char *reason);
 static bool is_too_large(Oid table);
 static void note_too_large(Oid table);
@@ -209,6 +208,7 @@ scan_step(Oid table, bool all_owners)
 	DcSourceRead read;
 	DcSourceRow row;
 	DcCounter *counter;
+	const char *reason;
 
 	if (!is_to_build(table, &row))
 		return stop(TABLE_DONE);
@@ -220,13 +220,13 @@ scan_step(Oid table, bool all_owners)
 	if (!source_read_lock(&read, table, "the job \"build\"", wait))
 		return stop(TABLE_LATER);
 	counter = counter_to_build(table, all_owners);
-	if (counter == NULL)
+	if (counter == NULL || (all_owners && !source_indexes_lock(&read)))
 		return stop(TABLE_LATER);
 	if (!all_owners)
 		prevent_not_owner(read.row.source);
-	else if (!may_evaluate(&read.row))
+	else if (!source_worker_may_read(&read, &reason))
 	{
-		leave(table, "the expressions that the counter table is bound with");
+		leave(table, reason);
 		return stop(TABLE_DONE);
 	}
 	if (!source_read_begin(&read, counter, true))
@@ -268,24 +268,6 @@ counter_to_build(Oid table, bool all_owners)
 	if (all_owners)
 		return counter_open_at_once(table, RowExclusiveLock);
 	return counter_lock(table, RowExclusiveLock) ? counter_lookup(table) : NULL;
-}
-
-/*
- * may_evaluate tells whether the worker may evaluate the expressions of a binding, whose source
- * is locked.
- */
-static bool
-may_evaluate(const DcSourceRow *row)
-{
-	Relation source;
-	bool harmless;
-
-	if (dc_worker_runs_owner_code || superuser_arg(relation_owner(row->source)))
-		return true;
-	source = table_open_present(row->source, NoLock);
-	harmless = source_is_harmless(row, source);
-	table_close(source, NoLock);
-	return harmless;
 }
 
 static void

@@ -254,21 +254,15 @@ drift_events(Oid counter, const DcDrifts *drifts, int64 max, bool repaired)
 static Jsonb *
 make_payload(const DcSourceDiff *diff, bool repaired)
 {
-	/* in the order of jsonb */
-	static const char *const members[] = {"key", "drift", "value", "source", "repaired"};
-	static DcJsonKeys keys = {0};
-	StringInfoData buf;
 	DcJsonWriter writer;
 
-	json_keys_keep(&keys, members, lengthof(members));
-	json_begin(&buf);
-	json_begin_object(&writer, &buf, &keys);
-	json_add_string(&writer, diff->key.data, diff->key.len);
-	json_add_numeric(&writer, int64_to_numeric(diff->drift));
-	json_add_numeric(&writer, int64_to_numeric(diff->counter));
-	json_add_numeric(&writer, int64_to_numeric(diff->source));
-	json_add_bool(&writer, repaired);
-	return json_end(&buf);
+	json_begin(&writer);
+	json_add_string(&writer, "key", diff->key.data, diff->key.len);
+	json_add_int(&writer, "drift", diff->drift);
+	json_add_int(&writer, "value", diff->counter);
+	json_add_int(&writer, "source", diff->source);
+	json_add_bool(&writer, "repaired", repaired);
+	return json_end(&writer);
 }
 
 /*

@@ -103,7 +103,6 @@ typedef struct DcMarking
 	int64 limit;	   /* of rows */
 } DcMarking;
 
-static char *mark_arg(FunctionCallInfo fcinfo, int argno, const char *name);
 static DcCounter *open_to_mark(FunctionCallInfo fcinfo, const char *function);
 static void no_mark_error(const DcCounter *counter, const char *mark);
 static void check_mark(const DcCounter *counter, const char *mark);
@@ -129,7 +128,7 @@ static void add_difference(DcCounter *counter, Datum key, int64 delta);
 Datum
 dc_mark(PG_FUNCTION_ARGS)
 {
-	DcMark mark = {.mark = mark_arg(fcinfo, 1, "mark")};
+	DcMark mark = {.mark = text_arg_limited(fcinfo, 1, "mark", DC_MAX_MARK_BYTES)};
 	DcCounter *counter = open_to_mark(fcinfo, "dc_mark()");
 
 	if (counter_is_buffered(counter))
@@ -162,7 +161,7 @@ dc_mark(PG_FUNCTION_ARGS)
 Datum
 dc_unmark(PG_FUNCTION_ARGS)
 {
-	char *mark = mark_arg(fcinfo, 1, "mark");
+	char *mark = text_arg_limited(fcinfo, 1, "mark", DC_MAX_MARK_BYTES);
 	DcCounter *counter = counter_open_to_read(fcinfo, "dc_unmark()");
 	int64 keys;
 
@@ -203,7 +202,7 @@ dc_reconcile(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
 				 errmsg("keys and exact must have the same length"),
 				 errdetail("There are %d keys and %d exact values.", nkeys, nexact)));
-	mark = mark_arg(fcinfo, 3, "as_of");
+	mark = text_arg_limited(fcinfo, 3, "as_of", DC_MAX_MARK_BYTES);
 	counter = open_to_mark(fcinfo, "dc_reconcile()");
 	mark_lock(counter->relid, mark);
 	check_mark(counter, mark);
@@ -225,20 +224,6 @@ dc_reconcile(PG_FUNCTION_ARGS)
 	}
 	MemoryContextDelete(cxt);
 	PG_RETURN_NULL();
-}
-
-static char *
-mark_arg(FunctionCallInfo fcinfo, int argno, const char *name)
-{
-	char *mark;
-
-	arg_not_null(fcinfo, argno, name);
-	mark = text_to_cstring(PG_GETARG_TEXT_PP(argno));
-	if (mark[0] == '\0' || strlen(mark) > DC_MAX_MARK_BYTES)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("the name of a mark must have 1 to %d bytes", DC_MAX_MARK_BYTES)));
-	return mark;
 }
 
 /*

@@ -55,7 +55,6 @@ extern void refs_effect(DcRef **refs, int count, DcRefEffect take, void *arg);
 /* refstable.c */
 extern Oid refs_create(Oid counter);
 extern Relation refs_open(Oid refs, LOCKMODE mode, AttrNumber *atts);
-extern void refs_scan(const DcSourceRow *row, Snapshot snapshot, DcRefScanned scanned, void *arg);
 extern void refs_empty(const DcSourceRow *row);
 
 #endif /* DC_REFS_H */

@@ -71,7 +71,7 @@ typedef struct DcRefsChecked
 } DcRefsChecked;
 
 static void checked_changed(void *entry, Oid relid);
-static void left_over(const DcKey *key, const DcKey *item, int64 n, void *row);
+static void check_is_empty(const DcSourceRow *row, Relation rel);
 static void check_table(SPIPlanPtr plan, Oid refs);
 
 /* Entries (DcRefsChecked) are never removed. */
@@ -148,39 +148,6 @@ checked_changed(void *entry, Oid relid)
 }
 
 /*
- * refs_scan calls a function for each row of a table of reference counts in a snapshot. No code
- * of the owner runs.
- */
-void
-refs_scan(const DcSourceRow *row, Snapshot snapshot, DcRefScanned scanned, void *arg)
-{
-	AttrNumber atts[REF_NUM_COLUMNS];
-	Relation rel = refs_open(row->refs, AccessShareLock, atts);
-	TupleTableSlot *slot = table_slot_create(rel, NULL);
-	TableScanDesc scan = table_beginscan(rel, snapshot, 0, NULL);
-	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "dcounter reference counts",
-											  ALLOCSET_DEFAULT_SIZES);
-	MemoryContext old = MemoryContextSwitchTo(cxt);
-
-	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
-	{
-		DcKey key;
-		DcKey item;
-
-		CHECK_FOR_INTERRUPTS();
-		key_from_text(slot_datum(slot, atts[REF_KEY], TEXTOID), &key);
-		key_from_text(slot_datum(slot, atts[REF_ITEM], TEXTOID), &item);
-		scanned(&key, &item, DatumGetInt64(slot_datum(slot, atts[REF_N], INT8OID)), arg);
-		MemoryContextReset(cxt);
-	}
-	MemoryContextSwitchTo(old);
-	MemoryContextDelete(cxt);
-	table_endscan(scan);
-	ExecDropSingleTupleTableSlot(slot);
-	table_close(rel, NoLock);
-}
-
-/*
  * refs_empty deletes all rows of a table of reference counts, whatever this transaction's
  * snapshot shows, as its owner: the source is being truncated. The values of the counter table
  * do not change. The caller has had the transaction's own changes written, and keeps others
@@ -193,7 +160,6 @@ refs_empty(const DcSourceRow *row)
 	Relation rel = refs_open(row->refs, RowExclusiveLock, atts);
 	char *sql = psprintf("DELETE FROM %s", relation_sql_name(row->refs));
 	SPIPlanPtr plan;
-	Snapshot snapshot;
 	DcRunAs state;
 
 	sibling_check_owner(row->counter, row->refs);
@@ -208,23 +174,29 @@ refs_empty(const DcSourceRow *row)
 	(void) SPI_execute_snapshot(plan, NULL, NULL, GetLatestSnapshot(), InvalidSnapshot, false, true, 0);
 	runas_end(&state);
 	SPI_finish();
-	table_close(rel, NoLock);
 	CommandCounterIncrement();
-	snapshot = RegisterSnapshot(GetLatestSnapshot());
-	refs_scan(row, snapshot, left_over, (void *) row);
-	UnregisterSnapshot(snapshot);
+	check_is_empty(row, rel);
+	table_close(rel, NoLock);
 }
 
 /*
- * left_over raises 55000: the owner of the table of counts has kept a row from being deleted.
+ * check_is_empty raises 55000 if the owner of the table of counts has kept a row from being deleted. No code of theirs takes part.
  */
 static void
-left_over(const DcKey *key, const DcKey *item, int64 n, void *row)
+check_is_empty(const DcSourceRow *row, Relation rel)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("reference counts of \"%s\" were not deleted", get_rel_name(((DcSourceRow *) row)->counter)),
-			 errdetail("A trigger, a rule or row-level security has kept rows from being deleted.")));
+	TupleTableSlot *slot = table_slot_create(rel, NULL);
+	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+	TableScanDesc scan = table_beginscan(rel, snapshot, 0, NULL);
+
+	if (table_scan_getnextslot(scan, ForwardScanDirection, slot))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("reference counts of \"%s\" were not deleted", get_rel_name(row->counter)),
+				 errdetail("A trigger, a rule or row-level security has kept rows from being deleted.")));
+	table_endscan(scan);
+	UnregisterSnapshot(snapshot);
+	ExecDropSingleTupleTableSlot(slot);
 }
 
 /*

@@ -9,7 +9,7 @@
  * counter adds it to the source. So the difference of the two stays what it is.
  *
  * It is written by SQL, as its owner and in a security-restricted operation, under the lock of the
- * binding. It is read without SQL, in the snapshot of the comparison.
+ * binding.
  */
 #include "postgres.h"
 
@@ -240,33 +240,4 @@ carried_word(DcCounter *counter, const char *word)
 	if (strcmp(word, "carried") != 0 || !source_read(counter->relid, &row))
 		return NULL;
 	return relation_sql_name(row.carried);
-}
-
-/*
- * carried_read calls a function with each amount that a snapshot shows.
- */
-void
-carried_read(const DcSourceRow *row, Snapshot snapshot, DcCarriedTake take, void *arg)
-{
-	Relation rel = try_relation_open(row->carried, AccessShareLock);
-	DcTableLayout layout;
-	TupleTableSlot *slot;
-	TableScanDesc scan;
-
-	if (rel == NULL)
-		return; /* dropped while event triggers were off */
-	shape_check(rel, &carried_shape, &layout);
-	slot = table_slot_create(rel, NULL);
-	scan = table_beginscan(rel, snapshot, 0, NULL);
-	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
-	{
-		DcKey key;
-
-		CHECK_FOR_INTERRUPTS();
-		key_from_text(slot_datum(slot, layout.atts[COL_KEY], TEXTOID), &key);
-		take(arg, &key, DatumGetInt64(slot_datum(slot, layout.atts[COL_AMOUNT], INT8OID)));
-	}
-	table_endscan(scan);
-	ExecDropSingleTupleTableSlot(slot);
-	relation_close(rel, AccessShareLock);
 }

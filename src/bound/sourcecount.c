@@ -32,9 +32,9 @@
 #include "access/xact.h"
 #include "base/hooks.h"
 #include "base/relopen.h"
-#include "bound/keysums.h"
 #include "bound/refs.h"
 #include "bound/sourceddl.h"
+#include "bound/sourcescan.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
 #include "counter/pending.h"
@@ -49,8 +49,6 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
-#define PAGE_ROWS 10000
-
 /* A binding whose rows are counted. */
 typedef struct DcCountedFor
 {
@@ -58,25 +56,8 @@ typedef struct DcCountedFor
 	DcCarrying *carrying; /* NULL: for the counter itself */
 } DcCountedFor;
 
-/* a key, whether it is read too, rows */
-static const DcStatement sql_page_of_totals = {
-	.text = "SELECT t.key, t.inc, t.dec FROM @totals AS t"
-			" WHERE t.key >= $1 AND ($2 OR t.key > $1) ORDER BY t.key LIMIT $3",
-	.argtypes = {TEXTOID, BOOLOID, INT4OID},
-	.columns = {DC_TEXT("key"), DC_BIGINT("inc"), DC_BIGINT("dec")}};
-
-/* a key, a shard of it, whether this is read too, rows */
-static const DcStatement sql_page_of_shards = {
-	.text = "SELECT s.key, s.inc, s.dec, s.shard FROM @shards AS s"
-			" WHERE s.key >= $1 AND ($3 OR s.key > $1 OR s.shard > $2)"
-			" ORDER BY s.key, s.shard LIMIT $4",
-	.argtypes = {TEXTOID, INT4OID, BOOLOID, INT4OID},
-	.columns = {DC_TEXT("key"), DC_BIGINT("inc"), DC_BIGINT("dec"), DC_COLUMN("shard", INT4OID)}};
-
 static void count_rows(Relation rel, DcCountedFor *countings, int n, int sign);
-static void take_table(DcKeySums *sums, DcCounter *counter, bool totals);
-static void take_carried(void *arg, const DcKey *key, int64 amount);
-static void add_sums(DcKeySums *sums, DcCounter *counter);
+static void subtract_all(DcSourceRead *read);
 
 /*
  * source_lineage returns a table and all that it is a partition of, upwards. A partition that is
@@ -220,10 +201,8 @@ void
 source_count_nothing(const DcSourceRow *row)
 {
 	DcCounter *counter = counter_open_bound(row->counter);
+	DcSourceRead read = {.function = "TRUNCATE", .counter_id = row->counter, .counter = counter};
 	DcSourceStateRow state;
-	DcSourceRow now;
-	DcKeySums *sums;
-	Snapshot snapshot;
 	bool fire;
 
 	/* code of an owner, called while amounts are being written: which of them are, nobody knows */
@@ -233,24 +212,18 @@ source_count_nothing(const DcSourceRow *row)
 				 errmsg("cannot execute %s within security-restricted operation",
 						"TRUNCATE of a source")));
 	(void) bound_lock(row->counter, true);
-	if (!source_read(row->counter, &now) || now.source != row->source ||
+	if (!source_read(row->counter, &read.row) || read.row.source != row->source ||
 		!source_state_read(row->counter, &state))
 		return;
 	counter_hooks->apply_early();
 	CommandCounterIncrement();
-	sums = key_sums_begin(maintenance_work_mem, false);
-	snapshot = RegisterSnapshot(GetLatestSnapshot());
-	PushActiveSnapshot(snapshot);
-	fire = source_triggers_fire(relation_members(row->source, NoLock), row->replicated, snapshot);
-	take_table(sums, counter, true);
-	take_table(sums, counter, false);
-	if (OidIsValid(now.carried))
-		carried_read(&now, snapshot, take_carried, sums);
+	PushActiveSnapshot(GetLatestSnapshot());
+	read.snapshot = GetActiveSnapshot();
+	fire = source_triggers_fire(relation_members(row->source, NoLock), row->replicated, read.snapshot);
+	subtract_all(&read);
 	PopActiveSnapshot();
-	UnregisterSnapshot(snapshot);
-	add_sums(sums, counter);
-	if (OidIsValid(now.refs))
-		refs_empty(&now);
+	if (OidIsValid(read.row.refs))
+		refs_empty(&read.row);
 	if (fire)
 		state.state = DC_SOURCE_EXACT;
 	state.built_to = NULL;
@@ -259,73 +232,16 @@ source_count_nothing(const DcSourceRow *row)
 }
 
 /*
- * take_table takes the amounts of one of the counter's tables with their signs turned, in the
- * active snapshot. A page at a time: SPI keeps results in memory.
+ * subtract_all makes all values what detached partitions have left. All is read before the first is written.
  */
 static void
-take_table(DcKeySums *sums, DcCounter *counter, bool totals)
+subtract_all(DcSourceRead *read)
 {
-	MemoryContext caller = CurrentMemoryContext;
-	text *from = cstring_to_text("");
-	int32 shard = 0;
-	bool all = true;
-	DcSqlSession session;
-	uint64 count;
+	DcSourceScanOptions options = {.layer = DC_LAYER_NO_SOURCE, .only_different = true};
+	DcSourceScan *scan = source_scan_begin(read, &options);
+	DcSourceDiff diff;
 
-	do
-	{
-		Datum of_totals[] = {PointerGetDatum(from), BoolGetDatum(all), Int32GetDatum(PAGE_ROWS)};
-		Datum of_shards[] = {PointerGetDatum(from), Int32GetDatum(shard), BoolGetDatum(all),
-							 Int32GetDatum(PAGE_ROWS)};
-
-		CHECK_FOR_INTERRUPTS();
-		sql_begin(&session, counter);
-		count = totals ? sql_read(&session, &sql_page_of_totals, of_totals)
-					   : sql_read(&session, &sql_page_of_shards, of_shards);
-		for (uint64 i = 0; i < count; i++)
-		{
-			DcKey key;
-
-			key_from_text(rows_datum(&session.rows, i, 1), &key);
-			key_sums_add(sums, key.data, key.len, DC_SIDE_COUNTER,
-						 rows_bigint(&session.rows, i, 3), rows_bigint(&session.rows, i, 2));
-		}
-		if (count > 0)
-		{
-			MemoryContext old = MemoryContextSwitchTo(caller);
-
-			from = DatumGetTextPCopy(rows_datum(&session.rows, count - 1, 1));
-			MemoryContextSwitchTo(old);
-			shard = totals ? 0 : DatumGetInt32(rows_datum(&session.rows, count - 1, 4));
-			all = false;
-		}
-		sql_end(&session);
-	} while (count == PAGE_ROWS);
-}
-
-static void
-take_carried(void *arg, const DcKey *key, int64 amount)
-{
-	key_sums_add(arg, key->data, key->len, DC_SIDE_COUNTER, amount, 0);
-}
-
-/*
- * add_sums adds what was taken. All is read by then, so nothing of this is read.
- */
-static void
-add_sums(DcKeySums *sums, DcCounter *counter)
-{
-	DcKeySumsRow row;
-
-	key_sums_sort(sums);
-	while (key_sums_next(sums, &row))
-	{
-		int64 amount = sums_to_bigint(row.sums[DC_SIDE_COUNTER], "value");
-		DcKey key = {.data = row.data, .len = row.len};
-
-		CHECK_FOR_INTERRUPTS();
-		if (amount != 0)
-			counter_add(counter, &key, DC_NO_HINT, amount, false);
-	}
-	key_sums_end(sums);
+	while (source_scan_next(scan, &diff))
+		counter_add(read->counter, &diff.key, DC_NO_HINT, diff.drift, false);
+	source_scan_end(scan);
 }

@@ -24,12 +24,10 @@ extern void source_count_nothing(const DcSourceRow *row);
 
 /* sourcecarried.c */
 typedef struct DcCarrying DcCarrying;
-typedef void (*DcCarriedTake)(void *arg, const DcKey *key, int64 amount);
 
 extern DcCarrying *carried_begin(DcSourceRow *row);
 extern void carried_add(DcCarrying *carrying, const DcCounted *counted);
 extern void carried_end(DcCarrying *carrying);
-extern void carried_read(const DcSourceRow *row, Snapshot snapshot, DcCarriedTake take, void *arg);
 
 /* sourcetruncate.c */
 extern void source_truncate_init(void);

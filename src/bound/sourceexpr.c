@@ -2,8 +2,8 @@
  * sourceexpr.c
  *		The expressions that say what a row of a source counts for.
  *
- * The trigger that counts a change and the scan that compares use the same code, so they
- * cannot disagree. A row counts if the filter is true, no part of the key is null, and
+ * The trigger that counts a change evaluates them here; statements that compare have them as SQL, with
+ * the same meaning (sourcesql.c). A row counts if the filter is true, no part of the key is null, and
  * the value is neither null nor zero. The key of one expression is its text, as a cast
  * to text shows it; that of several is the text of a JSON array of them.
  *
@@ -16,6 +16,7 @@
 #include "postgres.h"
 
 #include "access/detoast.h"
+#include "base/args.h"
 #include "base/compat.h"
 #include "base/key.h"
 #include "base/rowread.h"
@@ -76,7 +77,6 @@ struct DcSourceEval
 	bool distinct;
 };
 
-static int pin_settings(void);
 static List *parse_exprs(ParseState *pstate, const char *text, const char *what, bool several);
 static void argument_context(void *arg);
 static Node *one_expr(List *exprs, const char *what);
@@ -84,6 +84,8 @@ static ParseState *parse_begin(Relation source);
 static Node *as_text(Node *expr, const char *what);
 static Node *key_expr(List *keys);
 static char *deparse(Node *expr, Relation source);
+static void text_make(DcSourceText *text, Node *expr, Relation source, bool whole);
+static bool is_common(Oid type);
 static void text_of_make(DcTextOf *text, Node *expr);
 static Node *uncast(Node *expr);
 static Oid relabelled_type(Node *expr);
@@ -113,8 +115,8 @@ static const struct
 /*
  * pin_settings is search_path_pin() for texts of expressions.
  */
-static int
-pin_settings(void)
+int
+source_settings_pin(void)
 {
 	int level = search_path_pin();
 
@@ -232,7 +234,7 @@ parse_row(const DcSourceRow *row, Relation source)
 List *
 source_parse(const DcSourceRow *row, Relation source)
 {
-	int level = pin_settings();
+	int level = source_settings_pin();
 	List *parsed = parse_row(row, source);
 
 	AtEOXact_GUC(false, level);
@@ -246,7 +248,7 @@ source_parse(const DcSourceRow *row, Relation source)
 void
 source_deparse(DcSourceRow *row, List *parsed, Relation source)
 {
-	int level = pin_settings();
+	int level = source_settings_pin();
 	StringInfoData keys;
 	ListCell *lc;
 
@@ -355,6 +357,105 @@ key_expr(List *keys)
 															 COERCE_EXPLICIT_CALL),
 									   "key");
 	return (Node *) expr;
+}
+
+/*
+ * source_texts prepares the key and distinct_of for SQL statements. The rest is that as it is in `row`.
+ */
+void
+source_texts(const DcSourceRow *row, Relation source, DcSourceTexts *texts)
+{
+	List *parsed = source_parse(row, source);
+	List *keys = list_nth(parsed, PARSED_KEYS);
+	Node *item = list_nth(parsed, PARSED_DISTINCT_OF);
+	int level = source_settings_pin();
+	ListCell *lc;
+
+	memset(texts, 0, sizeof(*texts));
+	foreach(lc, keys)
+	{
+		DcSourceText *text = palloc0(sizeof(DcSourceText));
+
+		text_make(text, lfirst(lc), source, list_length(keys) == 1);
+		texts->keys = lappend(texts->keys, text);
+	}
+	if (item != NULL)
+		text_make(&texts->item, item, source, true);
+	AtEOXact_GUC(false, level);
+}
+
+static void
+text_make(DcSourceText *text, Node *expr, Relation source, bool whole)
+{
+	Node *column = whole ? uncast(as_text(expr, "key")) : expr;
+	Oid type = getBaseType(exprType(expr));
+
+	if (whole && IsA(column, Var) && is_common(((Var *) column)->vartype))
+	{
+		text->column = get_attname(RelationGetRelid(source), ((Var *) column)->varattno, false);
+		text->type = type = getBaseType(((Var *) column)->vartype);
+		expr = column;
+	}
+	text->text = deparse(expr, source);
+	text->collatable = type == TEXTOID || type == VARCHAROID;
+	text->exact = text->collatable || source_equal_is_same(type, InvalidOid);
+}
+
+/*
+ * is_common tells whether the text of a type's values is known here.
+ */
+static bool
+is_common(Oid type)
+{
+	switch (getBaseType(type))
+	{
+		case INT2OID:
+		case INT4OID:
+		case INT8OID:
+		case TEXTOID:
+		case VARCHAROID:
+		case UUIDOID:
+			return true;
+		default:
+			return false;
+	}
+}
+
+/*
+ * source_equal_is_same tells whether values of a type that are equal are the same in every respect.
+ */
+bool
+source_equal_is_same(Oid type, Oid collation)
+{
+	type = getBaseType(type);
+	switch (type)
+	{
+		case BOOLOID:
+		case INT2OID:
+		case INT4OID:
+		case INT8OID:
+		case OIDOID:
+		case DATEOID:
+		case TIMESTAMPOID:
+		case TIMESTAMPTZOID:
+		case UUIDOID:
+		case BYTEAOID:
+			return true;
+		case TEXTOID:
+		case VARCHAROID:
+			return get_collation_isdeterministic(collation);
+		default:
+			return get_typtype(type) == TYPTYPE_ENUM;
+	}
+}
+
+/*
+ * source_counts_rows tells whether each row counts 1.
+ */
+bool
+source_counts_rows(const DcSourceRow *row)
+{
+	return strcmp(row->value, "1") == 0;
 }
 
 /*
@@ -571,13 +672,7 @@ text_of(DcSourceEval *eval, const DcTextOf *text, TupleTableSlot *slot, DcKey *k
 static void
 key_from_long_text(Datum value, DcKey *key)
 {
-	Size size = toast_raw_datum_size(value) - VARHDRSZ;
-
-	if (size > DC_MAX_KEY_BYTES)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("counter key is too long"),
-				 errdetail("The key has %zu bytes; the limit is %d.", size, DC_MAX_KEY_BYTES)));
+	check_length("counter key", toast_raw_datum_size(value) - VARHDRSZ, 0, DC_MAX_KEY_BYTES);
 	key_from_text(value, key);
 }
 
@@ -595,24 +690,4 @@ source_eval_free(DcSourceEval *eval)
 {
 	FreeExprContext(eval->context, true);
 	MemoryContextDelete(eval->cxt);
-}
-
-/*
- * source_eval_key_column returns the number of the column that is the key, in the relation that
- * the expressions were prepared for; 0 if it is an expression, or of a type without a cheap text.
- */
-AttrNumber
-source_eval_key_column(const DcSourceEval *eval)
-{
-	return eval->key.column;
-}
-
-/*
- * source_eval_constant returns what each row counts for whose key is not null, if that is the same
- * for all; else 0.
- */
-int64
-source_eval_constant(const DcSourceEval *eval)
-{
-	return eval->filter == NULL && !eval->distinct ? eval->constant : 0;
 }

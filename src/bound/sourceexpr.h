@@ -18,13 +18,31 @@ typedef struct DcCounted
 /* The expressions of a binding, ready to be evaluated on rows of one relation. */
 typedef struct DcSourceEval DcSourceEval;
 
+/* An expression, for SQL. */
+typedef struct DcSourceText
+{
+	char *text;
+	char *column; /* the text of an expression is that of this column of a common type, or NULL */
+	Oid type;	  /* of that */
+	bool collatable;
+	bool exact; /* equal values, by their bytes if they are texts, have one text */
+} DcSourceText;
+
+typedef struct DcSourceTexts
+{
+	List *keys; /* DcSourceText *, one at least */
+	DcSourceText item;
+} DcSourceTexts;
+
 extern DcSourceEval *source_eval_make(const DcSourceRow *row, Relation source, Relation rel,
 									  MemoryContext cxt);
 extern bool source_eval(DcSourceEval *eval, TupleTableSlot *slot, DcCounted *counted);
 extern void source_eval_reset(DcSourceEval *eval);
 extern void source_eval_free(DcSourceEval *eval);
-extern AttrNumber source_eval_key_column(const DcSourceEval *eval);
-extern int64 source_eval_constant(const DcSourceEval *eval);
+extern void source_texts(const DcSourceRow *row, Relation source, DcSourceTexts *texts);
+extern bool source_equal_is_same(Oid type, Oid collation);
+extern bool source_counts_rows(const DcSourceRow *row);
+extern int source_settings_pin(void);
 extern bool source_is_harmless(const DcSourceRow *row, Relation source);
 
 extern void source_expr_check(Node *expr, Relation source, const char *what);

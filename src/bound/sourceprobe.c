@@ -3,99 +3,78 @@
  *		Reading some keys of a source by indexes, and walking over its keys.
  *
  * An index serves if it is a btree of the server's own operator class, its first column is the
- * column that is the key, it has all rows, and it may be used in our snapshot. So no code of
- * users runs; nor is an index's predicate looked at, as the server evaluates what is constant in it. A source is probed if each of its leaves has one; otherwise it is scanned.
+ * column that is the key, it has all rows, and it may be used in our snapshot. A source is probed if each of its leaves has one;
+ * otherwise it is scanned.
  *
- * The text of a key is turned into a value of the column's type, and the key of each row that the
- * index finds is compared with it: an index may take for equal what are different
- * keys (a collation that is not deterministic). A text that is not how the type writes a value is
- * nobody's key. The types are those whose texts are known here: integers, texts, uuid.
+ * One SQL statement (sourcesql.c) reads the keys one after the other, each by a subquery, so that limits can be kept: it
+ * ends between two keys, and a key with too many rows is left out. Conditions name the operators and the collation of the
+ * index, and scans of whole tables are disabled: then there is no other way for the planner. Rows of counts are not fetched where
+ * all rows of their page are visible to everybody, as these are index-only scans.
  *
- * Where a row counts the same whatever is in it, as it is the rows that are counted, it is not fetched if all rows of
- * its page are visible to everybody: the server's index-only scans do the same. (The scan asks for index
- * entries, though it does not look at them: then it keeps a pin on the page of the index, without which VACUUM could
- * remove an entry that we are at, with its row, and call the page visible.)
+ * The text of a key is turned into a value of the column's type. A text that is not how the type writes a value is
+ * nobody's key. The types are those whose texts are known here: integers, texts, uuid; and for these an index takes for equal
+ * what is the same key, unless its collation is not deterministic.
  *
- * A walk goes from one key to the next by descents of the indexes, as rows of a key may be many. It
- * reads index entries alone. Its order is that of the indexes, which for numbers is not that of
- * texts.
+ * A walk goes from one key to the next by descents of the indexes, as rows of a key may be many. Its order is that of
+ * the indexes, which for numbers is not that of texts.
  */
 #include "postgres.h"
 
 #include "access/genam.h"
 #include "access/nbtree.h"
-#include "access/relscan.h"
-#include "access/table.h"
 #include "access/transam.h"
-#include "access/visibilitymap.h"
-#include "base/compat.h"
+#include "base/args.h"
 #include "base/relopen.h"
-#include "bound/keysums.h"
+#include "base/rowread.h"
 #include "bound/sourceexpr.h"
 #include "bound/sourceprobe.h"
 #include "catalog/pg_am.h"
+#include "catalog/pg_operator.h"
 #include "catalog/pg_type.h"
 #include "common/int.h"
 #include "counter/read.h"
+#include "lib/qunique.h"
 #include "miscadmin.h"
-#include "rows/sums.h"
-#include "storage/bufmgr.h"
 #include "storage/lmgr.h"
-#include "storage/predicate.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
-#include "utils/datum.h"
-#include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
+#include "utils/tuplestore.h"
 
-/* Rows of a key after which the clock is looked at. */
-#define LOOK_EVERY 1024
-
-/* A leaf whose index is in use. */
-typedef struct DcProbeLeaf
-{
-	Relation rel;
-	Relation index;
-	DcSourceEval *eval;
-	TupleTableSlot *slot;
-	IndexScanDesc scan;
-	int64 constant;	   /* what each of its rows counts for, or 0 */
-	Buffer visibility; /* a page of the visibility map, or invalid */
-	Datum key;		   /* of a walk: the key that comes next in this leaf, */
-	bool has_key;	   /* if there is one */
-} DcProbeLeaf;
-
+/* How the leaves of a source are read by indexes. */
 typedef struct DcProbe
 {
 	DcSourceRead *read;
-	Relation source;
-	Oid type;		   /* of the column, without domains */
-	FmgrInfo *compare; /* of the first index: all have the same order */
+	char *column;
+	Oid type;	   /* of the column, without domains */
+	Oid opfamily;  /* of all indexes, */
+	Oid opcintype; /* with this */
+	Oid collation;
+	char *collate;	  /* " COLLATE ..." of that, or "", */
+	char *compared;	  /* and the column with it */
+	bool nulls_first; /* in ascending order */
 	int nleaves;
-	DcProbeLeaf *leaves;
-	MemoryContext row;
 } DcProbe;
 
+static bool probe_make(DcProbe *probe, DcSourceRead *read);
 static bool probe_leaf(DcProbe *probe, Oid relid);
-static bool probe_open(DcProbe *probe, DcSourceRead *read);
-static void probe_close(DcProbe *probe);
-static bool next_row(DcProbeLeaf *leaf, bool *fetched);
-static Relation find_index(const DcSourceRead *read, Relation rel, AttrNumber column, Relation first);
-static bool same_order(Relation a, Relation b);
-static bool index_serves(Relation index, AttrNumber column);
+static bool index_serves(const DcProbe *probe, Relation rel, Relation index);
+static char *operator_sql(const DcProbe *probe, StrategyNumber strategy);
+static char *rows_sql(const DcProbe *probe);
+static char *next_sql(const DcProbe *probe, const char *after);
+static ParamListInfo params_make(const DcProbe *probe, Datum value, bool single, int64 limit);
+static void read_keys(DcProbe *probe, Datum *keys, int nkeys, DcProbeLimits *limits, DcSourceDiff *diffs, int64 *rows);
+static bool nulls_first(Relation index);
+static char *collate_sql(Oid collation);
+static Datum key_values(const DcProbe *probe, Datum *keys, int nkeys, int *places, int *nvalues);
+static DcSourceDiff *probe_by_scan(DcSourceRead *read, Datum *keys, int nkeys, int *ndiffs, int64 *rows);
+static int diff_compare(const void *a, const void *b);
 static bool key_to_value(Oid type, const DcKey *key, Datum *value);
 static bool text_to_integer(const DcKey *key, int64 min, int64 max, int64 *value);
 static bool text_to_uuid(const DcKey *key, Datum *value);
-static void init_scankey(const DcProbeLeaf *leaf, ScanKey key, StrategyNumber strategy, Datum value);
-static bool limit_is_reached(const DcProbeLimits *limits, int64 rows);
-static bool read_key(DcProbe *probe, const DcKey *key, const DcProbeLimits *limits, INT128 *sum, int64 *rows);
-static DcSourceDiff *take_diffs(Datum *keys, const int64 *values, int nkeys, DcKeySums *sums, int *n);
-static DcSourceDiff *probe_by_scan(DcSourceRead *read, Datum *keys, int nkeys, int *ndiffs, int64 *rows);
-static bool fits(INT128 source, int64 value);
-static void walk_to(DcProbe *probe, DcProbeLeaf *leaf, bool any, Datum after, int64 *visits);
-static int compare_values(const DcProbe *probe, Datum a, Datum b);
 
 /*
  * source_probe reads some keys; see sourceprobe.h.
@@ -105,9 +84,17 @@ source_probe(DcSourceRead *read, Datum *keys, int nkeys, int *ndiffs, int64 *row
 {
 	DcProbeLimits none = {0};
 
-	if (read->row.distinct_of != NULL || OidIsValid(read->row.carried) || !source_probe_is_indexed(read))
+	if (!source_probe_is_indexed(read))
 		return probe_by_scan(read, keys, nkeys, ndiffs, rows);
 	return source_probe_within(read, keys, nkeys, &none, ndiffs, rows);
+}
+
+bool
+source_probe_is_indexed(DcSourceRead *read)
+{
+	DcProbe probe;
+
+	return read->row.distinct_of == NULL && !OidIsValid(read->row.carried) && probe_make(&probe, read);
 }
 
 /*
@@ -117,299 +104,97 @@ DcSourceDiff *
 source_probe_within(DcSourceRead *read, Datum *keys, int nkeys, DcProbeLimits *limits, int *ndiffs,
 					int64 *rows)
 {
+	DcSourceDiff *diffs = palloc_extended(Max(nkeys, 1) * sizeof(DcSourceDiff), MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 	Datum *whole = palloc_extended(Max(nkeys, 1) * sizeof(Datum), MCXT_ALLOC_HUGE);
 	int64 *values = palloc_extended(Max(nkeys, 1) * sizeof(int64), MCXT_ALLOC_HUGE);
-	int nwhole = 0;
-	DcSourceDiff *diffs;
-	DcKeySums *sums;
+	int n = 0;
 	DcProbe probe;
 
-	*rows = 0;
-	limits->left_out = 0;
-	if (!probe_open(&probe, read))
+	if (!probe_make(&probe, read))
 		elog(ERROR, "a leaf of source %u has no index on the key", read->row.source);
-	sums = key_sums_begin(maintenance_work_mem, false);
-	for (limits->read = 0; limits->read < nkeys && !limit_is_reached(limits, *rows); limits->read++)
+	read_keys(&probe, keys, nkeys, limits, diffs, rows);
+	for (int i = 0; i < limits->read; i++)
 	{
-		DcKey key;
-		INT128 sum = int64_to_int128(0);
+		DcSourceDiff *diff = &diffs[i];
 
 		CHECK_FOR_INTERRUPTS();
-		key_from_text(keys[limits->read], &key);
-		if (key_sums_has(sums, key.data, key.len))
-			continue;
-		if (!read_key(&probe, &key, limits, &sum, rows) || (limits->values != NULL && !fits(sum, limits->values[limits->read])))
+		if (diff->left_out || (limits->values != NULL && pg_sub_s64_overflow(diff->source, limits->values[i], &diff->drift)))
 		{
 			limits->left_out++;
 			continue;
 		}
-		key_sums_set_sum(sums, key.data, key.len, DC_SIDE_SOURCE, sum);
-		if (limits->values != NULL)
-			values[nwhole] = limits->values[limits->read];
-		whole[nwhole++] = keys[limits->read];
+		whole[n] = keys[i];
+		values[n] = limits->values != NULL ? limits->values[i] : 0;
+		diffs[n] = *diff;
+		key_from_text(keys[i], &diffs[n++].key);
 	}
-	probe_close(&probe);
 	if (limits->values == NULL)
-		counter_values(read->counter, whole, nwhole, values);
-	diffs = take_diffs(whole, values, nwhole, sums, ndiffs);
-	key_sums_end(sums);
+		counter_values(read->counter, whole, n, values);
+	for (int i = 0; i < n; i++)
+		source_diff_set(&diffs[i], diffs[i].source, values[i]);
+	qsort(diffs, n, sizeof(DcSourceDiff), diff_compare);
+	*ndiffs = n == 0 ? 0 : (int) qunique(diffs, n, sizeof(DcSourceDiff), diff_compare);
 	pfree(whole);
 	pfree(values);
 	return diffs;
 }
 
-/*
- * Return true if what a key has in the source, and its difference from a value of the counter, are bigints.
- */
-static bool
-fits(INT128 source, int64 value)
+static int
+diff_compare(const void *a, const void *b)
 {
-	int64 amount;
-
-	return sums_fit(source, &amount) && !pg_sub_s64_overflow(amount, value, &amount);
-}
-
-static bool
-limit_is_reached(const DcProbeLimits *limits, int64 rows)
-{
-	return (limits->rows > 0 && rows >= limits->rows) ||
-		(limits->late.us != 0 && moment_is_reached(limits->late));
-}
-
-bool
-source_probe_is_indexed(DcSourceRead *read)
-{
-	DcProbe probe;
-
-	if (!probe_open(&probe, read))
-		return false;
-	probe_close(&probe);
-	return true;
+	return key_compare(&((const DcSourceDiff *) a)->key, &((const DcSourceDiff *) b)->key);
 }
 
 /*
- * probe_open opens all leaves and their indexes; false if one has none.
- */
-static bool
-probe_open(DcProbe *probe, DcSourceRead *read)
-{
-	memset(probe, 0, sizeof(*probe));
-	probe->read = read;
-	probe->source = table_open_present(read->row.source, NoLock);
-	probe->leaves = palloc0(Max(list_length(read->leaves), 1) * sizeof(DcProbeLeaf));
-	probe->row = AllocSetContextCreate(CurrentMemoryContext, "dcounter probe: row", ALLOCSET_SMALL_SIZES);
-	for (int i = 0; i < list_length(read->leaves); i++)
-	{
-		if (!probe_leaf(probe, list_nth_oid(read->leaves, i)))
-		{
-			probe_close(probe);
-			return false;
-		}
-	}
-	return true;
-}
-
-static bool
-probe_leaf(DcProbe *probe, Oid relid)
-{
-	DcProbeLeaf *leaf = &probe->leaves[probe->nleaves++];
-	Relation first = probe->leaves[0].index;
-	AttrNumber column;
-
-	leaf->rel = table_open_present(relid, NoLock);
-	leaf->eval = source_eval_make(&probe->read->row, probe->source, leaf->rel, CurrentMemoryContext);
-	leaf->slot = table_slot_create(leaf->rel, NULL);
-	column = source_eval_key_column(leaf->eval);
-	if (column > 0)
-		leaf->index = find_index(probe->read, leaf->rel, column, first);
-	if (leaf->index == NULL)
-		return false;
-	if (first == NULL)
-	{
-		probe->type = getBaseType(TupleDescAttr(RelationGetDescr(leaf->rel), column - 1)->atttypid);
-		probe->compare = index_getprocinfo(leaf->index, 1, BTORDER_PROC);
-	}
-	leaf->scan = compat_index_beginscan(leaf->rel, leaf->index, probe->read->snapshot, 1);
-	if (leaf->rel->rd_rel->relam == HEAP_TABLE_AM_OID)
-		leaf->constant = source_eval_constant(leaf->eval);
-	leaf->scan->xs_want_itup = leaf->constant != 0;
-	return true;
-}
-
-static void
-probe_close(DcProbe *probe)
-{
-	for (int i = 0; i < probe->nleaves; i++)
-	{
-		DcProbeLeaf *leaf = &probe->leaves[i];
-
-		if (leaf->scan != NULL)
-			index_endscan(leaf->scan);
-		if (BufferIsValid(leaf->visibility))
-			ReleaseBuffer(leaf->visibility);
-		if (leaf->index != NULL)
-			index_close(leaf->index, NoLock);
-		ExecDropSingleTupleTableSlot(leaf->slot);
-		source_eval_free(leaf->eval);
-		table_close(leaf->rel, NoLock);
-	}
-	table_close(probe->source, NoLock);
-	MemoryContextDelete(probe->row);
-	pfree(probe->leaves);
-}
-
-/*
- * find_index opens an index that serves, and has the order of that of the first leaf, if there
- * is one. NULL: there is none.
- */
-static Relation
-find_index(const DcSourceRead *read, Relation rel, AttrNumber column, Relation first)
-{
-	List *indexes = RelationGetIndexList(rel);
-	Relation found = NULL;
-
-	for (int i = 0; i < list_length(indexes) && found == NULL; i++)
-	{
-		Oid relid = list_nth_oid(indexes, i);
-
-		/* REINDEX has the index, and lets the table be read */
-		if (read->wait != DC_SOURCE_AT_ONCE)
-			LockRelationOid(relid, AccessShareLock);
-		else if (!ConditionalLockRelationOid(relid, AccessShareLock))
-			continue;
-		found = index_open(relid, NoLock);
-		if (!index_serves(found, column) || (first != NULL && !same_order(first, found)))
-		{
-			index_close(found, NoLock);
-			found = NULL;
-		}
-	}
-	list_free(indexes);
-	return found;
-}
-
-static bool
-index_serves(Relation index, AttrNumber column)
-{
-	Form_pg_index form = index->rd_index;
-	Oid collation;
-
-	if (!form->indisvalid || !form->indisready || !form->indislive ||
-		index->rd_rel->relam != BTREE_AM_OID || form->indkey.values[0] != column ||
-		!heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, NULL))
-		return false;
-	/* as the planner does: it may lack old versions of rows */
-	if (form->indcheckxmin &&
-		!TransactionIdPrecedes(HeapTupleHeaderGetXmin(index->rd_indextuple->t_data), TransactionXmin))
-		return false;
-	collation = index->rd_indcollation[0];
-	return index->rd_opfamily[0] < FirstUnpinnedObjectId &&
-		OidIsValid(get_opfamily_member(index->rd_opfamily[0], index->rd_opcintype[0], index->rd_opcintype[0], BTEqualStrategyNumber)) &&
-		(!OidIsValid(collation) || get_collation_isdeterministic(collation));
-}
-
-static bool
-same_order(Relation a, Relation b)
-{
-	return a->rd_opfamily[0] == b->rd_opfamily[0] && a->rd_opcintype[0] == b->rd_opcintype[0] &&
-		a->rd_indcollation[0] == b->rd_indcollation[0];
-}
-
-/*
- * init_scankey compares the first column of a leaf's index with a value.
+ * read_keys sets what the source has for the keys, as far as the limits let it, which is noted in these.
  */
 static void
-init_scankey(const DcProbeLeaf *leaf, ScanKey key, StrategyNumber strategy, Datum value)
+read_keys(DcProbe *probe, Datum *keys, int nkeys, DcProbeLimits *limits, DcSourceDiff *diffs, int64 *rows)
 {
-	Oid type = leaf->index->rd_opcintype[0];
-	Oid operator= get_opfamily_member(leaf->index->rd_opfamily[0], type, type, strategy);
+	static const Oid types[] = {INT8OID, INT8OID, INT8OID};
+	DcSourceStep step = {.read = probe->read, .late = limits->late, .stops = true, .by_index = true, .max_rows = limits->rows};
+	TupleTableSlot *slot = source_sql_slot(lengthof(types), types);
+	int *places = palloc_extended(Max(nkeys, 1) * sizeof(int), MCXT_ALLOC_HUGE);
+	int nvalues;
+	Datum values = key_values(probe, keys, nkeys, places, &nvalues);
+	Tuplestorestate *result = source_sql_run(probe->read,
+											 psprintf("SELECT k.i, CASE WHEN l.n BETWEEN -9223372036854775808 AND 9223372036854775807 THEN l.n::pg_catalog.int8 END, l.rows"
+													  " FROM (SELECT k.v, k.i FROM pg_catalog.unnest($1) WITH ORDINALITY AS k (v, i) WHERE dcounter.source_step(-1) OFFSET 0) AS k,"
+													  " LATERAL (SELECT coalesce(sum(r.v), 0) AS n, count(*) AS rows FROM (%s LIMIT $2) AS r WHERE dcounter.source_step(0)) AS l",
+													  rows_sql(probe)),
+											 list_make1_oid(probe->read->row.source),
+											 params_make(probe, values, false, limits->key_rows > 0 ? limits->key_rows + 1 : 0), &step);
+	int read = 0;
 
-	ScanKeyEntryInitialize(key, 0, 1, strategy, InvalidOid, leaf->index->rd_indcollation[0],
-						   get_opcode(operator), value);
-}
-
-/*
- * read_key adds up the rows of a key; false if they are too many.
- */
-static bool
-read_key(DcProbe *probe, const DcKey *key, const DcProbeLimits *limits, INT128 *sum, int64 *rows)
-{
-	MemoryContext old = MemoryContextSwitchTo(probe->row);
-	int64 n = 0;
-	bool possible;
-	Datum value;
-
-	MemoryContextReset(probe->row);
-	possible = key_to_value(probe->type, key, &value);
-	MemoryContextSwitchTo(old);
-	for (int i = 0; possible && i < probe->nleaves; i++)
+	limits->left_out = 0;
+	while (tuplestore_gettupleslot(result, true, false, slot))
 	{
-		DcProbeLeaf *leaf = &probe->leaves[i];
-		ScanKeyData scankey;
-		bool fetched;
+		DcSourceDiff *diff = &diffs[places[read++]];
+		bool isnull;
 
-		init_scankey(leaf, &scankey, BTEqualStrategyNumber, value);
-		index_rescan(leaf->scan, &scankey, 1, NULL, 0);
-		while (next_row(leaf, &fetched))
-		{
-			DcCounted counted;
-
-			CHECK_FOR_INTERRUPTS();
-			(*rows)++;
-			n++;
-			if ((limits->key_rows > 0 && n > limits->key_rows) ||
-				(n % LOOK_EVERY == 0 && limits->late.us != 0 && moment_is_reached(limits->late)))
-				return false;
-			if (!fetched)
-			{
-				int128_add_int64(sum, leaf->constant);
-				continue;
-			}
-			if (source_eval(leaf->eval, leaf->slot, &counted) && key_compare(&counted.key, key) == 0)
-				int128_add_int64(sum, counted.value);
-			source_eval_reset(leaf->eval);
-		}
-	}
-	return true;
-}
-
-/*
- * next_row goes to the next visible row that the index has for the key, and fetches it unless it counts the
- * same in any case. The index takes nothing for equal that is not the same (index_serves).
- */
-static bool
-next_row(DcProbeLeaf *leaf, bool *fetched)
-{
-	ItemPointer tid;
-
-	*fetched = true;
-	if (leaf->constant == 0)
-		return index_getnext_slot(leaf->scan, ForwardScanDirection, leaf->slot);
-	while ((tid = index_getnext_tid(leaf->scan, ForwardScanDirection)) != NULL)
-	{
-		BlockNumber block = ItemPointerGetBlockNumber(tid);
-
-		*fetched = !VM_ALL_VISIBLE(leaf->rel, block, &leaf->visibility);
-		if (!*fetched)
-		{
-			PredicateLockPage(leaf->rel, block, leaf->scan->xs_snapshot);
-			return true;
-		}
-		if (index_fetch_heap(leaf->scan, leaf->slot))
-			return true;
 		CHECK_FOR_INTERRUPTS();
+		diff->source = DatumGetInt64(slot_nullable(slot, 2, INT8OID, &isnull));
+		if (isnull && limits->values == NULL)
+			source_sum_error("value in the source");
+		diff->left_out = isnull || (limits->key_rows > 0 && DatumGetInt64(slot_datum(slot, 3, INT8OID)) > limits->key_rows);
 	}
-	return false;
+	if (step.cut && read > 0)
+		diffs[places[read - 1]].left_out = true;
+	limits->read = read < nvalues ? places[read] : nkeys;
+	*rows = step.rows;
+	ExecDropSingleTupleTableSlot(slot);
+	tuplestore_end(result);
+	pfree(places);
 }
 
 /*
- * take_diffs adds the counter's side, and returns both sides in the order of the keys.
+ * key_values makes an array of the values of keys, but for those that are of no value, and notes where these stand among the keys.
  */
-static DcSourceDiff *
-take_diffs(Datum *keys, const int64 *values, int nkeys, DcKeySums *sums, int *n)
+static Datum
+key_values(const DcProbe *probe, Datum *keys, int nkeys, int *places, int *nvalues)
 {
-	DcSourceDiff *diffs = palloc_extended(Max(nkeys, 1) * sizeof(DcSourceDiff), MCXT_ALLOC_HUGE);
-	DcKeySumsRow row;
+	Datum *values = palloc_extended(Max(nkeys, 1) * sizeof(Datum), MCXT_ALLOC_HUGE);
+	int n = 0;
 
 	for (int i = 0; i < nkeys; i++)
 	{
@@ -417,22 +202,205 @@ take_diffs(Datum *keys, const int64 *values, int nkeys, DcKeySums *sums, int *n)
 
 		CHECK_FOR_INTERRUPTS();
 		key_from_text(keys[i], &key);
-		key_sums_set(sums, key.data, key.len, DC_SIDE_COUNTER, values[i]);
+		if (key_to_value(probe->type, &key, &values[n]))
+			places[n++] = i;
 	}
-	key_sums_sort(sums);
-	*n = 0;
-	while (key_sums_next(sums, &row))
-	{
-		DcSourceDiff *diff = &diffs[(*n)++];
+	*nvalues = n;
+	return array_datum(values, n, probe->type);
+}
 
-		memset(diff, 0, sizeof(*diff));
-		diff->key.data = memcpy(palloc(Max(row.len, 1)), row.data, row.len);
-		diff->key.len = row.len;
-		diff->items = row.marked;
-		source_diff_set(diff, sums_to_bigint(row.sums[DC_SIDE_SOURCE], "value in the source"),
-						sums_to_bigint(row.sums[DC_SIDE_COUNTER], "value"));
+/*
+ * rows_sql selects what each row of a key counts for, or null.
+ */
+static char *
+rows_sql(const DcProbe *probe)
+{
+	const DcSourceRow *row = &probe->read->row;
+	char *value = psprintf("(%s)::pg_catalog.int8", row->value);
+
+	if (row->filter != NULL)
+		value = psprintf("CASE WHEN %s THEN %s END", row->filter, value);
+	return psprintf("SELECT %s AS v FROM %s AND %s %s k.v", value, source_from_sql(probe->read), probe->compared,
+					operator_sql(probe, BTEqualStrategyNumber));
+}
+
+/*
+ * source_walk lists the next keys; see sourceprobe.h.
+ */
+Datum *
+source_walk(DcSourceRead *read, const char *after, int max, DcMoment late, int *nkeys, int64 *visits, bool *end)
+{
+	static const Oid types[] = {TEXTOID};
+	DcSourceStep step = {.read = read, .late = late, .stops = true, .by_index = true};
+	Datum *keys = palloc_extended(Max(max, 1) * sizeof(Datum), MCXT_ALLOC_HUGE);
+	TupleTableSlot *slot = source_sql_slot(lengthof(types), types);
+	Datum last = (Datum) 0;
+	Tuplestorestate *result;
+	DcProbe probe;
+
+	if (!probe_make(&probe, read))
+		elog(ERROR, "a leaf of source %u has no index on the key", read->row.source);
+	if (after != NULL)
+	{
+		DcKey key = {.data = after, .len = strlen(after)};
+
+		if (!key_to_value(probe.type, &key, &last))
+			after = NULL; /* of another type: from the beginning */
 	}
-	return diffs;
+	max = Max(max / Max(probe.nleaves, 1), 1); /* a step of the walk goes to each leaf */
+	result = source_sql_run(read, psprintf("WITH RECURSIVE w (k, n) AS (SELECT m.k, 1 FROM (%s) AS m UNION ALL"
+										   " SELECT m.k, w.n + 1 FROM w, LATERAL (%s) AS m WHERE w.n < $2 AND dcounter.source_step(-1))"
+										   " SELECT w.k::pg_catalog.text FROM w",
+										   next_sql(&probe, after != NULL ? "$1" : NULL), next_sql(&probe, "w.k")),
+							list_make1_oid(read->row.source),
+							params_make(&probe, last, after != NULL, max), &step);
+	*nkeys = 0;
+	while (tuplestore_gettupleslot(result, true, false, slot))
+		keys[(*nkeys)++] = PointerGetDatum(DatumGetTextPCopy(slot_datum(slot, 1, TEXTOID)));
+	*visits = (*nkeys + 1) * probe.nleaves;
+	*end = *nkeys < max && !step.was_late;
+	ExecDropSingleTupleTableSlot(slot);
+	tuplestore_end(result);
+	return keys;
+}
+
+/*
+ * next_sql selects the lowest key of the source that is after another one, or its first one (NULL).
+ */
+static char *
+next_sql(const DcProbe *probe, const char *after)
+{
+	return psprintf("SELECT %s::%s%s AS k FROM %s AND %s %s %s ORDER BY %s USING %s NULLS %s LIMIT 1", quote_identifier(probe->column),
+					format_type_be_qualified(probe->type), probe->collate, source_from_sql(probe->read), probe->compared,
+					after != NULL ? operator_sql(probe, BTGreaterStrategyNumber) : "IS NOT", after != NULL ? after : "NULL",
+					probe->compared, operator_sql(probe, BTLessStrategyNumber), probe->nulls_first ? "FIRST" : "LAST");
+}
+
+static char *
+operator_sql(const DcProbe *probe, StrategyNumber strategy)
+{
+	return psprintf("OPERATOR(pg_catalog.%s)",
+					get_opname(get_opfamily_member(probe->opfamily, probe->opcintype, probe->opcintype, strategy)));
+}
+
+/*
+ * params_make makes the parameters: an array of values, or a value; and a limit (0: none).
+ */
+static ParamListInfo
+params_make(const DcProbe *probe, Datum value, bool single, int64 limit)
+{
+	ParamListInfo params = makeParamList(2);
+	bool none = single && value == (Datum) 0 && !get_typbyval(probe->type);
+
+	params->params[0] = (ParamExternData){value, none, PARAM_FLAG_CONST, single ? probe->type : get_array_type(probe->type)};
+	params->params[1] = (ParamExternData){Int64GetDatum(limit), limit == 0, PARAM_FLAG_CONST, INT8OID};
+	return params;
+}
+
+/*
+ * probe_make finds out how all leaves can be read; false if one has no index.
+ */
+static bool
+probe_make(DcProbe *probe, DcSourceRead *read)
+{
+	Relation source = table_open_present(read->row.source, NoLock);
+	DcSourceTexts texts;
+	bool found;
+
+	memset(probe, 0, sizeof(*probe));
+	source_texts(&read->row, source, &texts);
+	table_close(source, NoLock);
+	probe->read = read;
+	probe->column = ((DcSourceText *) linitial(texts.keys))->column;
+	probe->type = ((DcSourceText *) linitial(texts.keys))->type;
+	found = probe->column != NULL && read->leaves != NIL;
+	for (int i = 0; found && i < list_length(read->leaves); i++)
+		found = probe_leaf(probe, list_nth_oid(read->leaves, i));
+	if (!found)
+		return false;
+	probe->collate = collate_sql(probe->collation);
+	probe->compared = psprintf("%s%s", quote_identifier(probe->column), probe->collate);
+	return true;
+}
+
+/*
+ * probe_leaf finds an index that serves, and has the order of that of the first leaf.
+ */
+static bool
+probe_leaf(DcProbe *probe, Oid relid)
+{
+	Relation rel = table_open_present(relid, NoLock);
+	List *indexes = RelationGetIndexList(rel);
+	bool found = false;
+
+	for (int i = 0; i < list_length(indexes) && !found; i++)
+	{
+		Oid oid = list_nth_oid(indexes, i);
+		Relation index;
+
+		/* REINDEX has the index, and lets the table be read */
+		if (probe->read->wait != DC_SOURCE_AT_ONCE)
+			LockRelationOid(oid, AccessShareLock);
+		else if (!ConditionalLockRelationOid(oid, AccessShareLock))
+			continue;
+		index = index_open(oid, NoLock);
+		found = index_serves(probe, rel, index);
+		if (found)
+		{
+			probe->opfamily = index->rd_opfamily[0];
+			probe->opcintype = index->rd_opcintype[0];
+			probe->collation = index->rd_indcollation[0];
+			probe->nulls_first = nulls_first(index);
+			probe->nleaves++;
+		}
+		index_close(index, NoLock);
+	}
+	list_free(indexes);
+	table_close(rel, NoLock);
+	return found;
+}
+
+static bool
+index_serves(const DcProbe *probe, Relation rel, Relation index)
+{
+	Form_pg_index form = index->rd_index;
+	Oid collation = index->rd_indcollation[0];
+
+	if (!form->indisvalid || !form->indisready || !form->indislive || index->rd_rel->relam != BTREE_AM_OID ||
+		form->indkey.values[0] != get_attnum(RelationGetRelid(rel), probe->column) ||
+		!heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, NULL))
+		return false;
+	/* as the planner does: it may lack old versions of rows */
+	if (form->indcheckxmin &&
+		!TransactionIdPrecedes(HeapTupleHeaderGetXmin(index->rd_indextuple->t_data), TransactionXmin))
+		return false;
+	if (probe->nleaves > 0)
+		return probe->opfamily == index->rd_opfamily[0] && probe->opcintype == index->rd_opcintype[0] && probe->collation == collation &&
+			probe->nulls_first == nulls_first(index);
+	return index->rd_opfamily[0] < FirstUnpinnedObjectId &&
+		OidIsValid(get_opfamily_member(index->rd_opfamily[0], index->rd_opcintype[0], index->rd_opcintype[0], BTEqualStrategyNumber)) &&
+		(!OidIsValid(collation) || get_collation_isdeterministic(collation));
+}
+
+static bool
+nulls_first(Relation index)
+{
+	int16 option = index->rd_indoption[0];
+
+	return ((option & INDOPTION_DESC) != 0) != ((option & INDOPTION_NULLS_FIRST) != 0);
+}
+
+/*
+ * collate_sql returns what makes an expression be compared as the indexes do it.
+ */
+static char *
+collate_sql(Oid collation)
+{
+	int level = source_settings_pin();
+	char *sql = OidIsValid(collation) ? psprintf(" COLLATE %s", generate_collation_name(collation)) : pstrdup("");
+
+	AtEOXact_GUC(false, level);
+	return sql;
 }
 
 /*
@@ -455,93 +423,6 @@ probe_by_scan(DcSourceRead *read, Datum *keys, int nkeys, int *ndiffs, int64 *ro
 	}
 	source_scan_end(scan);
 	return diffs;
-}
-
-/*
- * source_walk lists the next keys; see sourceprobe.h.
- */
-Datum *
-source_walk(DcSourceRead *read, const char *after, int max, int *nkeys, int64 *visits)
-{
-	Datum *keys = palloc_extended(Max(max, 1) * sizeof(Datum), MCXT_ALLOC_HUGE);
-	DcProbe probe;
-	Datum last = (Datum) 0;
-
-	*nkeys = 0;
-	*visits = 0;
-	if (!probe_open(&probe, read))
-		elog(ERROR, "a leaf of source %u has no index on the key", read->row.source);
-	if (after != NULL)
-	{
-		DcKey key = {.data = after, .len = strlen(after)};
-
-		if (!key_to_value(probe.type, &key, &last))
-			after = NULL; /* of another type: from the beginning */
-	}
-	for (int i = 0; i < probe.nleaves; i++)
-		walk_to(&probe, &probe.leaves[i], after == NULL, last, visits);
-	while (*nkeys < max)
-	{
-		DcProbeLeaf *lowest = NULL;
-		DcKey key;
-
-		CHECK_FOR_INTERRUPTS();
-		for (int i = 0; i < probe.nleaves; i++)
-		{
-			DcProbeLeaf *leaf = &probe.leaves[i];
-
-			if (leaf->has_key && (lowest == NULL || compare_values(&probe, leaf->key, lowest->key) < 0))
-				lowest = leaf;
-		}
-		if (lowest == NULL)
-			break;
-		last = lowest->key;
-		key_from_value(last, probe.type, &key);
-		keys[(*nkeys)++] = key_text_datum(&key);
-		for (int i = 0; i < probe.nleaves; i++)
-		{
-			DcProbeLeaf *leaf = &probe.leaves[i];
-
-			if (leaf->has_key && compare_values(&probe, leaf->key, last) <= 0)
-				walk_to(&probe, leaf, false, last, visits);
-		}
-	}
-	probe_close(&probe);
-	return keys;
-}
-
-/*
- * walk_to finds the first key of a leaf after another, or its first one (any).
- */
-static void
-walk_to(DcProbe *probe, DcProbeLeaf *leaf, bool any, Datum after, int64 *visits)
-{
-	IndexScanDesc scan = leaf->scan;
-	bool descending = (leaf->index->rd_indoption[0] & INDOPTION_DESC) != 0;
-	ScanKeyData scankey;
-
-	if (any)
-		ScanKeyEntryInitialize(&scankey, SK_ISNULL | SK_SEARCHNOTNULL, 1, InvalidStrategy, InvalidOid, InvalidOid, InvalidOid, (Datum) 0);
-	else
-		init_scankey(leaf, &scankey, BTGreaterStrategyNumber, after);
-	scan->xs_want_itup = true;
-	index_rescan(scan, &scankey, 1, NULL, 0);
-	(*visits)++;
-	leaf->has_key = index_getnext_tid(scan, descending ? BackwardScanDirection : ForwardScanDirection) != NULL;
-	if (leaf->has_key)
-	{
-		Form_pg_attribute att = TupleDescAttr(scan->xs_itupdesc, 0);
-		bool isnull;
-		Datum key = index_getattr(scan->xs_itup, 1, scan->xs_itupdesc, &isnull);
-
-		leaf->key = datumCopy(key, att->attbyval, att->attlen);
-	}
-}
-
-static int
-compare_values(const DcProbe *probe, Datum a, Datum b)
-{
-	return DatumGetInt32(FunctionCall2Coll(probe->compare, probe->leaves[0].index->rd_indcollation[0], a, b));
 }
 
 /*

@@ -31,17 +31,16 @@ extern DcSourceDiff *source_probe(DcSourceRead *read, Datum *keys, int nkeys, in
 								  int64 *rows);
 
 /*
- * source_probe_is_indexed tells whether all leaves have an index that begins with the key.
+ * source_probe_is_indexed tells whether rows are counted, and all leaves have an index that begins with the key.
  */
 extern bool source_probe_is_indexed(DcSourceRead *read);
 
 /*
  * The next keys of the source after a position, at most max, in the order of these indexes, which
- * all leaves must have. `after` is a key that an earlier call has returned, or NULL to begin. Fewer than
- * max: there are no more. Keys may be of rows that are dead. *visits is the cost, in
- * entries of indexes.
+ * all leaves must have. `after` is a key that an earlier call has returned, or NULL to begin. *visits is the cost, in
+ * entries of indexes; *end is set if there are no more.
  */
-extern Datum *source_walk(DcSourceRead *read, const char *after, int max, int *nkeys,
-						  int64 *visits);
+extern Datum *source_walk(DcSourceRead *read, const char *after, int max, DcMoment late, int *nkeys,
+						  int64 *visits, bool *end);
 
 #endif /* DC_SOURCEPROBE_H */

@@ -36,6 +36,7 @@
 #include "access/xact.h"
 #include "base/compat.h"
 #include "base/errors.h"
+#include "base/relopen.h"
 #include "bound/sourceread.h"
 #include "catalog/indexing.h"
 #include "catalog/pg_class.h"
@@ -124,6 +125,24 @@ lock_table(const DcSourceRead *read, Oid relid)
 		return ConditionalLockRelationOid(relid, AccessShareLock);
 	LockRelationOid(relid, AccessShareLock);
 	return true;
+}
+
+/*
+ * source_indexes_lock locks all indexes that the planner looks at, without waiting: REINDEX has an index, and lets the table be read.
+ * False if one is locked.
+ */
+bool
+source_indexes_lock(const DcSourceRead *read)
+{
+	ListCell *lc;
+
+	foreach(lc, read->members)
+	{
+		if (!indexes_lock_at_once(lfirst_oid(lc)))
+			return false;
+	}
+	return (!OidIsValid(read->row.refs) || indexes_lock_at_once(read->row.refs)) &&
+		(!OidIsValid(read->row.carried) || indexes_lock_at_once(read->row.carried));
 }
 
 /*

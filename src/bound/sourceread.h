@@ -32,6 +32,7 @@ typedef struct DcSourceRead
 
 extern bool source_read_lock(DcSourceRead *read, Oid counter, const char *function,
 							 DcSourceWait wait);
+extern bool source_indexes_lock(const DcSourceRead *read);
 extern bool source_read_begin(DcSourceRead *read, DcCounter *counter, bool newest);
 extern void source_read_end(DcSourceRead *read);
 

@@ -47,7 +47,6 @@ static void check_name(Oid relid, const char *name);
 static bool is_ours(const Trigger *trigger);
 static char *update_condition(Oid source, const List *rows);
 static void add_column(StringInfo condition, Form_pg_attribute att);
-static bool equal_is_same(Form_pg_attribute att);
 static bool fires_on(Relation triggers, Oid relid, bool replicated, Snapshot snapshot);
 
 /*
@@ -229,37 +228,8 @@ add_column(StringInfo condition, Form_pg_attribute att)
 	const char *name = quote_identifier(NameStr(att->attname));
 
 	appendStringInfo(condition,
-					 equal_is_same(att) ? "%sOLD.%s IS DISTINCT FROM NEW.%s" : "%s" DC_SCHEMA ".source_differs(OLD.%s, NEW.%s)",
+					 source_equal_is_same(att->atttypid, att->attcollation) ? "%sOLD.%s IS DISTINCT FROM NEW.%s" : "%s" DC_SCHEMA ".source_differs(OLD.%s, NEW.%s)",
 					 condition->len > 0 ? " OR " : "", name, name);
-}
-
-/*
- * equal_is_same tells whether values of a column that are equal are the same in every respect.
- */
-static bool
-equal_is_same(Form_pg_attribute att)
-{
-	Oid type = getBaseType(att->atttypid);
-
-	switch (type)
-	{
-		case BOOLOID:
-		case INT2OID:
-		case INT4OID:
-		case INT8OID:
-		case OIDOID:
-		case DATEOID:
-		case TIMESTAMPOID:
-		case TIMESTAMPTZOID:
-		case UUIDOID:
-		case BYTEAOID:
-			return true;
-		case TEXTOID:
-		case VARCHAROID:
-			return get_collation_isdeterministic(att->attcollation);
-		default:
-			return get_typtype(type) == TYPTYPE_ENUM;
-	}
 }
 
 /*

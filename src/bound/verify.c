@@ -25,7 +25,8 @@
  *
  * Budget: a worker reads dcounter.verify_rate rows a second of all sources of its database. A step reads
  * that many at most, and the next one is made when that time has passed, by the monotonic clock. No snapshot and no lock is
- * held in between. Owners take turns by steps, and so do the tables of each. When a pass has ended, the next one of the table begins
+ * held in between. Owners take turns by steps, and so do the tables of each. What a step reads beyond a second's rows, as it reads
+ * the source whole, only the tables of its owner wait for. When a pass has ended, the next one of the table begins
  * after a minute at the earliest, or when its settings are changed.
  *
  * Without an index on the key, or with distinct_of, a source is scanned in one step, which is also one snapshot, if it has no more than
@@ -95,6 +96,13 @@ typedef struct DcVerifying
 	bool left;	  /* to the owner */
 } DcVerifying;
 
+/* When the next step on a table of an owner may be made: it has paid for the last one by then. */
+typedef struct DcVerifyDebt
+{
+	Oid owner; /* hash key */
+	DcMoment until;
+} DcVerifyDebt;
+
 static void verifying_changed(void *entry, Oid relid);
 
 static DcRelCached verifying_cache = {
@@ -105,6 +113,7 @@ static DcRelCached verifying_cache = {
 };
 
 static DcMoment budget = {0};		/* when the worker may make its next step, */
+static HTAB *debts = NULL;			/* DcVerifyDebt, */
 static DcMoment next_run = {0};		/* and when it looks again */
 static int64 served = 0;			/* steps of this worker, */
 static Oid last_owner = InvalidOid; /* and the owner that had the last one */
@@ -131,6 +140,7 @@ static void note_drifts(DcSourceRead *read, DcPass *pass, const DcDrifts *drifts
 static bool concerns_build(const DcDrifts *drifts, const DcSourceStateRow *state);
 static void pass_end(DcSourceRead *read, const DcPass *pass, bool counted, DcSourceStateRow *state);
 static int64 step_rows(void);
+static DcMoment *debt_of(Oid owner);
 static DcTableStep pay(Oid table, int64 cost, bool all_owners, bool ended);
 static void pass_read(const DcSourceStateRow *state, DcPass *pass);
 static char *pass_text(const DcPass *pass);
@@ -197,7 +207,7 @@ list(void)
 	DcMoment next = DC_NEVER;
 	List *tables = NIL;
 	DcVerifying *first = NULL;
-	Oid owner = InvalidOid; /* of that */
+	Oid first_owner = InvalidOid;
 	ListCell *lc;
 
 	if (extension_is_fed() ||
@@ -209,6 +219,8 @@ list(void)
 	{
 		Oid counter = ((DcSourceRow *) lfirst(lc))->counter;
 		DcVerifying *entry = relcached_enter(&verifying_cache, &counter);
+		Oid owner;
+		DcMoment when;
 
 		any_bound = true;
 		if (!worker)
@@ -217,13 +229,13 @@ list(void)
 			continue;
 		}
 		tables_left += entry->left;
-		next = moment_min(next, entry->due);
-		if (!moment_is_reached(entry->due))
-			continue;
-		if (first == NULL || comes_before(entry, relation_owner(counter), first, owner))
+		owner = relation_owner(counter);
+		when = moment_max(entry->due, *debt_of(owner));
+		next = moment_min(next, when);
+		if (moment_is_reached(when) && (first == NULL || comes_before(entry, owner, first, first_owner)))
 		{
 			first = entry;
-			owner = relation_owner(counter);
+			first_owner = owner;
 		}
 	}
 	if (!worker)
@@ -234,7 +246,7 @@ list(void)
 	next_run = moment_max(budget, moment_min(next, next_run));
 	if (!moment_is_reached(budget) || first == NULL)
 		return NIL;
-	last_owner = owner;
+	last_owner = first_owner;
 	first->served = ++served;
 	(void) later(first->counter, PASS_LOOK_MS); /* should the step fail, or not be made */
 	return list_make1_oid(first->counter);
@@ -288,7 +300,7 @@ pass_step(Oid table, bool all_owners)
 	DcCounter *counter;
 
 	if (!source_read_lock(&read, table, "dc_maintain()", DC_SOURCE_AT_ONCE) ||
-		relation_lacks_indexes(read.row.refs) || relation_lacks_indexes(read.row.carried))
+		!source_indexes_lock(&read) || relation_lacks_indexes(read.row.refs) || relation_lacks_indexes(read.row.carried))
 		result = later(table, PASS_LOOK_MS);
 	else if (!pass_may_evaluate(&read, all_owners))
 		result = later(table, PASS_PAUSE_MS);
@@ -319,20 +331,16 @@ static bool
 pass_may_evaluate(DcSourceRead *read, bool all_owners)
 {
 	DcVerifying *entry = relcached_enter(&verifying_cache, &read->row.counter);
-	Relation source;
-	bool harmless;
+	const char *reason;
+	bool may;
 
 	if (!all_owners)
 		return compat_owns_relation(read->row.source, GetUserId());
-	if (dc_worker_runs_owner_code || superuser_arg(relation_owner(read->row.source)))
-		return true;
-	source = table_open_present(read->row.source, NoLock);
-	harmless = source_is_harmless(&read->row, source);
-	table_close(source, NoLock);
-	if (!harmless && !entry->left)
-		ownercode_log(read->row.counter, _("an expression of its binding"));
-	entry->left = !harmless;
-	return harmless;
+	may = source_worker_may_read(read, &reason);
+	if (!may && !entry->left)
+		ownercode_log(read->row.counter, reason);
+	entry->left = !may;
+	return may;
 }
 
 /*
@@ -519,6 +527,24 @@ step_rows(void)
 }
 
 /*
+ * Return when the next step on a table of an owner may be made.
+ */
+static DcMoment *
+debt_of(Oid owner)
+{
+	HASHCTL ctl = {.keysize = sizeof(Oid), .entrysize = sizeof(DcVerifyDebt), .hcxt = TopMemoryContext};
+	DcVerifyDebt *debt;
+	bool found;
+
+	if (debts == NULL)
+		debts = hash_create("dcounter verify debts", 16, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	debt = hash_search(debts, &owner, HASH_ENTER, &found);
+	if (!found)
+		debt->until = DC_LONG_AGO;
+	return &debt->until;
+}
+
+/*
  * pay notes what a step has cost, and says whether the next one may be made at once.
  */
 static DcTableStep
@@ -529,7 +555,8 @@ pay(Oid table, int64 cost, bool all_owners, bool ended)
 		spent += cost;
 		return ended || spent >= dc_verify_rate ? TABLE_DONE : TABLE_GOES_ON;
 	}
-	budget = moment_after(moment_max(budget, moment_now()), cost * USECS_PER_SEC / Max(dc_verify_rate, 1));
+	budget = moment_after(moment_max(budget, moment_now()), Min(cost, step_rows()) * USECS_PER_SEC / Max(dc_verify_rate, 1));
+	*debt_of(relation_owner(table)) = moment_in(cost * 1000 / Max(dc_verify_rate, 1));
 	next_run = budget;
 	return later(table, ended ? PASS_PAUSE_MS : 0);
 }

@@ -53,8 +53,7 @@ static const DcStatement sql_next_keys = {
 
 static double estimated_rows(const DcSourceRead *read);
 static Datum *next_keys(DcSourceRead *read, const char *after, int *nkeys);
-static void compare_key(DcSourceRead *read, Datum *keys, int nkeys, bool only_zero, int64 max_rows, DcVerified *done);
-static bool is_count(const DcSourceRow *row);
+static void compare_key(DcSourceRead *read, Datum *keys, int nkeys, bool end, bool only_zero, int64 max_rows, DcVerified *done);
 static void add_diff(DcDrifts *drifts, const DcSourceDiff *diff);
 
 /*
@@ -63,8 +62,7 @@ static void add_diff(DcDrifts *drifts, const DcSourceDiff *diff);
 DcVerifyHow
 verify_how(DcSourceRead *read)
 {
-	if (read->row.distinct_of == NULL && !OidIsValid(read->row.carried) &&
-		source_probe_is_indexed(read))
+	if (source_probe_is_indexed(read))
 		return VERIFY_BY_INDEX;
 	return estimated_rows(read) <= dc_verify_max_rows ? VERIFY_BY_SCAN : VERIFY_NOT;
 }
@@ -101,7 +99,7 @@ verify_counter_keys(DcSourceRead *read, const char *after, int64 max_rows, DcVer
 	int nkeys;
 	Datum *keys = next_keys(read, after, &nkeys);
 
-	compare_key(read, keys, nkeys, false, max_rows, done);
+	compare_key(read, keys, nkeys, nkeys < STEP_KEYS, false, max_rows, done);
 }
 
 static Datum *
@@ -133,9 +131,10 @@ verify_source_keys(DcSourceRead *read, const char *after, bool all, int64 max_ro
 {
 	int64 visits;
 	int nkeys;
-	Datum *keys = source_walk(read, after, STEP_KEYS, &nkeys, &visits);
+	bool end;
+	Datum *keys = source_walk(read, after, STEP_KEYS, moment_in(PROBE_MS), &nkeys, &visits, &end);
 
-	compare_key(read, keys, nkeys, !all, max_rows, done);
+	compare_key(read, keys, nkeys, end, !all, max_rows, done);
 	done->rows += visits;
 }
 
@@ -143,10 +142,10 @@ verify_source_keys(DcSourceRead *read, const char *after, bool all, int64 max_ro
  * compare reads both sides of keys, one after the other, up to about max_rows rows of the source.
  */
 static void
-compare_key(DcSourceRead *read, Datum *keys, int nkeys, bool only_zero, int64 max_rows, DcVerified *done)
+compare_key(DcSourceRead *read, Datum *keys, int nkeys, bool end, bool only_zero, int64 max_rows, DcVerified *done)
 {
 	DcProbeLimits limits = {.key_rows = dc_verify_max_rows, .rows = max_rows, .late = moment_in(PROBE_MS)};
-	bool count = is_count(&read->row);
+	bool count = source_counts_rows(&read->row);
 	DcSums *sums = palloc_extended(Max(nkeys, 1) * sizeof(DcSums), MCXT_ALLOC_HUGE);
 	bool *left = palloc(Max(nkeys, 1) * sizeof(bool));
 	int64 *known = palloc(Max(nkeys, 1) * sizeof(int64));
@@ -179,17 +178,8 @@ compare_key(DcSourceRead *read, Datum *keys, int nkeys, bool only_zero, int64 ma
 	for (int i = 0; i < ndiffs; i++)
 		add_diff(&done->drifts, &diffs[i]);
 	done->keys = ndiffs;
-	done->end = upto == nkeys && nkeys < STEP_KEYS;
+	done->end = upto == nkeys && end;
 	done->last = upto > 0 ? TextDatumGetCString(keys[upto - 1]) : NULL;
-}
-
-/*
- * is_count tells whether the value of a key is the number of its rows.
- */
-static bool
-is_count(const DcSourceRow *row)
-{
-	return strcmp(row->value, "1") == 0;
 }
 
 /*
@@ -198,12 +188,9 @@ is_count(const DcSourceRow *row)
 bool
 verify_all_keys(DcSourceRead *read, DcVerified *done)
 {
-	DcScanPace pace = {.source = read->row.source, .counter = read->counter_id};
-	int64 left_out = 0;
 	DcSourceScanOptions options = {.passes_over = DEBUG1,
-								   .left_out = &left_out,
 								   .late = moment_in(SCAN_MS),
-								   .pace = compat_is_background_worker() ? &pace : NULL};
+								   .paced = compat_is_background_worker()};
 	DcSourceScan *scan = source_scan_begin(read, &options);
 	DcSourceDiff diff;
 
@@ -216,7 +203,7 @@ verify_all_keys(DcSourceRead *read, DcVerified *done)
 		add_diff(&done->drifts, &diff);
 	}
 	done->rows = source_scan_rows(scan);
-	done->left_out = left_out;
+	done->left_out = source_scan_left_out(scan);
 	done->end = true;
 	source_scan_end(scan);
 	return true;

@@ -205,8 +205,7 @@ extern void waiters_add(void);
 extern void waiter_prepare(void);
 extern void waiter_begin(DcBufferTable *table, uint64 number);
 extern void waiter_end(void);
-extern void waiter_sleep(void);
-extern int waiter_sleep_on_latch(int death);
+extern int waiter_sleep(int death);
 extern void waiters_wake(DcBufferTable *table, uint64 number);
 extern void waiters_wake_all(void);
 

@@ -215,6 +215,7 @@ compare_keys(const void *a, const void *b)
 	const DcDeltaKey *left = &((const DcFlushKey *) a)->delta.key;
 	const DcDeltaKey *right = &((const DcFlushKey *) b)->delta.key;
 
+	CHECK_FOR_INTERRUPTS(); /* of a long qsort() */
 	return bytes_compare(left->data, left->len, right->data, right->len);
 }
 

@@ -36,6 +36,7 @@
  */
 #include "postgres.h"
 
+#include "base/args.h"
 #include "base/compat.h"
 #include "base/job.h"
 #include "buffer/buffer.h"

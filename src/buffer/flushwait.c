@@ -158,16 +158,14 @@ wait_committed(const DcWait *wait)
 		return WAIT_DONE;
 	INSTR_TIME_SET_ZERO(alone_since);
 	waiter_begin(table, wait->number);
-	end = interruption();
-	if (end == WAIT_DONE)
-		waiter_sleep();
+	end = WAIT_DONE;
 	while (end == WAIT_DONE && pg_atomic_read_u64(&table->done) < wait->number)
 	{
 		end = interruption();
 		if (end == WAIT_DONE)
 			end = loneliness(table, &alone_since);
 		/* to exit at once would make a transaction abort that is committed */
-		if (end == WAIT_DONE && (waiter_sleep_on_latch(WL_POSTMASTER_DEATH) & WL_POSTMASTER_DEATH))
+		if (end == WAIT_DONE && (waiter_sleep(WL_POSTMASTER_DEATH) & WL_POSTMASTER_DEATH))
 			end = WAIT_POSTMASTER_DEAD;
 	}
 	waiter_end();
@@ -289,7 +287,7 @@ flush_wait(DcBufferTable *table)
 				!flusher_flushes(table))
 				break;
 			CHECK_FOR_INTERRUPTS();
-			(void) waiter_sleep_on_latch(WL_EXIT_ON_PM_DEATH);
+			(void) waiter_sleep(WL_EXIT_ON_PM_DEATH);
 		}
 	}
 	PG_FINALLY();

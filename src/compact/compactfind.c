@@ -373,5 +373,6 @@ live_row_compare(const void *a, const void *b)
 	int32 left = ((const DcLiveRow *) a)->shard;
 	int32 right = ((const DcLiveRow *) b)->shard;
 
+	CHECK_FOR_INTERRUPTS(); /* of a long qsort() */
 	return left > right ? -1 : left < right;
 }

@@ -14,7 +14,6 @@
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
-#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(dc_consumer_create);
@@ -29,7 +28,6 @@ PG_FUNCTION_INFO_V1(dc_consumer_revoke);
 static void create_self(int32 id, int64 position);
 static void set_limits(FunctionCallInfo fcinfo, DcConsumer *consumer);
 static void set_on_nack(DcConsumer *consumer, const char *value);
-static Oid role_arg(FunctionCallInfo fcinfo, int n, bool must_exist);
 
 /*
  * dc_consumer_create(name text, topics text[], start text, if_not_exists boolean).
@@ -182,7 +180,7 @@ Datum
 dc_consumer_grant(PG_FUNCTION_ARGS)
 {
 	DcConsumer *consumer = consumer_open_to_change(fcinfo, "dc_consumer_grant()");
-	Oid role = role_arg(fcinfo, 1, true);
+	Oid role = role_arg(fcinfo, 1, true, false);
 
 	if (list_member_oid(consumer->readers, role))
 		PG_RETURN_VOID();
@@ -198,23 +196,9 @@ Datum
 dc_consumer_revoke(PG_FUNCTION_ARGS)
 {
 	DcConsumer *consumer = consumer_open_to_change(fcinfo, "dc_consumer_revoke()");
-	Oid role = role_arg(fcinfo, 1, false);
+	Oid role = role_arg(fcinfo, 1, false, false);
 
 	consumer->readers = list_delete_oid(consumer->readers, role);
 	consumer_update(consumer);
 	PG_RETURN_VOID();
-}
-
-static Oid
-role_arg(FunctionCallInfo fcinfo, int n, bool must_exist)
-{
-	Oid role;
-
-	arg_not_null(fcinfo, n, "role");
-	role = PG_GETARG_OID(n);
-	if (must_exist && !SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(role)))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("role with OID %u does not exist", role)));
-	return role;
 }

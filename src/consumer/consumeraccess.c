@@ -49,20 +49,12 @@ consumer_check_writable(const char *function)
 
 /*
  * consumer_name_arg returns a name that was passed as text argument n. Errors:
- * 22004 NULL, 22023 empty or too long.
+ * 22004 NULL, 22023 empty, 54000 too long.
  */
 char *
 consumer_name_arg(FunctionCallInfo fcinfo, int n, const char *what)
 {
-	char *name;
-
-	arg_not_null(fcinfo, n, what);
-	name = text_to_cstring(PG_GETARG_TEXT_PP(n));
-	if (name[0] == '\0' || strlen(name) > CONSUMER_NAME_MAX)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("%s must have 1 to %d bytes", what, CONSUMER_NAME_MAX)));
-	return name;
+	return text_arg_limited(fcinfo, n, what, CONSUMER_NAME_MAX);
 }
 
 /*

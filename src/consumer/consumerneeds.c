@@ -15,8 +15,11 @@
 #include "miscadmin.h"
 #include "utils/snapmgr.h"
 
-/* Events that advance() looks at, at most. */
+/* Events that advance() looks at, at most, for all members. */
 #define ADVANCE_MAX 100000
+
+/* Rows of discarded dead letters that cleanup() looks at, at most, of all consumers. */
+#define CLEANUP_ROWS 10000
 
 /* How long members that have left are remembered. */
 #define LEFT_US USECS_PER_HOUR
@@ -27,8 +30,9 @@ static bool cut_off(int32 id, int64 seq);
 static bool advance(int32 id);
 static void cleanup(void);
 static int64 passed_by(int32 id, Snapshot snapshot, bool *shared);
-static bool advance_member(DcConsumer *consumer, DcMember *me);
-static int64 next_of_interest(DcConsumer *consumer, const DcMember *me, int64 upto);
+static bool advance_member(DcConsumer *consumer, DcMember *me, int *looks);
+static int64 next_of_interest(DcConsumer *consumer, const DcMember *me, int64 upto, int *looks);
+static int compare_ids(const ListCell *a, const ListCell *b);
 static void remove_if_left(int32 consumer, const char *name);
 
 /*
@@ -182,6 +186,7 @@ advance(int32 id)
 {
 	DcConsumer *consumer = consumer_read_by_id(id);
 	bool advanced = false;
+	int looks = ADVANCE_MAX;
 	DcMember member;
 	List *members;
 	ListCell *lc;
@@ -193,9 +198,9 @@ advance(int32 id)
 	{
 		const char *name = ((DcMember *) lfirst(lc))->name;
 
-		if (member_try_open(id, name, &member))
+		if (looks > 0 && member_try_open(id, name, &member))
 		{
-			if (advance_member(consumer, &member))
+			if (advance_member(consumer, &member, &looks))
 				advanced = true;
 			else
 				member_unlock(id, name);
@@ -206,13 +211,13 @@ advance(int32 id)
 }
 
 static bool
-advance_member(DcConsumer *consumer, DcMember *me)
+advance_member(DcConsumer *consumer, DcMember *me, int *looks)
 {
 	int64 done;
 
 	if (me->lanes == 0 || member_has_outstanding(me))
 		return false;
-	done = next_of_interest(consumer, me, outbox_horizon(NULL));
+	done = next_of_interest(consumer, me, outbox_horizon(NULL), looks);
 	if (done <= member_acked(me))
 		return false;
 	member_advance(me, done);
@@ -223,15 +228,14 @@ advance_member(DcConsumer *consumer, DcMember *me)
 
 /*
  * next_of_interest returns the number before the first event that a member is to get, or
- * the number up to which it has looked.
+ * the number up to which it has looked; *looks is how many events it may look at, and what is left of that.
  */
 static int64
-next_of_interest(DcConsumer *consumer, const DcMember *me, int64 upto)
+next_of_interest(DcConsumer *consumer, const DcMember *me, int64 upto, int *looks)
 {
 	int64 done = member_acked(me);
 	DcReader *reader;
 	DcStoredEvent event;
-	int looked = 0;
 
 	if (upto <= done)
 		return done;
@@ -246,7 +250,7 @@ next_of_interest(DcConsumer *consumer, const DcMember *me, int64 upto)
 		else
 		{
 			done = event.seq;
-			if (++looked < ADVANCE_MAX)
+			if (--*looks > 0)
 				continue;
 		}
 		break;
@@ -263,10 +267,14 @@ next_of_interest(DcConsumer *consumer, const DcMember *me, int64 upto)
 static void
 cleanup(void)
 {
+	static int32 last = 0;
 	List *consumers = consumer_read_all(SnapshotSelf);
 	TimestampTz now = GetCurrentTimestamp(); /* leases are wall time: member.c */
+	int32 reached = 0;
+	int rows = 0;
 	ListCell *lc;
 
+	list_sort(consumers, compare_ids);
 	foreach(lc, consumers)
 	{
 		DcConsumer *consumer = lfirst(lc);
@@ -278,8 +286,11 @@ cleanup(void)
 		if (consumer_has_lost_roles(consumer) && consumer_lock_settings(id, false) &&
 			(consumer = consumer_read_by_id(id)) != NULL)
 			consumer_update(consumer);
-		if (retry_read_discarded(id) != NIL && consumer_lock_settings(id, false))
-			retries_forget_discarded(id);
+		if (rows < CLEANUP_ROWS && id > last && retry_read_discarded(id, 1) != NIL && consumer_lock_settings(id, false))
+		{
+			rows += retries_forget_discarded(id);
+			reached = id;
+		}
 		foreach(lc2, members)
 		{
 			DcMember *member = lfirst(lc2);
@@ -293,6 +304,13 @@ cleanup(void)
 		}
 		list_free_deep(members);
 	}
+	last = rows < CLEANUP_ROWS ? 0 : reached; /* from there on the next time */
+}
+
+static int
+compare_ids(const ListCell *a, const ListCell *b)
+{
+	return ((const DcConsumer *) lfirst(a))->id - ((const DcConsumer *) lfirst(b))->id;
 }
 
 static void

@@ -8,20 +8,17 @@
 #include "postgres.h"
 
 #include "base/catrow.h"
+#include "base/roles.h"
 #include "catalog/pg_type.h"
 #include "consumer/consumer.h"
 #include "table/catalog.h"
 #include "utils/builtins.h"
-#include "utils/syscache.h"
 
 #define COL_NAME 2
 
 static const char *const on_nack_names[] = {"wait", "skip"};
 
 static void columns(DcCatRow *io, void *data);
-static Datum readers_array(const DcConsumer *consumer);
-static void set_readers(DcConsumer *consumer, ArrayType *array);
-static bool is_lost(Oid role);
 
 static const DcCatalog consumers = {
 	.table = "consumer",
@@ -35,14 +32,13 @@ static void
 columns(DcCatRow *io, void *data)
 {
 	DcConsumer *consumer = data;
-	Datum readers = readers_array(consumer);
 	Datum topics = PointerGetDatum(consumer->topics);
 	Datum age = consumer->max_age != 0 ? consumer->age_setting : (Datum) 0;
 
 	cat_int4(io, &consumer->id);
 	cat_string(io, &consumer->name);
 	cat_oid(io, &consumer->owner);
-	cat_datum(io, REGROLEARRAYOID, &readers);
+	cat_roles(io, &consumer->readers);
 	cat_datum(io, TEXTARRAYOID, &topics);
 	cat_datum(io, INTERVALOID, &consumer->lease_setting);
 	cat_not_null(io);
@@ -56,37 +52,12 @@ columns(DcCatRow *io, void *data)
 	if (!io->reading)
 		return;
 	consumer->tid = io->tid;
-	set_readers(consumer, DatumGetArrayTypeP(readers));
 	if (topics != (Datum) 0)
 		consumer_set_topics(consumer, DatumGetArrayTypeP(topics));
 	consumer->lease = interval_setting_us(consumer->lease_setting, "lease");
 	consumer->age_setting = age;
 	if (age != (Datum) 0)
 		consumer->max_age = interval_setting_us(age, "max_retention_age");
-}
-
-static Datum
-readers_array(const DcConsumer *consumer)
-{
-	Datum *readers = palloc((list_length(consumer->readers) + 1) * sizeof(Datum));
-	int count = 0;
-	ListCell *lc;
-
-	foreach(lc, consumer->readers)
-		readers[count++] = ObjectIdGetDatum(lfirst_oid(lc));
-	return PointerGetDatum(construct_array(readers, count, REGROLEOID, sizeof(Oid),
-										   true, TYPALIGN_INT));
-}
-
-static void
-set_readers(DcConsumer *consumer, ArrayType *array)
-{
-	const Oid *roles = (const Oid *) ARR_DATA_PTR(array);
-	int count = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
-
-	consumer->readers = NIL;
-	for (int i = 0; i < count; i++)
-		consumer->readers = lappend_oid(consumer->readers, roles[i]);
 }
 
 /*
@@ -133,51 +104,25 @@ consumer_insert(DcConsumer *consumer)
 }
 
 /*
- * consumer_has_lost_roles tells whether roles of a consumer have been dropped.
+ * consumer_has_lost_roles returns true if roles of a consumer have been dropped.
  */
 bool
 consumer_has_lost_roles(const DcConsumer *consumer)
 {
-	bool lost = is_lost(consumer->owner);
-	ListCell *lc;
-
-	foreach(lc, consumer->readers)
-		lost |= is_lost(lfirst_oid(lc));
-	return lost;
-}
-
-static bool
-is_lost(Oid role)
-{
-	return !SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(role));
+	return role_is_lost(consumer->owner) ||
+		list_length(roles_without_lost(list_copy(consumer->readers))) != list_length(consumer->readers);
 }
 
 /*
- * forget_lost_roles removes readers that have been dropped, as another role may get the
- * number, here or where a dump is restored. A consumer that has lost its owner belongs to
- * the owner of the extension's tables.
- */
-static void
-forget_lost_roles(DcConsumer *consumer)
-{
-	ListCell *lc;
-
-	if (is_lost(consumer->owner))
-		consumer->owner = relation_owner(catalog_relation(consumers.table));
-	foreach(lc, consumer->readers)
-	{
-		if (is_lost(lfirst_oid(lc)))
-			consumer->readers = foreach_delete_current(consumer->readers, lc);
-	}
-}
-
-/*
- * consumer_update stores changed settings, without roles that have been dropped.
+ * consumer_update stores changed settings, without roles that have been dropped. A consumer that has lost its owner
+ * belongs to the owner of the extension's tables.
  */
 void
 consumer_update(DcConsumer *consumer)
 {
-	forget_lost_roles(consumer);
+	if (role_is_lost(consumer->owner))
+		consumer->owner = relation_owner(catalog_relation(consumers.table));
+	consumer->readers = roles_without_lost(consumer->readers);
 	cat_store_at(&consumers, &consumer->tid, consumer);
 }
 

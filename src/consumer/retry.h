@@ -34,7 +34,7 @@ extern DcRetry *retry_first_of_key(int32 consumer, int64 hash, const text *topic
 extern DcRetry *retry_last_of_key(int32 consumer, int64 hash, const text *topic, const text *key, int64 from, int64 before);
 extern List *retry_read_key(const DcRetry *first, int64 upto, int max);
 extern List *retry_read_due(const DcMember *me, TimestampTz now, int64 upto, TimestampTz *first, TimestampTz *next);
-extern List *retry_read_discarded(int32 consumer);
+extern List *retry_read_discarded(int32 consumer, int max);
 extern List *retry_read_all(int32 consumer);
 extern DcRetry *retry_make(int32 consumer, const DcStoredEvent *event, int64 hash);
 extern void retry_count(int32 consumer, int64 *pending, int32 *attempts, int64 *dead);
@@ -45,7 +45,7 @@ extern int64 retry_hash(const DcConsumer *consumer, const text *topic, const tex
 
 /* retrydead.c */
 extern bool retry_is_discarded(const DcRetry *retry);
-extern void retries_forget_discarded(int32 consumer);
+extern int retries_forget_discarded(int32 consumer);
 
 /* retry.c */
 extern DcRetries *retries_open(DcConsumer *consumer, DcMember *me, DcTrade *trade);

@@ -26,6 +26,9 @@
 PG_FUNCTION_INFO_V1(dc_dead_letter_retry);
 PG_FUNCTION_INFO_V1(dc_dead_letter_discard);
 
+/* Rows of discarded dead letters that are looked at at a time. */
+#define FORGET_MAX 1000
+
 static bool is_passed(List *members, const DcRetry *retry);
 static List *dead_letters(FunctionCallInfo fcinfo, const DcConsumer *consumer);
 static void revive(const DcConsumer *consumer, DcRetry *retry);
@@ -71,7 +74,7 @@ dc_dead_letter_discard(PG_FUNCTION_ARGS)
 		retry->reason = NULL;
 		retry_write(retry);
 	}
-	retries_forget_discarded(consumer->id);
+	(void) retries_forget_discarded(consumer->id);
 	PG_RETURN_INT64(list_length(dead));
 }
 
@@ -85,24 +88,25 @@ retry_is_discarded(const DcRetry *retry)
 }
 
 /*
- * retries_forget_discarded removes the rows of discarded dead letters that are not needed
- * any more. The consumer's settings are locked.
+ * retries_forget_discarded removes rows of discarded dead letters that are not needed any more, and returns how many it has
+ * looked at: the first FORGET_MAX. The consumer's settings are locked.
  */
-void
+int
 retries_forget_discarded(int32 consumer)
 {
-	List *discarded = retry_read_discarded(consumer);
+	List *discarded = retry_read_discarded(consumer, FORGET_MAX);
 	List *members;
 	ListCell *lc;
 
 	if (discarded == NIL)
-		return;
+		return 0;
 	members = member_read_all(consumer, SnapshotSelf);
 	foreach(lc, discarded)
 	{
 		if (is_passed(members, lfirst(lc)))
 			retry_delete(lfirst(lc));
 	}
+	return list_length(discarded);
 }
 
 /*

@@ -121,15 +121,15 @@ scan_next(DcCatScan *scan, ScanDirection direction)
 }
 
 /*
- * read_rest returns the rows of a scan, which it ends.
+ * read_rest returns the rows of a scan, which it ends, so many at most.
  */
 static List *
-read_rest(DcCatScan *scan)
+read_rest(DcCatScan *scan, int max)
 {
 	List *list = NIL;
 	DcRetry *retry;
 
-	while ((retry = scan_next(scan, ForwardScanDirection)) != NULL)
+	while (list_length(list) < max && (retry = scan_next(scan, ForwardScanDirection)) != NULL)
 		list = lappend(list, retry);
 	cat_scan_end(scan);
 	return list;
@@ -284,10 +284,10 @@ retry_read_due(const DcMember *me, TimestampTz now, int64 upto, TimestampTz *fir
 }
 
 /*
- * retry_read_discarded returns the dead letters of a consumer that were discarded.
+ * retry_read_discarded returns dead letters of a consumer that were discarded, so many at most.
  */
 List *
-retry_read_discarded(int32 consumer)
+retry_read_discarded(int32 consumer, int max)
 {
 	DcCatScan scan;
 	ScanKeyData keys[2];
@@ -295,7 +295,7 @@ retry_read_discarded(int32 consumer)
 	ScanKeyInit(&keys[1], COL_DUE_AT, BTEqualStrategyNumber, F_TIMESTAMPTZ_EQ,
 				TimestampTzGetDatum(DT_NOBEGIN));
 	scan_begin(&scan, DUE_INDEX, consumer, keys, 1);
-	return read_rest(&scan);
+	return read_rest(&scan, max);
 }
 
 /*
@@ -308,7 +308,7 @@ retry_read_all(int32 consumer)
 	ScanKeyData key;
 
 	scan_begin(&scan, retries.pkey, consumer, &key, 0);
-	return read_rest(&scan);
+	return read_rest(&scan, INT_MAX);
 }
 
 /*

@@ -65,7 +65,6 @@
 #include "common/pg_prng.h"
 #include "counter/apply.h"
 #include "counter/applying.h"
-#include "counter/combine.h"
 #include "counter/foreign.h"
 #include "counter/pending.h"
 #include "counter/sqlpath.h"
@@ -120,7 +119,6 @@ static void count_deltas(DcCounter *counter, DcDelta **deltas, int count,
 						 DcApplyStats *stats);
 static DcShardChoice shard_choice(const DcCounter *counter,
 								  const DcDelta *delta);
-static void add_alone(void *arg, const DcDelta *delta, bool many);
 static void apply_error_context(void *arg);
 
 /*
@@ -392,18 +390,13 @@ apply_by_sql(DcCounter *counter, DcDelta **deltas, int count, DcApplyWhen when,
 
 	if (!counter->distributed)
 		activity_note(counter->relid);
-	/* not what code of the owner writes meanwhile */
-	else if (when == APPLY_LAST && distribution_is_alone())
-	{
-		combine_add(deltas[0], add_alone, counter);
-		return;
-	}
 	sql_begin(&session, counter);
 	if (counter->distributed)
 	{
 		bool totals = counter->sql_totals && count <= MAX_TOTAL_LOCKS;
 
-		shared = shared && !IsolationUsesXactSnapshot();
+		/* what is all of its transaction waits for nobody who may wait for it; not what code of the owner writes meanwhile */
+		shared = (shared && !IsolationUsesXactSnapshot()) || (when == APPLY_LAST && distribution_is_alone());
 		for (int i = 0; i < count; i++)
 			sql_add_distributed(&session, deltas[i], shard_choice(counter, deltas[i]), shared, totals);
 	}
@@ -420,25 +413,6 @@ apply_by_sql(DcCounter *counter, DcDelta **deltas, int count, DcApplyWhen when,
 										   shard_choice(counter, deltas[i]).seed,
 										   own_shard(true));
 	}
-	sql_end(&session);
-}
-
-/*
- * add_alone writes a delta that is all of its transaction, or of those of many sessions (combine.c), to a table
- * that Citus distributes. A single one waits for nobody who may wait for it.
- */
-static void
-add_alone(void *arg, const DcDelta *delta, bool many)
-{
-	DcCounter *counter = arg;
-	DcShardChoice choice = shard_choice(counter, delta);
-	DcSqlSession session;
-
-	sql_begin(&session, counter);
-	if (many)
-		sql_add_for_many(&session, delta, choice.seed);
-	else
-		sql_add_distributed(&session, delta, choice, true, counter->sql_totals);
 	sql_end(&session);
 }
 

@@ -23,7 +23,7 @@
  * something is reserved. Then it is handed over again, in which the new id counts.
  *
  * An increment of a table that Citus distributes is written as late, if it is all that the transaction has: then one
- * statement commits it on the worker (table/distribution.c), perhaps with those of other sessions (combine.c).
+ * statement commits it on the worker (table/distribution.c).
  *
  * The rest of the commit is not ours: callbacks of libraries loaded before this one, ON
  * COMMIT actions, the lock of NOTIFY, the check of SERIALIZABLE, the disk and
@@ -38,7 +38,6 @@
 #include "base/xactrooms.h"
 #include "counter/apply.h"
 #include "counter/applying.h"
-#include "counter/combine.h"
 #include "counter/counter.h"
 #include "counter/foreign.h"
 #include "table/access.h"
@@ -328,10 +327,6 @@ xact_callback(XactEvent event, void *arg)
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_ABORT:
 		case XACT_EVENT_PREPARE:
-			if (event == XACT_EVENT_COMMIT)
-				combine_commit();
-			else
-				combine_abort();
 			pending_end_xact();
 			counter_forget_open();
 			apply_forget();

@@ -309,7 +309,7 @@ load_direct(DcCounter *counter, DcLoad *load)
 		if (n > 0)
 		{
 			table_multi_insert(rel, slots, n, GetCurrentCommandId(true), 0, state);
-			indexes_try_insert(&indexes, rel, slots, n, taken);
+			indexes_try_insert(&indexes, rel, NULL, slots, n, taken);
 		}
 		MemoryContextSwitchTo(old);
 		for (int i = 0; i < n; i++)

@@ -38,8 +38,8 @@ static const DcStatement sql_take_region_own = {
 	.columns = {DC_BIGINT("inc"), DC_BIGINT("dec"), DC_COLUMN("shard", INT4OID)},
 	.of = DC_OF_SHARDS};
 
-static uint64 take_region_shards(DcSqlSession *session, Datum *values, DcSums *own);
-static uint64 take_region_rows(DcSqlSession *session, const DcStatement *statement, Datum *values, DcSums *own);
+static void take_region_shards(DcSqlSession *session, Datum *values, DcSums *own);
+static void take_region_rows(DcSqlSession *session, const DcStatement *statement, Datum *values, DcSums *own);
 static void write_total(DcSqlSession *session, Datum *values, const DcRegionSetting *setting);
 
 /*
@@ -80,7 +80,7 @@ set_replicated(DcCounter *counter, const DcKey *key, int64 value, bool deleted, 
 	values[0] = key_text_datum(key);
 	sql_begin(&session, counter);
 	setting.own = &own;
-	setting.found = take_region_shards(&session, values, &own) > 0;
+	take_region_shards(&session, values, &own);
 	if (counter_has_trend(counter))
 	{
 		if (deleted)
@@ -90,17 +90,14 @@ set_replicated(DcCounter *counter, const DcKey *key, int64 value, bool deleted, 
 	}
 	has_total = sql_run(&session, &sql_lock_total, values) > 0;
 	set_check_newer(&session, values, has_total);
-	setting.found |= has_total;
 	region_hooks->set(&session, key, &setting);
-	if (setting.changed && has_total)
+	if (has_total)
 		write_total(&session, values, &setting);
-	if (setting.changed)
-		serial_mark_key(&session, key);
+	serial_mark_key(&session, key);
 	sql_end(&session);
-	if (setting.changed && !has_total && (setting.inc != 0 || setting.dec != 0))
+	if (!has_total && (setting.inc != 0 || setting.dec != 0))
 		apply_remote(counter, key, setting.inc, setting.dec);
-	if (setting.changed)
-		counter_changed(counter, values, 1);
+	counter_changed(counter, values, 1);
 	*old = setting.old;
 	return setting.known;
 }
@@ -108,17 +105,15 @@ set_replicated(DcCounter *counter, const DcKey *key, int64 value, bool deleted, 
 /*
  * take_region_shards deletes the shard rows of a key, and adds up those that were counted here.
  */
-static uint64
+static void
 take_region_shards(DcSqlSession *session, Datum *values, DcSums *own)
 {
-	uint64 rows = take_region_rows(session, &sql_take_region_shards, values, own);
-
+	take_region_rows(session, &sql_take_region_shards, values, own);
 	if (session->counter->direct_write && !IsolationUsesXactSnapshot())
-		rows += take_region_rows(session, &sql_take_region_own, values, own);
-	return rows;
+		take_region_rows(session, &sql_take_region_own, values, own);
 }
 
-static uint64
+static void
 take_region_rows(DcSqlSession *session, const DcStatement *statement, Datum *values, DcSums *own)
 {
 	uint64 rows = sql_run(session, statement, values);
@@ -128,7 +123,6 @@ take_region_rows(DcSqlSession *session, const DcStatement *statement, Datum *val
 		if (!shard_is_remote(DatumGetInt32(rows_datum(&session->rows, i, 3))))
 			sums_add(own, rows_bigint(&session->rows, i, 1), rows_bigint(&session->rows, i, 2));
 	}
-	return rows;
 }
 
 /*

@@ -38,8 +38,8 @@
 	" SET inc = s.inc + excluded.inc, dec = s.dec + excluded.dec," \
 	" updated_at = excluded.updated_at"
 
-#define CHOSEN_SHARD(condition) \
-	"(SELECT f.shard FROM @shards AS f WHERE f.key = $1 AND f.shard >= 0" condition \
+#define CHOSEN_SHARD \
+	"(SELECT f.shard FROM @shards AS f WHERE f.key = $1 AND f.shard >= 0" \
 	" ORDER BY hashint4extended(f.shard, $5) LIMIT 1 FOR NO KEY UPDATE"
 
 #define UPDATE_CHOSEN \
@@ -48,17 +48,12 @@
 
 /* key, inc, dec, at, seed: adds to a row that is not locked */
 static const DcStatement sql_update_free = {
-	.text = UPDATE_CHOSEN CHOSEN_SHARD("") " SKIP LOCKED)",
-	.argtypes = {TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID, INT8OID}};
-
-/* the same, to a row whose sums stay within bigint */
-static const DcStatement sql_update_fitting = {
-	.text = UPDATE_CHOSEN CHOSEN_SHARD(" AND f.inc <= 9223372036854775807 - $2 AND f.dec <= 9223372036854775807 - $3") " SKIP LOCKED)",
+	.text = UPDATE_CHOSEN CHOSEN_SHARD " SKIP LOCKED)",
 	.argtypes = {TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID, INT8OID}};
 
 /* as the first one, waiting for the first choice */
 static const DcStatement sql_update_wait = {
-	.text = UPDATE_CHOSEN CHOSEN_SHARD("") ")",
+	.text = UPDATE_CHOSEN CHOSEN_SHARD ")",
 	.argtypes = {TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID, INT8OID}};
 
 /* key, inc, dec, at, own shard, max shards */
@@ -308,25 +303,6 @@ sql_add_distributed(DcSqlSession *session, const DcDelta *delta, DcShardChoice c
 	else
 		shard = SHARED_SHARD + (int32) (choice.seed % max_shards);
 	values[4] = Int32GetDatum(shard);
-	add_to_shard(session, values);
-}
-
-/*
- * sql_add_for_many adds a delta of many sessions to such a table, and waits for no row: to a shard row that is free,
- * and to which that may be added, or to a new one.
- */
-void
-sql_add_for_many(DcSqlSession *session, const DcDelta *delta, uint64 seed)
-{
-	Datum values[5];
-
-	lock_contended(session->counter, delta->key.data, delta->key.len);
-	delta_values(delta, values);
-	values[4] = Int64GetDatum((int64) seed);
-	activity_note(session->counter->relid);
-	if (sql_run(session, &sql_update_fitting, values) > 0)
-		return;
-	values[4] = Int32GetDatum(blind_shard());
 	add_to_shard(session, values);
 }
 

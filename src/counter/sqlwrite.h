@@ -18,7 +18,6 @@ extern int sql_add_shared(DcSqlSession *session, const DcDelta *delta,
 						  uint64 seed, int32 own_shard);
 extern void sql_add_distributed(DcSqlSession *session, const DcDelta *delta, DcShardChoice choice,
 								bool shared, bool totals);
-extern void sql_add_for_many(DcSqlSession *session, const DcDelta *delta, uint64 seed);
 extern void sql_add_remote(DcSqlSession *session, const DcDelta *delta, int32 number);
 extern void sql_add_blind(DcSqlSession *session, DcDelta **deltas, int count,
 						  int32 own_shard, bool written);

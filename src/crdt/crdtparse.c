@@ -181,6 +181,7 @@ read_pncounter_entry(const Parser *parser, const JsonbValue *value, AmountsEntry
 static int
 by_node(const void *a, const void *b)
 {
+	CHECK_FOR_INTERRUPTS(); /* of a long qsort() */
 	return compare(((const AmountsEntry *) a)->node, ((const AmountsEntry *) b)->node);
 }
 
@@ -219,6 +220,7 @@ read_amounts(CrdtBuf *out, const Parser *parser, JsonbContainer *root)
 static int
 by_bytes(const void *a, const void *b)
 {
+	CHECK_FOR_INTERRUPTS(); /* of a long qsort() */
 	return compare(*(const CrdtString *) a, *(const CrdtString *) b);
 }
 
@@ -304,6 +306,7 @@ read_ranges(const Parser *parser, const JsonbValue *value, DotsNode *node)
 static int
 by_name(const void *a, const void *b)
 {
+	CHECK_FOR_INTERRUPTS(); /* of a long qsort() */
 	return compare(((const DotsNode *) a)->node, ((const DotsNode *) b)->node);
 }
 
@@ -418,6 +421,7 @@ read_value(Parser *parser, const DotsContext *context, const JsonbValue *value, 
 static int
 by_element(const void *a, const void *b)
 {
+	CHECK_FOR_INTERRUPTS(); /* of a long qsort() */
 	return compare(((const DotsElement *) a)->element, ((const DotsElement *) b)->element);
 }
 

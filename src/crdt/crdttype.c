@@ -12,6 +12,7 @@
  */
 #include "postgres.h"
 
+#include "base/args.h"
 #include "base/compat.h"
 #include "crdt/crdttype.h"
 
@@ -200,11 +201,7 @@ crdt_element_arg(FunctionCallInfo fcinfo, int argno)
 {
 	CrdtString element = crdt_text_arg(fcinfo, argno);
 
-	if (element.len > CRDT_MAX_ELEMENT)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("element is too long"),
-				 errdetail("It has %zu bytes, at most %d are possible.", element.len, CRDT_MAX_ELEMENT)));
+	check_length("element", element.len, 0, CRDT_MAX_ELEMENT);
 	return element;
 }
 

@@ -229,18 +229,13 @@ bucket_arg(FunctionCallInfo fcinfo, const DcDistinct *distinct, int argno)
 uint32
 distinct_row_key(const DcDistinct *distinct, const DcKey *key, int64 bucket, char *buf)
 {
-	uint32 len = key->len + (distinct->row.bucket != 0 ? BUCKET_SUFFIX_BYTES : 0);
+	uint32 suffix = distinct->row.bucket != 0 ? BUCKET_SUFFIX_BYTES : 0;
 
-	if (len > DC_MAX_KEY_BYTES)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("counter key is too long"),
-				 errdetail("The key has %u bytes; the limit is %d.", key->len,
-						   DC_MAX_KEY_BYTES - (distinct->row.bucket != 0 ? BUCKET_SUFFIX_BYTES : 0))));
+	check_length("counter key", key->len, 0, DC_MAX_KEY_BYTES - suffix);
 	memcpy(buf, key->data, key->len);
-	if (distinct->row.bucket != 0)
+	if (suffix != 0)
 		bucket_put(buf + key->len, bucket);
-	return len;
+	return key->len + suffix;
 }
 
 /*

@@ -23,7 +23,6 @@
  */
 #include "postgres.h"
 
-#include "access/heapam.h"
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "base/args.h"
@@ -39,7 +38,7 @@
 #include "executor/executor.h"
 #include "executor/tuptable.h"
 #include "miscadmin.h"
-#include "rows/insert.h"
+#include "rows/keyrow.h"
 #include "sketch/hash.h"
 #include "sketch/hll/dc_hll.h"
 #include "storage/lmgr.h"
@@ -364,10 +363,8 @@ put_sketch(DcDistinctRel *rel, DcDistinctScan *row, const DcKey *key, HllState *
 	Relation heap = rel->heaps[DISTINCT_TABLE];
 	Datum before = PointerGetDatum(PG_DETOAST_DATUM_PACKED(row->sketch));
 	Datum after = hll_value(hll_merge_datum(items, before));
-	ItemPointerData tid = row->slot->tts_tid;
-	TM_FailureData failure;
+	ItemPointer tid = &row->slot->tts_tid;
 	TupleTableSlot *slot;
-	bool new_entries;
 	bool done;
 
 	if (VARSIZE_ANY_EXHDR(DatumGetPointer(before)) == VARSIZE_ANY_EXHDR(DatumGetPointer(after)) &&
@@ -375,22 +372,10 @@ put_sketch(DcDistinctRel *rel, DcDistinctScan *row, const DcKey *key, HllState *
 			   VARSIZE_ANY_EXHDR(DatumGetPointer(after))) == 0)
 		return true;
 	/* the server cannot update without waiting, but lock so; then the update need not wait */
-	slot = table_slot_create(heap, NULL);
-	done = table_tuple_lock(heap, &tid, GetActiveSnapshot(), slot, GetCurrentCommandId(true), LockTupleNoKeyExclusive,
-							LockWaitSkip, 0, &failure) == TM_Ok;
-	ExecDropSingleTupleTableSlot(slot);
-	if (!done)
+	if (!keyrow_lock_version(heap, tid, LockTupleNoKeyExclusive, LockWaitSkip))
 		return false;
 	slot = distinct_make_row(rel, DISTINCT_TABLE, key->data, key->len, after);
-	done = compat_tuple_update(heap, &tid, slot, GetCurrentCommandId(true), true, &failure, &new_entries) == TM_Ok;
-	if (done && new_entries)
-	{
-		DcIndexes indexes;
-
-		indexes_open(&indexes, heap);
-		indexes_insert(&indexes, heap, InvalidOid, &slot, 1);
-		indexes_close(&indexes);
-	}
+	done = keyrow_replace(heap, tid, slot, true);
 	ExecDropSingleTupleTableSlot(slot);
 	return done;
 }

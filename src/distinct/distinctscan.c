@@ -12,20 +12,14 @@
 #include "postgres.h"
 
 #include "access/genam.h"
-#include "access/heapam.h"
 #include "access/tableam.h"
-#include "access/xact.h"
 #include "base/compat.h"
 #include "base/rowread.h"
-#include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
 #include "distinct/distinct.h"
-#include "executor/tuptable.h"
 #include "miscadmin.h"
-#include "rows/insert.h"
-#include "storage/lmgr.h"
+#include "rows/keyrow.h"
 #include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/rel.h"
 
 static bool next_row(DcDistinctScan *scan);
@@ -159,25 +153,15 @@ distinctscan_end(DcDistinctScan *scan)
 }
 
 /*
- * distinct_make_row makes a row. Columns that are not ours are dropped ones.
+ * distinct_make_row makes a row.
  */
 TupleTableSlot *
 distinct_make_row(DcDistinctRel *rel, int which, const char *key, uint32 len, Datum sketch)
 {
-	const AttrNumber *atts = rel->distinct->layouts[which].atts;
-	TupleDesc desc = RelationGetDescr(rel->heaps[which]);
-	TupleTableSlot *slot = MakeSingleTupleTableSlot(desc, &TTSOpsHeapTuple);
-	Datum *values = palloc0(desc->natts * sizeof(Datum));
-	bool *nulls = palloc(desc->natts * sizeof(bool));
-	HeapTuple tuple;
+	TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(rel->heaps[which]), &TTSOpsHeapTuple);
+	Datum values[] = {[DISTINCT_KEY] = PointerGetDatum(cstring_to_text_with_len(key, len)), [DISTINCT_SKETCH] = sketch};
 
-	memset(nulls, true, desc->natts * sizeof(bool));
-	nulls[atts[DISTINCT_KEY] - 1] = nulls[atts[DISTINCT_SKETCH] - 1] = false;
-	values[atts[DISTINCT_KEY] - 1] = PointerGetDatum(cstring_to_text_with_len(key, len));
-	values[atts[DISTINCT_SKETCH] - 1] = sketch;
-	tuple = heap_form_tuple(desc, values, nulls);
-	tuple->t_tableOid = RelationGetRelid(rel->heaps[which]);
-	ExecStoreHeapTuple(tuple, slot, true);
+	keyrow_store(slot, rel->heaps[which], rel->distinct->layouts[which].atts, values, NULL, DISTINCT_NUM_COLUMNS);
 	return slot;
 }
 
@@ -188,12 +172,8 @@ void
 distinct_insert_row(DcDistinctRel *rel, int which, const char *key, uint32 len, Datum sketch)
 {
 	TupleTableSlot *slot = distinct_make_row(rel, which, key, len, sketch);
-	DcIndexes indexes;
 
-	table_tuple_insert(rel->heaps[which], slot, GetCurrentCommandId(true), 0, NULL);
-	indexes_open(&indexes, rel->heaps[which]);
-	indexes_insert(&indexes, rel->heaps[which], InvalidOid, &slot, 1);
-	indexes_close(&indexes);
+	keyrow_insert(rel->heaps[which], slot);
 	ExecDropSingleTupleTableSlot(slot);
 }
 
@@ -205,19 +185,8 @@ bool
 distinct_insert_row_at_once(DcDistinctRel *rel, int which, const char *key, uint32 len, Datum sketch)
 {
 	TupleTableSlot *slot = distinct_make_row(rel, which, key, len, sketch);
-	Relation heap = rel->heaps[which];
-	TransactionId xid = GetCurrentTransactionId();
-	DcIndexes indexes;
-	uint32 token;
-	bool taken;
+	bool inserted = keyrow_try_insert(rel->heaps[which], rel->indexes[which], slot);
 
-	indexes_open(&indexes, heap);
-	token = SpeculativeInsertionLockAcquire(xid);
-	table_tuple_insert_speculative(heap, slot, GetCurrentCommandId(true), 0, NULL, token);
-	indexes_try_insert(&indexes, heap, &slot, 1, &taken);
-	table_tuple_complete_speculative(heap, slot, token, !taken);
-	SpeculativeInsertionLockRelease(xid);
-	indexes_close(&indexes);
 	ExecDropSingleTupleTableSlot(slot);
-	return !taken;
+	return inserted;
 }

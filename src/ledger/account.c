@@ -18,6 +18,7 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xact.h"
+#include "base/args.h"
 #include "base/compat.h"
 #include "base/errors.h"
 #include "base/lockclass.h"
@@ -137,11 +138,7 @@ not_opened_error(const DcKey *key)
 void
 account_check_key(const DcKey *key)
 {
-	if (key->len >= DC_MAX_KEY_BYTES)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("key is too long"),
-				 errdetail("The key of an account has at most %d bytes.", DC_MAX_KEY_BYTES - 1)));
+	check_length("key of an account", key->len, 0, DC_MAX_KEY_BYTES - 1);
 }
 
 /*

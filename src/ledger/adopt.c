@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "access/table.h"
+#include "base/args.h"
 #include "base/compat.h"
 #include "base/relopen.h"
 #include "catalog/pg_class.h"

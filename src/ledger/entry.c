@@ -107,7 +107,7 @@ insert_direct(Oid table, const DcEntries *batch)
 		if (filled == nslots || i == batch->n - 1)
 		{
 			table_multi_insert(rel, slots, filled, GetCurrentCommandId(true), 0, NULL);
-			indexes_insert(&indexes, rel, InvalidOid, slots, filled);
+			indexes_insert(&indexes, rel, NULL, slots, filled);
 			while (filled > 0)
 				ExecClearTuple(slots[--filled]);
 		}

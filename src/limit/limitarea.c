@@ -47,7 +47,7 @@ static void install(DcLimitSlot *slot, DcLimitUse *use);
 void
 limiter_init(bool preloading)
 {
-	limit_ddl_init();
+	rule_kind_add(&limit_rules, preloading);
 	if (!preloading)
 		return;
 	shmem_add("dcounter limits", sizeof(DcLimitArea), (void **) &limit_area, area_init);
@@ -74,7 +74,6 @@ area_init(void *new_area)
 	pg_atomic_init_u32(&area->is_standby, 0);
 	pg_atomic_init_u32(&area->losses, 0);
 	pg_atomic_init_u64(&area->lost_at, 0);
-	pg_atomic_init_u32(&area->changes, 0);
 	pg_atomic_init_u64(&area->next_lease, 1);
 	pg_atomic_init_u32(&area->hand, 0);
 	pg_atomic_init_u64(&area->earliest, (uint64) LIMIT_NEVER);

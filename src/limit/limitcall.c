@@ -195,6 +195,7 @@ partitions_lock(const DcLimitCall *calls, int n, Partitions *partitions)
 	for (int i = 0; i < n; i++)
 		partitions->numbers[i] = map_partition(&calls[i].key);
 	if (n > 1)
+		/* few: keys of a call */
 		qsort(partitions->numbers, n, sizeof(uint32), compare_numbers);
 	partitions->n = 0;
 	for (int i = 0; i < n; i++)

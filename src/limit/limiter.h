@@ -39,12 +39,10 @@
 #include "base/clock.h"
 #include "base/compat.h"
 #include "base/map.h"
+#include "base/rule.h"
 #include "fmgr.h"
 #include "limit/algorithm.h"
-#include "nodes/pg_list.h"
-#include "storage/itemptr.h"
 
-#define LIMIT_NAME_MAX 63
 #define LIMIT_SLOTS 1024
 #define LIMIT_STRIPES 8
 #define LIMIT_MAX_CALLS 64
@@ -119,7 +117,6 @@ typedef struct DcLimitArea
 	pg_atomic_uint32 is_standby; /* a promotion is still to come, or to be noticed */
 	pg_atomic_uint32 losses;
 	pg_atomic_uint64 lost_at; /* DcMoment of the last one; 0: none */
-	pg_atomic_uint32 changes; /* of rules, that have been committed */
 	pg_atomic_uint64 next_lease;
 	pg_atomic_uint32 hand;
 	pg_atomic_uint64 earliest; /* no key of any rule is idle before */
@@ -153,41 +150,21 @@ typedef struct DcLimitUse
 /* A rule that a session has used. */
 typedef struct DcLimitKnown
 {
-	char name[LIMIT_NAME_MAX + 1]; /* hash key */
-	bool valid;
-	uint32 changes; /* area->changes when it was read */
+	DcRuleKnown rule;
 	DcLimitUse use;
-	Oid owner;
-	Oid *users;
-	int nusers;
-	Oid *refunders;
-	int nrefunders;
-	/* rights that were found */
-	Oid role;
-	uint32 role_changes;
-	bool may_use;
-	bool may_refund;
 } DcLimitKnown;
 
 /* A row of dcounter.limit_rule. */
 typedef struct DcLimitRow
 {
-	ItemPointerData tid;
-	TransactionId xmin;
-	int32 id;
-	char *name;
-	Oid owner;
-	List *users;	 /* Oid */
-	List *refunders; /* of these, who may refund, too */
-	int algorithm;	 /* DcLimitKind */
+	DcRuleRow rule; /* trusted: who may refund, too */
+	int algorithm;	/* DcLimitKind */
 	int64 rate;
 	int64 per;
 	int64 burst;	 /* 0: none */
 	int64 max_keys;	 /* 0: none is set */
 	int on_full;	 /* 1: allow */
 	int after_crash; /* 1: full */
-	int32 version;
-	TimestampTz created_at;
 } DcLimitRow;
 
 /* One limit of a call. */
@@ -257,23 +234,10 @@ extern bool limit_lease(DcLimitCall *call, int64 lease, bool renew);
 extern bool limit_clear(DcLimitCall *call);
 
 /* limitrule.c */
+extern DcRuleKind limit_rules;
 extern DcLimitKnown *limit_known(const char *name, bool refund);
-extern DcLimitRow *limit_row_read(const char *name);
-extern List *limit_row_read_all(void);
-extern void limit_row_insert(DcLimitRow *row);
-extern void limit_row_update(DcLimitRow *row);
 extern DcLimitOwner limit_row_owner(int32 id);
-extern void limit_row_delete(DcLimitRow *row);
-extern void limit_rules_committed(void);
-extern bool limit_may_use(const DcLimitRow *row);
 extern DcLimitRule limit_rule_of(const DcLimitRow *row);
-pg_noreturn extern void limit_missing_error(const char *name);
-extern const char *const limit_algorithms[];
-extern const char *const limit_on_full[];
-extern const char *const limit_after_crash[];
-
-/* limitddl.c */
-extern void limit_ddl_init(void);
 
 /* limitstat.c has the view */
 

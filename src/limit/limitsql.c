@@ -65,7 +65,7 @@ static const DcLimitCall *deciding(const DcLimitCall *calls, int n, bool allowed
 Datum
 dc_limit(PG_FUNCTION_ARGS)
 {
-	char name[LIMIT_NAME_MAX + 1];
+	char name[RULE_NAME_MAX + 1];
 	DcLimitCall call;
 	bool allowed;
 
@@ -85,7 +85,7 @@ dc_limit(PG_FUNCTION_ARGS)
 Datum
 dc_allow(PG_FUNCTION_ARGS)
 {
-	char name[LIMIT_NAME_MAX + 1];
+	char name[RULE_NAME_MAX + 1];
 	DcLimitCall call;
 
 	check_context("dc_allow()");
@@ -105,7 +105,7 @@ dc_allow(PG_FUNCTION_ARGS)
 Datum
 dc_limit_peek(PG_FUNCTION_ARGS)
 {
-	char name[LIMIT_NAME_MAX + 1];
+	char name[RULE_NAME_MAX + 1];
 	DcLimitCall call;
 	bool allowed;
 
@@ -125,33 +125,14 @@ static void
 check_context(const char *function)
 {
 	limit_check_memory();
-	PreventCommandIfParallelMode(function);
-	if (InSecurityRestrictedOperation())
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("cannot execute %s within security-restricted operation", function)));
-}
-
-/*
- * text_to_name copies the name of a limit, which may be longer than any has.
- */
-static void
-text_to_name(Datum value, char *name)
-{
-	text *t = DatumGetTextPP(value);
-	uint32 len = VARSIZE_ANY_EXHDR(t);
-
-	if (len > LIMIT_NAME_MAX)
-		limit_missing_error(text_to_cstring(t));
-	memcpy(name, VARDATA_ANY(t), len);
-	name[len] = '\0';
+	prevent_lasting(function);
 }
 
 static void
 copy_name_arg(FunctionCallInfo fcinfo, char *name)
 {
 	arg_not_null(fcinfo, 0, "limit name");
-	text_to_name(PG_GETARG_DATUM(0), name);
+	rule_name_copy(&limit_rules, PG_GETARG_DATUM(0), name);
 }
 
 /*
@@ -165,7 +146,7 @@ call_begin(FunctionCallInfo fcinfo, DcLimitCall *call, char *name, bool refund)
 	copy_name_arg(fcinfo, name);
 	arg_not_null(fcinfo, 1, "key");
 	known = limit_known(name, refund);
-	call->name = known->name;
+	call->name = known->rule.name;
 	key_begin(call, known, key_text_arg(fcinfo, 1, "key"));
 }
 
@@ -179,11 +160,7 @@ text_to_key(Datum value, DcKey *key)
 
 	key->data = VARDATA_ANY(t);
 	key->len = VARSIZE_ANY_EXHDR(t);
-	if (key->len > DC_MAX_KEY_BYTES)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("key of a limit is too long"),
-				 errdetail("The key has %u bytes; at most %d are allowed.", key->len, DC_MAX_KEY_BYTES)));
+	check_length("key of a limit", key->len, 0, DC_MAX_KEY_BYTES);
 }
 
 static void
@@ -192,7 +169,7 @@ key_begin(DcLimitCall *call, DcLimitKnown *known, Datum key_value)
 	DcKey key;
 
 	text_to_key(key_value, &key);
-	*call = (DcLimitCall){.use = &known->use, .name = known->name};
+	*call = (DcLimitCall){.use = &known->use, .name = known->rule.name};
 	map_key_init(&call->key, MyDatabaseId, (Oid) known->use.owner.id, key.data, key.len);
 }
 
@@ -327,7 +304,7 @@ begin_all(FunctionCallInfo fcinfo, DcLimitCall *calls, int *which, int *count)
 				 errmsg("there must be 1 to %d limits", LIMIT_MAX_CALLS)));
 	for (int i = 0; i < *count; i++)
 	{
-		char name[LIMIT_NAME_MAX + 1];
+		char name[RULE_NAME_MAX + 1];
 		int64 cost = costs != NULL ? DatumGetInt64(costs[i]) : 1;
 		DcLimitCall *call = &calls[n];
 
@@ -335,7 +312,7 @@ begin_all(FunctionCallInfo fcinfo, DcLimitCall *calls, int *which, int *count)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 					 errmsg("cost must be greater than zero")));
-		text_to_name(names[i], name);
+		rule_name_copy(&limit_rules, names[i], name);
 		key_begin(call, limit_known(name, false), keys[i]);
 		for (which[i] = 0; which[i] < n; which[i]++)
 		{
@@ -381,7 +358,7 @@ deciding(const DcLimitCall *calls, int n, bool allowed)
 Datum
 dc_limit_refund(PG_FUNCTION_ARGS)
 {
-	char name[LIMIT_NAME_MAX + 1];
+	char name[RULE_NAME_MAX + 1];
 	DcLimitCall call;
 
 	check_context("dc_limit_refund()");
@@ -400,7 +377,7 @@ dc_limit_refund(PG_FUNCTION_ARGS)
 Datum
 dc_limit_release(PG_FUNCTION_ARGS)
 {
-	char name[LIMIT_NAME_MAX + 1];
+	char name[RULE_NAME_MAX + 1];
 	DcLimitCall call;
 
 	check_context("dc_limit_release()");
@@ -414,7 +391,7 @@ dc_limit_release(PG_FUNCTION_ARGS)
 Datum
 dc_limit_renew(PG_FUNCTION_ARGS)
 {
-	char name[LIMIT_NAME_MAX + 1];
+	char name[RULE_NAME_MAX + 1];
 	DcLimitCall call;
 
 	check_context("dc_limit_renew()");
@@ -428,7 +405,7 @@ dc_limit_renew(PG_FUNCTION_ARGS)
 Datum
 dc_limit_reset(PG_FUNCTION_ARGS)
 {
-	char name[LIMIT_NAME_MAX + 1];
+	char name[RULE_NAME_MAX + 1];
 	DcLimitCall call;
 
 	check_context("dc_limit_reset()");

@@ -48,13 +48,13 @@ stat_limits(PG_FUNCTION_ARGS)
 	ListCell *lc;
 
 	InitMaterializedSRF(fcinfo, 0);
-	rows = limit_row_read_all();
+	rows = rule_read_all(&limit_rules);
 	foreach(lc, rows)
 	{
-		const DcLimitRow *row = lfirst(lc);
+		const DcRuleRow *row = lfirst(lc);
 		DcLimitOwner owner = limit_row_owner(row->id);
 
-		if (sees_all || limit_may_use(row))
+		if (sees_all || rule_may_use(row))
 			put_row(result, row->name, row->owner, slot_of(&owner));
 	}
 	for (int i = 0; limit_area != NULL && i < limit_area->nslots; i++)

@@ -79,7 +79,7 @@ static bool insert_into_slot(DcOpLog *log, int i, const DcOp *op,
 
 /*
  * op_id_arg reads an op's id from an argument of an SQL function. Errors: 22004
- * for NULL, 22023 for an empty or too long one.
+ * for NULL, 22023 for an empty one, 54000 for one that is too long.
  */
 void
 op_id_arg(FunctionCallInfo fcinfo, int argno, DcOp *op)
@@ -98,16 +98,7 @@ op_id_from_text(Datum value, DcOp *op)
 
 	op->id = VARDATA_ANY(id);
 	op->id_len = VARSIZE_ANY_EXHDR(id);
-	if (op->id_len == 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("op_id must not be empty")));
-	if (op->id_len > DC_MAX_OP_BYTES)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("op_id is too long"),
-				 errdetail("It has %u bytes; the limit is %d.",
-						   op->id_len, DC_MAX_OP_BYTES)));
+	check_length("op_id", op->id_len, 1, DC_MAX_OP_BYTES);
 }
 
 /*

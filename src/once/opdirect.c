@@ -2,39 +2,25 @@
  * opdirect.c
  *		Finding and inserting ops without SQL.
  *
- * This is the way of INSERT ... ON CONFLICT DO NOTHING (see execIndexing.c of the
- * server). A look into the unique index with a dirty snapshot finds the op, of any
- * transaction, and waits for the end of one that is in progress. If there is
- * no record, one is inserted speculatively: a transaction that comes across it before it
- * is complete waits for that only. If the index then says that there may be
- * another one, ours is taken back, and all begins again. So of two transactions that insert
- * the same op at the same time, one finds the record of the other, or both try again.
- *
- * There is no way by SQL: opslot_check() refuses partitions that would need it.
+ * As by INSERT ... ON CONFLICT DO NOTHING (rows/keyrow.c): an op of any transaction is found, and one that is in
+ * progress is waited for. There is no way by SQL: opslot_check() refuses partitions that would need it.
  */
 #include "postgres.h"
 
 #include "access/genam.h"
 #include "access/heapam.h"
-#include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
-#include "base/compat.h"
 #include "base/errors.h"
 #include "base/relopen.h"
 #include "base/rowread.h"
-#include "catalog/index.h"
 #include "catalog/pg_type.h"
-#include "executor/tuptable.h"
 #include "once/opslot.h"
-#include "rows/insert.h"
-#include "storage/lmgr.h"
+#include "rows/keyrow.h"
 #include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/snapmgr.h"
 
 static Datum op_text(const DcOp *op, char *buf);
-static void set_column(const DcOpRel *rel, TupleTableSlot *slot, int column, Datum value);
 static void read_op(const DcOpRel *rel, TupleTableSlot *slot, DcOp *found);
 static void check_visible(Relation heap, TupleTableSlot *slot);
 
@@ -91,53 +77,24 @@ bool
 oprel_find(DcOpRel *rel, const DcOp *op, DcOpFind how,
 		   DcOp *found)
 {
-	bool wait = how != FIND_NOW;
+	TupleTableSlot *slot = table_slot_create(rel->heap, NULL);
 	DcOpText id;
-	SnapshotData dirty;
 	ScanKeyData key;
+	bool exists;
 
-	ScanKeyEntryInitialize(&key, 0, 1, BTEqualStrategyNumber, InvalidOid,
-						   rel->index->rd_indcollation[0], F_TEXTEQ,
-						   op_text(op, id.data));
-	for (;;)
+	keyrow_text(&key, 1, op_text(op, id.data));
+	if (how == FIND_NOW)
+		exists = keyrow_find(rel->heap, rel->index, &key, 1, GetActiveSnapshot(), slot);
+	else
+		exists = keyrow_find_or_wait(rel->heap, rel->index, &key, 1, slot);
+	if (exists)
 	{
-		IndexScanDesc scan;
-		TupleTableSlot *slot = NULL;
-		TransactionId xid = InvalidTransactionId;
-		bool exists = false;
-
-		CHECK_FOR_INTERRUPTS();
-		InitDirtySnapshot(dirty);
-		scan = compat_index_beginscan(rel->heap, rel->index,
-									  wait ? &dirty : GetActiveSnapshot(), 1);
-		index_rescan(scan, &key, 1, NULL, 0);
-		while (!exists && index_getnext_tid(scan, ForwardScanDirection) != NULL)
-		{
-			if (slot == NULL)
-				slot = table_slot_create(rel->heap, NULL);
-			exists = index_fetch_heap(scan, slot);
-		}
-		if (exists)
-		{
-			if (wait)
-				xid = TransactionIdIsValid(dirty.xmin) ? dirty.xmin : dirty.xmax;
-			if (!TransactionIdIsValid(xid))
-			{
-				if (how == FIND_TO_WRITE)
-					check_visible(rel->heap, slot);
-				read_op(rel, slot, found);
-			}
-		}
-		index_endscan(scan);
-		if (slot != NULL)
-			ExecDropSingleTupleTableSlot(slot);
-		if (!TransactionIdIsValid(xid))
-			return exists;
-		if (dirty.speculativeToken != 0 && xid == dirty.xmin)
-			SpeculativeInsertionWait(dirty.xmin, dirty.speculativeToken);
-		else
-			XactLockTableWait(xid, NULL, NULL, XLTW_None);
+		if (how == FIND_TO_WRITE)
+			check_visible(rel->heap, slot);
+		read_op(rel, slot, found);
 	}
+	ExecDropSingleTupleTableSlot(slot);
+	return exists;
 }
 
 /*
@@ -147,55 +104,24 @@ oprel_find(DcOpRel *rel, const DcOp *op, DcOpFind how,
 bool
 oprel_insert(DcOpRel *rel, const DcOp *op, ItemPointer tid)
 {
-	TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(rel->heap),
-													&TTSOpsVirtual);
-	TransactionId xid = GetCurrentTransactionId();
-	AttrNumber att = rel->slot->layout.atts[OP_ID] - 1;
+	TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(rel->heap), &TTSOpsHeapTuple);
+	TimestampTz at = op->at != 0 ? op->at : GetCurrentTimestamp();
 	DcOpText id;
-	uint32 token;
-	bool unique;
+	Datum values[] = {[OP_SLOT] = Int16GetDatum(rel->slot->number),
+					  [OP_ID] = op_text(op, id.data),
+					  [OP_KEY] = op->key,
+					  [OP_DELTA] = Int64GetDatum(op->delta),
+					  [OP_TRANSFER_ID] = Int64GetDatum(op->transfer_id),
+					  [OP_DIGEST] = Int64GetDatum(op->digest),
+					  [OP_AT] = TimestampTzGetDatum(at)};
+	bool nulls[OP_NUM_COLUMNS] = {[OP_TRANSFER_ID] = op->transfer_id == 0, [OP_DIGEST] = op->digest == 0};
+	bool inserted;
 
-	memset(slot->tts_isnull, true, slot->tts_tupleDescriptor->natts);
-	set_column(rel, slot, OP_SLOT, Int16GetDatum(rel->slot->number));
-	set_column(rel, slot, OP_ID, op_text(op, id.data));
-	set_column(rel, slot, OP_KEY, op->key);
-	set_column(rel, slot, OP_DELTA, Int64GetDatum(op->delta));
-	if (op->transfer_id != 0)
-		set_column(rel, slot, OP_TRANSFER_ID, Int64GetDatum(op->transfer_id));
-	if (op->digest != 0)
-		set_column(rel, slot, OP_DIGEST, Int64GetDatum(op->digest));
-	set_column(rel, slot, OP_AT,
-			   TimestampTzGetDatum(op->at != 0 ? op->at : GetCurrentTimestamp()));
-	ExecStoreVirtualTuple(slot);
-
-	token = SpeculativeInsertionLockAcquire(xid);
-	table_tuple_insert_speculative(rel->heap, slot, GetCurrentCommandId(true), 0,
-								   NULL, token);
-	unique = index_insert(rel->index, &slot->tts_values[att], &slot->tts_isnull[att],
-						  &slot->tts_tid, rel->heap, UNIQUE_CHECK_PARTIAL, false,
-						  BuildIndexInfo(rel->index));
-	table_tuple_complete_speculative(rel->heap, slot, token, unique);
-	SpeculativeInsertionLockRelease(xid);
-	if (unique && !rel->slot->layout.only_index)
-	{
-		DcIndexes others;
-
-		indexes_open(&others, rel->heap);
-		indexes_insert(&others, rel->heap, RelationGetRelid(rel->index), &slot, 1);
-		indexes_close(&others);
-	}
+	keyrow_store(slot, rel->heap, rel->slot->layout.atts, values, nulls, OP_NUM_COLUMNS);
+	inserted = keyrow_try_insert(rel->heap, rel->index, slot);
 	*tid = slot->tts_tid;
 	ExecDropSingleTupleTableSlot(slot);
-	return unique;
-}
-
-static void
-set_column(const DcOpRel *rel, TupleTableSlot *slot, int column, Datum value)
-{
-	AttrNumber att = rel->slot->layout.atts[column] - 1;
-
-	slot->tts_values[att] = value;
-	slot->tts_isnull[att] = false;
+	return inserted;
 }
 
 /*

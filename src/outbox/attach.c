@@ -243,10 +243,7 @@ text_option(FunctionCallInfo fcinfo, int n, const char *name, const char *otherw
 	if (PG_ARGISNULL(n))
 		return otherwise == NULL ? NULL : pstrdup(otherwise);
 	value = text_to_cstring(PG_GETARG_TEXT_PP(n));
-	if (value[0] == '\0')
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("%s must not be empty", name)));
+	check_length(name, strlen(value), 1, MaxAllocSize);
 	return value;
 }
 

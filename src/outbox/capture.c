@@ -44,7 +44,7 @@ static bool same_key(const text *a, const text *b);
 static text *row_key(DcCapture *capture, Relation rel, TupleTableSlot *row);
 static struct varlena *payload(DcCapture *capture, const char *op,
 							   TupleTableSlot *new, TupleTableSlot *old);
-static void add_row(DcJsonWriter *writer, DcCapture *capture, TupleTableSlot *row);
+static void add_row(DcJsonWriter *writer, const char *name, DcCapture *capture, TupleTableSlot *row);
 static struct varlena *moved(const char *member, const text *key);
 static void write_event(const DcCapture *capture, const char *type, text *key,
 						struct varlena *payload, struct varlena *headers);
@@ -166,33 +166,27 @@ row_key(DcCapture *capture, Relation rel, TupleTableSlot *row)
 static struct varlena *
 payload(DcCapture *capture, const char *op, TupleTableSlot *new, TupleTableSlot *old)
 {
-	/* in the order of jsonb */
-	static const char *const members[] = {"at", "op", "new", "old", "table"};
-	static DcJsonKeys keys = {0};
-	StringInfoData buf;
 	DcJsonWriter writer;
 
-	json_keys_keep(&keys, members, lengthof(members));
-	json_begin(&buf);
-	json_begin_object(&writer, &buf, &keys);
-	json_add_time(&writer, GetCurrentTimestamp());
-	json_add_string(&writer, op, strlen(op));
-	add_row(&writer, capture, new);
-	add_row(&writer, capture, old);
-	json_add_text(&writer, capture->table);
-	return (struct varlena *) json_end(&buf);
+	json_begin(&writer);
+	json_add_time(&writer, "at", GetCurrentTimestamp());
+	json_add_string(&writer, "op", op, strlen(op));
+	add_row(&writer, "new", capture, new);
+	add_row(&writer, "old", capture, old);
+	json_add_text(&writer, "table", capture->table);
+	return (struct varlena *) json_end(&writer);
 }
 
 static void
-add_row(DcJsonWriter *writer, DcCapture *capture, TupleTableSlot *row)
+add_row(DcJsonWriter *writer, const char *name, DcCapture *capture, TupleTableSlot *row)
 {
 	if (row == NULL)
 	{
-		json_add_null(writer);
+		json_add_null(writer, name);
 		return;
 	}
 	slot_getallattrs(row);
-	json_add_row(writer, &capture->row, row->tts_values, row->tts_isnull);
+	json_add_row(writer, name, &capture->row, row->tts_values, row->tts_isnull);
 }
 
 /*
@@ -201,16 +195,11 @@ add_row(DcJsonWriter *writer, DcCapture *capture, TupleTableSlot *row)
 static struct varlena *
 moved(const char *member, const text *key)
 {
-	StringInfoData buf;
-	DcJsonKeys keys;
 	DcJsonWriter writer;
-	int order;
 
-	json_keys_make(&keys, &member, 1, &order);
-	json_begin(&buf);
-	json_begin_object(&writer, &buf, &keys);
-	json_add_text(&writer, key);
-	return (struct varlena *) json_end(&buf);
+	json_begin(&writer);
+	json_add_text(&writer, member, key);
+	return (struct varlena *) json_end(&writer);
 }
 
 static void

@@ -17,6 +17,7 @@
 
 #include "access/htup_details.h"
 #include "access/table.h"
+#include "base/args.h"
 #include "base/compat.h"
 #include "base/relcached.h"
 #include "catalog/objectaddress.h"
@@ -188,10 +189,7 @@ check_args(const Trigger *trigger)
 				 errmsg("trigger \"%s\" must have %d arguments: topic, sink, key columns, columns",
 						trigger->tgname, CAPTURE_NUM_ARGS),
 				 errhint("Use dc_outbox_attach().")));
-	if (trigger->tgargs[CAPTURE_TOPIC][0] == '\0')
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("topic must not be empty")));
+	check_length("topic", strlen(trigger->tgargs[CAPTURE_TOPIC]), 1, MaxAllocSize);
 }
 
 /*

@@ -20,6 +20,7 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xact.h"
+#include "base/args.h"
 #include "base/catrow.h"
 #include "base/compat.h"
 #include "base/hooks.h"
@@ -119,7 +120,7 @@ changed(Oid counter, const Datum *keys, int nkeys)
 /*
  * alter changes the settings of a counter table, for dc_alter(). NULL keeps one;
  * an interval of zero ends the events, an empty channel the notifications. Errors:
- * 22023 for values out of range, or a channel without events.
+ * 22023 for values out of range, or a channel without events, 54000 for a channel that is too long.
  */
 static void
 alter(Oid counter, const Interval *every, const text *channel)
@@ -130,10 +131,8 @@ alter(Oid counter, const Interval *every, const text *channel)
 
 	if (every != NULL)
 		check_every(every);
-	if (channel != NULL && VARSIZE_ANY_EXHDR(channel) >= NAMEDATALEN)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("channel name too long")));
+	if (channel != NULL)
+		check_length("channel name", VARSIZE_ANY_EXHDR(channel), 0, NAMEDATALEN - 1);
 	(void) events_lock(counter, true);
 	exists = events_read(counter, &row);
 	if (channel != NULL && VARSIZE_ANY_EXHDR(channel) > 0 &&

@@ -480,6 +480,7 @@ compare_keys(const void *a, const void *b)
 	DcKey left;
 	DcKey right;
 
+	CHECK_FOR_INTERRUPTS(); /* of a long qsort() */
 	key_from_text(*(const Datum *) a, &left);
 	key_from_text(*(const Datum *) b, &right);
 	return key_compare(&left, &right);
@@ -557,25 +558,19 @@ report_key(text *topic, const char *channel, Datum key, Numeric value,
 static Jsonb *
 make_payload(Datum key, Numeric value, TimestampTz at)
 {
-	/* in the order of jsonb */
-	static const char *const members[] = {"key", "value", "updated_at"};
-	static DcJsonKeys keys = {0};
-	StringInfoData buf;
 	DcJsonWriter writer;
 
-	json_keys_keep(&keys, members, lengthof(members));
-	json_begin(&buf);
-	json_begin_object(&writer, &buf, &keys);
-	json_add_text(&writer, DatumGetTextPP(key));
+	json_begin(&writer);
+	json_add_text(&writer, "key", DatumGetTextPP(key));
 	if (value != NULL)
 	{
-		json_add_numeric(&writer, value);
-		json_add_time(&writer, at);
+		json_add_numeric(&writer, "value", value);
+		json_add_time(&writer, "updated_at", at);
 	}
 	else
 	{
-		json_add_null(&writer);
-		json_add_null(&writer);
+		json_add_null(&writer, "value");
+		json_add_null(&writer, "updated_at");
 	}
-	return json_end(&buf);
+	return json_end(&writer);
 }

@@ -37,6 +37,7 @@
 #include "storage/lmgr.h"
 #include "table/partition.h"
 #include "table/subscription.h"
+#include "table/tablejob.h"
 #include "utils/acl.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
@@ -119,6 +120,8 @@ outbox_step(void *arg)
 
 	if (extension_is_fed() || (!all_owners && !has_privs_of_role(GetUserId(), owner)))
 		return;
+	if (all_owners)
+		table_jobs_know_owner(owner);
 	runas_begin(&state, owner);
 	advance_consumers();
 	consumer_hooks->cleanup();

@@ -46,9 +46,6 @@ text_arg(FunctionCallInfo fcinfo, int n, const char *name)
 
 	arg_not_null(fcinfo, n, name);
 	value = PG_GETARG_TEXT_PP(n);
-	if (VARSIZE_ANY_EXHDR(value) == 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("%s must not be empty", name)));
+	check_length(name, VARSIZE_ANY_EXHDR(value), 1, MaxAllocSize);
 	return value;
 }

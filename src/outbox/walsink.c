@@ -20,10 +20,6 @@
 
 #define MESSAGE_PREFIX "dcounter.outbox"
 
-/* In the order of jsonb */
-static const char *const members[] = {
-	"id", "type", "headers", "payload", "created_at", "aggregateid", "aggregatetype"};
-
 /*
  * wal_write writes an event as a JSON object with the columns of dcounter.outbox,
  * but for seq.
@@ -31,26 +27,22 @@ static const char *const members[] = {
 void
 wal_write(const DcEvent *event)
 {
-	static DcJsonKeys keys = {0};
 	pg_uuid_t id = event->id;
 	char *id_text = DatumGetCString(DirectFunctionCall1(uuid_out, UUIDPGetDatum(&id)));
-	StringInfoData buf;
 	StringInfoData message;
 	DcJsonWriter writer;
 	Jsonb *object;
 
 	PreventCommandIfReadOnly("outbox_capture()");
-	json_keys_keep(&keys, members, lengthof(members));
-	json_begin(&buf);
-	json_begin_object(&writer, &buf, &keys);
-	json_add_string(&writer, id_text, strlen(id_text));
-	json_add_text(&writer, event->type);
-	json_add_jsonb(&writer, (Jsonb *) event->headers);
-	json_add_jsonb(&writer, (Jsonb *) event->payload);
-	json_add_time(&writer, GetCurrentTimestamp());
-	json_add_text(&writer, event->key);
-	json_add_text(&writer, event->topic);
-	object = json_end(&buf);
+	json_begin(&writer);
+	json_add_string(&writer, "id", id_text, strlen(id_text));
+	json_add_text(&writer, "aggregatetype", event->topic);
+	json_add_text(&writer, "aggregateid", event->key);
+	json_add_text(&writer, "type", event->type);
+	json_add_jsonb(&writer, "payload", (Jsonb *) event->payload);
+	json_add_jsonb(&writer, "headers", (Jsonb *) event->headers);
+	json_add_time(&writer, "created_at", GetCurrentTimestamp());
+	object = json_end(&writer);
 	initStringInfo(&message);
 	JsonbToCString(&message, &object->root, VARSIZE(object));
 	compat_log_message(MESSAGE_PREFIX, message.data, message.len);

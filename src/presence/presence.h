@@ -44,13 +44,11 @@
 #include "base/compat.h"
 #include "base/crcfile.h"
 #include "base/map.h"
+#include "base/rule.h"
 #include "fmgr.h"
-#include "nodes/pg_list.h"
 #include "presence/sorted.h"
 #include "presence/wheel.h"
-#include "storage/itemptr.h"
 
-#define PRESENCE_NAME_MAX 63
 #define PRESENCE_SLOTS 1024
 #define PRESENCE_ROOM_LOCKS 128
 #define PRESENCE_MAX_CONNS 64
@@ -176,7 +174,6 @@ typedef struct DcPresenceArea
 	int nslots;					 /* those beyond were never used */
 	pg_atomic_uint32 is_standby; /* a promotion is still to come, or to be noticed */
 	pg_atomic_uint64 epoch;		 /* another one: what was known before is not known any more */
-	pg_atomic_uint32 changes;	 /* of rules, that have been committed */
 	pg_atomic_uint64 looked;	 /* DcMoment: for databases that are gone */
 	pg_atomic_uint64 version;	 /* the last one of any room */
 	pg_atomic_uint64 turned;	 /* DcMoment up to which the wheel was turned */
@@ -198,35 +195,19 @@ typedef struct DcPresenceUse
 /* A rule that a session has used. */
 typedef struct DcPresenceKnown
 {
-	char name[PRESENCE_NAME_MAX + 1]; /* hash key */
-	bool valid;
-	uint32 changes; /* area->changes when it was read */
+	DcRuleKnown rule;
 	DcPresenceUse use;
-	Oid rule_owner;
-	Oid *users;
-	int nusers;
-	/* rights that were found */
-	Oid role;
-	uint32 role_changes;
-	bool may_use;
 } DcPresenceKnown;
 
 /* A row of dcounter.presence_rule. */
 typedef struct DcPresenceRow
 {
-	ItemPointerData tid;
-	TransactionId xmin;
-	int32 id;
-	char *name;
-	Oid owner;
-	List *users; /* Oid */
+	DcRuleRow rule;
 	int64 ttl;
 	int64 events;	   /* -1: none */
 	char *channel;	   /* or NULL */
 	int64 max_members; /* 0: none is set */
 	bool approx;
-	int32 version;
-	TimestampTz created_at;
 	int64 epoch; /* one that was told of; 0: none since it has events */
 } DcPresenceRow;
 
@@ -319,21 +300,11 @@ extern void presence_note_change(DcMapEntry *room, uint32 joined, uint32 left);
 extern void presence_clean(DcMapEntry *room);
 
 /* presencerule.c */
+extern DcRuleKind presence_rules;
 extern DcPresenceKnown *presence_known(const char *name);
-extern DcPresenceRow *presence_row_read(const char *name);
-extern List *presence_row_read_all(void);
 extern DcPresenceOwner presence_row_owner(int32 id);
 extern DcPresenceRule presence_rule_of(const DcPresenceRow *row);
-extern void presence_row_insert(DcPresenceRow *row);
-extern void presence_row_update(DcPresenceRow *row);
-extern void presence_row_delete(DcPresenceRow *row);
-extern void presence_rules_committed(void);
-extern bool presence_may_use(const DcPresenceRow *row);
 extern bool presence_any_rule(void);
-pg_noreturn extern void presence_missing_error(const char *name);
-
-/* presenceddl.c */
-extern void presence_ddl_init(void);
 
 /* presencefile.c */
 extern Size presencefile_memory(void);

@@ -44,7 +44,7 @@ static DcPresenceSlot *slot_find(Oid database, const DcPresenceOwner *owner);
 void
 presence_init(bool preloading)
 {
-	presence_ddl_init();
+	rule_kind_add(&presence_rules, preloading);
 	presence_events_init();
 	if (!preloading)
 		return;
@@ -75,7 +75,6 @@ area_init(void *new_area)
 		shmem_init_lock(&area->room_locks[i].lock);
 	pg_atomic_init_u32(&area->is_standby, 0);
 	pg_atomic_init_u64(&area->epoch, 0);
-	pg_atomic_init_u32(&area->changes, 0);
 	pg_atomic_init_u64(&area->looked, 0);
 	pg_atomic_init_u64(&area->version, 0);
 	pg_atomic_init_u64(&area->turned, (uint64) moment_now().us);

@@ -62,11 +62,7 @@ dc_enter(PG_FUNCTION_ARGS)
 		call.has_meta = true;
 		call.meta = VARDATA(meta);
 		call.meta_len = VARSIZE(meta) - VARHDRSZ;
-		if (call.meta_len > PRESENCE_MAX_META_BYTES)
-			ereport(ERROR,
-					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-					 errmsg("meta of a member is too long"),
-					 errdetail("It has %u bytes; at most %d are allowed.", call.meta_len, PRESENCE_MAX_META_BYTES)));
+		check_length("meta of a member", call.meta_len, 0, PRESENCE_MAX_META_BYTES);
 	}
 	PG_RETURN_INT64(presence_enter(&call));
 }
@@ -115,8 +111,8 @@ dc_beat_many(PG_FUNCTION_ARGS)
 		DcPresenceCall call = {.use = use};
 
 		CHECK_FOR_INTERRUPTS();
-		text_to_bytes(rooms[i], &call.room, "room", DC_MAX_KEY_BYTES);
-		text_to_bytes(members[i], &call.member, "member", DC_MAX_KEY_BYTES);
+		text_to_bytes(rooms[i], &call.room, "name of a room", DC_MAX_KEY_BYTES);
+		text_to_bytes(members[i], &call.member, "name of a member", DC_MAX_KEY_BYTES);
 		if (conns != NULL)
 			conn_arg(&call, conns[i]);
 		if (!presence_beat(&call))
@@ -153,7 +149,7 @@ dc_present(PG_FUNCTION_ARGS)
 
 	presence_check_memory();
 	use = use_arg(fcinfo);
-	text_to_bytes(key_text_arg(fcinfo, 1, "room"), &room, "room", DC_MAX_KEY_BYTES);
+	text_to_bytes(key_text_arg(fcinfo, 1, "room"), &room, "name of a room", DC_MAX_KEY_BYTES);
 	presence_turn_if_late();
 	PG_RETURN_INT64(presence_members(use, &room));
 }
@@ -162,11 +158,7 @@ static void
 check_context(const char *function)
 {
 	presence_check_memory();
-	PreventCommandIfParallelMode(function);
-	if (InSecurityRestrictedOperation())
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("cannot execute %s within security-restricted operation", function)));
+	prevent_lasting(function);
 }
 
 /*
@@ -175,17 +167,10 @@ check_context(const char *function)
 static DcPresenceUse *
 use_arg(FunctionCallInfo fcinfo)
 {
-	char name[PRESENCE_NAME_MAX + 1];
-	text *t;
-	uint32 len;
+	char name[RULE_NAME_MAX + 1];
 
 	arg_not_null(fcinfo, 0, "presence name");
-	t = PG_GETARG_TEXT_PP(0);
-	len = VARSIZE_ANY_EXHDR(t);
-	if (len > PRESENCE_NAME_MAX)
-		presence_missing_error(text_to_cstring(t));
-	memcpy(name, VARDATA_ANY(t), len);
-	name[len] = '\0';
+	rule_name_copy(&presence_rules, PG_GETARG_DATUM(0), name);
 	return &presence_known(name)->use;
 }
 
@@ -199,11 +184,7 @@ text_to_bytes(Datum value, DcKey *key, const char *what, uint32 max)
 
 	key->data = VARDATA_ANY(t);
 	key->len = VARSIZE_ANY_EXHDR(t);
-	if (key->len > max)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("name of a %s is too long", what),
-				 errdetail("It has %u bytes; at most %u are allowed.", key->len, max)));
+	check_length(what, key->len, 0, max);
 }
 
 static void
@@ -220,7 +201,7 @@ conn_arg(DcPresenceCall *call, Datum value)
 {
 	DcKey conn;
 
-	text_to_bytes(value, &conn, "connection", PRESENCE_MAX_CONN_BYTES);
+	text_to_bytes(value, &conn, "name of a connection", PRESENCE_MAX_CONN_BYTES);
 	call->conn = conn.data;
 	call->conn_len = conn.len;
 }
@@ -232,8 +213,8 @@ static void
 call_begin(FunctionCallInfo fcinfo, DcPresenceCall *call)
 {
 	*call = (DcPresenceCall){.use = use_arg(fcinfo)};
-	text_to_bytes(key_text_arg(fcinfo, 1, "room"), &call->room, "room", DC_MAX_KEY_BYTES);
-	text_to_bytes(key_text_arg(fcinfo, 2, "member"), &call->member, "member", DC_MAX_KEY_BYTES);
+	text_to_bytes(key_text_arg(fcinfo, 1, "room"), &call->room, "name of a room", DC_MAX_KEY_BYTES);
+	text_to_bytes(key_text_arg(fcinfo, 2, "member"), &call->member, "name of a member", DC_MAX_KEY_BYTES);
 }
 
 /* A member as it is copied; its name and its meta follow. */
@@ -263,7 +244,7 @@ dc_presence_list(PG_FUNCTION_ARGS)
 	use = use_arg(fcinfo);
 	arg_not_null(fcinfo, 1, "room");
 	arg_not_null(fcinfo, 3, "number of members");
-	text_to_bytes(key_text_arg(fcinfo, 1, "room"), &room_name, "room", DC_MAX_KEY_BYTES);
+	text_to_bytes(key_text_arg(fcinfo, 1, "room"), &room_name, "name of a room", DC_MAX_KEY_BYTES);
 	most = PG_GETARG_INT32(3);
 	if (most <= 0 || most > LIST_MAX)
 		ereport(ERROR,
@@ -271,7 +252,7 @@ dc_presence_list(PG_FUNCTION_ARGS)
 				 errmsg("number of members must be from 1 to %d", LIST_MAX)));
 	if (!PG_ARGISNULL(2))
 	{
-		text_to_bytes(PG_GETARG_DATUM(2), &after, "member", DC_MAX_KEY_BYTES);
+		text_to_bytes(PG_GETARG_DATUM(2), &after, "name of a member", DC_MAX_KEY_BYTES);
 		memcpy(last, after.data, after.len);
 		after.data = last;
 	}

@@ -38,6 +38,7 @@
 #include "presence/presence.h"
 #include "storage/ipc.h"
 #include "table/subscription.h"
+#include "table/tablejob.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
@@ -244,15 +245,18 @@ events_step(void *arg)
 	if (step->all_owners)
 		(void) presence_forget_databases();
 	step->epoch = pg_atomic_read_u64(&presence_area->epoch);
-	rows = presence_row_read_all();
+	rows = rule_read_all(&presence_rules);
 	list_sort(rows, compare_turns);
 	step->is_scarce = Max(list_length(rows), presence_area->nslots) > SCARCE_SLOTS;
 	foreach(lc, rows)
 	{
 		const DcPresenceRow *row = lfirst(lc);
 
-		if (row->events >= 0 && (step->all_owners || has_privs_of_role(GetUserId(), row->owner)))
-			tell_rule(step, row);
+		if (row->events < 0 || !(step->all_owners || has_privs_of_role(GetUserId(), row->rule.owner)))
+			continue;
+		if (step->all_owners)
+			table_jobs_know_owner(row->rule.owner);
+		tell_rule(step, row);
 	}
 }
 
@@ -264,16 +268,16 @@ compare_turns(const ListCell *a, const ListCell *b)
 {
 	const DcPresenceRow *left = lfirst(a);
 	const DcPresenceRow *right = lfirst(b);
-	uint64 left_at = served_of((uint64) left->owner << 32)->at;
-	uint64 right_at = served_of((uint64) right->owner << 32)->at;
+	uint64 left_at = served_of((uint64) left->rule.owner << 32)->at;
+	uint64 right_at = served_of((uint64) right->rule.owner << 32)->at;
 
 	if (left_at == right_at)
 	{
-		left_at = served_of(left->id)->at;
-		right_at = served_of(right->id)->at;
+		left_at = served_of(left->rule.id)->at;
+		right_at = served_of(right->rule.id)->at;
 	}
 	if (left_at == right_at)
-		return left->id - right->id;
+		return left->rule.id - right->rule.id;
 	return left_at < right_at ? -1 : 1;
 }
 
@@ -294,7 +298,7 @@ served_of(uint64 whose)
 static void
 tell_rule(Step *step, const DcPresenceRow *row)
 {
-	DcPresenceUse use = {.owner = presence_row_owner(row->id), .rule = presence_rule_of(row)};
+	DcPresenceUse use = {.owner = presence_row_owner(row->rule.id), .rule = presence_rule_of(row)};
 	int first = step->ntold;
 	bool is_of_epoch = (uint64) row->epoch == step->epoch;
 	bool keeps = step->is_scarce && !is_of_epoch;
@@ -303,7 +307,7 @@ tell_rule(Step *step, const DcPresenceRow *row)
 		return;
 	if (use.slot->ndirty == 0 && epoch_is_told(step, &use) && !keeps) /* what comes now is told of the next time */
 		return;
-	if (!advisory_lock(PRESENCE_LOCK_CLASS, row->id, 1, ExclusiveLock, false))
+	if (!advisory_lock(PRESENCE_LOCK_CLASS, row->rule.id, 1, ExclusiveLock, false))
 		return;
 	if (is_of_epoch && pg_atomic_read_u64(&use.slot->told) == 0)
 		note_known(&use, step->epoch); /* the slot is new, and listeners know of it by the rule */
@@ -317,7 +321,7 @@ tell_rule(Step *step, const DcPresenceRow *row)
 		if (keeps && !keep_epoch(row, step->epoch))
 			return;
 		xact_mark(DC_XACT_PRESENCE);
-		step->epochs[step->nepochs++] = (ToldEpoch){use.slot, use.generation, row->version, step->epoch, GetCurrentTransactionNestLevel()};
+		step->epochs[step->nepochs++] = (ToldEpoch){use.slot, use.generation, row->rule.version, step->epoch, GetCurrentTransactionNestLevel()};
 		if (pg_atomic_read_u64(&use.slot->told) != 0 || !is_of_epoch)
 		{
 			tell_epoch(row, step->epoch);
@@ -330,7 +334,7 @@ tell_rule(Step *step, const DcPresenceRow *row)
 	take_rooms(step, use.slot, row->events);
 	for (int i = first; i < step->ntold; i++)
 		tell_room(row, &step->told[i]);
-	served_of(row->id)->at = served_of((uint64) row->owner << 32)->at = ++served_last;
+	served_of(row->rule.id)->at = served_of((uint64) row->rule.owner << 32)->at = ++served_last;
 }
 
 /*
@@ -360,13 +364,13 @@ keep_epoch(const DcPresenceRow *row, uint64 epoch)
 {
 	DcPresenceRow *now;
 
-	if (!advisory_lock(PRESENCE_LOCK_CLASS, row->id, 0, ExclusiveLock, false))
+	if (!advisory_lock(PRESENCE_LOCK_CLASS, row->rule.id, 0, ExclusiveLock, false))
 		return false;
-	now = presence_row_read(row->name);
-	if (now == NULL || !ItemPointerEquals(&now->tid, (ItemPointer) &row->tid))
+	now = rule_read(&presence_rules, row->rule.name);
+	if (now == NULL || !ItemPointerEquals(&now->rule.tid, (ItemPointer) &row->rule.tid))
 		return false;
 	now->epoch = (int64) epoch;
-	presence_row_update(now);
+	rule_update(&presence_rules, &now->rule);
 	return true;
 }
 
@@ -428,24 +432,12 @@ take_rooms(Step *step, DcPresenceSlot *slot, int64 every)
 }
 
 static void
-add_number(DcJsonWriter *writer, int64 value)
-{
-	json_add_numeric(writer, int64_to_numeric(value));
-}
-
-static void
 tell_room(const DcPresenceRow *row, Told *told)
 {
-	/* in the order of jsonb; an approximate one does not know who has joined and left */
-	static const char *const members[] = {"left", "room", "count", "epoch", "joined", "version", "presence"};
-	static const char *const approx_members[] = {"room", "count", "epoch", "version", "presence"};
-	static DcJsonKeys keys = {0};
-	static DcJsonKeys approx_keys = {0};
 	DcPresenceRoom *room = map_payload(told->room);
 	char name[DC_MAP_KEY_BYTES];
 	uint32 len;
 	int64 count;
-	StringInfoData buf;
 	DcJsonWriter writer;
 
 	presence_room_name(told->room, name, &len);
@@ -455,36 +447,29 @@ tell_room(const DcPresenceRow *row, Told *told)
 	told->version = pg_atomic_read_u64(&room->version);
 	count = pg_atomic_read_u32(&room->members);
 	LWLockRelease(presence_room_lock(told->room->number));
-	json_keys_keep(&keys, members, lengthof(members));
-	json_keys_keep(&approx_keys, approx_members, lengthof(approx_members));
-	json_begin(&buf);
-	json_begin_object(&writer, &buf, row->approx ? &approx_keys : &keys);
-	if (!row->approx)
-		add_number(&writer, told->left);
-	json_add_string(&writer, name, len);
-	add_number(&writer, count);
-	add_number(&writer, (int64) pg_atomic_read_u64(&presence_area->epoch));
-	if (!row->approx)
-		add_number(&writer, told->joined);
-	add_number(&writer, (int64) told->version);
-	json_add_string(&writer, row->name, strlen(row->name));
-	tell(row, "presence.changed", cstring_to_text_with_len(name, len), json_end(&buf));
+	json_begin(&writer);
+	json_add_string(&writer, "presence", row->rule.name, strlen(row->rule.name));
+	json_add_string(&writer, "room", name, len);
+	json_add_int(&writer, "count", count);
+	if (!row->approx) /* an approximate one does not know these */
+	{
+		json_add_int(&writer, "joined", told->joined);
+		json_add_int(&writer, "left", told->left);
+	}
+	json_add_int(&writer, "epoch", (int64) pg_atomic_read_u64(&presence_area->epoch));
+	json_add_int(&writer, "version", (int64) told->version);
+	tell(row, "presence.changed", cstring_to_text_with_len(name, len), json_end(&writer));
 }
 
 static void
 tell_epoch(const DcPresenceRow *row, uint64 epoch)
 {
-	static const char *const members[] = {"epoch", "presence"};
-	static DcJsonKeys keys = {0};
-	StringInfoData buf;
 	DcJsonWriter writer;
 
-	json_keys_keep(&keys, members, lengthof(members));
-	json_begin(&buf);
-	json_begin_object(&writer, &buf, &keys);
-	add_number(&writer, (int64) epoch);
-	json_add_string(&writer, row->name, strlen(row->name));
-	tell(row, "presence.reset", NULL, json_end(&buf));
+	json_begin(&writer);
+	json_add_string(&writer, "presence", row->rule.name, strlen(row->rule.name));
+	json_add_int(&writer, "epoch", (int64) epoch);
+	tell(row, "presence.reset", NULL, json_end(&writer));
 }
 
 /*
@@ -496,7 +481,7 @@ tell(const DcPresenceRow *row, const char *type, text *key, Jsonb *payload)
 	DcEvent event = {0};
 
 	event_id(&event.id);
-	event.topic = cstring_to_text(row->name);
+	event.topic = cstring_to_text(row->rule.name);
 	event.key = key;
 	event.type = cstring_to_text(type);
 	event.payload = (struct varlena *) payload;

@@ -1,197 +1,75 @@
 /*
  * presencerule.c
- *		Rules of presences: the catalog dcounter.presence_rule, what sessions remember of it, and rights.
+ *		Rules of presences: the catalog dcounter.presence_rule, and the functions that create, change and drop them.
  *
- * A rule has an owner, and users: roles that may let members enter and go, and see who is there. A user with the privileges
- * of one of these roles may do what the role may. Superusers may do everything.
- *
- * A session remembers a rule by its name, until the catalog changes (catrow.c has how rows are read). It learns of that
- * by a number in shared memory, which is raised when the change is visible: so a statement that begins then
- * goes by it, also in a transaction that goes on. On a standby, and when the change was prepared, it is the relcache
- * invalidation alone, which a transaction sees when it begins. A rule cannot be used by the transaction that has
- * created or altered it: members would stay if it is rolled back.
+ * Rights, and what sessions remember, are as with all rules (base/rule.c, base/ruleddl.c). Users may let members enter
+ * and go, and see who is there. A rule cannot be used by the transaction that has created or altered it: members would
+ * stay if it is rolled back. The members of a rule that is dropped leave when that is committed, or, if it was
+ * prepared, when their time is up.
  */
 #include "postgres.h"
 
-#include "access/xact.h"
-#include "base/catrow.h"
-#include "base/relcached.h"
-#include "base/roles.h"
+#include "base/args.h"
+#include "base/lockclass.h"
+#include "base/rule.h"
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
 #include "presence/presence.h"
-#include "table/catalog.h"
-#include "utils/acl.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
-#include "utils/snapmgr.h"
-#include "utils/syscache.h"
 
-#define COL_NAME 2
+PG_FUNCTION_INFO_V1(dc_presence_create);
+PG_FUNCTION_INFO_V1(dc_presence_alter);
+PG_FUNCTION_INFO_V1(dc_presence_drop);
+PG_FUNCTION_INFO_V1(dc_presence_grant);
+PG_FUNCTION_INFO_V1(dc_presence_revoke);
 
-static void columns(DcCatRow *io, void *data);
-static void known_changed(void *entry, Oid relid);
-static void fill(DcPresenceKnown *known, const char *name);
-static void forget_lost_roles(DcPresenceRow *row);
+static void presence_columns(DcCatRow *io, void *data);
+static void presence_fill(DcRuleKnown *entry, const DcRuleRow *data);
+static void presence_settle(const DcRuleChange *changes);
+static void take_settings(FunctionCallInfo fcinfo, DcPresenceRow *row, int first);
 
-static const DcCatalog rules = {
-	.table = "presence_rule",
-	.pkey = "presence_rule_pkey",
-	.nkeys = 1,
-	.size = sizeof(DcPresenceRow),
-	.columns = columns,
-	.keeps_lock = true,
+DcRuleKind presence_rules = {
+	.what = "presence",
+	.name_arg = "presence name",
+	.view = "dc_stat_presence",
+	.uncommits = "Presences are not transactional: members would stay if it is rolled back.",
+	.by_name = "presence_rule_name_key",
+	.ids = "presence_id",
+	.lockclass = PRESENCE_LOCK_CLASS,
+	.catalog = {.table = "presence_rule", .pkey = "presence_rule_pkey", .nkeys = 1, .size = sizeof(DcPresenceRow), .columns = presence_columns, .keeps_lock = true},
+	.cache = {.name = "dcounter presences", .size = sizeof(DcPresenceKnown)},
+	.fill = presence_fill,
+	.settle = presence_settle,
 };
-
-/* What this session knows of rules, by name. */
-static DcRelCached known_rules = {
-	.name = "dcounter presences",
-	.keysize = PRESENCE_NAME_MAX + 1,
-	.size = sizeof(DcPresenceKnown),
-	.changed = known_changed,
-};
-static uint64 invalidations = 0;		   /* of these */
-static DcPresenceKnown *last_known = NULL; /* the one that was asked for last; entries stay where they are */
-
-static Datum
-role_array(const List *roles)
-{
-	Datum *values = palloc((list_length(roles) + 1) * sizeof(Datum));
-	int count = 0;
-	ListCell *lc;
-
-	foreach(lc, roles)
-		values[count++] = ObjectIdGetDatum(lfirst_oid(lc));
-	return PointerGetDatum(construct_array(values, count, REGROLEOID, sizeof(Oid), true, TYPALIGN_INT));
-}
-
-static List *
-role_list(Datum value)
-{
-	ArrayType *array = DatumGetArrayTypeP(value);
-	const Oid *roles = (const Oid *) ARR_DATA_PTR(array);
-	int count = array_contains_nulls(array) ? 0 : ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
-	List *list = NIL;
-
-	for (int i = 0; i < count; i++)
-		list = lappend_oid(list, roles[i]);
-	return list;
-}
 
 static void
-columns(DcCatRow *io, void *data)
+presence_columns(DcCatRow *io, void *data)
 {
 	DcPresenceRow *row = data;
-	Datum users = io->reading ? (Datum) 0 : role_array(row->users);
 	Datum channel = io->reading || row->channel == NULL ? (Datum) 0 : CStringGetTextDatum(row->channel);
 	int64 events = row->events < 0 ? 0 : row->events;
 
-	cat_int4(io, &row->id);
-	cat_string(io, &row->name);
-	cat_oid(io, &row->owner);
-	cat_datum(io, REGROLEARRAYOID, &users);
-	cat_not_null(io);
+	rule_columns_begin(io, &row->rule);
 	cat_duration(io, &row->ttl, false);
 	cat_duration(io, &events, false);
 	cat_datum(io, TEXTOID, &channel);
 	cat_int8(io, &row->max_members);
 	cat_bool(io, &row->approx);
-	cat_int4(io, &row->version);
-	cat_time(io, &row->created_at);
+	rule_columns_end(io, &row->rule);
 	cat_int8(io, &row->epoch);
 	if (!io->reading)
 		return;
-	row->tid = io->tid;
-	row->xmin = io->xmin;
-	row->users = role_list(users);
 	row->events = events == 0 ? -1 : events;
 	row->channel = channel != (Datum) 0 ? TextDatumGetCString(channel) : NULL;
 }
 
 /*
- * presence_row_read finds a rule by its name, or returns NULL.
+ * presence_any_rule returns true if this database has rules.
  */
-DcPresenceRow *
-presence_row_read(const char *name)
+bool
+presence_any_rule(void)
 {
-	DcPresenceRow *row = palloc0(sizeof(DcPresenceRow));
-
-	return cat_read_by(&rules, row, "presence_rule_name_key", COL_NAME, CStringGetTextDatum(name)) ? row : NULL;
-}
-
-/*
- * presence_row_read_all returns all rules, as the active snapshot shows them.
- */
-List *
-presence_row_read_all(void)
-{
-	return cat_read_all(&rules, GetActiveSnapshot());
-}
-
-/*
- * changed tells sessions that learn of it by a message, at commit. presence_rules_committed tells the others,
- * when that is done.
- */
-static void
-changed(void)
-{
-	relation_invalidate(catalog_relation(rules.table));
-}
-
-void
-presence_rules_committed(void)
-{
-	pg_atomic_fetch_add_u32(&presence_area->changes, 1);
-}
-
-void
-presence_row_insert(DcPresenceRow *row)
-{
-	cat_insert(&rules, row);
-	changed();
-}
-
-/*
- * presence_row_update stores a changed row, without roles that have been dropped. The caller has the
- * lock, and has raised the version.
- */
-void
-presence_row_update(DcPresenceRow *row)
-{
-	forget_lost_roles(row);
-	cat_store_at(&rules, &row->tid, row);
-	changed();
-}
-
-void
-presence_row_delete(DcPresenceRow *row)
-{
-	cat_delete_at(&rules, &row->tid);
-	changed();
-}
-
-static bool
-is_lost(Oid role)
-{
-	return OidIsValid(role) && !SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(role));
-}
-
-/*
- * forget_lost_roles removes roles that have been dropped, as another role may get the number. A rule
- * that has lost its owner belongs to the owner of the extension's tables.
- */
-static void
-forget_lost_roles(DcPresenceRow *row)
-{
-	ListCell *lc;
-
-	if (is_lost(row->owner))
-		row->owner = relation_owner(catalog_relation(rules.table));
-	foreach(lc, row->users)
-	{
-		if (is_lost(lfirst_oid(lc)))
-			row->users = foreach_delete_current(row->users, lc);
-	}
+	return rule_any(&presence_rules);
 }
 
 /*
@@ -201,22 +79,13 @@ DcPresenceRule
 presence_rule_of(const DcPresenceRow *row)
 {
 	return (DcPresenceRule){
-		.id = row->id,
-		.version = row->version,
+		.id = row->rule.id,
+		.version = row->rule.version,
 		.ttl = row->ttl,
 		.events = row->events,
 		.max_members = row->max_members,
 		.approx = row->approx,
 	};
-}
-
-void
-presence_missing_error(const char *name)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_UNDEFINED_OBJECT),
-			 errmsg("presence \"%s\" does not exist", name),
-			 errhint("Create it with dc_presence_create(). dc_stat_presence shows those that there are.")));
 }
 
 /*
@@ -225,46 +94,7 @@ presence_missing_error(const char *name)
 DcPresenceOwner
 presence_row_owner(int32 id)
 {
-	return (DcPresenceOwner){.catalog = catalog_relation(rules.table), .id = id};
-}
-
-static void
-known_changed(void *entry, Oid relid)
-{
-	DcPresenceKnown *known = entry;
-
-	if (OidIsValid(relid) && known->use.owner.catalog != relid)
-		return;
-	known->valid = false;
-	invalidations++;
-}
-
-/* InvalidOid stands for everybody */
-static bool
-has_one_of(Oid role, const Oid *roles, int count)
-{
-	for (int i = 0; i < count; i++)
-	{
-		if (!OidIsValid(roles[i]) || has_privs_of_role(role, roles[i]))
-			return true;
-	}
-	return false;
-}
-
-/*
- * presence_may_use tells whether the current user may use a rule.
- */
-bool
-presence_may_use(const DcPresenceRow *row)
-{
-	ListCell *lc;
-
-	foreach(lc, row->users)
-	{
-		if (!OidIsValid(lfirst_oid(lc)) || has_privs_of_role(GetUserId(), lfirst_oid(lc)))
-			return true;
-	}
-	return has_privs_of_role(GetUserId(), row->owner);
+	return (DcPresenceOwner){.catalog = catalog_relation(presence_rules.catalog.table), .id = id};
 }
 
 /*
@@ -274,82 +104,136 @@ presence_may_use(const DcPresenceRow *row)
 DcPresenceKnown *
 presence_known(const char *name)
 {
-	DcPresenceKnown *known = last_known;
-	Oid role = GetUserId();
-
 	presence_check_memory();
-	if (known == NULL || strcmp(known->name, name) != 0)
-		known = relcached_find(&known_rules, name);
-	if (known == NULL || !known->valid || known->changes != pg_atomic_read_u32(&presence_area->changes))
+	return rule_known(&presence_rules, name, false);
+}
+
+static void
+presence_fill(DcRuleKnown *entry, const DcRuleRow *data)
+{
+	DcPresenceUse *use = &((DcPresenceKnown *) entry)->use;
+
+	*use = (DcPresenceUse){.owner = {.catalog = entry->catalog, .id = data->id}, .rule = presence_rule_of((const DcPresenceRow *) data)};
+	presence_use_slot(use);
+}
+
+static void
+presence_settle(const DcRuleChange *changes)
+{
+	DcPresenceGone gone = {0};
+
+	for (const DcRuleChange *change = changes; change != NULL; change = change->next)
 	{
-		if (known == NULL)
-		{
-			if (presence_row_read(name) == NULL)
-				presence_missing_error(name);
-			known = relcached_enter(&known_rules, name);
-		}
-		fill(known, name);
+		if (!change->is_new)
+			presence_gone_add(&gone, MyDatabaseId, &(DcPresenceOwner){.catalog = change->catalog, .id = change->id});
 	}
-	last_known = known;
-	if (known->role != role || known->role_changes != role_changes)
-	{
-		known->may_use = has_privs_of_role(role, known->rule_owner) ||
-			has_one_of(role, known->users, known->nusers);
-		known->role_changes = role_changes;
-		known->role = role;
-	}
-	if (!known->may_use)
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("permission denied for presence \"%s\"", name),
-				 errhint("Its owner can allow it with dc_presence_grant().")));
-	return known;
+	presence_forget(&gone);
 }
 
 /*
- * fill reads a rule. It is valid when all is there, if no invalidation has come meanwhile.
+ * dc_presence_create(name text, ttl interval, events interval, notify text, max_members bigint, approx boolean, if_not_exists
+ * boolean).
+ *
+ * Errors: 42710 if there is one of that name, 22004, 22023.
+ */
+Datum
+dc_presence_create(PG_FUNCTION_ARGS)
+{
+	DcPresenceRow row = {.events = -1, .approx = bool_arg(fcinfo, 5, "approx")};
+
+	arg_not_null(fcinfo, 1, "ttl");
+	if (!rule_create_begin(&presence_rules, fcinfo, 6, &row.rule))
+		PG_RETURN_VOID();
+	take_settings(fcinfo, &row, 1);
+	rule_create(&presence_rules, &row.rule);
+	PG_RETURN_VOID();
+}
+
+/*
+ * take_settings sets what a function was given from this argument on: ttl, events, notify, max_members.
  */
 static void
-fill(DcPresenceKnown *known, const char *name)
+take_settings(FunctionCallInfo fcinfo, DcPresenceRow *row, int first)
 {
-	uint64 seen = invalidations;
-	DcPresenceRow *row;
+	bool is_new = row->rule.id == 0;
 
-	known->valid = false;
-	known->role = InvalidOid;
-	known->use = (DcPresenceUse){.owner = presence_row_owner(0)};
-	known->changes = pg_atomic_read_u32(&presence_area->changes);
-	pg_read_barrier(); /* then the row: a change that comes later raises the number later */
-	row = presence_row_read(name);
-	if (row == NULL || TransactionIdIsCurrentTransactionId(row->xmin))
+	if (!PG_ARGISNULL(first))
 	{
-		if (row == NULL)
-			presence_missing_error(name);
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("presence \"%s\" was created or altered by this transaction", name),
-				 errdetail("Presences are not transactional: members would stay if it is rolled back."),
-				 errhint("Commit first.")));
+		row->ttl = interval_to_duration(PG_GETARG_INTERVAL_P(first), "ttl");
+		if (row->ttl < PRESENCE_MIN_TTL_US || row->ttl > PRESENCE_MAX_TTL_US)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("ttl must be from 1 second to 7 days")));
 	}
-	known->rule_owner = row->owner;
-	relcached_set_oids(&known->users, &known->nusers, row->users);
-	known->use.rule = presence_rule_of(row);
-	known->use.owner.id = row->id;
-	presence_use_slot(&known->use);
-	known->valid = seen == invalidations;
+	if (!PG_ARGISNULL(first + 1))
+	{
+		row->events = interval_to_duration(PG_GETARG_INTERVAL_P(first + 1), "events");
+		if (row->events < 0 || row->events > PRESENCE_MAX_TTL_US || (is_new && row->events == 0))
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("events must be greater than zero, and 7 days at most")));
+		if (row->events == 0)
+			row->events = -1;
+	}
+	if (!PG_ARGISNULL(first + 2))
+	{
+		row->channel = text_to_cstring(PG_GETARG_TEXT_PP(first + 2));
+		check_length("notify", strlen(row->channel), is_new ? 1 : 0, NAMEDATALEN - 1);
+		if (row->channel[0] == '\0')
+			row->channel = NULL;
+	}
+	if (row->channel != NULL && row->events < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("notify needs events")));
+	if (!PG_ARGISNULL(first + 3))
+	{
+		row->max_members = PG_GETARG_INT64(first + 3);
+		if (row->max_members < 0 || (is_new && row->max_members == 0))
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("max_members must be greater than zero")));
+	}
 }
 
 /*
- * presence_any_rule tells whether this database has rules.
+ * dc_presence_alter(name text, ttl interval, events interval, notify text, max_members bigint). NULL keeps a setting;
+ * events and max_members 0 and an empty notify remove it.
  */
-bool
-presence_any_rule(void)
+Datum
+dc_presence_alter(PG_FUNCTION_ARGS)
 {
-	DcCatScan scan;
-	bool found;
+	DcPresenceRow *row = rule_open(&presence_rules, fcinfo, "alter");
+	bool had_events = row->events >= 0;
 
-	cat_scan_begin(&scan, &rules, NULL, AccessShareLock, NULL, 0);
-	found = cat_scan_next(&scan, ForwardScanDirection, NULL);
-	cat_scan_end(&scan);
-	return found;
+	take_settings(fcinfo, row, 1);
+	if (!had_events)
+		row->epoch = 0; /* a reset is told */
+	rule_alter(&presence_rules, &row->rule);
+	PG_RETURN_VOID();
+}
+
+/*
+ * dc_presence_drop(name text).
+ */
+Datum
+dc_presence_drop(PG_FUNCTION_ARGS)
+{
+	return rule_drop(&presence_rules, fcinfo);
+}
+
+/*
+ * dc_presence_grant(name text, role regrole), dc_presence_revoke(name text, role regrole); the latter from a dropped
+ * role, too.
+ */
+Datum
+dc_presence_grant(PG_FUNCTION_ARGS)
+{
+	return rule_grant(&presence_rules, fcinfo, false);
+}
+
+Datum
+dc_presence_revoke(PG_FUNCTION_ARGS)
+{
+	return rule_revoke(&presence_rules, fcinfo);
 }

@@ -51,13 +51,13 @@ stat_presence(PG_FUNCTION_ARGS)
 	ListCell *lc;
 
 	InitMaterializedSRF(fcinfo, 0);
-	rows = presence_row_read_all();
+	rows = rule_read_all(&presence_rules);
 	foreach(lc, rows)
 	{
 		const DcPresenceRow *row = lfirst(lc);
-		DcPresenceOwner owner = presence_row_owner(row->id);
+		DcPresenceOwner owner = presence_row_owner(row->rule.id);
 
-		if (sees_all || presence_may_use(row))
+		if (sees_all || rule_may_use(&row->rule))
 			put_row(result, row, presence_slot_of(&owner));
 	}
 	return (Datum) 0;
@@ -92,8 +92,8 @@ put_row(ReturnSetInfo *result, const DcPresenceRow *row, DcPresenceSlot *slot)
 		numbers[STAT_EPOCH] = number(&presence_area->epoch);
 	for (int i = 0; i < STAT_COLS; i++)
 		values[i] = Int64GetDatum(numbers[i]);
-	values[STAT_NAME] = CStringGetTextDatum(row->name);
-	values[STAT_OWNER] = ObjectIdGetDatum(row->owner);
+	values[STAT_NAME] = CStringGetTextDatum(row->rule.name);
+	values[STAT_OWNER] = ObjectIdGetDatum(row->rule.owner);
 	values[STAT_APPROX] = BoolGetDatum(row->approx);
 	/* a sketch does not know who comes and goes, nor by which connection */
 	nulls[STAT_CONNECTIONS] = nulls[STAT_JOINED] = nulls[STAT_LEFT] = nulls[STAT_EXPIRED] = row->approx;

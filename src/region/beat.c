@@ -213,11 +213,8 @@ beat_raise(const DcSelfRow *self, bool published)
 		beat.published = beat.seq;
 	if (tells)
 	{
-		DcSelfMarks marks;
-
-		self_marks(self, &marks);
 		beat.beat_at = tells_at == DT_NOBEGIN ? beat.beat_at : Max(beat.beat_at, tells_at);
-		beat.seen = seen_now(self->region, self->state == SELF_ACTIVE && !marks.recopy, beat.seen);
+		beat.seen = seen_now(self, beat.seen);
 	}
 	beat_store(&tid, &beat);
 }

@@ -27,15 +27,14 @@
 
 #include "access/htup_details.h"
 #include "base/activity.h"
-#include "base/args.h"
 #include "base/compat.h"
 #include "base/key.h"
-#include "commands/trigger.h"
 #include "common/hashfn.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "region/life.h"
 #include "region/link.h"
+#include "region/merge.h"
 #include "utils/builtins.h"
 #include "utils/rel.h"
 #include "utils/timestamp.h"
@@ -66,24 +65,18 @@ static void look_for_retired(const DcSelfRow *self, const DcBeat *come);
 Datum
 merge_beat(PG_FUNCTION_ARGS)
 {
-	TriggerData *data = (TriggerData *) fcinfo->context;
+	TriggerData *data = merge_trigger_data(fcinfo, "merge_beat()");
+	Relation rel = data->tg_relation;
+	bool update = TRIGGER_FIRED_BY_UPDATE(data->tg_event);
+	HeapTuple tuple = update ? data->tg_newtuple : data->tg_trigtuple;
 	const char *problem;
-	bool update;
-	Relation rel;
-	HeapTuple tuple;
 	DcBeat have;
 	DcBeat come;
 
-	trigger_check(fcinfo, "merge_beat()");
-	rel = data->tg_relation;
-	if (RelationGetRelid(rel) != beats_relation() ||
-		!TRIGGER_FIRED_BEFORE(data->tg_event) || !TRIGGER_FIRED_FOR_ROW(data->tg_event) ||
-		TRIGGER_FIRED_BY_DELETE(data->tg_event))
+	if (RelationGetRelid(rel) != beats_relation())
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("%s can only be a trigger of the extension's own table", "merge_beat()")));
-	update = TRIGGER_FIRED_BY_UPDATE(data->tg_event);
-	tuple = update ? data->tg_newtuple : data->tg_trigtuple;
 	problem = beat_read_tuple(rel, tuple, &come) ? beat_problem(&come) : _("A column is null.");
 	if (problem == NULL && update &&
 		(!beat_read_tuple(rel, data->tg_trigtuple, &have) || strcmp(have.region, come.region) != 0 || have.epoch != come.epoch))
@@ -208,16 +201,26 @@ look_at_own(const DcSelfRow *self, int64 epoch, int64 seq, const char *boot, Tim
 static bool
 was_continued(const DcSelfRow *self, int64 epoch, int64 seq, const char *boot)
 {
-	ItemPointerData tid;
+	DcSeen seen = {.epoch = epoch, .seq = seq};
 	DcSelfMarks marks;
-	DcBeat own;
 
 	self_marks(self, &marks);
-	if (!marks.alone)
-		return false;
-	if (!beat_find(self->region, epoch, &own, &tid))
+	strlcpy(seen.boot, boot, sizeof(seen.boot));
+	return marks.alone && epoch_was_continued(self->region, &seen);
+}
+
+/*
+ * epoch_was_continued returns true if another database has heard more of an earlier epoch of this region than this one has of it.
+ */
+bool
+epoch_was_continued(const char *region, const DcSeen *seen)
+{
+	ItemPointerData tid;
+	DcBeat own;
+
+	if (!beat_find(region, seen->epoch, &own, &tid))
 		return true;
-	return seq >= (boots_are_of_series(boot, boot_text(own.boot)) ? own.seq + 1 : own.first);
+	return seen->seq >= (boots_are_of_series(seen->boot, boot_text(own.boot)) ? own.seq + 1 : own.first);
 }
 
 /*

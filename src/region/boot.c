@@ -12,6 +12,7 @@
  *	   others may have them; in the former they stay if one region at least has confirmed the start, and
  *	   if none has, they are not sold before the operator says so (rightsrenew.c). A region that is lost and not
  *	   retired lets that happen at each start; it delays what others see, and costs a row a key.
+ *	   Meanwhile it answers others that start as well.
  *	3. From then on it tells with a beat what it has heard, and since when all that it had committed is published: after
  *	   it has published something, when it has heard of a new boot or epoch of another region, and
  *	   every dcounter.region_beat_interval. It does not answer beats: so in between nothing is written.
@@ -57,6 +58,7 @@ static DcMoment told = {0};			 /* the last beat with all that is known */
 static Oid beats_relid = InvalidOid; /* by this number beats of others are published (base/activity.c) */
 static uint32 beats_seen = 0;
 
+static bool beats_have_come(void);
 static void job_step(void *arg);
 static bool next_step(DcSelfRow *self, bool worker);
 static bool begin_change(DcSelfRow *self, DcLifeChange change, DcRights rights, bool worker);
@@ -68,6 +70,7 @@ static int confirmations(const DcSelfRow *self, int *missing);
 static bool is_late(const DcSelfRow *self);
 static void note_marks(DcSelfRow *self);
 static bool tell(const DcSelfRow *self, bool worker);
+static void answer(const DcSelfRow *self);
 static bool is_to_answer(const DcBeat *own, const char *region);
 
 /*
@@ -78,11 +81,15 @@ region_job(DcJobRun *run)
 {
 	bool more = true;
 	bool worker = run->all_owners;
+	bool news = beats_have_come();
 
 	beats_seen = OidIsValid(beats_relid) ? activity_collect(MyDatabaseId, beats_relid) : 0;
 	for (int i = 0; more && i < 4; i++)
 	{
-		if (worker && (turns_run(run) || unpublished_run(run)))
+		if (worker && turns_run(run))
+			return true;
+		/* a region that waits for an answer does not wait until all counters were looked at */
+		if (worker && !(news && i == 0) && unpublished_run(run))
 			return true;
 		more = worker;
 		if (!run->step(run, job_step, &more, InvalidOid))
@@ -97,13 +104,19 @@ region_job(DcJobRun *run)
 	return false;
 }
 
+static bool
+beats_have_come(void)
+{
+	return OidIsValid(beats_relid) && activity_differs(MyDatabaseId, beats_relid, beats_seen);
+}
+
 /*
  * region_job_due returns when the worker has something to do.
  */
 DcMoment
 region_job_due(void)
 {
-	if (OidIsValid(beats_relid) && activity_differs(MyDatabaseId, beats_relid, beats_seen))
+	if (beats_have_come())
 		return DC_LONG_AGO;
 	if (beat_has_news())
 		return moment_min(due, moment_after(told, dc_compact_interval * INT64CONST(1000)));
@@ -190,10 +203,14 @@ next_step(DcSelfRow *self, bool worker)
 		return begin_change(self, LIFE_RENEW, confirmed > 0 ? RIGHTS_KEPT : RIGHTS_SHUT, worker);
 	}
 	self_marks(self, &marks);
+	if (self->starting && !marks.retired)
+		answer(self);
 	if (self->starting || marks.retired)
 		return false;
 	if (marks.recopy && self->state == SELF_ACTIVE)
 		note_marks(self);
+	else if (lacks_nothing(self))
+		end_recopy(self);
 	return tell(self, worker);
 }
 
@@ -327,16 +344,21 @@ is_late(const DcSelfRow *self)
 }
 
 /*
- * note_marks shows in the row what apply workers have found.
+ * note_marks shows in the row what apply workers have found, and when: what was copied since then ends it, also if this is late.
  */
 static void
 note_marks(DcSelfRow *self)
 {
-	(void) advisory_lock(REGION_LOCK_CLASS, 0, IDENTITY_LOCK, ExclusiveLock, true);
-	if (!self_read(self) || self->state != SELF_ACTIVE)
+	DcSelfMarks marks;
+
+	/* whoever sets a key has it, and may stay open: other regions do not wait for that */
+	if (!advisory_lock(REGION_LOCK_CLASS, 0, IDENTITY_LOCK, ExclusiveLock, false) || !self_read(self) || self->state != SELF_ACTIVE)
+		return;
+	self_marks(self, &marks);
+	if (!marks.recopy)
 		return;
 	self->state = SELF_RECOPY;
-	self->begun_at = GetCurrentTimestamp();
+	self->begun_at = marks.recopy_at;
 	self_update(self);
 }
 
@@ -353,14 +375,15 @@ tell(const DcSelfRow *self, bool worker)
 
 	if (!beat_find(self->region, self->epoch, &own, &tid))
 		return false;
-	if (!is_time && !is_to_answer(&own, self->region) && !beat_has_news())
+	if (!is_time && !is_to_answer(&own, self->region) && !beat_has_news() && !unpublished_looks())
 		return false;
 	if (worker && !unpublished_looked())
 	{
-		/* a region that waits for an answer does not wait until all counters were looked at */
+		/* a region that waits for an answer does not wait until all counters were looked at, which may be under way */
 		if (is_to_answer(&own, self->region))
 			beat_tell(DT_NOBEGIN);
-		unpublished_looks_begin();
+		if (!unpublished_looks())
+			unpublished_looks_begin();
 		return true;
 	}
 	all_before = worker ? unpublished_before() : unpublished_look_all();
@@ -374,6 +397,20 @@ tell(const DcSelfRow *self, bool worker)
 	beat_tell(all_before);
 	told = moment_now();
 	return false;
+}
+
+/*
+ * answer tells other regions that their starts were heard of, while this one's own is under way: two that have begun at the same
+ * time would wait for each other. It is one more beat of the boot that others have to confirm, and comes with nothing.
+ */
+static void
+answer(const DcSelfRow *self)
+{
+	ItemPointerData tid;
+	DcBeat own;
+
+	if (beat_find(self->region, self->epoch, &own, &tid) && is_to_answer(&own, self->region))
+		beat_tell(DT_NOBEGIN);
 }
 
 /*

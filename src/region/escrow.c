@@ -102,7 +102,8 @@ escrow_share(DcRequest *requests, int count, int64_t units, int64_t reserve)
 	int64_t given = 0;
 	int64_t keep = 0;
 
-	qsort(requests, count, sizeof(DcRequest), request_compare);
+	/* that of the C library: the server's takes quadratic time for what is made to that end */
+	(qsort)(requests, count, sizeof(DcRequest), request_compare);
 	for (int i = 0; i < count; i++)
 	{
 		DcRequest *request = &requests[i];

@@ -36,10 +36,6 @@ PG_FUNCTION_INFO_V1(dc_region_init);
 PG_FUNCTION_INFO_V1(on_self_change);
 
 #define MAX_REGION_BYTES 40
-#define EPOCH_RANDOM_BITS 10
-
-/* Microseconds from 1970 to 2000, where TimestampTz begins. */
-#define EPOCH_DIFF ((int64) (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY)
 
 /* The lowest bits of an epoch are the same in all that a database takes until it is renewed. */
 #define EPOCH_TAG(epoch) ((epoch) & ((1 << EPOCH_RANDOM_BITS) - 1))

@@ -9,10 +9,15 @@
  *
  *		dc_from_PEER		what comes from a region, all the time
  *		dc_refresh_PEER		all that it knows, to be dropped when that has been copied
+ *		dc_anew_PEER		takes the place of a dc_from_PEER that the peer refuses, and its name
  *
  * A slot has its name in the whole server of the peer, which may hold other databases, and
  * subscribers that were restored from a backup since. So the name ends with a hash of the peer
  * and of the epoch of this database, which nobody else has.
+ *
+ * A link that the peer refuses (linkerrors.c), as its slot is gone or is another database's, is made anew by joining again. The new one has
+ * another slot, as the old one may be there, and cannot be dropped from here if it is not; and the old one goes when
+ * the new one is there.
  *
  * Rows that are copied go through the trigger that merges. So a link can be made at any time, also
  * between databases that have counted already, and again when it was lost.
@@ -48,9 +53,6 @@
 PG_FUNCTION_INFO_V1(dc_region_join);
 PG_FUNCTION_INFO_V1(dc_region_refresh);
 
-/* How much of the name of a region is in that of a slot, so that two and a hash fit. */
-#define SLOT_REGION_BYTES 17
-
 /* What this database is in the topology, and what it needs of the peer for that. */
 typedef struct DcTopology
 {
@@ -68,12 +70,14 @@ static const DcTopology topologies[] = {
 };
 
 static const DcTopology *topology_arg(FunctionCallInfo fcinfo, int argno);
+static void check_trust(bool trusted);
 static char *peer_arg(FunctionCallInfo fcinfo, const DcIdentity *identity);
 static char *slot_name(const DcIdentity *identity, const char *peer, const char *how);
 static char *create_link(const char *link, const char *conninfo, const char *publication, const char *slot);
 static bool is_dumped(const Subscription *link, const char *slot);
 static void drop_link(FunctionCallInfo fcinfo, const Subscription *link, const char *slot);
 static void put(FunctionCallInfo fcinfo, char *statement);
+static void put_instead(FunctionCallInfo fcinfo, const Subscription *link, const char *peer, const char *create);
 static void put_refresh(FunctionCallInfo fcinfo, const DcIdentity *identity, const char *peer, const char *conninfo);
 static char *known_conninfo(const char *peer);
 static void warn_of_paths(const char *peer, const DcTopology *topology);
@@ -86,7 +90,7 @@ static bool is_known(const char *peer);
  * something else is dropped and made anew, as is any with `anew`. Before the first link, what copies all that the peer knows.
  *
  * Errors: 22004, 22023 for a peer or a topology that is none, 55000 if this database is in no region,
- * or needs a new epoch, or rows would come to tables of owners who are not trusted (trust.c).
+ * or needs a new epoch, or, before PostgreSQL 16, the owners of tables are not trusted.
  */
 Datum
 dc_region_join(PG_FUNCTION_ARGS)
@@ -109,7 +113,7 @@ dc_region_join(PG_FUNCTION_ARGS)
 	region_identity_received(&identity);
 	peer = peer_arg(fcinfo, &identity);
 	conninfo = text_to_cstring(PG_GETARG_TEXT_PP(1));
-	owners_check(trust_owners);
+	check_trust(trust_owners);
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	if (!publications_are_complete())
 		put(fcinfo, psprintf("SELECT %s()", quote_qualified_identifier(get_namespace_name(get_func_namespace(fcinfo->flinfo->fn_oid)), "dc_region_publish")));
@@ -117,6 +121,13 @@ dc_region_join(PG_FUNCTION_ARGS)
 	link = psprintf(LINK_PREFIX "%s", peer);
 	slot = slot_name(&identity, peer, "from");
 	found = link_find(link);
+	if (found != NULL && found->enabled && found->slotname != NULL && link_is_refused(found))
+	{
+		if (strcmp(found->slotname, slot) == 0)
+			slot = slot_name(&identity, peer, "anew");
+		put_instead(fcinfo, found, peer, create_link(psprintf(ANEW_PREFIX "%s", peer), conninfo, topology->publication, slot));
+		PG_RETURN_NULL();
+	}
 	if (found != NULL && (anew || found->slotname == NULL || is_dumped(found, slot) || !link_brings(found, topology->publication)))
 	{
 		drop_link(fcinfo, found, slot);
@@ -154,10 +165,46 @@ dc_region_refresh(PG_FUNCTION_ARGS)
 	region_identity_received(&identity);
 	peer = peer_arg(fcinfo, &identity);
 	conninfo = PG_ARGISNULL(1) ? known_conninfo(peer) : text_to_cstring(PG_GETARG_TEXT_PP(1));
-	owners_check(trust_owners);
+	check_trust(trust_owners);
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	put_refresh(fcinfo, &identity, peer, conninfo);
 	PG_RETURN_NULL();
+}
+
+/*
+ * Raise 55000 before PostgreSQL 16, unless all owners of tables are trusted. There an apply worker is the owner of its
+ * subscription, a superuser, in all that it does. What an owner puts on a table that rows come into is code that it calls: triggers
+ * that are ENABLE REPLICA or ALWAYS, of which those with lesser names fire before that of dcounter; defaults of columns that
+ * are not sent; domains, whose checks run when a value is read. Nothing in an extension can come before these. Which tables
+ * rows come to is not known before: the peer names them, and those that are added later are fed at once. From 16 on, with run_as_owner
+ * = false, that code runs as the owner of the table, in a security-restricted operation.
+ */
+static void
+check_trust(bool trusted)
+{
+	if (COMPAT_APPLY_IS_SUBSCRIBER && !trusted)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("links between regions need trust in the owners of tables before PostgreSQL 16"),
+				 errdetail("Rows are applied as the owner of the subscription, a superuser. So what any owner of a table puts on it, as triggers, may run as a superuser."),
+				 errhint("If you trust all owners of tables in this database as you trust a superuser, use trust_owners => true. Otherwise use PostgreSQL 16.")));
+}
+
+/*
+ * put_instead returns what makes a link that takes the place of one that the peer refuses, if it can be made.
+ */
+static void
+put_instead(FunctionCallInfo fcinfo, const Subscription *link, const char *peer, const char *create)
+{
+	put(fcinfo, unconstify(char *, create));
+	put(fcinfo, psprintf("DO $$ BEGIN IF EXISTS (SELECT FROM pg_catalog.pg_subscription AS s JOIN pg_catalog.pg_database AS d ON d.oid OPERATOR(pg_catalog.=) s.subdbid"
+						 " WHERE s.subname OPERATOR(pg_catalog.=) '" ANEW_PREFIX "%s' AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()) THEN"
+						 " ALTER SUBSCRIPTION %s DISABLE; ALTER SUBSCRIPTION %s SET (slot_name = NONE); DROP SUBSCRIPTION %s;"
+						 " ALTER SUBSCRIPTION " ANEW_PREFIX "%s RENAME TO %s; END IF; END $$",
+						 peer, link->name, link->name, link->name, peer, link->name));
+	ereport(NOTICE,
+			(errmsg("region \"%s\" refuses subscription \"%s\", so another one takes its place", peer, link->name),
+			 errhint("If replication slot \"%s\" is still there, drop it.", link->slotname)));
 }
 
 /*

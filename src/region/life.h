@@ -77,6 +77,7 @@ typedef struct DcSelfMarks
 	bool retired;
 	bool alone;			   /* it was taken when no other region was known (boot.c) */
 	TimestampTz recopy_at; /* the last one */
+	TimestampTz since;	   /* of its epochs since then the others may say that it lacks nothing (renew.c); or DT_NOBEGIN */
 } DcSelfMarks;
 
 /* A row of dcounter.region. */
@@ -92,6 +93,12 @@ typedef struct DcBeat
 	Datum seen; /* jsonb, or 0 */
 	TimestampTz retired_at;
 } DcBeat;
+
+/* An epoch: microseconds since 1970, and random bits. */
+#define EPOCH_RANDOM_BITS 10
+
+/* Microseconds from 1970 to 2000, where TimestampTz begins. */
+#define EPOCH_DIFF ((int64) (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY)
 
 /* Of a uuid as text. */
 #define BOOT_TEXT_LEN 36
@@ -140,6 +147,7 @@ extern void self_mark(int64 epoch, const char *what, const char *peer, Timestamp
 extern TimestampTz self_copied_at(int64 epoch, const char *peer);
 extern void self_forget_marks(int64 epoch, bool all);
 extern bool self_needs_renew(const DcSelfRow *row);
+extern TimestampTz epoch_time(int64 epoch);
 extern Oid self_relation(void);
 
 /* beat.c */
@@ -160,16 +168,18 @@ extern char *boot_text(Datum boot);
 
 /* seen.c */
 extern List *seen_regions(const DcBeat *beat);
-extern Datum seen_now(const char *own, bool complete, Datum before);
+extern Datum seen_now(const DcSelfRow *self, Datum before);
 extern bool seen_is_behind(const DcBeat *beat);
 extern bool seen_aside(const DcBeat *beat, const char *name);
 extern bool seen_get(const DcBeat *beat, const char *region, DcSeen *seen);
+extern bool seen_past(const DcBeat *beat, const char *region, List **past);
 extern List *beats_current(List *beats);
 extern bool region_has_others(const char *own);
 extern bool beat_is_active(const DcBeat *beat);
 
 /* unpublished.c */
 extern void unpublished_looks_begin(void);
+extern bool unpublished_looks(void);
 extern bool unpublished_run(DcJobRun *run);
 extern bool unpublished_looked(void);
 extern TimestampTz unpublished_look_all(void);
@@ -205,7 +215,11 @@ extern bool turns_have_sealed(bool seals, bool folds);
 extern void turns_end(const DcSelfRow *self, bool done);
 extern DcMoment turns_due(void);
 extern bool turns_run(DcJobRun *run);
+extern int64 *owner_time(List **times, Oid owner);
 extern bool worker_is_patient(void);
+
+/* beatmerge.c */
+extern bool epoch_was_continued(const char *region, const DcSeen *seen);
 
 /* renew.c */
 extern void region_renew(DcSelfRow *self, DcRights rights, bool worker);
@@ -214,5 +228,7 @@ extern void region_check_owner(void);
 extern int publications_complete(const char *region, bool all);
 extern bool publications_are_complete(void);
 extern void region_copied(const char *peer, TimestampTz since);
+extern bool lacks_nothing(const DcSelfRow *self);
+extern void end_recopy(DcSelfRow *self);
 
 #endif /* DC_LIFE_H */

@@ -1,6 +1,6 @@
 /*
  * link.h
- *		Subscriptions to other regions (see join.c).
+ *		Subscriptions to other regions (see join.c), and what is seen of these.
  */
 #ifndef DC_LINK_H
 #define DC_LINK_H
@@ -13,11 +13,34 @@
 
 #define LINK_PREFIX "dc_from_"
 #define REFRESH_PREFIX "dc_refresh_"
+#define ANEW_PREFIX "dc_anew_" /* one that is to take the place of another */
+
+/* How much of the name of a region is in that of a slot, so that two and a hash fit. */
+#define SLOT_REGION_BYTES 17
+
+/* A region as this database sees it. */
+typedef struct DcRegionLook
+{
+	const char *region;
+	const char *own; /* this database's region, or NULL */
+	const char *state;
+	const Subscription *link; /* from it, or NULL */
+	const char *link_state;	  /* likewise */
+	int64 apply_errors;
+	int64 late_ms; /* since what has come from it */
+} DcRegionLook;
 
 extern Subscription *link_find(const char *name);
 extern List *links_all(void);
 extern bool link_refreshes(void);
 extern int link_not_copied(const Subscription *link);
 extern bool link_brings(const Subscription *link, const char *publication);
+
+/* linkerrors.c */
+extern void link_errors_init(void);
+extern bool link_is_refused(const Subscription *link);
+
+/* advice.c */
+extern char *region_advice(const DcRegionLook *look);
 
 #endif /* DC_LINK_H */

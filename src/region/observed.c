@@ -10,6 +10,7 @@
 
 #include "base/key.h"
 #include "crdt/crdttype.h"
+#include "miscadmin.h"
 #include "region/sets.h"
 #include "utils/builtins.h"
 
@@ -91,6 +92,7 @@ observed_slots(const List *slots)
 static int
 compare_entries(const void *a, const void *b)
 {
+	CHECK_FOR_INTERRUPTS(); /* of a long qsort() */
 	return crdt_compare(((const AmountsEntry *) a)->node, ((const AmountsEntry *) b)->node);
 }
 

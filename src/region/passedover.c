@@ -7,20 +7,16 @@
  * hand, elsewhere, is not merged, and the next row is. It is counted in dc_stat_counters, and told to the
  * log once in a transaction.
  *
- * What is looked at is all that the merge could fail at: nulls, names, keys that no index takes,
- * and numbers that have no meaning. Amounts themselves may be any; sums that leave bigint are
+ * What is looked at is all that the merge could fail at (mergetrigger.c). Amounts themselves may be any; sums that leave bigint are
  * put aside by those who add them (rows/remote.c).
  */
 #include "postgres.h"
 
-#include "access/detoast.h"
 #include "base/compat.h"
-#include "base/key.h"
 #include "fmgr.h"
 #include "region/life.h"
 #include "stats/stats.h"
 #include "storage/lmgr.h"
-#include "utils/builtins.h"
 #include "utils/rel.h"
 #include "utils/timestamp.h"
 
@@ -62,49 +58,6 @@ region_row_missed(Relation rel, DcCounter *counter, const char *problem)
 	if (region_self(&self))
 		self_mark(self.epoch, "recopy", NULL, GetCurrentTimestamp());
 	return region_row_passed_over(rel, counter, problem);
-}
-
-/*
- * row_null_problem returns what is wrong if one of the columns of a row is null, as a sentence, or NULL.
- */
-const char *
-row_null_problem(Relation rel, HeapTuple tuple, const AttrNumber *atts, int natts)
-{
-	for (int i = 0; i < natts; i++)
-	{
-		if (heap_attisnull(tuple, atts[i], RelationGetDescr(rel)))
-			return _("A column is null.");
-	}
-	return NULL;
-}
-
-/*
- * row_key_problem does so for a key that is too long.
- */
-const char *
-row_key_problem(Datum key)
-{
-	return toast_raw_datum_size(key) - VARHDRSZ > DC_MAX_KEY_BYTES ? _("The key is too long.") : NULL;
-}
-
-/*
- * row_region_problem does so for the name of a region.
- */
-const char *
-row_region_problem(Datum region)
-{
-	if (toast_raw_datum_size(region) - VARHDRSZ < NAMEDATALEN && region_name_is_valid(TextDatumGetCString(region)))
-		return NULL;
-	return _("The region has no name that is valid.");
-}
-
-/*
- * row_time_problem does so for a time.
- */
-const char *
-row_time_problem(TimestampTz at)
-{
-	return TIMESTAMP_NOT_FINITE(at) ? _("A time is out of range.") : NULL;
 }
 
 /*

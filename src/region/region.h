@@ -29,9 +29,8 @@
 #define DC_REGION_H
 
 #include "access/genam.h"
-#include "commands/trigger.h"
 #include "compact/compactbatch.h"
-#include "rows/insert.h"
+#include "rows/keyrow.h"
 #include "table/catalog.h"
 
 /* Columns of a table of regions, by number. */
@@ -68,14 +67,13 @@ typedef struct DcRegionRow
 	ItemPointerData tid; /* where it was found */
 } DcRegionRow;
 
-/* A table of regions that is open. */
+/* A table of regions or of sets that is open to write. */
 typedef struct DcRegionRel
 {
 	DcCounter *counter;
+	const DcTableLayout *layout;
 	Relation heap;
 	Relation index;
-	DcIndexes indexes; /* that are inserted into: opened when they are needed (opened) */
-	bool opened;
 	TupleTableSlot *slot; /* for what is written */
 	TupleTableSlot *found;
 } DcRegionRel;
@@ -120,7 +118,12 @@ extern void publications_add_filtered(Oid relid, const char *columns, const char
 
 /* regionrow.c */
 extern void regionrel_open(DcRegionRel *rel, DcCounter *counter, LOCKMODE mode);
+extern void setrel_open(DcRegionRel *rel, DcCounter *counter, LOCKMODE mode);
+extern void regionrel_open_table(DcRegionRel *rel, DcCounter *counter, Oid relid, LOCKMODE mode,
+								 void (*check)(DcCounter *counter, Relation rel), const DcTableLayout *layout);
 extern void regionrel_close(DcRegionRel *rel);
+extern bool regionrel_find(DcRegionRel *rel, ScanKeyData *keys, int nkeys);
+extern bool regionrel_lock(DcRegionRel *rel, ItemPointer tid);
 extern bool region_row_find(DcRegionRel *rel, const DcRegionRow *wanted, DcRegionRow *row);
 extern bool region_row_find_last(DcRegionRel *rel, const DcRegionRow *wanted, int64 before, DcRegionRow *row);
 extern List *region_rows_read(DcRegionRel *rel, Datum key, Snapshot snapshot);
@@ -131,17 +134,12 @@ extern bool region_row_replace(DcRegionRel *rel, const DcRegionRow *row, bool lo
 extern bool region_row_wait(DcRegionRel *rel, const DcRegionRow *wanted);
 
 /* regionmerge.c */
-extern Datum region_row_as_it_came(const TriggerData *data);
 extern bool region_row_is_foreign(DcRegionRel *rel, const DcRegionRow *wanted);
 extern void region_row_raise(DcRegionRel *rel, DcRegionRow *wanted, int64 *inc, int64 *dec);
 
 /* passedover.c */
 extern Datum region_row_passed_over(Relation rel, DcCounter *counter, const char *problem);
 extern Datum region_row_missed(Relation rel, DcCounter *counter, const char *problem);
-extern const char *row_null_problem(Relation rel, HeapTuple tuple, const AttrNumber *atts, int natts);
-extern const char *row_key_problem(Datum key);
-extern const char *row_region_problem(Datum region);
-extern const char *row_time_problem(TimestampTz at);
 
 /* regionpublish.c */
 extern bool region_ready(DcCounter *counter);
@@ -175,11 +173,6 @@ extern const char *regions_problem(const DcCounterRow *row, int looks);
 extern void region_ddl_init(void);
 extern void region_prevent_drop(const DcCounter *counter);
 
-/* trust.c */
-extern void owners_check(bool trusted);
-extern void owner_warn(const DcCounter *counter);
-extern void owner_warn_fed(const DcCounterRow *row);
-
 /* rightsrenew.c */
 typedef enum DcRights
 {
@@ -209,6 +202,6 @@ extern void region_await(struct DcCounter *counter);
 extern TimestampTz region_seen_by_all(const char *region);
 
 /* replicate.c */
-extern void region_init(void);
+extern void region_init(bool preloading);
 
 #endif /* DC_REGION_H */

@@ -34,6 +34,7 @@
 #include "utils/acl.h"
 #include "utils/lsyscache.h"
 
+static void prevent_stripped(const DcDdl *ddl);
 static void prevent_drop(const DcCounterRow *row);
 static bool is_replicated(const DcCounterRow *row);
 static bool is_shared(const DcCounterRow *row);
@@ -85,6 +86,33 @@ dropped(const DcDdl *ddl)
 					 errmsg("cannot drop a table that the replicated counter table \"%s\" needs",
 							get_rel_name(row.counter)),
 					 errhint("Call dc_unreplicate(), which drops it.")));
+	}
+	if (!superuser())
+		prevent_stripped(ddl);
+}
+
+/*
+ * Raise 55000 if a command has dropped a trigger or an index that a link needs, whatever the command was about: an extension that the
+ * trigger was made to depend on, say.
+ */
+static void
+prevent_stripped(const DcDdl *ddl)
+{
+	ListCell *lc;
+
+	if ((ddl->triggers == NIL && !ddl->has_index) ||
+		(IsA(ddl->parsetree, DropStmt) && ((const DropStmt *) ddl->parsetree)->removeType == OBJECT_TABLE))
+		return;
+	foreach(lc, catalog_read_all())
+	{
+		const DcCounterRow *row = lfirst(lc);
+		const char *problem;
+
+		if (!is_replicated(row) || get_rel_name(row->counter) == NULL || !is_being_altered(row) || !is_shared(row))
+			continue;
+		problem = regions_problem(row, LOOK_MERGE | LOOK_COLUMNS);
+		if (problem != NULL)
+			shared_error(row, problem);
 	}
 }
 
@@ -220,7 +248,7 @@ looks_of(const Node *parsetree)
 			return LOOK_CODE;
 		case T_CreateTrigStmt:
 		case T_RuleStmt:
-			return LOOK_EXTRAS | LOOK_SHARDS | LOOK_CODE;
+			return LOOK_EXTRAS | LOOK_SHARDS | LOOK_CODE | LOOK_MERGE; /* one may be replaced */
 		case T_DropStmt:
 			return ((const DropStmt *) parsetree)->removeType == OBJECT_TRIGGER ? LOOK_MERGE : LOOK_ALTERED;
 		case T_AlterTableStmt:
@@ -411,8 +439,6 @@ altered(const DcDdl *ddl)
 		sibling_follow(ddl, relid, row.sets, DC_SET_SUFFIX);
 		sibling_follow(ddl, relid, row.grants, DC_GRANT_SUFFIX);
 		sibling_follow(ddl, relid, row.wants, DC_WANT_SUFFIX);
-		if (has_command(ddl->parsetree, AT_ChangeOwner))
-			owner_warn_fed(&row);
 	}
 	if (!superuser())
 		prevent_changed(ddl);

@@ -28,12 +28,12 @@ typedef struct DcPublishing
 	DcIdentity identity;
 	Datum region; /* its name */
 	DcRegionRel *rel;
-	DcSetRel *sets; /* NULL: nothing was ever set */
+	DcRegionRel *sets; /* NULL: nothing was ever set */
 } DcPublishing;
 
 static bool add_own(DcPublishing *to, DcBatchKey *key);
 static bool find_own(DcPublishing *to, Datum key, DcRegionRow *row);
-static bool is_closed(DcSetRel *sets, const DcRegionRow *row);
+static bool is_closed(DcRegionRel *sets, const DcRegionRow *row);
 
 /*
  * region_ready tells whether amounts may go to the totals of a replicated counter table now, and locks its
@@ -58,7 +58,7 @@ region_publish(DcCounter *counter, DcBatch *batch)
 {
 	DcPublishing to = {.counter = counter};
 	DcRegionRel rel;
-	DcSetRel sets;
+	DcRegionRel sets;
 	bool any = false;
 
 	region_identity_needed(&to.identity);
@@ -78,7 +78,7 @@ region_publish(DcCounter *counter, DcBatch *batch)
 		key->skip = !key->published;
 		any |= key->published;
 	}
-	setrel_close(&sets);
+	regionrel_close(&sets);
 	regionrel_close(&rel);
 	CommandCounterIncrement();
 	if (!any)
@@ -143,7 +143,7 @@ find_own(DcPublishing *to, Datum key, DcRegionRow *row)
 }
 
 static bool
-is_closed(DcSetRel *sets, const DcRegionRow *row)
+is_closed(DcRegionRel *sets, const DcRegionRow *row)
 {
 	return !slot_is_open(row, sets == NULL ? observed_slots(NIL) : set_observed_now(sets, row->key));
 }

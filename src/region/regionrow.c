@@ -3,10 +3,8 @@
  *		Finding and writing rows of regions, without SQL.
  *
  * Each transaction that writes a row has the latest version of it, by a lock or by an update that
- * is refused if the version that was read is not the latest. Rows are inserted speculatively,
- * as ON CONFLICT does: of two that insert a row one finds the other's. WAL and logical
- * decoding are those of heap_update() and heap_insert(). Old versions have no place in
- * memory that sessions share: the key is looked up in the index each time, which has one entry
+ * is refused if the version that was read is not the latest. Old versions have no place in
+ * memory that sessions share: the key is looked up in the index each time (rows/keyrow.c), which has one entry
  * a row, as long as its versions stay on their page.
  */
 #include "postgres.h"
@@ -15,25 +13,19 @@
 #include "access/heapam.h"
 #include "access/tableam.h"
 #include "access/xact.h"
-#include "base/compat.h"
 #include "base/relopen.h"
 #include "base/rowread.h"
-#include "catalog/index.h"
-#include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
-#include "region/region.h"
-#include "storage/lmgr.h"
+#include "region/sets.h"
 #include "utils/datum.h"
-#include "utils/fmgroids.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
 static void scan_keys(const DcRegionRow *row, ScanKeyData *keys);
 static void read_row(DcRegionRel *rel, DcRegionRow *row);
 static void store_row(DcRegionRel *rel, const DcRegionRow *row);
-static void open_indexes(DcRegionRel *rel);
 
 /*
  * regionrel_open opens the table of regions of a counter, whose tables are locked, to write. With
@@ -42,12 +34,31 @@ static void open_indexes(DcRegionRel *rel);
 void
 regionrel_open(DcRegionRel *rel, DcCounter *counter, LOCKMODE mode)
 {
+	regionrel_open_table(rel, counter, counter->row.regions, mode, counter_regions_layout, &counter->regions);
+}
+
+/*
+ * setrel_open opens the table of sets, in the same way.
+ */
+void
+setrel_open(DcRegionRel *rel, DcCounter *counter, LOCKMODE mode)
+{
+	regionrel_open_table(rel, counter, counter->row.sets, mode, counter_sets_layout, &counter->sets);
+}
+
+/*
+ * Open any table of a counter that rows of regions come to. `check` makes sure of its layout.
+ */
+void
+regionrel_open_table(DcRegionRel *rel, DcCounter *counter, Oid relid, LOCKMODE mode,
+					 void (*check)(DcCounter *counter, Relation rel), const DcTableLayout *layout)
+{
 	rel->counter = counter;
-	rel->opened = false;
-	rel->heap = table_open_present(counter->row.regions, mode);
-	counter_regions_layout(counter, rel->heap);
+	rel->layout = layout;
+	rel->heap = table_open_present(relid, mode);
+	check(counter, rel->heap);
 	CheckCmdReplicaIdentity(rel->heap, CMD_UPDATE);
-	rel->index = index_open(counter->regions.index, RowExclusiveLock);
+	rel->index = index_open(layout->index, RowExclusiveLock);
 	rel->slot = MakeSingleTupleTableSlot(RelationGetDescr(rel->heap), &TTSOpsHeapTuple);
 	rel->found = table_slot_create(rel->heap, NULL);
 }
@@ -55,8 +66,6 @@ regionrel_open(DcRegionRel *rel, DcCounter *counter, LOCKMODE mode)
 void
 regionrel_close(DcRegionRel *rel)
 {
-	if (rel->opened)
-		indexes_close(&rel->indexes);
 	ExecDropSingleTupleTableSlot(rel->found);
 	ExecDropSingleTupleTableSlot(rel->slot);
 	index_close(rel->index, NoLock);
@@ -66,12 +75,9 @@ regionrel_close(DcRegionRel *rel)
 static void
 scan_keys(const DcRegionRow *row, ScanKeyData *keys)
 {
-	ScanKeyEntryInitialize(&keys[0], 0, 1, BTEqualStrategyNumber, InvalidOid, C_COLLATION_OID,
-						   F_TEXTEQ, row->key);
-	ScanKeyEntryInitialize(&keys[1], 0, 2, BTEqualStrategyNumber, InvalidOid, C_COLLATION_OID,
-						   F_TEXTEQ, row->region);
-	ScanKeyEntryInitialize(&keys[2], 0, 3, BTEqualStrategyNumber, InvalidOid, InvalidOid,
-						   F_INT8EQ, Int64GetDatum(row->epoch));
+	keyrow_text(&keys[0], 1, row->key);
+	keyrow_text(&keys[1], 2, row->region);
+	keyrow_bigint(&keys[2], 3, row->epoch);
 }
 
 /*
@@ -80,33 +86,43 @@ scan_keys(const DcRegionRow *row, ScanKeyData *keys)
 static IndexScanDesc
 scan_begin(DcRegionRel *rel, const DcRegionRow *wanted, int columns, Snapshot snapshot)
 {
-	IndexScanDesc scan = compat_index_beginscan(rel->heap, rel->index, snapshot, columns);
 	ScanKeyData keys[3];
 
 	scan_keys(wanted, keys);
-	index_rescan(scan, keys, columns, NULL, 0);
-	return scan;
+	return keyrow_scan(rel->heap, rel->index, keys, columns, snapshot);
 }
 
 /*
- * region_row_find reads the row of a key, region and epoch as of now, without a lock. The texts of
+ * Find the row of a key as of now, without a lock: rel->found.
+ */
+bool
+regionrel_find(DcRegionRel *rel, ScanKeyData *keys, int nkeys)
+{
+	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+	bool found = keyrow_find(rel->heap, rel->index, keys, nkeys, snapshot, rel->found);
+
+	UnregisterSnapshot(snapshot);
+	return found;
+}
+
+/*
+ * region_row_find does so for the row of a key, region and epoch. The texts of
  * *row are those that were wanted.
  */
 bool
 region_row_find(DcRegionRel *rel, const DcRegionRow *wanted, DcRegionRow *row)
 {
-	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
-	IndexScanDesc scan = scan_begin(rel, wanted, 3, snapshot);
-	bool found = index_getnext_slot(scan, ForwardScanDirection, rel->found);
+	ScanKeyData keys[3];
+	bool found;
 
+	scan_keys(wanted, keys);
+	found = regionrel_find(rel, keys, lengthof(keys));
 	if (found)
 	{
 		*row = *wanted;
 		read_row(rel, row);
 	}
 	ExecClearTuple(rel->found);
-	index_endscan(scan);
-	UnregisterSnapshot(snapshot);
 	return found;
 }
 
@@ -118,18 +134,20 @@ bool
 region_row_find_last(DcRegionRel *rel, const DcRegionRow *wanted, int64 before, DcRegionRow *row)
 {
 	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
-	IndexScanDesc scan = scan_begin(rel, wanted, 2, snapshot);
-	AttrNumber att = rel->counter->regions.atts[REGION_EPOCH];
-	int64 epoch = before;
+	IndexScanDesc scan;
+	ScanKeyData keys[4];
 	bool found;
 
-	while (epoch >= before && index_getnext_slot(scan, BackwardScanDirection, rel->found))
-		epoch = DatumGetInt64(slot_datum(rel->found, att, INT8OID));
-	found = epoch < before && epoch >= wanted->epoch;
+	/* an owner may have written very many others */
+	scan_keys(wanted, keys);
+	ScanKeyInit(&keys[2], 3, BTGreaterEqualStrategyNumber, F_INT8GE, Int64GetDatum(wanted->epoch));
+	ScanKeyInit(&keys[3], 3, BTLessStrategyNumber, F_INT8LT, Int64GetDatum(before));
+	scan = keyrow_scan(rel->heap, rel->index, keys, lengthof(keys), snapshot);
+	found = index_getnext_slot(scan, BackwardScanDirection, rel->found);
 	if (found)
 	{
 		*row = *wanted;
-		row->epoch = epoch;
+		row->epoch = DatumGetInt64(slot_datum(rel->found, rel->layout->atts[REGION_EPOCH], INT8OID));
 		read_row(rel, row);
 	}
 	ExecClearTuple(rel->found);
@@ -144,7 +162,7 @@ region_row_find_last(DcRegionRel *rel, const DcRegionRow *wanted, int64 before, 
 List *
 region_rows_read(DcRegionRel *rel, Datum key, Snapshot snapshot)
 {
-	const AttrNumber *atts = rel->counter->regions.atts;
+	const AttrNumber *atts = rel->layout->atts;
 	DcRegionRow wanted = {.key = key};
 	IndexScanDesc scan = scan_begin(rel, &wanted, 1, snapshot);
 	List *rows = NIL;
@@ -167,7 +185,7 @@ region_rows_read(DcRegionRel *rel, Datum key, Snapshot snapshot)
 static void
 read_row(DcRegionRel *rel, DcRegionRow *row)
 {
-	const AttrNumber *atts = rel->counter->regions.atts;
+	const AttrNumber *atts = rel->layout->atts;
 
 	row->inc = DatumGetInt64(slot_datum(rel->found, atts[REGION_INC], INT8OID));
 	row->dec = DatumGetInt64(slot_datum(rel->found, atts[REGION_DEC], INT8OID));
@@ -176,22 +194,33 @@ read_row(DcRegionRel *rel, DcRegionRow *row)
 }
 
 /*
- * region_row_lock locks the latest version of a row that was found, and reads it again. Waits for
+ * Lock the latest version of a row that was found, and read it again: rel->found. Wait for
  * other transactions; false if the row is gone.
+ */
+bool
+regionrel_lock(DcRegionRel *rel, ItemPointer tid)
+{
+	TM_FailureData failure;
+	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+	bool locked = table_tuple_lock(rel->heap, tid, snapshot, rel->found, GetCurrentCommandId(true),
+								   LockTupleNoKeyExclusive, LockWaitBlock,
+								   TUPLE_LOCK_FLAG_FIND_LAST_VERSION, &failure) == TM_Ok;
+
+	UnregisterSnapshot(snapshot);
+	return locked;
+}
+
+/*
+ * region_row_lock does so for a row of regions.
  */
 bool
 region_row_lock(DcRegionRel *rel, DcRegionRow *row)
 {
-	TM_FailureData failure;
-	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
-	bool locked = table_tuple_lock(rel->heap, &row->tid, snapshot, rel->found, GetCurrentCommandId(true),
-								   LockTupleNoKeyExclusive, LockWaitBlock,
-								   TUPLE_LOCK_FLAG_FIND_LAST_VERSION, &failure) == TM_Ok;
+	bool locked = regionrel_lock(rel, &row->tid);
 
 	if (locked)
 		read_row(rel, row);
 	ExecClearTuple(rel->found);
-	UnregisterSnapshot(snapshot);
 	return locked;
 }
 
@@ -202,14 +231,7 @@ region_row_lock(DcRegionRel *rel, DcRegionRow *row)
 bool
 region_row_try_lock(DcRegionRel *rel, const DcRegionRow *row)
 {
-	HeapTupleData tuple = {.t_self = row->tid};
-	TM_FailureData failure;
-	Buffer buffer;
-	bool locked = heap_lock_tuple(rel->heap, &tuple, GetCurrentCommandId(true), LockTupleNoKeyExclusive,
-								  LockWaitSkip, false, &buffer, &failure) == TM_Ok;
-
-	ReleaseBuffer(buffer);
-	return locked;
+	return keyrow_lock_version(rel->heap, &row->tid, LockTupleNoKeyExclusive, LockWaitSkip);
 }
 
 /*
@@ -219,66 +241,25 @@ region_row_try_lock(DcRegionRel *rel, const DcRegionRow *row)
 bool
 region_row_replace(DcRegionRel *rel, const DcRegionRow *row, bool locked)
 {
-	ItemPointerData tid = row->tid;
-	TM_FailureData failure;
-	bool new_entry;
 	bool replaced;
 
-	if (!locked && !COMPAT_UPDATE_NEED_NOT_WAIT)
-	{
-		locked = region_row_try_lock(rel, row);
-		if (!locked)
-			return false;
-	}
 	store_row(rel, row);
-	replaced = compat_tuple_update(rel->heap, &tid, rel->slot, GetCurrentCommandId(true), locked,
-								   &failure, &new_entry) == TM_Ok;
-	if (replaced && new_entry) /* it is not on the page of the old version */
-	{
-		open_indexes(rel);
-		indexes_insert(&rel->indexes, rel->heap, InvalidOid, &rel->slot, 1);
-	}
+	replaced = keyrow_replace(rel->heap, &row->tid, rel->slot, locked);
 	ExecClearTuple(rel->slot);
 	return replaced;
 }
 
-/*
- * store_row makes rel->slot a row. Columns that are not ours are dropped ones.
- */
 static void
 store_row(DcRegionRel *rel, const DcRegionRow *row)
 {
-	const AttrNumber *atts = rel->counter->regions.atts;
-	TupleDesc desc = RelationGetDescr(rel->heap);
-	Datum *values = palloc0(desc->natts * sizeof(Datum));
-	bool *nulls = palloc(desc->natts * sizeof(bool));
-	HeapTuple tuple;
+	Datum values[] = {[REGION_KEY] = row->key,
+					  [REGION_REGION] = row->region,
+					  [REGION_EPOCH] = Int64GetDatum(row->epoch),
+					  [REGION_INC] = Int64GetDatum(row->inc),
+					  [REGION_DEC] = Int64GetDatum(row->dec),
+					  [REGION_UPDATED_AT] = TimestampTzGetDatum(row->at)};
 
-	memset(nulls, true, desc->natts * sizeof(bool));
-	for (int i = 0; i < REGION_NUM_COLUMNS; i++)
-		nulls[atts[i] - 1] = false;
-	values[atts[REGION_KEY] - 1] = row->key;
-	values[atts[REGION_REGION] - 1] = row->region;
-	values[atts[REGION_EPOCH] - 1] = Int64GetDatum(row->epoch);
-	values[atts[REGION_INC] - 1] = Int64GetDatum(row->inc);
-	values[atts[REGION_DEC] - 1] = Int64GetDatum(row->dec);
-	values[atts[REGION_UPDATED_AT] - 1] = TimestampTzGetDatum(row->at);
-	tuple = heap_form_tuple(desc, values, nulls);
-	tuple->t_tableOid = RelationGetRelid(rel->heap);
-	ExecStoreHeapTuple(tuple, rel->slot, true);
-	pfree(values);
-	pfree(nulls);
-}
-
-/*
- * open_indexes opens all indexes. There may be a second one while the one is being built anew.
- */
-static void
-open_indexes(DcRegionRel *rel)
-{
-	if (!rel->opened)
-		indexes_open(&rel->indexes, rel->heap);
-	rel->opened = true;
+	keyrow_store(rel->slot, rel->heap, rel->layout->atts, values, NULL, REGION_NUM_COLUMNS);
 }
 
 /*
@@ -288,20 +269,13 @@ open_indexes(DcRegionRel *rel)
 bool
 region_row_insert(DcRegionRel *rel, DcRegionRow *row)
 {
-	TransactionId xid = GetCurrentTransactionId();
-	uint32 token;
-	bool taken;
+	bool inserted;
 
 	store_row(rel, row);
-	open_indexes(rel);
-	token = SpeculativeInsertionLockAcquire(xid);
-	table_tuple_insert_speculative(rel->heap, rel->slot, GetCurrentCommandId(true), 0, NULL, token);
-	indexes_try_insert(&rel->indexes, rel->heap, &rel->slot, 1, &taken);
-	table_tuple_complete_speculative(rel->heap, rel->slot, token, !taken);
-	SpeculativeInsertionLockRelease(xid);
+	inserted = keyrow_try_insert(rel->heap, rel->index, rel->slot);
 	row->tid = rel->slot->tts_tid;
 	ExecClearTuple(rel->slot);
-	return !taken;
+	return inserted;
 }
 
 /*
@@ -311,21 +285,8 @@ region_row_insert(DcRegionRel *rel, DcRegionRow *row)
 bool
 region_row_wait(DcRegionRel *rel, const DcRegionRow *wanted)
 {
-	SnapshotData dirty;
-	IndexScanDesc scan;
-	TransactionId xid = InvalidTransactionId;
+	ScanKeyData keys[3];
 
-	InitDirtySnapshot(dirty);
-	scan = scan_begin(rel, wanted, 3, &dirty);
-	if (index_getnext_slot(scan, ForwardScanDirection, rel->found))
-		xid = TransactionIdIsValid(dirty.xmin) ? dirty.xmin : dirty.xmax;
-	ExecClearTuple(rel->found);
-	index_endscan(scan);
-	if (!TransactionIdIsValid(xid))
-		return false;
-	if (dirty.speculativeToken != 0 && xid == dirty.xmin)
-		SpeculativeInsertionWait(dirty.xmin, dirty.speculativeToken);
-	else
-		XactLockTableWait(xid, NULL, NULL, XLTW_None);
-	return true;
+	scan_keys(wanted, keys);
+	return keyrow_wait(rel->heap, rel->index, keys, 3, rel->found);
 }

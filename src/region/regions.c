@@ -34,15 +34,19 @@ enum
 	COL_SEEN_BY_ALL_TO,
 	COL_LINK_STATE,
 	COL_APPLY_ERRORS,
+	COL_ADVICE, /* not before 0.2.0 */
 	NUM_COLUMNS
 };
 
 static int by_region(const ListCell *a, const ListCell *b);
+static bool is_retired(const DcSelfRow *self, List *current);
+static const char *state_of(const DcBeat *beat, const DcSelfRow *self);
 static const char *own_state(const DcSelfRow *self, const DcBeat *beat);
-static void link_columns(const char *region, Datum *values, bool *nulls);
+static void look_at_link(DcRegionLook *look);
+static void put_text(Datum *values, bool *nulls, int column, const char *value);
 
 /*
- * dc_regions() -> setof (region, epochs, state, beat_at, lag, seen_by_all_to, link_state, apply_errors)
+ * dc_regions() -> setof (region, epochs, state, beat_at, lag, seen_by_all_to, link_state, apply_errors, advice)
  */
 Datum
 dc_regions(PG_FUNCTION_ARGS)
@@ -53,6 +57,7 @@ dc_regions(PG_FUNCTION_ARGS)
 	List *current = beats_current(beats);
 	DcSelfRow self;
 	bool member = self_read(&self);
+	bool advised = member && !is_retired(&self, current);
 	ListCell *lc;
 
 	InitMaterializedSRF(fcinfo, 0);
@@ -60,8 +65,9 @@ dc_regions(PG_FUNCTION_ARGS)
 	foreach(lc, current)
 	{
 		const DcBeat *beat = lfirst(lc);
-		bool own = member && strcmp(beat->region, self.region) == 0;
 		TimestampTz seen = region_seen_by_all(beat->region);
+		TimestampTz until = Max(now, beat->beat_at);
+		DcRegionLook look = {.region = beat->region, .own = member ? self.region : NULL, .state = state_of(beat, member ? &self : NULL)};
 		Datum values[NUM_COLUMNS] = {0};
 		bool nulls[NUM_COLUMNS] = {false};
 		int epochs = 0;
@@ -69,28 +75,68 @@ dc_regions(PG_FUNCTION_ARGS)
 
 		foreach(lc2, beats)
 			epochs += strcmp(((DcBeat *) lfirst(lc2))->region, beat->region) == 0;
-		values[COL_REGION] = CStringGetTextDatum(beat->region);
+		look.late_ms = beat->beat_at == 0 ? 0 : (until - beat->beat_at) / 1000;
+		look_at_link(&look);
 		values[COL_EPOCHS] = Int32GetDatum(epochs);
-		values[COL_STATE] = CStringGetTextDatum(!beat_is_active(beat) ? "retired" : own ? own_state(&self, beat)
-													: seen_is_behind(beat)				? "behind"
-																						: "active");
 		nulls[COL_BEAT_AT] = nulls[COL_LAG] = beat->beat_at == 0;
 		values[COL_BEAT_AT] = TimestampTzGetDatum(beat->beat_at);
-		values[COL_LAG] = DirectFunctionCall2(timestamp_mi, TimestampTzGetDatum(Max(now, beat->beat_at)), TimestampTzGetDatum(beat->beat_at));
+		values[COL_LAG] = DirectFunctionCall2(timestamp_mi, TimestampTzGetDatum(until), TimestampTzGetDatum(beat->beat_at));
 		nulls[COL_SEEN_BY_ALL_TO] = seen == DT_NOBEGIN;
 		values[COL_SEEN_BY_ALL_TO] = TimestampTzGetDatum(seen);
-		nulls[COL_LINK_STATE] = nulls[COL_APPLY_ERRORS] = true;
-		if (!own)
-			link_columns(beat->region, values, nulls);
+		nulls[COL_APPLY_ERRORS] = look.link == NULL;
+		values[COL_APPLY_ERRORS] = Int64GetDatum(look.apply_errors);
+		put_text(values, nulls, COL_REGION, look.region);
+		put_text(values, nulls, COL_STATE, look.state);
+		put_text(values, nulls, COL_LINK_STATE, look.link_state);
+		put_text(values, nulls, COL_ADVICE, advised ? region_advice(&look) : NULL);
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
 	return (Datum) 0;
+}
+
+static void
+put_text(Datum *values, bool *nulls, int column, const char *value)
+{
+	nulls[column] = value == NULL;
+	if (value != NULL)
+		values[column] = CStringGetTextDatum(value);
 }
 
 static int
 by_region(const ListCell *a, const ListCell *b)
 {
 	return strcmp(((const DcBeat *) lfirst(a))->region, ((const DcBeat *) lfirst(b))->region);
+}
+
+/*
+ * is_retired returns true if this database's region is.
+ */
+static bool
+is_retired(const DcSelfRow *self, List *current)
+{
+	ListCell *lc;
+
+	foreach(lc, current)
+	{
+		const DcBeat *beat = lfirst(lc);
+
+		if (strcmp(beat->region, self->region) == 0 && strcmp(state_of(beat, self), "retired") == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * state_of returns the state of a region; self: this database, or NULL if it is in no region.
+ */
+static const char *
+state_of(const DcBeat *beat, const DcSelfRow *self)
+{
+	if (!beat_is_active(beat))
+		return "retired";
+	if (self != NULL && strcmp(beat->region, self->region) == 0)
+		return own_state(self, beat);
+	return seen_is_behind(beat) ? "behind" : "active";
 }
 
 static const char *
@@ -110,20 +156,22 @@ own_state(const DcSelfRow *self, const DcBeat *beat)
 	return seen_is_behind(beat) ? "behind" : "active";
 }
 
+/*
+ * look_at_link finds the link from a region, and how it is.
+ */
 static void
-link_columns(const char *region, Datum *values, bool *nulls)
+look_at_link(DcRegionLook *look)
 {
 	static const DcResultColumn columns[] = {DC_BIGINT("workers"), DC_BIGINT("errors"), {0}};
 	static const char *const sql =
 		"SELECT (SELECT count(s.pid) FROM pg_catalog.pg_stat_get_subscription($1) AS s WHERE s.relid IS NULL),"
 		" coalesce((SELECT s.apply_error_count + s.sync_error_count FROM pg_catalog.pg_stat_get_subscription_stats($1) AS s), 0)";
-	Subscription *link = link_find(psprintf(LINK_PREFIX "%s", region));
+	bool own = look->own != NULL && strcmp(look->region, look->own) == 0;
+	Subscription *link = own ? NULL : link_find(psprintf(LINK_PREFIX "%s", look->region));
 	Oid type = OIDOID;
 	Datum value;
 	DcRows rows;
-	const char *state;
 	int level;
-	int64 errors;
 
 	if (link == NULL)
 		return;
@@ -133,13 +181,11 @@ link_columns(const char *region, Datum *values, bool *nulls)
 	if (SPI_execute_with_args(sql, 1, &type, &value, NULL, true, 1) != SPI_OK_SELECT)
 		elog(ERROR, "SPI_execute_with_args failed");
 	rows_take(&rows, columns, InvalidOid);
-	state = !link->enabled ? "disabled" : rows_bigint(&rows, 0, 1) == 0 ? "down"
-		: link_not_copied(link) > 0										? "copying"
-																		: "up";
-	errors = rows_bigint(&rows, 0, 2);
+	look->link = link;
+	look->link_state = !link->enabled ? "disabled" : rows_bigint(&rows, 0, 1) == 0 ? "down"
+		: link_not_copied(link) > 0												   ? "copying"
+																				   : "up";
+	look->apply_errors = rows_bigint(&rows, 0, 2);
 	SPI_finish();
 	AtEOXact_GUC(true, level);
-	values[COL_LINK_STATE] = CStringGetTextDatum(state);
-	values[COL_APPLY_ERRORS] = Int64GetDatum(errors);
-	nulls[COL_LINK_STATE] = nulls[COL_APPLY_ERRORS] = false;
 }

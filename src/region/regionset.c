@@ -14,7 +14,8 @@
  *	   to be written to the totals follows from these, whatever is merged or compacted meanwhile: what
  *	   the key must have, by the formula in sets.h, less the shard rows.
  *	3. This region's row of sets is written: a stamp after all of the key, the new value, and all
- *	   slots, with those that any row of sets has observed. dc_delete() closes them.
+ *	   slots, with those that any row of sets has observed. dc_delete() closes them. So it does for a key that is not here: another region may have set it,
+ *	   and of two that do not know of each other the later one wins.
  *	4. The own slot is written, after that (region.h).
  *
  * Increments that are committed after step 2 saw the rows are on top of the new value; all others are in the
@@ -75,7 +76,7 @@ typedef struct DcSetting
 	DcIdentity identity;
 	Datum key; /* text */
 	DcRegionRel slots;
-	DcSetRel sets;
+	DcRegionRel sets;
 	DcKeyRows rows;
 	bool has_own; /* there is an open slot, which is locked */
 	bool opens;	  /* one is to be opened: compaction is kept away */
@@ -91,7 +92,6 @@ static void read_rows_of_snapshot(DcSetting *set, DcKeyRows *rows);
 static void check_snapshot(DcSetting *set);
 static bool same_rows(const DcKeyRows *a, const DcKeyRows *b);
 static void fold_own(DcSetting *set);
-static bool is_deleted_already(const DcSetting *set);
 static void make_row(DcSetting *set, DcSetRow *row);
 static void write_set(DcSetting *set, const DcSetRow *row);
 static void write_own(DcSetting *set);
@@ -114,13 +114,13 @@ void
 region_set_begin(DcCounter *counter)
 {
 	DcIdentity identity;
-	DcSetRel sets;
+	DcRegionRel sets;
 
 	region_lock(counter); /* it may not have been replicated a moment ago */
 	region_identity_needed(&identity);
 	setrel_open(&sets, counter, NoLock);
 	sets_first(&sets);
-	setrel_close(&sets);
+	regionrel_close(&sets);
 }
 
 /*
@@ -132,6 +132,7 @@ region_set(DcSqlSession *session, const DcKey *key, DcRegionSetting *setting)
 	DcSetting set = {.session = session, .setting = setting, .key = key_text_datum(key)};
 	DcTally before;
 	DcTally after;
+	DcTally value;
 	DcSetRows sets;
 	DcSetRow row;
 
@@ -150,28 +151,22 @@ region_set(DcSqlSession *session, const DcKey *key, DcRegionSetting *setting)
 	before.dec += after.dec;
 	setting->known = before.inc - before.dec >= PG_INT64_MIN && before.inc - before.dec <= PG_INT64_MAX;
 	setting->old = setting->known ? (int64) (before.inc - before.dec) : 0;
-	setting->changed = !(setting->deleted && is_deleted_already(&set));
-	if (setting->changed)
-	{
-		DcTally value;
-
-		make_row(&set, &row);
-		sets = set.rows.sets;
-		set_rows_put(&sets, &row);
-		value = sets_tally(&sets);
-		after.inc += value.inc - set.rows.remote.inc;
-		after.dec += value.dec - set.rows.remote.dec;
-		setting->total_inc = tally_to_bigint(after.inc);
-		setting->total_dec = tally_to_bigint(after.dec);
-		setting->inc = tally_to_bigint(after.inc - set.rows.total.inc);
-		setting->dec = tally_to_bigint(after.dec - set.rows.total.dec);
-		write_set(&set, &row);
-		write_own(&set);
-		region_published();
-	}
+	make_row(&set, &row);
+	sets = set.rows.sets;
+	set_rows_put(&sets, &row);
+	value = sets_tally(&sets);
+	after.inc += value.inc - set.rows.remote.inc;
+	after.dec += value.dec - set.rows.remote.dec;
+	setting->total_inc = tally_to_bigint(after.inc);
+	setting->total_dec = tally_to_bigint(after.dec);
+	setting->inc = tally_to_bigint(after.inc - set.rows.total.inc);
+	setting->dec = tally_to_bigint(after.dec - set.rows.total.dec);
+	write_set(&set, &row);
+	write_own(&set);
+	region_published();
 	if (set.opens)
 		let_in_compaction(session->counter);
-	setrel_close(&set.sets);
+	regionrel_close(&set.sets);
 	regionrel_close(&set.slots);
 }
 
@@ -321,22 +316,6 @@ fold_own(DcSetting *set)
 }
 
 /*
- * is_deleted_already tells whether there is nothing to delete: no row of the key, or none that has changed
- * since it was deleted.
- */
-static bool
-is_deleted_already(const DcSetting *set)
-{
-	const DcSetRow *last = sets_last(&set->rows.sets);
-
-	if (set->setting->found)
-		return false;
-	if (last == NULL)
-		return set->rows.slots == NIL;
-	return last->deleted && observed_covers(observed_close(observed_slots(set->rows.slots)), last->upto);
-}
-
-/*
  * make_row makes this region's row of sets.
  */
 static void
@@ -431,7 +410,7 @@ keep_deleted(DcCounter *counter, Datum *keys, int n)
 {
 	int kept = 0;
 	Snapshot snapshot;
-	DcSetRel sets;
+	DcRegionRel sets;
 
 	if (n == 0)
 		return 0;
@@ -448,6 +427,6 @@ keep_deleted(DcCounter *counter, Datum *keys, int n)
 			keys[kept++] = keys[i];
 	}
 	UnregisterSnapshot(snapshot);
-	setrel_close(&sets);
+	regionrel_close(&sets);
 	return kept;
 }

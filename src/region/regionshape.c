@@ -139,7 +139,8 @@ shape_of(const DcCounter *counter, Oid relid)
 {
 	if (relid == counter->row.sets)
 		return &set_shape;
-	return relid == counter->row.regions ? &region_shape : rights_shape(counter, relid);
+	return relid == counter->row.regions ? &region_shape : relid == counter->row.grants ? &grant_shape
+																						: &want_shape;
 }
 
 /*

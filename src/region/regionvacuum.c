@@ -106,7 +106,7 @@ typedef struct DcVacuum
 	bool alone;	 /* there is no other region */
 	List *heard; /* DcHeardOf, in cxt */
 	DcRegionRel slots;
-	DcSetRel sets;
+	DcRegionRel sets;
 	int64 removed;
 	int64 unheard; /* keys of which a set may not be known everywhere */
 	int64 open;	   /* keys with a slot that the deletion has not closed */
@@ -215,7 +215,7 @@ vacuum(DcVacuum *vacuum)
 				(errmsg("nothing of \"%s\" is removed, as it has amounts that a renewal has left out", get_rel_name(counter->relid)),
 				 errhint("They are published while a worker runs, or by dc_region_renew().")));
 		sql_end(&session);
-		setrel_close(&vacuum->sets);
+		regionrel_close(&vacuum->sets);
 		regionrel_close(&vacuum->slots);
 		return;
 	}
@@ -238,7 +238,7 @@ vacuum(DcVacuum *vacuum)
 		remove_keys(&session, keys + i, Min(n - i, MAX_KEYS));
 	vacuum->removed = n;
 	sql_end(&session);
-	setrel_close(&vacuum->sets);
+	regionrel_close(&vacuum->sets);
 	regionrel_close(&vacuum->slots);
 }
 

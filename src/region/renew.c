@@ -18,7 +18,12 @@
  *
  * So a crash leaves all of it, or nothing.
  *
- * The state recopy ends when all that each active region knows from which there is a link has been copied since
+ * A database whose start nobody has confirmed in time takes a new epoch without having been set back, most often. It notes since which of its
+ * epochs that is so (since), and asks the others with its beats what they have heard of these (seen.c). When each active region has said that it
+ * has not heard more than this database knows, nothing is missing, as after a start that was confirmed, and the state ends by itself
+ * (lacks_nothing). If something was missed in another way, that is marked, and it does not.
+ *
+ * Otherwise the state recopy ends when all that each active region knows from which there is a link has been copied since
  * (region_copied).
  */
 #include "postgres.h"
@@ -41,6 +46,7 @@ PG_FUNCTION_INFO_V1(dc_region_renew);
 static int64 next_epoch(const DcSelfRow *self, bool *others);
 static void publish_beats(char *region);
 static bool publish_work(void *region);
+static TimestampTz lossless_since(const DcSelfRow *self, const DcSelfMarks *marks, DcRights rights);
 static void clear_recopy(DcSelfRow *self);
 
 /*
@@ -96,6 +102,7 @@ region_renew(DcSelfRow *self, DcRights rights, bool worker)
 	bool alone = rights == RIGHTS_ALONE;
 	bool folded;
 	bool others;
+	TimestampTz since;
 
 	identity_lock();
 	if (!self_read(self))
@@ -107,6 +114,7 @@ region_renew(DcSelfRow *self, DcRights rights, bool worker)
 		rights_renew(self->region, rights, worker);
 	old = *self;
 	self_marks(self, &marks);
+	since = lossless_since(self, &marks, rights);
 	self_forget_marks(self->epoch, true);
 	self->epoch = next_epoch(self, &others);
 	self_here(self);
@@ -118,6 +126,8 @@ region_renew(DcSelfRow *self, DcRights rights, bool worker)
 	self_update(self);
 	if (alone)
 		self_mark(self->epoch, "alone", NULL, self->begun_at);
+	if (since != DT_NOBEGIN)
+		self_mark(self->epoch, "since", NULL, since);
 	if (folded)
 		beat_raise(&old, true);
 	region_published();
@@ -128,6 +138,20 @@ region_renew(DcSelfRow *self, DcRights rights, bool worker)
 		publish_beats(self->region);
 	ereport(LOG,
 			(errmsg("this database has a new epoch in region \"%s\": " INT64_FORMAT, self->region, self->epoch)));
+}
+
+/*
+ * lossless_since returns since when this database, which is about to take a new epoch, has only taken new ones although it may not have
+ * been set back; DT_NOBEGIN if it has been, or something is missing.
+ */
+static TimestampTz
+lossless_since(const DcSelfRow *self, const DcSelfMarks *marks, DcRights rights)
+{
+	if ((rights != RIGHTS_KEPT && rights != RIGHTS_SHUT) || marks->recopy || self_needs_renew(self))
+		return DT_NOBEGIN;
+	if (marks->since != DT_NOBEGIN)
+		return marks->since;
+	return self->state == SELF_ACTIVE ? epoch_time(self->epoch) : DT_NOBEGIN;
 }
 
 /*
@@ -218,6 +242,54 @@ region_copied(const char *peer, TimestampTz since)
 		return;
 	self_mark(self.epoch, "copied", peer, since);
 	clear_recopy(&self);
+}
+
+/*
+ * lacks_nothing returns true if all other regions have said, when they had heard of this epoch, that they have heard no more of the ones
+ * before than this database.
+ */
+bool
+lacks_nothing(const DcSelfRow *self)
+{
+	DcSelfMarks marks;
+	ListCell *lc;
+
+	self_marks(self, &marks);
+	if (self->state != SELF_RECOPY || marks.recopy || marks.since == DT_NOBEGIN)
+		return false;
+	foreach(lc, beats_current(beats_all()))
+	{
+		const DcBeat *beat = lfirst(lc);
+		ListCell *lc2;
+		DcSeen seen;
+		List *past;
+
+		if (strcmp(beat->region, self->region) == 0 || !beat_is_active(beat))
+			continue;
+		if (!seen_get(beat, self->region, &seen) || seen.epoch != self->epoch || !seen_past(beat, self->region, &past))
+			return false;
+		foreach(lc2, past)
+		{
+			if (epoch_was_continued(self->region, lfirst(lc2)))
+				return false;
+		}
+	}
+	return true;
+}
+
+/*
+ * end_recopy ends the state recopy because of that.
+ */
+void
+end_recopy(DcSelfRow *self)
+{
+	(void) advisory_lock(REGION_LOCK_CLASS, 0, IDENTITY_LOCK, ExclusiveLock, true);
+	if (!self_read(self) || !lacks_nothing(self))
+		return;
+	self->state = SELF_ACTIVE;
+	self_update(self);
+	ereport(LOG,
+			(errmsg("all other regions have said that they have heard no more of region \"%s\" than this database knows", self->region)));
 }
 
 /*

@@ -31,6 +31,7 @@
 #include "counter/units.h"
 #include "fmgr.h"
 #include "region/life.h"
+#include "region/link.h"
 #include "region/rights.h"
 #include "region/sets.h"
 #include "storage/lmgr.h"
@@ -118,8 +119,10 @@ static const DcRegionHooks hooks = {
  * region_init is called when the library is loaded.
  */
 void
-region_init(void)
+region_init(bool preloading)
 {
+	if (preloading)
+		link_errors_init();
 	region_hooks = &hooks;
 	region_ddl_init();
 	job_register((DcJob){.name = "regions", .run = region_job, .due = region_job_due, .is_needed = region_job_is_needed});
@@ -150,7 +153,6 @@ dc_replicate(PG_FUNCTION_ARGS)
 	if (counter_is_buffered(counter) && buffer_hooks != NULL)
 		buffer_hooks->write_down(counter);
 	counter = counter_lookup(counter->relid);
-	owner_warn(counter);
 	if (counter_is_stock(counter))
 	{
 		replicate_stock(counter, &identity, seed);

@@ -90,19 +90,19 @@ enum
 };
 
 /* rightstable.c */
+extern const struct DcShape grant_shape;
+extern const struct DcShape want_shape;
 extern const char *const grant_columns;
 extern const char *const want_columns;
 extern void rights_tables_create(DcCounter *counter, DcCounterRow *row);
 extern void rights_tables_adopt(DcCounterRow *row, Oid functions);
 extern bool rights_lock(const DcCounter *counter, LOCKMODE mode, bool wait);
-extern const struct DcShape *rights_shape(const DcCounter *counter, Oid relid);
 extern void rights_layout(DcCounter *counter, Relation rel);
 extern void rights_check_tables(DcCounter *counter);
 extern const char *rights_problem(const DcCounter *counter);
 extern void rights_begin(DcSqlSession *session, DcCounter *counter);
 extern void rights_key(Datum value, MemoryContext cxt, DcKey *key);
 extern void rights_needed(const DcCounter *counter);
-extern DcCounter *rights_counter_of(Relation rel, DcCounter **last);
 
 /* grant.c */
 extern void grant_raise(DcSqlSession *session, Datum key, const DcIdentity *from, const DcIdentity *to,

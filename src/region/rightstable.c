@@ -3,8 +3,8 @@
  *		The tables of grants and wants of a stock: making them, opening them, and what they must look like.
  *
  * They are as those of a counter (regiontable.c), and have triggers made in the same way.
- * SQL statements write them, as the owner of the stock; but the worker does so as well, so there must be no
- * code of the owner on them.
+ * SQL statements write them, as the owner of the stock; but the worker does so as well, and the trigger for what comes from other regions
+ * writes without SQL, so there must be no code of the owner on them.
  */
 #include "postgres.h"
 
@@ -52,7 +52,7 @@
 const char *const grant_columns = "key, from_region, from_epoch, to_region, to_epoch, units";
 const char *const want_columns = "key, region, epoch, hlc, since, wanted, low, granted, kept, waits, asked, asked_at, until, units, given";
 
-static const DcShape grant_shape = {
+const DcShape grant_shape = {
 	.relkinds = "r",
 	.logged = true,
 	.nkeys = 5,
@@ -65,7 +65,7 @@ static const DcShape grant_shape = {
 				[GRANT_TO_EPOCH] = {"to_epoch", INT8OID},
 				[GRANT_UNITS] = {"units", INT8OID}}};
 
-static const DcShape want_shape = {
+const DcShape want_shape = {
 	.relkinds = "r",
 	.logged = true,
 	.nkeys = 2,
@@ -219,15 +219,6 @@ rights_check_tables(DcCounter *counter)
 		counter->rights_generation = generation;
 }
 
-/*
- * Return the shape of one of the tables.
- */
-const DcShape *
-rights_shape(const DcCounter *counter, Oid relid)
-{
-	return relid == counter->row.grants ? &grant_shape : &want_shape;
-}
-
 static void
 check_table(Relation rel, const DcShape *shape, DcTableLayout *layout)
 {
@@ -306,30 +297,4 @@ rights_needed(const DcCounter *counter)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("\"%s\" is not replicated between regions", get_rel_name(counter->relid)),
 				 errhint("Call dc_replicate() first.")));
-}
-
-/*
- * rights_counter_of returns the stock that a table of grants or wants belongs to. The last one is
- * remembered in *last, as rows come one after the other.
- */
-DcCounter *
-rights_counter_of(Relation rel, DcCounter **last)
-{
-	Oid relid = RelationGetRelid(rel);
-
-	if (*last == NULL || !(*last)->valid ||
-		((*last)->row.grants != relid && (*last)->row.wants != relid))
-	{
-		DcCounterRow row;
-
-		*last = NULL;
-		if (!catalog_read_by_grants(relid, &row) && !catalog_read_by_wants(relid, &row))
-			ereport(ERROR,
-					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 errmsg("\"%s\" does not belong to a replicated stock", RelationGetRelationName(rel)),
-					 errhint("Call dc_adopt() for the stock, or drop the table.")));
-		*last = counter_lookup(row.counter);
-	}
-	rights_layout(*last, rel);
-	return *last;
 }

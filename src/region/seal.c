@@ -153,8 +153,8 @@ static bool lock_work(void *arg);
 static bool seal_work(void *arg);
 static bool is_in_order(DcCounter *counter, bool worker);
 static int64 fold_epoch(DcSqlSession *session, const DcSelfRow *self, int64 sealed, int64 limit);
-static int64 fold_slots(DcSqlSession *session, DcRegionRel *slots, DcSetRel *sets, const DcSelfRow *self, int64 sealed_under, int64 limit);
-static bool fold_slot(DcRegionRel *slots, DcSetRel *sets, const DcIdentity *identity, const DcRegionRow *sealed);
+static int64 fold_slots(DcSqlSession *session, DcRegionRel *slots, DcRegionRel *sets, const DcSelfRow *self, int64 sealed_under, int64 limit);
+static bool fold_slot(DcRegionRel *slots, DcRegionRel *sets, const DcIdentity *identity, const DcRegionRow *sealed);
 static void begin_seal(DcSqlSession *session, DcCounter *counter);
 static const char *seal_word(DcCounter *counter, const char *word);
 
@@ -481,7 +481,7 @@ fold_epoch(DcSqlSession *session, const DcSelfRow *self, int64 sealed, int64 lim
 	Datum values[] = {CStringGetTextDatum(self->region), Int64GetDatum(sealed), Int64GetDatum(limit)};
 	DcCounter *counter = session->counter;
 	DcRegionRel slots;
-	DcSetRel sets;
+	DcRegionRel sets;
 	int64 keys;
 
 	regionrel_open(&slots, counter, RowExclusiveLock);
@@ -493,7 +493,7 @@ fold_epoch(DcSqlSession *session, const DcSelfRow *self, int64 sealed, int64 lim
 	}
 	else
 		keys = fold_slots(session, &slots, &sets, self, sealed, limit);
-	setrel_close(&sets);
+	regionrel_close(&sets);
 	regionrel_close(&slots);
 	CommandCounterIncrement();
 	return keys;
@@ -504,7 +504,7 @@ fold_epoch(DcSqlSession *session, const DcSelfRow *self, int64 sealed, int64 lim
  * (regionslot.c). Returns of how many keys.
  */
 static int64
-fold_slots(DcSqlSession *session, DcRegionRel *slots, DcSetRel *sets, const DcSelfRow *self, int64 sealed_under, int64 limit)
+fold_slots(DcSqlSession *session, DcRegionRel *slots, DcRegionRel *sets, const DcSelfRow *self, int64 sealed_under, int64 limit)
 {
 	DcIdentity identity = {self->region, sealed_under};
 	Datum values[3] = {CStringGetTextDatum(self->region), Int64GetDatum(sealed_under), Int64GetDatum(limit)};
@@ -537,7 +537,7 @@ fold_slots(DcSqlSession *session, DcRegionRel *slots, DcSetRel *sets, const DcSe
  * caller keeps compaction away by the lock on the identity.
  */
 static bool
-fold_slot(DcRegionRel *slots, DcSetRel *sets, const DcIdentity *identity, const DcRegionRow *sealed)
+fold_slot(DcRegionRel *slots, DcRegionRel *sets, const DcIdentity *identity, const DcRegionRow *sealed)
 {
 	DcRegionRow row;
 	bool found;

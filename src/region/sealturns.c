@@ -4,10 +4,11 @@
  *
  * What an owner has locked, a table of very many rows, or an error in one must not keep the counters of all others from
  * being counted in. So the worker seals and folds (seal.c) each counter in a step of its own, whose locks, time and
- * errors are bounded as those of any step are. So is the time that the failures of an owner take, however many counters that
- * role has. One that fails is tried again after the others, until dcounter.region_handshake is over; then once more, without
- * rows that others have locked; then it is left out, with a warning. When all have had their turns the row of dcounter.self
- * is changed, for which no table of an owner is needed.
+ * errors are bounded as those of any step are. So is the time that an owner's counters take in a round, however many
+ * they are; turns that succeed do not count for that if no other owner waits, or the owner has the database. A counter
+ * that fails or is put off is tried again after the others, until dcounter.region_handshake is over; then once more,
+ * without rows that others have locked; then it is left out, with a warning. When all have had their turns the row of
+ * dcounter.self is changed, for which no table of an owner is needed.
  *
  * So these are several transactions, and a crash may leave some of them done. That is right at any point:
  *
@@ -28,6 +29,7 @@
 
 #include "base/guc.h"
 #include "region/life.h"
+#include "table/tablejob.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
@@ -45,15 +47,15 @@
 /* A pause before those that have failed are tried again. */
 #define ROUND_MS 1000
 
-/* In a round, turns of an owner that fail may take this part of dcounter.region_handshake. */
-#define FAILED_SHARE 4
+/* In a round, the turns of an owner may take this part of dcounter.region_handshake. */
+#define OWNER_SHARE 4
 
-/* What the failed turns of an owner have taken in this round. */
-typedef struct FailedOwner
+/* What the steps of an owner have taken. */
+typedef struct OwnerTime
 {
 	Oid owner;
 	int64 us;
-} FailedOwner;
+} OwnerTime;
 
 /* What the turns are for. */
 static struct
@@ -69,7 +71,8 @@ static struct
 	DcMoment round; /* when the next round begins */
 	List *counters; /* Oid, whose turns come in this round, in TopMemoryContext */
 	List *failed;	/* that have had theirs in vain; the same */
-	List *owners;	/* FailedOwner, the same */
+	List *owners;	/* OwnerTime, the same */
+	bool is_shared; /* the counters are of several owners */
 } turns = {.change = LIFE_NONE};
 
 /* A turn that is running. */
@@ -77,7 +80,8 @@ typedef struct Turn
 {
 	Oid counter;
 	Oid owner;
-	bool is_put_off; /* out: its owner has used up the time of this round, */
+	bool is_free;	 /* out: its time does not count, if it succeeds; */
+	bool is_put_off; /* its owner has used up the time of this round, */
 	bool has_more;	 /* or not all was folded */
 } Turn;
 
@@ -87,7 +91,6 @@ static bool is_patient(void);
 static bool next_round(void);
 static int64 turn_ms(void);
 static void put_off(Oid counter, bool tried);
-static FailedOwner *failed_owner(Oid owner);
 static void turn_step(void *arg);
 
 /*
@@ -112,6 +115,7 @@ turns_begin(DcSelfRow *self, DcLifeChange change, DcRights rights, bool seals, b
 	turns.seals = seals;
 	turns.folds = folds;
 	turns.last = false;
+	turns.is_shared = false;
 	note_self(self);
 	turns.began = turns.round = moment_now();
 	old = MemoryContextSwitchTo(TopMemoryContext);
@@ -119,8 +123,10 @@ turns_begin(DcSelfRow *self, DcLifeChange change, DcRights rights, bool seals, b
 	{
 		const DcCounterRow *row = lfirst(lc);
 
-		if (OidIsValid(row->regions) && (seals || folds))
-			turns.counters = lappend_oid(turns.counters, row->counter);
+		if (!OidIsValid(row->regions) || !(seals || folds))
+			continue;
+		turns.counters = lappend_oid(turns.counters, row->counter);
+		turns.is_shared |= relation_owner(row->counter) != relation_owner(linitial_oid(turns.counters));
 	}
 	MemoryContextSwitchTo(old);
 	turns.change = change;
@@ -290,10 +296,12 @@ turns_run(DcJobRun *run)
 		else if (!run->step(run, turn_step, &turn, turn.counter))
 		{
 			put_off(turn.counter, true);
-			failed_owner(turn.owner)->us += run->took;
+			turn.is_free = false;
 		}
 		else if (turn.is_put_off || turn.has_more)
 			put_off(turn.counter, false);
+		if (OidIsValid(turn.owner) && !turn.is_free)
+			*owner_time(&turns.owners, turn.owner) += run->took;
 		took = Max(took, run->took);
 		again |= turn.has_more;
 		run->limit = 0;
@@ -317,24 +325,28 @@ put_off(Oid counter, bool tried)
 	MemoryContextSwitchTo(old);
 }
 
-static FailedOwner *
-failed_owner(Oid owner)
+/*
+ * Return where the time of an owner is added up, us, in a list in TopMemoryContext.
+ */
+int64 *
+owner_time(List **times, Oid owner)
 {
 	MemoryContext old;
-	FailedOwner *failed;
+	OwnerTime *time;
 	ListCell *lc;
 
-	foreach(lc, turns.owners)
+	foreach(lc, *times)
 	{
-		if (((FailedOwner *) lfirst(lc))->owner == owner)
-			return lfirst(lc);
+		time = lfirst(lc);
+		if (time->owner == owner)
+			return &time->us;
 	}
 	old = MemoryContextSwitchTo(TopMemoryContext);
-	failed = palloc(sizeof(FailedOwner));
-	*failed = (FailedOwner){owner, 0};
-	turns.owners = lappend(turns.owners, failed);
+	time = palloc(sizeof(OwnerTime));
+	*time = (OwnerTime){owner, 0};
+	*times = lappend(*times, time);
 	MemoryContextSwitchTo(old);
-	return failed;
+	return &time->us;
 }
 
 /*
@@ -354,7 +366,8 @@ turn_step(void *arg)
 	if (!catalog_read(turn->counter, &row) || !OidIsValid(row.regions))
 		return;
 	turn->owner = relation_owner(turn->counter);
-	turn->is_put_off = failed_owner(turn->owner)->us >= dc_region_handshake * INT64CONST(1000) / FAILED_SHARE;
+	turn->is_free = !turns.is_shared || table_is_trusted(turn->counter);
+	turn->is_put_off = *owner_time(&turns.owners, turn->owner) >= dc_region_handshake * INT64CONST(1000) / OWNER_SHARE;
 	if (turn->is_put_off)
 		return;
 	counter = replicated_lock_one(&row, true);

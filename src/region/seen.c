@@ -11,6 +11,11 @@
  * Besides, "!aside" has the names of counters that the region has put aside (unpublished.c), if there are any: what the beat tells
  * of its time does not hold for these.
  *
+ * A region that waits for the others to say that it lacks nothing (renew.c) also tells since when: "!since". To a region that does,
+ * the others tell what they have heard of its earlier epochs since then, as one more element:
+ *
+ *		{"us": [epoch, seq, boot, beat_at, retired_at, [[epoch, seq, boot], ...]], ...}
+ *
  * That a region is retired is told by all others as well, as its own rows come from nobody any more
  * (retire.c).
  *
@@ -29,15 +34,15 @@
 #include "utils/jsonb.h"
 #include "utils/timestamp.h"
 
-/* Microseconds from 1970 to 2000, where TimestampTz begins. */
-#define EPOCH_DIFF ((int64) (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY)
-
 /* Not the name of a region. */
 #define ASIDE "!aside"
+#define SINCE "!since"
 
+static void append_past(StringInfo buf, const List *beats, const DcBeat *asks);
+static bool get_seen(JsonbContainer *array, DcSeen *seen);
 static void append_aside(StringInfo buf, Datum before);
 static char *names_json(const List *names);
-static JsonbValue *aside_of(Jsonb *seen);
+static JsonbValue *array_of(Jsonb *seen, const char *name);
 static void append_time(StringInfo buf, TimestampTz at);
 static bool get_int8(JsonbContainer *array, uint32 i, int64 *value);
 static TimestampTz get_time(JsonbContainer *array, uint32 i);
@@ -100,23 +105,27 @@ beat_is_active(const DcBeat *beat)
 }
 
 /*
- * seen_now returns what this database has heard of the others. `complete`: it has missed nothing; `before`: what was told
- * before, or 0.
+ * seen_now returns what this database has heard of the others; `before`: what was told before, or 0.
  */
 Datum
-seen_now(const char *own, bool complete, Datum before)
+seen_now(const DcSelfRow *self, Datum before)
 {
+	List *beats = beats_all();
+	DcSelfMarks marks;
+	bool complete;
 	StringInfoData buf;
 	ListCell *lc;
 	Datum jsonb;
 
+	self_marks(self, &marks);
+	complete = self->state == SELF_ACTIVE && !marks.recopy;
 	initStringInfo(&buf);
 	appendStringInfoChar(&buf, '{');
-	foreach(lc, beats_current(beats_all()))
+	foreach(lc, beats_current(beats))
 	{
 		const DcBeat *beat = lfirst(lc);
 
-		if (strcmp(beat->region, own) == 0)
+		if (strcmp(beat->region, self->region) == 0)
 			continue;
 		if (buf.len > 1)
 			appendStringInfoChar(&buf, ',');
@@ -125,6 +134,13 @@ seen_now(const char *own, bool complete, Datum before)
 		append_time(&buf, complete ? beat->beat_at : 0);
 		appendStringInfoChar(&buf, ',');
 		append_time(&buf, beat->retired_at);
+		append_past(&buf, beats, beat);
+		appendStringInfoChar(&buf, ']');
+	}
+	if (self->state == SELF_RECOPY && marks.since != DT_NOBEGIN)
+	{
+		appendStringInfo(&buf, "%s\"" SINCE "\":[", buf.len > 1 ? "," : "");
+		append_time(&buf, marks.since);
 		appendStringInfoChar(&buf, ']');
 	}
 	append_aside(&buf, before);
@@ -134,12 +150,38 @@ seen_now(const char *own, bool complete, Datum before)
 }
 
 /*
+ * append_past appends what was heard of the earlier epochs of a region that asks for that.
+ */
+static void
+append_past(StringInfo buf, const List *beats, const DcBeat *asks)
+{
+	JsonbValue *since = asks->seen == (Datum) 0 ? NULL : array_of(DatumGetJsonbP(asks->seen), SINCE);
+	const char *separator = "";
+	TimestampTz from;
+	ListCell *lc;
+
+	if (since == NULL || (from = get_time(since->val.binary.data, 0)) == 0)
+		return;
+	appendStringInfoString(buf, ",[");
+	foreach(lc, beats)
+	{
+		const DcBeat *beat = lfirst(lc);
+
+		if (strcmp(beat->region, asks->region) != 0 || beat->epoch >= asks->epoch || epoch_time(beat->epoch) < from)
+			continue;
+		appendStringInfo(buf, "%s[" INT64_FORMAT "," INT64_FORMAT ",\"%s\"]", separator, beat->epoch, beat->seq, boot_text(beat->boot));
+		separator = ",";
+	}
+	appendStringInfoChar(buf, ']');
+}
+
+/*
  * append_aside appends what is put aside. A process that has not looked tells what was told before.
  */
 static void
 append_aside(StringInfo buf, Datum before)
 {
-	JsonbValue *told = before == (Datum) 0 ? NULL : aside_of(DatumGetJsonbP(before));
+	JsonbValue *told = before == (Datum) 0 ? NULL : array_of(DatumGetJsonbP(before), ASIDE);
 	bool any;
 	List *names = unpublished_aside(&any);
 	char *text = NULL;
@@ -168,14 +210,17 @@ names_json(const List *names)
 	return buf.data;
 }
 
+/*
+ * array_of returns the array or object of a name, or NULL.
+ */
 static JsonbValue *
-aside_of(Jsonb *seen)
+array_of(Jsonb *seen, const char *name)
 {
 	JsonbValue *value;
 
 	if (!JB_ROOT_IS_OBJECT(seen))
 		return NULL;
-	value = getKeyJsonValueFromContainer(&seen->root, ASIDE, (int) strlen(ASIDE), NULL);
+	value = getKeyJsonValueFromContainer(&seen->root, name, (int) strlen(name), NULL);
 	return value != NULL && value->type == jbvBinary ? value : NULL;
 }
 
@@ -185,7 +230,7 @@ aside_of(Jsonb *seen)
 bool
 seen_is_behind(const DcBeat *beat)
 {
-	return beat->seen != (Datum) 0 && aside_of(DatumGetJsonbP(beat->seen)) != NULL;
+	return beat->seen != (Datum) 0 && array_of(DatumGetJsonbP(beat->seen), ASIDE) != NULL;
 }
 
 /*
@@ -195,7 +240,7 @@ bool
 seen_aside(const DcBeat *beat, const char *name)
 {
 	JsonbValue key = {.type = jbvString, .val.string = {(int) strlen(name), unconstify(char *, name)}};
-	JsonbValue *aside = beat->seen == (Datum) 0 ? NULL : aside_of(DatumGetJsonbP(beat->seen));
+	JsonbValue *aside = beat->seen == (Datum) 0 ? NULL : array_of(DatumGetJsonbP(beat->seen), ASIDE);
 
 	return aside != NULL && JsonContainerIsArray(aside->val.binary.data) &&
 		findJsonbValueFromContainer(aside->val.binary.data, JB_FARRAY, &key) != NULL;
@@ -217,28 +262,60 @@ append_time(StringInfo buf, TimestampTz at)
 bool
 seen_get(const DcBeat *beat, const char *region, DcSeen *seen)
 {
-	JsonbContainer *array;
-	JsonbValue *value;
-	Jsonb *jsonb;
+	JsonbValue *value = beat->seen == (Datum) 0 ? NULL : array_of(DatumGetJsonbP(beat->seen), region);
 
-	if (beat->seen == (Datum) 0)
+	if (value == NULL || !get_seen(value->val.binary.data, seen))
 		return false;
-	jsonb = DatumGetJsonbP(beat->seen);
-	if (!JB_ROOT_IS_OBJECT(jsonb))
-		return false;
-	value = getKeyJsonValueFromContainer(&jsonb->root, region, (int) strlen(region), NULL);
-	if (value == NULL || value->type != jbvBinary || !JsonContainerIsArray(value->val.binary.data))
+	seen->beat_at = get_time(value->val.binary.data, 3);
+	seen->retired_at = get_time(value->val.binary.data, 4);
+	return true;
+}
+
+/*
+ * seen_past sets what the sender of a beat has heard of the earlier epochs of a region, as it was asked; false if it says nothing of
+ * that, or nothing that can be understood.
+ */
+bool
+seen_past(const DcBeat *beat, const char *region, List **past)
+{
+	JsonbValue *value = beat->seen == (Datum) 0 ? NULL : array_of(DatumGetJsonbP(beat->seen), region);
+	JsonbContainer *array;
+
+	*past = NIL;
+	if (value == NULL || !JsonContainerIsArray(value->val.binary.data) ||
+		(value = getIthJsonbValueFromContainer(value->val.binary.data, 5)) == NULL ||
+		value->type != jbvBinary || !JsonContainerIsArray(value->val.binary.data))
 		return false;
 	array = value->val.binary.data;
+	for (uint32 i = 0; i < JsonContainerSize(array); i++)
+	{
+		DcSeen *seen = palloc(sizeof(DcSeen));
+
+		value = getIthJsonbValueFromContainer(array, i);
+		if (value == NULL || value->type != jbvBinary || !get_seen(value->val.binary.data, seen))
+			return false;
+		*past = lappend(*past, seen);
+	}
+	return true;
+}
+
+/*
+ * get_seen reads the first elements of an array: an epoch, a number and a boot.
+ */
+static bool
+get_seen(JsonbContainer *array, DcSeen *seen)
+{
+	JsonbValue *value;
+
 	*seen = (DcSeen){0};
+	if (!JsonContainerIsArray(array))
+		return false;
 	if (!get_int8(array, 0, &seen->epoch) || !get_int8(array, 1, &seen->seq))
 		return false;
 	value = getIthJsonbValueFromContainer(array, 2);
 	if (value == NULL || value->type != jbvString || value->val.string.len > BOOT_TEXT_LEN)
 		return false;
 	memcpy(seen->boot, value->val.string.val, value->val.string.len);
-	seen->beat_at = get_time(array, 3);
-	seen->retired_at = get_time(array, 4);
 	return true;
 }
 

@@ -196,7 +196,7 @@ self_marks(const DcSelfRow *row, DcSelfMarks *marks)
 {
 	ListCell *lc;
 
-	*marks = (DcSelfMarks){.recopy_at = DT_NOBEGIN};
+	*marks = (DcSelfMarks){.recopy_at = DT_NOBEGIN, .since = DT_NOBEGIN};
 	foreach(lc, cat_read_all(&marks_catalog, SnapshotSelf))
 	{
 		const DcSelfMark *mark = lfirst(lc);
@@ -212,6 +212,8 @@ self_marks(const DcSelfRow *row, DcSelfMarks *marks)
 		marks->renew |= strcmp(mark->what, "renew") == 0;
 		marks->retired |= strcmp(mark->what, "retired") == 0;
 		marks->alone |= strcmp(mark->what, "alone") == 0;
+		if (strcmp(mark->what, "since") == 0)
+			marks->since = mark->at;
 	}
 }
 
@@ -281,11 +283,20 @@ self_forget_marks(int64 epoch, bool all)
 	cat_scan_begin(&scan, &marks_catalog, NULL, RowExclusiveLock, NULL, 0);
 	while (cat_scan_next(&scan, ForwardScanDirection, &mark))
 	{
-		if (mark.epoch <= epoch && (all || mark.peer != (Datum) 0 || strcmp(mark.what, "recopy") == 0))
+		if (mark.epoch <= epoch && (all || mark.peer != (Datum) 0 || strcmp(mark.what, "recopy") == 0 || strcmp(mark.what, "since") == 0))
 			cat_scan_delete(&scan);
 	}
 	cat_scan_end(&scan);
 	CommandCounterIncrement();
+}
+
+/*
+ * epoch_time returns when an epoch was taken.
+ */
+TimestampTz
+epoch_time(int64 epoch)
+{
+	return (epoch >> EPOCH_RANDOM_BITS) - EPOCH_DIFF;
 }
 
 /*

@@ -2,7 +2,7 @@
  * setmerge.c
  *		The trigger for rows of sets that come from another region.
  *
- * It fires as merge_region() does (regionmerge.c), and keeps of a region's rows the one with the later stamp, and of what
+ * It keeps (mergetrigger.c) of a region's rows the one with the later stamp, and of what
  * was observed the greatest. What a set has observed is merged into the slots first, as if their rows had come:
  * they may be on their way still, in the same transaction or on another link.
  *
@@ -26,25 +26,20 @@
 #include "postgres.h"
 
 #include "access/detoast.h"
-#include "access/htup_details.h"
 #include "access/xact.h"
-#include "base/args.h"
 #include "base/compat.h"
 #include "base/key.h"
-#include "commands/trigger.h"
 #include "compact/compactbatch.h"
 #include "counter/apply.h"
 #include "crdt/crdttype.h"
 #include "crdt/stamp.h"
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "region/merge.h"
 #include "region/sets.h"
 #include "rows/locks.h"
-#include "storage/lmgr.h"
 #include "table/access.h"
 #include "utils/builtins.h"
-#include "utils/lsyscache.h"
-#include "utils/rel.h"
 #include "utils/snapmgr.h"
 
 /* What a row may have observed at most: thousands of slots, in bytes. All of a key must be a state (CRDT_MAX_SIZE). */
@@ -64,17 +59,17 @@ typedef struct DcSetMerge
 	DcSetRow merged;
 	DcSetRows rows; /* of the key */
 	DcRegionRel slots;
-	DcSetRel sets;
+	DcRegionRel sets;
 	DcTally tally; /* how much the value grows */
 	bool deletes;  /* the key is a deleted one then */
 } DcSetMerge;
 
-static DcCounter *set_counter_of(Relation sets);
-static const char *take_set(DcSetMerge *merge, Relation rel, HeapTuple tuple);
+static const char *set_problem(DcMerge *row);
 static bool set_has_news(const DcSetRow *come, const DcSetRow *have);
 static bool set_row_has_news(DcSetMerge *merge);
+static void read_and_lock(DcSetMerge *merge);
 static bool merge_row(DcSetMerge *merge);
-static void lock_all(DcSetMerge *merge);
+static void lock_all(const DcMerge *row, DcSetMerge *merge);
 static void lock_key_of(DcSetMerge *merge);
 static void read_set_rows(DcSetMerge *merge);
 static bool fits(__int128 sum);
@@ -83,78 +78,56 @@ static void raise_slots(DcSetMerge *merge);
 static void close_own(DcSetMerge *merge);
 static DcRegionRow slot_of(const DcSetMerge *merge, const AmountsEntry *entry);
 static void merge_end(DcSetMerge *merge);
-static Datum merge_new_set(DcSetMerge *merge);
-static Datum merge_changed_set(DcSetMerge *merge, TriggerData *data);
+static void insert_set(DcMerge *row);
+static HeapTuple update_set(DcMerge *row);
+
+static const DcMergeKind set_kind = {
+	.function = "merge_set()",
+	.shape = &set_shape,
+	.relid = offsetof(DcCounterRow, sets),
+	.layout = offsetof(DcCounter, sets),
+	.read = catalog_read_by_sets,
+	.check = counter_sets_layout,
+	.problem = set_problem,
+	.other = gettext_noop("It is to become that of another key or region."),
+	.insert = insert_set,
+	.update = update_set,
+};
 
 /*
  * merge_set() -> trigger, BEFORE INSERT OR UPDATE FOR EACH ROW
- *
- * Errors: as of merge_region().
  */
 Datum
 merge_set(PG_FUNCTION_ARGS)
 {
-	TriggerData *data = (TriggerData *) fcinfo->context;
-	const char *problem;
-	bool update;
-	DcSetMerge merge = {0};
-
-	trigger_check(fcinfo, "merge_set()");
-	if (!TRIGGER_FIRED_BEFORE(data->tg_event) || !TRIGGER_FIRED_FOR_ROW(data->tg_event) ||
-		TRIGGER_FIRED_BY_DELETE(data->tg_event))
-		ereport(ERROR,
-				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("%s can only be called as a trigger, %s", "merge_set()", "BEFORE INSERT OR UPDATE FOR EACH ROW")));
-	update = TRIGGER_FIRED_BY_UPDATE(data->tg_event);
-	merge.counter = set_counter_of(data->tg_relation);
-	if (merge.counter->fed)
-		return region_row_as_it_came(data);
-	problem = take_set(&merge, data->tg_relation, update ? data->tg_newtuple : data->tg_trigtuple);
-	if (problem != NULL)
-		return region_row_passed_over(data->tg_relation, merge.counter, problem);
-	return update ? merge_changed_set(&merge, data) : merge_new_set(&merge);
-}
-
-/*
- * set_counter_of returns the counter that a table of sets belongs to. The last one is remembered.
- */
-static DcCounter *
-set_counter_of(Relation sets)
-{
 	static DcCounter *last = NULL; /* entries stay where they are */
-	Oid relid = RelationGetRelid(sets);
 
-	if (last == NULL || !last->valid || last->row.sets != relid)
-	{
-		DcCounterRow row;
-
-		last = NULL;
-		if (!catalog_read_by_sets(relid, &row))
-			ereport(ERROR,
-					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 errmsg("\"%s\" does not belong to a replicated counter table",
-							RelationGetRelationName(sets)),
-					 errhint("Call dc_adopt() for the counter table, or drop the table.")));
-		last = counter_lookup(row.counter);
-	}
-	counter_sets_layout(last, sets);
-	return last;
+	return merge_trigger(fcinfo, &set_kind, &last);
 }
 
 /*
- * take_set reads a row that comes from elsewhere, and returns what is wrong with it, as a sentence, or NULL.
+ * What was observed is in the caller's memory.
  */
-static const char *
-take_set(DcSetMerge *merge, Relation rel, HeapTuple tuple)
+static DcSetRow
+set_row_of(const Datum *columns)
 {
-	DcSetRow *come = &merge->come;
-	const char *problem = row_null_problem(rel, tuple, merge->counter->sets.atts, SET_NUM_COLUMNS);
+	return (DcSetRow){
+		.key = columns[SET_KEY],
+		.region = columns[SET_REGION],
+		.hlc = DatumGetInt64(columns[SET_HLC]),
+		.value = DatumGetInt64(columns[SET_VALUE]),
+		.deleted = DatumGetBool(columns[SET_DELETED]),
+		.upto = PointerGetDatum(PG_DETOAST_DATUM(columns[SET_UPTO])),
+	};
+}
 
-	if (problem != NULL)
-		return problem;
-	set_row_of(merge->counter, rel, tuple, come);
-	if ((problem = row_key_problem(come->key)) != NULL || (problem = row_region_problem(come->region)) != NULL)
-		return problem;
+static const char *
+set_problem(DcMerge *row)
+{
+	DcSetRow set = set_row_of(row->come);
+	const DcSetRow *come = &set;
+	const char *problem;
+
 	if (toast_raw_datum_size(come->upto) > MAX_OBSERVED)
 		return _("It has observed too much.");
 	if ((problem = observed_wrong(come->upto)) != NULL)
@@ -193,19 +166,21 @@ set_row_has_news(DcSetMerge *merge)
 }
 
 /*
- * merge_new_set merges a row that is to be inserted.
+ * Merge a row that is to be inserted.
  */
-static Datum
-merge_new_set(DcSetMerge *merge)
+static void
+insert_set(DcMerge *row)
 {
-	lock_all(merge);
+	DcSetMerge state = {.counter = row->counter, .come = set_row_of(row->come)};
+	DcSetMerge *merge = &state;
+
+	lock_all(row, merge);
 	read_set_rows(merge);
 	merge->have = set_rows_find(&merge->rows, merge->come.region);
 	if (set_row_has_news(merge))
 	{
 		lock_key_of(merge);
-		read_set_rows(merge);
-		merge->have = set_rows_find(&merge->rows, merge->come.region);
+		read_and_lock(merge);
 		if (set_row_has_news(merge) && merge_row(merge))
 		{
 			if (merge->have == NULL)
@@ -215,27 +190,24 @@ merge_new_set(DcSetMerge *merge)
 			merge_end(merge);
 		}
 	}
-	setrel_close(&merge->sets);
+	regionrel_close(&merge->sets);
 	regionrel_close(&merge->slots);
-	return PointerGetDatum(NULL);
 }
 
 /*
- * merge_changed_set merges a row that is to be updated, and that the caller has locked.
+ * Merge a row that is to be updated, and that the caller has locked.
  */
-static Datum
-merge_changed_set(DcSetMerge *merge, TriggerData *data)
+static HeapTuple
+update_set(DcMerge *row)
 {
-	DcCounter *counter = merge->counter;
+	DcSetMerge state = {.counter = row->counter, .come = set_row_of(row->come)};
+	DcSetMerge *merge = &state;
+	DcSetRow old = set_row_of(row->have);
 	HeapTuple tuple = NULL;
-	DcSetRow old;
 
-	set_row_of(counter, data->tg_relation, data->tg_trigtuple, &old);
-	if (!batch_key_equal(old.key, merge->come.key) || !batch_key_equal(old.region, merge->come.region))
-		return region_row_passed_over(data->tg_relation, counter, _("It is to become that of another key or region."));
 	if (toast_raw_datum_size(old.upto) <= MAX_OBSERVED && !set_has_news(&merge->come, &old))
-		return PointerGetDatum(NULL);
-	lock_all(merge);
+		return NULL;
+	lock_all(row, merge);
 	lock_key_of(merge);
 	read_set_rows(merge);
 	merge->have = set_rows_find(&merge->rows, merge->come.region);
@@ -243,36 +215,28 @@ merge_changed_set(DcSetMerge *merge, TriggerData *data)
 		elog(ERROR, "locked row of a set is not there");
 	if (set_row_has_news(merge) && merge_row(merge))
 	{
-		const AttrNumber *atts = counter->sets.atts;
-		const DcSetRow *merged = &merge->merged;
-		int columns[] = {atts[SET_HLC], atts[SET_VALUE], atts[SET_DELETED], atts[SET_UPTO]};
-		Datum values[] = {Int64GetDatum(merged->hlc), Int64GetDatum(merged->value), BoolGetDatum(merged->deleted), merged->upto};
-		bool nulls[] = {false, false, false, false};
-
-		tuple = heap_modify_tuple_by_cols(data->tg_newtuple, RelationGetDescr(data->tg_relation), lengthof(columns),
-										  columns, values, nulls);
+		row->come[SET_HLC] = Int64GetDatum(merge->merged.hlc);
+		row->come[SET_VALUE] = Int64GetDatum(merge->merged.value);
+		row->come[SET_DELETED] = BoolGetDatum(merge->merged.deleted);
+		row->come[SET_UPTO] = merge->merged.upto;
+		tuple = merge_form(row, row->come, SET_NUM_COLUMNS);
 		merge_end(merge);
 	}
-	setrel_close(&merge->sets);
+	regionrel_close(&merge->sets);
 	regionrel_close(&merge->slots);
-	return PointerGetDatum(tuple);
+	return tuple;
 }
 
 /*
  * lock_all locks the tables that are written to, and opens those of regions and of sets.
  */
 static void
-lock_all(DcSetMerge *merge)
+lock_all(const DcMerge *row, DcSetMerge *merge)
 {
-	DcCounter *counter = merge->counter;
-	Oid relid = counter->relid;
+	DcCounter *counter = row->counter;
 
 	region_lock(counter);
-	if (!counter_lock(relid, RowExclusiveLock))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("counter table \"%s\" was dropped", get_rel_name(relid))));
-	(void) counter_lookup(relid); /* the same entry */
+	(void) merge_lock(row);
 	regionrel_open(&merge->slots, counter, NoLock);
 	setrel_open(&merge->sets, counter, NoLock);
 }
@@ -294,6 +258,31 @@ read_set_rows(DcSetMerge *merge)
 
 	set_rows_read(&merge->sets, merge->come.key, snapshot, &merge->rows);
 	UnregisterSnapshot(snapshot);
+}
+
+/*
+ * Read the rows of the key, and lock that of the region that the row comes from. Whoever has locked the key is alone in
+ * writing rows of it, but for an owner by hand, which the link is not to fail for.
+ */
+static void
+read_and_lock(DcSetMerge *merge)
+{
+	bool locked;
+
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		read_set_rows(merge);
+		merge->have = set_rows_find(&merge->rows, merge->come.region);
+		locked = merge->have != NULL ? regionrel_lock(&merge->sets, &merge->have->tid) : !set_row_wait(&merge->sets, &merge->come);
+		ExecClearTuple(merge->sets.found);
+	} while (!locked);
+	if (merge->have == NULL)
+		return;
+	read_set_rows(merge); /* it may be a later version */
+	merge->have = set_rows_find(&merge->rows, merge->come.region);
+	if (merge->have == NULL)
+		elog(ERROR, "locked row of a set is not there");
 }
 
 /*

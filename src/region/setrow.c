@@ -22,24 +22,19 @@
 #include "postgres.h"
 
 #include "access/genam.h"
-#include "access/htup_details.h"
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "base/compat.h"
 #include "base/errors.h"
-#include "base/relopen.h"
 #include "base/rowread.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
 #include "compact/compactbatch.h"
 #include "crdt/crdttype.h"
-#include "executor/executor.h"
 #include "region/sets.h"
 #include "rows/locks.h"
-#include "storage/bufmgr.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
-#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -58,9 +53,8 @@ const DcShape set_shape = {
 				[SET_UPTO] = {"upto", InvalidOid}}};
 
 static Oid upto_type(Relation rel);
-static void store_set_row(DcSetRel *rel, const DcSetRow *row);
-static void insert_entries(DcSetRel *rel);
-static void delete_row(DcSetRel *rel, const DcSetRow *row);
+static void store_set_row(DcRegionRel *rel, const DcSetRow *row);
+static void delete_row(DcRegionRel *rel, const DcSetRow *row);
 
 /*
  * set_table_check raises 42809 if a table of sets, which is open and locked, is not as it was made.
@@ -137,37 +131,10 @@ counter_sets_layout(DcCounter *counter, Relation rel)
 }
 
 /*
- * setrel_open opens the table of sets of a counter, whose tables are locked, to write.
- */
-void
-setrel_open(DcSetRel *rel, DcCounter *counter, LOCKMODE mode)
-{
-	rel->counter = counter;
-	rel->opened = false;
-	rel->heap = table_open_present(counter->row.sets, mode);
-	counter_sets_layout(counter, rel->heap);
-	CheckCmdReplicaIdentity(rel->heap, CMD_UPDATE);
-	rel->index = index_open(counter->sets.index, RowExclusiveLock);
-	rel->slot = MakeSingleTupleTableSlot(RelationGetDescr(rel->heap), &TTSOpsHeapTuple);
-	rel->found = table_slot_create(rel->heap, NULL);
-}
-
-void
-setrel_close(DcSetRel *rel)
-{
-	if (rel->opened)
-		indexes_close(&rel->indexes);
-	ExecDropSingleTupleTableSlot(rel->found);
-	ExecDropSingleTupleTableSlot(rel->slot);
-	index_close(rel->index, NoLock);
-	table_close(rel->heap, NoLock);
-}
-
-/*
  * setrel_is_empty tells whether no key was ever set. VACUUM may make it so again.
  */
 bool
-setrel_is_empty(DcSetRel *rel)
+setrel_is_empty(DcRegionRel *rel)
 {
 	return RelationGetNumberOfBlocks(rel->heap) == 0;
 }
@@ -177,7 +144,7 @@ setrel_is_empty(DcSetRel *rel)
  * way does not look for sets. Called before a key is locked.
  */
 void
-sets_first(DcSetRel *rel)
+sets_first(DcRegionRel *rel)
 {
 	if (setrel_is_empty(rel))
 		lock_out_compaction(rel->counter);
@@ -187,17 +154,17 @@ sets_first(DcSetRel *rel)
  * set_rows_read reads the rows of a key that a snapshot sees, in the order of regions.
  */
 void
-set_rows_read(DcSetRel *rel, Datum key, Snapshot snapshot, DcSetRows *rows)
+set_rows_read(DcRegionRel *rel, Datum key, Snapshot snapshot, DcSetRows *rows)
 {
-	const AttrNumber *atts = rel->counter->sets.atts;
+	const AttrNumber *atts = rel->layout->atts;
 	Oid type = TupleDescAttr(RelationGetDescr(rel->heap), atts[SET_UPTO] - 1)->atttypid;
-	IndexScanDesc scan = compat_index_beginscan(rel->heap, rel->index, snapshot, 1);
+	IndexScanDesc scan;
 	ScanKeyData keys[1];
 	int size = 4;
 
 	*rows = (DcSetRows){0, palloc(size * sizeof(DcSetRow))};
-	ScanKeyEntryInitialize(&keys[0], 0, 1, BTEqualStrategyNumber, InvalidOid, C_COLLATION_OID, F_TEXTEQ, key);
-	index_rescan(scan, keys, lengthof(keys), NULL, 0);
+	keyrow_text(&keys[0], 1, key);
+	scan = keyrow_scan(rel->heap, rel->index, keys, lengthof(keys), snapshot);
 	while (index_getnext_slot(scan, ForwardScanDirection, rel->found))
 	{
 		if (rows->n == size)
@@ -220,7 +187,7 @@ set_rows_read(DcSetRel *rel, Datum key, Snapshot snapshot, DcSetRows *rows)
  * set_observed_now returns what sets of a key have observed, as of now.
  */
 Datum
-set_observed_now(DcSetRel *rel, Datum key)
+set_observed_now(DcRegionRel *rel, Datum key)
 {
 	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
 	DcSetRows rows;
@@ -244,105 +211,53 @@ set_rows_find(const DcSetRows *rows, Datum region)
 	return NULL;
 }
 
-/*
- * set_row_of reads a row of a tuple.
- */
-void
-set_row_of(DcCounter *counter, Relation rel, HeapTuple tuple, DcSetRow *row)
-{
-	const AttrNumber *atts = counter->sets.atts;
-	TupleDesc desc = RelationGetDescr(rel);
-	Datum values[MaxTupleAttributeNumber];
-	bool nulls[MaxTupleAttributeNumber];
-
-	heap_deform_tuple(tuple, desc, values, nulls);
-	for (int i = 0; i < SET_NUM_COLUMNS; i++)
-	{
-		if (nulls[atts[i] - 1])
-			ereport(ERROR,
-					(errcode(ERRCODE_NOT_NULL_VIOLATION),
-					 errmsg("null value in column \"%s\" of \"%s\"",
-							NameStr(TupleDescAttr(desc, atts[i] - 1)->attname), RelationGetRelationName(rel))));
-	}
-	*row = (DcSetRow){
-		.key = values[atts[SET_KEY] - 1],
-		.region = values[atts[SET_REGION] - 1],
-		.hlc = DatumGetInt64(values[atts[SET_HLC] - 1]),
-		.value = DatumGetInt64(values[atts[SET_VALUE] - 1]),
-		.deleted = DatumGetBool(values[atts[SET_DELETED] - 1]),
-		.upto = PointerGetDatum(PG_DETOAST_DATUM(values[atts[SET_UPTO] - 1])),
-	};
-}
-
-/*
- * store_set_row makes rel->slot a row. Columns that are not ours are dropped ones.
- */
 static void
-store_set_row(DcSetRel *rel, const DcSetRow *row)
+store_set_row(DcRegionRel *rel, const DcSetRow *row)
 {
-	const AttrNumber *atts = rel->counter->sets.atts;
-	TupleDesc desc = RelationGetDescr(rel->heap);
-	Datum *values = palloc0(desc->natts * sizeof(Datum));
-	bool *nulls = palloc(desc->natts * sizeof(bool));
-	HeapTuple tuple;
+	Datum values[] = {[SET_KEY] = row->key,
+					  [SET_REGION] = row->region,
+					  [SET_HLC] = Int64GetDatum(row->hlc),
+					  [SET_VALUE] = Int64GetDatum(row->value),
+					  [SET_DELETED] = BoolGetDatum(row->deleted),
+					  [SET_UPTO] = row->upto};
 
-	memset(nulls, true, desc->natts * sizeof(bool));
-	for (int i = 0; i < SET_NUM_COLUMNS; i++)
-		nulls[atts[i] - 1] = false;
-	values[atts[SET_KEY] - 1] = row->key;
-	values[atts[SET_REGION] - 1] = row->region;
-	values[atts[SET_HLC] - 1] = Int64GetDatum(row->hlc);
-	values[atts[SET_VALUE] - 1] = Int64GetDatum(row->value);
-	values[atts[SET_DELETED] - 1] = BoolGetDatum(row->deleted);
-	values[atts[SET_UPTO] - 1] = row->upto;
-	tuple = heap_form_tuple(desc, values, nulls);
-	tuple->t_tableOid = RelationGetRelid(rel->heap);
-	ExecStoreHeapTuple(tuple, rel->slot, true);
-	pfree(values);
-	pfree(nulls);
+	keyrow_store(rel->slot, rel->heap, rel->layout->atts, values, NULL, SET_NUM_COLUMNS);
 }
 
 /*
  * set_row_insert inserts a row that is not there.
  */
 void
-set_row_insert(DcSetRel *rel, const DcSetRow *row)
+set_row_insert(DcRegionRel *rel, const DcSetRow *row)
 {
 	store_set_row(rel, row);
-	table_tuple_insert(rel->heap, rel->slot, GetCurrentCommandId(true), 0, NULL);
-	insert_entries(rel);
+	keyrow_insert(rel->heap, rel->slot);
 	ExecClearTuple(rel->slot);
 	CommandCounterIncrement();
 }
 
 /*
- * insert_entries inserts those of rel->slot. There may be a second index while the one is being built
- * anew.
+ * Wait for a transaction that inserts or changes the row of a key and region; false if there is none.
  */
-static void
-insert_entries(DcSetRel *rel)
+bool
+set_row_wait(DcRegionRel *rel, const DcSetRow *row)
 {
-	if (!rel->opened)
-		indexes_open(&rel->indexes, rel->heap);
-	rel->opened = true;
-	indexes_insert(&rel->indexes, rel->heap, InvalidOid, &rel->slot, 1);
+	ScanKeyData keys[2];
+
+	keyrow_text(&keys[0], 1, row->key);
+	keyrow_text(&keys[1], 2, row->region);
+	return keyrow_wait(rel->heap, rel->index, keys, lengthof(keys), rel->found);
 }
 
 /*
  * set_row_update writes a row in place of the version at row->tid.
  */
 void
-set_row_update(DcSetRel *rel, const DcSetRow *row)
+set_row_update(DcRegionRel *rel, const DcSetRow *row)
 {
-	ItemPointerData tid = row->tid;
-	TM_FailureData failure;
-	bool new_entry;
-
 	store_set_row(rel, row);
-	if (compat_tuple_update(rel->heap, &tid, rel->slot, GetCurrentCommandId(true), true, &failure, &new_entry) != TM_Ok)
+	if (!keyrow_replace(rel->heap, &row->tid, rel->slot, true))
 		serialization_error(); /* changed by hand */
-	if (new_entry)			   /* it is not on the page of the old version */
-		insert_entries(rel);
 	ExecClearTuple(rel->slot);
 	CommandCounterIncrement();
 }
@@ -351,14 +266,14 @@ set_row_update(DcSetRel *rel, const DcSetRow *row)
  * set_row_insert_again deletes the version at row->tid, and inserts the row.
  */
 void
-set_row_insert_again(DcSetRel *rel, const DcSetRow *row)
+set_row_insert_again(DcRegionRel *rel, const DcSetRow *row)
 {
 	delete_row(rel, row);
 	set_row_insert(rel, row);
 }
 
 static void
-delete_row(DcSetRel *rel, const DcSetRow *row)
+delete_row(DcRegionRel *rel, const DcSetRow *row)
 {
 	ItemPointerData tid = row->tid;
 	TM_FailureData failure;

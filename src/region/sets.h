@@ -62,18 +62,6 @@ typedef struct DcSetRows
 	DcSetRow *rows;
 } DcSetRows;
 
-/* A table of sets that is open. */
-typedef struct DcSetRel
-{
-	DcCounter *counter;
-	Relation heap;
-	Relation index;
-	DcIndexes indexes; /* that are inserted into: opened when they are needed (opened) */
-	bool opened;
-	TupleTableSlot *slot; /* for what is written */
-	TupleTableSlot *found;
-} DcSetRel;
-
 /* Amounts whose sums leave bigint. */
 typedef struct DcTally
 {
@@ -102,18 +90,16 @@ extern const struct DcShape set_shape;
 extern void set_table_check(Relation rel, DcTableLayout *layout);
 extern bool set_columns_fit(Relation rel, DcTableLayout *layout, DcShapeProblem *problem);
 extern bool set_table_fits(Relation rel, DcTableLayout *layout, DcShapeProblem *problem);
-extern Datum set_observed_now(DcSetRel *rel, Datum key);
+extern Datum set_observed_now(DcRegionRel *rel, Datum key);
 extern void counter_sets_layout(DcCounter *counter, Relation rel);
-extern void setrel_open(DcSetRel *rel, DcCounter *counter, LOCKMODE mode);
-extern void setrel_close(DcSetRel *rel);
-extern bool setrel_is_empty(DcSetRel *rel);
-extern void set_rows_read(DcSetRel *rel, Datum key, Snapshot snapshot, DcSetRows *rows);
+extern bool setrel_is_empty(DcRegionRel *rel);
+extern void set_rows_read(DcRegionRel *rel, Datum key, Snapshot snapshot, DcSetRows *rows);
 extern DcSetRow *set_rows_find(const DcSetRows *rows, Datum region);
-extern void set_row_of(DcCounter *counter, Relation rel, HeapTuple tuple, DcSetRow *row);
-extern void set_row_insert(DcSetRel *rel, const DcSetRow *row);
-extern void set_row_update(DcSetRel *rel, const DcSetRow *row);
-extern void set_row_insert_again(DcSetRel *rel, const DcSetRow *row);
-extern void sets_first(DcSetRel *rel);
+extern void set_row_insert(DcRegionRel *rel, const DcSetRow *row);
+extern bool set_row_wait(DcRegionRel *rel, const DcSetRow *row);
+extern void set_row_update(DcRegionRel *rel, const DcSetRow *row);
+extern void set_row_insert_again(DcRegionRel *rel, const DcSetRow *row);
+extern void sets_first(DcRegionRel *rel);
 
 /*
  * regionslot.c; the time of an own slot that was removed, and has come back

@@ -11,6 +11,9 @@
  * What is counted in memory has been there for a flush interval at most. It is subtracted, if the
  * counter is buffered.
  *
+ * Looks at all counters of an owner take OWNER_MS, or a step more, if others wait for theirs. The rest is not looked at this time, and
+ * comes first the next time.
+ *
  * What can never be published, or not for long (a sum that would leave bigint, a table that its owner has locked, very many
  * rows) must not keep the beats of the whole region from being known to have all, which others wait for before they
  * remove something (seen.c). So a counter that has not come further for dcounter.region_handshake is put aside, with a warning:
@@ -47,6 +50,9 @@
 #define MAX_ROWS 100000
 #define MAX_READ_MS 2000
 
+/* What the looks at an owner's counters may take together. */
+#define OWNER_MS DC_STEP_MS
+
 /* So many names of counters that are put aside are told. */
 #define MAX_ASIDE 20
 
@@ -78,6 +84,17 @@ static HTAB *known_counters = NULL; /* Known */
 static List *to_look = NIL;
 static bool looked = false;
 static bool is_worker = false;
+
+/* Whether these are of several owners, and what the looks have taken, of each (owner_time). */
+static bool several_owners = false;
+static List *times = NIL;
+
+/* A look of the worker's. */
+typedef struct Look
+{
+	Oid counter;
+	Oid owner; /* out */
+} Look;
 
 /* It does not know a time before which all was published, and since when. */
 static bool unknown = false;
@@ -120,15 +137,29 @@ unpublished_looks_begin(void)
 	old = MemoryContextSwitchTo(TopMemoryContext);
 	list_free(to_look);
 	to_look = NIL;
+	list_free_deep(times);
+	times = NIL;
+	several_owners = false;
 	foreach(lc, catalog_read_all())
 	{
 		const DcCounterRow *row = lfirst(lc);
 
-		if (OidIsValid(row->regions))
-			to_look = lappend_oid(to_look, row->counter);
+		if (!OidIsValid(row->regions))
+			continue;
+		several_owners |= to_look != NIL && relation_owner(row->counter) != relation_owner(linitial_oid(to_look));
+		to_look = known_of(row->counter)->held ? lcons_oid(row->counter, to_look) : lappend_oid(to_look, row->counter);
 	}
 	looked = to_look == NIL;
 	MemoryContextSwitchTo(old);
+}
+
+/*
+ * unpublished_looks returns true while the worker has counters to look at.
+ */
+bool
+unpublished_looks(void)
+{
+	return to_look != NIL;
 }
 
 /*
@@ -166,14 +197,18 @@ unpublished_run(DcJobRun *run)
 {
 	while (to_look != NIL)
 	{
-		Oid counter = linitial_oid(to_look);
+		Look look = {.counter = linitial_oid(to_look)};
+		bool done;
 
 		if (job_is_late(run))
 			return true;
 		to_look = list_delete_first(to_look);
 		run->limit = DC_STEP_MS;
-		if (!run->step(run, look_step, &counter, counter))
-			(void) run->step(run, hold_step, &counter, InvalidOid);
+		done = run->step(run, look_step, &look, look.counter);
+		if (OidIsValid(look.owner))
+			*owner_time(&times, look.owner) += run->took;
+		if (!done)
+			(void) run->step(run, hold_step, &look.counter, InvalidOid);
 		run->limit = 0;
 		looked = to_look == NIL;
 	}
@@ -192,7 +227,15 @@ unpublished_looked(void)
 static void
 look_step(void *arg)
 {
-	look_at(*(Oid *) arg);
+	Look *look = arg;
+
+	if (get_rel_name(look->counter) == NULL)
+		return;
+	look->owner = relation_owner(look->counter);
+	if (!several_owners || table_is_trusted(look->counter) || *owner_time(&times, look->owner) < OWNER_MS * INT64CONST(1000))
+		look_at(look->counter);
+	else
+		hold(known_of(look->counter), _("Other tables of its owner took too long."));
 }
 
 /*

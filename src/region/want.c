@@ -14,21 +14,18 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "base/activity.h"
 #include "base/args.h"
 #include "base/compat.h"
 #include "base/guc.h"
 #include "catalog/pg_type.h"
-#include "commands/trigger.h"
 #include "crdt/hlcclock.h"
 #include "fmgr.h"
+#include "region/merge.h"
 #include "region/rights.h"
 #include "stock/stock.h"
 #include "table/access.h"
 #include "utils/builtins.h"
-#include "utils/lsyscache.h"
-#include "utils/rel.h"
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(dc_want);
@@ -89,28 +86,6 @@ static const DcStatement sql_want_write = {
 	.argtypes = {TEXTOID, TEXTOID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, TIMESTAMPTZOID, INT8OID, INT8OID},
 	.of = DC_OF_MORE + 1};
 
-#define WANT_ARGS \
-	{ \
-		TEXTOID, TEXTOID, INT8OID \
-	}
-#define THIS_WANT " WHERE w.key = $1 AND w.region = $2"
-
-/* key, region, hlc */
-static const DcStatement sql_want_newer = {
-	.text = "SELECT w.hlc FROM @wants AS w" THIS_WANT " AND w.hlc >= $3",
-	.argtypes = WANT_ARGS,
-	.columns = {DC_BIGINT("hlc")},
-	.of = DC_OF_MORE + 1};
-
-/* as sql_want_write: a row that comes from elsewhere */
-static const DcStatement sql_want_merge = {
-	.text = "INSERT INTO @wants AS w (key, region, epoch, hlc, since, wanted, low, granted, kept, waits, asked, asked_at, until, units, given)"
-			" VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) ON CONFLICT (key, region) DO UPDATE"
-			" SET epoch = $3, hlc = $4, since = $5, wanted = $6, low = $7, granted = $8, kept = $9,"
-			" waits = $10, asked = $11, asked_at = $12, until = $13, units = $14, given = $15 WHERE w.hlc < $4",
-	.argtypes = {TEXTOID, TEXTOID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID, TIMESTAMPTZOID, INT8OID, INT8OID},
-	.of = DC_OF_MORE + 1};
-
 /* A row of wants that is being changed. */
 typedef struct DcWantRow
 {
@@ -125,17 +100,27 @@ typedef struct DcWantRow
 	int64 given;	   /* and that others have got */
 } DcWantRow;
 
-/* The table that a statement of ours writes to, which fires the trigger once more; or InvalidOid. */
-static Oid merging_wants = InvalidOid;
-
 static void begin_want(DcSqlSession *session, DcWantRow *row, DcCounter *counter, const DcKey *key);
 static bool lock_row(DcSqlSession *session, DcWantRow *row, bool wait);
 static bool read_want(DcSqlSession *session, DcWantRow *row, const DcStatement *statement);
 static void read_facts(DcSqlSession *session, DcWantRow *row, DcWantFacts *facts);
 static void write_row(DcSqlSession *session, const DcWantRow *row, int64 hlc);
-static const char *want_problem(DcCounter *counter, Relation rel, HeapTuple tuple, Datum *values);
-static void merge_new_want(DcCounter *counter, Datum *values);
-static void tuple_values(DcCounter *counter, Relation rel, HeapTuple tuple, Datum *values);
+static const char *want_problem(DcMerge *merge);
+static void want_raised(DcMerge *merge, int64 more);
+
+static const DcMergeKind want_kind = {
+	.function = "merge_want()",
+	.stock = true,
+	.shape = &want_shape,
+	.relid = offsetof(DcCounterRow, wants),
+	.layout = offsetof(DcCounter, wants),
+	.read = catalog_read_by_wants,
+	.check = rights_layout,
+	.problem = want_problem,
+	.other = gettext_noop("It is to become that of another key or region."),
+	.number = WANT_HLC,
+	.raised = want_raised,
+};
 
 /*
  * dc_want(stock regclass, key text|bigint|uuid, qty bigint) -> void: asks the other regions for units, or,
@@ -321,106 +306,30 @@ write_row(DcSqlSession *session, const DcWantRow *row, int64 hlc)
 
 /*
  * merge_want() -> trigger, BEFORE INSERT OR UPDATE FOR EACH ROW: keeps the row with the later stamp.
- *
- * Errors: 55000 as of merge_grant().
  */
 Datum
 merge_want(PG_FUNCTION_ARGS)
 {
 	static DcCounter *last = NULL; /* entries stay where they are */
-	TriggerData *data = (TriggerData *) fcinfo->context;
-	Datum old[WANT_NUM_COLUMNS];
-	Datum new[WANT_NUM_COLUMNS];
-	const char *problem;
-	DcCounter *counter;
 
-	trigger_check(fcinfo, "merge_want()");
-	if (!TRIGGER_FIRED_BEFORE(data->tg_event) || !TRIGGER_FIRED_FOR_ROW(data->tg_event) ||
-		TRIGGER_FIRED_BY_DELETE(data->tg_event))
-		ereport(ERROR,
-				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("%s can only be called as a trigger, %s", "merge_want()", "BEFORE INSERT OR UPDATE FOR EACH ROW")));
-	if (merging_wants == RelationGetRelid(data->tg_relation))
-		return PointerGetDatum(TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newtuple : data->tg_trigtuple);
-	counter = rights_counter_of(data->tg_relation, &last);
-	if (counter->fed)
-		return region_row_as_it_came(data);
-	activity_note(counter->relid); /* the job may have something to do */
-	if ((problem = rights_problem(counter)) != NULL)
-		return region_row_missed(data->tg_relation, counter, problem);
-	problem = want_problem(counter, data->tg_relation, TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newtuple : data->tg_trigtuple, new);
-	if (problem != NULL)
-		return region_row_passed_over(data->tg_relation, counter, problem);
-	if (!TRIGGER_FIRED_BY_UPDATE(data->tg_event))
-	{
-		merge_new_want(counter, new);
-		return PointerGetDatum(NULL);
-	}
-	tuple_values(counter, data->tg_relation, data->tg_trigtuple, old);
-	if (!batch_key_equal(old[WANT_KEY], new[WANT_KEY]) || !batch_key_equal(old[WANT_REGION], new[WANT_REGION]))
-		return region_row_passed_over(data->tg_relation, counter, _("It is to become that of another key or region."));
-	if (DatumGetInt64(new[WANT_HLC]) <= DatumGetInt64(old[WANT_HLC]))
-		return PointerGetDatum(NULL);
-	return PointerGetDatum(data->tg_newtuple);
+	return merge_trigger(fcinfo, &want_kind, &last);
 }
 
-/*
- * want_problem reads a row that comes from elsewhere, and returns what is wrong with it, as a sentence, or NULL.
- */
 static const char *
-want_problem(DcCounter *counter, Relation rel, HeapTuple tuple, Datum *values)
+want_problem(DcMerge *merge)
 {
 	static const int amounts[] = {WANT_HLC, WANT_SINCE, WANT_WANTED, WANT_LOW, WANT_GRANTED, WANT_KEPT, WANT_WAITS, WANT_ASKED, WANT_ASKED_AT, WANT_UNITS, WANT_GIVEN};
-	const char *problem = row_null_problem(rel, tuple, counter->wants.atts, WANT_NUM_COLUMNS);
 
-	if (problem != NULL)
-		return problem;
-	tuple_values(counter, rel, tuple, values);
-	if ((problem = row_key_problem(values[WANT_KEY])) != NULL || (problem = row_region_problem(values[WANT_REGION])) != NULL)
-		return problem;
 	for (int i = 0; i < lengthof(amounts); i++)
 	{
-		if (DatumGetInt64(values[amounts[i]]) < 0)
+		if (DatumGetInt64(merge->come[amounts[i]]) < 0)
 			return _("A number is negative.");
 	}
 	return NULL;
 }
 
-/*
- * merge_new_want merges a row that is to be inserted.
- */
 static void
-merge_new_want(DcCounter *counter, Datum *values)
+want_raised(DcMerge *merge, int64 more)
 {
-	DcSqlSession session;
-	Datum known[] = {values[WANT_KEY], values[WANT_REGION], values[WANT_HLC]};
-
-	if (!counter_lock(counter->relid, RowExclusiveLock))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("stock \"%s\" was dropped", get_rel_name(counter->relid))));
-	merging_wants = counter->row.wants;
-	PG_TRY();
-	{
-		rights_begin(&session, counter);
-		if (sql_run(&session, &sql_want_newer, known) == 0)
-			(void) sql_run(&session, &sql_want_merge, values);
-		sql_end(&session);
-	}
-	PG_FINALLY();
-	{
-		merging_wants = InvalidOid;
-	}
-	PG_END_TRY();
-}
-
-static void
-tuple_values(DcCounter *counter, Relation rel, HeapTuple tuple, Datum *values)
-{
-	const AttrNumber *atts = counter->wants.atts;
-
-	for (int i = 0; i < WANT_NUM_COLUMNS; i++)
-		values[i] = tuple_datum(rel, tuple, atts[i],
-								i == WANT_KEY || i == WANT_REGION ? TEXTOID : i == WANT_UNTIL ? TIMESTAMPTZOID
-																							  : INT8OID);
+	activity_note(merge->counter->relid); /* the job may have something to do */
 }

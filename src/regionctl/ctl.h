@@ -55,14 +55,15 @@ extern char *text(const char *format, ...) PRINTF_LIKE(1, 2);
 /* What a database has (ctlstate.c) */
 typedef struct State
 {
-	const char *schema; /* of the extension, or NULL */
-	const char *name;	/* of its region, or NULL */
-	const char *epoch;	/* that of the region */
-	const char *epochs; /* all of them, as an array */
-	const char *state;	/* as dc_regions() has it */
-	bool renewed;		/* it has a new epoch, and not yet all that the others have */
-	bool shut;			/* it has stocks that sell nothing until somebody says what became of their units */
-	const char *server; /* where the database is, to compare */
+	const char *schema;	  /* of the extension, or NULL */
+	const char *name;	  /* of its region, or NULL */
+	const char *epoch;	  /* that of the region */
+	const char *epochs;	  /* all of them, as an array */
+	const char *lossless; /* " EPOCH " of each since which nothing is missing */
+	const char *state;	  /* as dc_regions() has it */
+	bool renewed;		  /* it has a new epoch, and not yet all that the others have */
+	bool shut;			  /* it has stocks that sell nothing until somebody says what became of their units */
+	const char *server;	  /* where the database is, to compare */
 	const char *encoding;
 	const char *published; /* tables of dcounter_own */
 	const char *lacks;	   /* what has to be changed in the configuration of the server, or NULL */

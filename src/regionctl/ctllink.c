@@ -15,11 +15,14 @@
 #define REFRESHED " refreshed"
 #define SLOT_TIMEOUT 30000 /* ms until a slot is free that was used */
 
-/* Slots in the database of a region for another one: of any of its epochs, but for those in use. The names: src/region/join.c */
+/*
+ * Slots in the server of a region for another one: of any of its epochs, but for those in use. One may be of another database, if the conninfo
+ * named that before. The names: src/region/join.c
+ */
 static const char sql_slots_of[] =
-	"SELECT s.slot_name, s.active FROM pg_replication_slots AS s WHERE s.database = current_database() AND NOT s.slot_name::text = ANY ($4::text[])"
+	"SELECT s.slot_name, s.active FROM pg_replication_slots AS s WHERE NOT s.slot_name::text = ANY ($4::text[])"
 	" AND s.slot_name IN (SELECT format('dc_%s_%s_%s_%s', left($1, 17), h.how, left($2, 17), lpad(to_hex(hashtextextended($2, e.epoch)), 16, '0'))"
-	" FROM unnest('{from,refresh}'::text[]) AS h (how),"
+	" FROM unnest('{from,anew,refresh}'::text[]) AS h (how),"
 	" (SELECT epoch FROM dcounter.region WHERE region = $1 UNION SELECT unnest($3::int8[])) AS e (epoch)) ORDER BY 1";
 
 static Buffer dropped; /* in a dry run: " REGION/LINK " of each */
@@ -27,6 +30,7 @@ static Buffer foreign; /* " SLOT " of each that was found to be another database
 
 static int link_row(const Region *at, const char *link);
 static const char *comment_of(const Region *at, const Region *from);
+static bool is_of_epochs(const char *comment, const Region *at, const Region *from);
 static const char *slot_problem(const Region *from, const char *slot);
 static void drop_one(Region *at, const char *link);
 static void list(Buffer *listed, const char *mark);
@@ -57,7 +61,7 @@ link_exists(const Region *at, const char *from)
 }
 
 /*
- * comment_of returns what the comment of a link between two databases begins with, if it is for what they are now.
+ * comment_of returns what the comment of a link between two databases, as they are now, begins with.
  */
 static const char *
 comment_of(const Region *at, const Region *from)
@@ -73,17 +77,32 @@ bool
 link_is_known(const Region *at, const Region *from)
 {
 	int row = link_row(at, text("dc_from_%s", from->name));
-	const char *wanted = comment_of(at, from);
 
-	return row >= 0 && strncmp(field(at->state.links, row, "comment"), wanted, strlen(wanted)) == 0;
+	return row >= 0 && is_of_epochs(field(at->state.links, row, "comment"), at, from);
+}
+
+/*
+ * is_of_epochs returns true if a comment is of epochs since which both databases have gone on without a loss.
+ */
+static bool
+is_of_epochs(const char *comment, const Region *at, const Region *from)
+{
+	char epochs[2][24];
+
+	if (sscanf(comment, COMMENT "%23s %23s", epochs[0], epochs[1]) != 2 || at->state.lossless == NULL)
+		return false;
+	return strstr(at->state.lossless, text(" %s ", epochs[0])) != NULL &&
+		(from->state.lossless == NULL || strstr(from->state.lossless, text(" %s ", epochs[1])) != NULL);
 }
 
 bool
 link_is_refreshed(const Region *at, const Region *from)
 {
 	int row = link_row(at, text("dc_from_%s", from->name));
+	const char *comment = row >= 0 ? field(at->state.links, row, "comment") : "";
+	size_t length = strlen(comment);
 
-	return row >= 0 && strcmp(field(at->state.links, row, "comment"), text("%s" REFRESHED, comment_of(at, from))) == 0;
+	return length > strlen(REFRESHED) && strcmp(comment + length - strlen(REFRESHED), REFRESHED) == 0 && is_of_epochs(comment, at, from);
 }
 
 /*

@@ -73,7 +73,8 @@ static const char help[] =
 	"  --renew            restore: give it a new epoch, although it has not noticed\n"
 	"                     that it was set back\n"
 	"  --lossless         restore: nothing was lost, so its stocks keep their units\n"
-	"  --trust-owners     make links although tables belong to other roles\n"
+	"  --trust-owners     trust all owners of tables as a superuser is trusted;\n"
+	"                     PostgreSQL 15 makes no links without\n"
 	"  -V, --version      show the version, then exit\n"
 	"  -?, --help         show this help, then exit\n";
 

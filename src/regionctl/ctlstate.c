@@ -4,7 +4,7 @@
  *
  * A link that dc_region has made has a comment with the epochs of both databases for which it was made, and with
  * "refreshed" if all that the other knew was copied since. A link of other epochs is of a database
- * that has been another one since: its position says nothing.
+ * that has been another one since: its position says nothing. That is not so of epochs between which nothing was missed.
  */
 #include "regionctl/ctl.h"
 
@@ -26,21 +26,30 @@ static const char sql_false[] =
 	" WHERE p.pronamespace = $1::regnamespace AND p.proname ~ '^dc_(region|replicate$|create$|stock_create$|flush$|compact$)'"
 	" AND NOT EXISTS (SELECT FROM pg_depend AS d WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e')";
 
+/* The epoch, and those before since which nothing is missing (src/region/renew.c). They begin with their time. */
+#define SQL_LOSSLESS \
+	"SELECT s.epoch UNION SELECT r.epoch FROM dcounter.region AS r, dcounter.self_mark AS m" \
+	" WHERE r.region = s.region AND r.epoch <= s.epoch AND m.epoch = s.epoch AND m.what = 'since' AND s.state = 'active'" \
+	" AND r.epoch >> 10 >= extract(epoch FROM m.at) * 1000000"
+
 /* Of one with the extension; %s: its schema */
 static const char sql_self[] =
 	"SELECT s.region, s.epoch, s.state = 'recopy' AS renewed, (SELECT r.state FROM %s.dc_regions() AS r WHERE r.region = s.region) AS state,"
-	" (SELECT array_agg(e.epoch) FROM (SELECT s.epoch UNION SELECT r.epoch FROM dcounter.region AS r WHERE r.region = s.region) AS e) AS epochs"
-	", EXISTS (SELECT FROM dcounter.counter AS c WHERE c.grants <> 0 AND c.rights_epoch < 0) AS shut FROM dcounter.self AS s";
+	" (SELECT array_agg(e.epoch) FROM (SELECT s.epoch UNION SELECT r.epoch FROM dcounter.region AS r WHERE r.region = s.region) AS e) AS epochs,"
+	" (SELECT string_agg(format(' %%s ', e.epoch), '') FROM (" SQL_LOSSLESS ") AS e) AS lossless,"
+	" EXISTS (SELECT FROM dcounter.counter AS c WHERE c.grants <> 0 AND c.rights_epoch < 0) AS shut"
+	" FROM dcounter.self AS s";
 
 static const char sql_regions[] =
-	"SELECT r.region, r.epochs, r.state, date_trunc('milliseconds', r.lag) AS lag, r.link_state, r.apply_errors,"
+	"SELECT r.region, r.epochs, r.state, date_trunc('milliseconds', r.lag) AS lag, r.link_state, r.apply_errors, to_jsonb(r) ->> 'advice' AS advice,"
 	" (SELECT max(b.epoch) FROM dcounter.region AS b WHERE b.region = r.region) AS epoch FROM %s.dc_regions() AS r ORDER BY r.region";
 
 /* Links by their names, and whether they are for this epoch. The name of a slot: src/region/join.c */
 static const char sql_links[] =
 	"SELECT l.subname AS link, l.subenabled AS enabled, l.subslotname AS slot, 'dcounter_own' = ANY (l.subpublications) AS mesh, %s AS conninfo,"
 	" coalesce(obj_description(l.oid, 'pg_subscription'), '') AS comment,"
-	" l.subslotname = format('dc_%%s_from_%%s_%%s', left(s.region, 17), left(p.peer, 17), lpad(to_hex(hashtextextended(p.peer, s.epoch)), 16, '0')) AS own_slot,"
+	" EXISTS (SELECT FROM (" SQL_LOSSLESS ") AS e, unnest('{from,anew}'::text[]) AS h (how)"
+	" WHERE l.subslotname = format('dc_%%s_%%s_%%s_%%s', left(s.region, 17), h.how, left(p.peer, 17), lpad(to_hex(hashtextextended(p.peer, e.epoch)), 16, '0'))) AS own_slot,"
 	" (SELECT string_agg(srrelid::regclass::text, ' ' ORDER BY srrelid::regclass::text COLLATE \"C\") FROM pg_subscription_rel WHERE srsubid = l.oid) AS tables"
 	" FROM dcounter.self AS s, pg_subscription AS l, substr(l.subname, length('dc_from_') + 1) AS p (peer)"
 	" WHERE l.subdbid = (SELECT oid FROM pg_database WHERE datname = current_database()) AND (l.subname ~ '^dc_(from|refresh)_')";
@@ -101,6 +110,7 @@ region_look(Region *region)
 	state->name = field(self, 0, "region");
 	state->epoch = field(self, 0, "epoch");
 	state->epochs = field(self, 0, "epochs");
+	state->lossless = field(self, 0, "lossless");
 	state->state = field(self, 0, "state");
 	state->renewed = is_true(self, 0, "renewed");
 	state->shut = is_true(self, 0, "shut");

@@ -9,9 +9,8 @@
 
 static void show(const Region *region);
 static void advise(Buffer *advice, const char *format, ...) PRINTF_LIKE(2, 3);
-static void link_advice(const Region *at, const Region *from, Buffer *advice);
-static bool has_slots(const Region *region, const char *other);
-static void retired_advice(const Region *region, Buffer *advice);
+static void advise_of(const Region *region, const char *other, Buffer *advice);
+static bool link_advice(const Region *at, const Region *from, Buffer *advice);
 
 void
 command_status(void)
@@ -74,7 +73,8 @@ advise(Buffer *advice, const char *format, ...)
 }
 
 /*
- * region_advice adds lines on what is wrong with a region, and what to call; true if there is nothing.
+ * region_advice adds lines on what is wrong with a region, and what to call; true if there is nothing. A region says itself what it
+ * sees; what is added here is seen only by comparing databases.
  */
 bool
 region_advice(const Region *region, Buffer *advice)
@@ -87,86 +87,64 @@ region_advice(const Region *region, Buffer *advice)
 		advise(advice, "%s is no region: dc_region add %s", region->name, region->name);
 	else if (strcmp(region->state.name, region->name) != 0)
 		advise(advice, "the database of %s is one of region %s: mend %s", region->name, region->state.name, options.config);
-	else if (is_in(region, "renew"))
-		advise(advice, "%s has to take a new epoch, as it is not where it was: dc_region restore %s", region->name, region->name);
-	else if (is_in(region, "starting"))
-		advise(advice, "%s waits until the others have heard of its start; if it was set back: dc_region restore %s", region->name, region->name);
-	else if (is_in(region, "recopy"))
-		advise(advice, "%s may lack what others have: dc_region restore %s", region->name, region->name);
-	else if (region->state.shut)
-		advise(advice, "stocks of %s are shut: dc_region restore %s gives up their units; if its server was only stopped: dc_region_renew(lossless => true)", region->name, region->name);
-	if (is_member(region))
+	else
 	{
+		for (int i = 0; i < PQntuples(region->state.regions); i++)
+			advise_of(region, field(region->state.regions, i, "region"), advice);
+		if (region->state.shut && is_in(region, "active"))
+			advise(advice, "stocks of %s are shut: dc_region restore %s gives up their units; if its server was only stopped: dc_region_renew(lossless => true)", region->name, region->name);
 		each_region(from)
 		{
-			if (from != region && is_member(from))
-				link_advice(region, from, advice);
+			if (from != region && is_member(from) && region_knows(region, from->name, "state") == NULL)
+				link_advice(region, from, advice); /* not heard of yet */
 		}
-		retired_advice(region, advice);
 	}
 	return advice->length == 0;
 }
 
+/*
+ * advise_of is about a region that another one, or itself, has heard of.
+ */
 static void
+advise_of(const Region *region, const char *other, Buffer *advice)
+{
+	const Region *from = mesh_find(other);
+	const char *said = region_knows(region, other, "advice");
+
+	if (from != NULL && from != region && is_member(from) && link_advice(region, from, advice))
+		return;
+	if (said != NULL)
+		advise(advice, "%s", said);
+	else if (from == NULL && strcmp(region_knows(region, other, "state"), "active") == 0)
+		advise(advice, "%s knows of region %s, which %s does not have; if it is lost: dc_region retire %s --force", region->name, other, options.config, other);
+}
+
+/*
+ * link_advice adds what both ends of a link say together; true if nothing else is to be said of it.
+ */
+static bool
 link_advice(const Region *at, const Region *from, Buffer *advice)
 {
+	const char *said = region_knows(at, from->name, "advice");
 	const char *why;
-	const char *errors;
-	const char *state;
 
 	if (lacks_counters(at, from, false))
 		advise(advice, "%s lacks counters that %s has: dc_region add %s", at->name, from->name, at->name);
 	switch (link_condition(at, from, &why))
 	{
-		case LINK_NONE:
-			advise(advice, "there is no link from %s to %s: dc_region join", from->name, at->name);
-			return;
 		case LINK_STALE:
 			advise(advice, "the link from %s to %s: %s: dc_region restore %s", from->name, at->name, why,
 				   is_in(at, "recopy") ? at->name : from->name);
-			return;
-		case LINK_CUT:
-		case LINK_OUT_OF_DATE:
-			advise(advice, "the link from %s to %s: %s: dc_region join", from->name, at->name, why);
-			return;
-		default:
-			break;
-	}
-	state = region_knows(at, from->name, "link_state");
-	errors = region_knows(at, from->name, "apply_errors");
-	if (state != NULL && strcmp(state, "down") == 0)
-		advise(advice, "the link from %s to %s is down, after %s errors: the log of %s says why", from->name, at->name, errors, at->name);
-}
-
-/*
- * has_slots returns true if a region keeps slots for links to another one.
- */
-static bool
-has_slots(const Region *region, const char *other)
-{
-	const char *prefix = text("dc_%.17s_from_", other);
-
-	for (int i = 0; i < PQntuples(region->state.slots); i++)
-	{
-		if (strncmp(field(region->state.slots, i, "slot"), prefix, strlen(prefix)) == 0)
 			return true;
-	}
-	return false;
-}
-
-/*
- * retired_advice is about what was kept for regions that are not there any more.
- */
-static void
-retired_advice(const Region *region, Buffer *advice)
-{
-	for (int i = 0; i < PQntuples(region->state.regions); i++)
-	{
-		const char *other = field(region->state.regions, i, "region");
-
-		if (strcmp(field(region->state.regions, i, "state"), "retired") == 0 && (link_exists(region, other) || has_slots(region, other)))
-			advise(advice, "%s has a link from %s, which is retired, or keeps a slot for it: dc_region forget %s", region->name, other, other);
-		else if (strcmp(field(region->state.regions, i, "state"), "active") == 0 && mesh_find(other) == NULL)
-			advise(advice, "%s knows of region %s, which %s does not have; if it is lost: dc_region retire %s --force", region->name, other, options.config, other);
+		case LINK_CUT:
+			advise(advice, "the link from %s to %s: %s: dc_region join", from->name, at->name, why);
+			return true;
+		case LINK_NONE:
+		case LINK_OUT_OF_DATE:
+			if (said == NULL)
+				advise(advice, "the link from %s to %s: %s: dc_region join", from->name, at->name, why);
+			return said == NULL;
+		default:
+			return false;
 	}
 }

@@ -17,13 +17,12 @@
  */
 #include "postgres.h"
 
-#include "access/heapam.h"
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "rows/clear.h"
 #include "rows/direct.h"
+#include "rows/keyrow.h"
 #include "rows/sharedhints.h"
-#include "storage/bufmgr.h"
 
 static void check_locked(DcDirectRel *rel, const DcLiveRow *row);
 static void rows_changed_error(DcDirectRel *rel);
@@ -34,16 +33,7 @@ static void rows_changed_error(DcDirectRel *rel);
 bool
 row_lock(DcDirectRel *rel, const DcLiveRow *row)
 {
-	HeapTupleData tuple;
-	TM_FailureData failure;
-	TM_Result result;
-	Buffer buffer;
-
-	tuple.t_self = row->tid;
-	result = heap_lock_tuple(rel->heap, &tuple, GetCurrentCommandId(true), LockTupleExclusive,
-							 LockWaitSkip, false, &buffer, &failure);
-	ReleaseBuffer(buffer);
-	return result == TM_Ok;
+	return keyrow_lock_version(rel->heap, &row->tid, LockTupleExclusive, LockWaitSkip);
 }
 
 /*

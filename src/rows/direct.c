@@ -50,6 +50,7 @@
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "rows/direct.h"
+#include "rows/keyrow.h"
 #include "rows/locks.h"
 #include "rows/scan.h"
 #include "rows/shardnumber.h"
@@ -303,18 +304,8 @@ tell_all(DcDirectRel *rel, const DcHint *hint)
 bool
 direct_lock(DcDirectRel *rel, DcVersion *version, bool wait)
 {
-	HeapTupleData tuple;
-	TM_FailureData failure;
-	TM_Result result;
-	Buffer buffer;
-
-	tuple.t_self = version->tuple.t_self;
-	result = heap_lock_tuple(rel->heap, &tuple, GetCurrentCommandId(true),
-							 LockTupleNoKeyExclusive,
-							 wait ? LockWaitBlock : LockWaitSkip, false,
-							 &buffer, &failure);
-	ReleaseBuffer(buffer);
-	return result == TM_Ok;
+	return keyrow_lock_version(rel->heap, &version->tuple.t_self, LockTupleNoKeyExclusive,
+							   wait ? LockWaitBlock : LockWaitSkip);
 }
 
 /*

@@ -25,6 +25,7 @@
 
 static bool indexes_are_btrees(Relation rel);
 static bool is_plain(Relation index);
+static bool is_key(Relation index, Relation key);
 static bool insert_entry(const DcIndexes *indexes, int i, Relation rel,
 						 TupleTableSlot *slot, IndexUniqueCheck check);
 
@@ -145,17 +146,17 @@ indexes_open(DcIndexes *indexes, Relation rel)
 }
 
 /*
- * indexes_insert inserts the entries of rows that were inserted, but not into the index
- * `but`. One index is served after the other, since its pages are at hand then.
+ * Insert the entries of rows that were inserted, but not into unique indexes on the columns of `but`,
+ * which may be NULL. One index is served after the other, since its pages are at hand then.
  */
 void
-indexes_insert(const DcIndexes *indexes, Relation rel, Oid but, TupleTableSlot **slots, int n)
+indexes_insert(const DcIndexes *indexes, Relation rel, Relation but, TupleTableSlot **slots, int n)
 {
 	for (int i = 0; i < indexes->n; i++)
 	{
 		bool unique = indexes->rels[i]->rd_index->indisunique;
 
-		if (RelationGetRelid(indexes->rels[i]) == but)
+		if (but != NULL && is_key(indexes->rels[i], but))
 			continue;
 		for (int j = 0; j < n; j++)
 			(void) insert_entry(indexes, i, rel, slots[j],
@@ -164,20 +165,35 @@ indexes_insert(const DcIndexes *indexes, Relation rel, Oid but, TupleTableSlot *
 }
 
 /*
- * indexes_try_insert does so without waiting for other transactions, and without an error:
- * taken[i] tells whether the values of row i, in a unique index, may be those of another
+ * Return true if an index is unique, and has the columns of another one.
+ */
+static bool
+is_key(Relation index, Relation key)
+{
+	int n = key->rd_index->indnkeyatts;
+
+	return index->rd_index->indisunique && index->rd_index->indnkeyatts == n &&
+		memcmp(index->rd_index->indkey.values, key->rd_index->indkey.values, n * sizeof(int16)) == 0 &&
+		memcmp(index->rd_indcollation, key->rd_indcollation, n * sizeof(Oid)) == 0;
+}
+
+/*
+ * Insert the entries without waiting for other transactions, and without an error, into unique indexes on
+ * the columns of `key`, or all indexes (NULL). Set taken[i] if the values of row i, in a unique index, may be those of another
  * row, committed or not. The caller deletes that one of ours then. Of two sessions that
  * insert the same values, the second one to come to the index page finds the first.
  */
 void
-indexes_try_insert(const DcIndexes *indexes, Relation rel, TupleTableSlot **slots, int n,
-				   bool *taken)
+indexes_try_insert(const DcIndexes *indexes, Relation rel, Relation key, TupleTableSlot **slots,
+				   int n, bool *taken)
 {
 	memset(taken, 0, n * sizeof(bool));
 	for (int i = 0; i < indexes->n; i++)
 	{
 		bool unique = indexes->rels[i]->rd_index->indisunique;
 
+		if (key != NULL && !is_key(indexes->rels[i], key))
+			continue;
 		for (int j = 0; j < n; j++)
 			taken[j] |= !insert_entry(indexes, i, rel, slots[j],
 									  unique ? UNIQUE_CHECK_PARTIAL : UNIQUE_CHECK_NO) &&

@@ -86,6 +86,7 @@ shard_scan_begin(DcShardScan *scan, Relation heap, Relation index, Datum key,
 	scan->absent = NULL;
 	scan->known = known;
 	scan->floor = ALL_LOW;
+	/* few: hints */
 	qsort(known.numbers, known.count, sizeof(int32), number_compare);
 	shard_scan_range(scan, ALL_LOW, ALL_HIGH);
 }

@@ -129,6 +129,7 @@ save_all(DcTableStats *saved)
 		if (stats_entry_in_use(i) && count < stats_area->used)
 			numbers[count++] = i;
 	}
+	/* few: entries of shared memory */
 	qsort(numbers, count, sizeof(int), by_use);
 	for (int i = 0; i < count; i++)
 	{

@@ -405,6 +405,7 @@ evict_idle(DcStatsSeen *seen, int count)
 	DcMoment limit = moment_in(-IDLE_MS);
 	int wanted = Max(stats_area->nentries / EVICT_PART, 1);
 
+	/* few: entries of shared memory */
 	qsort(seen, count, sizeof(DcStatsSeen), areas_by_use);
 	for (int i = 0; i < count && wanted > 0; i++)
 	{

@@ -17,6 +17,7 @@
 #include "access/multixact.h"
 #include "access/transam.h"
 #include "access/xact.h"
+#include "miscadmin.h"
 #include "rows/scan.h"
 #include "rows/versions.h"
 #include "stock/survey.h"
@@ -237,6 +238,7 @@ row_compare(const void *a, const void *b)
 	const DcSurveyRow *left = a;
 	const DcSurveyRow *right = b;
 
+	CHECK_FOR_INTERRUPTS(); /* of a long qsort() */
 	if (left->shard != right->shard)
 		return left->shard < right->shard ? -1 : 1;
 	return ItemPointerCompare((ItemPointer) &left->tid, (ItemPointer) &right->tid);

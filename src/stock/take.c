@@ -41,6 +41,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "base/args.h"
 #include "base/compat.h"
 #include "base/errors.h"
 #include "base/hooks.h"
@@ -524,6 +525,7 @@ compare_taken(const void *a, const void *b)
 	int64 left = ((const DcSurveyRow *) a)->units;
 	int64 right = ((const DcSurveyRow *) b)->units;
 
+	CHECK_FOR_INTERRUPTS(); /* of a long qsort() */
 	return left > right ? -1 : left < right;
 }
 

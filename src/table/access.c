@@ -80,24 +80,6 @@ counter_arg(FunctionCallInfo fcinfo)
 }
 
 /*
- * prevent_write raises an error where a function that writes must not run: in
- * a read-only transaction or on a standby, in a parallel operation, and inside
- * a security-restricted operation (an index expression, REFRESH MATERIALIZED
- * VIEW, ANALYZE), where work left for the commit would escape the sandbox.
- */
-void
-prevent_write(const char *function)
-{
-	PreventCommandIfReadOnly(function);
-	PreventCommandIfParallelMode(function);
-	if (InSecurityRestrictedOperation())
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("cannot execute %s within security-restricted operation",
-						function)));
-}
-
-/*
  * counter_open_to_write opens the counter table in argument 0 for increments.
  * The caller needs INSERT and UPDATE on it. `function` is what error messages
  * call the SQL function.

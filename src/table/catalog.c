@@ -257,23 +257,6 @@ relation_sql_kind(Oid relid)
 }
 
 /*
- * relation_owner returns the owner of a relation, or 0 if it does not exist.
- */
-Oid
-relation_owner(Oid relid)
-{
-	HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-	Oid owner = InvalidOid;
-
-	if (HeapTupleIsValid(tuple))
-	{
-		owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
-		ReleaseSysCache(tuple);
-	}
-	return owner;
-}
-
-/*
  * shard_by_from_text parses the SQL name of a shard choice (22023 if unknown).
  */
 DcShardBy

@@ -79,6 +79,7 @@ static DcDdl ddl_begin(FunctionCallInfo fcinfo, const char *function);
 static bool snapshot_push_if_none(void);
 static void ddl_read(DcDdl *ddl, Oid function);
 static bool is_table(TupleTableSlot *slot);
+static bool is_index(TupleTableSlot *slot);
 static bool is_shard(TupleTableSlot *slot);
 static void add_object(DcDdl *ddl, Oid class, TupleTableSlot *slot);
 static void add_column(DcDdl *ddl, TupleTableSlot *slot, bool dropped);
@@ -113,7 +114,7 @@ on_drop(PG_FUNCTION_ARGS)
 	DcDdl ddl = ddl_begin(fcinfo, "on_drop()");
 
 	ddl_read(&ddl, F_PG_EVENT_TRIGGER_DROPPED_OBJECTS);
-	if (ddl.relations == NIL && ddl.columns == NIL && ddl.triggers == NIL && ddl.types == NIL)
+	if (ddl.relations == NIL && ddl.columns == NIL && ddl.triggers == NIL && ddl.types == NIL && !ddl.has_index)
 		PG_RETURN_NULL();
 	for (int i = nhooks - 1; i >= 0; i--)
 	{
@@ -240,6 +241,8 @@ ddl_read(DcDdl *ddl, Oid function)
 										 DatumGetObjectId(slot_datum(slot, COL_OBJECT, OIDOID)));
 			ddl->has_shard |= dropped && is_shard(slot);
 		}
+		else
+			ddl->has_index |= is_index(slot);
 		if (!dropped)
 			add_partitions(ddl, slot);
 	}
@@ -262,6 +265,13 @@ is_table(TupleTableSlot *slot)
 	type = TextDatumGetCString(slot_datum(slot, COL_TYPE, TEXTOID));
 	return strcmp(type, "table") == 0 || strcmp(type, "foreign table") == 0 ||
 		strcmp(type, "sequence") == 0 || strcmp(type, "view") == 0;
+}
+
+static bool
+is_index(TupleTableSlot *slot)
+{
+	return !DatumGetBool(slot_datum(slot, COL_TEMPORARY, BOOLOID)) &&
+		strcmp(TextDatumGetCString(slot_datum(slot, COL_TYPE, TEXTOID)), "index") == 0;
 }
 
 /*

@@ -39,6 +39,7 @@ typedef struct DcDdl
 	CommandTag tag;
 	Node *parsetree;
 	List *relations;  /* OIDs of those that it has dropped, or has altered or created */
+	bool has_index;	  /* it has dropped one */
 	bool has_shard;	  /* one that was dropped has the name of a shard of Citus */
 	List *columns;	  /* DcDdlColumn *, likewise */
 	List *triggers;	  /* DcDdlTrigger *, dropped */

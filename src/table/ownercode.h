@@ -31,11 +31,13 @@ extern void ownercode_log(Oid counter, const char *reason);
 
 /* ownercoderel.c */
 extern char *ownercode_of_relation(Relation rel);
+extern char *ownercode_of_planning(Relation rel);
 extern bool is_trusted_object(Oid classid, Oid oid);
 
 /* ownercodeexpr.c */
 extern void ownercode_expressions_begin(Relation rel);
 extern bool ownercode_in_stored(Relation rel, const char *stored);
+extern bool ownercode_in_planned(const char *stored);
 extern bool ownercode_is_limited(Relation rel, AttrNumber att);
 extern bool ownercode_in_expression(Relation rel, Node *expression);
 

@@ -55,6 +55,10 @@ static const char *const harmless[] = {
 static Size stored_bytes;
 
 static bool code_walker(Node *node, void *rel);
+static bool planned_walker(Node *node, void *context);
+static bool is_untrusted_function(Oid function, void *context);
+static bool is_folded(Node *node);
+static bool folded_walker(Node *node, void *has_column);
 static bool reads_little(Node *node);
 static bool is_equal_operator(Oid opno, List *args);
 static bool is_known_node(Node *node, bool *has_type);
@@ -93,6 +97,95 @@ bool
 ownercode_in_expression(Relation rel, Node *expression)
 {
 	return code_walker(expression, rel);
+}
+
+/*
+ * Return true if code of users may run, or something take long, when a stored expression, or list of them, is planned: then
+ * no column has a value, but what is constant is evaluated.
+ */
+bool
+ownercode_in_planned(const char *stored)
+{
+	stored_bytes += strlen(stored);
+	return stored_bytes > MAX_STORED || planned_walker(stringToNode(stored), NULL);
+}
+
+static bool
+planned_walker(Node *node, void *context)
+{
+	bool has_type;
+
+	if (node == NULL)
+		return false;
+	if (!is_known_node(node, &has_type) || check_functions_in_node(node, is_untrusted_function, NULL))
+		return true;
+	switch (nodeTag(node))
+	{
+		case T_FuncExpr:
+		case T_OpExpr:
+		case T_DistinctExpr:
+		case T_NullIfExpr:
+		case T_ScalarArrayOpExpr:
+		case T_CoerceViaIO:
+		case T_ArrayCoerceExpr:
+		case T_MinMaxExpr:
+			if (is_folded(node) && code_walker(node, NULL))
+				return true;
+			break;
+		default:
+			break;
+	}
+	return expression_tree_walker(node, planned_walker, context);
+}
+
+static bool
+is_untrusted_function(Oid function, void *context)
+{
+	return !is_trusted_object(ProcedureRelationId, function);
+}
+
+/*
+ * Return true if the planner may make a constant of an expression. It does not if there is a column, no NULL, and nothing but
+ * functions, which need all of their arguments, and COALESCE, which needs the first one.
+ */
+static bool
+is_folded(Node *node)
+{
+	bool has_column = false;
+
+	return folded_walker(node, &has_column) || !has_column;
+}
+
+static bool
+folded_walker(Node *node, void *has_column)
+{
+	if (node == NULL)
+		return false;
+	switch (nodeTag(node))
+	{
+		case T_Var:
+			*(bool *) has_column = true;
+			return false;
+		case T_Const:
+			return ((Const *) node)->constisnull;
+		case T_FuncExpr:
+		case T_OpExpr:
+		case T_ScalarArrayOpExpr:
+		case T_ArrayExpr:
+		case T_RelabelType:
+		case T_CoerceViaIO:
+		case T_CollateExpr:
+		case T_NullTest:
+		case T_List:
+			return expression_tree_walker(node, folded_walker, has_column);
+		case T_CoalesceExpr:
+			if (is_folded(linitial(((CoalesceExpr *) node)->args)))
+				return true;
+			*(bool *) has_column = true;
+			return false;
+		default:
+			return true;
+	}
 }
 
 static bool

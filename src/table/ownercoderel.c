@@ -58,6 +58,7 @@ static char *index_reason(Relation rel);
 static bool index_is_harmless(Relation rel, HeapTuple tuple);
 static bool columns_are_limited(Relation rel, Form_pg_index form, Oid am);
 static char *statistics_reason(Relation rel);
+static bool attribute_is_planned(int cache, HeapTuple tuple, AttrNumber att);
 static bool attribute_is_harmless(Relation rel, int cache, HeapTuple tuple, AttrNumber att);
 static bool are_trusted(int cache, HeapTuple tuple, AttrNumber att, Oid classid, int n);
 
@@ -103,6 +104,65 @@ name_of(Relation rel)
 {
 	return psprintf("%s.%s", get_namespace_name(RelationGetNamespace(rel)),
 					RelationGetRelationName(rel));
+}
+
+/*
+ * ownercode_of_planning returns what can run code when a statement that reads a table is planned, or NULL: the planner evaluates
+ * constant parts of partition keys, indexes and statistics. The caller has a lock on it.
+ */
+char *
+ownercode_of_planning(Relation rel)
+{
+	HeapTuple key = SearchSysCache1(PARTRELID, ObjectIdGetDatum(RelationGetRelid(rel)));
+	bool known = true;
+	ListCell *lc;
+
+	ownercode_expressions_begin(rel);
+	if (HeapTupleIsValid(key))
+	{
+		known = attribute_is_planned(PARTRELID, key, Anum_pg_partitioned_table_partexprs);
+		ReleaseSysCache(key);
+	}
+	if (!known)
+		return psprintf(_("partition key of \"%s\""), name_of(rel));
+	foreach(lc, RelationGetIndexList(rel))
+	{
+		HeapTuple tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(lfirst_oid(lc)));
+		bool planned;
+
+		if (!HeapTupleIsValid(tuple))
+			continue; /* DROP INDEX CONCURRENTLY */
+		planned = attribute_is_planned(INDEXRELID, tuple, Anum_pg_index_indexprs) &&
+			attribute_is_planned(INDEXRELID, tuple, Anum_pg_index_indpred);
+		ReleaseSysCache(tuple);
+		if (!planned)
+			return psprintf(_("index \"%s\" on \"%s\""), get_rel_name(lfirst_oid(lc)), name_of(rel));
+	}
+	foreach(lc, RelationGetStatExtList(rel))
+	{
+		HeapTuple tuple = SearchSysCache1(STATEXTOID, ObjectIdGetDatum(lfirst_oid(lc)));
+		bool planned;
+
+		if (!HeapTupleIsValid(tuple))
+			continue;
+		planned = attribute_is_planned(STATEXTOID, tuple, Anum_pg_statistic_ext_stxexprs);
+		ReleaseSysCache(tuple);
+		if (!planned)
+			return psprintf(_("statistics on \"%s\""), name_of(rel));
+	}
+	return NULL;
+}
+
+/*
+ * attribute_is_planned tells whether the expressions in an attribute may be planned, if it has any.
+ */
+static bool
+attribute_is_planned(int cache, HeapTuple tuple, AttrNumber att)
+{
+	bool isnull;
+	Datum value = SysCacheGetAttr(cache, tuple, att, &isnull);
+
+	return isnull || !ownercode_in_planned(TextDatumGetCString(value));
 }
 
 static char *

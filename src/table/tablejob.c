@@ -23,7 +23,8 @@
  * to its owner's dc_maintain(), which has no limit, and the log says so.
  *
  * Of the owner of the database, of superusers, and if no other owner is known, only the table is left alone, and each time that it has
- * failed its steps may take twice as long, up to what any may, until it is finished.
+ * failed its steps may take twice as long, up to what any may, until it is finished. Rooms whose jobs serve owners of anything else
+ * make them known (table_jobs_know_owner).
  *
  * A table that has failed is left alone for a while, which doubles each time: so
  * it does not fill the log, or cost a time-out each round. One that a subscription feeds
@@ -195,6 +196,7 @@ is_ready(const DcTableTurn *turn)
 static void
 rank_queue(DcTableJob *job)
 {
+	/* few: tables; and outside of transactions, where nothing may throw */
 	qsort(job->queue, job->nqueue, sizeof(DcTableTurn *), compare_owners);
 	for (int first = 0, end; first < job->nqueue; first = end)
 	{
@@ -207,6 +209,7 @@ rank_queue(DcTableJob *job)
 			job->queue[end]->owner_served = served;
 		}
 	}
+	/* few: the same */
 	qsort(job->queue, job->nqueue, sizeof(DcTableTurn *), compare_ranks);
 }
 
@@ -358,6 +361,15 @@ static bool
 may_be_late(const DcTableTurn *turn)
 {
 	return turn->trusted || nowners <= 1;
+}
+
+/*
+ * Note that the worker has something to do for a role, which others should not delay.
+ */
+void
+table_jobs_know_owner(Oid owner)
+{
+	(void) owner_turn(NULL, owner);
 }
 
 /*

@@ -91,5 +91,6 @@ extern DcMoment table_jobs_next(void);
 extern Oid table_jobs_current(void);
 extern void table_jobs_begin_after(Oid table);
 extern bool table_is_trusted(Oid table);
+extern void table_jobs_know_owner(Oid owner);
 
 #endif /* DC_TABLEJOB_H */

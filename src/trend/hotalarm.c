@@ -205,18 +205,12 @@ tell_key(Oid counter, const DcHotKey *key, bool is_hot, double rate)
 static Jsonb *
 payload_of(int64 rate)
 {
-	/* in the order of jsonb */
-	static const char *const members[] = {"alarm", "writes_per_second"};
-	static DcJsonKeys keys = {0};
-	StringInfoData buf;
 	DcJsonWriter writer;
 
-	json_keys_keep(&keys, members, lengthof(members));
-	json_begin(&buf);
-	json_begin_object(&writer, &buf, &keys);
-	json_add_numeric(&writer, int64_to_numeric(dc_hot_key_alarm));
-	json_add_numeric(&writer, int64_to_numeric(rate));
-	return json_end(&buf);
+	json_begin(&writer);
+	json_add_int(&writer, "alarm", dc_hot_key_alarm);
+	json_add_int(&writer, "writes_per_second", rate);
+	return json_end(&writer);
 }
 
 /*

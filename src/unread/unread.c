@@ -308,12 +308,8 @@ member_arg(FunctionCallInfo fcinfo, int argno)
 	DcKey member;
 
 	arg_not_null(fcinfo, argno, "member");
-	if (type == TEXTOID && toast_raw_datum_size(PG_GETARG_DATUM(argno)) - VARHDRSZ > DC_MAX_KEY_BYTES)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("member is too long"),
-				 errdetail("It has %zu bytes; the limit is %d.",
-						   (size_t) (toast_raw_datum_size(PG_GETARG_DATUM(argno)) - VARHDRSZ), DC_MAX_KEY_BYTES)));
+	if (type == TEXTOID)
+		check_length("member", toast_raw_datum_size(PG_GETARG_DATUM(argno)) - VARHDRSZ, 0, DC_MAX_KEY_BYTES);
 	key_from_value(PG_GETARG_DATUM(argno), type, &member);
 	if (member.len == 0)
 		ereport(ERROR,

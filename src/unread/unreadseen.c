@@ -14,8 +14,8 @@
  *		where there is one: the change waits for the end (unreadlater.c);
  *	- there is a row, and nothing to change: nothing is written, and no lock is left;
  *	- there is a row, and it is updated. If somebody else was faster, all begins again;
- *	- there is none, and one is inserted speculatively, as INSERT ... ON CONFLICT does it (once/opdirect.c): of
- *		two that insert the same row one finds that of the other, or both try again.
+ *	- there is none, and one is inserted (rows/keyrow.c): of two that insert the same row one finds that of the
+ *		other, or both try again.
  *
  * A row may say more than there is, if increments were lost. Whoever marks it takes it back to what there is. That must
  * not happen just because somebody has marked more than this call has read. If number and row are read in one snapshot, a
@@ -34,19 +34,14 @@
 #include "access/htup_details.h"
 #include "access/tableam.h"
 #include "access/xact.h"
-#include "base/compat.h"
 #include "base/rowread.h"
-#include "catalog/index.h"
-#include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
 #include "common/int.h"
-#include "executor/tuptable.h"
 #include "miscadmin.h"
-#include "rows/insert.h"
+#include "rows/keyrow.h"
 #include "storage/lmgr.h"
 #include "unread/unread.h"
 #include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
@@ -58,14 +53,8 @@ static bool may_take_back(DcSeenRel *rel, TupleTableSlot *found, DcSeenChange *c
 static TransactionId writer_of(TupleTableSlot *slot);
 static bool find_row(DcSeenRel *rel, Datum member, Datum key, TupleTableSlot *found);
 static bool put_row(DcSeenRel *rel, Datum member, Datum key, int64 seen, bool exists, TupleTableSlot *found);
-static bool find_to_write(DcSeenRel *rel, Datum member, Datum key, TupleTableSlot *slot);
-static bool find_once(DcSeenRel *rel, ScanKeyData *keys, TupleTableSlot *slot, SnapshotData *dirty);
 static int64 number_in(DcSeenRel *rel, TupleTableSlot *slot);
 static bool is_shown(DcSeenRel *rel, TupleTableSlot *slot, Snapshot snapshot);
-static TupleTableSlot *make_row(DcSeenRel *rel, Datum member, Datum key, int64 seen);
-static bool update_row(DcSeenRel *rel, ItemPointer tid, TupleTableSlot *slot);
-static bool insert_row(DcSeenRel *rel, TupleTableSlot *slot);
-static void insert_entries(DcSeenRel *rel, Oid but, TupleTableSlot *slot);
 
 /*
  * seen_channel returns the member whose rows are about the counter.
@@ -79,8 +68,8 @@ seen_channel(void)
 static void
 make_keys(Datum member, Datum key, ScanKeyData *keys)
 {
-	ScanKeyEntryInitialize(&keys[0], 0, 1, BTEqualStrategyNumber, InvalidOid, C_COLLATION_OID, F_TEXTEQ, member);
-	ScanKeyEntryInitialize(&keys[1], 0, 2, BTEqualStrategyNumber, InvalidOid, C_COLLATION_OID, F_TEXTEQ, key);
+	keyrow_text(&keys[0], 1, member);
+	keyrow_text(&keys[1], 2, key);
 }
 
 /*
@@ -101,8 +90,9 @@ seen_read(DcSeenRel *rel, Datum member, Datum key)
 	if (index_is_usable(rel->index))
 	{
 		if (rel->scan == NULL)
-			rel->scan = compat_index_beginscan(rel->heap, rel->index, GetActiveSnapshot(), 2);
-		index_rescan(rel->scan, keys, 2, NULL, 0);
+			rel->scan = keyrow_scan(rel->heap, rel->index, keys, 2, GetActiveSnapshot());
+		else
+			index_rescan(rel->scan, keys, 2, NULL, 0);
 		found = index_getnext_slot(rel->scan, ForwardScanDirection, rel->slot);
 	}
 	else
@@ -128,7 +118,6 @@ bool
 seen_any(DcSeenRel *rel, Datum member)
 {
 	TupleTableSlot *slot;
-	IndexScanDesc scan;
 	ScanKeyData keys[2];
 	bool found;
 
@@ -136,10 +125,7 @@ seen_any(DcSeenRel *rel, Datum member)
 		return true;
 	slot = table_slot_create(rel->heap, NULL);
 	make_keys(member, member, keys);
-	scan = compat_index_beginscan(rel->heap, rel->index, GetActiveSnapshot(), 1);
-	index_rescan(scan, keys, 1, NULL, 0);
-	found = index_getnext_slot(scan, ForwardScanDirection, slot);
-	index_endscan(scan);
+	found = keyrow_find(rel->heap, rel->index, keys, 1, GetActiveSnapshot(), slot);
 	ExecDropSingleTupleTableSlot(slot);
 	return found;
 }
@@ -231,15 +217,19 @@ seen_write_now(DcSeenRel *rel, Datum member, Datum key, const DcSeenChange *chan
 }
 
 /*
- * find_row finds the row as it is now, with the table and its index as they are now.
+ * Find the row as it is now, with the table and its index as they are now, and wait for a transaction in progress that has
+ * written it, or is deleting it.
  */
 static bool
 find_row(DcSeenRel *rel, Datum member, Datum key, TupleTableSlot *found)
 {
+	ScanKeyData keys[2];
+
+	make_keys(member, key, keys);
 	CHECK_FOR_INTERRUPTS();
 	CommandCounterIncrement(); /* a row that the running statement has written can be updated */
 	seenrel_check(rel);
-	return find_to_write(rel, member, key, found);
+	return keyrow_find_or_wait(rel->heap, rel->index, keys, 2, found);
 }
 
 /*
@@ -248,9 +238,15 @@ find_row(DcSeenRel *rel, Datum member, Datum key, TupleTableSlot *found)
 static bool
 put_row(DcSeenRel *rel, Datum member, Datum key, int64 seen, bool exists, TupleTableSlot *found)
 {
-	TupleTableSlot *slot = make_row(rel, member, key, seen);
-	bool done = exists ? update_row(rel, &found->tts_tid, slot) : insert_row(rel, slot);
+	TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(rel->heap), &TTSOpsHeapTuple);
+	Datum values[] = {[SEEN_MEMBER] = member, [SEEN_KEY] = key, [SEEN_SEEN] = Int64GetDatum(seen)};
+	bool done;
 
+	keyrow_store(slot, rel->heap, rel->unread->layout.atts, values, NULL, SEEN_NUM_COLUMNS);
+	if (exists)
+		done = keyrow_replace(rel->heap, &found->tts_tid, slot, true);
+	else
+		done = keyrow_try_insert(rel->heap, rel->index, slot);
 	ExecDropSingleTupleTableSlot(slot);
 	return done;
 }
@@ -281,10 +277,9 @@ static bool
 any_shown(DcSeenRel *rel, ScanKeyData *keys, Snapshot snapshot, int64 *seen)
 {
 	TupleTableSlot *slot = table_slot_create(rel->heap, NULL);
-	IndexScanDesc scan = compat_index_beginscan(rel->heap, rel->index, SnapshotAny, 2);
+	IndexScanDesc scan = keyrow_scan(rel->heap, rel->index, keys, 2, SnapshotAny);
 	bool any = false;
 
-	index_rescan(scan, keys, 2, NULL, 0);
 	while (index_getnext_slot(scan, ForwardScanDirection, slot))
 	{
 		if (!is_shown(rel, slot, snapshot))
@@ -348,129 +343,4 @@ static TransactionId
 writer_of(TupleTableSlot *slot)
 {
 	return HeapTupleHeaderGetXmin(ExecFetchSlotHeapTuple(slot, false, NULL)->t_data);
-}
-
-/*
- * find_to_write finds the row as it is now, and waits for a transaction in progress that has written
- * it, or is deleting it.
- */
-static bool
-find_to_write(DcSeenRel *rel, Datum member, Datum key, TupleTableSlot *slot)
-{
-	ScanKeyData keys[2];
-
-	make_keys(member, key, keys);
-	for (;;)
-	{
-		SnapshotData dirty;
-		TransactionId xid;
-
-		CHECK_FOR_INTERRUPTS();
-		InitDirtySnapshot(dirty);
-		if (!find_once(rel, keys, slot, &dirty))
-			return false;
-		xid = TransactionIdIsValid(dirty.xmin) ? dirty.xmin : dirty.xmax;
-		if (!TransactionIdIsValid(xid))
-			return true;
-		ExecClearTuple(slot);
-		if (dirty.speculativeToken != 0 && xid == dirty.xmin)
-			SpeculativeInsertionWait(dirty.xmin, dirty.speculativeToken);
-		else
-			XactLockTableWait(xid, NULL, NULL, XLTW_None);
-	}
-}
-
-static bool
-find_once(DcSeenRel *rel, ScanKeyData *keys, TupleTableSlot *slot, SnapshotData *dirty)
-{
-	IndexScanDesc scan = compat_index_beginscan(rel->heap, rel->index, dirty, 2);
-	bool found = false;
-
-	index_rescan(scan, keys, 2, NULL, 0);
-	while (!found && index_getnext_tid(scan, ForwardScanDirection) != NULL)
-		found = index_fetch_heap(scan, slot);
-	index_endscan(scan);
-	return found;
-}
-
-/*
- * make_row makes a row. Columns that are not ours are dropped ones.
- */
-static TupleTableSlot *
-make_row(DcSeenRel *rel, Datum member, Datum key, int64 seen)
-{
-	const AttrNumber *atts = rel->unread->layout.atts;
-	TupleDesc desc = RelationGetDescr(rel->heap);
-	TupleTableSlot *slot = MakeSingleTupleTableSlot(desc, &TTSOpsHeapTuple);
-	Datum *values = palloc0(desc->natts * sizeof(Datum));
-	bool *nulls = palloc(desc->natts * sizeof(bool));
-	HeapTuple tuple;
-
-	memset(nulls, true, desc->natts * sizeof(bool));
-	for (int i = 0; i < SEEN_NUM_COLUMNS; i++)
-		nulls[atts[i] - 1] = false;
-	values[atts[SEEN_MEMBER] - 1] = member;
-	values[atts[SEEN_KEY] - 1] = key;
-	values[atts[SEEN_SEEN] - 1] = Int64GetDatum(seen);
-	tuple = heap_form_tuple(desc, values, nulls);
-	tuple->t_tableOid = RelationGetRelid(rel->heap);
-	ExecStoreHeapTuple(tuple, slot, true);
-	pfree(values);
-	pfree(nulls);
-	return slot;
-}
-
-/*
- * update_row puts a row in place of a version; false if that has been replaced or deleted.
- */
-static bool
-update_row(DcSeenRel *rel, ItemPointer tid, TupleTableSlot *slot)
-{
-	TM_FailureData failure;
-	bool new_entries;
-	TM_Result result = compat_tuple_update(rel->heap, tid, slot, GetCurrentCommandId(true), true,
-										   &failure, &new_entries);
-
-	if (result != TM_Ok)
-		return false;
-	if (new_entries)
-		insert_entries(rel, InvalidOid, slot);
-	return true;
-}
-
-/*
- * insert_row inserts a row; false, with nothing done, if there may be one of that member and key.
- */
-static bool
-insert_row(DcSeenRel *rel, TupleTableSlot *slot)
-{
-	uint32 token = SpeculativeInsertionLockAcquire(GetCurrentTransactionId());
-	Datum values[2];
-	bool nulls[2] = {false};
-	bool unique;
-
-	table_tuple_insert_speculative(rel->heap, slot, GetCurrentCommandId(true), 0, NULL, token);
-	values[0] = slot_datum(slot, rel->unread->layout.atts[SEEN_MEMBER], TEXTOID);
-	values[1] = slot_datum(slot, rel->unread->layout.atts[SEEN_KEY], TEXTOID);
-	unique = index_insert(rel->index, values, nulls, &slot->tts_tid, rel->heap, UNIQUE_CHECK_PARTIAL,
-						  false, BuildIndexInfo(rel->index));
-	table_tuple_complete_speculative(rel->heap, slot, token, unique);
-	SpeculativeInsertionLockRelease(GetCurrentTransactionId());
-	if (unique && !rel->unread->layout.only_index)
-		insert_entries(rel, RelationGetRelid(rel->index), slot);
-	return unique;
-}
-
-/*
- * insert_entries inserts those of a row into all indexes but one. There may be a second one while the key's is being
- * built anew.
- */
-static void
-insert_entries(DcSeenRel *rel, Oid but, TupleTableSlot *slot)
-{
-	DcIndexes indexes;
-
-	indexes_open(&indexes, rel->heap);
-	indexes_insert(&indexes, rel->heap, but, &slot, 1);
-	indexes_close(&indexes);
 }

@@ -64,12 +64,7 @@ dc_incr_at(PG_FUNCTION_ARGS)
 	arg_not_null(fcinfo, 3, "at");
 	at = PG_GETARG_TIMESTAMPTZ(3);
 	prevent_write("dc_incr_at()");
-	if (key->len > WINDOW_MAX_KEY_BYTES)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("counter key is too long"),
-				 errdetail("The key has %u bytes; the limit of a windowed counter is %d.", key->len,
-						   WINDOW_MAX_KEY_BYTES)));
+	check_length("counter key", key->len, 0, WINDOW_MAX_KEY_BYTES);
 	window = window_open(relid, ACL_INSERT | ACL_UPDATE);
 	do
 	{

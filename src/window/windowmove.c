@@ -36,6 +36,7 @@
 #include "counter/read.h"
 #include "counter/sqlpath.h"
 #include "counter/write.h"
+#include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "storage/procarray.h"
 #include "table/access.h"
@@ -365,6 +366,7 @@ target_compare(const void *a, const void *b)
 	const DcMovedRow *right = *(DcMovedRow *const *) b;
 	int result;
 
+	CHECK_FOR_INTERRUPTS(); /* of a long qsort() */
 	if (left->counter->relid != right->counter->relid)
 		return left->counter->relid < right->counter->relid ? -1 : 1;
 	result = key_compare(&left->target->key, &right->target->key);

@@ -168,9 +168,9 @@ dc_window_reconcile(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
 				 errmsg("keys and totals must have the same length"),
 				 errdetail("There are %d keys and %d totals.", nkeys, ntotals)));
-	check_once(keys, nkeys);
 	prevent_write("dc_window_reconcile()");
 	window = window_open_own(relid);
+	check_once(keys, nkeys);
 	if (!window_row_read(relid, &row))
 		(void) window_lookup(relid);
 	if (IsolationUsesXactSnapshot() && !TransactionIdIsCurrentTransactionId(row.changed_by) &&
@@ -227,6 +227,7 @@ check_once(Datum *keys, int count)
 static int
 compare_keys(const void *a, const void *b)
 {
+	CHECK_FOR_INTERRUPTS(); /* of a long qsort() */
 	return key_compare(a, b);
 }
 
@@ -289,12 +290,7 @@ add_difference(DcWindow *window, int level, TimestampTz bucket, const DcKey *key
 	DcCounter *counter;
 	DcSlotKey slot_key;
 
-	if (key->len > WINDOW_MAX_KEY_BYTES)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("counter key is too long"),
-				 errdetail("The key has %u bytes; the limit of a windowed counter is %d.", key->len,
-						   WINDOW_MAX_KEY_BYTES)));
+	check_length("counter key", key->len, 0, WINDOW_MAX_KEY_BYTES);
 	counter = window_counter(window, window->slots[window_turn_slot(level, turn)], RowExclusiveLock);
 	window_claim(window, level, turn);
 	slot_key_make(key, number, &slot_key);

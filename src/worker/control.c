@@ -12,6 +12,7 @@
  */
 #include "postgres.h"
 
+#include "base/args.h"
 #include "base/compat.h"
 #include "base/guc.h"
 #include "counter/apply.h"

@@ -140,7 +140,9 @@ turns_plan(DcTurns *turns, int room)
 	turns->next = DC_NEVER;
 	turns->short_of_room = false;
 	add_slots(turns, due, &ndue, resting, &nresting, &workers);
+	/* few: databases with a worker */
 	qsort(due, ndue, sizeof(int), compare_slots);
+	/* few: databases with a worker */
 	qsort(resting, nresting, sizeof(int), compare_slots);
 
 	/* those that are due, and if all of them have one, the others, too */
@@ -262,6 +264,7 @@ give_way(DcTurns *turns, int count)
 		else
 			running[n++] = i;
 	}
+	/* few: databases with a worker */
 	qsort(running, n, sizeof(int), compare_running);
 	for (int i = 0; i < n && count > 0; i++)
 	{

@@ -167,7 +167,7 @@ sub region_mesh
 	{
 		foreach my $from (grep { $_ != $to } @nodes)
 		{
-			foreach my $statement (split /\n/, sql($to, 'postgres', 'SELECT dc_region_join($$' . $from->name . '$$, $$' . $from->connstr('postgres') . '$$)'))
+			foreach my $statement (split /\n/, sql($to, 'postgres', 'SELECT dc_region_join($$' . $from->name . '$$, $$' . $from->connstr('postgres') . '$$, trust_owners => true)'))
 			{
 				sql($to, 'postgres', $statement);
 			}
@@ -184,7 +184,7 @@ sub region_refresh
 
 	foreach my $from (@froms)
 	{
-		foreach my $statement (split /\n/, sql($to, 'postgres', 'SELECT dc_region_refresh($$' . $from->name . '$$, $$' . $from->connstr('postgres') . '$$)'))
+		foreach my $statement (split /\n/, sql($to, 'postgres', 'SELECT dc_region_refresh($$' . $from->name . '$$, $$' . $from->connstr('postgres') . '$$, trust_owners => true)'))
 		{
 			sql($to, 'postgres', $statement);
 		}

@@ -561,6 +561,7 @@ INSERT INTO expected VALUES
 	('public.dc_unmark(counter regclass, mark text)', 'bigint', 'volatile', 'unsafe', false, 10000, 0),
 	('public.dc_reconcile(counter regclass, keys anycompatiblearray, exact bigint[], as_of text, OUT key anycompatible, OUT was bigint, OUT exact bigint, OUT delta bigint)', 'SETOF record', 'volatile', 'unsafe', false, 10000, 100),
 	('dcounter.source_differs(anyelement, anyelement)', 'boolean', 'immutable', 'safe', false, 1, 0),
+	('dcounter.source_step(what integer)', 'boolean', 'volatile', 'unsafe', true, 1, 0),
 	('dcounter.source_row()', 'trigger', 'volatile', 'unsafe', false, 10, 0),
 	('dcounter.source_truncate()', 'trigger', 'volatile', 'unsafe', false, 10, 0),
 	('dcounter.on_source_change()', 'trigger', 'volatile', 'unsafe', false, 10, 0),
@@ -589,7 +590,7 @@ INSERT INTO expected VALUES
 	('public.dc_region_renew(lossless boolean DEFAULT false)', 'bigint', 'volatile', 'unsafe', false, 10000, 0),
 	('public.dc_region_publish()', 'integer', 'volatile', 'unsafe', false, 10000, 0),
 	('public.dc_region_retire(region text, force boolean DEFAULT false)', 'void', 'volatile', 'unsafe', false, 1000, 0),
-	('public.dc_regions(OUT region text, OUT epochs integer, OUT state text, OUT beat_at timestamp with time zone, OUT lag interval, OUT seen_by_all_to timestamp with time zone, OUT link_state text, OUT apply_errors bigint)', 'SETOF record', 'stable', 'restricted', false, 1000, 5),
+	('public.dc_regions(OUT region text, OUT epochs integer, OUT state text, OUT beat_at timestamp with time zone, OUT lag interval, OUT seen_by_all_to timestamp with time zone, OUT link_state text, OUT apply_errors bigint, OUT advice text)', 'SETOF record', 'stable', 'restricted', false, 1000, 5),
 	('dcounter.on_source_state_change()', 'trigger', 'volatile', 'unsafe', false, 10, 0);
 SELECT set_eq(
 	$$SELECT format('%s.%s(%s)', schema, proname, pg_get_function_arguments(oid)) AS signature, pg_get_function_result(oid) AS result,
@@ -618,7 +619,7 @@ CREATE TEMP VIEW plumbing AS
 		UNION SELECT oprcode FROM pg_operator WHERE oprresult = 'boolean'::regtype);
 SELECT is((SELECT count(*) FROM plumbing), 142::bigint, 'functions that types, casts and comparisons are made of');
 SELECT is_empty($$SELECT oid::regprocedure FROM plumbing WHERE schema <> 'dcounter' OR NOT has_function_privilege('public', oid, 'EXECUTE')$$, 'they are in schema dcounter, and PUBLIC may execute them');
-SELECT set_eq($$SELECT proname::text FROM members WHERE schema = 'dcounter' AND oid NOT IN (SELECT oid FROM plumbing) AND has_function_privilege('public', oid, 'EXECUTE')$$, ARRAY['stat_counters', 'stat_passed_over', 'stat_shards', 'stat_memory', 'maintainer', 'totals_way', 'stat_buffer', 'stat_hot_keys', 'stat_worker', 'stat_outbox', 'stat_consumers', 'stat_limits', 'stat_presence', 'last_fetch', 'outbox_capture', 'on_ledger_change', 'on_counter_truncate', 'on_counter_delete', 'source_row', 'source_truncate', 'source_differs', 'merge_row', 'window_key', 'window_bucket', 'window_start', 'window_dropped', 'window_bytes'],
+SELECT set_eq($$SELECT proname::text FROM members WHERE schema = 'dcounter' AND oid NOT IN (SELECT oid FROM plumbing) AND has_function_privilege('public', oid, 'EXECUTE')$$, ARRAY['stat_counters', 'stat_passed_over', 'stat_shards', 'stat_memory', 'maintainer', 'totals_way', 'stat_buffer', 'stat_hot_keys', 'stat_worker', 'stat_outbox', 'stat_consumers', 'stat_limits', 'stat_presence', 'last_fetch', 'outbox_capture', 'on_ledger_change', 'on_counter_truncate', 'on_counter_delete', 'source_row', 'source_truncate', 'source_differs', 'source_step', 'merge_row', 'window_key', 'window_bucket', 'window_start', 'window_dropped', 'window_bytes'],
 	'PUBLIC may not execute, or make triggers of, the internal functions, but for those of the types, of the views, of attached tables and of dc_relay');
 
 -- The extension

@@ -247,6 +247,21 @@ BEGIN READ ONLY;
 SELECT drift('n');
 SELECT dc_source_fix('n', '{1}');
 ROLLBACK;
+-- the filter, the value and the key are evaluated in this order, and as far as it takes
+CREATE TABLE ordered (a int, b int);
+INSERT INTO ordered VALUES (0, 1), (NULL, 0), (2, 1), (2, 0);
+SELECT dc_create('ordered_s'), dc_create('ordered_n');
+SELECT dc_bind('ordered_s', 'ordered', '6 / b', value => 'b', filter => 'a + 0 + 0 + 0 <> 0 AND 10 / a > 0', build => 'none');
+SELECT dc_bind('ordered_n', 'ordered', 'a, 6 / b', filter => 'b <> 0 OR a IS NULL', build => 'none');
+SELECT * FROM dc_source_check('ordered_s');
+SELECT * FROM dc_source_check('ordered_n');
+-- a key that is too long, of which the text is not read, and one that an expression makes
+CREATE TABLE long (k text);
+INSERT INTO long VALUES (repeat('x', 100000));
+SELECT dc_create('long_n'), dc_create('long_e');
+SELECT dc_bind('long_n', 'long', 'k', build => 'none'), dc_bind('long_e', 'long', 'lower(k)', build => 'none');
+SELECT * FROM dc_source_check('long_n');
+SELECT * FROM dc_source_check('long_e');
 -- values that leave bigint
 CREATE TABLE large (k text, v bigint);
 INSERT INTO large VALUES ('a', 9223372036854775807), ('a', 5), ('a', -6), ('b', 9223372036854775807), ('b', 1);

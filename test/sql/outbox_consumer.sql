@@ -230,6 +230,14 @@ SELECT type FROM dcounter.consumer_retry;
 SELECT ack('c', 'ad3'), got('c') IS NULL;
 CALL dc_maintain();
 SELECT count(*) FROM dcounter.consumer_retry;
+-- of very many, some at a time
+INSERT INTO dcounter.consumer_retry (consumer, seq, lane, due_at, died_at, attempts, spared, created_at, id, topic, type)
+	SELECT c.id, -i, 0, '-infinity', now(), 1, 0, now(), gen_random_uuid(), 'oc', 'x' FROM dcounter.consumer c, generate_series(1, 2500) i WHERE name = 'c';
+CALL dc_maintain();
+SELECT count(*) FROM dcounter.consumer_retry;
+CALL dc_maintain();
+CALL dc_maintain();
+SELECT count(*) FROM dcounter.consumer_retry;
 -- unless that is asked for
 SELECT dc_seek('c', seq_of('ad1')), got('c'), dc_nack('c', seq_of('ad3')), dc_dead_letter_discard('c');
 SELECT dc_seek('c', seq_of('ad2')), got('c'), dc_nack('c', seq_of('ad4')), dc_dead_letter_discard('c'), ack('c', 'ad3'), got('c') IS NULL;

@@ -174,6 +174,14 @@ SELECT * FROM sets WHERE key IN ('a', 'nothing');
 SELECT count(*) FROM likes WHERE key = 'a';
 SELECT region, inc, dec, value FROM dc_get_regions('likes', 'a');
 TABLE is_sound;
+-- A key that is not here is set as well: what another region has set it to before does not win
+SELECT hlc AS h FROM likes_set WHERE key = 'nothing' \gset
+SELECT dc_delete('likes', 'nothing');
+SET session_replication_role = replica;
+INSERT INTO likes_set VALUES ('nothing', 'us', :h, 51, false, dc_pncounter());
+RESET session_replication_role;
+SELECT dc_get('likes', 'nothing');
+SELECT count(*) FROM likes WHERE key = 'nothing';
 -- counted again, in a new slot
 SELECT dc_incr('likes', 'a', 3), dc_compact('likes') > 0;
 SELECT dc_incr('likes', 'a', 4), dc_compact('likes');

@@ -59,6 +59,9 @@ sql($node, 'postgres', q{
 	SELECT dc_presence_grant('chat', 'monitor');
 	SELECT dc_enter('chat', 'lobby', 'ann');
 	SELECT dc_region_init('eu');
+	INSERT INTO dcounter.region (region, epoch) VALUES ('us', 7);
+	CREATE SUBSCRIPTION dc_from_asia CONNECTION 'dbname=nowhere' PUBLICATION dcounter_own WITH (connect = false);
+	INSERT INTO dcounter.region (region, epoch) VALUES ('asia', 7);
 	SELECT dc_stock_create('seats');
 	SELECT dc_restock('seats', 'a', 5);
 	GRANT SELECT ON seats TO monitor;
@@ -105,6 +108,8 @@ $run->pump_nb;
 like($metrics, qr/^dcounter_increments\{[^}]*counter="likes"[^}]*\} 601$/m, 'a metric has its value');
 like($metrics, qr/^dcounter_stock_units\{[^}]*counter="seats"[^}]*\} 5$/m, 'units of a stock that the role may read');
 unlike($metrics, qr/^dcounter_stock_units\{[^}]*counter="secret"/m, 'not of another one');
+like($metrics, qr/^dcounter_region_link_down\{[^}]*region="asia"[^}]*\} 1$/m, 'a link that is disabled');
+like($metrics, qr/^dcounter_region_advice_needed\{[^}]*advice="there is no link from us to eu: dc_region join"[^}]*\} 1$/m, 'what is to be done about regions');
 like($metrics, qr/^dcounter_consumer_lag_events\{[^}]*name="page"[^}]*\} 1$/m, 'what a consumer has to do');
 foreach my $name (sort keys %named)
 {

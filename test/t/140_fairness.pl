@@ -1,5 +1,5 @@
 # Fairness of the worker: while one owner's tables keep it busy, have it wait or cannot be worked on, another owner's
-# amounts are compacted and flushed, holds expire, and distinct tables are folded. Idle, that takes a second or
+# amounts are compacted and flushed, holds expire, distinct tables are folded, and sources verified. Idle, that takes a second or
 # two here, and under each of these loads it should take no more than 3 s longer. The limit leaves room for a slow machine; where a
 # table's turn had no bound, half of these took longer than 15 s, and some did not come at all.
 use strict;
@@ -253,6 +253,21 @@ my $read = qq{SELECT pg_stat_clear_snapshot()::text || (seq_tup_read + idx_tup_f
 my $before = sql($node, 'postgres', $read);
 others_are_served('such rows, which are known');
 cmp_ok(sql($node, 'postgres', $read) - $before, '<', 100000, 'they are not read again');
+
+#
+# Sources without an index on the key, which are read whole
+#
+sql($node, 'postgres', $_) foreach q{SET ROLE alice; CREATE TABLE a.orders (customer text); CREATE INDEX ON a.orders (customer);
+		SELECT dc_create('a.orders_of'); SELECT dc_bind('a.orders_of', 'a.orders', key => 'customer'); INSERT INTO a.orders VALUES ('ann')},
+	q{SET ROLE mallory; CREATE TABLE m.source AS SELECT i::text AS x FROM generate_series(1, 100000) i; ANALYZE m.source;
+		SELECT count(dc_create('m.whole' || i)) FROM generate_series(1, 3) i;
+		SELECT dc_bind(format('m.whole%s', i)::regclass, 'm.source', key => 'x') FROM generate_series(1, 3) i},
+	'ALTER SYSTEM SET dcounter.verify_rate = 100', 'SELECT pg_reload_conf()';
+soon($node, 'postgres', q{SELECT max(rows_checked) >= 100000 FROM dc_stat_drift WHERE counter::text LIKE 'm.whole%'}, 't', 'sources are read whole, which counts for 1000 s');
+sql($node, 'postgres', $_) foreach q{SET session_replication_role = replica; INSERT INTO a.orders VALUES ('bea')}, q{SET ROLE alice; SELECT dc_alter('a.orders_of', max_shards => 64)};
+soon($node, 'postgres', q{SELECT drifted_keys FROM dc_stat_drift WHERE counter = 'a.orders_of'::regclass}, '1', 'sources of others are verified meanwhile');
+is(sql($node, 'postgres', q{SELECT sum(passes) FROM dc_stat_drift WHERE counter::text LIKE 'm.whole%'}), '1', 'and no other one of that owner');
+sql($node, 'postgres', $_) foreach 'ALTER SYSTEM SET dcounter.verify_rate = 0', 'SELECT pg_reload_conf()', q{SET ROLE mallory; SELECT dc_drop(('m.whole' || i)::regclass) FROM generate_series(1, 3) i};
 
 #
 # Steps that hang, where code of an owner may do that: none takes longer than the first one, and then no table of this owner has one for

@@ -121,7 +121,15 @@ refused($_) foreach (
 	'ALTER TABLE r_set ADD UNIQUE (key, region)', 'ALTER TABLE s_want SET (user_catalog_table)', 'ALTER TABLE r_region ALTER inc SET DEFAULT m.one(1)', 'CREATE STATISTICS st ON (m.one(1) + hlc), key FROM s_want',
 	'CREATE PUBLICATION filter FOR TABLE r_region WHERE (inc > 0)', 'CREATE PUBLICATION columns FOR TABLE r_set (key)',
 	q{CREATE PUBLICATION later FOR TABLE s_want WHERE (hlc > 0) WITH (publish = 'insert'); ALTER PUBLICATION later SET (publish = 'update')},
-	'GRANT ALL ON s_want TO team; REVOKE ALL ON s_want FROM mallory', 'DROP SCHEMA m CASCADE');
+	'GRANT ALL ON s_want TO team; REVOKE ALL ON s_want FROM mallory', 'DROP SCHEMA m CASCADE',
+	'CREATE OR REPLACE TRIGGER dcounter_merge AFTER TRUNCATE ON r_region FOR EACH STATEMENT EXECUTE FUNCTION dcounter.on_counter_truncate()');
+# also if the trigger, or the index, goes with something else
+foreach my $of ('TRIGGER dcounter_merge ON r_set', 'INDEX r_region_pkey')
+{
+	mallory($_, "CREATE EXTENSION hstore SCHEMA n; ALTER $of DEPENDS ON EXTENSION hstore") foreach @nodes;
+	refused('DROP EXTENSION hstore');
+	mallory($_, "ALTER $of NO DEPENDS ON EXTENSION hstore; DROP EXTENSION hstore") foreach @nodes;
+}
 mallory($eu, q{ALTER TABLE r_region SET (fillfactor = 60); GRANT SELECT ON r_region TO PUBLIC; ANALYZE r_region; ALTER TABLE r OWNER TO mallory; COMMENT ON TABLE r IS 'mine'});
 mallory($eu, 'GRANT ALL ON SCHEMA m TO team');
 foreach my $owner ('team', 'mallory')

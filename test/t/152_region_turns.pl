@@ -75,6 +75,17 @@ sql($node, 'postgres', q{BEGIN; LOCK TABLE held_shard; PREPARE TRANSACTION 'tabl
 is(wait_for($node, 'postgres', q{SELECT seen -> '!aside' ? 'public.held' FROM dcounter.region WHERE region = 'eu' ORDER BY epoch DESC LIMIT 1}, 't'), 't', 'so it is with one that is locked');
 $now = sql($node, 'postgres', 'SELECT now()');
 is(wait_for($node, 'postgres', sprintf($later, $now), 't'), 't', 'beats go on');
+# nor does a set that stays open, where something was missed
+my $setter = dc_session($node, 'postgres');
+$setter->run(q{BEGIN; SELECT dc_set('likes', 'open', 1)});
+sql($node, 'postgres', "INSERT INTO dcounter.self_mark SELECT epoch, 'recopy', NULL, now() FROM dcounter.self");
+$now = sql($node, 'postgres', 'SELECT now()');
+is(wait_for($node, 'postgres', sprintf($later, $now), 't'), 't', 'beats go on while a key is being set');
+is(sql($node, 'postgres', 'SELECT state FROM dcounter.self'), 'active', 'though what was missed cannot be noted');
+$setter->run('ROLLBACK');
+$setter->quit;
+is(wait_for($node, 'postgres', 'SELECT state FROM dcounter.self', 'recopy'), 'recopy', 'before that has ended');
+sql($node, 'postgres', q{DELETE FROM dcounter.self_mark; UPDATE dcounter.self SET state = 'active'});
 my ($ret, $out, $err) = $node->psql('postgres', q{SELECT dc_region_retire('eu')});
 like($err, qr/has counted what is not published yet/, 'a region is not retired meanwhile');
 sql($node, 'postgres', q{COMMIT PREPARED 'table'});
@@ -113,6 +124,19 @@ my $failures = () = substr(slurp_file($node->logfile), $offset) =~ /job "regions
 cmp_ok($failures, '>', 0, 'counters that are locked were tried');
 cmp_ok($failures, '<', 60, 'not each of them');
 sql($node, 'postgres', q{COMMIT PREPARED 'many'});
+
+# So does what takes an owner's counters long
+sql($node, 'postgres', $_) foreach q{CREATE ROLE mallory; CREATE SCHEMA m AUTHORIZATION mallory; GRANT EXECUTE ON FUNCTION dc_replicate(regclass, boolean) TO mallory},
+	q{SET ROLE mallory; SELECT count(dc_create('m.slow' || i)) FROM generate_series(1, 20) AS i; SELECT count(dc_replicate(('m.slow' || i)::regclass)) FROM generate_series(1, 20) AS i},
+	q{ALTER SYSTEM SET dcounter.compact_interval = '1h'; ALTER SYSTEM SET dcounter.region_handshake = '200ms'; SELECT pg_reload_conf()},
+	join(';', 'BEGIN', (map { "INSERT INTO m.slow${_}_shard SELECT i, 0, 1, 0, now() FROM generate_series(1, 5000) AS i" } 1 .. 20), 'COMMIT');
+restarted(q{SELECT dc_incr('likes', 'd', 1)});
+is(wait_for($node, 'postgres', 'SELECT NOT starting AND postmaster_start = pg_postmaster_start_time() FROM dcounter.self', 't'), 't', 'the start ends');
+my $left = () = substr(slurp_file($node->logfile), $offset) =~ /counter table "slow\d+" was left out/g;
+cmp_ok($left, '>', 0, 'it has not waited for all of one owner');
+is(sql($node, 'postgres', qq{SELECT sum(inc) FROM likes_region WHERE key = 'd'}), '1', 'what others have counted is published');
+sql($node, 'postgres', 'ALTER SYSTEM RESET dcounter.compact_interval; SELECT pg_reload_conf()');
+is(wait_for($node, 'postgres', join(' UNION ALL ', map { "SELECT sum(inc) FROM m.slow${_}_region" } 1 .. 20) =~ s/^/SELECT sum(sum) FROM (/r . ') AS s', '100000'), '100000', 'what was left out is published later');
 
 # Rows of owners' making do not keep a renewal by hand from going on; what is sealed of a key, and left out, keeps rows of its
 # epoch away, which would be counted twice when it is folded

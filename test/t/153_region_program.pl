@@ -40,7 +40,7 @@ sub configure
 sub program
 {
 	my (@arguments) = @_;
-	my $job = start_command('dc_region', '-c', $config, '--timeout=' . $PostgreSQL::Test::Utils::timeout_default, @arguments);
+	my $job = start_command('dc_region', '-c', $config, '--trust-owners', '--timeout=' . $PostgreSQL::Test::Utils::timeout_default, @arguments);
 	my $status = finish_job($job);
 
 	$printed .= $job->{out} . $job->{err};
@@ -178,6 +178,18 @@ $config = $right;
 by_steps('join', 'us');
 does(0, 'join');
 is_well('a link that is right again');
+
+# One that was made to a database that is none of a region, with a slot there
+in('us', 'CREATE DATABASE plain');
+in('ap', 'DROP SUBSCRIPTION dc_from_us');
+$config = file_of('wrong_link.conf', slurp_file($right) =~ s/^(link = .*?)dbname='postgres'/$1dbname='plain'/mr);
+program('join', 'ap');
+is(in('us', q{SELECT count(*) FROM pg_replication_slots WHERE database = 'plain'}), '1', 'a slot in another database');
+$config = $right;
+does(0, 'join');
+is(in('us', q{SELECT count(*) FROM pg_replication_slots WHERE database = 'plain'}), '0', 'it is gone');
+in('us', 'DROP DATABASE plain');
+is_well('a link to the right database');
 
 # A restore. What was counted after the backup and sent is not lost.
 $nodes{us}->backup('monday');

@@ -27,7 +27,7 @@ my $done = 0;
 sub program
 {
 	my (@arguments) = @_;
-	my $job = start_command('dc_region', '-c', $config, "--timeout=$limit", @arguments);
+	my $job = start_command('dc_region', '-c', $config, '--trust-owners', "--timeout=$limit", @arguments);
 	my $status = finish_job($job);
 
 	return is($status, 0, "dc_region @arguments") || diag($job->{out} . $job->{err});
@@ -37,7 +37,7 @@ sub program
 sub killed
 {
 	my (@arguments) = @_;
-	my $job = start_command('dc_region', '-c', $config, @arguments);
+	my $job = start_command('dc_region', '-c', $config, '--trust-owners', @arguments);
 
 	sleep(rand(2));
 	$job->{run}->signal('KILL');

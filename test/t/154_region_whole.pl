@@ -93,7 +93,7 @@ is(sql($_, 'postgres', 'SELECT sum(apply_errors) FROM dc_regions()'), '0', 'no e
 sub statements
 {
 	my ($node, $function, $peer) = @_;
-	my @statements = split /\n/, sql($node, 'postgres', "SELECT $function(\$\$" . $peer->name . '$$, $$' . $peer->connstr('postgres') . '$$)');
+	my @statements = split /\n/, sql($node, 'postgres', "SELECT $function(\$\$" . $peer->name . '$$, $$' . $peer->connstr('postgres') . '$$, trust_owners => true)');
 
 	sql($node, 'postgres', $_) foreach @statements;
 	return;

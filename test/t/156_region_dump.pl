@@ -30,7 +30,7 @@ is(sql($us, 'twin', 'SELECT subname, subenabled, subslotname IS NULL FROM pg_sub
 	'dc_from_eu|f|f', 'its link has the slot of the original');
 
 # The link is made anew, and the original's stays
-my $join = 'SELECT dc_region_join($$eu$$, $$' . $eu->connstr('postgres') . '$$)';
+my $join = 'SELECT dc_region_join($$eu$$, $$' . $eu->connstr('postgres') . '$$, trust_owners => true)';
 my @statements = split /\n/, sql($us, 'twin', $join);
 is($statements[0], 'ALTER SUBSCRIPTION dc_from_eu SET (slot_name = NONE)', 'the slot is left alone');
 sql($us, 'twin', $_) foreach @statements;
@@ -40,7 +40,7 @@ foreach my $slot (split / /, $at_eu)
 {
 	like(sql($eu, 'postgres', $slots), qr/\b$slot\b/, "slot $slot is there");
 }
-foreach my $statement (split /\n/, sql($us, 'twin', q{SELECT dc_region_refresh('eu')}))
+foreach my $statement (split /\n/, sql($us, 'twin', q{SELECT dc_region_refresh('eu', trust_owners => true)}))
 {
 	sql($us, 'twin', $statement);
 }

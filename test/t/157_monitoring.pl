@@ -59,6 +59,8 @@ sql($node, 'old', q{
 	CREATE TABLE source (k text);
 	SELECT dc_create('bound');
 	CREATE VIEW checked AS SELECT * FROM dc_source_check('bound');
+	CREATE VIEW regions AS SELECT * FROM dc_regions();
+	CREATE VIEW stat_regions AS SELECT * FROM dc_stat_regions;
 	RESET ROLE;
 	-- a library of the release before makes no such triggers
 	ALTER EVENT TRIGGER dcounter_ddl DISABLE;
@@ -73,6 +75,8 @@ my ($ret, $out, $err) = $node->psql('old', 'ALTER EXTENSION dcounter UPDATE', on
 is($ret, 0, 'the update goes on') or diag($err);
 like($err, qr/WARNING:  dc_source_check\(.*\) is kept in schema dcounter/, 'a function that a view calls stays');
 like($err, qr/WARNING:  triggers of stock are not made: /, 'a table whose owner has taken the name is passed over');
+like($err, qr/WARNING:  dc_regions\(\) is kept in schema dcounter/, 'and one that has one column more now');
+is(sql($node, 'old', q{SELECT dc_region_init('eu') > 0; SELECT region, state FROM regions; SELECT region, state FROM stat_regions; SELECT region, advice IS NULL FROM dc_stat_regions}), "t\neu|active\neu|active\neu|t", 'all three work');
 like(sql($node, 'old', 'SELECT pg_get_viewdef($$checked$$)'), qr/dcounter\.dc_source_check/, 'the view goes on with it');
 $node->stop;
 done_testing();

@@ -39,8 +39,10 @@ limitfile_save(int code, Datum arg)
 {
 }
 
+DcRuleKind limit_rules = {0};
+
 void
-limit_ddl_init(void)
+rule_kind_add(DcRuleKind *kind, bool preloading)
 {
 }
 

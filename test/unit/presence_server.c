@@ -13,6 +13,7 @@
 #include "presence/presenceinit.h"
 #include "storage/ipc.h"
 #include "table/subscription.h"
+#include "table/tablejob.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
@@ -177,37 +178,39 @@ server_rules(DcPresenceRow *rows, int n)
 	rules.length = rules.max_length = n;
 }
 
+DcRuleKind presence_rules = {0};
+
 List *
-presence_row_read_all(void)
+rule_read_all(const DcRuleKind *kind)
 {
 	return rules.length > 0 ? &rules : NIL;
 }
 
 /* a copy of the row */
-DcPresenceRow *
-presence_row_read(const char *name)
+void *
+rule_read(const DcRuleKind *kind, const char *name)
 {
 	static DcPresenceRow row;
 
 	for (int i = 0; i < rules.length; i++)
 	{
 		row = *(DcPresenceRow *) lfirst(&cells[i]);
-		if (strcmp(row.name, name) == 0)
+		if (strcmp(row.rule.name, name) == 0)
 			return &row;
 	}
 	return NULL;
 }
 
 void
-presence_row_update(DcPresenceRow *row)
+rule_update(const DcRuleKind *kind, DcRuleRow *row)
 {
 	server_updates++;
 	for (int i = 0; i < rules.length; i++)
 	{
 		DcPresenceRow *old = lfirst(&cells[i]);
 
-		if (old->id == row->id)
-			*old = *row;
+		if (old->rule.id == row->id)
+			*old = *(DcPresenceRow *) row;
 	}
 }
 
@@ -226,7 +229,7 @@ presence_row_owner(int32 id)
 DcPresenceRule
 presence_rule_of(const DcPresenceRow *row)
 {
-	return (DcPresenceRule){row->id, row->version, row->ttl, row->events, row->max_members, row->approx};
+	return (DcPresenceRule){row->rule.id, row->rule.version, row->ttl, row->events, row->max_members, row->approx};
 }
 
 /*
@@ -251,15 +254,15 @@ int64_to_numeric(int64 value)
 }
 
 void
-json_begin_object(DcJsonWriter *writer, StringInfo buf, const DcJsonKeys *keys)
+json_begin(DcJsonWriter *writer)
 {
 	nnumbers = 0;
 }
 
 void
-json_add_numeric(DcJsonWriter *writer, Numeric value)
+json_add_int(DcJsonWriter *writer, const char *name, int64 value)
 {
-	numbers[nnumbers++] = (int64) (intptr_t) value;
+	numbers[nnumbers++] = value;
 }
 
 void
@@ -275,7 +278,7 @@ outbox_append(const DcEvent *event, const char *function)
 	else if (nnumbers == 3)
 		*new = (ServerEvent){.nest = nest, .count = numbers[0], .epoch = numbers[1], .version = numbers[2]};
 	else
-		*new = (ServerEvent){.nest = nest, .left = numbers[0], .count = numbers[1], .epoch = numbers[2], .joined = numbers[3], .version = numbers[4]};
+		*new = (ServerEvent){.nest = nest, .count = numbers[0], .joined = numbers[1], .left = numbers[2], .epoch = numbers[3], .version = numbers[4]};
 }
 
 /*
@@ -337,6 +340,11 @@ has_privs_of_role(Oid member, Oid role)
 	return true;
 }
 
+void
+table_jobs_know_owner(Oid owner)
+{
+}
+
 bool
 presence_any_rule(void)
 {
@@ -344,7 +352,7 @@ presence_any_rule(void)
 }
 
 void
-presence_ddl_init(void)
+rule_kind_add(DcRuleKind *kind, bool preloading)
 {
 }
 
@@ -354,22 +362,12 @@ event_id(pg_uuid_t *id)
 }
 
 void
-json_keys_keep(DcJsonKeys *keys, const char *const *names, int n)
-{
-}
-
-void
-json_begin(StringInfo buf)
-{
-}
-
-void
-json_add_string(DcJsonWriter *writer, const char *data, uint32 len)
+json_add_string(DcJsonWriter *writer, const char *name, const char *data, int len)
 {
 }
 
 Jsonb *
-json_end(StringInfo buf)
+json_end(DcJsonWriter *writer)
 {
 	return NULL;
 }

@@ -232,7 +232,7 @@ static const Act acts[] = {
 static void
 prepare(int64 late)
 {
-	static DcPresenceRow row = {.id = 1, .name = "chat", .version = 1, .ttl = TTL, .events = 1};
+	static DcPresenceRow row = {.rule = {.id = 1, .name = "chat", .version = 1}, .ttl = TTL, .events = 1};
 
 	begin(1024, false);
 	row.epoch = (int64) number(&presence_area->epoch);
@@ -587,7 +587,7 @@ static void
 crashed(DcPresenceRow *row)
 {
 	begin(1024, false);
-	*row = (DcPresenceRow){.id = 1, .name = "chat", .version = rule.version, .ttl = TTL, .events = 1, .epoch = 5};
+	*row = (DcPresenceRow){.rule = {.id = 1, .name = "chat", .version = rule.version}, .ttl = TTL, .events = 1, .epoch = 5};
 	server_rules(row, 1);
 	(void) enter("r", "ann", "");
 	server_tells_free = true;
@@ -725,7 +725,7 @@ many_epochs(int n)
 	for (int i = 0; i < n; i++)
 	{
 		snprintf(names[i], sizeof(names[i]), "%d", i);
-		rows[i] = (DcPresenceRow){.id = i + 1, .name = names[i], .version = 1, .ttl = TTL, .events = 1, .epoch = 5};
+		rows[i] = (DcPresenceRow){.rule = {.id = i + 1, .name = names[i], .version = 1}, .ttl = TTL, .events = 1, .epoch = 5};
 	}
 	server_rules(rows, n);
 	server_updates = 0;
@@ -758,7 +758,7 @@ scarce_later(void)
 	for (int i = 0; i < PRESENCE_SLOTS; i++)
 	{
 		snprintf(names[i], sizeof(names[i]), "%d", i);
-		rows[i] = (DcPresenceRow){.id = i + 1, .name = names[i], .version = 1, .ttl = TTL, .events = 1, .epoch = 5};
+		rows[i] = (DcPresenceRow){.rule = {.id = i + 1, .name = names[i], .version = 1}, .ttl = TTL, .events = 1, .epoch = 5};
 	}
 	server_rules(rows, 100);
 	server_updates = 0;

@@ -278,6 +278,7 @@ compare(const void *a, const void *b)
 void
 cms_sort(CmsEntry *entries, size_t n)
 {
+	/* few: a sparse sketch has no more than its dense form has cells */
 	qsort(entries, n, sizeof(CmsEntry), compare);
 }
 

@@ -451,6 +451,7 @@ sort_tokens(uint32_t *tokens, uint32_t n)
 		tokens[j] = token;
 		if (i - j > patience)
 		{
+			/* few: a sparse sketch */
 			qsort(tokens, n, sizeof(uint32_t), compare_tokens);
 			return;
 		}

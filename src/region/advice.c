@@ -1,0 +1,138 @@
+/*
+ * advice.c
+ *		Column advice of dc_regions(): what is wrong with a region, as this database sees it, and what to call.
+ *
+ * The sentences name the regions, so that dc_region can print those of all databases one after the other. What is seen only
+ * by comparing databases (a slot that is gone at the peer, a missing counter) is added by that program
+ * (src/regionctl/ctlstatus.c). They have no numbers, so that they stay the same while nothing changes, as labels of metrics should.
+ */
+#include "postgres.h"
+
+#include "access/xlog.h"
+#include "base/guc.h"
+#include "base/runas.h"
+#include "catalog/pg_type.h"
+#include "executor/spi.h"
+#include "region/life.h"
+#include "region/link.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+
+/* A region that has sent nothing for so many beats, and at least so long, is late. */
+#define LATE_BEATS 10
+#define LATE_MS 60000
+
+static char *advice_own(const DcRegionLook *look);
+static char *advice_link(const DcRegionLook *look);
+static char *advice_late(const DcRegionLook *look);
+static bool links_are_mesh(void);
+static bool keeps_slot(const char *region);
+
+/*
+ * region_advice returns a sentence, or NULL if nothing is to be done. This database is of an active region. A standby has no links, and nothing to call.
+ */
+char *
+region_advice(const DcRegionLook *look)
+{
+	if (RecoveryInProgress())
+		return NULL;
+	if (strcmp(look->region, look->own) == 0)
+		return advice_own(look);
+	if (strcmp(look->state, "retired") != 0)
+		return advice_link(look);
+	if (look->link == NULL && !keeps_slot(look->region))
+		return NULL;
+	return psprintf("%s has a link from %s, which is retired, or keeps a slot for it: dc_region forget %s", look->own, look->region, look->region);
+}
+
+static char *
+advice_own(const DcRegionLook *look)
+{
+	const char *own = look->own;
+
+	if (strcmp(look->state, "renew") == 0)
+		return psprintf("%s has to take a new epoch, as it is not where it was: dc_region restore %s", own, own);
+	if (strcmp(look->state, "starting") == 0)
+		return psprintf("%s waits until the others have heard of its start; if it was set back: dc_region restore %s", own, own);
+	if (strcmp(look->state, "recopy") == 0)
+		return psprintf("%s may lack what others have: dc_region restore %s", own, own);
+	if (strcmp(look->state, "behind") == 0)
+		return psprintf("%s cannot publish some counters: its log says which, and why", own);
+	if (!publications_are_complete())
+		return psprintf("%s does not publish all that it should: dc_region_publish()", own);
+	return NULL;
+}
+
+static char *
+advice_link(const DcRegionLook *look)
+{
+	if (look->link == NULL)
+		return links_are_mesh() ? psprintf("there is no link from %s to %s: dc_region join", look->region, look->own)
+								: advice_late(look);
+	if (look->link->slotname == NULL)
+		return psprintf("the link from %s to %s has no slot: dc_region join", look->region, look->own);
+	if (strcmp(look->link_state, "disabled") == 0)
+		return psprintf("the link from %s to %s is disabled: dc_region join", look->region, look->own);
+	if (strcmp(look->link_state, "down") == 0 && link_is_refused(look->link))
+		return psprintf("the link from %s to %s is refused by %s, as its slot is gone, or no longer good: dc_region join", look->region, look->own, look->region);
+	if (strcmp(look->link_state, "down") == 0)
+		return psprintf("the link from %s to %s is down: the log of %s says why; if its conninfo is wrong: dc_region join",
+						look->region, look->own, look->own);
+	if (strcmp(look->link_state, "copying") == 0 && look->apply_errors > 0)
+		return psprintf("the link from %s to %s has had errors, and has not copied all tables: the log of %s says why", look->region, look->own, look->own);
+	return advice_late(look);
+}
+
+/*
+ * advice_late is about a region that sends nothing, though no link is known to be down.
+ */
+static char *
+advice_late(const DcRegionLook *look)
+{
+	if (look->late_ms <= Max(LATE_BEATS * (int64) dc_region_beat_interval, LATE_MS))
+		return NULL;
+	return psprintf("nothing has come from %s to %s for long: dc_stat_worker of %s shows whether its worker runs", look->region, look->own, look->region);
+}
+
+/*
+ * links_are_mesh returns false if rows may come by other links than one from each region: in a star, a ring or a tree, or by
+ * subscriptions that dc_region_join() has not made.
+ */
+static bool
+links_are_mesh(void)
+{
+	ListCell *lc;
+
+	foreach(lc, links_all())
+	{
+		const Subscription *link = lfirst(lc);
+
+		if (strncmp(link->name, REFRESH_PREFIX, strlen(REFRESH_PREFIX)) == 0)
+			continue;
+		if (strncmp(link->name, LINK_PREFIX, strlen(LINK_PREFIX)) != 0 || link_brings(link, PUBLICATION_ALL))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * keeps_slot returns true if there is a slot here for a link to another region. Its name: src/region/join.c
+ */
+static bool
+keeps_slot(const char *region)
+{
+	static const char *const sql = "SELECT FROM pg_catalog.pg_replication_slots AS s"
+								   " WHERE s.database = pg_catalog.current_database() AND s.slot_name::pg_catalog.text OPERATOR(pg_catalog.~) $1";
+	Oid type = TEXTOID;
+	Datum prefix = CStringGetTextDatum(psprintf("^dc_%.*s_(from|anew)_", SLOT_REGION_BYTES, region));
+	int level = search_path_pin();
+	bool found;
+
+	SPI_connect();
+	if (SPI_execute_with_args(sql, 1, &type, &prefix, NULL, true, 1) != SPI_OK_SELECT)
+		elog(ERROR, "SPI_execute_with_args failed");
+	found = SPI_processed > 0;
+	SPI_finish();
+	AtEOXact_GUC(true, level);
+	return found;
+}

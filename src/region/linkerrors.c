@@ -1,0 +1,126 @@
+/*
+ * linkerrors.c
+ *		Counts the errors by which apply workers of links end before they receive anything.
+ *
+ * The server counts the errors of an apply worker from when it streams (pg_stat_subscription_stats): not that the peer cannot be
+ * reached, nor that the slot is gone. A worker that fails so is started anew every few seconds, and nothing but the log shows it.
+ * So errors that are about to be logged are counted here, if the worker of a link has not received anything yet. All later ones
+ * the server counts by itself. Only where the library is preloaded is it in these workers.
+ *
+ * An error of the peer when it is to stream says that it is there, and that the link will not work again: its slot is gone or lost, or
+ * is another database's. It is noted for which links that was so lately, so that dc_region_join() makes them anew. The notes are for the
+ * whole server, as OIDs of subscriptions are; of two that are written at once, one may be lost until the next try.
+ */
+#include "postgres.h"
+
+#include "base/compat.h"
+#include "base/shmem.h"
+#include "pgstat.h"
+#include "port/atomics.h"
+#include "region/link.h"
+#include "region/region.h"
+#include "replication/logicalworker.h"
+#include "replication/worker_internal.h"
+#include "utils/elog.h"
+#include "utils/timestamp.h"
+
+/* Links that are refused at the same time, and for how long an error says so. */
+#define REFUSED_MAX 64
+#define REFUSED_SECONDS 60
+
+typedef struct DcRefused
+{
+	pg_atomic_uint32 link;
+	pg_atomic_uint64 at; /* TimestampTz */
+} DcRefused;
+
+static DcRefused *refused = NULL; /* in shared memory */
+static emit_log_hook_type previous_hook = NULL;
+
+static void refused_init(void *area);
+static void note_refused(Oid link);
+
+static void count_error(ErrorData *error);
+static bool is_of_start(const ErrorData *error);
+static bool is_refusal(const ErrorData *error);
+
+void
+link_errors_init(void)
+{
+	shmem_add("dcounter refused links", REFUSED_MAX * sizeof(DcRefused), (void **) &refused, refused_init);
+	previous_hook = emit_log_hook;
+	emit_log_hook = count_error;
+}
+
+static void
+refused_init(void *area)
+{
+	for (int i = 0; i < REFUSED_MAX; i++)
+	{
+		pg_atomic_init_u32(&((DcRefused *) area)[i].link, InvalidOid);
+		pg_atomic_init_u64(&((DcRefused *) area)[i].at, 0);
+	}
+}
+
+static void
+note_refused(Oid link)
+{
+	DcRefused *place = refused;
+
+	for (int i = 0; i < REFUSED_MAX && pg_atomic_read_u32(&place->link) != link; i++)
+	{
+		if (pg_atomic_read_u32(&refused[i].link) == link || pg_atomic_read_u64(&refused[i].at) < pg_atomic_read_u64(&place->at))
+			place = &refused[i];
+	}
+	pg_atomic_write_u32(&place->link, link);
+	pg_atomic_write_u64(&place->at, (uint64) GetCurrentTimestamp());
+}
+
+/*
+ * link_is_refused returns true if the peer has refused to stream for a link lately.
+ */
+bool
+link_is_refused(const Subscription *link)
+{
+	for (int i = 0; i < REFUSED_MAX && refused != NULL; i++)
+	{
+		if (pg_atomic_read_u32(&refused[i].link) == link->oid)
+			return !TimestampDifferenceExceeds((TimestampTz) pg_atomic_read_u64(&refused[i].at), GetCurrentTimestamp(), REFUSED_SECONDS * 1000);
+	}
+	return false;
+}
+
+static void
+count_error(ErrorData *error)
+{
+	if (error->elevel >= ERROR && compat_is_background_worker() && is_of_start(error))
+	{
+		pgstat_report_subscription_error(MySubscription->oid, true);
+		if (is_refusal(error))
+			note_refused(MySubscription->oid);
+	}
+	if (previous_hook != NULL)
+		previous_hook(error);
+}
+
+/*
+ * is_refusal returns true for an error of the peer when it is to stream, by the code that walrcv_startstreaming() gives to all of these. A slot
+ * that is in use yet, as after a crash here, is free soon. The text of the peer may be in another language: then a join too early makes
+ * the link anew, which is right, too.
+ */
+static bool
+is_refusal(const ErrorData *error)
+{
+	return error->sqlerrcode == ERRCODE_PROTOCOL_VIOLATION && strstr(error->message, "is active for PID") == NULL;
+}
+
+/*
+ * is_of_start returns true for an error of the main worker of a link that has not received anything. To be ended by an operator is none.
+ */
+static bool
+is_of_start(const ErrorData *error)
+{
+	return IsLogicalWorker() && MyLogicalRepWorker != NULL && MySubscription != NULL && error->sqlerrcode != ERRCODE_ADMIN_SHUTDOWN &&
+		!am_tablesync_worker() && !compat_is_parallel_apply_worker() && XLogRecPtrIsInvalid(MyLogicalRepWorker->last_lsn) &&
+		(link_brings(MySubscription, PUBLICATION_OWN) || link_brings(MySubscription, PUBLICATION_ALL));
+}

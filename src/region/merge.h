@@ -1,0 +1,51 @@
+/*
+ * merge.h
+ *		The triggers for rows that come from other regions (see mergetrigger.c).
+ */
+#ifndef DC_MERGE_H
+#define DC_MERGE_H
+
+#include "commands/trigger.h"
+#include "region/region.h"
+#include "table/shape.h"
+
+/* A row that is being merged. */
+typedef struct DcMerge
+{
+	DcCounter *counter;
+	Relation rel; /* the table that it comes to */
+	const DcTableLayout *layout;
+	HeapTuple tuple;			   /* the row that comes */
+	Datum come[SHAPE_MAX_COLUMNS]; /* its columns, by number */
+	bool update;				   /* the caller has locked the row that is there; */
+	Datum have[SHAPE_MAX_COLUMNS]; /* its columns */
+} DcMerge;
+
+/* What is different from one table to the other. */
+typedef struct DcMergeKind
+{
+	const char *function; /* for errors */
+	bool stock;			  /* the table is one of a stock */
+	const DcShape *shape;
+	size_t relid;  /* where DcCounterRow has the table, */
+	size_t layout; /* and DcCounter its layout */
+	bool (*read)(Oid relid, DcCounterRow *row);
+	void (*check)(DcCounter *counter, Relation rel); /* its shape */
+	const char *(*problem)(DcMerge *merge);			 /* what else is wrong with a row that comes, as a sentence, or NULL */
+	const char *other;								 /* the problem of an update that changes the key */
+
+	/* either: merge a row that is to be inserted, and return what an update is to write, or NULL */
+	void (*insert)(DcMerge *merge);
+	HeapTuple (*update)(DcMerge *merge);
+
+	/* or: of two rows, the one with the greater number in this column is kept. It has grown by that much */
+	int number;
+	void (*raised)(DcMerge *merge, int64 more);
+} DcMergeKind;
+
+extern TriggerData *merge_trigger_data(FunctionCallInfo fcinfo, const char *function);
+extern Datum merge_trigger(FunctionCallInfo fcinfo, const DcMergeKind *kind, DcCounter **last);
+extern DcCounter *merge_lock(const DcMerge *merge);
+extern HeapTuple merge_form(const DcMerge *merge, const Datum *columns, int n);
+
+#endif /* DC_MERGE_H */

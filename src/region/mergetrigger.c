@@ -1,0 +1,296 @@
+/*
+ * mergetrigger.c
+ *		What the triggers for rows that come from other regions have in common.
+ *
+ * They fire in the workers of logical replication, for what these insert (a first copy of the table included) and
+ * for what they update. A row that is not there is inserted here, not by the caller: where two links bring it,
+ * that would be a unique violation for one of them. For an update the caller has the row locked, and writes what the trigger
+ * returns. NULL skips a row quietly.
+ *
+ * Where a subscription brings the other tables of the counter as well, this database is not a region but has a copy of
+ * one (table/subscription.c). So rows are taken as they are.
+ *
+ * The role is that of the subscription's owner, in PostgreSQL 15 a superuser. No code of the counter's owner runs: what is
+ * written directly calls none, and what goes by SQL, to shard tables that have triggers, say, runs as their owner
+ * (base/runas.c). Any role that may execute these functions may put them on a table of its own: they raise an error if that is not
+ * one of a counter.
+ *
+ * What is in a row is no reason for an error, which would stop all that a link brings (passedover.c). So all is looked at
+ * that the merge could fail at: nulls, names, keys that no index takes, and numbers that have no meaning.
+ */
+#include "postgres.h"
+
+#include "access/detoast.h"
+#include "access/htup_details.h"
+#include "access/xact.h"
+#include "base/args.h"
+#include "base/compat.h"
+#include "base/key.h"
+#include "base/rowread.h"
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "region/merge.h"
+#include "region/rights.h"
+#include "table/access.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+static DcCounter *counter_of(Relation rel, const DcMergeKind *kind, DcCounter **last);
+static bool columns_of(const DcMerge *merge, const DcMergeKind *kind, HeapTuple tuple, Datum *columns);
+static const char *key_problem(const DcMerge *merge, const DcMergeKind *kind);
+static bool same_key(const DcMerge *merge, const DcMergeKind *kind);
+static bool keep_greater(DcMerge *merge, const DcMergeKind *kind);
+static bool put_greater(DcMerge *merge, const DcMergeKind *kind, int64 *before);
+static bool replace_lesser(DcRegionRel *rel, DcMerge *merge, const DcMergeKind *kind, int64 *before, bool *written);
+
+/*
+ * Return what a trigger was called for. Raise 39P01 if that is not BEFORE INSERT OR UPDATE FOR EACH ROW.
+ */
+TriggerData *
+merge_trigger_data(FunctionCallInfo fcinfo, const char *function)
+{
+	TriggerData *data = (TriggerData *) fcinfo->context;
+
+	trigger_check(fcinfo, function);
+	if (!TRIGGER_FIRED_BEFORE(data->tg_event) || !TRIGGER_FIRED_FOR_ROW(data->tg_event) ||
+		TRIGGER_FIRED_BY_DELETE(data->tg_event))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("%s can only be called as a trigger, %s", function, "BEFORE INSERT OR UPDATE FOR EACH ROW")));
+	return data;
+}
+
+/*
+ * Merge a row, and return what a trigger function does. *last is the function's: most rows come one after the other for one
+ * counter.
+ *
+ * Errors: 55000 if the table does not belong to a replicated counter; those of a counter table that cannot be
+ * written to. All of these stop the subscription, and nothing is lost when the reason is gone.
+ */
+Datum
+merge_trigger(FunctionCallInfo fcinfo, const DcMergeKind *kind, DcCounter **last)
+{
+	TriggerData *data = merge_trigger_data(fcinfo, kind->function);
+	DcMerge merge = {.rel = data->tg_relation, .update = TRIGGER_FIRED_BY_UPDATE(data->tg_event)};
+	const char *problem;
+
+	merge.counter = counter_of(merge.rel, kind, last);
+	merge.layout = (const DcTableLayout *) ((const char *) merge.counter + kind->layout);
+	merge.tuple = merge.update ? data->tg_newtuple : data->tg_trigtuple;
+	if (merge.counter->fed)
+		return PointerGetDatum(merge.tuple);
+	if (kind->stock && (problem = rights_problem(merge.counter)) != NULL)
+		return region_row_missed(merge.rel, merge.counter, problem);
+	if (!columns_of(&merge, kind, merge.tuple, merge.come))
+		problem = _("A column is null.");
+	else if ((problem = key_problem(&merge, kind)) == NULL)
+		problem = kind->problem(&merge);
+	if (problem == NULL && merge.update)
+	{
+		if (!columns_of(&merge, kind, data->tg_trigtuple, merge.have))
+			elog(ERROR, "a row of \"%s\" has a null", RelationGetRelationName(merge.rel));
+		if (!same_key(&merge, kind))
+			problem = _(kind->other);
+	}
+	if (problem != NULL)
+		return region_row_passed_over(merge.rel, merge.counter, problem);
+	if (kind->raised != NULL)
+		return PointerGetDatum(keep_greater(&merge, kind) && merge.update ? merge.tuple : NULL);
+	if (merge.update)
+		return PointerGetDatum(kind->update(&merge));
+	kind->insert(&merge);
+	return PointerGetDatum(NULL);
+}
+
+/*
+ * Return the counter that a table belongs to.
+ */
+static DcCounter *
+counter_of(Relation rel, const DcMergeKind *kind, DcCounter **last)
+{
+	Oid relid = RelationGetRelid(rel);
+
+	if (*last == NULL || !(*last)->valid || *(Oid *) ((char *) &(*last)->row + kind->relid) != relid)
+	{
+		DcCounterRow row;
+
+		*last = NULL;
+		if (!kind->read(relid, &row))
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 kind->stock ? errmsg("\"%s\" does not belong to a replicated stock", RelationGetRelationName(rel))
+								 : errmsg("\"%s\" does not belong to a replicated counter table", RelationGetRelationName(rel)),
+					 kind->stock ? errhint("Call dc_adopt() for the stock, or drop the table.")
+								 : errhint("Call dc_adopt() for the counter table, or drop the table.")));
+		*last = counter_lookup(row.counter);
+	}
+	kind->check(*last, rel);
+	return *last;
+}
+
+/*
+ * Take a tuple apart; false if a column is null.
+ */
+static bool
+columns_of(const DcMerge *merge, const DcMergeKind *kind, HeapTuple tuple, Datum *columns)
+{
+	Datum values[MaxTupleAttributeNumber];
+	bool nulls[MaxTupleAttributeNumber];
+
+	heap_deform_tuple(tuple, RelationGetDescr(merge->rel), values, nulls);
+	for (int i = 0; i < kind->shape->ncolumns; i++)
+	{
+		if (nulls[merge->layout->atts[i] - 1])
+			return false;
+		columns[i] = values[merge->layout->atts[i] - 1];
+	}
+	return true;
+}
+
+/*
+ * Return what is wrong with the key, as a sentence, or NULL. Its first column is the counter's key, and its other texts are
+ * names of regions.
+ */
+static const char *
+key_problem(const DcMerge *merge, const DcMergeKind *kind)
+{
+	const DcShape *shape = kind->shape;
+
+	if (toast_raw_datum_size(merge->come[shape->keys[0]]) - VARHDRSZ > DC_MAX_KEY_BYTES)
+		return _("The key is too long.");
+	for (int i = 1; i < shape->nkeys; i++)
+	{
+		Datum value = merge->come[shape->keys[i]];
+
+		if (shape->columns[shape->keys[i]].type == TEXTOID &&
+			(toast_raw_datum_size(value) - VARHDRSZ >= NAMEDATALEN || !region_name_is_valid(TextDatumGetCString(value))))
+			return _("The region has no name that is valid.");
+	}
+	return NULL;
+}
+
+/*
+ * Return true if a row that comes has the key of the one that is there. A column of it is a text or a bigint.
+ */
+static bool
+same_key(const DcMerge *merge, const DcMergeKind *kind)
+{
+	for (int i = 0; i < kind->shape->nkeys; i++)
+	{
+		int column = kind->shape->keys[i];
+		Datum come = merge->come[column];
+		Datum have = merge->have[column];
+
+		if (kind->shape->columns[column].type == TEXTOID ? !batch_key_equal(come, have) : DatumGetInt64(come) != DatumGetInt64(have))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Lock the tables of a counter that are written to. Raise 55000 if it was dropped.
+ */
+DcCounter *
+merge_lock(const DcMerge *merge)
+{
+	Oid relid = merge->counter->relid;
+
+	if (!counter_lock(relid, RowExclusiveLock))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("counter table \"%s\" was dropped", get_rel_name(relid))));
+	return counter_lookup(relid); /* the same entry */
+}
+
+/*
+ * Make a tuple of n columns.
+ */
+HeapTuple
+merge_form(const DcMerge *merge, const Datum *columns, int n)
+{
+	return keyrow_form(merge->rel, merge->layout->atts, columns, NULL, n);
+}
+
+/*
+ * Return true if the row that comes is kept.
+ */
+static bool
+keep_greater(DcMerge *merge, const DcMergeKind *kind)
+{
+	int64 come = DatumGetInt64(merge->come[kind->number]);
+	int64 before = 0;
+
+	if (!merge->update)
+	{
+		(void) merge_lock(merge); /* before rows */
+		if (!put_greater(merge, kind, &before))
+			return false;
+	}
+	else if (come <= (before = DatumGetInt64(merge->have[kind->number])))
+		return false;
+	kind->raised(merge, come - Max(before, 0));
+	return true;
+}
+
+/*
+ * Write the row that comes, and set *before to the number of the one that was there, if any. Wait for transactions that
+ * write it, unless there is nothing to write: then return false.
+ */
+static bool
+put_greater(DcMerge *merge, const DcMergeKind *kind, int64 *before)
+{
+	const DcShape *shape = kind->shape;
+	ScanKeyData keys[SHAPE_MAX_KEYS];
+	bool written = false;
+	bool done = false;
+	DcRegionRel rel;
+
+	for (int i = 0; i < shape->nkeys; i++)
+	{
+		if (shape->columns[shape->keys[i]].type == TEXTOID)
+			keyrow_text(&keys[i], i + 1, merge->come[shape->keys[i]]);
+		else
+			keyrow_bigint(&keys[i], i + 1, DatumGetInt64(merge->come[shape->keys[i]]));
+	}
+	regionrel_open_table(&rel, merge->counter, RelationGetRelid(merge->rel), NoLock, kind->check, merge->layout);
+	while (!done)
+	{
+		CHECK_FOR_INTERRUPTS();
+		keyrow_store(rel.slot, rel.heap, rel.layout->atts, merge->come, NULL, shape->ncolumns);
+		if (regionrel_find(&rel, keys, shape->nkeys))
+			done = replace_lesser(&rel, merge, kind, before, &written);
+		else if (keyrow_try_insert(rel.heap, rel.index, rel.slot))
+			done = written = true;
+		else
+			(void) keyrow_wait(rel.heap, rel.index, keys, shape->nkeys, rel.found);
+	}
+	regionrel_close(&rel);
+	if (written)
+		CommandCounterIncrement();
+	return written;
+}
+
+/*
+ * Do so for a row that was found; false if it is not there any more.
+ */
+static bool
+replace_lesser(DcRegionRel *rel, DcMerge *merge, const DcMergeKind *kind, int64 *before, bool *written)
+{
+	AttrNumber att = rel->layout->atts[kind->number];
+	int64 come = DatumGetInt64(merge->come[kind->number]);
+	ItemPointerData tid = rel->found->tts_tid;
+
+	if (come <= DatumGetInt64(slot_datum(rel->found, att, INT8OID)))
+		return true;
+	if (!regionrel_lock(rel, &tid))
+		return false;
+	*before = DatumGetInt64(slot_datum(rel->found, att, INT8OID));
+	if (come <= *before)
+		return true;
+	if (!keyrow_replace(rel->heap, &rel->found->tts_tid, rel->slot, true))
+		elog(ERROR, "locked row of \"%s\" could not be updated", RelationGetRelationName(rel->heap));
+	*written = true;
+	return true;
+}
