@@ -5,7 +5,8 @@
  *
  * Of two beats of an epoch the one with the greater number is kept. One of another series of boots (life.h) is taken only if
  * what is known of the series before is older than that one's first beat: if two databases
- * count under one epoch, each keeps to the one that it has heard, and tells the others which one that is.
+ * count under one epoch, each keeps to the one that it has heard, and tells the others which one that is. Of the other one it keeps
+ * the number, if that is greater: it has what was published until then, and a snapshot that begins with an earlier one lacks that.
  *
  * A beat of the own epoch is not taken. If it, or what its sender has seen, has a number of this
  * series or a later one under another series, there is another database, or there was: this one must renew.
@@ -256,16 +257,16 @@ better(const DcBeat *have, const DcBeat *come, bool copied, DcBeat *result)
 	bool later = come->seq > have->seq;
 	DcSelfRow self;
 	bool new_boot = strcmp(boot_text(have->boot), boot_text(come->boot)) != 0;
-
 	/* of another series, which does not follow the one that is known */
-	if (have->boot != (Datum) 0 && have->seq >= come->first &&
-		!boots_are_of_series(boot_text(have->boot), boot_text(come->boot)))
-		later = false;
-	*result = later ? *come : *have;
+	bool conflicts = have->boot != (Datum) 0 && have->seq >= come->first &&
+		!boots_are_of_series(boot_text(have->boot), boot_text(come->boot));
+
+	*result = later && !conflicts ? *come : *have;
+	result->seq = Max(have->seq, come->seq);
 	result->retired_at = retired_at;
-	if (later && !copied && come->seq > have->seq + 1 && self_read(&self))
+	if (later && !conflicts && !copied && come->seq > have->seq + 1 && self_read(&self))
 		self_mark(self.epoch, "recopy", NULL, GetCurrentTimestamp());
-	if (later && new_boot)
+	if (later && !conflicts && new_boot)
 		activity_note(beats_relation()); /* which is told soon */
 	return later || retired_at != have->retired_at;
 }

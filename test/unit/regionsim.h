@@ -46,6 +46,7 @@ typedef enum Fault
 	NO_HANDSHAKE,		 /* a database publishes as soon as it is started */
 	BOOT_CLIMBS,		 /* a new boot outgrows the beats of the one before */
 	START_CLIMBS,		 /* a start that nobody has confirmed helps the next one to do so */
+	CONFLICT_FORGOTTEN,	 /* of a series that conflicts with the one that is known, not even the number is kept */
 	GAPS_IGNORED,		 /* beats that are missing do not lead to a copy */
 	SET_WITHOUT_LIFT,	 /* what a set has observed is not merged before it */
 	BASE_OF_LAST_SET,	 /* only the last set takes away what it has observed */
@@ -245,10 +246,12 @@ extern void begin(Sim *sim, Database *db);
 extern void new_series(Sim *sim, Database *db);
 extern void seal(Database *db);
 extern bool has_heard_of(const Sim *sim, const Database *db, int region);
+extern bool is_only_heir(const Sim *sim, const Database *db, int key, const Events *folded);
 extern void try_start(Sim *sim, Database *db);
 extern void prepare_epoch(Sim *sim, Database *db);
 extern void renew(Sim *sim, Database *db);
 extern bool look_at_beat(Sim *sim, Database *db, int epoch, const Beat *beat, bool copied);
+extern bool beat_conflicts(const Sim *sim, const Beat *have, const Beat *beat);
 
 /* regionsim_net.c */
 extern void connect_all(Sim *sim, int topology);

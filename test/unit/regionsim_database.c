@@ -361,11 +361,17 @@ static void
 merge_beat(Sim *sim, Database *db, int epoch, const Beat *come, bool copied)
 {
 	Beat *have = &db->beats[epoch];
+	bool conflicts = beat_conflicts(sim, have, come);
 
 	if (!look_at_beat(sim, db, epoch, come, copied) || come->heard.seq <= have->heard.seq)
 		return;
-	if (!copied && come->heard.seq > have->heard.seq + 1 && sim->fault != GAPS_IGNORED)
+	if (conflicts && sim->fault == CONFLICT_FORGOTTEN)
+		return;
+	if (!copied && come->heard.seq > have->heard.seq + 1 && !conflicts && sim->fault != GAPS_IGNORED)
 		db->recopy = true;
-	*have = *come;
+	if (conflicts)
+		have->heard.seq = come->heard.seq;
+	else
+		*have = *come;
 	publish(sim, db, BEAT, 0, epoch);
 }

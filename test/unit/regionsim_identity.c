@@ -24,7 +24,6 @@
 
 static void fold(Sim *sim, Database *db, bool rows);
 static void renew_alone(Sim *sim, Database *db);
-static bool is_only_heir(const Sim *sim, const Database *db, int key, const Events *folded);
 
 /* What was counted goes to the totals, as it would by compaction, but to no slot yet. */
 void
@@ -76,7 +75,6 @@ begin(Sim *sim, Database *db)
 bool
 look_at_beat(Sim *sim, Database *db, int epoch, const Beat *beat, bool copied)
 {
-	const Beat *have = &db->beats[epoch];
 	Heard own = epoch == db->epoch ? beat->heard : beat->seen[db->epoch];
 
 	if (own.seq >= db->first && own.series != db->series && sim->fault != IDENTITY_KEPT)
@@ -90,8 +88,15 @@ look_at_beat(Sim *sim, Database *db, int epoch, const Beat *beat, bool copied)
 		db->knows = true;
 	for (int i = 0; i < sim->epochs && !copied && sim->fault != RETIRED_MISSED; i++)
 		db->recopy |= sim->left[i] && beat->seen[i].seq > db->beats[i].heard.seq;
-	return have->heard.seq == 0 || have->heard.series == beat->heard.series || have->heard.seq < beat->first ||
-		sim->fault == BOOT_CLIMBS;
+	return true;
+}
+
+/* Whether a beat is of another series than the one that is known, which it does not follow. */
+bool
+beat_conflicts(const Sim *sim, const Beat *have, const Beat *beat)
+{
+	return have->heard.seq > 0 && have->heard.series != beat->heard.series && have->heard.seq >= beat->first &&
+		sim->fault != BOOT_CLIMBS;
 }
 
 /* Whether a database has heard of a region. At first all have of all others, but for one that comes later. */
@@ -153,7 +158,7 @@ fold(Sim *sim, Database *db, bool rows)
 }
 
 /* Whether nobody knows, or will ever count, in this epoch what this database does not have. */
-static bool
+bool
 is_only_heir(const Sim *sim, const Database *db, int key, const Events *folded)
 {
 	Events all = db->slots[key][db->epoch].all;

@@ -134,7 +134,8 @@ set_to(const Database *db, int key, bool *there)
 
 /*
  * What is certain to outlive a database. What a clone of it has not published is not: it goes to the epoch of both, which
- * the original, set back and counting on, may have outgrown by then.
+ * the original, set back and counting on, may have outgrown by then. Nor is what a snapshot has sealed, of an epoch of which
+ * others have what it lacks: of as much in one slot they keep the one or the other.
  */
 Events
 firm_elsewhere(const Sim *sim, int but)
@@ -149,7 +150,7 @@ firm_elsewhere(const Sim *sim, int but)
 			continue;
 		for (int key = 0; key < KEYS; key++)
 		{
-			if (db->region != sim->at[but].region)
+			if (db->region != sim->at[but].region && is_only_heir(sim, db, key, &db->sealed[key].all))
 				unite(&firm, &db->sealed[key].all);
 			for (int epoch = 0; epoch < MAX_EPOCHS; epoch++)
 				unite(&firm, &db->slots[key][epoch].firm);
