@@ -193,6 +193,26 @@ check_key(Sim *sim, const Database *db, int key)
 		fail(sim, "a value is not what was counted");
 }
 
+/*
+ * What must be true when a database finds that it lacks nothing: none of the others has more of its epochs. They may have what they
+ * were sent without the beat that went with it, if rows are lost.
+ */
+void
+check_healed(Sim *sim, const Database *db)
+{
+	for (int i = 0; i < sim->databases && !sim->wild; i++)
+	{
+		for (int epoch = db->since - 1; epoch < db->epoch && sim->at[i].alive; epoch++)
+		{
+			for (int key = 0; key < KEYS && sim->region_of[epoch] == db->region; key++)
+			{
+				if (!amounts_covered(sim->at[i].slots[key][epoch].amounts, db->slots[key][epoch].amounts))
+					fail(sim, "a database lacks something, and finds that it does not");
+			}
+		}
+	}
+}
+
 /* Whether the last beats of all others have come. */
 static bool
 has_heard_all(const Sim *sim, const Database *db)
