@@ -94,10 +94,10 @@ SELECT * FROM marks;
 UPDATE dcounter.region SET seq = 8 WHERE region = 'us';
 SELECT * FROM marks;
 SELECT state FROM dc_regions() WHERE region = 'eu';
--- another boot must begin after the last beat that is known
+-- another boot must begin after the last beat that is known; of one that does not the number is kept
 UPDATE dcounter.region SET seq = 9, first = 7, boot = :boot2 WHERE region = 'us';
 SELECT * FROM others;
-UPDATE dcounter.region SET seq = 9, first = 9, boot = :boot2 WHERE region = 'us';
+UPDATE dcounter.region SET seq = 10, first = 10, boot = :boot2 WHERE region = 'us';
 SELECT * FROM others;
 UPDATE dcounter.region SET epoch = 7 WHERE region = 'us';
 -- what cannot be understood
