@@ -255,6 +255,18 @@ SELECT dc_node();
 SELECT dc_region_renew() > 0;
 SELECT state FROM dc_regions() WHERE region = 'eu';
 SELECT dc_compact('likes'), is_sound('likes'), dc_node() LIKE 'eu:%';
+-- nothing is missing, until a beat comes that says more of the epoch before than this database knows; one of before it was active is none
+UPDATE dcounter.self SET state = 'active';
+SELECT dc_region_renew(lossless => true) > 0;
+SELECT * FROM marks;
+CREATE FUNCTION earlier(back int, more int) RETURNS void SET session_replication_role = replica LANGUAGE sql AS
+	$$INSERT INTO dcounter.region SELECT region, epoch, boot, seq + more, first, published, beat_at, seen, NULL FROM dcounter.region WHERE region = 'eu' ORDER BY epoch DESC OFFSET back LIMIT 1$$;
+SELECT earlier(1, 0), earlier(2, 1);
+SELECT * FROM marks;
+SELECT earlier(1, 1);
+SELECT * FROM marks;
+SELECT m.at = s.begun_at FROM dcounter.self_mark AS m, dcounter.self AS s WHERE what = 'recopy';
+DROP FUNCTION earlier;
 -- another one says that this is retired
 SET session_replication_role = replica;
 UPDATE dcounter.region SET seq = 3, seen = (SELECT jsonb_build_object('eu', jsonb_build_array(epoch, 1, boot, NULL, 1735689600000000)) FROM dcounter.self) WHERE region = 'af';
