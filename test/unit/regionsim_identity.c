@@ -73,6 +73,26 @@ begin(Sim *sim, Database *db)
 		beat(sim, db);
 }
 
+/* The latest epoch of a region that is among these. */
+static int
+latest(const Sim *sim, const Heard *heard, size_t stride, int region)
+{
+	int epoch = sim->epochs - 1;
+
+	while (epoch >= 0 && (sim->region_of[epoch] != region || ((const Heard *) ((const char *) heard + epoch * stride))->seq == 0))
+		epoch--;
+	return epoch;
+}
+
+/* What a beat says of the epoch of a database: it tells of the latest one of each region. */
+static Heard
+told(const Sim *sim, const Database *db, const Beat *beat)
+{
+	if (latest(sim, beat->seen, sizeof(Heard), db->region) != db->epoch)
+		return (Heard){0};
+	return beat->seen[db->epoch];
+}
+
 /* Whether others have heard more of an earlier epoch than a database has. */
 static bool
 went_on(const Database *db, int epoch, const Heard *heard)
@@ -88,7 +108,7 @@ went_on(const Database *db, int epoch, const Heard *heard)
 bool
 look_at_beat(Sim *sim, Database *db, int epoch, const Beat *beat, bool copied)
 {
-	Heard own = epoch == db->epoch ? beat->heard : beat->seen[db->epoch];
+	Heard own = epoch == db->epoch ? beat->heard : told(sim, db, beat);
 
 	if (series_is_taken(own.seq, own.series == db->series, db->first) && sim->fault != IDENTITY_KEPT)
 	{
@@ -142,7 +162,7 @@ try_start(Sim *sim, Database *db)
 	{
 		const Database *other = &sim->at[i];
 
-		if (other->alive && other != db && has_heard_of(sim, db, other->region) && db->beats[other->epoch].seen[db->epoch].boot != db->boot)
+		if (other->alive && other != db && has_heard_of(sim, db, other->region) && told(sim, db, &db->beats[other->epoch]).boot != db->boot)
 			return;
 	}
 	db->starting = false;
@@ -240,17 +260,6 @@ bool
 may_heal(const Database *db)
 {
 	return db->recopy && !db->missed && db->since != 0;
-}
-
-/* The latest epoch of a region that is among these. */
-static int
-latest(const Sim *sim, const Heard *heard, size_t stride, int region)
-{
-	int epoch = sim->epochs - 1;
-
-	while (epoch >= 0 && (sim->region_of[epoch] != region || ((const Heard *) ((const char *) heard + epoch * stride))->seq == 0))
-		epoch--;
-	return epoch;
 }
 
 /*
