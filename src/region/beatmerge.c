@@ -9,7 +9,8 @@
  * the number, if that is greater: it has what was published until then, and a snapshot that begins with an earlier one lacks that.
  *
  * A beat of the own epoch is not taken. If it, or what its sender has seen, has a number of this
- * series or a later one under another series, there is another database, or there was: this one must renew.
+ * series or a later one under another series, there is another database, or there was: this one must renew. So it must if it is
+ * starting and its sender has heard of a later epoch of this region: then it was set back to before it took that.
  *
  * Beats come without gaps. Where there is one, rows that went with it are missing as well (recopy). That is so for
  * updates alone: a row that is inserted is the first one, or one that is copied.
@@ -182,10 +183,18 @@ static void
 look_at_own(const DcSelfRow *self, int64 epoch, int64 seq, const char *boot, TimestampTz retired_at)
 {
 	ItemPointerData tid;
+	DcSelfRow now;
 	DcBeat own;
 
 	if (epoch < self->epoch)
 		look_at_earlier(self, epoch, seq, boot);
+	/* a start that is of before a renewal: nobody who has heard of that confirms it */
+	if (epoch > self->epoch && self->starting)
+	{
+		await_own_beat();
+		if (self_read(&now) && now.epoch == self->epoch && now.starting)
+			mark_renew(self);
+	}
 	if (epoch != self->epoch || !beat_find(self->region, epoch, &own, &tid))
 		return;
 	if (series_is_taken(seq, boots_are_of_series(boot, boot_text(own.boot)), own.first))

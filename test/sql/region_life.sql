@@ -197,6 +197,20 @@ SELECT starting FROM dcounter.self;
 SELECT * FROM slots WHERE key IN ('a', 'gone');
 SELECT is_sound('likes'), dc_compact('likes'), dc_get('likes', 'a');
 SELECT * FROM slots WHERE key IN ('a', 'gone');
+-- a later epoch that another region has heard of: this database was set back, if it is starting
+\set later 'UPDATE dcounter.region AS r SET seq = r.seq + 1, seen = (SELECT jsonb_build_object(\'eu\', jsonb_build_array(epoch + 1, 1, boot, NULL, NULL)) FROM dcounter.self) WHERE r.region = \'us\' AND epoch = 2048;'
+SET session_replication_role = replica;
+:later
+RESET session_replication_role;
+SELECT * FROM marks;
+BEGIN;
+UPDATE dcounter.self SET postmaster_start = postmaster_start - interval '1 hour';
+CALL dc_maintain();
+SELECT starting FROM dcounter.self;
+SET LOCAL session_replication_role = replica;
+:later
+SELECT * FROM marks;
+ROLLBACK;
 -- not confirmed in time: what is sealed goes to the old epoch, what came later to the new one
 SELECT dc_incr('likes', 'a', 1);
 UPDATE dcounter.self SET postmaster_start = postmaster_start - interval '1 hour';

@@ -115,6 +115,11 @@ look_at_beat(Sim *sim, Database *db, int epoch, const Beat *beat, bool copied)
 		db->renew = true;
 		miss(db);
 	}
+	if (db->starting && latest(sim, beat->seen, sizeof(Heard), db->region) > db->epoch)
+	{
+		db->renew = true;
+		miss(db);
+	}
 	if (epoch == db->epoch)
 		return false;
 	if (db->since != 0 && epoch >= db->since - 1 && sim->region_of[epoch] == db->region && went_on(db, epoch, &beat->heard))
