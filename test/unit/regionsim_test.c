@@ -318,7 +318,7 @@ first_seed(Fault fault)
 		case CONFLICT_FORGOTTEN:
 			return 417000;
 		case HEALS_ALWAYS:
-			return 20000;
+			return 27000;
 		default:
 			return 0;
 	}
