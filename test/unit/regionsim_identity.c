@@ -296,7 +296,8 @@ try_heal(Sim *sim, Database *db)
 		const Database *other = &sim->at[i];
 		int epoch = latest(sim, &db->beats[0].heard, sizeof(Beat), other->region);
 
-		if (other->alive && other->region != db->region && epoch >= 0 && !says_well(sim, db, &db->beats[epoch]))
+		if (other->alive && other->region != db->region && has_heard_of(sim, db, other->region) &&
+			(epoch < 0 || !says_well(sim, db, &db->beats[epoch])))
 			return;
 	}
 	db->recopy = false;
