@@ -5,10 +5,12 @@
  *
  * Of two beats of an epoch the one with the greater number is kept. One of another series of boots (life.h) is taken only if
  * what is known of the series before is older than that one's first beat: if two databases
- * count under one epoch, each keeps to the one that it has heard, and tells the others which one that is.
+ * count under one epoch, each keeps to the one that it has heard, and tells the others which one that is. Of the other one it keeps
+ * the number, if that is greater: it has what was published until then, and a snapshot that begins with an earlier one lacks that.
  *
  * A beat of the own epoch is not taken. If it, or what its sender has seen, has a number of this
- * series or a later one under another series, there is another database, or there was: this one must renew.
+ * series or a later one under another series, there is another database, or there was: this one must renew. So it must if it is
+ * starting and its sender has heard of a later epoch of this region: then it was set back to before it took that.
  *
  * Beats come without gaps. Where there is one, rows that went with it are missing as well (recopy). That is so for
  * updates alone: a row that is inserted is the first one, or one that is copied.
@@ -35,6 +37,7 @@
 #include "region/life.h"
 #include "region/link.h"
 #include "region/merge.h"
+#include "region/series.h"
 #include "utils/builtins.h"
 #include "utils/rel.h"
 #include "utils/timestamp.h"
@@ -50,7 +53,7 @@ static HeapTuple merge_new_beat(Relation rel, HeapTuple tuple, DcBeat *come);
 static HeapTuple merge_changed_beat(Relation rel, HeapTuple tuple, const DcBeat *have, const DcBeat *come);
 static bool look_at_beat(const DcBeat *have, const DcBeat *come, bool copied);
 static void look_at_own(const DcSelfRow *self, int64 epoch, int64 seq, const char *boot, TimestampTz retired_at);
-static bool was_continued(const DcSelfRow *self, int64 epoch, int64 seq, const char *boot);
+static void look_at_earlier(const DcSelfRow *self, int64 epoch, int64 seq, const char *boot);
 static void mark_renew(const DcSelfRow *self);
 static void await_own_beat(void);
 static bool better(const DcBeat *have, const DcBeat *come, bool copied, DcBeat *better);
@@ -180,33 +183,50 @@ static void
 look_at_own(const DcSelfRow *self, int64 epoch, int64 seq, const char *boot, TimestampTz retired_at)
 {
 	ItemPointerData tid;
+	DcSelfRow now;
 	DcBeat own;
 
-	if (epoch < self->epoch && was_continued(self, epoch, seq, boot))
-		mark_renew(self);
+	if (epoch < self->epoch)
+		look_at_earlier(self, epoch, seq, boot);
+	/* a start that is of before a renewal: nobody who has heard of that confirms it */
+	if (epoch > self->epoch && self->starting)
+	{
+		await_own_beat();
+		if (self_read(&now) && now.epoch == self->epoch && now.starting)
+			mark_renew(self);
+	}
 	if (epoch != self->epoch || !beat_find(self->region, epoch, &own, &tid))
 		return;
-	if (seq >= own.first && !boots_are_of_series(boot, boot_text(own.boot)))
+	if (series_is_taken(seq, boots_are_of_series(boot, boot_text(own.boot)), own.first))
 		await_own_beat();
-	if (beat_find(self->region, epoch, &own, &tid) && seq >= own.first && !boots_are_of_series(boot, boot_text(own.boot)))
+	if (beat_find(self->region, epoch, &own, &tid) && series_is_taken(seq, boots_are_of_series(boot, boot_text(own.boot)), own.first))
 		mark_renew(self);
 	if (retired_at != 0)
 		self_mark(epoch, "retired", NULL, retired_at);
 }
 
 /*
- * was_continued returns true if a beat of an earlier epoch of this region says more than this database, which has taken its
- * epoch when no other region was known, has of that: it is a snapshot of a database that has gone on.
+ * look_at_earlier looks at what a beat says of an earlier epoch of this region. If that is more than this database has, it is a snapshot
+ * of one that has gone on. It must renew if it has taken its epoch when no other region was known. If the others are to say that it
+ * lacks nothing (renew.c), it does: that is marked before the beat is merged, as nothing shows it afterwards. The mark is as of when the
+ * state began, as the beat may be one of a copy that is to end it.
  */
-static bool
-was_continued(const DcSelfRow *self, int64 epoch, int64 seq, const char *boot)
+static void
+look_at_earlier(const DcSelfRow *self, int64 epoch, int64 seq, const char *boot)
 {
 	DcSeen seen = {.epoch = epoch, .seq = seq};
 	DcSelfMarks marks;
+	bool asks;
 
 	self_marks(self, &marks);
+	asks = marks.since != DT_NOBEGIN && epoch_time(epoch) >= marks.since;
 	strlcpy(seen.boot, boot, sizeof(seen.boot));
-	return marks.alone && epoch_was_continued(self->region, &seen);
+	if ((!marks.alone && !asks) || !epoch_was_continued(self->region, &seen))
+		return;
+	if (marks.alone)
+		mark_renew(self);
+	else
+		self_mark(self->epoch, "recopy", NULL, self->begun_at);
 }
 
 /*
@@ -220,7 +240,7 @@ epoch_was_continued(const char *region, const DcSeen *seen)
 
 	if (!beat_find(region, seen->epoch, &own, &tid))
 		return true;
-	return seen->seq >= (boots_are_of_series(seen->boot, boot_text(own.boot)) ? own.seq + 1 : own.first);
+	return series_goes_on(seen->seq, boots_are_of_series(seen->boot, boot_text(own.boot)), own.seq, own.first);
 }
 
 /*
@@ -256,16 +276,16 @@ better(const DcBeat *have, const DcBeat *come, bool copied, DcBeat *result)
 	bool later = come->seq > have->seq;
 	DcSelfRow self;
 	bool new_boot = strcmp(boot_text(have->boot), boot_text(come->boot)) != 0;
-
 	/* of another series, which does not follow the one that is known */
-	if (have->boot != (Datum) 0 && have->seq >= come->first &&
-		!boots_are_of_series(boot_text(have->boot), boot_text(come->boot)))
-		later = false;
-	*result = later ? *come : *have;
+	bool conflicts = have->boot != (Datum) 0 &&
+		!series_follows(have->seq, boots_are_of_series(boot_text(have->boot), boot_text(come->boot)), come->first);
+
+	*result = later && !conflicts ? *come : *have;
+	result->seq = Max(have->seq, come->seq);
 	result->retired_at = retired_at;
-	if (later && !copied && come->seq > have->seq + 1 && self_read(&self))
+	if (later && !conflicts && !copied && come->seq > have->seq + 1 && self_read(&self))
 		self_mark(self.epoch, "recopy", NULL, GetCurrentTimestamp());
-	if (later && new_boot)
+	if (later && !conflicts && new_boot)
 		activity_note(beats_relation()); /* which is told soon */
 	return later || retired_at != have->retired_at;
 }

@@ -31,7 +31,7 @@
  *	  database as one that must copy all again (slot_is_foreign). In a table of a superuser, where nobody
  *	  writes such a row by hand, it also marks it as one that must renew, earlier than beats would.
  *
- * test/unit/regionsim_identity.c is the model of it, which shows that each of these is needed, but for the
+ * test/unit/regionsim_identity.c is the model of it (series.h is the same in both), which shows that each of these is needed, but for the
  * last mark: half of its runs go without.
  *
  * Locks. All that publishes has the lock on the identity, shared, from when it reads it until it ends;

@@ -21,7 +21,8 @@
  * A database whose start nobody has confirmed in time takes a new epoch without having been set back, most often. It notes since which of its
  * epochs that is so (since), and asks the others with its beats what they have heard of these (seen.c). When each active region has said that it
  * has not heard more than this database knows, nothing is missing, as after a start that was confirmed, and the state ends by itself
- * (lacks_nothing). If something was missed in another way, that is marked, and it does not.
+ * (lacks_nothing). If something was missed in another way, that is marked, and it does not. So is a beat that comes of one of those epochs
+ * and says more than this database knows (beatmerge.c), as its row says as much from then on.
  *
  * Otherwise the state recopy ends when all that each active region knows from which there is a link has been copied since
  * (region_copied).

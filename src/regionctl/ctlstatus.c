@@ -91,6 +91,8 @@ region_advice(const Region *region, Buffer *advice)
 	{
 		for (int i = 0; i < PQntuples(region->state.regions); i++)
 			advise_of(region, field(region->state.regions, i, "region"), advice);
+		if (region->state.shut && is_in(region, "active"))
+			advise(advice, "stocks of %s are shut: dc_region restore %s gives up their units; if its server was only stopped: dc_region_renew(lossless => true)", region->name, region->name);
 		each_region(from)
 		{
 			if (from != region && is_member(from) && region_knows(region, from->name, "state") == NULL)

@@ -94,10 +94,10 @@ SELECT * FROM marks;
 UPDATE dcounter.region SET seq = 8 WHERE region = 'us';
 SELECT * FROM marks;
 SELECT state FROM dc_regions() WHERE region = 'eu';
--- another boot must begin after the last beat that is known
+-- another boot must begin after the last beat that is known; of one that does not the number is kept
 UPDATE dcounter.region SET seq = 9, first = 7, boot = :boot2 WHERE region = 'us';
 SELECT * FROM others;
-UPDATE dcounter.region SET seq = 9, first = 9, boot = :boot2 WHERE region = 'us';
+UPDATE dcounter.region SET seq = 10, first = 10, boot = :boot2 WHERE region = 'us';
 SELECT * FROM others;
 UPDATE dcounter.region SET epoch = 7 WHERE region = 'us';
 -- what cannot be understood
@@ -197,6 +197,20 @@ SELECT starting FROM dcounter.self;
 SELECT * FROM slots WHERE key IN ('a', 'gone');
 SELECT is_sound('likes'), dc_compact('likes'), dc_get('likes', 'a');
 SELECT * FROM slots WHERE key IN ('a', 'gone');
+-- a later epoch that another region has heard of: this database was set back, if it is starting
+\set later 'UPDATE dcounter.region AS r SET seq = r.seq + 1, seen = (SELECT jsonb_build_object(\'eu\', jsonb_build_array(epoch + 1, 1, boot, NULL, NULL)) FROM dcounter.self) WHERE r.region = \'us\' AND epoch = 2048;'
+SET session_replication_role = replica;
+:later
+RESET session_replication_role;
+SELECT * FROM marks;
+BEGIN;
+UPDATE dcounter.self SET postmaster_start = postmaster_start - interval '1 hour';
+CALL dc_maintain();
+SELECT starting FROM dcounter.self;
+SET LOCAL session_replication_role = replica;
+:later
+SELECT * FROM marks;
+ROLLBACK;
 -- not confirmed in time: what is sealed goes to the old epoch, what came later to the new one
 SELECT dc_incr('likes', 'a', 1);
 UPDATE dcounter.self SET postmaster_start = postmaster_start - interval '1 hour';
@@ -255,6 +269,18 @@ SELECT dc_node();
 SELECT dc_region_renew() > 0;
 SELECT state FROM dc_regions() WHERE region = 'eu';
 SELECT dc_compact('likes'), is_sound('likes'), dc_node() LIKE 'eu:%';
+-- nothing is missing, until a beat comes that says more of the epoch before than this database knows; one of before it was active is none
+UPDATE dcounter.self SET state = 'active';
+SELECT dc_region_renew(lossless => true) > 0;
+SELECT * FROM marks;
+CREATE FUNCTION earlier(back int, more int) RETURNS void SET session_replication_role = replica LANGUAGE sql AS
+	$$INSERT INTO dcounter.region SELECT region, epoch, boot, seq + more, first, published, beat_at, seen, NULL FROM dcounter.region WHERE region = 'eu' ORDER BY epoch DESC OFFSET back LIMIT 1$$;
+SELECT earlier(1, 0), earlier(2, 1);
+SELECT * FROM marks;
+SELECT earlier(1, 1);
+SELECT * FROM marks;
+SELECT m.at = s.begun_at FROM dcounter.self_mark AS m, dcounter.self AS s WHERE what = 'recopy';
+DROP FUNCTION earlier;
 -- another one says that this is retired
 SET session_replication_role = replica;
 UPDATE dcounter.region SET seq = 3, seen = (SELECT jsonb_build_object('eu', jsonb_build_array(epoch, 1, boot, NULL, 1735689600000000)) FROM dcounter.self) WHERE region = 'af';

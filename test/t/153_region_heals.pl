@@ -109,7 +109,6 @@ my $now = sql($us, 'postgres', $epoch);
 sql($us, 'postgres', "DROP SUBSCRIPTION dc_from_$_") foreach 'eu', 'ap';
 sql($_, 'postgres', 'DROP SUBSCRIPTION dc_from_us') foreach $eu, $ap;
 region_mesh(@nodes);
-is(sql($us, 'postgres', q{SELECT string_agg(DISTINCT what, ' ') FROM dcounter.self_mark}), 'since', 'nothing that was missed is marked');
 is(wait_for($us, 'postgres', "SELECT count(*) FROM dcounter.region WHERE region IN ('eu', 'ap') AND (seen -> 'us' ->> 0)::bigint = $now AND jsonb_array_length(seen -> 'us' -> 5) > 0", '2'), '2', 'the others have heard of it, and say what they had heard');
 # the job that would end it looks after each beat
 my $beats = sql($us, 'postgres', q{SELECT sum(seq) FROM dcounter.region});

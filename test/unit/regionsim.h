@@ -46,6 +46,7 @@ typedef enum Fault
 	NO_HANDSHAKE,		 /* a database publishes as soon as it is started */
 	BOOT_CLIMBS,		 /* a new boot outgrows the beats of the one before */
 	START_CLIMBS,		 /* a start that nobody has confirmed helps the next one to do so */
+	CONFLICT_FORGOTTEN,	 /* of a series that conflicts with the one that is known, not even the number is kept */
 	GAPS_IGNORED,		 /* beats that are missing do not lead to a copy */
 	SET_WITHOUT_LIFT,	 /* what a set has observed is not merged before it */
 	BASE_OF_LAST_SET,	 /* only the last set takes away what it has observed */
@@ -59,6 +60,10 @@ typedef enum Fault
 	RETIRED_MISSED,		 /* a region that comes later does not ask for what retired ones had counted */
 	LINKS_KEPT,			 /* of a database that was set back to a snapshot, links go on, and are not made anew */
 	DUMP_IS_MUTE,		 /* a dump that is restored sends no beats */
+	HEALS_ALWAYS,		 /* a database that has taken new epochs is well whatever others have heard of the ones before */
+	HEALS_NEVER,		 /* or never, though they have heard no more */
+	HEALS_UNASKED,		 /* or before they have heard of the new one */
+	STARTS_ARE_MUTE,	 /* a start that is under way does not answer those of others */
 	FAULTS
 } Fault;
 
@@ -110,6 +115,8 @@ typedef struct Beat
 	Heard heard;
 	int64_t first; /* number of the first beat of the series */
 	Heard seen[MAX_EPOCHS];
+	int asks;				 /* what they have heard of the epochs of the sender from this one on, plus 1; or 0 */
+	int answers[MAX_EPOCHS]; /* to the beats of other epochs that have asked */
 } Beat;
 
 /* A shard row. */
@@ -130,6 +137,8 @@ typedef struct Database
 	bool renew;		/* it knows that it needs a new epoch */
 	bool starting;	/* it does not know yet whether its epoch is good */
 	bool recopy;	/* it may miss what others have sent it */
+	bool missed;	/* that is certain */
+	int since;		/* of its epochs from this one on, plus 1, the others may say that it lacks nothing; or 0 */
 	bool knows;		/* of other regions */
 	bool set_back;	/* to a snapshot, so that it is to be refreshed: nothing may tell it what it had got since, of an epoch that has ended */
 	bool old_links; /* since then, which are to be made anew if it finds out, and so ends the epoch that it had */
@@ -199,6 +208,7 @@ typedef struct Sim
 	bool whole;	  /* the rows of a transaction come together */
 	bool trusted; /* rows, not beats alone, say that a database must renew */
 	bool apart;	  /* the first region is joined by the others later on */
+	bool slow;	  /* starts are often confirmed too late */
 	int64_t now;
 	int regions;
 	int databases;
@@ -221,7 +231,7 @@ typedef struct Sim
 	const char *wrong;
 	struct
 	{
-		long sets, renewals, restores, snapshots, clones, dumps, retired, losses;
+		long sets, renewals, late, healed, restores, snapshots, clones, dumps, retired, losses;
 	} had;
 } Sim;
 
@@ -245,10 +255,15 @@ extern void begin(Sim *sim, Database *db);
 extern void new_series(Sim *sim, Database *db);
 extern void seal(Database *db);
 extern bool has_heard_of(const Sim *sim, const Database *db, int region);
+extern bool is_only_heir(const Sim *sim, const Database *db, int key, const Events *folded);
 extern void try_start(Sim *sim, Database *db);
 extern void prepare_epoch(Sim *sim, Database *db);
-extern void renew(Sim *sim, Database *db);
+extern void renew(Sim *sim, Database *db, bool late);
+extern void miss(Database *db);
+extern void try_heal(Sim *sim, Database *db);
+extern bool may_heal(const Database *db);
 extern bool look_at_beat(Sim *sim, Database *db, int epoch, const Beat *beat, bool copied);
+extern bool beat_conflicts(const Sim *sim, const Beat *have, const Beat *beat);
 
 /* regionsim_net.c */
 extern void connect_all(Sim *sim, int topology);
@@ -282,6 +297,7 @@ extern Events known_at(const Database *db, int key);
 extern Events firm_elsewhere(const Sim *sim, int but);
 extern void fail(Sim *sim, const char *what);
 extern void check_database(Sim *sim, const Database *db);
+extern void check_healed(Sim *sim, const Database *db);
 extern void check_end(Sim *sim);
 
 #endif /* REGIONSIM_H */

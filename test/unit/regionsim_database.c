@@ -166,7 +166,7 @@ compact(Sim *sim, Database *db, bool whole)
 	int skip = whole ? -1 : below(sim, KEYS + 1);
 
 	if (db->renew)
-		renew(sim, db);
+		renew(sim, db, false);
 	if (db->starting)
 		return;
 	for (int i = db->nrows - 1; i >= 0; i--)
@@ -209,7 +209,7 @@ set(Sim *sim, Database *db, int key, int64_t value)
 	Slot rest;
 
 	if (db->renew)
-		renew(sim, db);
+		renew(sim, db, false);
 	if (db->starting)
 		return;
 	for (int i = db->nrows - 1; i >= 0 && sim->fault != NO_FOLD_AT_SET; i--)
@@ -249,7 +249,11 @@ beat(Sim *sim, Database *db)
 	own->heard = (Heard){own->heard.seq + 1, db->boot, db->series};
 	own->first = db->first;
 	for (int epoch = 0; epoch < sim->epochs; epoch++)
+	{
 		own->seen[epoch] = db->beats[epoch].heard;
+		own->answers[epoch] = db->beats[epoch].asks;
+	}
+	own->asks = may_heal(db) ? db->since : 0;
 	publish(sim, db, BEAT, 0, db->epoch);
 }
 
@@ -283,7 +287,7 @@ slot_is_foreign(const Sim *sim, Database *db, int epoch, const Slot *have, const
 		sim->fault == OWN_EPOCH_MERGED || sim->fault == IDENTITY_KEPT)
 		return false;
 	db->renew |= sim->trusted;
-	db->recopy = true;
+	miss(db);
 	return true;
 }
 
@@ -361,11 +365,17 @@ static void
 merge_beat(Sim *sim, Database *db, int epoch, const Beat *come, bool copied)
 {
 	Beat *have = &db->beats[epoch];
+	bool conflicts = beat_conflicts(sim, have, come);
 
 	if (!look_at_beat(sim, db, epoch, come, copied) || come->heard.seq <= have->heard.seq)
 		return;
-	if (!copied && come->heard.seq > have->heard.seq + 1 && sim->fault != GAPS_IGNORED)
-		db->recopy = true;
-	*have = *come;
+	if (conflicts && sim->fault == CONFLICT_FORGOTTEN)
+		return;
+	if (!copied && come->heard.seq > have->heard.seq + 1 && !conflicts && sim->fault != GAPS_IGNORED)
+		miss(db);
+	if (conflicts)
+		have->heard.seq = come->heard.seq;
+	else
+		*have = *come;
 	publish(sim, db, BEAT, 0, epoch);
 }

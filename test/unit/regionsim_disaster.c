@@ -108,7 +108,7 @@ restore(Sim *sim, int which, bool snapshot)
 	if (!snapshot)
 	{
 		db->renew = true;
-		db->recopy = true;
+		miss(db);
 		sim->had.restores++;
 	}
 	else
@@ -144,7 +144,7 @@ clone(Sim *sim, int which)
 	db->renew = true;
 	begin(sim, db);
 	db->starting = true;
-	db->recopy = true;
+	miss(db);
 	join(sim, sim->databases - 1);
 	sim->forked = true;
 	sim->had.clones++;

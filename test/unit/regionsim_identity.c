@@ -18,13 +18,16 @@
  *	  the old epoch may have outgrown it elsewhere, so it can only go to the new one.
  *	  A second start before the handshake is over seals nothing more.
  *	- A database that knows no other region has nobody who could confirm a start. It takes a new epoch instead.
+ *	- A database whose start nobody has confirmed for too long takes a new epoch, and asks the others with its beats what they have
+ *	  heard of the epochs before. If each says that it has heard no more than this database knows, nothing is missing.
  *	- Beats come without gaps. Where there is one, rows that went with it are missing as well.
  */
 #include "regionsim.h"
 
+#include "region/series.h"
+
 static void fold(Sim *sim, Database *db, bool rows);
 static void renew_alone(Sim *sim, Database *db);
-static bool is_only_heir(const Sim *sim, const Database *db, int key, const Events *folded);
 
 /* What was counted goes to the totals, as it would by compaction, but to no slot yet. */
 void
@@ -70,28 +73,77 @@ begin(Sim *sim, Database *db)
 		beat(sim, db);
 }
 
+/* The latest epoch of a region that is among these. */
+static int
+latest(const Sim *sim, const Heard *heard, size_t stride, int region)
+{
+	int epoch = sim->epochs - 1;
+
+	while (epoch >= 0 && (sim->region_of[epoch] != region || ((const Heard *) ((const char *) heard + epoch * stride))->seq == 0))
+		epoch--;
+	return epoch;
+}
+
+/* What a beat says of the epoch of a database: it tells of the latest one of each region. */
+static Heard
+told(const Sim *sim, const Database *db, const Beat *beat)
+{
+	if (latest(sim, beat->seen, sizeof(Heard), db->region) != db->epoch)
+		return (Heard){0};
+	return beat->seen[db->epoch];
+}
+
+/* Whether others have heard more of an earlier epoch than a database has. */
+static bool
+went_on(const Database *db, int epoch, const Heard *heard)
+{
+	const Beat *own = &db->beats[epoch];
+
+	return own->heard.seq == 0 || series_goes_on(heard->seq, heard->series == own->heard.series, own->heard.seq, own->first);
+}
+
 /*
  * look_at_beat looks at what a beat says of the own epoch; false if the beat is none to be taken.
  */
 bool
 look_at_beat(Sim *sim, Database *db, int epoch, const Beat *beat, bool copied)
 {
-	const Beat *have = &db->beats[epoch];
-	Heard own = epoch == db->epoch ? beat->heard : beat->seen[db->epoch];
+	Heard own = epoch == db->epoch ? beat->heard : told(sim, db, beat);
 
-	if (own.seq >= db->first && own.series != db->series && sim->fault != IDENTITY_KEPT)
+	if (series_is_taken(own.seq, own.series == db->series, db->first) && sim->fault != IDENTITY_KEPT)
 	{
 		db->renew = true;
-		db->recopy = true;
+		miss(db);
+	}
+	if (db->starting && latest(sim, beat->seen, sizeof(Heard), db->region) > db->epoch)
+	{
+		db->renew = true;
+		miss(db);
 	}
 	if (epoch == db->epoch)
 		return false;
+	if (db->since != 0 && epoch >= db->since - 1 && sim->region_of[epoch] == db->region && went_on(db, epoch, &beat->heard))
+	{
+		/* the row of that epoch is not what this database had when it began any more */
+		db->since = 0;
+		db->recopy |= !copied;
+	}
 	if (sim->region_of[epoch] != db->region)
 		db->knows = true;
 	for (int i = 0; i < sim->epochs && !copied && sim->fault != RETIRED_MISSED; i++)
-		db->recopy |= sim->left[i] && beat->seen[i].seq > db->beats[i].heard.seq;
-	return have->heard.seq == 0 || have->heard.series == beat->heard.series || have->heard.seq < beat->first ||
-		sim->fault == BOOT_CLIMBS;
+	{
+		if (sim->left[i] && beat->seen[i].seq > db->beats[i].heard.seq)
+			miss(db);
+	}
+	return true;
+}
+
+/* Whether a beat is of another series than the one that is known, which it does not follow. */
+bool
+beat_conflicts(const Sim *sim, const Beat *have, const Beat *beat)
+{
+	return have->heard.seq > 0 && !series_follows(have->heard.seq, have->heard.series == beat->heard.series, beat->first) &&
+		sim->fault != BOOT_CLIMBS;
 }
 
 /* Whether a database has heard of a region. At first all have of all others, but for one that comes later. */
@@ -115,7 +167,7 @@ try_start(Sim *sim, Database *db)
 	{
 		const Database *other = &sim->at[i];
 
-		if (other->alive && other != db && has_heard_of(sim, db, other->region) && db->beats[other->epoch].seen[db->epoch].boot != db->boot)
+		if (other->alive && other != db && has_heard_of(sim, db, other->region) && told(sim, db, &db->beats[other->epoch]).boot != db->boot)
 			return;
 	}
 	db->starting = false;
@@ -153,7 +205,7 @@ fold(Sim *sim, Database *db, bool rows)
 }
 
 /* Whether nobody knows, or will ever count, in this epoch what this database does not have. */
-static bool
+bool
 is_only_heir(const Sim *sim, const Database *db, int key, const Events *folded)
 {
 	Events all = db->slots[key][db->epoch].all;
@@ -198,10 +250,71 @@ first_beat(Sim *sim, Database *db, int epoch)
 	db->first = first;
 }
 
+/*
+ * What it was sent has not come, and does not.
+ */
 void
-renew(Sim *sim, Database *db)
+miss(Database *db)
+{
+	db->recopy = true;
+	db->missed = true;
+}
+
+/* Whether what the others say can show that a database lacks nothing. */
+bool
+may_heal(const Database *db)
+{
+	return db->recopy && !db->missed && db->since != 0;
+}
+
+/*
+ * Whether a beat says that its sender has heard of the epoch of a database, and no more of those before than this one.
+ */
+static bool
+says_well(const Sim *sim, const Database *db, const Beat *beat)
+{
+	if (latest(sim, beat->seen, sizeof(Heard), db->region) != db->epoch && sim->fault != HEALS_UNASKED)
+		return false;
+	if (beat->answers[db->epoch] == 0 && sim->fault != HEALS_UNASKED)
+		return false;
+	for (int epoch = db->since - 1; epoch < db->epoch && sim->fault != HEALS_ALWAYS; epoch++)
+	{
+		if (sim->region_of[epoch] == db->region && beat->seen[epoch].seq > 0 && went_on(db, epoch, &beat->seen[epoch]))
+			return false;
+	}
+	return true;
+}
+
+/* A database is well again when all other regions say so. */
+void
+try_heal(Sim *sim, Database *db)
+{
+	if (db->starting || db->renew || !may_heal(db) || sim->fault == HEALS_NEVER)
+		return;
+	for (int i = 0; i < sim->databases; i++)
+	{
+		const Database *other = &sim->at[i];
+		int epoch = latest(sim, &db->beats[0].heard, sizeof(Beat), other->region);
+
+		if (other->alive && other->region != db->region && has_heard_of(sim, db, other->region) &&
+			(epoch < 0 || !says_well(sim, db, &db->beats[epoch])))
+			return;
+	}
+	db->recopy = false;
+	sim->had.healed++;
+	check_healed(sim, db);
+}
+
+/*
+ * late: nobody has confirmed the start for too long.
+ */
+void
+renew(Sim *sim, Database *db, bool late)
 {
 	int epoch = sim->epochs;
+	int since = !late || db->renew || db->missed ? 0 : db->since != 0 ? db->since
+		: db->recopy												  ? 0
+																	  : db->epoch + 1;
 
 	if (sim->fault == IDENTITY_KEPT)
 	{
@@ -231,8 +344,11 @@ renew(Sim *sim, Database *db)
 	db->renew = false;
 	db->starting = false;
 	db->recopy = true;
+	db->missed = false;
+	db->since = since;
 	beat(sim, db);
 	sim->had.renewals++;
+	sim->had.late += since != 0;
 }
 
 /* A start of a database that knows no other: what was counted until then is the old epoch's. */
@@ -240,10 +356,12 @@ static void
 renew_alone(Sim *sim, Database *db)
 {
 	bool recopy = db->recopy;
+	bool missed = db->missed;
 
 	if (sim->epochs == MAX_EPOCHS)
 		return;
 	new_series(sim, db);
-	renew(sim, db);
+	renew(sim, db, false);
 	db->recopy = recopy;
+	db->missed = missed;
 }

@@ -286,10 +286,11 @@ copy_again(Sim *sim, int from, int to)
 void
 refresh(Sim *sim, int to)
 {
-	bool before = sim->at[to].recopy;
+	Database before = sim->at[to];
 	bool all = true;
 
 	sim->at[to].recopy = false;
+	sim->at[to].missed = false;
 
 	for (int from = 0; from < sim->databases; from++)
 	{
@@ -301,9 +302,15 @@ refresh(Sim *sim, int to)
 			copy(sim, from, to, true);
 	}
 	if (all && !sim->at[to].renew)
+	{
 		sim->at[to].set_back = false;
+		sim->at[to].since = 0;
+	}
 	else
-		sim->at[to].recopy |= before;
+	{
+		sim->at[to].recopy |= before.recopy;
+		sim->at[to].missed |= before.missed;
+	}
 }
 
 /* A database comes back from a backup: its links are to be made again. */

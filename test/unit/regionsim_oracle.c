@@ -134,7 +134,8 @@ set_to(const Database *db, int key, bool *there)
 
 /*
  * What is certain to outlive a database. What a clone of it has not published is not: it goes to the epoch of both, which
- * the original, set back and counting on, may have outgrown by then.
+ * the original, set back and counting on, may have outgrown by then. Nor is what a snapshot has sealed, of an epoch of which
+ * others have what it lacks: of as much in one slot they keep the one or the other.
  */
 Events
 firm_elsewhere(const Sim *sim, int but)
@@ -149,7 +150,7 @@ firm_elsewhere(const Sim *sim, int but)
 			continue;
 		for (int key = 0; key < KEYS; key++)
 		{
-			if (db->region != sim->at[but].region)
+			if (db->region != sim->at[but].region && is_only_heir(sim, db, key, &db->sealed[key].all))
 				unite(&firm, &db->sealed[key].all);
 			for (int epoch = 0; epoch < MAX_EPOCHS; epoch++)
 				unite(&firm, &db->slots[key][epoch].firm);
@@ -190,6 +191,26 @@ check_key(Sim *sim, const Database *db, int key)
 	}
 	if (!sim->forked && value != expected + truth.inc - truth.dec)
 		fail(sim, "a value is not what was counted");
+}
+
+/*
+ * What must be true when a database finds that it lacks nothing: none of the others has more of its epochs. They may have what they
+ * were sent without the beat that went with it, if rows are lost.
+ */
+void
+check_healed(Sim *sim, const Database *db)
+{
+	for (int i = 0; i < sim->databases && !sim->wild; i++)
+	{
+		for (int epoch = db->since - 1; epoch < db->epoch && sim->at[i].alive; epoch++)
+		{
+			for (int key = 0; key < KEYS && sim->region_of[epoch] == db->region; key++)
+			{
+				if (!amounts_covered(sim->at[i].slots[key][epoch].amounts, db->slots[key][epoch].amounts))
+					fail(sim, "a database lacks something, and finds that it does not");
+			}
+		}
+	}
 }
 
 /* Whether the last beats of all others have come. */
