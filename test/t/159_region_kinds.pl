@@ -56,7 +56,7 @@ sub configure
 sub program
 {
 	my (@arguments) = @_;
-	my $job = start_command('dc_region', '-c', $config, "--timeout=$limit", @arguments);
+	my $job = start_command('dc_region', '-c', $config, '--trust-owners', "--timeout=$limit", @arguments);
 	my $status = finish_job($job);
 
 	say("dc_region @arguments: $status");
@@ -77,7 +77,7 @@ sub does
 sub killed
 {
 	my (@arguments) = @_;
-	my $job = start_command('dc_region', '-c', $config, @arguments);
+	my $job = start_command('dc_region', '-c', $config, '--trust-owners', @arguments);
 
 	sleep(rand(1.5));
 	$job->{run}->signal('KILL');
