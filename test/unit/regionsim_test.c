@@ -306,7 +306,7 @@ run(Sim *sim, uint64_t seed, Fault fault)
 	return sim->wrong;
 }
 
-/* Some faults are rare: 85207, 595925, 417116, 43854 and 82901 show them. */
+/* Some faults are rare: 85207, 595925, 417116, 74564, 19149 and 82901 show them. */
 static int
 first_seed(Fault fault)
 {
@@ -319,7 +319,9 @@ first_seed(Fault fault)
 		case CONFLICT_FORGOTTEN:
 			return 417000;
 		case HEALS_ALWAYS:
-			return 43000;
+			return 74500;
+		case HEALS_UNASKED:
+			return 19100;
 		case HEALS_FOLDED:
 			return 82900;
 		default:
