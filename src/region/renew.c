@@ -47,7 +47,7 @@ PG_FUNCTION_INFO_V1(dc_region_renew);
 static int64 next_epoch(const DcSelfRow *self, bool *others);
 static void publish_beats(char *region);
 static bool publish_work(void *region);
-static TimestampTz lossless_since(const DcSelfRow *self, const DcSelfMarks *marks, DcRights rights);
+static TimestampTz lossless_since(const DcSelfRow *self, const DcSelfMarks *marks, DcRights rights, bool folded);
 static void clear_recopy(DcSelfRow *self);
 
 /*
@@ -115,7 +115,7 @@ region_renew(DcSelfRow *self, DcRights rights, bool worker)
 		rights_renew(self->region, rights, worker);
 	old = *self;
 	self_marks(self, &marks);
-	since = lossless_since(self, &marks, rights);
+	since = lossless_since(self, &marks, rights, folded);
 	self_forget_marks(self->epoch, true);
 	self->epoch = next_epoch(self, &others);
 	self_here(self);
@@ -143,11 +143,17 @@ region_renew(DcSelfRow *self, DcRights rights, bool worker)
 
 /*
  * lossless_since returns since when this database, which is about to take a new epoch, has only taken new ones although it may not have
- * been set back; DT_NOBEGIN if it has been, or something is missing.
+ * been set back; DT_NOBEGIN if it has been, or something is missing. So it is if it has published under its epoch since it began: that
+ * beat is of a series of its own, and takes the place of one that others may know of the original.
  */
 static TimestampTz
-lossless_since(const DcSelfRow *self, const DcSelfMarks *marks, DcRights rights)
+lossless_since(const DcSelfRow *self, const DcSelfMarks *marks, DcRights rights, bool folded)
 {
+	ItemPointerData tid;
+	DcBeat own;
+
+	if (self->starting && (folded || !beat_find(self->region, self->epoch, &own, &tid) || own.published >= own.first))
+		return DT_NOBEGIN;
 	if ((rights != RIGHTS_KEPT && rights != RIGHTS_SHUT) || marks->recopy || self_needs_renew(self))
 		return DT_NOBEGIN;
 	if (marks->since != DT_NOBEGIN)

@@ -43,13 +43,14 @@ sub cut
 	return;
 }
 
-# renews(NAME): us is restarted, and takes a new epoch as nobody has heard of it
+# renews(NAME): us is restarted, with nothing to publish, and takes a new epoch as nobody has heard of it
 sub renews
 {
 	my ($name) = @_;
 	my $before = sql($us, 'postgres', $epoch);
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 
+	sql($us, 'postgres', 'SELECT dc_compact(NULL)');
 	$us->restart;
 	is(wait_for($us, 'postgres', "SELECT epoch <> $before FROM dcounter.self", 't'), 't', "$name: us takes a new epoch");
 	state($name, $us, 'recopy');

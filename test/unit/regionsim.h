@@ -63,6 +63,7 @@ typedef enum Fault
 	HEALS_ALWAYS,		 /* a database that has taken new epochs is well whatever others have heard of the ones before */
 	HEALS_NEVER,		 /* or never, though they have heard no more */
 	HEALS_UNASKED,		 /* or before they have heard of the new one */
+	HEALS_FOLDED,		 /* or though it has published under an old epoch since it began */
 	STARTS_ARE_MUTE,	 /* a start that is under way does not answer those of others */
 	FAULTS
 } Fault;

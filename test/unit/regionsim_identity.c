@@ -306,15 +306,32 @@ try_heal(Sim *sim, Database *db)
 }
 
 /*
+ * Since when a database whose start nobody has confirmed may lack nothing. If it is to publish what it has sealed, the beat of that
+ * would take the place of one that others know, and that shows that it was set back.
+ */
+static int
+lossless_since(const Sim *sim, const Database *db)
+{
+	for (int key = 0; key < KEYS; key++)
+	{
+		if ((db->sealed[key].amounts.inc != 0 || db->sealed[key].amounts.dec != 0) && sim->fault != HEALS_FOLDED)
+			return 0;
+	}
+	if (db->renew || db->missed)
+		return 0;
+	if (db->since != 0)
+		return db->since;
+	return db->recopy ? 0 : db->epoch + 1;
+}
+
+/*
  * late: nobody has confirmed the start for too long.
  */
 void
 renew(Sim *sim, Database *db, bool late)
 {
 	int epoch = sim->epochs;
-	int since = !late || db->renew || db->missed ? 0 : db->since != 0 ? db->since
-		: db->recopy												  ? 0
-																	  : db->epoch + 1;
+	int since = late ? lossless_since(sim, db) : 0;
 
 	if (sim->fault == IDENTITY_KEPT)
 	{

@@ -56,6 +56,7 @@ static const char *const fault_names[] = {
 	"new epochs are always well",
 	"new epochs are never well",
 	"new epochs are well before others have heard of them",
+	"new epochs are well though the old one was published under",
 	"starts do not answer",
 };
 
@@ -305,7 +306,7 @@ run(Sim *sim, uint64_t seed, Fault fault)
 	return sim->wrong;
 }
 
-/* Some faults are rare: 85207, 595925, 417116 and 27204 show them. */
+/* Some faults are rare: 85207, 595925, 417116, 74564, 19149 and 82901 show them. */
 static int
 first_seed(Fault fault)
 {
@@ -318,7 +319,11 @@ first_seed(Fault fault)
 		case CONFLICT_FORGOTTEN:
 			return 417000;
 		case HEALS_ALWAYS:
-			return 27000;
+			return 74500;
+		case HEALS_UNASKED:
+			return 19100;
+		case HEALS_FOLDED:
+			return 82900;
 		default:
 			return 0;
 	}
