@@ -46,7 +46,6 @@ typedef enum Fault
 	NO_HANDSHAKE,		 /* a database publishes as soon as it is started */
 	BOOT_CLIMBS,		 /* a new boot outgrows the beats of the one before */
 	START_CLIMBS,		 /* a start that nobody has confirmed helps the next one to do so */
-	CONFLICT_FORGOTTEN,	 /* of a series that conflicts with the one that is known, not even the number is kept */
 	GAPS_IGNORED,		 /* beats that are missing do not lead to a copy */
 	SET_WITHOUT_LIFT,	 /* what a set has observed is not merged before it */
 	BASE_OF_LAST_SET,	 /* only the last set takes away what it has observed */

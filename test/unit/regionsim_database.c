@@ -369,10 +369,9 @@ merge_beat(Sim *sim, Database *db, int epoch, const Beat *come, bool copied)
 
 	if (!look_at_beat(sim, db, epoch, come, copied) || come->heard.seq <= have->heard.seq)
 		return;
-	if (conflicts && sim->fault == CONFLICT_FORGOTTEN)
-		return;
 	if (!copied && come->heard.seq > have->heard.seq + 1 && !conflicts && sim->fault != GAPS_IGNORED)
 		miss(db);
+	/* what others have heard of a later epoch shows as much here, where that is taken in one transaction with the fold */
 	if (conflicts)
 		have->heard.seq = come->heard.seq;
 	else

@@ -39,7 +39,6 @@ static const char *const fault_names[] = {
 	"no handshake after a start",
 	"a new boot outgrows the one before",
 	"a start that is not confirmed helps the next one",
-	"a conflicting series is forgotten",
 	"missing beats are ignored",
 	"a set is merged without what it has observed",
 	"only the last set takes away",
@@ -306,7 +305,7 @@ run(Sim *sim, uint64_t seed, Fault fault)
 	return sim->wrong;
 }
 
-/* Some faults are rare: 85207, 595925, 417116, 74564, 19149 and 82901 show them. */
+/* Some faults are rare: 85207, 595925, 74564, 19149 and 82901 show them. */
 static int
 first_seed(Fault fault)
 {
@@ -316,8 +315,6 @@ first_seed(Fault fault)
 			return 80000;
 		case LINKS_KEPT:
 			return 595000;
-		case CONFLICT_FORGOTTEN:
-			return 417000;
 		case HEALS_ALWAYS:
 			return 74500;
 		case HEALS_UNASKED:
