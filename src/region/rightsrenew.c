@@ -92,10 +92,15 @@ typedef struct DcRenewal
 	bool worker;
 } DcRenewal;
 
-/* The stock that has taken most of the time of this renewal. */
-static Oid slowest = InvalidOid;
-static int64 slowest_us = 0;
+/* Stocks that the worker is not to try again (Oid, in TopMemoryContext). */
+static List *renew_failed = NIL;
 
+/* Of this renewal: the rows of all stocks, and what each owner's have taken (owner_time). */
+static List *renew_stocks = NIL;
+static List *renew_times = NIL;
+
+static void note_failed(Oid counter);
+static void note_slowest(Oid counter);
 static bool renew_in_time(const DcCounterRow *row, const char *region, bool lossless, bool worker);
 static bool renew_work(void *arg);
 static void renew(DcCounterRow *row, const char *region, bool lossless);
@@ -188,7 +193,9 @@ rights_renew(const char *region, DcRights rights, bool worker)
 	List *rows = catalog_read_all();
 	ListCell *lc;
 
-	slowest_us = 0;
+	list_free_deep(renew_times);
+	renew_times = NIL;
+	renew_stocks = rows;
 	apply_early();
 	foreach(lc, rows)
 	{
@@ -204,6 +211,53 @@ rights_renew(const char *region, DcRights rights, bool worker)
 	}
 }
 
+static void
+note_failed(Oid counter)
+{
+	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+
+	renew_failed = list_append_unique_oid(renew_failed, counter);
+	MemoryContextSwitchTo(old);
+}
+
+/*
+ * note_slowest notes all stocks of the owner whose stocks took most of the step, of which the time is over: they are shut the next time, so
+ * that one owner delays the others once. If there is no other owner, or that one has the database, it notes the stock at hand.
+ */
+static void
+note_slowest(Oid counter)
+{
+	Oid owner = InvalidOid;
+	bool several = false;
+	int64 most = -1;
+	ListCell *lc;
+
+	foreach(lc, renew_stocks)
+	{
+		const DcCounterRow *row = lfirst(lc);
+		Oid of = OidIsValid(row->grants) ? relation_owner(row->counter) : InvalidOid;
+
+		several |= OidIsValid(of) && OidIsValid(owner) && of != owner;
+		if (OidIsValid(of) && *owner_time(&renew_times, of) > most)
+		{
+			most = *owner_time(&renew_times, of);
+			owner = of;
+		}
+	}
+	if (!several || compat_owns_database(MyDatabaseId, owner))
+	{
+		note_failed(counter);
+		return;
+	}
+	foreach(lc, renew_stocks)
+	{
+		const DcCounterRow *row = lfirst(lc);
+
+		if (OidIsValid(row->grants) && relation_owner(row->counter) == owner)
+			note_failed(row->counter);
+	}
+}
+
 /*
  * renew_in_time renews a stock; false if it is to be shut. What fails is tried again by the worker, with the whole
  * renewal, while it is patient. So is that of another stock if this one has used up the time of the step. For the user
@@ -212,30 +266,31 @@ rights_renew(const char *region, DcRights rights, bool worker)
 static bool
 renew_in_time(const DcCounterRow *row, const char *region, bool lossless, bool worker)
 {
-	static List *failed = NIL; /* Oid, in TopMemoryContext */
 	DcMoment began = moment_now();
 	MemoryContext caller = CurrentMemoryContext;
 	DcRenewal renewal = {row, region, lossless, worker};
 	volatile bool done = false;
 
-	if (worker && !worker_is_patient() && list_member_oid(failed, row->counter))
+	if (worker && !worker_is_patient() && list_member_oid(renew_failed, row->counter))
+	{
+		ereport(WARNING,
+				(errmsg("stock \"%s\" is shut: it could not be renewed, or those of its owner took too long", get_rel_name(row->counter))));
 		return false;
+	}
 	PG_TRY();
 	{
 		done = subxact_run(renew_work, &renewal);
-		failed = list_delete_oid(failed, row->counter);
+		renew_failed = list_delete_oid(renew_failed, row->counter);
 	}
 	PG_CATCH();
 	{
 		ErrorData *error = error_caught(caller);
 
-		MemoryContextSwitchTo(TopMemoryContext);
-		/* the time of the step is that of all stocks: the one that took most of it has used it up */
-		if (error->sqlerrcode == ERRCODE_QUERY_CANCELED && moment_age(began) < slowest_us)
-			failed = list_append_unique_oid(failed, slowest);
+		*owner_time(&renew_times, relation_owner(row->counter)) += moment_age(began);
+		if (error->sqlerrcode == ERRCODE_QUERY_CANCELED)
+			note_slowest(row->counter);
 		else
-			failed = list_append_unique_oid(failed, row->counter);
-		MemoryContextSwitchTo(caller);
+			note_failed(row->counter);
 		if (worker ? worker_is_patient() || error->sqlerrcode == ERRCODE_QUERY_CANCELED || ShutdownRequestPending
 				   : !is_owners_error(error->sqlerrcode))
 			ReThrowError(error);
@@ -244,11 +299,7 @@ renew_in_time(const DcCounterRow *row, const char *region, bool lossless, bool w
 		FreeErrorData(error);
 	}
 	PG_END_TRY();
-	if (moment_age(began) > slowest_us)
-	{
-		slowest = row->counter;
-		slowest_us = moment_age(began);
-	}
+	*owner_time(&renew_times, relation_owner(row->counter)) += moment_age(began);
 	return done;
 }
 
