@@ -27,7 +27,7 @@ sub joins
 {
 	my ($to, $from, $conninfo) = @_;
 
-	sql($to, 'postgres', $_) foreach split /\n/, sql($to, 'postgres', 'SELECT dc_region_join($$' . $from->name . "\$\$, \X);
+	sql($to, 'postgres', $_) foreach split /\n/, sql($to, 'postgres', 'SELECT dc_region_join($$' . $from->name . "\$\$, \$\$$conninfo\$\$, trust_owners => true)");
 	return;
 }
 
