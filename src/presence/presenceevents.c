@@ -362,7 +362,11 @@ count_anew(DcMapEntry *entry, void *slot)
 	LWLockAcquire(presence_room_lock(entry->number), LW_EXCLUSIVE);
 	room->joined = room->left + pg_atomic_read_u32(&room->members);
 	if (room->joined != 0)
+	{
+		/* it may have been told of */
+		pg_atomic_write_u64(&room->version, pg_atomic_add_fetch_u64(&presence_area->version, 1));
 		presence_note_change(entry, 0, 0);
+	}
 	LWLockRelease(presence_room_lock(entry->number));
 	return false;
 }

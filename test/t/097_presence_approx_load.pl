@@ -57,7 +57,13 @@ is($all, present('live', 'all by one'), 'many clients have the number that one h
 cmp_ok(abs($all - 16 * 3001) / (16 * 3001), '<', 0.05, "which is about right ($all)");
 sql($node, 'postgres', 'CALL dc_maintain()');
 is(sql($node, 'postgres', q{SELECT payload ->> 'count' FROM dcounter.outbox WHERE aggregatetype = 'live' AND aggregateid = 'all' ORDER BY seq DESC LIMIT 1}), $all, 'the last event has it, too');
-is(sql($node, 'postgres', q{SELECT bool_and(v > b) FROM (SELECT (payload ->> 'version')::bigint AS v, lag((payload ->> 'version')::bigint) OVER (PARTITION BY aggregatetype, aggregateid ORDER BY seq) AS b FROM dcounter.outbox) AS e WHERE b IS NOT NULL}), 't', 'versions grow');
+my $grow = q{SELECT bool_and(v > b) FROM (SELECT (payload ->> 'version')::bigint AS v, lag((payload ->> 'version')::bigint) OVER (PARTITION BY aggregatetype, aggregateid ORDER BY seq) AS b FROM dcounter.outbox) AS e WHERE b IS NOT NULL};
+is(sql($node, 'postgres', $grow), 't', 'versions grow');
+# also when listeners are told of all rooms anew
+sql($node, 'postgres', $_) foreach q{SELECT dc_presence_alter('live', events => '0')}, q{SELECT dc_presence_alter('live', events => '1 ms')};
+wait_for($node, 'postgres', q{CALL dc_maintain(); SELECT count(*) > 1 FROM dcounter.outbox WHERE aggregatetype = 'live' AND type = 'presence.reset'}, 't');
+is(sql($node, 'postgres', q{SELECT max(seq) > (SELECT max(seq) FROM dcounter.outbox WHERE aggregatetype = 'live' AND type = 'presence.reset') FROM dcounter.outbox WHERE aggregatetype = 'live'}), 't', 'rooms are told of again');
+is(sql($node, 'postgres', $grow), 't', 'versions grow then, too');
 is(sql($node, 'postgres', q{SELECT members = (SELECT sum(dc_present('live', room)) FROM (SELECT 'all' AS room UNION ALL SELECT unnest(ARRAY['all by one', 'few', 'room of 1000', 'room of 30000', 'room of 1000000']) UNION ALL SELECT 'other ' || i FROM generate_series(1, 200) AS i) AS r) FROM dc_stat_presence WHERE name = 'live'}), 't', 'the view has the sum of all rooms');
 is(wait_for($node, 'postgres', q{CALL dc_maintain(); SELECT rooms, members, memory, untold FROM dc_stat_presence WHERE name = 'brief'}, '0|0|0|0'), '0|0|0|0', 'who is not heard of leaves, and all memory is free');
 is(sql($node, 'postgres', q{SELECT DISTINCT (array_agg(payload ->> 'count' ORDER BY seq DESC))[1] FROM dcounter.outbox WHERE aggregatetype = 'brief' AND type = 'presence.changed' GROUP BY aggregateid}), '0', 'listeners know of each room that nobody is there');
