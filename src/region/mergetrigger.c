@@ -42,6 +42,7 @@ static DcCounter *counter_of(Relation rel, const DcMergeKind *kind, DcCounter **
 static bool columns_of(const DcMerge *merge, const DcMergeKind *kind, HeapTuple tuple, Datum *columns);
 static const char *key_problem(const DcMerge *merge, const DcMergeKind *kind);
 static bool same_key(const DcMerge *merge, const DcMergeKind *kind);
+static bool same_value(const DcShape *shape, int column, Datum a, Datum b);
 static bool keep_greater(DcMerge *merge, const DcMergeKind *kind);
 static bool put_greater(DcMerge *merge, const DcMergeKind *kind, int64 *before);
 static bool is_row_of(DcRegionRel *rel, const DcMerge *merge, const DcMergeKind *kind);
@@ -178,7 +179,7 @@ key_problem(const DcMerge *merge, const DcMergeKind *kind)
 }
 
 /*
- * Return true if a row that comes has the key of the one that is there. A column of it is a text or a bigint.
+ * Return true if a row that comes has the key of the one that is there.
  */
 static bool
 same_key(const DcMerge *merge, const DcMergeKind *kind)
@@ -187,14 +188,16 @@ same_key(const DcMerge *merge, const DcMergeKind *kind)
 
 	for (int i = 0; i < shape->nkeys; i++)
 	{
-		int column = shape->keys[i];
-		Datum come = merge->come[column];
-		Datum have = merge->have[column];
-
-		if (shape->columns[column].type == TEXTOID ? !batch_key_equal(come, have) : DatumGetInt64(come) != DatumGetInt64(have))
+		if (!same_value(shape, shape->keys[i], merge->come[shape->keys[i]], merge->have[shape->keys[i]]))
 			return false;
 	}
 	return true;
+}
+
+static bool
+same_value(const DcShape *shape, int column, Datum a, Datum b)
+{
+	return shape->columns[column].type == TEXTOID ? batch_key_equal(a, b) : DatumGetInt64(a) == DatumGetInt64(b);
 }
 
 /*
@@ -291,10 +294,9 @@ is_row_of(DcRegionRel *rel, const DcMerge *merge, const DcMergeKind *kind)
 	for (int i = 0; i < shape->nkeys; i++)
 	{
 		int column = shape->keys[i];
-		Oid type = shape->columns[column].type;
-		Datum value = slot_datum(rel->found, rel->layout->atts[column], type);
+		Datum value = slot_datum(rel->found, rel->layout->atts[column], shape->columns[column].type);
 
-		if (type == TEXTOID ? !batch_key_equal(value, merge->come[column]) : DatumGetInt64(value) != DatumGetInt64(merge->come[column]))
+		if (!same_value(shape, column, value, merge->come[column]))
 			return false;
 	}
 	return true;

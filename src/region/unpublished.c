@@ -121,7 +121,7 @@ static void forget_list(Known *of);
 static bool strike_off(HTAB *list, HTAB *rows);
 static void hold(Known *of, const char *reason);
 static void put_aside(Known *of, const char *reason);
-static int count_aside(void);
+static int count_aside(Oid owner);
 static void come_further(Known *of, TimestampTz all_before);
 static const char *list_counter(HTAB *rows, const DcCounterRow *row);
 static const char *list_leaf(HTAB *rows, Oid counter, Oid relid, DcMoment began);
@@ -443,7 +443,7 @@ known_of(Oid counter)
 		known_counters = hash_create("dcounter published", 64, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	of = hash_search(known_counters, &counter, HASH_ENTER, &found);
 	if (!found)
-		*of = (Known){.counter = counter, .all_before = DT_NOBEGIN, .next = DC_LONG_AGO};
+		*of = (Known){.counter = counter, .owner = relation_owner(counter), .all_before = DT_NOBEGIN, .next = DC_LONG_AGO};
 	return of;
 }
 
@@ -485,16 +485,16 @@ hold(Known *of, const char *reason)
 	of->held = true;
 	if (moment_age(of->held_since) < dc_region_handshake * INT64CONST(1000))
 		return;
-	of->next = moment_in(dc_region_handshake * (int64) (1 + count_aside()));
+	of->next = moment_in(dc_region_handshake * (int64) (1 + count_aside(of->owner)));
 	put_aside(of, reason);
 }
 
 /*
- * count_aside returns how many counters are put aside: the more, the less often each is looked at, so that together they
+ * count_aside returns how many counters of an owner are put aside: the more, the less often each is looked at, so that together they
  * take no more time than one.
  */
 static int
-count_aside(void)
+count_aside(Oid owner)
 {
 	HASH_SEQ_STATUS status;
 	Known *of;
@@ -502,7 +502,7 @@ count_aside(void)
 
 	hash_seq_init(&status, known_counters);
 	while ((of = hash_seq_search(&status)) != NULL)
-		count += of->aside;
+		count += of->aside && of->owner == owner;
 	return count;
 }
 

@@ -138,6 +138,10 @@ is(sql($node, 'postgres', qq{SELECT sum(inc) FROM likes_region WHERE key = 'd'})
 sql($node, 'postgres', 'ALTER SYSTEM RESET dcounter.compact_interval; SELECT pg_reload_conf()');
 is(wait_for($node, 'postgres', join(' UNION ALL ', map { "SELECT sum(inc) FROM m.slow${_}_region" } 1 .. 20) =~ s/^/SELECT sum(sum) FROM (/r . ') AS s', '100000'), '100000', 'what was left out is published later');
 
+# All tables of an owner's replicated counters must be locked at once by a renewal
+fails_with($node, 'postgres', q{SET ROLE mallory; DO $$ BEGIN FOR i IN 1..1000 LOOP PERFORM dc_create('m.more' || i); PERFORM dc_replicate(('m.more' || i)::regclass); COMMIT; END LOOP; END $$}, '54000', 'they may have half of the lock table');
+cmp_ok(sql($node, 'postgres', q{SELECT count(*) FROM pg_class WHERE relname ~ '^more[0-9]+$'}), '>', 10, 'which is enough for some');
+
 # Rows of owners' making do not keep a renewal by hand from going on; what is sealed of a key, and left out, keeps rows of its
 # epoch away, which would be counted twice when it is folded
 sql($node, 'postgres', q{SELECT dc_region_renew(); SELECT dc_stock_create('attic'); SELECT dc_replicate('attic'); SELECT dc_restock('attic', 'box', 5)});
