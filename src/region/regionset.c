@@ -31,6 +31,7 @@
  */
 #include "postgres.h"
 
+#include "access/detoast.h"
 #include "access/xact.h"
 #include "base/args.h"
 #include "base/errors.h"
