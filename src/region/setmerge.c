@@ -38,6 +38,7 @@
 #include "region/merge.h"
 #include "region/sets.h"
 #include "rows/locks.h"
+#include "storage/lmgr.h"
 #include "table/access.h"
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"

@@ -21,6 +21,7 @@
  */
 #include "postgres.h"
 
+#include "access/detoast.h"
 #include "access/genam.h"
 #include "access/tableam.h"
 #include "access/xact.h"
