@@ -133,6 +133,8 @@ sub restore_back
 		PostgreSQL::Test::Utils::system_or_bail('pg_restore', '-d', $node->connstr('postgres'), place($node, $name));
 	}
 	is(wait_for($node, 'postgres', 'SELECT pg_is_in_recovery()', 'f'), 'f', $node->name . " is set back: $way");
+	# a backup of this one, later on, is not to stop where it has
+	$node->append_conf('postgresql.conf', "recovery_target = ''\nrecovery_target_name = ''") if $way =~ /^(backup|pitr)$/;
 	sql($node, 'postgres', 'SELECT dc_region_renew()') if $way eq 'renewed';
 	return;
 }
