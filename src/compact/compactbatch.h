@@ -82,7 +82,7 @@ extern void batch_end_direct(DcBatch *batch);
 /* compactdistributed.c */
 extern int64 sweep_distributed(DcSqlSession *session, DcSweep *sweep, int64 max_keys);
 
-/* compact.c; keys, shards */
+/* compactbatch.c; keys, shards */
 extern const DcStatement sql_compact_delete;
 extern void batch_add_row(DcCounter *counter, DcBatch *batch, const DcRows *rows, uint64 i);
 extern void batch_clear_shards(DcSqlSession *session, DcBatch *batch);

@@ -39,7 +39,6 @@
 
 #include "access/xact.h"
 #include "base/key.h"
-#include "compact/compactbusy.h"
 #include "compact/compactfind.h"
 #include "compact/compactstuck.h"
 #include "executor/executor.h"
@@ -187,7 +186,7 @@ lock_rows(DcFetch *fetch)
 		CHECK_FOR_INTERRUPTS();
 		if (!row_lock(fetch->rel, &fetch->rows[i]))
 		{
-			busy_note(fetch->sweep, fetch->key);
+			sweep_note_busy(fetch->sweep, fetch->key);
 			continue;
 		}
 		if (key == NULL)
