@@ -79,15 +79,6 @@ dc_dead_letter_discard(PG_FUNCTION_ARGS)
 }
 
 /*
- * retry_is_discarded tells whether a row is that of a dead letter that was discarded.
- */
-bool
-retry_is_discarded(const DcRetry *retry)
-{
-	return TIMESTAMP_IS_NOBEGIN(retry->due_at);
-}
-
-/*
  * retries_forget_discarded removes rows of discarded dead letters that are not needed any more, and returns how many it has
  * looked at: the first FORGET_MAX. The consumer's settings are locked.
  */
