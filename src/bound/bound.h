@@ -21,6 +21,7 @@
 #include "base/catrow.h"
 #include "base/key.h"
 #include "executor/tuptable.h"
+#include "storage/lockdefs.h"
 #include "table/catalog.h"
 #include "utils/numeric.h"
 
@@ -111,10 +112,12 @@ extern const char *source_state_text(DcSourceState state);
 extern DcOnDrift on_drift_from_text(const char *value);
 extern DcOnDetach on_detach_from_text(const char *value);
 extern DcBuildBy build_from_text(const char *value);
+extern List *source_lineage(Oid relid);
+extern List *source_leaves(Oid relid, LOCKMODE mode);
+extern void sibling_check_owner(Oid counter, Oid sibling);
+pg_noreturn extern void not_bound_error(Oid counter);
 
 /* bind.c */
 extern void bound_init(bool preloading);
-pg_noreturn extern void not_bound_error(Oid counter);
-extern void bound_forget(const DcSourceRow *row, bool drop_triggers, bool cascade);
 
 #endif /* DC_BOUND_H */

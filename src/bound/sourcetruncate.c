@@ -78,7 +78,6 @@ static bool is_truncate_trigger(const TriggerData *data);
 static List *counted_rows(Oid source);
 static bool truncated_whole(Oid source, const List *rows, bool has_rows);
 static bool is_being_detached(Oid relid);
-static void make_truncate_trigger(Oid relid, bool always);
 
 void
 source_truncate_init(void)
@@ -278,52 +277,4 @@ is_being_detached(Oid relid)
 			return true;
 	}
 	return detached;
-}
-
-/*
- * source_truncate_triggers puts the trigger on a source, or on a partition of one, and on all their
- * partitions, which are locked SHARE ROW EXCLUSIVE.
- */
-void
-source_truncate_triggers(Oid relid, bool always)
-{
-	ListCell *lc;
-
-	make_truncate_trigger(relid, always);
-	if (get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
-		return;
-	foreach(lc, source_leaves(relid, ShareRowExclusiveLock))
-		make_truncate_trigger(lfirst_oid(lc), always);
-}
-
-static void
-make_truncate_trigger(Oid relid, bool always)
-{
-	source_trigger_make(relid, SOURCE_TRIGGER_TRUNCATE,
-						psprintf("BEFORE TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION " DC_SCHEMA "." SOURCE_TRUNCATE_FUNCTION "()",
-								 relation_sql_name(relid)),
-						always);
-}
-
-/*
- * source_truncate_triggers_drop drops them where no source is left. The tables are locked ACCESS EXCLUSIVE.
- */
-void
-source_truncate_triggers_drop(Oid relid)
-{
-	List *members = get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE
-		? relation_members(relid, AccessExclusiveLock)
-		: list_make1_oid(relid);
-	ListCell *lc;
-
-	foreach(lc, members)
-	{
-		bool counts = false;
-		ListCell *lc2;
-
-		foreach(lc2, source_lineage(lfirst_oid(lc)))
-			counts |= source_rows_of(lfirst_oid(lc2)) != NIL;
-		if (!counts)
-			source_trigger_drop(lfirst_oid(lc), SOURCE_TRIGGER_TRUNCATE);
-	}
 }
