@@ -74,7 +74,6 @@ static DcTruncating *truncating = NULL;
 
 static void around_truncate(DcUtility *utility);
 static void note_emptied(Oid relid);
-static bool is_truncate_trigger(const TriggerData *data);
 static List *counted_rows(Oid source);
 static bool truncated_whole(Oid source, const List *rows, bool has_rows);
 static bool is_being_detached(Oid relid);
@@ -182,7 +181,7 @@ source_truncate(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("source_truncate() must be a BEFORE TRUNCATE trigger"),
 				 errhint("Use dc_bind().")));
-	if (!is_truncate_trigger(data))
+	if (strcmp(data->tg_trigger->tgname, SOURCE_TRIGGER_TRUNCATE) != 0) /* another one with this function */
 		PG_RETURN_POINTER(NULL);
 	relid = RelationGetRelid(data->tg_relation);
 	has_rows = data->tg_relation->rd_rel->relkind != RELKIND_PARTITIONED_TABLE;
@@ -204,15 +203,6 @@ source_truncate(PG_FUNCTION_ARGS)
 		source_count_rows(rows, relid, -1);
 	}
 	PG_RETURN_POINTER(NULL);
-}
-
-/*
- * is_truncate_trigger tells whether the trigger is ours: there is one by its name.
- */
-static bool
-is_truncate_trigger(const TriggerData *data)
-{
-	return strcmp(data->tg_trigger->tgname, SOURCE_TRIGGER_TRUNCATE) == 0;
 }
 
 /*
