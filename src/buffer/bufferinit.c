@@ -21,7 +21,6 @@
 static Size map_bytes = 0;
 
 static bool was_buffered(DcCounter *counter);
-static void buffer_init(void);
 static Size buffer_map_size(void);
 static void buffer_map_init(void *new_map);
 static void around_statement(DcUtility *utility);
@@ -55,24 +54,12 @@ buffering_init(bool preloading)
 	if (!preloading)
 		return;
 	buffer_hooks = &hooks;
-	buffer_init();
+	shmem_add("dcounter buffer", sizeof(DcBufferArea), (void **) &buffer_area, area_init);
+	shmem_add_raw("dcounter buffer map", buffer_map_size, (void **) &buffer_map, buffer_map_init);
 	discard_init();
 	flush_wait_init();
 	utility_add(around_statement);
 	xact_room_add(DC_XACT_BUFFER, xact_callback, subxact_callback, is_idle);
-}
-
-/*
- * buffer_init asks for the shared memory; called once, when the library is
- * preloaded.
- */
-static void
-buffer_init(void)
-{
-	shmem_add("dcounter buffer", sizeof(DcBufferArea), (void **) &buffer_area,
-			  area_init);
-	shmem_add_raw("dcounter buffer map", buffer_map_size, (void **) &buffer_map,
-				  buffer_map_init);
 }
 
 /*
