@@ -58,6 +58,7 @@ static DcRelCached entries = {
 static void sweep(void);
 static void entry_make(Entry *entry, Relation rel);
 static void add_bindings(DcBoundList *list, Oid source, Relation rel, List **watched);
+static DcCounter *bound_counter(DcBound *bound);
 
 /*
  * source_bindings returns the bindings that rows of a relation count for; the relation is open
@@ -184,7 +185,7 @@ source_check_owners(Oid source, Oid counter)
  * bound_counter returns the counter table of a binding, locked for increments in this
  * transaction. The writer needs no rights on it.
  */
-DcCounter *
+static DcCounter *
 bound_counter(DcBound *bound)
 {
 	SubTransactionId subxact = GetCurrentSubTransactionId();

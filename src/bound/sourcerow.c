@@ -37,6 +37,7 @@ static void source_columns_io(DcCatRow *io, void *data);
 static void state_columns_io(DcCatRow *io, void *data);
 static void nullable_string(DcCatRow *io, char **field);
 static bool same_text(const char *a, const char *b);
+static void source_invalidate(Oid source);
 
 static const DcCatalog sources = {
 	.table = "source",
@@ -228,7 +229,7 @@ source_delete(Oid counter)
 /*
  * source_invalidate tells all sessions, at commit, that the bindings of a source have changed.
  */
-void
+static void
 source_invalidate(Oid source)
 {
 	ListCell *lc;
@@ -300,12 +301,6 @@ source_state_change(Oid counter, DcSourceState state, bool new_epoch)
 	}
 	row.epoch += new_epoch;
 	source_state_store(&row);
-}
-
-const char *
-source_state_text(DcSourceState state)
-{
-	return state_names[state];
 }
 
 DcOnDrift

@@ -46,7 +46,6 @@ extern void source_check_emptied(Relation rel);
 
 extern const DcBoundList *source_bindings(Relation rel);
 extern void source_check_owners(Oid source, Oid counter);
-extern DcCounter *bound_counter(DcBound *bound);
 extern void bound_add(DcBound *bound, const DcCounted *counted, int sign);
 
 #endif /* DC_SOURCETRIGGER_H */

@@ -59,8 +59,6 @@ typedef struct DcBatch
 } DcBatch;
 
 /* compacttotals.c */
-extern void batch_key_add(DcCounter *counter, DcBatchKey *key,
-						  int64 inc, int64 dec);
 extern bool batch_key_equal(Datum a, Datum b);
 extern DcBatchKey *batch_find(DcBatch *batch, const DcRows *rows, uint64 i);
 

@@ -97,7 +97,6 @@ extern const char *const want_columns;
 extern void rights_tables_create(DcCounter *counter, DcCounterRow *row);
 extern void rights_tables_adopt(DcCounterRow *row, Oid functions);
 extern bool rights_lock(const DcCounter *counter, LOCKMODE mode, bool wait);
-extern void rights_check_tables(DcCounter *counter);
 extern const char *rights_problem(const DcCounter *counter);
 extern void rights_begin(DcSqlSession *session, DcCounter *counter);
 extern void rights_key(Datum value, MemoryContext cxt, DcKey *key);

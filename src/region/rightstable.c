@@ -89,6 +89,7 @@ const DcShape want_shape = {
 
 static void create_triggers(const DcCounterRow *row);
 static const char *rights_word(DcCounter *counter, const char *word);
+static void rights_check_tables(DcCounter *counter);
 
 /*
  * rights_tables_create makes the tables of a stock, as its owner, and sets them in its row.
@@ -175,7 +176,7 @@ rights_lock(const DcCounter *counter, LOCKMODE mode, bool wait)
 /*
  * rights_check_tables checks those of them that are locked.
  */
-void
+static void
 rights_check_tables(DcCounter *counter)
 {
 	for (DcRegionTable table = TABLE_OF_GRANTS; table <= TABLE_OF_WANTS; table++)

@@ -82,6 +82,7 @@ static bool is_other(Oid database, void *arg);
 static bool remembers_too_much(void);
 static void run_jobs(void);
 static void sleep_until_due(void);
+static bool extension_is_here(void);
 
 /*
  * worker_fill describes a worker to the postmaster.
@@ -333,7 +334,7 @@ take_lock(void)
  * extension_is_here tells, in a transaction of its own, whether this database has
  * the extension.
  */
-bool
+static bool
 extension_is_here(void)
 {
 	bool here;

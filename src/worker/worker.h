@@ -54,7 +54,6 @@ extern void launcher_register(void);
 
 /* worker.c */
 extern void worker_fill(BackgroundWorker *worker, const DcWorkerArgs *args);
-extern bool extension_is_here(void);
 extern bool extension_is_leaving(void);
 extern Oid worker_role_oid(bool *missing);
 
