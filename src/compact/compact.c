@@ -294,7 +294,7 @@ batch_compact(DcSqlSession *session, DcSweep *sweep, int64 max_keys)
 	if (batch.reached != (Datum) 0)
 		sweep_move(sweep, batch.reached, Int32GetDatum(batch.reached_shard));
 	if (batch.direct != NULL)
-		batch_end_direct(&batch);
+		directrel_close(batch.direct);
 	sweep->keeps |= batch.keep;
 	sweep->complete = batch.last || (batch.nkeys == 0 && batch.reached == (Datum) 0);
 	batch_tell_stuck(sweep, counter, &batch);

@@ -75,7 +75,6 @@ extern void batch_clear_units(DcSqlSession *session, DcBatch *batch);
 extern bool compacts_directly(const DcCounter *counter);
 extern void batch_fetch_direct(DcCounter *counter, DcBatch *batch, DcSweep *sweep, int64 max_keys);
 extern void batch_clear_direct(DcBatch *batch);
-extern void batch_end_direct(DcBatch *batch);
 
 /* compactdistributed.c */
 extern int64 sweep_distributed(DcSqlSession *session, DcSweep *sweep, int64 max_keys);

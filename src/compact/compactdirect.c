@@ -70,7 +70,7 @@ compacts_directly(const DcCounter *counter)
 }
 
 /*
- * batch_fetch_direct locks and reads the next shard rows.
+ * batch_fetch_direct opens the shard table, and locks and reads the next rows of it.
  */
 void
 batch_fetch_direct(DcCounter *counter, DcBatch *batch, DcSweep *sweep, int64 max_keys)
@@ -256,13 +256,4 @@ batch_clear_direct(DcBatch *batch)
 		}
 	}
 	CommandCounterIncrement();
-}
-
-/*
- * batch_end_direct closes the shard table.
- */
-void
-batch_end_direct(DcBatch *batch)
-{
-	directrel_close(batch->direct);
 }
