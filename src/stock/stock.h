@@ -1,18 +1,22 @@
 /*
  * stock.h
- *		The stock room's entry, and what its SQL functions have in common (see stock.c).
+ *		The stock room's entry, and what its SQL functions have in common.
  */
 #ifndef DC_STOCK_H
 #define DC_STOCK_H
 
 #include "base/job.h"
+#include "base/key.h"
 #include "fmgr.h"
 #include "table/catalog.h"
 
 extern void stock_init(bool preloaded);
+
+/* stocktable.c */
 extern void stock_check(const DcCounter *counter);
 extern DcCounter *stock_open_to_write(FunctionCallInfo fcinfo, const char *function);
 extern int64 quantity_arg(FunctionCallInfo fcinfo, int argno);
+extern void stock_give(DcCounter *counter, const DcKey *key, int64 qty);
 
 /* expire.c */
 extern bool expire_job(DcJobRun *run);
