@@ -265,6 +265,23 @@ bytes_compare(const char *a, uint32 a_len, const char *b, uint32 b_len)
 	return cmp;
 }
 
+/*
+ * Compare two texts in this way, of any length: they may come from rows that were written by hand.
+ */
+int
+texts_compare(Datum a, Datum b)
+{
+	text *left = DatumGetTextPP(a);
+	text *right = DatumGetTextPP(b);
+	int order = bytes_compare(VARDATA_ANY(left), VARSIZE_ANY_EXHDR(left), VARDATA_ANY(right), VARSIZE_ANY_EXHDR(right));
+
+	if ((Pointer) left != DatumGetPointer(a))
+		pfree(left);
+	if ((Pointer) right != DatumGetPointer(b))
+		pfree(right);
+	return order;
+}
+
 static void
 key_check_length(const DcKey *key)
 {

@@ -33,6 +33,7 @@ extern void key_from_text(Datum value, DcKey *key);
 extern Datum key_text_datum(const DcKey *key);
 extern int key_compare(const DcKey *a, const DcKey *b);
 extern int bytes_compare(const char *a, uint32 a_len, const char *b, uint32 b_len);
+extern int texts_compare(Datum a, Datum b);
 extern uint32 uuid_to_text(const pg_uuid_t *uuid, char *text);
 
 #endif /* DC_KEY_H */

@@ -117,7 +117,12 @@ next_keys(DcSourceRead *read, const char *after, int *nkeys)
 	*nkeys = (int) sql_read(&session, &sql_next_keys, values);
 	old = MemoryContextSwitchTo(caller);
 	for (int i = 0; i < *nkeys; i++)
-		keys[i] = PointerGetDatum(PG_DETOAST_DATUM_COPY(rows_datum(&session.rows, i, 1)));
+	{
+		DcKey key;
+
+		key_from_text(rows_datum(&session.rows, i, 1), &key); /* or an error, before it is copied */
+		keys[i] = key_text_datum(&key);
+	}
 	MemoryContextSwitchTo(old);
 	sql_end(&session);
 	return keys;

@@ -91,7 +91,6 @@ typedef struct DcTotalColumns
 } DcTotalColumns;
 
 static int batch_key_compare(const void *a, const void *b);
-static int key_texts_compare(Datum a, Datum b);
 static bool fits(int128 sum);
 static void set_off(int128 *inc, int128 *dec);
 static void batch_lock_totals(DcSqlSession *session, DcBatch *batch);
@@ -203,18 +202,7 @@ batch_find(DcBatch *batch, const DcRows *rows, uint64 i)
 static int
 batch_key_compare(const void *a, const void *b)
 {
-	return key_texts_compare(((const DcBatchKey *) a)->key, ((const DcBatchKey *) b)->key);
-}
-
-static int
-key_texts_compare(Datum a, Datum b)
-{
-	DcKey left;
-	DcKey right;
-
-	key_from_text(a, &left);
-	key_from_text(b, &right);
-	return key_compare(&left, &right);
+	return texts_compare(((const DcBatchKey *) a)->key, ((const DcBatchKey *) b)->key);
 }
 
 /*
@@ -223,7 +211,7 @@ key_texts_compare(Datum a, Datum b)
 bool
 batch_key_equal(Datum a, Datum b)
 {
-	return key_texts_compare(a, b) == 0;
+	return texts_compare(a, b) == 0;
 }
 
 /*

@@ -17,7 +17,6 @@
 #define MAX_REGION_BYTES 40
 
 static int compare_entries(const void *a, const void *b);
-static int compare_texts(Datum a, Datum b);
 
 /*
  * observed_wrong tells what is wrong with a state that comes from elsewhere, as a sentence, or
@@ -207,7 +206,7 @@ set_rows_put(DcSetRows *rows, const DcSetRow *row)
 
 	for (int i = 0; i < rows->n; i++)
 	{
-		int order = compare_texts(rows->rows[i].region, row->region);
+		int order = texts_compare(rows->rows[i].region, row->region);
 
 		if (order >= 0 && !put)
 			all[n++] = *row;
@@ -218,17 +217,6 @@ set_rows_put(DcSetRows *rows, const DcSetRow *row)
 	if (!put)
 		all[n++] = *row;
 	*rows = (DcSetRows){.n = n, .rows = all};
-}
-
-static int
-compare_texts(Datum a, Datum b)
-{
-	DcKey left;
-	DcKey right;
-
-	key_from_text(a, &left);
-	key_from_text(b, &right);
-	return key_compare(&left, &right);
 }
 
 /*

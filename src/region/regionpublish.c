@@ -59,6 +59,8 @@ region_publish(DcCounter *counter, DcBatch *batch)
 	DcPublishing to = {.counter = counter};
 	DcRegionRel rel;
 	DcRegionRel sets;
+	MemoryContext caller = CurrentMemoryContext;
+	MemoryContext one = AllocSetContextCreate(caller, "dcounter published key", ALLOCSET_SMALL_SIZES); /* its sets may be large */
 	bool any = false;
 
 	region_identity_needed(&to.identity);
@@ -74,10 +76,14 @@ region_publish(DcCounter *counter, DcBatch *batch)
 		CHECK_FOR_INTERRUPTS();
 		if (key->skip || (key->own_inc == 0 && key->own_dec == 0))
 			continue;
+		MemoryContextSwitchTo(one);
 		key->published = add_own(&to, key);
+		MemoryContextSwitchTo(caller);
+		MemoryContextReset(one);
 		key->skip = !key->published;
 		any |= key->published;
 	}
+	MemoryContextDelete(one);
 	regionrel_close(&sets);
 	regionrel_close(&rel);
 	CommandCounterIncrement();

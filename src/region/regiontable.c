@@ -233,7 +233,14 @@ region_columns_fit(Relation rel, DcRegionTable table, DcTableLayout *layout, DcS
 		problem->detail = _("It needs a column \"upto\" of type dc_pncounter that is not null.");
 		return false;
 	}
-	return shape_fits(rel, &shape, layout, problem);
+	if (!shape_fits(rel, &shape, layout, problem))
+		return false;
+	if (table == TABLE_OF_SETS && TupleDescAttr(RelationGetDescr(rel), layout->atts[SET_UPTO] - 1)->attstorage == TYPSTORAGE_PLAIN)
+	{
+		problem->detail = _("Its column \"upto\" has storage PLAIN, in which large values do not fit.");
+		return false;
+	}
+	return true;
 }
 
 /*

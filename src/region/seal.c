@@ -501,7 +501,9 @@ fold_slots(DcSqlSession *session, DcRegionRel *slots, DcRegionRel *sets, const D
 	DcIdentity identity = {self->region, sealed_under};
 	Datum values[3] = {CStringGetTextDatum(self->region), Int64GetDatum(sealed_under), Int64GetDatum(limit)};
 	uint64 n = sql_run(session, &sql_sealed, values);
-	Datum *keys = MemoryContextAllocHuge(CurrentMemoryContext, Max(n, 1) * sizeof(Datum));
+	MemoryContext caller = CurrentMemoryContext;
+	Datum *keys = MemoryContextAllocHuge(caller, Max(n, 1) * sizeof(Datum));
+	MemoryContext one = AllocSetContextCreate(caller, "dcounter sealed key", ALLOCSET_DEFAULT_SIZES); /* its sets may be large */
 	int folded = 0;
 
 	for (uint64 i = 0; i < n; i++)
@@ -513,9 +515,13 @@ fold_slots(DcSqlSession *session, DcRegionRel *slots, DcRegionRel *sets, const D
 							  .at = DatumGetTimestampTz(rows_datum(&session->rows, i, 4))};
 
 		CHECK_FOR_INTERRUPTS();
+		MemoryContextSwitchTo(one);
 		if (fold_slot(slots, sets, &identity, &sealed))
 			keys[folded++] = sealed.key;
+		MemoryContextSwitchTo(caller);
+		MemoryContextReset(one);
 	}
+	MemoryContextDelete(one);
 	if (folded > 0)
 	{
 		values[2] = array_datum(keys, folded, TEXTOID);

@@ -47,6 +47,9 @@
 /* A pause before those that have failed are tried again. */
 #define ROUND_MS 1000
 
+/* So many sealed keys are folded in a turn otherwise. */
+#define FOLDED_KEYS 100000
+
 /* In a round, the turns of an owner may take this part of dcounter.region_handshake. */
 #define OWNER_SHARE 4
 
@@ -72,6 +75,7 @@ static struct
 	List *counters; /* Oid, whose turns come in this round, in TopMemoryContext */
 	List *failed;	/* that have had theirs in vain; the same */
 	List *owners;	/* OwnerTime, the same */
+	List *trusted;	/* Oid, the same: counters that may take longer than the step of a job, as all may if they are of one owner */
 	bool is_shared; /* the counters are of several owners */
 } turns = {.change = LIFE_NONE};
 
@@ -89,8 +93,9 @@ static void note_self(const DcSelfRow *self);
 static bool is_same(const DcSelfRow *self);
 static bool is_patient(void);
 static bool next_round(void);
-static int64 turn_ms(void);
+static int64 turn_ms(Oid counter);
 static void put_off(Oid counter, bool tried);
+static void again_now(Oid counter);
 static void turn_step(void *arg);
 
 /*
@@ -126,6 +131,8 @@ turns_begin(DcSelfRow *self, DcLifeChange change, DcRights rights, bool seals, b
 			continue;
 		old = MemoryContextSwitchTo(TopMemoryContext);
 		turns.counters = lappend_oid(turns.counters, row->counter);
+		if (table_is_trusted(row->counter))
+			turns.trusted = lappend_oid(turns.trusted, row->counter);
 		MemoryContextSwitchTo(old);
 		turns.is_shared |= relation_owner(row->counter) != relation_owner(linitial_oid(turns.counters));
 	}
@@ -211,6 +218,8 @@ turns_end(const DcSelfRow *self, bool done)
 	turns.failed = NIL;
 	list_free_deep(turns.owners);
 	turns.owners = NIL;
+	list_free(turns.trusted);
+	turns.trusted = NIL;
 	turns.change = LIFE_NONE;
 }
 
@@ -259,17 +268,19 @@ next_round(void)
 }
 
 /*
- * turn_ms returns how long a turn may take: what the counters that are left have together is the handshake, or what is left
- * of it. So one that needs long gets more when the others are done.
+ * turn_ms returns how long the turn of a counter may take: what the counters that are left have together is the handshake, or what is left
+ * of it. So one that needs long gets more when the others are done; but no owner may keep the worker from the tables of others for
+ * longer than in any other job.
  */
 static int64
-turn_ms(void)
+turn_ms(Oid counter)
 {
 	int64 left = turns.last ? dc_region_handshake : dc_region_handshake - moment_age(turns.began) / 1000;
+	int64 most = turns.is_shared && !list_member_oid(turns.trusted, counter) ? DC_STEP_MS : dc_region_handshake;
 
 	if (turns.change == LIFE_LEFT)
 		return LEFT_MS;
-	return Max(left / list_length(turns.counters), TURN_MS);
+	return Min(Max(left / list_length(turns.counters), TURN_MS), most);
 }
 
 /*
@@ -289,7 +300,7 @@ turns_run(DcJobRun *run)
 
 		if (job_is_late(run))
 			return true;
-		run->limit = turn_ms();
+		run->limit = turn_ms(turn.counter);
 		turns.counters = list_delete_first(turns.counters);
 		if (turn.counter == run->suspect)
 			put_off(turn.counter, true);
@@ -298,6 +309,8 @@ turns_run(DcJobRun *run)
 			put_off(turn.counter, true);
 			turn.is_free = false;
 		}
+		else if (turn.has_more && turns.change != LIFE_LEFT)
+			again_now(turn.counter);
 		else if (turn.is_put_off || turn.has_more)
 			put_off(turn.counter, false);
 		if (OidIsValid(turn.owner) && !turn.is_free)
@@ -306,8 +319,8 @@ turns_run(DcJobRun *run)
 		again |= turn.has_more;
 		run->limit = 0;
 	}
-	turns.round = moment_in(turns.change != LIFE_LEFT ? ROUND_MS : again ? Max(LEFT_PAUSE * took / 1000, ROUND_MS)
-																		 : dc_region_handshake);
+	turns.round = moment_in(turns.change != LIFE_LEFT ? Max(took / 1000, ROUND_MS) : again ? Max(LEFT_PAUSE * took / 1000, ROUND_MS)
+																						   : dc_region_handshake);
 	if (turns.failed == NIL && turns.change == LIFE_LEFT)
 		turns.change = LIFE_NONE;
 	return false;
@@ -322,6 +335,18 @@ put_off(Oid counter, bool tried)
 	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
 
 	turns.failed = tried ? lappend_oid(turns.failed, counter) : lcons_oid(counter, turns.failed);
+	MemoryContextSwitchTo(old);
+}
+
+/*
+ * again_now gives a counter another turn in this round, after the others.
+ */
+static void
+again_now(Oid counter)
+{
+	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+
+	turns.counters = lappend_oid(turns.counters, counter);
 	MemoryContextSwitchTo(old);
 }
 
@@ -360,6 +385,7 @@ turn_step(void *arg)
 	DcCounter *counter;
 	DcSelfRow self;
 	List *counters;
+	int64 limit;
 	int64 keys;
 
 	region_check_role();
@@ -381,8 +407,9 @@ turn_step(void *arg)
 	counters = list_make1(counter);
 	if (turns.seals)
 		seal_all(counters, &self, turns.last);
-	keys = !turns.folds ? 0 : fold_some(counters, &self, turns.change == LIFE_LEFT ? LEFT_KEYS : PG_INT64_MAX);
+	limit = turns.change == LIFE_LEFT ? LEFT_KEYS : FOLDED_KEYS;
+	keys = turns.folds ? fold_some(counters, &self, limit) : 0;
 	if (keys > 0)
 		region_published();
-	turn->has_more = turns.change == LIFE_LEFT && keys == LEFT_KEYS;
+	turn->has_more = keys == limit;
 }

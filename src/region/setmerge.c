@@ -57,7 +57,8 @@ typedef struct DcSetMerge
 {
 	DcCounter *counter;
 	DcSetRow come;
-	DcSetRow *have; /* the row of its region, or NULL */
+	DcSetRow *have;	  /* the row of its region, or NULL */
+	bool is_inserted; /* the row that comes */
 	DcSetRow merged;
 	DcSetRows rows; /* of the key */
 	DcRegionRel slots;
@@ -182,12 +183,12 @@ insert_set(DcMerge *row)
 		read_and_lock(merge);
 		if (set_row_has_news(merge) && merge_row(merge))
 		{
-			if (merge->have == NULL)
-				set_row_insert(&merge->sets, &merge->merged);
-			else
+			if (merge->have != NULL)
 				set_row_insert_again(&merge->sets, &merge->merged);
 			merge_end(merge);
 		}
+		else if (merge->is_inserted)
+			set_row_delete(&merge->sets, &merge->come);
 	}
 	regionrel_close(&merge->sets);
 	regionrel_close(&merge->slots);
@@ -287,7 +288,8 @@ read_set_rows(DcSetMerge *merge)
 
 /*
  * Read the rows of the key, and lock that of the region that the row comes from. Whoever has locked the key is alone in
- * writing rows of it, but for an owner by hand, which the link is not to fail for.
+ * writing rows of it, but for an owner by hand, which the link is not to fail for. So if there is none, the row that comes is inserted
+ * at once, as it is: to merge it may take long, if it has observed much.
  */
 static void
 read_and_lock(DcSetMerge *merge)
@@ -302,7 +304,14 @@ read_and_lock(DcSetMerge *merge)
 		if (merge->rows.too_many)
 			return;
 		if (merge->have == NULL)
+		{
 			again = set_row_wait(&merge->sets, &merge->come);
+			if (!again)
+			{
+				merge->is_inserted = set_row_try_insert(&merge->sets, &merge->come);
+				again = !merge->is_inserted;
+			}
+		}
 		else if (regionrel_lock(&merge->sets, &merge->have->tid))
 		{
 			read_set_rows(merge); /* it may be a later version, or be that of another key by now */

@@ -55,7 +55,6 @@ const DcShape set_shape = {
 				[SET_UPTO] = {"upto", InvalidOid}}};
 
 static void store_set_row(DcRegionRel *rel, const DcSetRow *row);
-static void delete_row(DcRegionRel *rel, const DcSetRow *row);
 
 /*
  * set_upto_type returns the type of the column "upto", if it is one of this extension, which is in any schema.
@@ -118,7 +117,7 @@ set_rows_read(DcRegionRel *rel, Datum key, Snapshot snapshot, DcSetRows *rows)
 		Datum upto = slot_datum(rel->found, atts[SET_UPTO], type);
 
 		CHECK_FOR_INTERRUPTS();
-		observed += toast_raw_datum_size(upto);
+		observed += toast_raw_datum_size(upto) + toast_raw_datum_size(slot_datum(rel->found, atts[SET_REGION], TEXTOID));
 		rows->too_many = rows->n == SET_ROWS_MAX || (observed > SET_BYTES_MAX);
 		if (rows->too_many)
 			break;
@@ -195,6 +194,23 @@ store_set_row(DcRegionRel *rel, const DcSetRow *row)
 }
 
 /*
+ * Insert a row; false, with nothing done, if there may be another one of its key and region by now.
+ */
+bool
+set_row_try_insert(DcRegionRel *rel, DcSetRow *row)
+{
+	bool inserted;
+
+	store_set_row(rel, row);
+	inserted = keyrow_try_insert(rel->heap, rel->index, rel->slot);
+	row->tid = rel->slot->tts_tid;
+	ExecClearTuple(rel->slot);
+	if (inserted)
+		CommandCounterIncrement();
+	return inserted;
+}
+
+/*
  * set_row_insert inserts a row that is not there.
  */
 void
@@ -238,12 +254,15 @@ set_row_update(DcRegionRel *rel, const DcSetRow *row)
 void
 set_row_insert_again(DcRegionRel *rel, const DcSetRow *row)
 {
-	delete_row(rel, row);
+	set_row_delete(rel, row);
 	set_row_insert(rel, row);
 }
 
-static void
-delete_row(DcRegionRel *rel, const DcSetRow *row)
+/*
+ * Delete the version at row->tid.
+ */
+void
+set_row_delete(DcRegionRel *rel, const DcSetRow *row)
 {
 	ItemPointerData tid = row->tid;
 	TM_FailureData failure;

@@ -28,6 +28,7 @@
  */
 #include "postgres.h"
 
+#include "access/detoast.h"
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "base/guc.h"
@@ -56,7 +57,7 @@
 /* What the looks at an owner's counters may take together. */
 #define OWNER_MS DC_STEP_MS
 
-/* So many names of counters that are put aside are told. */
+/* So many names of counters of an owner that are put aside are told. */
 #define MAX_ASIDE 20
 
 /* A row on the list. */
@@ -331,6 +332,7 @@ List *
 unpublished_aside(bool *any)
 {
 	List *names = NIL;
+	List *owners = NIL; /* of these */
 	ListCell *lc;
 
 	*any = is_worker && known_counters != NULL;
@@ -339,8 +341,17 @@ unpublished_aside(bool *any)
 		const DcCounterRow *row = lfirst(lc);
 		const Known *of = hash_search(known_counters, &row->counter, HASH_FIND, NULL);
 
-		if (of != NULL && of->aside && get_rel_name(row->counter) != NULL && list_length(names) < MAX_ASIDE)
-			names = lappend(names, relation_sql_name(row->counter));
+		int told = 0;
+		ListCell *owner;
+
+		if (of == NULL || !of->aside || get_rel_name(row->counter) == NULL)
+			continue;
+		foreach(owner, owners)
+			told += lfirst_oid(owner) == of->owner;
+		if (told == MAX_ASIDE)
+			continue;
+		names = lappend(names, relation_sql_name(row->counter));
+		owners = lappend_oid(owners, of->owner);
 	}
 	return names;
 }
@@ -594,7 +605,8 @@ list_leaf(HTAB *rows, Oid counter, Oid relid, DcMoment began)
 		if (++n % 1024 == 0 && moment_age(began) > MAX_READ_MS * INT64CONST(1000))
 			reason = _("It takes too long to read its shard rows.");
 		if (isnull[0] || isnull[1] || isnull[2] || isnull[3] || shard_is_remote(DatumGetInt32(number)) ||
-			(DatumGetInt64(more) == 0 && DatumGetInt64(less) == 0))
+			(DatumGetInt64(more) == 0 && DatumGetInt64(less) == 0) ||
+			toast_raw_datum_size(text) > DC_MAX_KEY_BYTES + VARHDRSZ) /* which is never published: it is no key */
 			continue;
 		row.shard = DatumGetInt32(number);
 		row.key = hash_key(text);
@@ -620,8 +632,11 @@ static uint64
 hash_key(Datum key)
 {
 	text *value = DatumGetTextPP(key);
+	uint64 hash = hash_bytes_extended((const unsigned char *) VARDATA_ANY(value), VARSIZE_ANY_EXHDR(value), 0);
 
-	return hash_bytes_extended((const unsigned char *) VARDATA_ANY(value), VARSIZE_ANY_EXHDR(value), 0);
+	if ((Pointer) value != DatumGetPointer(key))
+		pfree(value);
+	return hash;
 }
 
 /*

@@ -16,6 +16,7 @@
 /* What a region has of what a region has counted in a counter under an epoch, or has set */
 typedef struct Part
 {
+	const char *counter;
 	const char *what; /* the counter, region and epoch */
 	const Region *at;
 	double keys;
@@ -31,14 +32,20 @@ typedef struct Parts
 	int wrong; /* keys whose values do not add up */
 } Parts;
 
+/* Counters that could not be looked at in a region, which are not compared. */
+static const char **failed;
+static int nfailed;
+
 static bool is_stock(const Region *region, int counter);
 static bool same_parts(const Parts *one, const Parts *other);
 static bool look(Parts *parts, bool tell);
+static bool has_failed(const char *counter);
 static void look_at(Parts *parts, Region *region, const char *counter, bool tell);
 static bool all_equal(const Parts *now, const Parts *first, bool tell);
 static bool is_behind(const Parts *now, const Parts *first, const Part *part, bool tell);
 static const Part *find_part(const Parts *parts, const char *what, const Region *at);
 static int members(void);
+static void repair_counter(Region *region, const char *counter);
 
 void
 command_check(void)
@@ -66,6 +73,7 @@ mesh_check(void)
 	bool equal;
 
 	mesh_look();
+	nfailed = 0;
 	patience_begin(&patience);
 	sound = look(&first, true);
 	now = first;
@@ -127,18 +135,37 @@ look(Parts *parts, bool tell)
 	{
 		for (int i = 0; is_member(region) && i < PQntuples(region->state.counters); i++)
 		{
-			if (!is_stock(region, i))
+			if (!is_stock(region, i) && !has_failed(field(region->state.counters, i, "counter")))
 				look_at(parts, region, field(region->state.counters, i, "counter"), tell);
 		}
 	}
 	return parts->wrong == 0;
 }
 
+static bool
+has_failed(const char *counter)
+{
+	for (int i = 0; i < nfailed; i++)
+	{
+		if (strcmp(failed[i], counter) == 0)
+			return true;
+	}
+	return false;
+}
+
 static void
 look_at(Parts *parts, Region *region, const char *counter, bool tell)
 {
-	PGresult *rows = ask(region, text("SELECT region, epoch, keys, inc, dec, digest FROM %s.dc_region_check(%s)", region->state.schema, quoted(counter)), 0, NULL);
+	PGresult *rows = ask_of_counter(region, text("SELECT region, epoch, keys, inc, dec, digest FROM %s.dc_region_check(%s)", region->state.schema, quoted(counter)), counter);
 
+	if (rows == NULL)
+	{
+		failed = realloc(failed, (size_t) (nfailed + 1) * sizeof(char *));
+		if (failed == NULL)
+			fail("out of memory");
+		failed[nfailed++] = counter;
+		return;
+	}
 	parts->parts = realloc(parts->parts, (size_t) (parts->count + PQntuples(rows)) * sizeof(Part));
 	if (parts->parts == NULL)
 		fail("out of memory");
@@ -150,6 +177,7 @@ look_at(Parts *parts, Region *region, const char *counter, bool tell)
 		if (*of != '\0')
 		{
 			parts->parts[parts->count++] = (Part){
+				.counter = counter,
 				.what = text("%s: %s %s%s", counter, of, *epoch == '\0' ? "has set" : "has counted under epoch ", epoch),
 				.at = region,
 				.keys = atof(field(rows, i, "keys")),
@@ -198,7 +226,7 @@ is_behind(const Parts *now, const Parts *first, const Part *part, bool tell)
 		const Part *theirs = find_part(now, part->what, other);
 		bool enough;
 
-		if (other == part->at || !is_member(other) || lacks_counters(other, part->at, false))
+		if (other == part->at || !is_member(other) || lacks_counters(other, part->at, false) || has_failed(part->counter))
 			continue;
 		enough = theirs != NULL && strcmp(theirs->digest, part->digest) == 0;
 		if (!enough && changes)
@@ -227,6 +255,21 @@ find_part(const Parts *parts, const char *what, const Region *at)
 	return NULL;
 }
 
+static void
+repair_counter(Region *region, const char *counter)
+{
+	PGresult *wrong = ask_of_counter(region, text("SELECT keys FROM %s.dc_region_check(%s) WHERE region IS NULL AND keys > 0", region->state.schema, quoted(counter)), counter);
+	const char *sql = text("SELECT %s.dc_region_repair(%s)", region->state.schema, quoted(counter));
+
+	if (wrong == NULL || PQntuples(wrong) == 0)
+		return;
+	step_print(region, sql);
+	if (options.dry_run)
+		return;
+	PQclear(ask_of_counter(region, sql, counter));
+	step_done();
+}
+
 /*
  * command_repair makes values what the regions have counted, mends links, and refreshes regions that lack something. A database that
  * has to take a new epoch, or a link from one that has, is for dc_region restore.
@@ -238,11 +281,8 @@ command_repair(void)
 	{
 		for (int i = 0; is_member(region) && i < PQntuples(region->state.counters); i++)
 		{
-			const char *counter = quoted(field(region->state.counters, i, "counter"));
-			const char *wrong = is_stock(region, i) ? NULL : answer(region, text("SELECT keys FROM %s.dc_region_check(%s) WHERE region IS NULL", region->state.schema, counter), 0, NULL);
-
-			if (wrong != NULL && strcmp(wrong, "0") != 0)
-				step(region, "SELECT %s.dc_region_repair(%s)", region->state.schema, counter);
+			if (!is_stock(region, i))
+				repair_counter(region, field(region->state.counters, i, "counter"));
 		}
 	}
 	command_join();

@@ -99,6 +99,33 @@ ask(Region *region, const char *sql, int count, const char *const *arguments)
 }
 
 /*
+ * ask_of_counter sends a query about one counter, and returns its rows. What its owner has done to it may be in the way, for which the
+ * others must not suffer: then NULL, and something is left to do.
+ */
+PGresult *
+ask_of_counter(Region *region, const char *sql, const char *counter)
+{
+	PGresult *result;
+
+	PQclear(ask(region, "SET lock_timeout = '5s'", 0, NULL));
+	if (!PQsendQuery(region->connection, sql))
+		check_connection(region);
+	result = wait_for_result(region);
+	if (PQresultStatus(result) != PGRES_TUPLES_OK)
+	{
+		const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+
+		if (message == NULL || PQstatus(region->connection) != CONNECTION_OK)
+			server_error(region, result);
+		left_to_do("%s: the counter %s cannot be looked at, or repaired: %s", region->name, counter, message);
+		PQclear(result);
+		result = NULL;
+	}
+	PQclear(ask(region, "SET lock_timeout = 0", 0, NULL));
+	return result;
+}
+
+/*
  * run sends a statement, and returns its result; an error ends the program, but for one of an SQLSTATE that the
  * caller knows (NULL: none).
  */

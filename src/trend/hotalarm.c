@@ -62,7 +62,7 @@ static bool is_needed(void);
 static bool hot_job(DcJobRun *run);
 static void hot_step(void *arg);
 static void tell_table(Oid counter);
-static void tell_key(Oid counter, const DcHotKey *key, bool is_hot, double rate);
+static void tell_key(Oid counter, const char *name, const DcHotKey *key, bool is_hot, double rate);
 static Jsonb *payload_of(int64 rate);
 static void log_told(const DcToldHot *hot);
 static bool is_idle(void);
@@ -134,10 +134,11 @@ hot_step(void *arg)
 static void
 tell_table(Oid counter)
 {
+	char *name = get_rel_name(counter); /* it may be dropped at any time */
 	DcHotStats hot;
 	bool locked = false;
 
-	if (!stats_get_hot_keys(counter, &hot))
+	if (name == NULL || !stats_get_hot_keys(counter, &hot))
 		return;
 	for (int i = 0; i < hot.keys.nkeys; i++)
 	{
@@ -158,7 +159,7 @@ tell_table(Oid counter)
 			i = -1;
 			continue;
 		}
-		tell_key(counter, key, is_hot, rate);
+		tell_key(counter, name, key, is_hot, rate);
 	}
 }
 
@@ -166,7 +167,7 @@ tell_table(Oid counter)
  * tell_key tells of a key, unless this transaction has done so already.
  */
 static void
-tell_key(Oid counter, const DcHotKey *key, bool is_hot, double rate)
+tell_key(Oid counter, const char *name, const DcHotKey *key, bool is_hot, double rate)
 {
 	MemoryContext old;
 	DcToldHot *hot;
@@ -180,7 +181,7 @@ tell_key(Oid counter, const DcHotKey *key, bool is_hot, double rate)
 			return;
 	}
 	event_id(&event.id);
-	event.topic = cstring_to_text(get_rel_name(counter));
+	event.topic = cstring_to_text(name);
 	event.key = cstring_to_text_with_len(key->data, key->len);
 	event.type = cstring_to_text(is_hot ? "counter.hot" : "counter.cool");
 	event.payload = (struct varlena *) payload_of((int64) rate);
@@ -194,7 +195,7 @@ tell_key(Oid counter, const DcHotKey *key, bool is_hot, double rate)
 		.is_hot = is_hot,
 		.rate = (int64) rate,
 		.nest = GetCurrentTransactionNestLevel(),
-		.table = get_rel_name(counter),
+		.table = pstrdup(name),
 		.key = pnstrdup(key->data, key->len),
 	};
 	xact_mark(DC_XACT_HOT_ALARM);

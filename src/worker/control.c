@@ -37,6 +37,9 @@ PG_FUNCTION_INFO_V1(dc_maintain);
 /* When to tell a worker once more to end (worker.c). */
 #define AGAIN_MS (2 * 1000)
 
+/* dc_maintain() is running: what its jobs keep between their steps is that of one call. */
+static bool is_maintaining = false;
+
 static void start_by_launcher(void);
 static void start_dynamic(void);
 static bool worker_is_there(void);
@@ -110,11 +113,25 @@ dc_maintain(PG_FUNCTION_ARGS)
 		castNode(CallContext, fcinfo->context)->atomic;
 
 	prevent_write("dc_maintain()");
-	apply_early();
-	SPI_connect_ext(atomic ? 0 : SPI_OPT_NONATOMIC);
-	for (int i = 0; i < dc_njobs; i++)
-		job_run_here(i, atomic);
-	SPI_finish();
+	if (is_maintaining)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("dc_maintain() is running in this session already"),
+				 errdetail("It was called by code that runs while one of its steps commits, as a deferred trigger does.")));
+	is_maintaining = true;
+	PG_TRY();
+	{
+		apply_early();
+		SPI_connect_ext(atomic ? 0 : SPI_OPT_NONATOMIC);
+		for (int i = 0; i < dc_njobs; i++)
+			job_run_here(i, atomic);
+		SPI_finish();
+	}
+	PG_FINALLY();
+	{
+		is_maintaining = false;
+	}
+	PG_END_TRY();
 	PG_RETURN_VOID();
 }
 

@@ -45,7 +45,7 @@
 
 /* A worker that remembers so many tables, and has been there for so long, is replaced. */
 #define ENTRIES_MAX 50000
-#define ENTRIES_AGE_US (INT64CONST(3600) * USECS_PER_SEC)
+#define ENTRIES_AGE_US (INT64CONST(300) * USECS_PER_SEC)
 
 /* How long a worker that leaves is not disturbed. */
 #define LEAVE_MS 1000

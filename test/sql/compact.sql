@@ -92,6 +92,13 @@ INSERT INTO d_shard (key, shard, inc) SELECT repeat('x', 1000) || n, (1 << 30) +
 SELECT dc_compact('d');
 SELECT right(key, 3), value, dc_get('d', key) FROM d WHERE length(key) > 1000 ORDER BY key;
 SELECT count(*), sum(inc) FROM d_shard WHERE length(key) > 1000;
-DROP FUNCTION fill(regclass), state(text), touch();
+-- code that a step's commit runs does not work on the tables as well
+CREATE TABLE deferring (a int);
+CREATE FUNCTION maintain() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN CALL dc_maintain(); RETURN NULL; END$$;
+CREATE CONSTRAINT TRIGGER t AFTER INSERT ON deferring DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION maintain();
+DO $$BEGIN INSERT INTO deferring VALUES (1); CALL dc_maintain(); END$$;
+CALL dc_maintain();
+DROP TABLE deferring;
+DROP FUNCTION fill(regclass), state(text), touch(), maintain();
 SELECT dc_drop('d'), dc_drop('s');
 DROP FUNCTION skip();

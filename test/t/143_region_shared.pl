@@ -91,6 +91,10 @@ my $observed = sub { my ($name, $count) = @_; return $state =~ s/\$1/'$name'/r =
 passed('a row that has observed too much', "INSERT INTO r_set VALUES ('o', 'us', 5, 1, false, " . $observed->('a', 20000) . ')', 1);
 mallory($eu, "INSERT INTO r_set SELECT 'p', 'r' || i, 5, 1, false, " . $observed->('a', 180000) . ' FROM generate_series(1, 2) AS i');
 passed('more than a state can be', "INSERT INTO r_set VALUES ('p', 'us', 5, 1, false, " . $observed->('b', 2000) . ')', 1);
+mallory($eu, "INSERT INTO r_set VALUES ('longer', repeat('a', 2000), 1, 0, false, '{}')"); # of a region whose name is longer than any key
+mallory($us, "SELECT dc_set('r', 'longer', 7)");
+is(wait_for($eu, 'postgres', q{SELECT dc_get('m.r', 'longer')}, '7'), '7', 'a set comes beside a row by hand');
+still('a row of no region');
 passed('a grant', q{INSERT INTO s_grant VALUES ('k', 'us', 5, 'eu', 5, -7)}, 1);
 passed('a grant of no region', q{INSERT INTO s_grant VALUES ('k', 'us', 5, 'E U', 5, 7)}, 1);
 passed('a want', q{INSERT INTO s_want VALUES ('k', 'us', 5, 5, -5, 2, 0, 0, 2, 50, 0, 0, 'infinity', 0, 0)}, 1);
@@ -123,7 +127,7 @@ refused($_) foreach (
 	'ALTER TABLE r_region REPLICA IDENTITY FULL', 'ALTER TABLE r_region ALTER inc DROP NOT NULL', 'ALTER TABLE r_region ALTER inc TYPE numeric', 'ALTER TABLE r_region DISABLE TRIGGER ALL', 'DROP TRIGGER dcounter_merge ON r_set',
 	'CREATE UNIQUE INDEX ON r_region (region)', 'CREATE INDEX CONCURRENTLY i ON r_set (hlc)', 'REVOKE INSERT ON s_grant FROM mallory', 'REVOKE SELECT ON s_shard FROM mallory', 'REVOKE USAGE ON SCHEMA m FROM mallory', 'REVOKE ALL ON ALL TABLES IN SCHEMA m FROM mallory', 'CREATE TABLE child () INHERITS (s_want)',
 	'ALTER TABLE r_shard ADD CHECK (inc < 1)', 'ALTER TABLE r_shard RENAME inc TO other', 'CREATE RULE r AS ON INSERT TO s_want DO NOTHING', 'DROP TABLE r', 'DROP TABLE r_region', 'DROP TABLE r_shard', 'DROP TABLE s_hold', 'DROP OWNED BY mallory', q{SELECT dc_drop('r')},
-	'ALTER TABLE r_set ADD UNIQUE (key, region)', 'ALTER TABLE s_want SET (user_catalog_table)', 'ALTER TABLE r_region ALTER inc SET DEFAULT m.one(1)', 'CREATE STATISTICS st ON (m.one(1) + hlc), key FROM s_want',
+	'ALTER TABLE r_set ADD UNIQUE (key, region)', 'ALTER TABLE r_set ALTER upto SET STORAGE PLAIN', 'ALTER TABLE s_want SET (user_catalog_table)', 'ALTER TABLE r_region ALTER inc SET DEFAULT m.one(1)', 'CREATE STATISTICS st ON (m.one(1) + hlc), key FROM s_want',
 	'CREATE PUBLICATION filter FOR TABLE r_region WHERE (inc > 0)', 'CREATE PUBLICATION columns FOR TABLE r_set (key)',
 	q{CREATE PUBLICATION later FOR TABLE s_want WHERE (hlc > 0) WITH (publish = 'insert'); ALTER PUBLICATION later SET (publish = 'update')},
 	'GRANT ALL ON s_want TO team; REVOKE ALL ON s_want FROM mallory', 'DROP SCHEMA m CASCADE',
