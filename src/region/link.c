@@ -11,6 +11,7 @@
 #include "access/table.h"
 #include "catalog/pg_subscription_rel.h"
 #include "miscadmin.h"
+#include "nodes/parsenodes.h"
 #include "region/link.h"
 #include "utils/fmgroids.h"
 

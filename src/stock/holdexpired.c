@@ -14,7 +14,7 @@
 #include "counter/sqlpath.h"
 #include "miscadmin.h"
 #include "stock/hold.h"
-#include "stock/stock.h"
+#include "stock/take.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"

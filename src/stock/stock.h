@@ -6,7 +6,6 @@
 #define DC_STOCK_H
 
 #include "base/job.h"
-#include "base/key.h"
 #include "fmgr.h"
 #include "table/catalog.h"
 
@@ -16,7 +15,6 @@ extern void stock_init(bool preloaded);
 extern void stock_check(const DcCounter *counter);
 extern DcCounter *stock_open_to_write(FunctionCallInfo fcinfo, const char *function);
 extern int64 quantity_arg(FunctionCallInfo fcinfo, int argno);
-extern void stock_give(DcCounter *counter, const DcKey *key, int64 qty);
 
 /* expire.c */
 extern bool expire_job(DcJobRun *run);

@@ -22,6 +22,7 @@
 #include "fmgr.h"
 #include "stock/hold.h"
 #include "stock/stock.h"
+#include "stock/take.h"
 #include "storage/lmgr.h"
 #include "table/access.h"
 #include "table/table.h"
