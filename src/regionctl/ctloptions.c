@@ -1,6 +1,6 @@
 /*
  * ctloptions.c
- *		The command line of dc_region.
+ *		The command line of dc_region, and its messages.
  */
 #include "regionctl/ctl.h"
 
@@ -13,6 +13,11 @@
 #define DEFAULT_CONFIG "regions.conf"
 #define DEFAULT_TIMEOUT 600
 #define MAX_NUMBER 1000000
+
+const char program[] = "dc_region";
+
+/* What was left to do. */
+static int left;
 
 CtlOptions options = {.config = DEFAULT_CONFIG, .timeout = DEFAULT_TIMEOUT};
 
@@ -205,4 +210,55 @@ text(const char *format, ...)
 	vsnprintf(result, (size_t) length + 1, format, args);
 	va_end(args);
 	return result;
+}
+
+/*
+ * note prints a line about what is not a statement.
+ */
+void
+note(const char *format, ...)
+{
+	char line[2048];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(line, sizeof(line), format, args);
+	va_end(args);
+	print_line(text("-- %s", line));
+}
+
+/*
+ * left_to_do is for what this call cannot do: it says so, and has its status of its own.
+ */
+void
+left_to_do(const char *format, ...)
+{
+	char line[2048];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(line, sizeof(line), format, args);
+	va_end(args);
+	print_line(text("-- left to do: %s", line));
+	left++;
+}
+
+bool
+anything_left(void)
+{
+	return left > 0;
+}
+
+/*
+ * print_line prints a line, with what is not text made visible.
+ */
+void
+print_line(const char *line)
+{
+	Buffer visible = {0};
+
+	add_visible(&visible, line, strlen(line));
+	buffer_add(&visible, "\n", 2);
+	fputs(visible.data, stdout);
+	free(visible.data);
 }
