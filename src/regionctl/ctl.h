@@ -53,6 +53,7 @@ extern bool anything_left(void);
 extern void print_line(const char *line);
 extern void give_up(int status, const char *format, ...) PRINTF_LIKE(2, 3) __attribute__((noreturn));
 extern char *text(const char *format, ...) PRINTF_LIKE(1, 2);
+extern char *text_args(const char *format, va_list args) PRINTF_LIKE(1, 0);
 
 /* ---------- ctlconfig.c ---------- */
 

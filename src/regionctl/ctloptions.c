@@ -197,18 +197,28 @@ char *
 text(const char *format, ...)
 {
 	va_list args;
-	int length;
 	char *result;
 
 	va_start(args, format);
-	length = vsnprintf(NULL, 0, format, args);
+	result = text_args(format, args);
 	va_end(args);
+	return result;
+}
+
+char *
+text_args(const char *format, va_list args)
+{
+	va_list first;
+	int length;
+	char *result;
+
+	va_copy(first, args);
+	length = vsnprintf(NULL, 0, format, first);
+	va_end(first);
 	if (length < 0)
 		fail("out of memory");
 	result = get_memory((size_t) length + 1);
-	va_start(args, format);
 	vsnprintf(result, (size_t) length + 1, format, args);
-	va_end(args);
 	return result;
 }
 
@@ -218,13 +228,11 @@ text(const char *format, ...)
 void
 note(const char *format, ...)
 {
-	char line[2048];
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(line, sizeof(line), format, args);
+	print_line(text("-- %s", text_args(format, args)));
 	va_end(args);
-	print_line(text("-- %s", line));
 }
 
 /*
@@ -233,13 +241,11 @@ note(const char *format, ...)
 void
 left_to_do(const char *format, ...)
 {
-	char line[2048];
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(line, sizeof(line), format, args);
+	print_line(text("-- left to do: %s", text_args(format, args)));
 	va_end(args);
-	print_line(text("-- left to do: %s", line));
 	left++;
 }
 

@@ -23,15 +23,10 @@ void
 step(Region *region, const char *format, ...)
 {
 	va_list args;
-	char *sql;
-	int length;
+	const char *sql;
 
 	va_start(args, format);
-	length = vsnprintf(NULL, 0, format, args);
-	va_end(args);
-	sql = get_memory((size_t) length + 1);
-	va_start(args, format);
-	vsnprintf(sql, (size_t) length + 1, format, args);
+	sql = text_args(format, args);
 	va_end(args);
 	step_shown(region, sql, sql);
 }
