@@ -35,7 +35,6 @@
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "table/access.h"
-#include "table/conversion.h"
 #include "table/distribution.h"
 #include "table/protect.h"
 #include "table/subscription.h"
@@ -77,7 +76,6 @@ static void check_source(Oid source);
 static void check_members(Oid source);
 static void check_tree(Oid source);
 static void check_counter(const DcCounter *counter);
-static void drop_table(Oid relid, bool cascade);
 static void dropped(Oid counter);
 static List *tables(Oid counter, List *tables);
 
@@ -444,59 +442,6 @@ dc_unbind(PG_FUNCTION_ARGS)
 	counter_hooks->apply_early(); /* what comes of the transaction's own rows */
 	bound_forget(&row, true, false);
 	PG_RETURN_VOID();
-}
-
-void
-not_bound_error(Oid counter)
-{
-	if (get_rel_name(counter) == NULL)
-		relation_missing_error(counter);
-	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("\"%s\" is not bound to a source", get_rel_name(counter)),
-			 errhint("Use dc_bind().")));
-}
-
-/*
- * bound_forget ends a binding. The triggers are adapted to those that the source still has
- * if it is locked ACCESS EXCLUSIVE, which the caller says. With `cascade`, what users have put on the
- * tables that belong to it goes as well.
- */
-void
-bound_forget(const DcSourceRow *row, bool drop_triggers, bool cascade)
-{
-	Oid tables[] = {row->refs, row->carried};
-
-	if (distribution_is_converting()) /* the tables below have amounts that are nowhere else */
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("a counter table that is bound, or its source, cannot be made anew"),
-				 errhint("Call dc_unbind() first.")));
-	(void) bound_lock(row->counter, true);
-	(void) source_delete(row->counter);
-	if (drop_triggers && get_rel_name(row->source) != NULL)
-		source_triggers_adapt(row->source);
-	for (int i = 0; i < lengthof(tables); i++)
-	{
-		if (OidIsValid(tables[i]) && get_rel_name(tables[i]) != NULL)
-			drop_table(tables[i], cascade);
-	}
-}
-
-/*
- * drop_table drops a table that belongs to a binding, as its owner: whoever drops the source need not
- * be that.
- */
-static void
-drop_table(Oid relid, bool cascade)
-{
-	char *name = relation_sql_name(relid);
-	DcRunAs state;
-
-	runas_begin(&state, relation_owner(relid));
-	run_ddl(psprintf("DROP TABLE %s%s", name, cascade ? " CASCADE" : ""));
-	runas_end(&state);
-	run_ddl_done(get_rel_name(relid) == NULL, name);
 }
 
 /*

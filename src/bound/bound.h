@@ -21,6 +21,7 @@
 #include "base/catrow.h"
 #include "base/key.h"
 #include "executor/tuptable.h"
+#include "storage/lockdefs.h"
 #include "table/catalog.h"
 #include "utils/numeric.h"
 
@@ -101,20 +102,20 @@ extern void source_insert(const DcSourceRow *row);
 extern void source_update(const DcSourceRow *row);
 extern bool source_texts_equal(const DcSourceRow *a, const DcSourceRow *b);
 extern bool source_delete(Oid counter);
-extern void source_invalidate(Oid source);
 extern bool bound_lock(Oid counter, bool wait);
 extern bool source_state_read(Oid counter, DcSourceStateRow *row);
 extern bool source_state_read_in(Oid counter, Snapshot snapshot, DcSourceStateRow *row);
 extern void source_state_store(const DcSourceStateRow *row);
 extern void source_state_change(Oid counter, DcSourceState state, bool new_epoch);
-extern const char *source_state_text(DcSourceState state);
 extern DcOnDrift on_drift_from_text(const char *value);
 extern DcOnDetach on_detach_from_text(const char *value);
 extern DcBuildBy build_from_text(const char *value);
+extern List *source_lineage(Oid relid);
+extern List *source_leaves(Oid relid, LOCKMODE mode);
+extern void sibling_check_owner(Oid counter, Oid sibling);
+pg_noreturn extern void not_bound_error(Oid counter);
 
 /* bind.c */
 extern void bound_init(bool preloading);
-pg_noreturn extern void not_bound_error(Oid counter);
-extern void bound_forget(const DcSourceRow *row, bool drop_triggers, bool cascade);
 
 #endif /* DC_BOUND_H */

@@ -109,6 +109,7 @@ static DcBuildStep run_step(FunctionCallInfo fcinfo, DcBuild *build);
 static DcCounter *run_scan(FunctionCallInfo fcinfo, DcBuild *build, bool lock);
 static DcCounter *open_counter(FunctionCallInfo fcinfo);
 static void run_atomic(FunctionCallInfo fcinfo, DcBuild *build);
+static bool build_lock(DcBuild *build, bool wait);
 
 /*
  * dc_build(counter regclass, max_keys int), a procedure that commits after each chunk, unless it
@@ -353,7 +354,7 @@ forget_spool(DcBuild *build)
  * build_lock takes the lock against other builds of the counter table, until the build ends; false if
  * another has it and we are not to wait.
  */
-bool
+static bool
 build_lock(DcBuild *build, bool wait)
 {
 	LOCKTAG tag;

@@ -19,7 +19,6 @@ typedef enum DcBuildStep
 } DcBuildStep;
 
 extern DcBuild *build_begin(Oid counter, int64 max_keys, MemoryContext parent);
-extern bool build_lock(DcBuild *build, bool wait);
 extern bool build_needs_scan(const DcBuild *build);
 extern DcBuildStep build_scan(DcBuild *build, DcSourceRead *read, DcMoment late);
 extern DcBuildStep build_chunk(DcBuild *build, DcCounter *counter, const DcSourceRow *row);

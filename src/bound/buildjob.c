@@ -82,7 +82,6 @@ static DcTableStep chunk_step(Oid table, bool all_owners);
 static DcTableStep stop(DcTableStep result);
 static DcCounter *counter_to_build(Oid table, bool all_owners);
 static bool may_evaluate(const DcSourceRow *row);
-static void leave(Oid table, const char *reason);
 static bool is_too_large(Oid table);
 static void note_too_large(Oid table);
 static bool is_due(void);
@@ -226,7 +225,8 @@ scan_step(Oid table, bool all_owners)
 		prevent_not_owner(read.row.source);
 	else if (!may_evaluate(&read.row))
 	{
-		leave(table, "the expressions that the counter table is bound with");
+		job.left = true;
+		ownercode_log(table, "the expressions that the counter table is bound with");
 		return stop(TABLE_DONE);
 	}
 	if (!source_read_begin(&read, counter, true))
@@ -286,13 +286,6 @@ may_evaluate(const DcSourceRow *row)
 	harmless = source_is_harmless(row, source);
 	table_close(source, NoLock);
 	return harmless;
-}
-
-static void
-leave(Oid table, const char *reason)
-{
-	job.left = true;
-	ownercode_log(table, reason);
 }
 
 static bool

@@ -107,13 +107,11 @@ static Size limit(void);
 static void coalesce(void);
 static DcRef **sort_records(char *records, Size len, int *count);
 static int compare_refs(const void *a, const void *b);
-static bool same_item(const DcRef *a, const DcRef *b);
 static void write_log(void);
 static void read_log(Oid counter, const DcKey *key, DcRefScanned scanned, DcRefEffect effect,
 					 void *arg);
 static void add_amount(const DcKey *key, int64 change, void *arg);
 static void cut(int level, bool commit);
-static void forget(void);
 static bool is_idle(void);
 static void xact_callback(XactEvent event, void *arg);
 static void subxact_callback(SubXactEvent event, SubTransactionId mine,
@@ -307,7 +305,7 @@ sort_records(char *records, Size len, int *count)
 	{
 		DcRef *sum = refs[i];
 
-		for (end = i + 1; end < n && same_item(sum, refs[end]); end++)
+		for (end = i + 1; end < n && compare_refs(&sum, &refs[end]) == 0; end++)
 		{
 			if (pg_add_s64_overflow(sum->delta, refs[end]->delta, &sum->delta))
 				ereport(ERROR,
@@ -339,12 +337,6 @@ compare_refs(const void *a, const void *b)
 		return cmp;
 	return bytes_compare(left->data + left->key_len, left->item_len,
 						 right->data + right->key_len, right->item_len);
-}
-
-static bool
-same_item(const DcRef *a, const DcRef *b)
-{
-	return compare_refs(&a, &b) == 0;
 }
 
 /*
@@ -536,15 +528,6 @@ cut(int level, bool commit)
 	}
 }
 
-static void
-forget(void)
-{
-	cxt = NULL;
-	locked_refs = InvalidOid;
-	writing_level = 0;
-	past_commit = false;
-}
-
 static bool
 is_idle(void)
 {
@@ -554,8 +537,12 @@ is_idle(void)
 static void
 xact_callback(XactEvent event, void *arg)
 {
-	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
-		forget();
+	if (event != XACT_EVENT_COMMIT && event != XACT_EVENT_ABORT && event != XACT_EVENT_PREPARE)
+		return;
+	cxt = NULL;
+	locked_refs = InvalidOid;
+	writing_level = 0;
+	past_commit = false;
 }
 
 static void

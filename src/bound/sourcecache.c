@@ -1,6 +1,6 @@
 /*
  * sourcecache.c
- *		A session's cache of the bindings that a change of a row counts for.
+ *		A session's cache of the bindings that a change of a row counts for, and counting by it.
  *
  * An entry is found by the relation whose row was changed: a source, or a partition of one. It
  * has the bindings of that relation and of all that it is a partition of, with expressions
@@ -22,11 +22,13 @@
  */
 #include "postgres.h"
 
-#include "access/table.h"
 #include "base/compat.h"
 #include "base/relcached.h"
 #include "base/roles.h"
-#include "bound/sourceddl.h"
+#include "bound/refs.h"
+#include "bound/sourcetrigger.h"
+#include "common/int.h"
+#include "counter/write.h"
 #include "miscadmin.h"
 #include "table/access.h"
 #include "utils/acl.h"
@@ -56,6 +58,7 @@ static DcRelCached entries = {
 static void sweep(void);
 static void entry_make(Entry *entry, Relation rel);
 static void add_bindings(DcBoundList *list, Oid source, Relation rel, List **watched);
+static DcCounter *bound_counter(DcBound *bound);
 
 /*
  * source_bindings returns the bindings that rows of a relation count for; the relation is open
@@ -179,25 +182,10 @@ source_check_owners(Oid source, Oid counter)
 }
 
 /*
- * sibling_check_owner raises 55000 if a table that belongs to a binding, which is locked, has another owner than
- * the counter table: what is written to it is written as the owner of that, and runs code that is on it.
- */
-void
-sibling_check_owner(Oid counter, Oid sibling)
-{
-	if (relation_owner(sibling) == relation_owner(counter))
-		return;
-	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("counter table \"%s\" and its table \"%s\" have different owners", get_rel_name(counter), get_rel_name(sibling)),
-			 errhint("Use ALTER TABLE ... OWNER TO to give all of its tables to one role.")));
-}
-
-/*
  * bound_counter returns the counter table of a binding, locked for increments in this
  * transaction. The writer needs no rights on it.
  */
-DcCounter *
+static DcCounter *
 bound_counter(DcBound *bound)
 {
 	SubTransactionId subxact = GetCurrentSubTransactionId();
@@ -209,4 +197,30 @@ bound_counter(DcBound *bound)
 	bound->lxid = compat_local_xid();
 	bound->subxact = subxact;
 	return bound->counter;
+}
+
+/*
+ * bound_add adds what a row counts for to the counter, or subtracts it.
+ */
+void
+bound_add(DcBound *bound, const DcCounted *counted, int sign)
+{
+	DcCounter *counter = bound_counter(bound);
+	int64 amount = counted->value;
+	bool negative = amount < 0;
+
+	if (bound->row.distinct_of != NULL)
+	{
+		refs_add(&bound->row, &counted->key, &counted->item, sign);
+		return;
+	}
+	if (negative && pg_sub_s64_overflow(0, amount, &amount))
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("bigint out of range"),
+				 errdetail("The amount of a delta must fit into bigint.")));
+	if (negative == (sign < 0))
+		counter_add_amounts(counter, &counted->key, DC_NO_HINT, amount, 0);
+	else
+		counter_add_amounts(counter, &counted->key, DC_NO_HINT, 0, amount);
 }

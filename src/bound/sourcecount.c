@@ -35,7 +35,6 @@
 #include "bound/keysums.h"
 #include "bound/refs.h"
 #include "bound/sourceddl.h"
-#include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
 #include "counter/pending.h"
 #include "counter/sqlpath.h"
@@ -77,39 +76,6 @@ static void count_rows(Relation rel, DcCountedFor *countings, int n, int sign);
 static void take_table(DcKeySums *sums, DcCounter *counter, bool totals);
 static void take_carried(void *arg, const DcKey *key, int64 amount);
 static void add_sums(DcKeySums *sums, DcCounter *counter);
-
-/*
- * source_lineage returns a table and all that it is a partition of, upwards. A partition that is
- * being detached concurrently is one until that is final: its rows are subtracted only then.
- */
-List *
-source_lineage(Oid relid)
-{
-	List *lineage = list_make1_oid(relid);
-
-	/* the upper ones are not locked */
-	while (get_rel_relispartition(relid) && OidIsValid(relid = relation_partition_parent(relid)))
-		lineage = lappend_oid(lineage, relid);
-	return lineage;
-}
-
-/*
- * source_leaves locks a table and its partitions, and returns those that have rows.
- */
-List *
-source_leaves(Oid relid, LOCKMODE mode)
-{
-	List *leaves = NIL;
-	ListCell *lc;
-
-	foreach(lc, relation_members(relid, mode))
-	{
-		if (get_rel_relkind(lfirst_oid(lc)) != RELKIND_PARTITIONED_TABLE)
-			leaves = lappend_oid(leaves, lfirst_oid(lc));
-	}
-	/* children of a table that is no partition of theirs are not part of the source */
-	return get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE ? leaves : list_make1_oid(relid);
-}
 
 /*
  * source_begin_change locks a binding whose values are about to change other than with rows, and

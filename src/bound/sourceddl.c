@@ -23,11 +23,9 @@
 
 #include "access/relation.h"
 #include "access/table.h"
-#include "access/xact.h"
 #include "base/compat.h"
 #include "base/relopen.h"
 #include "base/runas.h"
-#include "base/subxact.h"
 #include "bound/refs.h"
 #include "bound/sourceddl.h"
 #include "catalog/namespace.h"
@@ -35,6 +33,7 @@
 #include "commands/trigger.h"
 #include "nodes/parsenodes.h"
 #include "storage/lmgr.h"
+#include "table/conversion.h"
 #include "table/protect.h"
 #include "table/storage.h"
 #include "utils/acl.h"
@@ -51,8 +50,7 @@ static void end_broken(const DcDdl *ddl);
 static int by_counter(const ListCell *a, const ListCell *b);
 static bool is_about(const DcDdl *ddl, const DcSourceRow *row);
 static bool is_broken(const DcSourceRow *row);
-static bool is_missing(int sqlerrcode);
-static bool parses(void *arg);
+static void drop_table(Oid relid, bool cascade);
 static void end_binding(const DcDdl *ddl, DcSourceRow *row);
 static void source_altered(const DcDdl *ddl, Oid relid);
 static void triggers_changed(const DcDdl *ddl);
@@ -197,13 +195,6 @@ bindings_over(Oid relid)
 	return rows;
 }
 
-/* A binding that is tried. */
-typedef struct DcTried
-{
-	const DcSourceRow *row;
-	Relation source;
-} DcTried;
-
 /*
  * end_broken ends the bindings whose expressions name what was dropped, if that was to cascade.
  * Triggers are adapted afterwards, as that needs the expressions of those that are left.
@@ -284,52 +275,45 @@ is_broken(const DcSourceRow *row)
 }
 
 /*
- * source_parses tells whether the expressions of a binding can be parsed, and if not, whether the reason is that they
- * name what is not there. The source is open and locked.
+ * bound_forget ends a binding. The triggers are adapted to those that the source still has
+ * if it is locked ACCESS EXCLUSIVE, which the caller says. With `cascade`, what users have put on the
+ * tables that belong to it goes as well.
  */
-bool
-source_parses(const DcSourceRow *row, Relation source, bool *missing)
+void
+bound_forget(const DcSourceRow *row, bool drop_triggers, bool cascade)
 {
-	MemoryContext cxt = CurrentMemoryContext;
-	DcTried tried = {row, source};
-	volatile int code = 0;
+	Oid tables[] = {row->refs, row->carried};
 
-	PG_TRY();
+	if (distribution_is_converting()) /* the tables below have amounts that are nowhere else */
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("a counter table that is bound, or its source, cannot be made anew"),
+				 errhint("Call dc_unbind() first.")));
+	(void) bound_lock(row->counter, true);
+	(void) source_delete(row->counter);
+	if (drop_triggers && get_rel_name(row->source) != NULL)
+		source_triggers_adapt(row->source);
+	for (int i = 0; i < lengthof(tables); i++)
 	{
-		(void) subxact_run(parses, &tried);
+		if (OidIsValid(tables[i]) && get_rel_name(tables[i]) != NULL)
+			drop_table(tables[i], cascade);
 	}
-	PG_CATCH();
-	{
-		ErrorData *error = error_caught(cxt);
-		int category = ERRCODE_TO_CATEGORY(error->sqlerrcode);
-
-		code = error->sqlerrcode;
-		if (!is_missing(code) && category != ERRCODE_SYNTAX_ERROR_OR_ACCESS_RULE_VIOLATION &&
-			category != ERRCODE_DATA_EXCEPTION && category != ERRCODE_FEATURE_NOT_SUPPORTED)
-			ReThrowError(error);
-	}
-	PG_END_TRY();
-	*missing = is_missing(code);
-	return code == 0;
 }
 
 /*
- * is_missing tells whether an error is what the parser says of a name that has gone.
+ * drop_table drops a table that belongs to a binding, as its owner: whoever drops the source need not
+ * be that.
  */
-static bool
-is_missing(int sqlerrcode)
+static void
+drop_table(Oid relid, bool cascade)
 {
-	return sqlerrcode == ERRCODE_UNDEFINED_COLUMN || sqlerrcode == ERRCODE_UNDEFINED_OBJECT ||
-		sqlerrcode == ERRCODE_UNDEFINED_SCHEMA;
-}
+	char *name = relation_sql_name(relid);
+	DcRunAs state;
 
-static bool
-parses(void *arg)
-{
-	DcTried *tried = arg;
-
-	(void) source_parse(tried->row, tried->source);
-	return true;
+	runas_begin(&state, relation_owner(relid));
+	run_ddl(psprintf("DROP TABLE %s%s", name, cascade ? " CASCADE" : ""));
+	runas_end(&state);
+	run_ddl_done(get_rel_name(relid) == NULL, name);
 }
 
 static void

@@ -13,10 +13,9 @@
 /* sourceddl.c */
 extern void source_ddl_init(void);
 extern bool source_lock_at_once(Oid source);
+extern void bound_forget(const DcSourceRow *row, bool drop_triggers, bool cascade);
 
 /* sourcecount.c */
-extern List *source_lineage(Oid relid);
-extern List *source_leaves(Oid relid, LOCKMODE mode);
 extern bool source_begin_change(DcSourceRow *row);
 extern void source_count_rows(const List *rows, Oid leaf, int sign);
 extern void source_carry_rows(DcSourceRow *row, Oid leaf);
@@ -33,8 +32,6 @@ extern void carried_read(const DcSourceRow *row, Snapshot snapshot, DcCarriedTak
 
 /* sourcetruncate.c */
 extern void source_truncate_init(void);
-extern void source_truncate_triggers(Oid relid, bool always);
-extern void source_truncate_triggers_drop(Oid relid);
 
 /* sourceparts.c */
 extern void source_parts_init(void);

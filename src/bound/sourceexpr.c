@@ -90,7 +90,6 @@ static Node *uncast(Node *expr);
 static Oid relabelled_type(Node *expr);
 static bool text_of(DcSourceEval *eval, const DcTextOf *text, TupleTableSlot *slot, DcKey *key);
 static bool value_of(DcSourceEval *eval, TupleTableSlot *slot, int64 *value);
-static void key_from_long_text(Datum value, DcKey *key);
 
 /* Settings that the text of a constant, or what is read from it, depends on. */
 static const struct
@@ -560,20 +559,14 @@ text_of(DcSourceEval *eval, const DcTextOf *text, TupleTableSlot *slot, DcKey *k
 	if (isnull)
 		return false;
 	if (text->column == 0 || text->base == TEXTOID || text->base == VARCHAROID)
-		key_from_long_text(value, key);
+	{
+		/* one that is too long is not looked at */
+		check_length("counter key", toast_raw_datum_size(value) - VARHDRSZ, 0, DC_MAX_KEY_BYTES);
+		key_from_text(value, key);
+	}
 	else
 		key_from_value(value, text->base, key);
 	return true;
-}
-
-/*
- * key_from_long_text is key_from_text() for values that may be too long to be looked at.
- */
-static void
-key_from_long_text(Datum value, DcKey *key)
-{
-	check_length("counter key", toast_raw_datum_size(value) - VARHDRSZ, 0, DC_MAX_KEY_BYTES);
-	key_from_text(value, key);
 }
 
 /*

@@ -1,6 +1,6 @@
 /*
  * sourcerename.c
- *		Names in the expressions of bindings, when they change.
+ *		Names in the expressions of bindings, when they change or go.
  *
  * Expressions are stored as text, which a dump needs. What is renamed (a column, a type, an
  * enum's label, a schema) is another name in it. So before such a command the expressions
@@ -26,6 +26,7 @@
 #include "access/xact.h"
 #include "base/compat.h"
 #include "base/relopen.h"
+#include "base/subxact.h"
 #include "bound/sourceddl.h"
 #include "catalog/namespace.h"
 #include "nodes/parsenodes.h"
@@ -60,6 +61,13 @@ typedef struct DcRenamed
 static List *renamed = NIL;
 static LocalTransactionId renamed_in = InvalidLocalTransactionId;
 
+/* A binding that is tried. */
+typedef struct DcTried
+{
+	const DcSourceRow *row;
+	Relation source;
+} DcTried;
+
 static void source_swap_begins(const Node *statement);
 static void swapped(const DcSourceRow *row, const DcRenamed *was);
 static bool changes_names(Node *statement, const char **name);
@@ -71,6 +79,8 @@ static Relation open_source(const DcSourceRow *row, bool wait);
 static bool is_column(const Node *statement);
 static void deparse_binding(const DcParsed *binding);
 static void check_unparsed(const DcDdl *ddl);
+static bool is_missing(int sqlerrcode);
+static bool parses(void *arg);
 
 /*
  * source_rename_begins parses the bindings that a command may change names of, and notes the name of a source.
@@ -364,4 +374,53 @@ swapped(const DcSourceRow *row, const DcRenamed *was)
 					relation_sql_name(row->source), quote_qualified_identifier(get_namespace_name(was->schema), was->name)),
 			 errhint("Call dc_unbind() and dc_bind() to count that one, or dc_build() if this is as it should be.")));
 	source_state_change(row->counter, DC_SOURCE_SUSPECT, false);
+}
+
+/*
+ * source_parses tells whether the expressions of a binding can be parsed, and if not, whether the reason is that they
+ * name what is not there. The source is open and locked.
+ */
+bool
+source_parses(const DcSourceRow *row, Relation source, bool *missing)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	DcTried tried = {row, source};
+	volatile int code = 0;
+
+	PG_TRY();
+	{
+		(void) subxact_run(parses, &tried);
+	}
+	PG_CATCH();
+	{
+		ErrorData *error = error_caught(cxt);
+		int category = ERRCODE_TO_CATEGORY(error->sqlerrcode);
+
+		code = error->sqlerrcode;
+		if (!is_missing(code) && category != ERRCODE_SYNTAX_ERROR_OR_ACCESS_RULE_VIOLATION &&
+			category != ERRCODE_DATA_EXCEPTION && category != ERRCODE_FEATURE_NOT_SUPPORTED)
+			ReThrowError(error);
+	}
+	PG_END_TRY();
+	*missing = is_missing(code);
+	return code == 0;
+}
+
+/*
+ * is_missing tells whether an error is what the parser says of a name that has gone.
+ */
+static bool
+is_missing(int sqlerrcode)
+{
+	return sqlerrcode == ERRCODE_UNDEFINED_COLUMN || sqlerrcode == ERRCODE_UNDEFINED_OBJECT ||
+		sqlerrcode == ERRCODE_UNDEFINED_SCHEMA;
+}
+
+static bool
+parses(void *arg)
+{
+	DcTried *tried = arg;
+
+	(void) source_parse(tried->row, tried->source);
+	return true;
 }

@@ -1,6 +1,7 @@
 /*
  * sourcerow.c
- *		The catalogs dcounter.source and dcounter.source_state, and the lock of a binding.
+ *		The catalogs dcounter.source and dcounter.source_state, the lock of a binding, and which
+ *		tables belong to it.
  *
  * The bindings of a source are read in a snapshot that is taken at that moment: a writer
  * that missed one, as SnapshotSelf may when the row is being replaced (base/catrow.c),
@@ -9,6 +10,7 @@
 #include "postgres.h"
 
 #include "base/compat.h"
+#include "base/errors.h"
 #include "base/lockclass.h"
 #include "base/relopen.h"
 #include "bound/bound.h"
@@ -16,7 +18,6 @@
 #include "commands/trigger.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
-#include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -36,6 +37,7 @@ static void source_columns_io(DcCatRow *io, void *data);
 static void state_columns_io(DcCatRow *io, void *data);
 static void nullable_string(DcCatRow *io, char **field);
 static bool same_text(const char *a, const char *b);
+static void source_invalidate(Oid source);
 
 static const DcCatalog sources = {
 	.table = "source",
@@ -227,7 +229,7 @@ source_delete(Oid counter)
 /*
  * source_invalidate tells all sessions, at commit, that the bindings of a source have changed.
  */
-void
+static void
 source_invalidate(Oid source)
 {
 	ListCell *lc;
@@ -301,12 +303,6 @@ source_state_change(Oid counter, DcSourceState state, bool new_epoch)
 	source_state_store(&row);
 }
 
-const char *
-source_state_text(DcSourceState state)
-{
-	return state_names[state];
-}
-
 DcOnDrift
 on_drift_from_text(const char *value)
 {
@@ -339,6 +335,65 @@ static bool
 same_text(const char *a, const char *b)
 {
 	return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
+void
+not_bound_error(Oid counter)
+{
+	if (get_rel_name(counter) == NULL)
+		relation_missing_error(counter);
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("\"%s\" is not bound to a source", get_rel_name(counter)),
+			 errhint("Use dc_bind().")));
+}
+
+/*
+ * sibling_check_owner raises 55000 if a table that belongs to a binding, which is locked, has another owner than
+ * the counter table: what is written to it is written as the owner of that, and runs code that is on it.
+ */
+void
+sibling_check_owner(Oid counter, Oid sibling)
+{
+	if (relation_owner(sibling) == relation_owner(counter))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("counter table \"%s\" and its table \"%s\" have different owners", get_rel_name(counter), get_rel_name(sibling)),
+			 errhint("Use ALTER TABLE ... OWNER TO to give all of its tables to one role.")));
+}
+
+/*
+ * source_lineage returns a table and all that it is a partition of, upwards. A partition that is
+ * being detached concurrently is one until that is final: its rows are subtracted only then.
+ */
+List *
+source_lineage(Oid relid)
+{
+	List *lineage = list_make1_oid(relid);
+
+	/* the upper ones are not locked */
+	while (get_rel_relispartition(relid) && OidIsValid(relid = relation_partition_parent(relid)))
+		lineage = lappend_oid(lineage, relid);
+	return lineage;
+}
+
+/*
+ * source_leaves locks a table and its partitions, and returns those that have rows.
+ */
+List *
+source_leaves(Oid relid, LOCKMODE mode)
+{
+	List *leaves = NIL;
+	ListCell *lc;
+
+	foreach(lc, relation_members(relid, mode))
+	{
+		if (get_rel_relkind(lfirst_oid(lc)) != RELKIND_PARTITIONED_TABLE)
+			leaves = lappend_oid(leaves, lfirst_oid(lc));
+	}
+	/* children of a table that is no partition of theirs are not part of the source */
+	return get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE ? leaves : list_make1_oid(relid);
 }
 
 /*

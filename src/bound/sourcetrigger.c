@@ -17,11 +17,9 @@
 
 #include "base/args.h"
 #include "base/compat.h"
-#include "bound/refs.h"
 #include "bound/sourcetrigger.h"
 #include "commands/trigger.h"
 #include "common/int.h"
-#include "counter/write.h"
 #include "fmgr.h"
 #include "utils/rel.h"
 
@@ -189,30 +187,4 @@ count_update(DcBound *bound, TupleTableSlot *old, TupleTableSlot *new)
 		bound_add(bound, &before.counted, -1);
 	if (is)
 		bound_add(bound, &after.counted, 1);
-}
-
-/*
- * bound_add adds what a row counts for to the counter, or subtracts it.
- */
-void
-bound_add(DcBound *bound, const DcCounted *counted, int sign)
-{
-	DcCounter *counter = bound_counter(bound);
-	int64 amount = counted->value;
-	bool negative = amount < 0;
-
-	if (bound->row.distinct_of != NULL)
-	{
-		refs_add(&bound->row, &counted->key, &counted->item, sign);
-		return;
-	}
-	if (negative && pg_sub_s64_overflow(0, amount, &amount))
-		ereport(ERROR,
-				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-				 errmsg("bigint out of range"),
-				 errdetail("The amount of a delta must fit into bigint.")));
-	if (negative == (sign < 0))
-		counter_add_amounts(counter, &counted->key, DC_NO_HINT, amount, 0);
-	else
-		counter_add_amounts(counter, &counted->key, DC_NO_HINT, 0, amount);
 }

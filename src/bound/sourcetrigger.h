@@ -15,12 +15,11 @@
 
 /* sourcetriggers.c */
 extern void source_triggers_make(Oid source);
-extern void source_trigger_make(Oid relid, const char *name, const char *definition, bool always);
-extern void source_trigger_drop(Oid relid, const char *name);
 extern bool source_triggers_being_made(Oid relid);
 extern bool source_triggers_being_enabled(void);
 extern void source_triggers_adapt(Oid source);
-extern void source_triggers_drop(Oid source);
+extern void source_truncate_triggers(Oid relid, bool always);
+extern void source_truncate_triggers_drop(Oid relid);
 extern bool source_triggers_fire(const List *members, bool replicated, Snapshot snapshot);
 extern bool source_trigger_is_name(const char *name);
 
@@ -47,8 +46,6 @@ extern void source_check_emptied(Relation rel);
 
 extern const DcBoundList *source_bindings(Relation rel);
 extern void source_check_owners(Oid source, Oid counter);
-extern void sibling_check_owner(Oid counter, Oid sibling);
-extern DcCounter *bound_counter(DcBound *bound);
 extern void bound_add(DcBound *bound, const DcCounted *counted, int sign);
 
 #endif /* DC_SOURCETRIGGER_H */

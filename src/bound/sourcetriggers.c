@@ -34,20 +34,22 @@
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
-#include "utils/snapmgr.h"
 
 PG_FUNCTION_INFO_V1(source_differs);
 
-/* The table that source_trigger_make() is at work on, or InvalidOid. */
+/* The table that make_trigger() is at work on, or InvalidOid. */
 static Oid being_made = InvalidOid;
 static bool being_enabled = false; /* and that did not fire before */
 
-static void make_trigger(Oid source, const char *name, const char *event, const char *condition, bool always);
+static void make_row_trigger(Oid source, const char *name, const char *event, const char *condition, bool always);
+static void make_trigger(Oid relid, const char *name, const char *definition, bool always);
+static void drop_trigger(Oid source, const char *name);
 static void check_name(Oid relid, const char *name);
 static bool is_ours(const Trigger *trigger);
 static char *update_condition(Oid source, const List *rows);
 static void add_column(StringInfo condition, Form_pg_attribute att);
 static bool equal_is_same(Form_pg_attribute att);
+static void make_truncate_trigger(Oid relid, bool always);
 static bool fires_on(Relation triggers, Oid relid, bool replicated, Snapshot snapshot);
 
 /*
@@ -65,36 +67,41 @@ source_triggers_make(Oid source)
 
 	foreach(lc, rows)
 		always |= ((DcSourceRow *) lfirst(lc))->replicated;
-	make_trigger(source, SOURCE_TRIGGER_ROW, "INSERT OR DELETE", NULL, always);
+	make_row_trigger(source, SOURCE_TRIGGER_ROW, "INSERT OR DELETE", NULL, always);
 	if (condition != NULL)
-		make_trigger(source, SOURCE_TRIGGER_UPDATE, "UPDATE", condition, always);
+		make_row_trigger(source, SOURCE_TRIGGER_UPDATE, "UPDATE", condition, always);
 	else
-		source_trigger_drop(source, SOURCE_TRIGGER_UPDATE);
+		drop_trigger(source, SOURCE_TRIGGER_UPDATE);
 	source_truncate_triggers(source, always);
 }
 
 /*
- * source_triggers_adapt makes the triggers of a source those that its bindings need, of which some have
- * ended. The source and its partitions are locked ACCESS EXCLUSIVE.
+ * source_triggers_adapt makes the triggers of a source those that its bindings need, some of which have
+ * ended, or drops them. The source and its partitions are locked ACCESS EXCLUSIVE. Whoever unbinds a
+ * counter need not own its source.
  */
 void
 source_triggers_adapt(Oid source)
 {
-	if (source_rows_of(source) == NIL)
-		source_triggers_drop(source);
-	else
+	if (source_rows_of(source) != NIL)
+	{
 		source_triggers_make(source);
+		return;
+	}
+	drop_trigger(source, SOURCE_TRIGGER_ROW);
+	drop_trigger(source, SOURCE_TRIGGER_UPDATE);
+	source_truncate_triggers_drop(source);
 }
 
 static void
-make_trigger(Oid source, const char *name, const char *event, const char *condition, bool always)
+make_row_trigger(Oid source, const char *name, const char *event, const char *condition, bool always)
 {
 	char *when = condition != NULL ? psprintf(" WHEN (%s)", condition) : "";
 
-	source_trigger_make(source, name,
-						psprintf("AFTER %s ON %s FOR EACH ROW%s EXECUTE FUNCTION " DC_SCHEMA "." SOURCE_ROW_FUNCTION "()",
-								 event, relation_sql_name(source), when),
-						always);
+	make_trigger(source, name,
+				 psprintf("AFTER %s ON %s FOR EACH ROW%s EXECUTE FUNCTION " DC_SCHEMA "." SOURCE_ROW_FUNCTION "()",
+						  event, relation_sql_name(source), when),
+				 always);
 }
 
 /*
@@ -125,12 +132,12 @@ is_ours(const Trigger *trigger)
 }
 
 /*
- * source_trigger_make makes a trigger on a source or a partition of one, or replaces it. It does so as the
+ * make_trigger makes a trigger on a source or a partition of one, or replaces it. It does so as the
  * owner of the table: a partition may have another one, and whoever unbinds one of several counters
  * need not own the source.
  */
-void
-source_trigger_make(Oid relid, const char *name, const char *definition, bool always)
+static void
+make_trigger(Oid relid, const char *name, const char *definition, bool always)
 {
 	DcRunAs state;
 	char *table = relation_sql_name(relid);
@@ -283,22 +290,10 @@ source_differs(PG_FUNCTION_ARGS)
 }
 
 /*
- * source_triggers_drop drops the triggers of a table that is no source any more. The table is locked
- * ACCESS EXCLUSIVE. Whoever unbinds a counter need not own its source.
+ * drop_trigger drops a trigger that is one of ours, if it is there. Its copies on partitions go with it.
  */
-void
-source_triggers_drop(Oid source)
-{
-	source_trigger_drop(source, SOURCE_TRIGGER_ROW);
-	source_trigger_drop(source, SOURCE_TRIGGER_UPDATE);
-	source_truncate_triggers_drop(source);
-}
-
-/*
- * source_trigger_drop drops a trigger that is one of ours, if it is there. Its copies on partitions go with it.
- */
-void
-source_trigger_drop(Oid source, const char *name)
+static void
+drop_trigger(Oid source, const char *name)
 {
 	Relation rel = table_open_present(source, NoLock);
 	ObjectAddress address = {0};
@@ -315,6 +310,54 @@ source_trigger_drop(Oid source, const char *name)
 	{
 		performDeletion(&address, DROP_RESTRICT, PERFORM_DELETION_INTERNAL);
 		CommandCounterIncrement();
+	}
+}
+
+/*
+ * source_truncate_triggers puts the trigger on a source, or on a partition of one, and on all their
+ * partitions, which are locked SHARE ROW EXCLUSIVE.
+ */
+void
+source_truncate_triggers(Oid relid, bool always)
+{
+	ListCell *lc;
+
+	make_truncate_trigger(relid, always);
+	if (get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
+		return;
+	foreach(lc, source_leaves(relid, ShareRowExclusiveLock))
+		make_truncate_trigger(lfirst_oid(lc), always);
+}
+
+static void
+make_truncate_trigger(Oid relid, bool always)
+{
+	make_trigger(relid, SOURCE_TRIGGER_TRUNCATE,
+				 psprintf("BEFORE TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION " DC_SCHEMA "." SOURCE_TRUNCATE_FUNCTION "()",
+						  relation_sql_name(relid)),
+				 always);
+}
+
+/*
+ * source_truncate_triggers_drop drops them where no source is left. The tables are locked ACCESS EXCLUSIVE.
+ */
+void
+source_truncate_triggers_drop(Oid relid)
+{
+	List *members = get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE
+		? relation_members(relid, AccessExclusiveLock)
+		: list_make1_oid(relid);
+	ListCell *lc;
+
+	foreach(lc, members)
+	{
+		bool counts = false;
+		ListCell *lc2;
+
+		foreach(lc2, source_lineage(lfirst_oid(lc)))
+			counts |= source_rows_of(lfirst_oid(lc2)) != NIL;
+		if (!counts)
+			drop_trigger(lfirst_oid(lc), SOURCE_TRIGGER_TRUNCATE);
 	}
 }
 

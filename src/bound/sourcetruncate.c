@@ -74,11 +74,9 @@ static DcTruncating *truncating = NULL;
 
 static void around_truncate(DcUtility *utility);
 static void note_emptied(Oid relid);
-static bool is_truncate_trigger(const TriggerData *data);
 static List *counted_rows(Oid source);
 static bool truncated_whole(Oid source, const List *rows, bool has_rows);
 static bool is_being_detached(Oid relid);
-static void make_truncate_trigger(Oid relid, bool always);
 
 void
 source_truncate_init(void)
@@ -183,7 +181,7 @@ source_truncate(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("source_truncate() must be a BEFORE TRUNCATE trigger"),
 				 errhint("Use dc_bind().")));
-	if (!is_truncate_trigger(data))
+	if (strcmp(data->tg_trigger->tgname, SOURCE_TRIGGER_TRUNCATE) != 0) /* another one with this function */
 		PG_RETURN_POINTER(NULL);
 	relid = RelationGetRelid(data->tg_relation);
 	has_rows = data->tg_relation->rd_rel->relkind != RELKIND_PARTITIONED_TABLE;
@@ -205,15 +203,6 @@ source_truncate(PG_FUNCTION_ARGS)
 		source_count_rows(rows, relid, -1);
 	}
 	PG_RETURN_POINTER(NULL);
-}
-
-/*
- * is_truncate_trigger tells whether the trigger is ours: there is one by its name.
- */
-static bool
-is_truncate_trigger(const TriggerData *data)
-{
-	return strcmp(data->tg_trigger->tgname, SOURCE_TRIGGER_TRUNCATE) == 0;
 }
 
 /*
@@ -278,52 +267,4 @@ is_being_detached(Oid relid)
 			return true;
 	}
 	return detached;
-}
-
-/*
- * source_truncate_triggers puts the trigger on a source, or on a partition of one, and on all their
- * partitions, which are locked SHARE ROW EXCLUSIVE.
- */
-void
-source_truncate_triggers(Oid relid, bool always)
-{
-	ListCell *lc;
-
-	make_truncate_trigger(relid, always);
-	if (get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
-		return;
-	foreach(lc, source_leaves(relid, ShareRowExclusiveLock))
-		make_truncate_trigger(lfirst_oid(lc), always);
-}
-
-static void
-make_truncate_trigger(Oid relid, bool always)
-{
-	source_trigger_make(relid, SOURCE_TRIGGER_TRUNCATE,
-						psprintf("BEFORE TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION " DC_SCHEMA "." SOURCE_TRUNCATE_FUNCTION "()",
-								 relation_sql_name(relid)),
-						always);
-}
-
-/*
- * source_truncate_triggers_drop drops them where no source is left. The tables are locked ACCESS EXCLUSIVE.
- */
-void
-source_truncate_triggers_drop(Oid relid)
-{
-	List *members = get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE
-		? relation_members(relid, AccessExclusiveLock)
-		: list_make1_oid(relid);
-	ListCell *lc;
-
-	foreach(lc, members)
-	{
-		bool counts = false;
-		ListCell *lc2;
-
-		foreach(lc2, source_lineage(lfirst_oid(lc)))
-			counts |= source_rows_of(lfirst_oid(lc2)) != NIL;
-		if (!counts)
-			source_trigger_drop(lfirst_oid(lc), SOURCE_TRIGGER_TRUNCATE);
-	}
 }

@@ -54,7 +54,6 @@ static const DcStatement sql_next_keys = {
 static double estimated_rows(const DcSourceRead *read);
 static Datum *next_keys(DcSourceRead *read, const char *after, int *nkeys);
 static void compare_key(DcSourceRead *read, Datum *keys, int nkeys, bool only_zero, int64 max_rows, DcVerified *done);
-static bool is_count(const DcSourceRow *row);
 static void add_diff(DcDrifts *drifts, const DcSourceDiff *diff);
 
 /*
@@ -151,7 +150,7 @@ static void
 compare_key(DcSourceRead *read, Datum *keys, int nkeys, bool only_zero, int64 max_rows, DcVerified *done)
 {
 	DcProbeLimits limits = {.key_rows = dc_verify_max_rows, .rows = max_rows, .late = moment_in(PROBE_MS)};
-	bool count = is_count(&read->row);
+	bool count = strcmp(read->row.value, "1") == 0; /* the value of a key is the number of its rows */
 	DcSums *sums = palloc_extended(Max(nkeys, 1) * sizeof(DcSums), MCXT_ALLOC_HUGE);
 	bool *left = palloc(Max(nkeys, 1) * sizeof(bool));
 	int64 *known = palloc(Max(nkeys, 1) * sizeof(int64));
@@ -186,15 +185,6 @@ compare_key(DcSourceRead *read, Datum *keys, int nkeys, bool only_zero, int64 ma
 	done->keys = ndiffs;
 	done->end = upto == nkeys && nkeys < STEP_KEYS;
 	done->last = upto > 0 ? TextDatumGetCString(keys[upto - 1]) : NULL;
-}
-
-/*
- * is_count tells whether the value of a key is the number of its rows.
- */
-static bool
-is_count(const DcSourceRow *row)
-{
-	return strcmp(row->value, "1") == 0;
 }
 
 /*

@@ -6,23 +6,15 @@
  */
 #include "postgres.h"
 
-#include "base/guc.h"
 #include "base/shmem.h"
 #include "buffer/buffer.h"
 #include "buffer/bufferinit.h"
 #include "miscadmin.h"
-#include "storage/ipc.h"
 #include "storage/latch.h"
 
 DcBufferArea *buffer_area = NULL;
 DcMap *buffer_map = NULL;
 
-/* The size of the map, as it was asked for. */
-static Size map_bytes = 0;
-
-static Size buffer_map_size(void);
-static void area_init(void *new_area);
-static void buffer_map_init(void *new_map);
 static void entry_init(DcMapEntry *entry, void *arg);
 static bool entry_may_go(DcMapEntry *entry, void *arg);
 static void press(void);
@@ -31,30 +23,9 @@ static DcBufferTable *table_slot_known(DcCounter *counter);
 static void table_slot_remember(DcCounter *counter, DcBufferTable *table);
 
 /*
- * buffer_init asks for the shared memory; called once, when the library is
- * preloaded.
+ * area_init sets up the memory, but for the map.
  */
 void
-buffer_init(void)
-{
-	shmem_add("dcounter buffer", sizeof(DcBufferArea), (void **) &buffer_area,
-			  area_init);
-	shmem_add_raw("dcounter buffer map", buffer_map_size, (void **) &buffer_map,
-				  buffer_map_init);
-}
-
-/*
- * buffer_map_size is called once, when the server starts.
- */
-static Size
-buffer_map_size(void)
-{
-	/* the file must fit in any case; an entry takes less than this */
-	map_bytes = map_size((Size) dc_buffer_size * 1024 + 8 * bufferfile_size());
-	return map_bytes;
-}
-
-static void
 area_init(void *new_area)
 {
 	DcBufferArea *init = new_area;
@@ -86,19 +57,6 @@ area_init(void *new_area)
 		pg_atomic_init_u64(&table->moves_ended, 0);
 		pg_atomic_init_u32(&table->restored, DC_NOT_RESTORED);
 	}
-}
-
-/*
- * buffer_map_init comes after area_init, and fills both from the file. It is called
- * when the server starts over after a crash, too: the size is the one asked for at
- * the first start, whatever file there is now.
- */
-static void
-buffer_map_init(void *new_map)
-{
-	map_init(new_map, map_bytes, sizeof(DcBuffer));
-	bufferfile_load();
-	on_shmem_exit(bufferfile_save, (Datum) 0);
 }
 
 /*
@@ -520,6 +478,30 @@ buffer_scan_end(DcBufferScan *scan)
 	if (scan->last != NULL)
 		map_unpin(scan->last);
 	scan->last = NULL;
+}
+
+/*
+ * buffer_forget_amounts forgets the pending amounts of a table, to which no transaction can add
+ * at this time. Under area->lock; does not throw.
+ */
+void
+buffer_forget_amounts(DcBufferTable *table)
+{
+	DcBufferScan scan = {.table = table};
+	DcMapEntry *entry;
+
+	while ((entry = buffer_scan_entry(&scan)) != NULL)
+	{
+		DcBuffer *buffer = buffer_of(entry);
+
+		LWLockAcquire(map_lock(buffer_map, entry), LW_EXCLUSIVE);
+		pg_atomic_write_u64(&buffer->inc, 0);
+		pg_atomic_write_u64(&buffer->dec, 0);
+		pg_atomic_write_u64(&buffer->calls, 0);
+		pg_atomic_fetch_add_u64(&buffer->version, 1);
+		LWLockRelease(map_lock(buffer_map, entry));
+		(void) buffer_remove(entry);
+	}
 }
 
 /*

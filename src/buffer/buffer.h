@@ -38,6 +38,7 @@
 #include "base/hooks.h"
 #include "base/key.h"
 #include "base/map.h"
+#include "base/utility.h"
 #include "counter/pending.h"
 #include "counter/read.h"
 #include "storage/lock.h"
@@ -145,7 +146,7 @@ buffer_has_pending(DcBuffer *buffer)
 }
 
 /* area.c */
-extern void buffer_init(void);
+extern void area_init(void *new_area);
 extern DcBufferTable *table_slot(DcCounter *counter);
 extern DcBufferTable *table_slot_to_add(DcCounter *counter);
 extern DcBufferTable *table_slot_find(Oid database, Oid counter);
@@ -165,6 +166,7 @@ extern bool buffer_remove(DcMapEntry *entry);
 extern int buffer_scan_next(DcBufferScan *scan);
 extern DcMapEntry *buffer_scan_entry(DcBufferScan *scan);
 extern void buffer_scan_end(DcBufferScan *scan);
+extern void buffer_forget_amounts(DcBufferTable *table);
 extern bool buffer_is_pressed(void);
 
 /* reserve.c */
@@ -209,6 +211,9 @@ extern int waiter_sleep(int death);
 extern void waiters_wake(DcBufferTable *table, uint64 number);
 extern void waiters_wake_all(void);
 
+/* flushjob.c */
+extern void flush_database(void);
+
 /* bufferread.c */
 extern bool buffer_read_keys(DcCounter *counter, DcBuffered *keys, int count);
 extern bool buffer_read_all(DcCounter *counter, DcSums *sums);
@@ -218,7 +223,7 @@ extern void discard_init(void);
 extern void discard_truncated(Oid counter);
 extern bool discard_is_idle(void);
 extern void discard_commit(void);
-extern void discard_amounts(DcBufferTable *table);
+extern void discard_run_truncate(DcUtility *utility);
 extern void discard_gone(DcBufferTable *table);
 extern bool discard_is_noted(const DcBufferTable *table);
 extern void discard_check_prepare(void);
@@ -233,9 +238,6 @@ typedef enum DcRestored
 	DC_RESTORED,  /* in memory from the file, not flushed yet */
 	DC_UNRESOLVED /* the same, or flushed before a crash */
 } DcRestored;
-
-/* flushjob.c */
-extern void flush_database(void);
 
 extern void bufferfile_load(void);
 extern void bufferfile_save(int code, Datum arg);

@@ -275,7 +275,10 @@ bufferfile_resolve(DcBufferTable *table)
 	if (pg_atomic_read_u32(&table->restored) == DC_UNRESOLVED)
 	{
 		if (applied)
-			discard_amounts(table);
+		{
+			buffer_forget_amounts(table);
+			not_needed(table);
+		}
 		else
 			pg_atomic_write_u32(&table->restored, DC_RESTORED);
 	}

@@ -1,15 +1,30 @@
 /*
  * bufferinit.c
- *		The buffer room's entry points: library load and transaction ends.
+ *		The buffer room's entry points: library load, shared memory, transaction ends, DROP EXTENSION.
  */
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "base/compat.h"
+#include "base/guc.h"
+#include "base/shmem.h"
+#include "base/utility.h"
 #include "base/xactrooms.h"
 #include "buffer/buffer.h"
 #include "buffer/bufferinit.h"
+#include "commands/extension.h"
+#include "miscadmin.h"
+#include "nodes/parsenodes.h"
+#include "storage/ipc.h"
+
+/* The size of the map, as it was asked for. */
+static Size map_bytes = 0;
 
 static bool was_buffered(DcCounter *counter);
+static Size buffer_map_size(void);
+static void buffer_map_init(void *new_map);
+static void around_statement(DcUtility *utility);
+static bool drops_extension(Node *statement);
 
 static const DcBufferHooks hooks = {
 	.flushes = flusher_runs,
@@ -39,10 +54,71 @@ buffering_init(bool preloading)
 	if (!preloading)
 		return;
 	buffer_hooks = &hooks;
-	buffer_init();
+	shmem_add("dcounter buffer", sizeof(DcBufferArea), (void **) &buffer_area, area_init);
+	shmem_add_raw("dcounter buffer map", buffer_map_size, (void **) &buffer_map, buffer_map_init);
 	discard_init();
 	flush_wait_init();
+	utility_add(around_statement);
 	xact_room_add(DC_XACT_BUFFER, xact_callback, subxact_callback, is_idle);
+}
+
+/*
+ * buffer_map_size is called once, when the server starts.
+ */
+static Size
+buffer_map_size(void)
+{
+	/* the file must fit in any case; an entry takes less than this */
+	map_bytes = map_size((Size) dc_buffer_size * 1024 + 8 * bufferfile_size());
+	return map_bytes;
+}
+
+/*
+ * buffer_map_init comes after area_init, and fills both from the file. It is called
+ * when the server starts over after a crash, too: the size is the one asked for at
+ * the first start, whatever file there is now.
+ */
+static void
+buffer_map_init(void *new_map)
+{
+	map_init(new_map, map_bytes, sizeof(DcBuffer));
+	bufferfile_load();
+	on_shmem_exit(bufferfile_save, (Datum) 0);
+}
+
+static void
+around_statement(DcUtility *utility)
+{
+	if (drops_extension(utility->statement))
+		flush_database();
+	if (IsA(utility->statement, TruncateStmt))
+		discard_run_truncate(utility);
+	else
+		utility_run(utility);
+}
+
+/*
+ * drops_extension tells whether a statement drops this extension, and may do so.
+ */
+static bool
+drops_extension(Node *statement)
+{
+	ListCell *lc;
+
+	if (!IsA(statement, DropStmt) ||
+		((DropStmt *) statement)->removeType != OBJECT_EXTENSION)
+		return false;
+	foreach(lc, ((DropStmt *) statement)->objects)
+	{
+		if (strcmp(strVal(lfirst(lc)), "dcounter") == 0)
+		{
+			Oid extension = get_extension_oid("dcounter", true);
+
+			return OidIsValid(extension) &&
+				compat_owns_extension(extension, GetUserId());
+		}
+	}
+	return false;
 }
 
 static bool

@@ -38,7 +38,6 @@
 #include "buffer/buffer.h"
 #include "common/int128.h"
 #include "miscadmin.h"
-#include "storage/procarray.h"
 #include "table/access.h"
 #include "utils/snapmgr.h"
 

@@ -11,7 +11,7 @@
  * These commands are noticed by the object access hook, which unlike a trigger cannot
  * be disabled. A subscription's worker does not call it, so the trigger for TRUNCATE
  * tells of it as well (protect.c). DROP EXTENSION first writes the amounts in memory to
- * rows.
+ * rows (bufferinit.c).
  */
 #include "postgres.h"
 
@@ -28,7 +28,6 @@
 #include "catalog/pg_extension.h"
 #include "commands/extension.h"
 #include "miscadmin.h"
-#include "nodes/parsenodes.h"
 #include "utils/memutils.h"
 
 /*
@@ -57,11 +56,8 @@ static object_access_hook_type previous_access_hook = NULL;
 
 static void access_hook(ObjectAccessType access, Oid class_id, Oid object_id,
 						int sub_id, void *arg);
-static void around_statement(DcUtility *utility);
-static bool drops_extension(Node *statement);
 static void check_written(void);
 static bool has_pending(DcBufferTable *table);
-static void forget_not_truncated(DcDiscard *before);
 static void discard_later(Oid database, Oid counter, bool gone);
 static bool has_slot(Oid database, Oid counter);
 static bool is_about(const DcDiscard *discard, const DcBufferTable *table);
@@ -75,7 +71,6 @@ discard_init(void)
 {
 	previous_access_hook = object_access_hook;
 	object_access_hook = access_hook;
-	utility_add(around_statement);
 }
 
 static void
@@ -153,15 +148,17 @@ has_pending(DcBufferTable *table)
 }
 
 /*
- * forget_not_truncated forgets the tables that a TRUNCATE that has ended has noted and
+ * discard_run_truncate runs a TRUNCATE, and then forgets the tables that it has noted and
  * not locked: the name was another table's when it had waited. A statement that locks
  * such a table later in this transaction does not truncate it.
  */
-static void
-forget_not_truncated(DcDiscard *before)
+void
+discard_run_truncate(DcUtility *utility)
 {
+	DcDiscard *before = discards;
 	DcDiscard **link = &discards;
 
+	utility_run(utility);
 	while (*link != before)
 	{
 		if (OidIsValid((*link)->counter) &&
@@ -288,7 +285,8 @@ discard_commit(void)
 static void
 discard_table(DcBufferTable *table, bool gone)
 {
-	discard_amounts(table);
+	buffer_forget_amounts(table);
+	bufferfile_discarded(table);
 	/* there is nothing left to wait for */
 	flush_wait_done(table, pg_atomic_add_fetch_u64(&table->begun, 1));
 	flush_wait_refused(table);
@@ -301,31 +299,6 @@ discard_table(DcBufferTable *table, bool gone)
 		pg_atomic_write_u32(&table->dirty, 0);
 		table_mark_dirty(table);
 	}
-}
-
-/*
- * discard_amounts forgets the pending amounts of a table, to which no transaction can add
- * at this time. Under area->lock; does not throw.
- */
-void
-discard_amounts(DcBufferTable *table)
-{
-	DcBufferScan scan = {.table = table};
-	DcMapEntry *entry;
-
-	while ((entry = buffer_scan_entry(&scan)) != NULL)
-	{
-		DcBuffer *buffer = buffer_of(entry);
-
-		LWLockAcquire(map_lock(buffer_map, entry), LW_EXCLUSIVE);
-		pg_atomic_write_u64(&buffer->inc, 0);
-		pg_atomic_write_u64(&buffer->dec, 0);
-		pg_atomic_write_u64(&buffer->calls, 0);
-		pg_atomic_fetch_add_u64(&buffer->version, 1);
-		LWLockRelease(map_lock(buffer_map, entry));
-		(void) buffer_remove(entry);
-	}
-	bufferfile_discarded(table);
 }
 
 /*
@@ -400,41 +373,4 @@ discard_abort_subxact(int nest)
 {
 	while (discards != NULL && discards->nest >= nest)
 		discards = discards->next;
-}
-
-static void
-around_statement(DcUtility *utility)
-{
-	DcDiscard *before = discards;
-	bool truncates = IsA(utility->statement, TruncateStmt);
-
-	if (drops_extension(utility->statement))
-		flush_database();
-	utility_run(utility);
-	if (truncates)
-		forget_not_truncated(before);
-}
-
-/*
- * drops_extension tells whether a statement drops this extension, and may do so.
- */
-static bool
-drops_extension(Node *statement)
-{
-	ListCell *lc;
-
-	if (!IsA(statement, DropStmt) ||
-		((DropStmt *) statement)->removeType != OBJECT_EXTENSION)
-		return false;
-	foreach(lc, ((DropStmt *) statement)->objects)
-	{
-		if (strcmp(strVal(lfirst(lc)), "dcounter") == 0)
-		{
-			Oid extension = get_extension_oid("dcounter", true);
-
-			return OidIsValid(extension) &&
-				compat_owns_extension(extension, GetUserId());
-		}
-	}
-	return false;
 }

@@ -36,7 +36,6 @@
 #include "rows/locks.h"
 #include "stats/stats.h"
 #include "table/layout.h"
-#include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
 

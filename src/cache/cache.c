@@ -95,6 +95,7 @@ static void claim_end(DcMapEntry *claim, const DcCached *result);
 static bool waits_for_lock(const PGPROC *proc);
 static bool forget_entry(DcMapEntry *entry, void *arg);
 static Oid table_file(Oid relid);
+static bool cache_age(DcCounter *counter, const DcKey *key, int64 *age);
 
 /*
  * cache_init asks for the shared memory; called once, at preload.
@@ -362,7 +363,7 @@ waits_for_lock(const PGPROC *proc)
  * cache_age tells how old the value of a key is, in microseconds; false if it is
  * not in the cache.
  */
-bool
+static bool
 cache_age(DcCounter *counter, const DcKey *key, int64 *age)
 {
 	DcCacheKey cache_key;

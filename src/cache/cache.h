@@ -41,7 +41,6 @@ extern void cache_store(DcMapEntry *claim, uint64 table, int64 value,
 extern void cache_give_up(DcMapEntry *claim);
 extern DcCacheState cache_wait(const DcCacheKey *key, DcMoment since,
 							   int64 *value);
-extern bool cache_age(DcCounter *counter, const DcKey *key, int64 *age);
 extern uint32 cache_capacity(void);
 
 /* Forgetting the keys of a counter table, or one key; these do not throw. */

@@ -21,7 +21,7 @@
 #define PRINTF_LIKE(string, args)
 #endif
 
-/* The name of the program, which messages begin with. Each has it in the file of its main(). */
+/* The name of the program, which messages begin with. Each has its own. */
 extern const char program[];
 
 /* ---------- sendbuffer.c ---------- */

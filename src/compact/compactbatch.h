@@ -59,8 +59,6 @@ typedef struct DcBatch
 } DcBatch;
 
 /* compacttotals.c */
-extern void batch_key_add(DcCounter *counter, DcBatchKey *key,
-						  int64 inc, int64 dec);
 extern bool batch_key_equal(Datum a, Datum b);
 extern DcBatchKey *batch_find(DcBatch *batch, const DcRows *rows, uint64 i);
 
@@ -77,12 +75,11 @@ extern void batch_clear_units(DcSqlSession *session, DcBatch *batch);
 extern bool compacts_directly(const DcCounter *counter);
 extern void batch_fetch_direct(DcCounter *counter, DcBatch *batch, DcSweep *sweep, int64 max_keys);
 extern void batch_clear_direct(DcBatch *batch);
-extern void batch_end_direct(DcBatch *batch);
 
 /* compactdistributed.c */
 extern int64 sweep_distributed(DcSqlSession *session, DcSweep *sweep, int64 max_keys);
 
-/* compact.c; keys, shards */
+/* compactbatch.c; keys, shards */
 extern const DcStatement sql_compact_delete;
 extern void batch_add_row(DcCounter *counter, DcBatch *batch, const DcRows *rows, uint64 i);
 extern void batch_clear_shards(DcSqlSession *session, DcBatch *batch);

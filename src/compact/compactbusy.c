@@ -6,7 +6,7 @@
  * written most of the time, as one row is where commits wait for the disk, may be left so several
  * times in a row. Its value is the same, as all rows count in it. But other regions hear of an
  * amount only when it is compacted. So of a replicated table the sweep notes such keys, up to
- * MAX_KEYS, and when it is over each of them is swept once more, by itself, up to TRIES times: after 2 ms,
+ * a number (compactfind.c), and when it is over each of them is swept once more, by itself, up to TRIES times: after 2 ms,
  * 4 ms, 8 ms and so on. No row is locked meanwhile. All tables wait for that, but for no more than
  * MAX_WAIT in a second. If they have many rows, the first ones are swept, and the others are left for the next sweep.
  *
@@ -16,34 +16,15 @@
 #include "postgres.h"
 
 #include "base/clock.h"
-#include "compact/compactbatch.h"
 #include "compact/compactbusy.h"
+#include "compact/compactfind.h"
 #include "miscadmin.h"
-#include "utils/datum.h"
 #include "utils/lsyscache.h"
-#include "utils/memutils.h"
 
-#define MAX_KEYS 100
 #define TRIES 5
 #define MAX_WAIT 150000 /* us */
 #define SECOND 1000000	/* us */
 #define MAX_SWEEP 50000 /* us */
-
-/*
- * busy_note notes the key of a row that could not be locked.
- */
-void
-busy_note(DcSweep *sweep, Datum key)
-{
-	MemoryContext old;
-
-	if (!sweep->notes_busy || list_length(sweep->busy) >= MAX_KEYS ||
-		(sweep->busy != NIL && batch_key_equal(PointerGetDatum(llast(sweep->busy)), key)))
-		return;
-	old = MemoryContextSwitchTo(sweep->cxt);
-	sweep->busy = lappend(sweep->busy, DatumGetPointer(datumCopy(key, false, -1)));
-	MemoryContextSwitchTo(old);
-}
 
 /*
  * busy_wait waits before the next try. If there is no time for that, the keys are forgotten.
@@ -95,7 +76,7 @@ busy_sweep(DcSweep *sweep, DcCounter *counter)
 		one.notes_busy = true;
 		count += sweep_next(&one, counter, PG_INT64_MAX);
 		if (one.busy != NIL)
-			busy_note(sweep, PointerGetDatum(linitial(one.busy)));
+			sweep_note_busy(sweep, PointerGetDatum(linitial(one.busy)));
 		sweep_end(&one);
 	}
 	if (keys != NIL)

@@ -7,7 +7,6 @@
 
 #include "compact/compact.h"
 
-extern void busy_note(DcSweep *sweep, Datum key);
 extern void busy_wait(DcSweep *sweep);
 extern int64 busy_sweep(DcSweep *sweep, DcCounter *counter);
 

@@ -39,7 +39,6 @@
 
 #include "access/xact.h"
 #include "base/key.h"
-#include "compact/compactbusy.h"
 #include "compact/compactfind.h"
 #include "compact/compactstuck.h"
 #include "executor/executor.h"
@@ -71,7 +70,7 @@ compacts_directly(const DcCounter *counter)
 }
 
 /*
- * batch_fetch_direct locks and reads the next shard rows.
+ * batch_fetch_direct opens the shard table, and locks and reads the next rows of it.
  */
 void
 batch_fetch_direct(DcCounter *counter, DcBatch *batch, DcSweep *sweep, int64 max_keys)
@@ -187,7 +186,7 @@ lock_rows(DcFetch *fetch)
 		CHECK_FOR_INTERRUPTS();
 		if (!row_lock(fetch->rel, &fetch->rows[i]))
 		{
-			busy_note(fetch->sweep, fetch->key);
+			sweep_note_busy(fetch->sweep, fetch->key);
 			continue;
 		}
 		if (key == NULL)
@@ -257,13 +256,4 @@ batch_clear_direct(DcBatch *batch)
 		}
 	}
 	CommandCounterIncrement();
-}
-
-/*
- * batch_end_direct closes the shard table.
- */
-void
-batch_end_direct(DcBatch *batch)
-{
-	directrel_close(batch->direct);
 }

@@ -31,7 +31,6 @@
 #include "base/rowread.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
-#include "compact/compactbusy.h"
 #include "compact/compactfind.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
@@ -42,9 +41,13 @@
 #include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/fmgroids.h"
+#include "utils/memutils.h"
 
 /* Entries of a key to visit in their order. */
 #define FEW_ENTRIES 8
+
+/* Keys that a sweep notes for another try. */
+#define MAX_BUSY 100
 
 static void scan_start(DcFetch *fetch, Datum key, bool after);
 static void scan_advance(DcFetch *fetch);
@@ -260,7 +263,7 @@ read_hints(DcFetch *fetch, DcKnownShards *known)
 			case DC_PROBE_GONE:
 				continue;
 			case DC_PROBE_BUSY:
-				busy_note(fetch->sweep, fetch->key);
+				sweep_note_busy(fetch->sweep, fetch->key);
 				break;
 			case DC_PROBE_FREE:
 				row = add_row(fetch, &probe.version.tuple.t_self, hints[i].shard);
@@ -343,7 +346,7 @@ add_slot(DcFetch *fetch, TupleTableSlot *slot, int32 shard)
 		return false;
 	if (TransactionIdIsValid(fetch->dirty.xmax))
 	{
-		busy_note(fetch->sweep, fetch->key);
+		sweep_note_busy(fetch->sweep, fetch->key);
 		return true;
 	}
 	row = add_row(fetch, &slot->tts_tid, shard);
@@ -362,6 +365,22 @@ add_row(DcFetch *fetch, ItemPointer tid, int32 shard)
 	row->tid = *tid;
 	row->shard = shard;
 	return row;
+}
+
+/*
+ * sweep_note_busy notes the key of a row that could not be locked, for compactbusy.c.
+ */
+void
+sweep_note_busy(DcSweep *sweep, Datum key)
+{
+	MemoryContext old;
+
+	if (!sweep->notes_busy || list_length(sweep->busy) >= MAX_BUSY ||
+		(sweep->busy != NIL && batch_key_equal(PointerGetDatum(llast(sweep->busy)), key)))
+		return;
+	old = MemoryContextSwitchTo(sweep->cxt);
+	sweep->busy = lappend(sweep->busy, DatumGetPointer(datumCopy(key, false, -1)));
+	MemoryContextSwitchTo(old);
 }
 
 /*

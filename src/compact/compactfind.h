@@ -52,5 +52,6 @@ extern void fetch_pass_key(DcFetch *fetch);
 extern void fetch_rows(DcFetch *fetch);
 extern void fetch_many_rows(DcFetch *fetch);
 extern void fetch_end(DcFetch *fetch);
+extern void sweep_note_busy(DcSweep *sweep, Datum key);
 
 #endif /* DC_COMPACTFIND_H */

@@ -101,6 +101,7 @@ static bool is_to_write(const DcBatchKey *key, bool has_total);
 static void insert_by_sql(DcSqlSession *session, DcBatch *batch, DcTotalColumns *columns);
 static uint64 insert_sums(DcSqlSession *session, DcBatch *batch);
 static void insert_direct(DcCounter *counter, DcBatch *batch);
+static void batch_key_add(DcCounter *counter, DcBatchKey *key, int64 inc, int64 dec);
 
 /*
  * batch_to_totals adds the amounts of the keys to their rows of totals, and what was counted
@@ -220,7 +221,7 @@ batch_key_equal(Datum a, Datum b)
  * amounts of a ledger are set off against each other: the entries have the turnover of an
  * account, which may be greater than its balance can be.
  */
-void
+static void
 batch_key_add(DcCounter *counter, DcBatchKey *key, int64 inc, int64 dec)
 {
 	if (key->skip && !key->overflow)

@@ -26,7 +26,6 @@
 #include "compact/compactbatch.h"
 #include "counter/units.h"
 #include "rows/shardnumber.h"
-#include "utils/builtins.h"
 #include "utils/timestamp.h"
 
 /* Rows of some keys that a statement is to work on: keys, shards, units. */

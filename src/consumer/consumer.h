@@ -8,6 +8,7 @@
 #include "access/htup.h"
 #include "base/compat.h"
 #include "base/hooks.h"
+#include "nodes/execnodes.h"
 #include "nodes/pg_list.h"
 #include "outbox/outbox.h"
 #include "storage/itemptr.h"
@@ -126,6 +127,8 @@ extern void consumer_update(DcConsumer *consumer);
 extern void consumer_delete(DcConsumer *consumer);
 extern bool consumer_has_lost_roles(const DcConsumer *consumer);
 extern bool consumer_wants(const DcConsumer *consumer, const text *topic);
+extern void consumer_set_topics(DcConsumer *consumer, ArrayType *topics);
+extern int64 interval_setting_us(Datum value, const char *what);
 
 /* consumeraccess.c */
 extern char *consumer_name_arg(FunctionCallInfo fcinfo, int n, const char *what);
@@ -135,11 +138,9 @@ extern bool consumer_may_read(const DcConsumer *consumer);
 extern DcConsumer *consumer_open_to_read(const char *name);
 extern DcConsumer *consumer_read_again(const DcConsumer *consumer);
 extern DcConsumer *consumer_open_to_change(FunctionCallInfo fcinfo, const char *function);
-extern void consumer_set_topics(DcConsumer *consumer, ArrayType *topics);
 extern bool consumer_lock_settings(int32 id, bool wait);
 extern bool positions_lock(bool shared, bool wait);
 extern int64 duration_arg_us(Datum value, const char *what);
-extern int64 interval_setting_us(Datum value, const char *what);
 extern void consumer_check_writable(const char *function);
 
 /* consumerposition.c */
@@ -184,12 +185,13 @@ extern const DcMember *member_take_all(DcConsumer *consumer, DcMember *self, DcT
 extern List *members_lock_all(int32 consumer);
 extern int event_lane(const DcStoredEvent *event);
 extern text *event_key(const DcStoredEvent *event);
+extern void event_put(ReturnSetInfo *result, const DcStoredEvent *event, int attempt);
 extern bool event_is_of(const DcConsumer *consumer, const DcMember *me, const DcStoredEvent *event);
 
-/* ack.c */
+/* consumerxact.c */
+extern void consumer_xact_init(void);
 extern void consumer_xact_enter(void);
 extern void consumer_xact_leave(void);
 extern void consumer_wake_at_commit(void);
-extern void ack_init(void);
 
 #endif /* DC_CONSUMER_H */

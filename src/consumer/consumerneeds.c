@@ -51,7 +51,7 @@ consumer_init(void)
 	};
 
 	consumer_hooks = &hooks;
-	ack_init();
+	consumer_xact_init();
 }
 
 /*

@@ -10,11 +10,16 @@
 #include "base/catrow.h"
 #include "base/roles.h"
 #include "catalog/pg_type.h"
+#include "common/int.h"
 #include "consumer/consumer.h"
 #include "table/catalog.h"
 #include "utils/builtins.h"
+#include "utils/timestamp.h"
 
 #define COL_NAME 2
+
+/* Longest interval that makes sense: 100 years. */
+#define INTERVAL_MAX_US (INT64CONST(100) * 366 * USECS_PER_DAY)
 
 static const char *const on_nack_names[] = {"wait", "skip"};
 
@@ -147,4 +152,49 @@ consumer_wants(const DcConsumer *consumer, const text *topic)
 			return true;
 	}
 	return false;
+}
+
+/*
+ * consumer_set_topics sets the topics; NULL or no element stands for all. Errors:
+ * 22004 for a NULL among them, 22023 for more than one dimension.
+ */
+void
+consumer_set_topics(DcConsumer *consumer, ArrayType *topics)
+{
+	consumer->topics = NULL;
+	consumer->ntopics = 0;
+	if (topics == NULL || ArrayGetNItems(ARR_NDIM(topics), ARR_DIMS(topics)) == 0)
+		return;
+	if (ARR_NDIM(topics) != 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("topics must be a one-dimensional array")));
+	if (array_contains_nulls(topics))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("topics must not contain nulls")));
+	consumer->topics = topics;
+	deconstruct_array(topics, TEXTOID, -1, false, TYPALIGN_INT,
+					  &consumer->topic_list, NULL, &consumer->ntopics);
+}
+
+/*
+ * interval_setting_us returns an interval in us, with months of 30 days, which settings of 0.1 may have. An interval that is
+ * longer than 100 years (or infinite) counts as 100 years. 22023 if it is negative.
+ */
+int64
+interval_setting_us(Datum value, const char *what)
+{
+	Interval *interval = DatumGetIntervalP(value);
+	int64 days = (int64) interval->month * DAYS_PER_MONTH + interval->day;
+	int64 us;
+
+	if (pg_mul_s64_overflow(days, USECS_PER_DAY, &us) ||
+		pg_add_s64_overflow(us, interval->time, &us))
+		us = days < 0 ? -1 : INTERVAL_MAX_US;
+	if (us < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%s must not be negative", what)));
+	return Min(us, INTERVAL_MAX_US);
 }

@@ -337,8 +337,7 @@ read_new(Fetch *fetch, int64 after, int64 upto)
 			fetch->nparked++;
 		else
 		{
-			fetch_put(fetch->result, event.values, event.isnull,
-					  member_attempts(&fetch->me, event.seq) + 1);
+			event_put(fetch->result, &event, member_attempts(&fetch->me, event.seq) + 1);
 			fetch->nrows++;
 			if (fetch->first == 0)
 				fetch->first = event.seq;
@@ -352,28 +351,6 @@ read_new(Fetch *fetch, int64 after, int64 upto)
 	MemoryContextSwitchTo(old);
 	reader_end(reader);
 	return upto;
-}
-
-/*
- * fetch_put returns an event; values are as in dcounter.outbox.
- */
-void
-fetch_put(ReturnSetInfo *result, const Datum *event, const bool *isnull, int attempt)
-{
-	static const int columns[] = {OUTBOX_SEQ, OUTBOX_ID, OUTBOX_TOPIC, OUTBOX_KEY,
-								  OUTBOX_TYPE, OUTBOX_PAYLOAD, OUTBOX_HEADERS,
-								  OUTBOX_CREATED_AT};
-	Datum values[lengthof(columns) + 1];
-	bool nulls[lengthof(columns) + 1];
-
-	for (int i = 0; i < lengthof(columns); i++)
-	{
-		values[i] = event[columns[i] - 1];
-		nulls[i] = isnull[columns[i] - 1];
-	}
-	values[lengthof(columns)] = Int32GetDatum(attempt);
-	nulls[lengthof(columns)] = false;
-	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }
 
 /*

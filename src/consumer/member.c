@@ -421,6 +421,28 @@ event_lane(const DcStoredEvent *event)
 }
 
 /*
+ * event_put adds an event to the result of a fetch.
+ */
+void
+event_put(ReturnSetInfo *result, const DcStoredEvent *event, int attempt)
+{
+	static const int columns[] = {OUTBOX_SEQ, OUTBOX_ID, OUTBOX_TOPIC, OUTBOX_KEY,
+								  OUTBOX_TYPE, OUTBOX_PAYLOAD, OUTBOX_HEADERS,
+								  OUTBOX_CREATED_AT};
+	Datum values[lengthof(columns) + 1];
+	bool nulls[lengthof(columns) + 1];
+
+	for (int i = 0; i < lengthof(columns); i++)
+	{
+		values[i] = event->values[columns[i] - 1];
+		nulls[i] = event->isnull[columns[i] - 1];
+	}
+	values[lengthof(columns)] = Int32GetDatum(attempt);
+	nulls[lengthof(columns)] = false;
+	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+}
+
+/*
  * event_is_of tells whether a member of a consumer is to get an event: it has a topic
  * that the consumer wants, a lane that the member has, and is not done.
  */

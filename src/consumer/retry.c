@@ -112,7 +112,7 @@ retries_fetch(DcRetries *retries, int max, ReturnSetInfo *result,
 		DcRetry *retry = lfirst(lc);
 
 		retry->attempts++;
-		fetch_put(result, retry->event.values, retry->event.isnull, retry->attempts);
+		event_put(result, &retry->event, retry->attempts);
 		retry_write(retry);
 		retries->given[retries->ngiven++] = retry->seq;
 	}

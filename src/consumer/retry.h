@@ -6,7 +6,6 @@
 #define DC_RETRY_H
 
 #include "consumer/consumer.h"
-#include "nodes/execnodes.h"
 
 /* A row of dcounter.consumer_retry, in memory of its own. */
 typedef struct DcRetry
@@ -40,11 +39,11 @@ extern DcRetry *retry_make(int32 consumer, const DcStoredEvent *event, int64 has
 extern void retry_count(int32 consumer, int64 *pending, int32 *attempts, int64 *dead);
 extern void retry_write(DcRetry *retry);
 extern void retry_delete(DcRetry *retry);
+extern bool retry_is_discarded(const DcRetry *retry);
 extern bool retry_same_key(const DcRetry *retry, const text *topic, const text *key);
 extern int64 retry_hash(const DcConsumer *consumer, const text *topic, const text *key);
 
 /* retrydead.c */
-extern bool retry_is_discarded(const DcRetry *retry);
 extern int retries_forget_discarded(int32 consumer);
 
 /* retry.c */
@@ -59,9 +58,6 @@ extern void retry_promote(DcMember *me, const DcRetry *gone);
 extern void retry_park(DcConsumer *consumer, DcMember *me, const DcStoredEvent *event, int64 hash);
 extern void retry_note(DcMember *me, const DcRetry *retry);
 extern void retries_rehash(DcConsumer *consumer);
-
-/* fetch.c */
-extern void fetch_put(ReturnSetInfo *result, const Datum *event, const bool *isnull, int attempt);
 
 /* ack.c */
 extern void open_to_ack(const char *name, const char *member, DcConsumer **consumer, DcMember *me);

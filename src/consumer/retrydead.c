@@ -31,7 +31,6 @@ PG_FUNCTION_INFO_V1(dc_dead_letter_discard);
 
 static bool is_passed(List *members, const DcRetry *retry);
 static List *dead_letters(FunctionCallInfo fcinfo, const DcConsumer *consumer);
-static void revive(const DcConsumer *consumer, DcRetry *retry);
 
 /*
  * dc_dead_letter_retry(consumer text, seq bigint) -> how many will be delivered
@@ -45,7 +44,16 @@ dc_dead_letter_retry(PG_FUNCTION_ARGS)
 	ListCell *lc;
 
 	foreach(lc, dead)
-		revive(consumer, lfirst(lc));
+	{
+		DcRetry *retry = lfirst(lc);
+
+		/* its key went on meanwhile; from now on it waits for this one */
+		retry->died_at = 0;
+		retry->attempts = retry->spared = 0;
+		retry->due_at = GetCurrentTimestamp();
+		retry->hash = retry_hash(consumer, retry->topic, retry->key);
+		retry_write(retry);
+	}
 	if (dead != NIL)
 	{
 		consumer->revived++;
@@ -76,15 +84,6 @@ dc_dead_letter_discard(PG_FUNCTION_ARGS)
 	}
 	(void) retries_forget_discarded(consumer->id);
 	PG_RETURN_INT64(list_length(dead));
-}
-
-/*
- * retry_is_discarded tells whether a row is that of a dead letter that was discarded.
- */
-bool
-retry_is_discarded(const DcRetry *retry)
-{
-	return TIMESTAMP_IS_NOBEGIN(retry->due_at);
 }
 
 /*
@@ -152,18 +151,4 @@ dead_letters(FunctionCallInfo fcinfo, const DcConsumer *consumer)
 			dead = lappend(dead, retry);
 	}
 	return dead;
-}
-
-/*
- * revive makes a dead letter pending again. Its key went on meanwhile. From now on
- * the key waits for it.
- */
-static void
-revive(const DcConsumer *consumer, DcRetry *retry)
-{
-	retry->died_at = 0;
-	retry->attempts = retry->spared = 0;
-	retry->due_at = GetCurrentTimestamp();
-	retry->hash = retry_hash(consumer, retry->topic, retry->key);
-	retry_write(retry);
 }

@@ -408,3 +408,12 @@ retry_hash(const DcConsumer *consumer, const text *topic, const text *key)
 	}
 	return hash != 0 ? (int64) hash : 1;
 }
+
+/*
+ * retry_is_discarded tells whether a row is that of a dead letter that was discarded.
+ */
+bool
+retry_is_discarded(const DcRetry *retry)
+{
+	return TIMESTAMP_IS_NOBEGIN(retry->due_at);
+}

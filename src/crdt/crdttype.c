@@ -46,6 +46,8 @@ PG_FUNCTION_INFO_V1(dc_delta);
 
 static Datum type_in(FunctionCallInfo fcinfo, const CrdtType *type);
 static Datum type_recv(FunctionCallInfo fcinfo, const CrdtType *type);
+static CrdtString crdt_text_arg(FunctionCallInfo fcinfo, int argno);
+static bool crdt_valid(CrdtString string, CrdtStringKind kind);
 
 /*
  * Define a type's input functions.
@@ -174,7 +176,7 @@ crdt_datum(CrdtBuf *buf)
 /*
  * crdt_text_arg is a text argument's bytes.
  */
-CrdtString
+static CrdtString
 crdt_text_arg(FunctionCallInfo fcinfo, int argno)
 {
 	text *value = PG_GETARG_TEXT_PP(argno);
@@ -215,7 +217,7 @@ crdt_string_datum(CrdtString string)
  * crdt_valid tells whether a string of a state from outside may be there: it is text of
  * this database, or what jsonb prints.
  */
-bool
+static bool
 crdt_valid(CrdtString string, CrdtStringKind kind)
 {
 	Datum jsonb;

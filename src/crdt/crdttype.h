@@ -16,11 +16,9 @@ extern CrdtBytes crdt_bytes_of(Datum value);
 pg_noreturn extern void crdt_too_large(const CrdtType *type, size_t len);
 extern Datum crdt_datum(CrdtBuf *buf);
 extern Datum crdt_merge_datums(Datum a, Datum b);
-extern CrdtString crdt_text_arg(FunctionCallInfo fcinfo, int argno);
 extern CrdtString crdt_node_arg(FunctionCallInfo fcinfo, int argno);
 extern CrdtString crdt_element_arg(FunctionCallInfo fcinfo, int argno);
 extern Datum crdt_string_datum(CrdtString string);
-extern bool crdt_valid(CrdtString string, CrdtStringKind kind);
 
 #define CRDT_ARG(argno) crdt_bytes_of(PG_GETARG_DATUM(argno))
 

@@ -258,16 +258,6 @@ no_dots(CrdtString node)
 }
 
 /*
- * empty_log forgets all changes. No object of an older version is left.
- */
-static void
-empty_log(Core *core)
-{
-	while (core->nlog > 0)
-		setstate_forget(&core->log[--core->nlog]);
-}
-
-/*
  * make_step makes a change to an object of its core's newest version.
  */
 static void
@@ -386,7 +376,10 @@ change(FunctionCallInfo fcinfo, const Step *step)
 	(void) object_state(object);
 	/* Of the only object, the log has nothing to tell. */
 	if (object->core->objects == 1)
-		empty_log(object->core);
+	{
+		while (object->core->nlog > 0)
+			setstate_forget(&object->core->log[--object->core->nlog]);
+	}
 	if (!VARATT_IS_EXTERNAL_EXPANDED_RW(DatumGetPointer(value)))
 	{
 		Core *core = object->core;

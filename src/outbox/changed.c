@@ -41,7 +41,6 @@ PG_FUNCTION_INFO_V1(on_events_change);
 static bool wants(Oid counter);
 static void changed(Oid counter, const Datum *keys, int nkeys);
 static void alter(Oid counter, const Interval *every, const text *channel);
-static void check_every(const Interval *every);
 static int compare_intervals(const Interval *a, int32 days);
 static void columns(DcCatRow *io, void *data);
 
@@ -129,8 +128,10 @@ alter(Oid counter, const Interval *every, const text *channel)
 	DcCounterEvents row = {0};
 	bool exists;
 
-	if (every != NULL)
-		check_every(every);
+	if (every != NULL && (compare_intervals(every, 0) < 0 || compare_intervals(every, 1) > 0))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("events must be between zero and one day")));
 	if (channel != NULL)
 		check_length("channel name", VARSIZE_ANY_EXHDR(channel), 0, NAMEDATALEN - 1);
 	(void) events_lock(counter, true);
@@ -154,15 +155,6 @@ alter(Oid counter, const Interval *every, const text *channel)
 	if (channel != NULL)
 		row.channel = VARSIZE_ANY_EXHDR(channel) > 0 ? (text *) channel : NULL;
 	events_write(&row);
-}
-
-static void
-check_every(const Interval *every)
-{
-	if (compare_intervals(every, 0) < 0 || compare_intervals(every, 1) > 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("events must be between zero and one day")));
 }
 
 static int

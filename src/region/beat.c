@@ -1,6 +1,6 @@
 /*
  * beat.c
- *		Beats: rows of dcounter.region, by which each region tells the others how far it is.
+ *		Beats: rows of dcounter.region (beatrow.c), by which each region tells the others how far it is.
  *
  * The row of a region and epoch is written by the database that counts under it, alone. Each
  * transaction that publishes raises its number (seq), as the last thing of its commit: so it goes
@@ -22,60 +22,23 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
-#include "access/tableam.h"
 #include "access/xact.h"
-#include "base/relopen.h"
 #include "base/xactrooms.h"
-#include "catalog/indexing.h"
-#include "catalog/pg_type.h"
 #include "region/life.h"
-#include "utils/builtins.h"
-#include "utils/fmgrprotos.h"
-#include "utils/rel.h"
 #include "utils/snapmgr.h"
-#include "utils/uuid.h"
-
-const char *const beat_columns = "region, epoch, boot, seq, first, published, beat_at, seen, retired_at";
 
 /* What this transaction is to do when it commits. */
 static bool raises = false;	 /* the own beat, */
 static bool has_published;	 /* as something comes with it; */
-static bool keeps_identity;	 /* it has the identity locked; */
 static bool tells;			 /* and to tell what it knows, */
 static TimestampTz tells_at; /* that before this time all was published */
 
 /* A transaction of this process has published since it last told. */
 static bool has_news = false;
 
-static void columns(DcCatRow *io, void *data);
 static void raise_at_commit(void);
 static bool is_idle(void);
 static void xact_callback(XactEvent event, void *arg);
-
-static const DcCatalog beats = {
-	.table = "region",
-	.pkey = "region_pkey",
-	.nkeys = 2,
-	.size = sizeof(DcBeat),
-	.columns = columns,
-};
-
-static void
-columns(DcCatRow *io, void *data)
-{
-	DcBeat *beat = data;
-
-	cat_string(io, &beat->region);
-	cat_int8(io, &beat->epoch);
-	cat_datum(io, UUIDOID, &beat->boot);
-	cat_int8(io, &beat->seq);
-	cat_int8(io, &beat->first);
-	cat_int8(io, &beat->published);
-	cat_time(io, &beat->beat_at);
-	cat_datum(io, JSONBOID, &beat->seen);
-	cat_time(io, &beat->retired_at);
-}
 
 /*
  * region_xact_init registers the callback that raises the beat; called once.
@@ -95,16 +58,6 @@ region_published(void)
 {
 	xact_mark(DC_XACT_REGION);
 	raises = has_published = true;
-}
-
-/*
- * beat_prevent_prepare tells that this transaction has the lock on the identity.
- */
-void
-beat_prevent_prepare(void)
-{
-	xact_mark(DC_XACT_REGION);
-	keeps_identity = true;
 }
 
 /*
@@ -146,7 +99,7 @@ beat_forget_news(void)
 static bool
 is_idle(void)
 {
-	return !raises && !has_published && !keeps_identity && !tells;
+	return !raises && !has_published && !region_identity_is_kept && !tells;
 }
 
 static void
@@ -159,7 +112,7 @@ xact_callback(XactEvent event, void *arg)
 				raise_at_commit();
 			break;
 		case XACT_EVENT_PRE_PREPARE:
-			if (raises || keeps_identity)
+			if (raises || region_identity_is_kept)
 				ereport(ERROR,
 						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 						 errmsg("cannot PREPARE a transaction that has published amounts of a region"),
@@ -170,7 +123,7 @@ xact_callback(XactEvent event, void *arg)
 			/* FALLTHROUGH */
 		case XACT_EVENT_ABORT:
 		case XACT_EVENT_PREPARE:
-			raises = has_published = keeps_identity = tells = false;
+			raises = has_published = region_identity_is_kept = tells = false;
 			region_forget_self();
 			break;
 		default:
@@ -201,6 +154,8 @@ beat_raise(const DcSelfRow *self, bool published)
 	ItemPointerData tid;
 	DcBeat beat = {.region = self->region, .epoch = self->epoch};
 	char *boot = boot_text(self->boot);
+	List *aside;
+	bool any;
 
 	(void) advisory_lock(REGION_LOCK_CLASS, 0, BEAT_LOCK, ExclusiveLock, true);
 	ItemPointerSetInvalid(&tid);
@@ -214,117 +169,8 @@ beat_raise(const DcSelfRow *self, bool published)
 	if (tells)
 	{
 		beat.beat_at = tells_at == DT_NOBEGIN ? beat.beat_at : Max(beat.beat_at, tells_at);
-		beat.seen = seen_now(self, beat.seen);
+		aside = unpublished_aside(&any);
+		beat.seen = seen_now(self, beat.seen, any ? &aside : NULL);
 	}
 	beat_store(&tid, &beat);
-}
-
-/*
- * beats_all returns all rows, as of now.
- */
-List *
-beats_all(void)
-{
-	return cat_read_all(&beats, SnapshotSelf);
-}
-
-Oid
-beats_relation(void)
-{
-	return catalog_relation(beats.table);
-}
-
-/*
- * beat_find reads the row of a region and epoch, as of now; false, with nothing changed, if there is none.
- */
-bool
-beat_find(const char *region, int64 epoch, DcBeat *beat, ItemPointer tid)
-{
-	bool found = false;
-
-	for (int i = 0; i < 2 && !found; i++)
-	{
-		Relation rel = table_open_present(beats_relation(), AccessShareLock);
-		ScanKeyData keys[2];
-		DcCatScan scan;
-		DcBeat row;
-
-		cat_key(&keys[0], RelationGetDescr(rel), 1, CStringGetTextDatum(region));
-		cat_key(&keys[1], RelationGetDescr(rel), 2, Int64GetDatum(epoch));
-		cat_scan_begin(&scan, &beats, beats.pkey, AccessShareLock, keys, lengthof(keys));
-		found = cat_scan_next(&scan, ForwardScanDirection, &row);
-		if (found)
-		{
-			*beat = row;
-			*tid = scan.tuple->t_self;
-		}
-		cat_scan_end(&scan);
-		table_close(rel, AccessShareLock);
-	}
-	return found;
-}
-
-/*
- * beat_lock locks the latest version of a row, and reads it; false if there is none. Waits for others.
- */
-bool
-beat_lock(const char *region, int64 epoch, DcBeat *beat, ItemPointer tid)
-{
-	Relation rel;
-	TupleTableSlot *slot;
-	TM_FailureData failure;
-	Snapshot snapshot;
-	bool locked;
-
-	if (!beat_find(region, epoch, beat, tid))
-		return false;
-	rel = table_open_present(beats_relation(), RowExclusiveLock);
-	slot = table_slot_create(rel, NULL);
-	snapshot = RegisterSnapshot(GetLatestSnapshot());
-	locked = table_tuple_lock(rel, tid, snapshot, slot, GetCurrentCommandId(true), LockTupleNoKeyExclusive,
-							  LockWaitBlock, TUPLE_LOCK_FLAG_FIND_LAST_VERSION, &failure) == TM_Ok;
-	if (locked)
-	{
-		bool to_free;
-		HeapTuple tuple = ExecFetchSlotHeapTuple(slot, true, &to_free);
-
-		locked = beat_read_tuple(rel, tuple, beat);
-		*tid = slot->tts_tid;
-	}
-	UnregisterSnapshot(snapshot);
-	ExecDropSingleTupleTableSlot(slot);
-	table_close(rel, NoLock);
-	return locked;
-}
-
-/*
- * beat_store writes a row in place of a version that the caller has locked, or a new one.
- */
-void
-beat_store(ItemPointer tid, const DcBeat *beat)
-{
-	cat_store_at(&beats, tid, beat);
-}
-
-bool
-beat_read_tuple(Relation rel, HeapTuple tuple, DcBeat *beat)
-{
-	return cat_deform(&beats, RelationGetDescr(rel), tuple, beat);
-}
-
-HeapTuple
-beat_form_tuple(Relation rel, const DcBeat *beat)
-{
-	DcCatRow io;
-
-	return cat_form(&beats, RelationGetDescr(rel), beat, &io);
-}
-
-/*
- * boot_text returns a boot as text; "" for none.
- */
-char *
-boot_text(Datum boot)
-{
-	return boot == (Datum) 0 ? "" : DatumGetCString(DirectFunctionCall1(uuid_out, boot));
 }

@@ -40,7 +40,6 @@
 #include "base/guc.h"
 #include "miscadmin.h"
 #include "region/life.h"
-#include "storage/latch.h"
 #include "table/subscription.h"
 #include "utils/lsyscache.h"
 #include "utils/timestamp.h"
@@ -437,16 +436,6 @@ is_to_answer(const DcBeat *own, const char *region)
 }
 
 /*
- * boot_can_wait tells whether a worker will do the next step, and this process may wait for it. One of an
- * apply worker's may not: what is waited for may have to come by its link.
- */
-bool
-boot_can_wait(void)
-{
-	return activity_is_known() && dc_worker && !compat_is_background_worker();
-}
-
-/*
  * boot_is_held tells, when the entry of a replicated counter is made, whether what is counted in it has to wait.
  */
 bool
@@ -478,17 +467,6 @@ boot_await(void)
 					 errhint("See dc_stat_worker for what keeps it, or call dc_region_renew().")));
 		boot_sleep(20);
 	}
-}
-
-/*
- * boot_sleep sleeps, and can be interrupted.
- */
-void
-boot_sleep(long ms)
-{
-	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, ms, compat_wait_event("DcounterRegionStart"));
-	ResetLatch(MyLatch);
-	CHECK_FOR_INTERRUPTS();
 }
 
 /*

@@ -26,16 +26,10 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "region/life.h"
-#include "storage/lmgr.h"
-#include "table/access.h"
-#include "utils/builtins.h"
 #include "utils/rel.h"
 #include "utils/timestamp.h"
 
-PG_FUNCTION_INFO_V1(dc_region_init);
 PG_FUNCTION_INFO_V1(on_self_change);
-
-#define MAX_REGION_BYTES 40
 
 /* The lowest bits of an epoch are the same in all that a database takes until it is renewed. */
 #define EPOCH_TAG(epoch) ((epoch) & ((1 << EPOCH_RANDOM_BITS) - 1))
@@ -46,10 +40,8 @@ PG_FUNCTION_INFO_V1(on_self_change);
 /* How long a transaction that has a stock locked waits for others who have the identity locked for a moment. */
 #define LOCKED_STOCK_MS 1000
 
-/* Of the transaction that has asked last, for rows that come by the thousand. */
-static LocalTransactionId known_in = InvalidLocalTransactionId;
-static DcIdentity known;
-static char known_region[MAX_REGION_BYTES + 1];
+/* This transaction may have the identity locked until it ends, which beat.c sees. */
+bool region_identity_is_kept = false;
 
 /* The transaction that has locked a stock last. */
 static LocalTransactionId stock_locked_in = InvalidLocalTransactionId;
@@ -57,6 +49,7 @@ static LocalTransactionId stock_locked_in = InvalidLocalTransactionId;
 static bool is_ready(const DcSelfRow *row);
 static bool is_kept(void);
 static void await_identity(DcIdentity *identity);
+static void keep_identity(void);
 pg_noreturn static void in_the_way_error(const DcSelfRow *row, bool published);
 pg_noreturn static void no_identity_error(const DcSelfRow *row);
 
@@ -105,7 +98,7 @@ region_identity_at_once(DcIdentity *identity)
 		advisory_unlock(REGION_LOCK_CLASS, 0, IDENTITY_LOCK, ShareLock);
 		return false;
 	}
-	beat_prevent_prepare();
+	keep_identity();
 	return true;
 }
 
@@ -117,7 +110,7 @@ region_identity_at_once(DcIdentity *identity)
 void
 region_identity_needed(DcIdentity *identity)
 {
-	beat_prevent_prepare();
+	keep_identity();
 	await_identity(identity);
 }
 
@@ -154,6 +147,16 @@ void
 region_stock_is_locked(void)
 {
 	stock_locked_in = compat_local_xid();
+}
+
+/*
+ * keep_identity tells that this transaction has the lock on the identity, or is about to take it.
+ */
+static void
+keep_identity(void)
+{
+	xact_mark(DC_XACT_REGION);
+	region_identity_is_kept = true;
 }
 
 /*
@@ -231,29 +234,24 @@ no_identity_error(const DcSelfRow *row)
 }
 
 /*
- * region_self tells the region and the epoch of this database, whether it may publish or not; false if it has
- * none. What it answers in a transaction stays the same.
+ * boot_can_wait tells whether a worker will do the next step, and this process may wait for it. One of an
+ * apply worker's may not: what is waited for may have to come by its link.
  */
 bool
-region_self(DcIdentity *identity)
+boot_can_wait(void)
 {
-	LocalTransactionId xid = compat_local_xid();
-	DcSelfRow row;
+	return activity_is_known() && dc_worker && !compat_is_background_worker();
+}
 
-	if (known_in != xid || xid == InvalidLocalTransactionId)
-	{
-		known_in = InvalidLocalTransactionId;
-		known_region[0] = '\0';
-		if (self_read(&row))
-		{
-			strlcpy(known_region, row.region, sizeof(known_region));
-			known = (DcIdentity){known_region, row.epoch};
-		}
-		xact_mark(DC_XACT_REGION); /* which forgets it */
-		known_in = xid;
-	}
-	*identity = known;
-	return known_region[0] != '\0';
+/*
+ * boot_sleep sleeps, and can be interrupted.
+ */
+void
+boot_sleep(long ms)
+{
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, ms, compat_wait_event("DcounterRegionStart"));
+	ResetLatch(MyLatch);
+	CHECK_FOR_INTERRUPTS();
 }
 
 /*
@@ -271,15 +269,6 @@ region_identity_received(DcIdentity *identity)
 		no_identity_error(&row);
 	else
 		*identity = (DcIdentity){row.region, row.epoch};
-}
-
-/*
- * region_forget_self forgets what was read: it has changed.
- */
-void
-region_forget_self(void)
-{
-	known_in = InvalidLocalTransactionId;
 }
 
 /*
@@ -335,42 +324,15 @@ region_epoch_new(void)
 }
 
 /*
- * dc_region_init(region text) -> bigint, the epoch: makes this database one of a region. The
- * caller owns the database.
- *
- * Errors: 22023 for a name that is none, 42501, 42710 if the database is in a region already,
- * and those of publications_create().
+ * region_check_owner raises 42501 for all but the owner of the database.
  */
-Datum
-dc_region_init(PG_FUNCTION_ARGS)
+void
+region_check_owner(void)
 {
-	DcSelfRow row = {0};
-	DcSelfRow old;
-
-	arg_not_null(fcinfo, 0, "region");
-	row.region = text_to_cstring(PG_GETARG_TEXT_PP(0));
-	region_check_name(row.region);
-	prevent_write("dc_region_init()");
 	if (!compat_owns_database(MyDatabaseId, GetUserId()))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("must be owner of the database to make it one of a region")));
-	LockRelationOid(self_relation(), ShareRowExclusiveLock);
-	if (self_read(&old))
-		ereport(ERROR,
-				(errcode(ERRCODE_DUPLICATE_OBJECT),
-				 errmsg("this database is in a region already")));
-	row.epoch = region_epoch_new();
-	self_here(&row);
-	row.state = SELF_ACTIVE;
-	row.boot = self_new_boot();
-	self_insert(&row);
-	activity_note(beats_relation());
-	region_forget_self();
-	publications_create();
-	publications_add(beats_relation(), beat_columns, "region", row.region);
-	region_published();
-	PG_RETURN_INT64(row.epoch);
+				 errmsg("must be owner of the database to change its region")));
 }
 
 /*

@@ -150,7 +150,8 @@ extern bool self_needs_renew(const DcSelfRow *row);
 extern TimestampTz epoch_time(int64 epoch);
 extern Oid self_relation(void);
 
-/* beat.c */
+/* beatrow.c */
+extern const char *const beat_columns;
 extern List *beats_all(void);
 extern bool beat_find(const char *region, int64 epoch, DcBeat *beat, ItemPointer tid);
 extern bool beat_lock(const char *region, int64 epoch, DcBeat *beat, ItemPointer tid);
@@ -158,17 +159,18 @@ extern void beat_store(ItemPointer tid, const DcBeat *beat);
 extern bool beat_read_tuple(Relation rel, HeapTuple tuple, DcBeat *beat);
 extern HeapTuple beat_form_tuple(Relation rel, const DcBeat *beat);
 extern Oid beats_relation(void);
+extern char *boot_text(Datum boot);
+
+/* beat.c */
 extern void beat_raise(const DcSelfRow *self, bool published);
 extern void beat_tell(TimestampTz at);
-extern void beat_prevent_prepare(void);
 extern bool beat_publishes(void);
 extern bool beat_has_news(void);
 extern void beat_forget_news(void);
-extern char *boot_text(Datum boot);
 
 /* seen.c */
 extern List *seen_regions(const DcBeat *beat);
-extern Datum seen_now(const DcSelfRow *self, Datum before);
+extern Datum seen_now(const DcSelfRow *self, Datum before, List *const *aside);
 extern bool seen_is_behind(const DcBeat *beat);
 extern bool seen_aside(const DcBeat *beat, const char *name);
 extern bool seen_get(const DcBeat *beat, const char *region, DcSeen *seen);
@@ -191,7 +193,6 @@ extern void unpublished_end(void);
 /* boot.c */
 extern bool boot_is_held(void);
 extern void boot_await(void);
-extern bool boot_can_wait(void);
 extern bool region_job(DcJobRun *run);
 extern bool region_job_is_needed(void);
 extern DcMoment region_job_due(void);
@@ -206,6 +207,7 @@ extern void seal_all(List *counters, const DcSelfRow *self, bool free);
 extern int64 fold_some(List *counters, const DcSelfRow *self, int64 limit);
 extern bool seal_and_fold(List *counters, const DcSelfRow *self, bool seals, bool folds);
 extern bool is_owners_error(int code);
+extern int64 *owner_time(List **times, Oid owner);
 
 /* sealturns.c */
 extern void turns_begin(DcSelfRow *self, DcLifeChange change, DcRights rights, bool seals, bool folds);
@@ -215,7 +217,6 @@ extern bool turns_have_sealed(bool seals, bool folds);
 extern void turns_end(const DcSelfRow *self, bool done);
 extern DcMoment turns_due(void);
 extern bool turns_run(DcJobRun *run);
-extern int64 *owner_time(List **times, Oid owner);
 extern bool worker_is_patient(void);
 
 /* beatmerge.c */
@@ -224,11 +225,13 @@ extern bool epoch_was_continued(const char *region, const DcSeen *seen);
 /* renew.c */
 extern void region_renew(DcSelfRow *self, DcRights rights, bool worker);
 extern bool fold_sealed(DcSelfRow *self, bool worker);
-extern void region_check_owner(void);
-extern int publications_complete(const char *region, bool all);
-extern bool publications_are_complete(void);
 extern void region_copied(const char *peer, TimestampTz since);
 extern bool lacks_nothing(const DcSelfRow *self);
 extern void end_recopy(DcSelfRow *self);
+
+/* counterpublication.c */
+extern void counter_publish(const DcCounterRow *row, const char *region);
+extern int publications_complete(const char *region, bool all);
+extern bool publications_are_complete(void);
 
 #endif /* DC_LIFE_H */

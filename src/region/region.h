@@ -88,7 +88,11 @@ typedef struct DcRegionRel
 	TupleTableSlot *found;
 } DcRegionRel;
 
+/* Longest name of a region. */
+#define MAX_REGION_BYTES 40
+
 /* identity.c */
+extern bool region_identity_is_kept;
 extern bool region_identity(DcIdentity *identity);
 extern bool region_identity_at_once(DcIdentity *identity);
 extern void region_identity_needed(DcIdentity *identity);
@@ -96,14 +100,19 @@ extern void region_identity_awaited(DcIdentity *identity);
 extern void region_stock_is_locked(void);
 extern bool region_name_is_valid(const char *region);
 extern void region_identity_received(DcIdentity *identity);
-extern bool region_self(DcIdentity *identity);
-extern void region_forget_self(void);
 extern bool region_epoch_is_own(const DcIdentity *identity, int64 epoch);
 extern int64 region_epoch_later(int64 epoch);
 extern const char *region_node(void);
 extern int64 region_epoch_new(void);
 extern void region_check_name(const char *region);
 extern void region_check_role(void);
+extern void region_check_owner(void);
+extern bool boot_can_wait(void);
+extern void boot_sleep(long ms);
+
+/* self.c */
+extern bool region_self(DcIdentity *identity);
+extern void region_forget_self(void);
 
 /* regiontable.c */
 extern const char *const region_columns;
@@ -194,7 +203,6 @@ typedef enum DcRights
 extern void rights_renew(const char *region, DcRights rights, bool worker);
 
 /* beat.c */
-extern const char *const beat_columns;
 extern void region_xact_init(void);
 extern void region_published(void);
 
@@ -204,7 +212,6 @@ extern bool slot_is_own(const DcRegionRow *row, DcIdentity *self);
 extern bool slot_is_sealed(DcRegionRel *rel, const DcRegionRow *come);
 
 /* boot.c */
-extern void boot_sleep(long ms);
 extern void region_await(struct DcCounter *counter);
 
 /* seen.c */

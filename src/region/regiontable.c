@@ -77,6 +77,41 @@ static const DcShape region_shape = {
 				[REGION_DEC] = {"dec", INT8OID},
 				[REGION_UPDATED_AT] = {"updated_at", TIMESTAMPTZOID}}};
 
+static const DcShape grant_shape = {
+	.relkinds = "r",
+	.logged = true,
+	.nkeys = 5,
+	.keys = {GRANT_KEY, GRANT_FROM_REGION, GRANT_FROM_EPOCH, GRANT_TO_REGION, GRANT_TO_EPOCH},
+	.ncolumns = GRANT_NUM_COLUMNS,
+	.columns = {[GRANT_KEY] = {"key", TEXTOID, C_COLLATION_OID},
+				[GRANT_FROM_REGION] = {"from_region", TEXTOID, C_COLLATION_OID},
+				[GRANT_FROM_EPOCH] = {"from_epoch", INT8OID},
+				[GRANT_TO_REGION] = {"to_region", TEXTOID, C_COLLATION_OID},
+				[GRANT_TO_EPOCH] = {"to_epoch", INT8OID},
+				[GRANT_UNITS] = {"units", INT8OID}}};
+
+static const DcShape want_shape = {
+	.relkinds = "r",
+	.logged = true,
+	.nkeys = 2,
+	.keys = {WANT_KEY, WANT_REGION},
+	.ncolumns = WANT_NUM_COLUMNS,
+	.columns = {[WANT_KEY] = {"key", TEXTOID, C_COLLATION_OID},
+				[WANT_REGION] = {"region", TEXTOID, C_COLLATION_OID},
+				[WANT_EPOCH] = {"epoch", INT8OID},
+				[WANT_HLC] = {"hlc", INT8OID},
+				[WANT_SINCE] = {"since", INT8OID},
+				[WANT_WANTED] = {"wanted", INT8OID},
+				[WANT_LOW] = {"low", INT8OID},
+				[WANT_GRANTED] = {"granted", INT8OID},
+				[WANT_KEPT] = {"kept", INT8OID},
+				[WANT_WAITS] = {"waits", INT8OID},
+				[WANT_ASKED] = {"asked", INT8OID},
+				[WANT_ASKED_AT] = {"asked_at", INT8OID},
+				[WANT_UNTIL] = {"until", TIMESTAMPTZOID},
+				[WANT_UNITS] = {"units", INT8OID},
+				[WANT_GIVEN] = {"given", INT8OID}}};
+
 static bool is_merge_trigger(const Trigger *trigger);
 static bool has_index_code(Relation rel);
 static const char *region_table_problem(Relation rel, const DcTableLayout *layout);
@@ -146,11 +181,6 @@ region_tables_adopt(DcCounterRow *row, Oid functions)
 	DcShapeProblem problem = {0};
 	Relation rel;
 
-	if (OidIsValid(row->holds))
-	{
-		rights_tables_adopt(row, functions);
-		return;
-	}
 	row->regions = get_relname_relid(psprintf("%s%s", name, DC_REGION_SUFFIX), schema);
 	row->sets = get_relname_relid(psprintf("%s%s", name, DC_SET_SUFFIX), schema);
 	if (!OidIsValid(row->regions) || !OidIsValid(row->sets) ||

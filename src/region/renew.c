@@ -1,8 +1,8 @@
 /*
  * renew.c
- *		dc_region_renew(): a new epoch for this database.
+ *		dc_region_init(), dc_region_renew(): a first epoch for this database, and a new one.
  *
- * One transaction, with all replicated tables and the identity locked (seal.c). Where the worker does it, what has to be
+ * A renewal is one transaction, with all replicated tables and the identity locked (seal.c). Where the worker does it, what has to be
  * sealed and folded was, by transactions before (sealturns.c):
  *
  *	1. What was counted and is not published is sealed, unless that was done when the server began; for
@@ -30,6 +30,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "base/activity.h"
 #include "base/args.h"
 #include "base/compat.h"
 #include "base/subxact.h"
@@ -42,6 +43,7 @@
 #include "table/access.h"
 #include "utils/timestamp.h"
 
+PG_FUNCTION_INFO_V1(dc_region_init);
 PG_FUNCTION_INFO_V1(dc_region_renew);
 
 static int64 next_epoch(const DcSelfRow *self, bool *others);
@@ -49,6 +51,45 @@ static void publish_beats(char *region);
 static bool publish_work(void *region);
 static TimestampTz lossless_since(const DcSelfRow *self, const DcSelfMarks *marks, DcRights rights, bool folded);
 static void clear_recopy(DcSelfRow *self);
+
+/*
+ * dc_region_init(region text) -> bigint, the epoch: makes this database one of a region. The
+ * caller owns the database.
+ *
+ * Errors: 22023 for a name that is none, 42501, 42710 if the database is in a region already,
+ * and those of publications_create().
+ */
+Datum
+dc_region_init(PG_FUNCTION_ARGS)
+{
+	DcSelfRow row = {0};
+	DcSelfRow old;
+
+	arg_not_null(fcinfo, 0, "region");
+	row.region = text_to_cstring(PG_GETARG_TEXT_PP(0));
+	region_check_name(row.region);
+	prevent_write("dc_region_init()");
+	if (!compat_owns_database(MyDatabaseId, GetUserId()))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("must be owner of the database to make it one of a region")));
+	LockRelationOid(self_relation(), ShareRowExclusiveLock);
+	if (self_read(&old))
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_OBJECT),
+				 errmsg("this database is in a region already")));
+	row.epoch = region_epoch_new();
+	self_here(&row);
+	row.state = SELF_ACTIVE;
+	row.boot = self_new_boot();
+	self_insert(&row);
+	activity_note(beats_relation());
+	region_forget_self();
+	publications_create();
+	publications_add(beats_relation(), beat_columns, "region", row.region);
+	region_published();
+	PG_RETURN_INT64(row.epoch);
+}
 
 /*
  * dc_region_renew(lossless boolean) -> bigint, the new epoch. The caller owns the database. `lossless`: this
@@ -77,18 +118,6 @@ dc_region_renew(PG_FUNCTION_ARGS)
 				 errhint("Call dc_region_init() first.")));
 	region_renew(&self, lossless ? RIGHTS_KEPT : RIGHTS_GIVEN_UP, false);
 	PG_RETURN_INT64(self.epoch);
-}
-
-/*
- * region_check_owner raises 42501 for all but the owner of the database.
- */
-void
-region_check_owner(void)
-{
-	if (!compat_owns_database(MyDatabaseId, GetUserId()))
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("must be owner of the database to change its region")));
 }
 
 /*

@@ -22,7 +22,6 @@
 #include "base/guc.h"
 #include "base/hooks.h"
 #include "base/runas.h"
-#include "base/subxact.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
@@ -36,19 +35,16 @@
 #include "region/link.h"
 #include "region/rights.h"
 #include "region/sets.h"
-#include "storage/lmgr.h"
 #include "storage/lock.h"
 #include "table/access.h"
 #include "table/distribution.h"
 #include "table/protect.h"
 #include "table/subscription.h"
-#include "table/table.h"
 #include "table/tablejob.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
 PG_FUNCTION_INFO_V1(dc_replicate);
-PG_FUNCTION_INFO_V1(dc_region_publish);
 PG_FUNCTION_INFO_V1(dc_unreplicate);
 
 /* What there is of amounts: 0 nothing, 1 something, 2 less than nothing. */
@@ -78,28 +74,14 @@ static const DcStatement sql_units = {
 	.columns = {DC_BIGINT("count")},
 	.of = DC_OF_SHARDS};
 
-/* what is sealed has an epoch below zero (seal.c) */
-#define REGION_FILTER "epoch OPERATOR(pg_catalog.>) 0"
-
 static void check_kind(Oid relid);
 /* Tables and indexes of a replicated counter, about. */
 #define LOCKS_OF_COUNTER 12
 
 static void prevent_very_many_replicated(const DcCounter *counter);
 static void check_counter(const DcCounter *counter);
-static void check_shape(const DcCounterRow *row);
 static void take_amounts(DcCounter *counter, const DcIdentity *identity, bool seed);
-/* What publish_counter() is called with. */
-typedef struct PublishWork
-{
-	const DcCounterRow *row;
-	const char *region;
-} PublishWork;
-
-static void publish(const DcCounterRow *row, const char *region);
-static bool publish_again(const DcCounterRow *row, const char *region);
-static bool publish_counter(void *arg);
-static bool is_lacking(const DcCounterRow *row);
+static void adopt(DcCounterRow *row, Oid functions);
 static void replicate_stock(DcCounter *counter, const DcIdentity *identity, bool seed);
 pg_noreturn static void has_amounts_error(const DcCounter *counter);
 static const char *replicate_word(DcCounter *counter, const char *word);
@@ -117,7 +99,7 @@ static const DcRegionHooks hooks = {
 	.node = region_node,
 	.check_rights = rights_identity_check,
 	.await_rights = rights_await,
-	.adopt = region_tables_adopt,
+	.adopt = adopt,
 	.is_held = boot_is_held,
 	.await_begun = boot_await,
 	.await = region_await,
@@ -173,8 +155,7 @@ dc_replicate(PG_FUNCTION_ARGS)
 	counter = counter_lookup(row.counter);
 	take_amounts(counter, &identity, seed);
 	protect_create_replicated(&row);
-	check_shape(&row);
-	publish(&row, identity.region);
+	counter_publish(&row, identity.region);
 	PG_RETURN_VOID();
 }
 
@@ -196,129 +177,7 @@ replicate_stock(DcCounter *counter, const DcIdentity *identity, bool seed)
 	rights_tables_create(counter, &row);
 	catalog_update(&row);
 	protect_create_replicated(&row);
-	check_shape(&row);
-	publish(&row, identity->region);
-}
-
-/*
- * publish adds the tables of a replicated counter to the publications.
- */
-static void
-publish(const DcCounterRow *row, const char *region)
-{
-	if (OidIsValid(row->grants))
-	{
-		publications_add(row->grants, grant_columns, "from_region", region);
-		publications_add(row->wants, want_columns, "region", region);
-		return;
-	}
-	publications_add_filtered(row->regions, region_columns, "region", region, REGION_FILTER);
-	publications_add(row->sets, set_columns, "region", region);
-}
-
-/*
- * dc_region_publish() -> integer: makes the publications anew, and adds to them what is missing. Returns of how many
- * counters tables were added. For the owner of the database.
- *
- * Errors: 42501, 55000 if the database is in no region, or a publication is not as dcounter makes it.
- */
-Datum
-dc_region_publish(PG_FUNCTION_ARGS)
-{
-	DcSelfRow self;
-
-	prevent_write("dc_region_publish()");
-	region_check_owner();
-	if (!self_read(&self))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("this database is in no region"),
-				 errhint("Call dc_region_init() first.")));
-	PG_RETURN_INT32(publications_complete(self.region, true));
-}
-
-/*
- * publications_complete adds to the publications what is missing: the beats, and if `all` the tables of counters, whose owners
- * have asked for that (dc_replicate). Returns of how many counters.
- */
-int
-publications_complete(const char *region, bool all)
-{
-	int added = 0;
-	ListCell *lc;
-
-	if (publications_lack(beats_relation()))
-	{
-		publications_create_as_owner();
-		publications_add(beats_relation(), beat_columns, "region", region);
-	}
-	foreach(lc, all ? catalog_read_all() : NIL)
-	{
-		if (is_lacking(lfirst(lc)) && publish_again(lfirst(lc), region))
-			added++;
-	}
-	return added;
-}
-
-/*
- * publish_again publishes a counter as dc_replicate() has, or leaves it out with a warning, as its tables may have changed.
- */
-static bool
-publish_again(const DcCounterRow *row, const char *region)
-{
-	MemoryContext caller = CurrentMemoryContext;
-	PublishWork work = {row, region};
-	volatile bool done = false;
-
-	PG_TRY();
-	{
-		done = subxact_run(publish_counter, &work);
-	}
-	PG_CATCH();
-	{
-		ErrorData *error = error_caught(caller);
-
-		if (!is_owners_error(error->sqlerrcode))
-			ReThrowError(error);
-		ereport(WARNING,
-				(errmsg("counter table \"%s\" is not published: %s", get_rel_name(row->counter), error->message),
-				 error->detail != NULL ? errdetail_internal("%s", error->detail) : 0));
-		FreeErrorData(error);
-	}
-	PG_END_TRY();
-	return done;
-}
-
-static bool
-publish_counter(void *arg)
-{
-	const PublishWork *work = arg;
-
-	check_shape(work->row);
-	publish(work->row, work->region);
-	return true;
-}
-
-/*
- * publications_are_complete returns true if there is nothing to add.
- */
-bool
-publications_are_complete(void)
-{
-	bool lacking = publications_lack(beats_relation());
-	ListCell *lc;
-
-	foreach(lc, catalog_read_all())
-		lacking |= is_lacking(lfirst(lc));
-	return !lacking;
-}
-
-static bool
-is_lacking(const DcCounterRow *row)
-{
-	if (OidIsValid(row->grants))
-		return publications_lack(row->grants) || publications_lack(row->wants);
-	return OidIsValid(row->regions) && (publications_lack(row->regions) || publications_lack(row->sets));
+	counter_publish(&row, identity->region);
 }
 
 /*
@@ -399,21 +258,6 @@ check_counter(const DcCounter *counter)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("\"%s\" cannot be replicated between regions", get_rel_name(counter->relid)),
 				 errdetail_internal("%s", detail)));
-}
-
-/*
- * check_shape raises 55000, or 42809, if rows from other regions would be errors from the beginning.
- */
-static void
-check_shape(const DcCounterRow *row)
-{
-	const char *problem = regions_problem(row, LOOK_ALL);
-
-	if (problem != NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("\"%s\" cannot be replicated between regions as its tables are", get_rel_name(row->counter)),
-				 errdetail_internal("%s", problem)));
 }
 
 /*
@@ -523,4 +367,16 @@ drop_table(Oid relid)
 	name = relation_sql_name(relid);
 	run_ddl(psprintf("DROP TABLE %s", name));
 	run_ddl_done(get_rel_name(relid) == NULL, name);
+}
+
+/*
+ * adopt finds the tables of a counter table that is being adopted.
+ */
+static void
+adopt(DcCounterRow *row, Oid functions)
+{
+	if (OidIsValid(row->holds))
+		rights_tables_adopt(row, functions);
+	else
+		region_tables_adopt(row, functions);
 }

@@ -90,14 +90,11 @@ enum
 };
 
 /* rightstable.c */
-extern const struct DcShape grant_shape;
-extern const struct DcShape want_shape;
 extern const char *const grant_columns;
 extern const char *const want_columns;
 extern void rights_tables_create(DcCounter *counter, DcCounterRow *row);
 extern void rights_tables_adopt(DcCounterRow *row, Oid functions);
 extern bool rights_lock(const DcCounter *counter, LOCKMODE mode, bool wait);
-extern void rights_check_tables(DcCounter *counter);
 extern const char *rights_problem(const DcCounter *counter);
 extern void rights_begin(DcSqlSession *session, DcCounter *counter);
 extern void rights_key(Datum value, MemoryContext cxt, DcKey *key);
@@ -111,7 +108,6 @@ extern void grant_raise(DcSqlSession *session, Datum key, const DcIdentity *from
 extern bool want_change(DcCounter *counter, const DcKey *key, DcWantChange change, TimestampTz until,
 						bool wait);
 extern bool want_is_stale(DcCounter *counter, const DcKey *key, int64 since, TimestampTz until);
-extern int64 want_stamp(void);
 extern int64 want_stamp_at(TimestampTz time);
 
 /* rights.c */

@@ -23,6 +23,7 @@
 #include "base/subxact.h"
 #include "catalog/pg_type.h"
 #include "counter/apply.h"
+#include "crdt/hlcclock.h"
 #include "miscadmin.h"
 #include "postmaster/interrupt.h"
 #include "region/life.h"
@@ -351,7 +352,7 @@ renew(DcCounterRow *row, const char *region, bool lossless)
 		(void) sql_run(&session, &sql_renew_holds, &now);
 	}
 	values[1] = values[2];
-	values[2] = Int64GetDatum(want_stamp());
+	values[2] = Int64GetDatum(hlc_clock_next(0));
 	(void) sql_run(&session, &sql_renew_wants, values);
 	sql_end(&session);
 	*row = counter->row;

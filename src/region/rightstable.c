@@ -13,11 +13,8 @@
 #include "base/relopen.h"
 #include "base/runas.h"
 #include "catalog/pg_authid.h"
-#include "catalog/pg_collation.h"
-#include "catalog/pg_type.h"
 #include "region/rights.h"
 #include "storage/lmgr.h"
-#include "table/layout.h"
 #include "table/protect.h"
 #include "table/table.h"
 #include "utils/lsyscache.h"
@@ -52,43 +49,9 @@
 const char *const grant_columns = "key, from_region, from_epoch, to_region, to_epoch, units";
 const char *const want_columns = "key, region, epoch, hlc, since, wanted, low, granted, kept, waits, asked, asked_at, until, units, given";
 
-const DcShape grant_shape = {
-	.relkinds = "r",
-	.logged = true,
-	.nkeys = 5,
-	.keys = {GRANT_KEY, GRANT_FROM_REGION, GRANT_FROM_EPOCH, GRANT_TO_REGION, GRANT_TO_EPOCH},
-	.ncolumns = GRANT_NUM_COLUMNS,
-	.columns = {[GRANT_KEY] = {"key", TEXTOID, C_COLLATION_OID},
-				[GRANT_FROM_REGION] = {"from_region", TEXTOID, C_COLLATION_OID},
-				[GRANT_FROM_EPOCH] = {"from_epoch", INT8OID},
-				[GRANT_TO_REGION] = {"to_region", TEXTOID, C_COLLATION_OID},
-				[GRANT_TO_EPOCH] = {"to_epoch", INT8OID},
-				[GRANT_UNITS] = {"units", INT8OID}}};
-
-const DcShape want_shape = {
-	.relkinds = "r",
-	.logged = true,
-	.nkeys = 2,
-	.keys = {WANT_KEY, WANT_REGION},
-	.ncolumns = WANT_NUM_COLUMNS,
-	.columns = {[WANT_KEY] = {"key", TEXTOID, C_COLLATION_OID},
-				[WANT_REGION] = {"region", TEXTOID, C_COLLATION_OID},
-				[WANT_EPOCH] = {"epoch", INT8OID},
-				[WANT_HLC] = {"hlc", INT8OID},
-				[WANT_SINCE] = {"since", INT8OID},
-				[WANT_WANTED] = {"wanted", INT8OID},
-				[WANT_LOW] = {"low", INT8OID},
-				[WANT_GRANTED] = {"granted", INT8OID},
-				[WANT_KEPT] = {"kept", INT8OID},
-				[WANT_WAITS] = {"waits", INT8OID},
-				[WANT_ASKED] = {"asked", INT8OID},
-				[WANT_ASKED_AT] = {"asked_at", INT8OID},
-				[WANT_UNTIL] = {"until", TIMESTAMPTZOID},
-				[WANT_UNITS] = {"units", INT8OID},
-				[WANT_GIVEN] = {"given", INT8OID}}};
-
 static void create_triggers(const DcCounterRow *row);
 static const char *rights_word(DcCounter *counter, const char *word);
+static void rights_check_tables(DcCounter *counter);
 
 /*
  * rights_tables_create makes the tables of a stock, as its owner, and sets them in its row.
@@ -175,7 +138,7 @@ rights_lock(const DcCounter *counter, LOCKMODE mode, bool wait)
 /*
  * rights_check_tables checks those of them that are locked.
  */
-void
+static void
 rights_check_tables(DcCounter *counter)
 {
 	for (DcRegionTable table = TABLE_OF_GRANTS; table <= TABLE_OF_WANTS; table++)

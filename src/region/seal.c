@@ -148,6 +148,13 @@ typedef struct LockWork
 	DcCounter *counter;
 } LockWork;
 
+/* What the steps of an owner have taken. */
+typedef struct OwnerTime
+{
+	Oid owner;
+	int64 us;
+} OwnerTime;
+
 static DcCounter *lock_or_leave_out(const DcCounterRow *row);
 static bool lock_work(void *arg);
 static bool seal_work(void *arg);
@@ -582,4 +589,28 @@ seal_word(DcCounter *counter, const char *word)
 	if (strcmp(word, "regions") != 0)
 		elog(ERROR, "unrecognized word: %s", word);
 	return relation_sql_name(counter->row.regions);
+}
+
+/*
+ * Return where the time of an owner is added up, us, in a list in TopMemoryContext.
+ */
+int64 *
+owner_time(List **times, Oid owner)
+{
+	MemoryContext old;
+	OwnerTime *time;
+	ListCell *lc;
+
+	foreach(lc, *times)
+	{
+		time = lfirst(lc);
+		if (time->owner == owner)
+			return &time->us;
+	}
+	old = MemoryContextSwitchTo(TopMemoryContext);
+	time = palloc(sizeof(OwnerTime));
+	*time = (OwnerTime){owner, 0};
+	*times = lappend(*times, time);
+	MemoryContextSwitchTo(old);
+	return &time->us;
 }

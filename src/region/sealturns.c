@@ -53,13 +53,6 @@
 /* In a round, the turns of an owner may take this part of dcounter.region_handshake. */
 #define OWNER_SHARE 4
 
-/* What the steps of an owner have taken. */
-typedef struct OwnerTime
-{
-	Oid owner;
-	int64 us;
-} OwnerTime;
-
 /* What the turns are for. */
 static struct
 {
@@ -348,30 +341,6 @@ again_now(Oid counter)
 
 	turns.counters = lappend_oid(turns.counters, counter);
 	MemoryContextSwitchTo(old);
-}
-
-/*
- * Return where the time of an owner is added up, us, in a list in TopMemoryContext.
- */
-int64 *
-owner_time(List **times, Oid owner)
-{
-	MemoryContext old;
-	OwnerTime *time;
-	ListCell *lc;
-
-	foreach(lc, *times)
-	{
-		time = lfirst(lc);
-		if (time->owner == owner)
-			return &time->us;
-	}
-	old = MemoryContextSwitchTo(TopMemoryContext);
-	time = palloc(sizeof(OwnerTime));
-	*time = (OwnerTime){owner, 0};
-	*times = lappend(*times, time);
-	MemoryContextSwitchTo(old);
-	return &time->us;
 }
 
 /*

@@ -40,7 +40,7 @@
 
 static void append_past(StringInfo buf, const List *beats, const DcBeat *asks);
 static bool get_seen(JsonbContainer *array, DcSeen *seen);
-static void append_aside(StringInfo buf, Datum before);
+static void append_aside(StringInfo buf, Datum before, List *const *aside);
 static char *names_json(const List *names);
 static JsonbValue *array_of(Jsonb *seen, const char *name);
 static void append_time(StringInfo buf, TimestampTz at);
@@ -105,10 +105,11 @@ beat_is_active(const DcBeat *beat)
 }
 
 /*
- * seen_now returns what this database has heard of the others; `before`: what was told before, or 0.
+ * seen_now returns what this database has heard of the others; `before`: what was told before, or 0; `aside`: names of the counters that
+ * are put aside, NULL: this process has not looked.
  */
 Datum
-seen_now(const DcSelfRow *self, Datum before)
+seen_now(const DcSelfRow *self, Datum before, List *const *aside)
 {
 	List *beats = beats_all();
 	DcSelfMarks marks;
@@ -143,7 +144,7 @@ seen_now(const DcSelfRow *self, Datum before)
 		append_time(&buf, marks.since);
 		appendStringInfoChar(&buf, ']');
 	}
-	append_aside(&buf, before);
+	append_aside(&buf, before, aside);
 	appendStringInfoChar(&buf, '}');
 	(void) compat_jsonb_in(buf.data, NULL, &jsonb);
 	return jsonb;
@@ -179,16 +180,14 @@ append_past(StringInfo buf, const List *beats, const DcBeat *asks)
  * append_aside appends what is put aside. A process that has not looked tells what was told before.
  */
 static void
-append_aside(StringInfo buf, Datum before)
+append_aside(StringInfo buf, Datum before, List *const *aside)
 {
 	JsonbValue *told = before == (Datum) 0 ? NULL : array_of(DatumGetJsonbP(before), ASIDE);
-	bool any;
-	List *names = unpublished_aside(&any);
 	char *text = NULL;
 
-	if (any && names != NIL)
-		text = names_json(names);
-	else if (!any && told != NULL)
+	if (aside != NULL && *aside != NIL)
+		text = names_json(*aside);
+	else if (aside == NULL && told != NULL)
 		text = JsonbToCString(NULL, told->val.binary.data, told->val.binary.len);
 	if (text != NULL)
 		appendStringInfo(buf, "%s\"" ASIDE "\":%s", buf->len > 1 ? "," : "", text);

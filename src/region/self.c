@@ -13,6 +13,8 @@
 #include "postgres.h"
 
 #include "access/xlog.h"
+#include "base/compat.h"
+#include "base/xactrooms.h"
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
 #include "region/life.h"
@@ -23,6 +25,11 @@
 #include "utils/uuid.h"
 
 static const char *const state_names[] = {"active", "renew", "recopy"};
+
+/* What region_self() has told the transaction that has asked last, for rows that come by the thousand. */
+static LocalTransactionId known_in = InvalidLocalTransactionId;
+static DcIdentity known;
+static char known_region[MAX_REGION_BYTES + 1];
 
 /* A row of dcounter.self_mark. */
 typedef struct DcSelfMark
@@ -311,4 +318,39 @@ self_needs_renew(const DcSelfRow *row)
 		return true;
 	self_marks(row, &marks);
 	return marks.renew;
+}
+
+/*
+ * region_self tells the region and the epoch of this database, whether it may publish or not; false if it has
+ * none. What it answers in a transaction stays the same.
+ */
+bool
+region_self(DcIdentity *identity)
+{
+	LocalTransactionId xid = compat_local_xid();
+	DcSelfRow row;
+
+	if (known_in != xid || xid == InvalidLocalTransactionId)
+	{
+		known_in = InvalidLocalTransactionId;
+		known_region[0] = '\0';
+		if (self_read(&row))
+		{
+			strlcpy(known_region, row.region, sizeof(known_region));
+			known = (DcIdentity){known_region, row.epoch};
+		}
+		xact_mark(DC_XACT_REGION); /* which forgets it */
+		known_in = xid;
+	}
+	*identity = known;
+	return known_region[0] != '\0';
+}
+
+/*
+ * region_forget_self forgets what was read: it has changed.
+ */
+void
+region_forget_self(void)
+{
+	known_in = InvalidLocalTransactionId;
 }

@@ -20,6 +20,7 @@
 #include "access/xact.h"
 #include "base/args.h"
 #include "base/compat.h"
+#include "crdt/hlcclock.h"
 #include "executor/spi.h"
 #include "fmgr.h"
 #include "miscadmin.h"
@@ -153,7 +154,7 @@ wish(DcCounter *counter, DcWaiting *waiting, bool over)
 		change.keeps = 0;
 	}
 	if (waiting->since == 0)
-		waiting->since = want_stamp();
+		waiting->since = hlc_clock_next(0);
 	change.since = waiting->since;
 	(void) want_change(counter, waiting->key, change, waiting->until, change.keeps != 0);
 }

@@ -145,15 +145,6 @@ dc_want(PG_FUNCTION_ARGS)
 }
 
 /*
- * want_stamp returns a new stamp: the age of a request.
- */
-int64
-want_stamp(void)
-{
-	return hlc_clock_next(0);
-}
-
-/*
  * want_stamp_at returns the stamp that a time by the wall clock stands for.
  */
 int64
@@ -180,7 +171,7 @@ want_change(DcCounter *counter, const DcKey *key, DcWantChange change, Timestamp
 	{
 		change.restarts = row.epoch != row.identity.epoch;
 		change.forgets |= row.until <= GetCurrentTimestamp();
-		facts.now = want_stamp();
+		facts.now = hlc_clock_next(0);
 		read_facts(&session, &row, &facts);
 		escrow_want(&row.want, &facts, &change);
 		row.until = row.want.kept > 0 ? Max(row.until, until) : DT_NOBEGIN;

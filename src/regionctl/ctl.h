@@ -47,8 +47,13 @@ extern CtlOptions options;
 
 extern void ctl_options(int argc, char **argv);
 extern void wrong_usage(const char *format, ...) PRINTF_LIKE(1, 2) __attribute__((noreturn));
+extern void note(const char *format, ...) PRINTF_LIKE(1, 2);
+extern void left_to_do(const char *format, ...) PRINTF_LIKE(1, 2);
+extern bool anything_left(void);
+extern void print_line(const char *line);
 extern void give_up(int status, const char *format, ...) PRINTF_LIKE(2, 3) __attribute__((noreturn));
 extern char *text(const char *format, ...) PRINTF_LIKE(1, 2);
+extern char *text_args(const char *format, va_list args) PRINTF_LIKE(1, 0);
 
 /* ---------- ctlconfig.c ---------- */
 
@@ -121,6 +126,7 @@ typedef struct Patience
 	int64_t told;
 } Patience;
 
+extern bool same_server(const Region *one, const Region *other);
 extern void patience_begin(Patience *patience);
 extern void patience_next(Patience *patience, const char *format, ...) PRINTF_LIKE(2, 3);
 
@@ -134,13 +140,10 @@ extern bool is_reached(const Region *region);
 extern bool is_in(const Region *region, const char *state);
 extern const char *region_knows(const Region *region, const char *other, const char *column);
 extern Region *region_wanted(const char *name);
-extern bool same_server(const Region *one, const Region *other);
+extern bool is_stock(const Region *region, int counter);
 
 /* ---------- ctlstep.c ---------- */
 
-extern void note(const char *format, ...) PRINTF_LIKE(1, 2);
-extern void left_to_do(const char *format, ...) PRINTF_LIKE(1, 2);
-extern bool anything_left(void);
 extern void step(Region *region, const char *format, ...) PRINTF_LIKE(2, 3);
 extern void step_shown(Region *region, const char *sql, const char *shown);
 extern void step_print(const Region *region, const char *shown);

@@ -1,7 +1,6 @@
 /*
  * ctlcheck.c
  *		dc_region check: do the values of each region add up, and do all have the same?
- *		dc_region repair: what can be mended without an operator's decision.
  *
  * While users count, what a region has counted runs ahead of what the others have of it. But amounts only grow: so it is enough if
  * all others come to have, in time, as much as any had at the first look; of what does not change, exactly the same.
@@ -36,7 +35,6 @@ typedef struct Parts
 static const char **failed;
 static int nfailed;
 
-static bool is_stock(const Region *region, int counter);
 static bool same_parts(const Parts *one, const Parts *other);
 static bool look(Parts *parts, bool tell);
 static bool has_failed(const char *counter);
@@ -45,7 +43,6 @@ static bool all_equal(const Parts *now, const Parts *first, bool tell);
 static bool is_behind(const Parts *now, const Parts *first, const Part *part, bool tell);
 static const Part *find_part(const Parts *parts, const char *what, const Region *at);
 static int members(void);
-static void repair_counter(Region *region, const char *counter);
 
 void
 command_check(void)
@@ -113,15 +110,6 @@ members(void)
 	each_region(region)
 		count += is_member(region);
 	return count;
-}
-
-/*
- * is_stock returns true for a counter that is a stock: its units are in one place each, so that there is nothing to compare.
- */
-static bool
-is_stock(const Region *region, int counter)
-{
-	return strcmp(field(region->state.counters, counter, "kind"), "stock") == 0;
 }
 
 /*
@@ -253,49 +241,4 @@ find_part(const Parts *parts, const char *what, const Region *at)
 			return &parts->parts[i];
 	}
 	return NULL;
-}
-
-static void
-repair_counter(Region *region, const char *counter)
-{
-	PGresult *wrong = ask_of_counter(region, text("SELECT keys FROM %s.dc_region_check(%s) WHERE region IS NULL AND keys > 0", region->state.schema, quoted(counter)), counter);
-	const char *sql = text("SELECT %s.dc_region_repair(%s)", region->state.schema, quoted(counter));
-
-	if (wrong == NULL || PQntuples(wrong) == 0)
-		return;
-	step_print(region, sql);
-	if (options.dry_run)
-		return;
-	PQclear(ask_of_counter(region, sql, counter));
-	step_done();
-}
-
-/*
- * command_repair makes values what the regions have counted, mends links, and refreshes regions that lack something. A database that
- * has to take a new epoch, or a link from one that has, is for dc_region restore.
- */
-void
-command_repair(void)
-{
-	each_region(region)
-	{
-		for (int i = 0; is_member(region) && i < PQntuples(region->state.counters); i++)
-		{
-			if (!is_stock(region, i))
-				repair_counter(region, field(region->state.counters, i, "counter"));
-		}
-	}
-	command_join();
-	each_region(region)
-	{
-		if (!is_member(region) || !is_in(region, "recopy"))
-			continue;
-		each_region(other)
-		{
-			if (other != region && is_member(other) && !lacks_counters(region, other, false))
-				link_refresh(region, other);
-		}
-	}
-	if (!options.dry_run)
-		mesh_check();
 }

@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char program[] = "dc_region";
-
 typedef struct Command
 {
 	const char *name;

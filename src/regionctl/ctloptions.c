@@ -1,6 +1,6 @@
 /*
  * ctloptions.c
- *		The command line of dc_region.
+ *		The command line of dc_region, and its messages.
  */
 #include "regionctl/ctl.h"
 
@@ -13,6 +13,11 @@
 #define DEFAULT_CONFIG "regions.conf"
 #define DEFAULT_TIMEOUT 600
 #define MAX_NUMBER 1000000
+
+const char program[] = "dc_region";
+
+/* What was left to do. */
+static int left;
 
 CtlOptions options = {.config = DEFAULT_CONFIG, .timeout = DEFAULT_TIMEOUT};
 
@@ -192,17 +197,74 @@ char *
 text(const char *format, ...)
 {
 	va_list args;
-	int length;
 	char *result;
 
 	va_start(args, format);
-	length = vsnprintf(NULL, 0, format, args);
+	result = text_args(format, args);
 	va_end(args);
+	return result;
+}
+
+char *
+text_args(const char *format, va_list args)
+{
+	va_list first;
+	int length;
+	char *result;
+
+	va_copy(first, args);
+	length = vsnprintf(NULL, 0, format, first);
+	va_end(first);
 	if (length < 0)
 		fail("out of memory");
 	result = get_memory((size_t) length + 1);
-	va_start(args, format);
 	vsnprintf(result, (size_t) length + 1, format, args);
-	va_end(args);
 	return result;
+}
+
+/*
+ * note prints a line about what is not a statement.
+ */
+void
+note(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	print_line(text("-- %s", text_args(format, args)));
+	va_end(args);
+}
+
+/*
+ * left_to_do is for what this call cannot do: it says so, and has its status of its own.
+ */
+void
+left_to_do(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	print_line(text("-- left to do: %s", text_args(format, args)));
+	va_end(args);
+	left++;
+}
+
+bool
+anything_left(void)
+{
+	return left > 0;
+}
+
+/*
+ * print_line prints a line, with what is not text made visible.
+ */
+void
+print_line(const char *line)
+{
+	Buffer visible = {0};
+
+	add_visible(&visible, line, strlen(line));
+	buffer_add(&visible, "\n", 2);
+	fputs(visible.data, stdout);
+	free(visible.data);
 }

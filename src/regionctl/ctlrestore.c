@@ -2,7 +2,7 @@
  * ctlrestore.c
  *		dc_region restore: a database that is not what it was, as after a restore, takes a new epoch; all its links are made anew;
  *		and it gets back what the others have of it. So do others that have missed something of it meanwhile.
- *		dc_region refresh: the last of that alone.
+ *		dc_region refresh: the last of that alone. dc_region repair: what can be mended without an operator's decision.
  *
  * A link of its own from a region that is not reached stays, disabled: as long as it is there, the database remembers (by its
  * state recopy) that it has not got everything.
@@ -21,6 +21,7 @@ static void wait_until_started(Region *region);
 static void refresh_all(Region *region, bool again);
 static void refresh_others(const Region *region);
 static bool has_old_links(const Region *region);
+static void repair_counter(Region *region, const char *counter);
 
 /*
  * command_restore can be called again: the comments of links say which are new.
@@ -249,4 +250,49 @@ command_refresh(void)
 		if (is_reached(region) && wanted)
 			refresh_all(region, true);
 	}
+}
+
+/*
+ * command_repair makes values what the regions have counted, mends links, and refreshes regions that lack something. A database that
+ * has to take a new epoch, or a link from one that has, is for dc_region restore.
+ */
+void
+command_repair(void)
+{
+	each_region(region)
+	{
+		for (int i = 0; is_member(region) && i < PQntuples(region->state.counters); i++)
+		{
+			if (!is_stock(region, i))
+				repair_counter(region, field(region->state.counters, i, "counter"));
+		}
+	}
+	command_join();
+	each_region(region)
+	{
+		if (!is_member(region) || !is_in(region, "recopy"))
+			continue;
+		each_region(other)
+		{
+			if (other != region && is_member(other) && !lacks_counters(region, other, false))
+				link_refresh(region, other);
+		}
+	}
+	if (!options.dry_run)
+		mesh_check();
+}
+
+static void
+repair_counter(Region *region, const char *counter)
+{
+	PGresult *wrong = ask_of_counter(region, text("SELECT keys FROM %s.dc_region_check(%s) WHERE region IS NULL AND keys > 0", region->state.schema, quoted(counter)), counter);
+	const char *sql = text("SELECT %s.dc_region_repair(%s)", region->state.schema, quoted(counter));
+
+	if (wrong == NULL || PQntuples(wrong) == 0)
+		return;
+	step_print(region, sql);
+	if (options.dry_run)
+		return;
+	PQclear(ask_of_counter(region, sql, counter));
+	step_done();
 }

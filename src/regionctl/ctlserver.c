@@ -330,3 +330,12 @@ patience_next(Patience *patience, const char *format, ...)
 	if (stopping)
 		give_up(STATUS_ERROR, "stopped; call it again to go on");
 }
+
+/*
+ * same_server returns true for two databases of one server. CREATE SUBSCRIPTION waits for ever there, if it makes its slot.
+ */
+bool
+same_server(const Region *one, const Region *other)
+{
+	return one->why == NULL && other->why == NULL && strcmp(one->state.server, other->state.server) == 0;
+}

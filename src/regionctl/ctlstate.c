@@ -233,10 +233,10 @@ region_wanted(const char *name)
 }
 
 /*
- * same_server returns true for two databases of one server. CREATE SUBSCRIPTION waits for ever there, if it makes its slot.
+ * is_stock returns true for a counter that is a stock: its units are in one place each, so that there is nothing to compare.
  */
 bool
-same_server(const Region *one, const Region *other)
+is_stock(const Region *region, int counter)
 {
-	return one->why == NULL && other->why == NULL && strcmp(one->state.server, other->state.server) == 0;
+	return strcmp(field(region->state.counters, counter, "kind"), "stock") == 0;
 }

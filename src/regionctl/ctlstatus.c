@@ -60,11 +60,11 @@ show(const Region *region)
 static void
 advise(Buffer *advice, const char *format, ...)
 {
-	char line[1024];
 	va_list args;
+	char *line;
 
 	va_start(args, format);
-	vsnprintf(line, sizeof(line), format, args);
+	line = text_args(format, args);
 	va_end(args);
 	for (char *at = strchr(line, '\n'); at != NULL; at = strchr(at, '\n'))
 		*at = ' ';

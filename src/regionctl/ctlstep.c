@@ -10,61 +10,11 @@
 #include <string.h>
 
 static int steps;
-static int left;
 static const Region *printed_for;
 
-static void print_line(const char *line);
 static const char *hidden(const char *statement, const Region *from);
 static const char *with_slot(const char *statement, const char *slot);
 static char *slot_of(const char *statement);
-
-/*
- * note prints a line about what is not a statement.
- */
-void
-note(const char *format, ...)
-{
-	char line[2048];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(line, sizeof(line), format, args);
-	va_end(args);
-	print_line(text("-- %s", line));
-}
-
-/*
- * left_to_do is for what this call cannot do: it says so, and has its status of its own.
- */
-void
-left_to_do(const char *format, ...)
-{
-	char line[2048];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(line, sizeof(line), format, args);
-	va_end(args);
-	print_line(text("-- left to do: %s", line));
-	left++;
-}
-
-bool
-anything_left(void)
-{
-	return left > 0;
-}
-
-static void
-print_line(const char *line)
-{
-	Buffer visible = {0};
-
-	add_visible(&visible, line, strlen(line));
-	buffer_add(&visible, "\n", 2);
-	fputs(visible.data, stdout);
-	free(visible.data);
-}
 
 /*
  * step takes a statement.
@@ -73,15 +23,10 @@ void
 step(Region *region, const char *format, ...)
 {
 	va_list args;
-	char *sql;
-	int length;
+	const char *sql;
 
 	va_start(args, format);
-	length = vsnprintf(NULL, 0, format, args);
-	va_end(args);
-	sql = get_memory((size_t) length + 1);
-	va_start(args, format);
-	vsnprintf(sql, (size_t) length + 1, format, args);
+	sql = text_args(format, args);
 	va_end(args);
 	step_shown(region, sql, sql);
 }

@@ -48,7 +48,6 @@
 static DcStatsEntry *begin_adding(DcCounter *counter);
 static void end_adding(void);
 static pg_atomic_uint32 *my_slot(void);
-static bool changes_shards(const uint64 *counts);
 static void note_change(DcStatsEntry *entry, DcMoment at);
 static void note_use(DcStatsEntry *entry, DcMoment at);
 static void note_swept(DcStatsEntry *entry, const DcSweepTimes *sweep);
@@ -113,18 +112,9 @@ stats_add(DcCounter *counter, const uint64 *counts, DcMoment at)
 		bucket_add(entry, counts[DC_STATS_INCREMENTS], at);
 		note_use(entry, at);
 	}
-	if (changes_shards(counts))
+	if (counts[DC_STATS_KEYS] > counts[DC_STATS_TOTALS]) /* of a commit that has changed shard rows */
 		note_change(entry, at);
 	end_adding();
-}
-
-/*
- * changes_shards tells whether counts are of a commit that has changed shard rows.
- */
-static bool
-changes_shards(const uint64 *counts)
-{
-	return counts[DC_STATS_KEYS] > counts[DC_STATS_TOTALS];
 }
 
 /*

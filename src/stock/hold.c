@@ -35,7 +35,6 @@
 #include "base/hooks.h"
 #include "base/key.h"
 #include "base/relopen.h"
-#include "counter/apply.h"
 #include "counter/sqlpath.h"
 #include "funcapi.h"
 #include "stock/hold.h"
@@ -47,7 +46,6 @@
 #include "utils/datum.h"
 #include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
-#include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
@@ -177,18 +175,6 @@ dc_hold(PG_FUNCTION_ARGS)
 			serialization_error();
 	}
 	PG_RETURN_DATUM(id);
-}
-
-/*
- * holds_begin is sql_begin() for statements on the table of holds. It locks the table and
- * checks it, each time, since code of the owner may have altered it.
- */
-void
-holds_begin(DcSqlSession *session, DcCounter *counter, LOCKMODE mode)
-{
-	LockRelationOid(counter->row.holds, mode);
-	counter_holds_layout(counter);
-	sql_begin(session, counter);
 }
 
 /*

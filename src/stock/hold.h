@@ -11,7 +11,6 @@
 #include "utils/timestamp.h"
 
 extern text *ended_answer(const char *state, const char *wanted);
-extern void holds_begin(DcSqlSession *session, DcCounter *counter, LOCKMODE mode);
 
 /* holdexpired.c */
 extern void holds_give_back(DcSqlSession *session);
@@ -28,5 +27,6 @@ extern const DcShape holds_shape;
 extern Oid create_holds(const RangeVar *stock, const char *maker);
 extern void find_holds(DcCounterRow *row);
 extern void counter_holds_layout(DcCounter *counter);
+extern void holds_begin(DcSqlSession *session, DcCounter *counter, LOCKMODE mode);
 
 #endif /* DC_HOLD_H */

@@ -10,15 +10,12 @@
 #include "base/hooks.h"
 #include "base/subxact.h"
 #include "common/int.h"
-#include "counter/units.h"
 #include "miscadmin.h"
 #include "stock/gate.h"
 #include "stock/hold.h"
 #include "stock/stock.h"
 #include "stock/take.h"
 #include "table/access.h"
-#include "utils/builtins.h"
-#include "utils/lsyscache.h"
 
 PG_FUNCTION_INFO_V1(dc_restock);
 PG_FUNCTION_INFO_V1(dc_take);
@@ -63,51 +60,6 @@ stock_init(bool preloaded)
 		gate_init();
 	stock_hooks = &hooks;
 	job_register((DcJob){.name = "expiry", .interval = &dc_expire_interval, .run = expire_job});
-}
-
-/*
- * stock_open_to_write opens the stock in argument 0 for a function that changes
- * it. 42809 for a counter table that is none. What has to be waited for is waited for before its tables are locked.
- */
-DcCounter *
-stock_open_to_write(FunctionCallInfo fcinfo, const char *function)
-{
-	DcCounter *counter;
-
-	region_hooks->await_rights(counter_arg(fcinfo), function);
-	counter = counter_open_to_write(fcinfo, function);
-	stock_check(counter);
-	units_check(counter);
-	return counter;
-}
-
-/*
- * stock_check raises 42809 for a counter table that is no stock.
- */
-void
-stock_check(const DcCounter *counter)
-{
-	if (!counter_is_stock(counter))
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("counter table \"%s\" is not a stock",
-						get_rel_name(counter->relid)),
-				 errhint("Create a stock with dc_stock_create().")));
-}
-
-/*
- * quantity_arg returns a quantity, which is a positive bigint (22004, 22023).
- */
-int64
-quantity_arg(FunctionCallInfo fcinfo, int argno)
-{
-	int64 qty = amount_arg(fcinfo, argno, "qty");
-
-	if (qty <= 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("qty must be greater than zero")));
-	return qty;
 }
 
 /*

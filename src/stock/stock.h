@@ -1,6 +1,6 @@
 /*
  * stock.h
- *		The stock room's entry, and what its SQL functions have in common (see stock.c).
+ *		The stock room's entry, and what its SQL functions have in common.
  */
 #ifndef DC_STOCK_H
 #define DC_STOCK_H
@@ -10,6 +10,8 @@
 #include "table/catalog.h"
 
 extern void stock_init(bool preloaded);
+
+/* stocktable.c */
 extern void stock_check(const DcCounter *counter);
 extern DcCounter *stock_open_to_write(FunctionCallInfo fcinfo, const char *function);
 extern int64 quantity_arg(FunctionCallInfo fcinfo, int argno);

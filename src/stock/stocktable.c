@@ -1,6 +1,7 @@
 /*
  * stocktable.c
- *		A stock's table of holds: creating it, adopting it, and what it must look like.
+ *		A stock's table of holds: creating it, adopting it, what it must look like; opening a stock, and
+ *		adding units to it.
  *
  * The other two tables are those of any counter (table/table.c); the shard table has
  * one column more.
@@ -10,13 +11,19 @@
 #include "access/table.h"
 #include "base/args.h"
 #include "base/compat.h"
+#include "base/hooks.h"
 #include "base/relopen.h"
 #include "base/runas.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
+#include "counter/units.h"
+#include "counter/write.h"
 #include "fmgr.h"
 #include "stock/hold.h"
+#include "stock/stock.h"
+#include "stock/take.h"
+#include "storage/lmgr.h"
 #include "table/access.h"
 #include "table/table.h"
 #include "utils/builtins.h"
@@ -135,4 +142,77 @@ counter_holds_layout(DcCounter *counter)
 	shape_check(rel, &holds_shape, &counter->holds);
 	table_close(rel, NoLock);
 	counter->holds_generation = generation;
+}
+
+/*
+ * stock_open_to_write opens the stock in argument 0 for a function that changes
+ * it. 42809 for a counter table that is none. What has to be waited for is waited for before its tables are locked.
+ */
+DcCounter *
+stock_open_to_write(FunctionCallInfo fcinfo, const char *function)
+{
+	DcCounter *counter;
+
+	region_hooks->await_rights(counter_arg(fcinfo), function);
+	counter = counter_open_to_write(fcinfo, function);
+	stock_check(counter);
+	units_check(counter);
+	return counter;
+}
+
+/*
+ * stock_check raises 42809 for a counter table that is no stock.
+ */
+void
+stock_check(const DcCounter *counter)
+{
+	if (!counter_is_stock(counter))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("counter table \"%s\" is not a stock",
+						get_rel_name(counter->relid)),
+				 errhint("Create a stock with dc_stock_create().")));
+}
+
+/*
+ * quantity_arg returns a quantity, which is a positive bigint (22004, 22023).
+ */
+int64
+quantity_arg(FunctionCallInfo fcinfo, int argno)
+{
+	int64 qty = amount_arg(fcinfo, argno, "qty");
+
+	if (qty <= 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("qty must be greater than zero")));
+	return qty;
+}
+
+/*
+ * holds_begin is sql_begin() for statements on the table of holds. It locks the table and
+ * checks it, each time, since code of the owner may have altered it.
+ */
+void
+holds_begin(DcSqlSession *session, DcCounter *counter, LOCKMODE mode)
+{
+	LockRelationOid(counter->row.holds, mode);
+	counter_holds_layout(counter);
+	sql_begin(session, counter);
+}
+
+/*
+ * stock_give adds units to a key, when this transaction commits. A hold whose row was
+ * made by hand has perhaps less than none, and would take them from others.
+ */
+void
+stock_give(DcCounter *counter, const DcKey *key, int64 qty)
+{
+	if (qty < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not what dcounter has made",
+						get_rel_name(OidIsValid(counter->row.holds) ? counter->row.holds : counter->relid)),
+				 errdetail("It gives back %lld units.", (long long) qty)));
+	counter_add_amounts(counter, key, DC_NO_HINT, qty, 0);
 }

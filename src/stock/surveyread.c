@@ -48,7 +48,6 @@ static void add_version(DcReading *reading, HeapTuple tuple, Buffer buffer,
 static int row_compare(const void *a, const void *b);
 static bool is_replaced(HeapTupleHeader tuple);
 static void note_locker(DcSurveyRow *row, HeapTupleHeader tuple);
-static bool is_unseen(HeapTuple tuple, Buffer buffer);
 
 /*
  * survey_read reads all versions of the key's rows that are live or may become
@@ -228,7 +227,8 @@ add_version(DcReading *reading, HeapTuple tuple, Buffer buffer,
 	{
 		if (!TransactionIdIsValid(row->changer))
 			note_locker(row, tuple->t_data);
-		row->unseen = is_unseen(tuple, buffer);
+		row->unseen = IsolationUsesXactSnapshot() &&
+			!HeapTupleSatisfiesVisibility(tuple, GetTransactionSnapshot(), buffer);
 	}
 }
 
@@ -291,15 +291,4 @@ note_locker(DcSurveyRow *row, HeapTupleHeader tuple)
 			row->locked_only = true;
 		}
 	}
-}
-
-/*
- * is_unseen tells whether a committed version is too new for the snapshot of a
- * transaction that has one.
- */
-static bool
-is_unseen(HeapTuple tuple, Buffer buffer)
-{
-	return IsolationUsesXactSnapshot() &&
-		!HeapTupleSatisfiesVisibility(tuple, GetTransactionSnapshot(), buffer);
 }

@@ -41,7 +41,6 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "base/args.h"
 #include "base/compat.h"
 #include "base/errors.h"
 #include "base/hooks.h"
@@ -52,7 +51,6 @@
 #include "counter/read.h"
 #include "counter/serial.h"
 #include "counter/units.h"
-#include "counter/write.h"
 #include "miscadmin.h"
 #include "rows/scan.h"
 #include "stats/stats.h"
@@ -62,7 +60,6 @@
 #include "stock/take.h"
 #include "storage/lmgr.h"
 #include "table/access.h"
-#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
@@ -160,22 +157,6 @@ static bool
 is_refused(const DcDeltaKey *key, bool pending)
 {
 	return !pending && !IsolationIsSerializable() && gate_is_shut(key);
-}
-
-/*
- * stock_give adds units to a key, when this transaction commits. A hold whose row was
- * made by hand has perhaps less than none, and would take them from others.
- */
-void
-stock_give(DcCounter *counter, const DcKey *key, int64 qty)
-{
-	if (qty < 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("\"%s\" is not what dcounter has made",
-						get_rel_name(OidIsValid(counter->row.holds) ? counter->row.holds : counter->relid)),
-				 errdetail("It gives back %lld units.", (long long) qty)));
-	counter_add_amounts(counter, key, DC_NO_HINT, qty, 0);
 }
 
 /*

@@ -18,6 +18,8 @@ extern bool stock_is_shut(FunctionCallInfo fcinfo, const DcKey *key,
 						  const char *function);
 extern int64 stock_take(DcCounter *counter, const DcKey *key, int64 qty,
 						int flags);
+
+/* stocktable.c */
 extern void stock_give(DcCounter *counter, const DcKey *key, int64 qty);
 
 #endif /* DC_TAKE_H */

@@ -58,19 +58,16 @@ jobnote_error(const char *job, const char *message)
 }
 
 /*
- * jobnote_end counts the step in which the worker ends, before its end, as a failed one.
+ * jobnote_end counts the step of a job in which the worker ends, before its end, as a failed one.
  * The caller has locked the slot. Must not throw.
  */
 void
-jobnote_end(DcWorkerSlot *slot)
+jobnote_end(DcWorkerSlot *slot, const char *job)
 {
 	char text[DC_ERROR_BYTES];
-	int len;
+	int len = snprintf(text, sizeof(text), "%s: the worker was ended", job_subject);
 
-	if (!job_in_step)
-		return;
-	len = snprintf(text, sizeof(text), "%s: the worker was ended", job_subject);
-	count_error(slot, job_step_name, text, Min(len, DC_ERROR_BYTES - 1));
+	count_error(slot, job, text, Min(len, DC_ERROR_BYTES - 1));
 }
 
 /*

@@ -23,10 +23,13 @@
 #include "base/guc.h"
 #include "base/xactrooms.h"
 #include "buffer/bufferinit.h"
+#include "catalog/pg_extension.h"
+#include "commands/extension.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/interrupt.h"
 #include "storage/latch.h"
+#include "storage/lmgr.h"
 #include "table/ownercode.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
@@ -137,6 +140,7 @@ static DcMoment urgent_due(bool others_wait);
 static bool others_are_due(void);
 static void run_urgent(bool others_wait);
 static void log_run(int job);
+static bool extension_is_leaving(void);
 
 /*
  * job_due returns when a job is to be run next in this worker, with the interval
@@ -501,4 +505,24 @@ run_urgent(bool others_wait)
 		return;
 	job_run_in_worker(URGENT_JOB);
 	running = outer;
+}
+
+/*
+ * extension_is_leaving tells whether the extension is gone, or somebody is about to drop it: he
+ * has locked it and its tables, so what does not get these meanwhile has not failed.
+ */
+static bool
+extension_is_leaving(void)
+{
+	Oid extension;
+	bool leaving;
+
+	HOLD_CANCEL_INTERRUPTS();
+	StartTransactionCommand();
+	extension = get_extension_oid("dcounter", true);
+	leaving = !OidIsValid(extension) ||
+		!ConditionalLockDatabaseObject(ExtensionRelationId, extension, 0, AccessShareLock);
+	CommitTransactionCommand();
+	RESUME_CANCEL_INTERRUPTS();
+	return leaving;
 }

@@ -28,7 +28,6 @@
 #include "base/lockclass.h"
 #include "base/relcached.h"
 #include "buffer/bufferinit.h"
-#include "catalog/pg_extension.h"
 #include "commands/extension.h"
 #include "miscadmin.h"
 #include "pgstat.h"
@@ -36,7 +35,6 @@
 #include "postmaster/interrupt.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
-#include "storage/lmgr.h"
 #include "storage/lock.h"
 #include "table/tabledue.h"
 #include "utils/acl.h"
@@ -82,6 +80,7 @@ static bool is_other(Oid database, void *arg);
 static bool remembers_too_much(void);
 static void run_jobs(void);
 static void sleep_until_due(void);
+static bool extension_is_here(void);
 
 /*
  * worker_fill describes a worker to the postmaster.
@@ -261,7 +260,8 @@ leave_slot(int code, Datum arg)
 	slot = slot_lock(DatumGetObjectId(arg), LW_EXCLUSIVE);
 	if (slot != NULL && slot->pid == MyProcPid)
 	{
-		jobnote_end(slot);
+		if (job_in_step)
+			jobnote_end(slot, job_step_name);
 		slot->pid = 0;
 		slot->state = no_extension ? DC_WORKER_NO_EXTENSION : DC_WORKER_NONE;
 		if (no_tables && slot->state == DC_WORKER_NONE)
@@ -333,7 +333,7 @@ take_lock(void)
  * extension_is_here tells, in a transaction of its own, whether this database has
  * the extension.
  */
-bool
+static bool
 extension_is_here(void)
 {
 	bool here;
@@ -344,26 +344,6 @@ extension_is_here(void)
 	CommitTransactionCommand();
 	RESUME_CANCEL_INTERRUPTS();
 	return here;
-}
-
-/*
- * extension_is_leaving tells whether the extension is gone, or somebody is about to drop it: he
- * has locked it and its tables, so what does not get these meanwhile has not failed.
- */
-bool
-extension_is_leaving(void)
-{
-	Oid extension;
-	bool leaving;
-
-	HOLD_CANCEL_INTERRUPTS();
-	StartTransactionCommand();
-	extension = get_extension_oid("dcounter", true);
-	leaving = !OidIsValid(extension) ||
-		!ConditionalLockDatabaseObject(ExtensionRelationId, extension, 0, AccessShareLock);
-	CommitTransactionCommand();
-	RESUME_CANCEL_INTERRUPTS();
-	return leaving;
 }
 
 /*

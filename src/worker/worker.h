@@ -46,7 +46,7 @@ extern void job_name_subject(DcJobRun *run, Oid table);
 /* jobnote.c */
 extern void jobnote_run(int job, TimestampTz at, int64 us, int64 work, int64 left);
 extern void jobnote_error(const char *job, const char *message);
-extern void jobnote_end(struct DcWorkerSlot *slot);
+extern void jobnote_end(struct DcWorkerSlot *slot, const char *job);
 extern void jobnote_step(DcMoment began);
 
 /* launcher.c */
@@ -54,8 +54,6 @@ extern void launcher_register(void);
 
 /* worker.c */
 extern void worker_fill(BackgroundWorker *worker, const DcWorkerArgs *args);
-extern bool extension_is_here(void);
-extern bool extension_is_leaving(void);
 extern Oid worker_role_oid(bool *missing);
 
 /* workerhooks.c */

@@ -36,7 +36,6 @@
 
 static HllState *new_tokens(int precision, int hash, int log2_size);
 static uint32_t find_place(const HllState *state, uint32_t place);
-static HllState *grown_state(const HllState *state);
 static HllState *tokens_as_registers(const HllState *state);
 static HllState *moved_tokens(const HllState *state, int log2_size);
 static void fold_register(uint8_t *registers, int precision, uint32_t index,
@@ -157,17 +156,6 @@ find_place(const HllState *state, uint32_t place)
 			cell = 0;
 	}
 	return cell;
-}
-
-/*
- * grown_state is a copy with room for one more, as tokens or as registers.
- */
-static HllState *
-grown_state(const HllState *state)
-{
-	if (state->count < hll_max_tokens(state->precision))
-		return moved_tokens(state, state->log2_size + 1);
-	return tokens_as_registers(state);
 }
 
 static HllState *
@@ -291,7 +279,8 @@ hll_add_token(HllState *state, uint32_t token)
 			hll_put(state, cell, value);
 		if (effect != HLL_FULL)
 			return state;
-		grown = grown_state(state);
+		grown = state->count < hll_max_tokens(state->precision) ? moved_tokens(state, state->log2_size + 1)
+																: tokens_as_registers(state);
 		sketch_free(state);
 		state = grown;
 	}

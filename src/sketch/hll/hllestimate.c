@@ -19,7 +19,6 @@
 
 #define UNIVERSE ((double) (UINT32_C(1) << HLL_TOKEN_BITS))
 
-static double estimate_registers(const uint8_t *registers, int precision);
 static double sigma(double x);
 static double tau(double x);
 
@@ -29,21 +28,12 @@ static double tau(double x);
 double
 hll_estimate(const HllState *state)
 {
-	if (state->dense)
-		return estimate_registers(hll_registers(state), state->precision);
-	return hll_token_estimate(state->count);
-}
-
-/*
- * estimate_registers is hll_estimate for registers alone.
- */
-static double
-estimate_registers(const uint8_t *registers, int precision)
-{
 	uint32_t counts[RANK_VALUES];
 
-	rankcode_count(registers, hll_nregisters(precision), counts);
-	return hll_estimate_counts(counts, precision);
+	if (!state->dense)
+		return hll_token_estimate(state->count);
+	rankcode_count(hll_registers(state), hll_nregisters(state->precision), counts);
+	return hll_estimate_counts(counts, state->precision);
 }
 
 /*
