@@ -10,6 +10,7 @@
  */
 #include "postgres.h"
 
+#include "access/detoast.h"
 #include "base/args.h"
 #include "base/compat.h"
 #include "base/key.h"
@@ -176,14 +177,25 @@ uuid_to_text(const pg_uuid_t *uuid, char *text)
 }
 
 /*
+ * Raise an error if a text is too long for a key, without having it detoasted.
+ */
+void
+key_check_text(Datum value)
+{
+	check_length("counter key", toast_raw_datum_size(value) - VARHDRSZ, 0, DC_MAX_KEY_BYTES);
+}
+
+/*
  * key_from_text points a key at a text datum's bytes (detoasting a copy when
  * it is compressed or out of line).
  */
 void
 key_from_text(Datum value, DcKey *key)
 {
-	text *t = DatumGetTextPP(value);
+	text *t;
 
+	key_check_text(value); /* before it takes memory */
+	t = DatumGetTextPP(value);
 	key->data = VARDATA_ANY(t);
 	key->len = VARSIZE_ANY_EXHDR(t);
 	key_check_length(key);
@@ -275,10 +287,8 @@ texts_compare(Datum a, Datum b)
 	text *right = DatumGetTextPP(b);
 	int order = bytes_compare(VARDATA_ANY(left), VARSIZE_ANY_EXHDR(left), VARDATA_ANY(right), VARSIZE_ANY_EXHDR(right));
 
-	if ((Pointer) left != DatumGetPointer(a))
-		pfree(left);
-	if ((Pointer) right != DatumGetPointer(b))
-		pfree(right);
+	free_detoasted(left, a);
+	free_detoasted(right, b);
 	return order;
 }
 

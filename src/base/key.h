@@ -33,7 +33,18 @@ extern void key_from_text(Datum value, DcKey *key);
 extern Datum key_text_datum(const DcKey *key);
 extern int key_compare(const DcKey *a, const DcKey *b);
 extern int bytes_compare(const char *a, uint32 a_len, const char *b, uint32 b_len);
+extern void key_check_text(Datum value);
 extern int texts_compare(Datum a, Datum b);
+
+/*
+ * Free what DatumGetTextPP() has made of a value, if that is a copy.
+ */
+static inline void
+free_detoasted(text *copy, Datum of)
+{
+	if ((Pointer) copy != DatumGetPointer(of))
+		pfree(copy);
+}
 extern uint32 uuid_to_text(const pg_uuid_t *uuid, char *text);
 
 #endif /* DC_KEY_H */

@@ -45,6 +45,7 @@ batch_add_row(DcCounter *counter, DcBatch *batch, const DcRows *rows, uint64 i)
 	TimestampTz at = DatumGetTimestampTz(rows_datum(rows, i, 5));
 
 	row->key = rows_datum(rows, i, 1);
+	key_check_text(row->key);
 	row->shard = rows_datum(rows, i, 2);
 	row->units = rows_bigint(rows, i, 6);
 	row->empty = (inc == 0 && dec == 0);

@@ -186,6 +186,7 @@ extern List *members_lock_all(int32 consumer);
 extern int event_lane(const DcStoredEvent *event);
 extern text *event_key(const DcStoredEvent *event);
 extern void event_put(ReturnSetInfo *result, const DcStoredEvent *event, int attempt);
+extern bool event_is_wanted(const DcConsumer *consumer, const DcStoredEvent *event);
 extern bool event_is_of(const DcConsumer *consumer, const DcMember *me, const DcStoredEvent *event);
 
 /* consumerxact.c */

@@ -15,8 +15,9 @@
 #include "miscadmin.h"
 #include "utils/snapmgr.h"
 
-/* Events that advance() looks at, at most, for all members. */
+/* Events that advance() looks at, at most, for all members, and how long it does so: each may be large. */
 #define ADVANCE_MAX 100000
+#define ADVANCE_MS 250
 
 /* Rows of discarded dead letters that cleanup() looks at, at most, of all consumers. */
 #define CLEANUP_ROWS 10000
@@ -24,14 +25,20 @@
 /* How long members that have left are remembered. */
 #define LEFT_US USECS_PER_HOUR
 
+typedef struct Looks
+{
+	int left;
+	DcMoment end;
+} Looks;
+
 static List *needs(bool *busy);
 static int64 first_needed(char **name);
 static bool cut_off(int32 id, int64 seq);
 static bool advance(int32 id);
 static void cleanup(void);
 static int64 passed_by(int32 id, Snapshot snapshot, bool *shared);
-static bool advance_member(DcConsumer *consumer, DcMember *me, int *looks);
-static int64 next_of_interest(DcConsumer *consumer, const DcMember *me, int64 upto, int *looks);
+static bool advance_member(DcConsumer *consumer, DcMember *me, Looks *looks);
+static int64 next_of_interest(DcConsumer *consumer, const DcMember *me, int64 upto, Looks *looks);
 static int compare_ids(const ListCell *a, const ListCell *b);
 static void remove_if_left(int32 consumer, const char *name);
 
@@ -186,7 +193,7 @@ advance(int32 id)
 {
 	DcConsumer *consumer = consumer_read_by_id(id);
 	bool advanced = false;
-	int looks = ADVANCE_MAX;
+	Looks looks = {ADVANCE_MAX, moment_in(ADVANCE_MS)};
 	DcMember member;
 	List *members;
 	ListCell *lc;
@@ -198,7 +205,7 @@ advance(int32 id)
 	{
 		const char *name = ((DcMember *) lfirst(lc))->name;
 
-		if (looks > 0 && member_try_open(id, name, &member))
+		if (looks.left > 0 && member_try_open(id, name, &member))
 		{
 			if (advance_member(consumer, &member, &looks))
 				advanced = true;
@@ -211,7 +218,7 @@ advance(int32 id)
 }
 
 static bool
-advance_member(DcConsumer *consumer, DcMember *me, int *looks)
+advance_member(DcConsumer *consumer, DcMember *me, Looks *looks)
 {
 	int64 done;
 
@@ -228,10 +235,10 @@ advance_member(DcConsumer *consumer, DcMember *me, int *looks)
 
 /*
  * next_of_interest returns the number before the first event that a member is to get, or
- * the number up to which it has looked; *looks is how many events it may look at, and what is left of that.
+ * the number up to which it has looked; *looks is how many events it may look at, and for how long.
  */
 static int64
-next_of_interest(DcConsumer *consumer, const DcMember *me, int64 upto, int *looks)
+next_of_interest(DcConsumer *consumer, const DcMember *me, int64 upto, Looks *looks)
 {
 	int64 done = member_acked(me);
 	DcReader *reader;
@@ -250,8 +257,9 @@ next_of_interest(DcConsumer *consumer, const DcMember *me, int64 upto, int *look
 		else
 		{
 			done = event.seq;
-			if (--*looks > 0)
+			if (--looks->left > 0 && !moment_is_reached(looks->end))
 				continue;
+			looks->left = 0;
 		}
 		break;
 	}

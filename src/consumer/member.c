@@ -60,6 +60,7 @@
  */
 #include "postgres.h"
 
+#include "base/key.h"
 #include "consumer/consumer.h"
 #include "miscadmin.h"
 #include "port/pg_bitutils.h"
@@ -417,7 +418,12 @@ event_key(const DcStoredEvent *event)
 int
 event_lane(const DcStoredEvent *event)
 {
-	return lane_of(event_key(event));
+	text *key = event_key(event);
+	int lane = lane_of(key);
+
+	if (key != NULL)
+		free_detoasted(key, event->values[OUTBOX_KEY - 1]);
+	return lane;
 }
 
 /*
@@ -451,9 +457,25 @@ event_is_of(const DcConsumer *consumer, const DcMember *me, const DcStoredEvent 
 {
 	int lane;
 
-	if (consumer->topics != NULL &&
-		!consumer_wants(consumer, DatumGetTextPP(event->values[OUTBOX_TOPIC - 1])))
+	if (!event_is_wanted(consumer, event))
 		return false;
 	lane = event_lane(event);
 	return lanes_have(me->lanes, lane) && me->positions[lane] < event->seq;
+}
+
+/*
+ * Return true if an event has a topic that a consumer wants.
+ */
+bool
+event_is_wanted(const DcConsumer *consumer, const DcStoredEvent *event)
+{
+	text *topic;
+	bool wanted;
+
+	if (consumer->topics == NULL)
+		return true;
+	topic = DatumGetTextPP(event->values[OUTBOX_TOPIC - 1]);
+	wanted = consumer_wants(consumer, topic);
+	free_detoasted(topic, event->values[OUTBOX_TOPIC - 1]);
+	return wanted;
 }

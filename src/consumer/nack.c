@@ -230,20 +230,27 @@ park_followers(Nack *nack, const DcRetry *refused)
 {
 	DcMember *me = &nack->me;
 	int64 after = Max(refused->seq, member_acked(me));
+	MemoryContext caller = CurrentMemoryContext;
+	MemoryContext one;
 	DcReader *reader;
 	DcStoredEvent event;
 
 	if (me->skip || refused->key == NULL || after >= me->fetched)
 		return;
+	one = AllocSetContextCreate(caller, "dcounter event", ALLOCSET_SMALL_SIZES);
 	reader = reader_begin(after, me->fetched);
 	while (reader_next(reader, &event))
 	{
 		CHECK_FOR_INTERRUPTS();
+		MemoryContextReset(one);
+		MemoryContextSwitchTo(one);
 		if (!event.isnull[OUTBOX_KEY - 1] && event_is_of(nack->consumer, me, &event) &&
 			retry_same_key(refused, DatumGetTextPP(event.values[OUTBOX_TOPIC - 1]),
 						   event_key(&event)) &&
 			retry_read(nack->consumer->id, event.seq) == NULL)
 			retry_park(nack->consumer, me, &event, refused->hash);
+		MemoryContextSwitchTo(caller);
 	}
 	reader_end(reader);
+	MemoryContextDelete(one);
 }

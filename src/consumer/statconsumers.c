@@ -188,6 +188,7 @@ read_backlog(const Outbox *outbox, DcConsumer *consumer, Backlog *backlog)
 	{
 		DcMember *member = find_member(backlog, consumer, &event);
 
+		CHECK_FOR_INTERRUPTS();
 		seq = event.seq;
 		at = DatumGetTimestampTz(event.values[OUTBOX_CREATED_AT - 1]);
 		if (member == NULL)
@@ -215,12 +216,16 @@ find_member(const Backlog *backlog, DcConsumer *consumer,
 			const DcStoredEvent *event)
 {
 	ListCell *lc;
+	int lane;
 
+	if (!event_is_wanted(consumer, event))
+		return NULL;
+	lane = event_lane(event);
 	foreach(lc, backlog->members)
 	{
 		DcMember *member = lfirst(lc);
 
-		if (event_is_of(consumer, member, event))
+		if (lanes_have(member->lanes, lane) && member->positions[lane] < event->seq)
 			return member;
 	}
 	return NULL;

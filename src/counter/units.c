@@ -120,6 +120,7 @@ add_to_own(DcDirectRel *rel, const DcDelta *delta, DcHintList *list,
 
 			if (list->hints[i].shard == number &&
 				probe_row(rel, &delta->key, &list->hints[i], &probe) == DC_PROBE_FREE &&
+				direct_has_room(rel, delta) && /* or it was written by hand */
 				direct_update(rel, delta, &list->hints[i], &probe.version, ROW_LOCK))
 			{
 				serial_mark(rel, &delta->key);

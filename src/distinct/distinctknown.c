@@ -213,13 +213,19 @@ read_rows(DcDistinctRel *rel, const DcRowKey *key, DcKnown *known)
 		while (distinctscan_next(&scan))
 		{
 			MemoryContext old;
+			HllState *merged;
+			HllState *state;
 
 			if (scan.key.len != key->len || memcmp(scan.key.data, key->data, key->len) != 0)
 				continue;
 			ours |= is_ours(scan.slot);
+			merged = hll_merge_datum(hll_copy(known->state), scan.sketch); /* in the caller's memory: it may be an error */
 			old = MemoryContextSwitchTo(known_cxt);
-			known->state = hll_merge_datum(take_state(known), scan.sketch);
+			state = hll_copy(merged);
 			MemoryContextSwitchTo(old);
+			pfree(merged);
+			pfree(known->state);
+			known->state = state;
 		}
 		distinctscan_end(&scan);
 	}

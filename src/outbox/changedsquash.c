@@ -87,7 +87,7 @@ key_set_has(HTAB *set, Datum key, bool add)
 {
 	static uint64 seeds[2] = {0, 0};
 	KeyHash hash;
-	DcKey view;
+	text *copy = DatumGetTextPP(key);
 	bool found;
 
 	while (seeds[0] == seeds[1])
@@ -95,10 +95,9 @@ key_set_has(HTAB *set, Datum key, bool add)
 		seeds[0] = pg_prng_uint64(&pg_global_prng_state);
 		seeds[1] = pg_prng_uint64(&pg_global_prng_state);
 	}
-	key_from_text(key, &view);
 	for (int i = 0; i < 2; i++)
-		hash.parts[i] = hash_bytes_extended((const unsigned char *) view.data,
-											view.len, seeds[i]);
+		hash.parts[i] = hash_bytes_extended((const unsigned char *) VARDATA_ANY(copy), VARSIZE_ANY_EXHDR(copy), seeds[i]);
+	free_detoasted(copy, key);
 	(void) hash_search(set, &hash, add ? HASH_ENTER : HASH_FIND, &found);
 	return found;
 }

@@ -53,7 +53,7 @@ static const DcStatement sql_grant_carried = {
  * sum is their owner's matter. The table of totals, which may have code of its owner, is not read.
  */
 static const DcStatement sql_grant_room = {
-	.text = "SELECT CASE WHEN count(*) > 10000 THEN 9223372036854775807 ELSE greatest(least(9223372036854775807 - coalesce(sum(greatest(s.units, 0)), 0), 9223372036854775807 - coalesce(sum(greatest(s.inc, 0)), 0)), -1)::int8 END"
+	.text = "SELECT CASE WHEN count(*) > 10000 THEN -1 ELSE greatest(least(9223372036854775807 - coalesce(sum(greatest(s.units, 0)), 0), 9223372036854775807 - coalesce(sum(greatest(s.inc, 0)), 0)), -1)::int8 END"
 			" FROM (SELECT h.units, h.inc FROM @shards AS h WHERE h.key = $1 LIMIT 10001) AS s",
 	.argtypes = {TEXTOID},
 	.columns = {DC_BIGINT("room")},

@@ -155,6 +155,15 @@ add(const char *name, Oid relid, const char *columns, const char *filter)
 }
 
 /*
+ * Return true if both publications are there.
+ */
+bool
+publications_exist(void)
+{
+	return OidIsValid(get_publication_oid(names[0], true)) && OidIsValid(get_publication_oid(names[1], true));
+}
+
+/*
  * publications_lack returns true if a table is missing in one of the two, or that itself is.
  */
 bool

@@ -132,6 +132,7 @@ extern const DcTableLayout *region_layout(DcCounter *counter, Relation rel, DcRe
 /* publication.c */
 extern void publications_create(void);
 extern void publications_create_as_owner(void);
+extern bool publications_exist(void);
 extern bool publications_lack(Oid relid);
 extern void publications_add(Oid relid, const char *columns, const char *column, const char *region);
 extern void publications_add_filtered(Oid relid, const char *columns, const char *column, const char *region,

@@ -348,7 +348,7 @@ is_granted_to(const GrantStmt *grant, Oid role)
 static bool
 is_republished(const DcDdl *ddl, const DcCounterRow *row)
 {
-	const Oid tables[] = {row->regions, row->sets, row->grants, row->wants};
+	const Oid tables[] = {row->shards, row->regions, row->sets, row->grants, row->wants};
 	Oid publication;
 
 	if (!IsA(ddl->parsetree, AlterPublicationStmt))

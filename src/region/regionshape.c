@@ -29,6 +29,7 @@
 static bool is_due(Oid relid, int looks);
 static const char *table_problem(DcCounter *counter, Relation rel, DcRegionTable table, int looks);
 static bool has_key_alone(Relation rel, const DcShape *shape, const AttrNumber *atts);
+static const char *published_problem(Relation rel, int looks);
 static const char *shards_problem(DcCounter *counter, int looks);
 static AclMode own_rights(Oid relid, Oid owner);
 static const char *code_problem(Relation rel);
@@ -63,7 +64,10 @@ regions_problem(const DcCounterRow *row, int looks)
 	}
 	if ((looks & LOOK_RIGHTS) != 0 && OidIsValid(row->grants) && (problem = rights_problem(counter)) != NULL)
 		return problem;
-	return superuser_arg(counter->owner) || !is_due(row->shards, looks) ? NULL : shards_problem(counter, looks);
+	/* what may be written to shard rows depends on the table of totals as well */
+	if (superuser_arg(counter->owner) || !(is_due(row->shards, looks) || is_due(row->counter, looks)))
+		return NULL;
+	return shards_problem(counter, looks);
 }
 
 /*
@@ -82,7 +86,7 @@ table_problem(DcCounter *counter, Relation rel, DcRegionTable table, int looks)
 	AclMode needed = ACL_SELECT | ACL_INSERT | ACL_UPDATE;
 	DcTableLayout layout;
 	DcShapeProblem problem = {0};
-	PublicationDesc published;
+	const char *detail;
 
 	if ((looks & (LOOK_COLUMNS | LOOK_INDEXES)) != 0 && !region_columns_fit(rel, table, &layout, &problem))
 		shape_error(RelationGetRelationName(rel), &problem);
@@ -94,12 +98,8 @@ table_problem(DcCounter *counter, Relation rel, DcRegionTable table, int looks)
 		return _("It must have its primary key.");
 	if ((looks & LOOK_INDEXES) != 0 && !has_key_alone(rel, region_shape_of(table), layout.atts))
 		return _("It must have no index but its primary key.");
-	if ((looks & LOOK_PUBLICATIONS) != 0)
-	{
-		RelationBuildPublicationDesc(rel, &published);
-		if (!published.rf_valid_for_update || !published.cols_valid_for_update)
-			return _("A publication of its rows would keep them from being updated.");
-	}
+	if ((detail = published_problem(rel, looks)) != NULL)
+		return detail;
 	if ((looks & LOOK_OPTIONS) != 0 && RelationIsUsedAsCatalogTable(rel))
 		return _("ON CONFLICT is not for tables with user_catalog_table.");
 	if ((looks & LOOK_RIGHTS) != 0 && !superuser_arg(owner) && (own_rights(RelationGetRelid(rel), owner) & needed) != needed)
@@ -107,6 +107,19 @@ table_problem(DcCounter *counter, Relation rel, DcRegionTable table, int looks)
 	if ((looks & LOOK_MERGE) != 0 && !has_merge_trigger(rel))
 		return _("The trigger \"dcounter_merge\" is missing, or is not as it was made.");
 	return (looks & LOOK_CODE) == 0 || superuser_arg(owner) ? NULL : code_problem(rel);
+}
+
+static const char *
+published_problem(Relation rel, int looks)
+{
+	PublicationDesc published;
+
+	if ((looks & LOOK_PUBLICATIONS) == 0)
+		return NULL;
+	RelationBuildPublicationDesc(rel, &published);
+	if (published.rf_valid_for_update && published.cols_valid_for_update)
+		return NULL;
+	return _("A publication of its rows would keep them from being updated.");
 }
 
 /*
@@ -139,15 +152,14 @@ has_key_alone(Relation rel, const DcShape *shape, const AttrNumber *atts)
 static const char *
 shards_problem(DcCounter *counter, int looks)
 {
-	const char *problem = NULL;
-	Relation rel;
+	Relation rel = table_open_present(counter->row.shards, AccessShareLock);
+	const char *problem = published_problem(rel, looks);
 
-	if ((looks & LOOK_CODE) != 0)
-	{
-		rel = table_open_present(counter->row.shards, AccessShareLock);
+	if (problem == NULL && (looks & LOOK_IDENTITY) != 0 && rel->rd_rel->relreplident == REPLICA_IDENTITY_NOTHING)
+		problem = _("The replica identity must not be NOTHING.");
+	if (problem == NULL && (looks & LOOK_CODE) != 0)
 		problem = code_problem(rel);
-		table_close(rel, AccessShareLock);
-	}
+	table_close(rel, AccessShareLock);
 	if (problem == NULL && (looks & LOOK_SHARDS) != 0 && counter_has_layout(counter) && !counter->plain_shards)
 		problem = _("More than plain tables would be in the way of rows that come.");
 	return problem;

@@ -167,13 +167,15 @@ static const char *seal_word(DcCounter *counter, const char *word);
 
 /*
  * restore_is_under_way tells whether a dump is being restored, as far as can be seen: a replicated counter has a
- * table without any index. These come when all data has come.
+ * table without any index, or there are no publications. Indexes come when all data has come, and publications after them.
  */
 bool
 restore_is_under_way(void)
 {
 	ListCell *lc;
 
+	if (!publications_exist())
+		return true;
 	foreach(lc, catalog_read_all())
 	{
 		const DcCounterRow *row = lfirst(lc);
@@ -522,6 +524,7 @@ fold_slots(DcSqlSession *session, DcRegionRel *slots, DcRegionRel *sets, const D
 							  .at = DatumGetTimestampTz(rows_datum(&session->rows, i, 4))};
 
 		CHECK_FOR_INTERRUPTS();
+		key_check_text(sealed.key);
 		MemoryContextSwitchTo(one);
 		if (fold_slot(slots, sets, &identity, &sealed))
 			keys[folded++] = sealed.key;

@@ -634,8 +634,7 @@ hash_key(Datum key)
 	text *value = DatumGetTextPP(key);
 	uint64 hash = hash_bytes_extended((const unsigned char *) VARDATA_ANY(value), VARSIZE_ANY_EXHDR(value), 0);
 
-	if ((Pointer) value != DatumGetPointer(key))
-		pfree(value);
+	free_detoasted(value, key);
 	return hash;
 }
 

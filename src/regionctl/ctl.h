@@ -146,6 +146,7 @@ extern bool is_stock(const Region *region, int counter);
 
 extern void step(Region *region, const char *format, ...) PRINTF_LIKE(2, 3);
 extern void step_shown(Region *region, const char *sql, const char *shown);
+extern void step_of_counter(Region *region, const char *sql, const char *counter);
 extern void step_print(const Region *region, const char *shown);
 extern void step_done(void);
 extern void step_statements(Region *at, Region *from, const char *function, const char *name);

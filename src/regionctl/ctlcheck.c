@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHECK_TIMEOUT 20000 /* ms in which nothing that is missing comes */
+#define CHECK_TIMEOUT 20000		 /* ms in which nothing that is missing comes */
+#define CHECK_TIMEOUT_MAX 200000 /* in which something comes, but not what is missing */
 
 /* What a region has of what a region has counted in a counter under an epoch, or has set */
 typedef struct Part
@@ -62,6 +63,7 @@ void
 mesh_check(void)
 {
 	int64_t end = now_ms() + CHECK_TIMEOUT;
+	int64_t last = now_ms() + CHECK_TIMEOUT_MAX; /* others may count all the time */
 	Patience patience;
 	Parts first;
 	Parts now;
@@ -79,7 +81,7 @@ mesh_check(void)
 		patience_next(&patience, "what regions have counted is on its way to others");
 		(void) look(&next, false);
 		if (!same_parts(&now, &next))
-			end = now_ms() + CHECK_TIMEOUT;
+			end = last < now_ms() + CHECK_TIMEOUT ? last : now_ms() + CHECK_TIMEOUT;
 		now = next;
 	}
 	if (!equal)

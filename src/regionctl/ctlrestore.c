@@ -290,9 +290,5 @@ repair_counter(Region *region, const char *counter)
 
 	if (wrong == NULL || PQntuples(wrong) == 0)
 		return;
-	step_print(region, sql);
-	if (options.dry_run)
-		return;
-	PQclear(ask_of_counter(region, sql, counter));
-	step_done();
+	step_of_counter(region, sql, counter);
 }

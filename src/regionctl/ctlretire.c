@@ -47,7 +47,11 @@ retire_alive(Region *region)
 
 		step(region, "SELECT %s.dc_flush()", schema);
 		for (int i = 0; i < PQntuples(region->state.counters); i++)
-			step(region, "SELECT %s.dc_compact(%s)", schema, quoted(field(region->state.counters, i, "counter")));
+		{
+			const char *counter = field(region->state.counters, i, "counter");
+
+			step_of_counter(region, text("SELECT %s.dc_compact(%s)", schema, quoted(counter)), counter);
+		}
 		if (options.dry_run)
 			step(region, "%s", retire);
 		patience_begin(&patience);

@@ -108,6 +108,8 @@ ask_of_counter(Region *region, const char *sql, const char *counter)
 	PGresult *result;
 
 	PQclear(ask(region, "SET lock_timeout = '5s'", 0, NULL));
+	/* nor is it to take all the time there is */
+	PQclear(ask(region, text("SET statement_timeout = '%ds'", options.timeout == 0 ? 0 : options.timeout / 4 + 1), 0, NULL));
 	if (!PQsendQuery(region->connection, sql))
 		check_connection(region);
 	result = wait_for_result(region);
@@ -117,11 +119,12 @@ ask_of_counter(Region *region, const char *sql, const char *counter)
 
 		if (message == NULL || PQstatus(region->connection) != CONNECTION_OK)
 			server_error(region, result);
-		left_to_do("%s: the counter %s cannot be looked at, or repaired: %s", region->name, counter, message);
+		left_to_do("%s: the counter %s is passed over: %s", region->name, counter, message);
 		PQclear(result);
 		result = NULL;
 	}
 	PQclear(ask(region, "SET lock_timeout = 0", 0, NULL));
+	PQclear(ask(region, "SET statement_timeout = 0", 0, NULL));
 	return result;
 }
 

@@ -44,6 +44,19 @@ step_shown(Region *region, const char *sql, const char *shown)
 	step_done();
 }
 
+/*
+ * step_of_counter takes a statement about one counter; if that fails, something is left to do.
+ */
+void
+step_of_counter(Region *region, const char *sql, const char *counter)
+{
+	step_print(region, sql);
+	if (options.dry_run)
+		return;
+	PQclear(ask_of_counter(region, sql, counter));
+	step_done();
+}
+
 void
 step_print(const Region *region, const char *shown)
 {

@@ -339,7 +339,7 @@ wait_for_row(DcDirectRel *rel, const DcDelta *delta, DcHintList *list,
 
 /*
  * direct_insert_row inserts a new shard row of the key. Should a row with our number be
- * left over from long ago, any other number will do.
+ * left over from long ago, or have been written by hand, any other number will do.
  */
 void
 direct_insert_row(DcDirectRel *rel, const DcDelta *delta, DcHintList *list,
@@ -355,7 +355,14 @@ direct_insert_row(DcDirectRel *rel, const DcDelta *delta, DcHintList *list,
 			i = -1;
 		}
 	}
-	direct_insert_number(rel, delta, shard, &root);
+	while (!direct_try_insert(rel, delta, shard, &root))
+	{
+		CHECK_FOR_INTERRUPTS();
+		CommandCounterIncrement(); /* a command does not see rows that it has inserted */
+		simple_heap_delete(rel->heap, &root);
+		CommandCounterIncrement();
+		shard = random_shard();
+	}
 	if (list->nhints > 0)
 	{
 		rel->stats.splits++;
@@ -463,8 +470,11 @@ direct_has_room(DcDirectRel *rel, const DcDelta *delta)
 	const AttrNumber *atts = rel->layout->atts;
 	int64 sum;
 
-	return !pg_add_s64_overflow(DatumGetInt64(rel->values[atts[DC_COL_INC] - 1]), delta->inc, &sum) &&
-		!pg_add_s64_overflow(DatumGetInt64(rel->values[atts[DC_COL_DEC] - 1]), delta->dec, &sum);
+	if (pg_add_s64_overflow(DatumGetInt64(rel->values[atts[DC_COL_INC] - 1]), delta->inc, &sum) ||
+		pg_add_s64_overflow(DatumGetInt64(rel->values[atts[DC_COL_DEC] - 1]), delta->dec, &sum))
+		return false;
+	return atts[DC_COL_UNITS] == InvalidAttrNumber ||
+		(!pg_add_s64_overflow(DatumGetInt64(rel->values[atts[DC_COL_UNITS] - 1]), delta->inc - delta->dec, &sum) && sum >= 0);
 }
 
 /*
