@@ -65,6 +65,15 @@ ownercode_in_stored(const char *stored)
 }
 
 /*
+ * Do the same for the condition of one of our triggers, whatever else is on its table.
+ */
+bool
+ownercode_in_condition(const char *stored)
+{
+	return strlen(stored) > MAX_STORED || code_walker(stringToNode(stored), NULL);
+}
+
+/*
  * Do the same for one that is not stored.
  */
 bool

@@ -33,17 +33,14 @@
 #include "catalog/pg_index.h"
 #include "catalog/pg_opclass.h"
 #include "catalog/pg_partitioned_table.h"
-#include "catalog/pg_proc.h"
 #include "catalog/pg_statistic_ext.h"
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
-#include "commands/trigger.h"
+#include "table/extras.h"
 #include "table/ownercode.h"
 #include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
-#include "utils/reltrigger.h"
 #include "utils/syscache.h"
 
 static char *kind_reason(Relation rel);
@@ -51,7 +48,6 @@ static char *column_reason(Relation rel);
 static char *default_reason(Relation rel);
 static char *check_reason(Relation rel);
 static char *trigger_reason(Relation rel);
-static bool trigger_is_harmless(const Trigger *trigger);
 static char *partition_reason(Relation rel);
 static bool partition_key_is_harmless(Oid relid);
 static char *index_reason(Relation rel);
@@ -174,30 +170,13 @@ check_reason(Relation rel)
 static char *
 trigger_reason(Relation rel)
 {
-	/* the catalogs that are looked at may bring an invalidation, which frees the original */
-	TriggerDesc *triggers = CopyTriggerDesc(rel->trigdesc);
+	const Trigger *trigger = relation_trigger(rel, EXTRA_OWNER_TRIGGERS);
 
-	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
-	{
-		const Trigger *trigger = &triggers->triggers[i];
-
-		if (trigger_is_harmless(trigger))
-			continue;
-		if (trigger->tgisinternal && OidIsValid(trigger->tgconstraint))
-			return psprintf(_("foreign key \"%s\" on \"%s\""), get_constraint_name(trigger->tgconstraint), name_of(rel));
-		return psprintf(_("trigger \"%s\" on \"%s\""), trigger->tgname, name_of(rel));
-	}
-	return NULL;
-}
-
-static bool
-trigger_is_harmless(const Trigger *trigger)
-{
-	if (trigger->tgenabled == TRIGGER_DISABLED || trigger->tgfoid == F_UNIQUE_KEY_RECHECK)
-		return true;
-	return trigger->tgfoid >= FirstUnpinnedObjectId &&
-		is_trusted_object(ProcedureRelationId, trigger->tgfoid) &&
-		(trigger->tgqual == NULL || !ownercode_in_stored(trigger->tgqual));
+	if (trigger == NULL)
+		return NULL;
+	if (trigger->tgisinternal && OidIsValid(trigger->tgconstraint))
+		return psprintf(_("foreign key \"%s\" on \"%s\""), get_constraint_name(trigger->tgconstraint), name_of(rel));
+	return psprintf(_("trigger \"%s\" on \"%s\""), trigger->tgname, name_of(rel));
 }
 
 /*
