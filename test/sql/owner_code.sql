@@ -107,6 +107,8 @@ INSERT INTO cases (harmless, counter, command) VALUES
 	(true, 'c', $$ALTER TABLE c ADD x text CHECK (x IS NULL OR octet_length(x) < 10 AND x <> 'a' AND x IN ('b', 'c'))$$),
 	(false, 'c', $$ALTER TABLE c ADD CHECK (inc < 1e6)$$),
 	(false, 'c', $$ALTER TABLE c ADD CHECK (inc::text <> '1')$$),
+	(false, 'c', 'ALTER TABLE c ADD CHECK (updated_at::text IS NOT NULL)'),
+	(true, 'c', 'ALTER TABLE c ADD CHECK (inc::text IS NOT NULL)'),
 	(false, 'c', $$ALTER TABLE c ADD CHECK (lower(key) <> 'x')$$),
 	(false, 'c', $$ALTER TABLE c ADD CHECK (length(key) < 10)$$),
 	(false, 'c', $$ALTER TABLE c ADD CHECK (key < 'x')$$),
