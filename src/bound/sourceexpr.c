@@ -385,12 +385,12 @@ source_is_harmless(const DcSourceRow *row, Relation source)
 	List *rest = list_make2(list_nth(parsed, PARSED_VALUE), list_nth(parsed, PARSED_FILTER));
 	Node *item = list_nth(parsed, PARSED_DISTINCT_OF);
 
-	ownercode_expressions_begin(source);
+	ownercode_expressions_begin();
 	if (list_length(keys) > 1 || !IsA(linitial(keys), Var))
 		rest = list_concat(rest, keys);
 	if (item != NULL && !IsA(item, Var))
 		rest = lappend(rest, item);
-	return !ownercode_in_expression(source, (Node *) rest);
+	return !ownercode_in_expression((Node *) rest);
 }
 
 /*

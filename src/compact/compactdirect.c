@@ -45,8 +45,8 @@
 #include "miscadmin.h"
 #include "rows/oldsnapshot.h"
 #include "rows/shardnumber.h"
+#include "table/extras.h"
 #include "table/layout.h"
-#include "table/protect.h"
 #include "utils/datum.h"
 #include "utils/snapmgr.h"
 
@@ -231,7 +231,7 @@ batch_clear_direct(DcBatch *batch)
 	DcDirectRel *rel = batch->direct;
 
 	/* code of the owner may have put something on it */
-	if (!protect_lets_insert(rel->heap) || rel->heap->rd_rules != NULL)
+	if (relation_extras(rel->heap, EXTRAS_OF_SHARDS) != 0)
 		layout_altered_error(rel->heap);
 	CheckCmdReplicaIdentity(rel->heap, CMD_DELETE);
 	for (int i = 0; i < batch->nkeys; i++)

@@ -117,7 +117,6 @@ static void load_collect(DcLoad *load, Datum *keys, Datum *amounts, int count);
 static void add_amount(DcLoadKey *key, int64 amount);
 static int load_compare(const void *a, const void *b);
 static void load_rows(DcCounter *counter, DcLoad *load);
-static bool insert_is_plain(DcCounter *counter);
 static void load_direct(DcCounter *counter, DcLoad *load);
 static void find_existing(DcCounter *counter, Relation rel, DcLoadKey *keys, int n);
 static int form_rows(DcCounter *counter, Relation rel, const DcLoad *load, DcLoadKey *keys,
@@ -244,7 +243,7 @@ load_rows(DcCounter *counter, DcLoad *load)
 		counter_layout(counter); /* again: we may have waited */
 		if (counter_is_sync(counter))
 			ForceSyncCommit();
-		if (insert_is_plain(counter))
+		if (counter->plain_totals)
 			load_direct(counter, load);
 		else
 			load_by_sql(counter, load);
@@ -258,23 +257,6 @@ load_rows(DcCounter *counter, DcLoad *load)
 		if ((!insert || entry->exists) && (entry->inc != 0 || entry->dec != 0))
 			counter_add_amounts(counter, &key, DC_NO_HINT, entry->inc, entry->dec);
 	}
-}
-
-/*
- * insert_is_plain tells whether rows of totals are inserted without SQL.
- */
-static bool
-insert_is_plain(DcCounter *counter)
-{
-	Relation rel;
-	bool plain;
-
-	if (!counter->plain_totals)
-		return false;
-	rel = table_open_present(counter->relid, NoLock);
-	plain = indexes_are_plain(rel);
-	table_close(rel, NoLock);
-	return plain;
 }
 
 /*

@@ -27,6 +27,7 @@
 #include "rows/insert.h"
 #include "storage/lmgr.h"
 #include "table/access.h"
+#include "table/extras.h"
 #include "table/guard.h"
 #include "table/layout.h"
 #include "utils/inval.h"
@@ -220,8 +221,7 @@ ledger_fill(DcLedger *ledger)
 		check_counters(ledger);
 		check_owner(ledger, ledger->row.limits);
 		ledger->by_month = month_is_key(entries);
-		ledger->parent_direct = !entries->rd_rel->relispartition &&
-			entries->rd_rules == NULL && guard_is_all(entries);
+		ledger->parent_direct = relation_extras(entries, EXTRA_PART | EXTRA_RULES | EXTRA_TRIGGERS) == 0;
 		sql_forget(ledger->counter); /* tables may have other names */
 		table_close(entries, NoLock);
 	}
@@ -335,7 +335,7 @@ check_owner(const DcLedger *ledger, Oid relid)
 bool
 entries_are_plain(Relation entries, const DcTableLayout *layout)
 {
-	return layout->heap && layout->exact && insert_problem(entries) == NULL;
+	return layout->heap && layout->exact && relation_extras(entries, EXTRAS_OF_INSERT) == 0;
 }
 
 /*

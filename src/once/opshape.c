@@ -19,7 +19,7 @@
 #include "nodes/parsenodes.h"
 #include "nodes/primnodes.h"
 #include "once/opslot.h"
-#include "rows/insert.h"
+#include "table/extras.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -107,7 +107,7 @@ opslot_check(DcOpSlot *slot, Relation heap)
 	else if (!OidIsValid(layout.index))
 		problem.detail = _("Its index on (op_id) has another order, or further columns.");
 	else
-		problem.detail = insert_problem(heap);
+		problem.detail = extras_problem(heap, EXTRAS_OF_INSERT);
 	if (problem.detail == NULL)
 		problem.detail = part_problem(slot, RelationGetRelid(heap));
 	if (problem.detail != NULL)

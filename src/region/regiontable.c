@@ -15,7 +15,6 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "access/table.h"
 #include "base/compat.h"
 #include "base/relopen.h"
@@ -23,7 +22,6 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_authid.h"
 #include "catalog/pg_collation.h"
-#include "catalog/pg_index.h"
 #include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
@@ -32,6 +30,7 @@
 #include "parser/parse_func.h"
 #include "region/rights.h"
 #include "region/sets.h"
+#include "table/extras.h"
 #include "table/layout.h"
 #include "table/protect.h"
 #include "table/table.h"
@@ -39,7 +38,6 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/reltrigger.h"
-#include "utils/syscache.h"
 
 #define REGION_OPTIONS "fillfactor=50"
 #define REGION_COLUMNS \
@@ -113,7 +111,6 @@ static const DcShape want_shape = {
 				[WANT_GIVEN] = {"given", INT8OID}}};
 
 static bool is_merge_trigger(const Trigger *trigger);
-static bool has_index_code(Relation rel);
 static const char *region_table_problem(Relation rel, const DcTableLayout *layout);
 
 /*
@@ -316,12 +313,6 @@ region_table_problem(Relation rel, const DcTableLayout *layout)
 {
 	if (!layout->heap || !layout->alone || !OidIsValid(layout->index))
 		return _("It must be a plain table, without further columns.");
-	if (rel->rd_rules != NULL)
-		return _("It has a rule.");
-	if (rel->rd_rel->relrowsecurity)
-		return _("It has row-level security.");
-	if (RelationGetDescr(rel)->constr != NULL && RelationGetDescr(rel)->constr->num_check > 0)
-		return _("It has a check constraint.");
 	for (int i = 0; rel->trigdesc != NULL && i < rel->trigdesc->numtriggers; i++)
 	{
 		const Trigger *trigger = &rel->trigdesc->triggers[i];
@@ -330,9 +321,7 @@ region_table_problem(Relation rel, const DcTableLayout *layout)
 			(TRIGGER_FOR_INSERT(trigger->tgtype) || TRIGGER_FOR_UPDATE(trigger->tgtype) || TRIGGER_FOR_DELETE(trigger->tgtype)))
 			return _("It has a trigger.");
 	}
-	if (has_index_code(rel))
-		return _("It has an index on an expression, or with a condition.");
-	return NULL;
+	return extras_problem(rel, EXTRAS_OF_REGIONS);
 }
 
 /*
@@ -359,29 +348,4 @@ has_merge_trigger(Relation rel)
 			return true;
 	}
 	return false;
-}
-
-/*
- * has_index_code tells whether a table has an index for which the server would call functions when a row
- * is updated.
- */
-static bool
-has_index_code(Relation rel)
-{
-	List *indexes = RelationGetIndexList(rel);
-	bool found = false;
-	ListCell *lc;
-
-	foreach(lc, indexes)
-	{
-		HeapTuple tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(lfirst_oid(lc)));
-
-		if (!HeapTupleIsValid(tuple))
-			continue;
-		found |= !heap_attisnull(tuple, Anum_pg_index_indexprs, NULL) ||
-			!heap_attisnull(tuple, Anum_pg_index_indpred, NULL);
-		ReleaseSysCache(tuple);
-	}
-	list_free(indexes);
-	return found;
 }

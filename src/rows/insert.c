@@ -7,112 +7,34 @@
  * expression or a condition of an index is code of its owner, and would run as the
  * user that inserts.
  *
- * A concurrent build may add an index at any time after insert_problem() was asked. So
+ * A concurrent build may add an index at any time after extras_problem() was asked. So
  * each index is looked at again when it is open, before anything is inserted into it.
  */
 #include "postgres.h"
 
 #include "access/genam.h"
-#include "access/htup_details.h"
 #include "base/compat.h"
 #include "catalog/index.h"
-#include "catalog/pg_am.h"
 #include "executor/executor.h"
 #include "rows/insert.h"
-#include "table/guard.h"
+#include "table/extras.h"
 #include "table/layout.h"
 #include "utils/rel.h"
 
-static bool indexes_are_btrees(Relation rel);
-static bool is_plain(Relation index);
 static bool is_key(Relation index, Relation key);
 static bool insert_entry(const DcIndexes *indexes, int i, Relation rel,
 						 TupleTableSlot *slot, IndexUniqueCheck check);
 
 /*
- * insert_problem returns the reason why rows of a table cannot be inserted without SQL,
- * as a sentence, or NULL. The caller checks the columns.
- */
-const char *
-insert_problem(Relation rel)
-{
-	TupleDesc desc = RelationGetDescr(rel);
-
-	if (rel->rd_rules != NULL)
-		return _("It has a rule.");
-	if (!guard_is_all(rel))
-		return _("It has a trigger.");
-	if (desc->constr != NULL && desc->constr->num_check > 0)
-		return _("It has a check constraint.");
-	if (!indexes_are_plain(rel))
-		return _("It has an index with an expression or a condition, or one whose check is deferrable or excludes more than equal values.");
-	return NULL;
-}
-
-/*
- * write_problem is the same for a table whose rows are updated as well. `alone` is whether its columns are ours, without further
- * constraints (table/shape.c). An index that summarizes pages needs to be told of updates that leave the others alone.
+ * Return the reason why rows of a table cannot be inserted and updated without SQL, as a sentence, or
+ * NULL. `alone` is whether its columns are ours, without further constraints (table/shape.c).
  */
 const char *
 write_problem(Relation rel, bool alone)
 {
-	if (rel->rd_rel->relispartition)
-		return _("It is a partition, which takes certain rows alone.");
 	if (!alone)
 		return _("It has further columns, or constraints NOT NULL.");
-	if (!indexes_are_btrees(rel))
-		return _("It has an index that is not a btree.");
-	return insert_problem(rel);
-}
-
-static bool
-indexes_are_btrees(Relation rel)
-{
-	List *indexes = RelationGetIndexList(rel);
-	bool btrees = true;
-	ListCell *lc;
-
-	foreach(lc, indexes)
-	{
-		Relation index = index_open(lfirst_oid(lc), AccessShareLock);
-
-		btrees &= index->rd_rel->relam == BTREE_AM_OID;
-		index_close(index, NoLock);
-	}
-	list_free(indexes);
-	return btrees;
-}
-
-/*
- * indexes_are_plain tells whether all indexes of a table are plain.
- */
-bool
-indexes_are_plain(Relation rel)
-{
-	List *indexes = RelationGetIndexList(rel);
-	bool plain = true;
-	ListCell *lc;
-
-	foreach(lc, indexes)
-	{
-		Relation index = index_open(lfirst_oid(lc), AccessShareLock);
-
-		plain &= is_plain(index);
-		index_close(index, NoLock);
-	}
-	list_free(indexes);
-	return plain;
-}
-
-/*
- * is_plain tells whether an index runs no code of its owner, and defers nothing.
- */
-static bool
-is_plain(Relation index)
-{
-	return index->rd_index->indimmediate && !index->rd_index->indisexclusion &&
-		heap_attisnull(index->rd_indextuple, Anum_pg_index_indexprs, NULL) &&
-		heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, NULL);
+	return extras_problem(rel, EXTRAS_OF_UPDATE);
 }
 
 /*
@@ -137,7 +59,7 @@ indexes_open(DcIndexes *indexes, Relation rel)
 			index_close(index, NoLock);
 			continue;
 		}
-		if (!is_plain(index))
+		if (!index_is_plain(index->rd_indextuple))
 			layout_altered_error(rel);
 		indexes->rels[indexes->n] = index;
 		indexes->infos[indexes->n++] = BuildIndexInfo(index);

@@ -17,10 +17,8 @@ typedef struct DcIndexes
 	IndexInfo **infos;
 } DcIndexes;
 
-extern const char *insert_problem(Relation rel);
 extern const char *write_problem(Relation rel, bool alone);
 extern void indexes_open(DcIndexes *indexes, Relation rel);
-extern bool indexes_are_plain(Relation rel);
 extern void indexes_try_insert(const DcIndexes *indexes, Relation rel, Relation key,
 							   TupleTableSlot **slots, int n, bool *taken);
 extern void indexes_insert(const DcIndexes *indexes, Relation rel, Relation but,

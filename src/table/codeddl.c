@@ -27,10 +27,8 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_inherits.h"
-#include "catalog/pg_opclass.h"
 #include "commands/defrem.h"
 #include "commands/extension.h"
-#include "parser/parse_utilcmd.h"
 #include "table/codeddl.h"
 #include "table/ownercode.h"
 #include "table/protect.h"
@@ -38,14 +36,12 @@
 #include "table/subscription.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
-#include "utils/syscache.h"
 
 static bool may_bring_code(const DcDdl *ddl);
 static void lock_relatives(Oid relid);
 static void prevent_buffered(void);
 static bool is_being_altered(const DcCounterRow *row);
-static bool index_may_be_code(Oid relid, IndexStmt *stmt, const char *query);
-static bool is_own_class(const IndexElem *element, const char *method);
+static bool index_may_be_code(const IndexStmt *stmt);
 
 /*
  * code_changed does both of these things at the end of a command.
@@ -173,7 +169,7 @@ is_being_altered(const DcCounterRow *row)
  * be code of the owner of a buffered counter.
  */
 void
-code_prevent_index(IndexStmt *stmt, const char *query)
+code_prevent_index(const IndexStmt *stmt)
 {
 	Oid relid = InvalidOid;
 	DcCounterRow row;
@@ -185,61 +181,33 @@ code_prevent_index(IndexStmt *stmt, const char *query)
 		member_find(relid, &row, &root) == DC_MEMBER_NONE ||
 		row.mode != DC_MODE_BUFFERED || !compat_owns_relation(relid, GetUserId()) ||
 		superuser_arg(relation_owner(relid)) ||
-		!index_may_be_code(relid, stmt, query))
+		!index_may_be_code(stmt))
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("\"%s\" cannot be buffered with code of its owner", get_rel_name(row.counter)),
-			 errdetail("The worker, which would flush it, does not run what the index is made of."),
+			 errdetail("The worker flushes it, so an index that is created concurrently must be on plain columns."),
 			 errhint("Use dc_alter(..., mode => 'exact') first.")));
 }
 
-static bool
-index_may_be_code(Oid relid, IndexStmt *stmt, const char *query)
-{
-	Relation rel = try_table_open(relid, AccessShareLock);
-	bool found;
-	ListCell *lc;
-
-	if (rel == NULL)
-		return false; /* dropped while we waited: the command says so */
-	ownercode_expressions_begin(rel);
-	stmt = transformIndexStmt(relid, copyObject(stmt), query);
-	found = ownercode_in_expression(rel, stmt->whereClause);
-	foreach(lc, stmt->indexParams)
-	{
-		IndexElem *element = lfirst_node(IndexElem, lc);
-
-		found = found ||
-			(element->name != NULL && strcmp(stmt->accessMethod, "btree") != 0 &&
-			 !ownercode_is_limited(rel, get_attnum(relid, element->name))) ||
-			is_own_class(element, stmt->accessMethod) ||
-			(element->collation != NIL &&
-			 !is_trusted_object(CollationRelationId, get_collation_oid(element->collation, false))) ||
-			ownercode_in_expression(rel, element->expr);
-	}
-	table_close(rel, NoLock);
-	return found;
-}
-
 /*
- * is_own_class tells whether an index names an operator class that is not the server's.
+ * Return true unless an index is a B-tree of the server's on columns.
  */
 static bool
-is_own_class(const IndexElem *element, const char *method)
+index_may_be_code(const IndexStmt *stmt)
 {
-	char *schema;
-	char *name;
-	Oid am;
-	Oid opclass;
+	ListCell *lc;
 
-	if (element->opclass == NIL)
-		return false;
-	am = get_index_am_oid(method, false);
-	DeconstructQualifiedName(element->opclass, &schema, &name);
-	opclass = schema == NULL ? OpclassnameGetOpcid(am, name)
-							 : GetSysCacheOid3(CLAAMNAMENSP, Anum_pg_opclass_oid, ObjectIdGetDatum(am),
-											   PointerGetDatum(name),
-											   ObjectIdGetDatum(LookupExplicitNamespace(schema, false)));
-	return !OidIsValid(opclass) || !is_trusted_object(OperatorClassRelationId, opclass);
+	if (stmt->whereClause != NULL || strcmp(stmt->accessMethod, "btree") != 0)
+		return true;
+	foreach(lc, stmt->indexParams)
+	{
+		const IndexElem *element = lfirst_node(IndexElem, lc);
+
+		if (element->expr != NULL || element->opclass != NIL ||
+			(element->collation != NIL &&
+			 !is_trusted_object(CollationRelationId, get_collation_oid(element->collation, false))))
+			return true;
+	}
+	return false;
 }

@@ -10,6 +10,6 @@
 
 extern void code_changed(const DcDdl *ddl);
 extern bool makes_relatives(Node *parsetree);
-extern void code_prevent_index(IndexStmt *stmt, const char *query);
+extern void code_prevent_index(const IndexStmt *stmt);
 
 #endif /* DC_CODEDDL_H */

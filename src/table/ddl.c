@@ -69,7 +69,7 @@ before_ddl(DcUtility *utility)
 
 	if (IsA(statement, IndexStmt) && ((IndexStmt *) statement)->concurrent &&
 		IsTransactionState())
-		code_prevent_index((IndexStmt *) statement, utility->query);
+		code_prevent_index((IndexStmt *) statement);
 	if (changes_tables(statement) && IsTransactionState() && !XactReadOnly &&
 		!InSecurityRestrictedOperation())
 		counter_hooks->apply_early();

@@ -70,15 +70,13 @@
 #include "postgres.h"
 
 #include "catalog/pg_publication.h"
-#include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
-#include "commands/trigger.h"
 #include "nodes/primnodes.h"
+#include "table/extras.h"
 #include "table/layout.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/relcache.h"
-#include "utils/reltrigger.h"
 
 static char *counter_problem(const DcCounter *counter);
 static char *tables_problem(const DcCounter *counter, Relation totals, Relation shards);
@@ -86,7 +84,6 @@ static char *further_index(Relation totals, Oid index);
 static char *column_problem(const DcCounter *counter, Relation totals);
 static bool is_difference(TupleDesc desc, const AttrNumber *atts);
 static bool is_column(Node *node, AttrNumber attnum);
-static const Trigger *firing_trigger(Relation totals);
 static bool is_published(Relation totals);
 
 /*
@@ -117,19 +114,20 @@ totals_problem(const DcCounter *counter, Relation totals, Relation shards)
 char *
 totals_row_problem(const DcCounter *counter, Relation totals)
 {
-	const Trigger *trigger;
 	char *problem = column_problem(counter, totals);
+	const Trigger *trigger;
+	int extras;
 
 	if (problem != NULL)
 		return problem;
 	if (!counter->totals.heap || totals->rd_rel->relispartition)
 		return _("it is not a plain local table");
-	if (totals->rd_rules != NULL)
+	extras = relation_extras(totals, EXTRAS_OF_TOTALS);
+	if (extras & EXTRA_RULES)
 		return _("it has rules");
-	if (RelationGetDescr(totals)->constr != NULL &&
-		RelationGetDescr(totals)->constr->num_check > 0)
+	if (extras & EXTRA_CHECK)
 		return psprintf(_("constraint \"%s\""), RelationGetDescr(totals)->constr->check[0].ccname);
-	trigger = firing_trigger(totals);
+	trigger = relation_trigger(totals, EXTRAS_OF_TOTALS);
 	if (trigger != NULL && OidIsValid(trigger->tgconstraint))
 		return psprintf(_("constraint \"%s\""), get_constraint_name(trigger->tgconstraint));
 	if (trigger != NULL)
@@ -242,26 +240,6 @@ is_column(Node *node, AttrNumber attnum)
 
 	return IsA(node, Var) && var->varno == 1 && var->varlevelsup == 0 &&
 		var->varattno == attnum && var->vartype == INT8OID;
-}
-
-/*
- * firing_trigger returns a trigger that would fire for an INSERT, or for an UPDATE that does
- * not change the key, or NULL.
- */
-static const Trigger *
-firing_trigger(Relation totals)
-{
-	for (int i = 0; totals->trigdesc != NULL && i < totals->trigdesc->numtriggers; i++)
-	{
-		const Trigger *trigger = &totals->trigdesc->triggers[i];
-		bool refers_here = trigger->tgisinternal &&
-			RI_FKey_trigger_type(trigger->tgfoid) == RI_TRIGGER_PK;
-
-		if (trigger->tgenabled != TRIGGER_DISABLED && !refers_here &&
-			(TRIGGER_FOR_INSERT(trigger->tgtype) || TRIGGER_FOR_UPDATE(trigger->tgtype)))
-			return trigger;
-	}
-	return NULL;
 }
 
 /*

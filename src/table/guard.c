@@ -13,7 +13,7 @@
  * The counter tables of a ledger, for balances and for limits, have the part for rows
  * alone. A role that may post has rights to the table of balances. These are for the
  * ledger's functions to use, not to change balances without entries. Shard rows are
- * written without SQL as ever: the direct way knows the guard (protect_lets_insert).
+ * written without SQL as ever: the direct way knows the guard (extras.c).
  * TRUNCATE is for the triggers of protect.c.
  */
 #include "postgres.h"
@@ -124,24 +124,6 @@ guard_check(Oid unguarded)
 						get_rel_name(unguarded)),
 				 errdetail("A trigger of the ledger is missing or disabled."),
 				 errhint("Use ALTER TABLE ... ENABLE TRIGGER, or dc_ledger_adopt().")));
-}
-
-/*
- * guard_is_all returns true if no trigger of others is on a table.
- */
-bool
-guard_is_all(Relation rel)
-{
-	Oid function = guard_function();
-
-	for (int i = 0; rel->trigdesc != NULL && i < rel->trigdesc->numtriggers; i++)
-	{
-		Oid called = rel->trigdesc->triggers[i].tgfoid;
-
-		if (called != function && !protect_is_ours(called))
-			return false;
-	}
-	return true;
 }
 
 Oid

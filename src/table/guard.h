@@ -17,7 +17,6 @@ extern void guard_create_truncate(const char *table);
 extern void guard_check(Oid unguarded);
 extern bool guard_is_on(Relation rel);
 extern bool guard_keeps_rows(Relation rel);
-extern bool guard_is_all(Relation rel);
 extern Oid guard_function(void);
 
 #endif /* DC_GUARD_H */

@@ -26,14 +26,10 @@
 #include "access/table.h"
 #include "base/relopen.h"
 #include "catalog/pg_collation.h"
-#include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
-#include "commands/trigger.h"
+#include "table/extras.h"
 #include "table/layout.h"
-#include "table/protect.h"
-#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
-#include "utils/reltrigger.h"
 
 /* As create.c makes them. */
 #define COMMON_COLUMNS \
@@ -75,7 +71,6 @@ static const DcShape stock_shards_shape = {
 
 static char *layout_fill(DcCounter *counter, DcShapeProblem *problem);
 static bool layout_is_known(const DcCounter *counter);
-static const Trigger *deferred_trigger(Relation rel);
 static bool is_bare(Relation rel, const DcCounter *counter);
 static bool has_own_indexes(Relation rel, const DcCounter *counter);
 
@@ -161,13 +156,14 @@ layout_fill(DcCounter *counter, DcShapeProblem *problem)
 		counter->plain_shards = direct && is_bare(shards, counter);
 		/* takes from a stock look at the latest versions */
 		counter->direct_write = counter->plain_shards && (stock || counter->direct_read);
-		counter->plain_totals = direct && totals_row_problem(counter, totals) == NULL;
+		counter->plain_totals = direct && totals_row_problem(counter, totals) == NULL &&
+			relation_extras(totals, EXTRA_INDEX) == 0;
 		counter->direct_totals = counter->row.totals == DC_TOTALS_DIRECT &&
 			totals_problem(counter, totals, shards) == NULL;
 		counter->sql_totals = counter->direct_totals && counter->distributed;
 		counter->direct_totals &= !counter->distributed;
-		counter->totals_deferred = deferred_trigger(totals) != NULL;
-		counter->shards_deferred = deferred_trigger(shards) != NULL;
+		counter->totals_deferred = relation_extras(totals, EXTRA_DEFERRED) != 0;
+		counter->shards_deferred = relation_extras(shards, EXTRA_DEFERRED) != 0;
 		counter->layout_generation = generation;
 	}
 	table_close(totals, NoLock);
@@ -224,7 +220,7 @@ counter_check_deferred(const DcCounter *counter, bool totals)
 	if (!(totals ? counter->totals_deferred : counter->shards_deferred))
 		return;
 	rel = table_open_present(relid, NoLock);
-	trigger = deferred_trigger(rel);
+	trigger = relation_trigger(rel, EXTRA_DEFERRED);
 	if (trigger != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -238,25 +234,6 @@ counter_check_deferred(const DcCounter *counter, bool totals)
 }
 
 /*
- * deferred_trigger returns a trigger for INSERT or UPDATE that waits for the commit, or
- * NULL. That of a unique constraint does so only for rows that are not unique.
- */
-static const Trigger *
-deferred_trigger(Relation rel)
-{
-	for (int i = 0; rel->trigdesc != NULL && i < rel->trigdesc->numtriggers; i++)
-	{
-		const Trigger *trigger = &rel->trigdesc->triggers[i];
-
-		if (trigger->tginitdeferred && trigger->tgenabled != TRIGGER_DISABLED &&
-			(TRIGGER_FOR_INSERT(trigger->tgtype) || TRIGGER_FOR_UPDATE(trigger->tgtype)) &&
-			trigger->tgfoid != F_UNIQUE_KEY_RECHECK)
-			return trigger;
-	}
-	return NULL;
-}
-
-/*
  * is_bare tells whether writing to a shard table entails no more than the tuple and
  * one index entry: it has the columns that it needs and no others, and nothing
  * hangs on it.
@@ -264,11 +241,7 @@ deferred_trigger(Relation rel)
 static bool
 is_bare(Relation rel, const DcCounter *counter)
 {
-	TupleDesc desc = RelationGetDescr(rel);
-
-	return counter->shards.alone && protect_lets_insert(rel) && rel->rd_rules == NULL &&
-		!rel->rd_rel->relispartition &&
-		(desc->constr == NULL || desc->constr->num_check == 0) &&
+	return counter->shards.alone && relation_extras(rel, EXTRAS_OF_SHARDS) == 0 &&
 		has_own_indexes(rel, counter);
 }
 

@@ -34,10 +34,10 @@ extern char *ownercode_of_relation(Relation rel);
 extern bool is_trusted_object(Oid classid, Oid oid);
 
 /* ownercodeexpr.c */
-extern void ownercode_expressions_begin(Relation rel);
-extern bool ownercode_in_stored(Relation rel, const char *stored);
-extern bool ownercode_is_limited(Relation rel, AttrNumber att);
-extern bool ownercode_in_expression(Relation rel, Node *expression);
+extern void ownercode_expressions_begin(void);
+extern bool ownercode_in_stored(const char *stored);
+extern bool ownercode_in_condition(const char *stored);
+extern bool ownercode_in_expression(Node *expression);
 
 /* ownercodeguard.c */
 extern void ownercode_guard_init(void);

@@ -10,59 +10,38 @@
  *
  *	- node types that are listed here, of the server's types;
  *	- immutable functions of the server that are given, and return, values of fixed length
- *	  only, or are listed here: these take time in proportion to their arguments, and
- *	  return no more than that. Besides there are a few others, as now(). Not listed is what
- *	  looks for one string in another, which takes the product of both, or more than any power of
- *	  it, if it is a regular expression; nor what fills a cache of the process, as timezone();
- *	- columns of fixed length, and those of the primary key, which an index limits. In
- *	  others an owner may have strings of a gigabyte. Of these no more is looked at than
- *	  whether they are null, how long they are, and whether they are equal to a constant, as
- *	  strings of different lengths are not compared.
+ *	  only, and a few others that do little, as now(). Functions of strings are not among them:
+ *	  their time and memory depend on what they are given, and an owner may have strings of a
+ *	  gigabyte;
+ *	- columns of fixed length. Of others no more is looked at than whether they are null, how
+ *	  long they are, and whether they are equal to a constant, as strings of different lengths
+ *	  are not compared;
+ *	- the text of a value of fixed length.
  *
  * And all expressions on a table together have a limit, constants included.
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
-#include "access/sysattr.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
-#include "nodes/bitmapset.h"
 #include "nodes/nodeFuncs.h"
 #include "table/ownercode.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
-#include "utils/rel.h"
-#include "utils/syscache.h"
 
 /* Bytes of all expressions of a table, as they are stored. */
 #define MAX_STORED (8 * 1024)
 
-/* Functions of the server, by their names: all of a name do the same. */
-static const char *const harmless[] = {
-	"ascii", "bit_length", "bpchar", "bpcharcmp", "bpchareq", "bpcharge", "bpchargt",
-	"bpcharle", "bpcharlt", "bpcharne", "char_length", "character_length", "date_part",
-	"date_trunc", "extract", "float4", "float8", "hashtext", "hashtextextended",
-	"initcap", "int2", "int4", "int8", "left", "length", "lower", "md5", "numeric",
-	"numeric_cmp", "numeric_eq", "numeric_ge", "numeric_gt", "numeric_le", "numeric_lt",
-	"numeric_ne", "numeric_out", "octet_length", "reverse", "right", "starts_with",
-	"substr", "text", "text_ge", "text_gt", "text_larger", "text_le", "text_lt",
-	"text_pattern_ge", "text_pattern_gt", "text_pattern_le", "text_pattern_lt",
-	"text_smaller", "textcat", "texteq", "textin", "textlen", "textne", "textout",
-	"upper", "varchar", "varcharout"};
-
 /* Bytes of the expressions that were looked at, of the table that is. */
 static Size stored_bytes;
 
-static bool code_walker(Node *node, void *rel);
+static bool code_walker(Node *node, void *context);
 static bool reads_little(Node *node);
+static bool is_short_text(const CoerceViaIO *expr);
 static bool is_equal_operator(Oid opno, List *args);
 static bool is_known_node(Node *node, bool *has_type);
-static bool is_limited(Relation rel, const Var *var);
 static bool is_code_function(Oid function, void *context);
-static bool is_harmless_function(Oid function);
-static bool is_listed(const char *name);
-static bool has_fixed_lengths(Form_pg_proc form);
+static bool has_fixed_lengths(Oid function);
 static bool is_fixed_length(Oid type);
 static bool count_vars(Node *node, void *count);
 
@@ -70,33 +49,41 @@ static bool count_vars(Node *node, void *count);
  * ownercode_expressions_begin is called before the expressions of a table are looked at.
  */
 void
-ownercode_expressions_begin(Relation rel)
+ownercode_expressions_begin(void)
 {
 	stored_bytes = 0;
 }
 
 /*
- * ownercode_in_stored tells whether a stored expression, or list of them, is not harmless.
- * Columns are those of a relation; without one, they are of fixed length only.
+ * Return true if a stored expression, or list of them, is not harmless.
  */
 bool
-ownercode_in_stored(Relation rel, const char *stored)
+ownercode_in_stored(const char *stored)
 {
 	stored_bytes += strlen(stored);
-	return stored_bytes > MAX_STORED || code_walker(stringToNode(stored), rel);
+	return stored_bytes > MAX_STORED || code_walker(stringToNode(stored), NULL);
 }
 
 /*
- * ownercode_in_expression does the same for one that is being made.
+ * Do the same for the condition of one of our triggers, whatever else is on its table.
  */
 bool
-ownercode_in_expression(Relation rel, Node *expression)
+ownercode_in_condition(const char *stored)
 {
-	return code_walker(expression, rel);
+	return strlen(stored) > MAX_STORED || code_walker(stringToNode(stored), NULL);
+}
+
+/*
+ * Do the same for one that is not stored.
+ */
+bool
+ownercode_in_expression(Node *expression)
+{
+	return code_walker(expression, NULL);
 }
 
 static bool
-code_walker(Node *node, void *rel)
+code_walker(Node *node, void *context)
 {
 	bool has_type;
 
@@ -106,15 +93,15 @@ code_walker(Node *node, void *rel)
 		return false;
 	if (!is_known_node(node, &has_type) ||
 		(has_type && !is_trusted_object(TypeRelationId, exprType(node))) ||
-		(IsA(node, Var) && !is_limited(rel, (Var *) node)) ||
+		(IsA(node, Var) && !is_fixed_length(((Var *) node)->vartype)) ||
 		check_functions_in_node(node, is_code_function, NULL))
 		return true;
-	return expression_tree_walker(node, code_walker, rel);
+	return expression_tree_walker(node, code_walker, context);
 }
 
 /*
- * reads_little tells whether a node takes a column of a type of the server's, however long
- * a value of it is, and reads but a little of it.
+ * Return true if a node takes a column of a type of the server's, however long a value of it is,
+ * and reads but a little of it, or makes the text of a short value.
  */
 static bool
 reads_little(Node *node)
@@ -132,9 +119,27 @@ reads_little(Node *node)
 		case T_ScalarArrayOpExpr:
 			return is_equal_operator(((ScalarArrayOpExpr *) node)->opno,
 									 ((ScalarArrayOpExpr *) node)->args);
+		case T_CoerceViaIO:
+			return is_short_text((CoerceViaIO *) node);
 		default:
 			return false;
 	}
+}
+
+/*
+ * Return true if an expression is the text of a harmless one whose values are of fixed length.
+ */
+static bool
+is_short_text(const CoerceViaIO *expr)
+{
+	Oid type = exprType((Node *) expr->arg);
+	Oid output;
+	bool varlena;
+
+	if (expr->resulttype != TEXTOID || !is_fixed_length(type) || !is_trusted_object(TypeRelationId, type))
+		return false;
+	getTypeOutputInfo(type, &output, &varlena);
+	return !is_code_function(output, NULL) && !code_walker((Node *) expr->arg, NULL);
 }
 
 /*
@@ -192,33 +197,6 @@ is_known_node(Node *node, bool *has_type)
 	}
 }
 
-/*
- * is_limited tells whether values of a column cannot be long.
- */
-static bool
-is_limited(Relation rel, const Var *var)
-{
-	return is_fixed_length(var->vartype) ||
-		(rel != NULL && ownercode_is_limited(rel, var->varattno));
-}
-
-/*
- * ownercode_is_limited tells the same of a column by its number.
- */
-bool
-ownercode_is_limited(Relation rel, AttrNumber att)
-{
-	Bitmapset *key;
-	bool found;
-
-	if (att > 0 && is_fixed_length(TupleDescAttr(RelationGetDescr(rel), att - 1)->atttypid))
-		return true;
-	key = RelationGetIndexAttrBitmap(rel, INDEX_ATTR_BITMAP_PRIMARY_KEY);
-	found = bms_is_member(att - FirstLowInvalidHeapAttributeNumber, key);
-	bms_free(key);
-	return found;
-}
-
 static bool
 is_code_function(Oid function, void *context)
 {
@@ -231,55 +209,25 @@ is_code_function(Oid function, void *context)
 		case F_GEN_RANDOM_UUID:
 		case F_NEXTVAL:
 			return false;
-		case F_SATISFIES_HASH_PARTITION: /* evaluates another table's partition key */
-			return true;
 		default:
-			break;
+			return function >= FirstUnpinnedObjectId || func_volatile(function) != PROVOLATILE_IMMUTABLE ||
+				!has_fixed_lengths(function);
 	}
-	return function >= FirstUnpinnedObjectId || func_volatile(function) != PROVOLATILE_IMMUTABLE ||
-		!is_harmless_function(function);
 }
 
 /*
- * is_harmless_function returns true if a function of the server is harmless.
+ * Return true if a function is given, and returns, values of fixed length only.
  */
 static bool
-is_harmless_function(Oid function)
+has_fixed_lengths(Oid function)
 {
-	HeapTuple tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
-	Form_pg_proc form;
-	bool known;
+	Oid *args;
+	int nargs;
+	bool fixed = !get_func_retset(function) && is_fixed_length(get_func_signature(function, &args, &nargs));
 
-	if (!HeapTupleIsValid(tuple))
-		return false;
-	form = (Form_pg_proc) GETSTRUCT(tuple);
-	known = has_fixed_lengths(form) || is_listed(NameStr(form->proname));
-	ReleaseSysCache(tuple);
-	return known;
-}
-
-static bool
-is_listed(const char *name)
-{
-	for (int i = 0; i < lengthof(harmless); i++)
-	{
-		if (strcmp(name, harmless[i]) == 0)
-			return true;
-	}
-	return false;
-}
-
-static bool
-has_fixed_lengths(Form_pg_proc form)
-{
-	if (form->proretset || !is_fixed_length(form->prorettype))
-		return false;
-	for (int i = 0; i < form->pronargs; i++)
-	{
-		if (!is_fixed_length(form->proargtypes.values[i]))
-			return false;
-	}
-	return true;
+	for (int i = 0; fixed && i < nargs; i++)
+		fixed = is_fixed_length(args[i]);
+	return fixed;
 }
 
 /*

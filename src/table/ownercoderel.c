@@ -13,8 +13,8 @@
  *	  key read and write another table, whose owner may be anybody;
  *	- defaults, generated columns, CHECK constraints, index expressions and predicates,
  *	  and extended statistics, whose expressions are harmless;
- *	- indexes of the server's access methods, operator classes and collations that
- *	  exclude nothing, and but for B-trees, are on columns that cannot be long;
+ *	- B-trees of the server's operator classes and collations that exclude nothing: others
+ *	  may add the millions of elements of one value without a look at the interrupts;
  *	- no rules, no row security.
  *
  * Which expressions are harmless, ownercodeexpr.c says.
@@ -33,17 +33,14 @@
 #include "catalog/pg_index.h"
 #include "catalog/pg_opclass.h"
 #include "catalog/pg_partitioned_table.h"
-#include "catalog/pg_proc.h"
 #include "catalog/pg_statistic_ext.h"
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
-#include "commands/trigger.h"
+#include "table/extras.h"
 #include "table/ownercode.h"
 #include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
-#include "utils/reltrigger.h"
 #include "utils/syscache.h"
 
 static char *kind_reason(Relation rel);
@@ -51,14 +48,12 @@ static char *column_reason(Relation rel);
 static char *default_reason(Relation rel);
 static char *check_reason(Relation rel);
 static char *trigger_reason(Relation rel);
-static bool trigger_is_harmless(Relation rel, const Trigger *trigger);
 static char *partition_reason(Relation rel);
 static bool partition_key_is_harmless(Oid relid);
 static char *index_reason(Relation rel);
-static bool index_is_harmless(Relation rel, HeapTuple tuple);
-static bool columns_are_limited(Relation rel, Form_pg_index form, Oid am);
+static bool index_is_harmless(HeapTuple tuple);
 static char *statistics_reason(Relation rel);
-static bool attribute_is_harmless(Relation rel, int cache, HeapTuple tuple, AttrNumber att);
+static bool attribute_is_harmless(int cache, HeapTuple tuple, AttrNumber att);
 static bool are_trusted(int cache, HeapTuple tuple, AttrNumber att, Oid classid, int n);
 
 /*
@@ -72,7 +67,7 @@ ownercode_of_relation(Relation rel)
 		kind_reason, column_reason, default_reason, check_reason, trigger_reason,
 		partition_reason, index_reason, statistics_reason};
 
-	ownercode_expressions_begin(rel);
+	ownercode_expressions_begin();
 	for (int i = 0; i < lengthof(looks); i++)
 	{
 		char *reason = looks[i](rel);
@@ -150,7 +145,7 @@ default_reason(Relation rel)
 	{
 		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), constr->defval[i].adnum - 1);
 
-		if (ownercode_in_stored(rel, constr->defval[i].adbin))
+		if (ownercode_in_stored(constr->defval[i].adbin))
 			return psprintf(att->attgenerated != '\0' ? _("generated column \"%s\" of \"%s\"")
 													  : _("default of column \"%s\" of \"%s\""),
 							NameStr(att->attname), name_of(rel));
@@ -165,7 +160,7 @@ check_reason(Relation rel)
 
 	for (int i = 0; constr != NULL && i < constr->num_check; i++)
 	{
-		if (ownercode_in_stored(rel, constr->check[i].ccbin))
+		if (ownercode_in_stored(constr->check[i].ccbin))
 			return psprintf(_("constraint \"%s\" on \"%s\""), constr->check[i].ccname,
 							name_of(rel));
 	}
@@ -175,30 +170,13 @@ check_reason(Relation rel)
 static char *
 trigger_reason(Relation rel)
 {
-	/* the catalogs that are looked at may bring an invalidation, which frees the original */
-	TriggerDesc *triggers = CopyTriggerDesc(rel->trigdesc);
+	const Trigger *trigger = relation_trigger(rel, EXTRA_OWNER_TRIGGERS);
 
-	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
-	{
-		const Trigger *trigger = &triggers->triggers[i];
-
-		if (trigger_is_harmless(rel, trigger))
-			continue;
-		if (trigger->tgisinternal && OidIsValid(trigger->tgconstraint))
-			return psprintf(_("foreign key \"%s\" on \"%s\""), get_constraint_name(trigger->tgconstraint), name_of(rel));
-		return psprintf(_("trigger \"%s\" on \"%s\""), trigger->tgname, name_of(rel));
-	}
-	return NULL;
-}
-
-static bool
-trigger_is_harmless(Relation rel, const Trigger *trigger)
-{
-	if (trigger->tgenabled == TRIGGER_DISABLED || trigger->tgfoid == F_UNIQUE_KEY_RECHECK)
-		return true;
-	return trigger->tgfoid >= FirstUnpinnedObjectId &&
-		is_trusted_object(ProcedureRelationId, trigger->tgfoid) &&
-		(trigger->tgqual == NULL || !ownercode_in_stored(rel, trigger->tgqual));
+	if (trigger == NULL)
+		return NULL;
+	if (trigger->tgisinternal && OidIsValid(trigger->tgconstraint))
+		return psprintf(_("foreign key \"%s\" on \"%s\""), get_constraint_name(trigger->tgconstraint), name_of(rel));
+	return psprintf(_("trigger \"%s\" on \"%s\""), trigger->tgname, name_of(rel));
 }
 
 /*
@@ -235,7 +213,7 @@ partition_key_is_harmless(Oid relid)
 	n = ((Form_pg_partitioned_table) GETSTRUCT(tuple))->partnatts;
 	harmless = are_trusted(PARTRELID, tuple, Anum_pg_partitioned_table_partclass, OperatorClassRelationId, n) &&
 		are_trusted(PARTRELID, tuple, Anum_pg_partitioned_table_partcollation, CollationRelationId, n) &&
-		attribute_is_harmless(NULL, PARTRELID, tuple, Anum_pg_partitioned_table_partexprs);
+		attribute_is_harmless(PARTRELID, tuple, Anum_pg_partitioned_table_partexprs);
 	ReleaseSysCache(tuple);
 	return harmless;
 }
@@ -257,7 +235,7 @@ index_reason(Relation rel)
 
 		if (!HeapTupleIsValid(tuple))
 			continue; /* DROP INDEX CONCURRENTLY */
-		harmless = index_is_harmless(rel, tuple);
+		harmless = index_is_harmless(tuple);
 		ReleaseSysCache(tuple);
 		if (!harmless)
 			return psprintf(_("index \"%s\" on \"%s\""), name != NULL ? name : "", name_of(rel));
@@ -266,7 +244,7 @@ index_reason(Relation rel)
 }
 
 static bool
-index_is_harmless(Relation rel, HeapTuple tuple)
+index_is_harmless(HeapTuple tuple)
 {
 	Form_pg_index form = (Form_pg_index) GETSTRUCT(tuple);
 	HeapTuple class = SearchSysCache1(RELOID, ObjectIdGetDatum(form->indexrelid));
@@ -275,30 +253,13 @@ index_is_harmless(Relation rel, HeapTuple tuple)
 	if (!HeapTupleIsValid(class))
 		return false;
 	harmless = !form->indisexclusion &&
-		columns_are_limited(rel, form, ((Form_pg_class) GETSTRUCT(class))->relam) &&
-		is_trusted_object(AccessMethodRelationId, ((Form_pg_class) GETSTRUCT(class))->relam) &&
+		((Form_pg_class) GETSTRUCT(class))->relam == BTREE_AM_OID &&
 		are_trusted(INDEXRELID, tuple, Anum_pg_index_indclass, OperatorClassRelationId, form->indnkeyatts) &&
 		are_trusted(INDEXRELID, tuple, Anum_pg_index_indcollation, CollationRelationId, form->indnkeyatts) &&
-		attribute_is_harmless(rel, INDEXRELID, tuple, Anum_pg_index_indexprs) &&
-		attribute_is_harmless(rel, INDEXRELID, tuple, Anum_pg_index_indpred);
+		attribute_is_harmless(INDEXRELID, tuple, Anum_pg_index_indexprs) &&
+		attribute_is_harmless(INDEXRELID, tuple, Anum_pg_index_indpred);
 	ReleaseSysCache(class);
 	return harmless;
-}
-
-/*
- * columns_are_limited tells whether the columns of an index cannot be long, as it takes
- * for most access methods: GIN adds the millions of elements of one value without a
- * look at the interrupts. B-trees limit the length of their entries.
- */
-static bool
-columns_are_limited(Relation rel, Form_pg_index form, Oid am)
-{
-	for (int i = 0; i < form->indnkeyatts && am != BTREE_AM_OID; i++)
-	{
-		if (form->indkey.values[i] != 0 && !ownercode_is_limited(rel, form->indkey.values[i]))
-			return false;
-	}
-	return true;
 }
 
 /*
@@ -320,7 +281,7 @@ statistics_reason(Relation rel)
 		if (!HeapTupleIsValid(tuple))
 			continue;
 		name = ((Form_pg_statistic_ext) GETSTRUCT(tuple))->stxname;
-		harmless = attribute_is_harmless(rel, STATEXTOID, tuple, Anum_pg_statistic_ext_stxexprs);
+		harmless = attribute_is_harmless(STATEXTOID, tuple, Anum_pg_statistic_ext_stxexprs);
 		ReleaseSysCache(tuple);
 		if (!harmless)
 			return psprintf(_("statistics \"%s\" on \"%s\""), NameStr(name), name_of(rel));
@@ -332,12 +293,12 @@ statistics_reason(Relation rel)
  * attribute_is_harmless tells whether the expressions in an attribute are, if it has any.
  */
 static bool
-attribute_is_harmless(Relation rel, int cache, HeapTuple tuple, AttrNumber att)
+attribute_is_harmless(int cache, HeapTuple tuple, AttrNumber att)
 {
 	bool isnull;
 	Datum value = SysCacheGetAttr(cache, tuple, att, &isnull);
 
-	return isnull || !ownercode_in_stored(rel, TextDatumGetCString(value));
+	return isnull || !ownercode_in_stored(TextDatumGetCString(value));
 }
 
 /*

@@ -334,34 +334,6 @@ protect_is_ours(Oid function)
 }
 
 /*
- * protect_lets_insert tells whether nothing on a table fires for INSERT and UPDATE, or for
- * DELETE: compaction deletes rows. Triggers of ours do not count, as they refuse what
- * others do.
- */
-bool
-protect_lets_insert(Relation rel)
-{
-	Oid refuse_delete = InvalidOid;
-	Oid guard = InvalidOid;
-
-	if (rel->trigdesc != NULL)
-	{
-		refuse_delete = extension_function(DELETE_FUNCTION);
-		guard = guard_function();
-	}
-	for (int i = 0; rel->trigdesc != NULL && i < rel->trigdesc->numtriggers; i++)
-	{
-		const Trigger *trigger = &rel->trigdesc->triggers[i];
-
-		if (trigger->tgfoid != refuse_delete && trigger->tgfoid != guard &&
-			(TRIGGER_FOR_INSERT(trigger->tgtype) || TRIGGER_FOR_UPDATE(trigger->tgtype) ||
-			 TRIGGER_FOR_DELETE(trigger->tgtype)))
-			return false;
-	}
-	return true;
-}
-
-/*
  * on_counter_truncate() -> trigger, AFTER TRUNCATE: empties the other tables of a counter
  * whose table of totals was truncated; 55000 for a table of a stock or a ledger that must not
  * be truncated by itself.

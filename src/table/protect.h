@@ -27,7 +27,6 @@ extern void protect_create_truncate(Oid relid);
 extern void protect_create_change(Oid relid);
 extern bool protect_keeps_rows(Oid relid);
 extern bool protect_is_ours(Oid function);
-extern bool protect_lets_insert(Relation rel);
 extern void trigger_create(Oid relid, const char *name, const char *definition);
 
 extern bool relation_is_empty(Oid relid);

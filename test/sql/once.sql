@@ -243,6 +243,7 @@ CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 	RETURN NEW;
 END $$;
 SELECT refused('CREATE TRIGGER see BEFORE INSERT ON likes_op FOR EACH ROW EXECUTE FUNCTION see()');
+SELECT refused('CREATE TRIGGER see BEFORE INSERT ON likes_op FOR EACH ROW EXECUTE FUNCTION see(); ALTER TABLE likes_op DISABLE TRIGGER see');
 SELECT refused(format('CREATE RULE nothing AS ON INSERT TO %s DO INSTEAD NOTHING', :'ops'));
 SELECT refused('ALTER TABLE likes_op ADD CHECK (delta <> 0)');
 SELECT refused(format('CREATE INDEX ON %s (lower(key))', :'ops'));
