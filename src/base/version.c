@@ -8,7 +8,7 @@
  * names is ever taken out of it, and it reads the catalogs of that script. The first use of a catalog in a
  * session says in a warning what to run; the worker is such a session, so it is in the server's
  * log. An older library cannot know the catalogs of a newer script, and says so in an error
- * instead.
+ * instead. Of DDL it refuses what concerns tables of ours, and no more (table/olderddl.c).
  *
  * A script says which library it needs by a function library_MAJOR_MINOR(), which it creates first: an
  * older library has no function of that name, so neither CREATE EXTENSION nor an update has an effect with it,
@@ -64,6 +64,17 @@ version_check(void)
 		ereport(WARNING,
 				(errmsg("the extension dcounter in this database is of version %s, and the library of version %s", script, DCOUNTER_VERSION),
 				 errhint("Run \"ALTER EXTENSION dcounter UPDATE\" in this database.")));
+}
+
+/*
+ * Return true if the library is older than the script, so that version_check() would raise its error.
+ */
+bool
+version_is_older(void)
+{
+	char *script = version_checked || creating_extension ? NULL : script_version();
+
+	return script != NULL && compare(DCOUNTER_VERSION, script) < 0;
 }
 
 /*

@@ -47,6 +47,7 @@
 #include "table/codeddl.h"
 #include "table/conversion.h"
 #include "table/ddlhooks.h"
+#include "table/olderddl.h"
 #include "table/storage.h"
 #include "table/table.h"
 #include "tcop/deparse_utility.h"
@@ -76,6 +77,7 @@ PG_FUNCTION_INFO_V1(on_ddl_begin);
 #define COL_COMMAND 9
 
 static DcDdl ddl_begin(FunctionCallInfo fcinfo, const char *function);
+static void ddl_ended(DcDdl *ddl);
 static bool snapshot_push_if_none(void);
 static void ddl_read(DcDdl *ddl, Oid function);
 static bool is_table(TupleTableSlot *slot);
@@ -113,6 +115,8 @@ on_drop(PG_FUNCTION_ARGS)
 {
 	DcDdl ddl = ddl_begin(fcinfo, "on_drop()");
 
+	if (older_passes(&ddl, false))
+		PG_RETURN_NULL();
 	ddl_read(&ddl, F_PG_EVENT_TRIGGER_DROPPED_OBJECTS);
 	if (ddl.relations == NIL && ddl.columns == NIL && ddl.triggers == NIL && ddl.types == NIL && !ddl.has_index)
 		PG_RETURN_NULL();
@@ -133,17 +137,24 @@ on_ddl(PG_FUNCTION_ARGS)
 	DcDdl ddl = ddl_begin(fcinfo, "on_ddl()");
 	bool pushed = snapshot_push_if_none();
 
-	if (ddl_alters(&ddl) || makes_relatives(ddl.parsetree))
-		ddl_read(&ddl, F_PG_EVENT_TRIGGER_DDL_COMMANDS);
-	conversion_prevent(&ddl);
-	for (int i = 0; i < nhooks; i++)
-	{
-		hooks[i]->altered(&ddl);
-		CommandCounterIncrement();
-	}
+	if (!older_passes(&ddl, false))
+		ddl_ended(&ddl);
 	if (pushed)
 		PopActiveSnapshot();
 	PG_RETURN_NULL();
+}
+
+static void
+ddl_ended(DcDdl *ddl)
+{
+	if (ddl_alters(ddl) || makes_relatives(ddl->parsetree))
+		ddl_read(ddl, F_PG_EVENT_TRIGGER_DDL_COMMANDS);
+	conversion_prevent(ddl);
+	for (int i = 0; i < nhooks; i++)
+	{
+		hooks[i]->altered(ddl);
+		CommandCounterIncrement();
+	}
 }
 
 /*
@@ -154,6 +165,8 @@ on_ddl_begin(PG_FUNCTION_ARGS)
 {
 	DcDdl ddl = ddl_begin(fcinfo, "on_ddl_begin()");
 
+	if (older_passes(&ddl, true))
+		PG_RETURN_NULL();
 	for (int i = 0; i < nhooks; i++)
 	{
 		if (hooks[i]->begins != NULL)
