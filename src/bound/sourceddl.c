@@ -120,7 +120,7 @@ source_dropped(const DcDdl *ddl, Oid source)
 	{
 		const DcSourceRow *row = lfirst(lc);
 
-		if (get_rel_name(row->counter) != NULL && !list_member_oid(ddl->relations, row->counter))
+		if (ddl_keeps(ddl, row->counter))
 			ereport(NOTICE,
 					(errmsg("counter table \"%s\" is no longer bound, as its source was dropped", get_rel_name(row->counter)),
 					 errdetail("Its values stay.")));
@@ -142,10 +142,8 @@ check_siblings(const DcDdl *ddl)
 	{
 		const DcSourceRow *row = lfirst(lc);
 
-		if (list_member_oid(ddl->relations, row->counter) ||
-			list_member_oid(ddl->relations, row->source) || get_rel_name(row->counter) == NULL ||
-			!((OidIsValid(row->refs) && list_member_oid(ddl->relations, row->refs)) ||
-			  (OidIsValid(row->carried) && list_member_oid(ddl->relations, row->carried))))
+		if (!ddl_keeps(ddl, row->counter) || list_member_oid(ddl->relations, row->source) ||
+			(!list_member_oid(ddl->relations, row->refs) && !list_member_oid(ddl->relations, row->carried)))
 			continue;
 		ereport(ERROR,
 				(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),

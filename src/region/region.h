@@ -179,7 +179,7 @@ typedef enum DcShapeLooks
 extern const char *regions_problem(const DcCounterRow *row, int looks);
 
 /* regionddl.c */
-extern void region_ddl_init(void);
+extern const struct DcDdlHook region_ddl;
 extern void region_prevent_drop(const DcCounter *counter);
 
 /* rightsrenew.c */

@@ -39,6 +39,7 @@
 #include "storage/lmgr.h"
 #include "storage/lock.h"
 #include "table/access.h"
+#include "table/ddlhooks.h"
 #include "table/distribution.h"
 #include "table/protect.h"
 #include "table/subscription.h"
@@ -132,7 +133,7 @@ region_init(bool preloading)
 	if (preloading)
 		link_errors_init();
 	region_hooks = &hooks;
-	region_ddl_init();
+	ddl_hook_add(&region_ddl);
 	job_register((DcJob){.name = "regions", .run = region_job, .due = region_job_due, .is_needed = region_job_is_needed});
 	job_register((DcJob){.name = "rights", .interval = &dc_rights_interval, .run = rights_job});
 }

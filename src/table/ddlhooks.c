@@ -452,13 +452,21 @@ tables_dropped(const DcDdl *ddl)
 				 catalog_read_by_holds(relid, &row))
 		{
 			counter_forget(row.counter);
-			if (!list_member_oid(ddl->relations, row.counter) &&
-				get_rel_name(row.counter) != NULL)
+			if (ddl_keeps(ddl, row.counter))
 				ereport(NOTICE,
 						(errmsg("table \"%s\" is no longer a counter table",
 								get_rel_name(row.counter))));
 		}
 	}
+}
+
+/*
+ * Return true if a table is there, and not among those that a command has dropped.
+ */
+bool
+ddl_keeps(const DcDdl *ddl, Oid relid)
+{
+	return OidIsValid(relid) && !list_member_oid(ddl->relations, relid) && get_rel_name(relid) != NULL;
 }
 
 /*
@@ -470,8 +478,7 @@ sibling_drop(Oid relid, const DcDdl *ddl)
 {
 	char *name;
 
-	if (!OidIsValid(relid) || list_member_oid(ddl->relations, relid) ||
-		get_rel_name(relid) == NULL)
+	if (!ddl_keeps(ddl, relid))
 		return;
 	name = relation_sql_name(relid);
 	if (distribution_is_converting() || ddl->has_shard)
