@@ -39,18 +39,14 @@ static char *script_version(void);
 static int compare(const char *a, const char *b);
 
 /*
- * version_check compares them, and warns or raises an error. While a script is running there is nothing
- * to compare yet.
+ * version_check compares them, and warns or raises an error.
  */
 void
 version_check(void)
 {
-	char *script;
+	char *script = script_version();
 	int order;
 
-	if (creating_extension)
-		return;
-	script = script_version();
 	if (script == NULL)
 		return;
 	order = compare(DCOUNTER_VERSION, script);
@@ -72,13 +68,14 @@ version_check(void)
 bool
 version_is_older(void)
 {
-	char *script = version_checked || creating_extension ? NULL : script_version();
+	char *script = version_checked ? NULL : script_version();
 
 	return script != NULL && compare(DCOUNTER_VERSION, script) < 0;
 }
 
 /*
- * script_version is the version that the database's extension has; NULL if there is none.
+ * script_version is the version that the database's extension has; NULL if there is none, or while its script is
+ * running, when there is nothing to compare yet.
  */
 static char *
 script_version(void)
@@ -92,7 +89,7 @@ script_version(void)
 	ScanKeyInit(&key, Anum_pg_extension_extname, BTEqualStrategyNumber, F_NAMEEQ, CStringGetDatum("dcounter"));
 	scan = systable_beginscan(rel, ExtensionNameIndexId, true, NULL, 1, &key);
 	tuple = systable_getnext(scan);
-	if (HeapTupleIsValid(tuple))
+	if (HeapTupleIsValid(tuple) && !(creating_extension && ((Form_pg_extension) GETSTRUCT(tuple))->oid == CurrentExtensionObject))
 	{
 		bool isnull;
 		Datum value = tuple_nullable(rel, tuple, Anum_pg_extension_extversion, TEXTOID, &isnull);

@@ -182,6 +182,16 @@ foreach my $statement ('DROP TABLE rooms.plain', 'DROP TABLE rooms.plain_shard',
 
 	like($err, qr/ERROR:  the library of dcounter is of version \Q$version\E, older than/, "and not $statement");
 }
+# nor of scripts of other extensions
+my %script = (1 => 'CREATE TABLE other (id int); ALTER TABLE other ADD COLUMN more int', '1--2' => 'ALTER TABLE rooms.plain ADD COLUMN more int');
+write_file("$root$dir{sharedir}/extension/other_extension.control", "default_version = '1'\n");
+write_file("$root$dir{sharedir}/extension/other_extension--$_.sql", $script{$_}) foreach keys %script;
+foreach (([ 'CREATE EXTENSION other_extension', qr/^$/ ], [ q{ALTER EXTENSION other_extension UPDATE TO '2'}, qr/ERROR:  the library of dcounter is of version/ ], [ 'DROP EXTENSION other_extension', qr/^$/ ]))
+{
+	my ($status, $out, $err) = $node->psql('old', $_->[0]);
+
+	like($err, $_->[1], $_->[0]);
+}
 sql($node, 'old', qq{UPDATE pg_extension SET extversion = '$version' WHERE extname = 'dcounter'});
 is(psql_file('old', 'check'), psql_file('fresh', 'check'), 'nothing was lost by that');
 
