@@ -39,6 +39,7 @@
 #include "table/distribution.h"
 #include "table/protect.h"
 #include "table/subscription.h"
+#include "table/table.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/guc.h"
@@ -77,7 +78,7 @@ static void check_source(Oid source);
 static void check_members(Oid source);
 static void check_tree(Oid source);
 static void check_counter(const DcCounter *counter);
-static void drop_table(Oid relid, bool cascade);
+static void drop_as_owner(Oid relid, bool cascade);
 static void dropped(Oid counter);
 static List *tables(Oid counter, List *tables);
 
@@ -479,24 +480,22 @@ bound_forget(const DcSourceRow *row, bool drop_triggers, bool cascade)
 	for (int i = 0; i < lengthof(tables); i++)
 	{
 		if (OidIsValid(tables[i]) && get_rel_name(tables[i]) != NULL)
-			drop_table(tables[i], cascade);
+			drop_as_owner(tables[i], cascade);
 	}
 }
 
 /*
- * drop_table drops a table that belongs to a binding, as its owner: whoever drops the source need not
+ * drop_as_owner drops a table that belongs to a binding, as its owner: whoever drops the source need not
  * be that.
  */
 static void
-drop_table(Oid relid, bool cascade)
+drop_as_owner(Oid relid, bool cascade)
 {
-	char *name = relation_sql_name(relid);
 	DcRunAs state;
 
 	runas_begin(&state, relation_owner(relid));
-	run_ddl(psprintf("DROP TABLE %s%s", name, cascade ? " CASCADE" : ""));
+	table_drop(relid, cascade);
 	runas_end(&state);
-	run_ddl_done(get_rel_name(relid) == NULL, name);
 }
 
 /*

@@ -105,7 +105,6 @@ static void replicate_stock(DcCounter *counter, const DcIdentity *identity, bool
 pg_noreturn static void has_amounts_error(const DcCounter *counter);
 static const char *replicate_word(DcCounter *counter, const char *word);
 static void check_not_fed(Oid relid);
-static void drop_table(Oid relid);
 
 static const DcRegionHooks hooks = {
 	.ready = region_ready,
@@ -491,10 +490,7 @@ dc_unreplicate(PG_FUNCTION_ARGS)
 	row.regions = row.sets = row.grants = row.wants = InvalidOid;
 	catalog_update(&row);
 	for (int i = 0; i < lengthof(tables); i++)
-	{
-		if (OidIsValid(tables[i]))
-			drop_table(tables[i]);
-	}
+		table_drop(tables[i], false);
 	PG_RETURN_VOID();
 }
 
@@ -512,16 +508,4 @@ check_not_fed(Oid relid)
 				 errmsg("table \"%s\" is fed by a subscription", get_rel_name(relid)),
 				 errdetail("Without the table, the subscription \"%s\" would stop for good.", names),
 				 errhint("In the other regions, take it out of the publications dcounter_own and dcounter_all. Then use ALTER SUBSCRIPTION ... REFRESH PUBLICATION here.")));
-}
-
-static void
-drop_table(Oid relid)
-{
-	char *name;
-
-	if (get_rel_name(relid) == NULL)
-		return;
-	name = relation_sql_name(relid);
-	run_ddl(psprintf("DROP TABLE %s", name));
-	run_ddl_done(get_rel_name(relid) == NULL, name);
 }

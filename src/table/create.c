@@ -199,6 +199,22 @@ table_kind(const DcCounterRow *row)
 }
 
 /*
+ * table_schema returns the schema of a new relation, and puts it into its name. `what` cannot be temporary (0A000).
+ */
+Oid
+table_schema(RangeVar *name, const char *what)
+{
+	Oid schema = RangeVarGetCreationNamespace(name);
+
+	if (isAnyTempNamespace(schema))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("%s cannot be temporary", what)));
+	name->schemaname = get_namespace_name(schema);
+	return schema;
+}
+
+/*
  * table_create creates the tables of a counter, and registers it with the
  * settings in row. Its name gets the schema that it is in. `maker` is the SQL function
  * that the tables' comments name.
@@ -208,14 +224,8 @@ table_create(RangeVar *name, DcCounterRow row, bool stock, int partitions,
 			 const char *maker)
 {
 	char *shards;
-	Oid schema;
+	Oid schema = table_schema(name, "counter tables");
 
-	schema = RangeVarGetCreationNamespace(name);
-	if (isAnyTempNamespace(schema))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("counter tables cannot be temporary")));
-	name->schemaname = get_namespace_name(schema);
 	shards = sibling_name(name->relname, DC_SHARD_SUFFIX);
 	if (partitions > 0)
 		(void) sibling_name(name->relname,

@@ -476,21 +476,16 @@ ddl_keeps(const DcDdl *ddl, Oid relid)
 void
 sibling_drop(Oid relid, const DcDdl *ddl)
 {
-	char *name;
-
 	if (!ddl_keeps(ddl, relid))
 		return;
-	name = relation_sql_name(relid);
 	if (distribution_is_converting() || ddl->has_shard)
 	{
 		ereport(NOTICE,
-				(errmsg("table %s stays, as Citus has dropped the one that it belongs to", name),
+				(errmsg("table %s stays, as Citus has dropped the one that it belongs to", relation_sql_name(relid)),
 				 errhint("Register both again when they are as you want them, or drop it.")));
 		return;
 	}
-	run_ddl(psprintf("DROP %s %s%s", relation_sql_kind(relid), name,
-					 ddl_cascades(ddl) ? " CASCADE" : ""));
-	run_ddl_done(get_rel_name(relid) == NULL, name);
+	table_drop(relid, ddl_cascades(ddl));
 }
 
 static void

@@ -261,29 +261,32 @@ dc_drop(PG_FUNCTION_ARGS)
 	region_hooks->prevent_drop(counter);
 	counter_hooks->apply_early(); /* while it is a counter table (ddl.c) */
 	counter_forget(relid);		  /* so that the event trigger has nothing to do */
-	table_drop(relid);
-	table_drop(shards);
-	table_drop(holds);
-	table_drop(regions);
-	table_drop(sets);
-	table_drop(grants);
-	table_drop(wants);
-	table_drop(trends);
+	table_drop(relid, false);
+	table_drop(shards, false);
+	table_drop(holds, false);
+	table_drop(regions, false);
+	table_drop(sets, false);
+	table_drop(grants, false);
+	table_drop(wants, false);
+	table_drop(trends, false);
 	PG_RETURN_VOID();
 }
 
 /*
- * table_drop drops a table, if it is there.
+ * table_drop drops a table or a view, if it is there.
  */
 void
-table_drop(Oid relid)
+table_drop(Oid relid, bool cascade)
 {
+	char kind = get_rel_relkind(relid);
 	char *name;
 
-	if (!OidIsValid(relid) || get_rel_name(relid) == NULL)
+	if (kind == '\0')
 		return;
 	name = relation_sql_name(relid);
-	run_ddl(psprintf("DROP %s %s", relation_sql_kind(relid), name));
+	run_ddl(psprintf("DROP %s %s%s", kind == RELKIND_FOREIGN_TABLE ? "FOREIGN TABLE" : kind == RELKIND_VIEW ? "VIEW"
+																											: "TABLE",
+					 name, cascade ? " CASCADE" : ""));
 	run_ddl_done(get_rel_name(relid) == NULL, name);
 }
 

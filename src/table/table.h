@@ -12,6 +12,7 @@
 
 /* create.c */
 extern RangeVar *table_name_arg(FunctionCallInfo fcinfo, int argno);
+extern Oid table_schema(RangeVar *name, const char *what);
 extern Oid table_create(RangeVar *name, DcCounterRow row, bool stock,
 						int partitions, const char *maker);
 extern Oid table_existing(FunctionCallInfo fcinfo, int argno, RangeVar *name,
@@ -31,7 +32,7 @@ extern void table_adopt(DcCounterRow *row, Oid functions);
 extern void adopt_error(const char *name, const char *detail);
 extern void lock_own_table(Oid relid, LOCKMODE mode);
 extern void op_retention_arg(FunctionCallInfo fcinfo, int argno, DcCounterRow *row);
-extern void table_drop(Oid relid);
+extern void table_drop(Oid relid, bool cascade);
 extern void sample_arg(FunctionCallInfo fcinfo, int argno, DcCounterRow *row);
 extern int max_shards_arg(FunctionCallInfo fcinfo, int argno);
 extern void buffer_args(FunctionCallInfo fcinfo, int argno, DcCounterRow *row);

@@ -102,7 +102,7 @@ trend_alter(DcCounter *counter, DcCounterRow *row, int64 half_life)
 		counter_hooks->apply_early();
 		catalog_update(row); /* so that the event trigger has nothing to do */
 		CommandCounterIncrement();
-		table_drop(trends);
+		table_drop(trends, false);
 		return;
 	}
 	check_counter(counter);
