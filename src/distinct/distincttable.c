@@ -124,8 +124,7 @@ dc_distinct_adopt(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
 				 errmsg("\"%s\" is a distinct table already", get_rel_name(row.relid))));
-	row.delta = get_relname_relid(sibling_name(get_rel_name(row.relid), DISTINCT_DELTA_SUFFIX),
-								  get_rel_namespace(row.relid));
+	row.delta = sibling_find(row.relid, DISTINCT_DELTA_SUFFIX);
 	if (!OidIsValid(row.delta))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),

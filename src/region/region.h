@@ -106,9 +106,9 @@ extern void region_check_name(const char *region);
 extern void region_check_role(void);
 
 /* regiontable.c */
+#define REGION_OPTIONS "fillfactor=50" /* of all tables of regions */
 extern const char *const region_columns;
 extern const char *const set_columns;
-extern Oid region_table_create(DcCounter *counter, const char *suffix, const char *columns, const char *what);
 extern void merge_trigger_create(Oid relid, const char *function);
 extern void region_tables_create(DcCounter *counter, DcCounterRow *row, Oid types);
 extern void region_tables_adopt(DcCounterRow *row, Oid functions);

@@ -292,16 +292,35 @@ prevent_taken(const char *schema, const char *name)
 }
 
 /*
- * Raise 42P07 if the name of a table that a counter is to get is taken, likely by one that was restored without the settings.
+ * sibling_create makes another table of one that is there, as the current user, who owns that. Raises 42P07 if the name is
+ * taken; with `anew` the hint is that it may have been restored without the settings, and is not needed.
  */
-void
-prevent_left_behind(const char *schema, const char *name)
+Oid
+sibling_create(Oid relid, const char *suffix, const char *columns, const char *options, bool anew, const char *what)
 {
-	if (OidIsValid(get_relname_relid(name, get_namespace_oid(schema, false))))
+	Oid namespace = get_rel_namespace(relid);
+	char *schema = get_namespace_name(namespace);
+	char *name = sibling_name(get_rel_name(relid), suffix);
+	Oid sibling;
+
+	if (anew && OidIsValid(get_relname_relid(name, namespace)))
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_TABLE),
 				 errmsg("relation \"%s\" already exists", name),
 				 errhint("If it was restored with its schema alone, drop it: it is made anew.")));
+	create_table(schema, name, columns, options, what);
+	sibling = get_relname_relid(name, namespace);
+	run_ddl_done(OidIsValid(sibling) && relation_owner(sibling) == relation_owner(relid), name);
+	return sibling;
+}
+
+/*
+ * sibling_find returns the relation that is named like another table of one that is there, or InvalidOid.
+ */
+Oid
+sibling_find(Oid relid, const char *suffix)
+{
+	return get_relname_relid(psprintf("%s%s", get_rel_name(relid), suffix), get_rel_namespace(relid));
 }
 
 /*

@@ -320,7 +320,6 @@ static void
 replace_shards(Oid relid)
 {
 	char *shards;
-	char *holds;
 	DcCounterRow other;
 	DcTableLayout layout;
 	DcShapeProblem problem;
@@ -329,9 +328,8 @@ replace_shards(Oid relid)
 
 	lock_own_table(relid, ShareUpdateExclusiveLock);
 	shards = psprintf("%s%s", get_rel_name(relid), DC_SHARD_SUFFIX);
-	holds = psprintf("%s%s", get_rel_name(relid), DC_HOLD_SUFFIX);
 	if (OidIsValid(get_relname_relid(shards, get_rel_namespace(relid))) || strlen(shards) >= NAMEDATALEN ||
-		OidIsValid(get_relname_relid(holds, get_rel_namespace(relid))) || protect_keeps_rows(relid) ||
+		OidIsValid(sibling_find(relid, DC_HOLD_SUFFIX)) || protect_keeps_rows(relid) ||
 		get_rel_relkind(relid) != RELKIND_RELATION || catalog_read(relid, &other))
 		return;
 	rel = table_open_present(relid, NoLock);

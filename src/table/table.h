@@ -19,7 +19,8 @@ extern Oid table_existing(FunctionCallInfo fcinfo, int argno, RangeVar *name,
 						  const char *kind);
 extern Oid table_of_name(RangeVar *name);
 extern void table_skip(const RangeVar *name, bool is_kind, const char *kind);
-extern void prevent_left_behind(const char *schema, const char *name);
+extern Oid sibling_create(Oid relid, const char *suffix, const char *columns, const char *options, bool anew, const char *what);
+extern Oid sibling_find(Oid relid, const char *suffix);
 extern void create_shards(const char *schema, const char *name, bool stock, int partitions, const char *maker);
 extern char *sibling_name(const char *name, const char *suffix);
 extern void create_table(const char *schema, const char *name,
