@@ -18,7 +18,6 @@
 #include "table/access.h"
 #include "table/table.h"
 #include "unread/unread.h"
-#include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
