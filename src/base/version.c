@@ -8,7 +8,7 @@
  * names is ever taken out of it, and it reads the catalogs of that script. The first use of a catalog in a
  * session says in a warning what to run; the worker is such a session, so it is in the server's
  * log. An older library cannot know the catalogs of a newer script, and says so in an error
- * instead.
+ * instead. Of DDL it refuses what concerns tables of ours, and no more (table/olderddl.c).
  *
  * A script says which library it needs by a function library_MAJOR_MINOR(), which it creates first: an
  * older library has no function of that name, so neither CREATE EXTENSION nor an update has an effect with it,
@@ -39,18 +39,14 @@ static char *script_version(void);
 static int compare(const char *a, const char *b);
 
 /*
- * version_check compares them, and warns or raises an error. While a script is running there is nothing
- * to compare yet.
+ * version_check compares them, and warns or raises an error.
  */
 void
 version_check(void)
 {
-	char *script;
+	char *script = script_version();
 	int order;
 
-	if (creating_extension)
-		return;
-	script = script_version();
 	if (script == NULL)
 		return;
 	order = compare(DCOUNTER_VERSION, script);
@@ -67,7 +63,19 @@ version_check(void)
 }
 
 /*
- * script_version is the version that the database's extension has; NULL if there is none.
+ * Return true if the library is older than the script, so that version_check() would raise its error.
+ */
+bool
+version_is_older(void)
+{
+	char *script = version_checked ? NULL : script_version();
+
+	return script != NULL && compare(DCOUNTER_VERSION, script) < 0;
+}
+
+/*
+ * script_version is the version that the database's extension has; NULL if there is none, or while its script is
+ * running, when there is nothing to compare yet.
  */
 static char *
 script_version(void)
@@ -81,7 +89,7 @@ script_version(void)
 	ScanKeyInit(&key, Anum_pg_extension_extname, BTEqualStrategyNumber, F_NAMEEQ, CStringGetDatum("dcounter"));
 	scan = systable_beginscan(rel, ExtensionNameIndexId, true, NULL, 1, &key);
 	tuple = systable_getnext(scan);
-	if (HeapTupleIsValid(tuple))
+	if (HeapTupleIsValid(tuple) && !(creating_extension && ((Form_pg_extension) GETSTRUCT(tuple))->oid == CurrentExtensionObject))
 	{
 		bool isnull;
 		Datum value = tuple_nullable(rel, tuple, Anum_pg_extension_extversion, TEXTOID, &isnull);

@@ -8,5 +8,6 @@
 extern bool version_checked;
 
 extern void version_check(void);
+extern bool version_is_older(void);
 
 #endif /* DC_VERSION_H */

@@ -38,6 +38,7 @@
 #include "table/distribution.h"
 #include "table/protect.h"
 #include "table/subscription.h"
+#include "table/table.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/guc.h"

@@ -89,20 +89,8 @@ static DcRelCached checked_cache = {
 Oid
 refs_create(Oid counter)
 {
-	Oid namespace = get_rel_namespace(counter);
-	char *schema = get_namespace_name(namespace);
-	char *name = sibling_name(get_rel_name(counter), DC_REF_SUFFIX);
-	Oid refs;
-
-	prevent_left_behind(schema, name);
-	create_table(schema, name, REFS_COLUMNS, REFS_OPTIONS,
-				 "how many rows of the source there are of each item; see dc_bind()");
-	refs = get_relname_relid(name, namespace);
-	if (!OidIsValid(refs))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("relation \"%s\" does not exist", name)));
-	return refs;
+	return sibling_create(counter, DC_REF_SUFFIX, REFS_COLUMNS, REFS_OPTIONS, true,
+						  "how many rows of the source there are of each item; see dc_bind()");
 }
 
 /*

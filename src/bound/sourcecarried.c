@@ -33,6 +33,12 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
+/* Their rows are added to a few times, if at all. */
+#define CARRIED_OPTIONS "fillfactor=100"
+#define CARRIED_COLUMNS \
+	"key pg_catalog.text COLLATE pg_catalog.\"C\" PRIMARY KEY," \
+	" amount pg_catalog.int8 NOT NULL"
+
 typedef struct DcCarriedKey
 {
 	const char *data;
@@ -121,22 +127,13 @@ carried_begin(DcSourceRow *row)
 static Oid
 carried_create(const DcSourceRow *row)
 {
-	Oid namespace = get_rel_namespace(row->counter);
-	char *name = sibling_name(get_rel_name(row->counter), DC_CARRIED_SUFFIX);
-	char *schema = get_namespace_name(namespace);
-	char *table = quote_qualified_identifier(schema, name);
 	DcRunAs state;
 	Oid relid;
 
-	prevent_left_behind(schema, name);
 	runas_begin(&state, relation_owner(row->counter));
-	run_ddl(psprintf("CREATE TABLE %s (key text COLLATE \"C\" PRIMARY KEY, amount bigint NOT NULL)", table));
-	run_ddl(psprintf("COMMENT ON TABLE %s IS %s", table,
-					 quote_literal_cstr(psprintf("Amounts of %s of partitions that were detached",
-												 get_rel_name(row->counter)))));
+	relid = sibling_create(row->counter, DC_CARRIED_SUFFIX, CARRIED_COLUMNS, CARRIED_OPTIONS, true,
+						   "amounts of partitions that were detached; see dc_bind()");
 	runas_end(&state);
-	relid = get_relname_relid(name, namespace);
-	run_ddl_done(OidIsValid(relid), table);
 	return relid;
 }
 

@@ -50,7 +50,7 @@ static void end_broken(const DcDdl *ddl);
 static int by_counter(const ListCell *a, const ListCell *b);
 static bool is_about(const DcDdl *ddl, const DcSourceRow *row);
 static bool is_broken(const DcSourceRow *row);
-static void drop_table(Oid relid, bool cascade);
+static void drop_as_owner(Oid relid, bool cascade);
 static void end_binding(const DcDdl *ddl, DcSourceRow *row);
 static void source_altered(const DcDdl *ddl, Oid relid);
 static void triggers_changed(const DcDdl *ddl);
@@ -118,7 +118,7 @@ source_dropped(const DcDdl *ddl, Oid source)
 	{
 		const DcSourceRow *row = lfirst(lc);
 
-		if (get_rel_name(row->counter) != NULL && !list_member_oid(ddl->relations, row->counter))
+		if (ddl_keeps(ddl, row->counter))
 			ereport(NOTICE,
 					(errmsg("counter table \"%s\" is no longer bound, as its source was dropped", get_rel_name(row->counter)),
 					 errdetail("Its values stay.")));
@@ -140,10 +140,8 @@ check_siblings(const DcDdl *ddl)
 	{
 		const DcSourceRow *row = lfirst(lc);
 
-		if (list_member_oid(ddl->relations, row->counter) ||
-			list_member_oid(ddl->relations, row->source) || get_rel_name(row->counter) == NULL ||
-			!((OidIsValid(row->refs) && list_member_oid(ddl->relations, row->refs)) ||
-			  (OidIsValid(row->carried) && list_member_oid(ddl->relations, row->carried))))
+		if (!ddl_keeps(ddl, row->counter) || list_member_oid(ddl->relations, row->source) ||
+			(!list_member_oid(ddl->relations, row->refs) && !list_member_oid(ddl->relations, row->carried)))
 			continue;
 		ereport(ERROR,
 				(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
@@ -296,24 +294,22 @@ bound_forget(const DcSourceRow *row, bool drop_triggers, bool cascade)
 	for (int i = 0; i < lengthof(tables); i++)
 	{
 		if (OidIsValid(tables[i]) && get_rel_name(tables[i]) != NULL)
-			drop_table(tables[i], cascade);
+			drop_as_owner(tables[i], cascade);
 	}
 }
 
 /*
- * drop_table drops a table that belongs to a binding, as its owner: whoever drops the source need not
+ * drop_as_owner drops a table that belongs to a binding, as its owner: whoever drops the source need not
  * be that.
  */
 static void
-drop_table(Oid relid, bool cascade)
+drop_as_owner(Oid relid, bool cascade)
 {
-	char *name = relation_sql_name(relid);
 	DcRunAs state;
 
 	runas_begin(&state, relation_owner(relid));
-	run_ddl(psprintf("DROP TABLE %s%s", name, cascade ? " CASCADE" : ""));
+	table_drop(relid, cascade);
 	runas_end(&state);
-	run_ddl_done(get_rel_name(relid) == NULL, name);
 }
 
 static void

@@ -31,6 +31,7 @@
 #include "access/xact.h"
 #include "base/compat.h"
 #include "base/relopen.h"
+#include "base/version.h"
 #include "bound/sourceddl.h"
 #include "catalog/namespace.h"
 #include "catalog/objectaccess.h"
@@ -90,7 +91,7 @@ note_dropped(Oid relid)
 	char kind;
 	ListCell *lc;
 
-	if (!get_rel_relispartition(relid) || get_rel_persistence(relid) == RELPERSISTENCE_TEMP)
+	if (!get_rel_relispartition(relid) || get_rel_persistence(relid) == RELPERSISTENCE_TEMP || version_is_older())
 		return;
 	kind = get_rel_relkind(relid);
 	if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE)

@@ -24,6 +24,7 @@
 
 #include "base/hooks.h"
 #include "distinct/distinct.h"
+#include "table/ddlhooks.h"
 
 static bool is_distinct(Oid relid);
 
@@ -42,7 +43,7 @@ distinct_init(void)
 	distinct_name_init();
 	distinct_pending_init();
 	distinct_fold_init();
-	distinct_ddl_init();
+	ddl_hook_add(&distinct_ddl);
 }
 
 static bool

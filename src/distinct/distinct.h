@@ -160,7 +160,7 @@ extern void distinct_fold_init(void);
 extern void distinct_take_turn(Oid relid);
 
 /* distinctddl.c */
-extern void distinct_ddl_init(void);
+extern const struct DcDdlHook distinct_ddl;
 extern void distinct_protect(const DcDistinctRow *row);
 extern void distinct_truncated(Oid relid);
 extern void distinct_prevent_change(Oid relid);

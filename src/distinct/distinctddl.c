@@ -44,7 +44,7 @@ dropped(const DcDdl *ddl)
 		else if (distinct_row_read_delta(relid, &row))
 		{
 			(void) distinct_row_delete(row.relid);
-			if (!list_member_oid(ddl->relations, row.relid) && get_rel_name(row.relid) != NULL)
+			if (ddl_keeps(ddl, row.relid))
 				ereport(NOTICE,
 						(errmsg("table \"%s\" is no longer a distinct table", get_rel_name(row.relid))));
 		}
@@ -128,13 +128,4 @@ distinct_prevent_change(Oid relid)
 				 errhint("Use dc_distinct_reset() to let a key start anew, or TRUNCATE \"%s\".", get_rel_name(row.relid))));
 }
 
-/*
- * distinct_ddl_init is called when the library is loaded.
- */
-void
-distinct_ddl_init(void)
-{
-	static const DcDdlHook hook = {dropped, altered, NULL};
-
-	ddl_hook_add(&hook);
-}
+const DcDdlHook distinct_ddl = {dropped, altered, NULL};

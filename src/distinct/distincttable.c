@@ -52,7 +52,6 @@ dc_distinct_create(PG_FUNCTION_ARGS)
 {
 	DcDistinctRow row = {0};
 	RangeVar *name;
-	char *schema_name;
 	char *delta;
 	char *type;
 	Oid schema;
@@ -75,23 +74,18 @@ dc_distinct_create(PG_FUNCTION_ARGS)
 			PG_RETURN_OID(relid);
 		}
 	}
-	schema = RangeVarGetCreationNamespace(name);
-	if (isAnyTempNamespace(schema))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("distinct tables cannot be temporary")));
-	schema_name = get_namespace_name(schema);
+	schema = table_schema(name, "distinct tables");
 	delta = sibling_name(name->relname, DISTINCT_DELTA_SUFFIX);
 	type = column_type(fcinfo, row.precision);
-	create_table(schema_name, name->relname, psprintf("%s, sketch %s NOT NULL, PRIMARY KEY (key)", KEY_COLUMN, type),
+	create_table(name->schemaname, name->relname, psprintf("%s, sketch %s NOT NULL, PRIMARY KEY (key)", KEY_COLUMN, type),
 				 TABLE_OPTIONS, "sketches of the items of keys; see dc_distinct_create()");
-	create_table(schema_name, delta, psprintf("%s, sketch %s NOT NULL", KEY_COLUMN, type),
+	create_table(name->schemaname, delta, psprintf("%s, sketch %s NOT NULL", KEY_COLUMN, type),
 				 DELTA_OPTIONS, "items that are not in the sketches yet; see dc_distinct_create()");
 	row.relid = get_relname_relid(name->relname, schema);
 	row.delta = get_relname_relid(delta, schema);
 	if (OidIsValid(row.delta))
 	{
-		delta = quote_qualified_identifier(schema_name, delta);
+		delta = quote_qualified_identifier(name->schemaname, delta);
 		run_ddl(psprintf("CREATE INDEX ON %s (key)", delta));
 		run_ddl(psprintf("ALTER TABLE %s REPLICA IDENTITY FULL", delta)); /* it has no key, and rows are deleted */
 	}
@@ -130,8 +124,7 @@ dc_distinct_adopt(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
 				 errmsg("\"%s\" is a distinct table already", get_rel_name(row.relid))));
-	row.delta = get_relname_relid(sibling_name(get_rel_name(row.relid), DISTINCT_DELTA_SUFFIX),
-								  get_rel_namespace(row.relid));
+	row.delta = sibling_find(row.relid, DISTINCT_DELTA_SUFFIX);
 	if (!OidIsValid(row.delta))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
@@ -178,19 +171,15 @@ Datum
 dc_distinct_drop(PG_FUNCTION_ARGS)
 {
 	Oid relid = table_arg(fcinfo);
-	DcDistinctRow row;
-	char *name;
-	char *delta;
+	Oid delta;
 
 	prevent_write("dc_distinct_drop()");
 	(void) distinct_lookup(relid);
 	lock_own_table(relid, AccessExclusiveLock);
-	row = distinct_lookup(relid)->row;
-	name = relation_sql_name(relid);
-	delta = get_rel_name(row.delta) != NULL ? relation_sql_name(row.delta) : NULL;
+	delta = distinct_lookup(relid)->row.delta;
 	(void) distinct_row_delete(relid); /* so that the event trigger has nothing to do */
-	run_ddl(delta != NULL ? psprintf("DROP TABLE %s, %s", name, delta) : psprintf("DROP TABLE %s", name));
-	run_ddl_done(get_rel_name(relid) == NULL, name);
+	table_drop(relid, false);
+	table_drop(delta, false);
 	PG_RETURN_VOID();
 }
 

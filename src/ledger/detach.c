@@ -202,17 +202,13 @@ carry_forward(DcLedger *ledger, TimestampTz end)
 static void
 create_openings(DcLedger *ledger)
 {
-	Oid namespace = get_rel_namespace(ledger->relid);
-	char *schema = get_namespace_name(namespace);
-	char *name = sibling_name(get_rel_name(ledger->relid), DC_OPENING_SUFFIX);
 	DcRunAs state;
 
 	runas_begin(&state, ledger->counter->owner);
-	create_table(schema, name, OPENING_COLUMNS, OPENING_OPTIONS,
-				 "balances of detached entries; see dc_ledger_detach()");
-	guard_create(quote_qualified_identifier(schema, name));
+	ledger->row.openings = sibling_create(ledger->relid, DC_OPENING_SUFFIX, OPENING_COLUMNS, OPENING_OPTIONS, false,
+										  "balances of detached entries; see dc_ledger_detach()");
+	guard_create(relation_sql_name(ledger->row.openings));
 	runas_end(&state);
-	ledger->row.openings = get_relname_relid(name, namespace);
 	ledger_set_openings(ledger->relid, ledger->row.openings);
 	ledger->counter = counter_lookup(ledger->relid);
 }

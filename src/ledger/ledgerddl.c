@@ -34,9 +34,9 @@ typedef struct DcSibling
 
 static void ledger_siblings(const DcLedgerRow *row, DcSibling *siblings);
 static void drop_all(Oid relid, const DcDdl *ddl);
-static void check_member(Oid relid, List *dropped, List *ledgers);
-static void check_shards(Oid relid, List *dropped);
-static void check_ops(Oid relid, List *dropped);
+static void check_member(Oid relid, const DcDdl *ddl, List *ledgers);
+static void check_shards(Oid relid, const DcDdl *ddl);
+static void check_ops(Oid relid, const DcDdl *ddl);
 static void refuse(Oid needed_by);
 static void follow_all(const DcDdl *ddl, Oid relid, const DcSibling *sibling);
 
@@ -51,9 +51,9 @@ ledger_dropped(const DcDdl *ddl)
 	ledgers = ledger_read_all();
 	foreach(lc, ddl->relations)
 	{
-		check_member(lfirst_oid(lc), ddl->relations, ledgers);
-		check_shards(lfirst_oid(lc), ddl->relations);
-		check_ops(lfirst_oid(lc), ddl->relations);
+		check_member(lfirst_oid(lc), ddl, ledgers);
+		check_shards(lfirst_oid(lc), ddl);
+		check_ops(lfirst_oid(lc), ddl);
 	}
 }
 
@@ -109,7 +109,7 @@ ledger_siblings(const DcLedgerRow *row, DcSibling *siblings)
  * check_member raises an error if a table was dropped that a ledger needs.
  */
 static void
-check_member(Oid relid, List *dropped, List *ledgers)
+check_member(Oid relid, const DcDdl *ddl, List *ledgers)
 {
 	ListCell *lc;
 
@@ -118,7 +118,7 @@ check_member(Oid relid, List *dropped, List *ledgers)
 		const DcLedgerRow *row = lfirst(lc);
 		DcSibling siblings[SIBLINGS];
 
-		if (list_member_oid(dropped, row->ledger) || get_rel_name(row->ledger) == NULL)
+		if (!ddl_keeps(ddl, row->ledger))
 			continue;
 		ledger_siblings(row, siblings);
 		for (int i = 0; i < SIBLINGS; i++)
@@ -133,12 +133,11 @@ check_member(Oid relid, List *dropped, List *ledgers)
  * Raise an error if shard rows, or holds, of balances or of limits were dropped: amounts would be lost with them.
  */
 static void
-check_shards(Oid relid, List *dropped)
+check_shards(Oid relid, const DcDdl *ddl)
 {
 	DcCounterRow row;
 
-	if ((catalog_read_by_shards(relid, &row) || catalog_read_by_holds(relid, &row)) && OidIsValid(row.ledger) &&
-		!list_member_oid(dropped, row.ledger) && get_rel_name(row.ledger) != NULL)
+	if ((catalog_read_by_shards(relid, &row) || catalog_read_by_holds(relid, &row)) && ddl_keeps(ddl, row.ledger))
 		refuse(row.ledger);
 }
 
@@ -146,18 +145,17 @@ check_shards(Oid relid, List *dropped)
  * check_ops forgets the ops whose table was dropped, or raises an error.
  */
 static void
-check_ops(Oid relid, List *dropped)
+check_ops(Oid relid, const DcDdl *ddl)
 {
 	DcCounterRow row;
 	Oid counter;
 	Oid ops;
 
-	if (!opslots_find_table(relid, &counter, &ops) ||
-		list_member_oid(dropped, counter) || get_rel_name(counter) == NULL)
+	if (!opslots_find_table(relid, &counter, &ops) || !ddl_keeps(ddl, counter))
 		return;
 	if (relid != ops)
 	{
-		if (!list_member_oid(dropped, ops))
+		if (!list_member_oid(ddl->relations, ops))
 			refuse(ops);
 		return;
 	}

@@ -115,9 +115,9 @@ extern bool region_self(DcIdentity *identity);
 extern void region_forget_self(void);
 
 /* regiontable.c */
+#define REGION_OPTIONS "fillfactor=50" /* of all tables of regions */
 extern const char *const region_columns;
 extern const char *const set_columns;
-extern Oid region_table_create(DcCounter *counter, const char *suffix, const char *columns, const char *what);
 extern void merge_trigger_create(Oid relid, const char *function);
 extern void region_tables_create(DcCounter *counter, DcCounterRow *row, Oid types);
 extern void region_tables_adopt(DcCounterRow *row, Oid functions);
@@ -189,7 +189,7 @@ typedef enum DcShapeLooks
 extern const char *regions_problem(const DcCounterRow *row, int looks);
 
 /* regionddl.c */
-extern void region_ddl_init(void);
+extern const struct DcDdlHook region_ddl;
 extern void region_prevent_drop(const DcCounter *counter);
 
 /* rightsrenew.c */

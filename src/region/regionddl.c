@@ -79,8 +79,7 @@ dropped(const DcDdl *ddl)
 		}
 		else if (catalog_read_by_shards(relid, &row) || catalog_read_by_holds(relid, &row))
 			prevent_drop(&row); /* it would be a counter table no more */
-		else if (is_more(relid, &row) &&
-				 !list_member_oid(ddl->relations, row.counter) && get_rel_name(row.counter) != NULL)
+		else if (is_more(relid, &row) && ddl_keeps(ddl, row.counter))
 			ereport(ERROR,
 					(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
 					 errmsg("cannot drop a table that the replicated counter table \"%s\" needs",
@@ -444,13 +443,4 @@ altered(const DcDdl *ddl)
 		prevent_changed(ddl);
 }
 
-/*
- * region_ddl_init is called when the library is loaded.
- */
-void
-region_ddl_init(void)
-{
-	static const DcDdlHook hook = {dropped, altered, begins};
-
-	ddl_hook_add(&hook);
-}
+const DcDdlHook region_ddl = {dropped, altered, begins};

@@ -39,7 +39,6 @@
 #include "utils/rel.h"
 #include "utils/reltrigger.h"
 
-#define REGION_OPTIONS "fillfactor=50"
 #define REGION_COLUMNS \
 	"key pg_catalog.text COLLATE pg_catalog.\"C\" NOT NULL," \
 	" region pg_catalog.text COLLATE pg_catalog.\"C\" NOT NULL," \
@@ -124,28 +123,15 @@ region_tables_create(DcCounter *counter, DcCounterRow *row, Oid types)
 	DcRunAs state;
 
 	runas_begin(&state, counter->owner);
-	row->regions = region_table_create(counter, DC_REGION_SUFFIX, REGION_COLUMNS,
-									   "what each region has counted; see dc_replicate()");
-	row->sets = region_table_create(counter, DC_SET_SUFFIX, psprintf(SET_COLUMNS, upto),
-									"what each region has set keys to; see dc_replicate()");
+	row->regions = sibling_create(counter->relid, DC_REGION_SUFFIX, REGION_COLUMNS, REGION_OPTIONS, false,
+								  "what each region has counted; see dc_replicate()");
+	row->sets = sibling_create(counter->relid, DC_SET_SUFFIX, psprintf(SET_COLUMNS, upto), REGION_OPTIONS, false,
+							   "what each region has set keys to; see dc_replicate()");
 	runas_end(&state);
 	runas_begin(&state, BOOTSTRAP_SUPERUSERID);
 	merge_trigger_create(row->regions, "merge_region");
 	merge_trigger_create(row->sets, "merge_set");
 	runas_end(&state);
-}
-
-/*
- * region_table_create makes one of them, as the current user.
- */
-Oid
-region_table_create(DcCounter *counter, const char *suffix, const char *columns, const char *what)
-{
-	Oid schema = get_rel_namespace(counter->relid);
-	char *name = sibling_name(get_rel_name(counter->relid), suffix);
-
-	create_table(get_namespace_name(schema), name, columns, REGION_OPTIONS, what);
-	return get_relname_relid(name, schema);
 }
 
 /*
@@ -172,14 +158,12 @@ void
 region_tables_adopt(DcCounterRow *row, Oid functions)
 {
 	DcIdentity identity;
-	char *name = get_rel_name(row->counter);
-	Oid schema = get_rel_namespace(row->counter);
 	DcTableLayout layout;
 	DcShapeProblem problem = {0};
 	Relation rel;
 
-	row->regions = get_relname_relid(psprintf("%s%s", name, DC_REGION_SUFFIX), schema);
-	row->sets = get_relname_relid(psprintf("%s%s", name, DC_SET_SUFFIX), schema);
+	row->regions = sibling_find(row->counter, DC_REGION_SUFFIX);
+	row->sets = sibling_find(row->counter, DC_SET_SUFFIX);
 	if (!OidIsValid(row->regions) || !OidIsValid(row->sets) ||
 		relation_owner(row->regions) != relation_owner(row->counter) ||
 		relation_owner(row->sets) != relation_owner(row->counter) ||

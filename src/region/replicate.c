@@ -37,6 +37,7 @@
 #include "region/sets.h"
 #include "storage/lock.h"
 #include "table/access.h"
+#include "table/ddlhooks.h"
 #include "table/distribution.h"
 #include "table/protect.h"
 #include "table/subscription.h"
@@ -86,7 +87,6 @@ static void replicate_stock(DcCounter *counter, const DcIdentity *identity, bool
 pg_noreturn static void has_amounts_error(const DcCounter *counter);
 static const char *replicate_word(DcCounter *counter, const char *word);
 static void check_not_fed(Oid relid);
-static void drop_table(Oid relid);
 
 static const DcRegionHooks hooks = {
 	.ready = region_ready,
@@ -114,7 +114,7 @@ region_init(bool preloading)
 	if (preloading)
 		link_errors_init();
 	region_hooks = &hooks;
-	region_ddl_init();
+	ddl_hook_add(&region_ddl);
 	job_register((DcJob){.name = "regions", .run = region_job, .due = region_job_due, .is_needed = region_job_is_needed});
 	job_register((DcJob){.name = "rights", .interval = &dc_rights_interval, .run = rights_job});
 }
@@ -334,10 +334,7 @@ dc_unreplicate(PG_FUNCTION_ARGS)
 	row.regions = row.sets = row.grants = row.wants = InvalidOid;
 	catalog_update(&row);
 	for (int i = 0; i < lengthof(tables); i++)
-	{
-		if (OidIsValid(tables[i]))
-			drop_table(tables[i]);
-	}
+		table_drop(tables[i], false);
 	PG_RETURN_VOID();
 }
 
@@ -355,18 +352,6 @@ check_not_fed(Oid relid)
 				 errmsg("table \"%s\" is fed by a subscription", get_rel_name(relid)),
 				 errdetail("Without the table, the subscription \"%s\" would stop for good.", names),
 				 errhint("In the other regions, take it out of the publications dcounter_own and dcounter_all. Then use ALTER SUBSCRIPTION ... REFRESH PUBLICATION here.")));
-}
-
-static void
-drop_table(Oid relid)
-{
-	char *name;
-
-	if (get_rel_name(relid) == NULL)
-		return;
-	name = relation_sql_name(relid);
-	run_ddl(psprintf("DROP TABLE %s", name));
-	run_ddl_done(get_rel_name(relid) == NULL, name);
 }
 
 /*

@@ -62,10 +62,10 @@ rights_tables_create(DcCounter *counter, DcCounterRow *row)
 	DcRunAs state;
 
 	runas_begin(&state, counter->owner);
-	row->grants = region_table_create(counter, DC_GRANT_SUFFIX, GRANT_COLUMNS,
-									  "units that regions have given to each other; see dc_replicate()");
-	row->wants = region_table_create(counter, DC_WANT_SUFFIX, WANT_COLUMNS,
-									 "units that regions ask for; see dc_replicate()");
+	row->grants = sibling_create(counter->relid, DC_GRANT_SUFFIX, GRANT_COLUMNS, REGION_OPTIONS, false,
+								 "units that regions have given to each other; see dc_replicate()");
+	row->wants = sibling_create(counter->relid, DC_WANT_SUFFIX, WANT_COLUMNS, REGION_OPTIONS, false,
+								"units that regions ask for; see dc_replicate()");
 	runas_end(&state);
 	row->rights_epoch = region_epoch_new();
 	create_triggers(row);
@@ -89,11 +89,8 @@ create_triggers(const DcCounterRow *row)
 void
 rights_tables_adopt(DcCounterRow *row, Oid functions)
 {
-	char *name = get_rel_name(row->counter);
-	Oid schema = get_rel_namespace(row->counter);
-
-	row->grants = get_relname_relid(psprintf("%s%s", name, DC_GRANT_SUFFIX), schema);
-	row->wants = get_relname_relid(psprintf("%s%s", name, DC_WANT_SUFFIX), schema);
+	row->grants = sibling_find(row->counter, DC_GRANT_SUFFIX);
+	row->wants = sibling_find(row->counter, DC_WANT_SUFFIX);
 	if (!OidIsValid(row->grants) || !OidIsValid(row->wants) ||
 		relation_owner(row->grants) != relation_owner(row->counter) ||
 		relation_owner(row->wants) != relation_owner(row->counter) ||

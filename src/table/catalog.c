@@ -248,15 +248,6 @@ relation_sql_name(Oid relid)
 }
 
 /*
- * relation_sql_kind returns the word that DROP has for a table.
- */
-const char *
-relation_sql_kind(Oid relid)
-{
-	return get_rel_relkind(relid) == RELKIND_FOREIGN_TABLE ? "FOREIGN TABLE" : "TABLE";
-}
-
-/*
  * shard_by_from_text parses the SQL name of a shard choice (22023 if unknown).
  */
 DcShardBy

@@ -246,7 +246,6 @@ extern const char *totals_to_text(DcTotals totals);
 extern void catalog_row_defaults(DcCounterRow *row);
 
 extern char *relation_sql_name(Oid relid);
-extern const char *relation_sql_kind(Oid relid);
 extern bool relation_has_foreign_part(Oid relid);
 
 extern void counter_cache_init(void);

@@ -199,6 +199,22 @@ table_kind(const DcCounterRow *row)
 }
 
 /*
+ * table_schema returns the schema of a new relation, and puts it into its name. `what` cannot be temporary (0A000).
+ */
+Oid
+table_schema(RangeVar *name, const char *what)
+{
+	Oid schema = RangeVarGetCreationNamespace(name);
+
+	if (isAnyTempNamespace(schema))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("%s cannot be temporary", what)));
+	name->schemaname = get_namespace_name(schema);
+	return schema;
+}
+
+/*
  * table_create creates the tables of a counter, and registers it with the
  * settings in row. Its name gets the schema that it is in. `maker` is the SQL function
  * that the tables' comments name.
@@ -208,14 +224,8 @@ table_create(RangeVar *name, DcCounterRow row, bool stock, int partitions,
 			 const char *maker)
 {
 	char *shards;
-	Oid schema;
+	Oid schema = table_schema(name, "counter tables");
 
-	schema = RangeVarGetCreationNamespace(name);
-	if (isAnyTempNamespace(schema))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("counter tables cannot be temporary")));
-	name->schemaname = get_namespace_name(schema);
 	shards = sibling_name(name->relname, DC_SHARD_SUFFIX);
 	if (partitions > 0)
 		(void) sibling_name(name->relname,
@@ -282,16 +292,35 @@ prevent_taken(const char *schema, const char *name)
 }
 
 /*
- * Raise 42P07 if the name of a table that a counter is to get is taken, likely by one that was restored without the settings.
+ * sibling_create makes another table of one that is there, as the current user, who owns that. Raises 42P07 if the name is
+ * taken; with `anew` the hint is that it may have been restored without the settings, and is not needed.
  */
-void
-prevent_left_behind(const char *schema, const char *name)
+Oid
+sibling_create(Oid relid, const char *suffix, const char *columns, const char *options, bool anew, const char *what)
 {
-	if (OidIsValid(get_relname_relid(name, get_namespace_oid(schema, false))))
+	Oid namespace = get_rel_namespace(relid);
+	char *schema = get_namespace_name(namespace);
+	char *name = sibling_name(get_rel_name(relid), suffix);
+	Oid sibling;
+
+	if (anew && OidIsValid(get_relname_relid(name, namespace)))
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_TABLE),
 				 errmsg("relation \"%s\" already exists", name),
 				 errhint("If it was restored with its schema alone, drop it: it is made anew.")));
+	create_table(schema, name, columns, options, what);
+	sibling = get_relname_relid(name, namespace);
+	run_ddl_done(OidIsValid(sibling) && relation_owner(sibling) == relation_owner(relid), name);
+	return sibling;
+}
+
+/*
+ * sibling_find returns the relation that is named like another table of one that is there, or InvalidOid.
+ */
+Oid
+sibling_find(Oid relid, const char *suffix)
+{
+	return get_relname_relid(psprintf("%s%s", get_rel_name(relid), suffix), get_rel_namespace(relid));
 }
 
 /*

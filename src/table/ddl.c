@@ -34,6 +34,7 @@
 #include "base/hooks.h"
 #include "base/relopen.h"
 #include "base/utility.h"
+#include "base/version.h"
 #include "catalog/namespace.h"
 #include "commands/extension.h"
 #include "miscadmin.h"
@@ -68,13 +69,13 @@ before_ddl(DcUtility *utility)
 	Node *statement = utility->statement;
 
 	if (IsA(statement, IndexStmt) && ((IndexStmt *) statement)->concurrent &&
-		IsTransactionState())
+		IsTransactionState() && !version_is_older())
 		code_prevent_index((IndexStmt *) statement);
 	if (changes_tables(statement) && IsTransactionState() && !XactReadOnly &&
 		!InSecurityRestrictedOperation())
 		counter_hooks->apply_early();
 	if (IsA(statement, TruncateStmt) && IsTransactionState() && !XactReadOnly &&
-		!RecoveryInProgress() && buffer_hooks != NULL)
+		!RecoveryInProgress() && buffer_hooks != NULL && !version_is_older())
 		lock_before_truncate((TruncateStmt *) statement);
 	utility_run(utility);
 }

@@ -47,6 +47,7 @@
 #include "table/codeddl.h"
 #include "table/conversion.h"
 #include "table/ddlhooks.h"
+#include "table/olderddl.h"
 #include "table/storage.h"
 #include "table/table.h"
 #include "tcop/deparse_utility.h"
@@ -76,6 +77,7 @@ PG_FUNCTION_INFO_V1(on_ddl_begin);
 #define COL_COMMAND 9
 
 static DcDdl ddl_begin(FunctionCallInfo fcinfo, const char *function);
+static void ddl_ended(DcDdl *ddl);
 static bool snapshot_push_if_none(void);
 static void ddl_read(DcDdl *ddl, Oid function);
 static bool is_table(TupleTableSlot *slot);
@@ -113,6 +115,8 @@ on_drop(PG_FUNCTION_ARGS)
 {
 	DcDdl ddl = ddl_begin(fcinfo, "on_drop()");
 
+	if (older_passes(&ddl, false))
+		PG_RETURN_NULL();
 	ddl_read(&ddl, F_PG_EVENT_TRIGGER_DROPPED_OBJECTS);
 	if (ddl.relations == NIL && ddl.columns == NIL && ddl.triggers == NIL && ddl.types == NIL && !ddl.has_index)
 		PG_RETURN_NULL();
@@ -133,17 +137,24 @@ on_ddl(PG_FUNCTION_ARGS)
 	DcDdl ddl = ddl_begin(fcinfo, "on_ddl()");
 	bool pushed = snapshot_push_if_none();
 
-	if (ddl_alters(&ddl) || makes_relatives(ddl.parsetree))
-		ddl_read(&ddl, F_PG_EVENT_TRIGGER_DDL_COMMANDS);
-	conversion_prevent(&ddl);
-	for (int i = 0; i < nhooks; i++)
-	{
-		hooks[i]->altered(&ddl);
-		CommandCounterIncrement();
-	}
+	if (!older_passes(&ddl, false))
+		ddl_ended(&ddl);
 	if (pushed)
 		PopActiveSnapshot();
 	PG_RETURN_NULL();
+}
+
+static void
+ddl_ended(DcDdl *ddl)
+{
+	if (ddl_alters(ddl) || makes_relatives(ddl->parsetree))
+		ddl_read(ddl, F_PG_EVENT_TRIGGER_DDL_COMMANDS);
+	conversion_prevent(ddl);
+	for (int i = 0; i < nhooks; i++)
+	{
+		hooks[i]->altered(ddl);
+		CommandCounterIncrement();
+	}
 }
 
 /*
@@ -154,6 +165,8 @@ on_ddl_begin(PG_FUNCTION_ARGS)
 {
 	DcDdl ddl = ddl_begin(fcinfo, "on_ddl_begin()");
 
+	if (older_passes(&ddl, true))
+		PG_RETURN_NULL();
 	for (int i = 0; i < nhooks; i++)
 	{
 		if (hooks[i]->begins != NULL)
@@ -439,13 +452,21 @@ tables_dropped(const DcDdl *ddl)
 				 catalog_read_by_holds(relid, &row))
 		{
 			counter_forget(row.counter);
-			if (!list_member_oid(ddl->relations, row.counter) &&
-				get_rel_name(row.counter) != NULL)
+			if (ddl_keeps(ddl, row.counter))
 				ereport(NOTICE,
 						(errmsg("table \"%s\" is no longer a counter table",
 								get_rel_name(row.counter))));
 		}
 	}
+}
+
+/*
+ * Return true if a table is there, and not among those that a command has dropped.
+ */
+bool
+ddl_keeps(const DcDdl *ddl, Oid relid)
+{
+	return OidIsValid(relid) && !list_member_oid(ddl->relations, relid) && get_rel_name(relid) != NULL;
 }
 
 /*
@@ -455,22 +476,16 @@ tables_dropped(const DcDdl *ddl)
 void
 sibling_drop(Oid relid, const DcDdl *ddl)
 {
-	char *name;
-
-	if (!OidIsValid(relid) || list_member_oid(ddl->relations, relid) ||
-		get_rel_name(relid) == NULL)
+	if (!ddl_keeps(ddl, relid))
 		return;
-	name = relation_sql_name(relid);
 	if (distribution_is_converting() || ddl->has_shard)
 	{
 		ereport(NOTICE,
-				(errmsg("table %s stays, as Citus has dropped the one that it belongs to", name),
+				(errmsg("table %s stays, as Citus has dropped the one that it belongs to", relation_sql_name(relid)),
 				 errhint("Register both again when they are as you want them, or drop it.")));
 		return;
 	}
-	run_ddl(psprintf("DROP %s %s%s", relation_sql_kind(relid), name,
-					 ddl_cascades(ddl) ? " CASCADE" : ""));
-	run_ddl_done(get_rel_name(relid) == NULL, name);
+	table_drop(relid, ddl_cascades(ddl));
 }
 
 static void

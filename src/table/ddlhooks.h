@@ -61,6 +61,7 @@ extern const DcDdlHook table_ddl;
 extern void ddl_hook_add(const DcDdlHook *hook);
 extern bool ddl_alters(const DcDdl *ddl);
 extern bool ddl_cascades(const DcDdl *ddl);
+extern bool ddl_keeps(const DcDdl *ddl, Oid relid);
 extern void sibling_drop(Oid relid, const DcDdl *ddl);
 extern void sibling_follow(const DcDdl *ddl, Oid relid, Oid sibling,
 						   const char *suffix);

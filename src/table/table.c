@@ -261,29 +261,32 @@ dc_drop(PG_FUNCTION_ARGS)
 	region_hooks->prevent_drop(counter);
 	counter_hooks->apply_early(); /* while it is a counter table (ddl.c) */
 	counter_forget(relid);		  /* so that the event trigger has nothing to do */
-	table_drop(relid);
-	table_drop(shards);
-	table_drop(holds);
-	table_drop(regions);
-	table_drop(sets);
-	table_drop(grants);
-	table_drop(wants);
-	table_drop(trends);
+	table_drop(relid, false);
+	table_drop(shards, false);
+	table_drop(holds, false);
+	table_drop(regions, false);
+	table_drop(sets, false);
+	table_drop(grants, false);
+	table_drop(wants, false);
+	table_drop(trends, false);
 	PG_RETURN_VOID();
 }
 
 /*
- * table_drop drops a table, if it is there.
+ * table_drop drops a table or a view, if it is there.
  */
 void
-table_drop(Oid relid)
+table_drop(Oid relid, bool cascade)
 {
+	char kind = get_rel_relkind(relid);
 	char *name;
 
-	if (!OidIsValid(relid) || get_rel_name(relid) == NULL)
+	if (kind == '\0')
 		return;
 	name = relation_sql_name(relid);
-	run_ddl(psprintf("DROP %s %s", relation_sql_kind(relid), name));
+	run_ddl(psprintf("DROP %s %s%s", kind == RELKIND_FOREIGN_TABLE ? "FOREIGN TABLE" : kind == RELKIND_VIEW ? "VIEW"
+																											: "TABLE",
+					 name, cascade ? " CASCADE" : ""));
 	run_ddl_done(get_rel_name(relid) == NULL, name);
 }
 
@@ -317,7 +320,6 @@ static void
 replace_shards(Oid relid)
 {
 	char *shards;
-	char *holds;
 	DcCounterRow other;
 	DcTableLayout layout;
 	DcShapeProblem problem;
@@ -326,9 +328,8 @@ replace_shards(Oid relid)
 
 	lock_own_table(relid, ShareUpdateExclusiveLock);
 	shards = psprintf("%s%s", get_rel_name(relid), DC_SHARD_SUFFIX);
-	holds = psprintf("%s%s", get_rel_name(relid), DC_HOLD_SUFFIX);
 	if (OidIsValid(get_relname_relid(shards, get_rel_namespace(relid))) || strlen(shards) >= NAMEDATALEN ||
-		OidIsValid(get_relname_relid(holds, get_rel_namespace(relid))) || protect_keeps_rows(relid) ||
+		OidIsValid(sibling_find(relid, DC_HOLD_SUFFIX)) || protect_keeps_rows(relid) ||
 		get_rel_relkind(relid) != RELKIND_RELATION || catalog_read(relid, &other))
 		return;
 	rel = table_open_present(relid, NoLock);

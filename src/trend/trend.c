@@ -32,6 +32,7 @@
 #include "postgres.h"
 
 #include "base/hooks.h"
+#include "table/ddlhooks.h"
 #include "trend/trend.h"
 
 /*
@@ -54,6 +55,6 @@ trend_init(void)
 	};
 
 	trend_hooks = &hooks;
-	trend_ddl_init();
+	ddl_hook_add(&trend_ddl);
 	hot_alarm_init();
 }

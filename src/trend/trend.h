@@ -62,6 +62,6 @@ extern void trend_rescale(DcCounter *counter, int64 half_life);
 extern void hot_alarm_init(void);
 
 /* trendddl.c */
-extern void trend_ddl_init(void);
+extern const struct DcDdlHook trend_ddl;
 
 #endif /* DC_TREND_H */

@@ -27,8 +27,7 @@ dropped(const DcDdl *ddl)
 		{
 			row.trends = InvalidOid;
 			row.half_life = 0;
-			if (catalog_update(&row) && !list_member_oid(ddl->relations, row.counter) &&
-				get_rel_name(row.counter) != NULL)
+			if (catalog_update(&row) && ddl_keeps(ddl, row.counter))
 				ereport(NOTICE,
 						(errmsg("counter table \"%s\" has no trend any more", get_rel_name(row.counter))));
 		}
@@ -49,13 +48,4 @@ altered(const DcDdl *ddl)
 	siblings_follow(ddl, trend_of, DC_TREND_SUFFIX);
 }
 
-/*
- * trend_ddl_init is called when the library is loaded.
- */
-void
-trend_ddl_init(void)
-{
-	static const DcDdlHook hook = {dropped, altered, NULL};
-
-	ddl_hook_add(&hook);
-}
+const DcDdlHook trend_ddl = {dropped, altered, NULL};

@@ -68,15 +68,9 @@ trend_half_life_arg(FunctionCallInfo fcinfo, int argno)
 void
 trend_create(DcCounterRow *row)
 {
-	Oid schema = get_rel_namespace(row->counter);
-	char *in = get_namespace_name(schema);
-	char *name = sibling_name(get_rel_name(row->counter), DC_TREND_SUFFIX);
-
-	prevent_left_behind(in, name);
-	create_table(in, name, TREND_COLUMNS, TREND_OPTIONS, "weights of a trend; see dc_trending()");
-	run_ddl(psprintf("CREATE INDEX ON %s (epoch, weight)", quote_qualified_identifier(in, name)));
-	row->trends = get_relname_relid(name, schema);
-	run_ddl_done(OidIsValid(row->trends) && relation_owner(row->trends) == relation_owner(row->counter), name);
+	row->trends = sibling_create(row->counter, DC_TREND_SUFFIX, TREND_COLUMNS, TREND_OPTIONS, true,
+								 "weights of a trend; see dc_trending()");
+	run_ddl(psprintf("CREATE INDEX ON %s (epoch, weight)", relation_sql_name(row->trends)));
 }
 
 /*
@@ -102,7 +96,7 @@ trend_alter(DcCounter *counter, DcCounterRow *row, int64 half_life)
 		counter_hooks->apply_early();
 		catalog_update(row); /* so that the event trigger has nothing to do */
 		CommandCounterIncrement();
-		table_drop(trends);
+		table_drop(trends, false);
 		return;
 	}
 	check_counter(counter);

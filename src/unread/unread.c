@@ -46,6 +46,7 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "table/access.h"
+#include "table/ddlhooks.h"
 #include "unread/unread.h"
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
@@ -85,7 +86,7 @@ unread_init(void)
 	};
 
 	unread_hooks = &hooks;
-	unread_ddl_init();
+	ddl_hook_add(&unread_ddl);
 	later_init();
 }
 

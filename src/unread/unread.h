@@ -113,6 +113,6 @@ extern List *unread_tables(Oid counter);
 extern void unread_lost(DcCounter *counter, Datum key, const struct DcSums *sums);
 
 /* unreadddl.c */
-extern void unread_ddl_init(void);
+extern const struct DcDdlHook unread_ddl;
 
 #endif /* DC_UNREAD_H */

@@ -64,13 +64,4 @@ altered(const DcDdl *ddl)
 	}
 }
 
-/*
- * unread_ddl_init is called when the library is loaded.
- */
-void
-unread_ddl_init(void)
-{
-	static const DcDdlHook hook = {dropped, altered, NULL};
-
-	ddl_hook_add(&hook);
-}
+const DcDdlHook unread_ddl = {dropped, altered, NULL};

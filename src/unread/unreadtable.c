@@ -18,7 +18,6 @@
 #include "table/access.h"
 #include "table/table.h"
 #include "unread/unread.h"
-#include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
@@ -62,13 +61,9 @@ dc_unread_create(PG_FUNCTION_ARGS)
 	if (OidIsValid(row.unread))
 		PG_RETURN_OID(row.unread);
 	counter = open_counter(fcinfo, 1, "dc_unread_create()");
-	schema = RangeVarGetCreationNamespace(name);
-	if (isAnyTempNamespace(schema))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("unread tables cannot be temporary")));
+	schema = table_schema(name, "unread tables");
 	runas_begin(&state, counter->owner);
-	create_table(get_namespace_name(schema), name->relname, UNREAD_COLUMNS, UNREAD_OPTIONS,
+	create_table(name->schemaname, name->relname, UNREAD_COLUMNS, UNREAD_OPTIONS,
 				 "what members have read; see dc_unread_create()");
 	runas_end(&state);
 	row.unread = get_relname_relid(name->relname, schema);
@@ -139,16 +134,13 @@ Datum
 dc_unread_drop(PG_FUNCTION_ARGS)
 {
 	Oid relid = unread_arg(fcinfo);
-	char *name;
 
 	prevent_write("dc_unread_drop()");
 	(void) unread_lookup(relid);
 	lock_own_table(relid, AccessExclusiveLock);
 	(void) unread_lookup(relid);
-	name = relation_sql_name(relid);
 	(void) unread_delete(relid); /* so that the event trigger has nothing to do */
-	run_ddl(psprintf("DROP TABLE %s", name));
-	run_ddl_done(get_rel_name(relid) == NULL, name);
+	table_drop(relid, false);
 	PG_RETURN_VOID();
 }
 

@@ -33,6 +33,7 @@
 
 #include "base/guc.h"
 #include "base/hooks.h"
+#include "table/ddlhooks.h"
 #include "window/window.h"
 
 static bool
@@ -58,6 +59,6 @@ window_init(void)
 	static const DcWindowHooks hooks = {.is_window = is_window, .is_slot = is_slot};
 
 	window_hooks = &hooks;
-	window_ddl_init();
+	ddl_hook_add(&window_ddl);
 	window_job_init();
 }

@@ -167,6 +167,6 @@ extern char *window_slot_suffix(int number);
 extern void window_create_view(const RangeVar *name, const DcWindowRow *row, const Oid *slots);
 
 /* windowddl.c */
-extern void window_ddl_init(void);
+extern const struct DcDdlHook window_ddl;
 
 #endif /* DC_WINDOW_H */

@@ -66,7 +66,7 @@ window_gone(Oid relid, const DcDdl *ddl)
 
 		if (alone)
 			sibling_drop(slot->slot, ddl);
-		else if (!list_member_oid(ddl->relations, slot->slot) && get_rel_name(slot->slot) != NULL)
+		else if (ddl_keeps(ddl, slot->slot))
 			ereport(NOTICE,
 					(errmsg("table \"%s\" is no longer a table of a windowed counter", get_rel_name(slot->slot))));
 	}
@@ -118,13 +118,4 @@ prevent_unlogged(const DcDdl *ddl)
 	}
 }
 
-/*
- * window_ddl_init is called when the library is loaded.
- */
-void
-window_ddl_init(void)
-{
-	static const DcDdlHook hook = {dropped, altered, NULL};
-
-	ddl_hook_add(&hook);
-}
+const DcDdlHook window_ddl = {dropped, altered, NULL};

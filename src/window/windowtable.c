@@ -41,7 +41,6 @@ static void rollup_arg(FunctionCallInfo fcinfo, int argno, DcLevels *levels);
 static void rollup_add(DcLevels *levels, int64 width, int64 keep);
 static void check_levels(const DcLevels *levels);
 static Oid create_counter(const RangeVar *name, const char *suffix);
-static void drop_relation(const char *kind, Oid relid);
 
 /*
  * dc_window_create(counter text, bucket interval, keep interval, rollup jsonb, late text) -> regclass, the view
@@ -63,12 +62,7 @@ dc_window_create(PG_FUNCTION_ARGS)
 	window_settings_args(fcinfo, &row);
 	prevent_write("dc_window_create()");
 	name = table_name_arg(fcinfo, 0);
-	schema = RangeVarGetCreationNamespace(name);
-	if (isAnyTempNamespace(schema))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("windowed counters cannot be temporary")));
-	name->schemaname = get_namespace_name(schema);
+	schema = table_schema(name, "windowed counters");
 	if (OidIsValid(get_relname_relid(name->relname, schema)))
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_TABLE),
@@ -338,20 +332,8 @@ dc_window_drop(PG_FUNCTION_ARGS)
 	(void) window_row_delete(relid); /* so that the event trigger has nothing to do */
 	foreach(lc, slots)
 		(void) window_slot_delete(((DcWindowSlot *) lfirst(lc))->slot);
-	drop_relation("VIEW", relid);
+	table_drop(relid, false);
 	foreach(lc, slots)
-		drop_relation("TABLE", ((DcWindowSlot *) lfirst(lc))->slot);
+		table_drop(((DcWindowSlot *) lfirst(lc))->slot, false);
 	PG_RETURN_VOID();
-}
-
-static void
-drop_relation(const char *kind, Oid relid)
-{
-	char *name;
-
-	if (get_rel_name(relid) == NULL)
-		return;
-	name = relation_sql_name(relid);
-	run_ddl(psprintf("DROP %s %s", kind, name));
-	run_ddl_done(get_rel_name(relid) == NULL, name);
 }

@@ -154,6 +154,44 @@ sql($node, 'old', q{UPDATE pg_extension SET extversion = '0.10.0' WHERE extname 
 	like($err, qr/ERROR:  55000: the library of dcounter is of version \Q$version\E, older than version 0\.10\.0 of the extension in this database/, 'an older library refuses to work');
 	like($err, qr/HINT:  Install the library of version 0\.10\.0/, 'with a hint');
 }
+
+# It is not in the way of DDL on tables that are not dcounter's, and refuses what it cannot follow.
+foreach my $statement ('CREATE TABLE other (id int PRIMARY KEY, day int) PARTITION BY RANGE (id)',
+	'CREATE TABLE other_1 PARTITION OF other FOR VALUES FROM (1) TO (10)',
+	'CREATE TABLE other_2 (LIKE other); ALTER TABLE other ATTACH PARTITION other_2 FOR VALUES FROM (10) TO (20)',
+	'ALTER TABLE other ADD COLUMN more text DEFAULT random()::text; ALTER TABLE other RENAME COLUMN day TO at; ALTER TABLE other RENAME TO others',
+	'CREATE INDEX ON others (at); CREATE STATISTICS other_stats ON id, at FROM others',
+	'CREATE INDEX CONCURRENTLY other_index ON other_1 (more)',
+	'DROP INDEX other_index; DROP STATISTICS other_stats',
+	'TRUNCATE other_1; TRUNCATE others',
+	'ALTER TABLE others DETACH PARTITION other_2 CONCURRENTLY',
+	'DROP TABLE other_1; CREATE TEMP TABLE other_3 (LIKE others); DROP TABLE other_3',
+	'CREATE SCHEMA other_schema; ALTER TABLE others SET SCHEMA other_schema; CREATE VIEW other_schema.all_of AS TABLE other_schema.others',
+	'ALTER VIEW other_schema.all_of RENAME TO everything; DROP VIEW other_schema.everything; DROP TABLE other_schema.others, other_2; DROP SCHEMA other_schema')
+{
+	my ($status, $out, $err) = $node->psql('old', $statement);
+
+	is("$status $err", '0 ', "an older library lets others do $statement");
+}
+foreach my $statement ('DROP TABLE rooms.plain', 'DROP TABLE rooms.plain_shard', 'ALTER TABLE rooms.plain ADD COLUMN more int', 'ALTER TABLE rooms.plain RENAME TO other',
+	'ALTER TABLE rooms.likes RENAME COLUMN post TO other', 'ALTER TABLE rooms.posts RENAME COLUMN id TO other', 'DROP TABLE rooms.parts_p1', 'CREATE INDEX ON rooms.plain (value)',
+	'CREATE INDEX CONCURRENTLY ON rooms.plain (value)', 'CREATE RULE other AS ON INSERT TO rooms.plain DO ALSO SELECT 1', 'ALTER VIEW rooms.views RENAME TO other',
+	'ALTER SCHEMA rooms RENAME TO other', 'DROP SCHEMA rooms CASCADE')
+{
+	my ($status, $out, $err) = $node->psql('old', $statement);
+
+	like($err, qr/ERROR:  the library of dcounter is of version \Q$version\E, older than/, "and not $statement");
+}
+# nor of scripts of other extensions
+my %script = (1 => 'CREATE TABLE other (id int); ALTER TABLE other ADD COLUMN more int', '1--2' => 'ALTER TABLE rooms.plain ADD COLUMN more int');
+write_file("$root$dir{sharedir}/extension/other_extension.control", "default_version = '1'\n");
+write_file("$root$dir{sharedir}/extension/other_extension--$_.sql", $script{$_}) foreach keys %script;
+foreach (([ 'CREATE EXTENSION other_extension', qr/^$/ ], [ q{ALTER EXTENSION other_extension UPDATE TO '2'}, qr/ERROR:  the library of dcounter is of version/ ], [ 'DROP EXTENSION other_extension', qr/^$/ ]))
+{
+	my ($status, $out, $err) = $node->psql('old', $_->[0]);
+
+	like($err, $_->[1], $_->[0]);
+}
 sql($node, 'old', qq{UPDATE pg_extension SET extversion = '$version' WHERE extname = 'dcounter'});
 is(psql_file('old', 'check'), psql_file('fresh', 'check'), 'nothing was lost by that');
 
