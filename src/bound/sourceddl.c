@@ -36,6 +36,7 @@
 #include "table/conversion.h"
 #include "table/protect.h"
 #include "table/storage.h"
+#include "table/table.h"
 #include "utils/acl.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"

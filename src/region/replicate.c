@@ -41,6 +41,7 @@
 #include "table/distribution.h"
 #include "table/protect.h"
 #include "table/subscription.h"
+#include "table/table.h"
 #include "table/tablejob.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
