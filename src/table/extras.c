@@ -119,7 +119,8 @@ trigger_extras(const Trigger *trigger)
 		is_trusted_object(ProcedureRelationId, trigger->tgfoid) &&
 		(trigger->tgqual == NULL || !ownercode_in_condition(trigger->tgqual)))
 	{
-		if (trigger->tgfoid == guard_function() || protect_is_ours(trigger->tgfoid))
+		if (trigger->tgfoid == guard_function() || trigger->tgfoid == extension_function(PROTECT_DELETE_FUNCTION) ||
+			trigger->tgfoid == extension_function(PROTECT_TRUNCATE_FUNCTION))
 			return deferred | (write ? EXTRA_REFUSES_WRITE : 0);
 		return deferred | (write ? EXTRA_OURS_WRITE : EXTRA_OURS_OTHER);
 	}

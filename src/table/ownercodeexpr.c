@@ -22,8 +22,12 @@
  */
 #include "postgres.h"
 
+#include "access/transam.h"
+#include "catalog/dependency.h"
+#include "catalog/pg_collation.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
+#include "commands/extension.h"
 #include "nodes/nodeFuncs.h"
 #include "table/ownercode.h"
 #include "utils/fmgroids.h"
@@ -44,6 +48,21 @@ static bool is_code_function(Oid function, void *context);
 static bool has_fixed_lengths(Oid function);
 static bool is_fixed_length(Oid type);
 static bool count_vars(Node *node, void *count);
+
+/*
+ * is_trusted_object tells whether an object is the server's, or this extension's. The
+ * collations of the operating system are among the server's.
+ */
+bool
+is_trusted_object(Oid classid, Oid oid)
+{
+	Oid extension;
+
+	if (oid < (classid == CollationRelationId ? FirstNormalObjectId : FirstUnpinnedObjectId))
+		return true;
+	extension = getExtensionOfObject(classid, oid);
+	return OidIsValid(extension) && extension == get_extension_oid("dcounter", true);
+}
 
 /*
  * ownercode_expressions_begin is called before the expressions of a table are looked at.

@@ -78,21 +78,6 @@ ownercode_of_relation(Relation rel)
 	return NULL;
 }
 
-/*
- * is_trusted_object tells whether an object is the server's, or this extension's. The
- * collations of the operating system are among the server's.
- */
-bool
-is_trusted_object(Oid classid, Oid oid)
-{
-	Oid extension;
-
-	if (oid < (classid == CollationRelationId ? FirstNormalObjectId : FirstUnpinnedObjectId))
-		return true;
-	extension = getExtensionOfObject(classid, oid);
-	return OidIsValid(extension) && extension == get_extension_oid("dcounter", true);
-}
-
 static char *
 name_of(Relation rel)
 {

@@ -80,9 +80,7 @@ PG_FUNCTION_INFO_V1(on_counter_truncate);
 PG_FUNCTION_INFO_V1(on_counter_delete);
 
 #define TRUNCATE_TRIGGER "dcounter_truncate"
-#define TRUNCATE_FUNCTION "on_counter_truncate"
 #define DELETE_TRIGGER "dcounter_delete"
-#define DELETE_FUNCTION "on_counter_delete"
 #define CHANGE_TRIGGER "dcounter_change"
 
 static DcMember member_of(Oid relid, DcCounterRow *row);
@@ -250,7 +248,7 @@ protect_create_change(Oid relid)
 		return;
 	trigger_create(relid, DELETE_TRIGGER,
 				   psprintf("BEFORE DELETE OR UPDATE ON %s FOR EACH STATEMENT"
-							" EXECUTE FUNCTION " DC_SCHEMA "." DELETE_FUNCTION "()",
+							" EXECUTE FUNCTION " DC_SCHEMA "." PROTECT_DELETE_FUNCTION "()",
 							relation_sql_name(relid)));
 }
 
@@ -261,7 +259,7 @@ create_truncate(Oid relid, bool always)
 		return;
 	trigger_create(relid, TRUNCATE_TRIGGER,
 				   psprintf("AFTER TRUNCATE ON %s FOR EACH STATEMENT"
-							" EXECUTE FUNCTION " DC_SCHEMA "." TRUNCATE_FUNCTION "()",
+							" EXECUTE FUNCTION " DC_SCHEMA "." PROTECT_TRUNCATE_FUNCTION "()",
 							relation_sql_name(relid)));
 	if (always)
 		run_ddl(psprintf("ALTER TABLE %s ENABLE ALWAYS TRIGGER " TRUNCATE_TRIGGER,
@@ -278,7 +276,7 @@ create_delete(Oid relid, const char *when)
 		return;
 	trigger_create(relid, DELETE_TRIGGER,
 				   psprintf("BEFORE DELETE ON %s FOR EACH %s"
-							" EXECUTE FUNCTION " DC_SCHEMA "." DELETE_FUNCTION "()",
+							" EXECUTE FUNCTION " DC_SCHEMA "." PROTECT_DELETE_FUNCTION "()",
 							relation_sql_name(relid),
 							when == NULL ? "STATEMENT" : psprintf("ROW WHEN (%s)", when)));
 }
@@ -291,7 +289,7 @@ create_change(Oid relid)
 {
 	trigger_create(relid, CHANGE_TRIGGER,
 				   psprintf("BEFORE INSERT OR UPDATE ON %s FOR EACH ROW"
-							" EXECUTE FUNCTION " DC_SCHEMA "." DELETE_FUNCTION "()",
+							" EXECUTE FUNCTION " DC_SCHEMA "." PROTECT_DELETE_FUNCTION "()",
 							relation_sql_name(relid)));
 }
 
@@ -325,15 +323,6 @@ protect_keeps_rows(Oid relid)
 }
 
 /*
- * protect_is_ours returns true if a trigger's function is one of this file.
- */
-bool
-protect_is_ours(Oid function)
-{
-	return function == extension_function(DELETE_FUNCTION) || function == extension_function(TRUNCATE_FUNCTION);
-}
-
-/*
  * on_counter_truncate() -> trigger, AFTER TRUNCATE: empties the other tables of a counter
  * whose table of totals was truncated; 55000 for a table of a stock or a ledger that must not
  * be truncated by itself.
@@ -349,7 +338,7 @@ on_counter_truncate(PG_FUNCTION_ARGS)
 
 	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_BY_TRUNCATE(data->tg_event) ||
 		!TRIGGER_FIRED_AFTER(data->tg_event))
-		wrong_call(TRUNCATE_FUNCTION "()", "AFTER TRUNCATE");
+		wrong_call(PROTECT_TRUNCATE_FUNCTION "()", "AFTER TRUNCATE");
 	relid = RelationGetRelid(data->tg_relation);
 	member = member_find(relid, &row, &root);
 	if (member != DC_MEMBER_NONE && bound_hooks->is_bound(row.counter))
@@ -621,7 +610,7 @@ on_counter_delete(PG_FUNCTION_ARGS)
 	Oid root;
 
 	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_BEFORE(data->tg_event) || TRIGGER_FIRED_BY_TRUNCATE(data->tg_event))
-		wrong_call(DELETE_FUNCTION "()", "BEFORE DELETE");
+		wrong_call(PROTECT_DELETE_FUNCTION "()", "BEFORE DELETE");
 	relid = RelationGetRelid(data->tg_relation);
 	deletes = TRIGGER_FIRED_BY_DELETE(data->tg_event);
 	if (!own_statement_fires(fcinfo))

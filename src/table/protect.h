@@ -17,6 +17,10 @@ typedef enum DcMember
 	DC_MEMBER_REGIONS
 } DcMember;
 
+/* Functions of triggers. */
+#define PROTECT_DELETE_FUNCTION "on_counter_delete"
+#define PROTECT_TRUNCATE_FUNCTION "on_counter_truncate"
+
 extern DcMember member_find(Oid relid, DcCounterRow *row, Oid *root);
 
 extern void protect_create(const DcCounterRow *row);
@@ -26,7 +30,6 @@ extern void protect_create_replicated(const DcCounterRow *row);
 extern void protect_create_truncate(Oid relid);
 extern void protect_create_change(Oid relid);
 extern bool protect_keeps_rows(Oid relid);
-extern bool protect_is_ours(Oid function);
 extern void trigger_create(Oid relid, const char *name, const char *definition);
 
 extern bool relation_is_empty(Oid relid);
