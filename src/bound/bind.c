@@ -120,6 +120,7 @@ dc_bind(PG_FUNCTION_ARGS)
 	DcSourceRow row = {0};
 	DcSourceStateRow state = {0};
 	DcCounter *counter;
+	DcRunAs as;
 	Relation source;
 	char *build;
 
@@ -160,7 +161,11 @@ dc_bind(PG_FUNCTION_ARGS)
 				 errdetail("The rows that are left may have the same values."),
 				 errhint("Use on_detach => 'subtract'.")));
 	if (row.distinct_of != NULL)
+	{
+		runas_begin(&as, counter->owner); /* whose it becomes */
 		row.refs = refs_create(row.counter);
+		runas_end(&as);
+	}
 	source_insert(&row);
 	check_tree(row.source);
 	(void) bound_lock(row.counter, true);

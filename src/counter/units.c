@@ -118,10 +118,12 @@ add_to_own(DcDirectRel *rel, const DcDelta *delta, DcHintList *list,
 		{
 			DcProbe probe;
 
-			if (list->hints[i].shard == number &&
-				probe_row(rel, &delta->key, &list->hints[i], &probe) == DC_PROBE_FREE &&
-				direct_has_room(rel, delta) && /* or it was written by hand */
-				direct_update(rel, delta, &list->hints[i], &probe.version, ROW_LOCK))
+			if (list->hints[i].shard != number ||
+				probe_row(rel, &delta->key, &list->hints[i], &probe) != DC_PROBE_FREE)
+				continue;
+			if (!direct_has_room(rel, delta)) /* it was written by hand */
+				version_release(&probe.version);
+			else if (direct_update(rel, delta, &list->hints[i], &probe.version, ROW_LOCK))
 			{
 				serial_mark(rel, &delta->key);
 				return;

@@ -204,7 +204,7 @@ extern List *replicated_lock(void);
 extern void identity_lock(void);
 extern DcCounter *replicated_lock_one(const DcCounterRow *row, bool worker);
 extern void seal_all(List *counters, const DcSelfRow *self, bool free);
-extern int64 fold_some(List *counters, const DcSelfRow *self, int64 limit);
+extern int64 fold_some(List *counters, const DcSelfRow *self, int64 limit, bool *more);
 extern bool seal_and_fold(List *counters, const DcSelfRow *self, bool seals, bool folds);
 extern bool is_owners_error(int code);
 extern int64 *owner_time(List **times, Oid owner);

@@ -33,6 +33,7 @@
  */
 #include "postgres.h"
 
+#include "access/detoast.h"
 #include "access/xact.h"
 #include "base/args.h"
 #include "base/errors.h"
@@ -58,6 +59,9 @@
 #include "utils/rel.h"
 
 #define MAX_BIGINT "9223372036854775807"
+
+/* How long a dump that is being restored may take from its data to its publications. */
+#define PUBLICATIONS_US (INT64CONST(60) * USECS_PER_SEC)
 
 #define SEAL(how) \
 	"WITH l AS MATERIALIZED (SELECT s.key, s.shard FROM @shards AS s WHERE s.shard >= 0 AND s.key NOT IN" \
@@ -159,11 +163,30 @@ static DcCounter *lock_or_leave_out(const DcCounterRow *row);
 static bool lock_work(void *arg);
 static bool seal_work(void *arg);
 static bool is_in_order(DcCounter *counter, bool worker);
-static int64 fold_epoch(DcSqlSession *session, const DcSelfRow *self, int64 sealed, int64 limit);
-static int64 fold_slots(DcSqlSession *session, DcRegionRel *slots, DcRegionRel *sets, const DcSelfRow *self, int64 sealed_under, int64 limit);
+static bool publications_are_awaited(void);
+static int64 fold_epoch(DcSqlSession *session, const DcSelfRow *self, int64 sealed, int64 limit, bool *more);
+static int64 fold_slots(DcSqlSession *session, DcRegionRel *slots, DcRegionRel *sets, const DcSelfRow *self, int64 sealed_under, int64 limit,
+						bool *more);
 static bool fold_slot(DcRegionRel *slots, DcRegionRel *sets, const DcIdentity *identity, const DcRegionRow *sealed);
 static void begin_seal(DcSqlSession *session, DcCounter *counter);
 static const char *seal_word(DcCounter *counter, const char *word);
+
+/*
+ * Return true while there are no publications, for a minute after that was seen: a dump may have been made without them.
+ */
+static bool
+publications_are_awaited(void)
+{
+	static DcMoment since = DC_NEVER;
+
+	if (publications_exist())
+	{
+		since = DC_NEVER;
+		return false;
+	}
+	since = moment_min(since, moment_now());
+	return moment_age(since) < PUBLICATIONS_US;
+}
 
 /*
  * restore_is_under_way tells whether a dump is being restored, as far as can be seen: a replicated counter has a
@@ -174,7 +197,7 @@ restore_is_under_way(void)
 {
 	ListCell *lc;
 
-	if (!publications_exist())
+	if (publications_are_awaited())
 		return true;
 	foreach(lc, catalog_read_all())
 	{
@@ -379,10 +402,10 @@ seal_all(List *counters, const DcSelfRow *self, bool free)
 
 /*
  * fold_some adds what is sealed of so many keys to the rows of its epoch, for the others to get it. Returns of how
- * many.
+ * many; *more is set if there may be more.
  */
 int64
-fold_some(List *counters, const DcSelfRow *self, int64 limit)
+fold_some(List *counters, const DcSelfRow *self, int64 limit, bool *more)
 {
 	int64 keys = 0;
 	ListCell *lc;
@@ -400,7 +423,7 @@ fold_some(List *counters, const DcSelfRow *self, int64 limit)
 		for (uint64 i = 0; i < n; i++)
 			epochs[i] = rows_bigint(&session.rows, i, 1);
 		for (uint64 i = 0; i < n && keys < limit; i++)
-			keys += fold_epoch(&session, self, epochs[i], limit - keys);
+			keys += fold_epoch(&session, self, epochs[i], limit - keys, more);
 		sql_end(&session);
 	}
 	return keys;
@@ -448,10 +471,11 @@ static bool
 seal_work(void *arg)
 {
 	SealWork *work = arg;
+	bool more = false;
 
 	if (work->seals)
 		seal_all(work->counters, work->self, false);
-	work->folded = work->folds && fold_some(work->counters, work->self, PG_INT64_MAX) > 0;
+	work->folded = work->folds && fold_some(work->counters, work->self, PG_INT64_MAX, &more) > 0;
 	return true;
 }
 
@@ -477,7 +501,7 @@ is_owners_error(int code)
  * fold_epoch does so for what was sealed under an epoch, this database's own or an older one, and returns of how many keys.
  */
 static int64
-fold_epoch(DcSqlSession *session, const DcSelfRow *self, int64 sealed, int64 limit)
+fold_epoch(DcSqlSession *session, const DcSelfRow *self, int64 sealed, int64 limit, bool *more)
 {
 	Datum values[] = {CStringGetTextDatum(self->region), Int64GetDatum(sealed), Int64GetDatum(limit)};
 	DcCounter *counter = session->counter;
@@ -491,9 +515,10 @@ fold_epoch(DcSqlSession *session, const DcSelfRow *self, int64 sealed, int64 lim
 	{
 		(void) sql_run(session, &sql_fold, values);
 		keys = rows_bigint(&session->rows, 0, 1);
+		*more |= keys == limit;
 	}
 	else
-		keys = fold_slots(session, &slots, &sets, self, sealed, limit);
+		keys = fold_slots(session, &slots, &sets, self, sealed, limit, more);
 	regionrel_close(&sets);
 	regionrel_close(&slots);
 	CommandCounterIncrement();
@@ -505,7 +530,8 @@ fold_epoch(DcSqlSession *session, const DcSelfRow *self, int64 sealed, int64 lim
  * (regionslot.c). Returns of how many keys.
  */
 static int64
-fold_slots(DcSqlSession *session, DcRegionRel *slots, DcRegionRel *sets, const DcSelfRow *self, int64 sealed_under, int64 limit)
+fold_slots(DcSqlSession *session, DcRegionRel *slots, DcRegionRel *sets, const DcSelfRow *self, int64 sealed_under, int64 limit,
+		   bool *more)
 {
 	DcIdentity identity = {self->region, sealed_under};
 	Datum values[3] = {CStringGetTextDatum(self->region), Int64GetDatum(sealed_under), Int64GetDatum(limit)};
@@ -524,7 +550,8 @@ fold_slots(DcSqlSession *session, DcRegionRel *slots, DcRegionRel *sets, const D
 							  .at = DatumGetTimestampTz(rows_datum(&session->rows, i, 4))};
 
 		CHECK_FOR_INTERRUPTS();
-		key_check_text(sealed.key);
+		if (toast_raw_datum_size(sealed.key) > DC_MAX_KEY_BYTES + VARHDRSZ) /* by hand: it is no key */
+			continue;
 		MemoryContextSwitchTo(one);
 		if (fold_slot(slots, sets, &identity, &sealed))
 			keys[folded++] = sealed.key;
@@ -532,6 +559,7 @@ fold_slots(DcSqlSession *session, DcRegionRel *slots, DcRegionRel *sets, const D
 		MemoryContextReset(one);
 	}
 	MemoryContextDelete(one);
+	*more |= n == limit && folded > 0; /* some may not be folded, and stay */
 	if (folded > 0)
 	{
 		values[2] = array_datum(keys, folded, TEXTOID);

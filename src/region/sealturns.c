@@ -86,6 +86,7 @@ static void note_self(const DcSelfRow *self);
 static bool is_same(const DcSelfRow *self);
 static bool is_patient(void);
 static bool next_round(void);
+static bool is_limited(Oid counter);
 static int64 turn_ms(Oid counter);
 static void put_off(Oid counter, bool tried);
 static void again_now(Oid counter);
@@ -260,6 +261,12 @@ next_round(void)
 	return true;
 }
 
+static bool
+is_limited(Oid counter)
+{
+	return turns.is_shared && !list_member_oid(turns.trusted, counter);
+}
+
 /*
  * turn_ms returns how long the turn of a counter may take: what the counters that are left have together is the handshake, or what is left
  * of it. So one that needs long gets more when the others are done; but no owner may keep the worker from the tables of others for
@@ -269,7 +276,7 @@ static int64
 turn_ms(Oid counter)
 {
 	int64 left = turns.last ? dc_region_handshake : dc_region_handshake - moment_age(turns.began) / 1000;
-	int64 most = turns.is_shared && !list_member_oid(turns.trusted, counter) ? DC_STEP_MS : dc_region_handshake;
+	int64 most = is_limited(counter) ? DC_STEP_MS : dc_region_handshake;
 
 	if (turns.change == LIFE_LEFT)
 		return LEFT_MS;
@@ -283,6 +290,7 @@ bool
 turns_run(DcJobRun *run)
 {
 	int64 took = 0;
+	int64 failed = 0;
 	bool again = false;
 
 	if (turns.change == LIFE_NONE || !next_round())
@@ -301,6 +309,7 @@ turns_run(DcJobRun *run)
 		{
 			put_off(turn.counter, true);
 			turn.is_free = false;
+			failed = Max(failed, run->took);
 		}
 		else if (turn.has_more && turns.change != LIFE_LEFT)
 			again_now(turn.counter);
@@ -312,8 +321,8 @@ turns_run(DcJobRun *run)
 		again |= turn.has_more;
 		run->limit = 0;
 	}
-	turns.round = moment_in(turns.change != LIFE_LEFT ? Max(took / 1000, ROUND_MS) : again ? Max(LEFT_PAUSE * took / 1000, ROUND_MS)
-																						   : dc_region_handshake);
+	turns.round = moment_in(turns.change != LIFE_LEFT ? Max(Min(failed / 1000, DC_STEP_MS), ROUND_MS) : again ? Max(LEFT_PAUSE * took / 1000, ROUND_MS)
+																											  : dc_region_handshake);
 	if (turns.failed == NIL && turns.change == LIFE_LEFT)
 		turns.change = LIFE_NONE;
 	return false;
@@ -356,6 +365,7 @@ turn_step(void *arg)
 	List *counters;
 	int64 limit;
 	int64 keys;
+	bool more = false;
 
 	region_check_role();
 	if (!catalog_read(turn->counter, &row) || !OidIsValid(row.regions))
@@ -376,9 +386,9 @@ turn_step(void *arg)
 	counters = list_make1(counter);
 	if (turns.seals)
 		seal_all(counters, &self, turns.last);
-	limit = turns.change == LIFE_LEFT ? LEFT_KEYS : FOLDED_KEYS;
-	keys = turns.folds ? fold_some(counters, &self, limit) : 0;
+	limit = turns.change == LIFE_LEFT || is_limited(turn->counter) ? LEFT_KEYS : FOLDED_KEYS;
+	keys = turns.folds ? fold_some(counters, &self, limit, &more) : 0;
 	if (keys > 0)
 		region_published();
-	turn->has_more = keys == limit;
+	turn->has_more = more;
 }

@@ -295,6 +295,7 @@ static void
 read_and_lock(DcSetMerge *merge)
 {
 	bool again = true;
+	DcTally raised = {0, 0};
 
 	while (again)
 	{
@@ -306,7 +307,7 @@ read_and_lock(DcSetMerge *merge)
 		if (merge->have == NULL)
 		{
 			again = set_row_wait(&merge->sets, &merge->come);
-			if (!again)
+			if (!again && !is_foreign(merge, &raised)) /* which merge_row() would find out, but others are sent what is inserted */
 			{
 				merge->is_inserted = set_row_try_insert(&merge->sets, &merge->come);
 				again = !merge->is_inserted;

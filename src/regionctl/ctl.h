@@ -110,7 +110,7 @@ extern Region *mesh_find(const char *name);
 extern void mesh_connect(void);
 extern void mesh_lock(void);
 extern PGresult *ask(Region *region, const char *sql, int count, const char *const *arguments);
-extern PGresult *ask_of_counter(Region *region, const char *sql, const char *counter);
+extern PGresult *ask_of_counter(Region *region, const char *sql, const char *counter, int part);
 extern PGresult *run(Region *region, const char *sql, const char *sqlstate);
 extern const char *answer(Region *region, const char *sql, int count, const char *const *arguments);
 extern bool says(Region *region, const char *sql, int count, const char *const *arguments, const char *expected);

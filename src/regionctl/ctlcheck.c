@@ -146,7 +146,7 @@ has_failed(const char *counter)
 static void
 look_at(Parts *parts, Region *region, const char *counter, bool tell)
 {
-	PGresult *rows = ask_of_counter(region, text("SELECT region, epoch, keys, inc, dec, digest FROM %s.dc_region_check(%s)", region->state.schema, quoted(counter)), counter);
+	PGresult *rows = ask_of_counter(region, text("SELECT region, epoch, keys, inc, dec, digest FROM %s.dc_region_check(%s)", region->state.schema, quoted(counter)), counter, 1);
 
 	if (rows == NULL)
 	{

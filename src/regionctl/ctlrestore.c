@@ -285,7 +285,7 @@ command_repair(void)
 static void
 repair_counter(Region *region, const char *counter)
 {
-	PGresult *wrong = ask_of_counter(region, text("SELECT keys FROM %s.dc_region_check(%s) WHERE region IS NULL AND keys > 0", region->state.schema, quoted(counter)), counter);
+	PGresult *wrong = ask_of_counter(region, text("SELECT keys FROM %s.dc_region_check(%s) WHERE region IS NULL AND keys > 0", region->state.schema, quoted(counter)), counter, 1);
 	const char *sql = text("SELECT %s.dc_region_repair(%s)", region->state.schema, quoted(counter));
 
 	if (wrong == NULL || PQntuples(wrong) == 0)

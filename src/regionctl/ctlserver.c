@@ -100,16 +100,15 @@ ask(Region *region, const char *sql, int count, const char *const *arguments)
 
 /*
  * ask_of_counter sends a query about one counter, and returns its rows. What its owner has done to it may be in the way, for which the
- * others must not suffer: then NULL, and something is left to do.
+ * others must not suffer: then NULL, and something is left to do. So it may take so many quarters of the time there is.
  */
 PGresult *
-ask_of_counter(Region *region, const char *sql, const char *counter)
+ask_of_counter(Region *region, const char *sql, const char *counter, int part)
 {
 	PGresult *result;
 
 	PQclear(ask(region, "SET lock_timeout = '5s'", 0, NULL));
-	/* nor is it to take all the time there is */
-	PQclear(ask(region, text("SET statement_timeout = '%ds'", options.timeout == 0 ? 0 : options.timeout / 4 + 1), 0, NULL));
+	PQclear(ask(region, text("SET statement_timeout = '%ds'", options.timeout == 0 ? 0 : options.timeout * part / 4 + 1), 0, NULL));
 	if (!PQsendQuery(region->connection, sql))
 		check_connection(region);
 	result = wait_for_result(region);

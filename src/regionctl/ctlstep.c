@@ -53,7 +53,7 @@ step_of_counter(Region *region, const char *sql, const char *counter)
 	step_print(region, sql);
 	if (options.dry_run)
 		return;
-	PQclear(ask_of_counter(region, sql, counter));
+	PQclear(ask_of_counter(region, sql, counter, 3));
 	step_done();
 }
 

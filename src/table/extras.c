@@ -19,6 +19,7 @@
 #include "catalog/pg_proc.h"
 #include "catalog/pg_trigger.h"
 #include "commands/trigger.h"
+#include "miscadmin.h"
 #include "table/extras.h"
 #include "table/guard.h"
 #include "table/ownercode.h"
@@ -27,7 +28,8 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-static int trigger_extras(const Trigger *trigger);
+static int all_trigger_extras(Relation rel);
+static int trigger_extras(const Trigger *trigger, Size *conditions);
 static int index_extras(Oid relid);
 
 /*
@@ -38,25 +40,42 @@ relation_extras(Relation rel, int mask)
 {
 	TupleConstr *constr = RelationGetDescr(rel)->constr;
 	int extras = 0;
-	TriggerDesc *triggers;
 	ListCell *lc;
 
 	if (rel->rd_rules != NULL)
 		extras |= EXTRA_RULES;
-	if (rel->rd_rel->relrowsecurity || rel->rd_rel->relforcerowsecurity)
+	if (rel->rd_rel->relrowsecurity)
 		extras |= EXTRA_RLS;
 	if (rel->rd_rel->relispartition)
 		extras |= EXTRA_PART;
 	if (constr != NULL && constr->num_check > 0)
 		extras |= EXTRA_CHECK;
-	triggers = CopyTriggerDesc(rel->trigdesc);
-	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
-		extras |= trigger_extras(&triggers->triggers[i]);
+	if (rel->trigdesc != NULL && (mask & EXTRA_OF_TRIGGERS) != 0)
+		extras |= all_trigger_extras(rel);
 	if ((mask & (EXTRA_INDEX | EXTRA_INDEX_KIND)) == 0)
 		return extras & mask;
 	foreach(lc, RelationGetIndexList(rel))
 		extras |= index_extras(lfirst_oid(lc));
 	return extras & mask;
+}
+
+static int
+all_trigger_extras(Relation rel)
+{
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "dcounter triggers", ALLOCSET_SMALL_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+	TriggerDesc *triggers = CopyTriggerDesc(rel->trigdesc); /* the relation may be read anew meanwhile */
+	Size conditions = 0;
+	int extras = 0;
+
+	for (int i = 0; i < triggers->numtriggers; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		extras |= trigger_extras(&triggers->triggers[i], &conditions);
+	}
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(cxt);
+	return extras;
 }
 
 /*
@@ -92,32 +111,35 @@ relation_trigger(Relation rel, int mask)
 {
 	/* the catalogs that are looked at may bring an invalidation, which frees the original */
 	TriggerDesc *triggers = CopyTriggerDesc(rel->trigdesc);
+	Size conditions = 0;
 
 	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
 	{
-		if (trigger_extras(&triggers->triggers[i]) & mask)
+		CHECK_FOR_INTERRUPTS();
+		if (trigger_extras(&triggers->triggers[i], &conditions) & mask)
 			return &triggers->triggers[i];
 	}
 	return NULL;
 }
 
 /*
- * Return what a trigger is. One of ours with a condition that is not harmless is the owner's. That of a
- * deferrable unique constraint, which waits for rows that are not unique alone, is none: its index is.
+ * Return what a trigger is; *conditions: bytes of those of its table so far. One of ours with a condition that is not harmless
+ * is the owner's. The server's own of a deferrable unique constraint, which waits for rows that are not unique alone, is none:
+ * its index is.
  */
 static int
-trigger_extras(const Trigger *trigger)
+trigger_extras(const Trigger *trigger, Size *conditions)
 {
 	bool write = TRIGGER_FOR_INSERT(trigger->tgtype) || TRIGGER_FOR_UPDATE(trigger->tgtype);
 	int deferred = write && trigger->tginitdeferred ? EXTRA_DEFERRED : 0;
 
-	if (trigger->tgenabled == TRIGGER_DISABLED || trigger->tgfoid == F_UNIQUE_KEY_RECHECK)
+	if (trigger->tgenabled == TRIGGER_DISABLED || (trigger->tgisinternal && trigger->tgfoid == F_UNIQUE_KEY_RECHECK))
 		return 0;
 	if (trigger->tgisinternal && RI_FKey_trigger_type(trigger->tgfoid) == RI_TRIGGER_PK)
 		return deferred | EXTRA_REFERENCED;
 	if (trigger->tgfoid >= FirstUnpinnedObjectId &&
 		is_trusted_object(ProcedureRelationId, trigger->tgfoid) &&
-		(trigger->tgqual == NULL || !ownercode_in_condition(trigger->tgqual)))
+		(trigger->tgqual == NULL || !ownercode_in_condition(trigger->tgqual, conditions)))
 	{
 		if (trigger->tgfoid == guard_function() || trigger->tgfoid == extension_function(PROTECT_DELETE_FUNCTION) ||
 			trigger->tgfoid == extension_function(PROTECT_TRUNCATE_FUNCTION))

@@ -29,6 +29,8 @@
 	(EXTRA_TRIGGER_WRITE | EXTRA_TRIGGER_DELETE | EXTRA_TRIGGER_TRUNCATE | EXTRA_REFERENCED)
 #define EXTRA_TRIGGERS (EXTRA_OWNER_TRIGGERS | EXTRA_OURS_WRITE | EXTRA_OURS_OTHER)
 
+#define EXTRA_OF_TRIGGERS (EXTRA_TRIGGERS | EXTRA_REFUSES_WRITE | EXTRA_DEFERRED)
+
 /* What keeps rows of a table from being written without SQL: */
 /* shard rows, which are also deleted. Their indexes are looked at more closely (layout.c) */
 #define EXTRAS_OF_SHARDS \

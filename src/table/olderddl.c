@@ -77,6 +77,10 @@ is_named_in_expressions(const Node *parsetree)
 {
 	ObjectType type;
 
+	if (IsA(parsetree, AlterEnumStmt))
+		return ((const AlterEnumStmt *) parsetree)->oldVal != NULL;
+	if (IsA(parsetree, AlterPublicationStmt)) /* which locks none of its tables */
+		return true;
 	if (IsA(parsetree, RenameStmt))
 		type = ((const RenameStmt *) parsetree)->renameType;
 	else if (IsA(parsetree, AlterObjectSchemaStmt))

@@ -36,7 +36,7 @@ extern bool is_trusted_object(Oid classid, Oid oid);
 /* ownercodeexpr.c */
 extern void ownercode_expressions_begin(void);
 extern bool ownercode_in_stored(const char *stored);
-extern bool ownercode_in_condition(const char *stored);
+extern bool ownercode_in_condition(const char *stored, Size *bytes);
 extern bool ownercode_in_expression(Node *expression);
 
 /* ownercodeguard.c */

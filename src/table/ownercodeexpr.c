@@ -41,6 +41,8 @@ static Size stored_bytes;
 
 static bool code_walker(Node *node, void *context);
 static bool reads_little(Node *node);
+static bool is_plain_column(Node *node);
+static bool is_short_constant(const FuncExpr *expr);
 static bool is_short_text(const CoerceViaIO *expr);
 static bool is_equal_operator(Oid opno, List *args);
 static bool is_known_node(Node *node, bool *has_type);
@@ -84,12 +86,13 @@ ownercode_in_stored(const char *stored)
 }
 
 /*
- * Do the same for the condition of one of our triggers, whatever else is on its table.
+ * Do the same for the condition of one of our triggers; *bytes: of those of its table so far.
  */
 bool
-ownercode_in_condition(const char *stored)
+ownercode_in_condition(const char *stored, Size *bytes)
 {
-	return strlen(stored) > MAX_STORED || code_walker(stringToNode(stored), NULL);
+	*bytes += strlen(stored);
+	return *bytes > MAX_STORED || code_walker(stringToNode(stored), NULL);
 }
 
 /*
@@ -128,11 +131,12 @@ reads_little(Node *node)
 	switch (nodeTag(node))
 	{
 		case T_NullTest:
-			return IsA(((NullTest *) node)->arg, Var) &&
+			return is_plain_column((Node *) ((NullTest *) node)->arg) &&
 				is_trusted_object(TypeRelationId, exprType((Node *) ((NullTest *) node)->arg));
 		case T_FuncExpr:
-			return ((FuncExpr *) node)->funcid == F_OCTET_LENGTH_TEXT &&
-				IsA(linitial(((FuncExpr *) node)->args), Var);
+			return is_short_constant((FuncExpr *) node) ||
+				(((FuncExpr *) node)->funcid == F_OCTET_LENGTH_TEXT &&
+				 is_plain_column(linitial(((FuncExpr *) node)->args)));
 		case T_OpExpr:
 			return is_equal_operator(((OpExpr *) node)->opno, ((OpExpr *) node)->args);
 		case T_ScalarArrayOpExpr:
@@ -143,6 +147,34 @@ reads_little(Node *node)
 		default:
 			return false;
 	}
+}
+
+/*
+ * Return true if a node is a column, perhaps as another type of the same form, as varchar is one of text.
+ */
+static bool
+is_plain_column(Node *node)
+{
+	return IsA(node, Var) || (IsA(node, RelabelType) && IsA(((RelabelType *) node)->arg, Var));
+}
+
+/*
+ * Return true if a call makes a constant one of a type with a length: defaults are stored so.
+ */
+static bool
+is_short_constant(const FuncExpr *expr)
+{
+	ListCell *lc;
+
+	if (expr->funcid != F_VARCHAR_VARCHAR_INT4_BOOL && expr->funcid != F_BPCHAR_BPCHAR_INT4_BOOL &&
+		expr->funcid != F_NUMERIC_NUMERIC_INT4 && expr->funcid != F_NUMERIC_INT4)
+		return false;
+	foreach(lc, expr->args)
+	{
+		if (!IsA(lfirst(lc), Const))
+			return false;
+	}
+	return true;
 }
 
 /*
@@ -173,7 +205,7 @@ is_equal_operator(Oid opno, List *args)
 	if (function != F_TEXTEQ && function != F_TEXTNE)
 		return false;
 	(void) count_vars(lsecond(args), &vars);
-	return IsA(linitial(args), Var) && vars == 0 && !code_walker(lsecond(args), NULL);
+	return is_plain_column(linitial(args)) && vars == 0 && !code_walker(lsecond(args), NULL);
 }
 
 /*

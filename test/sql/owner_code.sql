@@ -43,6 +43,7 @@ INSERT INTO cases (harmless, counter, command) VALUES
 	(false, 'p', 'CREATE TRIGGER t BEFORE INSERT ON p FOR EACH ROW EXECUTE FUNCTION code()'),
 	(false, 'p', 'CREATE TRIGGER t BEFORE INSERT ON p_p0 FOR EACH ROW EXECUTE FUNCTION code()'),
 	(false, 'c', 'CREATE TRIGGER t BEFORE INSERT ON c FOR EACH ROW EXECUTE FUNCTION code(); ALTER TABLE c ENABLE REPLICA TRIGGER t'),
+	(false, 'c', $$CREATE TRIGGER t BEFORE UPDATE ON c FOR EACH ROW WHEN (pg_sleep(0)::text = 'x') EXECUTE FUNCTION unique_key_recheck()$$),
 	(true, 'c', 'CREATE TRIGGER t BEFORE INSERT ON c FOR EACH ROW EXECUTE FUNCTION code(); ALTER TABLE c DISABLE TRIGGER t'),
 	(true, 'c', $$CREATE TRIGGER t AFTER INSERT ON c FOR EACH ROW EXECUTE FUNCTION dcounter.outbox_capture('topic')$$),
 	-- foreign keys: the other table may be anybody's
@@ -72,6 +73,7 @@ INSERT INTO cases (harmless, counter, command) VALUES
 	(false, 'c', $$ALTER TABLE c ADD x text DEFAULT 'x' || 'y'$$),
 	(false, 'c', 'ALTER TABLE c ADD x text DEFAULT current_user'),
 	(true, 'c', $$ALTER TABLE c ADD x text DEFAULT 'x', ADD y timestamptz DEFAULT now(), ADD z date DEFAULT current_date$$),
+	(true, 'c', $$ALTER TABLE c ADD x varchar(20) DEFAULT 'x', ADD y char(1) DEFAULT 'N', ADD z numeric DEFAULT 0, ADD v varchar CHECK (v = 'open' OR v IS NULL)$$),
 	(true, 'c', 'ALTER TABLE c ADD x serial, ADD y bigint GENERATED ALWAYS AS IDENTITY, ADD z uuid DEFAULT gen_random_uuid()'),
 	(true, 'c', 'ALTER TABLE c ADD x bigint GENERATED ALWAYS AS (coalesce(inc, 0) * 2) STORED'),
 	-- constraints
