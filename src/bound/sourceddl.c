@@ -31,6 +31,7 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_trigger.h"
 #include "commands/trigger.h"
+#include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "storage/lmgr.h"
 #include "table/conversion.h"
@@ -210,6 +211,7 @@ end_broken(const DcDdl *ddl)
 	{
 		DcSourceRow *row = lfirst(lc);
 
+		CHECK_FOR_INTERRUPTS();
 		if (get_rel_name(row->counter) == NULL || !is_about(ddl, row) || !is_broken(row))
 			continue;
 		end_binding(ddl, row);
@@ -269,7 +271,7 @@ is_broken(const DcSourceRow *row)
 	if (source == NULL)
 		return false;
 	(void) source_parses(row, source, &missing);
-	relation_close(source, NoLock);
+	relation_close(source, missing ? NoLock : AccessShareLock); /* there may be very many */
 	return missing;
 }
 
@@ -458,13 +460,15 @@ static void
 check_enabled(Oid relid, const List *rows)
 {
 	Relation rel;
+	TriggerDesc *triggers;
 
 	if (source_triggers_being_made(relid))
 		return;
 	rel = table_open_present(relid, NoLock);
-	for (int i = 0; rel->trigdesc != NULL && i < rel->trigdesc->numtriggers; i++)
+	triggers = CopyTriggerDesc(rel->trigdesc); /* locks that are waited for below may have the relation read anew */
+	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
 	{
-		const Trigger *trigger = &rel->trigdesc->triggers[i];
+		const Trigger *trigger = &triggers->triggers[i];
 		ListCell *lc;
 
 		if (!source_trigger_is_name(trigger->tgname) || trigger->tgenabled == TRIGGER_FIRES_ALWAYS)

@@ -18,6 +18,7 @@
 #include "base/relopen.h"
 #include "catalog/pg_class.h"
 #include "ledger/ledgerinit.h"
+#include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "once/opslot.h"
 #include "table/ddlhooks.h"
@@ -118,12 +119,11 @@ check_member(Oid relid, const DcDdl *ddl, List *ledgers)
 		const DcLedgerRow *row = lfirst(lc);
 		DcSibling siblings[SIBLINGS];
 
-		if (!ddl_keeps(ddl, row->ledger))
-			continue;
+		CHECK_FOR_INTERRUPTS();
 		ledger_siblings(row, siblings);
 		for (int i = 0; i < SIBLINGS; i++)
 		{
-			if (siblings[i].relid == relid)
+			if (siblings[i].relid == relid && ddl_keeps(ddl, row->ledger))
 				refuse(row->ledger);
 		}
 	}

@@ -109,7 +109,7 @@ prevent_stripped(const DcDdl *ddl)
 
 		if (!is_replicated(row) || get_rel_name(row->counter) == NULL || !is_being_altered(row) || !is_shared(row))
 			continue;
-		problem = regions_problem(row, LOOK_MERGE | LOOK_COLUMNS);
+		problem = regions_problem(row, LOOK_MERGE | LOOK_COLUMNS | LOOK_SHARDS);
 		if (problem != NULL)
 			shared_error(row, problem);
 	}
@@ -273,7 +273,7 @@ looks_of_command(const AlterTableCmd *command)
 			return LOOK_NOTHING;
 		case AT_DropConstraint:
 		case AT_DropColumn:
-			return LOOK_COLUMNS;
+			return LOOK_COLUMNS | LOOK_SHARDS;
 		case AT_ColumnDefault:
 			return command->def == NULL ? LOOK_NOTHING : LOOK_CODE;
 		case AT_DisableTrig:

@@ -267,7 +267,7 @@ note_slowest(Oid counter)
 static bool
 renew_in_time(const DcCounterRow *row, const char *region, bool lossless, bool worker)
 {
-	DcMoment began = moment_now();
+	volatile DcMoment began = moment_now();
 	MemoryContext caller = CurrentMemoryContext;
 	DcRenewal renewal = {row, region, lossless, worker};
 	volatile bool done = false;
@@ -288,6 +288,7 @@ renew_in_time(const DcCounterRow *row, const char *region, bool lossless, bool w
 		ErrorData *error = error_caught(caller);
 
 		*owner_time(&renew_times, relation_owner(row->counter)) += moment_age(began);
+		began = moment_now(); /* it is added up once */
 		if (error->sqlerrcode == ERRCODE_QUERY_CANCELED)
 			note_slowest(row->counter);
 		else

@@ -58,7 +58,8 @@ typedef struct DcSetMerge
 	DcCounter *counter;
 	DcSetRow come;
 	DcSetRow *have;	  /* the row of its region, or NULL */
-	bool is_inserted; /* the row that comes */
+	bool is_inserted; /* the row that comes, */
+	bool is_foreign;  /* or it is not to be */
 	DcSetRow merged;
 	DcSetRows rows; /* of the key */
 	DcRegionRel slots;
@@ -181,7 +182,7 @@ insert_set(DcMerge *row)
 	{
 		lock_key_of(merge);
 		read_and_lock(merge);
-		if (set_row_has_news(merge) && merge_row(merge))
+		if (!merge->is_foreign && set_row_has_news(merge) && merge_row(merge))
 		{
 			if (merge->have != NULL)
 				set_row_insert_again(&merge->sets, &merge->merged);
@@ -307,10 +308,11 @@ read_and_lock(DcSetMerge *merge)
 		if (merge->have == NULL)
 		{
 			again = set_row_wait(&merge->sets, &merge->come);
-			if (!again && !is_foreign(merge, &raised)) /* which merge_row() would find out, but others are sent what is inserted */
+			if (!again)
 			{
-				merge->is_inserted = set_row_try_insert(&merge->sets, &merge->come);
-				again = !merge->is_inserted;
+				merge->is_foreign = is_foreign(merge, &raised); /* others are sent what is inserted */
+				merge->is_inserted = !merge->is_foreign && set_row_try_insert(&merge->sets, &merge->come);
+				again = !merge->is_foreign && !merge->is_inserted;
 			}
 		}
 		else if (regionrel_lock(&merge->sets, &merge->have->tid))
