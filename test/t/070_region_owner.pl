@@ -134,8 +134,8 @@ arrived('a link');
 # Each obstacle
 obstacle('a check', 'ALTER TABLE marks_region ADD CONSTRAINT c CHECK (spy(inc)) NOT VALID', 'ALTER TABLE marks_region DROP CONSTRAINT c', 'It has a check constraint.');
 obstacle('a generated column', 'ALTER TABLE marks_region ADD g boolean GENERATED ALWAYS AS (spy(inc)) STORED', 'ALTER TABLE marks_region DROP g', 'It must be a plain table');
-obstacle('an expression of an index', 'CREATE INDEX i ON marks_region (spy(inc))', 'DROP INDEX i', 'It has an index on an expression');
-obstacle('a condition of an index', 'CREATE INDEX i ON marks_region (epoch) WHERE spy(inc)', 'DROP INDEX i', 'It has an index on an expression');
+obstacle('an expression of an index', 'CREATE INDEX i ON marks_region (spy(inc))', 'DROP INDEX i', 'It has an index with an expression or a condition');
+obstacle('a condition of an index', 'CREATE INDEX i ON marks_region (epoch) WHERE spy(inc)', 'DROP INDEX i', 'It has an index with an expression or a condition');
 obstacle('a rule', 'CREATE RULE r AS ON INSERT TO marks_region DO ALSO SELECT spy(1)', 'DROP RULE r ON marks_region', 'It has a rule.');
 obstacle('policies', 'CREATE POLICY p ON marks_region USING (spy(inc)); ALTER TABLE marks_region ENABLE ROW LEVEL SECURITY', 'ALTER TABLE marks_region DISABLE ROW LEVEL SECURITY; DROP POLICY p ON marks_region', 'It has row-level security.');
 obstacle('a trigger for users', 'CREATE TRIGGER spy BEFORE INSERT OR UPDATE ON marks_region FOR EACH ROW EXECUTE FUNCTION spy_trigger()', 'DROP TRIGGER spy ON marks_region', 'It has a trigger.');
