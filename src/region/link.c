@@ -14,6 +14,7 @@
 #include "nodes/parsenodes.h"
 #include "region/link.h"
 #include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
 
 /*
  * link_find returns a subscription of this database; NULL if there is none of that name.
