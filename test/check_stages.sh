@@ -93,6 +93,10 @@ installcheck() {
     mkdir -p "$out/$folder"
     cp results/*.out "$out/$folder"
     tally "$stage" "$files" "$status" "$out/$stage.log"
+    # once more at the end, which may be all that is shown
+    if [[ -s $out/$stage.diffs ]]; then
+        grep -E '^[-+@]' "$out/$stage.diffs" | head -n 40 | cut -c 1-300 | sed "s/^/   $stage: /" >>"$out/failures"
+    fi
 }
 
 stage_regress() {

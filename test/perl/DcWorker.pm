@@ -11,7 +11,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-our @EXPORT = qw(soon pid_of another_worker state_is compacts set_conf log_since logged worker_conf $limit $workers $launcher $failed);
+our @EXPORT = qw(soon pid_of another_worker state_is compacts set_conf log_since logged worker_conf failures $limit $workers $launcher);
 
 # The launcher looks around once a minute in any case. What should happen at once
 # must have happened long before.
@@ -23,7 +23,7 @@ our $workers = q{SELECT string_agg(datname, ' ' ORDER BY datname) FROM pg_stat_a
 our $launcher = q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'dcounter launcher'};
 
 # A worker that left in another way than it should, or could not do its work
-our $failed = qr/dcounter worker (?:ERROR|FATAL|PANIC):|dcounter job .* failed|"dcounter worker" .* exited/;
+my $failed = qr/dcounter worker (?:ERROR|FATAL|PANIC):|dcounter job .* failed|"dcounter worker" .* exited/;
 
 # worker_conf(): lines of postgresql.conf for all servers
 sub worker_conf
@@ -108,6 +108,14 @@ sub log_since
 	my ($node, $offset) = @_;
 
 	return slurp_file($node->logfile, $offset);
+}
+
+# failures(LOG): the lines that tell of a worker that failed
+sub failures
+{
+	my ($log) = @_;
+
+	return join("\n", grep { /$failed/ } split(/\n/, $log));
 }
 
 # logged(NODE, OFFSET, PATTERN, NAME): a test

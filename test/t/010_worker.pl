@@ -131,7 +131,7 @@ sql($node, 'plain', "COMMIT PREPARED 'extension'");
 state_is($node, 'plain', 'running', 'and committed');
 sql($node, 'a', "SELECT dc_create('gone', totals => 'compacted'); SELECT dc_incr('gone', 'a'); SELECT pg_sleep(random() * 0.1); SELECT dc_drop('gone')")
   foreach 1 .. 10;
-unlike(log_since($node, $offset), $failed, 'a database, an extension or a table that is gone is no error');
+is(failures(log_since($node, $offset)), '', 'a database, an extension or a table that is gone is no error');
 
 #
 # Signals
@@ -206,12 +206,13 @@ sql($alone, 'postgres', q{
 			data bytea := repeat(tg_name, 10000000)::bytea;
 		BEGIN
 			PERFORM nextval('public.begun');
-			RETURN CASE WHEN length(sha512(data) || sha512(data) || sha512(data) || sha512(data)) > 0 THEN NULL END;
+			RETURN CASE WHEN length(sha512(data)) > 0 THEN NULL END;
 		END $$;
 	CREATE TRIGGER busy AFTER DELETE ON c_shard FOR EACH STATEMENT EXECUTE FUNCTION busy();
 	SELECT dc_incr('c', 'busy'); SELECT dc_worker_start();});
-soon($alone, 'postgres', 'SELECT is_called FROM begun', 't', 'the worker is busy');
-is(answer($alone, 'postgres', 'SELECT dc_worker_stop()'), 't', 'it is stopped');
+is(answer($alone, 'postgres', q{
+	DO $$ BEGIN WHILE NOT (SELECT is_called FROM begun) LOOP PERFORM pg_sleep(0.01); END LOOP; END $$;
+	SELECT dc_worker_stop()}), 't', 'the worker is busy, and is stopped');
 is(sql($alone, 'postgres', $workers), '', 'and is gone');
 sql($alone, 'postgres', 'DROP TRIGGER busy ON c_shard');
 
@@ -221,12 +222,16 @@ sql($alone, 'postgres', q{
 	CREATE FUNCTION sleeps() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(1000); RETURN NEW; END $$;
 	CREATE TRIGGER sleeps BEFORE INSERT OR UPDATE ON c FOR EACH ROW EXECUTE FUNCTION sleeps();
 	SELECT dc_incr('c', 'sleeps'); SELECT dc_worker_start();});
-soon($alone, 'postgres', q{SELECT wait_event FROM pg_stat_activity WHERE backend_type = 'dcounter worker'},
-	'PgSleep', 'the worker sleeps in a step');
-is(answer($alone, 'postgres', 'SELECT dc_worker_stop()'), 't', 'it is stopped');
+is(answer($alone, 'postgres', q{
+	DO $$ BEGIN
+		WHILE NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'dcounter worker' AND wait_event = 'PgSleep') LOOP
+			PERFORM pg_sleep(0.01);
+			PERFORM pg_stat_clear_snapshot();
+		END LOOP;
+	END $$;
+	SELECT dc_worker_stop()}), 't', 'the worker sleeps in a step, and is stopped');
 sql($alone, 'postgres', 'DROP TRIGGER sleeps ON c');
-unlike(log_since($alone, 0), $failed,
-	'workers that were stopped left without an error');
+is(failures(log_since($alone, 0)), '', 'workers that were stopped left without an error');
 
 # Settings
 is(answer($alone, 'postgres', 'SELECT dc_worker_start()'), 't', 'a worker that runs once a day');
