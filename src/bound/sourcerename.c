@@ -197,13 +197,16 @@ parse_binding(const DcSourceRow *row, Node *statement)
 	MemoryContext old;
 	Relation source = open_source(row, is_column(statement));
 	DcParsed *binding;
+	bool missing;
 
 	if (source == NULL)
 		return;
 	old = MemoryContextSwitchTo(TopTransactionContext);
 	binding = palloc(sizeof(DcParsed));
 	binding->statement = statement;
-	if (source_read(row->counter, &binding->row) && binding->row.source == row->source)
+	/* one that is broken is its owner's matter, and no reason for others not to rename what is theirs */
+	if (source_read(row->counter, &binding->row) && binding->row.source == row->source &&
+		source_parses(&binding->row, source, &missing))
 	{
 		binding->exprs = source_parse(&binding->row, source);
 		parsed = lappend(parsed, binding);
