@@ -179,7 +179,7 @@ next_step(DcSelfRow *self, bool worker)
 		return turns_are_over() && make_change(self, change, rights, true);
 	if (self_needs_renew(self))
 	{
-		if (self->state == SELF_RENEW && restore_is_under_way())
+		if (self->state == SELF_RENEW && restore_is_under_way(worker))
 			return false;
 		return begin_change(self, LIFE_RENEW, RIGHTS_GIVEN_UP, worker);
 	}

@@ -198,7 +198,7 @@ extern bool region_job_is_needed(void);
 extern DcMoment region_job_due(void);
 
 /* seal.c */
-extern bool restore_is_under_way(void);
+extern bool restore_is_under_way(bool worker);
 extern bool worker_may(Oid counter);
 extern List *replicated_lock(void);
 extern void identity_lock(void);

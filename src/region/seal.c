@@ -190,14 +190,14 @@ publications_are_awaited(void)
 
 /*
  * restore_is_under_way tells whether a dump is being restored, as far as can be seen: a replicated counter has a
- * table without any index, or there are no publications. Indexes come when all data has come, and publications after them.
+ * table without any index, or the worker sees no publications. Indexes come when all data has come, and publications after them.
  */
 bool
-restore_is_under_way(void)
+restore_is_under_way(bool worker)
 {
 	ListCell *lc;
 
-	if (publications_are_awaited())
+	if (worker && publications_are_awaited())
 		return true;
 	foreach(lc, catalog_read_all())
 	{
