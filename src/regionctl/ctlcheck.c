@@ -28,7 +28,7 @@ typedef struct Part
 typedef struct Parts
 {
 	Part *parts;
-	int count;
+	int count; /* in the order of what they are of, and of regions */
 	int wrong; /* keys whose values do not add up */
 } Parts;
 
@@ -38,6 +38,7 @@ static int nfailed;
 
 static bool same_parts(const Parts *one, const Parts *other);
 static bool look(Parts *parts, bool tell);
+static int compare_parts(const void *one, const void *other);
 static bool has_failed(const char *counter);
 static void look_at(Parts *parts, Region *region, const char *counter, bool tell);
 static bool all_equal(const Parts *now, const Parts *first, bool tell);
@@ -129,7 +130,19 @@ look(Parts *parts, bool tell)
 				look_at(parts, region, field(region->state.counters, i, "counter"), tell);
 		}
 	}
+	if (parts->count > 0)
+		qsort(parts->parts, (size_t) parts->count, sizeof(Part), compare_parts);
 	return parts->wrong == 0;
+}
+
+static int
+compare_parts(const void *one, const void *other)
+{
+	const Part *left = one;
+	const Part *right = other;
+	int order = strcmp(left->what, right->what);
+
+	return order != 0 ? order : strcmp(left->at->name, right->at->name);
 }
 
 static bool
@@ -216,7 +229,7 @@ is_behind(const Parts *now, const Parts *first, const Part *part, bool tell)
 		const Part *theirs = find_part(now, part->what, other);
 		bool enough;
 
-		if (other == part->at || !is_member(other) || lacks_counters(other, part->at, false) || has_failed(part->counter))
+		if (other == part->at || !is_member(other))
 			continue;
 		enough = theirs != NULL && strcmp(theirs->digest, part->digest) == 0;
 		if (!enough && changes)
@@ -224,7 +237,7 @@ is_behind(const Parts *now, const Parts *first, const Part *part, bool tell)
 		/* the other one may be ahead, as long as more comes */
 		if (!enough && theirs != NULL && theirs->keys >= part->keys && theirs->inc >= part->inc && theirs->dec >= part->dec)
 			enough = theirs->keys > part->keys || theirs->inc > part->inc || theirs->dec > part->dec;
-		if (enough)
+		if (enough || lacks_counters(other, part->at, false) || has_failed(part->counter))
 			continue;
 		behind = true;
 		if (tell)
@@ -237,10 +250,7 @@ is_behind(const Parts *now, const Parts *first, const Part *part, bool tell)
 static const Part *
 find_part(const Parts *parts, const char *what, const Region *at)
 {
-	for (int i = 0; i < parts->count; i++)
-	{
-		if (parts->parts[i].at == at && strcmp(parts->parts[i].what, what) == 0)
-			return &parts->parts[i];
-	}
-	return NULL;
+	const Part wanted = {.what = what, .at = at};
+
+	return parts->count == 0 ? NULL : bsearch(&wanted, parts->parts, (size_t) parts->count, sizeof(Part), compare_parts);
 }
