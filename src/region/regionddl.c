@@ -12,16 +12,19 @@
  *	- rename it or its schema, or move it to another one;
  *	- leave its tables other than they were made: the tables that a transaction has locked as DDL does are looked at
  *	  at the end of each command, when they have followed it, for what it can have changed. An index is refused
- *	  before: one that is made concurrently is there when it ends.
+ *	  before, and so is that a unique one is dropped concurrently: these are there, and have gone, when it ends.
  *
  * A counter is not dropped while there are links to other regions, by anybody: dc_unreplicate() says when it may be.
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "base/compat.h"
 #include "base/relopen.h"
+#include "catalog/index.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_index.h"
 #include "catalog/pg_publication.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
@@ -33,6 +36,7 @@
 #include "table/subscription.h"
 #include "utils/acl.h"
 #include "utils/lsyscache.h"
+#include "utils/syscache.h"
 
 static void prevent_stripped(const DcDdl *ddl);
 static void prevent_drop(const DcCounterRow *row);
@@ -48,6 +52,8 @@ static bool is_granted_to(const GrantStmt *grant, Oid role);
 static bool is_republished(const DcDdl *ddl, const DcCounterRow *row);
 static bool is_being_altered(const DcCounterRow *row);
 static bool is_following(const DcDdl *ddl, const DcCounterRow *row);
+static void prevent_concurrent_drop(const DropStmt *drop);
+static bool is_unique_index(Oid index);
 
 /*
  * is_more tells whether a table is one of those that a counter table has because it is replicated.
@@ -109,7 +115,7 @@ prevent_stripped(const DcDdl *ddl)
 
 		if (!is_replicated(row) || get_rel_name(row->counter) == NULL || !is_being_altered(row) || !is_shared(row))
 			continue;
-		problem = regions_problem(row, LOOK_MERGE | LOOK_COLUMNS | LOOK_SHARDS);
+		problem = regions_problem(row, LOOK_MERGE | LOOK_COLUMNS);
 		if (problem != NULL)
 			shared_error(row, problem);
 	}
@@ -273,7 +279,7 @@ looks_of_command(const AlterTableCmd *command)
 			return LOOK_NOTHING;
 		case AT_DropConstraint:
 		case AT_DropColumn:
-			return LOOK_COLUMNS | LOOK_SHARDS;
+			return LOOK_COLUMNS;
 		case AT_ColumnDefault:
 			return command->def == NULL ? LOOK_NOTHING : LOOK_CODE;
 		case AT_DisableTrig:
@@ -397,7 +403,7 @@ is_following(const DcDdl *ddl, const DcCounterRow *row)
 }
 
 /*
- * begins refuses an index on a shared table.
+ * begins refuses an index on a shared table, and to drop concurrently what may be the key of one.
  */
 static void
 begins(const DcDdl *ddl)
@@ -405,11 +411,49 @@ begins(const DcDdl *ddl)
 	DcCounterRow row;
 	Oid relid;
 
-	if (!IsA(ddl->parsetree, IndexStmt) || superuser())
+	if (superuser())
+		return;
+	if (IsA(ddl->parsetree, DropStmt))
+		prevent_concurrent_drop((const DropStmt *) ddl->parsetree);
+	if (!IsA(ddl->parsetree, IndexStmt))
 		return;
 	relid = RangeVarGetRelid(((IndexStmt *) ddl->parsetree)->relation, NoLock, true);
 	if (OidIsValid(relid) && (is_more(relid, &row) || catalog_read_by_shards(relid, &row)) && is_shared(&row))
 		shared_error(&row, _("An index can refuse rows that come."));
+}
+
+/*
+ * Raise 55000 if a unique index of a table of a shared counter is to be dropped concurrently: the drop has been committed in part when the other
+ * event triggers are called.
+ */
+static void
+prevent_concurrent_drop(const DropStmt *drop)
+{
+	ListCell *lc;
+
+	if (drop->removeType != OBJECT_INDEX || !drop->concurrent)
+		return;
+	foreach(lc, drop->objects)
+	{
+		Oid index = RangeVarGetRelid(makeRangeVarFromNameList(lfirst(lc)), NoLock, true);
+		Oid relid = OidIsValid(index) ? IndexGetRelation(index, true) : InvalidOid;
+		DcCounterRow row;
+
+		if (OidIsValid(relid) && is_unique_index(index) &&
+			(catalog_read(relid, &row) || catalog_read_by_shards(relid, &row) || is_more(relid, &row)) && is_shared(&row))
+			shared_error(&row, _("Its index may be what rows are found by. Drop it without CONCURRENTLY."));
+	}
+}
+
+static bool
+is_unique_index(Oid index)
+{
+	HeapTuple tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(index));
+	bool unique = HeapTupleIsValid(tuple) && ((Form_pg_index) GETSTRUCT(tuple))->indisunique;
+
+	if (HeapTupleIsValid(tuple))
+		ReleaseSysCache(tuple);
+	return unique;
 }
 
 static void

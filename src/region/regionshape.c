@@ -64,10 +64,9 @@ regions_problem(const DcCounterRow *row, int looks)
 	}
 	if ((looks & LOOK_RIGHTS) != 0 && OidIsValid(row->grants) && (problem = rights_problem(counter)) != NULL)
 		return problem;
-	/* what may be written to shard rows depends on the table of totals as well */
-	if (superuser_arg(counter->owner) || !(is_due(row->shards, looks) || is_due(row->counter, looks)))
-		return NULL;
-	return shards_problem(counter, looks);
+	if (!is_due(row->shards, looks)) /* what may be written to shard rows depends on the table of totals as well */
+		looks &= is_due(row->counter, looks) ? LOOK_COLUMNS | LOOK_SHARDS : LOOK_NOTHING;
+	return superuser_arg(counter->owner) || looks == LOOK_NOTHING ? NULL : shards_problem(counter, looks);
 }
 
 /*
@@ -160,14 +159,17 @@ shards_problem(DcCounter *counter, int looks)
 	if (problem == NULL && (looks & LOOK_CODE) != 0)
 		problem = code_problem(rel);
 	table_close(rel, AccessShareLock);
+	if (problem == NULL && (looks & LOOK_COLUMNS) != 0 && counter_has_layout(counter) &&
+		(!OidIsValid(counter->totals.index) || !OidIsValid(counter->shards.index)))
+		problem = _("It must have its keys, by which rows are found.");
 	if (problem == NULL && (looks & LOOK_SHARDS) != 0 && counter_has_layout(counter) && !counter->plain_shards)
 		problem = _("More than plain tables would be in the way of rows that come.");
 	return problem;
 }
 
 /*
- * own_rights returns the privileges that the owner of a table has by themselves. Those of a group may go without a command that an
- * event trigger sees.
+ * own_rights returns the privileges that the owner of a table has by themselves. Those of a group, and those that another role has
+ * given, may go without a command that an event trigger sees.
  */
 static AclMode
 own_rights(Oid relid, Oid owner)
@@ -188,7 +190,7 @@ own_rights(Oid relid, Oid owner)
 
 		for (int i = 0; i < ACL_NUM(acl); i++)
 		{
-			if (ACL_DAT(acl)[i].ai_grantee == owner)
+			if (ACL_DAT(acl)[i].ai_grantee == owner && ACL_DAT(acl)[i].ai_grantor == owner)
 				rights |= ACLITEM_GET_PRIVS(ACL_DAT(acl)[i]);
 		}
 	}

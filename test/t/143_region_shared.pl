@@ -129,11 +129,17 @@ refused($_) foreach (
 	'ALTER TABLE r_shard ADD CHECK (inc < 1)', 'ALTER TABLE r_shard RENAME inc TO other', 'CREATE RULE r AS ON INSERT TO s_want DO NOTHING', 'DROP TABLE r', 'DROP TABLE r_region', 'DROP TABLE r_shard', 'DROP TABLE s_hold', 'DROP OWNED BY mallory', q{SELECT dc_drop('r')},
 	'ALTER TABLE r_set ADD UNIQUE (key, region)', 'ALTER TABLE r_set ALTER upto SET STORAGE PLAIN',
 	'CREATE PUBLICATION filter FOR TABLE r_shard WHERE (inc > 3)', 'ALTER TABLE s_shard REPLICA IDENTITY NOTHING', 'ALTER TABLE s DROP CONSTRAINT s_pkey, ADD PRIMARY KEY (key) INCLUDE (updated_at)',
-	'BEGIN; CREATE UNIQUE INDEX d ON s (key DESC); ALTER TABLE s DROP CONSTRAINT s_pkey', 'ALTER TABLE s_want SET (user_catalog_table)', 'ALTER TABLE r_region ALTER inc SET DEFAULT m.one(1)', 'CREATE STATISTICS st ON (m.one(1) + hlc), key FROM s_want',
+	'BEGIN; CREATE UNIQUE INDEX d ON s (key DESC); ALTER TABLE s DROP CONSTRAINT s_pkey',
+	'BEGIN; GRANT USAGE ON SCHEMA m TO team; GRANT INSERT ON r_region TO team WITH GRANT OPTION; SET ROLE team; GRANT INSERT ON m.r_region TO mallory; RESET ROLE; REVOKE INSERT ON r_region FROM mallory', 'ALTER TABLE s_want SET (user_catalog_table)', 'ALTER TABLE r_region ALTER inc SET DEFAULT m.one(1)', 'CREATE STATISTICS st ON (m.one(1) + hlc), key FROM s_want',
 	'CREATE PUBLICATION filter FOR TABLE r_region WHERE (inc > 0)', 'CREATE PUBLICATION columns FOR TABLE r_set (key)',
 	q{CREATE PUBLICATION later FOR TABLE s_want WHERE (hlc > 0) WITH (publish = 'insert'); ALTER PUBLICATION later SET (publish = 'update')},
 	'GRANT ALL ON s_want TO team; REVOKE ALL ON s_want FROM mallory', 'DROP SCHEMA m CASCADE',
 	'CREATE OR REPLACE TRIGGER dcounter_merge AFTER TRUNCATE ON r_region FOR EACH STATEMENT EXECUTE FUNCTION dcounter.on_counter_truncate()');
+# another key may take the place of the first one, and then is one that is needed
+mallory($_, 'CREATE UNIQUE INDEX a ON r (key); ALTER TABLE r DROP CONSTRAINT r_pkey') foreach @nodes;
+refused('DROP INDEX CONCURRENTLY a');
+refused('DROP INDEX a');
+mallory($_, 'ALTER TABLE r ADD PRIMARY KEY (key); DROP INDEX a') foreach @nodes;
 # also if the trigger, or the index, goes with something else
 foreach my $of ('TRIGGER dcounter_merge ON r_set', 'INDEX r_region_pkey')
 {
