@@ -96,7 +96,10 @@ typedef struct DcRenewal
 /* Stocks that the worker is not to try again (Oid, in TopMemoryContext). */
 static List *renew_failed = NIL;
 
-/* Of this renewal: the rows of all stocks, and what each owner's have taken (owner_time). */
+/*
+ * Of this renewal: the rows of all stocks, in the transaction's memory, and what each owner's have taken (owner_time). Only rights_renew()
+ * and what it calls look at these, and it sets them first.
+ */
 static List *renew_stocks = NIL;
 static List *renew_times = NIL;
 

@@ -340,7 +340,6 @@ unpublished_aside(bool *any)
 	{
 		const DcCounterRow *row = lfirst(lc);
 		const Known *of = hash_search(known_counters, &row->counter, HASH_FIND, NULL);
-
 		int told = 0;
 		ListCell *owner;
 

@@ -10,7 +10,8 @@
  *	  columns of type regclass; and a table with a trigger of ours is named by the trigger. A command is on the tables
  *	  that its transaction has locked against other DDL when it ends. An index that is made concurrently is there by
  *	  then, so its table is looked at before;
- *	- on types and collations, and renaming schemas: expressions in the catalogs may name these.
+ *	- on types and collations, renaming schemas and labels of enums: expressions in the catalogs may name these;
+ *	- that alter a publication, which locks none of its tables.
  */
 #include "postgres.h"
 
