@@ -30,7 +30,7 @@
  * by a restore), and what a session cannot know (its process is killed: then the memory
  * is made anew, and the workers, too). A transaction that is prepared publishes nothing, and
  * COMMIT PREPARED, which knows no tables, that all may have changed. So this is a hint, and
- * jobs look at each table now and then in any case (table/tabledue.c).
+ * jobs look at each table now and then in any case (core/table/tabledue.c).
  *
  * It is in shared memory, so it is not known without preload: then nothing is noted, and
  * jobs look at each table each time.
@@ -38,11 +38,12 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "common/hashfn.h"
+#include "miscadmin.h"
+
 #include "base/activity.h"
 #include "base/shmem.h"
 #include "base/xactrooms.h"
-#include "common/hashfn.h"
-#include "miscadmin.h"
 
 /* A power of two. */
 #define PLACES 16384

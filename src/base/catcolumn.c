@@ -12,13 +12,14 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "base/catrow.h"
-#include "base/interval.h"
 #include "catalog/pg_type.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/fmgroids.h"
+
+#include "base/catrow.h"
+#include "base/interval.h"
 
 static int next_column(DcCatRow *io, Oid type);
 static void put(DcCatRow *io, int column, Datum value, bool is_zero);

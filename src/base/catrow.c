@@ -20,9 +20,9 @@
  *	  The second read begins when the replacement is committed, and finds it. To miss a row
  *	  twice, two changes of it would have to be committed just within these two reads.
  *	  Where rows change often, the writer holds a lock that readers take, too (see
- *	  consumer/memberrow.c).
+ *	  events/consumer/memberrow.c).
  *	- A read of many rows may miss one that is being replaced, or show both versions.
- *	  Its callers look at each row again under a lock, or read again (once/opslot.c). Or
+ *	  Its callers look at each row again under a lock, or read again (transactional/once/opslot.c). Or
  *	  the rows of this moment are good enough, as for statistics and jobs. With a lock that
  *	  keeps others from changing these rows, all is as in any snapshot.
  *
@@ -36,13 +36,6 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xact.h"
-#include "base/activity.h"
-#include "base/args.h"
-#include "base/catrow.h"
-#include "base/relcached.h"
-#include "base/relopen.h"
-#include "base/rowread.h"
-#include "base/version.h"
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_type.h"
@@ -54,6 +47,14 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
+
+#include "base/activity.h"
+#include "base/args.h"
+#include "base/catrow.h"
+#include "base/relcached.h"
+#include "base/relopen.h"
+#include "base/rowread.h"
+#include "base/version.h"
 
 /* What this backend knows of a name in the extension's schema. */
 typedef struct Known

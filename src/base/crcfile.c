@@ -12,11 +12,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/crcfile.h"
 #include "catalog/pg_control.h"
 #include "common/controldata_utils.h"
 #include "miscadmin.h"
 #include "storage/fd.h"
+
+#include "base/crcfile.h"
 
 static char *temporary(const DcCrcFile *file);
 static char *name_to_keep(const char *path, uint32 format);

@@ -23,11 +23,12 @@
  */
 #include "postgres.h"
 
-#include "base/map.h"
-#include "base/shmem.h"
 #include "common/hashfn.h"
 #include "port/pg_bitutils.h"
 #include "storage/spin.h"
+
+#include "base/map.h"
+#include "base/shmem.h"
 
 #define KEY_BYTES_INLINE 64
 #define MAX_BUCKETS (UINT32_C(1) << 31)

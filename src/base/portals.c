@@ -38,11 +38,12 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "base/portals.h"
-#include "base/xactrooms.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
 #include "utils/portal.h"
+
+#include "base/portals.h"
+#include "base/xactrooms.h"
 
 /* The name of a portal that serves to find the context of all. */
 #define PROBE "dcounter probe"

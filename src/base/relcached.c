@@ -14,9 +14,10 @@
  */
 #include "postgres.h"
 
-#include "base/relcached.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
+
+#include "base/relcached.h"
 
 /* Entries that were made: most are never removed. */
 static int64 nmade = 0;

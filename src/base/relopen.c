@@ -14,8 +14,6 @@
 #include "access/genam.h"
 #include "access/relation.h"
 #include "access/table.h"
-#include "base/errors.h"
-#include "base/relopen.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "storage/lmgr.h"
@@ -24,6 +22,9 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
+
+#include "base/errors.h"
+#include "base/relopen.h"
 
 static bool lock_all_at_once(Oid relid, List **locked);
 

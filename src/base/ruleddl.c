@@ -11,15 +11,16 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "base/args.h"
-#include "base/lockclass.h"
-#include "base/rule.h"
-#include "base/xactrooms.h"
 #include "commands/sequence.h"
 #include "common/hashfn.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
+
+#include "base/args.h"
+#include "base/lockclass.h"
+#include "base/rule.h"
+#include "base/xactrooms.h"
 
 static DcRuleKind *kinds = NULL;
 

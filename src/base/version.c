@@ -8,7 +8,7 @@
  * names is ever taken out of it, and it reads the catalogs of that script. The first use of a catalog in a
  * session says in a warning what to run; the worker is such a session, so it is in the server's
  * log. An older library cannot know the catalogs of a newer script, and says so in an error
- * instead. Of DDL it refuses what concerns tables of ours, and no more (table/olderddl.c).
+ * instead. Of DDL it refuses what concerns tables of ours, and no more (core/table/olderddl.c).
  *
  * A script says which library it needs by a function library_MAJOR_MINOR(), which it creates first: an
  * older library has no function of that name, so neither CREATE EXTENSION nor an update has an effect with it,
@@ -22,9 +22,6 @@
 #include "access/parallel.h"
 #include "access/stratnum.h"
 #include "access/table.h"
-#include "base/compat.h"
-#include "base/rowread.h"
-#include "base/version.h"
 #include "catalog/pg_extension.h"
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
@@ -32,6 +29,10 @@
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/rel.h"
+
+#include "base/compat.h"
+#include "base/rowread.h"
+#include "base/version.h"
 
 bool version_checked = false;
 

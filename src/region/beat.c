@@ -23,9 +23,10 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "utils/snapmgr.h"
+
 #include "base/xactrooms.h"
 #include "region/life.h"
-#include "utils/snapmgr.h"
 
 /* What this transaction is to do when it commits. */
 static bool raises = false;	 /* the own beat, */

@@ -28,19 +28,20 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "base/activity.h"
-#include "base/compat.h"
-#include "base/key.h"
 #include "common/hashfn.h"
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/rel.h"
+#include "utils/timestamp.h"
+
+#include "base/activity.h"
+#include "base/compat.h"
+#include "base/key.h"
 #include "region/life.h"
 #include "region/link.h"
 #include "region/merge.h"
 #include "region/series.h"
-#include "utils/builtins.h"
-#include "utils/rel.h"
-#include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(merge_beat);
 

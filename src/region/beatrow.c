@@ -5,13 +5,14 @@
 #include "postgres.h"
 
 #include "access/tableam.h"
-#include "base/relopen.h"
 #include "catalog/pg_type.h"
-#include "region/life.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
+
+#include "base/relopen.h"
+#include "region/life.h"
 
 const char *const beat_columns = "region, epoch, boot, seq, first, published, beat_at, seen, retired_at";
 

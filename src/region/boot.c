@@ -22,7 +22,7 @@
  *
  * Sessions. What they count between the start and the first step would be sealed as well, and may be lost with it. So
  * a session that is to write to a replicated counter waits for the first step, when the entry of its cache is made
- * (table/countercache.c). An entry that was made on a standby waits as well, since that is promoted without a start.
+ * (core/table/countercache.c). An entry that was made on a standby waits as well, since that is promoted without a start.
  * Without preload, or with dcounter.worker off, there is nobody to wait for: then the owner of the database should call
  * dc_region_renew(), or dc_compact(), before anything is counted.
  *
@@ -35,14 +35,15 @@
 #include "postgres.h"
 
 #include "access/xlog.h"
+#include "miscadmin.h"
+#include "utils/lsyscache.h"
+#include "utils/timestamp.h"
+
 #include "base/activity.h"
 #include "base/compat.h"
 #include "base/guc.h"
-#include "miscadmin.h"
+#include "core/table/subscription.h"
 #include "region/life.h"
-#include "table/subscription.h"
-#include "utils/lsyscache.h"
-#include "utils/timestamp.h"
 
 #define SOON_MS 100
 #define LATER_MS 1000

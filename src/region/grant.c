@@ -11,17 +11,18 @@
  */
 #include "postgres.h"
 
-#include "base/activity.h"
-#include "base/compat.h"
 #include "catalog/pg_type.h"
 #include "common/hashfn.h"
-#include "counter/apply.h"
-#include "counter/pending.h"
 #include "fmgr.h"
+#include "utils/builtins.h"
+
+#include "base/activity.h"
+#include "base/compat.h"
+#include "core/counter/apply.h"
+#include "core/counter/pending.h"
+#include "core/table/access.h"
 #include "region/merge.h"
 #include "region/rights.h"
-#include "table/access.h"
-#include "utils/builtins.h"
 
 PG_FUNCTION_INFO_V1(merge_grant);
 

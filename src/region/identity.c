@@ -17,17 +17,18 @@
 #include "postgres.h"
 
 #include "access/xlog.h"
+#include "commands/trigger.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "utils/rel.h"
+#include "utils/timestamp.h"
+
 #include "base/activity.h"
 #include "base/args.h"
 #include "base/compat.h"
 #include "base/guc.h"
 #include "base/xactrooms.h"
-#include "commands/trigger.h"
-#include "fmgr.h"
-#include "miscadmin.h"
 #include "region/life.h"
-#include "utils/rel.h"
-#include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(on_self_change);
 

@@ -39,22 +39,23 @@
 
 #include <inttypes.h>
 
-#include "base/args.h"
-#include "base/clock.h"
-#include "base/compat.h"
 #include "catalog/pg_subscription.h"
 #include "common/hashfn.h"
 #include "fmgr.h"
 #include "funcapi.h"
-#include "region/life.h"
-#include "region/link.h"
 #include "replication/logicallauncher.h"
 #include "storage/latch.h"
-#include "table/catalog.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/tuplestore.h"
+
+#include "base/args.h"
+#include "base/clock.h"
+#include "base/compat.h"
+#include "core/table/catalog.h"
+#include "region/life.h"
+#include "region/link.h"
 
 PG_FUNCTION_INFO_V1(dc_region_join);
 PG_FUNCTION_INFO_V1(dc_region_refresh);

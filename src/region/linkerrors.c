@@ -13,16 +13,17 @@
  */
 #include "postgres.h"
 
-#include "base/compat.h"
-#include "base/shmem.h"
 #include "pgstat.h"
 #include "port/atomics.h"
-#include "region/link.h"
-#include "region/region.h"
 #include "replication/logicalworker.h"
 #include "replication/worker_internal.h"
 #include "utils/elog.h"
 #include "utils/timestamp.h"
+
+#include "base/compat.h"
+#include "base/shmem.h"
+#include "region/link.h"
+#include "region/region.h"
 
 /* Links that are refused at the same time, and for how long an error says so. */
 #define REFUSED_MAX 64

@@ -8,7 +8,7 @@
  * returns. NULL skips a row quietly.
  *
  * Where a subscription brings the other tables of the counter as well, this database is not a region but has a copy of
- * one (table/subscription.c). So rows are taken as they are.
+ * one (core/table/subscription.c). So rows are taken as they are.
  *
  * The role is that of the subscription's owner, in PostgreSQL 15 a superuser. No code of the counter's owner runs: what is
  * written directly calls none, and what goes by SQL, to shard tables that have triggers, say, runs as their owner
@@ -23,19 +23,20 @@
 #include "access/detoast.h"
 #include "access/htup_details.h"
 #include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
 #include "base/args.h"
 #include "base/compat.h"
 #include "base/key.h"
 #include "base/rowread.h"
-#include "catalog/pg_type.h"
-#include "fmgr.h"
-#include "miscadmin.h"
+#include "core/table/access.h"
 #include "region/merge.h"
 #include "region/rights.h"
-#include "table/access.h"
-#include "utils/builtins.h"
-#include "utils/lsyscache.h"
-#include "utils/rel.h"
 
 static bool is_of_stock(const DcMergeKind *kind);
 static DcCounter *counter_of(Relation rel, const DcMergeKind *kind, DcCounter **last);

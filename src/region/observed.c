@@ -8,11 +8,12 @@
  */
 #include "postgres.h"
 
-#include "base/key.h"
-#include "crdt/crdttype.h"
 #include "miscadmin.h"
-#include "region/sets.h"
 #include "utils/builtins.h"
+
+#include "base/key.h"
+#include "region/sets.h"
+#include "types/crdt/crdttype.h"
 
 #define MAX_REGION_BYTES 40
 

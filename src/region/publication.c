@@ -22,19 +22,20 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "base/compat.h"
-#include "base/runas.h"
 #include "catalog/pg_authid.h"
 #include "catalog/pg_database.h"
 #include "catalog/pg_publication.h"
 #include "catalog/pg_publication_rel.h"
 #include "miscadmin.h"
-#include "region/link.h"
-#include "region/region.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
+
+#include "base/compat.h"
+#include "base/runas.h"
+#include "region/link.h"
+#include "region/region.h"
 
 /* The first has the rows of this region alone. */
 static const char *const names[] = {PUBLICATION_OWN, PUBLICATION_ALL};

@@ -12,20 +12,21 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+
 #include "base/args.h"
 #include "base/compat.h"
 #include "base/hooks.h"
 #include "base/key.h"
-#include "catalog/pg_type.h"
-#include "counter/sqlpath.h"
-#include "fmgr.h"
-#include "funcapi.h"
-#include "miscadmin.h"
+#include "core/counter/sqlpath.h"
+#include "core/table/access.h"
 #include "region/region.h"
-#include "storage/lmgr.h"
-#include "table/access.h"
-#include "utils/builtins.h"
-#include "utils/lsyscache.h"
 
 PG_FUNCTION_INFO_V1(dc_get_regions);
 PG_FUNCTION_INFO_V1(dc_region_check);

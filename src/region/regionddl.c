@@ -19,8 +19,6 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "base/compat.h"
-#include "base/relopen.h"
 #include "catalog/index.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
@@ -28,15 +26,18 @@
 #include "catalog/pg_publication.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
-#include "region/link.h"
-#include "region/region.h"
-#include "table/ddlhooks.h"
-#include "table/protect.h"
-#include "table/storage.h"
-#include "table/subscription.h"
 #include "utils/acl.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
+
+#include "base/compat.h"
+#include "base/relopen.h"
+#include "core/table/ddlhooks.h"
+#include "core/table/protect.h"
+#include "core/table/storage.h"
+#include "core/table/subscription.h"
+#include "region/link.h"
+#include "region/region.h"
 
 static void prevent_stripped(const DcDdl *ddl);
 static void prevent_drop(const DcCounterRow *row);

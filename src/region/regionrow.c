@@ -4,7 +4,7 @@
  *
  * Each transaction that writes a row has the latest version of it, by a lock or by an update that
  * is refused if the version that was read is not the latest. Old versions have no place in
- * memory that sessions share: the key is looked up in the index each time (rows/keyrow.c), which has one entry
+ * memory that sessions share: the key is looked up in the index each time (core/rows/keyrow.c), which has one entry
  * a row, as long as its versions stay on their page.
  */
 #include "postgres.h"
@@ -13,15 +13,16 @@
 #include "access/heapam.h"
 #include "access/tableam.h"
 #include "access/xact.h"
-#include "base/relopen.h"
-#include "base/rowread.h"
 #include "catalog/pg_type.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
-#include "region/sets.h"
 #include "utils/datum.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
+
+#include "base/relopen.h"
+#include "base/rowread.h"
+#include "region/sets.h"
 
 static void scan_keys(const DcRegionRow *row, ScanKeyData *keys);
 static void read_row(DcRegionRel *rel, DcRegionRow *row);

@@ -8,19 +8,20 @@
  */
 #include "postgres.h"
 
-#include "base/args.h"
-#include "base/compat.h"
-#include "base/rowread.h"
-#include "base/runas.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "fmgr.h"
 #include "funcapi.h"
-#include "region/life.h"
-#include "region/link.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/timestamp.h"
+
+#include "base/args.h"
+#include "base/compat.h"
+#include "base/rowread.h"
+#include "base/runas.h"
+#include "region/life.h"
+#include "region/link.h"
 
 PG_FUNCTION_INFO_V1(dc_regions);
 

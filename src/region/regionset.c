@@ -2,7 +2,7 @@
  * regionset.c
  *		Setting and deleting keys of a replicated counter: what this region has set them to.
  *
- * counter/setregion.c has locked the key, deleted its shard rows and locked its row of totals. Then:
+ * core/counter/setregion.c has locked the key, deleted its shard rows and locked its row of totals. Then:
  *
  *	1. The slot that this database counts in is locked, so that compaction, which passes over keys
  *	   whose slot is locked, does not add to it. What the deleted shard rows have that was counted here
@@ -33,20 +33,21 @@
 
 #include "access/detoast.h"
 #include "access/xact.h"
-#include "base/args.h"
-#include "base/errors.h"
 #include "catalog/pg_type.h"
-#include "compact/compactbatch.h"
-#include "crdt/crdttype.h"
-#include "crdt/hlcclock.h"
-#include "crdt/stamp.h"
-#include "region/sets.h"
-#include "rows/locks.h"
-#include "rows/sums.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
+
+#include "base/args.h"
+#include "base/errors.h"
+#include "core/compact/compactbatch.h"
+#include "core/rows/locks.h"
+#include "core/rows/sums.h"
+#include "region/sets.h"
+#include "types/crdt/crdttype.h"
+#include "types/crdt/hlcclock.h"
+#include "types/crdt/stamp.h"
 
 /* key: the amounts in the totals, and those of other regions in shard rows */
 static const DcStatement sql_amounts = {

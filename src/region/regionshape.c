@@ -9,22 +9,23 @@
 #include "postgres.h"
 
 #include "access/table.h"
-#include "base/compat.h"
-#include "base/relopen.h"
 #include "catalog/dependency.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_publication.h"
 #include "miscadmin.h"
-#include "region/rights.h"
-#include "region/sets.h"
 #include "storage/lmgr.h"
-#include "table/access.h"
-#include "table/layout.h"
-#include "table/ownercode.h"
 #include "utils/acl.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
+
+#include "base/compat.h"
+#include "base/relopen.h"
+#include "core/table/access.h"
+#include "core/table/layout.h"
+#include "core/table/ownercode.h"
+#include "region/rights.h"
+#include "region/sets.h"
 
 static bool is_due(Oid relid, int looks);
 static const char *table_problem(DcCounter *counter, Relation rel, DcRegionTable table, int looks);

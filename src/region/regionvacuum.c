@@ -43,21 +43,22 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "base/args.h"
-#include "base/compat.h"
 #include "catalog/pg_type.h"
-#include "counter/sqlpath.h"
-#include "crdt/crdttype.h"
 #include "fmgr.h"
 #include "miscadmin.h"
-#include "region/life.h"
-#include "region/sets.h"
 #include "storage/lmgr.h"
-#include "table/access.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
+
+#include "base/args.h"
+#include "base/compat.h"
+#include "core/counter/sqlpath.h"
+#include "core/table/access.h"
+#include "region/life.h"
+#include "region/sets.h"
+#include "types/crdt/crdttype.h"
 
 PG_FUNCTION_INFO_V1(dc_region_vacuum);
 

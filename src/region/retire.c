@@ -17,18 +17,19 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "fmgr.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/timestamp.h"
+
 #include "base/activity.h"
 #include "base/args.h"
 #include "base/compat.h"
 #include "base/hooks.h"
-#include "fmgr.h"
+#include "core/table/access.h"
 #include "region/life.h"
 #include "region/rights.h"
-#include "storage/lmgr.h"
-#include "table/access.h"
-#include "utils/builtins.h"
-#include "utils/lsyscache.h"
-#include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(dc_region_retire);
 

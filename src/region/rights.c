@@ -13,17 +13,18 @@
  */
 #include "postgres.h"
 
-#include "base/guc.h"
-#include "base/lockclass.h"
 #include "catalog/pg_type.h"
-#include "compact/compact.h"
-#include "counter/units.h"
-#include "region/rights.h"
-#include "stock/take.h"
-#include "table/tablejob.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
+
+#include "base/guc.h"
+#include "base/lockclass.h"
+#include "core/compact/compact.h"
+#include "core/counter/units.h"
+#include "core/table/tablejob.h"
+#include "region/rights.h"
+#include "transactional/stock/take.h"
 
 /* As many as the statement below finds at most. */
 #define KEYS_PER_STEP 100

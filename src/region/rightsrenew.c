@@ -19,23 +19,24 @@
  */
 #include "postgres.h"
 
-#include "base/hooks.h"
-#include "base/subxact.h"
 #include "catalog/pg_type.h"
-#include "counter/apply.h"
-#include "crdt/hlcclock.h"
 #include "miscadmin.h"
 #include "postmaster/interrupt.h"
-#include "region/life.h"
-#include "region/rights.h"
 #include "storage/lmgr.h"
 #include "storage/sinval.h"
-#include "table/access.h"
 #include "utils/builtins.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
+
+#include "base/hooks.h"
+#include "base/subxact.h"
+#include "core/counter/apply.h"
+#include "core/table/access.h"
+#include "region/life.h"
+#include "region/rights.h"
+#include "types/crdt/hlcclock.h"
 
 /* region, old epoch, new epoch */
 #define RENEW_ARGS \

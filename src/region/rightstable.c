@@ -9,16 +9,17 @@
 #include "postgres.h"
 
 #include "access/table.h"
+#include "catalog/pg_authid.h"
+#include "storage/lmgr.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
 #include "base/compat.h"
 #include "base/relopen.h"
 #include "base/runas.h"
-#include "catalog/pg_authid.h"
+#include "core/table/protect.h"
+#include "core/table/table.h"
 #include "region/rights.h"
-#include "storage/lmgr.h"
-#include "table/protect.h"
-#include "table/table.h"
-#include "utils/lsyscache.h"
-#include "utils/rel.h"
 
 #define GRANT_COLUMNS \
 	"key pg_catalog.text COLLATE pg_catalog.\"C\" NOT NULL," \

@@ -27,11 +27,12 @@
  */
 #include "postgres.h"
 
-#include "base/guc.h"
-#include "region/life.h"
-#include "table/tablejob.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
+
+#include "base/guc.h"
+#include "core/table/tablejob.h"
+#include "region/life.h"
 
 /* The least time that a turn has. */
 #define TURN_MS 500

@@ -25,14 +25,15 @@
  */
 #include "postgres.h"
 
-#include "base/compat.h"
 #include "common/int.h"
 #include "lib/stringinfo.h"
-#include "region/life.h"
 #include "utils/builtins.h"
 #include "utils/json.h"
 #include "utils/jsonb.h"
 #include "utils/timestamp.h"
+
+#include "base/compat.h"
+#include "region/life.h"
 
 /* Not the name of a region. */
 #define ASIDE "!aside"

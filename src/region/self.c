@@ -13,16 +13,17 @@
 #include "postgres.h"
 
 #include "access/xlog.h"
-#include "base/compat.h"
-#include "base/xactrooms.h"
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
-#include "region/life.h"
 #include "utils/builtins.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
+
+#include "base/compat.h"
+#include "base/xactrooms.h"
+#include "region/life.h"
 
 static const char *const state_names[] = {"active", "renew", "recopy"};
 

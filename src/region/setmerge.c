@@ -27,21 +27,22 @@
 
 #include "access/detoast.h"
 #include "access/xact.h"
-#include "base/compat.h"
-#include "base/key.h"
-#include "compact/compactbatch.h"
-#include "counter/apply.h"
-#include "crdt/crdttype.h"
-#include "crdt/stamp.h"
 #include "fmgr.h"
 #include "miscadmin.h"
-#include "region/merge.h"
-#include "region/sets.h"
-#include "rows/locks.h"
 #include "storage/lmgr.h"
-#include "table/access.h"
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
+
+#include "base/compat.h"
+#include "base/key.h"
+#include "core/compact/compactbatch.h"
+#include "core/counter/apply.h"
+#include "core/rows/locks.h"
+#include "core/table/access.h"
+#include "region/merge.h"
+#include "region/sets.h"
+#include "types/crdt/crdttype.h"
+#include "types/crdt/stamp.h"
 
 /* A transaction locks so many keys, and then whole tables: without, and with waiting. */
 #define KEY_LOCKS 500
@@ -458,7 +459,7 @@ close_own(DcSetMerge *merge)
 
 /*
  * merge_end adds to the value of the key. A deleted key gets a row also if its value was 0: compaction, which finds it, removes
- * the row of totals (regionset.c). What leaves bigint is added in parts, which no row has together (rows/remote.c).
+ * the row of totals (regionset.c). What leaves bigint is added in parts, which no row has together (core/rows/remote.c).
  */
 static void
 merge_end(DcSetMerge *merge)

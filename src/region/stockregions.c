@@ -18,21 +18,22 @@
  */
 #include "postgres.h"
 
-#include "base/args.h"
-#include "base/compat.h"
-#include "base/key.h"
 #include "catalog/pg_type.h"
 #include "common/int.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
-#include "region/rights.h"
-#include "stock/stock.h"
-#include "stock/take.h"
 #include "storage/lmgr.h"
-#include "table/access.h"
-#include "table/subscription.h"
 #include "utils/builtins.h"
+
+#include "base/args.h"
+#include "base/compat.h"
+#include "base/key.h"
+#include "core/table/access.h"
+#include "core/table/subscription.h"
+#include "region/rights.h"
+#include "transactional/stock/stock.h"
+#include "transactional/stock/take.h"
 
 PG_FUNCTION_INFO_V1(dc_stock_regions);
 PG_FUNCTION_INFO_V1(dc_rights_reclaim);

@@ -18,20 +18,21 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "base/args.h"
-#include "base/compat.h"
-#include "crdt/hlcclock.h"
 #include "executor/spi.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
-#include "region/rights.h"
-#include "stock/stock.h"
-#include "stock/take.h"
 #include "storage/latch.h"
-#include "table/access.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
+
+#include "base/args.h"
+#include "base/compat.h"
+#include "core/table/access.h"
+#include "region/rights.h"
+#include "transactional/stock/stock.h"
+#include "transactional/stock/take.h"
+#include "types/crdt/hlcclock.h"
 
 PG_FUNCTION_INFO_V1(dc_take_wait);
 
