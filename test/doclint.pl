@@ -470,7 +470,7 @@ sub anchors
 
 sub links
 {
-	foreach my $file (@pages)
+	foreach my $file (@pages, 'CONTRIBUTING.md', glob('src/*/README.md src/*/*/README.md bin/README.md bin/*/README.md'))
 	{
 		my $text = fences(slurp($file));
 		my ($folder) = $file =~ m{^(.*/)};
