@@ -48,7 +48,8 @@ check_shell() {
     shellcheck -x -S warning "${scripts[@]}"
 }
 
-# make unity=yes compiles a folder as one unit, in which two variables of a name without values are one.
+# make unity=yes compiles a folder as one unit, in which two variables of a name without values are one. Two static functions have names of their own in
+# the whole tree, and of more than a word: a backtrace says where it is.
 check_statics() {
     local folder
     for folder in src/*/ src/*/*/ src/*/*/*/ bin/*/; do
@@ -58,6 +59,13 @@ check_statics() {
                 file[name] = FILENAME
             }' "$folder"*.c /dev/null
     done
+    awk 'before ~ /^static [^=;()]*$/ && /^[a-z_0-9]+\(/ {
+            name = $0; sub(/\(.*/, "", name)
+            if (name in file && file[name] != FILENAME) print FILENAME ": " name "() is in " file[name] ", too"
+            if (name !~ /_/) print FILENAME ": " name "() is one word"
+            file[name] = FILENAME
+        }
+        { before = $0 }' {src,bin}/**/*.c
 }
 
 check_compat() {
@@ -387,7 +395,7 @@ check_leftovers() {
 only=("$@")
 check format 'C files are formatted'
 check shell 'shellcheck finds nothing'
-check statics 'static variables have names of their own in a folder'
+check statics 'static variables and functions have names of their own'
 check compat 'only src/base/compat.h tests the PostgreSQL version'
 check buffers 'only src/core/rows/versions.c locks buffers of rows'
 check rows 'only src/base/rowread.c takes values out of rows'

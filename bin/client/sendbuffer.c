@@ -13,7 +13,7 @@
 #define KEEP (1024 * 1024)
 
 static void
-make_room(Buffer *buffer, size_t more)
+client_sendbuffer_make_room(Buffer *buffer, size_t more)
 {
 	size_t size = buffer->size < 1024 ? 1024 : buffer->size;
 	char *data;
@@ -34,7 +34,7 @@ make_room(Buffer *buffer, size_t more)
 void
 buffer_add(Buffer *buffer, const char *data, size_t length)
 {
-	make_room(buffer, length);
+	client_sendbuffer_make_room(buffer, length);
 	memcpy(buffer->data + buffer->length, data, length);
 	buffer->length += length;
 }

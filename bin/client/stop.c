@@ -32,8 +32,8 @@ static volatile sig_atomic_t child = 0;
 
 static void on_stop(int signal_number);
 static void on_child(int signal_number);
-static void install(int signal_number, void (*handler)(int));
-static void drain(void);
+static void client_stop_install(int signal_number, void (*handler)(int));
+static void client_stop_drain(void);
 
 /*
  * signals_init installs the handlers. It also sees to it that no file or socket that is
@@ -55,15 +55,15 @@ signals_init(void)
 		fcntl(wake_up[i], F_SETFL, O_NONBLOCK);
 		fcntl(wake_up[i], F_SETFD, FD_CLOEXEC);
 	}
-	install(SIGPIPE, SIG_IGN);
-	install(SIGCHLD, on_child);
-	install(SIGTERM, on_stop);
-	install(SIGINT, on_stop);
+	client_stop_install(SIGPIPE, SIG_IGN);
+	client_stop_install(SIGCHLD, on_child);
+	client_stop_install(SIGTERM, on_stop);
+	client_stop_install(SIGINT, on_stop);
 	signals_unblock();
 }
 
 static void
-install(int signal_number, void (*handler)(int))
+client_stop_install(int signal_number, void (*handler)(int))
 {
 	struct sigaction action;
 
@@ -136,10 +136,10 @@ signals_unblock(void)
 void
 signals_default(void)
 {
-	install(SIGPIPE, SIG_DFL);
-	install(SIGCHLD, SIG_DFL);
-	install(SIGTERM, SIG_DFL);
-	install(SIGINT, SIG_DFL);
+	client_stop_install(SIGPIPE, SIG_DFL);
+	client_stop_install(SIGCHLD, SIG_DFL);
+	client_stop_install(SIGTERM, SIG_DFL);
+	client_stop_install(SIGINT, SIG_DFL);
 }
 
 /*
@@ -193,14 +193,14 @@ wait_for(int fd, short events, int64_t deadline)
 	if (poll(fds, 3, timeout) <= 0)
 		return 0;
 	if (fds[0].revents != 0)
-		drain();
+		client_stop_drain();
 	if (fds[2].revents != 0)
 		fail("standard output has been closed by its reader");
 	return fds[1].revents;
 }
 
 static void
-drain(void)
+client_stop_drain(void)
 {
 	char bytes[64];
 

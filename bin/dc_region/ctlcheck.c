@@ -37,14 +37,14 @@ static const char **failed;
 static int nfailed;
 
 static bool same_parts(const Parts *one, const Parts *other);
-static bool look(Parts *parts, bool tell);
+static bool ctlcheck_look(Parts *parts, bool tell);
 static int compare_parts(const void *one, const void *other);
 static bool has_failed(const char *counter);
-static void look_at(Parts *parts, Region *region, const char *counter, bool tell);
+static void ctlcheck_look_at(Parts *parts, Region *region, const char *counter, bool tell);
 static bool all_equal(const Parts *now, const Parts *first, bool tell);
 static bool is_behind(const Parts *now, const Parts *first, const Part *part, bool tell);
 static const Part *find_part(const Parts *parts, const char *what, const Region *at);
-static int members(void);
+static int ctlcheck_members(void);
 
 void
 command_check(void)
@@ -75,12 +75,12 @@ mesh_check(void)
 	mesh_look();
 	nfailed = 0;
 	patience_begin(&patience);
-	sound = look(&first, true);
+	sound = ctlcheck_look(&first, true);
 	now = first;
 	while (!(equal = all_equal(&now, &first, false)) && now_ms() < end)
 	{
 		patience_next(&patience, "what regions have counted is on its way to others");
-		(void) look(&next, false);
+		(void) ctlcheck_look(&next, false);
 		if (!same_parts(&now, &next))
 			end = last < now_ms() + CHECK_TIMEOUT ? last : now_ms() + CHECK_TIMEOUT;
 		now = next;
@@ -89,7 +89,7 @@ mesh_check(void)
 		(void) all_equal(&now, &first, true);
 	if (!sound || !equal)
 		give_up(STATUS_DIFFERENT, "%s", sound ? "regions do not have the same: dc_region refresh mends that, if no link is cut" : "values are not what the regions have counted: dc_region repair mends that");
-	note("%d regions have the same", members());
+	note("%d regions have the same", ctlcheck_members());
 }
 
 /*
@@ -106,7 +106,7 @@ same_parts(const Parts *one, const Parts *other)
 }
 
 static int
-members(void)
+ctlcheck_members(void)
 {
 	int count = 0;
 
@@ -116,10 +116,10 @@ members(void)
 }
 
 /*
- * look reads what all have; false if values do not add up somewhere.
+ * ctlcheck_look reads what all have; false if values do not add up somewhere.
  */
 static bool
-look(Parts *parts, bool tell)
+ctlcheck_look(Parts *parts, bool tell)
 {
 	*parts = (Parts){0};
 	each_region(region)
@@ -127,7 +127,7 @@ look(Parts *parts, bool tell)
 		for (int i = 0; is_member(region) && i < PQntuples(region->state.counters); i++)
 		{
 			if (!is_stock(region, i) && !has_failed(field(region->state.counters, i, "counter")))
-				look_at(parts, region, field(region->state.counters, i, "counter"), tell);
+				ctlcheck_look_at(parts, region, field(region->state.counters, i, "counter"), tell);
 		}
 	}
 	if (parts->count > 0)
@@ -157,7 +157,7 @@ has_failed(const char *counter)
 }
 
 static void
-look_at(Parts *parts, Region *region, const char *counter, bool tell)
+ctlcheck_look_at(Parts *parts, Region *region, const char *counter, bool tell)
 {
 	PGresult *rows = ask_of_counter(region, text("SELECT region, epoch, keys, inc, dec, digest FROM %s.dc_region_check(%s)", region->state.schema, quoted(counter)), counter, 1);
 

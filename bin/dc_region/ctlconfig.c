@@ -22,12 +22,12 @@
 
 Mesh mesh;
 
-static char *read_file(const char *path);
+static char *ctlconfig_read_file(const char *path);
 static bool parse_line(char *line, Mesh *into, Region **section, const char **error);
-static char *trimmed(char *begin);
+static char *ctlconfig_trimmed(char *begin);
 static bool is_name(const char *name);
 static Region *add_region(Mesh *into, const char *name);
-static const char *check(Region *region);
+static const char *ctlconfig_check(Region *region);
 static const char *without_password(const char *conninfo, const char *instead);
 static void add_setting(Buffer *to, const char *keyword, const char *value);
 
@@ -38,7 +38,7 @@ static void add_setting(Buffer *to, const char *keyword, const char *value);
 void
 config_read(const char *path)
 {
-	char *content = read_file(path);
+	char *content = ctlconfig_read_file(path);
 	const char *error;
 	int line;
 
@@ -48,7 +48,7 @@ config_read(const char *path)
 		give_up(STATUS_USAGE, "%s names no region", path);
 	each_region(region)
 	{
-		error = check(region);
+		error = ctlconfig_check(region);
 		if (error != NULL)
 			give_up(STATUS_USAGE, "%s, region \"%s\": %s", path, region->name, error);
 		if (region->link == NULL)
@@ -58,7 +58,7 @@ config_read(const char *path)
 }
 
 static char *
-read_file(const char *path)
+ctlconfig_read_file(const char *path)
 {
 	FILE *file = fopen(path, "r");
 	Buffer content = {0};
@@ -93,7 +93,7 @@ config_parse(char *content, Mesh *into, int *line, const char **error)
 		if (end != NULL)
 			*end++ = '\0';
 		(*line)++;
-		if (!parse_line(trimmed(content), into, &section, error))
+		if (!parse_line(ctlconfig_trimmed(content), into, &section, error))
 			return false;
 		content = end;
 	}
@@ -113,7 +113,7 @@ parse_line(char *line, Mesh *into, Region **section, const char **error)
 	if (*line == '[' && line[strlen(line) - 1] == ']')
 	{
 		line[strlen(line) - 1] = '\0';
-		name = trimmed(line + 1);
+		name = ctlconfig_trimmed(line + 1);
 		*error = is_name(name) ? "the region is there already" : "a name of a region is up to 40 lower-case letters, digits and underscores";
 		*section = is_name(name) ? add_region(into, name) : NULL;
 		return *section != NULL;
@@ -122,7 +122,7 @@ parse_line(char *line, Mesh *into, Region **section, const char **error)
 	if (value == NULL)
 		return false;
 	*value++ = '\0';
-	name = trimmed(name);
+	name = ctlconfig_trimmed(name);
 	if (region == NULL)
 	{
 		*error = is_name(name) ? "the region is there already" : "a name of a region is up to 40 lower-case letters, digits and underscores";
@@ -143,12 +143,12 @@ parse_line(char *line, Mesh *into, Region **section, const char **error)
 	*error = "the setting is there already";
 	if (*setting != NULL)
 		return false;
-	*setting = trimmed(value);
+	*setting = ctlconfig_trimmed(value);
 	return true;
 }
 
 static char *
-trimmed(char *begin)
+ctlconfig_trimmed(char *begin)
 {
 	char *end;
 
@@ -188,7 +188,7 @@ add_region(Mesh *into, const char *name)
 }
 
 static const char *
-check(Region *region)
+ctlconfig_check(Region *region)
 {
 	const char *both[2] = {region->conninfo, region->link};
 

@@ -33,8 +33,8 @@ static const char *comment_of(const Region *at, const Region *from);
 static bool is_of_epochs(const char *comment, const Region *at, const Region *from);
 static const char *slot_problem(const Region *from, const char *slot);
 static void drop_one(Region *at, const char *link);
-static void list(Buffer *listed, const char *mark);
-static bool is_listed(const Buffer *listed, const char *mark);
+static void ctllink_list(Buffer *listed, const char *mark);
+static bool ctllink_is_listed(const Buffer *listed, const char *mark);
 static const char *slots_in_use(const Region *region);
 static void slot_drop(Region *at, const char *slot, const char *of);
 static void set_comment(Region *at, const Region *from, bool refreshed);
@@ -44,7 +44,7 @@ link_row(const Region *at, const char *link)
 {
 	char *mark = text(" %s/%s ", at->name, link);
 
-	if (is_listed(&dropped, mark))
+	if (ctllink_is_listed(&dropped, mark))
 		return -1;
 	for (int i = 0; i < PQntuples(at->state.links); i++)
 	{
@@ -199,11 +199,11 @@ drop_one(Region *at, const char *link)
 		region_look(at);
 		return;
 	}
-	list(&dropped, text(" %s/%s ", at->name, link));
+	ctllink_list(&dropped, text(" %s/%s ", at->name, link));
 }
 
 static void
-list(Buffer *listed, const char *mark)
+ctllink_list(Buffer *listed, const char *mark)
 {
 	if (listed->length > 0)
 		listed->length--; /* the end of the string */
@@ -211,7 +211,7 @@ list(Buffer *listed, const char *mark)
 }
 
 static bool
-is_listed(const Buffer *listed, const char *mark)
+ctllink_is_listed(const Buffer *listed, const char *mark)
 {
 	return listed->length > 0 && strstr(listed->data, mark) != NULL;
 }
@@ -260,14 +260,14 @@ slot_drop(Region *at, const char *slot, const char *of)
 	int64_t end = now_ms() + SLOT_TIMEOUT;
 	static const char sql[] = "SELECT CASE WHEN active THEN 'used' ELSE 'free' END FROM pg_replication_slots WHERE slot_name = $1";
 
-	if (is_listed(&foreign, text(" %s ", slot)))
+	if (ctllink_is_listed(&foreign, text(" %s ", slot)))
 		return;
 	while (!options.dry_run && says(at, sql, 1, arguments, "used") && !stopping && now_ms() < end)
 		wait_for(-1, 0, now_ms() + 100);
 	if (!options.dry_run && says(at, sql, 1, arguments, "used"))
 	{
 		left_to_do("slot %s of %s is used by a database that is not the one that region %s has now, so it stays", slot, at->name, of);
-		list(&foreign, text(" %s ", slot));
+		ctllink_list(&foreign, text(" %s ", slot));
 	}
 	else if (options.dry_run || says(at, sql, 1, arguments, "free"))
 		step(at, "SELECT pg_drop_replication_slot(%s)", quoted(slot));

@@ -47,8 +47,8 @@ static const struct option long_options[] = {
 	{NULL, 0, NULL, 0}};
 
 static void take_option(int option, char **argv);
-static void print_and_exit(const char *what) __attribute__((noreturn));
-static int number(const char *name, const char *value);
+static void ctloptions_print_and_exit(const char *what) __attribute__((noreturn));
+static int ctloptions_number(const char *name, const char *value);
 
 static const char help[] =
 	"dc_region makes and mends the links between the regions of dcounter.\n"
@@ -125,34 +125,34 @@ take_option(int option, char **argv)
 			options.trust_owners = true;
 			break;
 		case OPTION_TIMEOUT:
-			options.timeout = number("--timeout", optarg);
+			options.timeout = ctloptions_number("--timeout", optarg);
 			break;
 		case OPTION_STOP_AFTER:
-			options.stop_after = number("--stop-after", optarg);
+			options.stop_after = ctloptions_number("--stop-after", optarg);
 			break;
 		case 'V':
-			print_and_exit("dc_region (dcounter) " DCOUNTER_VERSION "\n");
+			ctloptions_print_and_exit("dc_region (dcounter) " DCOUNTER_VERSION "\n");
 		case OPTION_HELP:
-			print_and_exit(help);
+			ctloptions_print_and_exit(help);
 		case ':':
 			wrong_usage("option \"%s\" needs a value", argv[optind - 1]);
 		default:
 			/* getopt returns the same for an option that it does not know */
 			if (strcmp(argv[optind - 1], "-?") == 0)
-				print_and_exit(help);
+				ctloptions_print_and_exit(help);
 			wrong_usage("unknown option \"%s\"", argv[optind - 1]);
 	}
 }
 
 static void
-print_and_exit(const char *what)
+ctloptions_print_and_exit(const char *what)
 {
 	fputs(what, stdout);
 	exit(fflush(stdout) == 0 ? STATUS_DONE : STATUS_ERROR);
 }
 
 static int
-number(const char *name, const char *value)
+ctloptions_number(const char *name, const char *value)
 {
 	char *end;
 	long parsed;

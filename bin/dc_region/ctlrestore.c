@@ -12,10 +12,10 @@
 #include <string.h>
 
 static void check_mesh(const Region *region);
-static void renew(Region *region);
+static void ctlrestore_renew(Region *region);
 static void renew_now(Region *region);
 static void drop_stale(Region *region);
-static bool is_old(const Region *at, const Region *from);
+static bool ctlrestore_is_old(const Region *at, const Region *from);
 static void make_links(Region *region);
 static void wait_until_started(Region *region);
 static void refresh_all(Region *region, bool again);
@@ -36,7 +36,7 @@ command_restore(void)
 	if (region->state.name == NULL || is_in(region, "retired"))
 		give_up(STATUS_ERROR, "the database is no region any more; dc_region add %s is for a new one", region->name);
 	check_mesh(region);
-	renew(region);
+	ctlrestore_renew(region);
 	do
 	{
 		epoch = region->state.epoch;
@@ -82,11 +82,11 @@ check_mesh(const Region *region)
 }
 
 /*
- * renew gives the database a new epoch, if it has not taken one by itself. In the states renew and starting it is about to find out
+ * ctlrestore_renew gives the database a new epoch, if it has not taken one by itself. In the states renew and starting it is about to find out
  * whether it must; but it may have renewed, and then been started again.
  */
 static void
-renew(Region *region)
+ctlrestore_renew(Region *region)
 {
 	bool must = is_in(region, "renew") || (is_in(region, "starting") && !region->state.renewed);
 
@@ -122,21 +122,21 @@ drop_stale(Region *region)
 			link_disable(region, other->name);
 			continue;
 		}
-		if (is_old(region, other))
+		if (ctlrestore_is_old(region, other))
 			link_drop(region, other->name, other);
 	}
 	each_region(other)
 	{
-		if (other != region && is_member(other) && is_old(other, region))
+		if (other != region && is_member(other) && ctlrestore_is_old(other, region))
 			link_drop(other, region->name, region);
 	}
 }
 
 /*
- * is_old returns true for a link that is to be made anew. One that was made by hand may be of any epoch.
+ * ctlrestore_is_old returns true for a link that is to be made anew. One that was made by hand may be of any epoch.
  */
 static bool
-is_old(const Region *at, const Region *from)
+ctlrestore_is_old(const Region *at, const Region *from)
 {
 	const char *why;
 
@@ -227,7 +227,7 @@ has_old_links(const Region *region)
 {
 	each_region(other)
 	{
-		if (other != region && is_member(other) && (is_old(region, other) || is_old(other, region)))
+		if (other != region && is_member(other) && (ctlrestore_is_old(region, other) || ctlrestore_is_old(other, region)))
 			return true;
 	}
 	return false;

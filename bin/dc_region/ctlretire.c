@@ -12,11 +12,11 @@
 
 static void retire_alive(Region *region);
 static void retire_lost(const char *name);
-static Region *survivor(const char *name);
+static Region *ctlretire_survivor(const char *name);
 static bool all_know(const char *name);
 static void wait_until_known(const char *name);
 static void forget_lost(const char *name);
-static bool is_wanted(const Region *region, const char *name);
+static bool ctlretire_is_wanted(const Region *region, const char *name);
 
 void
 command_retire(void)
@@ -71,12 +71,12 @@ retire_alive(Region *region)
 	wait_until_known(region->name);
 	each_region(other)
 	{
-		if (is_wanted(other, region->name))
+		if (ctlretire_is_wanted(other, region->name))
 			link_drop(other, region->name, region);
 	}
 	each_region(other)
 	{
-		if (is_wanted(other, region->name))
+		if (ctlretire_is_wanted(other, region->name))
 			link_drop(region, other->name, other);
 		else if (other != region && other->why != NULL && !is_gone(other))
 			left_to_do("%s is not reached, and may not have heard that %s is retired: %s", other->name, region->name, other->why);
@@ -86,7 +86,7 @@ retire_alive(Region *region)
 static void
 retire_lost(const char *name)
 {
-	Region *first = survivor(name);
+	Region *first = ctlretire_survivor(name);
 	Region *lost = mesh_find(name);
 	const char *state;
 
@@ -102,18 +102,18 @@ retire_lost(const char *name)
 }
 
 static Region *
-survivor(const char *name)
+ctlretire_survivor(const char *name)
 {
 	each_region(region)
 	{
-		if (is_wanted(region, name))
+		if (ctlretire_is_wanted(region, name))
 			return region;
 	}
 	give_up(STATUS_ERROR, "no other region is reached");
 }
 
 static bool
-is_wanted(const Region *region, const char *name)
+ctlretire_is_wanted(const Region *region, const char *name)
 {
 	return is_member(region) && strcmp(region->name, name) != 0;
 }
@@ -123,7 +123,7 @@ all_know(const char *name)
 {
 	each_region(region)
 	{
-		const char *state = is_wanted(region, name) ? region_knows(region, name, "state") : NULL;
+		const char *state = ctlretire_is_wanted(region, name) ? region_knows(region, name, "state") : NULL;
 
 		if (state != NULL && strcmp(state, "retired") != 0)
 			return false;
@@ -141,7 +141,7 @@ wait_until_known(const char *name)
 	patience_begin(&patience);
 	each_region(region)
 	{
-		if (!is_wanted(region, name))
+		if (!ctlretire_is_wanted(region, name))
 			continue;
 		while (says(region, text("SELECT state FROM %s.dc_regions() WHERE region = '%s'", region->state.schema, name), 0, NULL, "active"))
 			patience_next(&patience, "%s has not heard yet that %s is retired", region->name, name);
@@ -171,11 +171,11 @@ forget_lost(const char *name)
 	}
 	each_region(region)
 	{
-		if (!is_wanted(region, name) || !link_exists(region, name))
+		if (!ctlretire_is_wanted(region, name) || !link_exists(region, name))
 			continue;
 		each_region(other)
 		{
-			if (other != region && is_wanted(other, name) && !lacks_counters(region, other, true))
+			if (other != region && ctlretire_is_wanted(other, name) && !lacks_counters(region, other, true))
 				link_refresh(region, other);
 		}
 		if (complete)
@@ -196,7 +196,7 @@ command_forget(void)
 
 	if (gone != NULL && is_member(gone))
 		give_up(STATUS_ERROR, "%s is one of the regions: dc_region retire %s", name, name);
-	(void) survivor(name);
+	(void) ctlretire_survivor(name);
 	if (!all_know(name))
 		give_up(STATUS_ERROR, "not all regions know that %s is retired: dc_region retire %s --force", name, name);
 	forget_lost(name);

@@ -19,10 +19,10 @@
 
 static void connect_one(Region *region);
 static PGresult *wait_for_result(Region *region);
-static void cancel(PGconn *connection);
+static void ctlserver_cancel(PGconn *connection);
 static void check_connection(const Region *region);
 static void server_error(const Region *region, const PGresult *result) __attribute__((noreturn));
-static void on_notice(void *region, const PGresult *result);
+static void ctlserver_on_notice(void *region, const PGresult *result);
 
 /*
  * mesh_connect connects to all regions. One that is not reached says why.
@@ -55,7 +55,7 @@ connect_one(Region *region)
 		region->why = PQerrorMessage(region->connection);
 		return;
 	}
-	PQsetNoticeReceiver(region->connection, on_notice, region);
+	PQsetNoticeReceiver(region->connection, ctlserver_on_notice, region);
 	for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++)
 		PQclear(ask(region, settings[i], 0, NULL));
 }
@@ -178,7 +178,7 @@ wait_for_result(Region *region)
 
 			if (stopping || (patience.end != NO_DEADLINE && now_ms() >= patience.end))
 			{
-				cancel(region->connection);
+				ctlserver_cancel(region->connection);
 				give_up(stopping ? STATUS_ERROR : STATUS_TIMEOUT, "%s: %s", region->name, stopping ? "stopped" : "a statement has taken too long");
 			}
 			if (wait_for(PQsocket(region->connection), POLLIN, end) != 0 && !PQconsumeInput(region->connection))
@@ -201,7 +201,7 @@ wait_for_result(Region *region)
 }
 
 static void
-cancel(PGconn *connection)
+ctlserver_cancel(PGconn *connection)
 {
 	PGcancel *request = PQgetCancel(connection);
 	char reason[256];
@@ -235,10 +235,10 @@ server_error(const Region *region, const PGresult *result)
 }
 
 /*
- * on_notice prints warnings; notices tell what everybody sees.
+ * ctlserver_on_notice prints warnings; notices tell what everybody sees.
  */
 static void
-on_notice(void *region, const PGresult *result)
+ctlserver_on_notice(void *region, const PGresult *result)
 {
 	const char *severity = PQresultErrorField(result, PG_DIAG_SEVERITY_NONLOCALIZED);
 	const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);

@@ -71,7 +71,7 @@ static const char sql_published[] =
 	" FROM pg_publication_tables WHERE pubname = 'dcounter_own'";
 
 static void check_functions(Region *region);
-static const char *lacks(const PGresult *server);
+static const char *ctlstate_lacks(const PGresult *server);
 static const char *value_or_null(const PGresult *result, int row, const char *column);
 
 /*
@@ -98,7 +98,7 @@ region_look(Region *region)
 		.schema = value_or_null(server, 0, "schema"),
 		.server = field(server, 0, "server"),
 		.encoding = field(server, 0, "encoding"),
-		.lacks = lacks(server),
+		.lacks = ctlstate_lacks(server),
 		.superuser = is_true(server, 0, "superuser"),
 		.workers = is_true(server, 0, "workers")};
 	if (state->schema == NULL)
@@ -135,10 +135,10 @@ check_functions(Region *region)
 }
 
 /*
- * lacks returns what keeps a database from being one of a region.
+ * ctlstate_lacks returns what keeps a database from being one of a region.
  */
 static const char *
-lacks(const PGresult *server)
+ctlstate_lacks(const PGresult *server)
 {
 	if (is_true(server, 0, "standby"))
 		return "it is a standby";

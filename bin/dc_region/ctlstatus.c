@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static void show(const Region *region);
-static void advise(Buffer *advice, const char *format, ...) PRINTF_LIKE(2, 3);
+static void ctlstatus_show(const Region *region);
+static void ctlstatus_advise(Buffer *advice, const char *format, ...) PRINTF_LIKE(2, 3);
 static void advise_of(const Region *region, const char *other, Buffer *advice);
 static bool link_advice(const Region *at, const Region *from, Buffer *advice);
 
@@ -16,7 +16,7 @@ void
 command_status(void)
 {
 	each_region(region)
-		show(region);
+		ctlstatus_show(region);
 	each_region(region)
 	{
 		Buffer advice = {0};
@@ -32,7 +32,7 @@ command_status(void)
 }
 
 static void
-show(const Region *region)
+ctlstatus_show(const Region *region)
 {
 	Buffer links = {0};
 	const char *shown;
@@ -58,7 +58,7 @@ show(const Region *region)
 }
 
 static void
-advise(Buffer *advice, const char *format, ...)
+ctlstatus_advise(Buffer *advice, const char *format, ...)
 {
 	va_list args;
 	char *line;
@@ -82,17 +82,17 @@ region_advice(const Region *region, Buffer *advice)
 	if (is_gone(region))
 		return true;
 	if (region->why != NULL)
-		advise(advice, "%s is not reached: %s", region->name, region->why);
+		ctlstatus_advise(advice, "%s is not reached: %s", region->name, region->why);
 	else if (region->state.name == NULL)
-		advise(advice, "%s is no region: dc_region add %s", region->name, region->name);
+		ctlstatus_advise(advice, "%s is no region: dc_region add %s", region->name, region->name);
 	else if (strcmp(region->state.name, region->name) != 0)
-		advise(advice, "the database of %s is one of region %s: mend %s", region->name, region->state.name, options.config);
+		ctlstatus_advise(advice, "the database of %s is one of region %s: mend %s", region->name, region->state.name, options.config);
 	else
 	{
 		for (int i = 0; i < PQntuples(region->state.regions); i++)
 			advise_of(region, field(region->state.regions, i, "region"), advice);
 		if (region->state.shut && is_in(region, "active"))
-			advise(advice, "stocks of %s are shut: dc_region restore %s gives up their units; if its server was only stopped: dc_region_renew(lossless => true)", region->name, region->name);
+			ctlstatus_advise(advice, "stocks of %s are shut: dc_region restore %s gives up their units; if its server was only stopped: dc_region_renew(lossless => true)", region->name, region->name);
 		each_region(from)
 		{
 			if (from != region && is_member(from) && region_knows(region, from->name, "state") == NULL)
@@ -114,9 +114,9 @@ advise_of(const Region *region, const char *other, Buffer *advice)
 	if (from != NULL && from != region && is_member(from) && link_advice(region, from, advice))
 		return;
 	if (said != NULL)
-		advise(advice, "%s", said);
+		ctlstatus_advise(advice, "%s", said);
 	else if (from == NULL && strcmp(region_knows(region, other, "state"), "active") == 0)
-		advise(advice, "%s knows of region %s, which %s does not have; if it is lost: dc_region retire %s --force", region->name, other, options.config, other);
+		ctlstatus_advise(advice, "%s knows of region %s, which %s does not have; if it is lost: dc_region retire %s --force", region->name, other, options.config, other);
 }
 
 /*
@@ -129,20 +129,20 @@ link_advice(const Region *at, const Region *from, Buffer *advice)
 	const char *why;
 
 	if (lacks_counters(at, from, false))
-		advise(advice, "%s lacks counters that %s has: dc_region add %s", at->name, from->name, at->name);
+		ctlstatus_advise(advice, "%s lacks counters that %s has: dc_region add %s", at->name, from->name, at->name);
 	switch (link_condition(at, from, &why))
 	{
 		case LINK_STALE:
-			advise(advice, "the link from %s to %s: %s: dc_region restore %s", from->name, at->name, why,
-				   is_in(at, "recopy") ? at->name : from->name);
+			ctlstatus_advise(advice, "the link from %s to %s: %s: dc_region restore %s", from->name, at->name, why,
+							 is_in(at, "recopy") ? at->name : from->name);
 			return true;
 		case LINK_CUT:
-			advise(advice, "the link from %s to %s: %s: dc_region join", from->name, at->name, why);
+			ctlstatus_advise(advice, "the link from %s to %s: %s: dc_region join", from->name, at->name, why);
 			return true;
 		case LINK_NONE:
 		case LINK_OUT_OF_DATE:
 			if (said == NULL)
-				advise(advice, "the link from %s to %s: %s: dc_region join", from->name, at->name, why);
+				ctlstatus_advise(advice, "the link from %s to %s: %s: dc_region join", from->name, at->name, why);
 			return said == NULL;
 		default:
 			return false;

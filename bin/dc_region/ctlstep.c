@@ -12,9 +12,9 @@
 static int steps;
 static const Region *printed_for;
 
-static const char *hidden(const char *statement, const Region *from);
+static const char *ctlstep_hidden(const char *statement, const Region *from);
 static const char *with_slot(const char *statement, const char *slot);
-static char *slot_of(const char *statement);
+static char *ctlstep_slot_of(const char *statement);
 
 /*
  * step takes a statement.
@@ -104,22 +104,22 @@ step_statements(Region *at, Region *from, const char *function, const char *name
 	for (int i = 0; i < PQntuples(statements); i++)
 	{
 		const char *statement = PQgetvalue(statements, i, 0);
-		char *slot = strncmp(statement, "CREATE SUBSCRIPTION ", 20) == 0 ? slot_of(statement) : NULL;
+		char *slot = strncmp(statement, "CREATE SUBSCRIPTION ", 20) == 0 ? ctlstep_slot_of(statement) : NULL;
 
 		if (slot != NULL && same_server(at, from))
 		{
 			step(from, "SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", quoted(slot));
 			statement = with_slot(statement, slot);
 		}
-		step_shown(at, statement, hidden(statement, from));
+		step_shown(at, statement, ctlstep_hidden(statement, from));
 	}
 }
 
 /*
- * hidden returns a statement with the conninfo as it is to be printed.
+ * ctlstep_hidden returns a statement with the conninfo as it is to be printed.
  */
 static const char *
-hidden(const char *statement, const Region *from)
+ctlstep_hidden(const char *statement, const Region *from)
 {
 	const char *begin = strstr(statement, " CONNECTION ");
 	const char *end = statement;
@@ -133,10 +133,10 @@ hidden(const char *statement, const Region *from)
 }
 
 /*
- * slot_of returns the name of the slot that a statement makes.
+ * ctlstep_slot_of returns the name of the slot that a statement makes.
  */
 static char *
-slot_of(const char *statement)
+ctlstep_slot_of(const char *statement)
 {
 	const char *begin = NULL;
 	const char *next = statement;

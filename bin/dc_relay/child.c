@@ -37,7 +37,7 @@ static bool child_start(Child *child, const char *command);
 static void become_command(const char *command, int input) __attribute__((noreturn));
 static bool write_child(void *target, const Buffer *buffer);
 static bool child_ended(Child *child);
-static Delivery judge(const Child *child, bool all_written);
+static Delivery relay_child_judge(const Child *child, bool all_written);
 
 Delivery
 child_deliver(const Options *options, Part part)
@@ -52,7 +52,7 @@ child_deliver(const Options *options, Part part)
 	close(child.in);
 	while (!child_ended(&child))
 		wait_for(-1, 0, NO_DEADLINE);
-	delivery = judge(&child, all_written);
+	delivery = relay_child_judge(&child, all_written);
 	close(child.out);
 	return delivery;
 }
@@ -157,10 +157,10 @@ child_ended(Child *child)
 }
 
 /*
- * judge returns whether the part is confirmed, and prints why it is not.
+ * relay_child_judge returns whether the part is confirmed, and prints why it is not.
  */
 static Delivery
-judge(const Child *child, bool all_written)
+relay_child_judge(const Child *child, bool all_written)
 {
 	int unread = 0;
 

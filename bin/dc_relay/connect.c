@@ -40,14 +40,14 @@ typedef struct Target
 } Target;
 
 static void hosts_read(Hosts *hosts, const Options *options);
-static const char *setting(const Hosts *hosts, const char *name);
+static const char *relay_connect_setting(const Hosts *hosts, const char *name);
 static int count_hosts(const Hosts *hosts);
-static int count_items(const char *list);
+static int relay_connect_count_items(const char *list);
 static bool empty_item(const char *list);
-static Outcome try_all(const Options *options, const Hosts *hosts, const char *attributes, bool first_time, PGconn **connection, bool *may_come);
+static Outcome relay_connect_try_all(const Options *options, const Hosts *hosts, const char *attributes, bool first_time, PGconn **connection, bool *may_come);
 static Outcome try_one(const Options *options, const Target *target, int seconds, PGconn **connection, bool *silent);
-static PGconn *start(const Options *options, const Target *target);
-static Outcome finish(PGconn *connection, int64_t deadline);
+static PGconn *relay_connect_start(const Options *options, const Target *target);
+static Outcome relay_connect_finish(PGconn *connection, int64_t deadline);
 static bool starting_up(const Options *options, const Target *target);
 
 /*
@@ -65,12 +65,12 @@ connect_server(const Options *options, bool first_time, PGconn **connection)
 	hosts_read(&hosts, options);
 	if (hosts.count > 1 && hosts.attributes != NULL && strcmp(hosts.attributes, "prefer-standby") == 0)
 	{
-		outcome = try_all(options, &hosts, "standby", first_time, connection, &may_come);
+		outcome = relay_connect_try_all(options, &hosts, "standby", first_time, connection, &may_come);
 		if (outcome == OUTCOME_LOST)
-			outcome = try_all(options, &hosts, "any", first_time, connection, &may_come);
+			outcome = relay_connect_try_all(options, &hosts, "any", first_time, connection, &may_come);
 	}
 	else
-		outcome = try_all(options, &hosts, NULL, first_time, connection, &may_come);
+		outcome = relay_connect_try_all(options, &hosts, NULL, first_time, connection, &may_come);
 	PQconninfoFree(hosts.settings);
 
 	/* the reason has been printed */
@@ -93,27 +93,27 @@ hosts_read(Hosts *hosts, const Options *options)
 
 	hosts->settings = PQconninfo(probe);
 	PQfinish(probe);
-	hosts->names = setting(hosts, "host");
-	hosts->addresses = setting(hosts, "hostaddr");
-	hosts->ports = setting(hosts, "port");
-	hosts->attributes = setting(hosts, "target_session_attrs");
-	text = setting(hosts, "connect_timeout");
+	hosts->names = relay_connect_setting(hosts, "host");
+	hosts->addresses = relay_connect_setting(hosts, "hostaddr");
+	hosts->ports = relay_connect_setting(hosts, "port");
+	hosts->attributes = relay_connect_setting(hosts, "target_session_attrs");
+	text = relay_connect_setting(hosts, "connect_timeout");
 	hosts->timeout = text == NULL ? 0 : atoi(text);
 	if (hosts->timeout <= 0)
 		hosts->timeout = CONNECT_TIMEOUT;
 	hosts->count = count_hosts(hosts);
-	text = setting(hosts, "load_balance_hosts");
+	text = relay_connect_setting(hosts, "load_balance_hosts");
 	hosts->first = 0;
 	if (text != NULL && strcmp(text, "random") == 0)
 		hosts->first = (int) ((now_ms() + getpid()) % hosts->count);
 }
 
 /*
- * setting returns NULL also for one that is empty, or that this libpq does not
+ * relay_connect_setting returns NULL also for one that is empty, or that this libpq does not
  * have.
  */
 static const char *
-setting(const Hosts *hosts, const char *name)
+relay_connect_setting(const Hosts *hosts, const char *name)
 {
 	for (PQconninfoOption *option = hosts->settings; option != NULL && option->keyword != NULL; option++)
 	{
@@ -131,9 +131,9 @@ setting(const Hosts *hosts, const char *name)
 static int
 count_hosts(const Hosts *hosts)
 {
-	int count = count_items(hosts->addresses != NULL ? hosts->addresses : hosts->names);
-	int names = count_items(hosts->names);
-	int ports = count_items(hosts->ports);
+	int count = relay_connect_count_items(hosts->addresses != NULL ? hosts->addresses : hosts->names);
+	int names = relay_connect_count_items(hosts->names);
+	int ports = relay_connect_count_items(hosts->ports);
 
 	if ((names > 0 && names != count) || (ports > 1 && ports != count))
 		return 1;
@@ -143,7 +143,7 @@ count_hosts(const Hosts *hosts)
 }
 
 static int
-count_items(const char *list)
+relay_connect_count_items(const char *list)
 {
 	int count = 1;
 
@@ -169,10 +169,10 @@ empty_item(const char *list)
 }
 
 /*
- * item returns a copy of the nth item, from 0. The item of a list of one is for all hosts.
+ * relay_connect_item returns a copy of the nth item, from 0. The item of a list of one is for all hosts.
  */
 static char *
-item(const char *list, int n)
+relay_connect_item(const char *list, int n)
 {
 	char *copy;
 
@@ -190,11 +190,11 @@ item(const char *list, int n)
 }
 
 /*
- * try_all tries one host after the other. The first time, it finds out whether
+ * relay_connect_try_all tries one host after the other. The first time, it finds out whether
  * one that failed may be there soon.
  */
 static Outcome
-try_all(const Options *options, const Hosts *hosts, const char *attributes, bool first_time, PGconn **connection, bool *may_come)
+relay_connect_try_all(const Options *options, const Hosts *hosts, const char *attributes, bool first_time, PGconn **connection, bool *may_come)
 {
 	Outcome outcome = OUTCOME_LOST;
 
@@ -206,9 +206,9 @@ try_all(const Options *options, const Hosts *hosts, const char *attributes, bool
 
 		if (hosts->count > 1)
 		{
-			target.name = item(hosts->names, n);
-			target.address = item(hosts->addresses, n);
-			target.port = item(hosts->ports, n);
+			target.name = relay_connect_item(hosts->names, n);
+			target.address = relay_connect_item(hosts->addresses, n);
+			target.port = relay_connect_item(hosts->ports, n);
 		}
 		outcome = try_one(options, &target, hosts->timeout, connection, &silent);
 		if (outcome == OUTCOME_LOST && first_time && !silent && starting_up(options, &target))
@@ -227,12 +227,12 @@ static Outcome
 try_one(const Options *options, const Target *target, int seconds, PGconn **connection, bool *silent)
 {
 	int64_t deadline = now_ms() + INT64_C(1000) * seconds;
-	PGconn *one = start(options, target);
+	PGconn *one = relay_connect_start(options, target);
 	Outcome outcome;
 
 	if (one == NULL)
 		fail("out of memory");
-	outcome = finish(one, deadline);
+	outcome = relay_connect_finish(one, deadline);
 	if (outcome == OUTCOME_OK)
 	{
 		*connection = one;
@@ -251,11 +251,11 @@ try_one(const Options *options, const Target *target, int seconds, PGconn **conn
 }
 
 /*
- * start begins to connect. A later parameter wins, and "dbname" stands for all that the
+ * relay_connect_start begins to connect. A later parameter wins, and "dbname" stands for all that the
  * DSN has.
  */
 static PGconn *
-start(const Options *options, const Target *target)
+relay_connect_start(const Options *options, const Target *target)
 {
 	const char *const keywords[] = {"fallback_application_name", "keepalives_idle", "keepalives_interval",
 									"dbname", "client_encoding", "host", "hostaddr", "port", "target_session_attrs", NULL};
@@ -266,7 +266,7 @@ start(const Options *options, const Target *target)
 }
 
 static Outcome
-finish(PGconn *connection, int64_t deadline)
+relay_connect_finish(PGconn *connection, int64_t deadline)
 {
 	PostgresPollingStatusType status = PGRES_POLLING_WRITING;
 

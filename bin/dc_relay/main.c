@@ -18,7 +18,7 @@
 
 const char program[] = "dc_relay";
 
-static void relay(const Options *options);
+static void relay_main_relay(const Options *options);
 static Outcome one_batch(const Options *options, bool *empty);
 static Outcome look_whether_empty(bool *empty);
 
@@ -30,12 +30,12 @@ main(int argc, char **argv)
 	signals_init();
 	options_parse(&options, argc, argv);
 	deliver_init(&options);
-	relay(&options);
+	relay_main_relay(&options);
 	return EXIT_SUCCESS;
 }
 
 static void
-relay(const Options *options)
+relay_main_relay(const Options *options)
 {
 	Pause pause = {0};
 	Outcome outcome = OUTCOME_LOST;

@@ -50,7 +50,7 @@ static const struct option long_options[] = {
 	{"version", no_argument, NULL, 'V'},
 	{NULL, 0, NULL, 0}};
 
-static void print_and_exit(const char *text) __attribute__((noreturn));
+static void relay_options_print_and_exit(const char *text) __attribute__((noreturn));
 static void wrong_usage(const char *format, ...) PRINTF_LIKE(1, 2) __attribute__((noreturn));
 static Format parse_format(const char *name);
 static int parse_batch(const char *text);
@@ -113,13 +113,13 @@ options_parse(Options *options, int argc, char **argv)
 				options->once = true;
 				break;
 			case 'V':
-				print_and_exit("dc_relay (dcounter) " DCOUNTER_VERSION "\n");
+				relay_options_print_and_exit("dc_relay (dcounter) " DCOUNTER_VERSION "\n");
 			case OPTION_HELP:
-				print_and_exit(help);
+				relay_options_print_and_exit(help);
 			default:
 				/* getopt returns the same for an option that it does not know */
 				if (strcmp(argv[optind - 1], "-?") == 0)
-					print_and_exit(help);
+					relay_options_print_and_exit(help);
 				fail(TRY_HELP);
 		}
 	}
@@ -132,7 +132,7 @@ options_parse(Options *options, int argc, char **argv)
 }
 
 static void
-print_and_exit(const char *text)
+relay_options_print_and_exit(const char *text)
 {
 	fputs(text, stdout);
 	exit(fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE);

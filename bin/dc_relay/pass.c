@@ -38,10 +38,10 @@ static int part_size = INT_MAX; /* events that the next run of the command gets 
 
 static Delivery deliver_part(const Options *options, Part part);
 static bool accepts_harmless(const Options *options, Part part);
-static Outcome refuse(const Options *options, const PGresult *batch, int row);
+static Outcome relay_pass_refuse(const Options *options, const PGresult *batch, int row);
 static int end_of_part(const PGresult *batch, int first, const int *refused, int nrefused);
-static bool same_key(const PGresult *batch, int a, int b);
-static bool same(Field a, Field b);
+static bool relay_pass_same_key(const PGresult *batch, int a, int b);
+static bool relay_pass_same(Field a, Field b);
 
 /*
  * pass_on delivers a batch and acknowledges it. OUTCOME_OK: fetch again, even if some of
@@ -87,7 +87,7 @@ pass_on(const Options *options, const PGresult *batch)
 				if (refused == NULL)
 					refused = get_memory((size_t) rows * sizeof(int));
 				refused[nrefused++] = first;
-				outcome = refuse(options, batch, first++);
+				outcome = relay_pass_refuse(options, batch, first++);
 				break;
 		}
 	}
@@ -123,10 +123,10 @@ accepts_harmless(const Options *options, Part part)
 }
 
 /*
- * refuse has the server deliver an event later, or give it up.
+ * relay_pass_refuse has the server deliver an event later, or give it up.
  */
 static Outcome
-refuse(const Options *options, const PGresult *batch, int row)
+relay_pass_refuse(const Options *options, const PGresult *batch, int row)
 {
 	double delay = FIRST_DELAY;
 	bool dead;
@@ -162,7 +162,7 @@ end_of_part(const PGresult *batch, int first, const int *refused, int nrefused)
 	{
 		for (int i = 0; i < nrefused; i++)
 		{
-			if (same_key(batch, row, refused[i]))
+			if (relay_pass_same_key(batch, row, refused[i]))
 				return row;
 		}
 	}
@@ -170,11 +170,11 @@ end_of_part(const PGresult *batch, int first, const int *refused, int nrefused)
 }
 
 /*
- * same_key tells whether two events have to keep their order: they have the same topic
+ * relay_pass_same_key tells whether two events have to keep their order: they have the same topic
  * and the same key.
  */
 static bool
-same_key(const PGresult *batch, int a, int b)
+relay_pass_same_key(const PGresult *batch, int a, int b)
 {
 	Event left;
 	Event right;
@@ -182,11 +182,11 @@ same_key(const PGresult *batch, int a, int b)
 	batch_op(batch, a, &left);
 	batch_op(batch, b, &right);
 	return left.key.data != NULL && right.key.data != NULL &&
-		same(left.key, right.key) && same(left.topic, right.topic);
+		relay_pass_same(left.key, right.key) && relay_pass_same(left.topic, right.topic);
 }
 
 static bool
-same(Field a, Field b)
+relay_pass_same(Field a, Field b)
 {
 	return a.length == b.length && memcmp(a.data, b.data, a.length) == 0;
 }

@@ -86,14 +86,14 @@ static Buffer ack_query;
 static Buffer nack_query;
 
 static Outcome look_around(void);
-static void on_notice(void *arg, const char *message);
-static Outcome query(const char *sql, int n, const Oid *types, const char *const *values, int64_t grace, PGresult **result);
-static Outcome ask(const char *sql, int n, const Oid *types, const char *const *values, int64_t grace, PGresult **result);
+static void relay_server_on_notice(void *arg, const char *message);
+static Outcome relay_server_query(const char *sql, int n, const Oid *types, const char *const *values, int64_t grace, PGresult **result);
+static Outcome relay_server_ask(const char *sql, int n, const Oid *types, const char *const *values, int64_t grace, PGresult **result);
 static Outcome await_answer(int64_t grace);
-static void cancel(void);
-static Outcome judge(const PGresult *result);
+static void relay_server_cancel(void);
+static Outcome relay_server_judge(const PGresult *result);
 static void set_query(Buffer *buffer, const char *format, const char *schema);
-static Field column(const PGresult *batch, int row, int column);
+static Field relay_server_column(const PGresult *batch, int row, int column);
 
 /*
  * server_connect makes the connection. OUTCOME_LOST: not this time.
@@ -105,7 +105,7 @@ server_connect(const Options *options)
 
 	if (outcome == OUTCOME_OK)
 	{
-		PQsetNoticeProcessor(connection, on_notice, NULL);
+		PQsetNoticeProcessor(connection, relay_server_on_notice, NULL);
 		outcome = look_around();
 	}
 	if (outcome != OUTCOME_OK)
@@ -139,19 +139,19 @@ look_around(void)
 	PGresult *result;
 	Outcome outcome;
 
-	outcome = ask(end_timeout, 0, NULL, NULL, 0, &result);
+	outcome = relay_server_ask(end_timeout, 0, NULL, NULL, 0, &result);
 	PQclear(result);
 	if (outcome != OUTCOME_OK)
 		return outcome;
-	outcome = query(prepare_session, 0, NULL, NULL, 0, &result);
+	outcome = relay_server_query(prepare_session, 0, NULL, NULL, 0, &result);
 	if (outcome != OUTCOME_OK)
 		return outcome;
 	PQclear(result);
-	outcome = ask(check_client, 0, NULL, NULL, 0, &result);
+	outcome = relay_server_ask(check_client, 0, NULL, NULL, 0, &result);
 	PQclear(result);
 	if (outcome != OUTCOME_OK)
 		return outcome;
-	outcome = query(find_schema, 0, NULL, NULL, 0, &result);
+	outcome = relay_server_query(find_schema, 0, NULL, NULL, 0, &result);
 	if (outcome != OUTCOME_OK)
 		return outcome;
 	if (PQntuples(result) == 0)
@@ -175,7 +175,7 @@ set_query(Buffer *buffer, const char *format, const char *schema)
 }
 
 static void
-on_notice(void *arg, const char *message)
+relay_server_on_notice(void *arg, const char *message)
 {
 	(void) arg;
 	say("%s", message);
@@ -195,7 +195,7 @@ server_fetch(const Options *options, PGresult **batch)
 
 	snprintf(max_events, sizeof(max_events), "%d", options->batch);
 	snprintf(wait, sizeof(wait), "%.3f seconds", options->wait);
-	return query(fetch_query.data, 4, types, values, 0, batch);
+	return relay_server_query(fetch_query.data, 4, types, values, 0, batch);
 }
 
 /*
@@ -211,7 +211,7 @@ server_ack(const Options *options, int64_t seq)
 	Outcome outcome;
 
 	snprintf(text, sizeof(text), "%" PRId64, seq);
-	outcome = query(ack_query.data, 3, types, values, ACK_GRACE, &result);
+	outcome = relay_server_query(ack_query.data, 3, types, values, ACK_GRACE, &result);
 	if (outcome == OUTCOME_OK)
 		PQclear(result);
 	return outcome;
@@ -233,7 +233,7 @@ server_nack(const Options *options, int64_t seq, double delay, bool *dead)
 
 	snprintf(number, sizeof(number), "%" PRId64, seq);
 	snprintf(interval, sizeof(interval), "%.3f seconds", delay);
-	outcome = query(nack_query.data, 4, types, values, ACK_GRACE, &result);
+	outcome = relay_server_query(nack_query.data, 4, types, values, ACK_GRACE, &result);
 	if (outcome != OUTCOME_OK)
 		return outcome;
 	*dead = strcmp(PQgetvalue(result, 0, 0), "dead") == 0;
@@ -249,7 +249,7 @@ Outcome
 server_last_fetch(FetchEnd *end)
 {
 	PGresult *result;
-	Outcome outcome = query(last_fetch, 0, NULL, NULL, 0, &result);
+	Outcome outcome = relay_server_query(last_fetch, 0, NULL, NULL, 0, &result);
 
 	if (outcome != OUTCOME_OK)
 		return outcome;
@@ -261,16 +261,16 @@ server_last_fetch(FetchEnd *end)
 }
 
 /*
- * query runs a query that returns rows. When the relay is told to stop, the query has
+ * relay_server_query runs a query that returns rows. When the relay is told to stop, the query has
  * `grace` ms left.
  */
 static Outcome
-query(const char *sql, int n, const Oid *types, const char *const *values, int64_t grace, PGresult **result)
+relay_server_query(const char *sql, int n, const Oid *types, const char *const *values, int64_t grace, PGresult **result)
 {
-	Outcome outcome = ask(sql, n, types, values, grace, result);
+	Outcome outcome = relay_server_ask(sql, n, types, values, grace, result);
 
 	if (outcome == OUTCOME_OK)
-		outcome = judge(*result);
+		outcome = relay_server_judge(*result);
 	if (outcome != OUTCOME_OK)
 	{
 		PQclear(*result);
@@ -280,10 +280,10 @@ query(const char *sql, int n, const Oid *types, const char *const *values, int64
 }
 
 /*
- * ask does the same, but does not look at the result, which may be an error.
+ * relay_server_ask does the same, but does not look at the result, which may be an error.
  */
 static Outcome
-ask(const char *sql, int n, const Oid *types, const char *const *values, int64_t grace, PGresult **result)
+relay_server_ask(const char *sql, int n, const Oid *types, const char *const *values, int64_t grace, PGresult **result)
 {
 	Outcome outcome;
 	PGresult *one;
@@ -327,7 +327,7 @@ await_answer(int64_t grace)
 		{
 			if (cancelled)
 				return OUTCOME_STOPPED;
-			cancel();
+			relay_server_cancel();
 			cancelled = true;
 			deadline = now_ms() + CANCEL_GRACE;
 		}
@@ -340,7 +340,7 @@ await_answer(int64_t grace)
 }
 
 static void
-cancel(void)
+relay_server_cancel(void)
 {
 	PGcancel *request = PQgetCancel(connection);
 	char message[256];
@@ -351,11 +351,11 @@ cancel(void)
 }
 
 /*
- * judge decides what an answer means for the relay. An error that will not go away by
+ * relay_server_judge decides what an answer means for the relay. An error that will not go away by
  * itself ends the program.
  */
 static Outcome
-judge(const PGresult *result)
+relay_server_judge(const PGresult *result)
 {
 	/* codes, and classes of them, that may go away; most have to do with what others do */
 	static const struct
@@ -397,19 +397,19 @@ judge(const PGresult *result)
 void
 batch_op(const PGresult *batch, int row, Event *event)
 {
-	event->seq = column(batch, row, COLUMN_SEQ);
-	event->id = column(batch, row, COLUMN_ID);
-	event->topic = column(batch, row, COLUMN_TOPIC);
-	event->key = column(batch, row, COLUMN_KEY);
-	event->type = column(batch, row, COLUMN_TYPE);
-	event->payload = column(batch, row, COLUMN_PAYLOAD);
-	event->headers = column(batch, row, COLUMN_HEADERS);
+	event->seq = relay_server_column(batch, row, COLUMN_SEQ);
+	event->id = relay_server_column(batch, row, COLUMN_ID);
+	event->topic = relay_server_column(batch, row, COLUMN_TOPIC);
+	event->key = relay_server_column(batch, row, COLUMN_KEY);
+	event->type = relay_server_column(batch, row, COLUMN_TYPE);
+	event->payload = relay_server_column(batch, row, COLUMN_PAYLOAD);
+	event->headers = relay_server_column(batch, row, COLUMN_HEADERS);
 	event->created_at = strtoll(PQgetvalue(batch, row, COLUMN_CREATED_AT), NULL, 10);
-	event->attempt = column(batch, row, COLUMN_ATTEMPT);
+	event->attempt = relay_server_column(batch, row, COLUMN_ATTEMPT);
 }
 
 static Field
-column(const PGresult *batch, int row, int column)
+relay_server_column(const PGresult *batch, int row, int column)
 {
 	if (PQgetisnull(batch, row, column))
 		return (Field){.data = NULL};

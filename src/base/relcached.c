@@ -29,9 +29,9 @@ static DcRelCached *caches = NULL; /* those with a function for changes */
 static void (*listeners[MAX_LISTENERS])(Oid relid);
 static int nlisteners = 0;
 
-static void make(DcRelCached *cache);
+static void relcached_make(DcRelCached *cache);
 static void register_once(void);
-static void relcache_callback(Datum arg, Oid relid);
+static void relcached_relcache_callback(Datum arg, Oid relid);
 
 /*
  * relcached_find returns an entry, or NULL.
@@ -52,7 +52,7 @@ relcached_enter(DcRelCached *cache, const void *key)
 	void *entry;
 
 	if (cache->hash == NULL)
-		make(cache);
+		relcached_make(cache);
 	entry = hash_search(cache->hash, key, HASH_ENTER, &found);
 	if (!found)
 	{
@@ -72,7 +72,7 @@ relcached_made(void)
 }
 
 static void
-make(DcRelCached *cache)
+relcached_make(DcRelCached *cache)
 {
 	HASHCTL ctl = {0};
 	int kind = cache->keysize > sizeof(Oid) ? HASH_STRINGS : HASH_BLOBS;
@@ -106,12 +106,12 @@ register_once(void)
 	static bool registered = false;
 
 	if (!registered)
-		CacheRegisterRelcacheCallback(relcache_callback, (Datum) 0);
+		CacheRegisterRelcacheCallback(relcached_relcache_callback, (Datum) 0);
 	registered = true;
 }
 
 static void
-relcache_callback(Datum arg, Oid relid)
+relcached_relcache_callback(Datum arg, Oid relid)
 {
 	for (DcRelCached *cache = caches; cache != NULL; cache = cache->next)
 		relcached_changed(cache, relid);

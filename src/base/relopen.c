@@ -26,7 +26,7 @@
 #include "base/errors.h"
 #include "base/relopen.h"
 
-static bool lock_all_at_once(Oid relid, List **locked);
+static bool relopen_lock_all_at_once(Oid relid, List **locked);
 
 /*
  * table_open_present opens a table; 42P01 if it has gone.
@@ -155,7 +155,7 @@ bool
 relation_size_at_once(Oid relid, int64 *size)
 {
 	List *locked = NIL;
-	bool known = lock_all_at_once(relid, &locked);
+	bool known = relopen_lock_all_at_once(relid, &locked);
 	ListCell *lc;
 
 	if (known)
@@ -167,10 +167,10 @@ relation_size_at_once(Oid relid, int64 *size)
 }
 
 /*
- * lock_all_at_once locks a relation, its indexes, and its TOAST table with those of that, and adds them to a list.
+ * relopen_lock_all_at_once locks a relation, its indexes, and its TOAST table with those of that, and adds them to a list.
  */
 static bool
-lock_all_at_once(Oid relid, List **locked)
+relopen_lock_all_at_once(Oid relid, List **locked)
 {
 	List *others = NIL;
 	bool done = true;
@@ -189,7 +189,7 @@ lock_all_at_once(Oid relid, List **locked)
 		others = lappend_oid(others, rel->rd_rel->reltoastrelid);
 	relation_close(rel, NoLock);
 	foreach(lc, others)
-		done = done && lock_all_at_once(lfirst_oid(lc), locked);
+		done = done && relopen_lock_all_at_once(lfirst_oid(lc), locked);
 	list_free(others);
 	return done;
 }

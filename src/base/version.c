@@ -37,7 +37,7 @@
 bool version_checked = false;
 
 static char *script_version(void);
-static int compare(const char *a, const char *b);
+static int version_compare(const char *a, const char *b);
 
 /*
  * version_check compares them, and warns or raises an error.
@@ -50,7 +50,7 @@ version_check(void)
 
 	if (script == NULL)
 		return;
-	order = compare(DCOUNTER_VERSION, script);
+	order = version_compare(DCOUNTER_VERSION, script);
 	if (order < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -71,7 +71,7 @@ version_is_older(void)
 {
 	char *script = version_checked ? NULL : script_version();
 
-	return script != NULL && compare(DCOUNTER_VERSION, script) < 0;
+	return script != NULL && version_compare(DCOUNTER_VERSION, script) < 0;
 }
 
 /*
@@ -103,10 +103,10 @@ script_version(void)
 }
 
 /*
- * compare orders versions, number by number: 0.9.0 is before 0.10.0. What is no number counts as 0.
+ * version_compare orders versions, number by number: 0.9.0 is before 0.10.0. What is no number counts as 0.
  */
 static int
-compare(const char *a, const char *b)
+version_compare(const char *a, const char *b)
 {
 	for (;;)
 	{

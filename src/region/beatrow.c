@@ -16,18 +16,18 @@
 
 const char *const beat_columns = "region, epoch, boot, seq, first, published, beat_at, seen, retired_at";
 
-static void columns(DcCatRow *io, void *data);
+static void beatrow_columns(DcCatRow *io, void *data);
 
 static const DcCatalog beats = {
 	.table = "region",
 	.pkey = "region_pkey",
 	.nkeys = 2,
 	.size = sizeof(DcBeat),
-	.columns = columns,
+	.columns = beatrow_columns,
 };
 
 static void
-columns(DcCatRow *io, void *data)
+beatrow_columns(DcCatRow *io, void *data)
 {
 	DcBeat *beat = data;
 

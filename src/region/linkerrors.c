@@ -41,7 +41,7 @@ static emit_log_hook_type previous_hook = NULL;
 static void refused_init(void *area);
 static void note_refused(Oid link);
 
-static void count_error(ErrorData *error);
+static void linkerrors_count_error(ErrorData *error);
 static bool is_of_start(const ErrorData *error);
 static bool is_refusal(const ErrorData *error);
 
@@ -50,7 +50,7 @@ link_errors_init(void)
 {
 	shmem_add("dcounter refused links", REFUSED_MAX * sizeof(DcRefused), (void **) &refused, refused_init);
 	previous_hook = emit_log_hook;
-	emit_log_hook = count_error;
+	emit_log_hook = linkerrors_count_error;
 }
 
 static void
@@ -92,7 +92,7 @@ link_is_refused(const Subscription *link)
 }
 
 static void
-count_error(ErrorData *error)
+linkerrors_count_error(ErrorData *error)
 {
 	if (error->elevel >= ERROR && compat_is_background_worker() && is_of_start(error))
 	{

@@ -42,7 +42,7 @@ static bool is_of_stock(const DcMergeKind *kind);
 static DcCounter *counter_of(Relation rel, const DcMergeKind *kind, DcCounter **last);
 static bool columns_of(const DcMerge *merge, const DcMergeKind *kind, HeapTuple tuple, Datum *columns);
 static const char *key_problem(const DcMerge *merge, const DcMergeKind *kind);
-static bool same_key(const DcMerge *merge, const DcMergeKind *kind);
+static bool mergetrigger_same_key(const DcMerge *merge, const DcMergeKind *kind);
 static bool same_value(const DcShape *shape, int column, Datum a, Datum b);
 static bool keep_greater(DcMerge *merge, const DcMergeKind *kind);
 static bool put_greater(DcMerge *merge, const DcMergeKind *kind, int64 *before);
@@ -95,7 +95,7 @@ merge_trigger(FunctionCallInfo fcinfo, const DcMergeKind *kind, DcCounter **last
 	{
 		if (!columns_of(&merge, kind, data->tg_trigtuple, merge.have))
 			elog(ERROR, "a row of \"%s\" has a null", RelationGetRelationName(merge.rel));
-		if (!same_key(&merge, kind))
+		if (!mergetrigger_same_key(&merge, kind))
 			problem = _(kind->other);
 	}
 	if (problem != NULL)
@@ -183,7 +183,7 @@ key_problem(const DcMerge *merge, const DcMergeKind *kind)
  * Return true if a row that comes has the key of the one that is there.
  */
 static bool
-same_key(const DcMerge *merge, const DcMergeKind *kind)
+mergetrigger_same_key(const DcMerge *merge, const DcMergeKind *kind)
 {
 	const DcShape *shape = region_shape_of(kind->table);
 

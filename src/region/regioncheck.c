@@ -120,11 +120,11 @@ static const DcStatement sql_insert_totals = {
 	.argtypes = {TEXTARRAYOID},
 	.reads_all = true};
 
-static DcCounter *open_to_read(FunctionCallInfo fcinfo, const char *function);
+static DcCounter *regioncheck_open_to_read(FunctionCallInfo fcinfo, const char *function);
 static void begin_check(DcSqlSession *session, DcCounter *counter);
 static const char *check_word(DcCounter *counter, const char *word);
 static DcCounter *open_to_repair(FunctionCallInfo fcinfo);
-static int repair(DcCounter *counter);
+static int regioncheck_repair(DcCounter *counter);
 
 /*
  * dc_get_regions(counter regclass, key text|bigint|uuid) -> setof (region, inc, dec, value,
@@ -137,7 +137,7 @@ dc_get_regions(PG_FUNCTION_ARGS)
 {
 	DcKey buf;
 	const DcKey *key = key_arg(fcinfo, 1, &buf);
-	DcCounter *counter = open_to_read(fcinfo, "dc_get_regions()");
+	DcCounter *counter = regioncheck_open_to_read(fcinfo, "dc_get_regions()");
 	DcIdentity identity = {.region = ""};
 	DcSqlSession session;
 	Datum values[3];
@@ -162,7 +162,7 @@ dc_get_regions(PG_FUNCTION_ARGS)
 Datum
 dc_region_check(PG_FUNCTION_ARGS)
 {
-	DcCounter *counter = open_to_read(fcinfo, "dc_region_check()");
+	DcCounter *counter = regioncheck_open_to_read(fcinfo, "dc_region_check()");
 	DcSqlSession session;
 
 	InitMaterializedSRF(fcinfo, 0);
@@ -174,7 +174,7 @@ dc_region_check(PG_FUNCTION_ARGS)
 }
 
 static DcCounter *
-open_to_read(FunctionCallInfo fcinfo, const char *function)
+regioncheck_open_to_read(FunctionCallInfo fcinfo, const char *function)
 {
 	DcCounter *counter = counter_open_to_read(fcinfo, function);
 
@@ -228,7 +228,7 @@ dc_region_repair(PG_FUNCTION_ARGS)
 {
 	DcCounter *counter = open_to_repair(fcinfo);
 
-	PG_RETURN_INT64(repair(counter));
+	PG_RETURN_INT64(regioncheck_repair(counter));
 }
 
 /*
@@ -260,7 +260,7 @@ open_to_repair(FunctionCallInfo fcinfo)
 }
 
 static int
-repair(DcCounter *counter)
+regioncheck_repair(DcCounter *counter)
 {
 	DcSqlSession session;
 	Datum *keys;

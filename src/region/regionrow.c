@@ -61,10 +61,10 @@ scan_keys(const DcRegionRow *row, ScanKeyData *keys)
 }
 
 /*
- * scan_begin scans for the row of a key, region and epoch, or by the first columns of these.
+ * regionrow_scan_begin scans for the row of a key, region and epoch, or by the first columns of these.
  */
 static IndexScanDesc
-scan_begin(DcRegionRel *rel, const DcRegionRow *wanted, int columns, Snapshot snapshot)
+regionrow_scan_begin(DcRegionRel *rel, const DcRegionRow *wanted, int columns, Snapshot snapshot)
 {
 	ScanKeyData keys[3];
 
@@ -144,7 +144,7 @@ region_rows_read(DcRegionRel *rel, Datum key, Snapshot snapshot)
 {
 	const AttrNumber *atts = rel->layout->atts;
 	DcRegionRow wanted = {.key = key};
-	IndexScanDesc scan = scan_begin(rel, &wanted, 1, snapshot);
+	IndexScanDesc scan = regionrow_scan_begin(rel, &wanted, 1, snapshot);
 	List *rows = NIL;
 
 	while (index_getnext_slot(scan, ForwardScanDirection, rel->found))

@@ -44,7 +44,7 @@ static bool is_retired(const DcSelfRow *self, List *current);
 static const char *state_of(const DcBeat *beat, const DcSelfRow *self);
 static const char *own_state(const DcSelfRow *self, const DcBeat *beat);
 static void look_at_link(DcRegionLook *look);
-static void put_text(Datum *values, bool *nulls, int column, const char *value);
+static void regions_put_text(Datum *values, bool *nulls, int column, const char *value);
 
 /*
  * dc_regions() -> setof (region, epochs, state, beat_at, lag, seen_by_all_to, link_state, apply_errors, advice)
@@ -86,17 +86,17 @@ dc_regions(PG_FUNCTION_ARGS)
 		values[COL_SEEN_BY_ALL_TO] = TimestampTzGetDatum(seen);
 		nulls[COL_APPLY_ERRORS] = look.link == NULL;
 		values[COL_APPLY_ERRORS] = Int64GetDatum(look.apply_errors);
-		put_text(values, nulls, COL_REGION, look.region);
-		put_text(values, nulls, COL_STATE, look.state);
-		put_text(values, nulls, COL_LINK_STATE, look.link_state);
-		put_text(values, nulls, COL_ADVICE, advised ? region_advice(&look) : NULL);
+		regions_put_text(values, nulls, COL_REGION, look.region);
+		regions_put_text(values, nulls, COL_STATE, look.state);
+		regions_put_text(values, nulls, COL_LINK_STATE, look.link_state);
+		regions_put_text(values, nulls, COL_ADVICE, advised ? region_advice(&look) : NULL);
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
 	return (Datum) 0;
 }
 
 static void
-put_text(Datum *values, bool *nulls, int column, const char *value)
+regions_put_text(Datum *values, bool *nulls, int column, const char *value)
 {
 	nulls[column] = value == NULL;
 	if (value != NULL)

@@ -115,7 +115,7 @@ typedef struct DcVacuum
 } DcVacuum;
 
 static DcCounter *open_to_vacuum(FunctionCallInfo fcinfo);
-static void vacuum(DcVacuum *vacuum);
+static void regionvacuum_vacuum(DcVacuum *vacuum);
 static bool is_to_go(DcVacuum *vacuum, Datum key);
 static bool all_have_heard(DcVacuum *vacuum, const DcSetRow *set);
 static void note_epochs(DcVacuum *vacuum, const List *slots);
@@ -143,7 +143,7 @@ dc_region_vacuum(PG_FUNCTION_ARGS)
 				 errmsg("older_than must not be negative")));
 	work.counter = open_to_vacuum(fcinfo);
 	region_identity_needed(&work.identity);
-	vacuum(&work);
+	regionvacuum_vacuum(&work);
 	row = work.counter->row;
 	if (work.epoch > row.rights_epoch)
 	{
@@ -190,7 +190,7 @@ open_to_vacuum(FunctionCallInfo fcinfo)
 }
 
 static void
-vacuum(DcVacuum *vacuum)
+regionvacuum_vacuum(DcVacuum *vacuum)
 {
 	DcCounter *counter = vacuum->counter;
 	Datum stamp = Int64GetDatum(Max(GetCurrentTimestamp() + EPOCH_DIFF - vacuum->older_than, 0));

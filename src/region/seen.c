@@ -43,7 +43,7 @@ static void append_past(StringInfo buf, const List *beats, const DcBeat *asks);
 static bool get_seen(JsonbContainer *array, DcSeen *seen);
 static void append_aside(StringInfo buf, Datum before, List *const *aside);
 static char *names_json(const List *names);
-static JsonbValue *array_of(Jsonb *seen, const char *name);
+static JsonbValue *seen_array_of(Jsonb *seen, const char *name);
 static void append_time(StringInfo buf, TimestampTz at);
 static bool get_int8(JsonbContainer *array, uint32 i, int64 *value);
 static TimestampTz get_time(JsonbContainer *array, uint32 i);
@@ -157,7 +157,7 @@ seen_now(const DcSelfRow *self, Datum before, List *const *aside)
 static void
 append_past(StringInfo buf, const List *beats, const DcBeat *asks)
 {
-	JsonbValue *since = asks->seen == (Datum) 0 ? NULL : array_of(DatumGetJsonbP(asks->seen), SINCE);
+	JsonbValue *since = asks->seen == (Datum) 0 ? NULL : seen_array_of(DatumGetJsonbP(asks->seen), SINCE);
 	const char *separator = "";
 	TimestampTz from;
 	ListCell *lc;
@@ -183,7 +183,7 @@ append_past(StringInfo buf, const List *beats, const DcBeat *asks)
 static void
 append_aside(StringInfo buf, Datum before, List *const *aside)
 {
-	JsonbValue *told = before == (Datum) 0 ? NULL : array_of(DatumGetJsonbP(before), ASIDE);
+	JsonbValue *told = before == (Datum) 0 ? NULL : seen_array_of(DatumGetJsonbP(before), ASIDE);
 	char *text = NULL;
 
 	if (aside != NULL && *aside != NIL)
@@ -211,10 +211,10 @@ names_json(const List *names)
 }
 
 /*
- * array_of returns the array or object of a name, or NULL.
+ * seen_array_of returns the array or object of a name, or NULL.
  */
 static JsonbValue *
-array_of(Jsonb *seen, const char *name)
+seen_array_of(Jsonb *seen, const char *name)
 {
 	JsonbValue *value;
 
@@ -230,7 +230,7 @@ array_of(Jsonb *seen, const char *name)
 bool
 seen_is_behind(const DcBeat *beat)
 {
-	return beat->seen != (Datum) 0 && array_of(DatumGetJsonbP(beat->seen), ASIDE) != NULL;
+	return beat->seen != (Datum) 0 && seen_array_of(DatumGetJsonbP(beat->seen), ASIDE) != NULL;
 }
 
 /*
@@ -240,7 +240,7 @@ bool
 seen_aside(const DcBeat *beat, const char *name)
 {
 	JsonbValue key = {.type = jbvString, .val.string = {(int) strlen(name), unconstify(char *, name)}};
-	JsonbValue *aside = beat->seen == (Datum) 0 ? NULL : array_of(DatumGetJsonbP(beat->seen), ASIDE);
+	JsonbValue *aside = beat->seen == (Datum) 0 ? NULL : seen_array_of(DatumGetJsonbP(beat->seen), ASIDE);
 
 	return aside != NULL && JsonContainerIsArray(aside->val.binary.data) &&
 		findJsonbValueFromContainer(aside->val.binary.data, JB_FARRAY, &key) != NULL;
@@ -262,7 +262,7 @@ append_time(StringInfo buf, TimestampTz at)
 bool
 seen_get(const DcBeat *beat, const char *region, DcSeen *seen)
 {
-	JsonbValue *value = beat->seen == (Datum) 0 ? NULL : array_of(DatumGetJsonbP(beat->seen), region);
+	JsonbValue *value = beat->seen == (Datum) 0 ? NULL : seen_array_of(DatumGetJsonbP(beat->seen), region);
 
 	if (value == NULL || !get_seen(value->val.binary.data, seen))
 		return false;
@@ -278,7 +278,7 @@ seen_get(const DcBeat *beat, const char *region, DcSeen *seen)
 bool
 seen_past(const DcBeat *beat, const char *region, List **past)
 {
-	JsonbValue *value = beat->seen == (Datum) 0 ? NULL : array_of(DatumGetJsonbP(beat->seen), region);
+	JsonbValue *value = beat->seen == (Datum) 0 ? NULL : seen_array_of(DatumGetJsonbP(beat->seen), region);
 	JsonbContainer *array;
 
 	*past = NIL;

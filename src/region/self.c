@@ -42,7 +42,7 @@ typedef struct DcSelfMark
 } DcSelfMark;
 
 static void self_columns(DcCatRow *io, void *data);
-static void mark_columns(DcCatRow *io, void *data);
+static void self_mark_columns(DcCatRow *io, void *data);
 
 const DcCatalog selves = {
 	.table = "self",
@@ -55,7 +55,7 @@ const DcCatalog selves = {
 static const DcCatalog marks_catalog = {
 	.table = "self_mark",
 	.size = sizeof(DcSelfMark),
-	.columns = mark_columns,
+	.columns = self_mark_columns,
 };
 
 static void
@@ -76,7 +76,7 @@ self_columns(DcCatRow *io, void *data)
 }
 
 static void
-mark_columns(DcCatRow *io, void *data)
+self_mark_columns(DcCatRow *io, void *data)
 {
 	DcSelfMark *mark = data;
 

@@ -51,7 +51,7 @@ typedef struct DcWaiting
 
 static bool wait_for_units(FunctionCallInfo fcinfo, DcWaiting *waiting, int64 timeout);
 static bool try_once(FunctionCallInfo fcinfo, DcWaiting *waiting, bool last);
-static void wish(DcCounter *counter, DcWaiting *waiting, bool over);
+static void takewait_wish(DcCounter *counter, DcWaiting *waiting, bool over);
 static void sleep_until(DcMoment until, int64 waited);
 
 /*
@@ -133,17 +133,17 @@ try_once(FunctionCallInfo fcinfo, DcWaiting *waiting, bool last)
 	PushActiveSnapshot(GetTransactionSnapshot());
 	taken = stock_take(counter, waiting->key, waiting->qty, 0) > 0;
 	if (counter_has_rights(counter) && (waiting->since != 0 || !(taken || last)))
-		wish(counter, waiting, taken || last);
+		takewait_wish(counter, waiting, taken || last);
 	PopActiveSnapshot();
 	return taken;
 }
 
 /*
- * wish sees to it that the row of wants says what this session lacks, or, if that is over, does not say it any
+ * takewait_wish sees to it that the row of wants says what this session lacks, or, if that is over, does not say it any
  * more. Others who write the row are waited for where that must be done now.
  */
 static void
-wish(DcCounter *counter, DcWaiting *waiting, bool over)
+takewait_wish(DcCounter *counter, DcWaiting *waiting, bool over)
 {
 	DcWantChange change = {.keeps = over ? -waiting->qty : waiting->qty};
 

@@ -55,7 +55,7 @@
 #define KEEP_OWN 32
 
 static bool add_to_batch(DcFetch *fetch);
-static void reach(DcFetch *fetch, int32 shard);
+static void compactdirect_reach(DcFetch *fetch, int32 shard);
 static void drop_kept(DcFetch *fetch);
 static void lock_rows(DcFetch *fetch);
 static void batch_add_live(DcBatch *batch, DcBatchKey *key, const DcLiveRow *live);
@@ -97,7 +97,7 @@ batch_fetch_direct(DcCounter *counter, DcBatch *batch, DcSweep *sweep, int64 max
 			fits = add_to_batch(&fetch);
 		}
 		if (fits && fetch_is_long(&fetch))
-			reach(&fetch, PG_INT32_MIN);
+			compactdirect_reach(&fetch, PG_INT32_MIN);
 	}
 	batch->last = fits && fetch.at_end;
 	fetch_end(&fetch);
@@ -135,7 +135,7 @@ add_to_batch(DcFetch *fetch)
 		CHECK_FOR_INTERRUPTS();
 		if (fetch_is_long(fetch))
 		{
-			reach(fetch, last);
+			compactdirect_reach(fetch, last);
 			return false;
 		}
 		fetch->below = last;
@@ -144,10 +144,10 @@ add_to_batch(DcFetch *fetch)
 }
 
 /*
- * reach ends the batch for the time being at a row of the key.
+ * compactdirect_reach ends the batch for the time being at a row of the key.
  */
 static void
-reach(DcFetch *fetch, int32 shard)
+compactdirect_reach(DcFetch *fetch, int32 shard)
 {
 	fetch->batch->reached = datumCopy(fetch->key, false, -1);
 	fetch->batch->reached_shard = shard;

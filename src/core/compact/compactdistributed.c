@@ -87,7 +87,7 @@ static const DcStatement sql_lock_rows = {
 	.columns = {DC_TEXT("key"), DC_COLUMN("shard", INT4OID), DC_BIGINT("inc"), DC_BIGINT("dec"), DC_TIME("updated_at"), DC_BIGINT("units")},
 	.of = DC_OF_SHARDS};
 
-static int next_keys(DcSqlSession *session, DcSweep *sweep, int limit, Datum **keys);
+static int compactdistributed_next_keys(DcSqlSession *session, DcSweep *sweep, int limit, Datum **keys);
 static int key_locks_left(void);
 static int lock_keys(DcCounter *counter, Datum *keys, int nkeys);
 static int64 *sort_keys(DcSqlSession *session, Datum *keys, int nkeys);
@@ -114,7 +114,7 @@ sweep_distributed(DcSqlSession *session, DcSweep *sweep, int64 max_keys)
 	/* until the session ends */
 	set_config_option("citus.max_adaptive_executor_pool_size", "1", PGC_USERSET, PGC_S_SESSION,
 					  GUC_ACTION_SAVE, true, 0, false);
-	found = next_keys(session, sweep, limit, &keys);
+	found = compactdistributed_next_keys(session, sweep, limit, &keys);
 	few = sweep->remembers && found <= SMALL_BATCHES * MAX_KEY_LOCKS && key_locks_left() > 0;
 	nkeys = few ? Min(found, key_locks_left()) : found;
 	sweep->complete = found < limit && nkeys == found;
@@ -141,10 +141,10 @@ sweep_distributed(DcSqlSession *session, DcSweep *sweep, int64 max_keys)
 }
 
 /*
- * next_keys reads the keys that follow those that the sweep has seen.
+ * compactdistributed_next_keys reads the keys that follow those that the sweep has seen.
  */
 static int
-next_keys(DcSqlSession *session, DcSweep *sweep, int limit, Datum **keys)
+compactdistributed_next_keys(DcSqlSession *session, DcSweep *sweep, int limit, Datum **keys)
 {
 	Datum values[3];
 	int n;

@@ -50,15 +50,15 @@
 /* Keys that a sweep notes for another try. */
 #define MAX_BUSY 100
 
-static void scan_start(DcFetch *fetch, Datum key, bool after);
+static void compactfind_scan_start(DcFetch *fetch, Datum key, bool after);
 static void scan_advance(DcFetch *fetch);
 static Datum entry_key(DcFetch *fetch);
 static bool is_at_key(DcFetch *fetch);
-static void read_hints(DcFetch *fetch, DcKnownShards *known);
-static void read_index(DcFetch *fetch, DcKnownShards known);
+static void compactfind_read_hints(DcFetch *fetch, DcKnownShards *known);
+static void compactfind_read_index(DcFetch *fetch, DcKnownShards known);
 static void drop_lower(DcFetch *fetch, int32 number);
-static bool add_slot(DcFetch *fetch, TupleTableSlot *slot, int32 shard);
-static DcLiveRow *add_row(DcFetch *fetch, ItemPointer tid, int32 shard);
+static bool compactfind_add_slot(DcFetch *fetch, TupleTableSlot *slot, int32 shard);
+static DcLiveRow *compactfind_add_row(DcFetch *fetch, ItemPointer tid, int32 shard);
 static int live_row_compare(const void *a, const void *b);
 
 /*
@@ -83,7 +83,7 @@ fetch_begin(DcFetch *fetch, DcBatch *batch, DcSweep *sweep)
 	InitDirtySnapshot(fetch->dirty);
 	fetch->scan = compat_index_beginscan(rel->heap, directrel_index(rel), &fetch->dirty, 1);
 	fetch->scan->xs_want_itup = true;
-	scan_start(fetch, sweep->key, false);
+	compactfind_scan_start(fetch, sweep->key, false);
 }
 
 /*
@@ -100,10 +100,10 @@ fetch_end(DcFetch *fetch)
 }
 
 /*
- * scan_start goes to the first entry of a key, or of the next one after it.
+ * compactfind_scan_start goes to the first entry of a key, or of the next one after it.
  */
 static void
-scan_start(DcFetch *fetch, Datum key, bool after)
+compactfind_scan_start(DcFetch *fetch, Datum key, bool after)
 {
 	ScanKeyData start;
 	Datum copy = datumCopy(key, false, -1); /* the scan needs it as long as it goes on */
@@ -190,7 +190,7 @@ fetch_take_key(DcFetch *fetch)
 void
 fetch_pass_key(DcFetch *fetch)
 {
-	scan_start(fetch, fetch->key, true);
+	compactfind_scan_start(fetch, fetch->key, true);
 }
 
 /*
@@ -209,14 +209,14 @@ fetch_rows(DcFetch *fetch)
 	{
 		if (++entries > FEW_ENTRIES)
 		{
-			scan_start(fetch, fetch->key, true);
+			compactfind_scan_start(fetch, fetch->key, true);
 			fetch_many_rows(fetch);
 			return;
 		}
 		done = done && fetch->shard == last;
 		last = fetch->shard;
 		if (!done && fetch->shard < fetch->below && index_fetch_heap(fetch->scan, fetch->slot))
-			done = add_slot(fetch, fetch->slot, fetch->shard);
+			done = compactfind_add_slot(fetch, fetch->slot, fetch->shard);
 		scan_advance(fetch);
 	} while (is_at_key(fetch));
 	qsort(fetch->rows, fetch->nrows, sizeof(DcLiveRow), live_row_compare);
@@ -235,17 +235,17 @@ fetch_many_rows(DcFetch *fetch)
 
 	fetch->nrows = 0;
 	fetch->cut = false;
-	read_hints(fetch, &known);
-	read_index(fetch, known);
+	compactfind_read_hints(fetch, &known);
+	compactfind_read_index(fetch, known);
 	qsort(fetch->rows, fetch->nrows, sizeof(DcLiveRow), live_row_compare);
 	MemoryContextSwitchTo(old);
 }
 
 /*
- * read_hints reads the rows that shared memory tells of, and notes their numbers.
+ * compactfind_read_hints reads the rows that shared memory tells of, and notes their numbers.
  */
 static void
-read_hints(DcFetch *fetch, DcKnownShards *known)
+compactfind_read_hints(DcFetch *fetch, DcKnownShards *known)
 {
 	DcHint hints[DC_MAX_SHARED_HINTS];
 	int count = shared_hints_read(&fetch->delta_key, hints);
@@ -267,7 +267,7 @@ read_hints(DcFetch *fetch, DcKnownShards *known)
 				sweep_note_busy(fetch->sweep, fetch->key);
 				break;
 			case DC_PROBE_FREE:
-				row = add_row(fetch, &probe.version.tuple.t_self, hints[i].shard);
+				row = compactfind_add_row(fetch, &probe.version.tuple.t_self, hints[i].shard);
 				row->inc = DatumGetInt64(rel->values[atts[DC_COL_INC] - 1]);
 				row->dec = DatumGetInt64(rel->values[atts[DC_COL_DEC] - 1]);
 				row->at = DatumGetTimestampTz(rel->values[atts[DC_COL_UPDATED_AT] - 1]);
@@ -279,11 +279,11 @@ read_hints(DcFetch *fetch, DcKnownShards *known)
 }
 
 /*
- * read_index reads the rows of all other numbers, from the highest down. The next batch can
+ * compactfind_read_index reads the rows of all other numbers, from the highest down. The next batch can
  * go on below the last of them if the lower ones that shared memory has told of wait, too.
  */
 static void
-read_index(DcFetch *fetch, DcKnownShards known)
+compactfind_read_index(DcFetch *fetch, DcKnownShards known)
 {
 	DcDirectRel *rel = fetch->rel;
 	TupleTableSlot *slot = table_slot_create(rel->heap, NULL);
@@ -300,7 +300,7 @@ read_index(DcFetch *fetch, DcKnownShards known)
 	{
 		fetch->dirty.xmin = dirty.xmin;
 		fetch->dirty.xmax = dirty.xmax;
-		scan.done = add_slot(fetch, slot, shard);
+		scan.done = compactfind_add_slot(fetch, slot, shard);
 		if (scan.done)
 			shared_hint_put(&fetch->delta_key, shard, &root);
 		fetch->visited++;
@@ -333,12 +333,12 @@ drop_lower(DcFetch *fetch, int32 number)
 }
 
 /*
- * add_slot lists a version that the dirty snapshot sees, unless another transaction is writing
+ * compactfind_add_slot lists a version that the dirty snapshot sees, unless another transaction is writing
  * it. Returns whether it is the one of its number: a version in the making may replace
  * another one.
  */
 static bool
-add_slot(DcFetch *fetch, TupleTableSlot *slot, int32 shard)
+compactfind_add_slot(DcFetch *fetch, TupleTableSlot *slot, int32 shard)
 {
 	const AttrNumber *atts = fetch->rel->layout->atts;
 	DcLiveRow *row;
@@ -350,7 +350,7 @@ add_slot(DcFetch *fetch, TupleTableSlot *slot, int32 shard)
 		sweep_note_busy(fetch->sweep, fetch->key);
 		return true;
 	}
-	row = add_row(fetch, &slot->tts_tid, shard);
+	row = compactfind_add_row(fetch, &slot->tts_tid, shard);
 	row->inc = DatumGetInt64(slot_datum(slot, atts[DC_COL_INC], INT8OID));
 	row->dec = DatumGetInt64(slot_datum(slot, atts[DC_COL_DEC], INT8OID));
 	row->at = DatumGetTimestampTz(slot_datum(slot, atts[DC_COL_UPDATED_AT], TIMESTAMPTZOID));
@@ -358,7 +358,7 @@ add_slot(DcFetch *fetch, TupleTableSlot *slot, int32 shard)
 }
 
 static DcLiveRow *
-add_row(DcFetch *fetch, ItemPointer tid, int32 shard)
+compactfind_add_row(DcFetch *fetch, ItemPointer tid, int32 shard)
 {
 	DcLiveRow *row = &fetch->rows[fetch->nrows++];
 

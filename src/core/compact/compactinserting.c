@@ -54,7 +54,7 @@ static void routing_begin(DcRouting *routing, Relation heap);
 static Relation routing_find(DcRouting *routing, Datum key);
 static void routing_end(DcRouting *routing);
 static Relation open_key_index(Relation heap);
-static bool is_inserting(Relation heap, Relation index, TupleTableSlot *slot, Datum key);
+static bool compactinserting_is_inserting(Relation heap, Relation index, TupleTableSlot *slot, Datum key);
 
 /*
  * batch_skip_inserting marks keys to be skipped, of those that `asks` names, whose row in a table others are inserting.
@@ -82,7 +82,7 @@ batch_skip_inserting(DcBatch *batch, Oid relid, bool (*asks)(const DcBatchKey *k
 		{
 			CHECK_FOR_INTERRUPTS();
 			if (is_asked(&batch->keys[i], asks))
-				batch->keys[i].skip = is_inserting(heap, index, slot, batch->keys[i].key);
+				batch->keys[i].skip = compactinserting_is_inserting(heap, index, slot, batch->keys[i].key);
 		}
 		ExecDropSingleTupleTableSlot(slot);
 	}
@@ -121,7 +121,7 @@ skip_in_partitions(DcBatch *batch, Relation heap, bool (*asks)(const DcBatchKey 
 		if (index == NULL)
 			continue;
 		slot = table_slot_create(partition, NULL);
-		key->skip = is_inserting(partition, index, slot, key->key);
+		key->skip = compactinserting_is_inserting(partition, index, slot, key->key);
 		ExecDropSingleTupleTableSlot(slot);
 		index_close(index, NoLock);
 	}
@@ -199,10 +199,10 @@ open_key_index(Relation heap)
 }
 
 /*
- * is_inserting tells whether a transaction in progress, another than this, has inserted a row of a key.
+ * compactinserting_is_inserting tells whether a transaction in progress, another than this, has inserted a row of a key.
  */
 static bool
-is_inserting(Relation heap, Relation index, TupleTableSlot *slot, Datum key)
+compactinserting_is_inserting(Relation heap, Relation index, TupleTableSlot *slot, Datum key)
 {
 	SnapshotData dirty;
 	ScanKeyData scankey;

@@ -44,7 +44,7 @@ static struct
 } work;
 
 static void
-start(MemoryContext cxt)
+compactjob_start(MemoryContext cxt)
 {
 	memset(&work, 0, sizeof(work));
 	sweep_start(&work.sweep, cxt);
@@ -53,10 +53,10 @@ start(MemoryContext cxt)
 }
 
 /*
- * step compacts the next batch of a table.
+ * compactjob_step compacts the next batch of a table.
  */
 static DcTableStep
-step(Oid table, bool all_owners)
+compactjob_step(Oid table, bool all_owners)
 {
 	DcMoment began = moment_now();
 	DcSweep *sweep = &work.sweep;
@@ -99,11 +99,11 @@ step(Oid table, bool all_owners)
 }
 
 /*
- * step_fed is called for a table that a subscription feeds. In dc_maintain() it tells the
+ * compactjob_step_fed is called for a table that a subscription feeds. In dc_maintain() it tells the
  * user that the table is left alone.
  */
 static DcTableStep
-step_fed(Oid table, bool all_owners)
+compactjob_step_fed(Oid table, bool all_owners)
 {
 	if (!all_owners && compat_owns_relation(table, GetUserId()))
 		compact_note_fed(table);
@@ -116,7 +116,7 @@ step_fed(Oid table, bool all_owners)
 static bool
 compact_job(DcJobRun *run)
 {
-	static DcTableJob job = {.start = start, .state = &work, .state_size = sizeof(work), .step = step, .step_fed = step_fed};
+	static DcTableJob job = {.start = compactjob_start, .state = &work, .state_size = sizeof(work), .step = compactjob_step, .step_fed = compactjob_step_fed};
 
 	return table_job_run(&job, run);
 }

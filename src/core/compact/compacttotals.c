@@ -92,16 +92,16 @@ typedef struct DcTotalColumns
 } DcTotalColumns;
 
 static int batch_key_compare(const void *a, const void *b);
-static bool fits(int128 sum);
+static bool compacttotals_fits(int128 sum);
 static void set_off(int128 *inc, int128 *dec);
 static void batch_lock_totals(DcSqlSession *session, DcBatch *batch);
 static bool has_no_total(const DcBatchKey *key);
 static void batch_write_totals(DcSqlSession *session, DcBatch *batch);
 static int batch_columns(DcBatch *batch, bool have_total, DcTotalColumns *columns);
 static bool is_to_write(const DcBatchKey *key, bool has_total);
-static void insert_by_sql(DcSqlSession *session, DcBatch *batch, DcTotalColumns *columns);
+static void compacttotals_insert_by_sql(DcSqlSession *session, DcBatch *batch, DcTotalColumns *columns);
 static uint64 insert_sums(DcSqlSession *session, DcBatch *batch);
-static void insert_direct(DcCounter *counter, DcBatch *batch);
+static void compacttotals_insert_direct(DcCounter *counter, DcBatch *batch);
 static void batch_key_add(DcCounter *counter, DcBatchKey *key, int64 inc, int64 dec);
 
 /*
@@ -169,7 +169,7 @@ batch_lock_totals(DcSqlSession *session, DcBatch *batch)
 		if (!key->has_total)
 			key->skip = true;
 	}
-	/* insert_direct() finds out itself; rows that are elsewhere cannot be looked at */
+	/* compacttotals_insert_direct() finds out itself; rows that are elsewhere cannot be looked at */
 	if (!session->counter->direct_totals && !session->counter->distributed && !session->counter->foreign)
 		batch_skip_inserting(batch, session->counter->relid, has_no_total);
 }
@@ -231,12 +231,12 @@ batch_key_add(DcCounter *counter, DcBatchKey *key, int64 inc, int64 dec)
 	key->dec += dec;
 	if (OidIsValid(counter->row.ledger))
 		set_off(&key->inc, &key->dec);
-	key->overflow = key->own_overflow || !fits(key->inc) || !fits(key->dec) || !fits(key->inc - key->dec);
+	key->overflow = key->own_overflow || !compacttotals_fits(key->inc) || !compacttotals_fits(key->dec) || !compacttotals_fits(key->inc - key->dec);
 	key->skip = key->overflow;
 }
 
 static bool
-fits(int128 sum)
+compacttotals_fits(int128 sum)
 {
 	return sum >= PG_INT64_MIN && sum <= PG_INT64_MAX;
 }
@@ -295,9 +295,9 @@ batch_write_totals(DcSqlSession *session, DcBatch *batch)
 	if (batch_columns(batch, false, &columns) == 0)
 		return;
 	if (session->counter->direct_totals)
-		insert_direct(session->counter, batch);
+		compacttotals_insert_direct(session->counter, batch);
 	else
-		insert_by_sql(session, batch, &columns);
+		compacttotals_insert_by_sql(session, batch, &columns);
 }
 
 /*
@@ -340,11 +340,11 @@ is_to_write(const DcBatchKey *key, bool has_total)
 }
 
 /*
- * insert_by_sql inserts rows of totals. Commits insert none into such a table (layout.c), but
+ * compacttotals_insert_by_sql inserts rows of totals. Commits insert none into such a table (layout.c), but
  * for those of a moment ago; users may at any time.
  */
 static void
-insert_by_sql(DcSqlSession *session, DcBatch *batch, DcTotalColumns *columns)
+compacttotals_insert_by_sql(DcSqlSession *session, DcBatch *batch, DcTotalColumns *columns)
 {
 	uint64 nrows = session->counter->distributed
 		? insert_sums(session, batch)
@@ -393,11 +393,11 @@ insert_sums(DcSqlSession *session, DcBatch *batch)
 }
 
 /*
- * insert_direct inserts them into a table into which commits may be inserting the same
+ * compacttotals_insert_direct inserts them into a table into which commits may be inserting the same
  * keys, so it must not wait (totalrow.c). Nobody is to be told: no table with events is such.
  */
 static void
-insert_direct(DcCounter *counter, DcBatch *batch)
+compacttotals_insert_direct(DcCounter *counter, DcBatch *batch)
 {
 	DcDirectRel rel;
 

@@ -56,11 +56,11 @@ static bool goes_to_rows(Oid relid);
 static bool is_alone(DcDelta **deltas, int count);
 static bool any_amount(DcDelta **deltas, int count, int64 above);
 static int group_end(DcDelta **deltas, int count, int start);
-static bool is_idle(void);
-static void xact_callback(XactEvent event, void *arg);
+static bool commit_is_idle(void);
+static void commit_xact_callback(XactEvent event, void *arg);
 static void last_callback(XactEvent event, void *arg);
-static void subxact_callback(SubXactEvent event, SubTransactionId subid,
-							 SubTransactionId parent, void *arg);
+static void commit_subxact_callback(SubXactEvent event, SubTransactionId subid,
+									SubTransactionId parent, void *arg);
 
 /*
  * counter_xact_init registers the transaction callbacks; called once.
@@ -71,7 +71,7 @@ counter_xact_init(void)
 	static const DcCounterHooks hooks = {.apply_early = apply_early};
 
 	counter_hooks = &hooks;
-	xact_room_add(DC_XACT_COUNTER, xact_callback, subxact_callback, is_idle);
+	xact_room_add(DC_XACT_COUNTER, commit_xact_callback, commit_subxact_callback, commit_is_idle);
 	xact_room_add(DC_XACT_LAST, last_callback, NULL, pending_is_idle);
 }
 
@@ -83,7 +83,7 @@ counter_xact_init(void)
 void
 xact_callback_move(void)
 {
-	RegisterXactCallback(xact_callback, NULL);
+	RegisterXactCallback(commit_xact_callback, NULL);
 }
 
 /*
@@ -295,16 +295,16 @@ group_end(DcDelta **deltas, int count, int start)
 }
 
 /*
- * is_idle returns true if nothing is left that xact_callback forgets; it forgets it all together.
+ * commit_is_idle returns true if nothing is left that commit_xact_callback forgets; it forgets it all together.
  */
 static bool
-is_idle(void)
+commit_is_idle(void)
 {
 	return pending_is_idle() && !apply_is_writing() && !past_pre_commit;
 }
 
 static void
-xact_callback(XactEvent event, void *arg)
+commit_xact_callback(XactEvent event, void *arg)
 {
 	switch (event)
 	{
@@ -353,8 +353,8 @@ last_callback(XactEvent event, void *arg)
 }
 
 static void
-subxact_callback(SubXactEvent event, SubTransactionId subid,
-				 SubTransactionId parent, void *arg)
+commit_subxact_callback(SubXactEvent event, SubTransactionId subid,
+						SubTransactionId parent, void *arg)
 {
 	if (event == SUBXACT_EVENT_COMMIT_SUB)
 		pending_commit_subxact();

@@ -36,7 +36,7 @@ static List *ready_wrappers = NIL;
 /* Counter tables written before the commit; in TopTransactionContext, forgotten by foreign_end_xact(). */
 static List *early_counters = NIL;
 
-static void touch(DcCounter *counter, Oid leaf);
+static void foreign_touch(DcCounter *counter, Oid leaf);
 
 /*
  * foreign_ready makes sure that our PRE_COMMIT callback runs before those of the
@@ -54,7 +54,7 @@ foreign_ready(DcCounter *counter)
 
 		if (list_member_oid(ready_wrappers, wrapper))
 			continue;
-		touch(counter, leaf);
+		foreign_touch(counter, leaf);
 		xact_callback_move();
 		old = MemoryContextSwitchTo(TopMemoryContext);
 		ready_wrappers = lappend_oid(ready_wrappers, wrapper);
@@ -95,7 +95,7 @@ foreign_check_alive(void)
 			counter = counter_find(lfirst_oid(lc));
 		/* it, or its shard table, may have been dropped in this transaction */
 		for (int i = 0; counter != NULL && i < counter->nforeign; i++)
-			touch(counter, counter->foreign_leaves[i]);
+			foreign_touch(counter, counter->foreign_leaves[i]);
 	}
 	PopActiveSnapshot();
 }
@@ -110,10 +110,10 @@ foreign_end_xact(void)
 }
 
 /*
- * touch sends a query to the server of a foreign table.
+ * foreign_touch sends a query to the server of a foreign table.
  */
 static void
-touch(DcCounter *counter, Oid leaf)
+foreign_touch(DcCounter *counter, Oid leaf)
 {
 	char *sql = psprintf("SELECT FROM %s LIMIT 1", relation_sql_name(leaf));
 	DcRunAs runas;

@@ -115,7 +115,7 @@ static const DcStatement sql_load = {
 	.columns = {DC_TEXT("key"), DC_BIGINT("inc"), DC_BIGINT("dec")}};
 
 static void load_collect(DcLoad *load, Datum *keys, Datum *amounts, int count);
-static void add_amount(DcLoadKey *key, int64 amount);
+static void load_add_amount(DcLoadKey *key, int64 amount);
 static int load_compare(const void *a, const void *b);
 static void load_rows(DcCounter *counter, DcLoad *load);
 static void load_direct(DcCounter *counter, DcLoad *load);
@@ -182,7 +182,7 @@ load_collect(DcLoad *load, Datum *keys, Datum *amounts, int count)
 
 		key_from_text(keys[i], &key);
 		load->keys[i] = (DcLoadKey){.key = {key.data, key.len}};
-		add_amount(&load->keys[i], DatumGetInt64(amounts[i]));
+		load_add_amount(&load->keys[i], DatumGetInt64(amounts[i]));
 	}
 	qsort(load->keys, count, sizeof(DcLoadKey), load_compare);
 	for (int i = 0; i < count; i++)
@@ -191,8 +191,8 @@ load_collect(DcLoad *load, Datum *keys, Datum *amounts, int count)
 
 		if (n > 0 && load_compare(last, &load->keys[i]) == 0)
 		{
-			add_amount(last, load->keys[i].inc);
-			add_amount(last, -load->keys[i].dec);
+			load_add_amount(last, load->keys[i].inc);
+			load_add_amount(last, -load->keys[i].dec);
 		}
 		else
 			load->keys[n++] = load->keys[i];
@@ -201,10 +201,10 @@ load_collect(DcLoad *load, Datum *keys, Datum *amounts, int count)
 }
 
 /*
- * add_amount adds to a key's amount of increment, or of decrement.
+ * load_add_amount adds to a key's amount of increment, or of decrement.
  */
 static void
-add_amount(DcLoadKey *key, int64 amount)
+load_add_amount(DcLoadKey *key, int64 amount)
 {
 	bool overflow = amount >= 0
 		? pg_add_s64_overflow(key->inc, amount, &key->inc)

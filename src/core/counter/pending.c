@@ -89,8 +89,8 @@ typedef struct DcPendingScan
 
 static DcDelta *next_pending(DcPendingScan *scan);
 static void level_push(int nest);
-static void level_pop(void);
-static void level_merge_top(void);
+static void pending_level_pop(void);
+static void pending_level_merge_top(void);
 static Size level_next_block(DcLevel *level);
 static const char *level_copy_key(DcLevel *level, const DcDeltaKey *key);
 static void level_add(DcLevel *level, const DcDelta *amount);
@@ -115,7 +115,7 @@ pending_add(Oid counter, const DcKey *key, uint64 hint, int64 inc, int64 dec)
 	};
 
 	amount.hash = delta_key_hash(&amount.key);
-	level_merge_top();
+	pending_level_merge_top();
 	if (top_level == NULL || top_level->nest != nest ||
 		top_level->applied_by != 0)
 		level_push(nest);
@@ -330,7 +330,7 @@ pending_mark_applied(void)
 	int nest = GetCurrentTransactionNestLevel();
 
 	while (top_level != NULL && top_level->nest == nest)
-		level_pop();
+		pending_level_pop();
 	for (DcLevel *level = top_level; level != NULL; level = level->below)
 	{
 		if (level->applied_by == 0)
@@ -416,7 +416,7 @@ pending_abort_subxact(void)
 	int nest = GetCurrentTransactionNestLevel();
 
 	while (top_level != NULL && top_level->nest >= nest)
-		level_pop();
+		pending_level_pop();
 	for (DcLevel *level = top_level; level != NULL; level = level->below)
 	{
 		if (level->applied_by >= nest)
@@ -461,7 +461,7 @@ level_push(int nest)
 }
 
 static void
-level_pop(void)
+pending_level_pop(void)
 {
 	DcLevel *level = top_level;
 
@@ -470,12 +470,12 @@ level_pop(void)
 }
 
 /*
- * level_merge_top merges levels that came to have the same number when a
+ * pending_level_merge_top merges levels that came to have the same number when a
  * subtransaction committed. If a sum overflows, the amounts stay where they
  * were and the error is raised again by the next call or by the commit.
  */
 static void
-level_merge_top(void)
+pending_level_merge_top(void)
 {
 	while (top_level != NULL && top_level->below != NULL &&
 		   top_level->nest == top_level->below->nest &&
@@ -493,7 +493,7 @@ level_merge_top(void)
 			delta->inc = delta->dec = 0;
 			delta->calls = 0;
 		}
-		level_pop();
+		pending_level_pop();
 	}
 }
 

@@ -153,11 +153,11 @@ static Datum set_key(FunctionCallInfo fcinfo, DcCounter *counter,
 					 const DcKey *key, int64 value);
 static bool set_value(DcCounter *counter, const DcKey *key, int64 value,
 					  int64 *old);
-static void check_value(DcCounter *counter, int64 value);
+static void set_check_value(DcCounter *counter, int64 value);
 static bool amounts_for(const DcSums *sums, int64 value, int64 *inc, int64 *dec);
 static uint64 take_shards(DcSqlSession *session, Datum *values, DcSums *sums);
 static void set_check_buffered(DcSqlSession *session, const DcStatement *statement, Datum *values);
-static void insert_total(DcSqlSession *session, Datum *values);
+static void set_insert_total(DcSqlSession *session, Datum *values);
 static uint64 take_rows(DcSqlSession *session, const DcStatement *statement,
 						Datum *values, DcSums *sums);
 
@@ -305,7 +305,7 @@ set_value(DcCounter *counter, const DcKey *key, int64 value, int64 *old)
 	int64 inc;
 	int64 dec;
 
-	check_value(counter, value);
+	set_check_value(counter, value);
 	counter_check_deferred(counter, true);
 	if (counter_is_replicated(counter))
 		return set_replicated(counter, key, value, false, old);
@@ -320,7 +320,7 @@ set_value(DcCounter *counter, const DcKey *key, int64 value, int64 *old)
 	set_check_newer(&session, values, has_total);
 	if (!has_total && counter_has_trend(counter))
 	{
-		insert_total(&session, values);
+		set_insert_total(&session, values);
 		has_total = take_rows(&session, &sql_lock_total, values, &sums) > 0;
 	}
 
@@ -357,10 +357,10 @@ set_value(DcCounter *counter, const DcKey *key, int64 value, int64 *old)
 }
 
 /*
- * check_value raises 22003 for a value that the key of a table cannot have.
+ * set_check_value raises 22003 for a value that the key of a table cannot have.
  */
 static void
-check_value(DcCounter *counter, int64 value)
+set_check_value(DcCounter *counter, int64 value)
 {
 	if (value == PG_INT64_MIN)
 		ereport(ERROR,
@@ -462,11 +462,11 @@ set_check_buffered(DcSqlSession *session, const DcStatement *statement, Datum *v
 }
 
 /*
- * insert_total makes a row of totals for a key that has none. Compaction counts for the trend what it finds in
+ * set_insert_total makes a row of totals for a key that has none. Compaction counts for the trend what it finds in
  * shard rows, and what a key is set to is no increment. If a compaction is inserting one, this waits for it.
  */
 static void
-insert_total(DcSqlSession *session, Datum *values)
+set_insert_total(DcSqlSession *session, Datum *values)
 {
 	values[1] = TimestampTzGetDatum(GetCurrentTimestamp());
 	sql_run(session, &sql_insert_total, values);

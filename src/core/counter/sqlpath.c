@@ -65,13 +65,13 @@ static DcPlan *plan_get(const DcStatement *statement, DcCounter *counter);
 static SPIPlanPtr plan_prepare(DcSqlSession *session, const DcStatement *statement);
 static void plans_retire(const DcCounter *counter);
 static void plan_retire(DcPlan *plan);
-static void free_retired(void);
+static void sqlpath_free_retired(void);
 static void plan_settings(void);
 static void distributed_settings(bool read_only);
 static uint64 sql_execute(DcSqlSession *session, const DcStatement *statement,
 						  Datum *values, const char *nulls, bool read_only);
 static void append_word(StringInfo sql, DcSqlSession *session, const char *word, List **tables);
-static void check_tables(SPIPlanPtr plan, const List *tables);
+static void sqlpath_check_tables(SPIPlanPtr plan, const List *tables);
 
 /*
  * sql_begin connects to SPI and becomes the owner of the counter table. The tables have
@@ -260,7 +260,7 @@ plan_get(const DcStatement *statement, DcCounter *counter)
 		plan_cache = hash_create("dcounter plans", 128, &ctl,
 								 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	}
-	free_retired();
+	sqlpath_free_retired();
 	if (plans_kept >= MAX_PLANS_KEPT)
 		plans_retire(NULL);
 	kept = hash_search(plan_cache, &probe.key, HASH_ENTER, &found);
@@ -274,10 +274,10 @@ plan_get(const DcStatement *statement, DcCounter *counter)
 }
 
 /*
- * free_retired frees the plans that an earlier transaction has retired.
+ * sqlpath_free_retired frees the plans that an earlier transaction has retired.
  */
 static void
-free_retired(void)
+sqlpath_free_retired(void)
 {
 	ListCell *lc;
 
@@ -368,18 +368,18 @@ plan_prepare(DcSqlSession *session, const DcStatement *statement)
 	if (plan == NULL)
 		elog(ERROR, "SPI_prepare failed for \"%s\": %s",
 			 sql.data, SPI_result_code_string(SPI_result));
-	check_tables(plan, tables);
+	sqlpath_check_tables(plan, tables);
 	SPI_keepplan(plan);
 	pfree(sql.data);
 	return plan;
 }
 
 /*
- * check_tables raises 55000 if names that were put into a statement stood for other
+ * sqlpath_check_tables raises 55000 if names that were put into a statement stood for other
  * tables when it was parsed.
  */
 static void
-check_tables(SPIPlanPtr plan, const List *tables)
+sqlpath_check_tables(SPIPlanPtr plan, const List *tables)
 {
 	CachedPlanSource *source = linitial(SPI_plan_get_plan_sources(plan));
 	ListCell *lc;

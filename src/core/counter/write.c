@@ -98,10 +98,10 @@ counter_add_amounts(DcCounter *counter, const DcKey *key, uint64 hint,
 }
 
 /*
- * sampled returns what is counted of a delta: all of it, unless the table is sampled.
+ * write_sampled returns what is counted of a delta: all of it, unless the table is sampled.
  */
 static inline int64
-sampled(const DcCounter *counter, int64 delta)
+write_sampled(const DcCounter *counter, int64 delta)
 {
 	return counter_is_sampled(counter)
 		? sample_round(delta, counter->row.sample, pg_prng_uint64(&pg_global_prng_state))
@@ -122,7 +122,7 @@ add_arg(FunctionCallInfo fcinfo, const char *function, bool subtract)
 
 	if (counter != NULL)
 	{
-		delta = sampled(counter, delta);
+		delta = write_sampled(counter, delta);
 		if (delta == 0)
 			return;
 		counter = counter_open_to_write(fcinfo, function);
@@ -130,7 +130,7 @@ add_arg(FunctionCallInfo fcinfo, const char *function, bool subtract)
 	else
 	{
 		counter = counter_open_to_write(fcinfo, function);
-		delta = sampled(counter, delta);
+		delta = write_sampled(counter, delta);
 		if (delta == 0 && counter_is_sampled(counter))
 			return;
 	}
@@ -143,7 +143,7 @@ add_arg(FunctionCallInfo fcinfo, const char *function, bool subtract)
 static void
 add_sampled(DcCounter *counter, const DcKey *key, uint64 hint, int64 delta)
 {
-	int64 counted = sampled(counter, delta);
+	int64 counted = write_sampled(counter, delta);
 
 	if (counted != 0 || delta == 0)
 		counter_add(counter, key, hint, counted, false);

@@ -24,7 +24,7 @@
 #define HASH_FIRST 2
 
 static uint32_t
-usable(uint32_t hash)
+hinttable_usable(uint32_t hash)
 {
 	return hash < HASH_FIRST ? HASH_FIRST : hash;
 }
@@ -45,12 +45,12 @@ read_entry(volatile DcHintTable *table, uint32_t place, DcHintEntry *entry)
 }
 
 /*
- * next_entry copies the next entry of a key, from the i-th place of its window on, and
+ * hinttable_next_entry copies the next entry of a key, from the i-th place of its window on, and
  * returns its place, or -1. *i moves on.
  */
 static int32_t
-next_entry(volatile DcHintTable *table, uint32_t hash, uint32_t database, uint32_t counter,
-		   uint32_t *i, DcHintEntry *entry)
+hinttable_next_entry(volatile DcHintTable *table, uint32_t hash, uint32_t database, uint32_t counter,
+					 uint32_t *i, DcHintEntry *entry)
 {
 	while (*i < HINT_WINDOW)
 	{
@@ -79,7 +79,7 @@ find_shard(volatile DcHintTable *table, uint32_t hash, const DcHintEntry *wanted
 	int32_t place;
 
 	do
-		place = next_entry(table, hash, wanted->database, wanted->counter, &i, entry);
+		place = hinttable_next_entry(table, hash, wanted->database, wanted->counter, &i, entry);
 	while (place >= 0 && entry->shard != wanted->shard);
 	return place;
 }
@@ -111,7 +111,7 @@ hinttable_put(volatile DcHintTable *table, uint32_t hash, const DcHintEntry *ent
 	int32_t place;
 	volatile DcHintEntry *to;
 
-	hash = usable(hash);
+	hash = hinttable_usable(hash);
 	place = find_shard(table, hash, entry, &old);
 	if (place < 0)
 		place = (int32_t) find_room(table, hash, random);
@@ -131,7 +131,7 @@ void
 hinttable_remove(volatile DcHintTable *table, uint32_t hash, const DcHintEntry *entry)
 {
 	DcHintEntry old;
-	int32_t place = find_shard(table, usable(hash), entry, &old);
+	int32_t place = find_shard(table, hinttable_usable(hash), entry, &old);
 
 	if (place >= 0)
 		table->hashes[place] = HASH_FREE;
@@ -146,7 +146,7 @@ hinttable_find(volatile DcHintTable *table, uint32_t hash, DcHintEntry *entry)
 {
 	DcHintEntry found;
 
-	if (find_shard(table, usable(hash), entry, &found) < 0)
+	if (find_shard(table, hinttable_usable(hash), entry, &found) < 0)
 		return false;
 	*entry = found;
 	return true;
@@ -163,8 +163,8 @@ hinttable_read(volatile DcHintTable *table, uint32_t hash, uint32_t database,
 	uint32_t i = 0;
 	int count = 0;
 
-	hash = usable(hash);
-	while (next_entry(table, hash, database, counter, &i, &entries[count]) >= 0)
+	hash = hinttable_usable(hash);
+	while (hinttable_next_entry(table, hash, database, counter, &i, &entries[count]) >= 0)
 	{
 		int j = 0;
 

@@ -60,7 +60,7 @@ static bool find_elsewhere(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint
 static bool find_from(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint,
 					  OffsetNumber from, DcWanted *wanted, DcVersion *version);
 static DcVersionStep keep_visible(DcVersion *version, void *arg);
-static bool is_inserting(Snapshot snapshot);
+static bool probe_is_inserting(Snapshot snapshot);
 
 /*
  * probe_row looks for the live version of a shard row. If it is free, the row's
@@ -166,7 +166,7 @@ find_from(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint, OffsetNumber fr
 	wanted->block = InvalidBlockNumber;
 	if (!versions_walk(rel, hint, from, keep_visible, wanted, version))
 		return false;
-	if (is_inserting(wanted->snapshot) ||
+	if (probe_is_inserting(wanted->snapshot) ||
 		!directrel_deform(rel, &version->tuple, key, hint->shard))
 	{
 		version_release(version);
@@ -191,12 +191,12 @@ keep_visible(DcVersion *version, void *arg)
 }
 
 /*
- * is_inserting tells whether the version that a dirty snapshot has found is being
+ * probe_is_inserting tells whether the version that a dirty snapshot has found is being
  * inserted by another transaction. If that is an update, the version before leads
  * to the row. If not, the row is not there yet, and must not be waited for.
  */
 static bool
-is_inserting(Snapshot snapshot)
+probe_is_inserting(Snapshot snapshot)
 {
 	return snapshot->snapshot_type == SNAPSHOT_DIRTY &&
 		TransactionIdIsValid(snapshot->xmin);

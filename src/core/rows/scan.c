@@ -67,8 +67,8 @@ static void read_known_rows(DcDirectRel *rel, const DcDeltaKey *key,
 static void add_absent(const DcDeltaKey *key, DcKnownShards *known);
 static void note_absent(const DcDeltaKey *key, List *absent);
 static bool may_note_absent(void);
-static void add_slot(DcKeyState *state, TupleTableSlot *slot,
-					 const DcTableLayout *layout, bool is_shard);
+static void scan_add_slot(DcKeyState *state, TupleTableSlot *slot,
+						  const DcTableLayout *layout, bool is_shard);
 
 /*
  * shard_scan_begin starts a scan of a key's shard rows in a snapshot, without
@@ -337,7 +337,7 @@ scan_total(DcCounter *counter, Datum key, DcKeyState *state)
 		}
 	}
 	if (found)
-		add_slot(state, slot, &counter->totals, false);
+		scan_add_slot(state, slot, &counter->totals, false);
 	index_endscan(scan);
 	ExecDropSingleTupleTableSlot(slot);
 	index_close(index, NoLock);
@@ -377,7 +377,7 @@ scan_shards(DcCounter *counter, const DcKey *key, Datum key_datum,
 	scan.absent = &absent;
 	while (shard_scan_next(&scan, slot, &root, &shard))
 	{
-		add_slot(state, slot, &counter->shards, true);
+		scan_add_slot(state, slot, &counter->shards, true);
 		/* remember the rows of hot keys only */
 		if (use_hints && state->shards > 1 && !shard_is_remote(shard) &&
 			state->shards <= DC_MAX_SHARDS_LIMIT)
@@ -476,11 +476,11 @@ read_known_rows(DcDirectRel *rel, const DcDeltaKey *key, DcKeyState *state,
 }
 
 /*
- * add_slot adds a row of either table.
+ * scan_add_slot adds a row of either table.
  */
 static void
-add_slot(DcKeyState *state, TupleTableSlot *slot, const DcTableLayout *layout,
-		 bool is_shard)
+scan_add_slot(DcKeyState *state, TupleTableSlot *slot, const DcTableLayout *layout,
+			  bool is_shard)
 {
 	Datum inc = slot_datum(slot, layout->atts[DC_COL_INC], INT8OID);
 	Datum dec = slot_datum(slot, layout->atts[DC_COL_DEC], INT8OID);

@@ -24,7 +24,7 @@
 #include "core/rows/shardnumber.h"
 
 static int32
-shard_number(uint32 number, bool shared)
+shardnumber_shard_number(uint32 number, bool shared)
 {
 	return (int32) (shared ? number | SHARED_SHARD : number & (SHARED_SHARD - 1)) &
 		PG_INT32_MAX;
@@ -45,7 +45,7 @@ own_shard(bool shared)
 
 		start = murmurhash32((uint32) cluster ^ (uint32) (cluster >> 32));
 	}
-	return shard_number(GetTopTransactionId() + start, shared);
+	return shardnumber_shard_number(GetTopTransactionId() + start, shared);
 }
 
 /*
@@ -54,7 +54,7 @@ own_shard(bool shared)
 int32
 random_shard(void)
 {
-	return shard_number(pg_prng_uint32(&pg_global_prng_state), true);
+	return shardnumber_shard_number(pg_prng_uint32(&pg_global_prng_state), true);
 }
 
 /*
@@ -63,7 +63,7 @@ random_shard(void)
 int32
 blind_shard(void)
 {
-	return shard_number(pg_prng_uint32(&pg_global_prng_state), false);
+	return shardnumber_shard_number(pg_prng_uint32(&pg_global_prng_state), false);
 }
 
 /*

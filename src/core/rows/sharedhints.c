@@ -97,10 +97,10 @@ shared_hint_remove(const DcDeltaKey *key, int32 shard)
 }
 
 /*
- * place_of sets *root to the place of an entry; false if no row can be there.
+ * sharedhints_place_of sets *root to the place of an entry; false if no row can be there.
  */
 static bool
-place_of(const DcHintEntry *entry, ItemPointer root)
+sharedhints_place_of(const DcHintEntry *entry, ItemPointer root)
 {
 	if (entry->offset < FirstOffsetNumber || entry->offset > MaxOffsetNumber)
 		return false;
@@ -117,7 +117,7 @@ shared_hint_find(const DcDeltaKey *key, int32 shard, ItemPointer root)
 	DcHintEntry entry = entry_of(key, shard);
 
 	return table != NULL && hinttable_find(table, delta_key_hash(key), &entry) &&
-		place_of(&entry, root);
+		sharedhints_place_of(&entry, root);
 }
 
 /*
@@ -137,7 +137,7 @@ shared_hints_read(const DcDeltaKey *key, DcHint *hints)
 	{
 		ItemPointerData root;
 
-		if (!place_of(&entries[i], &root))
+		if (!sharedhints_place_of(&entries[i], &root))
 			continue;
 		hint_set(&hints[count], &root, InvalidOffsetNumber, InvalidBuffer);
 		hints[count++].shard = entries[i].shard;

@@ -130,15 +130,15 @@ static DcPlace *delta_place(const DcDeltaKey *key);
 static bool must_leave(DcDirectTables *tables, const DcDelta *delta, DcPlace *place);
 static DcTotalState find_total(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint,
 							   DcProbe *probe);
-static DcTotalState find_by_index(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint,
-								  DcProbe *probe);
+static DcTotalState totalrow_find_by_index(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint,
+										   DcProbe *probe);
 static bool update_total(DcDirectRel *rel, const DcDelta *delta, DcHint *hint,
 						 DcVersion *version);
-static bool has_room(DcDirectRel *rel, const DcHint *hint, const DcVersion *version);
+static bool totalrow_has_room(DcDirectRel *rel, const DcHint *hint, const DcVersion *version);
 static DcVersionStep count_version(DcVersion *version, void *arg);
 static bool may_be_lockable(const DcVersion *version);
-static bool insert_total(DcDirectRel *rel, const DcDeltaKey *key, int64 inc, int64 dec,
-						 TimestampTz at, ItemPointer tid);
+static bool totalrow_insert_total(DcDirectRel *rel, const DcDeltaKey *key, int64 inc, int64 dec,
+								  TimestampTz at, ItemPointer tid);
 static bool set_total(DcDirectRel *rel, int64 inc, int64 dec, TimestampTz at);
 static bool insert_speculatively(DcDirectRel *rel);
 
@@ -166,8 +166,8 @@ total_add(DcDirectTables *tables, const DcDelta *delta)
 			version_release(&probe.version); /* not before: rel->values point there */
 			break;
 		case TOTAL_NONE:
-			done = insert_total(rel, &delta->key, delta->inc, delta->dec,
-								GetCurrentTimestamp(), &root);
+			done = totalrow_insert_total(rel, &delta->key, delta->inc, delta->dec,
+										 GetCurrentTimestamp(), &root);
 			if (done)
 				hint_set(&place->hint, &root, InvalidOffsetNumber, InvalidBuffer);
 			break;
@@ -241,16 +241,16 @@ find_total(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint, DcProbe *probe
 				break;
 		}
 	}
-	return find_by_index(rel, key, hint, probe);
+	return totalrow_find_by_index(rel, key, hint, probe);
 }
 
 /*
- * find_by_index asks the index. Entries of old versions lead to the row as well, along
+ * totalrow_find_by_index asks the index. Entries of old versions lead to the row as well, along
  * its versions; the newest is the shortest way. A key that is deleted and inserted again and
  * again while an old snapshot is held has many that lead nowhere.
  */
 static DcTotalState
-find_by_index(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint, DcProbe *probe)
+totalrow_find_by_index(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint, DcProbe *probe)
 {
 	Datum text_key = delta_key_text(key);
 	IndexScanDesc scan = compat_index_beginscan(rel->heap, directrel_index(rel), SnapshotAny, 1);
@@ -297,7 +297,7 @@ update_total(DcDirectRel *rel, const DcDelta *delta, DcHint *hint, DcVersion *ve
 
 	if (pg_add_s64_overflow(inc, delta->inc, &inc) ||
 		pg_add_s64_overflow(dec, delta->dec, &dec) ||
-		!has_room(rel, hint, version) ||
+		!totalrow_has_room(rel, hint, version) ||
 		!set_total(rel, inc, dec, Max(at, GetCurrentTimestamp())))
 		return false;
 	if (COMPAT_UPDATE_NEED_NOT_WAIT)
@@ -315,11 +315,11 @@ update_total(DcDirectRel *rel, const DcDelta *delta, DcHint *hint, DcVersion *ve
 }
 
 /*
- * has_room tells whether the new version may go into the table: it stays on its page, or
+ * totalrow_has_room tells whether the new version may go into the table: it stays on its page, or
  * the row has few versions there.
  */
 static bool
-has_room(DcDirectRel *rel, const DcHint *hint, const DcVersion *version)
+totalrow_has_room(DcDirectRel *rel, const DcHint *hint, const DcVersion *version)
 {
 	DcVersion unused;
 	int count = 0;
@@ -382,11 +382,11 @@ total_insert(DcDirectRel *rel, const DcDeltaKey *key, int64 inc, int64 dec, Time
 	DcHint hint = {0};
 	DcProbe probe;
 
-	switch (find_by_index(rel, key, &hint, &probe))
+	switch (totalrow_find_by_index(rel, key, &hint, &probe))
 	{
 		case TOTAL_NONE:
 		case TOTAL_FAR:
-			return insert_total(rel, key, inc, dec, at, tid);
+			return totalrow_insert_total(rel, key, inc, dec, at, tid);
 		case TOTAL_FREE:
 			version_release(&probe.version);
 			break;
@@ -397,11 +397,11 @@ total_insert(DcDirectRel *rel, const DcDeltaKey *key, int64 inc, int64 dec, Time
 }
 
 /*
- * insert_total does that for a key that the index does not know yet. Meanwhile it may.
+ * totalrow_insert_total does that for a key that the index does not know yet. Meanwhile it may.
  */
 static bool
-insert_total(DcDirectRel *rel, const DcDeltaKey *key, int64 inc, int64 dec, TimestampTz at,
-			 ItemPointer tid)
+totalrow_insert_total(DcDirectRel *rel, const DcDeltaKey *key, int64 inc, int64 dec, TimestampTz at,
+					  ItemPointer tid)
 {
 	const AttrNumber *atts = rel->layout->atts;
 	TupleDesc desc = RelationGetDescr(rel->heap);

@@ -68,8 +68,8 @@ static Buffer read_page(DcDirectRel *rel, BlockNumber block, Buffer recent);
 static void prune_if_full(DcDirectRel *rel, Buffer buffer);
 static DcVersionStep walk_page(DcVersion *version, ItemPointer tid,
 							   TransactionId *xmax, DcVersionVisit visit, void *arg);
-static bool fetch(DcVersion *version, OffsetNumber offset, bool at_root,
-				  TransactionId *xmax);
+static bool versions_fetch(DcVersion *version, OffsetNumber offset, bool at_root,
+						   TransactionId *xmax);
 static bool has_next(HeapTuple tuple, TransactionId *xmax);
 static int64 needed_on_page(Relation rel, Buffer buffer, TransactionId horizon);
 
@@ -192,7 +192,7 @@ walk_page(DcVersion *version, ItemPointer tid, TransactionId *xmax,
 	{
 		DcVersionStep step;
 
-		if (!fetch(version, offset, at_root, xmax))
+		if (!versions_fetch(version, offset, at_root, xmax))
 			return VERSION_STOP;
 		step = visit(version, arg);
 		if (step != VERSION_NEXT)
@@ -211,11 +211,11 @@ walk_page(DcVersion *version, ItemPointer tid, TransactionId *xmax,
 }
 
 /*
- * fetch sets the version to the one on a line; false if there is none, or not the one
+ * versions_fetch sets the version to the one on a line; false if there is none, or not the one
  * that follows a version with this xmax.
  */
 static bool
-fetch(DcVersion *version, OffsetNumber offset, bool at_root, TransactionId *xmax)
+versions_fetch(DcVersion *version, OffsetNumber offset, bool at_root, TransactionId *xmax)
 {
 	Page page = BufferGetPage(version->buffer);
 	OffsetNumber max = PageGetMaxOffsetNumber(page);

@@ -27,8 +27,8 @@
 
 #include <string.h>
 
-static uint64_t add(uint64_t a, uint64_t b);
-static int lowest(const DcHotKeys *hot);
+static uint64_t hotkeys_count(uint64_t a, uint64_t b);
+static int hotkeys_lowest(const DcHotKeys *hot);
 
 /*
  * hotkeys_add adds to the count of a key. A count stops at its type's maximum.
@@ -52,7 +52,7 @@ hotkeys_add(DcHotKeys *hot, uint64_t hash, const char *data, uint32_t len,
 			key->count = 0;
 		}
 		else
-			key = &hot->keys[lowest(hot)];
+			key = &hot->keys[hotkeys_lowest(hot)];
 		key->error = key->count;
 		key->window = key->last = 0;
 		key->is_hot = false;
@@ -60,12 +60,12 @@ hotkeys_add(DcHotKeys *hot, uint64_t hash, const char *data, uint32_t len,
 		key->len = (uint8_t) (len < DC_HOT_KEY_BYTES ? len : DC_HOT_KEY_BYTES);
 		memcpy(key->data, data, key->len);
 	}
-	key->count = add(key->count, weight);
-	key->window = add(key->window, weight);
+	key->count = hotkeys_count(key->count, weight);
+	key->window = hotkeys_count(key->window, weight);
 }
 
 static uint64_t
-add(uint64_t a, uint64_t b)
+hotkeys_count(uint64_t a, uint64_t b)
 {
 	return b > UINT64_MAX - a ? UINT64_MAX : a + b;
 }
@@ -108,7 +108,7 @@ hotkeys_decay(DcHotKeys *hot, uint64_t halvings)
 }
 
 static int
-lowest(const DcHotKeys *hot)
+hotkeys_lowest(const DcHotKeys *hot)
 {
 	int low = 0;
 

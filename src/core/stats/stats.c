@@ -20,15 +20,15 @@
 #include "base/utility.h"
 #include "core/stats/statsarea.h"
 
-static void area_init(void *new_area);
+static void stats_shmem_init(void *new_area);
 static void area_save(int code, Datum arg);
 static void entry_load(const DcTableStats *saved);
-static int save_all(DcTableStats *saved);
+static int stats_save_all(DcTableStats *saved);
 static int by_use(const void *a, const void *b);
-static void around_statement(DcUtility *utility);
-static bool is_wanted(Oid counter);
+static void stats_around_statement(DcUtility *utility);
+static bool stats_is_wanted(Oid counter);
 static bool has_entry(const DcCounter *counter);
-static bool attach(DcCounter *counter, uint32 given_back);
+static bool stats_shmem_attach(DcCounter *counter, uint32 given_back);
 static DcStatsEntry *find_or_take(Oid counter, uint32 *generation);
 static uint32 generation_of(const DcStatsEntry *entry);
 static void log_full(Oid counter);
@@ -51,17 +51,17 @@ stats_init(void)
 
 	stats_hooks = &hooks;
 	stats_xact_init();
-	utility_add(around_statement);
-	shmem_add_raw("dcounter statistics", stats_area_size, (void **) &stats_area, area_init);
+	utility_add(stats_around_statement);
+	shmem_add_raw("dcounter statistics", stats_area_size, (void **) &stats_area, stats_shmem_init);
 }
 
 /*
- * area_init prepares the area, in the postmaster, with the numbers that the last
+ * stats_shmem_init prepares the area, in the postmaster, with the numbers that the last
  * clean shutdown has left. They are read once, so a crash starts from zero. If there is less
  * memory now, those of the tables that were used last are taken over.
  */
 static void
-area_init(void *new_area)
+stats_shmem_init(void *new_area)
 {
 	DcTableStats *saved;
 	int count;
@@ -113,12 +113,12 @@ area_save(int code, Datum arg)
 				(errcode(ERRCODE_OUT_OF_MEMORY),
 				 errmsg("could not save the statistics of counter tables: out of memory")));
 	else
-		statsfile_save(saved, save_all(saved));
+		statsfile_save(saved, stats_save_all(saved));
 	free(saved);
 }
 
 static int
-save_all(DcTableStats *saved)
+stats_save_all(DcTableStats *saved)
 {
 	int *numbers = calloc(Max(stats_area->used, 1), sizeof(int));
 	int count = 0;
@@ -153,10 +153,10 @@ by_use(const void *a, const void *b)
 }
 
 /*
- * around_statement notes that a database is dropped.
+ * stats_around_statement notes that a database is dropped.
  */
 static void
-around_statement(DcUtility *utility)
+stats_around_statement(DcUtility *utility)
 {
 	Oid database = InvalidOid;
 
@@ -197,10 +197,10 @@ stats_attach(DcCounter *counter)
 		counter->stats_generation == given_back &&
 		!moment_is_reached(moment_read(&stats_area->may_reclaim)))
 		return;
-	if (!attach(counter, given_back))
+	if (!stats_shmem_attach(counter, given_back))
 	{
 		stats_reclaim();
-		if (!attach(counter, pg_atomic_read_u32(&stats_area->given_back)))
+		if (!stats_shmem_attach(counter, pg_atomic_read_u32(&stats_area->given_back)))
 		{
 			log_full(counter->relid);
 			return;
@@ -217,7 +217,7 @@ void
 stats_attach_free(DcCounter *counter)
 {
 	if (stats_area != NULL && !has_entry(counter))
-		(void) attach(counter, pg_atomic_read_u32(&stats_area->given_back));
+		(void) stats_shmem_attach(counter, pg_atomic_read_u32(&stats_area->given_back));
 }
 
 /*
@@ -229,7 +229,7 @@ stats_attach_shown(Oid counter)
 {
 	uint32 generation;
 
-	if (stats_area == NULL || !is_wanted(counter) ||
+	if (stats_area == NULL || !stats_is_wanted(counter) ||
 		!ConditionalLockRelationOid(counter, AccessShareLock))
 		return;
 	if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(counter)))
@@ -238,10 +238,10 @@ stats_attach_shown(Oid counter)
 }
 
 /*
- * is_wanted tells whether a table of this database has no entry, and there is a free one.
+ * stats_is_wanted tells whether a table of this database has no entry, and there is a free one.
  */
 static bool
-is_wanted(Oid counter)
+stats_is_wanted(Oid counter)
 {
 	bool wanted;
 
@@ -262,11 +262,11 @@ has_entry(const DcCounter *counter)
 }
 
 /*
- * attach finds an entry for a table, or remembers that there was none when so many had
+ * stats_shmem_attach finds an entry for a table, or remembers that there was none when so many had
  * been given back.
  */
 static bool
-attach(DcCounter *counter, uint32 given_back)
+stats_shmem_attach(DcCounter *counter, uint32 given_back)
 {
 	uint32 generation;
 	DcStatsEntry *entry = find_or_take(counter->relid, &generation);

@@ -73,7 +73,7 @@ typedef struct DcStatsSeen
 	DcMoment used_at;
 } DcStatsSeen;
 
-static int slots(void);
+static int statsarea_slots(void);
 static int entries_that_fit(Size size, uint32 *nbuckets);
 static int *bucket_of(Oid database, Oid counter);
 static bool anybody_adds(int number);
@@ -87,10 +87,10 @@ static bool anybody_has_locked(Oid database, Oid counter);
 static bool table_is_gone(Oid database, Oid counter);
 
 /*
- * slots returns how many sessions there may be, and one more, as some versions count from one.
+ * statsarea_slots returns how many sessions there may be, and one more, as some versions count from one.
  */
 static int
-slots(void)
+statsarea_slots(void)
 {
 	return MaxBackends + NUM_AUXILIARY_PROCS + 1;
 }
@@ -101,7 +101,7 @@ slots(void)
 Size
 stats_area_size(void)
 {
-	return (Size) dc_stats_size * 1024 + mul_size(slots(), sizeof(DcStatsAdding));
+	return (Size) dc_stats_size * 1024 + mul_size(statsarea_slots(), sizeof(DcStatsAdding));
 }
 
 /*
@@ -145,7 +145,7 @@ stats_area_init(void *new_area)
 	area->free = DC_STATS_NONE;
 
 	area->adding = (DcStatsAdding *) next;
-	next += slots() * sizeof(DcStatsAdding);
+	next += statsarea_slots() * sizeof(DcStatsAdding);
 	area->buckets = (int *) next;
 	next += CACHELINEALIGN(nbuckets * sizeof(int));
 	area->owners = (DcStatsOwner *) next;
@@ -154,7 +154,7 @@ stats_area_init(void *new_area)
 	next += area->nentries * sizeof(DcStatsEntryPadded);
 	area->hot = (DcHotKeys *) next;
 
-	for (int i = 0; i < slots(); i++)
+	for (int i = 0; i < statsarea_slots(); i++)
 		pg_atomic_init_u32(&area->adding[i].entry, 0);
 	for (uint32 i = 0; i < nbuckets; i++)
 		area->buckets[i] = DC_STATS_NONE;
@@ -274,7 +274,7 @@ stats_entry_give_back(DcStatsEntry *entry)
 static bool
 anybody_adds(int number)
 {
-	for (int i = 0; i < slots(); i++)
+	for (int i = 0; i < statsarea_slots(); i++)
 	{
 		if (pg_atomic_read_u32(&stats_area->adding[i].entry) == (uint32) number + 1)
 			return true;

@@ -49,7 +49,7 @@
 static DcStatsEntry *begin_adding(DcCounter *counter);
 static void end_adding(void);
 static pg_atomic_uint32 *my_slot(void);
-static void note_change(DcStatsEntry *entry, DcMoment at);
+static void statscount_note_change(DcStatsEntry *entry, DcMoment at);
 static void note_use(DcStatsEntry *entry, DcMoment at);
 static void note_swept(DcStatsEntry *entry, const DcSweepTimes *sweep);
 static DcHotKeys *hot_of(DcStatsEntry *entry);
@@ -114,16 +114,16 @@ stats_add(DcCounter *counter, const uint64 *counts, DcMoment at)
 		note_use(entry, at);
 	}
 	if (counts[DC_STATS_KEYS] > counts[DC_STATS_TOTALS]) /* of a commit that has changed shard rows */
-		note_change(entry, at);
+		statscount_note_change(entry, at);
 	end_adding();
 }
 
 /*
- * note_change notes that shard rows were changed by a commit, at a time when others could see
+ * statscount_note_change notes that shard rows were changed by a commit, at a time when others could see
  * it.
  */
 static void
-note_change(DcStatsEntry *entry, DcMoment at)
+statscount_note_change(DcStatsEntry *entry, DcMoment at)
 {
 	uint64 old = pg_atomic_read_u64(&entry->changed_at);
 	uint64 none = 0;

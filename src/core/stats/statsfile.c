@@ -35,7 +35,7 @@ typedef struct DcStatsFileHeader
 } DcStatsFileHeader;
 
 static bool is_of_0_1(const DcCrcFile *file);
-static int get_all(DcCrcFile *file, DcTableStats **stats, uint64 *lsn);
+static int statsfile_get_all(DcCrcFile *file, DcTableStats **stats, uint64 *lsn);
 
 /*
  * statsfile_save writes the file.
@@ -74,7 +74,7 @@ statsfile_load(DcTableStats **stats)
 		free(file.data);
 		return 0;
 	}
-	count = get_all(&file, stats, &saved_lsn);
+	count = statsfile_get_all(&file, stats, &saved_lsn);
 	free(file.data);
 	if (count < 0)
 	{
@@ -98,11 +98,11 @@ is_of_0_1(const DcCrcFile *file)
 }
 
 /*
- * get_all returns the number of members, or -1 if the file is not as expected. How many
+ * statsfile_get_all returns the number of members, or -1 if the file is not as expected. How many
  * there are follows from its length, too. *lsn is 0 for a file of 0.1.
  */
 static int
-get_all(DcCrcFile *file, DcTableStats **stats, uint64 *lsn)
+statsfile_get_all(DcCrcFile *file, DcTableStats **stats, uint64 *lsn)
 {
 	DcStatsFileHeader header = {0};
 	Size size = is_of_0_1(file) ? offsetof(DcStatsFileHeader, lsn) : sizeof(header);

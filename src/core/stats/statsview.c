@@ -74,12 +74,12 @@ typedef struct DcStatRow
 	bool nulls[VIEW_COLS];
 } DcStatRow;
 
-static void set(DcStatRow *row, int column, Datum value);
+static void statsview_set(DcStatRow *row, int column, Datum value);
 static void set_cumulative(DcStatRow *row, Oid counter, bool fed);
 static void set_mean(DcStatRow *row, const DcTableStats *stats, int column,
 					 DcStatsCount time, DcStatsCount times);
 static void set_estimated_rows(DcStatRow *row, Oid shards);
-static int64 estimated_rows(Oid relid);
+static int64 statsview_estimated_rows(Oid relid);
 static void put_hot_keys(ReturnSetInfo *result, Oid counter);
 
 /*
@@ -103,10 +103,10 @@ stat_counters(PG_FUNCTION_ARGS)
 		if (!stats_may_see(counter->counter))
 			continue;
 		memset(row.nulls, true, sizeof(row.nulls));
-		set(&row, VIEW_COUNTER, ObjectIdGetDatum(counter->counter));
+		statsview_set(&row, VIEW_COUNTER, ObjectIdGetDatum(counter->counter));
 		fed_by = any_fed ? counter_fed_by(counter) : NULL;
 		if (fed_by != NULL)
-			set(&row, VIEW_FED_BY, CStringGetTextDatum(fed_by));
+			statsview_set(&row, VIEW_FED_BY, CStringGetTextDatum(fed_by));
 		stats_attach_shown(counter->counter);
 		set_cumulative(&row, counter->counter, fed_by != NULL);
 		set_estimated_rows(&row, counter->shards);
@@ -222,7 +222,7 @@ stats_may_see(Oid counter)
 }
 
 static void
-set(DcStatRow *row, int column, Datum value)
+statsview_set(DcStatRow *row, int column, Datum value)
 {
 	row->values[column] = value;
 	row->nulls[column] = false;
@@ -263,18 +263,18 @@ set_cumulative(DcStatRow *row, Oid counter, bool fed)
 	if (!stats_get(counter, &stats, &now))
 		return;
 	for (int i = 0; i < lengthof(columns); i++)
-		set(row, columns[i].column, Int64GetDatum(stats.counts[columns[i].count]));
-	set(row, VIEW_WRITES_PER_SECOND, Float8GetDatum(now.writes));
-	set(row, VIEW_STATS_RESET, TimestampTzGetDatum(stats.reset_at));
+		statsview_set(row, columns[i].column, Int64GetDatum(stats.counts[columns[i].count]));
+	statsview_set(row, VIEW_WRITES_PER_SECOND, Float8GetDatum(now.writes));
+	statsview_set(row, VIEW_STATS_RESET, TimestampTzGetDatum(stats.reset_at));
 	set_mean(row, &stats, VIEW_MEAN_READ_TIME, DC_STATS_READ_TIME, DC_STATS_READS);
 	set_mean(row, &stats, VIEW_MEAN_FLUSH_TIME, DC_STATS_FLUSH_TIME, DC_STATS_FLUSHES);
 	if (now.has_lag && !fed)
-		set(row, VIEW_COMPACTION_LAG, stats_interval(now.lag));
+		statsview_set(row, VIEW_COMPACTION_LAG, stats_interval(now.lag));
 	if (stats.sweep.ended_at != 0)
 	{
-		set(row, VIEW_LAST_COMPACTION, TimestampTzGetDatum(stats.sweep.ended_at));
-		set(row, VIEW_LAST_COMPACTION_DURATION, stats_interval(stats.sweep.us));
-		set(row, VIEW_OVERFLOWED_KEYS, Int64GetDatum(stats.sweep.overflowed));
+		statsview_set(row, VIEW_LAST_COMPACTION, TimestampTzGetDatum(stats.sweep.ended_at));
+		statsview_set(row, VIEW_LAST_COMPACTION_DURATION, stats_interval(stats.sweep.us));
+		statsview_set(row, VIEW_OVERFLOWED_KEYS, Int64GetDatum(stats.sweep.overflowed));
 	}
 }
 
@@ -286,8 +286,8 @@ set_mean(DcStatRow *row, const DcTableStats *stats, int column, DcStatsCount tim
 		 DcStatsCount times)
 {
 	if (stats->counts[times] != 0)
-		set(row, column,
-			Float8GetDatum((double) stats->counts[time] / 1000.0 / stats->counts[times]));
+		statsview_set(row, column,
+					  Float8GetDatum((double) stats->counts[time] / 1000.0 / stats->counts[times]));
 }
 
 /*
@@ -304,22 +304,22 @@ set_estimated_rows(DcStatRow *row, Oid shards)
 		tables = relation_members(shards, NoLock);
 	foreach(lc, tables)
 	{
-		int64 more = estimated_rows(lfirst_oid(lc));
+		int64 more = statsview_estimated_rows(lfirst_oid(lc));
 
 		if (more < 0)
 			return;
 		rows += more;
 	}
-	set(row, VIEW_ESTIMATED_SHARD_ROWS, Int64GetDatum(rows));
+	statsview_set(row, VIEW_ESTIMATED_SHARD_ROWS, Int64GetDatum(rows));
 }
 
 /*
- * estimated_rows returns the rows that the server believes a relation to have, 0 for one that
+ * statsview_estimated_rows returns the rows that the server believes a relation to have, 0 for one that
  * consists of partitions, or -1 if it does not know. Its statistics follow what is
  * written; the catalog has what the last VACUUM or ANALYZE has found.
  */
 static int64
-estimated_rows(Oid relid)
+statsview_estimated_rows(Oid relid)
 {
 	HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
 	int64 rows = -1;

@@ -42,10 +42,10 @@ static List *dropped = NIL;
 /* A database that was dropped, which no transaction block may do. */
 static Oid dropped_database = InvalidOid;
 
-static bool is_idle(void);
-static void xact_callback(XactEvent event, void *arg);
-static void subxact_callback(SubXactEvent event, SubTransactionId subid,
-							 SubTransactionId parent, void *arg);
+static bool statsxact_is_idle(void);
+static void statsxact_xact_callback(XactEvent event, void *arg);
+static void statsxact_subxact_callback(SubXactEvent event, SubTransactionId subid,
+									   SubTransactionId parent, void *arg);
 static void before_commit(void);
 static void end_xact(bool committed, bool prepared);
 static void commit_subxact(void);
@@ -61,17 +61,17 @@ static void xact_stats_merge(DcXactStats *into, const DcXactStats *from);
 void
 stats_xact_init(void)
 {
-	xact_room_add(DC_XACT_STATS, xact_callback, subxact_callback, is_idle);
+	xact_room_add(DC_XACT_STATS, statsxact_xact_callback, statsxact_subxact_callback, statsxact_is_idle);
 }
 
 static bool
-is_idle(void)
+statsxact_is_idle(void)
 {
 	return xact_stats == NULL && dropped == NIL && !OidIsValid(dropped_database);
 }
 
 static void
-xact_callback(XactEvent event, void *arg)
+statsxact_xact_callback(XactEvent event, void *arg)
 {
 	if (event == XACT_EVENT_PRE_COMMIT)
 		before_commit();
@@ -81,8 +81,8 @@ xact_callback(XactEvent event, void *arg)
 }
 
 static void
-subxact_callback(SubXactEvent event, SubTransactionId subid,
-				 SubTransactionId parent, void *arg)
+statsxact_subxact_callback(SubXactEvent event, SubTransactionId subid,
+						   SubTransactionId parent, void *arg)
 {
 	if (event == SUBXACT_EVENT_COMMIT_SUB)
 		commit_subxact();

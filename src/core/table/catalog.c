@@ -36,19 +36,19 @@ static const char *const durability_names[] = {"async", "sync"};
 static const char *const totals_names[] = {"direct", "compacted"};
 
 static int by_table(const ListCell *a, const ListCell *b);
-static void columns(DcCatRow *io, void *data);
+static void catalog_columns(DcCatRow *io, void *data);
 
 static const DcCatalog counters = {
 	.table = "counter",
 	.pkey = "counter_pkey",
 	.nkeys = 1,
 	.size = sizeof(DcCounterRow),
-	.columns = columns,
+	.columns = catalog_columns,
 	.tells = true,
 };
 
 static void
-columns(DcCatRow *io, void *data)
+catalog_columns(DcCatRow *io, void *data)
 {
 	DcCounterRow *row = data;
 

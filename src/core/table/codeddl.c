@@ -41,7 +41,7 @@
 static bool may_bring_code(const DcDdl *ddl);
 static void lock_relatives(Oid relid);
 static void prevent_buffered(void);
-static bool is_being_altered(const DcCounterRow *row);
+static bool codeddl_is_being_altered(const DcCounterRow *row);
 static bool index_may_be_code(const IndexStmt *stmt);
 
 /*
@@ -140,13 +140,13 @@ prevent_buffered(void)
 	{
 		const DcCounterRow *row = lfirst(lc);
 
-		if (row->mode == DC_MODE_BUFFERED && is_being_altered(row))
+		if (row->mode == DC_MODE_BUFFERED && codeddl_is_being_altered(row))
 			ownercode_prevent_buffered(row);
 	}
 }
 
 static bool
-is_being_altered(const DcCounterRow *row)
+codeddl_is_being_altered(const DcCounterRow *row)
 {
 	List *tables = counter_tables(row);
 	ListCell *lc;

@@ -51,7 +51,7 @@ static bool *is_converting = NULL;
 static int converting_level = 0;
 
 static void conversion_subxact(SubXactEvent event, SubTransactionId subid, SubTransactionId parent, void *arg);
-static int64 shard_number(const char *name);
+static int64 conversion_shard_number(const char *name);
 static int64 last_shard(void);
 static Oid table_of_shard(int64 number);
 static bool is_of_client(const RenameStmt *stmt);
@@ -116,16 +116,16 @@ distribution_is_converting(void)
 bool
 name_is_of_shard(const char *name)
 {
-	int64 number = shard_number(name);
+	int64 number = conversion_shard_number(name);
 
 	return number != 0 && number <= last_shard();
 }
 
 /*
- * shard_number returns the number at the end of a name, or 0.
+ * conversion_shard_number returns the number at the end of a name, or 0.
  */
 static int64
-shard_number(const char *name)
+conversion_shard_number(const char *name)
 {
 	const char *end = strrchr(name, '_');
 	int64 number = 0;
@@ -161,7 +161,7 @@ bool
 relation_is_shard(Oid relid)
 {
 	char *name = OidIsValid(relid) ? get_rel_name(relid) : NULL;
-	int64 number = name != NULL ? shard_number(name) : 0;
+	int64 number = name != NULL ? conversion_shard_number(name) : 0;
 	Oid table = number != 0 ? table_of_shard(number) : InvalidOid;
 	char *table_name = OidIsValid(table) ? get_rel_name(table) : NULL;
 	char *expected;

@@ -31,14 +31,14 @@
 #include "core/table/distribution.h"
 #include "core/table/subscription.h"
 
-static void entry_changed(void *entry, Oid relid);
+static void countercache_entry_changed(void *entry, Oid relid);
 
 /* Entries (DcCounter) are never removed. */
 static DcRelCached cached_counters = {
 	.name = "dcounter tables",
 	.keysize = sizeof(Oid),
 	.size = sizeof(DcCounter),
-	.changed = entry_changed,
+	.changed = countercache_entry_changed,
 };
 
 /* The entry that was asked for last. */
@@ -334,10 +334,10 @@ server_of(Oid relid)
 }
 
 /*
- * entry_changed marks an entry invalid if it uses a relation, or any.
+ * countercache_entry_changed marks an entry invalid if it uses a relation, or any.
  */
 static void
-entry_changed(void *entry, Oid relid)
+countercache_entry_changed(void *entry, Oid relid)
 {
 	DcCounter *counter = entry;
 

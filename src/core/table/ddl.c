@@ -52,7 +52,7 @@ static void before_ddl(DcUtility *utility);
 static bool changes_tables(Node *statement);
 static void lock_before_truncate(TruncateStmt *statement);
 static void lock_table_and_partition(Oid counter, Oid partition);
-static Oid lock_all_at_once(List *relations);
+static Oid ddl_lock_all_at_once(List *relations);
 
 /*
  * counter_ddl_init is called once.
@@ -158,7 +158,7 @@ lock_table_and_partition(Oid counter, Oid partition)
 		CHECK_FOR_INTERRUPTS();
 		if (!counter_lock(counter, ShareRowExclusiveLock))
 			return; /* none any more */
-		busy = lock_all_at_once(relation_members(partition, NoLock));
+		busy = ddl_lock_all_at_once(relation_members(partition, NoLock));
 		if (!OidIsValid(busy))
 			return;
 		UnlockRelationOid(counter_lookup(counter)->row.shards, ShareRowExclusiveLock);
@@ -169,11 +169,11 @@ lock_table_and_partition(Oid counter, Oid partition)
 }
 
 /*
- * lock_all_at_once locks relations, or none: then it returns one that could not be locked
+ * ddl_lock_all_at_once locks relations, or none: then it returns one that could not be locked
  * without waiting.
  */
 static Oid
-lock_all_at_once(List *relations)
+ddl_lock_all_at_once(List *relations)
 {
 	for (int i = 0; i < list_length(relations); i++)
 	{

@@ -85,7 +85,7 @@ static bool is_table(TupleTableSlot *slot);
 static bool is_index(TupleTableSlot *slot);
 static bool is_shard(TupleTableSlot *slot);
 static void add_object(DcDdl *ddl, Oid class, TupleTableSlot *slot);
-static void add_column(DcDdl *ddl, TupleTableSlot *slot, bool dropped);
+static void ddlhooks_add_column(DcDdl *ddl, TupleTableSlot *slot, bool dropped);
 static void add_trigger(DcDdl *ddl, TupleTableSlot *slot);
 static void add_type(DcDdl *ddl, TupleTableSlot *slot);
 static void add_partitions(DcDdl *ddl, TupleTableSlot *slot);
@@ -248,7 +248,7 @@ ddl_read(DcDdl *ddl, Oid function)
 			continue;
 		}
 		if (DatumGetInt32(slot_datum(slot, COL_COLUMN, INT4OID)) != 0)
-			add_column(ddl, slot, dropped);
+			ddlhooks_add_column(ddl, slot, dropped);
 		else if (!dropped || is_table(slot))
 		{
 			ddl->relations = lappend_oid(ddl->relations,
@@ -315,7 +315,7 @@ add_object(DcDdl *ddl, Oid class, TupleTableSlot *slot)
 }
 
 static void
-add_column(DcDdl *ddl, TupleTableSlot *slot, bool dropped)
+ddlhooks_add_column(DcDdl *ddl, TupleTableSlot *slot, bool dropped)
 {
 	DcDdlColumn *column = palloc0(sizeof(DcDdlColumn));
 

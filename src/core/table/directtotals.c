@@ -84,7 +84,7 @@ static char *tables_problem(const DcCounter *counter, Relation totals, Relation 
 static char *further_index(Relation totals, Oid index);
 static char *column_problem(const DcCounter *counter, Relation totals);
 static bool is_difference(TupleDesc desc, const AttrNumber *atts);
-static bool is_column(Node *node, AttrNumber attnum);
+static bool directtotals_is_column(Node *node, AttrNumber attnum);
 static bool is_published(Relation totals);
 
 /*
@@ -228,14 +228,14 @@ is_difference(TupleDesc desc, const AttrNumber *atts)
 		expr = stringToNode(desc->constr->defval[i].adbin);
 		return IsA(expr, OpExpr) && get_opcode(expr->opno) == F_INT8MI &&
 			list_length(expr->args) == 2 &&
-			is_column(linitial(expr->args), atts[DC_COL_INC]) &&
-			is_column(lsecond(expr->args), atts[DC_COL_DEC]);
+			directtotals_is_column(linitial(expr->args), atts[DC_COL_INC]) &&
+			directtotals_is_column(lsecond(expr->args), atts[DC_COL_DEC]);
 	}
 	return false;
 }
 
 static bool
-is_column(Node *node, AttrNumber attnum)
+directtotals_is_column(Node *node, AttrNumber attnum)
 {
 	Var *var = (Var *) node;
 

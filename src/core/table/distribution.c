@@ -104,7 +104,7 @@ static bool distribution_find(Oid relid, DcDistribution *found);
 static bool is_elsewhere(Oid relid);
 static bool has_local_shards(void);
 static AttrNumber column_of(const char *partkey);
-static char *problem_of(const DcCounter *counter, char **hint);
+static char *distribution_problem_of(const DcCounter *counter, char **hint);
 static char *kind_problem(const DcCounter *counter, char **hint);
 static char *layout_problem(const DcCounter *counter, char **hint);
 static char *method_problem(Oid counter, Oid relid, const DcDistribution *found, char **hint);
@@ -282,7 +282,7 @@ distribution_fill(DcCounter *counter)
 	counter->misplaced = counter->local_shards = false;
 	if (!counter->distributed)
 		return;
-	counter->misplaced = problem_of(counter, &hint) != NULL;
+	counter->misplaced = distribution_problem_of(counter, &hint) != NULL;
 	if (!counter->misplaced)
 		find_functions();
 	counter->foreign = true;
@@ -318,7 +318,7 @@ distribution_check(const DcCounter *counter)
 			prevent_part(counter);
 		return;
 	}
-	problem = problem_of(counter, &hint);
+	problem = distribution_problem_of(counter, &hint);
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 			 errmsg("counter table \"%s\" cannot be used as Citus distributes it", get_rel_name(counter->relid)),
@@ -342,10 +342,10 @@ prevent_part(const DcCounter *counter)
 }
 
 /*
- * problem_of says why a counter table that is distributed cannot be used, and what can be done; NULL if it can.
+ * distribution_problem_of says why a counter table that is distributed cannot be used, and what can be done; NULL if it can.
  */
 static char *
-problem_of(const DcCounter *counter, char **hint)
+distribution_problem_of(const DcCounter *counter, char **hint)
 {
 	char *problem;
 

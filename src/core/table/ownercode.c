@@ -97,14 +97,14 @@ static DcRelCached found_cache = {
 };
 
 static DcFound *found_of(Oid counter);
-static bool find(DcFound *found, const DcCounterRow *row, LOCKMODE mode, bool wait,
-				 bool code);
+static bool ownercode_find(DcFound *found, const DcCounterRow *row, LOCKMODE mode, bool wait,
+						   bool code);
 static bool lock_roots(List *roots, LOCKMODE mode, bool wait);
-static bool lock_table(Oid relid, LOCKMODE mode, bool wait);
+static bool ownercode_lock_table(Oid relid, LOCKMODE mode, bool wait);
 static bool lock_code(Oid relid, LOCKMODE mode, bool wait);
 static bool has_roots(const DcFound *found, List *roots);
 static void find_members(DcFound *found, List *roots);
-static void look(DcFound *found);
+static void ownercode_look_at(DcFound *found);
 static void note_reason(DcFound *found, char *reason, bool exempt);
 
 /*
@@ -117,7 +117,7 @@ ownercode_look(const DcCounterRow *row, LOCKMODE mode, bool wait, const char **r
 	DcFound *found = found_of(row->counter);
 
 	*reason = NULL;
-	if (!find(found, row, mode, wait, false))
+	if (!ownercode_find(found, row, mode, wait, false))
 		return DC_CODE_LOCKED;
 	*reason = found->reason;
 	return found->reason != NULL ? DC_CODE_FOUND : DC_CODE_NONE;
@@ -160,7 +160,7 @@ ownercode_begin(Oid counter, const char **reason)
 	if (!catalog_read(counter, &row))
 		return DC_CODE_NONE;
 	found = found_of(counter);
-	if (!find(found, &row, RowExclusiveLock, false, true))
+	if (!ownercode_find(found, &row, RowExclusiveLock, false, true))
 	{
 		/* of one that vanished, the jobs clear away what is left */
 		return SearchSysCacheExists1(RELOID, ObjectIdGetDatum(counter)) ? DC_CODE_LOCKED : DC_CODE_NONE;
@@ -245,11 +245,11 @@ found_of(Oid counter)
 }
 
 /*
- * find locks all tables of a counter and looks at them, unless the answer is known. False
+ * ownercode_find locks all tables of a counter and looks at them, unless the answer is known. False
  * if one cannot be locked at once. The locks may bring the news that there are other tables.
  */
 static bool
-find(DcFound *found, const DcCounterRow *row, LOCKMODE mode, bool wait, bool code)
+ownercode_find(DcFound *found, const DcCounterRow *row, LOCKMODE mode, bool wait, bool code)
 {
 	int tries = 0;
 
@@ -271,13 +271,13 @@ find(DcFound *found, const DcCounterRow *row, LOCKMODE mode, bool wait, bool cod
 		}
 		for (int i = 0; i < found->nmembers; i++)
 		{
-			if (!lock_table(found->members[i], mode, wait) ||
+			if (!ownercode_lock_table(found->members[i], mode, wait) ||
 				(code && !lock_code(found->members[i], ShareLock, wait)))
 				return false;
 		}
 		AcceptInvalidationMessages(); /* of a transaction that had the code lock before */
 		if (!found->looked || found->roles != role_changes)
-			look(found);
+			ownercode_look_at(found);
 		/* with debug_discard_caches it never stays valid; it is fresh enough */
 	} while ((!found->valid || found->roles != role_changes) && ++tries < MAX_TRIES);
 	return true;
@@ -290,14 +290,14 @@ lock_roots(List *roots, LOCKMODE mode, bool wait)
 
 	foreach(lc, roots)
 	{
-		if (!lock_table(lfirst_oid(lc), mode, wait))
+		if (!ownercode_lock_table(lfirst_oid(lc), mode, wait))
 			return false;
 	}
 	return true;
 }
 
 static bool
-lock_table(Oid relid, LOCKMODE mode, bool wait)
+ownercode_lock_table(Oid relid, LOCKMODE mode, bool wait)
 {
 	if (!wait)
 		return ConditionalLockRelationOid(relid, mode);
@@ -344,10 +344,10 @@ find_members(DcFound *found, List *roots)
 }
 
 /*
- * look looks at tables that are locked. Those that are gone are passed over.
+ * ownercode_look_at looks at tables that are locked. Those that are gone are passed over.
  */
 static void
-look(DcFound *found)
+ownercode_look_at(DcFound *found)
 {
 	char *reason = NULL;
 	bool exempt = true;

@@ -29,7 +29,7 @@ static fmgr_hook_type previous_hook = NULL;
 static bool guarded = false;
 
 static bool needs_hook(Oid function);
-static void hook(FmgrHookEventType event, FmgrInfo *info, Datum *arg);
+static void ownercodeguard_hook(FmgrHookEventType event, FmgrInfo *info, Datum *arg);
 static bool is_trusted_function(Oid function);
 
 /*
@@ -41,7 +41,7 @@ ownercode_guard_init(void)
 	previous_needs_hook = needs_fmgr_hook;
 	needs_fmgr_hook = needs_hook;
 	previous_hook = fmgr_hook;
-	fmgr_hook = hook;
+	fmgr_hook = ownercodeguard_hook;
 }
 
 /*
@@ -64,11 +64,11 @@ needs_hook(Oid function)
 }
 
 /*
- * hook is called for these functions, and for those that are SECURITY DEFINER or have
+ * ownercodeguard_hook is called for these functions, and for those that are SECURITY DEFINER or have
  * settings, about which needs_hook() is not asked.
  */
 static void
-hook(FmgrHookEventType event, FmgrInfo *info, Datum *arg)
+ownercodeguard_hook(FmgrHookEventType event, FmgrInfo *info, Datum *arg)
 {
 	if (guarded && event == FHET_START && !is_trusted_function(info->fn_oid))
 		ereport(ERROR,

@@ -95,9 +95,9 @@ static void truncated_totals(const DcCounterRow *row);
 static void truncated_partition(const DcCounterRow *row, Oid relid);
 static void delete_unread(const DcCounterRow *row, char *condition);
 static void delete_trend(const DcCounterRow *row, char *condition);
-static char *keys_of(Oid relid);
+static char *protect_keys_of(Oid relid);
 static void write_down(const DcCounterRow *row);
-static void delete_rows(Oid relid, char *condition);
+static void protect_delete_rows(Oid relid, char *condition);
 static void refuse_truncate(const DcCounterRow *row, Oid relid);
 static int must_agree_detail(const DcCounterRow *row);
 pg_noreturn static void wrong_call(const char *function, const char *when);
@@ -493,11 +493,11 @@ truncated_partition(const DcCounterRow *row, Oid relid)
 	LockRelationOid(row->shards, RowExclusiveLock);
 	runas_begin(&state, relation_owner(row->counter));
 	if (buffered)
-		delete_rows(relid, "true"); /* amounts from memory are there now, perhaps */
+		protect_delete_rows(relid, "true"); /* amounts from memory are there now, perhaps */
 	if (!relation_is_empty(row->shards))
-		delete_rows(row->shards, keys_of(relid));
-	delete_unread(row, keys_of(relid));
-	delete_trend(row, keys_of(relid));
+		protect_delete_rows(row->shards, protect_keys_of(relid));
+	delete_unread(row, protect_keys_of(relid));
+	delete_trend(row, protect_keys_of(relid));
 	runas_end(&state);
 }
 
@@ -515,7 +515,7 @@ delete_unread(const DcCounterRow *row, char *condition)
 		if (relation_is_empty(lfirst_oid(lc)))
 			continue;
 		LockRelationOid(lfirst_oid(lc), RowExclusiveLock);
-		delete_rows(lfirst_oid(lc), condition);
+		protect_delete_rows(lfirst_oid(lc), condition);
 	}
 }
 
@@ -529,15 +529,15 @@ delete_trend(const DcCounterRow *row, char *condition)
 		return;
 	LockRelationOid(row->trends, RowExclusiveLock);
 	if (get_rel_name(row->trends) != NULL && !relation_is_empty(row->trends))
-		delete_rows(row->trends, condition);
+		protect_delete_rows(row->trends, condition);
 }
 
 /*
- * keys_of returns the condition for the keys that belong to a partition, of rows s. A
+ * protect_keys_of returns the condition for the keys that belong to a partition, of rows s. A
  * default partition that is the only one has all.
  */
 static char *
-keys_of(Oid relid)
+protect_keys_of(Oid relid)
 {
 	char *condition = pg_get_partconstrdef_string(relid, "s");
 
@@ -556,11 +556,11 @@ write_down(const DcCounterRow *row)
 }
 
 /*
- * delete_rows deletes rows that anybody has committed, whatever this transaction's
+ * protect_delete_rows deletes rows that anybody has committed, whatever this transaction's
  * snapshot shows, as TRUNCATE does.
  */
 static void
-delete_rows(Oid relid, char *condition)
+protect_delete_rows(Oid relid, char *condition)
 {
 	SPIPlanPtr plan;
 	char *sql = psprintf("DELETE FROM %s AS s WHERE %s", relation_sql_name(relid), condition);

@@ -51,8 +51,8 @@ static bool column_is_generated_right(Form_pg_attribute att, const DcShapeColumn
 static char *column_cure(Form_pg_attribute att, const DcShapeColumn *column);
 static char *shape_column_problem(const DcShapeColumn *column);
 static void compare_columns(TupleDesc desc, const DcShape *shape, DcTableLayout *layout);
-static bool find_key(Relation rel, const DcShape *shape, DcTableLayout *layout,
-					 DcShapeProblem *problem);
+static bool shape_find_key(Relation rel, const DcShape *shape, DcTableLayout *layout,
+						   DcShapeProblem *problem);
 static bool index_has_columns(Relation index, const DcShape *shape,
 							  const AttrNumber *atts);
 static char *key_names(const DcShape *shape);
@@ -114,7 +114,7 @@ shape_fits(Relation rel, const DcShape *shape, DcTableLayout *layout,
 		problem->hint = _("Use ALTER TABLE ... NO INHERIT.");
 		return false;
 	}
-	return find_key(rel, shape, layout, problem) || foreign;
+	return shape_find_key(rel, shape, layout, problem) || foreign;
 }
 
 /*
@@ -258,12 +258,12 @@ compare_columns(TupleDesc desc, const DcShape *shape, DcTableLayout *layout)
 }
 
 /*
- * find_key tells whether there is a unique index on the key, and sets layout->index to
+ * shape_find_key tells whether there is a unique index on the key, and sets layout->index to
  * one that is plain enough for scans.
  */
 static bool
-find_key(Relation rel, const DcShape *shape, DcTableLayout *layout,
-		 DcShapeProblem *problem)
+shape_find_key(Relation rel, const DcShape *shape, DcTableLayout *layout,
+			   DcShapeProblem *problem)
 {
 	List *indexes;
 	ListCell *lc;

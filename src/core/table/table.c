@@ -49,7 +49,7 @@ static void check_bufferable(const DcCounter *counter);
 static void check_samplable(const DcCounter *counter);
 static void prevent_sampled_buffer(const DcCounterRow *row);
 static void replace_shards(Oid relid);
-static void check_table(Oid relid, const DcShape *shape);
+static void table_check_table(Oid relid, const DcShape *shape);
 
 /*
  * dc_alter(counter regclass, shard_by text, max_shards int, events interval,
@@ -371,10 +371,10 @@ table_adopt(DcCounterRow *row, Oid functions)
 						get_rel_name(row->counter))));
 	if (get_attnum(row->shards, "units") != InvalidAttrNumber) /* those of a stock */
 		stock_hooks->find_holds(row);
-	check_table(row->counter, layout_shape(DC_TABLE_TOTALS, false));
-	check_table(row->shards, layout_shape(DC_TABLE_SHARDS, OidIsValid(row->holds)));
+	table_check_table(row->counter, layout_shape(DC_TABLE_TOTALS, false));
+	table_check_table(row->shards, layout_shape(DC_TABLE_SHARDS, OidIsValid(row->holds)));
 	if (OidIsValid(row->holds))
-		check_table(row->holds, stock_hooks->holds_shape);
+		table_check_table(row->holds, stock_hooks->holds_shape);
 	problem = storage_problem(row);
 	if (problem != NULL)
 		adopt_error(get_rel_name(row->counter), problem);
@@ -432,10 +432,10 @@ lock_own_table(Oid relid, LOCKMODE mode)
 }
 
 /*
- * check_table checks that a relation can serve as one of a counter's tables.
+ * table_check_table checks that a relation can serve as one of a counter's tables.
  */
 static void
-check_table(Oid relid, const DcShape *shape)
+table_check_table(Oid relid, const DcShape *shape)
 {
 	Relation rel = table_open_present(relid, NoLock);
 	DcShapeProblem problem;

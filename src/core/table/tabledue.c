@@ -72,9 +72,9 @@ static void due_init(DcDue *due);
 static bool clock_was_set(void);
 static void add_member(Oid relid, Oid counter, Oid owner);
 static void forget_unlisted(DcDue *due);
-static bool is_due(DcDue *due, DcTableDue *entry, DcMoment now);
+static bool tabledue_is_due(DcDue *due, DcTableDue *entry, DcMoment now);
 static DcTableDue *find_due(DcDue *due, Oid table);
-static void relcache_callback(Oid relid);
+static void tabledue_relcache_callback(Oid relid);
 static void due_subscription_callback(Datum arg, int cacheid, uint32 hashvalue);
 static void all_changed(DcDue *due);
 
@@ -103,7 +103,7 @@ due_list_read(void)
 	{
 		list_cxt = AllocSetContextCreate(TopMemoryContext, "dcounter known tables",
 										 ALLOCSET_DEFAULT_SIZES);
-		relcached_on_change(relcache_callback);
+		relcached_on_change(tabledue_relcache_callback);
 		CacheRegisterSyscacheCallback(SUBSCRIPTIONRELMAP, due_subscription_callback, (Datum) 0);
 	}
 	catalog_relid = catalog_relation("counter");
@@ -184,7 +184,7 @@ due_tables(DcDue *due, bool (*wants)(const DcCounterRow *row))
 			continue;
 		entry = find_due(due, rows[i].counter);
 		entry->listed = reading;
-		if (is_due(due, entry, now))
+		if (tabledue_is_due(due, entry, now))
 			tables = lappend_oid(tables, entry->table);
 		else
 			due->left += entry->left;
@@ -248,7 +248,7 @@ due_knows(const DcDue *due, Oid table)
 }
 
 static bool
-is_due(DcDue *due, DcTableDue *entry, DcMoment now)
+tabledue_is_due(DcDue *due, DcTableDue *entry, DcMoment now)
 {
 	if (!activity_is_known() || entry->changed || !moment_is_before(now, entry->at))
 		return true;
@@ -358,10 +358,10 @@ find_due(DcDue *due, Oid table)
 }
 
 /*
- * relcache_callback must not throw.
+ * tabledue_relcache_callback must not throw.
  */
 static void
-relcache_callback(Oid relid)
+tabledue_relcache_callback(Oid relid)
 {
 	Member *member = NULL;
 

@@ -74,19 +74,19 @@ static int nowners = 0;
 static Oid first_after = InvalidOid;
 
 static void job_init(DcTableJob *job);
-static void begin(DcTableJob *job, DcJobRun *run);
-static bool skips(const DcTableJob *job);
+static void tablejob_begin(DcTableJob *job, DcJobRun *run);
+static bool tablejob_skips(const DcTableJob *job);
 static void list_due(DcTableJob *job);
 static void set_tables(DcTableJob *job, List *tables);
-static void end(DcTableJob *job);
-static bool next_turn(DcTableJob *job);
+static void tablejob_end(DcTableJob *job);
+static bool tablejob_next_turn(DcTableJob *job);
 static void fill_queue(DcTableJob *job);
-static bool is_ready(const DcTableTurn *turn);
+static bool tablejob_is_ready(const DcTableTurn *turn);
 static void rank_queue(DcTableJob *job);
 static DcOwnerTurn *owner_turn(DcTableJob *job, Oid owner);
 static int compare_owners(const void *a, const void *b);
 static int compare_ranks(const void *a, const void *b);
-static int compare_turns(const DcTableTurn *left, const DcTableTurn *right);
+static int tablejob_compare_turns(const DcTableTurn *left, const DcTableTurn *right);
 static DcTableTurn *find_turn(DcTableJob *job, Oid table);
 static void take_step(DcTableJob *job, DcJobRun *run);
 static void turn_resume(DcTableJob *job, DcTableTurn *turn);
@@ -111,13 +111,13 @@ table_job_run(DcTableJob *job, DcJobRun *run)
 	if (job->turns == NULL)
 		job_init(job);
 	if (job->cxt != NULL && run->afresh)
-		end(job);
+		tablejob_end(job);
 	if (OidIsValid(run->suspect))
 		note_failure(find_turn(job, run->suspect), PAUSE_MAX);
 	running = job;
 	if (job->cxt == NULL)
-		begin(job, run);
-	while (next_turn(job))
+		tablejob_begin(job, run);
+	while (tablejob_next_turn(job))
 	{
 		take_step(job, run);
 		if (job_is_late(run))
@@ -129,7 +129,7 @@ table_job_run(DcTableJob *job, DcJobRun *run)
 	if (job->current == job->nqueue)
 		job->cut_after = InvalidOid;
 	run->more = job->current < job->nqueue || any_unfinished(job, true);
-	end(job);
+	tablejob_end(job);
 	return false;
 }
 
@@ -144,10 +144,10 @@ job_init(DcTableJob *job)
 }
 
 /*
- * next_turn finds the table whose turn it is; false if there is none.
+ * tablejob_next_turn finds the table whose turn it is; false if there is none.
  */
 static bool
-next_turn(DcTableJob *job)
+tablejob_next_turn(DcTableJob *job)
 {
 	while (job->turn == NULL)
 	{
@@ -155,7 +155,7 @@ next_turn(DcTableJob *job)
 			fill_queue(job);
 		if (job->current == job->nqueue)
 			return false;
-		if (is_ready(job->queue[job->current]))
+		if (tablejob_is_ready(job->queue[job->current]))
 			job->turn = job->queue[job->current];
 		job->current++;
 	}
@@ -178,14 +178,14 @@ fill_queue(DcTableJob *job)
 	hash_seq_init(&status, job->turns);
 	while ((turn = hash_seq_search(&status)) != NULL)
 	{
-		if (is_ready(turn))
+		if (tablejob_is_ready(turn))
 			job->queue[job->nqueue++] = turn;
 	}
 	rank_queue(job);
 }
 
 static bool
-is_ready(const DcTableTurn *turn)
+tablejob_is_ready(const DcTableTurn *turn)
 {
 	return (turn->listed || turn->cxt != NULL) && moment_is_reached(turn->until) &&
 		(!OidIsValid(turn->owner) || moment_is_reached(owner_turn(NULL, turn->owner)->until));
@@ -199,15 +199,15 @@ rank_queue(DcTableJob *job)
 {
 	/* few: tables; and outside of transactions, where nothing may throw */
 	qsort(job->queue, job->nqueue, sizeof(DcTableTurn *), compare_owners);
-	for (int first = 0, end; first < job->nqueue; first = end)
+	for (int first = 0, tablejob_end; first < job->nqueue; first = tablejob_end)
 	{
 		Oid owner = job->queue[first]->owner;
 		uint64 served = owner_turn(job, owner)->served;
 
-		for (end = first; end < job->nqueue && job->queue[end]->owner == owner; end++)
+		for (tablejob_end = first; tablejob_end < job->nqueue && job->queue[tablejob_end]->owner == owner; tablejob_end++)
 		{
-			job->queue[end]->rank = end - first;
-			job->queue[end]->owner_served = served;
+			job->queue[tablejob_end]->rank = tablejob_end - first;
+			job->queue[tablejob_end]->owner_served = served;
 		}
 	}
 	/* few: the same */
@@ -245,7 +245,7 @@ compare_owners(const void *a, const void *b)
 
 	if (left->owner != right->owner)
 		return left->owner < right->owner ? -1 : 1;
-	return compare_turns(left, right);
+	return tablejob_compare_turns(left, right);
 }
 
 static int
@@ -258,11 +258,11 @@ compare_ranks(const void *a, const void *b)
 		return left->rank - right->rank;
 	if (left->owner_served != right->owner_served)
 		return left->owner_served < right->owner_served ? -1 : 1;
-	return compare_turns(left, right);
+	return tablejob_compare_turns(left, right);
 }
 
 static int
-compare_turns(const DcTableTurn *left, const DcTableTurn *right)
+tablejob_compare_turns(const DcTableTurn *left, const DcTableTurn *right)
 {
 	if (left->served != right->served)
 		return left->served < right->served ? -1 : 1;
@@ -320,7 +320,7 @@ take_step(DcTableJob *job, DcJobRun *run)
 		turn->pause = 0;
 	else if (job->all_owners)
 		note_failure(turn, PAUSE_MIN);
-	if (skips(job))
+	if (tablejob_skips(job))
 		note_due(job, turn->table, turn->until);
 }
 
@@ -338,7 +338,7 @@ turn_resume(DcTableJob *job, DcTableTurn *turn)
 	}
 	turn->cxt = AllocSetContextCreate(TopMemoryContext, "dcounter job of a table", ALLOCSET_SMALL_SIZES);
 	turn->state = MemoryContextAlloc(turn->cxt, Max(job->state_size, 1));
-	if (skips(job))
+	if (tablejob_skips(job))
 		due_begin(&job->due, turn->table);
 	if (job->start != NULL)
 		job->start(turn->cxt);
@@ -423,7 +423,7 @@ any_unfinished(DcTableJob *job, bool ready)
 		return false;
 	hash_seq_init(&status, job->turns);
 	while ((turn = hash_seq_search(&status)) != NULL)
-		found |= turn->cxt != NULL && (!ready || is_ready(turn));
+		found |= turn->cxt != NULL && (!ready || tablejob_is_ready(turn));
 	return found;
 }
 
@@ -437,11 +437,11 @@ table_job_goes_on(DcTableJob *job)
 }
 
 /*
- * begin makes the list of tables. One that the job remembers, and that is not due, is not
+ * tablejob_begin makes the list of tables. One that the job remembers, and that is not due, is not
  * on it.
  */
 static void
-begin(DcTableJob *job, DcJobRun *run)
+tablejob_begin(DcTableJob *job, DcJobRun *run)
 {
 	job->cxt = AllocSetContextCreate(TopMemoryContext, "dcounter job",
 									 ALLOCSET_DEFAULT_SIZES);
@@ -450,7 +450,7 @@ begin(DcTableJob *job, DcJobRun *run)
 	job->nqueue = job->current = 0;
 	job->all_owners = run->all_owners;
 	run->limit = run->all_owners ? DC_STEP_MS << Min(job->unlisted, 4) : 0;
-	if (skips(job) && due_list_known())
+	if (tablejob_skips(job) && due_list_known())
 		list_due(job);
 	else if (run->step(run, list_step, NULL, InvalidOid))
 		job->unlisted = 0;
@@ -460,15 +460,15 @@ begin(DcTableJob *job, DcJobRun *run)
 		job->unlisted++;
 	}
 	run->limit = 0;
-	if (skips(job))
+	if (tablejob_skips(job))
 		run->left += job->due.left;
 }
 
 /*
- * skips tells whether a job leaves tables alone that are not due.
+ * tablejob_skips tells whether a job leaves tables alone that are not due.
  */
 static bool
-skips(const DcTableJob *job)
+tablejob_skips(const DcTableJob *job)
 {
 	return job->all_owners && job->list == NULL;
 }
@@ -511,19 +511,19 @@ set_tables(DcTableJob *job, List *tables)
 		turn->listed = turn->cxt == NULL;
 		turn->place = i;
 		if (job->all_owners)
-			turn->owner = skips(job) ? due_owner(turn->table) : relation_owner(turn->table);
+			turn->owner = tablejob_skips(job) ? due_owner(turn->table) : relation_owner(turn->table);
 	}
 	hash_seq_init(&status, job->turns);
 	while ((turn = hash_seq_search(&status)) != NULL)
 	{
 		if (n > 0 && !turn->listed && turn->cxt == NULL && moment_age(turn->until) > PAUSE_MAX &&
-			!(skips(job) && due_knows(&job->due, turn->table)))
+			!(tablejob_skips(job) && due_knows(&job->due, turn->table)))
 			(void) hash_search(job->turns, &turn->table, HASH_REMOVE, NULL);
 	}
 }
 
 static void
-end(DcTableJob *job)
+tablejob_end(DcTableJob *job)
 {
 	if (job->turn != NULL)
 		turn_stop(job->turn);
@@ -544,7 +544,7 @@ list_step(void *arg)
 
 	if (!catalog_lock_at_once())
 		return;
-	if (skips(job))
+	if (tablejob_skips(job))
 	{
 		due_list_read();
 		list_due(job);
@@ -640,7 +640,7 @@ table_jobs_next(void)
 	{
 		if (table_job_goes_on(job))
 			return DC_LONG_AGO; /* it goes on */
-		if (skips(job))
+		if (tablejob_skips(job))
 			next = moment_min(next, due_next(&job->due));
 	}
 	return next;
@@ -655,7 +655,7 @@ table_jobs_current(void)
 {
 	for (DcTableJob *job = jobs; job != NULL; job = job->next)
 	{
-		if (skips(job) && OidIsValid(job->cut_after) && (job->cxt == NULL || job->current < job->nqueue))
+		if (tablejob_skips(job) && OidIsValid(job->cut_after) && (job->cxt == NULL || job->current < job->nqueue))
 			return job->cut_after;
 	}
 	return InvalidOid;

@@ -35,7 +35,7 @@ typedef struct DcTableLook
 	char *reason;
 } DcTableLook;
 
-static Datum answer(FunctionCallInfo fcinfo, bool (*look)(void *arg));
+static Datum tablesview_answer(FunctionCallInfo fcinfo, bool (*look)(void *arg));
 static bool look_for_maintainer(void *arg);
 static bool look_for_way(void *arg);
 
@@ -45,7 +45,7 @@ static bool look_for_way(void *arg);
 Datum
 maintainer(PG_FUNCTION_ARGS)
 {
-	return answer(fcinfo, look_for_maintainer);
+	return tablesview_answer(fcinfo, look_for_maintainer);
 }
 
 /*
@@ -54,15 +54,15 @@ maintainer(PG_FUNCTION_ARGS)
 Datum
 totals_way(PG_FUNCTION_ARGS)
 {
-	return answer(fcinfo, look_for_way);
+	return tablesview_answer(fcinfo, look_for_way);
 }
 
 /*
- * answer returns what a look at the table in argument 0 has found out: nulls, if it is no
+ * tablesview_answer returns what a look at the table in argument 0 has found out: nulls, if it is no
  * counter table.
  */
 static Datum
-answer(FunctionCallInfo fcinfo, bool (*look)(void *arg))
+tablesview_answer(FunctionCallInfo fcinfo, bool (*look)(void *arg))
 {
 	DcTableLook found = {.caller = CurrentMemoryContext};
 	TupleDesc desc;

@@ -47,8 +47,8 @@ static bool worker_is_there(void);
 static bool worker_has_come(void);
 static bool worker_found_nothing(void);
 static pid_t worker_pid(void);
-static void terminate(void);
-static bool wait_for(bool running);
+static void control_terminate(void);
+static bool control_wait_for(bool running);
 
 /*
  * dc_worker_start() -> boolean: starts this database's worker; false if it is
@@ -94,8 +94,8 @@ dc_worker_stop(PG_FUNCTION_ARGS)
 		slots_unlock();
 		launcher_wake();
 	}
-	terminate();
-	if (!wait_for(false))
+	control_terminate();
+	if (!control_wait_for(false))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("the dcounter worker has not ended yet")));
@@ -158,7 +158,7 @@ start_by_launcher(void)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("cannot start a dcounter worker in a template database")));
 	launcher_recheck(MyDatabaseId);
-	if (!wait_for(true))
+	if (!control_wait_for(true))
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 				 errmsg("the dcounter worker has not started"),
@@ -197,7 +197,7 @@ start_dynamic(void)
 				 errmsg("no background worker slot is free"),
 				 errhint("You may need to increase max_worker_processes.")));
 	/* one that has ended already has found another, started by somebody else */
-	there = WaitForBackgroundWorkerStartup(handle, &pid) == BGWH_STARTED ? wait_for(true) : worker_pid() != 0;
+	there = WaitForBackgroundWorkerStartup(handle, &pid) == BGWH_STARTED ? control_wait_for(true) : worker_pid() != 0;
 	if (!there)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -292,10 +292,10 @@ worker_pid(void)
 }
 
 /*
- * terminate asks this database's worker to end, if there is one.
+ * control_terminate asks this database's worker to end, if there is one.
  */
 static void
-terminate(void)
+control_terminate(void)
 {
 	DcWorkerSlot *slot;
 
@@ -311,10 +311,10 @@ terminate(void)
 }
 
 /*
- * wait_for waits until this database's worker is running, or is not.
+ * control_wait_for waits until this database's worker is running, or is not.
  */
 static bool
-wait_for(bool running)
+control_wait_for(bool running)
 {
 	DcMoment end = moment_in(WAIT_MS);
 	DcMoment again = moment_in(AGAIN_MS);
@@ -325,7 +325,7 @@ wait_for(bool running)
 			return false;
 		if (!running && moment_is_reached(again))
 		{
-			terminate();
+			control_terminate();
 			again = moment_in(AGAIN_MS);
 		}
 		CHECK_FOR_INTERRUPTS();

@@ -14,7 +14,7 @@
 #include "core/worker/slots.h"
 #include "core/worker/worker.h"
 
-static void count_error(DcWorkerSlot *slot, const char *job, const char *text, int len);
+static void jobnote_count_error(DcWorkerSlot *slot, const char *job, const char *text, int len);
 
 /*
  * jobnote_run counts a run of a job, which began at a time and took so long, in the
@@ -52,8 +52,8 @@ jobnote_error(const char *job, const char *message)
 		return;
 	text = psprintf("%s: %s", job_subject, message);
 	slots_lock(LW_EXCLUSIVE);
-	count_error(slot_find(MyDatabaseId), job, text,
-				pg_mbcliplen(text, strlen(text), DC_ERROR_BYTES - 1));
+	jobnote_count_error(slot_find(MyDatabaseId), job, text,
+						pg_mbcliplen(text, strlen(text), DC_ERROR_BYTES - 1));
 	slots_unlock();
 	pfree(text);
 }
@@ -68,14 +68,14 @@ jobnote_end(DcWorkerSlot *slot, const char *job)
 	char text[DC_ERROR_BYTES];
 	int len = snprintf(text, sizeof(text), "%s: the worker was ended", job_subject);
 
-	count_error(slot, job, text, Min(len, DC_ERROR_BYTES - 1));
+	jobnote_count_error(slot, job, text, Min(len, DC_ERROR_BYTES - 1));
 }
 
 /*
- * count_error does the work. The caller has locked the slot.
+ * jobnote_count_error does the work. The caller has locked the slot.
  */
 static void
-count_error(DcWorkerSlot *slot, const char *job, const char *text, int len)
+jobnote_count_error(DcWorkerSlot *slot, const char *job, const char *text, int len)
 {
 	for (int i = 0; slot != NULL && i < dc_njobs; i++)
 	{

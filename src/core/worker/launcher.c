@@ -85,7 +85,7 @@ static bool few_logged = false;
 /* There is no role that workers could connect as. */
 static bool no_role = false;
 
-static void detach(int code, Datum arg);
+static void launcher_detach(int code, Datum arg);
 static List *list_databases(Oid *role);
 static void sync_slots(List *databases);
 static void reap_workers(void);
@@ -143,7 +143,7 @@ dc_launcher_main(Datum arg)
 		}
 	}
 	slots_unlock();
-	before_shmem_exit(detach, (Datum) 0);
+	before_shmem_exit(launcher_detach, (Datum) 0);
 
 	while (!ShutdownRequestPending)
 	{
@@ -171,7 +171,7 @@ dc_launcher_main(Datum arg)
 }
 
 static void
-detach(int code, Datum arg)
+launcher_detach(int code, Datum arg)
 {
 	LWLockReleaseAll(); /* an error may have been raised under one */
 	slots_lock(LW_EXCLUSIVE);
@@ -227,10 +227,10 @@ list_databases(Oid *role)
 }
 
 /*
- * is_listed tells whether a database exists, by a list of all.
+ * launcher_is_listed tells whether a database exists, by a list of all.
  */
 static bool
-is_listed(Oid database, void *arg)
+launcher_is_listed(Oid database, void *arg)
 {
 	ListCell *lc;
 
@@ -258,7 +258,7 @@ sync_slots(List *databases)
 		DcWorkerSlot *slot = &dc_workers->slots[s];
 
 		if (OidIsValid(slot->database) && slot->pid == 0 &&
-			handles[s] == NULL && !is_listed(slot->database, databases) && !slot->unseen)
+			handles[s] == NULL && !launcher_is_listed(slot->database, databases) && !slot->unseen)
 			memset(slot, 0, sizeof(*slot));
 		slot->unseen = false; /* the next list has the database, if it exists */
 	}
@@ -282,7 +282,7 @@ sync_slots(List *databases)
 				(errmsg("dcounter has no worker for some databases: there are more than %d",
 						DC_MAX_DATABASES)));
 	no_slot_logged = full;
-	discard_lost(is_listed, databases);
+	discard_lost(launcher_is_listed, databases);
 }
 
 /*

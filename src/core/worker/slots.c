@@ -44,7 +44,7 @@
 
 DcWorkerArea *dc_workers = NULL;
 
-static void area_init(void *area);
+static void slots_area_init(void *area);
 
 /*
  * slots_init asks for the shared memory; called once, at preload.
@@ -53,11 +53,11 @@ void
 slots_init(void)
 {
 	shmem_add("dcounter workers", sizeof(DcWorkerArea), (void **) &dc_workers,
-			  area_init);
+			  slots_area_init);
 }
 
 static void
-area_init(void *area)
+slots_area_init(void *area)
 {
 	shmem_init_lock(&((DcWorkerArea *) area)->lock);
 }

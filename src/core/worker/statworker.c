@@ -22,7 +22,7 @@ PG_FUNCTION_INFO_V1(stat_worker);
 
 #define STAT_COLUMNS 12
 
-static const char *readable(const char *message);
+static const char *statworker_readable(const char *message);
 static const char *state_name(const DcWorkerSlot *slot);
 static const char *not_wanted(const DcWorkerSlot *slot);
 static void show_slot(ReturnSetInfo *result, const DcWorkerSlot *slot, bool monitor);
@@ -79,7 +79,7 @@ show_slot(ReturnSetInfo *result, const DcWorkerSlot *slot, bool monitor)
 		values[6] = Int64GetDatum(job->runs);
 		values[7] = Float8GetDatum(job->work_us / 1000.0);
 		values[8] = Int64GetDatum(job->failures);
-		values[9] = CStringGetTextDatum(readable(job->last_error));
+		values[9] = CStringGetTextDatum(statworker_readable(job->last_error));
 		nulls[9] = (job->last_error_at == 0 || !monitor);
 		values[10] = TimestampTzGetDatum(job->last_error_at);
 		nulls[10] = (job->last_error_at == 0);
@@ -89,10 +89,10 @@ show_slot(ReturnSetInfo *result, const DcWorkerSlot *slot, bool monitor)
 }
 
 /*
- * readable returns an error message, which is in the encoding of its database.
+ * statworker_readable returns an error message, which is in the encoding of its database.
  */
 static const char *
-readable(const char *message)
+statworker_readable(const char *message)
 {
 	return pg_verifymbstr(message, strlen(message), true) ? message : "(in the encoding of another database)";
 }

@@ -84,7 +84,7 @@ static bool my_pass_is_noted = false;
 static DcMoment my_next_look = {0};
 static int64 my_looks = 0;
 
-static void add_slots(DcTurns *turns, int *due, int *ndue, int *resting, int *nresting, int *workers);
+static void turns_add_slots(DcTurns *turns, int *due, int *ndue, int *resting, int *nresting, int *workers);
 static DcMoment slot_due(const DcWorkerSlot *slot);
 static bool may_have_worker(const DcWorkerSlot *slot);
 static int compare_slots(const void *a, const void *b);
@@ -140,7 +140,7 @@ turns_plan(DcTurns *turns, int room)
 	turns->nstart = 0;
 	turns->next = DC_NEVER;
 	turns->short_of_room = false;
-	add_slots(turns, due, &ndue, resting, &nresting, &workers);
+	turns_add_slots(turns, due, &ndue, resting, &nresting, &workers);
 	/* few: databases with a worker */
 	qsort(due, ndue, sizeof(int), compare_slots);
 	/* few: databases with a worker */
@@ -168,11 +168,11 @@ turns_plan(DcTurns *turns, int room)
 }
 
 /*
- * add_slots sorts out the slots: those without a worker that are due, those that are not, and
+ * turns_add_slots sorts out the slots: those without a worker that are due, those that are not, and
  * the number of workers.
  */
 static void
-add_slots(DcTurns *turns, int *due, int *ndue, int *resting, int *nresting, int *workers)
+turns_add_slots(DcTurns *turns, int *due, int *ndue, int *resting, int *nresting, int *workers)
 {
 	DcMoment now = moment_now();
 

@@ -43,14 +43,14 @@ static bool wake_at_commit = false;
 static bool recheck_at_commit = false;
 static bool all_at_commit = false;
 
-static void around_statement(DcUtility *utility);
+static void workerhooks_around_statement(DcUtility *utility);
 static const char *database_to_leave(Node *statement);
 static Oid pause_worker(const char *name);
 static void wait_until_left(Oid database);
 static void resume_worker(Oid database);
 static void note_statement(Node *statement);
-static bool is_idle(void);
-static void xact_callback(XactEvent event, void *arg);
+static bool workerhooks_is_idle(void);
+static void workerhooks_xact_callback(XactEvent event, void *arg);
 
 /*
  * hooks_init is called once, at preload.
@@ -58,13 +58,13 @@ static void xact_callback(XactEvent event, void *arg);
 void
 hooks_init(void)
 {
-	utility_add(around_statement);
-	xact_room_add(DC_XACT_WORKER, xact_callback, NULL, is_idle);
+	utility_add(workerhooks_around_statement);
+	xact_room_add(DC_XACT_WORKER, workerhooks_xact_callback, NULL, workerhooks_is_idle);
 	activity_set_wake(launcher_wake);
 }
 
 static void
-around_statement(DcUtility *utility)
+workerhooks_around_statement(DcUtility *utility)
 {
 	const char *name = database_to_leave(utility->statement);
 	volatile Oid paused = name != NULL ? pause_worker(name) : InvalidOid;
@@ -233,13 +233,13 @@ note_statement(Node *statement)
 }
 
 static bool
-is_idle(void)
+workerhooks_is_idle(void)
 {
 	return !wake_at_commit && !recheck_at_commit && !all_at_commit;
 }
 
 static void
-xact_callback(XactEvent event, void *arg)
+workerhooks_xact_callback(XactEvent event, void *arg)
 {
 	if (event == XACT_EVENT_PRE_COMMIT && recheck_at_commit)
 		recheck_at_commit = OidIsValid(get_extension_oid("dcounter", true));

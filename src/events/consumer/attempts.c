@@ -26,7 +26,7 @@ typedef struct Staircase
 } Staircase;
 
 static void add_step(Staircase *stairs, int64 upto, int64 attempts);
-static void store(DcMember *me, Staircase *stairs);
+static void attempts_store(DcMember *me, Staircase *stairs);
 
 /*
  * member_attempts returns how often an event that is not acknowledged has been handed
@@ -67,7 +67,7 @@ member_hand_out(DcMember *me, int64 last)
 	}
 	if (repeated > acked)
 		add_step(&stairs, repeated, 2);
-	store(me, &stairs);
+	attempts_store(me, &stairs);
 	me->delivered = Max(me->delivered, last);
 }
 
@@ -91,7 +91,7 @@ member_take_attempts(DcMember *to, const DcMember *from)
 		i += a == upto;
 		j += b == upto;
 	}
-	store(to, &stairs);
+	attempts_store(to, &stairs);
 	to->delivered = Max(to->delivered, from->delivered);
 }
 
@@ -112,11 +112,11 @@ add_step(Staircase *stairs, int64 upto, int64 attempts)
 }
 
 /*
- * store keeps as many steps as there is room for: the first ones, as their events have
+ * attempts_store keeps as many steps as there is room for: the first ones, as their events have
  * come most often.
  */
 static void
-store(DcMember *me, Staircase *stairs)
+attempts_store(DcMember *me, Staircase *stairs)
 {
 	/* the last step that is kept goes up to the end, with the lowest count */
 	if (stairs->count > ATTEMPTS_MAX)

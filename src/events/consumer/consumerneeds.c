@@ -16,11 +16,11 @@
 #include "events/consumer/consumer.h"
 #include "events/consumer/retry.h"
 
-/* Events that advance() looks at, at most, for all members, and how long it does so: each may be large. */
+/* Events that consumerneeds_advance() looks at, at most, for all members, and how long it does so: each may be large. */
 #define ADVANCE_MAX 100000
 #define ADVANCE_MS 250
 
-/* Rows of discarded dead letters that cleanup() looks at, at most, of all consumers. */
+/* Rows of discarded dead letters that consumerneeds_cleanup() looks at, at most, of all consumers. */
 #define CLEANUP_ROWS 10000
 
 /* How long members that have left are remembered. */
@@ -32,15 +32,15 @@ typedef struct Looks
 	DcMoment end;
 } Looks;
 
-static List *needs(bool *busy);
+static List *consumerneeds_needs(bool *busy);
 static int64 first_needed(char **name);
 static bool cut_off(int32 id, int64 seq);
-static bool advance(int32 id);
-static void cleanup(void);
+static bool consumerneeds_advance(int32 id);
+static void consumerneeds_cleanup(void);
 static int64 passed_by(int32 id, Snapshot snapshot, bool *shared);
 static bool advance_member(DcConsumer *consumer, DcMember *me, Looks *looks);
 static int64 next_of_interest(DcConsumer *consumer, const DcMember *me, int64 upto, Looks *looks);
-static int compare_ids(const ListCell *a, const ListCell *b);
+static int consumerneeds_compare_ids(const ListCell *a, const ListCell *b);
 static void remove_if_left(int32 consumer, const char *name);
 
 /*
@@ -51,10 +51,10 @@ void
 consumer_init(void)
 {
 	static const DcConsumerHooks hooks = {
-		.needs = needs,
+		.needs = consumerneeds_needs,
 		.cut_off = cut_off,
-		.advance = advance,
-		.cleanup = cleanup,
+		.advance = consumerneeds_advance,
+		.cleanup = consumerneeds_cleanup,
 		.first_needed = first_needed,
 	};
 
@@ -63,13 +63,13 @@ consumer_init(void)
 }
 
 /*
- * needs returns a list of DcConsumerNeed: which events the consumers still need. A
+ * consumerneeds_needs returns a list of DcConsumerNeed: which events the consumers still need. A
  * consumer that was cut off needs none. *busy: a position is being changed, so nothing is
  * known, and nothing may be removed. Rows are read as the last committed transactions
  * have left them, also in a transaction with an older snapshot.
  */
 static List *
-needs(bool *busy)
+consumerneeds_needs(bool *busy)
 {
 	List *result = NIL;
 	List *consumers;
@@ -186,11 +186,11 @@ cut_off(int32 id, int64 seq)
 }
 
 /*
- * advance moves on those members of a consumer that have nothing to do and
+ * consumerneeds_advance moves on those members of a consumer that have nothing to do and
  * would hold back events that are of no interest to them; true if it has.
  */
 static bool
-advance(int32 id)
+consumerneeds_advance(int32 id)
 {
 	DcConsumer *consumer = consumer_read_by_id(id);
 	bool advanced = false;
@@ -269,12 +269,12 @@ next_of_interest(DcConsumer *consumer, const DcMember *me, int64 upto, Looks *lo
 }
 
 /*
- * cleanup removes members that have left long ago, roles that have been dropped, and
+ * consumerneeds_cleanup removes members that have left long ago, roles that have been dropped, and
  * rows of discarded dead letters. It cuts leases that are left from before the clock was
  * set back.
  */
 static void
-cleanup(void)
+consumerneeds_cleanup(void)
 {
 	static int32 last = 0;
 	List *consumers = consumer_read_all(SnapshotSelf);
@@ -283,7 +283,7 @@ cleanup(void)
 	int rows = 0;
 	ListCell *lc;
 
-	list_sort(consumers, compare_ids);
+	list_sort(consumers, consumerneeds_compare_ids);
 	foreach(lc, consumers)
 	{
 		DcConsumer *consumer = lfirst(lc);
@@ -317,7 +317,7 @@ cleanup(void)
 }
 
 static int
-compare_ids(const ListCell *a, const ListCell *b)
+consumerneeds_compare_ids(const ListCell *a, const ListCell *b)
 {
 	return ((const DcConsumer *) lfirst(a))->id - ((const DcConsumer *) lfirst(b))->id;
 }

@@ -24,18 +24,18 @@
 
 static const char *const on_nack_names[] = {"wait", "skip"};
 
-static void columns(DcCatRow *io, void *data);
+static void consumerrow_columns(DcCatRow *io, void *data);
 
 static const DcCatalog consumers = {
 	.table = "consumer",
 	.pkey = "consumer_pkey",
 	.size = sizeof(DcConsumer),
-	.columns = columns,
+	.columns = consumerrow_columns,
 	.keeps_lock = true,
 };
 
 static void
-columns(DcCatRow *io, void *data)
+consumerrow_columns(DcCatRow *io, void *data)
 {
 	DcConsumer *consumer = data;
 	Datum topics = PointerGetDatum(consumer->topics);

@@ -30,8 +30,8 @@ static struct
 	bool wake;		/* events may be due at commit */
 } xact;
 
-static bool is_idle(void);
-static void xact_callback(XactEvent event, void *arg);
+static bool consumerxact_is_idle(void);
+static void consumerxact_xact_callback(XactEvent event, void *arg);
 
 /*
  * consumer_xact_init registers the transaction callback; called once.
@@ -39,7 +39,7 @@ static void xact_callback(XactEvent event, void *arg);
 void
 consumer_xact_init(void)
 {
-	xact_room_add(DC_XACT_CONSUMER, xact_callback, NULL, is_idle);
+	xact_room_add(DC_XACT_CONSUMER, consumerxact_xact_callback, NULL, consumerxact_is_idle);
 }
 
 /*
@@ -81,13 +81,13 @@ consumer_wake_at_commit(void)
 }
 
 static bool
-is_idle(void)
+consumerxact_is_idle(void)
 {
 	return !xact.used && !xact.wake;
 }
 
 static void
-xact_callback(XactEvent event, void *arg)
+consumerxact_xact_callback(XactEvent event, void *arg)
 {
 	switch (event)
 	{

@@ -89,11 +89,11 @@ static void fetch_args(FunctionCallInfo fcinfo, Fetch *fetch, int64 *wait);
 static void fetch_try(Fetch *fetch);
 static void open_self(Fetch *fetch);
 static bool open_member(Fetch *fetch);
-static bool join(Fetch *fetch);
+static bool fetch_join(Fetch *fetch);
 static void read_events(Fetch *fetch);
 static int64 read_new(Fetch *fetch, int64 after, int64 upto);
-static void note(Fetch *fetch, int64 scanned);
-static void forget(Fetch *fetch);
+static void fetch_note(Fetch *fetch, int64 scanned);
+static void fetch_forget(Fetch *fetch);
 static bool lease_is_old(const Fetch *fetch);
 
 /*
@@ -258,7 +258,7 @@ open_member(Fetch *fetch)
 {
 	bool exists = member_read(fetch->consumer->id, fetch->member, &fetch->me);
 
-	if (!exists && !join(fetch))
+	if (!exists && !fetch_join(fetch))
 		return false;
 	fetch->hidden = !exists || (fetch->me.lanes == 0 && fetch->me.lease_until <= GetCurrentTimestamp());
 	member_share(fetch->consumer, &fetch->me, &fetch->trade, &fetch->look_again);
@@ -266,11 +266,11 @@ open_member(Fetch *fetch)
 }
 
 /*
- * join makes a new member. It keeps the lock on the consumer itself, so that the
+ * fetch_join makes a new member. It keeps the lock on the consumer itself, so that the
  * consumer cannot be dropped before the member can be seen.
  */
 static bool
-join(Fetch *fetch)
+fetch_join(Fetch *fetch)
 {
 	DcMember self;
 
@@ -315,7 +315,7 @@ read_events(Fetch *fetch)
 	}
 	if (fetch->nrows == fetch->max && fetch->last > 0)
 		upto = fetch->last;
-	note(fetch, upto);
+	fetch_note(fetch, upto);
 }
 
 /*
@@ -355,10 +355,10 @@ read_new(Fetch *fetch, int64 after, int64 upto)
 }
 
 /*
- * note stores what was fetched, and how far the fetch has looked (scanned).
+ * fetch_note stores what was fetched, and how far the fetch has looked (scanned).
  */
 static void
-note(Fetch *fetch, int64 scanned)
+fetch_note(Fetch *fetch, int64 scanned)
 {
 	DcMember *me = &fetch->me;
 	int64 done = fetch->first > 0 ? fetch->first - 1 : scanned;
@@ -367,7 +367,7 @@ note(Fetch *fetch, int64 scanned)
 	if (fetch->nrows == 0 && !(changed && fetch->final) && fetch->nskipped < SKIP_AT_LEAST &&
 		fetch->nparked == 0 && !retries_wrote(fetch->retries))
 	{
-		forget(fetch);
+		fetch_forget(fetch);
 		return;
 	}
 	/* lanes that go take along how far they were before */
@@ -385,11 +385,11 @@ note(Fetch *fetch, int64 scanned)
 }
 
 /*
- * forget leaves all rows as they are. If the fetch goes on to wait, other members have to
+ * fetch_forget leaves all rows as they are. If the fetch goes on to wait, other members have to
  * know that there is one more.
  */
 static void
-forget(Fetch *fetch)
+fetch_forget(Fetch *fetch)
 {
 	trade_forget(&fetch->trade);
 	if (fetch->joins)

@@ -40,10 +40,10 @@ typedef struct Nack
 static DcRetry *nack_retry(Nack *nack);
 static DcRetry *nack_new(Nack *nack);
 static DcRetry *refuse_new(Nack *nack, const DcStoredEvent *event);
-static DcRetry *put_off(Nack *nack, DcRetry *retry);
-static void refuse(Nack *nack, DcRetry *retry);
+static DcRetry *nack_put_off(Nack *nack, DcRetry *retry);
+static void nack_refuse(Nack *nack, DcRetry *retry);
 static void hold_up(Nack *nack, DcRetry *refused);
-static void take_back(DcMember *me, const DcRetry *refused);
+static void nack_take_back(DcMember *me, const DcRetry *refused);
 static void park_followers(Nack *nack, const DcRetry *refused);
 
 /*
@@ -100,7 +100,7 @@ nack_retry(Nack *nack)
 	}
 	if (retry == NULL)
 		return NULL;
-	refuse(nack, retry);
+	nack_refuse(nack, retry);
 	retry_write(retry);
 	return retry;
 }
@@ -122,7 +122,7 @@ nack_new(Nack *nack)
 	if (reader_next(reader, &event) && event_is_of(nack->consumer, &nack->me, &event))
 	{
 		retry = retry_read(nack->consumer->id, nack->seq);
-		retry = retry == NULL ? refuse_new(nack, &event) : put_off(nack, retry);
+		retry = retry == NULL ? refuse_new(nack, &event) : nack_put_off(nack, retry);
 	}
 	reader_end(reader);
 	return retry;
@@ -137,7 +137,7 @@ refuse_new(Nack *nack, const DcStoredEvent *event)
 	DcRetry *retry = retry_make(nack->consumer->id, event, retry_hash(nack->consumer, topic, key));
 
 	retry->attempts = Max(member_attempts(me, nack->seq), 1); /* as it was shown */
-	refuse(nack, retry);
+	nack_refuse(nack, retry);
 	retry_write(retry);
 	/* the event is valid until the reader ends */
 	retry->topic = topic;
@@ -146,11 +146,11 @@ refuse_new(Nack *nack, const DcStoredEvent *event)
 }
 
 /*
- * put_off gives another time to an event that was refused before; NULL if it waits for
+ * nack_put_off gives another time to an event that was refused before; NULL if it waits for
  * another event, or is dead, or was due without having been refused.
  */
 static DcRetry *
-put_off(Nack *nack, DcRetry *retry)
+nack_put_off(Nack *nack, DcRetry *retry)
 {
 	if (retry->died_at != 0 || retry->due_at == 0 || retry->attempts == 0)
 		return NULL;
@@ -161,10 +161,10 @@ put_off(Nack *nack, DcRetry *retry)
 }
 
 /*
- * refuse notes in a row that the event was not accepted.
+ * nack_refuse notes in a row that the event was not accepted.
  */
 static void
-refuse(Nack *nack, DcRetry *retry)
+nack_refuse(Nack *nack, DcRetry *retry)
 {
 	retry->reason = nack->reason;
 	if (retry->attempts - retry->spared >= nack->consumer->max_attempts)
@@ -186,18 +186,18 @@ static void
 hold_up(Nack *nack, DcRetry *refused)
 {
 	retry_note(&nack->me, refused);
-	take_back(&nack->me, refused);
+	nack_take_back(&nack->me, refused);
 	park_followers(nack, refused);
 	if (refused->died_at != 0)
 		retry_promote(&nack->me, refused);
 }
 
 /*
- * take_back removes an event from those handed out again, and the later ones of its
+ * nack_take_back removes an event from those handed out again, and the later ones of its
  * key as well, which the caller leaves alone.
  */
 static void
-take_back(DcMember *me, const DcRetry *refused)
+nack_take_back(DcMember *me, const DcRetry *refused)
 {
 	int left = 0;
 

@@ -65,7 +65,7 @@ struct DcRetries
 	int64 given[RETRIES_MAX]; /* sorted */
 };
 
-static void collect(DcRetries *retries, int max, List **given, DcMoment *look_again);
+static void retry_collect(DcRetries *retries, int max, List **given, DcMoment *look_again);
 static bool is_among(List *list, int64 seq);
 static bool is_first_of_key(const DcMember *me, const DcRetry *retry);
 static int compare_seq(const ListCell *a, const ListCell *b);
@@ -105,7 +105,7 @@ retries_fetch(DcRetries *retries, int max, ReturnSetInfo *result,
 
 	if (retries->me->retry_due == 0)
 		return 0;
-	collect(retries, Min(max, RETRIES_MAX), &given, look_again);
+	retry_collect(retries, Min(max, RETRIES_MAX), &given, look_again);
 	list_sort(given, compare_seq);
 	foreach(lc, given)
 	{
@@ -120,11 +120,11 @@ retries_fetch(DcRetries *retries, int max, ReturnSetInfo *result,
 }
 
 /*
- * collect finds the retries to hand out: those that are due and, if they are the
+ * retry_collect finds the retries to hand out: those that are due and, if they are the
  * first of their key, those that follow them.
  */
 static void
-collect(DcRetries *retries, int max, List **given, DcMoment *look_again)
+retry_collect(DcRetries *retries, int max, List **given, DcMoment *look_again)
 {
 	DcMember *me = retries->me;
 	int64 upto = member_acked(me);

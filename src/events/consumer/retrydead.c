@@ -30,7 +30,7 @@ PG_FUNCTION_INFO_V1(dc_dead_letter_discard);
 /* Rows of discarded dead letters that are looked at at a time. */
 #define FORGET_MAX 1000
 
-static bool is_passed(List *members, const DcRetry *retry);
+static bool retrydead_is_passed(List *members, const DcRetry *retry);
 static List *dead_letters(FunctionCallInfo fcinfo, const DcConsumer *consumer);
 
 /*
@@ -103,18 +103,18 @@ retries_forget_discarded(int32 consumer)
 	members = member_read_all(consumer, SnapshotSelf);
 	foreach(lc, discarded)
 	{
-		if (is_passed(members, lfirst(lc)))
+		if (retrydead_is_passed(members, lfirst(lc)))
 			retry_delete(lfirst(lc));
 	}
 	return list_length(discarded);
 }
 
 /*
- * is_passed tells whether the position of an event's lane is after it. While lanes move
+ * retrydead_is_passed tells whether the position of an event's lane is after it. While lanes move
  * between members their rows may be missing here. Then the event is left for the next time.
  */
 static bool
-is_passed(List *members, const DcRetry *retry)
+retrydead_is_passed(List *members, const DcRetry *retry)
 {
 	ListCell *lc;
 

@@ -42,7 +42,7 @@ static const Oid event_types[OUTBOX_NUM_COLUMNS] = {
 
 static void retry_columns(DcCatRow *io, void *data);
 static void event_columns(DcCatRow *io, DcStoredEvent *event);
-static DcRetry *read_once(int32 consumer, int64 seq);
+static DcRetry *retryrow_read_once(int32 consumer, int64 seq);
 
 static const DcCatalog retries = {
 	.table = "consumer_retry",
@@ -102,11 +102,11 @@ event_columns(DcCatRow *io, DcStoredEvent *event)
 }
 
 /*
- * scan_begin begins a scan of a consumer's rows, by an index that begins with the
+ * retryrow_scan_begin begins a scan of a consumer's rows, by an index that begins with the
  * consumer. `keys` has place for that condition in front of nkeys others.
  */
 static void
-scan_begin(DcCatScan *scan, const char *index, int32 consumer, ScanKeyData *keys, int nkeys)
+retryrow_scan_begin(DcCatScan *scan, const char *index, int32 consumer, ScanKeyData *keys, int nkeys)
 {
 	ScanKeyInit(&keys[0], COL_CONSUMER, BTEqualStrategyNumber, F_INT4EQ,
 				Int32GetDatum(consumer));
@@ -114,7 +114,7 @@ scan_begin(DcCatScan *scan, const char *index, int32 consumer, ScanKeyData *keys
 }
 
 static DcRetry *
-scan_next(DcCatScan *scan, ScanDirection direction)
+retryrow_scan_next(DcCatScan *scan, ScanDirection direction)
 {
 	DcRetry *retry = palloc(sizeof(DcRetry));
 
@@ -130,7 +130,7 @@ read_rest(DcCatScan *scan, int max)
 	List *list = NIL;
 	DcRetry *retry;
 
-	while (list_length(list) < max && (retry = scan_next(scan, ForwardScanDirection)) != NULL)
+	while (list_length(list) < max && (retry = retryrow_scan_next(scan, ForwardScanDirection)) != NULL)
 		list = lappend(list, retry);
 	cat_scan_end(scan);
 	return list;
@@ -143,13 +143,13 @@ read_rest(DcCatScan *scan, int max)
 DcRetry *
 retry_read(int32 consumer, int64 seq)
 {
-	DcRetry *retry = read_once(consumer, seq);
+	DcRetry *retry = retryrow_read_once(consumer, seq);
 
-	return retry != NULL ? retry : read_once(consumer, seq);
+	return retry != NULL ? retry : retryrow_read_once(consumer, seq);
 }
 
 static DcRetry *
-read_once(int32 consumer, int64 seq)
+retryrow_read_once(int32 consumer, int64 seq)
 {
 	DcCatScan scan;
 	ScanKeyData keys[2];
@@ -157,8 +157,8 @@ read_once(int32 consumer, int64 seq)
 
 	ScanKeyInit(&keys[1], COL_SEQ, BTEqualStrategyNumber, F_INT8EQ,
 				Int64GetDatum(seq));
-	scan_begin(&scan, retries.pkey, consumer, keys, 1);
-	retry = scan_next(&scan, ForwardScanDirection);
+	retryrow_scan_begin(&scan, retries.pkey, consumer, keys, 1);
+	retry = retryrow_scan_next(&scan, ForwardScanDirection);
 	cat_scan_end(&scan);
 	return retry;
 }
@@ -178,7 +178,7 @@ key_scan_begin(DcCatScan *scan, int32 consumer, int64 hash, int64 from, int64 up
 				Int64GetDatum(from));
 	ScanKeyInit(&keys[3], COL_SEQ, BTLessEqualStrategyNumber, F_INT8LE,
 				Int64GetDatum(upto));
-	scan_begin(scan, KEY_INDEX, consumer, keys, 3);
+	retryrow_scan_begin(scan, KEY_INDEX, consumer, keys, 3);
 }
 
 /*
@@ -189,7 +189,7 @@ key_scan_next(DcCatScan *scan, ScanDirection direction, const text *topic, const
 {
 	DcRetry *retry;
 
-	while ((retry = scan_next(scan, direction)) != NULL && !retry_same_key(retry, topic, key))
+	while ((retry = retryrow_scan_next(scan, direction)) != NULL && !retry_same_key(retry, topic, key))
 		;
 	return retry;
 }
@@ -264,9 +264,9 @@ retry_read_due(const DcMember *me, TimestampTz now, int64 upto, TimestampTz *fir
 	*first = *next = 0;
 	ScanKeyInit(&keys[1], COL_DUE_AT, BTGreaterEqualStrategyNumber,
 				F_TIMESTAMPTZ_GE, TimestampTzGetDatum(me->retry_due));
-	scan_begin(&scan, DUE_INDEX, me->consumer, keys, 1);
+	retryrow_scan_begin(&scan, DUE_INDEX, me->consumer, keys, 1);
 	while (list_length(list) < 2 * RETRIES_MAX &&
-		   (retry = scan_next(&scan, ForwardScanDirection)) != NULL)
+		   (retry = retryrow_scan_next(&scan, ForwardScanDirection)) != NULL)
 	{
 		if (!lanes_have(me->lanes, retry->lane) || retry_is_discarded(retry))
 			continue;
@@ -295,7 +295,7 @@ retry_read_discarded(int32 consumer, int max)
 
 	ScanKeyInit(&keys[1], COL_DUE_AT, BTEqualStrategyNumber, F_TIMESTAMPTZ_EQ,
 				TimestampTzGetDatum(DT_NOBEGIN));
-	scan_begin(&scan, DUE_INDEX, consumer, keys, 1);
+	retryrow_scan_begin(&scan, DUE_INDEX, consumer, keys, 1);
 	return read_rest(&scan, max);
 }
 
@@ -308,7 +308,7 @@ retry_read_all(int32 consumer)
 	DcCatScan scan;
 	ScanKeyData key;
 
-	scan_begin(&scan, retries.pkey, consumer, &key, 0);
+	retryrow_scan_begin(&scan, retries.pkey, consumer, &key, 0);
 	return read_rest(&scan, INT_MAX);
 }
 
@@ -322,7 +322,7 @@ retry_count(int32 consumer, int64 *pending, int32 *attempts, int64 *dead)
 	DcCatScan scan;
 	ScanKeyData key;
 
-	scan_begin(&scan, retries.pkey, consumer, &key, 0);
+	retryrow_scan_begin(&scan, retries.pkey, consumer, &key, 0);
 	while (cat_scan_next(&scan, ForwardScanDirection, NULL))
 	{
 		bool isnull;

@@ -21,7 +21,7 @@ PG_FUNCTION_INFO_V1(dc_seek);
 PG_FUNCTION_INFO_V1(dc_seek_int8);
 
 static DcConsumer *open_to_seek(FunctionCallInfo fcinfo);
-static void seek(DcConsumer *consumer, int64 position);
+static void seek_seek(DcConsumer *consumer, int64 position);
 
 /*
  * dc_seek(consumer text, position text): positions as dc_consumer_create() knows them.
@@ -31,7 +31,7 @@ dc_seek(PG_FUNCTION_ARGS)
 {
 	DcConsumer *consumer = open_to_seek(fcinfo);
 
-	seek(consumer, position_from_text(text_to_cstring(PG_GETARG_TEXT_PP(1))));
+	seek_seek(consumer, position_from_text(text_to_cstring(PG_GETARG_TEXT_PP(1))));
 	PG_RETURN_VOID();
 }
 
@@ -43,7 +43,7 @@ dc_seek_int8(PG_FUNCTION_ARGS)
 {
 	DcConsumer *consumer = open_to_seek(fcinfo);
 
-	seek(consumer, position_from_int8(PG_GETARG_INT64(1)));
+	seek_seek(consumer, position_from_int8(PG_GETARG_INT64(1)));
 	PG_RETURN_VOID();
 }
 
@@ -58,7 +58,7 @@ open_to_seek(FunctionCallInfo fcinfo)
 }
 
 static void
-seek(DcConsumer *consumer, int64 position)
+seek_seek(DcConsumer *consumer, int64 position)
 {
 	List *members = members_lock_all(consumer->id);
 	int64 retry_last = 0;

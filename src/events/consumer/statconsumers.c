@@ -86,8 +86,8 @@ static void read_backlog(const Outbox *outbox, DcConsumer *consumer,
 						 Backlog *backlog);
 static DcMember *find_member(const Backlog *backlog, DcConsumer *consumer,
 							 const DcStoredEvent *event);
-static void show(ReturnSetInfo *result, const Outbox *outbox,
-				 DcConsumer *consumer, const Backlog *backlog);
+static void statconsumers_show(ReturnSetInfo *result, const Outbox *outbox,
+							   DcConsumer *consumer, const Backlog *backlog);
 
 /*
  * dcounter.stat_consumers() -> setof record: the rows of dc_stat_consumers.
@@ -118,7 +118,7 @@ stat_consumers(PG_FUNCTION_ARGS)
 		read_members(&outbox, consumer, &backlog);
 		read_backlog(&outbox, consumer, &backlog);
 		retry_count(consumer->id, &backlog.retries, &backlog.attempts, &backlog.dead);
-		show(result, &outbox, consumer, &backlog);
+		statconsumers_show(result, &outbox, consumer, &backlog);
 	}
 	UnregisterSnapshot(outbox.snapshot);
 	return (Datum) 0;
@@ -253,8 +253,8 @@ bytes_after(const Outbox *outbox, int64 position)
 }
 
 static void
-show(ReturnSetInfo *result, const Outbox *outbox, DcConsumer *consumer,
-	 const Backlog *backlog)
+statconsumers_show(ReturnSetInfo *result, const Outbox *outbox, DcConsumer *consumer,
+				   const Backlog *backlog)
 {
 	Datum values[STAT_COLS];
 	bool nulls[STAT_COLS] = {false};

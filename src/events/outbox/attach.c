@@ -56,8 +56,8 @@ PG_FUNCTION_INFO_V1(dc_outbox_detach);
 static const char *const trigger_names[] = {
 	TRIGGER_INSERT, TRIGGER_UPDATE, TRIGGER_DELETE, TRIGGER_TRUNCATE};
 
-static Relation open_source(FunctionCallInfo fcinfo, LOCKMODE mode, const char *function);
-static void check_source(Oid relid);
+static Relation attach_open_source(FunctionCallInfo fcinfo, LOCKMODE mode, const char *function);
+static void attach_check_source(Oid relid);
 static const Trigger *find_trigger(Relation rel, const char *name);
 static char *text_option(FunctionCallInfo fcinfo, int n, const char *name, const char *otherwise);
 static char *columns_option(FunctionCallInfo fcinfo, int n, const char *name, Relation rel);
@@ -65,7 +65,7 @@ static void check_column(Relation rel, const char *column);
 static void check_primary_key(Relation rel);
 static void check_sink(const char *sink);
 static void check_condition(const char *condition);
-static void create_triggers(Relation rel, const char *call, const char *condition);
+static void attach_create_triggers(Relation rel, const char *call, const char *condition);
 static void create_trigger(Relation rel, const char *name, const char *event,
 						   const char *condition, const char *call);
 static void condition_rows(Relation rel, bool *uses_new, bool *uses_old);
@@ -81,7 +81,7 @@ static void condition_rows(Relation rel, bool *uses_new, bool *uses_old);
 Datum
 dc_outbox_attach(PG_FUNCTION_ARGS)
 {
-	Relation rel = open_source(fcinfo, ShareRowExclusiveLock, "dc_outbox_attach()");
+	Relation rel = attach_open_source(fcinfo, ShareRowExclusiveLock, "dc_outbox_attach()");
 	char *topic = text_option(fcinfo, 1, "topic", RelationGetRelationName(rel));
 	char *keys = columns_option(fcinfo, 2, "key_columns", rel);
 	char *columns = columns_option(fcinfo, 3, "columns", rel);
@@ -112,7 +112,7 @@ dc_outbox_attach(PG_FUNCTION_ARGS)
 	call = psprintf("%s.%s(%s, %s, %s, %s)", DC_SCHEMA, CAPTURE_FUNCTION,
 					quote_literal_cstr(topic), quote_literal_cstr(sink),
 					quote_literal_cstr(keys), quote_literal_cstr(columns));
-	create_triggers(rel, call, condition);
+	attach_create_triggers(rel, call, condition);
 	table_close(rel, NoLock);
 	PG_RETURN_VOID();
 }
@@ -125,7 +125,7 @@ dc_outbox_attach(PG_FUNCTION_ARGS)
 Datum
 dc_outbox_detach(PG_FUNCTION_ARGS)
 {
-	Relation rel = open_source(fcinfo, AccessExclusiveLock, "dc_outbox_detach()");
+	Relation rel = attach_open_source(fcinfo, AccessExclusiveLock, "dc_outbox_detach()");
 	bool present[lengthof(trigger_names)];
 	bool any = false;
 	bool copied = false;
@@ -159,11 +159,11 @@ dc_outbox_detach(PG_FUNCTION_ARGS)
 }
 
 /*
- * open_source opens the table, argument 0, and checks that the caller may have its
+ * attach_open_source opens the table, argument 0, and checks that the caller may have its
  * changes as events. It is checked before it is locked, and again.
  */
 static Relation
-open_source(FunctionCallInfo fcinfo, LOCKMODE mode, const char *function)
+attach_open_source(FunctionCallInfo fcinfo, LOCKMODE mode, const char *function)
 {
 	Oid relid;
 	Relation rel;
@@ -173,9 +173,9 @@ open_source(FunctionCallInfo fcinfo, LOCKMODE mode, const char *function)
 	PreventCommandDuringRecovery(function);
 	arg_not_null(fcinfo, 0, "source");
 	relid = PG_GETARG_OID(0);
-	check_source(relid);
+	attach_check_source(relid);
 	LockRelationOid(relid, mode);
-	check_source(relid);
+	attach_check_source(relid);
 	rel = table_open_present(relid, NoLock);
 	if (rel->rd_rel->relpersistence == RELPERSISTENCE_TEMP)
 		ereport(ERROR,
@@ -186,7 +186,7 @@ open_source(FunctionCallInfo fcinfo, LOCKMODE mode, const char *function)
 }
 
 static void
-check_source(Oid relid)
+attach_check_source(Oid relid)
 {
 	char *name = get_rel_name(relid);
 	char kind = get_rel_relkind(relid);
@@ -353,12 +353,12 @@ check_condition(const char *condition)
 }
 
 /*
- * create_triggers makes the triggers. A condition that names NEW or OLD cannot hold
+ * attach_create_triggers makes the triggers. A condition that names NEW or OLD cannot hold
  * or fail where there is none: there it does not apply. Which of them it names
  * is seen from the trigger for updates, which has both.
  */
 static void
-create_triggers(Relation rel, const char *call, const char *condition)
+attach_create_triggers(Relation rel, const char *call, const char *condition)
 {
 	bool uses_new = false;
 	bool uses_old = false;

@@ -38,15 +38,15 @@ PG_FUNCTION_INFO_V1(outbox_capture);
 
 #define CAPTURE_NAME "outbox_capture()"
 
-static void check_call(FunctionCallInfo fcinfo);
+static void capture_check_call(FunctionCallInfo fcinfo);
 static void capture_update(DcCapture *capture, Relation rel, TupleTableSlot *old,
 						   TupleTableSlot *new);
-static bool same_key(const text *a, const text *b);
+static bool capture_same_key(const text *a, const text *b);
 static text *row_key(DcCapture *capture, Relation rel, TupleTableSlot *row);
-static struct varlena *payload(DcCapture *capture, const char *op,
-							   TupleTableSlot *new, TupleTableSlot *old);
-static void add_row(DcJsonWriter *writer, const char *name, DcCapture *capture, TupleTableSlot *row);
-static struct varlena *moved(const char *member, const text *key);
+static struct varlena *capture_payload(DcCapture *capture, const char *op,
+									   TupleTableSlot *new, TupleTableSlot *old);
+static void capture_add_row(DcJsonWriter *writer, const char *name, DcCapture *capture, TupleTableSlot *row);
+static struct varlena *capture_moved(const char *member, const text *key);
 static void write_event(const DcCapture *capture, const char *type, text *key,
 						struct varlena *payload, struct varlena *headers);
 
@@ -64,25 +64,25 @@ outbox_capture(PG_FUNCTION_ARGS)
 	DcCapture *capture;
 	TupleTableSlot *row;
 
-	check_call(fcinfo);
+	capture_check_call(fcinfo);
 	capture = capture_find(data);
 	row = data->tg_trigslot;
 	if (TRIGGER_FIRED_BY_INSERT(data->tg_event))
 		write_event(capture, "insert", row_key(capture, data->tg_relation, row),
-					payload(capture, "insert", row, NULL), NULL);
+					capture_payload(capture, "insert", row, NULL), NULL);
 	else if (TRIGGER_FIRED_BY_UPDATE(data->tg_event))
 		capture_update(capture, data->tg_relation, row, data->tg_newslot);
 	else if (TRIGGER_FIRED_BY_DELETE(data->tg_event))
 		write_event(capture, "delete", row_key(capture, data->tg_relation, row),
-					payload(capture, "delete", NULL, row), NULL);
+					capture_payload(capture, "delete", NULL, row), NULL);
 	else
 		write_event(capture, "truncate", NULL,
-					payload(capture, "truncate", NULL, NULL), NULL);
+					capture_payload(capture, "truncate", NULL, NULL), NULL);
 	return PointerGetDatum(NULL);
 }
 
 static void
-check_call(FunctionCallInfo fcinfo)
+capture_check_call(FunctionCallInfo fcinfo)
 {
 	TriggerEvent event;
 
@@ -105,17 +105,17 @@ capture_update(DcCapture *capture, Relation rel, TupleTableSlot *old,
 	struct varlena *headers = NULL;
 
 	/* nothing is known, or can be forgotten, under no key */
-	if (old_key != NULL && !same_key(old_key, new_key))
+	if (old_key != NULL && !capture_same_key(old_key, new_key))
 	{
-		write_event(capture, "delete", old_key, payload(capture, "delete", NULL, old),
-					moved("moved_to", new_key));
-		headers = moved("moved_from", old_key);
+		write_event(capture, "delete", old_key, capture_payload(capture, "delete", NULL, old),
+					capture_moved("moved_to", new_key));
+		headers = capture_moved("moved_from", old_key);
 	}
-	write_event(capture, "update", new_key, payload(capture, "update", new, old), headers);
+	write_event(capture, "update", new_key, capture_payload(capture, "update", new, old), headers);
 }
 
 static bool
-same_key(const text *a, const text *b)
+capture_same_key(const text *a, const text *b)
 {
 	if (a == NULL || b == NULL)
 		return a == b;
@@ -161,25 +161,25 @@ row_key(DcCapture *capture, Relation rel, TupleTableSlot *row)
 }
 
 /*
- * payload returns {"op", "new", "old", "table", "at"}, with null for a row that
+ * capture_payload returns {"op", "new", "old", "table", "at"}, with null for a row that
  * there is not.
  */
 static struct varlena *
-payload(DcCapture *capture, const char *op, TupleTableSlot *new, TupleTableSlot *old)
+capture_payload(DcCapture *capture, const char *op, TupleTableSlot *new, TupleTableSlot *old)
 {
 	DcJsonWriter writer;
 
 	json_begin(&writer);
 	json_add_time(&writer, "at", GetCurrentTimestamp());
 	json_add_string(&writer, "op", op, strlen(op));
-	add_row(&writer, "new", capture, new);
-	add_row(&writer, "old", capture, old);
+	capture_add_row(&writer, "new", capture, new);
+	capture_add_row(&writer, "old", capture, old);
 	json_add_text(&writer, "table", capture->table);
 	return (struct varlena *) json_end(&writer);
 }
 
 static void
-add_row(DcJsonWriter *writer, const char *name, DcCapture *capture, TupleTableSlot *row)
+capture_add_row(DcJsonWriter *writer, const char *name, DcCapture *capture, TupleTableSlot *row)
 {
 	if (row == NULL)
 	{
@@ -191,10 +191,10 @@ add_row(DcJsonWriter *writer, const char *name, DcCapture *capture, TupleTableSl
 }
 
 /*
- * moved returns headers that tell where a row of another key went, or came from.
+ * capture_moved returns headers that tell where a row of another key went, or came from.
  */
 static struct varlena *
-moved(const char *member, const text *key)
+capture_moved(const char *member, const text *key)
 {
 	DcJsonWriter writer;
 

@@ -47,19 +47,19 @@ typedef struct Entry
 	DcCapture *capture;
 } Entry;
 
-static void entry_changed(void *entry, Oid relid);
+static void capturecache_entry_changed(void *entry, Oid relid);
 
-/* The captures of entries are in TopMemoryContext, too, until sweep() leaves them to the
+/* The captures of entries are in TopMemoryContext, too, until capturecache_sweep() leaves them to the
  * transaction. */
 static DcRelCached entries = {
 	.name = "dcounter triggers",
 	.keysize = sizeof(Oid),
 	.size = sizeof(Entry),
-	.changed = entry_changed,
+	.changed = capturecache_entry_changed,
 };
 
 static void on_namespace_change(Datum arg, int cacheid, uint32 hashvalue);
-static void sweep(void);
+static void capturecache_sweep(void);
 static DcCapture *capture_make(Entry *entry, TriggerData *data);
 static List *columns_arg(const Trigger *trigger, int n);
 static char *array_element(const char **at);
@@ -85,7 +85,7 @@ capture_find(TriggerData *data)
 	if (entries.hash == NULL)
 		CacheRegisterSyscacheCallback(NAMESPACEOID, on_namespace_change, (Datum) 0);
 	else
-		sweep();
+		capturecache_sweep();
 	entry = relcached_enter(&entries, &oid);
 	entry->relid = RelationGetRelid(data->tg_relation);
 	entry->root = InvalidOid;
@@ -97,7 +97,7 @@ capture_find(TriggerData *data)
 }
 
 static void
-entry_changed(void *data, Oid relid)
+capturecache_entry_changed(void *data, Oid relid)
 {
 	Entry *entry = data;
 
@@ -112,11 +112,11 @@ on_namespace_change(Datum arg, int cacheid, uint32 hashvalue)
 }
 
 /*
- * sweep removes entries that are not valid; their memory goes when the transaction
+ * capturecache_sweep removes entries that are not valid; their memory goes when the transaction
  * ends. Entries that are being made further up the stack are kept.
  */
 static void
-sweep(void)
+capturecache_sweep(void)
 {
 	HASH_SEQ_STATUS scan;
 	Entry *entry;

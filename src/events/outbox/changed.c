@@ -39,18 +39,18 @@
 
 PG_FUNCTION_INFO_V1(on_events_change);
 
-static bool wants(Oid counter);
-static void changed(Oid counter, const Datum *keys, int nkeys);
-static void alter(Oid counter, const Interval *every, const text *channel);
+static bool changed_wants(Oid counter);
+static void changed_changed(Oid counter, const Datum *keys, int nkeys);
+static void changed_alter(Oid counter, const Interval *every, const text *channel);
 static int compare_intervals(const Interval *a, int32 days);
-static void columns(DcCatRow *io, void *data);
+static void changed_columns(DcCatRow *io, void *data);
 
 static const DcCatalog events = {
 	.table = EVENTS_TABLE,
 	.pkey = "counter_events_pkey",
 	.nkeys = 1,
 	.size = sizeof(DcCounterEvents),
-	.columns = columns,
+	.columns = changed_columns,
 };
 
 /* Its rows are not read into a struct. */
@@ -61,9 +61,9 @@ static const DcCatalog marks = {
 };
 
 static const DcOutboxHooks hooks = {
-	.wants = wants,
-	.changed = changed,
-	.alter = alter,
+	.wants = changed_wants,
+	.changed = changed_changed,
+	.alter = changed_alter,
 	.dropped = changed_forget,
 };
 
@@ -77,11 +77,11 @@ changed_init(void)
 }
 
 /*
- * wants tells whether a counter table emits events. Without the table of settings,
+ * changed_wants tells whether a counter table emits events. Without the table of settings,
  * as while the extension is being updated, none does.
  */
 static bool
-wants(Oid counter)
+changed_wants(Oid counter)
 {
 	DcCounterEvents row;
 
@@ -89,10 +89,10 @@ wants(Oid counter)
 }
 
 /*
- * changed leaves a mark for each of the keys.
+ * changed_changed leaves a mark for each of the keys.
  */
 static void
-changed(Oid counter, const Datum *keys, int nkeys)
+changed_changed(Oid counter, const Datum *keys, int nkeys)
 {
 	Relation rel = table_open_present(catalog_relation(MARKS_TABLE), RowExclusiveLock);
 	CatalogIndexState indexes = CatalogOpenIndexes(rel);
@@ -118,12 +118,12 @@ changed(Oid counter, const Datum *keys, int nkeys)
 }
 
 /*
- * alter changes the settings of a counter table, for dc_alter(). NULL keeps one;
+ * changed_alter changes the settings of a counter table, for dc_alter(). NULL keeps one;
  * an interval of zero ends the events, an empty channel the notifications. Errors:
  * 22023 for values out of range, or a channel without events, 54000 for a channel that is too long.
  */
 static void
-alter(Oid counter, const Interval *every, const text *channel)
+changed_alter(Oid counter, const Interval *every, const text *channel)
 {
 	bool off = every != NULL && compare_intervals(every, 0) == 0;
 	DcCounterEvents row = {0};
@@ -179,7 +179,7 @@ events_lock(Oid counter, bool wait)
 }
 
 static void
-columns(DcCatRow *io, void *data)
+changed_columns(DcCatRow *io, void *data)
 {
 	DcCounterEvents *row = data;
 	Datum every = IntervalPGetDatum(&row->every);

@@ -144,10 +144,10 @@ static const DcStatement sql_read_changed = {
 	.argtypes = {TEXTARRAYOID},
 	.columns = {DC_TEXT("key"), DC_COLUMN("inc", NUMERICOID), DC_TIME("updated_at")}};
 
-static List *list(void);
-static void start(MemoryContext cxt);
-static DcTableStep step(Oid table, bool all_owners);
-static bool is_due(const DcCounterEvents *row);
+static List *changedjob_list(void);
+static void changedjob_start(MemoryContext cxt);
+static DcTableStep changedjob_step(Oid table, bool all_owners);
+static bool changedjob_is_due(const DcCounterEvents *row);
 static bool squash_is_due(const DcCounterEvents *row);
 static bool has_marks(Oid counter);
 static bool any_marks(Oid counter, TimestampTz from);
@@ -158,12 +158,12 @@ static bool take_marks(Oid counter, Keys *keys);
 static bool is_covered(HeapTuple mark);
 static Seen *seen_of(Oid counter);
 static void keys_unique(Keys *keys);
-static int compare_keys(const void *a, const void *b);
-static void report(DcCounter *counter, const DcCounterEvents *row,
-				   const Keys *keys);
+static int changedjob_compare_keys(const void *a, const void *b);
+static void changedjob_report(DcCounter *counter, const DcCounterEvents *row,
+							  const Keys *keys);
 static void report_key(text *topic, const char *channel, Datum key,
 					   Numeric value, TimestampTz at);
-static Jsonb *make_payload(Datum key, Numeric value, TimestampTz at);
+static Jsonb *changedjob_make_payload(Datum key, Numeric value, TimestampTz at);
 
 /*
  * changed_job reports changed keys; true if it has yielded.
@@ -171,17 +171,17 @@ static Jsonb *make_payload(Datum key, Numeric value, TimestampTz at);
 bool
 changed_job(DcJobRun *run)
 {
-	static DcTableJob job = {.list = list, .start = start, .state = &round_now, .state_size = sizeof(round_now), .step = step, .step_fed = step};
+	static DcTableJob job = {.list = changedjob_list, .start = changedjob_start, .state = &round_now, .state_size = sizeof(round_now), .step = changedjob_step, .step_fed = changedjob_step};
 
 	return table_job_run(&job, run);
 }
 
 /*
- * list lists the tables whose next round is due, or whose marks should be fewer, if
+ * changedjob_list lists the tables whose next round is due, or whose marks should be fewer, if
  * they have some.
  */
 static List *
-list(void)
+changedjob_list(void)
 {
 	DcMoment began = moment_now();
 	List *tables = NIL;
@@ -197,7 +197,7 @@ list(void)
 	{
 		DcCounterEvents *row = lfirst(lc);
 
-		if (!is_due(row) && !squash_is_due(row))
+		if (!changedjob_is_due(row) && !squash_is_due(row))
 			continue;
 		seen_of(row->counter)->slow |= moment_age(began) > LIST_US;
 		if (seen_of(row->counter)->slow || has_marks(row->counter))
@@ -207,10 +207,10 @@ list(void)
 }
 
 /*
- * is_due and squash_is_due are asked for all tables in one step: nothing that an owner has set may raise an error in it.
+ * changedjob_is_due and squash_is_due are asked for all tables in one step: nothing that an owner has set may raise an error in it.
  */
 static bool
-is_due(const DcCounterEvents *row)
+changedjob_is_due(const DcCounterEvents *row)
 {
 	TimestampTz now = GetCurrentTimestamp();
 
@@ -233,10 +233,10 @@ squash_is_due(const DcCounterEvents *row)
 }
 
 /*
- * squash removes marks that the next round does not need, if it is time to.
+ * changedjob_squash removes marks that the next round does not need, if it is time to.
  */
 static DcTableStep
-squash(const DcCounterEvents *row)
+changedjob_squash(const DcCounterEvents *row)
 {
 	if (!squash_is_due(row))
 		return TABLE_DONE;
@@ -287,10 +287,10 @@ any_marks(Oid counter, TimestampTz from)
 }
 
 /*
- * start is called before the first step on a table.
+ * changedjob_start is called before the first step on a table.
  */
 static void
-start(MemoryContext cxt)
+changedjob_start(MemoryContext cxt)
 {
 	memset(&round_now, 0, sizeof(round_now));
 	round_now.reported = key_set_make(cxt);
@@ -298,12 +298,12 @@ start(MemoryContext cxt)
 }
 
 /*
- * step reports some keys of a counter table. Settings and marks of a table that
+ * changedjob_step reports some keys of a counter table. Settings and marks of a table that
  * has vanished without the event trigger are removed; those of one that is no
  * counter table just now wait.
  */
 static DcTableStep
-step(Oid table, bool all_owners)
+changedjob_step(Oid table, bool all_owners)
 {
 	DcCounter *counter = compact_open(table, all_owners);
 	DcCounterEvents row;
@@ -322,8 +322,8 @@ step(Oid table, bool all_owners)
 	{
 		if (seen_of(table)->slow && !has_marks(table))
 			return TABLE_DONE;
-		if (!is_due(&row)) /* or another session was faster */
-			return squash(&row);
+		if (!changedjob_is_due(&row)) /* or another session was faster */
+			return changedjob_squash(&row);
 		round_begin(table, all_owners);
 	}
 	more = take_marks(table, &keys);
@@ -332,7 +332,7 @@ step(Oid table, bool all_owners)
 		row.last_round = GetCurrentTimestamp();
 		events_write(&row);
 		keys_unique(&keys);
-		report(counter, &row, &keys);
+		changedjob_report(counter, &row, &keys);
 		for (int i = 0; i < keys.n; i++)
 			(void) key_set_has(round_now.reported, keys.items[i], hash_get_num_entries(round_now.reported) < REPORTED_KEYS);
 	}
@@ -469,17 +469,17 @@ keys_unique(Keys *keys)
 {
 	int n = 1;
 
-	qsort(keys->items, keys->n, sizeof(Datum), compare_keys);
+	qsort(keys->items, keys->n, sizeof(Datum), changedjob_compare_keys);
 	for (int i = 1; i < keys->n; i++)
 	{
-		if (compare_keys(&keys->items[i], &keys->items[n - 1]) != 0)
+		if (changedjob_compare_keys(&keys->items[i], &keys->items[n - 1]) != 0)
 			keys->items[n++] = keys->items[i];
 	}
 	keys->n = n;
 }
 
 static int
-compare_keys(const void *a, const void *b)
+changedjob_compare_keys(const void *a, const void *b)
 {
 	DcKey left;
 	DcKey right;
@@ -491,11 +491,11 @@ compare_keys(const void *a, const void *b)
 }
 
 /*
- * report reads the values of keys, as the owner of the table, and queues their
+ * changedjob_report reads the values of keys, as the owner of the table, and queues their
  * events. The rows come in the order of the keys; one without a row is gone.
  */
 static void
-report(DcCounter *counter, const DcCounterEvents *row, const Keys *keys)
+changedjob_report(DcCounter *counter, const DcCounterEvents *row, const Keys *keys)
 {
 	text *topic = cstring_to_text(get_rel_name(counter->relid));
 	char *channel = row->channel ? text_to_cstring(row->channel) : NULL;
@@ -516,7 +516,7 @@ report(DcCounter *counter, const DcCounterEvents *row, const Keys *keys)
 		TimestampTz at = 0;
 		Datum key = next < nrows ? rows_datum(&session.rows, next, 1) : (Datum) 0;
 
-		if (next < nrows && compare_keys(&key, &keys->items[i]) == 0)
+		if (next < nrows && changedjob_compare_keys(&key, &keys->items[i]) == 0)
 		{
 			value = DatumGetNumeric(rows_datum(&session.rows, next, 2));
 			at = DatumGetTimestampTz(rows_datum(&session.rows, next, 3));
@@ -538,7 +538,7 @@ report_key(text *topic, const char *channel, Datum key, Numeric value,
 		   TimestampTz at)
 {
 	DcEvent event = {0};
-	Jsonb *payload = make_payload(key, value, at);
+	Jsonb *payload = changedjob_make_payload(key, value, at);
 
 	event_id(&event.id);
 	event.topic = topic;
@@ -556,11 +556,11 @@ report_key(text *topic, const char *channel, Datum key, Numeric value,
 }
 
 /*
- * make_payload makes {"key": ..., "value": ..., "updated_at": ...}; the last two
+ * changedjob_make_payload makes {"key": ..., "value": ..., "updated_at": ...}; the last two
  * are null if the key is gone.
  */
 static Jsonb *
-make_payload(Datum key, Numeric value, TimestampTz at)
+changedjob_make_payload(Datum key, Numeric value, TimestampTz at)
 {
 	DcJsonWriter writer;
 

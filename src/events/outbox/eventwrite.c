@@ -77,10 +77,10 @@ typedef struct Target
 PG_FUNCTION_INFO_V1(on_outbox_insert);
 
 static TupleDesc event_desc(void);
-static bool is_idle(void);
-static void xact_callback(XactEvent event, void *arg);
-static void subxact_callback(SubXactEvent event, SubTransactionId mine,
-							 SubTransactionId parent, void *arg);
+static bool eventwrite_is_idle(void);
+static void eventwrite_xact_callback(XactEvent event, void *arg);
+static void eventwrite_subxact_callback(SubXactEvent event, SubTransactionId mine,
+										SubTransactionId parent, void *arg);
 static void write_events(bool prepare);
 static Target *target_open(void);
 static void target_add(Target *target, char *data, uint32 len, int64 seq,
@@ -109,7 +109,7 @@ outbox_init(bool preloading)
 void
 outbox_xact_init(void)
 {
-	xact_room_add(DC_XACT_OUTBOX, xact_callback, subxact_callback, is_idle);
+	xact_room_add(DC_XACT_OUTBOX, eventwrite_xact_callback, eventwrite_subxact_callback, eventwrite_is_idle);
 }
 
 /*
@@ -198,13 +198,13 @@ event_desc(void)
 }
 
 static bool
-is_idle(void)
+eventwrite_is_idle(void)
 {
 	return log_is_closed() && !registry_is_entered();
 }
 
 static void
-xact_callback(XactEvent event, void *arg)
+eventwrite_xact_callback(XactEvent event, void *arg)
 {
 	switch (event)
 	{
@@ -228,8 +228,8 @@ xact_callback(XactEvent event, void *arg)
 }
 
 static void
-subxact_callback(SubXactEvent event, SubTransactionId mine,
-				 SubTransactionId parent, void *arg)
+eventwrite_subxact_callback(SubXactEvent event, SubTransactionId mine,
+							SubTransactionId parent, void *arg)
 {
 	if (event == SUBXACT_EVENT_COMMIT_SUB || event == SUBXACT_EVENT_ABORT_SUB)
 		log_end_subxact(GetCurrentTransactionNestLevel(),

@@ -64,12 +64,12 @@ static Size window_len;
 static int64 window_at;
 
 static void start_log(void);
-static void mark_level(void);
-static void make_room(Size needed);
-static void spill(void);
-static void cut(const LogMark *mark);
+static void log_mark_level(void);
+static void log_make_room(Size needed);
+static void log_spill(void);
+static void log_cut(const LogMark *mark);
 static char *next_in_file(uint32 *len);
-static char *read_file(Size len);
+static char *log_read_file(Size len);
 
 /*
  * log_add appends a record: its length and itself, each padded with zeros, since all
@@ -83,8 +83,8 @@ log_add(const char *data, uint32 len)
 
 	if (cxt == NULL)
 		start_log();
-	mark_level();
-	make_room(needed);
+	log_mark_level();
+	log_make_room(needed);
 	at = tail + tail_len;
 	memset(at, 0, HEADER);
 	memcpy(at, &len, sizeof(uint32));
@@ -125,10 +125,10 @@ start_log(void)
 }
 
 /*
- * mark_level notes where the current subtransaction's records begin.
+ * log_mark_level notes where the current subtransaction's records begin.
  */
 static void
-mark_level(void)
+log_mark_level(void)
 {
 	int level = GetCurrentTransactionNestLevel();
 	LogMark *mark;
@@ -144,15 +144,15 @@ mark_level(void)
 }
 
 /*
- * make_room makes the part in memory large enough, or empties it into the file.
+ * log_make_room makes the part in memory large enough, or empties it into the file.
  */
 static void
-make_room(Size needed)
+log_make_room(Size needed)
 {
 	Size limit = work_mem * (Size) 1024;
 
 	if (tail_len + needed > limit && tail_len > 0)
-		spill();
+		log_spill();
 	if (tail_len + needed > tail_size)
 	{
 		Size size = Max(tail_size * 2, tail_len + needed);
@@ -163,10 +163,10 @@ make_room(Size needed)
 }
 
 /*
- * spill appends the part in memory to the file. If it fails, nothing has changed.
+ * log_spill appends the part in memory to the file. If it fails, nothing has changed.
  */
 static void
-spill(void)
+log_spill(void)
 {
 	Size written = 0;
 
@@ -207,7 +207,7 @@ log_end_subxact(int level, bool commit)
 		LogMark *mark = log_marks;
 
 		if (!commit)
-			cut(mark);
+			log_cut(mark);
 		else if (level > 2 && (mark->outer == NULL || mark->outer->level < level - 1))
 		{
 			mark->level = level - 1;
@@ -219,7 +219,7 @@ log_end_subxact(int level, bool commit)
 }
 
 static void
-cut(const LogMark *mark)
+log_cut(const LogMark *mark)
 {
 	if (mark->length >= file_len)
 		tail_len = mark->length - file_len;
@@ -273,18 +273,18 @@ next_in_file(uint32 *len)
 {
 	char *data;
 
-	memcpy(len, read_file(HEADER), sizeof(uint32));
-	data = read_file(HEADER + MAXALIGN(*len)) + HEADER;
+	memcpy(len, log_read_file(HEADER), sizeof(uint32));
+	data = log_read_file(HEADER + MAXALIGN(*len)) + HEADER;
 	read_at += HEADER + MAXALIGN(*len);
 	return data;
 }
 
 /*
- * read_file returns so many bytes of the file, from where it is being read. If these are
+ * log_read_file returns so many bytes of the file, from where it is being read. If these are
  * few, it reads ahead.
  */
 static char *
-read_file(Size len)
+log_read_file(Size len)
 {
 	if (window == NULL || read_at + len > window_at + window_len)
 	{

@@ -58,12 +58,12 @@ static void outbox_step(void *arg);
 static Oid outbox_owner(void);
 static void advance_consumers(void);
 static int compare_needs(const ListCell *a, const ListCell *b);
-static void look(Content *content);
-static void rotate(const Content *current);
+static void outboxjob_look(Content *content);
+static void outboxjob_rotate(const Content *current);
 static void truncate_passed(int number, Content *content, List *needs);
-static List *blockers(List *needs, int64 last);
+static List *outboxjob_blockers(List *needs, int64 last);
 static int64 events_age(int number, const Content *content);
-static bool is_old(TimestampTz since);
+static bool outboxjob_is_old(TimestampTz since);
 static bool may_cut_off(const DcConsumerNeed *need, const Content *content,
 						TimestampTz written);
 static int64 bytes_needed(const DcConsumerNeed *need, const Content *content);
@@ -126,7 +126,7 @@ outbox_step(void *arg)
 	runas_begin(&state, owner);
 	advance_consumers();
 	consumer_hooks->cleanup();
-	look(content);
+	outboxjob_look(content);
 	current = outbox_current(NULL);
 	needs = consumer_hooks->needs(&busy);
 	for (int i = 0; i < OUTBOX_PARTITIONS && !busy; i++)
@@ -134,7 +134,7 @@ outbox_step(void *arg)
 		if (i != current && content[i].bytes > 0)
 			truncate_passed(i, content, needs);
 	}
-	rotate(&content[current]);
+	outboxjob_rotate(&content[current]);
 	runas_end(&state);
 }
 
@@ -182,7 +182,7 @@ compare_needs(const ListCell *a, const ListCell *b)
 }
 
 static void
-look(Content *content)
+outboxjob_look(Content *content)
 {
 	for (int i = 0; i < OUTBOX_PARTITIONS; i++)
 	{
@@ -198,22 +198,22 @@ look(Content *content)
 }
 
 /*
- * rotate rotates when the current partition is old or large enough.
+ * outboxjob_rotate rotates when the current partition is old or large enough.
  */
 static void
-rotate(const Content *current)
+outboxjob_rotate(const Content *current)
 {
 	TimestampTz since;
 
 	(void) outbox_current(&since);
 	if (current->bytes > 0 &&
-		(is_old(since) ||
+		(outboxjob_is_old(since) ||
 		 current->bytes / (1024 * 1024) >= dc_outbox_rotate_size))
 		(void) ring_rotate();
 }
 
 static bool
-is_old(TimestampTz since)
+outboxjob_is_old(TimestampTz since)
 {
 	int64 age = GetCurrentTimestamp() - since;
 
@@ -228,7 +228,7 @@ truncate_passed(int number, Content *content, List *needs)
 {
 	TimestampTz written = content[number].written;
 	int64 last = content[number].last;
-	List *behind = blockers(needs, last);
+	List *behind = outboxjob_blockers(needs, last);
 	ListCell *lc;
 
 	if (events_age(number, &content[number]) < dc_outbox_keep * USECS_PER_SEC)
@@ -282,10 +282,10 @@ events_age(int number, const Content *content)
 }
 
 /*
- * blockers returns the consumers that have not passed an event.
+ * outboxjob_blockers returns the consumers that have not passed an event.
  */
 static List *
-blockers(List *needs, int64 last)
+outboxjob_blockers(List *needs, int64 last)
 {
 	List *behind = NIL;
 	ListCell *lc;

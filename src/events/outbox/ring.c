@@ -59,7 +59,7 @@ static struct
 	DcRing ring;
 } known;
 
-static void invalidate(Oid relid);
+static void ring_invalidate(Oid relid);
 static bool read_ring(DcRing *ring);
 
 static void
@@ -79,11 +79,11 @@ ring_columns(DcCatRow *io, void *data)
 void
 ring_init(void)
 {
-	relcached_on_change(invalidate);
+	relcached_on_change(ring_invalidate);
 }
 
 static void
-invalidate(Oid relid)
+ring_invalidate(Oid relid)
 {
 	if (!OidIsValid(relid) || relid == known.table)
 		known.table = InvalidOid;

@@ -49,7 +49,7 @@ static void partition_read(int number, DcPartitionStat *stat,
 						   TimestampTz *first_at);
 static void set_stored(Datum *values, bool *nulls, int64 horizon);
 static void set_needed(Datum *values, bool *nulls);
-static void set(Datum *values, bool *nulls, int column, Datum value);
+static void statoutbox_set(Datum *values, bool *nulls, int column, Datum value);
 static void set_bigint(Datum *values, bool *nulls, int column, int64 value);
 
 /*
@@ -77,8 +77,8 @@ stat_outbox(PG_FUNCTION_ARGS)
 	stat_holder(&holder, &values[COL_HELD_PID], &nulls[COL_HELD_PID],
 				&values[COL_HELD_XID], &nulls[COL_HELD_XID]);
 	set_stored(values, nulls, horizon);
-	set(values, nulls, COL_CURRENT, Int32GetDatum(outbox_current(&since)));
-	set(values, nulls, COL_SINCE, TimestampTzGetDatum(since));
+	statoutbox_set(values, nulls, COL_CURRENT, Int32GetDatum(outbox_current(&since)));
+	statoutbox_set(values, nulls, COL_SINCE, TimestampTzGetDatum(since));
 	set_needed(values, nulls);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
 													  values, nulls)));
@@ -114,11 +114,11 @@ set_stored(Datum *values, bool *nulls, int64 horizon)
 	}
 	set_bigint(values, nulls, COL_EVENTS, oldest != 0 ? horizon - oldest + 1 : 0);
 	set_bigint(values, nulls, COL_BYTES, bytes);
-	set(values, nulls, COL_PARTITIONS, Int32GetDatum(used));
+	statoutbox_set(values, nulls, COL_PARTITIONS, Int32GetDatum(used));
 	if (oldest == 0)
 		return;
 	set_bigint(values, nulls, COL_OLDEST_SEQ, oldest);
-	set(values, nulls, COL_OLDEST_AT, TimestampTzGetDatum(oldest_at));
+	statoutbox_set(values, nulls, COL_OLDEST_AT, TimestampTzGetDatum(oldest_at));
 }
 
 /*
@@ -135,7 +135,7 @@ set_needed(Datum *values, bool *nulls)
 		return;
 	set_bigint(values, nulls, COL_NEEDED_SEQ, seq);
 	if (name != NULL)
-		set(values, nulls, COL_NEEDED_BY, CStringGetTextDatum(name));
+		statoutbox_set(values, nulls, COL_NEEDED_BY, CStringGetTextDatum(name));
 }
 
 /*
@@ -183,7 +183,7 @@ partition_read(int number, DcPartitionStat *stat, TimestampTz *first_at)
 }
 
 static void
-set(Datum *values, bool *nulls, int column, Datum value)
+statoutbox_set(Datum *values, bool *nulls, int column, Datum value)
 {
 	values[column] = value;
 	nulls[column] = false;
@@ -192,5 +192,5 @@ set(Datum *values, bool *nulls, int column, Datum value)
 static void
 set_bigint(Datum *values, bool *nulls, int column, int64 value)
 {
-	set(values, nulls, column, Int64GetDatum(value));
+	statoutbox_set(values, nulls, column, Int64GetDatum(value));
 }

@@ -68,7 +68,7 @@ beds_prepare(void *area)
 }
 
 static ConditionVariable *
-bed(void)
+wait_bed(void)
 {
 	return &beds->variables[murmurhash32(MyDatabaseId) % BEDS];
 }
@@ -80,7 +80,7 @@ void
 wait_wake(void)
 {
 	if (beds != NULL)
-		ConditionVariableBroadcast(bed());
+		ConditionVariableBroadcast(wait_bed());
 }
 
 /*
@@ -90,7 +90,7 @@ void
 outbox_wait_begin(void)
 {
 	if (beds != NULL)
-		ConditionVariablePrepareToSleep(bed());
+		ConditionVariablePrepareToSleep(wait_bed());
 }
 
 /*
@@ -110,7 +110,7 @@ outbox_wait(DcMoment until)
 	if (wait_event == 0)
 		wait_event = compat_wait_event("DcounterOutboxWait");
 	if (beds != NULL)
-		(void) ConditionVariableTimedSleep(bed(), Min(left, LONGEST_MS),
+		(void) ConditionVariableTimedSleep(wait_bed(), Min(left, LONGEST_MS),
 										   wait_event);
 	else
 	{

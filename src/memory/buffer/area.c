@@ -16,9 +16,9 @@
 DcBufferArea *buffer_area = NULL;
 DcMap *buffer_map = NULL;
 
-static void entry_init(DcMapEntry *entry, void *arg);
+static void area_entry_init(DcMapEntry *entry, void *arg);
 static bool entry_may_go(DcMapEntry *entry, void *arg);
-static void press(void);
+static void area_press(void);
 static DcFlusher *flusher_find(Oid database);
 static DcBufferTable *table_slot_known(DcCounter *counter);
 static void table_slot_remember(DcCounter *counter, DcBufferTable *table);
@@ -356,18 +356,18 @@ buffer_map_key(DcMapKey *map_key, Oid counter, const char *data, uint32 len)
 DcMapEntry *
 buffer_entry(DcBufferTable *table, const DcMapKey *key)
 {
-	DcMapEntry *entry = map_get(buffer_map, key, entry_init, table);
+	DcMapEntry *entry = map_get(buffer_map, key, area_entry_init, table);
 
 	if (buffer_is_pressed())
-		press();
+		area_press();
 	return entry;
 }
 
 /*
- * entry_init makes a new entry the first of its table's list.
+ * area_entry_init makes a new entry the first of its table's list.
  */
 static void
-entry_init(DcMapEntry *entry, void *arg)
+area_entry_init(DcMapEntry *entry, void *arg)
 {
 	DcBufferTable *table = arg;
 	DcBuffer *buffer = buffer_of(entry);
@@ -515,10 +515,10 @@ buffer_is_pressed(void)
 }
 
 /*
- * press wakes all flushers, once until one of them has come.
+ * area_press wakes all flushers, once until one of them has come.
  */
 static void
-press(void)
+area_press(void)
 {
 	if (pg_atomic_read_u32(&buffer_area->pressed) != 0 ||
 		pg_atomic_exchange_u32(&buffer_area->pressed, 1) != 0)

@@ -78,18 +78,18 @@ typedef struct DcFileEntry
 	uint32 unused;
 } DcFileEntry;
 
-static void save_all(DcCrcFile *file, uint64 generation);
+static void bufferfile_save_all(DcCrcFile *file, uint64 generation);
 static void save_table(DcCrcFile *file, DcBufferTable *table, uint64 generation);
 static bool load_table(DcCrcFile *file);
 static void not_needed(DcBufferTable *table);
-static void columns(DcCatRow *io, void *data);
+static void bufferfile_columns(DcCatRow *io, void *data);
 
 static const DcCatalog restored = {
 	.table = "buffer_restored",
 	.pkey = "buffer_restored_pkey",
 	.nkeys = 1,
 	.size = sizeof(Restored),
-	.columns = columns,
+	.columns = bufferfile_columns,
 };
 
 /*
@@ -123,12 +123,12 @@ bufferfile_save(int code, Datum arg)
 		return;
 	}
 	crcfile_create(&file, BUFFER_FILE);
-	save_all(&file, generation);
+	bufferfile_save_all(&file, generation);
 	crcfile_close(&file, "Increments of buffered counters are lost.");
 }
 
 static void
-save_all(DcCrcFile *file, uint64 generation)
+bufferfile_save_all(DcCrcFile *file, uint64 generation)
 {
 	DcFileHeader header = {BUFFER_MAGIC, BUFFER_FORMAT, 0, 0};
 
@@ -287,7 +287,7 @@ bufferfile_resolve(DcBufferTable *table)
 }
 
 static void
-columns(DcCatRow *io, void *data)
+bufferfile_columns(DcCatRow *io, void *data)
 {
 	Restored *row = data;
 

@@ -24,7 +24,7 @@ static Size map_bytes = 0;
 static bool was_buffered(DcCounter *counter);
 static Size buffer_map_size(void);
 static void buffer_map_init(void *new_map);
-static void around_statement(DcUtility *utility);
+static void bufferinit_around_statement(DcUtility *utility);
 static bool drops_extension(Node *statement);
 
 static const DcBufferHooks hooks = {
@@ -40,10 +40,10 @@ static const DcBufferHooks hooks = {
 	.altered = buffer_altered,
 };
 
-static bool is_idle(void);
-static void xact_callback(XactEvent event, void *arg);
-static void subxact_callback(SubXactEvent event, SubTransactionId subid,
-							 SubTransactionId parent, void *arg);
+static bool bufferinit_is_idle(void);
+static void bufferinit_xact_callback(XactEvent event, void *arg);
+static void bufferinit_subxact_callback(SubXactEvent event, SubTransactionId subid,
+										SubTransactionId parent, void *arg);
 
 /*
  * buffering_init sets up the room; called once.
@@ -59,8 +59,8 @@ buffering_init(bool preloading)
 	shmem_add_raw("dcounter buffer map", buffer_map_size, (void **) &buffer_map, buffer_map_init);
 	discard_init();
 	flush_wait_init();
-	utility_add(around_statement);
-	xact_room_add(DC_XACT_BUFFER, xact_callback, subxact_callback, is_idle);
+	utility_add(bufferinit_around_statement);
+	xact_room_add(DC_XACT_BUFFER, bufferinit_xact_callback, bufferinit_subxact_callback, bufferinit_is_idle);
 }
 
 /*
@@ -88,7 +88,7 @@ buffer_map_init(void *new_map)
 }
 
 static void
-around_statement(DcUtility *utility)
+bufferinit_around_statement(DcUtility *utility)
 {
 	if (drops_extension(utility->statement))
 		flush_database();
@@ -129,13 +129,13 @@ was_buffered(DcCounter *counter)
 }
 
 static bool
-is_idle(void)
+bufferinit_is_idle(void)
 {
 	return flush_is_idle() && discard_is_idle() && reserve_is_idle();
 }
 
 static void
-xact_callback(XactEvent event, void *arg)
+bufferinit_xact_callback(XactEvent event, void *arg)
 {
 	switch (event)
 	{
@@ -163,8 +163,8 @@ xact_callback(XactEvent event, void *arg)
 }
 
 static void
-subxact_callback(SubXactEvent event, SubTransactionId subid,
-				 SubTransactionId parent, void *arg)
+bufferinit_subxact_callback(SubXactEvent event, SubTransactionId subid,
+							SubTransactionId parent, void *arg)
 {
 	int nest = GetCurrentTransactionNestLevel();
 

@@ -61,8 +61,8 @@ typedef struct DcAmounts
 static bool flushes_are_out = false;
 
 static bool table_to_read(DcCounter *counter, DcBufferTable **table);
-static bool read_key(DcCounter *counter, DcBuffered *key);
-static void read_amounts(DcMapEntry *entry, DcAmounts *amounts);
+static bool bufferread_read_key(DcCounter *counter, DcBuffered *key);
+static void bufferread_read_amounts(DcMapEntry *entry, DcAmounts *amounts);
 static bool is_visible(TransactionId xid);
 static bool try_keys(DcCounter *counter, DcBufferTable *table, DcBuffered *keys,
 					 DcAmounts *amounts, int count);
@@ -70,7 +70,7 @@ static void collect_keys(DcCounter *counter, DcBuffered *keys, DcAmounts *amount
 						 int count);
 static bool moves_rest(DcBufferTable *table, uint64 *moves);
 static bool snapshot_push_unmoved(DcBufferTable *table, uint64 moves);
-static bool try_all(DcBufferTable *table, DcSums *sums);
+static bool bufferread_try_all(DcBufferTable *table, DcSums *sums);
 static void keep_flushes_out(DcCounter *counter);
 static void let_flushes_in(DcCounter *counter);
 
@@ -99,7 +99,7 @@ buffer_read_keys(DcCounter *counter, DcBuffered *keys, int count)
 	}
 	if (count == 1)
 	{
-		while (!read_key(counter, &keys[0]))
+		while (!bufferread_read_key(counter, &keys[0]))
 			CHECK_FOR_INTERRUPTS();
 		return true;
 	}
@@ -131,7 +131,7 @@ buffer_read_all(DcCounter *counter, DcSums *sums)
 		latest_snapshot_push();
 		return true;
 	}
-	for (int i = 0; !try_all(table, sums); i++)
+	for (int i = 0; !bufferread_try_all(table, sums); i++)
 	{
 		if (i == MAX_TRIES)
 			keep_flushes_out(counter);
@@ -163,10 +163,10 @@ table_to_read(DcCounter *counter, DcBufferTable **table)
 }
 
 /*
- * read_key reads one key; false if its amounts have moved meanwhile.
+ * bufferread_read_key reads one key; false if its amounts have moved meanwhile.
  */
 static bool
-read_key(DcCounter *counter, DcBuffered *key)
+bufferread_read_key(DcCounter *counter, DcBuffered *key)
 {
 	DcAmounts amounts;
 	DcMapEntry *entry;
@@ -180,7 +180,7 @@ read_key(DcCounter *counter, DcBuffered *key)
 		latest_snapshot_push();
 		return true;
 	}
-	read_amounts(entry, &amounts);
+	bufferread_read_amounts(entry, &amounts);
 	PG_TRY();
 	{
 		latest_snapshot_push();
@@ -211,12 +211,12 @@ read_key(DcCounter *counter, DcBuffered *key)
 }
 
 /*
- * read_amounts reads an entry that is pinned. inc and dec are two variables: they
+ * bufferread_read_amounts reads an entry that is pinned. inc and dec are two variables: they
  * only grow while no flush takes them, so if both are the same when they are read
  * again, there was a moment at which they were that.
  */
 static void
-read_amounts(DcMapEntry *entry, DcAmounts *amounts)
+bufferread_read_amounts(DcMapEntry *entry, DcAmounts *amounts)
 {
 	DcBuffer *buffer = buffer_of(entry);
 	LWLock *lock = map_lock(buffer_map, entry);
@@ -319,16 +319,16 @@ collect_keys(DcCounter *counter, DcBuffered *keys, DcAmounts *amounts, int count
 		entry = map_find(buffer_map, &map_key);
 		if (entry == NULL)
 			continue;
-		read_amounts(entry, &amounts[i]);
+		bufferread_read_amounts(entry, &amounts[i]);
 		map_unpin(entry);
 	}
 }
 
 /*
- * try_all reads all keys of a table.
+ * bufferread_try_all reads all keys of a table.
  */
 static bool
-try_all(DcBufferTable *table, DcSums *sums)
+bufferread_try_all(DcBufferTable *table, DcSums *sums)
 {
 	uint64 moves;
 	DcBufferScan scan = {.table = table};
@@ -344,7 +344,7 @@ try_all(DcBufferTable *table, DcSums *sums)
 	{
 		DcAmounts amounts;
 
-		read_amounts(entry, &amounts);
+		bufferread_read_amounts(entry, &amounts);
 		map_unpin(entry);
 		sums_add(sums, amounts.inc, amounts.dec);
 		sums_add(&with_taken, amounts.inc, amounts.dec);

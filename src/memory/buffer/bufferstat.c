@@ -42,7 +42,7 @@ typedef struct DcBufferSum
 
 static bool may_read(Oid relid);
 static void sum_up(DcBufferTable *table, DcBufferSum *sum);
-static void put_row(ReturnSetInfo *result, DcBufferTable *table);
+static void bufferstat_put_row(ReturnSetInfo *result, DcBufferTable *table);
 
 /*
  * dcounter.stat_buffer() -> a row for each buffered counter table of this database
@@ -59,7 +59,7 @@ stat_buffer(PG_FUNCTION_ARGS)
 		DcBufferTable *table = &buffer_area->tables[i];
 
 		if (table->database == MyDatabaseId && may_read(table->counter))
-			put_row(result, table);
+			bufferstat_put_row(result, table);
 	}
 	return (Datum) 0;
 }
@@ -73,7 +73,7 @@ may_read(Oid relid)
 }
 
 static void
-put_row(ReturnSetInfo *result, DcBufferTable *table)
+bufferstat_put_row(ReturnSetInfo *result, DcBufferTable *table)
 {
 	Datum values[NUM_COLS];
 	bool nulls[NUM_COLS] = {false};

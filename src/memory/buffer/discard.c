@@ -55,13 +55,13 @@ static DcDiscard *discards = NULL;
 
 static object_access_hook_type previous_access_hook = NULL;
 
-static void access_hook(ObjectAccessType access, Oid class_id, Oid object_id,
-						int sub_id, void *arg);
+static void discard_access_hook(ObjectAccessType access, Oid class_id, Oid object_id,
+								int sub_id, void *arg);
 static void check_written(void);
-static bool has_pending(DcBufferTable *table);
+static bool discard_has_pending(DcBufferTable *table);
 static void discard_later(Oid database, Oid counter, bool gone);
 static bool has_slot(Oid database, Oid counter);
-static bool is_about(const DcDiscard *discard, const DcBufferTable *table);
+static bool discard_is_about(const DcDiscard *discard, const DcBufferTable *table);
 static void discard_table(DcBufferTable *table, bool gone);
 
 /*
@@ -71,12 +71,12 @@ void
 discard_init(void)
 {
 	previous_access_hook = object_access_hook;
-	object_access_hook = access_hook;
+	object_access_hook = discard_access_hook;
 }
 
 static void
-access_hook(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id,
-			void *arg)
+discard_access_hook(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id,
+					void *arg)
 {
 	if (previous_access_hook != NULL)
 		previous_access_hook(access, class_id, object_id, sub_id, arg);
@@ -121,7 +121,7 @@ check_written(void)
 
 		if (table->database == MyDatabaseId && table->nentries > 0 &&
 			(!compat_has_locked(table->counter, ShareRowExclusiveLock) ||
-			 has_pending(table)))
+			 discard_has_pending(table)))
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_IN_USE),
 					 errmsg("cannot drop extension dcounter because increments of buffered counters are in memory"),
@@ -130,11 +130,11 @@ check_written(void)
 }
 
 /*
- * has_pending tells whether amounts of a table, which is locked against writers, are not
+ * discard_has_pending tells whether amounts of a table, which is locked against writers, are not
  * being flushed.
  */
 static bool
-has_pending(DcBufferTable *table)
+discard_has_pending(DcBufferTable *table)
 {
 	DcBufferScan scan = {.table = table};
 	DcMapEntry *entry;
@@ -206,12 +206,12 @@ has_slot(Oid database, Oid counter)
 }
 
 /*
- * is_about tells whether a table is to be discarded. TRUNCATE calls the hook
+ * discard_is_about tells whether a table is to be discarded. TRUNCATE calls the hook
  * before it has the lock. If the name is another table's when it gets the lock, it
  * calls the hook again for that table, and the first one is not truncated.
  */
 static bool
-is_about(const DcDiscard *discard, const DcBufferTable *table)
+discard_is_about(const DcDiscard *discard, const DcBufferTable *table)
 {
 	if (table->database != discard->database)
 		return false;
@@ -230,7 +230,7 @@ discard_is_noted(const DcBufferTable *table)
 {
 	for (DcDiscard *discard = discards; discard != NULL; discard = discard->next)
 	{
-		if (is_about(discard, table))
+		if (discard_is_about(discard, table))
 			return true;
 	}
 	return false;
@@ -263,7 +263,7 @@ discard_commit(void)
 		{
 			DcBufferTable *table = &buffer_area->tables[i];
 
-			if (!OidIsValid(table->database) || !is_about(discard, table))
+			if (!OidIsValid(table->database) || !discard_is_about(discard, table))
 				continue;
 			discard_table(table, discard->gone);
 			found = true;

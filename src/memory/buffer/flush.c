@@ -80,8 +80,8 @@ static char commit_level[16] = "";
 static void commit_synchronously(void);
 static int take_keys(DcCounter *counter, DcBufferTable *table, int limit, DcFlushKey **keys);
 static void flush_key_init(DcFlushKey *key, DcCounter *counter, DcMapEntry *entry);
-static int compare_keys(const void *a, const void *b);
-static void write_rows(DcCounter *counter, DcFlushKey *keys, int count, bool exactly);
+static int flush_compare_keys(const void *a, const void *b);
+static void flush_write_rows(DcCounter *counter, DcFlushKey *keys, int count, bool exactly);
 static int write_totals(DcCounter *counter, DcFlushKey *keys, int count,
 						DcDelta **left);
 static void begin_flush(DcCounter *counter, DcBufferTable *table,
@@ -127,7 +127,7 @@ flush_table(DcCounter *counter, DcBufferTable *table, bool exactly, int limit)
 	}
 	if (count > 0)
 	{
-		write_rows(counter, keys, count, exactly);
+		flush_write_rows(counter, keys, count, exactly);
 		count_flush(counter, keys, count);
 		flushes->count = count;
 	}
@@ -195,7 +195,7 @@ take_keys(DcCounter *counter, DcBufferTable *table, int limit, DcFlushKey **keys
 	}
 	buffer_scan_end(&scan);
 	if (count > 1)
-		qsort(*keys, count, sizeof(DcFlushKey), compare_keys);
+		qsort(*keys, count, sizeof(DcFlushKey), flush_compare_keys);
 	return count;
 }
 
@@ -210,7 +210,7 @@ flush_key_init(DcFlushKey *key, DcCounter *counter, DcMapEntry *entry)
 }
 
 static int
-compare_keys(const void *a, const void *b)
+flush_compare_keys(const void *a, const void *b)
 {
 	const DcDeltaKey *left = &((const DcFlushKey *) a)->delta.key;
 	const DcDeltaKey *right = &((const DcFlushKey *) b)->delta.key;
@@ -220,10 +220,10 @@ compare_keys(const void *a, const void *b)
 }
 
 /*
- * write_rows writes the amounts that were taken, in batches.
+ * flush_write_rows writes the amounts that were taken, in batches.
  */
 static void
-write_rows(DcCounter *counter, DcFlushKey *keys, int count, bool exactly)
+flush_write_rows(DcCounter *counter, DcFlushKey *keys, int count, bool exactly)
 {
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "dcounter flush",
 											  ALLOCSET_DEFAULT_SIZES);

@@ -137,7 +137,7 @@ static bool is_reserved(void);
 static DcMoment table_due(int slot);
 static DcFlushRetry *retry_of(int slot);
 static void look_at_waiters(void);
-static void put_off(Oid counter);
+static void flushjob_put_off(Oid counter);
 static int next_slot(const DcJobRun *run, uint64 before);
 static void note_turn(int slot);
 static bool flush_slot(DcJobRun *run, int slot);
@@ -145,7 +145,7 @@ static DcFlushOwner *owner_of(int slot);
 static void flush_step(void *arg);
 static bool is_to_do(const DcJobRun *run, int slot);
 static bool may_flush(DcFlushStep *step, DcBufferTable *table);
-static void gather(DcBufferTable *table);
+static void flushjob_gather(DcBufferTable *table);
 static bool is_gone(DcBufferTable *table);
 static void flush_and_wait(DcCounter *counter);
 
@@ -226,7 +226,7 @@ flush_job(DcJobRun *run)
 	if (buffer_area == NULL)
 		return false;
 	if (OidIsValid(run->suspect))
-		put_off(run->suspect);
+		flushjob_put_off(run->suspect);
 	if (!leaving)
 		look_at_waiters();
 	for (int pass = 1; any; pass++)
@@ -342,11 +342,11 @@ look_at_waiters(void)
 }
 
 /*
- * put_off leaves a table alone for a while, at which the last worker has ended: code of
+ * flushjob_put_off leaves a table alone for a while, at which the last worker has ended: code of
  * its owner could keep this worker from all other tables.
  */
 static void
-put_off(Oid counter)
+flushjob_put_off(Oid counter)
 {
 	for (int i = 0; i < buffer_area->ntables; i++)
 	{
@@ -494,7 +494,7 @@ flush_step(void *arg)
 		step->fed = fed && pg_atomic_read_u32(&table->waiting) == 0;
 		if (step->fed)
 			return;
-		gather(table);
+		flushjob_gather(table);
 		step->goes_on = !flush_table(counter, table, fed || retries[step->slot].pause > 0, step->keys);
 		if (!fed)
 			check_still_not_fed(table->counter);
@@ -534,14 +534,14 @@ may_flush(DcFlushStep *step, DcBufferTable *table)
 }
 
 /*
- * gather waits for more sessions that want a flush, if many waited for the last one:
+ * flushjob_gather waits for more sessions that want a flush, if many waited for the last one:
  * these come back as soon as they are woken. It goes on while their number grows, until
  * nearly all are back. (commit_delay is the same idea.) It takes no longer than half a
  * flush: with a slow disk all share each flush; with a quick one, the processors would have
  * nothing to do while all wait for the same flush, and those who are late better take the next.
  */
 static void
-gather(DcBufferTable *table)
+flushjob_gather(DcBufferTable *table)
 {
 	static uint32 last_crowd = 0;
 	uint32 crowd = pg_atomic_read_u32(&table->waiting);

@@ -73,10 +73,10 @@ typedef enum DcWaitEnd
 static void resource_callback(ResourceReleasePhase phase, bool commit, bool top,
 							  void *arg);
 static DcWaitEnd wait_committed(const DcWait *wait);
-static DcWaitEnd interruption(void);
-static DcWaitEnd loneliness(DcBufferTable *table, instr_time *since);
+static DcWaitEnd flushwait_interruption(void);
+static DcWaitEnd flushwait_loneliness(DcBufferTable *table, instr_time *since);
 static void warn_quietly(DcWaitEnd end);
-static void warn(DcWaitEnd end);
+static void flushwait_warn(DcWaitEnd end);
 
 /*
  * flush_wait_init asks for shared memory and registers the callback; called once.
@@ -162,9 +162,9 @@ wait_committed(const DcWait *wait)
 	end = WAIT_DONE;
 	while (end == WAIT_DONE && pg_atomic_read_u64(&table->done) < wait->number)
 	{
-		end = interruption();
+		end = flushwait_interruption();
 		if (end == WAIT_DONE)
-			end = loneliness(table, &alone_since);
+			end = flushwait_loneliness(table, &alone_since);
 		/* to exit at once would make a transaction abort that is committed */
 		if (end == WAIT_DONE && (waiter_sleep(WL_POSTMASTER_DEATH) & WL_POSTMASTER_DEATH))
 			end = WAIT_POSTMASTER_DEAD;
@@ -176,10 +176,10 @@ wait_committed(const DcWait *wait)
 }
 
 /*
- * interruption returns how to end the wait for an interrupt, as syncrep.c does, or WAIT_DONE if there is none.
+ * flushwait_interruption returns how to end the wait for an interrupt, as syncrep.c does, or WAIT_DONE if there is none.
  */
 static DcWaitEnd
-interruption(void)
+flushwait_interruption(void)
 {
 	if (ProcDiePending)
 		return WAIT_TERMINATED;
@@ -190,11 +190,11 @@ interruption(void)
 }
 
 /*
- * loneliness returns how to end the wait because the table has had no flusher for long, or WAIT_DONE to go on.
+ * flushwait_loneliness returns how to end the wait because the table has had no flusher for long, or WAIT_DONE to go on.
  * *since is zero, or the time at which that was noticed.
  */
 static DcWaitEnd
-loneliness(DcBufferTable *table, instr_time *since)
+flushwait_loneliness(DcBufferTable *table, instr_time *since)
 {
 	instr_time now;
 
@@ -227,7 +227,7 @@ warn_quietly(DcWaitEnd end)
 	PG_TRY();
 	{
 		error_context_stack = NULL; /* put back by what follows */
-		warn(end);
+		flushwait_warn(end);
 	}
 	PG_CATCH();
 	{
@@ -241,7 +241,7 @@ warn_quietly(DcWaitEnd end)
 }
 
 static void
-warn(DcWaitEnd end)
+flushwait_warn(DcWaitEnd end)
 {
 	static const char *const reasons[] = {
 		[WAIT_CANCELLED] = "canceling the wait for increments to become durable due to user request",

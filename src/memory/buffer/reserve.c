@@ -90,11 +90,11 @@ static bool table_reserve(DcCounter *counter, DcBufferTable *table);
 static void table_release(int i);
 static bool nothing_more(int start);
 static void count_full(DcCounter *counter);
-static void make_room(int count);
+static void reserve_make_room(int count);
 static bool reserve_one(DcBufferTable *table, const DcDelta *delta);
-static void give_back(int from);
-static void add(const DcReserved *r, TimestampTz now);
-static void forget(void);
+static void reserve_give_back(int from);
+static void reserve_add(const DcReserved *r, TimestampTz now);
+static void reserve_forget(void);
 static bool nothing_is_kept(void);
 
 /*
@@ -118,7 +118,7 @@ buffer_reserve(DcCounter *counter, DcDelta **deltas, int count)
 	}
 	if (!flusher_flushes(table))
 		return false;
-	make_room(count);
+	reserve_make_room(count);
 	flush_wait_prepare();
 	if (!table_reserve(counter, table))
 		return nothing_more(start);
@@ -130,7 +130,7 @@ buffer_reserve(DcCounter *counter, DcDelta **deltas, int count)
 			continue;
 		if (!reserve_one(table, deltas[i]))
 		{
-			give_back(start);
+			reserve_give_back(start);
 			table_release(--ntables);
 			count_full(counter);
 			return nothing_more(start);
@@ -179,7 +179,7 @@ nothing_more(int start)
 {
 	Assert(nreserved == start);
 	if (ntables == 0)
-		forget();
+		reserve_forget();
 	return false;
 }
 
@@ -195,10 +195,10 @@ count_full(DcCounter *counter)
 }
 
 /*
- * make_room makes the lists long enough for more keys, of one more table.
+ * reserve_make_room makes the lists long enough for more keys, of one more table.
  */
 static void
-make_room(int count)
+reserve_make_room(int count)
 {
 	if (nreserved + count > max_reserved)
 	{
@@ -244,10 +244,10 @@ reserve_one(DcBufferTable *table, const DcDelta *delta)
 }
 
 /*
- * give_back unpins the reserved entries of index `from` on.
+ * reserve_give_back unpins the reserved entries of index `from` on.
  */
 static void
-give_back(int from)
+reserve_give_back(int from)
 {
 	for (int i = from; i < nreserved; i++)
 		map_unpin(reserved[i].entry);
@@ -277,18 +277,18 @@ reserve_commit(void)
 		return;
 	now = GetCurrentTransactionStartTimestamp();
 	for (int i = 0; i < nreserved; i++)
-		add(&reserved[i], now);
+		reserve_add(&reserved[i], now);
 	for (int i = 0; i < ntables; i++)
 	{
 		if (tables[i].sync)
 			flush_wait_at_commit(tables[i].table); /* before, see there */
 		table_release(i);
 	}
-	forget();
+	reserve_forget();
 }
 
 static void
-add(const DcReserved *r, TimestampTz now)
+reserve_add(const DcReserved *r, TimestampTz now)
 {
 	DcBuffer *buffer = buffer_of(r->entry);
 	LWLock *lock = map_lock(buffer_map, r->entry);
@@ -318,17 +318,17 @@ add(const DcReserved *r, TimestampTz now)
 void
 reserve_abort(void)
 {
-	give_back(0);
+	reserve_give_back(0);
 	for (int i = 0; i < ntables; i++)
 		table_release(i);
-	forget();
+	reserve_forget();
 }
 
 /*
- * forget returns to the lists that are always there.
+ * reserve_forget returns to the lists that are always there.
  */
 static void
-forget(void)
+reserve_forget(void)
 {
 	reserved = few;
 	nreserved = 0;

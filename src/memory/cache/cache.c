@@ -87,8 +87,8 @@ typedef struct DcForget
 static DcCache *cache = NULL;
 
 static Size area_size(void);
-static void area_init(void *area);
-static void entry_init(DcMapEntry *entry, void *arg);
+static void cache_area_init(void *area);
+static void cache_entry_init(DcMapEntry *entry, void *arg);
 static bool is_young(const DcCached *cached, uint64 table, DcMoment since);
 static DcMapEntry *entry_get(const DcCacheKey *key, uint32 *evicted);
 static bool may_evict(DcMapEntry *entry, void *arg);
@@ -112,7 +112,7 @@ cache_init(void)
 
 	cache_hooks = &hooks;
 	shmem_add_raw("dcounter read cache", area_size, (void **) &cache,
-				  area_init);
+				  cache_area_init);
 	cache_set_init();
 }
 
@@ -129,7 +129,7 @@ area_size(void)
 }
 
 static void
-area_init(void *area)
+cache_area_init(void *area)
 {
 	DcCache *init = area;
 
@@ -456,7 +456,7 @@ forget_entry(DcMapEntry *entry, void *arg)
 }
 
 static void
-entry_init(DcMapEntry *entry, void *arg)
+cache_entry_init(DcMapEntry *entry, void *arg)
 {
 	memset(map_payload(entry), 0, sizeof(DcCached));
 }
@@ -477,7 +477,7 @@ is_young(const DcCached *cached, uint64 table, DcMoment since)
 static DcMapEntry *
 entry_get(const DcCacheKey *key, uint32 *evicted)
 {
-	DcMapEntry *entry = map_get(MAP, &key->map, entry_init, NULL);
+	DcMapEntry *entry = map_get(MAP, &key->map, cache_entry_init, NULL);
 
 	for (int step = 0; entry == NULL && step < EVICT_STEPS; step++)
 	{
@@ -486,7 +486,7 @@ entry_get(const DcCacheKey *key, uint32 *evicted)
 
 		*evicted += gone;
 		if (gone > 0)
-			entry = map_get(MAP, &key->map, entry_init, NULL);
+			entry = map_get(MAP, &key->map, cache_entry_init, NULL);
 	}
 	return entry;
 }

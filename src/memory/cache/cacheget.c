@@ -88,8 +88,8 @@ typedef struct DcAsked
 /* A session that computes does not wait for itself. */
 static bool computing = false;
 
-static DcAsked ask(FunctionCallInfo fcinfo, const char *function);
-static DcOpened *open_to_read(FunctionCallInfo fcinfo, const char *function);
+static DcAsked cacheget_ask(FunctionCallInfo fcinfo, const char *function);
+static DcOpened *cacheget_open_to_read(FunctionCallInfo fcinfo, const char *function);
 static DcOpened *reopen_to_read(FunctionCallInfo fcinfo, const char *function);
 static bool may_share(DcCounter *counter);
 static bool key_may_share(DcCounter *counter, const DcKey *key);
@@ -97,11 +97,11 @@ static int find_all(DcAsked *asked);
 static void get_missing(FunctionCallInfo fcinfo, const char *function,
 						DcAsked *asked, int missing);
 static void get_all_or_give_up(DcAsked *asked);
-static void get_all(DcAsked *asked);
+static void cacheget_get_all(DcAsked *asked);
 static int claim_missing(DcAsked *asked);
-static void compute(DcAsked *asked, int count);
+static void cacheget_compute(DcAsked *asked, int count);
 static void compute_many(DcAsked *asked, int count);
-static void give_up(int code, Datum arg);
+static void cacheget_give_up(int code, Datum arg);
 
 /*
  * dc_get(counter regclass, key text|bigint|uuid, max_staleness interval) -> bigint
@@ -114,7 +114,7 @@ dc_get_cached(PG_FUNCTION_ARGS)
 	DcAsked asked;
 
 	key_arg(fcinfo, 1, &wanted.key);
-	asked = ask(fcinfo, function);
+	asked = cacheget_ask(fcinfo, function);
 	asked.wanted = &wanted;
 	asked.nwanted = 1;
 	if (find_all(&asked) > 0)
@@ -131,7 +131,7 @@ dc_get_many_cached(PG_FUNCTION_ARGS)
 {
 	static const char function[] = "dc_get_many()";
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	DcAsked asked = ask(fcinfo, function);
+	DcAsked asked = cacheget_ask(fcinfo, function);
 	Datum *members;
 	Datum *keys = key_array_arg(fcinfo, 1, &asked.nwanted, &members);
 	int missing;
@@ -156,11 +156,11 @@ dc_get_many_cached(PG_FUNCTION_ARGS)
 }
 
 /*
- * ask opens the counter table in argument 0 for a call that wants values of the age in
+ * cacheget_ask opens the counter table in argument 0 for a call that wants values of the age in
  * argument 2, max_staleness, at most.
  */
 static DcAsked
-ask(FunctionCallInfo fcinfo, const char *function)
+cacheget_ask(FunctionCallInfo fcinfo, const char *function)
 {
 	DcAsked asked = {0};
 	DcOpened *table;
@@ -178,7 +178,7 @@ ask(FunctionCallInfo fcinfo, const char *function)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("%s with max_staleness needs shared memory", function),
 				 errhint("Add dcounter to shared_preload_libraries and restart the server.")));
-	table = open_to_read(fcinfo, function);
+	table = cacheget_open_to_read(fcinfo, function);
 	asked.counter = table->counter;
 	asked.table = table->table;
 	asked.shared = may_share(table->counter);
@@ -187,12 +187,12 @@ ask(FunctionCallInfo fcinfo, const char *function)
 }
 
 /*
- * open_to_read returns the counter table in argument 0, which the caller may read. If
+ * cacheget_open_to_read returns the counter table in argument 0, which the caller may read. If
  * that is remembered, it is not locked. A parallel worker, which must not read, remembers
  * no table.
  */
 static DcOpened *
-open_to_read(FunctionCallInfo fcinfo, const char *function)
+cacheget_open_to_read(FunctionCallInfo fcinfo, const char *function)
 {
 	Oid relid = PG_GETARG_OID(0);
 	DcOpened *table = &opened[relid % OPENED];
@@ -330,25 +330,25 @@ get_missing(FunctionCallInfo fcinfo, const char *function, DcAsked *asked,
 }
 
 /*
- * get_all_or_give_up is get_all, and gives up this session's claims when that ends with an error. A function of its own, since
+ * get_all_or_give_up is cacheget_get_all, and gives up this session's claims when that ends with an error. A function of its own, since
  * gcc does not know that variables of its caller outlive the jump back.
  */
 static void
 get_all_or_give_up(DcAsked *asked)
 {
-	PG_ENSURE_ERROR_CLEANUP(give_up, PointerGetDatum(asked));
+	PG_ENSURE_ERROR_CLEANUP(cacheget_give_up, PointerGetDatum(asked));
 	{
-		get_all(asked);
+		cacheget_get_all(asked);
 	}
-	PG_END_ENSURE_ERROR_CLEANUP(give_up, PointerGetDatum(asked));
+	PG_END_ENSURE_ERROR_CLEANUP(cacheget_give_up, PointerGetDatum(asked));
 }
 
 /*
- * get_all computes and stores the values that no other session is computing. Only then,
+ * cacheget_get_all computes and stores the values that no other session is computing. Only then,
  * without claims, it waits for the other sessions.
  */
 static void
-get_all(DcAsked *asked)
+cacheget_get_all(DcAsked *asked)
 {
 	for (;;)
 	{
@@ -356,7 +356,7 @@ get_all(DcAsked *asked)
 		bool found_all = true;
 
 		if (to_compute > 0)
-			compute(asked, to_compute);
+			cacheget_compute(asked, to_compute);
 		for (int i = 0; found_all && i < asked->nwanted; i++)
 		{
 			DcWanted *wanted = &asked->wanted[i];
@@ -404,11 +404,11 @@ claim_missing(DcAsked *asked)
 }
 
 /*
- * compute computes the `count` keys that are to be computed now, and stores those that
+ * cacheget_compute computes the `count` keys that are to be computed now, and stores those that
  * are claimed.
  */
 static void
-compute(DcAsked *asked, int count)
+cacheget_compute(DcAsked *asked, int count)
 {
 	/* no remote snapshot is older than our transaction */
 	DcMoment at = asked->counter->foreign ? xact_moment() : moment_now();
@@ -470,10 +470,10 @@ compute_many(DcAsked *asked, int count)
 }
 
 /*
- * give_up ends the claims of a call that has failed.
+ * cacheget_give_up ends the claims of a call that has failed.
  */
 static void
-give_up(int code, Datum arg)
+cacheget_give_up(int code, Datum arg)
 {
 	DcAsked *asked = (DcAsked *) DatumGetPointer(arg);
 

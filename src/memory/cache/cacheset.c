@@ -42,11 +42,11 @@ typedef struct DcSetTable
 	DcSetKey *keys;
 } DcSetTable;
 
-/* In TopTransactionContext; xact_callback forgets it at each end. */
+/* In TopTransactionContext; cacheset_xact_callback forgets it at each end. */
 static DcSetTable *tables = NULL;
 
-static bool is_idle(void);
-static void xact_callback(XactEvent event, void *arg);
+static bool cacheset_is_idle(void);
+static void cacheset_xact_callback(XactEvent event, void *arg);
 static DcSetTable *set_table(Oid counter);
 static void forget_set_keys(void);
 
@@ -56,7 +56,7 @@ static void forget_set_keys(void);
 void
 cache_set_init(void)
 {
-	xact_room_add(DC_XACT_CACHE, xact_callback, NULL, is_idle);
+	xact_room_add(DC_XACT_CACHE, cacheset_xact_callback, NULL, cacheset_is_idle);
 }
 
 /*
@@ -104,16 +104,16 @@ set_table(Oid counter)
 }
 
 static bool
-is_idle(void)
+cacheset_is_idle(void)
 {
 	return tables == NULL;
 }
 
 /*
- * xact_callback forgets them. Runs after the commit: must not throw.
+ * cacheset_xact_callback forgets them. Runs after the commit: must not throw.
  */
 static void
-xact_callback(XactEvent event, void *arg)
+cacheset_xact_callback(XactEvent event, void *arg)
 {
 	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_PREPARE)
 		forget_set_keys();

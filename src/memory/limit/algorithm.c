@@ -61,10 +61,10 @@ limit_numbers_wrong(const DcLimitNumbers *numbers)
 }
 
 /*
- * divide divides what is not negative. Nearly all dividends fit into 64 bits, where the processor does it.
+ * algorithm_divide divides what is not negative. Nearly all dividends fit into 64 bits, where the processor does it.
  */
 static int64_t
-divide(Wide dividend, int64_t divisor, int64_t *rest)
+algorithm_divide(Wide dividend, int64_t divisor, int64_t *rest)
 {
 	if (dividend <= INT64_MAX)
 	{
@@ -89,7 +89,7 @@ gcra_behind(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t no
 static void
 gcra_set_behind(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now, Wide behind)
 {
-	state->at = now + divide(behind, numbers->rate, &state->used);
+	state->at = now + algorithm_divide(behind, numbers->rate, &state->used);
 	state->idle_at = state->at + (state->used != 0);
 }
 
@@ -167,10 +167,10 @@ gcra_test(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t now,
 
 	answer->allowed = after <= most;
 	if (!answer->allowed)
-		answer->retry_after = divide(after - most + numbers->rate - 1, numbers->rate, &rest);
+		answer->retry_after = algorithm_divide(after - most + numbers->rate - 1, numbers->rate, &rest);
 	else
 		behind = after;
-	answer->remaining = behind < most ? divide(most - behind, numbers->per, &rest) : 0;
+	answer->remaining = behind < most ? algorithm_divide(most - behind, numbers->per, &rest) : 0;
 }
 
 static void

@@ -32,14 +32,14 @@ DcMap *limit_map = NULL;
 static Size map_bytes = 0;
 
 static Size limit_map_size(void);
-static void area_init(void *new_area);
+static void limitarea_area_init(void *new_area);
 static void limit_map_init(void *new_map);
-static DcLimitSlot *slot_make(Oid database, const DcLimitOwner *owner);
-static DcLimitSlot *slot_find(Oid database, const DcLimitOwner *owner);
+static DcLimitSlot *limitarea_slot_make(Oid database, const DcLimitOwner *owner);
+static DcLimitSlot *limitarea_slot_find(Oid database, const DcLimitOwner *owner);
 static bool changes_keys(const DcLimitSlot *slot, const DcLimitUse *use);
 static void put_rule(DcLimitSlot *slot, const DcLimitUse *use);
 static void copy_slot(DcLimitUse *use, DcLimitSlot *slot);
-static void install(DcLimitSlot *slot, DcLimitUse *use);
+static void limitarea_install(DcLimitSlot *slot, DcLimitUse *use);
 
 /*
  * limiter_init sets up the room, and asks for the shared memory
@@ -51,7 +51,7 @@ limiter_init(bool preloading)
 	rule_kind_add(&limit_rules, preloading);
 	if (!preloading)
 		return;
-	shmem_add("dcounter limits", sizeof(DcLimitArea), (void **) &limit_area, area_init);
+	shmem_add("dcounter limits", sizeof(DcLimitArea), (void **) &limit_area, limitarea_area_init);
 	shmem_add_raw("dcounter limits map", limit_map_size, (void **) &limit_map, limit_map_init);
 }
 
@@ -66,7 +66,7 @@ limit_map_size(void)
 }
 
 static void
-area_init(void *new_area)
+limitarea_area_init(void *new_area)
 {
 	DcLimitArea *area = new_area;
 
@@ -102,7 +102,7 @@ area_init(void *new_area)
 }
 
 /*
- * limit_map_init comes after area_init, and fills both from the file. It is called when the server
+ * limit_map_init comes after limitarea_area_init, and fills both from the file. It is called when the server
  * starts over after a crash, too: then the file is of no use.
  */
 static void
@@ -179,7 +179,7 @@ limit_note_young(Oid database, const DcLimitOwner *owner)
 	DcLimitSlot *slot;
 
 	LWLockAcquire(&limit_area->lock, LW_EXCLUSIVE);
-	slot = slot_make(database, owner);
+	slot = limitarea_slot_make(database, owner);
 	if (slot != NULL)
 	{
 		slot->rule.is_young = true;
@@ -203,7 +203,7 @@ limit_use_slot(DcLimitUse *use)
 		bool is_newer;
 
 		LWLockAcquire(&limit_area->lock, LW_EXCLUSIVE);
-		slot = slot_make(MyDatabaseId, &use->owner);
+		slot = limitarea_slot_make(MyDatabaseId, &use->owner);
 		is_newer = slot != NULL && use->owner.id != 0 && use->rule.version > slot->rule.version;
 		if (is_newer && !changes_keys(slot, use))
 		{
@@ -216,7 +216,7 @@ limit_use_slot(DcLimitUse *use)
 		if (slot != NULL && !is_newer)
 			break;
 		if (slot != NULL)
-			install(slot, use);
+			limitarea_install(slot, use);
 		else if (has_made_room || !limit_make_slots())
 			limit_slots_error();
 		else
@@ -267,11 +267,11 @@ copy_slot(DcLimitUse *use, DcLimitSlot *slot)
 }
 
 /*
- * install puts a rule with other numbers into its slot, if it still is newer, and changes the keys to it. Who comes with the
+ * limitarea_install puts a rule with other numbers into its slot, if it still is newer, and changes the keys to it. Who comes with the
  * next one waits here until that is done: keys are by these numbers or the ones before, never by others.
  */
 static void
-install(DcLimitSlot *slot, DcLimitUse *use)
+limitarea_install(DcLimitSlot *slot, DcLimitUse *use)
 {
 	bool is_newer;
 
@@ -300,7 +300,7 @@ limit_slots_error(void)
 }
 
 static DcLimitSlot *
-slot_find(Oid database, const DcLimitOwner *owner)
+limitarea_slot_find(Oid database, const DcLimitOwner *owner)
 {
 	for (int i = 0; i < limit_area->nslots; i++)
 	{
@@ -321,7 +321,7 @@ limit_gone_add(DcLimitGone *gone, Oid database, const DcLimitOwner *owner)
 	DcLimitSlot *slot;
 
 	LWLockAcquire(&limit_area->lock, LW_SHARED);
-	slot = slot_find(database, owner);
+	slot = limitarea_slot_find(database, owner);
 	if (slot != NULL && pg_atomic_read_u64(&slot->keys) > 0)
 	{
 		gone->rules[slot - limit_area->slots] = (DcLimitGoneRule){database, *owner};
@@ -331,14 +331,14 @@ limit_gone_add(DcLimitGone *gone, Oid database, const DcLimitOwner *owner)
 }
 
 /*
- * slot_make returns a slot, a new one if there is none, or that of another rule which has no
+ * limitarea_slot_make returns a slot, a new one if there is none, or that of another rule which has no
  * key in memory; NULL if all are in use. Of these it takes one after the other: the rules of one call, which have no key
  * yet, must not take each other's. Under area->lock.
  */
 static DcLimitSlot *
-slot_make(Oid database, const DcLimitOwner *owner)
+limitarea_slot_make(Oid database, const DcLimitOwner *owner)
 {
-	DcLimitSlot *slot = slot_find(database, owner);
+	DcLimitSlot *slot = limitarea_slot_find(database, owner);
 
 	if (slot != NULL)
 		return slot;

@@ -40,12 +40,12 @@ typedef struct Partitions
 static void partitions_lock(const DcLimitCall *calls, int n, Partitions *partitions);
 static void partitions_unlock(const Partitions *partitions);
 static bool is_current(const DcLimitUse *use);
-static void look(DcLimitCall *call, int64 now);
+static void limitcall_look(DcLimitCall *call, int64 now);
 static bool all_are_current(DcLimitCall *calls, int n);
-static DcLimitCall *prepare(DcLimitCall *calls, int n, bool *memory, int *added);
+static DcLimitCall *limitcall_prepare(DcLimitCall *calls, int n, bool *memory, int *added);
 static bool prepare_one(DcLimitCall *call, bool *memory, int *added);
-static void give_up(DcLimitCall *calls, int n);
-static void take_back(DcLimitCall *calls, int n);
+static void limitcall_give_up(DcLimitCall *calls, int n);
+static void limitcall_take_back(DcLimitCall *calls, int n);
 static void take_out(DcLimitCall *call);
 static void count_call(DcLimitCall *call, int64 now);
 static void note_result(DcLimitCall *calls, int n, bool allowed);
@@ -150,15 +150,15 @@ limit_take(DcLimitCall *calls, int n, bool count)
 		allowed = true;
 		for (int i = 0; i < n; i++)
 		{
-			look(&calls[i], now);
+			limitcall_look(&calls[i], now);
 			allowed &= calls[i].answer.allowed;
 		}
 		if (allowed)
-			lacks = prepare(calls, n, &memory, &added);
+			lacks = limitcall_prepare(calls, n, &memory, &added);
 		for (int i = 0; i < n && allowed && lacks == NULL && count; i++)
 			count_call(&calls[i], now);
 		if (allowed && lacks == NULL && !count)
-			take_back(calls, n);
+			limitcall_take_back(calls, n);
 		if (lacks == NULL && count)
 			note_result(calls, n, allowed);
 		partitions_unlock(&partitions);
@@ -234,10 +234,10 @@ all_are_current(DcLimitCall *calls, int n)
 }
 
 /*
- * find finds the state of a call's key: its entry's, or one of its own as that of a new key.
+ * limitcall_find finds the state of a call's key: its entry's, or one of its own as that of a new key.
  */
 static DcLimitKey *
-find(DcLimitCall *call, int64 now)
+limitcall_find(DcLimitCall *call, int64 now)
 {
 	DcMapEntry *entry = map_look(limit_map, &call->key);
 
@@ -267,28 +267,28 @@ find(DcLimitCall *call, int64 now)
 }
 
 /*
- * look tells what the rule says to a call.
+ * limitcall_look tells what the rule says to a call.
  */
 static void
-look(DcLimitCall *call, int64 now)
+limitcall_look(DcLimitCall *call, int64 now)
 {
 	DcLimitStore store = limit_store(call->use->slot);
 	DcLimitKey *key;
 
 	if (call->full)
 		return; /* it has its answer */
-	key = find(call, now);
+	key = limitcall_find(call, now);
 	limit_test(&call->use->rule.numbers, &key->state, now, call->cost, &store, &call->answer);
 	call->idle_at = Max(key->idle_at, now);
 }
 
 /*
- * prepare takes the memory that the calls need. If it is not there for one, this one is returned,
+ * limitcall_prepare takes the memory that the calls need. If it is not there for one, this one is returned,
  * and whether it is memory that is missing; what was taken for the others is given back, or is in
  * entries that are as if they were new.
  */
 static DcLimitCall *
-prepare(DcLimitCall *calls, int n, bool *memory, int *added)
+limitcall_prepare(DcLimitCall *calls, int n, bool *memory, int *added)
 {
 	for (int i = 0; i < n; i++)
 	{
@@ -299,7 +299,7 @@ prepare(DcLimitCall *calls, int n, bool *memory, int *added)
 	{
 		if (!calls[i].full && !prepare_one(&calls[i], memory, added))
 		{
-			give_up(calls, n);
+			limitcall_give_up(calls, n);
 			return &calls[i];
 		}
 	}
@@ -307,7 +307,7 @@ prepare(DcLimitCall *calls, int n, bool *memory, int *added)
 }
 
 static void
-entry_init(DcMapEntry *entry, void *arg)
+limitcall_entry_init(DcMapEntry *entry, void *arg)
 {
 	*(DcLimitKey *) map_payload(entry) = *(const DcLimitKey *) arg;
 }
@@ -348,7 +348,7 @@ prepare_one(DcLimitCall *call, bool *memory, int *added)
 		if (pg_atomic_fetch_add_u64(&slot->keys, 1) < most_keys(call->use) && is_current(call->use) &&
 			cells_fit(call->use, 1, memory))
 		{
-			entry = map_add(limit_map, &call->key, entry_init, &call->fresh);
+			entry = map_add(limit_map, &call->key, limitcall_entry_init, &call->fresh);
 			*memory = entry == NULL;
 		}
 		if (entry == NULL)
@@ -375,7 +375,7 @@ prepare_one(DcLimitCall *call, bool *memory, int *added)
 }
 
 static void
-give_up(DcLimitCall *calls, int n)
+limitcall_give_up(DcLimitCall *calls, int n)
 {
 	for (int i = 0; i < n; i++)
 	{
@@ -395,12 +395,12 @@ give_up(DcLimitCall *calls, int n)
 }
 
 /*
- * take_back gives back what prepare took for calls that are not counted.
+ * limitcall_take_back gives back what prepare took for calls that are not counted.
  */
 static void
-take_back(DcLimitCall *calls, int n)
+limitcall_take_back(DcLimitCall *calls, int n)
 {
-	give_up(calls, n);
+	limitcall_give_up(calls, n);
 	for (int i = 0; i < n; i++)
 	{
 		if (calls[i].is_made)
@@ -508,7 +508,7 @@ limit_give_back(DcLimitCall *call, int64 units)
 	LWLock *lock = key_lock(call, &now);
 
 	store = limit_store(call->use->slot);
-	key = find(call, now);
+	key = limitcall_find(call, now);
 	if (call->entry != NULL)
 	{
 		limit_refund(&rule->numbers, &key->state, now, units, &store);
@@ -533,7 +533,7 @@ limit_lease(DcLimitCall *call, int64 lease, bool renew)
 	bool found = false;
 
 	store = limit_store(call->use->slot);
-	(void) find(call, now);
+	(void) limitcall_find(call, now);
 	if (call->entry != NULL && rule->numbers.kind == LIMIT_CONCURRENT)
 	{
 		found = renew ? limitlist_renew(&rule->numbers, &call->entry->state, now, lease, &store)
@@ -565,7 +565,7 @@ limit_clear(DcLimitCall *call)
 	{
 		fits = true;
 		lock = key_lock(call, &now);
-		key = find(call, now);
+		key = limitcall_find(call, now);
 		is_new = key->state.idle_at <= now;
 		call->cost = 0; /* of no use to a list */
 		if (call->entry == NULL && !is_new)

@@ -85,13 +85,13 @@ typedef struct Work
 	int64 now;
 } Work;
 
-static bool save_entry(DcMapEntry *entry, void *arg);
+static bool limitfile_save_entry(DcMapEntry *entry, void *arg);
 static void put_lease(int64 *item, void *file);
 static void put_unit(int64 *item, void *file);
-static void lost(const char *why);
+static void limitfile_lost(const char *why);
 static void save_nothing(uint64 lsn);
-static bool load(Work *work, const FileHeader *header);
-static bool load_entry(Work *work);
+static bool limitfile_load_entries(Work *work, const FileHeader *header);
+static bool limitfile_load_entry(Work *work);
 static bool load_list(Work *work, DcLimitSlot *slot, DcLimitKey *key, int64 units);
 
 /*
@@ -128,7 +128,7 @@ limitfile_save(int code, Datum arg)
 	header.losses = pg_atomic_read_u32(&limit_area->losses);
 	header.is_standby = pg_atomic_read_u32(&limit_area->is_standby);
 	header.nslots = limit_area->nslots;
-	map_sweep(limit_map, save_entry, &work); /* counts */
+	map_sweep(limit_map, limitfile_save_entry, &work); /* counts */
 	header.nentries = work.count;
 	work.writes = true;
 	crcfile_create(&work.file, LIMIT_FILE);
@@ -150,15 +150,15 @@ limitfile_save(int code, Datum arg)
 		saved.rule.is_young = slot->rule.is_young;
 		crcfile_put(&work.file, &saved, sizeof(saved));
 	}
-	map_sweep(limit_map, save_entry, &work);
+	map_sweep(limit_map, limitfile_save_entry, &work);
 	crcfile_close(&work.file, "What limits have counted is lost.");
 }
 
 /*
- * save_entry saves an entry that says something, by its rule as it is now.
+ * limitfile_save_entry saves an entry that says something, by its rule as it is now.
  */
 static bool
-save_entry(DcMapEntry *entry, void *arg)
+limitfile_save_entry(DcMapEntry *entry, void *arg)
 {
 	Work *work = arg;
 	DcLimitKey *key = map_payload(entry);
@@ -221,7 +221,7 @@ limitfile_load(uint64 lsn)
 	if (!crcfile_read(&work.file, LIMIT_FILE, LOG))
 	{
 		if (limitfile_size() > 0)
-			lost("it could not be read");
+			limitfile_lost("it could not be read");
 		else
 			save_nothing(lsn);
 		return;
@@ -239,12 +239,12 @@ limitfile_load(uint64 lsn)
 
 		work.now = moment_now().us;
 		work.shift = work.now - Min(Max(down, 0), LIMIT_MAX_US) - header.moment;
-		if (!load(&work, &header))
+		if (!limitfile_load_entries(&work, &header))
 			why = "there is no memory for it";
 	}
 	free(work.file.data);
 	if (why != NULL)
-		lost(why);
+		limitfile_lost(why);
 }
 
 /*
@@ -265,7 +265,7 @@ save_nothing(uint64 lsn)
 }
 
 static void
-lost(const char *why)
+limitfile_lost(const char *why)
 {
 	ereport(LOG,
 			(errmsg("what limits have counted is lost"),
@@ -274,24 +274,24 @@ lost(const char *why)
 }
 
 /*
- * shift changes a time of the file to one of now. 0 is none.
+ * limitfile_shift changes a time of the file to one of now. 0 is none.
  */
 static void
-shift(int64_t *us, const Work *work)
+limitfile_shift(int64_t *us, const Work *work)
 {
 	if (*us != 0)
 		*us = Max(*us + work->shift, 1);
 }
 
 /*
- * load loads slots and entries; false if that is not possible.
+ * limitfile_load_entries loads slots and entries; false if that is not possible.
  */
 static bool
-load(Work *work, const FileHeader *header)
+limitfile_load_entries(Work *work, const FileHeader *header)
 {
 	int64 lost_at = header->lost_at;
 
-	shift(&lost_at, work);
+	limitfile_shift(&lost_at, work);
 	pg_atomic_write_u64(&limit_area->lost_at, (uint64) lost_at);
 	pg_atomic_write_u64(&limit_area->next_lease, header->next_lease);
 	pg_atomic_write_u32(&limit_area->losses, header->losses);
@@ -311,7 +311,7 @@ load(Work *work, const FileHeader *header)
 	}
 	for (uint64 i = 0; i < header->nentries; i++)
 	{
-		if (!load_entry(work))
+		if (!limitfile_load_entry(work))
 			return false;
 	}
 	return true;
@@ -324,7 +324,7 @@ file_entry_init(DcMapEntry *entry, void *arg)
 }
 
 static bool
-load_entry(Work *work)
+limitfile_load_entry(Work *work)
 {
 	FileEntry saved;
 	char data[DC_MAP_KEY_BYTES];
@@ -340,9 +340,9 @@ load_entry(Work *work)
 	slot = &limit_area->slots[saved.key.slot];
 	state = &saved.key.state;
 	saved.key.counted = slot->rule.counted; /* all were brought to it when they were saved */
-	shift(&saved.key.idle_at, work);
-	shift(&state->idle_at, work);
-	shift(&state->at, work);
+	limitfile_shift(&saved.key.idle_at, work);
+	limitfile_shift(&state->idle_at, work);
+	limitfile_shift(&state->at, work);
 	units = state->used;
 	state->first = state->last = LIMIT_NO_CHUNK;
 	state->skipped = state->occupied = 0;
@@ -381,7 +381,7 @@ load_list(Work *work, DcLimitSlot *slot, DcLimitKey *key, int64 units)
 				return false;
 			pg_atomic_fetch_add_u64(&slot->cells, wanted);
 		}
-		shift(&words[0], work);
+		limitfile_shift(&words[0], work);
 		limitlist_add(numbers, &key->state, words[0] - numbers->per, 1, words[1], fresh, &store);
 	}
 	return true;

@@ -51,7 +51,7 @@ typedef struct Sweep
 static bool may_go(DcMapEntry *entry, void *arg);
 static bool is_forgotten(DcMapEntry *entry, void *arg);
 static bool is_role_s(DcMapEntry *entry, void *arg);
-static bool convert(DcMapEntry *entry, void *arg);
+static bool limitroom_convert(DcMapEntry *entry, void *arg);
 static void lower_bound(pg_atomic_uint64 *bound, int64 us);
 static bool sweep_all(uint64 seen, int64 *retry_at);
 static bool forget_databases(void);
@@ -270,11 +270,11 @@ limit_convert_keys(DcLimitUse *use)
 {
 	Sweep sweep = {.use = use};
 
-	map_sweep(limit_map, convert, &sweep);
+	map_sweep(limit_map, limitroom_convert, &sweep);
 }
 
 static bool
-convert(DcMapEntry *entry, void *arg)
+limitroom_convert(DcMapEntry *entry, void *arg)
 {
 	const Sweep *sweep = arg;
 	DcLimitKey *key = map_payload(entry);

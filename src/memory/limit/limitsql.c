@@ -48,14 +48,14 @@ enum
 /* The slot of this role's ad hoc limits. */
 static DcLimitUse ad_hoc;
 
-static void check_context(const char *function);
+static void limitsql_check_context(const char *function);
 static void copy_name_arg(FunctionCallInfo fcinfo, char *name);
-static void call_begin(FunctionCallInfo fcinfo, DcLimitCall *call, char *name, bool refund);
+static void limitsql_call_begin(FunctionCallInfo fcinfo, DcLimitCall *call, char *name, bool refund);
 static void key_begin(DcLimitCall *call, DcLimitKnown *known, Datum key);
 static int64 units_arg(FunctionCallInfo fcinfo, int argno, const char *what);
-static Datum result(FunctionCallInfo fcinfo, const DcLimitCall *call, bool allowed, Datum leases);
+static Datum limitsql_result(FunctionCallInfo fcinfo, const DcLimitCall *call, bool allowed, Datum leases);
 static int begin_all(FunctionCallInfo fcinfo, DcLimitCall *calls, int *which, int *count);
-static const DcLimitCall *deciding(const DcLimitCall *calls, int n, bool allowed);
+static const DcLimitCall *limitsql_deciding(const DcLimitCall *calls, int n, bool allowed);
 
 /*
  * dc_limit(name text, key text, cost bigint) -> (allowed, remaining, retry_after, reset_at, rule, lease).
@@ -70,11 +70,11 @@ dc_limit(PG_FUNCTION_ARGS)
 	DcLimitCall call;
 	bool allowed;
 
-	check_context("dc_limit()");
-	call_begin(fcinfo, &call, name, false);
+	limitsql_check_context("dc_limit()");
+	limitsql_call_begin(fcinfo, &call, name, false);
 	call.cost = units_arg(fcinfo, 2, "cost");
 	allowed = limit_take(&call, 1, true);
-	return result(fcinfo, &call, allowed, allowed && call.lease != 0 ? Int64GetDatum(call.lease) : (Datum) 0);
+	return limitsql_result(fcinfo, &call, allowed, allowed && call.lease != 0 ? Int64GetDatum(call.lease) : (Datum) 0);
 }
 
 /*
@@ -89,8 +89,8 @@ dc_allow(PG_FUNCTION_ARGS)
 	char name[RULE_NAME_MAX + 1];
 	DcLimitCall call;
 
-	check_context("dc_allow()");
-	call_begin(fcinfo, &call, name, false);
+	limitsql_check_context("dc_allow()");
+	limitsql_call_begin(fcinfo, &call, name, false);
 	if (call.use->rule.numbers.kind == LIMIT_CONCURRENT)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
@@ -110,20 +110,20 @@ dc_limit_peek(PG_FUNCTION_ARGS)
 	DcLimitCall call;
 	bool allowed;
 
-	check_context("dc_limit_peek()");
-	call_begin(fcinfo, &call, name, false);
+	limitsql_check_context("dc_limit_peek()");
+	limitsql_call_begin(fcinfo, &call, name, false);
 	call.cost = units_arg(fcinfo, 2, "cost");
 	allowed = limit_take(&call, 1, false);
 	if (allowed && !call.full)
 		call.answer.remaining += call.cost;
-	return result(fcinfo, &call, allowed, (Datum) 0);
+	return limitsql_result(fcinfo, &call, allowed, (Datum) 0);
 }
 
 /*
- * check_context raises an error where limits must not be used.
+ * limitsql_check_context raises an error where limits must not be used.
  */
 static void
-check_context(const char *function)
+limitsql_check_context(const char *function)
 {
 	limit_check_memory();
 	prevent_lasting(function);
@@ -137,10 +137,10 @@ copy_name_arg(FunctionCallInfo fcinfo, char *name)
 }
 
 /*
- * call_begin takes the limit and the key that a function was called with.
+ * limitsql_call_begin takes the limit and the key that a function was called with.
  */
 static void
-call_begin(FunctionCallInfo fcinfo, DcLimitCall *call, char *name, bool refund)
+limitsql_call_begin(FunctionCallInfo fcinfo, DcLimitCall *call, char *name, bool refund)
 {
 	DcLimitKnown *known;
 
@@ -221,10 +221,10 @@ result_desc(FunctionCallInfo fcinfo)
 }
 
 /*
- * result makes the result of a call. reset_at is shown by the wall clock; nothing depends on it.
+ * limitsql_result makes the result of a call. reset_at is shown by the wall clock; nothing depends on it.
  */
 static Datum
-result(FunctionCallInfo fcinfo, const DcLimitCall *call, bool allowed, Datum leases)
+limitsql_result(FunctionCallInfo fcinfo, const DcLimitCall *call, bool allowed, Datum leases)
 {
 	TupleDesc desc = result_desc(fcinfo);
 	Datum values[NUM_COLS];
@@ -263,7 +263,7 @@ dc_limit_all(PG_FUNCTION_ARGS)
 	bool allowed;
 	Datum array = (Datum) 0;
 
-	check_context("dc_limit_all()");
+	limitsql_check_context("dc_limit_all()");
 	n = begin_all(fcinfo, calls, which, &count);
 	allowed = limit_take(calls, n, true);
 	for (int i = 0; i < count && allowed; i++)
@@ -278,7 +278,7 @@ dc_limit_all(PG_FUNCTION_ARGS)
 
 		array = PointerGetDatum(construct_md_array(leases, no_lease, 1, &count, &lower, INT8OID, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
 	}
-	return result(fcinfo, deciding(calls, n, allowed), allowed, array);
+	return limitsql_result(fcinfo, limitsql_deciding(calls, n, allowed), allowed, array);
 }
 
 /*
@@ -331,11 +331,11 @@ begin_all(FunctionCallInfo fcinfo, DcLimitCall *calls, int *which, int *count)
 }
 
 /*
- * deciding returns the call whose answer is shown: the one that refuses longest, or, if all allow, has
+ * limitsql_deciding returns the call whose answer is shown: the one that refuses longest, or, if all allow, has
  * least left.
  */
 static const DcLimitCall *
-deciding(const DcLimitCall *calls, int n, bool allowed)
+limitsql_deciding(const DcLimitCall *calls, int n, bool allowed)
 {
 	const DcLimitCall *best = NULL;
 
@@ -362,8 +362,8 @@ dc_limit_refund(PG_FUNCTION_ARGS)
 	char name[RULE_NAME_MAX + 1];
 	DcLimitCall call;
 
-	check_context("dc_limit_refund()");
-	call_begin(fcinfo, &call, name, true);
+	limitsql_check_context("dc_limit_refund()");
+	limitsql_call_begin(fcinfo, &call, name, true);
 	if (call.use->rule.numbers.kind == LIMIT_CONCURRENT)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
@@ -381,8 +381,8 @@ dc_limit_release(PG_FUNCTION_ARGS)
 	char name[RULE_NAME_MAX + 1];
 	DcLimitCall call;
 
-	check_context("dc_limit_release()");
-	call_begin(fcinfo, &call, name, false);
+	limitsql_check_context("dc_limit_release()");
+	limitsql_call_begin(fcinfo, &call, name, false);
 	PG_RETURN_BOOL(limit_lease(&call, amount_arg(fcinfo, 2, "lease"), false));
 }
 
@@ -395,8 +395,8 @@ dc_limit_renew(PG_FUNCTION_ARGS)
 	char name[RULE_NAME_MAX + 1];
 	DcLimitCall call;
 
-	check_context("dc_limit_renew()");
-	call_begin(fcinfo, &call, name, false);
+	limitsql_check_context("dc_limit_renew()");
+	limitsql_call_begin(fcinfo, &call, name, false);
 	PG_RETURN_BOOL(limit_lease(&call, amount_arg(fcinfo, 2, "lease"), true));
 }
 
@@ -409,8 +409,8 @@ dc_limit_reset(PG_FUNCTION_ARGS)
 	char name[RULE_NAME_MAX + 1];
 	DcLimitCall call;
 
-	check_context("dc_limit_reset()");
-	call_begin(fcinfo, &call, name, true);
+	limitsql_check_context("dc_limit_reset()");
+	limitsql_call_begin(fcinfo, &call, name, true);
 	PG_RETURN_BOOL(limit_clear(&call));
 }
 
@@ -429,7 +429,7 @@ dc_throttle(PG_FUNCTION_ARGS)
 	const char *wrong;
 	bool allowed;
 
-	check_context("dc_throttle()");
+	limitsql_check_context("dc_throttle()");
 	arg_not_null(fcinfo, 0, "key");
 	arg_not_null(fcinfo, 3, "per");
 	text_to_key(key_text_arg(fcinfo, 0, "key"), &key);
@@ -452,7 +452,7 @@ dc_throttle(PG_FUNCTION_ARGS)
 				 errmsg_internal("%s", wrong)));
 	map_key_init(&call.key, MyDatabaseId, InvalidOid, (const char *) &bytes, offsetof(DcLimitAdHoc, key) + key.len);
 	allowed = limit_take(&call, 1, true);
-	return result(fcinfo, &call, allowed, (Datum) 0);
+	return limitsql_result(fcinfo, &call, allowed, (Datum) 0);
 }
 
 /*
@@ -467,7 +467,7 @@ dc_throttle_reset(PG_FUNCTION_ARGS)
 	Oid role = PG_ARGISNULL(1) ? GetUserId() : PG_GETARG_OID(1);
 	DcKey key;
 
-	check_context("dc_throttle_reset()");
+	limitsql_check_context("dc_throttle_reset()");
 	if (!has_privs_of_role(GetUserId(), role))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),

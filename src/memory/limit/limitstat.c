@@ -33,8 +33,8 @@ enum
 	STAT_COLS
 };
 
-static const DcLimitSlot *slot_of(const DcLimitOwner *owner);
-static void put_row(ReturnSetInfo *result, const char *name, Oid owner, const DcLimitSlot *slot);
+static const DcLimitSlot *limitstat_slot_of(const DcLimitOwner *owner);
+static void limitstat_put_row(ReturnSetInfo *result, const char *name, Oid owner, const DcLimitSlot *slot);
 
 /*
  * dcounter.stat_limits() -> a row for each rule that the caller may use, and, with no name, for the ad hoc limits
@@ -56,7 +56,7 @@ stat_limits(PG_FUNCTION_ARGS)
 		DcLimitOwner owner = limit_row_owner(row->id);
 
 		if (sees_all || rule_may_use(row))
-			put_row(result, row->name, row->owner, slot_of(&owner));
+			limitstat_put_row(result, row->name, row->owner, limitstat_slot_of(&owner));
 	}
 	for (int i = 0; limit_area != NULL && i < limit_area->nslots; i++)
 	{
@@ -64,13 +64,13 @@ stat_limits(PG_FUNCTION_ARGS)
 
 		if (slot->database == MyDatabaseId && slot->owner.id == 0 &&
 			(sees_all || has_privs_of_role(GetUserId(), slot->owner.role)))
-			put_row(result, NULL, slot->owner.role, slot);
+			limitstat_put_row(result, NULL, slot->owner.role, slot);
 	}
 	return (Datum) 0;
 }
 
 static const DcLimitSlot *
-slot_of(const DcLimitOwner *owner)
+limitstat_slot_of(const DcLimitOwner *owner)
 {
 	for (int i = 0; limit_area != NULL && i < limit_area->nslots; i++)
 	{
@@ -83,13 +83,13 @@ slot_of(const DcLimitOwner *owner)
 }
 
 static Datum
-number(const pg_atomic_uint64 *value)
+limitstat_number(const pg_atomic_uint64 *value)
 {
 	return Int64GetDatum((int64) pg_atomic_read_u64(unconstify(pg_atomic_uint64 *, value)));
 }
 
 static void
-put_row(ReturnSetInfo *result, const char *name, Oid owner, const DcLimitSlot *slot)
+limitstat_put_row(ReturnSetInfo *result, const char *name, Oid owner, const DcLimitSlot *slot)
 {
 	Datum values[STAT_COLS];
 	bool nulls[STAT_COLS] = {false};
@@ -101,8 +101,8 @@ put_row(ReturnSetInfo *result, const char *name, Oid owner, const DcLimitSlot *s
 	values[STAT_OWNER] = ObjectIdGetDatum(owner);
 	for (int i = 0; slot != NULL && i < LIMIT_STRIPES; i++)
 	{
-		allowed += DatumGetInt64(number(&slot->stripes[i].allowed));
-		denied += DatumGetInt64(number(&slot->stripes[i].denied));
+		allowed += DatumGetInt64(limitstat_number(&slot->stripes[i].allowed));
+		denied += DatumGetInt64(limitstat_number(&slot->stripes[i].denied));
 	}
 	values[STAT_ALLOWED] = Int64GetDatum(allowed);
 	values[STAT_DENIED] = Int64GetDatum(denied);
@@ -110,10 +110,10 @@ put_row(ReturnSetInfo *result, const char *name, Oid owner, const DcLimitSlot *s
 		values[i] = Int64GetDatum(0);
 	if (slot != NULL)
 	{
-		values[STAT_KEYS] = number(&slot->keys);
-		values[STAT_MEMORY] = Int64GetDatum(DatumGetInt64(number(&slot->cells)) * map_cell_size(limit_map));
-		values[STAT_FULL_ALLOWED] = number(&slot->full_allowed);
-		values[STAT_FULL_DENIED] = number(&slot->full_denied);
+		values[STAT_KEYS] = limitstat_number(&slot->keys);
+		values[STAT_MEMORY] = Int64GetDatum(DatumGetInt64(limitstat_number(&slot->cells)) * map_cell_size(limit_map));
+		values[STAT_FULL_ALLOWED] = limitstat_number(&slot->full_allowed);
+		values[STAT_FULL_DENIED] = limitstat_number(&slot->full_denied);
 	}
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }

@@ -38,7 +38,7 @@ item_width(const DcLimitNumbers *numbers)
 
 /* items of a chunk */
 static uint32_t
-capacity(uint32_t width, const DcLimitStore *store)
+listalgorithm_capacity(uint32_t width, const DcLimitStore *store)
 {
 	return store->words / width;
 }
@@ -60,7 +60,7 @@ place_first(const DcLimitState *state, uint32_t width, const DcLimitStore *store
 static void
 place_next(Place *place)
 {
-	if (++place->index < capacity(place->width, place->store))
+	if (++place->index < listalgorithm_capacity(place->width, place->store))
 		return;
 	place->number = place->chunk->next;
 	place->chunk = place->store->chunk(place->store->arg, place->number);
@@ -87,7 +87,7 @@ item_drop(DcLimitState *state, uint32_t width, const DcLimitStore *store)
 {
 	state->used--;
 	state->skipped++;
-	if (state->used == 0 || state->skipped == capacity(width, store))
+	if (state->used == 0 || state->skipped == listalgorithm_capacity(width, store))
 		chunk_drop(state, store);
 	if (state->used == 0)
 		state->idle_at = state->at;
@@ -158,7 +158,7 @@ limitlist_test(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t
 uint32_t
 limitlist_chunks_wanted(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t cost, const DcLimitStore *store)
 {
-	uint32_t each = capacity(item_width(numbers), store);
+	uint32_t each = listalgorithm_capacity(item_width(numbers), store);
 	int64_t room = state->last == LIMIT_NO_CHUNK ? 0 : each - state->occupied;
 
 	return cost <= room ? 0 : (uint32_t) ((cost - room + each - 1) / each);
@@ -176,7 +176,7 @@ limitlist_add(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now, i
 	{
 		int64_t *item;
 
-		if (chunk == NULL || state->occupied == capacity(width, store))
+		if (chunk == NULL || state->occupied == listalgorithm_capacity(width, store))
 		{
 			if (chunk == NULL)
 			{

@@ -45,25 +45,25 @@ typedef struct FileRing
 	uint32 unused;
 } FileRing;
 
-static void *cell(void *arg, uint32 number);
-static uint32 take(void *arg);
-static void give_back(void *arg, uint32 number);
-static bool is_known(const DcPresenceCall *call, DcMapEntry *entry, uint64 hash);
+static void *presenceapprox_cell(void *arg, uint32 number);
+static uint32 presenceapprox_take(void *arg);
+static void presenceapprox_give_back(void *arg, uint32 number);
+static bool presenceapprox_is_known(const DcPresenceCall *call, DcMapEntry *entry, uint64 hash);
 static const char *beat_once(DcPresenceCall *call, const DcMapKey *key, uint64 hash, DcRingAdded *added, int64 *members);
 static DcRingAdded add_locked(const DcPresenceCall *call, DcMapEntry *entry, uint64 hash);
-static void note(DcMapEntry *entry);
+static void presenceapprox_note(DcMapEntry *entry);
 
 /* For those who only look. */
-static const DcRingCells looking = {NULL, cell, NULL, NULL};
+static const DcRingCells looking = {NULL, presenceapprox_cell, NULL, NULL};
 
 static void *
-cell(void *arg, uint32 number)
+presenceapprox_cell(void *arg, uint32 number)
 {
 	return map_cell(presence_map, number);
 }
 
 static uint32
-take(void *arg)
+presenceapprox_take(void *arg)
 {
 	Taker *taker = arg;
 	uint32 number;
@@ -79,7 +79,7 @@ take(void *arg)
 }
 
 static void
-give_back(void *arg, uint32 number)
+presenceapprox_give_back(void *arg, uint32 number)
 {
 	presence_cells_give_back(((const Taker *) arg)->slot, number);
 }
@@ -88,7 +88,7 @@ static void
 taker_init(Taker *taker, const DcPresenceRoom *room, const DcPresenceRule *rule)
 {
 	Assert(map_cell_size(presence_map) >= RING_CELL);
-	*taker = (Taker){&presence_area->slots[room->slot], rule, {taker, cell, take, give_back}, false};
+	*taker = (Taker){&presence_area->slots[room->slot], rule, {taker, presenceapprox_cell, presenceapprox_take, presenceapprox_give_back}, false};
 }
 
 static uint64
@@ -126,7 +126,7 @@ presence_approx_beat(DcPresenceCall *call, int64 *members)
 	lock = map_key_lock(presence_map, &key);
 	LWLockAcquire(lock, LW_SHARED);
 	entry = map_look(presence_map, &key);
-	known = entry != NULL && is_known(call, entry, hash);
+	known = entry != NULL && presenceapprox_is_known(call, entry, hash);
 	if (known)
 		*members = members_of(entry);
 	LWLockRelease(lock);
@@ -167,10 +167,10 @@ beat_once(DcPresenceCall *call, const DcMapKey *key, uint64 hash, DcRingAdded *a
 }
 
 /*
- * is_known does it, if that does not change the estimate. The partition is locked.
+ * presenceapprox_is_known does it, if that does not change the estimate. The partition is locked.
  */
 static bool
-is_known(const DcPresenceCall *call, DcMapEntry *entry, uint64 hash)
+presenceapprox_is_known(const DcPresenceCall *call, DcMapEntry *entry, uint64 hash)
 {
 	uint32 root = ((DcPresenceRoom *) map_payload(entry))->root;
 
@@ -238,15 +238,15 @@ add_locked(const DcPresenceCall *call, DcMapEntry *entry, uint64 hash)
 	}
 	added = ring_add(room->root, &taker.cells, hash);
 	if (changed || added == RING_NEW)
-		note(entry);
+		presenceapprox_note(entry);
 	return added;
 }
 
 /*
- * recount makes room->members that of the ring; true if it was not. The room is locked, too.
+ * presenceapprox_recount makes room->members that of the ring; true if it was not. The room is locked, too.
  */
 static bool
-recount(DcMapEntry *entry)
+presenceapprox_recount(DcMapEntry *entry)
 {
 	DcPresenceRoom *room = map_payload(entry);
 	uint32 before = pg_atomic_read_u32(&room->members);
@@ -261,16 +261,16 @@ recount(DcMapEntry *entry)
 }
 
 /*
- * note takes note of a change of the ring.
+ * presenceapprox_note takes note of a change of the ring.
  */
 static void
-note(DcMapEntry *entry)
+presenceapprox_note(DcMapEntry *entry)
 {
 	DcPresenceRoom *room = map_payload(entry);
 	LWLock *lock = presence_room_lock(entry->number);
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	if (recount(entry))
+	if (presenceapprox_recount(entry))
 	{
 		pg_atomic_write_u64(&room->version, pg_atomic_add_fetch_u64(&presence_area->version, 1));
 		presence_note_change(entry, 0, 0);
@@ -297,11 +297,11 @@ presence_approx_turn(DcMapEntry *entry, int64 now)
 	{
 		ring_free(room->root, &taker.cells);
 		room->root = RING_NONE;
-		note(entry);
+		presenceapprox_note(entry);
 		return now + PRESENCE_EMPTY_ROOM_US;
 	}
 	if (changed)
-		note(entry);
+		presenceapprox_note(entry);
 	return Max(ring_time(room->root, &looking)->until, now + LOOK_US);
 }
 
@@ -319,7 +319,7 @@ presence_approx_clear(DcMapEntry *entry)
 		taker_init(&taker, room, NULL);
 		ring_free(room->root, &taker.cells);
 		room->root = RING_NONE;
-		note(entry);
+		presenceapprox_note(entry);
 	}
 	make_due(entry, moment_now().us + PRESENCE_EMPTY_ROOM_US);
 }
@@ -427,6 +427,6 @@ presence_approx_load(DcCrcFile *file, DcMapEntry *entry, int64 shift, bool *full
 			return false;
 		}
 	}
-	(void) recount(entry);
+	(void) presenceapprox_recount(entry);
 	return true;
 }

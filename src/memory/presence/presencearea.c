@@ -32,11 +32,11 @@ DcMap *presence_map = NULL;
 static Size map_bytes = 0;
 
 static Size presence_map_size(void);
-static void area_init(void *new_area);
+static void presencearea_area_init(void *new_area);
 static void presence_map_init(void *new_map);
 static void note_standby(void);
-static DcPresenceSlot *slot_make(Oid database, const DcPresenceOwner *owner);
-static DcPresenceSlot *slot_find(Oid database, const DcPresenceOwner *owner);
+static DcPresenceSlot *presencearea_slot_make(Oid database, const DcPresenceOwner *owner);
+static DcPresenceSlot *presencearea_slot_find(Oid database, const DcPresenceOwner *owner);
 
 /*
  * presence_init sets up the room, and asks for the shared memory if the library is being
@@ -49,7 +49,7 @@ presence_init(bool preloading)
 	presence_events_init();
 	if (!preloading)
 		return;
-	shmem_add("dcounter presence", sizeof(DcPresenceArea), (void **) &presence_area, area_init);
+	shmem_add("dcounter presence", sizeof(DcPresenceArea), (void **) &presence_area, presencearea_area_init);
 	shmem_add_raw("dcounter presence map", presence_map_size, (void **) &presence_map, presence_map_init);
 }
 
@@ -64,7 +64,7 @@ presence_map_size(void)
 }
 
 static void
-area_init(void *new_area)
+presencearea_area_init(void *new_area)
 {
 	DcPresenceArea *area = new_area;
 
@@ -103,7 +103,7 @@ area_init(void *new_area)
 }
 
 /*
- * presence_map_init comes after area_init, and fills both from the file. It is called when the server
+ * presence_map_init comes after presencearea_area_init, and fills both from the file. It is called when the server
  * starts over after a crash, too: then the file is of no use.
  */
 static void
@@ -134,7 +134,7 @@ void
 presence_start_empty(void)
 {
 	memset(presence_area, 0, sizeof(DcPresenceArea));
-	area_init(presence_area);
+	presencearea_area_init(presence_area);
 	map_init(presence_map, map_bytes, PRESENCE_PAYLOAD);
 	note_standby();
 	presence_new_epoch();
@@ -215,7 +215,7 @@ presence_find_slot(DcPresenceUse *use)
 	DcPresenceSlot *slot;
 
 	LWLockAcquire(&presence_area->lock, LW_EXCLUSIVE);
-	slot = slot_make(MyDatabaseId, &use->owner);
+	slot = presencearea_slot_make(MyDatabaseId, &use->owner);
 	if (slot != NULL)
 	{
 		if (use->rule.version > slot->version)
@@ -244,7 +244,7 @@ presence_slot_of(const DcPresenceOwner *owner)
 	if (presence_area == NULL)
 		return NULL;
 	LWLockAcquire(&presence_area->lock, LW_SHARED);
-	slot = slot_find(MyDatabaseId, owner);
+	slot = presencearea_slot_find(MyDatabaseId, owner);
 	LWLockRelease(&presence_area->lock);
 	return slot;
 }
@@ -259,7 +259,7 @@ presence_slot_end(Oid database, const DcPresenceOwner *owner)
 	DcPresenceSlot *slot;
 
 	LWLockAcquire(&presence_area->lock, LW_EXCLUSIVE);
-	slot = slot_find(database, owner);
+	slot = presencearea_slot_find(database, owner);
 	if (slot != NULL)
 		pg_atomic_write_u64(&slot->events, (uint64) -1);
 	LWLockRelease(&presence_area->lock);
@@ -267,7 +267,7 @@ presence_slot_end(Oid database, const DcPresenceOwner *owner)
 }
 
 static DcPresenceSlot *
-slot_find(Oid database, const DcPresenceOwner *owner)
+presencearea_slot_find(Oid database, const DcPresenceOwner *owner)
 {
 	for (int i = 0; i < presence_area->nslots; i++)
 	{
@@ -280,13 +280,13 @@ slot_find(Oid database, const DcPresenceOwner *owner)
 }
 
 /*
- * slot_make returns a slot, a new one if there is none, or that of another rule which has no room in memory; NULL
+ * presencearea_slot_make returns a slot, a new one if there is none, or that of another rule which has no room in memory; NULL
  * if all are in use. Under area->lock.
  */
 static DcPresenceSlot *
-slot_make(Oid database, const DcPresenceOwner *owner)
+presencearea_slot_make(Oid database, const DcPresenceOwner *owner)
 {
-	DcPresenceSlot *slot = slot_find(database, owner);
+	DcPresenceSlot *slot = presencearea_slot_find(database, owner);
 
 	if (slot != NULL)
 		return slot;

@@ -30,10 +30,10 @@ PG_FUNCTION_INFO_V1(dc_presence_list);
 #define LIST_MAX 10000
 #define LIST_BYTES (64 * 1024)
 
-static void check_context(const char *function);
+static void presencecalls_check_context(const char *function);
 static DcPresenceUse *use_arg(FunctionCallInfo fcinfo);
 static void text_to_bytes(Datum value, DcKey *key, const char *what, uint32 max);
-static void call_begin(FunctionCallInfo fcinfo, DcPresenceCall *call);
+static void presencecalls_call_begin(FunctionCallInfo fcinfo, DcPresenceCall *call);
 static void conn_arg(DcPresenceCall *call, Datum value);
 pg_noreturn static void approx_error(const char *what);
 static int list_some(DcMapEntry *room, DcKey *after, char *buffer, int most);
@@ -50,8 +50,8 @@ dc_enter(PG_FUNCTION_ARGS)
 {
 	DcPresenceCall call;
 
-	check_context("dc_enter()");
-	call_begin(fcinfo, &call);
+	presencecalls_check_context("dc_enter()");
+	presencecalls_call_begin(fcinfo, &call);
 	arg_not_null(fcinfo, 3, "connection");
 	conn_arg(&call, PG_GETARG_DATUM(3));
 	if (!PG_ARGISNULL(4))
@@ -76,8 +76,8 @@ dc_beat(PG_FUNCTION_ARGS)
 {
 	DcPresenceCall call;
 
-	check_context("dc_beat()");
-	call_begin(fcinfo, &call);
+	presencecalls_check_context("dc_beat()");
+	presencecalls_call_begin(fcinfo, &call);
 	arg_not_null(fcinfo, 3, "connection");
 	conn_arg(&call, PG_GETARG_DATUM(3));
 	PG_RETURN_BOOL(presence_beat(&call));
@@ -98,7 +98,7 @@ dc_beat_many(PG_FUNCTION_ARGS)
 	Datum *conns;
 	int64 entered = 0;
 
-	check_context("dc_beat_many()");
+	presencecalls_check_context("dc_beat_many()");
 	use = use_arg(fcinfo);
 	rooms = key_texts_arg(fcinfo, 1, "rooms", "room", &count);
 	members = key_texts_arg(fcinfo, 2, "members", "member", &nmembers);
@@ -131,8 +131,8 @@ dc_exit(PG_FUNCTION_ARGS)
 {
 	DcPresenceCall call;
 
-	check_context("dc_exit()");
-	call_begin(fcinfo, &call);
+	presencecalls_check_context("dc_exit()");
+	presencecalls_call_begin(fcinfo, &call);
 	call.all_conns = PG_ARGISNULL(3);
 	if (!call.all_conns)
 		conn_arg(&call, PG_GETARG_DATUM(3));
@@ -156,7 +156,7 @@ dc_present(PG_FUNCTION_ARGS)
 }
 
 static void
-check_context(const char *function)
+presencecalls_check_context(const char *function)
 {
 	presence_check_memory();
 	prevent_lasting(function);
@@ -208,10 +208,10 @@ conn_arg(DcPresenceCall *call, Datum value)
 }
 
 /*
- * call_begin takes the presence, the room and the member that a function was called with.
+ * presencecalls_call_begin takes the presence, the room and the member that a function was called with.
  */
 static void
-call_begin(FunctionCallInfo fcinfo, DcPresenceCall *call)
+presencecalls_call_begin(FunctionCallInfo fcinfo, DcPresenceCall *call)
 {
 	*call = (DcPresenceCall){.use = use_arg(fcinfo)};
 	text_to_bytes(key_text_arg(fcinfo, 1, "room"), &call->room, "name of a room", DC_MAX_KEY_BYTES);

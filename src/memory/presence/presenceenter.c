@@ -19,11 +19,11 @@
 
 static const char *enter_once(DcPresenceCall *call, int64 *members);
 static const char *enter_locked(DcPresenceCall *call, DcMapEntry *room, LWLock *lock, const DcMapKey *key, int64 *joined);
-static const char *make_entry(DcPresenceCall *call, DcMapEntry *room, const DcMapKey *key, DcMapEntry **entry);
+static const char *presenceenter_make_entry(DcPresenceCall *call, DcMapEntry *room, const DcMapKey *key, DcMapEntry **entry);
 static const char *connect_member(DcPresenceCall *call, DcMapEntry *room, DcMapEntry *entry, int64 now);
 static bool beat_locked(const DcPresenceCall *call, DcPresenceMember *member, int64 deadline);
 static void leave_or_shorten(DcPresenceCall *call, DcMapEntry *room, DcMapEntry *entry, int64 now);
-static void purge(DcPresenceSlot *slot, DcPresenceMember *member, int64 now, int *left);
+static void presenceenter_purge(DcPresenceSlot *slot, DcPresenceMember *member, int64 now, int *left);
 
 static DcPresenceSlot *
 slot_of_room(DcMapEntry *room)
@@ -117,7 +117,7 @@ enter_locked(DcPresenceCall *call, DcMapEntry *room, LWLock *lock, const DcMapKe
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	entry = map_look(presence_map, key);
 	if (entry == NULL)
-		full = make_entry(call, room, key, &entry);
+		full = presenceenter_make_entry(call, room, key, &entry);
 	if (full == NULL)
 		full = connect_member(call, room, entry, moment_now().us);
 	if (full != NULL && entry != NULL)
@@ -151,7 +151,7 @@ member_init(DcMapEntry *entry, void *arg)
 }
 
 static const char *
-make_entry(DcPresenceCall *call, DcMapEntry *room, const DcMapKey *key, DcMapEntry **entry)
+presenceenter_make_entry(DcPresenceCall *call, DcMapEntry *room, const DcMapKey *key, DcMapEntry **entry)
 {
 	DcPresenceSlot *slot = slot_of_room(room);
 	const char *full = NULL;
@@ -188,7 +188,7 @@ presence_member_load(DcMapEntry *room, const char *name, uint32 len, int64 expir
 	DcMapEntry *entry = NULL;
 
 	presence_member_key(&key, room, name, len, bytes);
-	if (map_look(presence_map, &key) != NULL || make_entry(&call, room, &key, &entry) != NULL)
+	if (map_look(presence_map, &key) != NULL || presenceenter_make_entry(&call, room, &key, &entry) != NULL)
 		return NULL;
 	pg_atomic_write_u64(&((DcPresenceMember *) map_payload(entry))->expires_at, (uint64) expires_at);
 	presence_count(room, entry);
@@ -219,7 +219,7 @@ find_conn(const DcPresenceCall *call, DcPresenceMember *member)
 }
 
 static bool
-cells_take(const DcPresenceCall *call, DcPresenceSlot *slot, uint32 count, uint32 *first)
+presenceenter_cells_take(const DcPresenceCall *call, DcPresenceSlot *slot, uint32 count, uint32 *first)
 {
 	*first = DC_MAP_NONE;
 	if (!presence_cells_fit(&call->use->rule, slot, count))
@@ -243,7 +243,7 @@ meta_make(const DcPresenceCall *call, DcPresenceSlot *slot, uint32 *first)
 	*first = DC_MAP_NONE;
 	if (!call->has_meta)
 		return true;
-	if (!cells_take(call, slot, (call->meta_len + room - 1) / room, first))
+	if (!presenceenter_cells_take(call, slot, (call->meta_len + room - 1) / room, first))
 		return false;
 	for (uint32 cell = *first; cell != DC_MAP_NONE; cell = *(uint32 *) map_cell(presence_map, cell))
 	{
@@ -267,10 +267,10 @@ conn_make(const DcPresenceCall *call, DcPresenceSlot *slot, DcPresenceMember *me
 	int nconns;
 	DcPresenceConn *conn;
 
-	purge(slot, member, now, &nconns);
+	presenceenter_purge(slot, member, now, &nconns);
 	if (nconns >= PRESENCE_MAX_CONNS)
 		return "connections";
-	if (!cells_take(call, slot, 1, cell))
+	if (!presenceenter_cells_take(call, slot, 1, cell))
 		return "memory";
 	conn = conn_at(*cell);
 	conn->len = call->conn_len;
@@ -321,10 +321,10 @@ connect_member(DcPresenceCall *call, DcMapEntry *room, DcMapEntry *entry, int64 
 }
 
 /*
- * put_off lets a deadline grow.
+ * presenceenter_put_off lets a deadline grow.
  */
 static void
-put_off(pg_atomic_uint64 *place, int64 deadline)
+presenceenter_put_off(pg_atomic_uint64 *place, int64 deadline)
 {
 	uint64 old = pg_atomic_read_u64(place);
 
@@ -343,7 +343,7 @@ beat_locked(const DcPresenceCall *call, DcPresenceMember *member, int64 deadline
 	{
 		if (pg_atomic_read_u64(&member->unnamed) == 0)
 			return false;
-		put_off(&member->unnamed, deadline);
+		presenceenter_put_off(&member->unnamed, deadline);
 	}
 	else
 	{
@@ -351,9 +351,9 @@ beat_locked(const DcPresenceCall *call, DcPresenceMember *member, int64 deadline
 
 		if (link == NULL)
 			return false;
-		put_off(&conn_at(*link)->expires_at, deadline);
+		presenceenter_put_off(&conn_at(*link)->expires_at, deadline);
 	}
-	put_off(&member->expires_at, deadline);
+	presenceenter_put_off(&member->expires_at, deadline);
 	return true;
 }
 
@@ -476,10 +476,10 @@ leave_or_shorten(DcPresenceCall *call, DcMapEntry *room, DcMapEntry *entry, int6
 }
 
 /*
- * purge forgets a member's connections that have expired, and counts the others with names.
+ * presenceenter_purge forgets a member's connections that have expired, and counts the others with names.
  */
 static void
-purge(DcPresenceSlot *slot, DcPresenceMember *member, int64 now, int *left)
+presenceenter_purge(DcPresenceSlot *slot, DcPresenceMember *member, int64 now, int *left)
 {
 	uint32 *link = &member->conns;
 

@@ -107,7 +107,7 @@ static uint64 served_last = 0;
 static void exit_callback(int code, Datum arg);
 static bool presence_job(DcJobRun *run);
 static void events_step(void *arg);
-static int compare_turns(const ListCell *a, const ListCell *b);
+static int presenceevents_compare_turns(const ListCell *a, const ListCell *b);
 static Served *served_of(uint64 whose);
 static void tell_rule(Step *step, const DcPresenceRow *row);
 static bool count_anew(DcMapEntry *entry, void *slot);
@@ -117,12 +117,12 @@ static bool epoch_is_told(const Step *step, const DcPresenceUse *use);
 static void take_rooms(Step *step, DcPresenceSlot *slot, int64 every);
 static void tell_room(const DcPresenceRow *row, Told *told);
 static void tell_epoch(const DcPresenceRow *row, uint64 epoch);
-static void tell(const DcPresenceRow *row, const char *type, text *key, Jsonb *payload);
+static void presenceevents_tell(const DcPresenceRow *row, const char *type, text *key, Jsonb *payload);
 static void settle_told(int nest, bool committed);
 static void settle_told_room(const Told *told, bool committed);
-static bool is_idle(void);
-static void xact_callback(XactEvent event, void *arg);
-static void subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId parent, void *arg);
+static bool presenceevents_is_idle(void);
+static void presenceevents_xact_callback(XactEvent event, void *arg);
+static void presenceevents_subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId parent, void *arg);
 static void unlink_dirty(DcMapEntry *entry);
 
 /*
@@ -131,7 +131,7 @@ static void unlink_dirty(DcMapEntry *entry);
 void
 presence_events_init(void)
 {
-	xact_room_add(DC_XACT_PRESENCE, xact_callback, subxact_callback, is_idle);
+	xact_room_add(DC_XACT_PRESENCE, presenceevents_xact_callback, presenceevents_subxact_callback, presenceevents_is_idle);
 	job_register((DcJob){.name = "presence", .interval = &dc_presence_interval, .run = presence_job, .is_needed = presence_any_rule});
 }
 
@@ -250,7 +250,7 @@ events_step(void *arg)
 	step->nrules = 0;
 	step->epoch = pg_atomic_read_u64(&presence_area->epoch);
 	rows = rule_read_all(&presence_rules);
-	list_sort(rows, compare_turns);
+	list_sort(rows, presenceevents_compare_turns);
 	step->is_scarce = Max(list_length(rows), presence_area->nslots) > SCARCE_SLOTS;
 	foreach(lc, rows)
 	{
@@ -265,10 +265,10 @@ events_step(void *arg)
 }
 
 /*
- * compare_turns puts rules in the order of their turns.
+ * presenceevents_compare_turns puts rules in the order of their turns.
  */
 static int
-compare_turns(const ListCell *a, const ListCell *b)
+presenceevents_compare_turns(const ListCell *a, const ListCell *b)
 {
 	const DcPresenceRow *left = lfirst(a);
 	const DcPresenceRow *right = lfirst(b);
@@ -475,7 +475,7 @@ tell_room(const DcPresenceRow *row, Told *told)
 	}
 	json_add_int(&writer, "epoch", (int64) pg_atomic_read_u64(&presence_area->epoch));
 	json_add_int(&writer, "version", (int64) told->version);
-	tell(row, "presence.changed", cstring_to_text_with_len(name, len), json_end(&writer));
+	presenceevents_tell(row, "presence.changed", cstring_to_text_with_len(name, len), json_end(&writer));
 }
 
 static void
@@ -486,14 +486,14 @@ tell_epoch(const DcPresenceRow *row, uint64 epoch)
 	json_begin(&writer);
 	json_add_string(&writer, "presence", row->rule.name, strlen(row->rule.name));
 	json_add_int(&writer, "epoch", (int64) epoch);
-	tell(row, "presence.reset", NULL, json_end(&writer));
+	presenceevents_tell(row, "presence.reset", NULL, json_end(&writer));
 }
 
 /*
- * tell queues an event of a presence, and the notification.
+ * presenceevents_tell queues an event of a presence, and the notification.
  */
 static void
-tell(const DcPresenceRow *row, const char *type, text *key, Jsonb *payload)
+presenceevents_tell(const DcPresenceRow *row, const char *type, text *key, Jsonb *payload)
 {
 	DcEvent event = {0};
 
@@ -561,13 +561,13 @@ settle_told_room(const Told *told, bool committed)
 }
 
 static bool
-is_idle(void)
+presenceevents_is_idle(void)
 {
 	return step_now == NULL || step_now->ntold + step_now->nepochs == 0;
 }
 
 static void
-xact_callback(XactEvent event, void *arg)
+presenceevents_xact_callback(XactEvent event, void *arg)
 {
 	switch (event)
 	{
@@ -589,7 +589,7 @@ xact_callback(XactEvent event, void *arg)
 }
 
 static void
-subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId parent, void *arg)
+presenceevents_subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId parent, void *arg)
 {
 	int nest = GetCurrentTransactionNestLevel();
 

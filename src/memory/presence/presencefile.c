@@ -103,11 +103,11 @@ typedef struct Work
 	bool full;	   /* it could not be read for want of memory */
 } Work;
 
-static bool save_entry(DcMapEntry *entry, void *arg);
+static bool presencefile_save_entry(DcMapEntry *entry, void *arg);
 static void save_room(Work *work, DcMapEntry *entry, uint32 index);
 static void save_member(Work *work, DcMapEntry *entry);
-static uint64 walk(Work *work, uint8 kind, bool writes);
-static bool load(Work *work, const FileHeader *header);
+static uint64 presencefile_walk(Work *work, uint8 kind, bool writes);
+static bool presencefile_load_rooms(Work *work, const FileHeader *header);
 static bool load_slot(Work *work, uint32 number);
 static bool load_room(Work *work, uint64 number);
 static bool load_member(Work *work, uint64 nrooms);
@@ -159,8 +159,8 @@ presencefile_save(int code, Datum arg)
 	header.cells = map_used(presence_map);
 	header.is_standby = pg_atomic_read_u32(&presence_area->is_standby);
 	header.nslots = presence_area->nslots;
-	header.nrooms = walk(&work, PRESENCE_ROOM, false);
-	header.nmembers = walk(&work, PRESENCE_MEMBER, false);
+	header.nrooms = presencefile_walk(&work, PRESENCE_ROOM, false);
+	header.nmembers = presencefile_walk(&work, PRESENCE_MEMBER, false);
 	crcfile_create(&work.file, PRESENCE_FILE);
 	crcfile_put(&work.file, &header, sizeof(header));
 	for (int i = 0; i < presence_area->nslots; i++)
@@ -176,26 +176,26 @@ presencefile_save(int code, Datum arg)
 		saved.told = pg_atomic_read_u64(&slot->told);
 		crcfile_put(&work.file, &saved, sizeof(saved));
 	}
-	(void) walk(&work, PRESENCE_ROOM, true);
-	(void) walk(&work, PRESENCE_MEMBER, true);
+	(void) presencefile_walk(&work, PRESENCE_ROOM, true);
+	(void) presencefile_walk(&work, PRESENCE_MEMBER, true);
 	crcfile_close(&work.file, "Who was present is lost.");
 }
 
 /*
- * walk goes over all entries of a kind, and counts them.
+ * presencefile_walk goes over all entries of a kind, and counts them.
  */
 static uint64
-walk(Work *work, uint8 kind, bool writes)
+presencefile_walk(Work *work, uint8 kind, bool writes)
 {
 	work->kind = kind;
 	work->writes = writes;
 	work->count = 0;
-	map_sweep(presence_map, save_entry, work);
+	map_sweep(presence_map, presencefile_save_entry, work);
 	return work->count;
 }
 
 static bool
-save_entry(DcMapEntry *entry, void *arg)
+presencefile_save_entry(DcMapEntry *entry, void *arg)
 {
 	Work *work = arg;
 	DcPresenceItem *item = map_payload(entry);
@@ -301,7 +301,7 @@ presencefile_load(uint64 lsn)
 		work.shift = moment_now().us - Min(Max(down, 0), 2 * PRESENCE_MAX_TTL_US) - header.moment;
 		work.rooms = malloc(Max(header.nrooms, 1) * sizeof(uint32));
 		work.full = work.rooms == NULL;
-		if (work.full || !load(&work, &header))
+		if (work.full || !presencefile_load_rooms(&work, &header))
 		{
 			presence_start_empty();
 			why = work.full ? "there is no memory for it" : "it is malformed";
@@ -316,10 +316,10 @@ presencefile_load(uint64 lsn)
 }
 
 /*
- * load loads all; false if that is not possible.
+ * presencefile_load_rooms loads all; false if that is not possible.
  */
 static bool
-load(Work *work, const FileHeader *header)
+presencefile_load_rooms(Work *work, const FileHeader *header)
 {
 	pg_atomic_write_u64(&presence_area->epoch, header->epoch);
 	pg_atomic_write_u64(&presence_area->version, header->version);

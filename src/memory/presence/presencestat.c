@@ -38,7 +38,7 @@ enum
 	STAT_COLS
 };
 
-static void put_row(ReturnSetInfo *result, const DcPresenceRow *row, DcPresenceSlot *slot);
+static void presencestat_put_row(ReturnSetInfo *result, const DcPresenceRow *row, DcPresenceSlot *slot);
 
 /*
  * dcounter.stat_presence() -> a row for each presence that the caller may use.
@@ -59,19 +59,19 @@ stat_presence(PG_FUNCTION_ARGS)
 		DcPresenceOwner owner = presence_row_owner(row->rule.id);
 
 		if (sees_all || rule_may_use(&row->rule))
-			put_row(result, row, presence_slot_of(&owner));
+			presencestat_put_row(result, row, presence_slot_of(&owner));
 	}
 	return (Datum) 0;
 }
 
 static int64
-number(pg_atomic_uint64 *value)
+presencestat_number(pg_atomic_uint64 *value)
 {
 	return (int64) pg_atomic_read_u64(value);
 }
 
 static void
-put_row(ReturnSetInfo *result, const DcPresenceRow *row, DcPresenceSlot *slot)
+presencestat_put_row(ReturnSetInfo *result, const DcPresenceRow *row, DcPresenceSlot *slot)
 {
 	int64 numbers[STAT_COLS] = {0};
 	Datum values[STAT_COLS];
@@ -79,18 +79,18 @@ put_row(ReturnSetInfo *result, const DcPresenceRow *row, DcPresenceSlot *slot)
 
 	if (slot != NULL)
 	{
-		numbers[STAT_ROOMS] = number(&slot->rooms);
-		numbers[STAT_MEMBERS] = number(&slot->members);
-		numbers[STAT_CONNECTIONS] = number(&slot->conns);
-		numbers[STAT_MEMORY] = number(&slot->cells) * map_cell_size(presence_map);
-		numbers[STAT_JOINED] = number(&slot->joined);
-		numbers[STAT_LEFT] = number(&slot->left);
-		numbers[STAT_EXPIRED] = number(&slot->expired);
-		numbers[STAT_REFUSED] = number(&slot->refused);
+		numbers[STAT_ROOMS] = presencestat_number(&slot->rooms);
+		numbers[STAT_MEMBERS] = presencestat_number(&slot->members);
+		numbers[STAT_CONNECTIONS] = presencestat_number(&slot->conns);
+		numbers[STAT_MEMORY] = presencestat_number(&slot->cells) * map_cell_size(presence_map);
+		numbers[STAT_JOINED] = presencestat_number(&slot->joined);
+		numbers[STAT_LEFT] = presencestat_number(&slot->left);
+		numbers[STAT_EXPIRED] = presencestat_number(&slot->expired);
+		numbers[STAT_REFUSED] = presencestat_number(&slot->refused);
 		numbers[STAT_UNTOLD] = (int64) slot->ndirty;
 	}
 	if (presence_area != NULL)
-		numbers[STAT_EPOCH] = number(&presence_area->epoch);
+		numbers[STAT_EPOCH] = presencestat_number(&presence_area->epoch);
 	for (int i = 0; i < STAT_COLS; i++)
 		values[i] = Int64GetDatum(numbers[i]);
 	values[STAT_NAME] = CStringGetTextDatum(row->rule.name);

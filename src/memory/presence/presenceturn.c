@@ -28,7 +28,7 @@
 /* An empty room that has something to tell stays for so many times PRESENCE_EMPTY_ROOM_US: then there is no worker. */
 #define MAX_ROUNDS 60
 
-static void settle(uint32 number, int64 now);
+static void presenceturn_settle(uint32 number, int64 now);
 static void settle_member(DcMapEntry *entry, int64 now);
 static void settle_room(DcMapEntry *entry, int64 now);
 
@@ -69,7 +69,7 @@ presence_turn(uint32 steps, bool wait)
 		done = presence_area->wheel.tick > tick;
 		LWLockRelease(&presence_area->wheel_lock);
 		for (int i = 0; i < n; i++)
-			settle(items[i], now);
+			presenceturn_settle(items[i], now);
 	}
 	if (done)
 		pg_atomic_write_u64(&presence_area->turned, (uint64) now);
@@ -88,7 +88,7 @@ presence_turn_if_late(void)
 }
 
 static void
-settle(uint32 number, int64 now)
+presenceturn_settle(uint32 number, int64 now)
 {
 	DcMapEntry *entry = map_entry(presence_map, number);
 	LWLock *lock = map_lock(presence_map, entry);
@@ -170,7 +170,7 @@ room_of(const DcPresenceGone *gone, DcMapEntry *entry)
 }
 
 static bool
-forget(DcMapEntry *entry, void *arg)
+presenceturn_forget(DcMapEntry *entry, void *arg)
 {
 	DcPresenceItem *item = map_payload(entry);
 	DcMapEntry *room = room_of(arg, entry);
@@ -253,7 +253,7 @@ presence_forget(DcPresenceGone *gone)
 {
 	if (!gone->any)
 		return;
-	map_sweep(presence_map, forget, gone);
+	map_sweep(presence_map, presenceturn_forget, gone);
 	if (!LWLockConditionalAcquire(&presence_area->turn_lock, LW_EXCLUSIVE))
 		return;
 	map_sweep(presence_map, forget_room, gone);

@@ -18,11 +18,11 @@
  */
 #include "memory/presence/wheel.h"
 
-static void place(DcWheel *wheel, const DcWheelItems *items, uint32_t item, uint64_t deadline);
+static void wheel_place(DcWheel *wheel, const DcWheelItems *items, uint32_t item, uint64_t deadline);
 static void link_item(DcWheel *wheel, const DcWheelItems *items, uint32_t item, uint32_t slot);
 static void unlink_item(DcWheel *wheel, const DcWheelItems *items, uint32_t item);
 static uint32_t present_item(const DcWheel *wheel);
-static void advance(DcWheel *wheel, uint64_t now);
+static void wheel_advance(DcWheel *wheel, uint64_t now);
 
 /* a tick's slot on a level, counted from the beginning of time */
 static uint64_t
@@ -64,7 +64,7 @@ wheel_node_init(DcWheelNode *node)
 void
 wheel_add(DcWheel *wheel, const DcWheelItems *items, uint32_t item)
 {
-	place(wheel, items, item, items->deadline(items->arg, item));
+	wheel_place(wheel, items, item, items->deadline(items->arg, item));
 	wheel->count++;
 }
 
@@ -93,7 +93,7 @@ wheel_next(DcWheel *wheel, const DcWheelItems *items, uint64_t now, uint32_t *st
 		(*steps)--;
 		if (item == WHEEL_NONE)
 		{
-			advance(wheel, now);
+			wheel_advance(wheel, now);
 			continue;
 		}
 		unlink_item(wheel, items, item);
@@ -103,7 +103,7 @@ wheel_next(DcWheel *wheel, const DcWheelItems *items, uint64_t now, uint32_t *st
 			wheel->count--;
 			return item;
 		}
-		place(wheel, items, item, deadline);
+		wheel_place(wheel, items, item, deadline);
 	}
 	return WHEEL_NONE;
 }
@@ -125,10 +125,10 @@ present_item(const DcWheel *wheel)
 }
 
 /*
- * place puts an item into the slot of a deadline.
+ * wheel_place puts an item into the slot of a deadline.
  */
 static void
-place(DcWheel *wheel, const DcWheelItems *items, uint32_t item, uint64_t deadline)
+wheel_place(DcWheel *wheel, const DcWheelItems *items, uint32_t item, uint64_t deadline)
 {
 	uint64_t slots;
 	int level = 0;
@@ -183,13 +183,13 @@ unlink_item(DcWheel *wheel, const DcWheelItems *items, uint32_t item)
 }
 
 /*
- * advance goes on to the next tick at which there may be an item in a present slot; not past now + 1. The present
+ * wheel_advance goes on to the next tick at which there may be an item in a present slot; not past now + 1. The present
  * slots are empty. Below the lowest level that has items nothing has to be looked at; on that level,
  * items after the present slot come first, and the others are in the next round, before which the next level's
  * slot begins.
  */
 static void
-advance(DcWheel *wheel, uint64_t now)
+wheel_advance(DcWheel *wheel, uint64_t now)
 {
 	uint64_t next = now + 1;
 

@@ -46,7 +46,7 @@ typedef struct DcAddSite
 static DcAddSite *site_of(FunctionCallInfo fcinfo);
 static void init_item(ItemType *item, Oid type, Oid collation, MemoryContext mcxt);
 static int64 bucket_arg(FunctionCallInfo fcinfo, const DcDistinct *distinct, int argno);
-static bool is_known(DcDistinct *distinct, const DcRowKey *key, uint64 hash);
+static bool distinctadd_is_known(DcDistinct *distinct, const DcRowKey *key, uint64 hash);
 static void add_to(FunctionCallInfo fcinfo, Oid relid, const DcKey *key, uint64 hash);
 
 /*
@@ -81,7 +81,7 @@ dc_add(PG_FUNCTION_ARGS)
 		DcRowKey row_key = {.relid = relid, .data = buf};
 
 		row_key.len = distinct_row_key(distinct, &key, bucket_arg(fcinfo, distinct, 3), buf);
-		if (is_known(distinct, &row_key, hash))
+		if (distinctadd_is_known(distinct, &row_key, hash))
 			PG_RETURN_VOID();
 	}
 	add_to(fcinfo, relid, &key, hash);
@@ -126,7 +126,7 @@ dc_add_many(PG_FUNCTION_ARGS)
 		key_from_text(keys[i], &key);
 		distinct = distinct_lookup(PG_GETARG_OID(0));
 		row_key.len = distinct_row_key(distinct, &key, bucket, buf);
-		if (!is_known(distinct, &row_key, hash))
+		if (!distinctadd_is_known(distinct, &row_key, hash))
 			distinct_pending_add(distinct, &row_key, hash);
 	}
 	if (nkeys > 0)
@@ -240,10 +240,10 @@ distinct_row_key(const DcDistinct *distinct, const DcKey *key, int64 bucket, cha
 }
 
 /*
- * is_known tells whether nothing needs to be done for an item.
+ * distinctadd_is_known tells whether nothing needs to be done for an item.
  */
 static bool
-is_known(DcDistinct *distinct, const DcRowKey *key, uint64 hash)
+distinctadd_is_known(DcDistinct *distinct, const DcRowKey *key, uint64 hash)
 {
 	DcKnown *known;
 

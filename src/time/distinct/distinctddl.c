@@ -28,7 +28,7 @@
 #include "time/distinct/distinct.h"
 
 static void
-dropped(const DcDdl *ddl)
+distinctddl_dropped(const DcDdl *ddl)
 {
 	ListCell *lc;
 
@@ -61,7 +61,7 @@ deltas_of(Oid relid)
 }
 
 static void
-altered(const DcDdl *ddl)
+distinctddl_altered(const DcDdl *ddl)
 {
 	ListCell *lc;
 
@@ -129,4 +129,4 @@ distinct_prevent_change(Oid relid)
 				 errhint("Use dc_distinct_reset() to let a key start anew, or TRUNCATE \"%s\".", get_rel_name(row.relid))));
 }
 
-const DcDdlHook distinct_ddl = {dropped, altered, NULL};
+const DcDdlHook distinct_ddl = {distinctddl_dropped, distinctddl_altered, NULL};

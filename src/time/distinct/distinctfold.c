@@ -84,11 +84,11 @@ static struct
 	bool goes_on; /* this is not the first step of the round */
 } work;
 
-static bool is_needed(void);
+static bool distinctfold_is_needed(void);
 static bool job_run(DcJobRun *run);
-static List *list(void);
-static void start(MemoryContext cxt);
-static DcTableStep step(Oid relid, bool all_owners);
+static List *distinctfold_list(void);
+static void distinctfold_start(MemoryContext cxt);
+static DcTableStep distinctfold_step(Oid relid, bool all_owners);
 static void destroy_fold_table(DcFoldTable *table);
 static DcFoldTable *fold_table(Oid relid);
 static bool fold_batch(DcDistinctRel *rel, DcFoldTable *table);
@@ -100,7 +100,7 @@ static bool expire_batch(DcDistinctRel *rel, DcFoldTable *table);
 static void pass_dead(DcFoldTable *table, DcDistinctScan *scan);
 static int64 horizon_of(const DcDistinctRow *row);
 static void note_newest(DcDistinct *distinct, DcFoldTable *table, int64 bucket);
-static bool delete_rows(DcDistinctRel *rel, int which, const char *from, const char *to, uint32 len);
+static bool distinctfold_delete_rows(DcDistinctRel *rel, int which, const char *from, const char *to, uint32 len);
 static bool delete_row(Relation heap, ItemPointer tid, bool wait);
 
 /*
@@ -109,14 +109,14 @@ static bool delete_row(Relation heap, ItemPointer tid, bool wait);
 void
 distinct_fold_init(void)
 {
-	job_register((DcJob){.name = "distinct", .interval = &dc_distinct_interval, .run = job_run, .is_needed = is_needed});
+	job_register((DcJob){.name = "distinct", .interval = &dc_distinct_interval, .run = job_run, .is_needed = distinctfold_is_needed});
 }
 
 /*
- * is_needed tells whether there are distinct tables, or could be.
+ * distinctfold_is_needed tells whether there are distinct tables, or could be.
  */
 static bool
-is_needed(void)
+distinctfold_is_needed(void)
 {
 	Oid catalog = catalog_relation_if_any("distinct_table");
 
@@ -140,16 +140,16 @@ distinct_take_turn(Oid relid)
 static bool
 job_run(DcJobRun *run)
 {
-	static DcTableJob job = {.list = list, .start = start, .state = &work, .state_size = sizeof(work), .step = step};
+	static DcTableJob job = {.list = distinctfold_list, .start = distinctfold_start, .state = &work, .state_size = sizeof(work), .step = distinctfold_step};
 
 	return table_job_run(&job, run);
 }
 
 /*
- * list lists the tables for a round.
+ * distinctfold_list lists the tables for a round.
  */
 static List *
-list(void)
+distinctfold_list(void)
 {
 	Oid catalog = catalog_relation_if_any("distinct_table");
 	List *listed = NIL;
@@ -180,16 +180,16 @@ destroy_fold_table(DcFoldTable *table)
 }
 
 static void
-start(MemoryContext cxt)
+distinctfold_start(MemoryContext cxt)
 {
 	memset(&work, 0, sizeof(work));
 }
 
 /*
- * step does one transaction's work on a table, if it can have it at once. One that is being restored is left alone.
+ * distinctfold_step does one transaction's work on a table, if it can have it at once. One that is being restored is left alone.
  */
 static DcTableStep
-step(Oid relid, bool all_owners)
+distinctfold_step(Oid relid, bool all_owners)
 {
 	DcDistinctRel rel;
 	DcDistinctRow row;
@@ -507,7 +507,7 @@ dc_distinct_reset(PG_FUNCTION_ARGS)
 	UpdateActiveSnapshotCommandId();
 	for (int i = 0; i < 2; i++)
 	{
-		if (!delete_rows(&rel, i, from, to, len))
+		if (!distinctfold_delete_rows(&rel, i, from, to, len))
 			serialization_error();
 	}
 	PopActiveSnapshot();
@@ -518,10 +518,10 @@ dc_distinct_reset(PG_FUNCTION_ARGS)
 }
 
 /*
- * delete_rows deletes the rows of a key; false if one of them has changed.
+ * distinctfold_delete_rows deletes the rows of a key; false if one of them has changed.
  */
 static bool
-delete_rows(DcDistinctRel *rel, int which, const char *from, const char *to, uint32 len)
+distinctfold_delete_rows(DcDistinctRel *rel, int which, const char *from, const char *to, uint32 len)
 {
 	DcDistinctScan scan;
 	bool done = true;

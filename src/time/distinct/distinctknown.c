@@ -88,10 +88,10 @@ static int uncommitted = 0; /* sketches with rows of this transaction */
 static DcKnown *known_new(const DcRowKey *key, int precision, uint64 generation);
 static void known_remove(DcKnown *known);
 static void known_resize(DcKnown *known);
-static bool read_rows(DcDistinctRel *rel, const DcRowKey *key, DcKnown *known);
+static bool distinctknown_read_rows(DcDistinctRel *rel, const DcRowKey *key, DcKnown *known);
 static HllState *take_state(DcKnown *known);
-static bool is_ours(TupleTableSlot *slot);
-static bool is_missing(const HllState *state, uint32 token);
+static bool distinctknown_is_ours(TupleTableSlot *slot);
+static bool distinctknown_is_missing(const HllState *state, uint32 token);
 
 /*
  * rowkey_hash and rowkey_equal are for tables of keys.
@@ -186,7 +186,7 @@ known_load(DcDistinctRel *rel, const DcRowKey *key)
 	known->uncommitted = true; /* should an error be raised meanwhile */
 	uncommitted++;
 	xact_mark(DC_XACT_DISTINCT);
-	if (!read_rows(rel, key, known))
+	if (!distinctknown_read_rows(rel, key, known))
 	{
 		known->uncommitted = false;
 		uncommitted--;
@@ -199,10 +199,10 @@ known_load(DcDistinctRel *rel, const DcRowKey *key)
 }
 
 /*
- * read_rows reads them into a sketch. True if rows of this transaction are among them.
+ * distinctknown_read_rows reads them into a sketch. True if rows of this transaction are among them.
  */
 static bool
-read_rows(DcDistinctRel *rel, const DcRowKey *key, DcKnown *known)
+distinctknown_read_rows(DcDistinctRel *rel, const DcRowKey *key, DcKnown *known)
 {
 	bool ours = false;
 
@@ -219,7 +219,7 @@ read_rows(DcDistinctRel *rel, const DcRowKey *key, DcKnown *known)
 
 			if (scan.key.len != key->len || memcmp(scan.key.data, key->data, key->len) != 0)
 				continue;
-			ours |= is_ours(scan.slot);
+			ours |= distinctknown_is_ours(scan.slot);
 			merged = hll_merge_datum(hll_copy(known->state), scan.sketch); /* in the caller's memory: it may be an error */
 			old = MemoryContextSwitchTo(known_cxt);
 			state = hll_copy(merged);
@@ -247,7 +247,7 @@ take_state(DcKnown *known)
 }
 
 static bool
-is_ours(TupleTableSlot *slot)
+distinctknown_is_ours(TupleTableSlot *slot)
 {
 	HeapTupleHeader tuple = ExecFetchSlotHeapTuple(slot, false, NULL)->t_data;
 
@@ -282,7 +282,7 @@ known_missing(DcKnown *known, const HllState *items)
 
 		for (uint32 i = 0; i < items->count; i++)
 		{
-			if (is_missing(known->state, tokens[i]))
+			if (distinctknown_is_missing(known->state, tokens[i]))
 				missing = hll_add_token(missing, tokens[i]);
 		}
 		pfree(tokens);
@@ -294,7 +294,7 @@ known_missing(DcKnown *known, const HllState *items)
 }
 
 static bool
-is_missing(const HllState *state, uint32 token)
+distinctknown_is_missing(const HllState *state, uint32 token)
 {
 	uint32 cell;
 	uint32 value;

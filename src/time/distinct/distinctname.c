@@ -39,7 +39,7 @@ typedef struct DcName
 static DcName names[NAMES];
 static uint64 changes = 1; /* of any relation or schema */
 
-static Oid look_up(text *name);
+static Oid distinctname_look_up(text *name);
 
 static void
 relation_changed(Oid relid)
@@ -79,18 +79,18 @@ distinct_by_name(text *name)
 		strcmp(entry->path, namespace_search_path) == 0)
 		return entry->relid;
 	if (len >= NAME_BYTES || strlen(namespace_search_path) >= NAME_BYTES)
-		return look_up(name);
+		return distinctname_look_up(name);
 	*entry = (DcName){.role = GetUserId(), .role_changes = role_changes, .len = len};
 	memcpy(entry->name, data, len);
 	strlcpy(entry->path, namespace_search_path, NAME_BYTES);
 	before = changes;
-	entry->relid = look_up(name);
+	entry->relid = distinctname_look_up(name);
 	entry->changes = before; /* if something has changed meanwhile, it is looked up again */
 	return entry->relid;
 }
 
 static Oid
-look_up(text *name)
+distinctname_look_up(text *name)
 {
 	return RangeVarGetRelid(makeRangeVarFromNameList(textToQualifiedNameList(name)), NoLock, false);
 }

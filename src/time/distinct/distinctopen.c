@@ -43,27 +43,27 @@
 
 extern Datum dc_hll_in(PG_FUNCTION_ARGS);
 
-static void entry_changed(void *data, Oid relid);
-static bool fill(DcDistinct *entry);
+static void distinctopen_entry_changed(void *data, Oid relid);
+static bool distinctopen_fill(DcDistinct *entry);
 static bool lock_both(Oid relid, LOCKMODE mode, bool wait);
 static bool lock_one(Oid relid, LOCKMODE mode, bool wait);
 static void open_both(DcDistinctRel *rel);
 static void check_shapes(DcDistinctRel *rel);
-static void check_shape(DcDistinct *distinct, int which, Relation heap);
+static void distinctopen_check_shape(DcDistinct *distinct, int which, Relation heap);
 static Oid sketch_type(Relation heap, int precision, DcShapeProblem *problem);
-static Oid key_index(Relation heap, AttrNumber att);
+static Oid distinctopen_key_index(Relation heap, AttrNumber att);
 static bool is_key_index(Relation index, AttrNumber att);
-static void check_owner(const DcDistinct *distinct);
+static void distinctopen_check_owner(const DcDistinct *distinct);
 
 static DcRelCached entries = {
 	.name = "dcounter distinct",
 	.keysize = sizeof(Oid),
 	.size = sizeof(DcDistinct),
-	.changed = entry_changed,
+	.changed = distinctopen_entry_changed,
 };
 
 static void
-entry_changed(void *data, Oid relid)
+distinctopen_entry_changed(void *data, Oid relid)
 {
 	DcDistinct *entry = data;
 
@@ -79,16 +79,16 @@ distinct_find(Oid relid)
 {
 	DcDistinct *entry = relcached_enter(&entries, &relid);
 
-	if (entry->valid || fill(entry))
+	if (entry->valid || distinctopen_fill(entry))
 		return entry;
 	return NULL;
 }
 
 /*
- * fill fills an entry; false if there is nothing to fill it with. An invalidation meanwhile resets it.
+ * distinctopen_fill fills an entry; false if there is nothing to fill it with. An invalidation meanwhile resets it.
  */
 static bool
-fill(DcDistinct *entry)
+distinctopen_fill(DcDistinct *entry)
 {
 	static uint64 generations = 0;
 	DcDistinctRow row;
@@ -171,7 +171,7 @@ distinct_lock(Oid relid, LOCKMODE mode, AclMode rights)
 		distinct->role_changes = role_changes;
 		distinct->rights |= rights;
 	}
-	check_owner(distinct);
+	distinctopen_check_owner(distinct);
 	return distinct;
 }
 
@@ -308,7 +308,7 @@ check_shapes(DcDistinctRel *rel)
 	{
 		const char *problem;
 
-		check_shape(distinct, i, rel->heaps[i]);
+		distinctopen_check_shape(distinct, i, rel->heaps[i]);
 		problem = write_problem(rel->heaps[i], distinct->layouts[i].alone);
 		if (problem == NULL || distinct->problem != NULL)
 			continue;
@@ -319,7 +319,7 @@ check_shapes(DcDistinctRel *rel)
 }
 
 static void
-check_shape(DcDistinct *distinct, int which, Relation heap)
+distinctopen_check_shape(DcDistinct *distinct, int which, Relation heap)
 {
 	DcShapeProblem problem = {0};
 	DcShape shape = {
@@ -335,7 +335,7 @@ check_shape(DcDistinct *distinct, int which, Relation heap)
 		shape_error(RelationGetRelationName(heap), &problem);
 	shape.columns[DISTINCT_SKETCH].type = distinct->type;
 	shape_check(heap, &shape, &distinct->layouts[which]);
-	distinct->indexes[which] = key_index(heap, distinct->layouts[which].atts[DISTINCT_KEY]);
+	distinct->indexes[which] = distinctopen_key_index(heap, distinct->layouts[which].atts[DISTINCT_KEY]);
 	if (!distinct->layouts[which].heap)
 		problem.detail = _("It is not stored as a heap.");
 	else if (heap->rd_rel->relrowsecurity)
@@ -392,11 +392,11 @@ distinct_precision_of(Oid relid)
 }
 
 /*
- * key_index returns an index on the key, or InvalidOid. It may be young: no row ever gets another key, so in any
+ * distinctopen_key_index returns an index on the key, or InvalidOid. It may be young: no row ever gets another key, so in any
  * snapshot all versions of a row are found by it.
  */
 static Oid
-key_index(Relation heap, AttrNumber att)
+distinctopen_key_index(Relation heap, AttrNumber att)
 {
 	List *indexes = RelationGetIndexList(heap);
 	Oid found = InvalidOid;
@@ -429,7 +429,7 @@ is_key_index(Relation index, AttrNumber att)
 }
 
 static void
-check_owner(const DcDistinct *distinct)
+distinctopen_check_owner(const DcDistinct *distinct)
 {
 	if (distinct->rls)
 		ereport(ERROR,

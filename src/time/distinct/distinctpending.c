@@ -75,8 +75,8 @@ static DcLevel *committed = NULL;
 static XLogRecPtr committed_lsn;
 
 static DcLevel *level_current(void);
-static void level_pop(DcLevel **link);
-static void level_merge_top(void);
+static void distinctpending_level_pop(DcLevel **link);
+static void distinctpending_level_merge_top(void);
 static DcItems *level_items(DcLevel *level, const DcRowKey *key, int precision);
 static Size level_size(const DcLevel *level);
 static DcItems **all_items(int *count);
@@ -85,9 +85,9 @@ static void write_items(bool commits);
 static void write_table(DcItems **items, int count, bool load, bool commits);
 static void write_key(DcDistinctRel *rel, DcItems **items, int count, bool load, bool commits);
 static void mark_written(void);
-static bool is_idle(void);
-static void xact_callback(XactEvent event, void *arg);
-static void subxact_callback(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *arg);
+static bool distinctpending_is_idle(void);
+static void distinctpending_xact_callback(XactEvent event, void *arg);
+static void distinctpending_subxact_callback(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *arg);
 
 /*
  * distinct_pending_init registers the callbacks; called once.
@@ -95,7 +95,7 @@ static void subxact_callback(SubXactEvent event, SubTransactionId mine, SubTrans
 void
 distinct_pending_init(void)
 {
-	xact_room_add(DC_XACT_DISTINCT, xact_callback, subxact_callback, is_idle);
+	xact_room_add(DC_XACT_DISTINCT, distinctpending_xact_callback, distinctpending_subxact_callback, distinctpending_is_idle);
 }
 
 /*
@@ -181,7 +181,7 @@ distinct_pending_absorb(void)
 			if (items->generation != 0)
 				known_raise(&items->key, items->generation, items->state, committed_lsn);
 		}
-		level_pop(&committed);
+		distinctpending_level_pop(&committed);
 	}
 }
 
@@ -207,7 +207,7 @@ mark_written(void)
 	int nest = GetCurrentTransactionNestLevel();
 
 	while (top_level != NULL && top_level->nest == nest)
-		level_pop(&top_level);
+		distinctpending_level_pop(&top_level);
 	for (DcLevel *level = top_level; level != NULL; level = level->below)
 	{
 		if (level->applied_by == 0)
@@ -225,7 +225,7 @@ level_current(void)
 	MemoryContext cxt;
 	DcLevel *level;
 
-	level_merge_top();
+	distinctpending_level_merge_top();
 	if (top_level != NULL && top_level->nest == nest && top_level->applied_by == 0)
 		return top_level;
 	cxt = AllocSetContextCreate(TopMemoryContext, "dcounter distinct items", ALLOCSET_SMALL_SIZES);
@@ -240,7 +240,7 @@ level_current(void)
 }
 
 static void
-level_pop(DcLevel **link)
+distinctpending_level_pop(DcLevel **link)
 {
 	DcLevel *level = *link;
 
@@ -249,10 +249,10 @@ level_pop(DcLevel **link)
 }
 
 /*
- * level_merge_top merges levels that came to have the same number when a subtransaction committed.
+ * distinctpending_level_merge_top merges levels that came to have the same number when a subtransaction committed.
  */
 static void
-level_merge_top(void)
+distinctpending_level_merge_top(void)
 {
 	while (top_level != NULL && top_level->below != NULL && top_level->nest == top_level->below->nest &&
 		   top_level->applied_by == 0 && top_level->below->applied_by == 0)
@@ -272,7 +272,7 @@ level_merge_top(void)
 			MemoryContextSwitchTo(old);
 			into->bytes += hll_size(items->state) - before;
 		}
-		level_pop(&top_level);
+		distinctpending_level_pop(&top_level);
 	}
 }
 
@@ -434,13 +434,13 @@ write_key(DcDistinctRel *rel, DcItems **items, int count, bool load, bool commit
 }
 
 static bool
-is_idle(void)
+distinctpending_is_idle(void)
 {
 	return top_level == NULL && !known_any_uncommitted();
 }
 
 static void
-xact_callback(XactEvent event, void *arg)
+distinctpending_xact_callback(XactEvent event, void *arg)
 {
 	switch (event)
 	{
@@ -466,7 +466,7 @@ xact_callback(XactEvent event, void *arg)
 		case XACT_EVENT_ABORT:
 		case XACT_EVENT_PREPARE:
 			while (top_level != NULL)
-				level_pop(&top_level);
+				distinctpending_level_pop(&top_level);
 			known_forget_uncommitted();
 			break;
 		default:
@@ -475,7 +475,7 @@ xact_callback(XactEvent event, void *arg)
 }
 
 static void
-subxact_callback(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *arg)
+distinctpending_subxact_callback(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *arg)
 {
 	int nest = GetCurrentTransactionNestLevel();
 	DcLevel **link = &top_level;
@@ -483,7 +483,7 @@ subxact_callback(SubXactEvent event, SubTransactionId mine, SubTransactionId par
 	if (event == SUBXACT_EVENT_ABORT_SUB)
 	{
 		while (top_level != NULL && top_level->nest >= nest)
-			level_pop(&top_level);
+			distinctpending_level_pop(&top_level);
 		for (DcLevel *level = top_level; level != NULL; level = level->below)
 			level->applied_by = level->applied_by >= nest ? 0 : level->applied_by;
 		known_forget_uncommitted();
@@ -499,7 +499,7 @@ subxact_callback(SubXactEvent event, SubTransactionId mine, SubTransactionId par
 			if (level->applied_by == nest)
 				level->applied_by--;
 			if (level->applied_by != 0 && level->applied_by <= level->nest)
-				level_pop(link);
+				distinctpending_level_pop(link);
 			else
 				link = &level->below;
 		}

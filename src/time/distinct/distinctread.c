@@ -58,16 +58,16 @@ typedef struct DcKeyRows
 	char key_bytes[DC_MAX_KEY_BYTES];
 } DcKeyRows;
 
-static void open_to_read(FunctionCallInfo fcinfo, DcDistinctRel *rel);
+static void distinctread_open_to_read(FunctionCallInfo fcinfo, DcDistinctRel *rel);
 static void close_read(DcDistinctRel *rel);
 static DcBucketRange span_arg(FunctionCallInfo fcinfo, const DcDistinct *distinct, int argno);
 static DcBucketRange range_arg(FunctionCallInfo fcinfo, const DcDistinct *distinct, int argno);
-static HllState *read_key(DcDistinctRel *rel, const DcKey *key, const DcBucketRange *range, HllState *into);
+static HllState *distinctread_read_key(DcDistinctRel *rel, const DcKey *key, const DcBucketRange *range, HllState *into);
 static void rows_begin(DcKeyRows *rows, DcDistinctRel *rel, const DcKey *key, const DcBucketRange *range);
 static bool rows_next(DcKeyRows *rows);
 static HllState *rows_merge(DcKeyRows *rows, HllState *into);
 static void rows_end(DcKeyRows *rows);
-static bool scan_next(DcKeyRows *rows, int which);
+static bool distinctread_scan_next(DcKeyRows *rows, int which);
 static int pending_compare(const ListCell *a, const ListCell *b);
 static Datum result_of(FunctionCallInfo fcinfo, HllState *state);
 
@@ -87,9 +87,9 @@ dc_distinct(PG_FUNCTION_ARGS)
 	DcKey key;
 
 	distinct_key_arg(fcinfo, 1, &key);
-	open_to_read(fcinfo, &rel);
+	distinctread_open_to_read(fcinfo, &rel);
 	range = span_arg(fcinfo, rel.distinct, 2);
-	state = read_key(&rel, &key, &range, hll_new(rel.distinct->row.precision, SKETCH_HASH_REDIS));
+	state = distinctread_read_key(&rel, &key, &range, hll_new(rel.distinct->row.precision, SKETCH_HASH_REDIS));
 	close_read(&rel);
 	return result_of(fcinfo, state);
 }
@@ -108,7 +108,7 @@ dc_distinct_union(PG_FUNCTION_ARGS)
 	int nkeys;
 
 	keys = key_array_arg(fcinfo, 1, &nkeys, NULL);
-	open_to_read(fcinfo, &rel);
+	distinctread_open_to_read(fcinfo, &rel);
 	range = span_arg(fcinfo, rel.distinct, 2);
 	state = hll_new(rel.distinct->row.precision, SKETCH_HASH_REDIS);
 	for (int i = 0; i < nkeys; i++)
@@ -116,7 +116,7 @@ dc_distinct_union(PG_FUNCTION_ARGS)
 		DcKey key;
 
 		key_from_text(keys[i], &key);
-		state = read_key(&rel, &key, &range, state);
+		state = distinctread_read_key(&rel, &key, &range, state);
 	}
 	close_read(&rel);
 	return result_of(fcinfo, state);
@@ -135,9 +135,9 @@ dc_distinct_sketch(PG_FUNCTION_ARGS)
 	DcKey key;
 
 	distinct_key_arg(fcinfo, 1, &key);
-	open_to_read(fcinfo, &rel);
+	distinctread_open_to_read(fcinfo, &rel);
 	range = span_arg(fcinfo, rel.distinct, 2);
-	state = read_key(&rel, &key, &range, hll_new(rel.distinct->row.precision, SKETCH_HASH_REDIS));
+	state = distinctread_read_key(&rel, &key, &range, hll_new(rel.distinct->row.precision, SKETCH_HASH_REDIS));
 	close_read(&rel);
 	return hll_value(state);
 }
@@ -159,7 +159,7 @@ dc_distinct_buckets(PG_FUNCTION_ARGS)
 	DcKey key;
 
 	distinct_key_arg(fcinfo, 1, &key);
-	open_to_read(fcinfo, &rel);
+	distinctread_open_to_read(fcinfo, &rel);
 	range = range_arg(fcinfo, rel.distinct, 2);
 	InitMaterializedSRF(fcinfo, 0);
 	one = AllocSetContextCreate(CurrentMemoryContext, "dcounter bucket", ALLOCSET_DEFAULT_SIZES);
@@ -191,7 +191,7 @@ dc_distinct_buckets(PG_FUNCTION_ARGS)
 }
 
 static void
-open_to_read(FunctionCallInfo fcinfo, DcDistinctRel *rel)
+distinctread_open_to_read(FunctionCallInfo fcinfo, DcDistinctRel *rel)
 {
 	DcDistinct *distinct;
 
@@ -263,10 +263,10 @@ range_arg(FunctionCallInfo fcinfo, const DcDistinct *distinct, int argno)
 }
 
 /*
- * read_key adds what a key has to a sketch, which may move.
+ * distinctread_read_key adds what a key has to a sketch, which may move.
  */
 static HllState *
-read_key(DcDistinctRel *rel, const DcKey *key, const DcBucketRange *range, HllState *into)
+distinctread_read_key(DcDistinctRel *rel, const DcKey *key, const DcBucketRange *range, HllState *into)
 {
 	DcKeyRows rows;
 
@@ -296,7 +296,7 @@ rows_begin(DcKeyRows *rows, DcDistinctRel *rel, const DcKey *key, const DcBucket
 	for (int i = 0; i < 2; i++)
 	{
 		distinctscan_begin(&rows->scans[i], rel, i, GetActiveSnapshot(), rows->from, rows->len, rows->to, rows->len);
-		(void) scan_next(rows, i);
+		(void) distinctread_scan_next(rows, i);
 	}
 }
 
@@ -310,10 +310,10 @@ pending_compare(const ListCell *a, const ListCell *b)
 }
 
 /*
- * scan_next goes to the next row that is of this key: others may lie between its buckets, and are longer.
+ * distinctread_scan_next goes to the next row that is of this key: others may lie between its buckets, and are longer.
  */
 static bool
-scan_next(DcKeyRows *rows, int which)
+distinctread_scan_next(DcKeyRows *rows, int which)
 {
 	DcDistinctScan *scan = &rows->scans[which];
 
@@ -366,7 +366,7 @@ rows_merge(DcKeyRows *rows, HllState *into)
 		while (scan->any && memcmp(scan->key.data, rows->key_bytes, rows->len) == 0)
 		{
 			into = hll_merge_datum(into, scan->sketch);
-			(void) scan_next(rows, i);
+			(void) distinctread_scan_next(rows, i);
 		}
 	}
 	while (rows->next_pending < list_length(rows->pending) &&

@@ -16,19 +16,19 @@ PG_FUNCTION_INFO_V1(on_distinct_table_change);
 
 #define COL_DELTA 2
 
-static void columns(DcCatRow *io, void *data);
+static void distinctrow_columns(DcCatRow *io, void *data);
 
 static const DcCatalog distincts = {
 	.table = "distinct_table",
 	.pkey = "distinct_table_pkey",
 	.nkeys = 1,
 	.size = sizeof(DcDistinctRow),
-	.columns = columns,
+	.columns = distinctrow_columns,
 	.tells = true,
 };
 
 static void
-columns(DcCatRow *io, void *data)
+distinctrow_columns(DcCatRow *io, void *data)
 {
 	DcDistinctRow *row = data;
 
@@ -41,7 +41,7 @@ columns(DcCatRow *io, void *data)
 }
 
 static bool
-exists(void)
+distinctrow_exists(void)
 {
 	return OidIsValid(catalog_relation_if_any(distincts.table));
 }
@@ -52,7 +52,7 @@ exists(void)
 bool
 distinct_row_read(Oid relid, DcDistinctRow *row)
 {
-	return exists() && cat_read(&distincts, row, ObjectIdGetDatum(relid));
+	return distinctrow_exists() && cat_read(&distincts, row, ObjectIdGetDatum(relid));
 }
 
 /*
@@ -61,7 +61,7 @@ distinct_row_read(Oid relid, DcDistinctRow *row)
 bool
 distinct_row_read_delta(Oid delta, DcDistinctRow *row)
 {
-	return exists() && cat_read_by(&distincts, row, "distinct_table_delta_idx", COL_DELTA, ObjectIdGetDatum(delta));
+	return distinctrow_exists() && cat_read_by(&distincts, row, "distinct_table_delta_idx", COL_DELTA, ObjectIdGetDatum(delta));
 }
 
 /*
@@ -70,7 +70,7 @@ distinct_row_read_delta(Oid delta, DcDistinctRow *row)
 List *
 distinct_rows(void)
 {
-	return exists() ? cat_read_all(&distincts, SnapshotSelf) : NIL;
+	return distinctrow_exists() ? cat_read_all(&distincts, SnapshotSelf) : NIL;
 }
 
 /*
@@ -97,7 +97,7 @@ distinct_row_update(const DcDistinctRow *row)
 bool
 distinct_row_delete(Oid relid)
 {
-	return exists() && cat_delete(&distincts, ObjectIdGetDatum(relid)) > 0;
+	return distinctrow_exists() && cat_delete(&distincts, ObjectIdGetDatum(relid)) > 0;
 }
 
 /*

@@ -23,8 +23,8 @@
 #include "core/rows/keyrow.h"
 #include "time/distinct/distinct.h"
 
-static bool next_row(DcDistinctScan *scan);
-static bool is_passed(DcDistinctScan *scan);
+static bool distinctscan_next_row(DcDistinctScan *scan);
+static bool distinctscan_is_passed(DcDistinctScan *scan);
 
 /*
  * distinctscan_begin starts to read the rows whose keys are in a range, both ends included; without an end (NULL) all
@@ -73,7 +73,7 @@ distinctscan_next(DcDistinctScan *scan)
 	if (scan->key_copy != NULL)
 		pfree(scan->key_copy);
 	scan->key_copy = NULL;
-	scan->any = next_row(scan);
+	scan->any = distinctscan_next_row(scan);
 	if (scan->any)
 	{
 		Datum stored = slot_datum(scan->slot, atts[DISTINCT_KEY], TEXTOID);
@@ -93,14 +93,14 @@ distinctscan_next(DcDistinctScan *scan)
  * Go to the next row that the snapshot shows, as index_getnext_slot() does, unless too many are visited for that.
  */
 static bool
-next_row(DcDistinctScan *scan)
+distinctscan_next_row(DcDistinctScan *scan)
 {
 	IndexScanDesc index = scan->scan;
 
 	while (index->xs_heap_continue || index_getnext_tid(index, ForwardScanDirection) != NULL)
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (ItemPointerIsValid(&scan->past) && is_passed(scan))
+		if (ItemPointerIsValid(&scan->past) && distinctscan_is_passed(scan))
 			continue;
 		if (index_fetch_heap(index, scan->slot))
 			return true;
@@ -117,7 +117,7 @@ next_row(DcDistinctScan *scan)
  * Return true if the entry that the scan is at is to be passed over. Those of one key come in the order of their places.
  */
 static bool
-is_passed(DcDistinctScan *scan)
+distinctscan_is_passed(DcDistinctScan *scan)
 {
 	const text *from = (const text *) DatumGetPointer(scan->from);
 	bool isnull; /* the scan leaves out nulls */

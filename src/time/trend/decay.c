@@ -29,10 +29,10 @@
 #include <float.h>
 #include <math.h>
 
-static int64_t floor_div(int64_t a, int64_t b);
+static int64_t decay_floor_div(int64_t a, int64_t b);
 static int64_t floor_rest(int64_t a, int64_t b);
-static int64_t sane(int64_t epoch);
-static double scale(double x, int64_t exponent);
+static int64_t decay_sane(int64_t epoch);
+static double decay_scale(double x, int64_t exponent);
 
 /*
  * decay_epoch returns the epoch of a time. Times and half-lives are in microseconds.
@@ -40,7 +40,7 @@ static double scale(double x, int64_t exponent);
 int64_t
 decay_epoch(int64_t at, int64_t half_life)
 {
-	return floor_div(floor_div(at, half_life), DECAY_EPOCH);
+	return decay_floor_div(decay_floor_div(at, half_life), DECAY_EPOCH);
 }
 
 /*
@@ -49,10 +49,10 @@ decay_epoch(int64_t at, int64_t half_life)
 double
 decay_weight(double delta, int64_t at, int64_t half_life, int64_t epoch)
 {
-	int64_t halves = floor_div(at, half_life);
+	int64_t halves = decay_floor_div(at, half_life);
 	int64_t rest = floor_rest(at, half_life);
 
-	return scale(delta * exp2((double) rest / (double) half_life), halves - sane(epoch) * DECAY_EPOCH);
+	return decay_scale(delta * exp2((double) rest / (double) half_life), halves - decay_sane(epoch) * DECAY_EPOCH);
 }
 
 /*
@@ -61,7 +61,7 @@ decay_weight(double delta, int64_t at, int64_t half_life, int64_t epoch)
 double
 decay_move(double weight, int64_t from, int64_t to)
 {
-	return scale(weight, (sane(from) - sane(to)) * DECAY_EPOCH);
+	return decay_scale(weight, (decay_sane(from) - decay_sane(to)) * DECAY_EPOCH);
 }
 
 /*
@@ -79,14 +79,14 @@ decay_is_ahead(int64_t epoch, int64_t half_life, int64_t now)
 double
 decay_score(double weight, int64_t epoch, int64_t half_life, int64_t now)
 {
-	int64_t halves = floor_div(now, half_life);
+	int64_t halves = decay_floor_div(now, half_life);
 	int64_t rest = floor_rest(now, half_life);
 
-	return scale(weight * exp2(-(double) rest / (double) half_life), sane(epoch) * DECAY_EPOCH - halves);
+	return decay_scale(weight * exp2(-(double) rest / (double) half_life), decay_sane(epoch) * DECAY_EPOCH - halves);
 }
 
 static int64_t
-floor_div(int64_t a, int64_t b)
+decay_floor_div(int64_t a, int64_t b)
 {
 	int64_t quotient = a / b;
 
@@ -102,10 +102,10 @@ floor_rest(int64_t a, int64_t b)
 }
 
 /*
- * sane keeps an epoch that somebody has made up from overflowing. No time is in one beyond.
+ * decay_sane keeps an epoch that somebody has made up from overflowing. No time is in one beyond.
  */
 static int64_t
-sane(int64_t epoch)
+decay_sane(int64_t epoch)
 {
 	const int64_t limit = INT64_C(1) << 48;
 
@@ -114,10 +114,10 @@ sane(int64_t epoch)
 }
 
 /*
- * scale multiplies by a power of two.
+ * decay_scale multiplies by a power of two.
  */
 static double
-scale(double x, int64_t exponent)
+decay_scale(double x, int64_t exponent)
 {
 	const int64_t limit = 4096; /* beyond any double */
 	double scaled = ldexp(x, (int) (exponent < -limit ? -limit : exponent > limit ? limit

@@ -54,21 +54,21 @@ typedef struct DcToldHot
 	char *key; /* and its name; all in TopTransactionContext */
 } DcToldHot;
 
-/* In TopTransactionContext, in the order of their levels; xact_callback() forgets them. */
+/* In TopTransactionContext, in the order of their levels; hotalarm_xact_callback() forgets them. */
 static List *told = NIL;
 
 static const int interval = 1000; /* ms */
 
-static bool is_needed(void);
+static bool hotalarm_is_needed(void);
 static bool hot_job(DcJobRun *run);
 static void hot_step(void *arg);
 static void tell_table(Oid counter);
 static void tell_key(Oid counter, const char *name, const DcHotKey *key, bool is_hot, double rate);
 static Jsonb *payload_of(int64 rate);
 static void log_told(const DcToldHot *hot);
-static bool is_idle(void);
-static void xact_callback(XactEvent event, void *arg);
-static void subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId parent, void *arg);
+static bool hotalarm_is_idle(void);
+static void hotalarm_xact_callback(XactEvent event, void *arg);
+static void hotalarm_subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId parent, void *arg);
 
 /*
  * hot_alarm_init registers the job and the callbacks; called once.
@@ -76,12 +76,12 @@ static void subxact_callback(SubXactEvent event, SubTransactionId subid, SubTran
 void
 hot_alarm_init(void)
 {
-	xact_room_add(DC_XACT_HOT_ALARM, xact_callback, subxact_callback, is_idle);
-	job_register((DcJob){.name = "hot_keys", .interval = &interval, .run = hot_job, .is_needed = is_needed});
+	xact_room_add(DC_XACT_HOT_ALARM, hotalarm_xact_callback, hotalarm_subxact_callback, hotalarm_is_idle);
+	job_register((DcJob){.name = "hot_keys", .interval = &interval, .run = hot_job, .is_needed = hotalarm_is_needed});
 }
 
 static bool
-is_needed(void)
+hotalarm_is_needed(void)
 {
 	return dc_hot_key_alarm > 0 && catalog_has_rows();
 }
@@ -232,13 +232,13 @@ log_told(const DcToldHot *hot)
 }
 
 static bool
-is_idle(void)
+hotalarm_is_idle(void)
 {
 	return told == NIL;
 }
 
 static void
-xact_callback(XactEvent event, void *arg)
+hotalarm_xact_callback(XactEvent event, void *arg)
 {
 	ListCell *lc;
 
@@ -267,7 +267,7 @@ xact_callback(XactEvent event, void *arg)
 }
 
 static void
-subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId parent, void *arg)
+hotalarm_subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId parent, void *arg)
 {
 	int nest = GetCurrentTransactionNestLevel();
 	ListCell *lc;

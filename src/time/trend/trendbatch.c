@@ -58,7 +58,7 @@ static const DcStatement sql_insert_weights = {
 	.of = DC_OF_TREND};
 
 static const char *trend_word(DcCounter *counter, const char *word);
-static bool counts(const DcBatchKey *key);
+static bool trendbatch_counts(const DcBatchKey *key);
 static bool has_no_weight(const DcBatchKey *key);
 static void add_to_weight(const DcCounter *counter, DcBatchKey *key);
 static void write_weights(DcSqlSession *session, DcBatch *batch, bool have_weight,
@@ -120,7 +120,7 @@ trend_lock(DcSqlSession *session, DcBatch *batch)
 	keys = palloc(batch->nkeys * sizeof(Datum));
 	for (int i = 0; i < batch->nkeys; i++)
 	{
-		if (counts(&batch->keys[i]))
+		if (trendbatch_counts(&batch->keys[i]))
 			keys[n++] = batch->keys[i].key;
 	}
 	if (n == 0)
@@ -153,7 +153,7 @@ trend_lock(DcSqlSession *session, DcBatch *batch)
 static bool
 has_no_weight(const DcBatchKey *key)
 {
-	return counts(key) && !key->has_weight;
+	return trendbatch_counts(key) && !key->has_weight;
 }
 
 /*
@@ -168,7 +168,7 @@ trend_write(DcSqlSession *session, DcBatch *batch)
 		return;
 	for (int i = 0; i < batch->nkeys; i++)
 	{
-		if (counts(&batch->keys[i]))
+		if (trendbatch_counts(&batch->keys[i]))
 			add_to_weight(session->counter, &batch->keys[i]);
 	}
 	trend = trend_session_begin(session);
@@ -178,10 +178,10 @@ trend_write(DcSqlSession *session, DcBatch *batch)
 }
 
 /*
- * counts tells whether a key has something for the trend.
+ * trendbatch_counts tells whether a key has something for the trend.
  */
 static bool
-counts(const DcBatchKey *key)
+trendbatch_counts(const DcBatchKey *key)
 {
 	return !key->skip && key->used && key->own_inc != key->own_dec;
 }
@@ -245,7 +245,7 @@ write_weights(DcSqlSession *session, DcBatch *batch, bool have_weight,
 	{
 		const DcBatchKey *key = &batch->keys[i];
 
-		if (!counts(key) || key->has_weight != have_weight)
+		if (!trendbatch_counts(key) || key->has_weight != have_weight)
 			continue;
 		items[0][n] = key->key;
 		items[1][n] = Float8GetDatum(key->weight);

@@ -13,7 +13,7 @@
 #include "time/trend/trend.h"
 
 static void
-dropped(const DcDdl *ddl)
+trendddl_dropped(const DcDdl *ddl)
 {
 	ListCell *lc;
 
@@ -44,9 +44,9 @@ trend_of(Oid relid)
 }
 
 static void
-altered(const DcDdl *ddl)
+trendddl_altered(const DcDdl *ddl)
 {
 	siblings_follow(ddl, trend_of, DC_TREND_SUFFIX);
 }
 
-const DcDdlHook trend_ddl = {dropped, altered, NULL};
+const DcDdlHook trend_ddl = {trendddl_dropped, trendddl_altered, NULL};

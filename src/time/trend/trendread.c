@@ -50,7 +50,7 @@ static DcCounter *open_trend(FunctionCallInfo fcinfo);
 static int read_epochs(DcSqlSession *session, int32 n, TimestampTz now, DcTrending **list);
 static int read_from(DcSqlSession *session, int64 from, int64 to, int32 n, TimestampTz now, DcTrending **list,
 					 int count);
-static int compare(const void *a, const void *b);
+static int trendread_compare(const void *a, const void *b);
 
 /*
  * dc_trending(counter regclass, n int) -> setof (key text, score float8, rank bigint)
@@ -150,7 +150,7 @@ read_epochs(DcSqlSession *session, int32 n, TimestampTz now, DcTrending **list)
 		count = read_from(session, epoch - 1, epoch - 1, n, now, list, count);
 	}
 	if (count > 1)
-		qsort(*list, count, sizeof(DcTrending), compare);
+		qsort(*list, count, sizeof(DcTrending), trendread_compare);
 	count = Min(count, n);
 	while (count > 0 && (*list)[count - 1].score < ldexp(1, DECAY_LEAST))
 		count--;
@@ -181,7 +181,7 @@ read_from(DcSqlSession *session, int64 from, int64 to, int32 n, TimestampTz now,
 }
 
 static int
-compare(const void *a, const void *b)
+trendread_compare(const void *a, const void *b)
 {
 	const DcTrending *left = a;
 	const DcTrending *right = b;

@@ -45,8 +45,8 @@ static const DcShape trend_shape = {
 				[TREND_WEIGHT] = {"weight", FLOAT8OID},
 				[TREND_EPOCH] = {"epoch", INT8OID}}};
 
-static void check_counter(const DcCounter *counter);
-static const char *problem_of(const DcCounter *counter, Relation rel);
+static void trendtable_check_counter(const DcCounter *counter);
+static const char *trendtable_problem_of(const DcCounter *counter, Relation rel);
 
 /*
  * trend_half_life_arg returns the half-life in an argument; 0 for none.
@@ -100,7 +100,7 @@ trend_alter(DcCounter *counter, DcCounterRow *row, int64 half_life)
 		table_drop(trends, false);
 		return;
 	}
-	check_counter(counter);
+	trendtable_check_counter(counter);
 	counter_hooks->apply_early(); /* what was counted so far goes the way it began */
 	if (exists)
 		trend_rescale(counter, half_life);
@@ -113,12 +113,12 @@ trend_alter(DcCounter *counter, DcCounterRow *row, int64 half_life)
 }
 
 /*
- * check_counter raises an error for a counter table that can have no trend: 42809 for a stock and for a ledger,
+ * trendtable_check_counter raises an error for a counter table that can have no trend: 42809 for a stock and for a ledger,
  * whose compaction is not about increments alone, and 0A000 for rows on other servers, which are not
  * committed together with the table of the trend.
  */
 static void
-check_counter(const DcCounter *counter)
+trendtable_check_counter(const DcCounter *counter)
 {
 	const char *detail = NULL;
 
@@ -173,16 +173,16 @@ trend_problem(const DcCounter *counter)
 
 	if (rel == NULL)
 		return _("Its table does not exist any more.");
-	problem = problem_of(counter, rel);
+	problem = trendtable_problem_of(counter, rel);
 	table_close(rel, NoLock);
 	return problem;
 }
 
 /*
- * problem_of returns why a table cannot be used for a trend, as a sentence, or NULL.
+ * trendtable_problem_of returns why a table cannot be used for a trend, as a sentence, or NULL.
  */
 static const char *
-problem_of(const DcCounter *counter, Relation rel)
+trendtable_problem_of(const DcCounter *counter, Relation rel)
 {
 	DcTableLayout layout;
 	DcShapeProblem problem = {0};

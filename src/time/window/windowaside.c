@@ -39,13 +39,13 @@ typedef struct DcAside
 /* Members are in TopMemoryContext. */
 static List *asides = NIL;
 
-static DcAside *find(Oid slot);
+static DcAside *windowaside_find(Oid slot);
 static bool is_in_the_way(DcWindow *window, const DcWindowMove *move, const DcAside *aside);
-static void forget(DcAside *aside);
-static void forget_dropped(void);
+static void windowaside_forget(DcAside *aside);
+static void windowaside_forget_dropped(void);
 
 static DcAside *
-find(Oid slot)
+windowaside_find(Oid slot)
 {
 	ListCell *lc;
 
@@ -63,13 +63,13 @@ find(Oid slot)
 bool
 window_is_aside(DcWindow *window, const DcWindowMove *move)
 {
-	DcAside *aside = find(window->slots[window_turn_slot(move->level, move->turn)]);
+	DcAside *aside = windowaside_find(window->slots[window_turn_slot(move->level, move->turn)]);
 
 	if (aside == NULL)
 		return false;
 	if (is_in_the_way(window, move, aside))
 		return true;
-	forget(aside);
+	windowaside_forget(aside);
 	return false;
 }
 
@@ -111,9 +111,9 @@ window_tell_foreign(DcWindow *window, const DcWindowMove *move, bool in_worker)
 
 	if (move->foreign->len == 0)
 		return;
-	if (in_worker && find(slot) == NULL)
+	if (in_worker && windowaside_find(slot) == NULL)
 	{
-		forget_dropped();
+		windowaside_forget_dropped();
 		aside = MemoryContextAlloc(TopMemoryContext, offsetof(DcAside, key) + move->foreign->len);
 		aside->slot = slot;
 		aside->len = move->foreign->len;
@@ -133,17 +133,17 @@ window_tell_foreign(DcWindow *window, const DcWindowMove *move, bool in_worker)
 }
 
 static void
-forget(DcAside *aside)
+windowaside_forget(DcAside *aside)
 {
 	asides = list_delete_ptr(asides, aside);
 	pfree(aside);
 }
 
 /*
- * forget_dropped forgets tables that are gone.
+ * windowaside_forget_dropped forgets tables that are gone.
  */
 static void
-forget_dropped(void)
+windowaside_forget_dropped(void)
 {
 	ListCell *lc;
 

@@ -20,7 +20,7 @@ static void window_gone(Oid relid, const DcDdl *ddl);
 static void prevent_unlogged(const DcDdl *ddl);
 
 static void
-dropped(const DcDdl *ddl)
+windowddl_dropped(const DcDdl *ddl)
 {
 	ListCell *lc;
 
@@ -74,7 +74,7 @@ window_gone(Oid relid, const DcDdl *ddl)
 }
 
 static void
-altered(const DcDdl *ddl)
+windowddl_altered(const DcDdl *ddl)
 {
 	ListCell *lc;
 
@@ -119,4 +119,4 @@ prevent_unlogged(const DcDdl *ddl)
 	}
 }
 
-const DcDdlHook window_ddl = {dropped, altered, NULL};
+const DcDdlHook window_ddl = {windowddl_dropped, windowddl_altered, NULL};

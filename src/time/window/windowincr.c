@@ -34,7 +34,7 @@
 
 PG_FUNCTION_INFO_V1(dc_incr_at);
 
-static int place(const DcWindow *window, TimestampTz at, TimestampTz now, const char **late);
+static int windowincr_place(const DcWindow *window, TimestampTz at, TimestampTz now, const char **late);
 static void future_error(const DcWindow *window, TimestampTz at);
 static void late_error(const DcWindow *window, TimestampTz at, const char *late);
 static void count_dropped(DcWindow *window);
@@ -72,7 +72,7 @@ dc_incr_at(PG_FUNCTION_ARGS)
 		const char *late;
 
 		generation = window->generation;
-		level = place(window, at, GetCurrentTimestamp(), &late);
+		level = windowincr_place(window, at, GetCurrentTimestamp(), &late);
 		if (level < 0)
 		{
 			if (window->row.late == DC_LATE_ERROR)
@@ -93,10 +93,10 @@ dc_incr_at(PG_FUNCTION_ARGS)
 }
 
 /*
- * place returns the level that an increment goes to; -1, and why, if it comes too late.
+ * windowincr_place returns the level that an increment goes to; -1, and why, if it comes too late.
  */
 static int
-place(const DcWindow *window, TimestampTz at, TimestampTz now, const char **late)
+windowincr_place(const DcWindow *window, TimestampTz at, TimestampTz now, const char **late)
 {
 	const DcLevels *levels = &window->row.levels;
 

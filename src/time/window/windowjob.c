@@ -38,36 +38,36 @@ typedef struct DcWindowRound
 /* That of the job, about the window at hand. */
 static DcWindowRound job_round;
 
-static bool next_turn(DcWindowRound *round, const DcWindow *window, const List *claims);
+static bool windowjob_next_turn(DcWindowRound *round, const DcWindow *window, const List *claims);
 static bool is_over(const DcWindow *window, int level, int64 turn);
 static bool was_tried(const DcWindowRound *round, int level, int64 turn);
 static void note_tried(DcWindowRound *round);
 static void begin_move(DcWindowRound *round, int level, int64 turn, const List *claims);
 static void set_emptied(DcWindowMove *move, const List *claims);
-static bool work(DcWindow *window, bool in_worker);
-static List *list(void);
-static void start(MemoryContext cxt);
-static DcTableStep step(Oid first, bool all_owners);
+static bool windowjob_work(DcWindow *window, bool in_worker);
+static List *windowjob_list(void);
+static void windowjob_start(MemoryContext cxt);
+static DcTableStep windowjob_step(Oid first, bool all_owners);
 
-static DcTableJob table_job = {.list = list, .start = start, .state = &job_round, .state_size = sizeof(job_round), .step = step};
+static DcTableJob table_job = {.list = windowjob_list, .start = windowjob_start, .state = &job_round, .state_size = sizeof(job_round), .step = windowjob_step};
 
 static void
-start(MemoryContext cxt)
+windowjob_start(MemoryContext cxt)
 {
 	job_round = (DcWindowRound){.cxt = cxt};
 }
 
 static List *
-list(void)
+windowjob_list(void)
 {
 	return extension_is_fed() ? NIL : windows_first_slots();
 }
 
 /*
- * step does one thing for a window.
+ * windowjob_step does one thing for a window.
  */
 static DcTableStep
-step(Oid first, bool all_owners)
+windowjob_step(Oid first, bool all_owners)
 {
 	DcWindowSlot slot;
 	DcWindowRow row;
@@ -91,7 +91,7 @@ step(Oid first, bool all_owners)
 	}
 	if (job_round.is_moving)
 		set_emptied(&job_round.moving, claims);
-	else if (!next_turn(&job_round, window, claims))
+	else if (!windowjob_next_turn(&job_round, window, claims))
 	{
 		table_job.left = job_round.left;
 		return TABLE_DONE;
@@ -103,7 +103,7 @@ step(Oid first, bool all_owners)
 	}
 	else
 	{
-		job_round.is_moving = work(window, all_owners);
+		job_round.is_moving = windowjob_work(window, all_owners);
 		if (!job_round.is_moving)
 			window_tell_foreign(window, &job_round.moving, all_owners);
 	}
@@ -113,10 +113,10 @@ step(Oid first, bool all_owners)
 }
 
 /*
- * work does one thing about the turn that is being emptied; false if that was all for now.
+ * windowjob_work does one thing about the turn that is being emptied; false if that was all for now.
  */
 static bool
-work(DcWindow *window, bool in_worker)
+windowjob_work(DcWindow *window, bool in_worker)
 {
 	DcWindowMove *moving = &job_round.moving;
 	bool last = moving->level == window->row.levels.n - 1;
@@ -130,10 +130,10 @@ work(DcWindow *window, bool in_worker)
 }
 
 /*
- * next_turn finds a turn whose time is up, that has not been tried in this round.
+ * windowjob_next_turn finds a turn whose time is up, that has not been tried in this round.
  */
 static bool
-next_turn(DcWindowRound *round, const DcWindow *window, const List *claims)
+windowjob_next_turn(DcWindowRound *round, const DcWindow *window, const List *claims)
 {
 	ListCell *lc;
 
@@ -259,7 +259,7 @@ dc_window_rotate(PG_FUNCTION_ARGS)
 	if (!window_is_whole(window))
 		window_slot_gone(window);
 	round.cxt = CurrentMemoryContext;
-	while (next_turn(&round, window, claims))
+	while (windowjob_next_turn(&round, window, claims))
 	{
 		while (move->level < window->row.levels.n - 1 && !move->emptied && !move->done)
 		{

@@ -109,11 +109,11 @@ static bool find_target(DcWindow *window, const DcWindowMove *move, DcMovedRow *
 static void drop_misfits(DcMovedRow *rows, int n);
 static int target_compare(const void *a, const void *b);
 static void check_target(DcMovedRow **rows, int n);
-static int64 write_rows(DcSqlSession *session, DcWindow *window, DcMovedRow *rows, int n);
+static int64 windowmove_write_rows(DcSqlSession *session, DcWindow *window, DcMovedRow *rows, int n);
 static void note_foreign(DcWindowMove *move, const DcMovedRow *rows, int n);
-static void set_key(StringInfo buf, Datum text);
+static void windowmove_set_key(StringInfo buf, Datum text);
 static DcLeft rows_left(DcWindow *window, DcCounter *counter, DcWindowMove *move, bool in_worker);
-static bool is_shared(const DcWindow *window, const DcWindowMove *move);
+static bool windowmove_is_shared(const DcWindow *window, const DcWindowMove *move);
 static bool seen_by_all(DcCounter *counter, TransactionId xid);
 static bool truncate_slot(DcWindow *window, DcCounter *counter, int level);
 
@@ -209,9 +209,9 @@ window_move(DcWindow *window, DcWindowMove *move, bool in_worker)
 		if (!find_target(window, move, row, in_worker))
 			row->counter = NULL;
 	}
-	set_key(move->after, n == dc_compact_batch ? rows[n - 1].key : values[3]);
+	windowmove_set_key(move->after, n == dc_compact_batch ? rows[n - 1].key : values[3]);
 	drop_misfits(rows, n);
-	moved = write_rows(&session, window, rows, n);
+	moved = windowmove_write_rows(&session, window, rows, n);
 	note_foreign(move, rows, n);
 	move->kept |= moved < n;
 	move->done = last && n < dc_compact_batch;
@@ -246,12 +246,12 @@ note_foreign(DcWindowMove *move, const DcMovedRow *rows, int n)
 	for (int i = 0; i < n && move->foreign->len == 0; i++)
 	{
 		if (rows[i].foreign)
-			set_key(move->foreign, rows[i].key);
+			windowmove_set_key(move->foreign, rows[i].key);
 	}
 }
 
 static void
-set_key(StringInfo buf, Datum text)
+windowmove_set_key(StringInfo buf, Datum text)
 {
 	DcKey key;
 
@@ -399,10 +399,10 @@ check_target(DcMovedRow **rows, int n)
 }
 
 /*
- * write_rows deletes the rows here, and adds their amounts there. Returns how many they are.
+ * windowmove_write_rows deletes the rows here, and adds their amounts there. Returns how many they are.
  */
 static int64
-write_rows(DcSqlSession *session, DcWindow *window, DcMovedRow *rows, int n)
+windowmove_write_rows(DcSqlSession *session, DcWindow *window, DcMovedRow *rows, int n)
 {
 	Datum *keys = palloc(Max(n, 1) * sizeof(Datum));
 	int nkeys = 0;
@@ -440,7 +440,7 @@ window_finish(DcWindow *window, DcWindowMove *move, bool in_worker)
 	bool last = level == window->row.levels.n - 1;
 	int number = window_turn_slot(level, move->turn);
 	DcCounter *counter = window_open_slot(window, number, in_worker);
-	bool shared = is_shared(window, move);
+	bool shared = windowmove_is_shared(window, move);
 	DcCounterRow row;
 
 	if (counter == NULL || (last && shared))
@@ -467,7 +467,7 @@ window_finish(DcWindow *window, DcWindowMove *move, bool in_worker)
 	if (!counter_lock_at_once(window->slots[number], AccessExclusiveLock, &row))
 		return false;
 	counter = counter_open_at_once(window->slots[number], AccessExclusiveLock);
-	if (counter == NULL || is_shared(window, move) != shared ||
+	if (counter == NULL || windowmove_is_shared(window, move) != shared ||
 		(!last && !shared && rows_left(window, counter, move, in_worker) != LEFT_NOTHING))
 		return false;
 	if (!shared)
@@ -497,8 +497,8 @@ rows_left(DcWindow *window, DcCounter *counter, DcWindowMove *move, bool in_work
 		bool isnull;
 
 		result = LEFT_MANY;
-		if (!is_shared(window, move))
-			set_key(move->foreign, rows_nullable(&session.rows, 0, 3, &isnull));
+		if (!windowmove_is_shared(window, move))
+			windowmove_set_key(move->foreign, rows_nullable(&session.rows, 0, 3, &isnull));
 	}
 	sql_end(&session);
 	PopActiveSnapshot();
@@ -506,10 +506,10 @@ rows_left(DcWindow *window, DcCounter *counter, DcWindowMove *move, bool in_work
 }
 
 /*
- * is_shared tells whether the slot of a turn may have rows of another turn that are not to go with it.
+ * windowmove_is_shared tells whether the slot of a turn may have rows of another turn that are not to go with it.
  */
 static bool
-is_shared(const DcWindow *window, const DcWindowMove *move)
+windowmove_is_shared(const DcWindow *window, const DcWindowMove *move)
 {
 	int level = move->level;
 	List *claims = window_claims_read(window->relid);

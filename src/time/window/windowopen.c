@@ -32,18 +32,18 @@
 #include "core/table/layout.h"
 #include "time/window/window.h"
 
-static void entry_changed(void *data, Oid relid);
-static void fill(DcWindow *window);
+static void windowopen_entry_changed(void *data, Oid relid);
+static void windowopen_fill(DcWindow *window);
 
 static DcRelCached entries = {
 	.name = "dcounter windows",
 	.keysize = sizeof(Oid),
 	.size = sizeof(DcWindow),
-	.changed = entry_changed,
+	.changed = windowopen_entry_changed,
 };
 
 static void
-entry_changed(void *data, Oid relid)
+windowopen_entry_changed(void *data, Oid relid)
 {
 	DcWindow *entry = data;
 
@@ -72,12 +72,12 @@ window_find(Oid relid)
 		return NULL;
 	}
 	entry->row = row;
-	fill(entry);
+	windowopen_fill(entry);
 	return entry;
 }
 
 static void
-fill(DcWindow *window)
+windowopen_fill(DcWindow *window)
 {
 	List *slots = window_slots_read(window->relid);
 	ListCell *lc;

@@ -64,9 +64,9 @@ typedef struct DcPendingVisit
 
 static void set_times(DcWindowReading *reading);
 static void list_slots(DcWindowReading *reading);
-static void add_slots(DcWindowReading *reading, const DcLevels *levels, int level);
+static void windowread_add_slots(DcWindowReading *reading, const DcLevels *levels, int level);
 static void lock_slots(DcWindowReading *reading);
-static bool settle(DcWindowReading *reading);
+static bool windowread_settle(DcWindowReading *reading);
 static bool lacks_rows(const DcWindowReading *reading, const DcWindowRow *now);
 static void read_slot(DcWindowReading *reading, int number, const DcKey *key, DcWindowVisit visit,
 					  void *arg);
@@ -95,7 +95,7 @@ window_read_begin(DcWindow *window, TimestampTz from, TimestampTz to, bool whole
 			read_snapshot_push();
 		else
 			latest_snapshot_push();
-		if (settle(reading))
+		if (windowread_settle(reading))
 			return;
 		PopActiveSnapshot();
 		if (IsolationUsesXactSnapshot())
@@ -105,11 +105,11 @@ window_read_begin(DcWindow *window, TimestampTz from, TimestampTz to, bool whole
 }
 
 /*
- * settle does steps 2 and 3, and sets reading->row to what the snapshot shows. False if a newer snapshot, or
+ * windowread_settle does steps 2 and 3, and sets reading->row to what the snapshot shows. False if a newer snapshot, or
  * further locks, are needed.
  */
 static bool
-settle(DcWindowReading *reading)
+windowread_settle(DcWindowReading *reading)
 {
 	Oid relid = reading->window->relid;
 	Snapshot snapshot = GetActiveSnapshot();
@@ -196,12 +196,12 @@ list_slots(DcWindowReading *reading)
 	{
 		/* what was counted later than the floor is in the levels before */
 		if (l == 0 || reading->from < levels->floors[l - 1])
-			add_slots(reading, levels, l);
+			windowread_add_slots(reading, levels, l);
 	}
 }
 
 static void
-add_slots(DcWindowReading *reading, const DcLevels *levels, int level)
+windowread_add_slots(DcWindowReading *reading, const DcLevels *levels, int level)
 {
 	TimestampTz from = Max(reading->from, levels->floors[levels->n - 1]);
 	bool wanted[WINDOW_SLOTS] = {false};

@@ -42,11 +42,11 @@ static TimestampTz seal_refuse(Oid relid, TimestampTz before);
 static void seal_done(Oid relid, TimestampTz border);
 static void wait_for_writers(Oid relid);
 static void check_once(Datum *keys, int count);
-static int compare_keys(const void *a, const void *b);
+static int windowseal_compare_keys(const void *a, const void *b);
 static int bucket_level(const DcWindowRow *row, TimestampTz bucket);
 static int64 counted_value(DcWindow *window, TimestampTz from, int64 width, const DcKey *key);
-static void add_difference(DcWindow *window, int level, TimestampTz bucket, const DcKey *key, int64 more);
-static void count(void *arg, int level, int64 bucket, int64 inc, int64 dec);
+static void windowseal_add_difference(DcWindow *window, int level, TimestampTz bucket, const DcKey *key, int64 more);
+static void windowseal_count(void *arg, int level, int64 bucket, int64 inc, int64 dec);
 
 /*
  * dc_seal(counter regclass, before timestamptz), a procedure: increments for buckets that end by then are refused from now on,
@@ -197,7 +197,7 @@ dc_window_reconcile(PG_FUNCTION_ARGS)
 					 errmsg("bigint out of range")));
 		if (more == 0)
 			continue;
-		add_difference(window, level, bucket, &key, more);
+		windowseal_add_difference(window, level, bucket, &key, more);
 		changed++;
 	}
 	PopActiveSnapshot();
@@ -214,7 +214,7 @@ check_once(Datum *keys, int count)
 
 	for (int i = 0; i < count; i++)
 		key_from_text(keys[i], &sorted[i]);
-	qsort(sorted, count, sizeof(DcKey), compare_keys);
+	qsort(sorted, count, sizeof(DcKey), windowseal_compare_keys);
 	for (int i = 1; i < count; i++)
 	{
 		if (key_compare(&sorted[i - 1], &sorted[i]) == 0)
@@ -226,7 +226,7 @@ check_once(Datum *keys, int count)
 }
 
 static int
-compare_keys(const void *a, const void *b)
+windowseal_compare_keys(const void *a, const void *b)
 {
 	CHECK_FOR_INTERRUPTS(); /* of a long qsort() */
 	return key_compare(a, b);
@@ -269,22 +269,22 @@ counted_value(DcWindow *window, TimestampTz from, int64 width, const DcKey *key)
 
 	sums_init(&sums);
 	window_read_begin(window, from, from + width, false, &reading);
-	window_read_key(&reading, key, count, &sums);
+	window_read_key(&reading, key, windowseal_count, &sums);
 	window_read_end(&reading);
 	return sums_to_bigint(sums.net, "value");
 }
 
 static void
-count(void *arg, int level, int64 bucket, int64 inc, int64 dec)
+windowseal_count(void *arg, int level, int64 bucket, int64 inc, int64 dec)
 {
 	sums_add(arg, inc, dec);
 }
 
 /*
- * add_difference adds to a bucket, as dc_incr_at() would.
+ * windowseal_add_difference adds to a bucket, as dc_incr_at() would.
  */
 static void
-add_difference(DcWindow *window, int level, TimestampTz bucket, const DcKey *key, int64 more)
+windowseal_add_difference(DcWindow *window, int level, TimestampTz bucket, const DcKey *key, int64 more)
 {
 	int64 number = bucket_of(bucket, window->row.levels.widths[level]);
 	int64 turn = bucket_turn(&window->row.levels, level, number);

@@ -16,10 +16,10 @@
 
 #include "time/window/windowtime.h"
 
-static int64 floor_div(int64 a, int64 b);
+static int64 windowtime_floor_div(int64 a, int64 b);
 
 static int64
-floor_div(int64 a, int64 b)
+windowtime_floor_div(int64 a, int64 b)
 {
 	int64 q = a / b;
 
@@ -29,7 +29,7 @@ floor_div(int64 a, int64 b)
 int64
 bucket_turn(const DcLevels *levels, int level, int64 bucket)
 {
-	return floor_div(bucket, levels->spans[level]);
+	return windowtime_floor_div(bucket, levels->spans[level]);
 }
 
 int64

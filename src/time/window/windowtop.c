@@ -41,9 +41,9 @@ static char *top_query(const DcWindowReading *reading, List **tables);
 static void append_slot(StringInfo sql, const DcWindowReading *reading, int number, List **tables);
 static void slot_range(const DcWindowReading *reading, int number, int64 *first, int64 *last);
 static void collect_pending(const DcWindowReading *reading, Datum *arrays);
-static void add_pending(void *arg, const DcDelta *delta);
+static void windowtop_add_pending(void *arg, const DcDelta *delta);
 static void run_top(const DcWindowReading *reading, int64 n, DcRows *rows);
-static void check_tables(SPIPlanPtr plan, const List *tables);
+static void windowtop_check_tables(SPIPlanPtr plan, const List *tables);
 
 /*
  * dc_top_window(counter regclass, span interval, n int) -> setof (key text, value bigint, rank bigint)
@@ -119,7 +119,7 @@ run_top(const DcWindowReading *reading, int64 n, DcRows *rows)
 
 	if (plan == NULL)
 		elog(ERROR, "SPI_prepare failed: %s", SPI_result_code_string(SPI_result));
-	check_tables(plan, tables);
+	windowtop_check_tables(plan, tables);
 	collect_pending(reading, &values[1]);
 	if (SPI_execute_plan(plan, values, NULL, true, 0) != SPI_OK_SELECT)
 		elog(ERROR, "could not read the tables of a windowed counter");
@@ -194,14 +194,14 @@ collect_pending(const DcWindowReading *reading, Datum *arrays)
 	for (int i = 0; i < reading->nslots && !pending_is_empty(); i++)
 	{
 		slot_range(reading, reading->slots[i], &pending.first, &pending.last);
-		pending_each(reading->window->slots[reading->slots[i]], add_pending, &pending);
+		pending_each(reading->window->slots[reading->slots[i]], windowtop_add_pending, &pending);
 	}
 	for (int c = 0; c < lengthof(types); c++)
 		arrays[c] = array_datum(pending.columns[c], pending.n, types[c]);
 }
 
 static void
-add_pending(void *arg, const DcDelta *delta)
+windowtop_add_pending(void *arg, const DcDelta *delta)
 {
 	DcTopPending *pending = arg;
 	DcKey whole = {.data = delta->key.data, .len = delta->key.len};
@@ -223,10 +223,10 @@ add_pending(void *arg, const DcDelta *delta)
 }
 
 /*
- * check_tables raises 55000 if names stood for other tables when the query was parsed.
+ * windowtop_check_tables raises 55000 if names stood for other tables when the query was parsed.
  */
 static void
-check_tables(SPIPlanPtr plan, const List *tables)
+windowtop_check_tables(SPIPlanPtr plan, const List *tables)
 {
 	CachedPlanSource *source = linitial(SPI_plan_get_plan_sources(plan));
 	ListCell *lc;

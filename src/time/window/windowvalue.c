@@ -51,7 +51,7 @@ typedef struct DcBuckets
 
 static void add_to_span(void *arg, int level, int64 bucket, int64 inc, int64 dec);
 static void span_values(const DcSpan *span, Datum *values);
-static int64 rounded(int64 whole, double share, int64 low, int64 high);
+static int64 windowvalue_rounded(int64 whole, double share, int64 low, int64 high);
 static void add_to_bucket(void *arg, int level, int64 bucket, int64 inc, int64 dec);
 static void return_buckets(FunctionCallInfo fcinfo, const DcWindowReading *reading, DcBuckets *buckets);
 
@@ -113,7 +113,7 @@ span_values(const DcSpan *span, Datum *values)
 	int128_add_int64(&upper, sums_to_bigint(span->partial.inc, "value"));
 	low = sums_to_bigint(lower, "value");
 	high = sums_to_bigint(upper, "value");
-	values[0] = Int64GetDatum(rounded(whole, span->share, low, high));
+	values[0] = Int64GetDatum(windowvalue_rounded(whole, span->share, low, high));
 	values[1] = Int64GetDatum(low);
 	values[2] = Int64GetDatum(high);
 	values[3] = Float8GetDatum((double) whole + span->share);
@@ -123,7 +123,7 @@ span_values(const DcSpan *span, Datum *values)
  * Return whole + share, between the bounds. A sum that leaves bigint is beyond one of them.
  */
 static int64
-rounded(int64 whole, double share, int64 low, int64 high)
+windowvalue_rounded(int64 whole, double share, int64 low, int64 high)
 {
 	double part = rint(share);
 	int64 value;

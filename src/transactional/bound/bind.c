@@ -72,20 +72,20 @@ enum
 static void check_order(FunctionCallInfo fcinfo);
 static char *text_or_null(FunctionCallInfo fcinfo, int n, const char *name);
 static void lock_source(Oid source, int64 timeout);
-static bool lock_all(void *arg);
+static bool bind_lock_all(void *arg);
 pg_noreturn static void locked_error(Oid source);
-static void check_source(Oid source);
+static void bind_check_source(Oid source);
 static void check_members(Oid source);
 static void check_tree(Oid source);
-static void check_counter(const DcCounter *counter);
-static void dropped(Oid counter);
-static List *tables(Oid counter, List *tables);
+static void bind_check_counter(const DcCounter *counter);
+static void bind_dropped(Oid counter);
+static List *bind_tables(Oid counter, List *tables);
 
 static const DcBoundHooks hooks = {
 	.is_bound = source_is_bound,
 	.alter = drift_alter,
-	.dropped = dropped,
-	.tables = tables,
+	.dropped = bind_dropped,
+	.tables = bind_tables,
 	.write = refs_write_all,
 	.any_pending = refs_any,
 	.pending = refs_pending,
@@ -143,12 +143,12 @@ dc_bind(PG_FUNCTION_ARGS)
 	row.build = build_from_text(build);
 
 	check_order(fcinfo);
-	check_source(row.source);
+	bind_check_source(row.source);
 	lock_source(row.source, interval_to_duration(PG_GETARG_INTERVAL_P(ARG_LOCK_TIMEOUT), "lock_timeout"));
-	check_source(row.source);
+	bind_check_source(row.source);
 	check_members(row.source);
 	counter = counter_open_as_owner(fcinfo, "dc_bind()", ShareRowExclusiveLock);
-	check_counter(counter);
+	bind_check_counter(counter);
 	row.counter = counter->relid;
 
 	source = table_open_present(row.source, NoLock);
@@ -235,7 +235,7 @@ lock_source(Oid source, int64 timeout)
 							 GUC_ACTION_SAVE, true, 0, false);
 	PG_TRY();
 	{
-		(void) subxact_run(lock_all, &source);
+		(void) subxact_run(bind_lock_all, &source);
 	}
 	PG_CATCH();
 	{
@@ -252,7 +252,7 @@ lock_source(Oid source, int64 timeout)
 }
 
 static bool
-lock_all(void *arg)
+bind_lock_all(void *arg)
 {
 	Oid source = *(Oid *) arg;
 
@@ -308,10 +308,10 @@ locked_error(Oid source)
 }
 
 /*
- * check_source checks what a source must be, but for its partitions.
+ * bind_check_source checks what a source must be, but for its partitions.
  */
 static void
-check_source(Oid source)
+bind_check_source(Oid source)
 {
 	char *name = get_rel_name(source);
 	char kind = get_rel_relkind(source);
@@ -387,10 +387,10 @@ check_tree(Oid source)
 }
 
 /*
- * check_counter checks what a counter table must be.
+ * bind_check_counter checks what a counter table must be.
  */
 static void
-check_counter(const DcCounter *counter)
+bind_check_counter(const DcCounter *counter)
 {
 	char *name = get_rel_name(counter->relid);
 
@@ -452,11 +452,11 @@ dc_unbind(PG_FUNCTION_ARGS)
 }
 
 /*
- * dropped ends the binding of a table that is no longer a counter table. If its source cannot be locked at
+ * bind_dropped ends the binding of a table that is no longer a counter table. If its source cannot be locked at
  * once, the triggers stay, and count nothing.
  */
 static void
-dropped(Oid counter)
+bind_dropped(Oid counter)
 {
 	DcSourceRow row;
 
@@ -466,10 +466,10 @@ dropped(Oid counter)
 }
 
 /*
- * tables adds the tables of a binding.
+ * bind_tables adds the tables of a binding.
  */
 static List *
-tables(Oid counter, List *tables)
+bind_tables(Oid counter, List *tables)
 {
 	DcSourceRow row;
 

@@ -97,18 +97,18 @@ struct DcBuild
 };
 
 static void build_tag(Oid counter, LOCKTAG *tag);
-static void release(void *arg);
+static void build_release(void *arg);
 static void forget_spool(DcBuild *build);
 static bool spool_all(DcBuild *build, DcSourceRead *read, DcSourceScanOptions *options);
 static bool spool_layers(DcBuild *build, DcSourceRead *read, DcSourceScanOptions *options);
-static void spool(DcBuild *build, const DcSourceDiff *diff);
+static void build_spool(DcBuild *build, const DcSourceDiff *diff);
 static void spool_next(DcBuild *build);
 static char *add_some(DcBuild *build, DcCounter *counter, const DcSourceRow *row);
 static void add_drift(DcCounter *counter, const DcSourceRow *row, const DcKey *key,
 					  const DcKey *item, int64 drift);
 static DcBuildStep run_step(FunctionCallInfo fcinfo, DcBuild *build);
 static DcCounter *run_scan(FunctionCallInfo fcinfo, DcBuild *build, bool lock);
-static DcCounter *open_counter(FunctionCallInfo fcinfo);
+static DcCounter *build_open_counter(FunctionCallInfo fcinfo);
 static void run_atomic(FunctionCallInfo fcinfo, DcBuild *build);
 static bool build_lock(DcBuild *build, bool wait);
 
@@ -192,7 +192,7 @@ run_step(FunctionCallInfo fcinfo, DcBuild *build)
 		run_scan(fcinfo, build, false);
 		return BUILD_GOES_ON;
 	}
-	counter = open_counter(fcinfo);
+	counter = build_open_counter(fcinfo);
 	(void) bound_lock(build->counter, true);
 	if (!source_read(build->counter, &row))
 		not_bound_error(build->counter);
@@ -217,7 +217,7 @@ run_scan(FunctionCallInfo fcinfo, DcBuild *build, bool lock)
 		(void) counter_lookup(build->counter); /* raises an error if it was dropped */
 		not_bound_error(build->counter);
 	}
-	counter = open_counter(fcinfo);
+	counter = build_open_counter(fcinfo);
 	if (lock)
 		(void) bound_lock(build->counter, true);
 	if (!source_read_begin(&read, counter, true))
@@ -229,7 +229,7 @@ run_scan(FunctionCallInfo fcinfo, DcBuild *build, bool lock)
 }
 
 static DcCounter *
-open_counter(FunctionCallInfo fcinfo)
+build_open_counter(FunctionCallInfo fcinfo)
 {
 	DcCounter *counter = counter_open_as_owner(fcinfo, BUILD_NAME, RowExclusiveLock);
 
@@ -312,7 +312,7 @@ build_begin(Oid counter, int64 max_keys, MemoryContext parent)
 	build->cxt = cxt;
 	build->counter = counter;
 	build->max_keys = max_keys;
-	build->on_end.func = release;
+	build->on_end.func = build_release;
 	build->on_end.arg = build;
 	MemoryContextRegisterResetCallback(cxt, &build->on_end);
 	return build;
@@ -325,11 +325,11 @@ build_end(DcBuild *build)
 }
 
 /*
- * release is called when the memory of a build goes, perhaps after an error: must not throw. Code of the counter's owner may have
+ * build_release is called when the memory of a build goes, perhaps after an error: must not throw. Code of the counter's owner may have
  * released the lock (pg_advisory_unlock_all), of which LockRelease would warn.
  */
 static void
-release(void *arg)
+build_release(void *arg)
 {
 	DcBuild *build = arg;
 	LOCKTAG tag;
@@ -432,7 +432,7 @@ spool_all(DcBuild *build, DcSourceRead *read, DcSourceScanOptions *options)
 
 		done = scan != NULL;
 		while (done && source_scan_next(scan, &diff))
-			spool(build, &diff);
+			build_spool(build, &diff);
 		if (done)
 			source_scan_end(scan);
 	}
@@ -468,18 +468,18 @@ spool_layers(DcBuild *build, DcSourceRead *read, DcSourceScanOptions *options)
 	while (source_scan_next(refs, &ref))
 	{
 		for (; has_value && key_compare(&value.key, &ref.key) < 0; has_value = source_scan_next(values, &value))
-			spool(build, &value);
-		spool(build, &ref);
+			build_spool(build, &value);
+		build_spool(build, &ref);
 	}
 	for (; has_value; has_value = source_scan_next(values, &value))
-		spool(build, &value);
+		build_spool(build, &value);
 	source_scan_end(values);
 	source_scan_end(refs);
 	return true;
 }
 
 static void
-spool(DcBuild *build, const DcSourceDiff *diff)
+build_spool(DcBuild *build, const DcSourceDiff *diff)
 {
 	DcSpooled spooled = {.drift = diff->drift, .key_len = diff->key.len, .item_len = NO_ITEM};
 

@@ -77,17 +77,17 @@ static List *too_large = NIL;
 static void start_build(MemoryContext cxt);
 static List *list_tables(void);
 static bool is_to_build(Oid counter, DcSourceRow *row);
-static DcTableStep step(Oid table, bool all_owners);
+static DcTableStep buildjob_step(Oid table, bool all_owners);
 static DcTableStep scan_step(Oid table, bool all_owners);
 static DcTableStep chunk_step(Oid table, bool all_owners);
-static DcTableStep stop(DcTableStep result);
+static DcTableStep buildjob_stop(DcTableStep result);
 static DcCounter *counter_to_build(Oid table, bool all_owners);
 static bool may_evaluate(const DcSourceRow *row);
 static bool is_too_large(Oid table);
 static void note_too_large(Oid table);
-static bool is_due(void);
+static bool buildjob_is_due(void);
 
-static DcTableJob job = {.start = start_build, .state = &at, .state_size = sizeof(at), .list = list_tables, .step = step};
+static DcTableJob job = {.start = start_build, .state = &at, .state_size = sizeof(at), .list = list_tables, .step = buildjob_step};
 
 /*
  * build_job builds what there is to build; true if it has yielded. In the worker, a round with
@@ -96,7 +96,7 @@ static DcTableJob job = {.start = start_build, .state = &at, .state_size = sizeo
 static bool
 build_job(DcJobRun *run)
 {
-	if (run->all_owners && !table_job_goes_on(&job) && !is_due())
+	if (run->all_owners && !table_job_goes_on(&job) && !buildjob_is_due())
 		return false;
 	return table_job_run(&job, run);
 }
@@ -111,11 +111,11 @@ build_job_init(void)
 }
 
 /*
- * is_due tells whether there may be something to build: there was at the last look, or rows of
+ * buildjob_is_due tells whether there may be something to build: there was at the last look, or rows of
  * a catalog are new, or it is long ago.
  */
 static bool
-is_due(void)
+buildjob_is_due(void)
 {
 	bool due = found_some || !activity_is_known() || moment_age(looked) > LOOK_MS * INT64CONST(1000) ||
 		activity_differs(MyDatabaseId, DC_ACTIVITY_THINGS, seen);
@@ -174,26 +174,26 @@ start_build(MemoryContext cxt)
 }
 
 /*
- * step does one transaction's work.
+ * buildjob_step does one transaction's work.
  */
 static DcTableStep
-step(Oid table, bool all_owners)
+buildjob_step(Oid table, bool all_owners)
 {
 	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(table)) ||
 		(!all_owners && !compat_owns_relation(table, GetUserId())))
-		return stop(TABLE_DONE);
+		return buildjob_stop(TABLE_DONE);
 	if (!advisory_lock(BOUND_LOCK_CLASS, table, 1, ExclusiveLock, false))
-		return stop(TABLE_LATER);
+		return buildjob_stop(TABLE_LATER);
 	if (at.build == NULL)
 		at.build = build_begin(table, CHUNK_KEYS, at.cxt);
 	return build_needs_scan(at.build) ? scan_step(table, all_owners) : chunk_step(table, all_owners);
 }
 
 /*
- * stop ends work on a table for this round.
+ * buildjob_stop ends work on a table for this round.
  */
 static DcTableStep
-stop(DcTableStep result)
+buildjob_stop(DcTableStep result)
 {
 	if (at.build != NULL)
 		build_end(at.build);
@@ -211,27 +211,27 @@ scan_step(Oid table, bool all_owners)
 	DcCounter *counter;
 
 	if (!is_to_build(table, &row))
-		return stop(TABLE_DONE);
+		return buildjob_stop(TABLE_DONE);
 	if (all_owners && is_too_large(table))
 	{
 		job.left = true;
-		return stop(TABLE_DONE);
+		return buildjob_stop(TABLE_DONE);
 	}
 	if (!source_read_lock(&read, table, "the job \"build\"", wait))
-		return stop(TABLE_LATER);
+		return buildjob_stop(TABLE_LATER);
 	counter = counter_to_build(table, all_owners);
 	if (counter == NULL)
-		return stop(TABLE_LATER);
+		return buildjob_stop(TABLE_LATER);
 	if (!all_owners)
 		prevent_not_owner(read.row.source);
 	else if (!may_evaluate(&read.row))
 	{
 		job.left = true;
 		ownercode_log(table, "the expressions that the counter table is bound with");
-		return stop(TABLE_DONE);
+		return buildjob_stop(TABLE_DONE);
 	}
 	if (!source_read_begin(&read, counter, true))
-		return stop(TABLE_LATER);
+		return buildjob_stop(TABLE_LATER);
 	result = build_scan(at.build, &read, all_owners ? moment_in(SCAN_MS) : DC_LONG_AGO);
 	source_read_end(&read);
 	if (result != BUILD_TOO_LONG)
@@ -242,7 +242,7 @@ scan_step(Oid table, bool all_owners)
 			 errdetail("To read its source takes longer than %d s.", SCAN_MS / 1000),
 			 errhint("The owner can call dc_build().")));
 	job.left = true;
-	return stop(TABLE_DONE);
+	return buildjob_stop(TABLE_DONE);
 }
 
 static DcTableStep
@@ -252,12 +252,12 @@ chunk_step(Oid table, bool all_owners)
 	DcSourceRow row;
 
 	if (counter == NULL || !bound_lock(table, !all_owners))
-		return stop(TABLE_LATER);
+		return buildjob_stop(TABLE_LATER);
 	if (!is_to_build(table, &row))
-		return stop(TABLE_DONE);
+		return buildjob_stop(TABLE_DONE);
 	if (!all_owners)
 		prevent_not_owner(row.source);
-	return build_chunk(at.build, counter, &row) == BUILD_DONE ? stop(TABLE_DONE) : TABLE_GOES_ON;
+	return build_chunk(at.build, counter, &row) == BUILD_DONE ? buildjob_stop(TABLE_DONE) : TABLE_GOES_ON;
 }
 
 /*

@@ -58,8 +58,8 @@ typedef struct DcDriftRow
 
 static void drift_columns(DcCatRow *io, void *data);
 static bool is_noted(Oid counter, int64 epoch, const DcSourceDiff *diff);
-static void trim(int64 newest);
-static Jsonb *make_payload(const DcSourceDiff *diff, bool repaired);
+static void drift_trim(int64 newest);
+static Jsonb *drift_make_payload(const DcSourceDiff *diff, bool repaired);
 
 static const DcCatalog drift_rows = {
 	.table = "drift",
@@ -204,14 +204,14 @@ drift_note(Oid counter, int64 epoch, const DcDrifts *drifts, bool repaired)
 		row.drift = diff->drift;
 		cat_insert(&drift_rows, &row);
 	}
-	trim(row.id - 1);
+	drift_trim(row.id - 1);
 }
 
 /*
- * trim deletes all but the last ones.
+ * drift_trim deletes all but the last ones.
  */
 static void
-trim(int64 newest)
+drift_trim(int64 newest)
 {
 	DcCatScan scan;
 	ScanKeyData key;
@@ -244,16 +244,16 @@ drift_events(Oid counter, const DcDrifts *drifts, int64 max, bool repaired)
 
 		event_id(&event.id);
 		event.key = DatumGetTextPP(key_text_datum(&drifts->diffs[i].key));
-		event.payload = (struct varlena *) make_payload(&drifts->diffs[i], repaired);
+		event.payload = (struct varlena *) drift_make_payload(&drifts->diffs[i], repaired);
 		outbox_append(&event, "dc_maintain()");
 	}
 }
 
 /*
- * make_payload makes {"key": ..., "drift": ..., "value": ..., "source": ..., "repaired": ...}.
+ * drift_make_payload makes {"key": ..., "drift": ..., "value": ..., "source": ..., "repaired": ...}.
  */
 static Jsonb *
-make_payload(const DcSourceDiff *diff, bool repaired)
+drift_make_payload(const DcSourceDiff *diff, bool repaired)
 {
 	DcJsonWriter writer;
 

@@ -108,11 +108,11 @@ struct DcKeySums
 };
 
 static bool is_full(const DcKeySums *sums);
-static void add(DcKeySums *sums, const DcBytes *key, uint32 hash, const DcPartRecord *record);
-static DcKeySumsEntry *enter(DcKeySums *sums, const DcBytes *key, uint32 hash);
+static void keysums_add(DcKeySums *sums, const DcBytes *key, uint32 hash, const DcPartRecord *record);
+static DcKeySumsEntry *keysums_enter(DcKeySums *sums, const DcBytes *key, uint32 hash);
 static void write_part(DcKeySums *sums, const DcBytes *key, uint32 hash, const DcPartRecord *record);
 static void add_part(DcKeySums *sums, BufFile *file);
-static void spill(DcKeySums *sums, bool whole);
+static void keysums_spill(DcKeySums *sums, bool whole);
 static void spill_entry(DcKeySums *sums, const DcKeySumsEntry *entry, TupleTableSlot *slot);
 static int64 take_part(INT128 *sum);
 static void sort_begin(DcKeySums *sums);
@@ -160,11 +160,11 @@ key_sums_know(DcKeySums *sums, const char *data, uint32 len)
 {
 	DcBytes key = {data, len};
 
-	(void) enter(sums, &key, hash_bytes((const unsigned char *) data, len));
+	(void) keysums_enter(sums, &key, hash_bytes((const unsigned char *) data, len));
 }
 
 static DcKeySumsEntry *
-enter(DcKeySums *sums, const DcBytes *key, uint32 hash)
+keysums_enter(DcKeySums *sums, const DcBytes *key, uint32 hash)
 {
 	bool found;
 	DcKeySumsEntry *entry = sumtable_insert_hash(sums->table, *key, hash, &found);
@@ -191,17 +191,17 @@ key_sums_add(DcKeySums *sums, const char *data, uint32 len, DcSide side, int64 p
 
 	if (minus == PG_INT64_MIN)
 	{
-		add(sums, &key, hash, &record);
+		keysums_add(sums, &key, hash, &record);
 		record.amount = 1;
 		minus = -PG_INT64_MAX;
 	}
 	if (minus != 0 && pg_sub_s64_overflow(record.amount, minus, &record.amount))
 	{
 		record.amount = plus;
-		add(sums, &key, hash, &record);
+		keysums_add(sums, &key, hash, &record);
 		record.amount = -minus;
 	}
-	add(sums, &key, hash, &record);
+	keysums_add(sums, &key, hash, &record);
 }
 
 /*
@@ -213,14 +213,14 @@ key_sums_mark(DcKeySums *sums, const char *data, uint32 len)
 	DcBytes key = {data, len};
 	DcPartRecord record = {.len = len, .marks = true};
 
-	add(sums, &key, hash_bytes((const unsigned char *) data, len), &record);
+	keysums_add(sums, &key, hash_bytes((const unsigned char *) data, len), &record);
 }
 
 /*
- * add adds an amount to the table, or keeps it in a file.
+ * keysums_add adds an amount to the table, or keeps it in a file.
  */
 static void
-add(DcKeySums *sums, const DcBytes *key, uint32 hash, const DcPartRecord *record)
+keysums_add(DcKeySums *sums, const DcBytes *key, uint32 hash, const DcPartRecord *record)
 {
 	DcKeySumsEntry *entry = sumtable_lookup_hash(sums->table, *key, hash);
 
@@ -231,7 +231,7 @@ add(DcKeySums *sums, const DcBytes *key, uint32 hash, const DcPartRecord *record
 			write_part(sums, key, hash, record);
 			return;
 		}
-		entry = enter(sums, key, hash);
+		entry = keysums_enter(sums, key, hash);
 	}
 	int128_add_int64(&entry->sums[record->side], record->amount);
 	entry->marked |= record->marks;
@@ -285,17 +285,17 @@ add_part(DcKeySums *sums, BufFile *file)
 		if (entry == NULL && is_full(sums))
 		{
 			whole = false;
-			spill(sums, whole);
+			keysums_spill(sums, whole);
 		}
 		if (entry == NULL)
-			entry = enter(sums, &key, hash);
+			entry = keysums_enter(sums, &key, hash);
 		int128_add_int64(&entry->sums[record.side], record.amount);
 		entry->marked |= record.marks;
 	}
 	if (n != 0)
 		ereport(ERROR, (errcode_for_file_access(), errmsg("could not read from a temporary file")));
 	pfree(data);
-	spill(sums, whole);
+	keysums_spill(sums, whole);
 }
 
 /*
@@ -353,10 +353,10 @@ keep_bytes(DcKeySums *sums, const char *data, uint32 len)
 }
 
 /*
- * spill gives all sums to the sort, and begins anew. They are the whole of their keys, or not.
+ * keysums_spill gives all sums to the sort, and begins anew. They are the whole of their keys, or not.
  */
 static void
-spill(DcKeySums *sums, bool whole)
+keysums_spill(DcKeySums *sums, bool whole)
 {
 	MemoryContext old = MemoryContextSwitchTo(sums->cxt);
 	MemoryContext row = AllocSetContextCreate(sums->cxt, "dcounter sums: row", ALLOCSET_SMALL_SIZES);
@@ -463,7 +463,7 @@ key_sums_sort(DcKeySums *sums)
 
 	if (sums->has_parts)
 	{
-		spill(sums, true);
+		keysums_spill(sums, true);
 		for (int i = 0; i < PARTS; i++)
 		{
 			if (sums->parts[i] == NULL)

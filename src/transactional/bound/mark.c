@@ -115,9 +115,9 @@ static void key_rows_read(DcKeyRows *side, DcSqlSession *session, const DcStatem
 						  const DcMarking *marking);
 static bool key_rows_next(DcKeyRows *side);
 static bool key_rows_end(const DcKeyRows *side, DcKey *end, bool cut);
-static bool merge(DcMarking *marking, DcKeyRows *totals, DcKeyRows *shards, const DcKey *end);
+static bool mark_merge(DcMarking *marking, DcKeyRows *totals, DcKeyRows *shards, const DcKey *end);
 static int64 reconcile_key(DcCounter *counter, const char *mark, Datum key, int64 exact, int64 *was);
-static void add_difference(DcCounter *counter, Datum key, int64 delta);
+static void mark_add_difference(DcCounter *counter, Datum key, int64 delta);
 
 /*
  * dc_mark(counter regclass, mark text) -> bigint, how many keys there were
@@ -366,7 +366,7 @@ mark_chunk(DcMarking *marking)
 	key_rows_read(&shards, &session, &sql_mark_shards, marking);
 	more = key_rows_end(&totals, &end, false);
 	more = key_rows_end(&shards, &end, more);
-	if (!merge(marking, &totals, &shards, more ? &end : NULL) && more)
+	if (!mark_merge(marking, &totals, &shards, more ? &end : NULL) && more)
 		marking->limit *= 2; /* one key has so many rows */
 	if (more)
 	{
@@ -430,10 +430,10 @@ key_rows_end(const DcKeyRows *side, DcKey *end, bool set)
 }
 
 /*
- * merge adds up the rows of each key before `end`, of all if that is NULL; false if there is none.
+ * mark_merge adds up the rows of each key before `end`, of all if that is NULL; false if there is none.
  */
 static bool
-merge(DcMarking *marking, DcKeyRows *totals, DcKeyRows *shards, const DcKey *end)
+mark_merge(DcMarking *marking, DcKeyRows *totals, DcKeyRows *shards, const DcKey *end)
 {
 	DcKeyRows *sides[] = {totals, shards};
 	bool any = false;
@@ -507,15 +507,15 @@ reconcile_key(DcCounter *counter, const char *mark, Datum key, int64 exact, int6
 	value.noted = true;
 	mark_value_store(&value);
 	if (delta != 0)
-		add_difference(counter, key, delta);
+		mark_add_difference(counter, key, delta);
 	return delta;
 }
 
 /*
- * add_difference adds a delta so that it is as durable as its note.
+ * mark_add_difference adds a delta so that it is as durable as its note.
  */
 static void
-add_difference(DcCounter *counter, Datum key, int64 delta)
+mark_add_difference(DcCounter *counter, Datum key, int64 delta)
 {
 	DcKey bytes;
 

@@ -47,9 +47,9 @@ struct DcMarkWriter
 	int64 count;
 };
 
-static void mark_columns(DcCatRow *io, void *data);
+static void markrow_mark_columns(DcCatRow *io, void *data);
 static void value_columns(DcCatRow *io, void *data);
-static int keys_of(ScanKey keys, Oid counter, const char *mark);
+static int markrow_keys_of(ScanKey keys, Oid counter, const char *mark);
 static int64 delete_all(const DcCatalog *cat, Oid counter, const char *mark);
 static void writer_flush(DcMarkWriter *writer);
 
@@ -58,7 +58,7 @@ static const DcCatalog marks = {
 	.pkey = "mark_pkey",
 	.nkeys = 2,
 	.size = sizeof(DcMark),
-	.columns = mark_columns,
+	.columns = markrow_mark_columns,
 };
 
 static const DcCatalog mark_values = {
@@ -70,7 +70,7 @@ static const DcCatalog mark_values = {
 };
 
 static void
-mark_columns(DcCatRow *io, void *data)
+markrow_mark_columns(DcCatRow *io, void *data)
 {
 	DcMark *mark = data;
 
@@ -113,10 +113,10 @@ mark_lock(Oid counter, const char *mark)
 }
 
 /*
- * keys_of makes the keys of a scan for a mark, and returns how many they are.
+ * markrow_keys_of makes the keys of a scan for a mark, and returns how many they are.
  */
 static int
-keys_of(ScanKey keys, Oid counter, const char *mark)
+markrow_keys_of(ScanKey keys, Oid counter, const char *mark)
 {
 	ScanKeyInit(&keys[0], MARK_COUNTER, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(counter));
 	ScanKeyInit(&keys[1], MARK_MARK, BTEqualStrategyNumber, F_TEXTEQ, CStringGetTextDatum(mark));
@@ -131,7 +131,7 @@ mark_find(Oid counter, const char *mark)
 {
 	DcCatScan scan;
 	ScanKeyData keys[2];
-	int nkeys = keys_of(keys, counter, mark);
+	int nkeys = markrow_keys_of(keys, counter, mark);
 	bool found;
 
 	cat_scan_begin(&scan, &marks, marks.pkey, AccessShareLock, keys, nkeys);
@@ -148,7 +148,7 @@ mark_find_in(Oid counter, const char *mark, Snapshot snapshot)
 {
 	DcCatScan scan;
 	ScanKeyData keys[2];
-	int nkeys = keys_of(keys, counter, mark);
+	int nkeys = markrow_keys_of(keys, counter, mark);
 	bool found;
 
 	cat_scan_begin_ordered(&scan, &marks, marks.pkey, snapshot, keys, nkeys);
@@ -180,7 +180,7 @@ delete_all(const DcCatalog *cat, Oid counter, const char *mark)
 {
 	DcCatScan scan;
 	ScanKeyData keys[2];
-	int nkeys = keys_of(keys, counter, mark);
+	int nkeys = markrow_keys_of(keys, counter, mark);
 	int64 n = 0;
 
 	cat_scan_begin(&scan, cat, cat->pkey, RowExclusiveLock, keys, nkeys);
@@ -214,7 +214,7 @@ mark_value_find(Oid counter, const char *mark, Datum key, DcMarkValue *value)
 {
 	DcCatScan scan;
 	ScanKeyData keys[3];
-	int nkeys = keys_of(keys, counter, mark);
+	int nkeys = markrow_keys_of(keys, counter, mark);
 	bool found;
 
 	ScanKeyInit(&keys[nkeys++], MARK_KEY, BTEqualStrategyNumber, F_TEXTEQ, key);

@@ -102,21 +102,21 @@ static bool past_commit = false;
 static void start_refs(void);
 static void lock_refs(Oid refs);
 static Size own_start(void);
-static void mark_level(void);
-static void make_room(Size needed);
-static Size limit(void);
-static void coalesce(void);
+static void refs_mark_level(void);
+static void refs_make_room(Size needed);
+static Size refs_limit(void);
+static void refs_coalesce(void);
 static DcRef **sort_records(char *records, Size len, int *count);
 static int compare_refs(const void *a, const void *b);
 static void write_log(void);
 static void read_log(Oid counter, const DcKey *key, DcRefScanned scanned, DcRefEffect effect,
 					 void *arg);
-static void add_amount(const DcKey *key, int64 change, void *arg);
-static void cut(int level, bool commit);
-static bool is_idle(void);
-static void xact_callback(XactEvent event, void *arg);
-static void subxact_callback(SubXactEvent event, SubTransactionId mine,
-							 SubTransactionId parent, void *arg);
+static void refs_add_amount(const DcKey *key, int64 change, void *arg);
+static void refs_cut(int level, bool commit);
+static bool refs_is_idle(void);
+static void refs_xact_callback(XactEvent event, void *arg);
+static void refs_subxact_callback(SubXactEvent event, SubTransactionId mine,
+								  SubTransactionId parent, void *arg);
 
 /*
  * refs_init registers the callbacks that look after the log; called once. That which has it
@@ -125,7 +125,7 @@ static void subxact_callback(SubXactEvent event, SubTransactionId mine,
 void
 refs_init(void)
 {
-	xact_room_add(DC_XACT_BOUND, xact_callback, subxact_callback, is_idle);
+	xact_room_add(DC_XACT_BOUND, refs_xact_callback, refs_subxact_callback, refs_is_idle);
 }
 
 /*
@@ -141,8 +141,8 @@ refs_add(const DcSourceRow *row, const DcKey *key, const DcKey *item, int64 delt
 	lock_refs(row->refs);
 	if (cxt == NULL)
 		start_refs();
-	mark_level();
-	make_room(needed);
+	refs_mark_level();
+	refs_make_room(needed);
 	ref = (DcRef *) (log_data + log_len);
 	ref->counter = row->counter;
 	ref->refs = row->refs;
@@ -192,10 +192,10 @@ start_refs(void)
 }
 
 /*
- * mark_level notes where the current subtransaction's records begin.
+ * refs_mark_level notes where the current subtransaction's records begin.
  */
 static void
-mark_level(void)
+refs_mark_level(void)
 {
 	int level = GetCurrentTransactionNestLevel();
 	DcRefMark *mark;
@@ -220,17 +220,17 @@ own_start(void)
 }
 
 /*
- * make_room makes the log large enough for one more record, and its part that is not written
+ * refs_make_room makes the log large enough for one more record, and its part that is not written
  * smaller if it is full.
  */
 static void
-make_room(Size needed)
+refs_make_room(Size needed)
 {
-	if (log_len - written + needed > limit())
+	if (log_len - written + needed > refs_limit())
 	{
-		coalesce();
+		refs_coalesce();
 		/* one that stays nearly full would be sorted for each record */
-		if (log_len - written + needed > limit() / 2)
+		if (log_len - written + needed > refs_limit() / 2)
 			refs_write_all(false);
 	}
 	if (log_len + needed > log_size)
@@ -243,16 +243,16 @@ make_room(Size needed)
 }
 
 static Size
-limit(void)
+refs_limit(void)
 {
 	return (Size) dc_pending_memory * 1024;
 }
 
 /*
- * coalesce makes one record of those of an item, among the current subtransaction's.
+ * refs_coalesce makes one record of those of an item, among the current subtransaction's.
  */
 static void
-coalesce(void)
+refs_coalesce(void)
 {
 	Size from = Max(own_start(), written);
 	Size len = log_len - from;
@@ -377,7 +377,7 @@ write_log(void)
 
 	memcpy(records, log_data + written, len);
 	refs = sort_records(records, len, &count);
-	mark_level();
+	refs_mark_level();
 	log_len = own_start();
 	written = log_len;
 	MemoryContextSwitchTo(old);
@@ -426,13 +426,13 @@ refs_pending(Oid counter, const DcKey *key, int64 *inc, int64 *dec)
 {
 	int64 amounts[2] = {0, 0};
 
-	read_log(counter, key, NULL, add_amount, amounts);
+	read_log(counter, key, NULL, refs_add_amount, amounts);
 	*inc = amounts[0];
 	*dec = amounts[1];
 }
 
 static void
-add_amount(const DcKey *key, int64 change, void *arg)
+refs_add_amount(const DcKey *key, int64 change, void *arg)
 {
 	int64 *amounts = arg;
 
@@ -504,11 +504,11 @@ read_log(Oid counter, const DcKey *key, DcRefScanned scanned, DcRefEffect effect
 }
 
 /*
- * cut gives a subtransaction's records to the one around it, or removes them. Runs inside the
+ * refs_cut gives a subtransaction's records to the one around it, or removes them. Runs inside the
  * callbacks: must not throw.
  */
 static void
-cut(int level, bool commit)
+refs_cut(int level, bool commit)
 {
 	while (cxt != NULL && ref_marks != NULL && ref_marks->level >= level)
 	{
@@ -530,13 +530,13 @@ cut(int level, bool commit)
 }
 
 static bool
-is_idle(void)
+refs_is_idle(void)
 {
 	return cxt == NULL && !OidIsValid(locked_refs) && writing_level == 0 && !past_commit;
 }
 
 static void
-xact_callback(XactEvent event, void *arg)
+refs_xact_callback(XactEvent event, void *arg)
 {
 	if (event != XACT_EVENT_COMMIT && event != XACT_EVENT_ABORT && event != XACT_EVENT_PREPARE)
 		return;
@@ -547,12 +547,12 @@ xact_callback(XactEvent event, void *arg)
 }
 
 static void
-subxact_callback(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *arg)
+refs_subxact_callback(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *arg)
 {
 	if (event != SUBXACT_EVENT_COMMIT_SUB && event != SUBXACT_EVENT_ABORT_SUB)
 		return;
 	locked_refs = InvalidOid; /* an abort releases the lock */
 	if (event == SUBXACT_EVENT_ABORT_SUB && writing_level >= GetCurrentTransactionNestLevel())
 		writing_level = 0;
-	cut(GetCurrentTransactionNestLevel(), event == SUBXACT_EVENT_COMMIT_SUB);
+	refs_cut(GetCurrentTransactionNestLevel(), event == SUBXACT_EVENT_COMMIT_SUB);
 }

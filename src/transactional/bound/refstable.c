@@ -73,7 +73,7 @@ typedef struct DcRefsChecked
 
 static void checked_changed(void *entry, Oid relid);
 static void left_over(const DcKey *key, const DcKey *item, int64 n, void *row);
-static void check_table(SPIPlanPtr plan, Oid refs);
+static void refstable_check_table(SPIPlanPtr plan, Oid refs);
 
 /* Entries (DcRefsChecked) are never removed. */
 static DcRelCached checked_cache = {
@@ -192,7 +192,7 @@ refs_empty(const DcSourceRow *row)
 	if (plan == NULL)
 		elog(ERROR, "SPI_prepare failed for \"%s\": %s", sql,
 			 SPI_result_code_string(SPI_result));
-	check_table(plan, row->refs);
+	refstable_check_table(plan, row->refs);
 	CommandCounterIncrement();
 	(void) SPI_execute_snapshot(plan, NULL, NULL, GetLatestSnapshot(), InvalidSnapshot, false, true, 0);
 	runas_end(&state);
@@ -217,11 +217,11 @@ left_over(const DcKey *key, const DcKey *item, int64 n, void *row)
 }
 
 /*
- * check_table raises 55000 if the name of the table stood for another one: its schema may be
+ * refstable_check_table raises 55000 if the name of the table stood for another one: its schema may be
  * another role's, who can rename schemas.
  */
 static void
-check_table(SPIPlanPtr plan, Oid refs)
+refstable_check_table(SPIPlanPtr plan, Oid refs)
 {
 	CachedPlanSource *source = linitial(SPI_plan_get_plan_sources(plan));
 

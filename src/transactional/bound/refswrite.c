@@ -74,12 +74,12 @@ typedef struct DcValueChange
 
 static void write_counter(DcRef **refs, int count);
 static void session_begin(DcSqlSession *session, DcCounter *counter, Oid refs);
-static const char *word(DcCounter *counter, const char *name);
+static const char *refswrite_word(DcCounter *counter, const char *name);
 static void add_batch(DcSqlSession *session, DcRef **refs, int count, DcValueChange *changes,
 					  int *nchanges);
 static void check_row(const DcSqlSession *session, uint64 row, const DcRef *ref);
 static int64 effect_of(int64 before, int64 delta);
-static void note_change(DcValueChange *changes, int *nchanges, const DcRef *ref, int64 change);
+static void refswrite_note_change(DcValueChange *changes, int *nchanges, const DcRef *ref, int64 change);
 static Datum *batch_values(DcRef **refs, int count);
 static void error_context(void *arg);
 
@@ -155,7 +155,7 @@ session_begin(DcSqlSession *session, DcCounter *counter, Oid refs)
 	Relation rel;
 
 	sql_begin(session, counter);
-	session->word = word;
+	session->word = refswrite_word;
 	/* open, so that code of the owner cannot alter it in between two statements */
 	rel = refs_open(refs, AccessShareLock, atts);
 	sibling_check_owner(counter->relid, refs);
@@ -164,10 +164,10 @@ session_begin(DcSqlSession *session, DcCounter *counter, Oid refs)
 }
 
 /*
- * word returns the SQL for a word in the text of a statement.
+ * refswrite_word returns the SQL for a word in the text of a statement.
  */
 static const char *
-word(DcCounter *counter, const char *name)
+refswrite_word(DcCounter *counter, const char *name)
 {
 	DcSourceRow row;
 
@@ -203,7 +203,7 @@ add_batch(DcSqlSession *session, DcRef **refs, int count, DcValueChange *changes
 		int64 n = rows_bigint(&session->rows, i, 3);
 
 		check_row(session, i, refs[i]);
-		note_change(changes, nchanges, refs[i], effect_of(n - refs[i]->delta, refs[i]->delta));
+		refswrite_note_change(changes, nchanges, refs[i], effect_of(n - refs[i]->delta, refs[i]->delta));
 		if (n == 0)
 			unused[nunused++] = refs[i];
 	}
@@ -251,11 +251,11 @@ effect_of(int64 before, int64 delta)
 }
 
 /*
- * note_change adds to the change of the value of a record's key. Records of a key follow each
+ * refswrite_note_change adds to the change of the value of a record's key. Records of a key follow each
  * other.
  */
 static void
-note_change(DcValueChange *changes, int *nchanges, const DcRef *ref, int64 change)
+refswrite_note_change(DcValueChange *changes, int *nchanges, const DcRef *ref, int64 change)
 {
 	DcKey key = ref_key(ref);
 
@@ -313,8 +313,8 @@ refs_effect(DcRef **refs, int count, DcRefEffect take, void *arg)
 		if (sql_read(&session, &sql_read_counts, batch_values(refs + start, n)) != n)
 			elog(ERROR, "unexpected number of rows");
 		for (int i = 0; i < n; i++)
-			note_change(changes, &nchanges, refs[start + i],
-						effect_of(rows_bigint(&session.rows, i, 1), refs[start + i]->delta));
+			refswrite_note_change(changes, &nchanges, refs[start + i],
+								  effect_of(rows_bigint(&session.rows, i, 1), refs[start + i]->delta));
 		SPI_freetuptable(session.rows.result);
 	}
 	sql_end(&session);

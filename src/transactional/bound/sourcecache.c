@@ -47,16 +47,16 @@ typedef struct Entry
 	Oid *watched;
 } Entry;
 
-static void entry_changed(void *entry, Oid relid);
+static void sourcecache_entry_changed(void *entry, Oid relid);
 
 static DcRelCached entries = {
 	.name = "dcounter sources",
 	.keysize = sizeof(Oid),
 	.size = sizeof(Entry),
-	.changed = entry_changed,
+	.changed = sourcecache_entry_changed,
 };
 
-static void sweep(void);
+static void sourcecache_sweep(void);
 static void entry_make(Entry *entry, Relation rel);
 static void add_bindings(DcBoundList *list, Oid source, Relation rel, List **watched);
 static DcCounter *bound_counter(DcBound *bound);
@@ -74,7 +74,7 @@ source_bindings(Relation rel)
 	if (likely(entry != NULL && entry->valid && entry->list != NULL && entry->roles == role_changes))
 		return entry->list;
 	if (entries.hash != NULL)
-		sweep();
+		sourcecache_sweep();
 	entry = relcached_enter(&entries, &relid);
 	entry->list = NULL;
 	/* if an invalidation comes meanwhile, this use is the last */
@@ -85,7 +85,7 @@ source_bindings(Relation rel)
 }
 
 static void
-entry_changed(void *data, Oid relid)
+sourcecache_entry_changed(void *data, Oid relid)
 {
 	Entry *entry = data;
 
@@ -99,11 +99,11 @@ entry_changed(void *data, Oid relid)
 }
 
 /*
- * sweep removes entries that are not valid. Those that are being made further up the stack are
+ * sourcecache_sweep removes entries that are not valid. Those that are being made further up the stack are
  * kept.
  */
 static void
-sweep(void)
+sourcecache_sweep(void)
 {
 	HASH_SEQ_STATUS scan;
 	Entry *entry;

@@ -101,7 +101,7 @@ static const DcStatement sql_carry = {
 
 static Oid carried_create(const DcSourceRow *row);
 static void start_table(DcCarrying *carrying);
-static void flush(DcCarrying *carrying);
+static void sourcecarried_flush(DcCarrying *carrying);
 static const char *carried_word(DcCounter *counter, const char *word);
 
 /*
@@ -160,7 +160,7 @@ carried_add(DcCarrying *carrying, const DcCounted *counted)
 		char *copy;
 
 		if (carrying->keys->members >= MAX_CARRIED)
-			flush(carrying);
+			sourcecarried_flush(carrying);
 		copy = MemoryContextAlloc(carrying->cxt, probe.len + 1);
 		memcpy(copy, probe.data, probe.len);
 		probe.data = copy;
@@ -180,12 +180,12 @@ carried_add(DcCarrying *carrying, const DcCounted *counted)
 void
 carried_end(DcCarrying *carrying)
 {
-	flush(carrying);
+	sourcecarried_flush(carrying);
 	MemoryContextDelete(carrying->cxt);
 }
 
 static void
-flush(DcCarrying *carrying)
+sourcecarried_flush(DcCarrying *carrying)
 {
 	MemoryContext old = MemoryContextSwitchTo(carrying->cxt);
 	int n = carrying->keys->members;

@@ -51,7 +51,7 @@ static void triggers_dropped(const DcDdl *ddl);
 static List *bindings_over(Oid relid);
 static void end_broken(const DcDdl *ddl);
 static int by_counter(const ListCell *a, const ListCell *b);
-static bool is_about(const DcDdl *ddl, const DcSourceRow *row);
+static bool sourceddl_is_about(const DcDdl *ddl, const DcSourceRow *row);
 static bool is_broken(const DcSourceRow *row);
 static void drop_as_owner(Oid relid, bool cascade);
 static void end_binding(const DcDdl *ddl, DcSourceRow *row);
@@ -61,9 +61,9 @@ static bool is_right(Oid relid, const char *name);
 static void check_enabled(Oid relid, const List *rows);
 static bool switches_triggers(const void *parsetree);
 static void triggers_switched(const List *rows);
-static void suspect(const DcSourceRow *row, Oid relid, const char *name);
+static void sourceddl_suspect(const DcSourceRow *row, Oid relid, const char *name);
 static void check_logged(Oid relid, const char *what, Oid counter);
-static void check_owner(const DcSourceRow *row);
+static void sourceddl_check_owner(const DcSourceRow *row);
 
 static void
 bound_dropped(const DcDdl *ddl)
@@ -213,7 +213,7 @@ end_broken(const DcDdl *ddl)
 		DcSourceRow *row = lfirst(lc);
 
 		CHECK_FOR_INTERRUPTS();
-		if (get_rel_name(row->counter) == NULL || !is_about(ddl, row) || !is_broken(row))
+		if (get_rel_name(row->counter) == NULL || !sourceddl_is_about(ddl, row) || !is_broken(row))
 			continue;
 		end_binding(ddl, row);
 		sources = list_append_unique_oid(sources, row->source);
@@ -235,11 +235,11 @@ by_counter(const ListCell *a, const ListCell *b)
 }
 
 /*
- * is_about tells whether a command may have dropped what a binding names: a binding that does not parse
+ * sourceddl_is_about tells whether a command may have dropped what a binding names: a binding that does not parse
  * for another reason is not to keep others from dropping what is theirs.
  */
 static bool
-is_about(const DcDdl *ddl, const DcSourceRow *row)
+sourceddl_is_about(const DcDdl *ddl, const DcSourceRow *row)
 {
 	ListCell *lc;
 
@@ -353,7 +353,7 @@ bound_altered(const DcDdl *ddl)
 			sibling_follow(ddl, relid, row.refs, DC_REF_SUFFIX);
 			sibling_follow(ddl, relid, row.carried, DC_CARRIED_SUFFIX);
 			if (has_command(ddl->parsetree, AT_ChangeOwner))
-				check_owner(&row);
+				sourceddl_check_owner(&row);
 		}
 	}
 }
@@ -388,9 +388,9 @@ source_altered(const DcDdl *ddl, Oid relid)
 	foreach(lc, rows)
 	{
 		if (has_command(ddl->parsetree, COMPAT_AT_SET_EXPRESSION))
-			suspect(lfirst(lc), relid, NULL);
+			sourceddl_suspect(lfirst(lc), relid, NULL);
 		if (has_command(ddl->parsetree, AT_ChangeOwner) && ((DcSourceRow *) lfirst(lc))->source == relid)
-			check_owner(lfirst(lc));
+			sourceddl_check_owner(lfirst(lc));
 	}
 }
 
@@ -477,7 +477,7 @@ check_enabled(Oid relid, const List *rows)
 		foreach(lc, rows)
 		{
 			if (trigger->tgenabled != TRIGGER_FIRES_ON_ORIGIN || ((DcSourceRow *) lfirst(lc))->replicated)
-				suspect(lfirst(lc), relid, trigger->tgname);
+				sourceddl_suspect(lfirst(lc), relid, trigger->tgname);
 		}
 	}
 	table_close(rel, NoLock);
@@ -525,10 +525,10 @@ triggers_switched(const List *rows)
 }
 
 /*
- * suspect makes a binding suspect: a trigger (name) does not fire, or a rewrite has changed values (NULL).
+ * sourceddl_suspect makes a binding suspect: a trigger (name) does not fire, or a rewrite has changed values (NULL).
  */
 static void
-suspect(const DcSourceRow *row, Oid relid, const char *name)
+sourceddl_suspect(const DcSourceRow *row, Oid relid, const char *name)
 {
 	DcSourceStateRow state;
 
@@ -562,7 +562,7 @@ check_logged(Oid relid, const char *what, Oid counter)
 }
 
 static void
-check_owner(const DcSourceRow *row)
+sourceddl_check_owner(const DcSourceRow *row)
 {
 	Oid owner = relation_owner(row->source);
 	Oid wanted = relation_owner(row->counter);

@@ -85,9 +85,9 @@ static Node *one_expr(List *exprs, const char *what);
 static ParseState *parse_begin(Relation source);
 static Node *as_text(Node *expr, const char *what);
 static Node *key_expr(List *keys);
-static char *deparse(Node *expr, Relation source);
+static char *sourceexpr_deparse(Node *expr, Relation source);
 static void text_of_make(DcTextOf *text, Node *expr);
-static Node *uncast(Node *expr);
+static Node *sourceexpr_uncast(Node *expr);
 static Oid relabelled_type(Node *expr);
 static bool text_of(DcSourceEval *eval, const DcTextOf *text, TupleTableSlot *slot, DcKey *key);
 static bool value_of(DcSourceEval *eval, TupleTableSlot *slot, int64 *value);
@@ -253,16 +253,16 @@ source_deparse(DcSourceRow *row, List *parsed, Relation source)
 
 	initStringInfo(&keys);
 	foreach(lc, (List *) list_nth(parsed, PARSED_KEYS))
-		appendStringInfo(&keys, "%s%s", keys.len > 0 ? ", " : "", deparse(lfirst(lc), source));
+		appendStringInfo(&keys, "%s%s", keys.len > 0 ? ", " : "", sourceexpr_deparse(lfirst(lc), source));
 	row->key = keys.data;
-	row->value = deparse(list_nth(parsed, PARSED_VALUE), source);
-	row->filter = deparse(list_nth(parsed, PARSED_FILTER), source);
-	row->distinct_of = deparse(list_nth(parsed, PARSED_DISTINCT_OF), source);
+	row->value = sourceexpr_deparse(list_nth(parsed, PARSED_VALUE), source);
+	row->filter = sourceexpr_deparse(list_nth(parsed, PARSED_FILTER), source);
+	row->distinct_of = sourceexpr_deparse(list_nth(parsed, PARSED_DISTINCT_OF), source);
 	AtEOXact_GUC(false, level);
 }
 
 static char *
-deparse(Node *expr, Relation source)
+sourceexpr_deparse(Node *expr, Relation source)
 {
 	if (expr == NULL)
 		return NULL;
@@ -435,7 +435,7 @@ source_eval_make(const DcSourceRow *row, Relation source, Relation rel, MemoryCo
 static void
 text_of_make(DcTextOf *text, Node *expr)
 {
-	Node *inner = uncast(expr);
+	Node *inner = sourceexpr_uncast(expr);
 
 	if (IsA(inner, Var))
 	{
@@ -462,10 +462,10 @@ text_of_make(DcTextOf *text, Node *expr)
 }
 
 /*
- * uncast returns what an expression casts, by one cast at most, to bigint or to text.
+ * sourceexpr_uncast returns what an expression casts, by one cast at most, to bigint or to text.
  */
 static Node *
-uncast(Node *expr)
+sourceexpr_uncast(Node *expr)
 {
 	Node *inner = expr;
 

@@ -58,11 +58,11 @@ static LocalTransactionId dropped_in = InvalidLocalTransactionId;
 
 static object_access_hook_type previous_hook = NULL;
 
-static void access_hook(ObjectAccessType access, Oid class, Oid relid, int column, void *arg);
+static void sourceparts_access_hook(ObjectAccessType access, Oid class, Oid relid, int column, void *arg);
 static void note_dropped(Oid relid);
-static void attached(Oid parent, Oid relid);
-static void detached(Oid parent, Oid relid);
-static void joined(Oid relid);
+static void sourceparts_attached(Oid parent, Oid relid);
+static void sourceparts_detached(Oid parent, Oid relid);
+static void sourceparts_joined(Oid relid);
 static void count_table(List *rows, Oid relid, bool add);
 static void check_not_in_use(Oid relid);
 static void check_partition(Oid relid, Oid source);
@@ -71,11 +71,11 @@ void
 source_parts_init(void)
 {
 	previous_hook = object_access_hook;
-	object_access_hook = access_hook;
+	object_access_hook = sourceparts_access_hook;
 }
 
 static void
-access_hook(ObjectAccessType access, Oid class, Oid relid, int column, void *arg)
+sourceparts_access_hook(ObjectAccessType access, Oid class, Oid relid, int column, void *arg)
 {
 	if (previous_hook != NULL)
 		previous_hook(access, class, relid, column, arg);
@@ -156,16 +156,16 @@ source_parts_changed(const DcDdl *ddl)
 		DcDdlPartition *partition = lfirst(lc);
 
 		if (partition->attached)
-			attached(partition->parent, partition->relid);
+			sourceparts_attached(partition->parent, partition->relid);
 		else
-			detached(partition->parent, partition->relid);
+			sourceparts_detached(partition->parent, partition->relid);
 	}
 	if (IsA(ddl->parsetree, AlterTableStmt) || !makes_relatives(ddl->parsetree))
 		return;
 	foreach(lc, ddl->relations)
 	{
 		if (get_rel_relispartition(lfirst_oid(lc)))
-			joined(lfirst_oid(lc));
+			sourceparts_joined(lfirst_oid(lc));
 	}
 }
 
@@ -249,19 +249,19 @@ source_parts_prevent(Oid outer, const List *members)
 }
 
 static void
-attached(Oid parent, Oid relid)
+sourceparts_attached(Oid parent, Oid relid)
 {
 	ListCell *lc;
 
 	if (get_rel_relkind(relid) == RELKIND_PARTITIONED_INDEX || get_rel_relkind(relid) == RELKIND_INDEX)
 		return;
-	joined(relid);
+	sourceparts_joined(relid);
 	foreach(lc, source_lineage(parent))
 		count_table(source_rows_of(lfirst_oid(lc)), relid, true);
 }
 
 static void
-detached(Oid parent, Oid relid)
+sourceparts_detached(Oid parent, Oid relid)
 {
 	ListCell *lc;
 
@@ -273,10 +273,10 @@ detached(Oid parent, Oid relid)
 }
 
 /*
- * joined checks a new partition, and gives it its trigger.
+ * sourceparts_joined checks a new partition, and gives it its trigger.
  */
 static void
-joined(Oid relid)
+sourceparts_joined(Oid relid)
 {
 	bool any = false;
 	bool always = false;

@@ -82,7 +82,7 @@ typedef struct DcProbe
 static bool probe_leaf(DcProbe *probe, Oid relid);
 static bool probe_open(DcProbe *probe, DcSourceRead *read);
 static void probe_close(DcProbe *probe);
-static bool next_row(DcProbeLeaf *leaf, bool *fetched);
+static bool sourceprobe_next_row(DcProbeLeaf *leaf, bool *fetched);
 static Relation find_index(const DcSourceRead *read, Relation rel, AttrNumber column, Relation first);
 static bool same_order(Relation a, Relation b);
 static bool index_serves(Relation index, AttrNumber column);
@@ -91,10 +91,10 @@ static bool text_to_integer(const DcKey *key, int64 min, int64 max, int64 *value
 static bool text_to_uuid(const DcKey *key, Datum *value);
 static void init_scankey(const DcProbeLeaf *leaf, ScanKey key, StrategyNumber strategy, Datum value);
 static bool limit_is_reached(const DcProbeLimits *limits, int64 rows);
-static bool read_key(DcProbe *probe, const DcKey *key, const DcProbeLimits *limits, INT128 *sum, int64 *rows);
+static bool sourceprobe_read_key(DcProbe *probe, const DcKey *key, const DcProbeLimits *limits, INT128 *sum, int64 *rows);
 static DcSourceDiff *take_diffs(Datum *keys, const int64 *values, int nkeys, DcKeySums *sums, int *n);
 static DcSourceDiff *probe_by_scan(DcSourceRead *read, Datum *keys, int nkeys, int *ndiffs, int64 *rows);
-static bool fits(INT128 source, int64 value);
+static bool sourceprobe_fits(INT128 source, int64 value);
 static void walk_to(DcProbe *probe, DcProbeLeaf *leaf, bool any, Datum after, int64 *visits);
 static int compare_values(const DcProbe *probe, Datum a, Datum b);
 
@@ -139,7 +139,7 @@ source_probe_within(DcSourceRead *read, Datum *keys, int nkeys, DcProbeLimits *l
 		key_from_text(keys[limits->read], &key);
 		if (key_sums_has(sums, key.data, key.len))
 			continue;
-		if (!read_key(&probe, &key, limits, &sum, rows) || (limits->values != NULL && !fits(sum, limits->values[limits->read])))
+		if (!sourceprobe_read_key(&probe, &key, limits, &sum, rows) || (limits->values != NULL && !sourceprobe_fits(sum, limits->values[limits->read])))
 		{
 			limits->left_out++;
 			continue;
@@ -163,7 +163,7 @@ source_probe_within(DcSourceRead *read, Datum *keys, int nkeys, DcProbeLimits *l
  * Return true if what a key has in the source, and its difference from a value of the counter, are bigints.
  */
 static bool
-fits(INT128 source, int64 value)
+sourceprobe_fits(INT128 source, int64 value)
 {
 	int64 amount;
 
@@ -330,10 +330,10 @@ init_scankey(const DcProbeLeaf *leaf, ScanKey key, StrategyNumber strategy, Datu
 }
 
 /*
- * read_key adds up the rows of a key; false if they are too many.
+ * sourceprobe_read_key adds up the rows of a key; false if they are too many.
  */
 static bool
-read_key(DcProbe *probe, const DcKey *key, const DcProbeLimits *limits, INT128 *sum, int64 *rows)
+sourceprobe_read_key(DcProbe *probe, const DcKey *key, const DcProbeLimits *limits, INT128 *sum, int64 *rows)
 {
 	MemoryContext old = MemoryContextSwitchTo(probe->row);
 	int64 n = 0;
@@ -351,7 +351,7 @@ read_key(DcProbe *probe, const DcKey *key, const DcProbeLimits *limits, INT128 *
 
 		init_scankey(leaf, &scankey, BTEqualStrategyNumber, value);
 		index_rescan(leaf->scan, &scankey, 1, NULL, 0);
-		while (next_row(leaf, &fetched))
+		while (sourceprobe_next_row(leaf, &fetched))
 		{
 			DcCounted counted;
 
@@ -375,11 +375,11 @@ read_key(DcProbe *probe, const DcKey *key, const DcProbeLimits *limits, INT128 *
 }
 
 /*
- * next_row goes to the next visible row that the index has for the key, and fetches it unless it counts the
+ * sourceprobe_next_row goes to the next visible row that the index has for the key, and fetches it unless it counts the
  * same in any case. The index takes nothing for equal that is not the same (index_serves).
  */
 static bool
-next_row(DcProbeLeaf *leaf, bool *fetched)
+sourceprobe_next_row(DcProbeLeaf *leaf, bool *fetched)
 {
 	ItemPointer tid;
 

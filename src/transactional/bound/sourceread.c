@@ -52,11 +52,11 @@
 #define MAX_TRIES 100
 
 static bool lock_members(DcSourceRead *read);
-static bool lock_table(const DcSourceRead *read, Oid relid);
+static bool sourceread_lock_table(const DcSourceRead *read, Oid relid);
 static List *list_members(DcSourceRead *read, Snapshot snapshot);
 static List *list_children(DcSourceRead *read, Oid parent, Snapshot snapshot);
 static void push_snapshot(bool newest);
-static void check_snapshot(DcSourceRead *read);
+static void sourceread_check_snapshot(DcSourceRead *read);
 static void check_read_table(DcSourceRead *read, Oid relid);
 pg_noreturn static void too_old_error(const DcSourceRead *read, const char *detail);
 static void check_no_events(DcSourceRead *read);
@@ -81,9 +81,9 @@ source_read_lock(DcSourceRead *read, Oid counter, const char *function, DcSource
 	do
 	{
 		source = read->row.source;
-		if (!lock_table(read, source) || !lock_members(read) ||
-			(OidIsValid(read->row.refs) && !lock_table(read, read->row.refs)) ||
-			(OidIsValid(read->row.carried) && !lock_table(read, read->row.carried)))
+		if (!sourceread_lock_table(read, source) || !lock_members(read) ||
+			(OidIsValid(read->row.refs) && !sourceread_lock_table(read, read->row.refs)) ||
+			(OidIsValid(read->row.carried) && !sourceread_lock_table(read, read->row.carried)))
 			return false;
 		if (!source_read(counter, &read->row))
 			return false;
@@ -111,7 +111,7 @@ lock_members(DcSourceRead *read)
 		read->members = now;
 		foreach(lc, now)
 		{
-			if (!lock_table(read, lfirst_oid(lc)))
+			if (!sourceread_lock_table(read, lfirst_oid(lc)))
 				return false;
 		}
 	}
@@ -119,7 +119,7 @@ lock_members(DcSourceRead *read)
 }
 
 static bool
-lock_table(const DcSourceRead *read, Oid relid)
+sourceread_lock_table(const DcSourceRead *read, Oid relid)
 {
 	if (read->wait == DC_SOURCE_AT_ONCE)
 		return ConditionalLockRelationOid(relid, AccessShareLock);
@@ -214,7 +214,7 @@ source_read_begin(DcSourceRead *read, DcCounter *counter, bool newest)
 	if (read->snapshot == NULL)
 		return false;
 	if (!newest)
-		check_snapshot(read);
+		sourceread_check_snapshot(read);
 	else if (!source_state_read_in(read->counter_id, read->snapshot, &read->state))
 		elog(ERROR, "no state of counter table %u", read->counter_id);
 	read->leaves = NIL;
@@ -256,10 +256,10 @@ source_read_end(DcSourceRead *read)
 }
 
 /*
- * check_snapshot raises 25001 if a snapshot that was taken before the locks is too old.
+ * sourceread_check_snapshot raises 25001 if a snapshot that was taken before the locks is too old.
  */
 static void
-check_snapshot(DcSourceRead *read)
+sourceread_check_snapshot(DcSourceRead *read)
 {
 	DcSourceRow row;
 	ListCell *lc;

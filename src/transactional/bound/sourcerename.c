@@ -70,18 +70,18 @@ typedef struct DcTried
 } DcTried;
 
 static void source_swap_begins(const Node *statement);
-static void swapped(const DcSourceRow *row, const DcRenamed *was);
+static void sourcerename_swapped(const DcSourceRow *row, const DcRenamed *was);
 static bool changes_names(Node *statement, const char **name);
 static bool is_type(ObjectType type);
 static bool is_concerned(const DcSourceRow *row, Node *statement, const char *name);
-static bool mentions(const char *text, const char *name);
+static bool sourcerename_mentions(const char *text, const char *name);
 static void parse_binding(const DcSourceRow *row, Node *statement);
-static Relation open_source(const DcSourceRow *row, bool wait);
-static bool is_column(const Node *statement);
+static Relation sourcerename_open_source(const DcSourceRow *row, bool wait);
+static bool sourcerename_is_column(const Node *statement);
 static void deparse_binding(const DcParsed *binding);
 static void check_unparsed(const DcDdl *ddl);
-static bool is_missing(int sqlerrcode);
-static bool parses(void *arg);
+static bool sourcerename_is_missing(int sqlerrcode);
+static bool sourcerename_parses(void *arg);
 
 /*
  * source_rename_begins parses the bindings that a command may change names of, and notes the name of a source.
@@ -166,7 +166,7 @@ is_concerned(const DcSourceRow *row, Node *statement, const char *name)
 		return false;
 	if (name != NULL && !source_mentions(row, name))
 		return false;
-	if (!is_column(statement))
+	if (!sourcerename_is_column(statement))
 		return true;
 	relid = RangeVarGetRelid(((RenameStmt *) statement)->relation, NoLock, true);
 	return relid == row->source ||
@@ -179,15 +179,15 @@ is_concerned(const DcSourceRow *row, Node *statement, const char *name)
 bool
 source_mentions(const DcSourceRow *row, const char *name)
 {
-	return mentions(row->key, name) || mentions(row->value, name) || mentions(row->filter, name) ||
-		mentions(row->distinct_of, name);
+	return sourcerename_mentions(row->key, name) || sourcerename_mentions(row->value, name) || sourcerename_mentions(row->filter, name) ||
+		sourcerename_mentions(row->distinct_of, name);
 }
 
 /*
- * mentions tells whether a text may contain a name, quoted or not.
+ * sourcerename_mentions tells whether a text may contain a name, quoted or not.
  */
 static bool
-mentions(const char *text, const char *name)
+sourcerename_mentions(const char *text, const char *name)
 {
 	return text != NULL && (strchr(name, '"') != NULL || strstr(text, name) != NULL);
 }
@@ -196,7 +196,7 @@ static void
 parse_binding(const DcSourceRow *row, Node *statement)
 {
 	MemoryContext old;
-	Relation source = open_source(row, is_column(statement));
+	Relation source = sourcerename_open_source(row, sourcerename_is_column(statement));
 	DcParsed *binding;
 	bool missing;
 
@@ -217,11 +217,11 @@ parse_binding(const DcSourceRow *row, Node *statement)
 }
 
 /*
- * open_source opens the source of a binding; NULL if it is gone, 55P03 if it would have to be waited for, and
+ * sourcerename_open_source opens the source of a binding; NULL if it is gone, 55P03 if it would have to be waited for, and
  * the statement does not wait for it as well.
  */
 static Relation
-open_source(const DcSourceRow *row, bool wait)
+sourcerename_open_source(const DcSourceRow *row, bool wait)
 {
 	if (wait)
 		LockRelationOid(row->source, AccessShareLock);
@@ -234,10 +234,10 @@ open_source(const DcSourceRow *row, bool wait)
 }
 
 /*
- * is_column tells whether a statement renames a column of a table, which it locks.
+ * sourcerename_is_column tells whether a statement renames a column of a table, which it locks.
  */
 static bool
-is_column(const Node *statement)
+sourcerename_is_column(const Node *statement)
 {
 	return IsA(statement, RenameStmt) && ((const RenameStmt *) statement)->renameType == OBJECT_COLUMN;
 }
@@ -269,7 +269,7 @@ source_renamed(const DcDdl *ddl)
 static void
 deparse_binding(const DcParsed *binding)
 {
-	Relation source = open_source(&binding->row, false);
+	Relation source = sourcerename_open_source(&binding->row, false);
 	DcSourceRow row;
 
 	if (source == NULL)
@@ -364,13 +364,13 @@ source_swapped(void)
 		if (!OidIsValid(now) || now == was->source)
 			continue;
 		foreach(lc2, get_rel_name(was->source) != NULL ? source_rows_of(was->source) : NIL)
-			swapped(lfirst(lc2), was);
+			sourcerename_swapped(lfirst(lc2), was);
 		renamed = foreach_delete_current(renamed, lc);
 	}
 }
 
 static void
-swapped(const DcSourceRow *row, const DcRenamed *was)
+sourcerename_swapped(const DcSourceRow *row, const DcRenamed *was)
 {
 	(void) bound_lock(row->counter, true);
 	ereport(WARNING,
@@ -393,7 +393,7 @@ source_parses(const DcSourceRow *row, Relation source, bool *missing)
 
 	PG_TRY();
 	{
-		(void) subxact_run(parses, &tried);
+		(void) subxact_run(sourcerename_parses, &tried);
 	}
 	PG_CATCH();
 	{
@@ -401,27 +401,27 @@ source_parses(const DcSourceRow *row, Relation source, bool *missing)
 		int category = ERRCODE_TO_CATEGORY(error->sqlerrcode);
 
 		code = error->sqlerrcode;
-		if (!is_missing(code) && category != ERRCODE_SYNTAX_ERROR_OR_ACCESS_RULE_VIOLATION &&
+		if (!sourcerename_is_missing(code) && category != ERRCODE_SYNTAX_ERROR_OR_ACCESS_RULE_VIOLATION &&
 			category != ERRCODE_DATA_EXCEPTION && category != ERRCODE_FEATURE_NOT_SUPPORTED)
 			ReThrowError(error);
 	}
 	PG_END_TRY();
-	*missing = is_missing(code);
+	*missing = sourcerename_is_missing(code);
 	return code == 0;
 }
 
 /*
- * is_missing tells whether an error is what the parser says of a name that has gone.
+ * sourcerename_is_missing tells whether an error is what the parser says of a name that has gone.
  */
 static bool
-is_missing(int sqlerrcode)
+sourcerename_is_missing(int sqlerrcode)
 {
 	return sqlerrcode == ERRCODE_UNDEFINED_COLUMN || sqlerrcode == ERRCODE_UNDEFINED_OBJECT ||
 		sqlerrcode == ERRCODE_UNDEFINED_SCHEMA;
 }
 
 static bool
-parses(void *arg)
+sourcerename_parses(void *arg)
 {
 	DcTried *tried = arg;
 

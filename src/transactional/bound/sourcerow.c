@@ -37,7 +37,7 @@ static const char *const state_names[] = {"building", "exact", "suspect", "drift
 static void source_columns_io(DcCatRow *io, void *data);
 static void state_columns_io(DcCatRow *io, void *data);
 static void nullable_string(DcCatRow *io, char **field);
-static bool same_text(const char *a, const char *b);
+static bool sourcerow_same_text(const char *a, const char *b);
 static void source_invalidate(Oid source);
 
 static const DcCatalog sources = {
@@ -328,12 +328,12 @@ on_detach_from_text(const char *value)
 bool
 source_texts_equal(const DcSourceRow *a, const DcSourceRow *b)
 {
-	return same_text(a->key, b->key) && same_text(a->value, b->value) &&
-		same_text(a->filter, b->filter) && same_text(a->distinct_of, b->distinct_of);
+	return sourcerow_same_text(a->key, b->key) && sourcerow_same_text(a->value, b->value) &&
+		sourcerow_same_text(a->filter, b->filter) && sourcerow_same_text(a->distinct_of, b->distinct_of);
 }
 
 static bool
-same_text(const char *a, const char *b)
+sourcerow_same_text(const char *a, const char *b)
 {
 	return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
 }

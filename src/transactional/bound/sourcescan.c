@@ -74,12 +74,12 @@ static const DcStatement sql_shards_page = {
 	.columns = {DC_TEXT("key"), DC_BIGINT("inc"), DC_BIGINT("dec"), DC_COLUMN("shard", INT4OID)}};
 
 static void know_keys(DcSourceScan *scan);
-static bool wanted(DcSourceScan *scan, const char *data, uint32 len);
-static bool look(DcSourceScan *scan);
+static bool sourcescan_wanted(DcSourceScan *scan, const char *data, uint32 len);
+static bool sourcescan_look(DcSourceScan *scan);
 static bool scan_source(DcSourceScan *scan, DcKeySums *sums, bool pairs);
 static bool scan_leaf(DcSourceScan *scan, Relation source, Oid relid, DcKeySums *sums, bool pairs);
 static uint32 make_pair(DcSourceScan *scan, const DcKey *key, const DcKey *item);
-static bool count_items(DcSourceScan *scan);
+static bool sourcescan_count_items(DcSourceScan *scan);
 static bool scan_carried(DcSourceScan *scan);
 static bool scan_refs(DcSourceScan *scan);
 static void add_count(const DcKey *key, const DcKey *item, int64 n, void *arg);
@@ -87,14 +87,14 @@ static void add_counted(const DcKey *key, const DcKey *item, int64 n, void *arg)
 static void add_counted_pending(const DcKey *key, int64 change, void *arg);
 static void add_pending_value(const DcKey *key, int64 change, void *arg);
 static bool scan_counter(DcSourceScan *scan);
-static void read_keys(DcSourceScan *scan);
+static void sourcescan_read_keys(DcSourceScan *scan);
 static bool scan_direct(DcSourceScan *scan, DcCounterTable table);
 static bool scan_totals_by_sql(DcSourceScan *scan, DcSqlSession *session);
 static bool scan_shards_by_sql(DcSourceScan *scan, DcSqlSession *session);
 static void next_key(text **key, Datum last);
-static void add_pending(DcSourceScan *scan);
+static void sourcescan_add_pending(DcSourceScan *scan);
 static bool pass_over(const DcSourceScan *scan, const DcKeySumsRow *row);
-static void add_row(DcSourceScan *scan, Datum key, int64 inc, int64 dec);
+static void sourcescan_add_row(DcSourceScan *scan, Datum key, int64 inc, int64 dec);
 
 /*
  * source_scan_begin reads both sides. NULL if that has taken too long.
@@ -121,7 +121,7 @@ source_scan_begin(DcSourceRead *read, const DcSourceScanOptions *options)
 		if (options->layer == DC_LAYER_COUNTER)
 			done = scan_refs(scan);
 		else if (read->row.distinct_of != NULL)
-			done = count_items(scan);
+			done = sourcescan_count_items(scan);
 		else
 			done = scan_source(scan, scan->sums, false);
 		done = done && scan_carried(scan) && scan_counter(scan);
@@ -185,17 +185,17 @@ source_filter(const DcSourceFilter *filter, const char *data, uint32 len)
 }
 
 static bool
-wanted(DcSourceScan *scan, const char *data, uint32 len)
+sourcescan_wanted(DcSourceScan *scan, const char *data, uint32 len)
 {
 	return source_filter(&scan->filter, data, len) &&
 		(scan->known == NULL || key_sums_has(scan->known, data, len));
 }
 
 /*
- * look is called now and then; false if it is late.
+ * sourcescan_look is called now and then; false if it is late.
  */
 static bool
-look(DcSourceScan *scan)
+sourcescan_look(DcSourceScan *scan)
 {
 	DcScanPace *pace = scan->options.pace;
 
@@ -238,7 +238,7 @@ scan_leaf(DcSourceScan *scan, Relation source, Oid relid, DcKeySums *sums, bool 
 		DcCounted counted;
 
 		CHECK_FOR_INTERRUPTS();
-		if (source_eval(eval, slot, &counted) && wanted(scan, counted.key.data, counted.key.len))
+		if (source_eval(eval, slot, &counted) && sourcescan_wanted(scan, counted.key.data, counted.key.len))
 		{
 			if (pairs)
 				key_sums_add(sums, scan->pair, make_pair(scan, &counted.key, &counted.item), DC_SIDE_SOURCE, counted.value, 0);
@@ -247,7 +247,7 @@ scan_leaf(DcSourceScan *scan, Relation source, Oid relid, DcKeySums *sums, bool 
 		}
 		source_eval_reset(eval);
 		if (++scan->rows % LOOK_EVERY == 0)
-			done = look(scan);
+			done = sourcescan_look(scan);
 	}
 	table_endscan(heap);
 	ExecDropSingleTupleTableSlot(slot);
@@ -269,11 +269,11 @@ make_pair(DcSourceScan *scan, const DcKey *key, const DcKey *item)
 }
 
 /*
- * count_items adds up the number of different items of each key, and marks keys with items whose
+ * sourcescan_count_items adds up the number of different items of each key, and marks keys with items whose
  * reference counts differ from the rows that there are: their values differ sooner or later.
  */
 static bool
-count_items(DcSourceScan *scan)
+sourcescan_count_items(DcSourceScan *scan)
 {
 	DcKeySums *sums = scan->sums;
 	DcKeySums *items = key_sums_begin(maintenance_work_mem / 2, false);
@@ -286,7 +286,7 @@ count_items(DcSourceScan *scan)
 	{
 		refs_scan(&scan->read->row, scan->read->snapshot, add_count, scan);
 		refs_pending_counts(scan->read->counter_id, add_count, scan);
-		done = look(scan);
+		done = sourcescan_look(scan);
 	}
 	scan->sums = sums;
 	if (done)
@@ -328,14 +328,14 @@ scan_carried(DcSourceScan *scan)
 		CHECK_FOR_INTERRUPTS();
 		key_from_text(slot_datum(slot, 1, TEXTOID), &key);
 		MemoryContextSwitchTo(old);
-		if (wanted(scan, key.data, key.len))
+		if (sourcescan_wanted(scan, key.data, key.len))
 			key_sums_add(scan->sums, key.data, key.len, DC_SIDE_SOURCE, amount, 0);
 		MemoryContextReset(scan->row);
 	}
 	table_endscan(heap);
 	ExecDropSingleTupleTableSlot(slot);
 	table_close(rel, NoLock);
-	return look(scan);
+	return sourcescan_look(scan);
 }
 
 /*
@@ -357,7 +357,7 @@ scan_refs(DcSourceScan *scan)
 		refs_scan(&scan->read->row, scan->read->snapshot, add_counted, scan);
 		refs_pending_values(counter, add_counted_pending, scan);
 	}
-	return look(scan);
+	return sourcescan_look(scan);
 }
 
 static void
@@ -365,7 +365,7 @@ add_count(const DcKey *key, const DcKey *item, int64 n, void *arg)
 {
 	DcSourceScan *scan = arg;
 
-	if (wanted(scan, key->data, key->len))
+	if (sourcescan_wanted(scan, key->data, key->len))
 		key_sums_add(scan->sums, scan->pair, make_pair(scan, key, item), DC_SIDE_COUNTER, n, 0);
 }
 
@@ -381,7 +381,7 @@ add_counted_pending(const DcKey *key, int64 change, void *arg)
 {
 	DcSourceScan *scan = arg;
 
-	if (wanted(scan, key->data, key->len))
+	if (sourcescan_wanted(scan, key->data, key->len))
 		key_sums_add(scan->sums, key->data, key->len, DC_SIDE_SOURCE, change, 0);
 }
 
@@ -397,7 +397,7 @@ scan_counter(DcSourceScan *scan)
 	counter_layout(counter);
 	if (scan->known != NULL)
 	{
-		read_keys(scan);
+		sourcescan_read_keys(scan);
 		return true;
 	}
 	if (counter->direct_read)
@@ -410,15 +410,15 @@ scan_counter(DcSourceScan *scan)
 		done = scan_totals_by_sql(scan, &session) && scan_shards_by_sql(scan, &session);
 		sql_end(&session);
 	}
-	add_pending(scan);
+	sourcescan_add_pending(scan);
 	return done;
 }
 
 /*
- * read_keys reads the keys that are asked for by the indexes.
+ * sourcescan_read_keys reads the keys that are asked for by the indexes.
  */
 static void
-read_keys(DcSourceScan *scan)
+sourcescan_read_keys(DcSourceScan *scan)
 {
 	Datum *keys = scan->options.keys;
 	int n = scan->options.nkeys;
@@ -430,7 +430,7 @@ read_keys(DcSourceScan *scan)
 		DcKey key;
 
 		key_from_text(keys[i], &key);
-		if (wanted(scan, key.data, key.len))
+		if (sourcescan_wanted(scan, key.data, key.len))
 			key_sums_set(scan->sums, key.data, key.len, DC_SIDE_COUNTER, values[i]); /* keys may repeat */
 	}
 	pfree(values);
@@ -453,11 +453,11 @@ scan_direct(DcSourceScan *scan, DcCounterTable table)
 	while (done && table_scan_getnextslot(heap, ForwardScanDirection, slot))
 	{
 		CHECK_FOR_INTERRUPTS();
-		add_row(scan, slot_datum(slot, atts[DC_COL_KEY], TEXTOID),
-				DatumGetInt64(slot_datum(slot, atts[DC_COL_INC], INT8OID)),
-				DatumGetInt64(slot_datum(slot, atts[DC_COL_DEC], INT8OID)));
+		sourcescan_add_row(scan, slot_datum(slot, atts[DC_COL_KEY], TEXTOID),
+						   DatumGetInt64(slot_datum(slot, atts[DC_COL_INC], INT8OID)),
+						   DatumGetInt64(slot_datum(slot, atts[DC_COL_DEC], INT8OID)));
 		if (++n % LOOK_EVERY == 0)
-			done = look(scan);
+			done = sourcescan_look(scan);
 	}
 	table_endscan(heap);
 	ExecDropSingleTupleTableSlot(slot);
@@ -476,12 +476,12 @@ scan_totals_by_sql(DcSourceScan *scan, DcSqlSession *session)
 		uint64 n = sql_read(session, &sql_totals_page, values);
 
 		for (uint64 i = 0; i < n; i++)
-			add_row(scan, rows_datum(&session->rows, i, 1), rows_bigint(&session->rows, i, 2), rows_bigint(&session->rows, i, 3));
+			sourcescan_add_row(scan, rows_datum(&session->rows, i, 1), rows_bigint(&session->rows, i, 2), rows_bigint(&session->rows, i, 3));
 		if (n == 0)
 			return true;
 		next_key(&from, rows_datum(&session->rows, n - 1, 1));
 		SPI_freetuptable(session->rows.result);
-		if (!look(scan))
+		if (!sourcescan_look(scan))
 			return false;
 	}
 }
@@ -498,14 +498,14 @@ scan_shards_by_sql(DcSourceScan *scan, DcSqlSession *session)
 		uint64 n = sql_read(session, &sql_shards_page, values);
 
 		for (uint64 i = 0; i < n; i++)
-			add_row(scan, rows_datum(&session->rows, i, 1), rows_bigint(&session->rows, i, 2), rows_bigint(&session->rows, i, 3));
+			sourcescan_add_row(scan, rows_datum(&session->rows, i, 1), rows_bigint(&session->rows, i, 2), rows_bigint(&session->rows, i, 3));
 		if (n == 0)
 			return true;
 		pfree(from);
 		from = DatumGetTextPCopy(rows_datum(&session->rows, n - 1, 1));
 		number = (int64) DatumGetInt32(rows_datum(&session->rows, n - 1, 4)) + 1;
 		SPI_freetuptable(session->rows.result);
-		if (!look(scan))
+		if (!sourcescan_look(scan))
 			return false;
 	}
 }
@@ -528,10 +528,10 @@ next_key(text **key, Datum last)
 }
 
 /*
- * add_pending adds what this transaction is about to write.
+ * sourcescan_add_pending adds what this transaction is about to write.
  */
 static void
-add_pending(DcSourceScan *scan)
+sourcescan_add_pending(DcSourceScan *scan)
 {
 	int n;
 	DcDelta **deltas;
@@ -545,7 +545,7 @@ add_pending(DcSourceScan *scan)
 	{
 		const DcDeltaKey *key = &deltas[i]->key;
 
-		if (key->counter == scan->read->counter_id && wanted(scan, key->data, key->len))
+		if (key->counter == scan->read->counter_id && sourcescan_wanted(scan, key->data, key->len))
 			key_sums_add(scan->sums, key->data, key->len, DC_SIDE_COUNTER, deltas[i]->inc, deltas[i]->dec);
 	}
 }
@@ -555,22 +555,22 @@ add_pending_value(const DcKey *key, int64 change, void *arg)
 {
 	DcSourceScan *scan = arg;
 
-	if (wanted(scan, key->data, key->len))
+	if (sourcescan_wanted(scan, key->data, key->len))
 		key_sums_add(scan->sums, key->data, key->len, DC_SIDE_COUNTER, change, 0);
 }
 
 /*
- * add_row adds a row of either table.
+ * sourcescan_add_row adds a row of either table.
  */
 static void
-add_row(DcSourceScan *scan, Datum value, int64 inc, int64 dec)
+sourcescan_add_row(DcSourceScan *scan, Datum value, int64 inc, int64 dec)
 {
 	MemoryContext old = MemoryContextSwitchTo(scan->row);
 	DcKey key;
 
 	key_from_text(value, &key);
 	MemoryContextSwitchTo(old);
-	if (wanted(scan, key.data, key.len))
+	if (sourcescan_wanted(scan, key.data, key.len))
 		key_sums_add(scan->sums, key.data, key.len, DC_SIDE_COUNTER, inc, dec);
 }
 

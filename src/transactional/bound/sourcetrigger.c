@@ -34,11 +34,11 @@ typedef struct DcRowCount
 	char item_bytes[DC_MAX_KEY_BYTES];
 } DcRowCount;
 
-static void check_call(FunctionCallInfo fcinfo);
+static void sourcetrigger_check_call(FunctionCallInfo fcinfo);
 static bool is_own_trigger(const TriggerData *data);
 static void warn_unbound(Relation rel);
-static bool counts(const DcBound *bound);
-static bool evaluate(DcBound *bound, TupleTableSlot *slot, DcRowCount *row);
+static bool sourcetrigger_counts(const DcBound *bound);
+static bool sourcetrigger_evaluate(DcBound *bound, TupleTableSlot *slot, DcRowCount *row);
 static void keep_key(DcKey *key, char *bytes);
 static void count_update(DcBound *bound, TupleTableSlot *old, TupleTableSlot *new);
 
@@ -55,7 +55,7 @@ source_row(PG_FUNCTION_ARGS)
 	TriggerData *data = (TriggerData *) fcinfo->context;
 	const DcBoundList *list;
 
-	check_call(fcinfo);
+	sourcetrigger_check_call(fcinfo);
 	if (!is_own_trigger(data))
 		return PointerGetDatum(NULL);
 	if (unlikely(source_any_emptied))
@@ -68,18 +68,18 @@ source_row(PG_FUNCTION_ARGS)
 		DcBound *bound = &list->bound[i];
 		DcRowCount row;
 
-		if (!counts(bound))
+		if (!sourcetrigger_counts(bound))
 			continue;
 		if (TRIGGER_FIRED_BY_UPDATE(data->tg_event))
 			count_update(bound, data->tg_trigslot, data->tg_newslot);
-		else if (evaluate(bound, data->tg_trigslot, &row))
+		else if (sourcetrigger_evaluate(bound, data->tg_trigslot, &row))
 			bound_add(bound, &row.counted, TRIGGER_FIRED_BY_INSERT(data->tg_event) ? 1 : -1);
 	}
 	return PointerGetDatum(NULL);
 }
 
 static void
-check_call(FunctionCallInfo fcinfo)
+sourcetrigger_check_call(FunctionCallInfo fcinfo)
 {
 	TriggerEvent event;
 
@@ -122,20 +122,20 @@ warn_unbound(Relation rel)
 }
 
 /*
- * counts tells whether a binding counts changes of this session: those that a
+ * sourcetrigger_counts tells whether a binding counts changes of this session: those that a
  * subscription applies, only if it was made so.
  */
 static bool
-counts(const DcBound *bound)
+sourcetrigger_counts(const DcBound *bound)
 {
 	return SessionReplicationRole != SESSION_REPLICATION_ROLE_REPLICA || bound->row.replicated;
 }
 
 /*
- * evaluate tells whether a row counts, and for what.
+ * sourcetrigger_evaluate tells whether a row counts, and for what.
  */
 static bool
-evaluate(DcBound *bound, TupleTableSlot *slot, DcRowCount *row)
+sourcetrigger_evaluate(DcBound *bound, TupleTableSlot *slot, DcRowCount *row)
 {
 	bool result = source_eval(bound->eval, slot, &row->counted);
 
@@ -164,8 +164,8 @@ count_update(DcBound *bound, TupleTableSlot *old, TupleTableSlot *new)
 {
 	DcRowCount before;
 	DcRowCount after;
-	bool was = evaluate(bound, old, &before);
-	bool is = evaluate(bound, new, &after);
+	bool was = sourcetrigger_evaluate(bound, old, &before);
+	bool is = sourcetrigger_evaluate(bound, new, &after);
 
 	if (was && is && key_compare(&before.counted.key, &after.counted.key) == 0)
 	{

@@ -125,24 +125,24 @@ static int64 tables_left = 0;
 static int64 spent = 0; /* rows, by a call of dc_maintain(), of one table */
 
 static bool nothing_new(void);
-static List *list(void);
+static List *verify_list(void);
 static bool comes_before(const DcVerifying *left, Oid left_owner, const DcVerifying *right, Oid right_owner);
 static void start_pass(MemoryContext cxt);
 static DcTableStep pass_step(Oid table, bool all_owners);
 static bool pass_may_evaluate(DcSourceRead *read, bool all_owners);
-static DcTableStep verify(DcSourceRead *read, DcCounter *counter, bool all_owners);
-static DcTableStep later(Oid table, int64 ms);
+static DcTableStep verify_verify(DcSourceRead *read, DcCounter *counter, bool all_owners);
+static DcTableStep verify_later(Oid table, int64 ms);
 static bool compare_source(DcSourceRead *read, DcVerifyHow how, DcPass *pass, DcVerified *done);
 static bool may_make_exact(const DcPass *pass, const DcSourceStateRow *state);
-static bool note(DcSourceRead *read, DcPass *pass, const DcVerified *done, DcSourceStateRow *state,
-				 bool repaired);
+static bool verify_note(DcSourceRead *read, DcPass *pass, const DcVerified *done, DcSourceStateRow *state,
+						bool repaired);
 static void note_drifts(DcSourceRead *read, DcPass *pass, const DcDrifts *drifts,
 						DcSourceStateRow *state, bool repaired);
 static bool concerns_build(const DcDrifts *drifts, const DcSourceStateRow *state);
 static void pass_end(DcSourceRead *read, const DcPass *pass, bool counted, DcSourceStateRow *state);
 static int64 step_rows(void);
 static DcMoment *debt_of(Oid owner);
-static DcTableStep pay(Oid table, int64 cost, bool all_owners, bool ended);
+static DcTableStep verify_pay(Oid table, int64 cost, bool all_owners, bool ended);
 static void pass_read(const DcSourceStateRow *state, DcPass *pass);
 static char *pass_text(const DcPass *pass);
 
@@ -152,7 +152,7 @@ static char *pass_text(const DcPass *pass);
 static bool
 verify_job(DcJobRun *run)
 {
-	static DcTableJob job = {.list = list, .start = start_pass, .step = pass_step};
+	static DcTableJob job = {.list = verify_list, .start = start_pass, .step = pass_step};
 	bool yielded;
 
 	next_run = moment_in(PASS_LOOK_MS);
@@ -181,10 +181,10 @@ nothing_new(void)
 }
 
 /*
- * due tells when it is to run next.
+ * verify_due tells when it is to run next.
  */
 static DcMoment
-due(void)
+verify_due(void)
 {
 	return next_run;
 }
@@ -195,14 +195,14 @@ due(void)
 void
 verify_init(void)
 {
-	job_register((DcJob){.name = "verify", .run = verify_job, .due = due});
+	job_register((DcJob){.name = "verify", .run = verify_job, .due = verify_due});
 }
 
 /*
- * list lists the bound tables of an owner, or, in the worker, the one whose turn it is.
+ * verify_list lists the bound tables of an owner, or, in the worker, the one whose turn it is.
  */
 static List *
-list(void)
+verify_list(void)
 {
 	bool worker = compat_is_background_worker();
 	DcMoment next = DC_NEVER;
@@ -249,7 +249,7 @@ list(void)
 		return NIL;
 	last_owner = first_owner;
 	first->served = ++served;
-	(void) later(first->counter, PASS_LOOK_MS); /* should the step fail, or not be made */
+	(void) verify_later(first->counter, PASS_LOOK_MS); /* should the step fail, or not be made */
 	return list_make1_oid(first->counter);
 }
 
@@ -302,21 +302,21 @@ pass_step(Oid table, bool all_owners)
 
 	if (!source_read_lock(&read, table, "dc_maintain()", DC_SOURCE_AT_ONCE) ||
 		relation_lacks_indexes(read.row.refs) || relation_lacks_indexes(read.row.carried))
-		result = later(table, PASS_LOOK_MS);
+		result = verify_later(table, PASS_LOOK_MS);
 	else if (!pass_may_evaluate(&read, all_owners))
-		result = later(table, PASS_PAUSE_MS);
+		result = verify_later(table, PASS_PAUSE_MS);
 	else if ((counter = compact_open(table, all_owners)) != NULL && bound_lock(table, false))
-		result = verify(&read, counter, all_owners);
+		result = verify_verify(&read, counter, all_owners);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(cxt);
 	return result;
 }
 
 /*
- * later says when the worker comes back to a table.
+ * verify_later says when the worker comes back to a table.
  */
 static DcTableStep
-later(Oid table, int64 ms)
+verify_later(Oid table, int64 ms)
 {
 	DcVerifying *entry = relcached_enter(&verifying_cache, &table);
 
@@ -349,10 +349,10 @@ pass_may_evaluate(DcSourceRead *read, bool all_owners)
 }
 
 /*
- * verify makes a step, with all locks taken.
+ * verify_verify makes a step, with all locks taken.
  */
 static DcTableStep
-verify(DcSourceRead *read, DcCounter *counter, bool all_owners)
+verify_verify(DcSourceRead *read, DcCounter *counter, bool all_owners)
 {
 	DcVerified done = {0};
 	DcSourceStateRow state;
@@ -363,13 +363,13 @@ verify(DcSourceRead *read, DcCounter *counter, bool all_owners)
 	bool ended;
 
 	if (!source_read_begin(read, counter, true))
-		return later(read->counter_id, PASS_LOOK_MS);
+		return verify_later(read->counter_id, PASS_LOOK_MS);
 	how = read->state.state != DC_SOURCE_BUILDING ? verify_how(read) : VERIFY_NOT;
 	pass_read(&read->state, &pass);
 	if (how == VERIFY_NOT || !compare_source(read, how, &pass, &done))
 	{
 		source_read_end(read);
-		return later(read->counter_id, read->state.state == DC_SOURCE_BUILDING ? PASS_LOOK_MS : PASS_PAUSE_MS);
+		return verify_later(read->counter_id, read->state.state == DC_SOURCE_BUILDING ? PASS_LOOK_MS : PASS_PAUSE_MS);
 	}
 	done.counted = done.end && source_triggers_fire(read->members, read->row.replicated, read->snapshot);
 	repair = read->row.on_drift == DC_DRIFT_REPAIR && done.drifts.n > 0;
@@ -387,9 +387,9 @@ verify(DcSourceRead *read, DcCounter *counter, bool all_owners)
 		elog(ERROR, "no state of counter table %u", read->counter_id);
 	if (same_epoch)
 		pass.epoch = state.epoch; /* which the repair has changed */
-	ended = note(read, &pass, &done, &state, repair);
+	ended = verify_note(read, &pass, &done, &state, repair);
 	source_state_store(&state);
-	return pay(read->counter_id, done.rows + done.keys, all_owners, ended);
+	return verify_pay(read->counter_id, done.rows + done.keys, all_owners, ended);
 }
 
 /*
@@ -421,10 +421,10 @@ may_make_exact(const DcPass *pass, const DcSourceStateRow *state)
 }
 
 /*
- * note notes what a step has found, and how far it has come. Returns true if that was the end of the pass.
+ * verify_note notes what a step has found, and how far it has come. Returns true if that was the end of the pass.
  */
 static bool
-note(DcSourceRead *read, DcPass *pass, const DcVerified *done, DcSourceStateRow *state, bool repaired)
+verify_note(DcSourceRead *read, DcPass *pass, const DcVerified *done, DcSourceStateRow *state, bool repaired)
 {
 	const DcDrifts *drifts = &done->drifts;
 	int64 left = drifts->total - (repaired ? drifts->n : 0);
@@ -550,10 +550,10 @@ debt_of(Oid owner)
 }
 
 /*
- * pay notes what a step has cost, and says whether the next one may be made at once.
+ * verify_pay notes what a step has cost, and says whether the next one may be made at once.
  */
 static DcTableStep
-pay(Oid table, int64 cost, bool all_owners, bool ended)
+verify_pay(Oid table, int64 cost, bool all_owners, bool ended)
 {
 	if (!all_owners)
 	{
@@ -563,7 +563,7 @@ pay(Oid table, int64 cost, bool all_owners, bool ended)
 	budget = moment_after(moment_max(budget, moment_now()), Min(cost, step_rows()) * USECS_PER_SEC / Max(dc_verify_rate, 1));
 	*debt_of(relation_owner(table)) = moment_in(cost * 1000 / Max(dc_verify_rate, 1));
 	next_run = budget;
-	return later(table, ended ? PASS_PAUSE_MS : 0);
+	return verify_later(table, ended ? PASS_PAUSE_MS : 0);
 }
 
 /*

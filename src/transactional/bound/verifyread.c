@@ -52,8 +52,8 @@ static const DcStatement sql_next_keys = {
 	.argtypes = {TEXTOID, BOOLOID, INT4OID},
 	.columns = {DC_TEXT("key")}};
 
-static double estimated_rows(const DcSourceRead *read);
-static Datum *next_keys(DcSourceRead *read, const char *after, int *nkeys);
+static double verifyread_estimated_rows(const DcSourceRead *read);
+static Datum *verifyread_next_keys(DcSourceRead *read, const char *after, int *nkeys);
 static void compare_key(DcSourceRead *read, Datum *keys, int nkeys, bool only_zero, int64 max_rows, DcVerified *done);
 static void add_diff(DcDrifts *drifts, const DcSourceDiff *diff);
 
@@ -66,14 +66,14 @@ verify_how(DcSourceRead *read)
 	if (read->row.distinct_of == NULL && !OidIsValid(read->row.carried) &&
 		source_probe_is_indexed(read))
 		return VERIFY_BY_INDEX;
-	return estimated_rows(read) <= dc_verify_max_rows ? VERIFY_BY_SCAN : VERIFY_NOT;
+	return verifyread_estimated_rows(read) <= dc_verify_max_rows ? VERIFY_BY_SCAN : VERIFY_NOT;
 }
 
 /*
- * estimated_rows tells about how many rows a source has, by its size now.
+ * verifyread_estimated_rows tells about how many rows a source has, by its size now.
  */
 static double
-estimated_rows(const DcSourceRead *read)
+verifyread_estimated_rows(const DcSourceRead *read)
 {
 	double rows = 0;
 	ListCell *lc;
@@ -99,13 +99,13 @@ void
 verify_counter_keys(DcSourceRead *read, const char *after, int64 max_rows, DcVerified *done)
 {
 	int nkeys;
-	Datum *keys = next_keys(read, after, &nkeys);
+	Datum *keys = verifyread_next_keys(read, after, &nkeys);
 
 	compare_key(read, keys, nkeys, false, max_rows, done);
 }
 
 static Datum *
-next_keys(DcSourceRead *read, const char *after, int *nkeys)
+verifyread_next_keys(DcSourceRead *read, const char *after, int *nkeys)
 {
 	Datum values[] = {CStringGetTextDatum(after != NULL ? after : ""), BoolGetDatum(after == NULL),
 					  Int32GetDatum(STEP_KEYS)};

@@ -86,8 +86,8 @@ static const DcStatement sql_account_find = {
 
 static void not_opened_error(const DcKey *key);
 static bool remembered_key(const DcKey *key, char *buf);
-static void remember(DcLedger *ledger, const char *key, const DcRules *rules);
-static bool find_by_index(DcLedger *ledger, const DcKey *key, DcRules *rules, bool *own);
+static void account_remember(DcLedger *ledger, const char *key, const DcRules *rules);
+static bool account_find_by_index(DcLedger *ledger, const DcKey *key, DcRules *rules, bool *own);
 static bool find_by_sql(DcLedger *ledger, const DcKey *key, DcRules *rules);
 static void rules_arg(FunctionCallInfo fcinfo, DcRules *rules);
 static bool rules_equal(const DcRules *a, const DcRules *b);
@@ -166,10 +166,10 @@ account_find(DcLedger *ledger, const DcKey *key, DcRules *rules)
 	}
 	memset(rules, 0, sizeof(*rules));
 	found = OidIsValid(ledger->account_layout.index)
-		? find_by_index(ledger, key, rules, &own)
+		? account_find_by_index(ledger, key, rules, &own)
 		: find_by_sql(ledger, key, rules);
 	if (found && !own && short_key && ledger->valid)
-		remember(ledger, buf, rules);
+		account_remember(ledger, buf, rules);
 	return found;
 }
 
@@ -188,7 +188,7 @@ remembered_key(const DcKey *key, char *buf)
 }
 
 static void
-remember(DcLedger *ledger, const char *key, const DcRules *rules)
+account_remember(DcLedger *ledger, const char *key, const DcRules *rules)
 {
 	RememberedRules *known;
 
@@ -212,11 +212,11 @@ remember(DcLedger *ledger, const char *key, const DcRules *rules)
 }
 
 /*
- * find_by_index is the usual way. *own tells whether this transaction has written the
+ * account_find_by_index is the usual way. *own tells whether this transaction has written the
  * row.
  */
 static bool
-find_by_index(DcLedger *ledger, const DcKey *key, DcRules *rules, bool *own)
+account_find_by_index(DcLedger *ledger, const DcKey *key, DcRules *rules, bool *own)
 {
 	Relation heap = table_open_present(ledger->row.accounts, AccessShareLock);
 	const DcTableLayout *layout = &ledger->account_layout;

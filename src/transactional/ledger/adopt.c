@@ -33,7 +33,7 @@ static void adopt_counter(Oid ledger, Oid relid, bool stock);
 static void adopt_ledger_error(Oid relid, const char *detail);
 static void lock_tables(const DcLedgerRow *ledger);
 static void protect_counters(const DcLedgerRow *ledger);
-static void protect(Oid relid);
+static void adopt_protect(Oid relid);
 static void protect_ops(Oid ledger);
 static List *unprotected_partitions(Oid relid);
 static bool is_protected(Oid relid);
@@ -67,12 +67,12 @@ dc_ledger_adopt(PG_FUNCTION_ARGS)
 		adopt_counter(relid, ledger.limits, true);
 		ledger_register(&ledger);
 	}
-	protect(ledger.entries);
-	protect(ledger.accounts);
-	protect(ledger.pendings);
+	adopt_protect(ledger.entries);
+	adopt_protect(ledger.accounts);
+	adopt_protect(ledger.pendings);
 	protect_ops(relid);
 	if (OidIsValid(ledger.openings))
-		protect(ledger.openings);
+		adopt_protect(ledger.openings);
 	ledger_check(relid);
 	PG_RETURN_VOID();
 }
@@ -170,11 +170,11 @@ adopt_ledger_error(Oid relid, const char *detail)
 }
 
 /*
- * protect puts the guard on a table and its partitions where it is missing or disabled.
+ * adopt_protect puts the guard on a table and its partitions where it is missing or disabled.
  * To make it anew on a partitioned table enables its clones, too.
  */
 static void
-protect(Oid relid)
+adopt_protect(Oid relid)
 {
 	List *partitions = unprotected_partitions(relid);
 	ListCell *lc;
@@ -195,7 +195,7 @@ protect_ops(Oid ledger)
 	DcOpSlot slots[DC_OP_SLOTS];
 
 	if (opslots_read(ledger, slots) > 0)
-		protect(slots[0].ops);
+		adopt_protect(slots[0].ops);
 }
 
 /*

@@ -78,7 +78,7 @@ static void lock_detaching(Oid relid);
 static List *lock_months(DcLedger *ledger, TimestampTz before, TimestampTz *end);
 static void carry_forward(DcLedger *ledger, TimestampTz end);
 static void create_openings(DcLedger *ledger);
-static void detach(DcLedger *ledger, Oid month);
+static void detach_detach(DcLedger *ledger, Oid month);
 
 /*
  * dc_ledger_detach(ledger regclass, before timestamptz) -> setof regclass, the months
@@ -115,7 +115,7 @@ dc_ledger_detach(PG_FUNCTION_ARGS)
 		Datum value = ObjectIdGetDatum(lfirst_oid(lc));
 		bool isnull = false;
 
-		detach(ledger, lfirst_oid(lc));
+		detach_detach(ledger, lfirst_oid(lc));
 		tuplestore_putvalues(result->setResult, result->setDesc, &value, &isnull);
 	}
 	return (Datum) 0;
@@ -215,11 +215,11 @@ create_openings(DcLedger *ledger)
 }
 
 /*
- * detach detaches a month, as the owner. It loses the guard: the part that came from the
+ * detach_detach detaches a month, as the owner. It loses the guard: the part that came from the
  * parent by itself.
  */
 static void
-detach(DcLedger *ledger, Oid month)
+detach_detach(DcLedger *ledger, Oid month)
 {
 	char *table = relation_sql_name(month);
 	DcRunAs state;

@@ -35,8 +35,8 @@ static const DcStatement sql_entry_insert = {
 			" VALUES ($1, $2, $3, $4, $5, $6, $7)",
 	.argtypes = {INT8OID, INT8OID, TEXTOID, INT8OID, TEXTOID, TIMESTAMPTZOID, JSONBOID}};
 
-static void insert_direct(Oid table, const DcEntries *batch);
-static void insert_by_sql(DcLedger *ledger, const DcEntries *batch);
+static void entry_insert_direct(Oid table, const DcEntries *batch);
+static void entry_insert_by_sql(DcLedger *ledger, const DcEntries *batch);
 
 /*
  * entries_draw returns the first of n new numbers of entries.
@@ -59,9 +59,9 @@ entries_insert(DcLedger *ledger, const DcEntries *batch)
 		table = month_table(ledger, batch->at);
 	/* a concurrent build may have added an index with code since they were checked */
 	if (OidIsValid(table) && ledger->valid)
-		insert_direct(table, batch);
+		entry_insert_direct(table, batch);
 	else
-		insert_by_sql(ledger, batch);
+		entry_insert_by_sql(ledger, batch);
 }
 
 /*
@@ -80,11 +80,11 @@ entry_values(const DcEntries *batch, int i, Datum *values)
 }
 
 /*
- * insert_direct inserts into a table that is locked, and has nothing but indexes
+ * entry_insert_direct inserts into a table that is locked, and has nothing but indexes
  * (core/rows/insert.c).
  */
 static void
-insert_direct(Oid table, const DcEntries *batch)
+entry_insert_direct(Oid table, const DcEntries *batch)
 {
 	Relation rel = table_open_present(table, NoLock);
 	TupleTableSlot *slots[MAX_BATCH];
@@ -120,7 +120,7 @@ insert_direct(Oid table, const DcEntries *batch)
 }
 
 static void
-insert_by_sql(DcLedger *ledger, const DcEntries *batch)
+entry_insert_by_sql(DcLedger *ledger, const DcEntries *batch)
 {
 	DcSqlSession session;
 

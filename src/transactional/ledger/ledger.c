@@ -55,9 +55,9 @@ static DcRelCached ledgers = {
 static DcLedger *ledger_find(DcCounter *counter);
 static void ledger_fill(DcLedger *ledger);
 static bool lock_ledger_tables(DcLedger *ledger, LOCKMODE mode);
-static void check_table(DcLedger *ledger, Oid relid, const DcShape *shape,
-						DcTableLayout *layout);
-static void check_owner(const DcLedger *ledger, Oid relid);
+static void ledger_check_table(DcLedger *ledger, Oid relid, const DcShape *shape,
+							   DcTableLayout *layout);
+static void ledger_check_owner(const DcLedger *ledger, Oid relid);
 static int ledger_counter_tables(const DcLedgerRow *ledger, Oid *tables);
 static void check_counters(DcLedger *ledger);
 
@@ -211,16 +211,16 @@ ledger_fill(DcLedger *ledger)
 	ledger->valid = true;
 	PG_TRY();
 	{
-		check_table(ledger, ledger->row.entries, &entry_shape, &layout);
+		ledger_check_table(ledger, ledger->row.entries, &entry_shape, &layout);
 		entries = table_open_present(ledger->row.entries, NoLock);
 		ledger->direct = !entries->rd_rel->relispartition &&
 			entries_are_plain(entries, &layout);
-		check_table(ledger, ledger->row.accounts, &account_shape, &ledger->account_layout);
-		check_table(ledger, ledger->row.pendings, &pending_shape, &layout);
+		ledger_check_table(ledger, ledger->row.accounts, &account_shape, &ledger->account_layout);
+		ledger_check_table(ledger, ledger->row.pendings, &pending_shape, &layout);
 		if (OidIsValid(ledger->row.openings))
-			check_table(ledger, ledger->row.openings, &opening_shape, &ledger->opening_layout);
+			ledger_check_table(ledger, ledger->row.openings, &opening_shape, &ledger->opening_layout);
 		check_counters(ledger);
-		check_owner(ledger, ledger->row.limits);
+		ledger_check_owner(ledger, ledger->row.limits);
 		ledger->by_month = month_is_key(entries);
 		ledger->parent_direct = relation_extras(entries, EXTRA_PART | EXTRA_RULES | EXTRA_TRIGGERS) == 0;
 		sql_forget(ledger->counter); /* tables may have other names */
@@ -299,10 +299,10 @@ ledger_counter_tables(const DcLedgerRow *ledger, Oid *tables)
 }
 
 /*
- * check_table locks and checks one of a ledger's tables, and notes if it is not guarded.
+ * ledger_check_table locks and checks one of a ledger's tables, and notes if it is not guarded.
  */
 static void
-check_table(DcLedger *ledger, Oid relid, const DcShape *shape, DcTableLayout *layout)
+ledger_check_table(DcLedger *ledger, Oid relid, const DcShape *shape, DcTableLayout *layout)
 {
 	Relation rel = table_open_present(relid, AccessShareLock);
 
@@ -315,11 +315,11 @@ check_table(DcLedger *ledger, Oid relid, const DcShape *shape, DcTableLayout *la
 	if (!guard_is_on(rel))
 		ledger->unguarded = relid;
 	table_close(rel, NoLock);
-	check_owner(ledger, relid);
+	ledger_check_owner(ledger, relid);
 }
 
 static void
-check_owner(const DcLedger *ledger, Oid relid)
+ledger_check_owner(const DcLedger *ledger, Oid relid)
 {
 	if (relation_owner(relid) != ledger->counter->owner)
 		ereport(ERROR,

@@ -39,7 +39,7 @@ static void drop_all(Oid relid, const DcDdl *ddl);
 static void check_member(Oid relid, const DcDdl *ddl, List *ledgers);
 static void check_shards(Oid relid, const DcDdl *ddl);
 static void check_ops(Oid relid, const DcDdl *ddl);
-static void refuse(Oid needed_by);
+static void ledgerddl_refuse(Oid needed_by);
 static void follow_all(const DcDdl *ddl, Oid relid, const DcSibling *sibling);
 
 static void
@@ -125,7 +125,7 @@ check_member(Oid relid, const DcDdl *ddl, List *ledgers)
 		for (int i = 0; i < SIBLINGS; i++)
 		{
 			if (siblings[i].relid == relid && ddl_keeps(ddl, row->ledger))
-				refuse(row->ledger);
+				ledgerddl_refuse(row->ledger);
 		}
 	}
 }
@@ -139,7 +139,7 @@ check_shards(Oid relid, const DcDdl *ddl)
 	DcCounterRow row;
 
 	if ((catalog_read_by_shards(relid, &row) || catalog_read_by_holds(relid, &row)) && ddl_keeps(ddl, row.ledger))
-		refuse(row.ledger);
+		ledgerddl_refuse(row.ledger);
 }
 
 /*
@@ -157,11 +157,11 @@ check_ops(Oid relid, const DcDdl *ddl)
 	if (relid != ops)
 	{
 		if (!list_member_oid(ddl->relations, ops))
-			refuse(ops);
+			ledgerddl_refuse(ops);
 		return;
 	}
 	if (catalog_read(counter, &row) && row.ledger == counter)
-		refuse(counter);
+		ledgerddl_refuse(counter);
 	opslots_delete(counter);
 	ereport(NOTICE,
 			(errmsg("the ops of counter table \"%s\" are forgotten",
@@ -171,7 +171,7 @@ check_ops(Oid relid, const DcDdl *ddl)
 }
 
 static void
-refuse(Oid needed_by)
+ledgerddl_refuse(Oid needed_by)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),

@@ -26,16 +26,16 @@
 static DcTableJob job;
 
 static bool
-wants(const DcCounterRow *row)
+ledgerjob_wants(const DcCounterRow *row)
 {
 	return row->ledger == row->counter;
 }
 
 /*
- * step ends a batch of pending transfers, or makes months.
+ * ledgerjob_step ends a batch of pending transfers, or makes months.
  */
 static DcTableStep
-step(Oid table, bool all_owners)
+ledgerjob_step(Oid table, bool all_owners)
 {
 	DcLedger *ledger = ledger_open_at_once(table, all_owners);
 	uint64 expired;
@@ -54,10 +54,10 @@ step(Oid table, bool all_owners)
 }
 
 /*
- * step_fed makes months, which have to be there for the rows that the subscription brings.
+ * ledgerjob_step_fed makes months, which have to be there for the rows that the subscription brings.
  */
 static DcTableStep
-step_fed(Oid table, bool all_owners)
+ledgerjob_step_fed(Oid table, bool all_owners)
 {
 	DcLedger *ledger = ledger_open_at_once(table, all_owners);
 
@@ -66,7 +66,7 @@ step_fed(Oid table, bool all_owners)
 	return ledger != NULL ? TABLE_IDLE : TABLE_DONE;
 }
 
-static DcTableJob job = {.wants = wants, .step = step, .step_fed = step_fed};
+static DcTableJob job = {.wants = ledgerjob_wants, .step = ledgerjob_step, .step_fed = ledgerjob_step_fed};
 
 /*
  * ledger_job goes over the ledgers; true if it has yielded.

@@ -12,19 +12,19 @@
 
 PG_FUNCTION_INFO_V1(on_ledger_row_change);
 
-static void columns(DcCatRow *io, void *data);
+static void ledgerrow_columns(DcCatRow *io, void *data);
 
 static const DcCatalog ledger_catalog = {
 	.table = "ledger",
 	.pkey = "ledger_pkey",
 	.nkeys = 1,
 	.size = sizeof(DcLedgerRow),
-	.columns = columns,
+	.columns = ledgerrow_columns,
 	.tells = true,
 };
 
 static void
-columns(DcCatRow *io, void *data)
+ledgerrow_columns(DcCatRow *io, void *data)
 {
 	DcLedgerRow *row = data;
 

@@ -39,7 +39,7 @@ typedef struct DcLimitKey
 	char bytes[DC_MAX_KEY_BYTES + 1];
 } DcLimitKey;
 
-static void take(DcLedger *ledger, const DcLeg *leg, bool upper, int64 amount);
+static void ledger_limit_take(DcLedger *ledger, const DcLeg *leg, bool upper, int64 amount);
 static int64 limit_left(DcLedger *ledger, const DcKey *key, bool upper);
 static void limit_error(DcLedger *ledger, const DcLeg *leg, bool upper, int64 amount);
 
@@ -84,7 +84,7 @@ limits_take(DcLedger *ledger, const DcLeg *legs, int nlegs)
 			int64 amount = upper ? -leg_out(&legs[i]) : leg_out(&legs[i]);
 
 			if (amount > 0 && is_bounded(&legs[i], upper))
-				take(ledger, &legs[i], upper, amount);
+				ledger_limit_take(ledger, &legs[i], upper, amount);
 		}
 	}
 }
@@ -121,11 +121,11 @@ limit_give(DcLedger *ledger, const DcKey *key, bool upper, int64 amount)
 }
 
 /*
- * take takes from one limit. If that has not enough, pending transfers whose time is
+ * ledger_limit_take takes from one limit. If that has not enough, pending transfers whose time is
  * up may have.
  */
 static void
-take(DcLedger *ledger, const DcLeg *leg, bool upper, int64 amount)
+ledger_limit_take(DcLedger *ledger, const DcLeg *leg, bool upper, int64 amount)
 {
 	DcLimitKey limit;
 

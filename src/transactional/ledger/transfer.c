@@ -42,8 +42,8 @@ PG_FUNCTION_INFO_V1(dc_transfer_many);
 /* Lines of one call. */
 #define MAX_LINES 10000
 
-static Datum post(FunctionCallInfo fcinfo, const char *function, DcTransfer *transfer);
-static DcLine *lines_arg(FunctionCallInfo fcinfo, int *n);
+static Datum transfer_post_entries(FunctionCallInfo fcinfo, const char *function, DcTransfer *transfer);
+static DcLine *transfer_lines_arg(FunctionCallInfo fcinfo, int *n);
 static void line_check(const DcLine *line);
 static void rest_args(FunctionCallInfo fcinfo, DcTransfer *transfer);
 static int64 transfer_digest(const DcTransfer *transfer, int64 pending);
@@ -67,7 +67,7 @@ dc_transfer(PG_FUNCTION_ARGS)
 	DcLine line;
 
 	line_args(fcinfo, &line, &transfer);
-	return post(fcinfo, "dc_transfer()", &transfer);
+	return transfer_post_entries(fcinfo, "dc_transfer()", &transfer);
 }
 
 /*
@@ -82,13 +82,13 @@ dc_transfer_many(PG_FUNCTION_ARGS)
 	DcTransfer transfer = {0};
 
 	counter_arg(fcinfo);
-	transfer.lines = lines_arg(fcinfo, &transfer.n);
+	transfer.lines = transfer_lines_arg(fcinfo, &transfer.n);
 	rest_args(fcinfo, &transfer);
-	return post(fcinfo, "dc_transfer_many()", &transfer);
+	return transfer_post_entries(fcinfo, "dc_transfer_many()", &transfer);
 }
 
 static Datum
-post(FunctionCallInfo fcinfo, const char *function, DcTransfer *transfer)
+transfer_post_entries(FunctionCallInfo fcinfo, const char *function, DcTransfer *transfer)
 {
 	DcLedger *ledger = ledger_open(fcinfo, function, RowExclusiveLock, ACL_INSERT | ACL_UPDATE);
 	DcLeg *legs;
@@ -104,10 +104,10 @@ post(FunctionCallInfo fcinfo, const char *function, DcTransfer *transfer)
 }
 
 /*
- * lines_arg reads the arrays in arguments 1 to 3.
+ * transfer_lines_arg reads the arrays in arguments 1 to 3.
  */
 static DcLine *
-lines_arg(FunctionCallInfo fcinfo, int *n)
+transfer_lines_arg(FunctionCallInfo fcinfo, int *n)
 {
 	int nfrom;
 	int nto;

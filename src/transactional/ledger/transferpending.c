@@ -105,9 +105,9 @@ static void read_pending(DcLedger *ledger, DcPendingTransfer *pending, Timestamp
 static void read_line(const DcRows *rows, uint64 row, DcLine *line);
 static void end_pending(DcLedger *ledger, const DcPendingTransfer *pending,
 						const char *state, int64 posted);
-static void give_back(DcLedger *ledger, const DcLine *line, int64 amount);
-static uint64 expire(DcLedger *ledger, const DcStatement *statement, int limit,
-					 const DcKey *key);
+static void transferpending_give_back(DcLedger *ledger, const DcLine *line, int64 amount);
+static uint64 transferpending_expire(DcLedger *ledger, const DcStatement *statement, int limit,
+									 const DcKey *key);
 static void check_same_amount(const DcPendingTransfer *pending, int64 amount);
 static int64 id_arg(FunctionCallInfo fcinfo, int argno);
 
@@ -223,7 +223,7 @@ dc_transfer_post(PG_FUNCTION_ARGS)
 	transfer_post(ledger, &pending.transfer, id, legs, nlegs);
 	limits_give(ledger, legs, nlegs);
 	if (set_aside > pending.line.amount)
-		give_back(ledger, &pending.line, set_aside - pending.line.amount);
+		transferpending_give_back(ledger, &pending.line, set_aside - pending.line.amount);
 	PG_RETURN_TEXT_P(cstring_to_text("posted"));
 }
 
@@ -256,7 +256,7 @@ dc_transfer_void(PG_FUNCTION_ARGS)
 	if (!lock_pending(ledger, id, &pending))
 		PG_RETURN_TEXT_P(ended_answer(pending.state, "voided"));
 	end_pending(ledger, &pending, "voided", 0);
-	give_back(ledger, &pending.line, pending.line.amount);
+	transferpending_give_back(ledger, &pending.line, pending.line.amount);
 	PG_RETURN_TEXT_P(cstring_to_text("voided"));
 }
 
@@ -286,7 +286,7 @@ lock_pending(DcLedger *ledger, int64 id, DcPendingTransfer *pending)
 	if (expires_at > pending->transfer.op.at)
 		return true;
 	end_pending(ledger, pending, "expired", 0);
-	give_back(ledger, &pending->line, pending->line.amount);
+	transferpending_give_back(ledger, &pending->line, pending->line.amount);
 	pending->state = "expired";
 	return false;
 }
@@ -363,11 +363,11 @@ end_pending(DcLedger *ledger, const DcPendingTransfer *pending,
 }
 
 /*
- * give_back gives to the limits of both accounts the amount that a pending transfer has
+ * transferpending_give_back gives to the limits of both accounts the amount that a pending transfer has
  * taken from them. Those that have no such bound by now get nothing.
  */
 static void
-give_back(DcLedger *ledger, const DcLine *line, int64 amount)
+transferpending_give_back(DcLedger *ledger, const DcLine *line, int64 amount)
 {
 	DcRules rules;
 
@@ -384,7 +384,7 @@ give_back(DcLedger *ledger, const DcLine *line, int64 amount)
 bool
 pendings_expire_key(DcLedger *ledger, const DcKey *key)
 {
-	return expire(ledger, &sql_pending_expire_key, EXPIRE_KEY_BATCH, key) > 0;
+	return transferpending_expire(ledger, &sql_pending_expire_key, EXPIRE_KEY_BATCH, key) > 0;
 }
 
 /*
@@ -394,7 +394,7 @@ pendings_expire_key(DcLedger *ledger, const DcKey *key)
 uint64
 pendings_expire(DcLedger *ledger, int limit)
 {
-	return expire(ledger, &sql_pending_expire, limit, NULL);
+	return transferpending_expire(ledger, &sql_pending_expire, limit, NULL);
 }
 
 /*
@@ -414,8 +414,8 @@ pendings_next(DcLedger *ledger)
 }
 
 static uint64
-expire(DcLedger *ledger, const DcStatement *statement, int limit,
-	   const DcKey *key)
+transferpending_expire(DcLedger *ledger, const DcStatement *statement, int limit,
+					   const DcKey *key)
 {
 	MemoryContext caller = CurrentMemoryContext;
 	DcSqlSession session;
@@ -438,6 +438,6 @@ expire(DcLedger *ledger, const DcStatement *statement, int limit,
 	}
 	sql_end(&session);
 	for (uint64 i = 0; i < rows; i++)
-		give_back(ledger, &lines[i], lines[i].amount);
+		transferpending_give_back(ledger, &lines[i], lines[i].amount);
 	return rows;
 }

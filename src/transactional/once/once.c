@@ -37,7 +37,7 @@ typedef struct DcOnce
 static bool apply_once(DcCounter *counter, DcOpLog *log, const DcKey *key,
 					   DcOp *op);
 static DcOnce *batch_args(FunctionCallInfo fcinfo, int *count);
-static int compare_ids(const void *a, const void *b);
+static int once_compare_ids(const void *a, const void *b);
 static void check_local(const DcCounter *counter);
 static void add_now(DcCounter *counter, const DcKey *key, int64 delta);
 
@@ -141,7 +141,7 @@ dc_incr_once_many(PG_FUNCTION_ARGS)
 	counter = counter_open_to_write(fcinfo, "dc_incr_once_many()");
 	if (count == 0)
 		PG_RETURN_INT64(0);
-	qsort(batch, count, sizeof(DcOnce), compare_ids);
+	qsort(batch, count, sizeof(DcOnce), once_compare_ids);
 	check_local(counter);
 	log = ops_open(counter);
 	cxt = AllocSetContextCreate(CurrentMemoryContext, "dcounter ops",
@@ -194,7 +194,7 @@ batch_args(FunctionCallInfo fcinfo, int *count)
 }
 
 static int
-compare_ids(const void *a, const void *b)
+once_compare_ids(const void *a, const void *b)
 {
 	const DcOp *left = &((const DcOnce *) a)->op;
 	const DcOp *right = &((const DcOnce *) b)->op;

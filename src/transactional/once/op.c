@@ -72,7 +72,7 @@ struct DcOpLog
 };
 
 static DcOpLog *open_log(DcCounter *counter, LOCKMODE mode);
-static void check_seen(DcOpLog *log, const DcOp *op, bool exists);
+static void op_check_seen(DcOpLog *log, const DcOp *op, bool exists);
 static bool find_op(DcOpLog *log, const DcOp *op, DcOpFind how,
 					DcOp *found);
 static bool insert_into_slot(DcOpLog *log, int i, const DcOp *op,
@@ -313,18 +313,18 @@ ops_status(DcCounter *counter, DcOp *op, DcOp *found)
 		status = OP_UNKNOWN;
 	PopActiveSnapshot();
 	if (IsolationIsSerializable())
-		check_seen(log, op, status == OP_APPLIED);
+		op_check_seen(log, op, status == OP_APPLIED);
 	ops_close(log);
 	return status;
 }
 
 /*
- * check_seen looks for an op in the transaction's snapshot, with predicate locks, so
+ * op_check_seen looks for an op in the transaction's snapshot, with predicate locks, so
  * that a transaction that records it later conflicts with this one. Raises 40001 if it is
  * not in the snapshot as it is now.
  */
 static void
-check_seen(DcOpLog *log, const DcOp *op, bool exists)
+op_check_seen(DcOpLog *log, const DcOp *op, bool exists)
 {
 	DcOp seen;
 	bool is_seen;

@@ -17,7 +17,7 @@
  *
  * If no partition is empty when it is time, the open one stays open for longer.
  *
- * A ring that a subscription feeds is not turned (step_fed).
+ * A ring that a subscription feeds is not turned (opjob_step_fed).
  *
  * The wall clock says when: rows outlive the server, and the ids of ops have wall
  * time in them. When it is set back, the open one stays open, and closed ones are kept,
@@ -45,16 +45,16 @@
 /* How old the time may be that a partition has been closed since while it is fed. */
 #define CLOSED_SINCE_MAX (10 * USECS_PER_MINUTE)
 
-static List *list(void);
-static DcTableStep step(Oid table, bool all_owners);
-static DcTableStep step_fed(Oid table, bool all_owners);
+static List *opjob_list(void);
+static DcTableStep opjob_step(Oid table, bool all_owners);
+static DcTableStep opjob_step_fed(Oid table, bool all_owners);
 static bool lock_ring(DcCounter *counter, DcOpSlot *slots, int *nslots);
 static DcOpSlot *find_state(DcOpSlot *slots, int nslots, DcSlotState state);
 static void finish_opening(DcOpSlot *open, DcOpSlot *opening);
 static bool start_opening(DcCounter *counter, DcOpSlot *slots,
 						  DcOpSlot *open);
-static bool expire(DcCounter *counter, DcOpSlot *slots, int nslots);
-static bool empty(DcCounter *counter, DcOpSlot *slot);
+static bool opjob_expire(DcCounter *counter, DcOpSlot *slots, int nslots);
+static bool opjob_empty(DcCounter *counter, DcOpSlot *slot);
 static void set_state(DcOpSlot *slot, DcSlotState state);
 
 /*
@@ -63,26 +63,26 @@ static void set_state(DcOpSlot *slot, DcSlotState state);
 bool
 op_job(DcJobRun *run)
 {
-	static DcTableJob job = {.list = list, .step = step, .step_fed = step_fed};
+	static DcTableJob job = {.list = opjob_list, .step = opjob_step, .step_fed = opjob_step_fed};
 
 	return table_job_run(&job, run);
 }
 
 /*
- * list lists the counter tables that have ops; none while a subscription feeds the
+ * opjob_list lists the counter tables that have ops; none while a subscription feeds the
  * catalog of their states.
  */
 static List *
-list(void)
+opjob_list(void)
 {
 	return extension_is_fed() ? NIL : opslots_counters();
 }
 
 /*
- * step makes one change, if it is time.
+ * opjob_step makes one change, if it is time.
  */
 static DcTableStep
-step(Oid table, bool all_owners)
+opjob_step(Oid table, bool all_owners)
 {
 	DcCounter *counter = compact_open(table, all_owners);
 	DcOpSlot slots[DC_OP_SLOTS];
@@ -109,23 +109,23 @@ step(Oid table, bool all_owners)
 	}
 	if (open != NULL && start_opening(counter, slots, open))
 		return TABLE_GOES_ON;
-	if (expire(counter, slots, nslots))
+	if (opjob_expire(counter, slots, nslots))
 		return TABLE_GOES_ON;
 	other = find_state(slots, nslots, SLOT_EXPIRED);
 	if (other != NULL && writers_have_ended(other->ops, other->changed_by, other->since) &&
-		empty(counter, other))
+		opjob_empty(counter, other))
 		return TABLE_GOES_ON;
 	return TABLE_DONE;
 }
 
 /*
- * step_fed makes all partitions closed that are not written to here. Those that the
+ * opjob_step_fed makes all partitions closed that are not written to here. Those that the
  * subscription writes to are among them. The job of the publisher empties them. So
  * all ops are looked for when the subscription is dropped, and are kept for as long
  * as the others. Ops that the publisher may have forgotten by now are forgotten here, too.
  */
 static DcTableStep
-step_fed(Oid table, bool all_owners)
+opjob_step_fed(Oid table, bool all_owners)
 {
 	DcCounter *counter = compact_open(table, all_owners);
 	TimestampTz now = GetCurrentTimestamp();
@@ -215,10 +215,10 @@ start_opening(DcCounter *counter, DcOpSlot *slots, DcOpSlot *open)
 }
 
 /*
- * expire ends the use of a closed slot, if it is time.
+ * opjob_expire ends the use of a closed slot, if it is time.
  */
 static bool
-expire(DcCounter *counter, DcOpSlot *slots, int nslots)
+opjob_expire(DcCounter *counter, DcOpSlot *slots, int nslots)
 {
 	TimestampTz now = GetCurrentTimestamp();
 
@@ -235,10 +235,10 @@ expire(DcCounter *counter, DcOpSlot *slots, int nslots)
 }
 
 /*
- * empty truncates an expired partition; false if it is in use.
+ * opjob_empty truncates an expired partition; false if it is in use.
  */
 static bool
-empty(DcCounter *counter, DcOpSlot *slot)
+opjob_empty(DcCounter *counter, DcOpSlot *slot)
 {
 	DcRunAs state;
 

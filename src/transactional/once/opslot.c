@@ -31,14 +31,14 @@ PG_FUNCTION_INFO_V1(on_op_slot_change);
 static const char *const state_names[] = {
 	"empty", "opening", "open", "closed", "expired"};
 
-static void columns(DcCatRow *io, void *data);
+static void opslot_columns(DcCatRow *io, void *data);
 
 static const DcCatalog catalog = {
 	.table = "op_slot",
 	.pkey = "op_slot_pkey",
 	.nkeys = 2,
 	.size = sizeof(DcOpSlot),
-	.columns = columns,
+	.columns = opslot_columns,
 	.tells = true,
 };
 
@@ -52,7 +52,7 @@ static const DcCatalog catalog = {
 /* How often anything about them has changed; 0 is never. */
 static uint64 layout_changes = 1;
 
-static bool read_once(Oid counter, DcOpSlot *slots, int *count);
+static bool opslot_read_once(Oid counter, DcOpSlot *slots, int *count);
 static void slots_changed(void *entry, Oid relid);
 
 /* Entries (DcOpSlots) are never removed. */
@@ -64,7 +64,7 @@ static DcRelCached slot_cache = {
 };
 
 static void
-columns(DcCatRow *io, void *data)
+opslot_columns(DcCatRow *io, void *data)
 {
 	DcOpSlot *slot = data;
 
@@ -165,7 +165,7 @@ opslots_read(Oid counter, DcOpSlot *slots)
 	for (int i = 0; i < MAX_TRIES; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (read_once(counter, slots, &count) && (count > 0 || i > 0))
+		if (opslot_read_once(counter, slots, &count) && (count > 0 || i > 0))
 			break;
 		if (i == MAX_TRIES - 1)
 			ereport(ERROR,
@@ -181,10 +181,10 @@ opslots_read(Oid counter, DcOpSlot *slots)
 }
 
 /*
- * read_once reads the slots as far as they are seen; false if some are missing.
+ * opslot_read_once reads the slots as far as they are seen; false if some are missing.
  */
 static bool
-read_once(Oid counter, DcOpSlot *slots, int *count)
+opslot_read_once(Oid counter, DcOpSlot *slots, int *count)
 {
 	bool seen[DC_OP_SLOTS] = {false};
 	bool written = false;

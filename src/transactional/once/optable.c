@@ -44,13 +44,13 @@
 
 static void make_all(DcCounter *counter, int want);
 static void ops_adopt(DcCounter *counter);
-static bool adopt(DcCounter *counter);
+static bool optable_adopt(DcCounter *counter);
 static void lock_making(Oid counter, LOCKMODE mode);
 static void make_slot(const DcCounter *counter, Oid ops, int number, DcSlotState state);
-static void add_slot(Oid counter, Oid ops, int number, DcSlotState state,
-					 TimestampTz forgotten);
+static void optable_add_slot(Oid counter, Oid ops, int number, DcSlotState state,
+							 TimestampTz forgotten);
 static TimestampTz oldest_op(Oid ops);
-static Oid partition_of(Oid ops, int number);
+static Oid optable_partition_of(Oid ops, int number);
 
 /*
  * ops_create makes the tables of ops of a counter table, if they are not there
@@ -75,7 +75,7 @@ ops_create(DcCounter *counter)
 	if (have == 0)
 	{
 		opslots_delete(counter->relid); /* of a table that is gone */
-		if (!adopt(counter))
+		if (!optable_adopt(counter))
 			make_all(counter, want);
 	}
 	else
@@ -121,16 +121,16 @@ ops_adopt(DcCounter *counter)
 
 	lock_making(counter->relid, ExclusiveLock);
 	if (opslots_read(counter->relid, slots) == 0)
-		(void) adopt(counter);
+		(void) optable_adopt(counter);
 }
 
 /*
- * adopt finds the tables of ops by their names; false if there are none of the same
+ * optable_adopt finds the tables of ops by their names; false if there are none of the same
  * owner. Partitions with ops count as closed now. An empty one is open, or the first
  * one if none is empty. Ops before the oldest one in a ring may be forgotten.
  */
 static bool
-adopt(DcCounter *counter)
+optable_adopt(DcCounter *counter)
 {
 	char *name = psprintf("%s%s", get_rel_name(counter->relid), DC_OP_SUFFIX);
 	Oid ops = get_relname_relid(name, get_rel_namespace(counter->relid));
@@ -172,10 +172,10 @@ adopt(DcCounter *counter)
 	if (open >= n || open < 0 || n == 1)
 		open = 0;
 	for (int i = 0; i < n; i++)
-		add_slot(counter->relid, ops, i,
-				 i == open ? SLOT_OPEN : full[i] ? SLOT_CLOSED
-												 : SLOT_EMPTY,
-				 i == 0 && n > 1 ? oldest : 0);
+		optable_add_slot(counter->relid, ops, i,
+						 i == open ? SLOT_OPEN : full[i] ? SLOT_CLOSED
+														 : SLOT_EMPTY,
+						 i == 0 && n > 1 ? oldest : 0);
 	return n > 0;
 }
 
@@ -271,19 +271,19 @@ make_slot(const DcCounter *counter, Oid ops, int number, DcSlotState state)
 	run_ddl(psprintf("ALTER TABLE %s ALTER slot SET DEFAULT %d", table, number));
 	if (counter_is_ledger(counter))
 		guard_create_truncate(table);
-	add_slot(counter->relid, ops, number, state, 0);
+	optable_add_slot(counter->relid, ops, number, state, 0);
 }
 
 static void
-add_slot(Oid counter, Oid ops, int number, DcSlotState state,
-		 TimestampTz forgotten)
+optable_add_slot(Oid counter, Oid ops, int number, DcSlotState state,
+				 TimestampTz forgotten)
 {
 	DcOpSlot slot = {0};
 
 	slot.counter = counter;
 	slot.number = number;
 	slot.ops = ops;
-	slot.table = partition_of(ops, number);
+	slot.table = optable_partition_of(ops, number);
 	slot.state = state;
 	slot.since = GetCurrentTimestamp();
 	slot.forgotten = forgotten;
@@ -292,10 +292,10 @@ add_slot(Oid counter, Oid ops, int number, DcSlotState state,
 }
 
 /*
- * partition_of finds a partition by its name.
+ * optable_partition_of finds a partition by its name.
  */
 static Oid
-partition_of(Oid ops, int number)
+optable_partition_of(Oid ops, int number)
 {
 	char *name = psprintf("%s_%d", get_rel_name(ops), number);
 	Oid relid = get_relname_relid(name, get_rel_namespace(ops));

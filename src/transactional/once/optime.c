@@ -16,7 +16,7 @@
 #define ULID_CHARS 26
 #define ULID_TIME_CHARS 10
 
-static int hex_digit(char c);
+static int optime_hex_digit(char c);
 static int base32_digit(char c);
 static bool uuidv7_time(const char *id, int64_t *ms);
 static bool ulid_time(const char *id, int64_t *ms);
@@ -51,7 +51,7 @@ uuidv7_time(const char *id, int64_t *ms)
 				return false;
 			continue;
 		}
-		digit = hex_digit(id[i]);
+		digit = optime_hex_digit(id[i]);
 		if (digit < 0 || (i == 14 && digit != 7) || (i == 19 && (digit & 0xC) != 0x8))
 			return false;
 		if (digits++ < 12)
@@ -82,7 +82,7 @@ ulid_time(const char *id, int64_t *ms)
 }
 
 static int
-hex_digit(char c)
+optime_hex_digit(char c)
 {
 	if (c >= '0' && c <= '9')
 		return c - '0';

@@ -28,7 +28,7 @@
 #define BATCH 500
 
 static bool
-wants(const DcCounterRow *row)
+expire_wants(const DcCounterRow *row)
 {
 	return OidIsValid(row->holds);
 }
@@ -61,11 +61,11 @@ static const DcStatement sql_hold_next = {
 static DcTableJob job;
 
 /*
- * step ends or removes a batch of a stock's holds. If there were none, there will be when the
+ * expire_step ends or removes a batch of a stock's holds. If there were none, there will be when the
  * first open one ends.
  */
 static DcTableStep
-step(Oid table, bool all_owners)
+expire_step(Oid table, bool all_owners)
 {
 	DcCounter *counter = compact_open(table, all_owners);
 	TimestampTz now = GetCurrentTimestamp(); /* holds have wall time */
@@ -98,7 +98,7 @@ step(Oid table, bool all_owners)
 	return expired == BATCH || purged == BATCH ? TABLE_GOES_ON : TABLE_DONE;
 }
 
-static DcTableJob job = {.wants = wants, .step = step};
+static DcTableJob job = {.wants = expire_wants, .step = expire_step};
 
 /*
  * expire_job goes over the stocks; true if it has yielded.

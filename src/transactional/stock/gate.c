@@ -70,8 +70,8 @@ typedef struct DcGate
 
 static DcGate *gate = NULL;
 
-static void area_init(void *area);
-static DcGatePartition *partition_of(const DcDeltaKey *key);
+static void gate_area_init(void *area);
+static DcGatePartition *gate_partition_of(const DcDeltaKey *key);
 static DcMark *find_mark(DcGatePartition *partition, const DcDeltaKey *key);
 
 /*
@@ -81,11 +81,11 @@ void
 gate_init(void)
 {
 	shmem_add("dcounter sold-out gate", sizeof(DcGate), (void **) &gate,
-			  area_init);
+			  gate_area_init);
 }
 
 static void
-area_init(void *area)
+gate_area_init(void *area)
 {
 	for (int i = 0; i < PARTITIONS; i++)
 		shmem_init_lock(&((DcGate *) area)->partitions[i].lock);
@@ -103,7 +103,7 @@ gate_is_shut(const DcDeltaKey *key)
 
 	if (!gate_can_shut(key))
 		return false;
-	partition = partition_of(key);
+	partition = gate_partition_of(key);
 	LWLockAcquire(&partition->lock, LW_SHARED);
 	mark = find_mark(partition, key);
 	shut = mark != NULL && !moment_is_reached(mark->until);
@@ -132,7 +132,7 @@ gate_epoch(const DcDeltaKey *key)
 
 	if (gate == NULL)
 		return 0;
-	partition = partition_of(key);
+	partition = gate_partition_of(key);
 	LWLockAcquire(&partition->lock, LW_SHARED);
 	epoch = partition->epoch;
 	LWLockRelease(&partition->lock);
@@ -151,7 +151,7 @@ gate_shut(const DcDeltaKey *key, uint64 epoch, TimestampTz expires_at)
 
 	if (!gate_can_shut(key))
 		return;
-	partition = partition_of(key);
+	partition = gate_partition_of(key);
 	LWLockAcquire(&partition->lock, LW_EXCLUSIVE);
 	if (partition->epoch == epoch)
 	{
@@ -186,7 +186,7 @@ gate_open(DcCounter *counter, const DcDeltaKey *key)
 
 	if (gate == NULL)
 		return;
-	partition = partition_of(key);
+	partition = gate_partition_of(key);
 	LWLockAcquire(&partition->lock, LW_EXCLUSIVE);
 	partition->epoch++;
 	mark = find_mark(partition, key);
@@ -196,7 +196,7 @@ gate_open(DcCounter *counter, const DcDeltaKey *key)
 }
 
 static DcGatePartition *
-partition_of(const DcDeltaKey *key)
+gate_partition_of(const DcDeltaKey *key)
 {
 	uint32 hash = hash_combine(delta_key_hash(key), murmurhash32(MyDatabaseId));
 

@@ -37,7 +37,7 @@ typedef struct DcCart
 	int count;
 } DcCart;
 
-static DcLine *lines_arg(FunctionCallInfo fcinfo, int *count);
+static DcLine *stock_lines_arg(FunctionCallInfo fcinfo, int *count);
 static int lines_merge(DcLine *lines, int count);
 static int line_compare(const void *a, const void *b);
 static bool take_lines(void *arg);
@@ -132,7 +132,7 @@ dc_take_all(PG_FUNCTION_ARGS)
 	DcCart cart;
 
 	counter_arg(fcinfo);
-	cart.lines = lines_arg(fcinfo, &cart.count);
+	cart.lines = stock_lines_arg(fcinfo, &cart.count);
 	cart.counter = stock_open_to_write(fcinfo, "dc_take_all()");
 	cart.count = lines_merge(cart.lines, cart.count);
 	/* if a line fails, the units of those before are given back, and unlocked */
@@ -140,10 +140,10 @@ dc_take_all(PG_FUNCTION_ARGS)
 }
 
 /*
- * lines_arg reads the arrays in arguments 1 and 2.
+ * stock_lines_arg reads the arrays in arguments 1 and 2.
  */
 static DcLine *
-lines_arg(FunctionCallInfo fcinfo, int *count)
+stock_lines_arg(FunctionCallInfo fcinfo, int *count)
 {
 	Datum *keys = key_array_arg(fcinfo, 1, count, NULL);
 	DcLine *lines = palloc(Max(*count, 1) * sizeof(DcLine));

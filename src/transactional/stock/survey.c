@@ -48,8 +48,8 @@ static bool surveys_equal(const DcSurvey *a, const DcSurvey *b);
 static void survey_add_up(DcSurvey *survey, TransactionId compactor);
 static void find_holder(DcSurvey *survey, const DcChange *changes,
 						int nchanges);
-static void add_change(DcChange *changes, int *count, TransactionId xid,
-					   int64 units);
+static void survey_add_change(DcChange *changes, int *count, TransactionId xid,
+							  int64 units);
 static int64 add_units(int64 a, int64 b);
 
 /*
@@ -136,7 +136,7 @@ survey_add_up(DcSurvey *survey, TransactionId compactor)
 		if (TransactionIdIsValid(row->inserter))
 		{
 			xid = row->inserter;
-			add_change(changes, &nchanges, xid, row->units);
+			survey_add_change(changes, &nchanges, xid, row->units);
 		}
 		else
 		{
@@ -145,7 +145,7 @@ survey_add_up(DcSurvey *survey, TransactionId compactor)
 			{
 				xid = row->changer;
 				if (!row->locked_only)
-					add_change(changes, &nchanges, xid, -row->units);
+					survey_add_change(changes, &nchanges, xid, -row->units);
 			}
 			else
 			{
@@ -211,10 +211,10 @@ find_holder(DcSurvey *survey, const DcChange *changes, int nchanges)
 }
 
 /*
- * add_change adds units to the change of a transaction.
+ * survey_add_change adds units to the change of a transaction.
  */
 static void
-add_change(DcChange *changes, int *count, TransactionId xid, int64 units)
+survey_add_change(DcChange *changes, int *count, TransactionId xid, int64 units)
 {
 	TransactionId top = SubTransGetTopmostTransaction(xid);
 

@@ -39,11 +39,11 @@ typedef struct DcReading
 	DcHint first; /* where the first version was found */
 } DcReading;
 
-static void read_hints(DcReading *reading);
-static void read_index(DcReading *reading);
+static void surveyread_read_hints(DcReading *reading);
+static void surveyread_read_index(DcReading *reading);
 static void drop_doubles(DcSurvey *survey);
 static bool read_versions(DcReading *reading, DcHint *place, OffsetNumber from);
-static DcVersionStep visit(DcVersion *version, void *arg);
+static DcVersionStep surveyread_visit(DcVersion *version, void *arg);
 static void add_version(DcReading *reading, HeapTuple tuple, Buffer buffer,
 						const SnapshotData *dirty);
 static int row_compare(const void *a, const void *b);
@@ -60,17 +60,17 @@ survey_read(DcDirectRel *rel, const DcDeltaKey *key, DcSurvey *survey)
 	DcReading reading = {.rel = rel, .key = key, .survey = survey};
 
 	survey->nrows = 0;
-	read_hints(&reading);
-	read_index(&reading);
+	surveyread_read_hints(&reading);
+	surveyread_read_index(&reading);
 	drop_doubles(survey);
 	pfree(reading.known.numbers);
 }
 
 /*
- * read_hints reads the rows that this backend knows.
+ * surveyread_read_hints reads the rows that this backend knows.
  */
 static void
-read_hints(DcReading *reading)
+surveyread_read_hints(DcReading *reading)
 {
 	DcHintList *list = hints_get(reading->key);
 	DcKnownShards *known = &reading->known;
@@ -104,10 +104,10 @@ read_hints(DcReading *reading)
 }
 
 /*
- * read_index reads the rows of all other numbers, and remembers them.
+ * surveyread_read_index reads the rows of all other numbers, and remembers them.
  */
 static void
-read_index(DcReading *reading)
+surveyread_read_index(DcReading *reading)
 {
 	DcDirectRel *rel = reading->rel;
 	DcHintList *list = hints_get(reading->key);
@@ -167,7 +167,7 @@ read_versions(DcReading *reading, DcHint *place, OffsetNumber from)
 
 	reading->first.shard = place->shard;
 	reading->found = false;
-	(void) versions_walk(reading->rel, place, from, visit, reading, &version);
+	(void) versions_walk(reading->rel, place, from, surveyread_visit, reading, &version);
 	/* that of the first: a version that follows may be rolled back */
 	if (reading->found)
 		*place = reading->first;
@@ -175,7 +175,7 @@ read_versions(DcReading *reading, DcHint *place, OffsetNumber from)
 }
 
 static DcVersionStep
-visit(DcVersion *version, void *arg)
+surveyread_visit(DcVersion *version, void *arg)
 {
 	DcReading *reading = arg;
 	HeapTuple tuple = &version->tuple;

@@ -98,7 +98,7 @@ typedef struct DcParts
 /* The key has changed since the survey, or was waited for. */
 #define AGAIN (-1)
 
-static bool has_pending(Oid counter, const DcKey *key);
+static bool take_has_pending(Oid counter, const DcKey *key);
 static bool is_refused(const DcDeltaKey *key, bool pending);
 static int64 take_units(DcDirectRel *rel, const DcDeltaKey *key, int64 qty,
 						int flags, uint64 epoch);
@@ -115,10 +115,10 @@ static bool committed_below(DcCounter *counter, const DcDeltaKey *key,
 static int64 pause_after_failure(DcAttempt *attempt);
 static bool take_parts(void *arg);
 static int compare_taken(const void *a, const void *b);
-static int64 wait_for(DcAttempt *attempt, TransactionId xid);
+static int64 take_wait_for(DcAttempt *attempt, TransactionId xid);
 static void shut_gate(DcDirectRel *rel, const DcDeltaKey *key, uint64 epoch);
-static void check_snapshot(DcDirectRel *rel, const DcKey *key, int64 qty,
-						   int flags);
+static void take_check_snapshot(DcDirectRel *rel, const DcKey *key, int64 qty,
+								int flags);
 static void count_take(DcCounter *counter, const DcDeltaKey *key,
 					   DcDirectRel *rel, bool taken);
 
@@ -131,18 +131,18 @@ stock_is_shut(FunctionCallInfo fcinfo, const DcKey *key, const char *function)
 {
 	DcDeltaKey shard_key = delta_key(counter_arg(fcinfo), key);
 
-	if (!is_refused(&shard_key, has_pending(shard_key.counter, key)))
+	if (!is_refused(&shard_key, take_has_pending(shard_key.counter, key)))
 		return false;
 	counter_check_write(shard_key.counter, function);
 	return true;
 }
 
 /*
- * has_pending tells whether this transaction has added units that are not
+ * take_has_pending tells whether this transaction has added units that are not
  * written yet.
  */
 static bool
-has_pending(Oid counter, const DcKey *key)
+take_has_pending(Oid counter, const DcKey *key)
 {
 	int64 inc;
 	int64 dec;
@@ -179,7 +179,7 @@ stock_take(DcCounter *counter, const DcKey *key, int64 qty, int flags)
 
 	if (counter_has_rights(counter))
 		region_hooks->check_rights(counter);
-	pending = has_pending(counter->relid, key);
+	pending = take_has_pending(counter->relid, key);
 	if (is_refused(&shard_key, pending))
 		return 0;
 
@@ -201,7 +201,7 @@ stock_take(DcCounter *counter, const DcKey *key, int64 qty, int flags)
 		serial_mark(&rel, &shard_key);
 	}
 	if (taken < qty && IsolationIsSerializable())
-		check_snapshot(&rel, key, qty, flags);
+		take_check_snapshot(&rel, key, qty, flags);
 	count_take(counter, &shard_key, &rel, taken > 0);
 	directrel_close(&rel);
 	MemoryContextSwitchTo(old);
@@ -336,7 +336,7 @@ wait_for_possible(DcAttempt *attempt)
 	if (survey->possible < attempt->wanted)
 		return false;
 	if (TransactionIdIsValid(survey->holder))
-		wait_for(attempt, survey->holder);
+		take_wait_for(attempt, survey->holder);
 	return true;
 }
 
@@ -397,10 +397,10 @@ survey_and_take(DcAttempt *attempt)
 		{
 			if (survey->free >= qty || !TransactionIdIsValid(survey->holder))
 				serialization_error(); /* units that are too new */
-			return wait_for(attempt, survey->holder);
+			return take_wait_for(attempt, survey->holder);
 		}
 		if (TransactionIdIsValid(survey->compactor))
-			return wait_for(attempt, survey->compactor);
+			return take_wait_for(attempt, survey->compactor);
 	}
 	if (attempt->holds > 0 && attempt->rounds++ < MAX_HOLD_ROUNDS)
 	{
@@ -423,7 +423,7 @@ take_what_is_sure(DcAttempt *attempt)
 	if (survey == NULL)
 		return pause_after_failure(attempt);
 	if (TransactionIdIsValid(survey->compactor))
-		return wait_for(attempt, survey->compactor);
+		return take_wait_for(attempt, survey->compactor);
 	if (survey->sure <= 0)
 		return 0;
 	attempt->qty = Min(attempt->qty, survey->sure);
@@ -512,11 +512,11 @@ compare_taken(const void *a, const void *b)
 }
 
 /*
- * wait_for waits until a transaction has ended that a survey has met; then all is
+ * take_wait_for waits until a transaction has ended that a survey has met; then all is
  * open again. It may be cancelled, and lock_timeout counts.
  */
 static int64
-wait_for(DcAttempt *attempt, TransactionId xid)
+take_wait_for(DcAttempt *attempt, TransactionId xid)
 {
 	attempt->rel->stats.waits++;
 	XactLockTableWait(xid, NULL, NULL, XLTW_None);
@@ -542,12 +542,12 @@ shut_gate(DcDirectRel *rel, const DcDeltaKey *key, uint64 epoch)
 }
 
 /*
- * check_snapshot reads the key in the snapshot of a SERIALIZABLE transaction, with
+ * take_check_snapshot reads the key in the snapshot of a SERIALIZABLE transaction, with
  * predicate locks, and raises 40001 if that does not explain why not all that was
  * asked for was taken: others have changed the key, or have units in hand.
  */
 static void
-check_snapshot(DcDirectRel *rel, const DcKey *key, int64 qty, int flags)
+take_check_snapshot(DcDirectRel *rel, const DcKey *key, int64 qty, int flags)
 {
 	DcDeltaKey shard_key = delta_key(rel->counter->relid, key);
 	DcSurvey *survey;

@@ -20,7 +20,7 @@
 #include "transactional/unread/unread.h"
 
 static void
-forget(Oid relid)
+unreadddl_forget(Oid relid)
 {
 	if (unread_delete(relid) && get_rel_name(relid) != NULL)
 		ereport(NOTICE,
@@ -28,7 +28,7 @@ forget(Oid relid)
 }
 
 static void
-dropped(const DcDdl *ddl)
+unreadddl_dropped(const DcDdl *ddl)
 {
 	ListCell *lc;
 
@@ -40,12 +40,12 @@ dropped(const DcDdl *ddl)
 		ListCell *lc2;
 
 		foreach(lc2, tables)
-			forget(lfirst_oid(lc2));
+			unreadddl_forget(lfirst_oid(lc2));
 	}
 }
 
 static void
-altered(const DcDdl *ddl)
+unreadddl_altered(const DcDdl *ddl)
 {
 	ListCell *lc;
 
@@ -61,8 +61,8 @@ altered(const DcDdl *ddl)
 		foreach(lc2, tables)
 			sibling_follow(ddl, relid, lfirst_oid(lc2), NULL);
 		if (unread_read(relid, &row) && relation_owner(relid) != relation_owner(row.counter))
-			forget(relid);
+			unreadddl_forget(relid);
 	}
 }
 
-const DcDdlHook unread_ddl = {dropped, altered, NULL};
+const DcDdlHook unread_ddl = {unreadddl_dropped, unreadddl_altered, NULL};

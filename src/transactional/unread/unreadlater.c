@@ -41,16 +41,16 @@ typedef struct DcLater
 	DcSeenChange change;
 } DcLater;
 
-/* In TopTransactionContext; xact_callback forgets it at each end. */
+/* In TopTransactionContext; unreadlater_xact_callback forgets it at each end. */
 static DcLater *later = NULL;
 static DcLater *chains[LATER_CHAINS]; /* newest first, too */
 static bool was_written = false;	  /* some of them may be */
 
-static bool is_idle(void);
-static void xact_callback(XactEvent event, void *arg);
-static void subxact_callback(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *arg);
+static bool unreadlater_is_idle(void);
+static void unreadlater_xact_callback(XactEvent event, void *arg);
+static void unreadlater_subxact_callback(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *arg);
 static uint32 chain_of(Datum member, Datum key);
-static bool same_text(Datum a, Datum b);
+static bool unreadlater_same_text(Datum a, Datum b);
 
 /*
  * later_init is called when the library is loaded.
@@ -58,7 +58,7 @@ static bool same_text(Datum a, Datum b);
 void
 later_init(void)
 {
-	xact_room_add(DC_XACT_UNREAD, xact_callback, subxact_callback, is_idle);
+	xact_room_add(DC_XACT_UNREAD, unreadlater_xact_callback, unreadlater_subxact_callback, unreadlater_is_idle);
 }
 
 /*
@@ -100,7 +100,7 @@ later_apply(Oid relid, Datum member, Datum key, int64 seen)
 	for (DcLater *entry = chains[chain_of(member, key)]; entry != NULL; entry = entry->next_in_chain)
 	{
 		if (entry->relid == relid && entry->written == 0 &&
-			same_text(entry->member, member) && same_text(entry->key, key))
+			unreadlater_same_text(entry->member, member) && unreadlater_same_text(entry->key, key))
 			seen = seen_changed(&entry->change, seen);
 	}
 	return seen;
@@ -139,20 +139,20 @@ chain_of(Datum member, Datum key)
 }
 
 static bool
-same_text(Datum a, Datum b)
+unreadlater_same_text(Datum a, Datum b)
 {
 	return VARSIZE_ANY_EXHDR(a) == VARSIZE_ANY_EXHDR(b) &&
 		memcmp(VARDATA_ANY(a), VARDATA_ANY(b), VARSIZE_ANY_EXHDR(a)) == 0;
 }
 
 static bool
-is_idle(void)
+unreadlater_is_idle(void)
 {
 	return later == NULL && !was_written;
 }
 
 static void
-xact_callback(XactEvent event, void *arg)
+unreadlater_xact_callback(XactEvent event, void *arg)
 {
 	switch (event)
 	{
@@ -174,7 +174,7 @@ xact_callback(XactEvent event, void *arg)
 }
 
 static void
-subxact_callback(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *arg)
+unreadlater_subxact_callback(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *arg)
 {
 	int level = GetCurrentTransactionNestLevel();
 

@@ -38,9 +38,9 @@
 #include "core/table/layout.h"
 #include "transactional/unread/unread.h"
 
-static void entry_changed(void *data, Oid relid);
-static void check_owner(const DcUnread *unread, const DcCounter *counter);
-static void check_shape(DcUnread *unread, Relation heap);
+static void unreadopen_entry_changed(void *data, Oid relid);
+static void unreadopen_check_owner(const DcUnread *unread, const DcCounter *counter);
+static void unreadopen_check_shape(DcUnread *unread, Relation heap);
 pg_noreturn static void write_error(Relation heap, const char *detail);
 
 static const DcShape unread_shape = {
@@ -58,11 +58,11 @@ static DcRelCached entries = {
 	.name = "dcounter unread",
 	.keysize = sizeof(Oid),
 	.size = sizeof(DcUnread),
-	.changed = entry_changed,
+	.changed = unreadopen_entry_changed,
 };
 
 static void
-entry_changed(void *data, Oid relid)
+unreadopen_entry_changed(void *data, Oid relid)
 {
 	DcUnread *entry = data;
 
@@ -157,7 +157,7 @@ seenrel_open(FunctionCallInfo fcinfo, const char *function, bool write, DcSeenRe
 	}
 	table_check_rights(relid, rights);
 	unread_check_counter(counter, function);
-	check_owner(unread, counter);
+	unreadopen_check_owner(unread, counter);
 	*rel = (DcSeenRel){.unread = unread, .mode = mode};
 	rel->heap = table_open_present(relid, NoLock);
 	seenrel_check(rel);
@@ -207,7 +207,7 @@ seenrel_check(DcSeenRel *rel)
 		layout_altered_error(rel->heap);
 	if (!unread->checked)
 	{
-		check_shape(unread, rel->heap);
+		unreadopen_check_shape(unread, rel->heap);
 		unread->checked = true;
 	}
 	if (rel->mode == RowExclusiveLock && !unread->writable)
@@ -251,13 +251,13 @@ unread_check_shape(Relation heap)
 {
 	DcUnread unread = {0};
 
-	check_shape(&unread, heap);
+	unreadopen_check_shape(&unread, heap);
 	if (!unread.writable)
 		write_error(heap, write_problem(heap, unread.layout.alone));
 }
 
 static void
-check_shape(DcUnread *unread, Relation heap)
+unreadopen_check_shape(DcUnread *unread, Relation heap)
 {
 	DcShapeProblem problem = {0};
 
@@ -303,7 +303,7 @@ unread_check_counter(const DcCounter *counter, const char *function)
 }
 
 static void
-check_owner(const DcUnread *unread, const DcCounter *counter)
+unreadopen_check_owner(const DcUnread *unread, const DcCounter *counter)
 {
 	if (unread->rls)
 		ereport(ERROR,

@@ -14,19 +14,19 @@ PG_FUNCTION_INFO_V1(on_unread_row_change);
 
 #define COL_COUNTER 2
 
-static void columns(DcCatRow *io, void *data);
+static void unreadrow_columns(DcCatRow *io, void *data);
 
 static const DcCatalog unreads = {
 	.table = "unread",
 	.pkey = "unread_pkey",
 	.nkeys = 1,
 	.size = sizeof(DcUnreadRow),
-	.columns = columns,
+	.columns = unreadrow_columns,
 	.tells = true,
 };
 
 static void
-columns(DcCatRow *io, void *data)
+unreadrow_columns(DcCatRow *io, void *data)
 {
 	DcUnreadRow *row = data;
 

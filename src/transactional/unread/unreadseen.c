@@ -52,8 +52,8 @@ static bool is_hidden(DcSeenRel *rel, Datum member, Datum key, bool exists, Tupl
 static bool any_shown(DcSeenRel *rel, ScanKeyData *keys, Snapshot snapshot, int64 *seen);
 static bool may_take_back(DcSeenRel *rel, TupleTableSlot *found, DcSeenChange *change, bool *again);
 static TransactionId writer_of(TupleTableSlot *slot);
-static bool find_row(DcSeenRel *rel, Datum member, Datum key, TupleTableSlot *found);
-static bool put_row(DcSeenRel *rel, Datum member, Datum key, int64 seen, bool exists, TupleTableSlot *found);
+static bool unreadseen_find_row(DcSeenRel *rel, Datum member, Datum key, TupleTableSlot *found);
+static bool unreadseen_put_row(DcSeenRel *rel, Datum member, Datum key, int64 seen, bool exists, TupleTableSlot *found);
 static int64 number_in(DcSeenRel *rel, TupleTableSlot *slot);
 static bool is_shown(DcSeenRel *rel, TupleTableSlot *slot, Snapshot snapshot);
 
@@ -175,7 +175,7 @@ seen_write(DcSeenRel *rel, Datum member, Datum key, DcSeenChange *change)
 
 	while (!done)
 	{
-		bool exists = find_row(rel, member, key, found);
+		bool exists = unreadseen_find_row(rel, member, key, found);
 		int64 old = exists ? number_in(rel, found) : 0;
 		int64 new = seen_changed(change, old);
 
@@ -187,7 +187,7 @@ seen_write(DcSeenRel *rel, Datum member, Datum key, DcSeenChange *change)
 		}
 		if (exists && change->add == 0 && !change->late && old > change->all && may_take_back(rel, found, change, &again))
 			new = change->all;
-		done = again || new == old || put_row(rel, member, key, new, exists, found);
+		done = again || new == old || unreadseen_put_row(rel, member, key, new, exists, found);
 		ExecClearTuple(found);
 	}
 	ExecDropSingleTupleTableSlot(found);
@@ -206,11 +206,11 @@ seen_write_now(DcSeenRel *rel, Datum member, Datum key, const DcSeenChange *chan
 
 	while (!done)
 	{
-		bool exists = find_row(rel, member, key, found);
+		bool exists = unreadseen_find_row(rel, member, key, found);
 		int64 old = exists ? number_in(rel, found) : 0;
 		int64 new = seen_changed(change, old);
 
-		done = new == old || put_row(rel, member, key, new, exists, found);
+		done = new == old || unreadseen_put_row(rel, member, key, new, exists, found);
 		ExecClearTuple(found);
 	}
 	ExecDropSingleTupleTableSlot(found);
@@ -222,7 +222,7 @@ seen_write_now(DcSeenRel *rel, Datum member, Datum key, const DcSeenChange *chan
  * written it, or is deleting it.
  */
 static bool
-find_row(DcSeenRel *rel, Datum member, Datum key, TupleTableSlot *found)
+unreadseen_find_row(DcSeenRel *rel, Datum member, Datum key, TupleTableSlot *found)
 {
 	ScanKeyData keys[2];
 
@@ -234,10 +234,10 @@ find_row(DcSeenRel *rel, Datum member, Datum key, TupleTableSlot *found)
 }
 
 /*
- * put_row writes a number; false if somebody else was faster.
+ * unreadseen_put_row writes a number; false if somebody else was faster.
  */
 static bool
-put_row(DcSeenRel *rel, Datum member, Datum key, int64 seen, bool exists, TupleTableSlot *found)
+unreadseen_put_row(DcSeenRel *rel, Datum member, Datum key, int64 seen, bool exists, TupleTableSlot *found)
 {
 	TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(rel->heap), &TTSOpsHeapTuple);
 	Datum values[] = {[SEEN_MEMBER] = member, [SEEN_KEY] = key, [SEEN_SEEN] = Int64GetDatum(seen)};

@@ -34,8 +34,8 @@ PG_FUNCTION_INFO_V1(dc_unread_drop);
 	" seen pg_catalog.int8 NOT NULL," \
 	" PRIMARY KEY (member, key)"
 
-static Oid existing(FunctionCallInfo fcinfo, RangeVar *name, Oid counter);
-static DcCounter *open_counter(FunctionCallInfo fcinfo, int argno, const char *function);
+static Oid unreadtable_existing(FunctionCallInfo fcinfo, RangeVar *name, Oid counter);
+static DcCounter *unreadtable_open_counter(FunctionCallInfo fcinfo, int argno, const char *function);
 static Oid unread_arg(FunctionCallInfo fcinfo);
 
 /*
@@ -58,10 +58,10 @@ dc_unread_create(PG_FUNCTION_ARGS)
 	(void) bool_arg(fcinfo, 2, "if_not_exists");
 	prevent_write("dc_unread_create()");
 	name = table_name_arg(fcinfo, 0);
-	row.unread = existing(fcinfo, name, PG_GETARG_OID(1));
+	row.unread = unreadtable_existing(fcinfo, name, PG_GETARG_OID(1));
 	if (OidIsValid(row.unread))
 		PG_RETURN_OID(row.unread);
-	counter = open_counter(fcinfo, 1, "dc_unread_create()");
+	counter = unreadtable_open_counter(fcinfo, 1, "dc_unread_create()");
 	schema = table_schema(name, "unread tables");
 	runas_begin(&state, counter->owner);
 	create_table(name->schemaname, name->relname, UNREAD_COLUMNS, UNREAD_OPTIONS,
@@ -75,10 +75,10 @@ dc_unread_create(PG_FUNCTION_ARGS)
 }
 
 /*
- * existing returns the table of that name, if argument 2, if_not_exists, says that it will do.
+ * unreadtable_existing returns the table of that name, if argument 2, if_not_exists, says that it will do.
  */
 static Oid
-existing(FunctionCallInfo fcinfo, RangeVar *name, Oid counter)
+unreadtable_existing(FunctionCallInfo fcinfo, RangeVar *name, Oid counter)
 {
 	DcUnreadRow row;
 	Oid relid;
@@ -107,7 +107,7 @@ dc_unread_adopt(PG_FUNCTION_ARGS)
 
 	arg_not_null(fcinfo, 1, "counter");
 	prevent_write("dc_unread_adopt()");
-	counter = open_counter(fcinfo, 1, "dc_unread_adopt()");
+	counter = unreadtable_open_counter(fcinfo, 1, "dc_unread_adopt()");
 	row.counter = counter->relid;
 	lock_own_table(row.unread, ShareRowExclusiveLock);
 	if (unread_read(row.unread, &other))
@@ -146,10 +146,10 @@ dc_unread_drop(PG_FUNCTION_ARGS)
 }
 
 /*
- * open_counter opens the counter table, of the caller's, against writers.
+ * unreadtable_open_counter opens the counter table, of the caller's, against writers.
  */
 static DcCounter *
-open_counter(FunctionCallInfo fcinfo, int argno, const char *function)
+unreadtable_open_counter(FunctionCallInfo fcinfo, int argno, const char *function)
 {
 	DcCounter *counter = counter_open_own(PG_GETARG_OID(argno), ShareRowExclusiveLock);
 

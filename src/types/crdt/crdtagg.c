@@ -69,10 +69,10 @@ merge_of(CrdtBytes a, CrdtBytes b)
 }
 
 /*
- * push puts a copy of a value on the stack, in the current context.
+ * crdtagg_push puts a copy of a value on the stack, in the current context.
  */
 static void
-push(Stack *stack, CrdtBytes value)
+crdtagg_push(Stack *stack, CrdtBytes value)
 {
 	CrdtBuf top = {NULL, 0, 0};
 
@@ -131,7 +131,7 @@ crdt_agg_add(PG_FUNCTION_ARGS)
 	before = MemoryContextSwitchTo(context);
 	if (stack == NULL)
 		stack = new_stack();
-	push(stack, (CrdtBytes){(const uint8_t *) VARDATA_ANY(value), VARSIZE_ANY_EXHDR(value)});
+	crdtagg_push(stack, (CrdtBytes){(const uint8_t *) VARDATA_ANY(value), VARSIZE_ANY_EXHDR(value)});
 	MemoryContextSwitchTo(before);
 	PG_FREE_IF_COPY(value, 1);
 	PG_RETURN_POINTER(stack);
@@ -150,7 +150,7 @@ crdt_agg_combine(PG_FUNCTION_ARGS)
 	if (into == NULL && from != NULL)
 		into = new_stack();
 	for (int i = 0; from != NULL && i < from->n; i++)
-		push(into, crdt_bytes(&from->values[i]));
+		crdtagg_push(into, crdt_bytes(&from->values[i]));
 	MemoryContextSwitchTo(before);
 	return sketch_state_result(fcinfo, into);
 }
@@ -184,7 +184,7 @@ crdt_agg_deserialize(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_INVALID_BINARY_REPRESENTATION),
 				 errmsg("invalid state of dc_merge_agg")));
 	stack = new_stack();
-	push(stack, value);
+	crdtagg_push(stack, value);
 	PG_RETURN_POINTER(stack);
 }
 

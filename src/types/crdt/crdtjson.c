@@ -21,7 +21,7 @@
 #include "types/crdt/stamp.h"
 
 static void
-put_text(StringInfo out, CrdtString string)
+crdtjson_put_text(StringInfo out, CrdtString string)
 {
 	char *text = pnstrdup(string.data, string.len);
 
@@ -45,7 +45,7 @@ static void
 put_key(StringInfo out, CrdtString key, bool *first)
 {
 	put_comma(out, first);
-	put_text(out, key);
+	crdtjson_put_text(out, key);
 	appendStringInfoString(out, ": ");
 }
 
@@ -96,7 +96,7 @@ put_gset(StringInfo out, CrdtBytes state)
 	while (gset_next(&iter, &element))
 	{
 		put_comma(out, &first);
-		put_text(out, element);
+		crdtjson_put_text(out, element);
 	}
 	appendStringInfoChar(out, ']');
 }
@@ -210,7 +210,7 @@ static void
 put_json_stamp(StringInfo out, const Stamp *stamp)
 {
 	appendStringInfo(out, "\"time\": " INT64_FORMAT ", \"node\": ", stamp->time);
-	put_text(out, stamp->node);
+	crdtjson_put_text(out, stamp->node);
 	appendStringInfoChar(out, '}');
 }
 

@@ -41,7 +41,7 @@ typedef struct Members
 } Members;
 
 static bool
-refuse(const Parser *parser, const char *why)
+crdtparse_refuse(const Parser *parser, const char *why)
 {
 	compat_ereturn(parser->escontext, false,
 				   (errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
@@ -80,7 +80,7 @@ next_member(Members *members)
 }
 
 static bool
-is_object(const JsonbValue *value)
+crdtparse_is_object(const JsonbValue *value)
 {
 	return value->type == jbvBinary && JsonContainerIsObject(value->val.binary.data);
 }
@@ -98,10 +98,10 @@ key_is(CrdtString key, const char *name)
 }
 
 /*
- * get_number gets a whole number from 0 to the greatest bigint.
+ * crdtparse_get_number gets a whole number from 0 to the greatest bigint.
  */
 static bool
-get_number(const JsonbValue *value, int64 *number)
+crdtparse_get_number(const JsonbValue *value, int64 *number)
 {
 	char *digits;
 	const char *next;
@@ -126,10 +126,10 @@ static bool
 read_json(Parser *parser, JsonbValue *value, CrdtString *text)
 {
 	if (!crdt_json_value_of(value, text))
-		return refuse(parser, "A register's value has at most 1 MB of text.");
+		return crdtparse_refuse(parser, "A register's value has at most 1 MB of text.");
 	parser->value_bytes += text->len;
 	if (parser->value_bytes > CRDT_MAX_SIZE)
-		return refuse(parser, "A value has at most 10 MB.");
+		return crdtparse_refuse(parser, "A value has at most 10 MB.");
 	return true;
 }
 
@@ -144,11 +144,11 @@ array_for(size_t n, size_t size)
 }
 
 /*
- * compare is crdt_compare() for sorting: there are orders of many strings for which that
+ * crdtparse_compare is crdt_compare() for sorting: there are orders of many strings for which that
  * takes very long.
  */
 static int
-compare(CrdtString a, CrdtString b)
+crdtparse_compare(CrdtString a, CrdtString b)
 {
 	CHECK_FOR_INTERRUPTS();
 	return crdt_compare(a, b);
@@ -162,8 +162,8 @@ read_pncounter_entry(const Parser *parser, const JsonbValue *value, AmountsEntry
 	static const char *const names[] = {"inc", "dec", "inc_reset", "dec_reset"};
 	Members members;
 
-	if (!is_object(value))
-		return refuse(parser, "A node has an object of amounts.");
+	if (!crdtparse_is_object(value))
+		return crdtparse_refuse(parser, "A node has an object of amounts.");
 	open_members(&members, value->val.binary.data);
 	while (next_member(&members))
 	{
@@ -172,9 +172,9 @@ read_pncounter_entry(const Parser *parser, const JsonbValue *value, AmountsEntry
 		while (field < AMOUNTS_FIELDS && !key_is(members.key, names[field]))
 			field++;
 		if (field == AMOUNTS_FIELDS)
-			return refuse(parser, "A node's amounts are inc, dec, inc_reset and dec_reset.");
-		if (!get_number(&members.value, &entry->amounts[field]))
-			return refuse(parser, "An amount is a whole number from 0 to 9223372036854775807.");
+			return crdtparse_refuse(parser, "A node's amounts are inc, dec, inc_reset and dec_reset.");
+		if (!crdtparse_get_number(&members.value, &entry->amounts[field]))
+			return crdtparse_refuse(parser, "An amount is a whole number from 0 to 9223372036854775807.");
 	}
 	return true;
 }
@@ -183,18 +183,18 @@ static int
 by_node(const void *a, const void *b)
 {
 	CHECK_FOR_INTERRUPTS(); /* of a long qsort() */
-	return compare(((const AmountsEntry *) a)->node, ((const AmountsEntry *) b)->node);
+	return crdtparse_compare(((const AmountsEntry *) a)->node, ((const AmountsEntry *) b)->node);
 }
 
 static bool
-read_amounts(CrdtBuf *out, const Parser *parser, JsonbContainer *root)
+crdtparse_read_amounts(CrdtBuf *out, const Parser *parser, JsonbContainer *root)
 {
 	Members members;
 	AmountsEntry *entries;
 	size_t n = 0;
 
 	if (!JsonContainerIsObject(root))
-		return refuse(parser, "A value is an object with the nodes' names as keys.");
+		return crdtparse_refuse(parser, "A value is an object with the nodes' names as keys.");
 	entries = array_for(JsonContainerSize(root), sizeof(AmountsEntry));
 	open_members(&members, root);
 	while (next_member(&members))
@@ -206,8 +206,8 @@ read_amounts(CrdtBuf *out, const Parser *parser, JsonbContainer *root)
 			if (!read_pncounter_entry(parser, &members.value, &entry))
 				return false;
 		}
-		else if (!get_number(&members.value, &entry.amounts[AMOUNT_INC]))
-			return refuse(parser, "An amount is a whole number from 0 to 9223372036854775807.");
+		else if (!crdtparse_get_number(&members.value, &entry.amounts[AMOUNT_INC]))
+			return crdtparse_refuse(parser, "An amount is a whole number from 0 to 9223372036854775807.");
 		entries[n++] = entry;
 	}
 	qsort(entries, n, sizeof(AmountsEntry), by_node);
@@ -222,7 +222,7 @@ static int
 by_bytes(const void *a, const void *b)
 {
 	CHECK_FOR_INTERRUPTS(); /* of a long qsort() */
-	return compare(*(const CrdtString *) a, *(const CrdtString *) b);
+	return crdtparse_compare(*(const CrdtString *) a, *(const CrdtString *) b);
 }
 
 static bool
@@ -234,13 +234,13 @@ read_gset(CrdtBuf *out, const Parser *parser, JsonbContainer *root)
 	size_t kept = 0;
 
 	if (!JsonContainerIsArray(root) || JsonContainerIsScalar(root))
-		return refuse(parser, "A value is an array of strings.");
+		return crdtparse_refuse(parser, "A value is an array of strings.");
 	elements = array_for(JsonContainerSize(root), sizeof(CrdtString));
 	open_members(&members, root);
 	while (next_member(&members))
 	{
 		if (members.value.type != jbvString)
-			return refuse(parser, "A value is an array of strings.");
+			return crdtparse_refuse(parser, "A value is an array of strings.");
 		elements[n++] = (CrdtString){members.value.val.string.val, members.value.val.string.len};
 	}
 	qsort(elements, n, sizeof(CrdtString), by_bytes);
@@ -264,17 +264,17 @@ read_range(const Parser *parser, const JsonbValue *value, int64 last, DotsRange 
 	int n = 0;
 
 	if (!is_array(value) || JsonContainerSize(value->val.binary.data) != 2)
-		return refuse(parser, "A range of dots is an array of two numbers.");
+		return crdtparse_refuse(parser, "A range of dots is an array of two numbers.");
 	open_members(&members, value->val.binary.data);
 	while (next_member(&members))
 	{
-		if (!get_number(&members.value, &ends[n++]))
-			return refuse(parser, "A range of dots is an array of two numbers.");
+		if (!crdtparse_get_number(&members.value, &ends[n++]))
+			return crdtparse_refuse(parser, "A range of dots is an array of two numbers.");
 	}
 	*range = (DotsRange){ends[0], ends[1]};
 	if (range->first < 1 || range->first > range->last ||
 		(last > 0 && range->first - 1 <= last))
-		return refuse(parser, "Ranges of dots are in order, with gaps between them.");
+		return crdtparse_refuse(parser, "Ranges of dots are in order, with gaps between them.");
 	return true;
 }
 
@@ -289,8 +289,8 @@ read_ranges(const Parser *parser, const JsonbValue *value, DotsNode *node)
 	{
 		node->ranges = array_for(1, sizeof(DotsRange));
 		node->ranges[node->n++].first = 1;
-		if (!get_number(value, &node->ranges[0].last) || node->ranges[0].last < 1)
-			return refuse(parser, "What was seen of a node is a number, or an array of ranges.");
+		if (!crdtparse_get_number(value, &node->ranges[0].last) || node->ranges[0].last < 1)
+			return crdtparse_refuse(parser, "What was seen of a node is a number, or an array of ranges.");
 		return true;
 	}
 	node->ranges = array_for(JsonContainerSize(value->val.binary.data), sizeof(DotsRange));
@@ -308,7 +308,7 @@ static int
 by_name(const void *a, const void *b)
 {
 	CHECK_FOR_INTERRUPTS(); /* of a long qsort() */
-	return compare(((const DotsNode *) a)->node, ((const DotsNode *) b)->node);
+	return crdtparse_compare(((const DotsNode *) a)->node, ((const DotsNode *) b)->node);
 }
 
 static bool
@@ -340,15 +340,15 @@ add_counters(const Parser *parser, DotsElement *element, size_t node, const Json
 	Members members;
 
 	if (!is_array(counters))
-		return refuse(parser, "A node's dots are an array of numbers.");
+		return crdtparse_refuse(parser, "A node's dots are an array of numbers.");
 	element->size += JsonContainerSize(counters->val.binary.data);
 	element->dots = element->dots == NULL ? array_for(element->size, sizeof(Dot))
 										  : repalloc_huge(element->dots, Max(element->size, 1) * sizeof(Dot));
 	open_members(&members, counters->val.binary.data);
 	while (next_member(&members))
 	{
-		if (!get_number(&members.value, &element->dots[element->n].counter))
-			return refuse(parser, "A node's dots are an array of numbers.");
+		if (!crdtparse_get_number(&members.value, &element->dots[element->n].counter))
+			return crdtparse_refuse(parser, "A node's dots are an array of numbers.");
 		element->dots[element->n++].node = node;
 	}
 	return true;
@@ -366,8 +366,8 @@ read_dots(const Parser *parser, const DotsContext *context, const JsonbValue *do
 {
 	Members members;
 
-	if (!is_object(dots))
-		return refuse(parser, "An element's dots are an object with the nodes' names as keys.");
+	if (!crdtparse_is_object(dots))
+		return crdtparse_refuse(parser, "An element's dots are an object with the nodes' names as keys.");
 	open_members(&members, dots->val.binary.data);
 	while (next_member(&members))
 	{
@@ -375,7 +375,7 @@ read_dots(const Parser *parser, const DotsContext *context, const JsonbValue *do
 		DotsNode *node = bsearch(&wanted, context->nodes, context->n, sizeof(DotsNode), by_name);
 
 		if (node == NULL)
-			return refuse(parser, "A dot has not been seen.");
+			return crdtparse_refuse(parser, "A dot has not been seen.");
 		if (!add_counters(parser, element, node - context->nodes, &members.value))
 			return false;
 	}
@@ -394,8 +394,8 @@ read_value(Parser *parser, const DotsContext *context, const JsonbValue *value, 
 	bool have_value = false;
 	bool have_dots = false;
 
-	if (!is_object(value))
-		return refuse(parser, "A member of \"values\" is an object.");
+	if (!crdtparse_is_object(value))
+		return crdtparse_refuse(parser, "A member of \"values\" is an object.");
 	open_members(&members, value->val.binary.data);
 	while (next_member(&members))
 	{
@@ -412,10 +412,10 @@ read_value(Parser *parser, const DotsContext *context, const JsonbValue *value, 
 			have_dots = true;
 		}
 		else
-			return refuse(parser, "A member of \"values\" has \"value\" and \"dots\".");
+			return crdtparse_refuse(parser, "A member of \"values\" has \"value\" and \"dots\".");
 	}
 	if (!have_value || !have_dots)
-		return refuse(parser, "A member of \"values\" has \"value\" and \"dots\".");
+		return crdtparse_refuse(parser, "A member of \"values\" has \"value\" and \"dots\".");
 	return true;
 }
 
@@ -423,7 +423,7 @@ static int
 by_element(const void *a, const void *b)
 {
 	CHECK_FOR_INTERRUPTS(); /* of a long qsort() */
-	return compare(((const DotsElement *) a)->element, ((const DotsElement *) b)->element);
+	return crdtparse_compare(((const DotsElement *) a)->element, ((const DotsElement *) b)->element);
 }
 
 /*
@@ -452,7 +452,7 @@ read_elements(CrdtBuf *out, Parser *parser, const DotsContext *context, JsonbCon
 		else if (!read_dots(parser, context, &members.value, element))
 			return false;
 		if (element->n == 0)
-			return refuse(parser, "An element has at least one dot.");
+			return crdtparse_refuse(parser, "An element has at least one dot.");
 	}
 	qsort(elements, n, sizeof(DotsElement), by_element);
 	for (size_t i = 0; i < n; i++)
@@ -472,7 +472,7 @@ read_dotted(CrdtBuf *out, Parser *parser, JsonbContainer *root)
 	DotsContext context;
 
 	if (!JsonContainerIsObject(root))
-		return refuse(parser, is_register ? "A value is an object with \"values\" and \"seen\"." : "A value is an object with \"elements\" and \"seen\".");
+		return crdtparse_refuse(parser, is_register ? "A value is an object with \"values\" and \"seen\"." : "A value is an object with \"elements\" and \"seen\".");
 	open_members(&members, root);
 	while (next_member(&members))
 	{
@@ -481,10 +481,10 @@ read_dotted(CrdtBuf *out, Parser *parser, JsonbContainer *root)
 		else if (key_is(members.key, "seen"))
 			seen = members.value;
 		else
-			return refuse(parser, "There is a key that is not known.");
+			return crdtparse_refuse(parser, "There is a key that is not known.");
 	}
-	if (!is_object(&seen) || !(is_register ? is_array(&elements) : is_object(&elements)))
-		return refuse(parser, is_register ? "\"values\" is an array, and \"seen\" an object." : "\"elements\" and \"seen\" are objects.");
+	if (!crdtparse_is_object(&seen) || !(is_register ? is_array(&elements) : crdtparse_is_object(&elements)))
+		return crdtparse_refuse(parser, is_register ? "\"values\" is an array, and \"seen\" an object." : "\"elements\" and \"seen\" are objects.");
 	return read_seen(parser, &seen, &context) &&
 		read_elements(out, parser, &context, elements.val.binary.data);
 }
@@ -500,15 +500,15 @@ read_stamped(CrdtBuf *out, Parser *parser, JsonbContainer *root)
 	Members members;
 
 	if (!JsonContainerIsObject(root))
-		return refuse(parser, "A value is an object.");
+		return crdtparse_refuse(parser, "A value is an object.");
 	open_members(&members, root);
 	while (next_member(&members))
 	{
 		if (key_is(members.key, "time"))
 		{
 			have_time = true;
-			if (!get_number(&members.value, &lww.stamp.time))
-				return refuse(parser, "\"time\" is a whole number of microseconds.");
+			if (!crdtparse_get_number(&members.value, &lww.stamp.time))
+				return crdtparse_refuse(parser, "\"time\" is a whole number of microseconds.");
 		}
 		else if (key_is(members.key, "node") && members.value.type == jbvString)
 			lww.stamp.node = (CrdtString){members.value.val.string.val, members.value.val.string.len};
@@ -518,7 +518,7 @@ read_stamped(CrdtBuf *out, Parser *parser, JsonbContainer *root)
 				return false;
 		}
 		else
-			return refuse(parser, "There is a key that is not known, or a value of another type.");
+			return crdtparse_refuse(parser, "There is a key that is not known, or a value of another type.");
 	}
 	if (is_register && !have_time && lww.stamp.node.data == NULL && lww.value.data == NULL)
 	{
@@ -526,7 +526,7 @@ read_stamped(CrdtBuf *out, Parser *parser, JsonbContainer *root)
 		return true;
 	}
 	if (!have_time || lww.stamp.node.data == NULL || (is_register && lww.value.data == NULL))
-		return refuse(parser, is_register ? "A value has \"value\", \"time\" and \"node\", or nothing." : "A value has \"time\" and \"node\".");
+		return crdtparse_refuse(parser, is_register ? "A value has \"value\", \"time\" and \"node\", or nothing." : "A value has \"time\" and \"node\".");
 	lww.written = true;
 	if (is_register)
 		lww_encode(out, &lww);
@@ -543,7 +543,7 @@ read_state(CrdtBuf *out, Parser *parser, JsonbContainer *root)
 		case CRDT_GCOUNTER:
 		case CRDT_PNCOUNTER:
 		case CRDT_VCLOCK:
-			return read_amounts(out, parser, root);
+			return crdtparse_read_amounts(out, parser, root);
 		case CRDT_GSET:
 			return read_gset(out, parser, root);
 		case CRDT_ORSET:
@@ -571,5 +571,5 @@ crdt_from_json(CrdtBuf *out, const CrdtType *type, const char *text, fmNodePtr e
 	if (!read_state(out, &parser, &DatumGetJsonbP(jsonb)->root))
 		return false;
 	wrong = crdt_check(type, crdt_bytes(out), NULL);
-	return wrong == NULL || refuse(&parser, wrong);
+	return wrong == NULL || crdtparse_refuse(&parser, wrong);
 }

@@ -18,7 +18,7 @@
 static const DotsNode no_ranges = {{NULL, 0}, NULL, 0};
 
 static void *
-array_of(size_t n, size_t size)
+dotscontext_array_of(size_t n, size_t size)
 {
 	return sketch_alloc((n == 0 ? 1 : n) * size);
 }
@@ -114,9 +114,9 @@ dots_context_read(DotsContext *context, const uint8_t **next)
 	DotsRange *range;
 
 	context->n = (size_t) crdt_get_number(next);
-	context->nodes = array_of(context->n, sizeof(DotsNode));
+	context->nodes = dotscontext_array_of(context->n, sizeof(DotsNode));
 	context->nranges = count_ranges(*next, context->n);
-	context->ranges = array_of(context->nranges, sizeof(DotsRange));
+	context->ranges = dotscontext_array_of(context->nranges, sizeof(DotsRange));
 	range = context->ranges;
 	for (size_t i = 0; i < context->n; i++)
 	{
@@ -194,8 +194,8 @@ dots_seen(const DotsContext *context, size_t node, int64_t counter)
 static void
 begin_context(DotsContext *context, size_t nodes, size_t ranges)
 {
-	context->nodes = array_of(nodes, sizeof(DotsNode));
-	context->ranges = array_of(ranges, sizeof(DotsRange));
+	context->nodes = dotscontext_array_of(nodes, sizeof(DotsNode));
+	context->ranges = dotscontext_array_of(ranges, sizeof(DotsRange));
 	context->n = 0;
 	context->nranges = 0;
 }
@@ -315,7 +315,7 @@ dots_order(const void *a, const void *b)
 static void
 sort_dots(Dot *dots, size_t n)
 {
-	Dot *spare = array_of(n, sizeof(Dot));
+	Dot *spare = dotscontext_array_of(n, sizeof(Dot));
 
 	for (size_t width = 1; width < n; width *= 2)
 	{
@@ -348,7 +348,7 @@ void
 dots_context_news(DotsContext *result, const DotsContext *after, const DotsContext *before,
 				  Dot *more, size_t nmore)
 {
-	size_t *numbers = array_of(after->n, sizeof(size_t));
+	size_t *numbers = dotscontext_array_of(after->n, sizeof(size_t));
 	size_t next = 0;
 	DotsContext news;
 	DotsContext dots;

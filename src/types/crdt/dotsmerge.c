@@ -85,11 +85,11 @@ reserve_dots(DotList *list, size_t more)
 }
 
 /*
- * gather adds a dot of a side's current element, by its number in the result, unless the
+ * dotsmerge_gather adds a dot of a side's current element, by its number in the result, unless the
  * other side, which does not have it there, has seen it.
  */
 static void
-gather(DotList *list, const Side *side, const Side *other, Dot dot)
+dotsmerge_gather(DotList *list, const Side *side, const Side *other, Dot dot)
 {
 	if (!dots_seen(&other->reader.context, side->other[dot.node], dot.counter))
 		list->dots[list->n++] = (Dot){side->result[dot.node], dot.counter};
@@ -106,7 +106,7 @@ gather_one(DotList *list, const Side *side, const Side *other)
 	list->n = 0;
 	reserve_dots(list, element->n);
 	for (size_t i = 0; i < element->n; i++)
-		gather(list, side, other, element->dots[i]);
+		dotsmerge_gather(list, side, other, element->dots[i]);
 }
 
 /*
@@ -131,16 +131,16 @@ gather_both(DotList *list, const Side *left, const Side *right)
 		if (order == 0)
 			list->dots[list->n++] = dot_a;
 		else if (order < 0)
-			gather(list, left, right, a->dots[i]);
+			dotsmerge_gather(list, left, right, a->dots[i]);
 		else
-			gather(list, right, left, b->dots[j]);
+			dotsmerge_gather(list, right, left, b->dots[j]);
 		i += order <= 0;
 		j += order >= 0;
 	}
 	for (; i < a->n; i++)
-		gather(list, left, right, a->dots[i]);
+		dotsmerge_gather(list, left, right, a->dots[i]);
 	for (; j < b->n; j++)
-		gather(list, right, left, b->dots[j]);
+		dotsmerge_gather(list, right, left, b->dots[j]);
 }
 
 void

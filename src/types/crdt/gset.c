@@ -76,11 +76,11 @@ gset_contains(CrdtBytes state, CrdtString element)
 }
 
 /*
- * finish writes the header and the number of elements, and elements that were written
+ * gset_finish writes the header and the number of elements, and elements that were written
  * elsewhere.
  */
 static void
-finish(CrdtBuf *out, CrdtBuf *elements, size_t n)
+gset_finish(CrdtBuf *out, CrdtBuf *elements, size_t n)
 {
 	crdt_put_byte(out, CRDT_HEADER(CRDT_GSET));
 	crdt_put_number(out, (int64_t) n);
@@ -115,7 +115,7 @@ gset_merge(CrdtBuf *out, CrdtBytes a, CrdtBytes b)
 		if (order >= 0)
 			have_b = gset_next(&next_b, &element_b);
 	}
-	finish(out, &elements, n);
+	gset_finish(out, &elements, n);
 }
 
 static void
@@ -138,7 +138,7 @@ gset_delta(CrdtBuf *out, CrdtBytes after, CrdtBytes before)
 		crdt_put_string(&elements, element);
 		n++;
 	}
-	finish(out, &elements, n);
+	gset_finish(out, &elements, n);
 }
 
 void

@@ -18,7 +18,7 @@
 static uint64_t hash_key[2];
 
 static inline uint64_t
-rotate(uint64_t x, int bits)
+hashindex_rotate(uint64_t x, int bits)
 {
 	return (x << bits) | (x >> (64 - bits));
 }
@@ -28,14 +28,14 @@ sip_round(uint64_t v[4])
 {
 	v[0] += v[1];
 	v[2] += v[3];
-	v[1] = rotate(v[1], 13) ^ v[0];
-	v[3] = rotate(v[3], 16) ^ v[2];
-	v[0] = rotate(v[0], 32);
+	v[1] = hashindex_rotate(v[1], 13) ^ v[0];
+	v[3] = hashindex_rotate(v[3], 16) ^ v[2];
+	v[0] = hashindex_rotate(v[0], 32);
 	v[2] += v[1];
 	v[0] += v[3];
-	v[1] = rotate(v[1], 17) ^ v[2];
-	v[3] = rotate(v[3], 21) ^ v[0];
-	v[2] = rotate(v[2], 32);
+	v[1] = hashindex_rotate(v[1], 17) ^ v[2];
+	v[3] = hashindex_rotate(v[3], 21) ^ v[0];
+	v[2] = hashindex_rotate(v[2], 32);
 }
 
 static inline void

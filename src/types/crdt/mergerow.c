@@ -83,15 +83,15 @@ typedef struct Passing
 /* In the frame of the call that runs the statement, which clears it on each way out. */
 static Passing *passing = NULL;
 
-static void check_call(FunctionCallInfo fcinfo);
+static void mergerow_check_call(FunctionCallInfo fcinfo);
 static Passing *passing_of(const TriggerData *data);
 static int trigger_depth(void);
 static HeapTuple apply_insert(TriggerData *data, const MergeTable *table);
 static void check_row_security(Relation rel);
 static bool adds_nothing(const MergeTable *table, Relation rel, TupleTableSlot *row);
-static bool find_row(const MergeTable *table, Relation rel, TupleTableSlot *row, Relation index,
-					 TupleTableSlot *found);
-static void upsert(TriggerData *data);
+static bool mergerow_find_row(const MergeTable *table, Relation rel, TupleTableSlot *row, Relation index,
+							  TupleTableSlot *found);
+static void mergerow_upsert(TriggerData *data);
 static void run_upsert(TriggerData *data, Passing *pass);
 static HeapTuple apply_update(TriggerData *data, const MergeTable *table, const Passing *pass);
 static TupleTableSlot *with_identities(const MergeTable *table, TriggerData *data, const Passing *pass);
@@ -103,7 +103,7 @@ static bool column_differs(const MergeTable *table, AttrNumber att, TupleTableSl
 static void renew_stamp(const MergeTable *table, TriggerData *data, MergedRow *merged);
 static void fetch_group(const MergeTable *table, TriggerData *data, MergedRow *merged);
 static Datum new_row_stamp(int64 seen);
-static HeapTuple replaced(HeapTuple tuple, Relation rel, const MergedRow *merged);
+static HeapTuple mergerow_replaced(HeapTuple tuple, Relation rel, const MergedRow *merged);
 
 /*
  * merge_row([column, ...] [, 'stamp=column']) -> trigger, BEFORE INSERT OR UPDATE FOR EACH ROW
@@ -124,7 +124,7 @@ merge_row(PG_FUNCTION_ARGS)
 	bool applied = SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA;
 	HeapTuple result;
 
-	check_call(fcinfo);
+	mergerow_check_call(fcinfo);
 	table = merge_table_find(data);
 	pass = passing_of(data);
 	if (TRIGGER_FIRED_BY_UPDATE(data->tg_event))
@@ -137,7 +137,7 @@ merge_row(PG_FUNCTION_ARGS)
 }
 
 static void
-check_call(FunctionCallInfo fcinfo)
+mergerow_check_call(FunctionCallInfo fcinfo)
 {
 	TriggerEvent event;
 
@@ -180,7 +180,7 @@ apply_insert(TriggerData *data, const MergeTable *table)
 
 	check_row_security(rel);
 	if (!adds_nothing(table, rel, data->tg_trigslot))
-		upsert(data);
+		mergerow_upsert(data);
 	return NULL;
 }
 
@@ -208,7 +208,7 @@ adds_nothing(const MergeTable *table, Relation rel, TupleTableSlot *row)
 	bool nothing = false;
 
 	PushActiveSnapshot(GetLatestSnapshot()); /* values may be stored apart */
-	if (find_row(table, rel, row, index, there))
+	if (mergerow_find_row(table, rel, row, index, there))
 	{
 		merge_rows(table, there, row, &merged);
 		nothing = !merged.changes;
@@ -222,11 +222,11 @@ adds_nothing(const MergeTable *table, Relation rel, TupleTableSlot *row)
 }
 
 /*
- * find_row finds the row with the key of another.
+ * mergerow_find_row finds the row with the key of another.
  */
 static bool
-find_row(const MergeTable *table, Relation rel, TupleTableSlot *row, Relation index,
-		 TupleTableSlot *found)
+mergerow_find_row(const MergeTable *table, Relation rel, TupleTableSlot *row, Relation index,
+				  TupleTableSlot *found)
 {
 	ScanKeyData *keys = palloc(table->nkeys * sizeof(ScanKeyData));
 	IndexScanDesc scan;
@@ -261,10 +261,10 @@ find_row(const MergeTable *table, Relation rel, TupleTableSlot *row, Relation in
 }
 
 /*
- * upsert runs the nested statement. If it has written, this trigger has fired.
+ * mergerow_upsert runs the nested statement. If it has written, this trigger has fired.
  */
 static void
-upsert(TriggerData *data)
+mergerow_upsert(TriggerData *data)
 {
 	Passing pass = {
 		.relid = RelationGetRelid(data->tg_relation),
@@ -335,7 +335,7 @@ apply_update(TriggerData *data, const MergeTable *table, const Passing *pass)
 		same_key &= !column_differs(table, table->keys[i], old, new);
 	if (!merged.changes && same_key)
 		return NULL;
-	return replaced(tuple, data->tg_relation, &merged);
+	return mergerow_replaced(tuple, data->tg_relation, &merged);
 }
 
 /*
@@ -370,7 +370,7 @@ with_identities(const MergeTable *table, TriggerData *data, const Passing *pass)
 		return data->tg_newslot;
 	/* which is of this call alone: no descriptor that would have to be released */
 	slot = MakeSingleTupleTableSlot(CreateTupleDescCopy(RelationGetDescr(data->tg_relation)), &TTSOpsHeapTuple);
-	ExecStoreHeapTuple(replaced(data->tg_newtuple, data->tg_relation, &identities), slot, false);
+	ExecStoreHeapTuple(mergerow_replaced(data->tg_newtuple, data->tg_relation, &identities), slot, false);
 	return slot;
 }
 
@@ -393,7 +393,7 @@ user_insert(TriggerData *data, const MergeTable *table)
 		return data->tg_trigtuple;
 	stamp = new_row_stamp(0);
 	isnull = false;
-	return replaced(data->tg_trigtuple, data->tg_relation, &merged);
+	return mergerow_replaced(data->tg_trigtuple, data->tg_relation, &merged);
 }
 
 static HeapTuple
@@ -408,7 +408,7 @@ user_update(TriggerData *data, const MergeTable *table)
 		renew_stamp(table, data, &merged);
 		fetch_group(table, data, &merged);
 	}
-	return replaced(data->tg_newtuple, data->tg_relation, &merged);
+	return mergerow_replaced(data->tg_newtuple, data->tg_relation, &merged);
 }
 
 static void
@@ -515,10 +515,10 @@ new_row_stamp(int64 seen)
 }
 
 /*
- * replaced returns a row with the values that differ.
+ * mergerow_replaced returns a row with the values that differ.
  */
 static HeapTuple
-replaced(HeapTuple tuple, Relation rel, const MergedRow *merged)
+mergerow_replaced(HeapTuple tuple, Relation rel, const MergedRow *merged)
 {
 	if (merged->n == 0)
 		return tuple;

@@ -60,14 +60,14 @@ typedef struct Entry
 	MergeTable *table;
 } Entry;
 
-static void entry_changed(void *entry, Oid relid);
+static void mergerowcache_entry_changed(void *entry, Oid relid);
 
 /* Tables are in TopMemoryContext, too; those that were replaced are retired. */
 static DcRelCached entries = {
 	.name = "dcounter merge triggers",
 	.keysize = sizeof(Oid),
 	.size = sizeof(Entry),
-	.changed = entry_changed,
+	.changed = mergerowcache_entry_changed,
 };
 
 /* Tables to be freed by a later transaction; the list is in TopMemoryContext. */
@@ -76,13 +76,13 @@ static LocalTransactionId retired_in = InvalidLocalTransactionId;
 
 static Entry *entry_find(TriggerData *data);
 static void on_subscription_change(Datum arg, int cacheid, uint32 hashvalue);
-static void retire(Entry *entry);
-static void free_retired(void);
+static void mergerowcache_retire(Entry *entry);
+static void mergerowcache_free_retired(void);
 static void warn_not_always(Entry *entry, TriggerData *data);
 static MergeTable *table_make(TriggerData *data);
 static void check_trigger(TriggerData *data);
-static void find_key(MergeTable *table, Relation rel);
-static Oid key_index(Relation rel);
+static void mergerowcache_find_key(MergeTable *table, Relation rel);
+static Oid mergerowcache_key_index(Relation rel);
 static void add_columns(MergeTable *table, Relation rel, const Trigger *trigger);
 static void add_argument(MergeTable *table, Relation rel, const char *name, MergeRole role);
 static void add_rest(MergeTable *table, Relation rel, bool states);
@@ -118,7 +118,7 @@ entry_find(TriggerData *data)
 		CacheRegisterSyscacheCallback(SUBSCRIPTIONRELMAP, on_subscription_change, (Datum) 0);
 	registered = true;
 	entry = relcached_enter(&entries, &oid);
-	retire(entry);
+	mergerowcache_retire(entry);
 	entry->relid = RelationGetRelid(data->tg_relation);
 	/* if an invalidation comes meanwhile, this use is the last */
 	entry->valid = true;
@@ -128,7 +128,7 @@ entry_find(TriggerData *data)
 }
 
 static void
-entry_changed(void *data, Oid relid)
+mergerowcache_entry_changed(void *data, Oid relid)
 {
 	Entry *entry = data;
 
@@ -150,14 +150,14 @@ on_subscription_change(Datum arg, int cacheid, uint32 hashvalue)
 }
 
 /*
- * retire puts aside an entry's table, and frees those of earlier transactions.
+ * mergerowcache_retire puts aside an entry's table, and frees those of earlier transactions.
  */
 static void
-retire(Entry *entry)
+mergerowcache_retire(Entry *entry)
 {
 	MemoryContext old;
 
-	free_retired();
+	mergerowcache_free_retired();
 	if (entry->table == NULL)
 		return;
 	old = MemoryContextSwitchTo(TopMemoryContext);
@@ -168,7 +168,7 @@ retire(Entry *entry)
 }
 
 static void
-free_retired(void)
+mergerowcache_free_retired(void)
 {
 	if (retired == NIL || retired_in == compat_local_xid())
 		return;
@@ -218,7 +218,7 @@ table_make(TriggerData *data)
 	table->cxt = cxt;
 	table->natts = RelationGetNumberOfAttributes(rel);
 	table->columns = palloc0(table->natts * sizeof(MergeColumn));
-	find_key(table, rel);
+	mergerowcache_find_key(table, rel);
 	add_columns(table, rel, data->tg_trigger);
 	add_group(table, rel);
 	MemoryContextSetParent(cxt, TopMemoryContext);
@@ -253,16 +253,16 @@ check_trigger(TriggerData *data)
 }
 
 /*
- * find_key finds the key, and the index that it is unique by.
+ * mergerowcache_find_key finds the key, and the index that it is unique by.
  */
 static void
-find_key(MergeTable *table, Relation rel)
+mergerowcache_find_key(MergeTable *table, Relation rel)
 {
 	HeapTuple tuple;
 	Form_pg_index form;
 	Relation index;
 
-	table->index = key_index(rel);
+	table->index = mergerowcache_key_index(rel);
 	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(table->index));
 	if (!HeapTupleIsValid(tuple))
 		ereport(ERROR,
@@ -291,7 +291,7 @@ find_key(MergeTable *table, Relation rel)
 }
 
 static Oid
-key_index(Relation rel)
+mergerowcache_key_index(Relation rel)
 {
 	List *indexes = RelationGetIndexList(rel);
 	Oid primary = InvalidOid;

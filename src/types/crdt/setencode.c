@@ -30,7 +30,7 @@ prefix_of(const SetEntry *entry)
 }
 
 static int
-compare_entries(const void *a, const void *b)
+setencode_compare_entries(const void *a, const void *b)
 {
 	const SortEntry *entry_a = a;
 	const SortEntry *entry_b = b;
@@ -66,12 +66,12 @@ begin_set_entries(const SetState *state)
 			iter.added[iter.nadded++] = (SortEntry){prefix_of(entry), entry};
 	}
 	/* that of the C library: the server's takes quadratic time for what is made to that end */
-	(qsort)(iter.added, iter.nadded, sizeof(SortEntry), compare_entries);
+	(qsort)(iter.added, iter.nadded, sizeof(SortEntry), setencode_compare_entries);
 	return iter;
 }
 
 static const SetEntry *
-next_entry(EntryIter *iter)
+setencode_next_entry(EntryIter *iter)
 {
 	const SetEntry *entry = NULL;
 
@@ -109,7 +109,7 @@ encode_gset(CrdtBuf *out, const SetState *state)
 	crdt_put_byte(out, CRDT_HEADER(CRDT_GSET));
 	crdt_put_number(out, (int64_t) state->live);
 	for (size_t i = 0; i < state->live; i++)
-		crdt_put_string(out, entry_string(next_entry(&iter)));
+		crdt_put_string(out, entry_string(setencode_next_entry(&iter)));
 	end_set_entries(&iter);
 }
 
@@ -189,7 +189,7 @@ encode_orset(CrdtBuf *out, const SetState *state, bool elements)
 
 		crdt_buf_reserve(&writer.elements, state->bytes + 3 * state->live);
 		for (size_t i = 0; i < state->live; i++)
-			put_set_entry(&writer, next_entry(&iter), numbers);
+			put_set_entry(&writer, setencode_next_entry(&iter), numbers);
 		end_set_entries(&iter);
 	}
 	dots_finish(&writer, out, CRDT_ORSET, &context);

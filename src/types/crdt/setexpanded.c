@@ -74,12 +74,12 @@ typedef struct Step
 	bool removes;
 } Step;
 
-static Size object_flat_size(ExpandedObjectHeader *header);
-static void object_flatten(ExpandedObjectHeader *header, void *result, Size size);
+static Size setexpanded_object_flat_size(ExpandedObjectHeader *header);
+static void setexpanded_object_flatten(ExpandedObjectHeader *header, void *result, Size size);
 
 static const ExpandedObjectMethods methods = {
-	object_flat_size,
-	object_flatten};
+	setexpanded_object_flat_size,
+	setexpanded_object_flatten};
 
 static inline bool
 is_expanded(Datum value)
@@ -88,7 +88,7 @@ is_expanded(Datum value)
 }
 
 static Object *
-object_of(Datum value)
+setexpanded_object_of(Datum value)
 {
 	Object *object = (Object *) DatumGetEOHP(value);
 
@@ -99,20 +99,20 @@ object_of(Datum value)
 /* Objects and cores. */
 
 static void
-leave_core(Core *core)
+setexpanded_leave_core(Core *core)
 {
 	if (core != NULL && --core->objects == 0)
 		MemoryContextDelete(core->mcxt);
 }
 
 static void
-object_freed(void *object)
+setexpanded_object_freed(void *object)
 {
-	leave_core(((Object *) object)->core);
+	setexpanded_leave_core(((Object *) object)->core);
 }
 
 static void
-join_core(Object *object, Core *core)
+setexpanded_join_core(Object *object, Core *core)
 {
 	if (core->objects++ == 0)
 		MemoryContextSetParent(core->mcxt, TopMemoryContext);
@@ -121,28 +121,28 @@ join_core(Object *object, Core *core)
 }
 
 /*
- * new_object makes an object that has nothing yet.
+ * setexpanded_new_object makes an object that has nothing yet.
  */
 static Object *
-new_object(void)
+setexpanded_new_object(void)
 {
 	MemoryContext mcxt = AllocSetContextCreate(CurrentMemoryContext, "dcounter set",
 											   ALLOCSET_SMALL_SIZES);
 	Object *object = MemoryContextAllocZero(mcxt, sizeof(Object));
 
 	EOH_init_header(&object->header, &methods, mcxt);
-	object->callback.func = object_freed;
+	object->callback.func = setexpanded_object_freed;
 	object->callback.arg = object;
 	MemoryContextRegisterResetCallback(mcxt, &object->callback);
 	return object;
 }
 
 /*
- * new_core makes a core without a state. Until an object joins it, it is the current
+ * setexpanded_new_core makes a core without a state. Until an object joins it, it is the current
  * context's, so that an error in between does not leave it behind.
  */
 static Core *
-new_core(void)
+setexpanded_new_core(void)
 {
 	MemoryContext mcxt = AllocSetContextCreate(CurrentMemoryContext, "dcounter set state",
 											   ALLOCSET_DEFAULT_SIZES);
@@ -177,24 +177,24 @@ seed_index(void)
 static void
 load_core(Object *object)
 {
-	Core *core = new_core();
+	Core *core = setexpanded_new_core();
 	MemoryContext before = MemoryContextSwitchTo(core->mcxt);
 
 	seed_index();
 	core->state = setstate_load(crdt_bytes(&object->flat));
 	MemoryContextSwitchTo(before);
-	join_core(object, core);
+	setexpanded_join_core(object, core);
 }
 
 /*
- * own_core gives an object a core of its own, with the object's version of the state. The
+ * setexpanded_own_core gives an object a core of its own, with the object's version of the state. The
  * log has all later changes: it was never emptied since the object was made.
  */
 static void
-own_core(Object *object)
+setexpanded_own_core(Object *object)
 {
 	Core *shared = object->core;
-	Core *core = new_core();
+	Core *core = setexpanded_new_core();
 	uint64 changes = shared->version - object->version;
 	MemoryContext before = MemoryContextSwitchTo(core->mcxt);
 
@@ -203,21 +203,21 @@ own_core(Object *object)
 	for (uint64 i = 0; i < changes; i++)
 		setstate_undo(core->state, &shared->log[shared->nlog - 1 - i]);
 	MemoryContextSwitchTo(before);
-	join_core(object, core);
-	leave_core(shared);
+	setexpanded_join_core(object, core);
+	setexpanded_leave_core(shared);
 }
 
 /*
- * object_state is an object's state. After this, the object's version is its core's
+ * setexpanded_object_state is an object's state. After this, the object's version is its core's
  * newest.
  */
 static SetState *
-object_state(Object *object)
+setexpanded_object_state(Object *object)
 {
 	if (object->core == NULL)
 		load_core(object);
 	else if (object->version != object->core->version)
-		own_core(object);
+		setexpanded_own_core(object);
 	return object->core->state;
 }
 
@@ -236,7 +236,7 @@ object_bytes(Object *object)
 {
 	if (object->flat.data == NULL)
 	{
-		const SetState *state = object_state(object);
+		const SetState *state = setexpanded_object_state(object);
 		MemoryContext before = MemoryContextSwitchTo(object->header.eoh_context);
 		CrdtBuf flat = {NULL, 0, 0};
 
@@ -348,7 +348,7 @@ change_flat(FmgrInfo *flinfo, Datum value, const Step *step)
 
 	if (state.len < LEAST_BYTES)
 		return flat_step(&buf, state, step) ? crdt_datum(&buf) : value;
-	object = new_object();
+	object = setexpanded_new_object();
 	before = MemoryContextSwitchTo(object->header.eoh_context);
 	changed = flat_step(&object->flat, state, step);
 	if (!changed)
@@ -362,19 +362,19 @@ change_flat(FmgrInfo *flinfo, Datum value, const Step *step)
 }
 
 /*
- * change makes a change to the first argument, any value. It stays as it is, unless it was
+ * setexpanded_change makes a change to the first argument, any value. It stays as it is, unless it was
  * handed over for writing.
  */
 static Datum
-change(FunctionCallInfo fcinfo, const Step *step)
+setexpanded_change(FunctionCallInfo fcinfo, const Step *step)
 {
 	Datum value = PG_GETARG_DATUM(0);
 	Object *object;
 
 	if (!is_expanded(value))
 		return change_flat(fcinfo->flinfo, value, step);
-	object = object_of(value);
-	(void) object_state(object);
+	object = setexpanded_object_of(value);
+	(void) setexpanded_object_state(object);
 	/* Of the only object, the log has nothing to tell. */
 	if (object->core->objects == 1)
 	{
@@ -385,11 +385,11 @@ change(FunctionCallInfo fcinfo, const Step *step)
 	{
 		Core *core = object->core;
 
-		object = new_object();
-		join_core(object, core);
+		object = setexpanded_new_object();
+		setexpanded_join_core(object, core);
 	}
 	if (object->core->objects > 1 && object->core->nlog == MAX_LOG)
-		own_core(object);
+		setexpanded_own_core(object);
 	make_step(object, step);
 	return EOHPGetRWDatum(&object->header);
 }
@@ -403,7 +403,7 @@ set_add(FunctionCallInfo fcinfo, CrdtString element, CrdtString node)
 {
 	Step step = {element, node, false};
 
-	return change(fcinfo, &step);
+	return setexpanded_change(fcinfo, &step);
 }
 
 /*
@@ -414,7 +414,7 @@ set_remove(FunctionCallInfo fcinfo, CrdtString element)
 {
 	Step step = {element, {NULL, 0}, true};
 
-	return change(fcinfo, &step);
+	return setexpanded_change(fcinfo, &step);
 }
 
 /*
@@ -424,10 +424,10 @@ Datum
 set_reset(Datum value)
 {
 	CrdtBuf buf = {NULL, 0, 0};
-	Object *object = is_expanded(value) ? object_of(value) : NULL;
+	Object *object = is_expanded(value) ? setexpanded_object_of(value) : NULL;
 
 	if (object != NULL && object->core != NULL)
-		setstate_encode_reset(&buf, object_state(object));
+		setstate_encode_reset(&buf, setexpanded_object_state(object));
 	else
 		dots_reset(&buf, set_bytes(value));
 	return crdt_datum(&buf);
@@ -442,7 +442,7 @@ set_contains(Datum value, CrdtString element)
 	CrdtBytes state;
 
 	if (is_expanded(value))
-		return setstate_contains(object_state(object_of(value)), element);
+		return setstate_contains(setexpanded_object_state(setexpanded_object_of(value)), element);
 	state = crdt_bytes_of(value);
 	return state.data[0] == CRDT_HEADER(CRDT_GSET) ? gset_contains(state, element) : dots_contains(state, element);
 }
@@ -453,19 +453,19 @@ set_contains(Datum value, CrdtString element)
 CrdtBytes
 set_bytes(Datum value)
 {
-	return is_expanded(value) ? object_bytes(object_of(value)) : crdt_bytes_of(value);
+	return is_expanded(value) ? object_bytes(setexpanded_object_of(value)) : crdt_bytes_of(value);
 }
 
 /* The methods of an expanded object. */
 
 static Size
-object_flat_size(ExpandedObjectHeader *header)
+setexpanded_object_flat_size(ExpandedObjectHeader *header)
 {
 	return VARHDRSZ + object_bytes((Object *) header).len;
 }
 
 static void
-object_flatten(ExpandedObjectHeader *header, void *result, Size size)
+setexpanded_object_flatten(ExpandedObjectHeader *header, void *result, Size size)
 {
 	CrdtBytes flat = crdt_bytes(&((Object *) header)->flat);
 

@@ -47,10 +47,10 @@ least_bytes(const SetState *state, size_t len)
 /* Loading and copying. */
 
 /*
- * load_entry puts an element behind all others. There is room for it.
+ * setstate_load_entry puts an element behind all others. There is room for it.
  */
 static void
-load_entry(SetState *state, CrdtString element, SetDots dots)
+setstate_load_entry(SetState *state, CrdtString element, SetDots dots)
 {
 	uint32_t hash = hashindex_hash(element.data, element.len);
 
@@ -77,7 +77,7 @@ load_gset(SetState *state, CrdtBytes bytes)
 
 	alloc_entries(state, (size_t) iter.left);
 	while (gset_next(&iter, &element))
-		load_entry(state, element, (SetDots){0});
+		setstate_load_entry(state, element, (SetDots){0});
 }
 
 static SetDots
@@ -130,7 +130,7 @@ load_orset(SetState *state, CrdtBytes bytes)
 	load_nodes(state, &reader.context);
 	alloc_entries(state, (size_t) reader.left);
 	while (dots_reader_next(&reader))
-		load_entry(state, reader.current.element, copy_dots(reader.current.dots, reader.current.n));
+		setstate_load_entry(state, reader.current.element, copy_dots(reader.current.dots, reader.current.n));
 	/* its context is the state's now */
 	if (reader.current.dots != NULL)
 		sketch_free(reader.current.dots);
@@ -345,11 +345,11 @@ own_string(CrdtString string)
 }
 
 /*
- * insert_entry puts an element that is not there, for which there is room. The entry
+ * setstate_insert_entry puts an element that is not there, for which there is room. The entry
  * owns its bytes and its dots.
  */
 static void
-insert_entry(SetState *state, CrdtString element, uint32_t hash, SetDots dots)
+setstate_insert_entry(SetState *state, CrdtString element, uint32_t hash, SetDots dots)
 {
 	hashindex_put(&state->index, hash, (uint32_t) state->nentries);
 	state->entries[state->nentries++] = (SetEntry){
@@ -425,11 +425,11 @@ new_node(SetState *state, CrdtString node)
 }
 
 /*
- * undraw gives a node's last dot back, and the node with its first one: nodes are given back
+ * setstate_undraw gives a node's last dot back, and the node with its first one: nodes are given back
  * in the opposite order of their arrival.
  */
 static void
-undraw(SetState *state, uint32_t number)
+setstate_undraw(SetState *state, uint32_t number)
 {
 	DotsNode *node = &state->nodes[number];
 	DotsRange *range = &node->ranges[node->n - 1];
@@ -507,7 +507,7 @@ setstate_add(SetState *state, CrdtString element, CrdtString node, SetChange *ch
 		dot = (SetDots){1, made.drawn, {++*last_dot(state, made.drawn)}};
 	}
 	if (entry == NULL)
-		insert_entry(state, made.element, hash, dot);
+		setstate_insert_entry(state, made.element, hash, dot);
 	else
 	{
 		made.element = entry_string(entry);
@@ -550,7 +550,7 @@ setstate_undo(SetState *state, const SetChange *change)
 		CrdtString element = {own_string(change->element), change->element.len};
 
 		reserve_entry(state);
-		insert_entry(state, element, hash, before);
+		setstate_insert_entry(state, element, hash, before);
 	}
 	else if (change->was_there)
 	{
@@ -563,7 +563,7 @@ setstate_undo(SetState *state, const SetChange *change)
 		free_entry(entry);
 	}
 	if (change->drawn != SET_NO_NODE)
-		undraw(state, change->drawn);
+		setstate_undraw(state, change->drawn);
 }
 
 /*

@@ -168,13 +168,13 @@ hash_redis_decimal(int64_t number)
 }
 
 static inline uint64_t
-rotate(uint64_t x, int bits)
+hash_rotate(uint64_t x, int bits)
 {
 	return (x << bits) | (x >> (64 - bits));
 }
 
 static inline uint64_t
-finish(uint64_t k)
+hash_finish(uint64_t k)
 {
 	k = (k ^ (k >> 33)) * UINT64_C(0xff51afd7ed558ccd);
 	k = (k ^ (k >> 33)) * UINT64_C(0xc4ceb9fe1a85ec53);
@@ -196,20 +196,20 @@ hash_murmur3(const void *data, size_t len)
 
 	for (; left >= 16; left -= 16, bytes += 16)
 	{
-		h1 ^= rotate(bytes_load64(bytes) * c1, 31) * c2;
-		h1 = (rotate(h1, 27) + h2) * 5 + 0x52dce729;
-		h2 ^= rotate(bytes_load64(bytes + 8) * c2, 33) * c1;
-		h2 = (rotate(h2, 31) + h1) * 5 + 0x38495ab5;
+		h1 ^= hash_rotate(bytes_load64(bytes) * c1, 31) * c2;
+		h1 = (hash_rotate(h1, 27) + h2) * 5 + 0x52dce729;
+		h2 ^= hash_rotate(bytes_load64(bytes + 8) * c2, 33) * c1;
+		h2 = (hash_rotate(h2, 31) + h1) * 5 + 0x38495ab5;
 	}
 	if (left > 8)
-		h2 ^= rotate(load_tail(bytes + 8, left - 8, len) * c2, 33) * c1;
+		h2 ^= hash_rotate(load_tail(bytes + 8, left - 8, len) * c2, 33) * c1;
 	if (left >= 8)
-		h1 ^= rotate(bytes_load64(bytes) * c1, 31) * c2;
+		h1 ^= hash_rotate(bytes_load64(bytes) * c1, 31) * c2;
 	else if (left > 0)
-		h1 ^= rotate(load_tail(bytes, left, len) * c1, 31) * c2;
+		h1 ^= hash_rotate(load_tail(bytes, left, len) * c1, 31) * c2;
 	h1 ^= len;
 	h2 ^= len;
 	h1 += h2;
 	h2 += h1;
-	return finish(h1) + finish(h2);
+	return hash_finish(h1) + hash_finish(h2);
 }

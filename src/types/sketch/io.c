@@ -89,7 +89,7 @@ check_whole(const SketchIo *io, const uint8 *data, size_t len, int sqlstate)
 }
 
 static int
-hex_digit(char c)
+io_hex_digit(char c)
 {
 	if (c >= '0' && c <= '9')
 		return c - '0';
@@ -123,8 +123,8 @@ sketch_in(FunctionCallInfo fcinfo, const SketchIo *io)
 	SET_VARSIZE(value, VARHDRSZ + digits / 2);
 	for (size_t i = 0; i < digits / 2; i++)
 	{
-		int high = hex_digit(text[2 + 2 * i]);
-		int low = hex_digit(text[3 + 2 * i]);
+		int high = io_hex_digit(text[2 + 2 * i]);
+		int low = io_hex_digit(text[3 + 2 * i]);
 
 		if (high < 0 || low < 0)
 			compat_ereturn(fcinfo->context, (Datum) 0,

@@ -83,13 +83,13 @@ const uint64_t cms_rows[CMS_MAX_DEPTH][2] = {
 
 uint64_t cms_secret = UINT64_C(0x9e3779b97f4a7c15);
 
-static uint32_t room(const Cms *cms);
-static CmsEntry *find_place(const Cms *cms, uint64_t hash);
-static void grow(Cms *cms);
-static CmsError spread(Cms *cms, const CmsEntry *entries, uint32_t n);
+static uint32_t cms_room(const Cms *cms);
+static CmsEntry *cms_find_place(const Cms *cms, uint64_t hash);
+static void cms_grow(Cms *cms);
+static CmsError cms_spread(Cms *cms, const CmsEntry *entries, uint32_t n);
 static CmsError add_conservative(Cms *cms, uint64_t hash, int64_t weight);
 static bool add_plain(Cms *cms, uint64_t hash, int64_t weight);
-static void widen(Cms *cms);
+static void cms_widen(Cms *cms);
 
 /*
  * cms_shape fills the shape that follows from epsilon and delta. No function of
@@ -188,9 +188,9 @@ cms_put(Cms *cms, uint64_t hash, int64_t weight)
 			cms->total = total;
 		return error;
 	}
-	if (cms->used >= room(cms))
-		grow(cms);
-	place = find_place(cms, hash);
+	if (cms->used >= cms_room(cms))
+		cms_grow(cms);
+	place = cms_find_place(cms, hash);
 	if (place->hash == 0)
 	{
 		place->hash = hash;
@@ -220,14 +220,14 @@ cms_settle(Cms *cms)
 		return CMS_OK;
 	entries = cms_sorted(cms);
 	cms_start_cells(cms);
-	error = spread(cms, entries, n);
+	error = cms_spread(cms, entries, n);
 	sketch_free(entries);
 	return error;
 }
 
 /* How many entries the table may have; an eighth of the places stays empty. */
 static uint32_t
-room(const Cms *cms)
+cms_room(const Cms *cms)
 {
 	uint32_t places = UINT32_C(1) << cms->table_bits;
 
@@ -236,7 +236,7 @@ room(const Cms *cms)
 
 /* The entry of a hash, or the empty place for it. */
 static CmsEntry *
-find_place(const Cms *cms, uint64_t hash)
+cms_find_place(const Cms *cms, uint64_t hash)
 {
 	uint32_t mask = (UINT32_C(1) << cms->table_bits) - 1;
 	uint32_t at = (uint32_t) ((hash * cms_secret) >> (64 - cms->table_bits));
@@ -247,7 +247,7 @@ find_place(const Cms *cms, uint64_t hash)
 }
 
 static void
-grow(Cms *cms)
+cms_grow(Cms *cms)
 {
 	CmsEntry *old = cms->table;
 	size_t places = old == NULL ? 0 : (size_t) 1 << cms->table_bits;
@@ -260,14 +260,14 @@ grow(Cms *cms)
 	for (size_t i = 0; i < places; i++)
 	{
 		if (old[i].hash != 0)
-			*find_place(cms, old[i].hash) = old[i];
+			*cms_find_place(cms, old[i].hash) = old[i];
 	}
 	if (old != NULL)
 		sketch_free(old);
 }
 
 static int
-compare(const void *a, const void *b)
+cms_compare(const void *a, const void *b)
 {
 	uint64_t x = ((const CmsEntry *) a)->hash;
 	uint64_t y = ((const CmsEntry *) b)->hash;
@@ -279,7 +279,7 @@ void
 cms_sort(CmsEntry *entries, size_t n)
 {
 	/* few: a sparse sketch has no more than its dense form has cells */
-	qsort(entries, n, sizeof(CmsEntry), compare);
+	qsort(entries, n, sizeof(CmsEntry), cms_compare);
 }
 
 /*
@@ -319,7 +319,7 @@ cms_start_cells(Cms *cms)
 
 /* Add entries, in the order of their hashes, to the cells but not to the total. */
 static CmsError
-spread(Cms *cms, const CmsEntry *entries, uint32_t n)
+cms_spread(Cms *cms, const CmsEntry *entries, uint32_t n)
 {
 	CmsError error = CMS_OK;
 
@@ -340,7 +340,7 @@ cms_add_cells(Cms *cms, uint64_t hash, int64_t weight)
 	{
 		if (cms->cell_bytes == 8)
 			return CMS_OVERFLOW;
-		widen(cms);
+		cms_widen(cms);
 	}
 	return CMS_OK;
 }
@@ -402,7 +402,7 @@ add_plain(Cms *cms, uint64_t hash, int64_t weight)
 	return;
 
 static void
-store(void *cells, int cell_bytes, size_t first, size_t n, const int64_t *values)
+cms_store(void *cells, int cell_bytes, size_t first, size_t n, const int64_t *values)
 {
 	switch (cell_bytes)
 	{
@@ -419,7 +419,7 @@ store(void *cells, int cell_bytes, size_t first, size_t n, const int64_t *values
 
 /* Whether a number can be in cells of so many bytes. */
 static inline bool
-fits(int64_t value, int cell_bytes)
+cms_fits(int64_t value, int cell_bytes)
 {
 	int64_t high = INT64_MAX >> (64 - 8 * cell_bytes);
 
@@ -440,19 +440,19 @@ add_conservative(Cms *cms, uint64_t hash, int64_t weight)
 	}
 	if (__builtin_add_overflow(estimate, weight, &estimate))
 		return CMS_OVERFLOW;
-	while (!fits(estimate, cms->cell_bytes))
-		widen(cms);
+	while (!cms_fits(estimate, cms->cell_bytes))
+		cms_widen(cms);
 	for (uint32_t row = 0; row < cms->shape.depth; row++)
 	{
 		if (values[row] < estimate)
-			store(cms->cells, cms->cell_bytes, cms_cell(&cms->shape, row, hash), 1, &estimate);
+			cms_store(cms->cells, cms->cell_bytes, cms_cell(&cms->shape, row, hash), 1, &estimate);
 	}
 	return CMS_OK;
 }
 
 /* Double the width of all cells. */
 static void
-widen(Cms *cms)
+cms_widen(Cms *cms)
 {
 	uint32_t cells = cms_cells(&cms->shape);
 	int cell_bytes = cms->cell_bytes * 2;
@@ -464,7 +464,7 @@ widen(Cms *cms)
 		uint32_t n = cells - first < CHUNK ? cells - first : CHUNK;
 
 		cms_load(cms->cells, cms->cell_bytes, first, n, values);
-		store(wide, cell_bytes, first, n, values);
+		cms_store(wide, cell_bytes, first, n, values);
 	}
 	sketch_free(cms->cells);
 	cms->cells = wide;
@@ -534,7 +534,7 @@ cms_merge_cells(Cms *cms, const void *cells, int cell_bytes, bool little_endian,
 		cms_start_cells(cms);
 	}
 	while (cms->cell_bytes < cell_bytes)
-		widen(cms);
+		cms_widen(cms);
 	for (uint32_t first = 0; first < n_cells && error == CMS_OK; first += CHUNK)
 	{
 		uint32_t n = n_cells - first < CHUNK ? n_cells - first : CHUNK;
@@ -550,23 +550,23 @@ cms_merge_cells(Cms *cms, const void *cells, int cell_bytes, bool little_endian,
 		{
 			overflow |= sign < 0 ? __builtin_sub_overflow(ours[i], theirs[i], &ours[i])
 								 : __builtin_add_overflow(ours[i], theirs[i], &ours[i]);
-			narrow &= fits(ours[i], cms->cell_bytes);
+			narrow &= cms_fits(ours[i], cms->cell_bytes);
 		}
 		while (!narrow && !overflow)
 		{
-			widen(cms);
+			cms_widen(cms);
 			narrow = true;
 			for (uint32_t i = 0; i < n; i++)
-				narrow &= fits(ours[i], cms->cell_bytes);
+				narrow &= cms_fits(ours[i], cms->cell_bytes);
 		}
-		store(cms->cells, cms->cell_bytes, first, n, ours);
+		cms_store(cms->cells, cms->cell_bytes, first, n, ours);
 		if (overflow)
 			error = CMS_OVERFLOW;
 	}
 	if (entries != NULL)
 	{
 		if (error == CMS_OK)
-			error = spread(cms, entries, n_entries);
+			error = cms_spread(cms, entries, n_entries);
 		sketch_free(entries);
 	}
 	return error;

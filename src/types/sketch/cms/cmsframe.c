@@ -49,7 +49,7 @@ cms_frame_shape(CmsFrame *frame, const CmsShape *shape)
 }
 
 static inline uint32_t
-home(const CmsFrame *frame, uint64_t hash)
+cmsframe_home(const CmsFrame *frame, uint64_t hash)
 {
 	return (uint32_t) ((hash * cms_secret) >> (64 - frame->place_bits));
 }
@@ -59,7 +59,7 @@ static CmsPlace *
 frame_place(const CmsFrame *frame, uint64_t hash)
 {
 	uint32_t mask = (UINT32_C(1) << frame->place_bits) - 1;
-	uint32_t at = home(frame, hash);
+	uint32_t at = cmsframe_home(frame, hash);
 
 	while (frame->places[at].hash != hash && frame->places[at].hash != 0)
 		at = (at + 1) & mask;
@@ -95,7 +95,7 @@ remove_place(CmsFrame *frame, CmsPlace *place)
 
 	for (uint32_t at = (hole + 1) & mask; frame->places[at].hash != 0; at = (at + 1) & mask)
 	{
-		uint32_t way = (at - home(frame, frame->places[at].hash)) & mask;
+		uint32_t way = (at - cmsframe_home(frame, frame->places[at].hash)) & mask;
 
 		if (way >= ((at - hole) & mask))
 		{

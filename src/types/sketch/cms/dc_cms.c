@@ -38,7 +38,7 @@ DC_SKETCH_FUNCTION(dc_cms_send, PointerGetDatum(PG_GETARG_BYTEA_P_COPY(0)));
 DC_SKETCH_FUNCTION(dc_cms_from_bytea, sketch_from_bytea(fcinfo, &io));
 DC_SKETCH_FUNCTION(dc_cms_to_bytea, PointerGetDatum(PG_GETARG_BYTEA_P(0)));
 
-static Datum merge(FunctionCallInfo fcinfo, int sign);
+static Datum cms_merge_values(FunctionCallInfo fcinfo, int sign);
 
 /*
  * dc_cms_raise reports an error of the algorithm, if there is one.
@@ -229,17 +229,17 @@ dc_cms_bounds(PG_FUNCTION_ARGS)
 Datum
 dc_cms_union(PG_FUNCTION_ARGS)
 {
-	return merge(fcinfo, 1);
+	return cms_merge_values(fcinfo, 1);
 }
 
 Datum
 dc_cms_subtract(PG_FUNCTION_ARGS)
 {
-	return merge(fcinfo, -1);
+	return cms_merge_values(fcinfo, -1);
 }
 
 static Datum
-merge(FunctionCallInfo fcinfo, int sign)
+cms_merge_values(FunctionCallInfo fcinfo, int sign)
 {
 	CmsView a;
 	CmsView b;

@@ -266,7 +266,7 @@ dc_hll(PG_FUNCTION_ARGS)
 
 /* A dc_hll that is fetched and decompressed, if it is flat. */
 static Datum
-fetched(Datum value)
+hll_fetched(Datum value)
 {
 	if (VARATT_IS_EXTERNAL_EXPANDED(DatumGetPointer(value)))
 		return value;
@@ -300,7 +300,7 @@ dc_hll_add(PG_FUNCTION_ARGS)
 		PG_RETURN_NULL();
 	if (PG_ARGISNULL(1))
 		PG_RETURN_DATUM(PG_GETARG_DATUM(0));
-	value = fetched(PG_GETARG_DATUM(0));
+	value = hll_fetched(PG_GETARG_DATUM(0));
 	hash = item_hash(item_type_of_arg(fcinfo, 1), PG_GETARG_DATUM(1), hash_of(value));
 	result = hll_datum_add(value, &hash, 1);
 	PG_RETURN_DATUM(result == value ? PG_GETARG_DATUM(0) : result);
@@ -312,7 +312,7 @@ dc_hll_add(PG_FUNCTION_ARGS)
 Datum
 dc_hll_add_many(PG_FUNCTION_ARGS)
 {
-	Datum value = fetched(PG_GETARG_DATUM(0));
+	Datum value = hll_fetched(PG_GETARG_DATUM(0));
 	ArrayType *array = PG_GETARG_ARRAYTYPE_P(1);
 	int hash = hash_of(value);
 	ItemType type;
@@ -354,7 +354,7 @@ dc_hll_would_change(PG_FUNCTION_ARGS)
 		PG_RETURN_NULL();
 	if (PG_ARGISNULL(1))
 		PG_RETURN_BOOL(false);
-	value = fetched(PG_GETARG_DATUM(0));
+	value = hll_fetched(PG_GETARG_DATUM(0));
 	hash = item_hash(item_type_of_arg(fcinfo, 1), PG_GETARG_DATUM(1), hash_of(value));
 	PG_RETURN_BOOL(hll_datum_would_change(value, hash));
 }

@@ -127,7 +127,7 @@ dc_hll_agg_union(PG_FUNCTION_ARGS)
 
 /* Merge the second state into the first, which alone may be changed. */
 static Datum
-combine(FunctionCallInfo fcinfo)
+hllagg_combine(FunctionCallInfo fcinfo)
 {
 	MemoryContext before = MemoryContextSwitchTo(sketch_aggregate_context(fcinfo));
 	HllState *into = sketch_state_arg(fcinfo, 0);
@@ -155,7 +155,7 @@ dc_hll_agg_combine(PG_FUNCTION_ARGS)
 
 	if (into != NULL && from != NULL && into->precision != from->precision)
 		sketch_rows_differ("precision");
-	return combine(fcinfo);
+	return hllagg_combine(fcinfo);
 }
 
 /*
@@ -164,7 +164,7 @@ dc_hll_agg_combine(PG_FUNCTION_ARGS)
 Datum
 dc_hll_agg_combine_union(PG_FUNCTION_ARGS)
 {
-	return combine(fcinfo);
+	return hllagg_combine(fcinfo);
 }
 
 Datum

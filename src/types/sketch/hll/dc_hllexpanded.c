@@ -61,24 +61,24 @@ typedef struct Object
 	MemoryContextCallback callback;
 } Object;
 
-static Size object_flat_size(ExpandedObjectHeader *header);
-static void object_flatten(ExpandedObjectHeader *header, void *result, Size size);
+static Size hllexpanded_object_flat_size(ExpandedObjectHeader *header);
+static void hllexpanded_object_flatten(ExpandedObjectHeader *header, void *result, Size size);
 static bool would_change(const HllState *state, const uint64 *hashes, int n);
-static Object *object_of(Datum value);
-static Object *new_object(Core *core);
-static void join_core(Object *object, Core *core);
-static void object_freed(void *object);
-static Core *new_core(const HllState *state);
-static const HllState *object_state(Object *object);
-static void own_core(Object *object);
+static Object *hllexpanded_object_of(Datum value);
+static Object *hllexpanded_new_object(Core *core);
+static void hllexpanded_join_core(Object *object, Core *core);
+static void hllexpanded_object_freed(void *object);
+static Core *hllexpanded_new_core(const HllState *state);
+static const HllState *hllexpanded_object_state(Object *object);
+static void hllexpanded_own_core(Object *object);
 static void object_add(Object *object, uint64 hash);
 
 static const ExpandedObjectMethods methods = {
-	object_flat_size,
-	object_flatten};
+	hllexpanded_object_flat_size,
+	hllexpanded_object_flatten};
 
 static inline bool
-is_object(Datum value)
+hllexpanded_is_object(Datum value)
 {
 	return VARATT_IS_EXTERNAL_EXPANDED(DatumGetPointer(value));
 }
@@ -93,8 +93,8 @@ hll_from_datum(Datum value)
 	HllState *state;
 	bytea *flat;
 
-	if (is_object(value))
-		return object_state(object_of(value));
+	if (hllexpanded_is_object(value))
+		return hllexpanded_object_state(hllexpanded_object_of(value));
 	flat = DatumGetByteaPP(value);
 	state = hll_absorb_bytes(NULL, flat);
 	if ((Pointer) flat != DatumGetPointer(value))
@@ -114,8 +114,8 @@ hll_datum_would_change(Datum value, uint64 hash)
 	uint32 cell;
 	uint32 set;
 
-	if (is_object(value))
-		return hll_probe(object_state(object_of(value)), hash, &cell, &set) != HLL_SAME;
+	if (hllexpanded_is_object(value))
+		return hll_probe(hllexpanded_object_state(hllexpanded_object_of(value)), hash, &cell, &set) != HLL_SAME;
 	flat = DatumGetByteaPP(value);
 	data = hll_bytes(flat, &len);
 	return hll_value_would_change(data, len, hash);
@@ -132,15 +132,15 @@ hll_datum_add(Datum value, const uint64 *hashes, int n)
 {
 	Object *object;
 
-	if (is_object(value))
+	if (hllexpanded_is_object(value))
 	{
-		object = object_of(value);
-		(void) object_state(object);
+		object = hllexpanded_object_of(value);
+		(void) hllexpanded_object_state(object);
 		/* Of the only object, the log has nothing to tell. */
 		if (object->core->objects == 1)
 			object->core->nlog = 0;
 		if (!VARATT_IS_EXTERNAL_EXPANDED_RW(DatumGetPointer(value)))
-			object = new_object(object->core);
+			object = hllexpanded_new_object(object->core);
 	}
 	else
 	{
@@ -151,7 +151,7 @@ hll_datum_add(Datum value, const uint64 *hashes, int n)
 		state = hll_from_datum(value);
 		if (!would_change(state, hashes, n))
 			return value;
-		object = new_object(new_core(state));
+		object = hllexpanded_new_object(hllexpanded_new_core(state));
 	}
 	for (int i = 0; i < n; i++)
 		object_add(object, hashes[i]);
@@ -173,7 +173,7 @@ would_change(const HllState *state, const uint64 *hashes, int n)
 }
 
 static Object *
-object_of(Datum value)
+hllexpanded_object_of(Datum value)
 {
 	Object *object = (Object *) DatumGetEOHP(value);
 
@@ -182,25 +182,25 @@ object_of(Datum value)
 }
 
 /*
- * new_object makes an object of a core's newest version.
+ * hllexpanded_new_object makes an object of a core's newest version.
  */
 static Object *
-new_object(Core *core)
+hllexpanded_new_object(Core *core)
 {
 	MemoryContext mcxt = AllocSetContextCreate(CurrentMemoryContext, "dc_hll",
 											   ALLOCSET_SMALL_SIZES);
 	Object *object = MemoryContextAllocZero(mcxt, sizeof(Object));
 
 	EOH_init_header(&object->header, &methods, mcxt);
-	object->callback.func = object_freed;
+	object->callback.func = hllexpanded_object_freed;
 	object->callback.arg = object;
 	MemoryContextRegisterResetCallback(mcxt, &object->callback);
-	join_core(object, core);
+	hllexpanded_join_core(object, core);
 	return object;
 }
 
 static void
-join_core(Object *object, Core *core)
+hllexpanded_join_core(Object *object, Core *core)
 {
 	if (core->objects++ == 0)
 		MemoryContextSetParent(core->mcxt, TopMemoryContext);
@@ -209,24 +209,24 @@ join_core(Object *object, Core *core)
 }
 
 static void
-leave_core(Core *core)
+hllexpanded_leave_core(Core *core)
 {
 	if (--core->objects == 0)
 		MemoryContextDelete(core->mcxt);
 }
 
 static void
-object_freed(void *object)
+hllexpanded_object_freed(void *object)
 {
-	leave_core(((Object *) object)->core);
+	hllexpanded_leave_core(((Object *) object)->core);
 }
 
 /*
- * new_core makes a core of a copy of a state. Until an object joins it, it is the
+ * hllexpanded_new_core makes a core of a copy of a state. Until an object joins it, it is the
  * current context's, so that an error in between does not leave it behind.
  */
 static Core *
-new_core(const HllState *state)
+hllexpanded_new_core(const HllState *state)
 {
 	MemoryContext mcxt = AllocSetContextCreate(CurrentMemoryContext, "dc_hll state",
 											   ALLOCSET_SMALL_SIZES);
@@ -240,27 +240,27 @@ new_core(const HllState *state)
 }
 
 /*
- * object_state is an object's state, only to be read. After this, the object's
+ * hllexpanded_object_state is an object's state, only to be read. After this, the object's
  * version is its core's newest.
  */
 static const HllState *
-object_state(Object *object)
+hllexpanded_object_state(Object *object)
 {
 	if (object->version != object->core->version)
-		own_core(object);
+		hllexpanded_own_core(object);
 	return object->core->state;
 }
 
 /*
- * own_core gives an object a core of its own, with the object's version of the
+ * hllexpanded_own_core gives an object a core of its own, with the object's version of the
  * state. The log has all later changes: it was never emptied since the object
  * was made.
  */
 static void
-own_core(Object *object)
+hllexpanded_own_core(Object *object)
 {
 	Core *shared = object->core;
-	Core *core = new_core(shared->state);
+	Core *core = hllexpanded_new_core(shared->state);
 	uint64 changes = shared->version - object->version;
 
 	Assert(changes <= shared->nlog);
@@ -270,8 +270,8 @@ own_core(Object *object)
 
 		hll_unput(core->state, change->cell, change->before);
 	}
-	join_core(object, core);
-	leave_core(shared);
+	hllexpanded_join_core(object, core);
+	hllexpanded_leave_core(shared);
 }
 
 /*
@@ -292,7 +292,7 @@ object_add(Object *object, uint64 hash)
 	object->flat = NULL;
 	if (core->objects > 1 && (effect == HLL_FULL || core->nlog == MAX_LOG))
 	{
-		own_core(object);
+		hllexpanded_own_core(object);
 		core = object->core;
 	}
 	if (effect == HLL_FULL)
@@ -317,13 +317,13 @@ object_add(Object *object, uint64 hash)
 /* The methods of an expanded object. */
 
 static Size
-object_flat_size(ExpandedObjectHeader *header)
+hllexpanded_object_flat_size(ExpandedObjectHeader *header)
 {
 	Object *object = (Object *) header;
 
 	if (object->flat == NULL)
 	{
-		const HllState *state = object_state(object);
+		const HllState *state = hllexpanded_object_state(object);
 		MemoryContext before = MemoryContextSwitchTo(header->eoh_context);
 
 		object->flat = hll_encode(state, &object->flat_len);
@@ -333,7 +333,7 @@ object_flat_size(ExpandedObjectHeader *header)
 }
 
 static void
-object_flatten(ExpandedObjectHeader *header, void *result, Size size)
+hllexpanded_object_flatten(ExpandedObjectHeader *header, void *result, Size size)
 {
 	Object *object = (Object *) header;
 

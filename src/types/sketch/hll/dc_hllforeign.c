@@ -18,9 +18,9 @@ PG_FUNCTION_INFO_V1(dc_hll_from_postgresql_hll);
 PG_FUNCTION_INFO_V1(dc_hll_to_postgresql_hll);
 
 static Datum
-imported(FunctionCallInfo fcinfo,
-		 HllState *(*read)(const uint8_t *data, size_t len, const char **wrong),
-		 const char *message)
+hllforeign_imported(FunctionCallInfo fcinfo,
+					HllState *(*read)(const uint8_t *data, size_t len, const char **wrong),
+					const char *message)
 {
 	bytea *bytes = PG_GETARG_BYTEA_PP(0);
 	const char *wrong;
@@ -40,7 +40,7 @@ imported(FunctionCallInfo fcinfo,
 Datum
 dc_hll_from_redis(PG_FUNCTION_ARGS)
 {
-	return imported(fcinfo, hll_from_redis, "invalid HyperLogLog of Redis");
+	return hllforeign_imported(fcinfo, hll_from_redis, "invalid HyperLogLog of Redis");
 }
 
 /*
@@ -75,7 +75,7 @@ dc_hll_to_redis(PG_FUNCTION_ARGS)
 Datum
 dc_hll_from_postgresql_hll(PG_FUNCTION_ARGS)
 {
-	return imported(fcinfo, hll_from_postgresql, "invalid value of postgresql-hll");
+	return hllforeign_imported(fcinfo, hll_from_postgresql, "invalid value of postgresql-hll");
 }
 
 /*

@@ -35,7 +35,7 @@
 #define LIST_LOG2_SIZE 7 /* up to here a list, then a hash table */
 
 static HllState *new_tokens(int precision, int hash, int log2_size);
-static uint32_t find_place(const HllState *state, uint32_t place);
+static uint32_t hll_find_place(const HllState *state, uint32_t place);
 static HllState *tokens_as_registers(const HllState *state);
 static HllState *moved_tokens(const HllState *state, int log2_size);
 static void fold_register(uint8_t *registers, int precision, uint32_t index,
@@ -43,14 +43,14 @@ static void fold_register(uint8_t *registers, int precision, uint32_t index,
 static void sort_tokens(uint32_t *tokens, uint32_t n);
 
 static inline uint32_t
-slots(const HllState *state)
+hll_slots(const HllState *state)
 {
 	return ((UINT32_C(1) << state->log2_size) - offsetof(HllState, cells)) / sizeof(uint32_t);
 }
 
 /* How many tokens a state of that size takes: a hash table stays a quarter free. */
 static inline uint32_t
-capacity(int log2_size)
+hll_capacity(int log2_size)
 {
 	uint32_t n = ((UINT32_C(1) << log2_size) - offsetof(HllState, cells)) / sizeof(uint32_t);
 
@@ -120,24 +120,24 @@ hll_copy(const HllState *state)
 HllEffect
 hll_probe_token(const HllState *state, uint32_t token, uint32_t *cell, uint32_t *value)
 {
-	*cell = find_place(state, token >> HLL_RANK_BITS);
+	*cell = hll_find_place(state, token >> HLL_RANK_BITS);
 	*value = token;
-	if (*cell < slots(state) && state->cells[*cell] != 0)
+	if (*cell < hll_slots(state) && state->cells[*cell] != 0)
 		return state->cells[*cell] < token ? HLL_CHANGE : HLL_SAME;
-	if (state->count < capacity(state->log2_size) &&
+	if (state->count < hll_capacity(state->log2_size) &&
 		state->count < hll_max_tokens(state->precision))
 		return HLL_CHANGE;
 	return HLL_FULL;
 }
 
 /*
- * find_place is the cell with a place's token, else the free cell for it; the
+ * hll_find_place is the cell with a place's token, else the free cell for it; the
  * number of slots if a full list does not have it.
  */
 static uint32_t
-find_place(const HllState *state, uint32_t place)
+hll_find_place(const HllState *state, uint32_t place)
 {
-	uint32_t n = slots(state);
+	uint32_t n = hll_slots(state);
 	uint32_t cell;
 
 	if (state->log2_size <= LIST_LOG2_SIZE)
@@ -163,7 +163,7 @@ tokens_as_registers(const HllState *state)
 {
 	HllState *dense = hll_new_dense(state->precision, state->hash);
 
-	for (uint32_t i = 0; i < slots(state); i++)
+	for (uint32_t i = 0; i < hll_slots(state); i++)
 	{
 		if (state->cells[i] != 0)
 			hll_raise(dense, state->cells[i]);
@@ -179,7 +179,7 @@ moved_tokens(const HllState *state, int log2_size)
 	uint32_t cell;
 	uint32_t value;
 
-	for (uint32_t i = 0; i < slots(state); i++)
+	for (uint32_t i = 0; i < hll_slots(state); i++)
 	{
 		if (state->cells[i] != 0)
 		{
@@ -206,7 +206,7 @@ hll_reserve(HllState *state, uint32_t more)
 		return state;
 	if (wanted > hll_max_tokens(state->precision))
 		wanted = hll_max_tokens(state->precision);
-	while (capacity(log2_size) < wanted)
+	while (hll_capacity(log2_size) < wanted)
 		log2_size++;
 	if (log2_size == state->log2_size)
 		return state;
@@ -224,7 +224,7 @@ hll_reserve(HllState *state, uint32_t more)
 void
 hll_append_token(HllState *state, uint32_t token, uint32_t *last)
 {
-	uint32_t n = slots(state);
+	uint32_t n = hll_slots(state);
 	uint32_t cell = state->count;
 
 	if (!hll_has_rank(token >> HLL_RANK_BITS, state->precision))
@@ -300,7 +300,7 @@ hll_merge(HllState *into, const HllState *from)
 	if (from->precision < into->precision)
 		into = hll_reduce(into, from->precision);
 	into = hll_reserve(into, from->count);
-	for (uint32_t i = 0; i < slots(from); i++)
+	for (uint32_t i = 0; i < hll_slots(from); i++)
 	{
 		if (from->cells[i] != 0)
 			into = hll_add_token(into, from->cells[i]);
@@ -403,7 +403,7 @@ hll_sorted_tokens(const HllState *state)
 	uint32_t *tokens = sketch_alloc((state->count + 1) * sizeof(uint32_t));
 	uint32_t n = 0;
 
-	for (uint32_t i = 0; i < slots(state); i++)
+	for (uint32_t i = 0; i < hll_slots(state); i++)
 	{
 		if (state->cells[i] != 0)
 			tokens[n++] = state->cells[i];

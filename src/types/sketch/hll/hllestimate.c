@@ -19,8 +19,8 @@
 
 #define UNIVERSE ((double) (UINT32_C(1) << HLL_TOKEN_BITS))
 
-static double sigma(double x);
-static double tau(double x);
+static double hllestimate_sigma(double x);
+static double hllestimate_tau(double x);
 
 /*
  * hll_estimate is the estimated number of distinct items.
@@ -46,16 +46,16 @@ hll_estimate_counts(const uint32_t *counts, int precision)
 	int q = 64 - precision;
 	double z;
 
-	z = m * tau((m - counts[q + 1]) / m);
+	z = m * hllestimate_tau((m - counts[q + 1]) / m);
 	for (int k = q; k >= 1; k--)
 		z = 0.5 * (z + counts[k]);
-	z += m * sigma(counts[0] / m);
+	z += m * hllestimate_sigma(counts[0] / m);
 	return 0.721347520444481703680 * m * m / z;
 }
 
 /* The sum over k >= 1 of x^(2^k) 2^(k-1), plus x. */
 static double
-sigma(double x)
+hllestimate_sigma(double x)
 {
 	double y = 1;
 	double z = x;
@@ -75,7 +75,7 @@ sigma(double x)
 
 /* A third of 1 - x - the sum over k >= 1 of (1 - x^(2^-k))^2 2^-k. */
 static double
-tau(double x)
+hllestimate_tau(double x)
 {
 	double y = 1;
 	double z = 1 - x;

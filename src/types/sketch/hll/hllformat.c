@@ -118,7 +118,7 @@ put_header(uint8_t *out, const HllState *state, Form form)
 
 /* NULL if there is none. */
 static const uint8_t *
-get_number(const uint8_t *data, const uint8_t *end, uint32_t *number)
+hllformat_get_number(const uint8_t *data, const uint8_t *end, uint32_t *number)
 {
 	*number = 0;
 	for (int i = 0; i < MAX_NUMBER_BYTES && data < end; i++)
@@ -511,7 +511,7 @@ static bool
 open_gaps(const uint8_t *data, size_t len, uint32_t universe, BitReader *reader, uint32_t *n,
 		  int *k)
 {
-	const uint8_t *bits = get_number(data + HEADER_BYTES, data + len, n);
+	const uint8_t *bits = hllformat_get_number(data + HEADER_BYTES, data + len, n);
 
 	if (bits == NULL)
 		return false;

@@ -55,15 +55,15 @@ typedef struct Pairs
 } Pairs;
 
 static void count_pairs(const HllState *a, const HllState *b, Pairs *pairs);
-static void maximize(const Pairs *pairs, double *logs);
-static void interval(const Pairs *pairs, const double *logs, int rate, double z,
-					 HllInterval *result);
+static void hlljoint_maximize(const Pairs *pairs, double *logs);
+static void hlljoint_interval(const Pairs *pairs, const double *logs, int rate, double z,
+							  HllInterval *result);
 static void joint_tokens(const HllState *a, const HllState *b, double z,
 						 HllJoint *joint);
 static bool joint_registers(const HllState *a, const HllState *b, double z,
 							HllJoint *joint);
 static bool joint_lopsided(double least, HllJoint *joint);
-static void cap(HllInterval *interval, double most, bool few);
+static void hlljoint_cap(HllInterval *interval, double most, bool few);
 
 /*
  * hll_joint estimates how many items two sets have alone and together. Each interval holds
@@ -170,15 +170,15 @@ joint_registers(const HllState *a, const HllState *b, double z, HllJoint *joint)
 		rates[i] = log(rates[i] > 100 * least ? rates[i] : 100 * least);
 	count_pairs(a, b, &pairs);
 	pairs.least = log(least);
-	maximize(&pairs, rates);
+	hlljoint_maximize(&pairs, rates);
 	results[0] = &joint->only_a;
 	results[1] = &joint->only_b;
 	results[2] = &joint->both;
 	for (int i = 0; i < RATES; i++)
-		interval(&pairs, rates, i, z, results[i]);
-	cap(&joint->only_a, most_a, few && n_a < n_b);
-	cap(&joint->only_b, most_b, few && n_b <= n_a);
-	cap(&joint->both, fmin(most_a, most_b), few);
+		hlljoint_interval(&pairs, rates, i, z, results[i]);
+	hlljoint_cap(&joint->only_a, most_a, few && n_a < n_b);
+	hlljoint_cap(&joint->only_b, most_b, few && n_b <= n_a);
+	hlljoint_cap(&joint->both, fmin(most_a, most_b), few);
 	return true;
 }
 
@@ -205,7 +205,7 @@ joint_lopsided(double least, HllJoint *joint)
 
 /* A part is at most its set; and anything up to that, if few registers tell more. */
 static void
-cap(HllInterval *interval, double most, bool few)
+hlljoint_cap(HllInterval *interval, double most, bool few)
 {
 	interval->upper = few ? most : fmin(interval->upper, most);
 	if (few)
@@ -293,10 +293,10 @@ log_likelihood(const Pairs *pairs, const double *logs)
 }
 
 /*
- * derive gives the log-likelihood's first and second derivatives by differences.
+ * hlljoint_derive gives the log-likelihood's first and second derivatives by differences.
  */
 static void
-derive(const Pairs *pairs, const double *logs, double *slope, double (*curve)[RATES])
+hlljoint_derive(const Pairs *pairs, const double *logs, double *slope, double (*curve)[RATES])
 {
 	const double h = 1e-3;
 	double here = log_likelihood(pairs, logs);
@@ -333,11 +333,11 @@ derive(const Pairs *pairs, const double *logs, double *slope, double (*curve)[RA
 }
 
 /*
- * solve solves a system by Cholesky's decomposition; false if the matrix is not
+ * hlljoint_solve solves a system by Cholesky's decomposition; false if the matrix is not
  * positive definite.
  */
 static bool
-solve(double (*matrix)[RATES], const double *right, double *result)
+hlljoint_solve(double (*matrix)[RATES], const double *right, double *result)
 {
 	double l[RATES][RATES];
 
@@ -371,10 +371,10 @@ solve(double (*matrix)[RATES], const double *right, double *result)
 }
 
 /*
- * maximize climbs to the most likely rates, none of which goes below the least.
+ * hlljoint_maximize climbs to the most likely rates, none of which goes below the least.
  */
 static void
-maximize(const Pairs *pairs, double *logs)
+hlljoint_maximize(const Pairs *pairs, double *logs)
 {
 	double damping = 1e-3;
 	double value = log_likelihood(pairs, logs);
@@ -388,14 +388,14 @@ maximize(const Pairs *pairs, double *logs)
 		double longest = 0;
 		double next;
 
-		derive(pairs, logs, slope, curve);
+		hlljoint_derive(pairs, logs, slope, curve);
 		for (int i = 0; i < RATES; i++)
 		{
 			for (int j = 0; j < RATES; j++)
 				curve[i][j] = -curve[i][j];
 			curve[i][i] += damping * (1 + fabs(curve[i][i]));
 		}
-		if (!solve(curve, slope, move))
+		if (!hlljoint_solve(curve, slope, move))
 		{
 			damping *= 10;
 			continue;
@@ -422,11 +422,11 @@ maximize(const Pairs *pairs, double *logs)
 }
 
 /*
- * interval gives an estimate and its bounds: where the likelihood, with the other
+ * hlljoint_interval gives an estimate and its bounds: where the likelihood, with the other
  * rates following, falls by z^2 / 2.
  */
 static void
-interval(const Pairs *pairs, const double *logs, int rate, double z, HllInterval *result)
+hlljoint_interval(const Pairs *pairs, const double *logs, int rate, double z, HllInterval *result)
 {
 	double slope[RATES];
 	double curve[RATES][RATES];
@@ -438,7 +438,7 @@ interval(const Pairs *pairs, const double *logs, int rate, double z, HllInterval
 	double variance;
 
 	/* By the rates themselves: d/dr = 1/r d/d(log r). */
-	derive(pairs, logs, slope, curve);
+	hlljoint_derive(pairs, logs, slope, curve);
 	for (int i = 0; i < RATES; i++)
 	{
 		for (int j = 0; j < RATES; j++)
@@ -453,7 +453,7 @@ interval(const Pairs *pairs, const double *logs, int rate, double z, HllInterval
 			curve[i][j] = curve[j][i] = i == j;
 	}
 	unit[rate] = 1;
-	if (solve(curve, unit, inverse))
+	if (hlljoint_solve(curve, unit, inverse))
 		variance = inverse[rate];
 	else
 		variance = pow(exp(logs[0]) + exp(logs[1]) + exp(logs[2]), 2) / pairs->m;

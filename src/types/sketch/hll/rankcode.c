@@ -104,7 +104,7 @@ typedef struct Lane
 } Lane;
 
 static void make_words(const Code *code, uint16_t *words);
-static Entry make_entry(const Code *code, const uint16_t *words, uint32_t window);
+static Entry rankcode_make_entry(const Code *code, const uint16_t *words, uint32_t window);
 static void choose_code(const uint8_t *ranks, uint32_t n, int *code, int *base);
 static uint64_t total_bits(const Code *code, const uint32_t *counts, int base);
 static uint8_t *put_stream(uint8_t *out, int code, int base, const uint8_t *ranks,
@@ -138,7 +138,7 @@ table_of(int code)
 	{
 		make_words(&codes[code], table->words);
 		for (uint32_t window = 0; window < WINDOW; window++)
-			table->entries[window] = make_entry(&codes[code], table->words, window);
+			table->entries[window] = rankcode_make_entry(&codes[code], table->words, window);
 		table->made = true;
 	}
 	return table;
@@ -165,7 +165,7 @@ make_words(const Code *code, uint16_t *words)
 }
 
 static Entry
-make_entry(const Code *code, const uint16_t *words, uint32_t window)
+rankcode_make_entry(const Code *code, const uint16_t *words, uint32_t window)
 {
 	Entry entry = 0;
 	int another = code->words - 1;

@@ -32,9 +32,9 @@ PG_FUNCTION_INFO_V1(dc_topk_estimate);
 PG_FUNCTION_INFO_V1(dc_topk_bounds);
 PG_FUNCTION_INFO_V1(dc_topk_info);
 
-static const char *check_value(const uint8_t *data, size_t len);
+static const char *topk_check_value(const uint8_t *data, size_t len);
 
-static const SketchIo io = {"dc_topk", check_value, NULL};
+static const SketchIo io = {"dc_topk", topk_check_value, NULL};
 
 DC_SKETCH_FUNCTION(dc_topk_in, sketch_in(fcinfo, &io));
 DC_SKETCH_FUNCTION(dc_topk_out, sketch_out(fcinfo));
@@ -44,10 +44,10 @@ DC_SKETCH_FUNCTION(dc_topk_from_bytea, sketch_from_bytea(fcinfo, &io));
 DC_SKETCH_FUNCTION(dc_topk_to_bytea, PointerGetDatum(PG_GETARG_BYTEA_P(0)));
 
 /*
- * check_value returns what is wrong with bytes from outside, or NULL.
+ * topk_check_value returns what is wrong with bytes from outside, or NULL.
  */
 static const char *
-check_value(const uint8_t *data, size_t len)
+topk_check_value(const uint8_t *data, size_t len)
 {
 	const char *wrong = topk_check(data, len);
 	TopkReader reader;
@@ -265,7 +265,7 @@ dc_topk_union(PG_FUNCTION_ARGS)
 }
 
 static void
-put_row(ReturnSetInfo *result, int64 rank, const TopkItem *item, bool guaranteed)
+topk_put_row(ReturnSetInfo *result, int64 rank, const TopkItem *item, bool guaranteed)
 {
 	Datum values[6];
 	bool nulls[6] = {0};
@@ -311,7 +311,7 @@ dc_topk_list(PG_FUNCTION_ARGS)
 	{
 		const TopkItem *item = &list.items[i];
 
-		put_row((ReturnSetInfo *) fcinfo->resultinfo, i + 1, item, item->count - item->error >= others);
+		topk_put_row((ReturnSetInfo *) fcinfo->resultinfo, i + 1, item, item->count - item->error >= others);
 	}
 	PG_RETURN_NULL();
 }
@@ -345,17 +345,17 @@ dc_topk_heavy(PG_FUNCTION_ARGS)
 
 		if (!topk_has_share(item->count, list.total, share, false))
 			break;
-		put_row((ReturnSetInfo *) fcinfo->resultinfo, i + 1, item,
-				topk_has_share(item->count - item->error, list.total, share, true));
+		topk_put_row((ReturnSetInfo *) fcinfo->resultinfo, i + 1, item,
+					 topk_has_share(item->count - item->error, list.total, share, true));
 	}
 	PG_RETURN_NULL();
 }
 
 /*
- * look_up finds the bounds of an item, the second argument, in the first.
+ * topk_look_up finds the bounds of an item, the second argument, in the first.
  */
 static void
-look_up(FunctionCallInfo fcinfo, int64 *lower, int64 *upper)
+topk_look_up(FunctionCallInfo fcinfo, int64 *lower, int64 *upper)
 {
 	bytea *value = PG_GETARG_BYTEA_PP(0);
 	ItemBytes wanted;
@@ -391,7 +391,7 @@ dc_topk_estimate(PG_FUNCTION_ARGS)
 	int64 lower;
 	int64 upper;
 
-	look_up(fcinfo, &lower, &upper);
+	topk_look_up(fcinfo, &lower, &upper);
 	PG_RETURN_INT64(upper);
 }
 
@@ -406,7 +406,7 @@ dc_topk_bounds(PG_FUNCTION_ARGS)
 	Datum values[3];
 	bool nulls[3] = {false};
 
-	look_up(fcinfo, &lower, &upper);
+	topk_look_up(fcinfo, &lower, &upper);
 	values[0] = Int64GetDatum(lower);
 	values[1] = Int64GetDatum(upper);
 	values[2] = Int64GetDatum(upper);

@@ -67,10 +67,10 @@ topk_trans(PG_FUNCTION_ARGS)
 }
 
 /*
- * merged adds a list to a state, or makes a state of it if there is none yet.
+ * topkagg_merged adds a list to a state, or makes a state of it if there is none yet.
  */
 static TopkState *
-merged(TopkState *state, const TopkList *list, MemoryContext context)
+topkagg_merged(TopkState *state, const TopkList *list, MemoryContext context)
 {
 	MemoryContext old = MemoryContextSwitchTo(context);
 
@@ -95,11 +95,11 @@ topk_union_trans(PG_FUNCTION_ARGS)
 	if (PG_ARGISNULL(1))
 		return sketch_state_result(fcinfo, state);
 	topk_value_decode(PG_GETARG_BYTEA_PP(1), &list);
-	PG_RETURN_POINTER(merged(state, &list, context));
+	PG_RETURN_POINTER(topkagg_merged(state, &list, context));
 }
 
 static Datum
-combine(FunctionCallInfo fcinfo, bool same)
+topkagg_combine(FunctionCallInfo fcinfo, bool same)
 {
 	MemoryContext context = sketch_aggregate_context(fcinfo);
 	TopkState *state = sketch_state_arg(fcinfo, 0);
@@ -113,7 +113,7 @@ combine(FunctionCallInfo fcinfo, bool same)
 		sketch_rows_differ("k");
 	if (state != NULL && same && list.counters != topk_counters(state))
 		sketch_rows_differ("the number of counters");
-	state = merged(state, &list, context);
+	state = topkagg_merged(state, &list, context);
 	pfree(list.items);
 	PG_RETURN_POINTER(state);
 }
@@ -124,7 +124,7 @@ combine(FunctionCallInfo fcinfo, bool same)
 Datum
 topk_combine(PG_FUNCTION_ARGS)
 {
-	return combine(fcinfo, true);
+	return topkagg_combine(fcinfo, true);
 }
 
 /*
@@ -133,7 +133,7 @@ topk_combine(PG_FUNCTION_ARGS)
 Datum
 topk_union_combine(PG_FUNCTION_ARGS)
 {
-	return combine(fcinfo, false);
+	return topkagg_combine(fcinfo, false);
 }
 
 /*

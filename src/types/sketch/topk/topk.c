@@ -116,7 +116,7 @@ struct TopkState
 static uint64_t hash_secret = 0;
 
 static inline uint64_t
-mix(uint64_t z)
+topk_mix(uint64_t z)
 {
 	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
 	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
@@ -128,7 +128,7 @@ static uint32_t
 topk_hash(const char *data, size_t len)
 {
 	uint64_t seed = hash_secret;
-	uint64_t sum = mix(seed + len);
+	uint64_t sum = topk_mix(seed + len);
 
 	while (len > 0)
 	{
@@ -138,12 +138,12 @@ topk_hash(const char *data, size_t len)
 
 		memcpy(&word, data, part);
 		seed += UINT64_C(0x9e3779b97f4a7c15);
-		key = mix(seed);
+		key = topk_mix(seed);
 		sum += (uint64_t) (uint32_t) (word + key) * (uint32_t) ((word >> 32) + (key >> 32));
 		data += part;
 		len -= part;
 	}
-	return (uint32_t) (mix(sum) >> 32);
+	return (uint32_t) (topk_mix(sum) >> 32);
 }
 
 /*
@@ -183,7 +183,7 @@ entry_set(TopkEntry *entry, uint32_t hash, const char *data, size_t len)
 }
 
 static void
-entry_free(TopkEntry *entry)
+topk_entry_free(TopkEntry *entry)
 {
 	if (entry->len > INLINE_BYTES)
 		sketch_free(entry->item.data);
@@ -232,7 +232,7 @@ table_remove(TopkState *state, uint32_t place)
 }
 
 static TopkEntry *
-find(const TopkState *state, uint32_t hash, const char *data, size_t len)
+topk_find(const TopkState *state, uint32_t hash, const char *data, size_t len)
 {
 	if (state->table == NULL)
 	{
@@ -257,7 +257,7 @@ find(const TopkState *state, uint32_t hash, const char *data, size_t len)
 
 /* Move the n entries to an array of so many places, and make its table. */
 static void
-resize(TopkState *state, uint32_t size)
+topk_resize(TopkState *state, uint32_t size)
 {
 	TopkEntry *entries = sketch_alloc(size * sizeof(TopkEntry));
 
@@ -284,7 +284,7 @@ resize(TopkState *state, uint32_t size)
 }
 
 static void
-append(TopkState *state, uint32_t hash, const TopkItem *item)
+topk_append(TopkState *state, uint32_t hash, const TopkItem *item)
 {
 	TopkEntry *entry;
 
@@ -293,7 +293,7 @@ append(TopkState *state, uint32_t hash, const TopkItem *item)
 		uint32_t counters = (uint32_t) state->counters;
 		uint32_t size = state->size == 0 ? FIRST_SIZE : 2 * state->size;
 
-		resize(state, state->n < counters && size > counters ? counters : size);
+		topk_resize(state, state->n < counters && size > counters ? counters : size);
 	}
 	entry = &state->entries[state->n];
 	entry->count = item->count;
@@ -314,7 +314,7 @@ heap_drop(TopkState *state)
 
 /* Is the entry of one node, with the count there, lighter than that of another? */
 static inline bool
-lighter(const TopkState *state, const TopkNode *a, const TopkNode *b)
+topk_lighter(const TopkState *state, const TopkNode *a, const TopkNode *b)
 {
 	TopkItem left;
 	TopkItem right;
@@ -339,9 +339,9 @@ sift_down(TopkState *state, uint32_t at)
 
 		if (child >= state->n)
 			break;
-		if (child + 1 < state->n && lighter(state, &heap[child + 1], &heap[child]))
+		if (child + 1 < state->n && topk_lighter(state, &heap[child + 1], &heap[child]))
 			child++;
-		if (!lighter(state, &heap[child], &node))
+		if (!topk_lighter(state, &heap[child], &node))
 			break;
 		heap[at] = heap[child];
 		at = child;
@@ -351,7 +351,7 @@ sift_down(TopkState *state, uint32_t at)
 
 /* The lightest entry's place. */
 static uint32_t
-lightest(TopkState *state)
+topk_lightest(TopkState *state)
 {
 	for (;;)
 	{
@@ -379,7 +379,7 @@ heap_build(TopkState *state)
 
 /* All places are taken: drop the lightest, which the candidate itself may be. */
 static void
-replace(TopkState *state, uint32_t hash, const TopkItem *candidate)
+topk_replace(TopkState *state, uint32_t hash, const TopkItem *candidate)
 {
 	uint32_t place;
 	TopkItem lowest;
@@ -392,7 +392,7 @@ replace(TopkState *state, uint32_t hash, const TopkItem *candidate)
 		state->floor = candidate->count;
 		return;
 	}
-	place = lightest(state);
+	place = topk_lightest(state);
 	lowest = item_of(state, place);
 	if (topk_compare(candidate, &lowest) > 0)
 	{
@@ -403,7 +403,7 @@ replace(TopkState *state, uint32_t hash, const TopkItem *candidate)
 	if (state->table != NULL)
 		table_remove(state, place);
 	entry = &state->entries[place];
-	entry_free(entry);
+	topk_entry_free(entry);
 	entry->count = candidate->count;
 	entry->error = candidate->error;
 	entry_set(entry, hash, candidate->data, candidate->len);
@@ -415,7 +415,7 @@ replace(TopkState *state, uint32_t hash, const TopkItem *candidate)
 
 /* Keep the heaviest of more entries than there are counters. */
 static void
-prune(TopkState *state)
+topk_prune(TopkState *state)
 {
 	uint32_t counters = (uint32_t) state->counters;
 	TopkEntry *entries = sketch_alloc(counters * sizeof(TopkEntry));
@@ -431,13 +431,13 @@ prune(TopkState *state)
 		if (i < counters)
 			entries[i] = *entry;
 		else
-			entry_free(entry);
+			topk_entry_free(entry);
 	}
 	sketch_free(list.items);
 	sketch_free(state->entries);
 	state->entries = entries;
 	state->n = counters;
-	resize(state, counters);
+	topk_resize(state, counters);
 }
 
 TopkState *
@@ -462,9 +462,9 @@ topk_load(const TopkList *list)
 	state->total = list->total;
 	state->floor = list->floor;
 	if (list->n > 0)
-		resize(state, (uint32_t) list->n);
+		topk_resize(state, (uint32_t) list->n);
 	for (int32_t i = 0; i < list->n; i++)
-		append(state, topk_hash(list->items[i].data, list->items[i].len), &list->items[i]);
+		topk_append(state, topk_hash(list->items[i].data, list->items[i].len), &list->items[i]);
 	return state;
 }
 
@@ -472,7 +472,7 @@ void
 topk_free(TopkState *state)
 {
 	for (uint32_t i = 0; i < state->n; i++)
-		entry_free(&state->entries[i]);
+		topk_entry_free(&state->entries[i]);
 	heap_drop(state);
 	if (state->table != NULL)
 		sketch_free(state->table);
@@ -513,13 +513,13 @@ topk_add(TopkState *state, const char *data, size_t len, int64_t weight)
 	item.data = data;
 	item.len = (uint32_t) len;
 	hash = topk_hash(data, len);
-	entry = find(state, hash, data, len);
+	entry = topk_find(state, hash, data, len);
 	if (entry != NULL)
 		entry->count += weight;
 	else if (state->n < (uint32_t) state->counters)
-		append(state, hash, &item);
+		topk_append(state, hash, &item);
 	else
-		replace(state, hash, &item);
+		topk_replace(state, hash, &item);
 	state->total += weight;
 	return true;
 }
@@ -545,7 +545,7 @@ topk_merge(TopkState *state, const TopkList *other)
 	{
 		TopkItem item = other->items[i];
 		uint32_t hash = topk_hash(item.data, item.len);
-		TopkEntry *entry = find(state, hash, item.data, item.len);
+		TopkEntry *entry = topk_find(state, hash, item.data, item.len);
 
 		if (entry != NULL)
 		{
@@ -556,7 +556,7 @@ topk_merge(TopkState *state, const TopkList *other)
 		{
 			item.count += floor;
 			item.error += floor;
-			append(state, hash, &item);
+			topk_append(state, hash, &item);
 		}
 	}
 	state->total += other->total;
@@ -566,7 +566,7 @@ topk_merge(TopkState *state, const TopkList *other)
 	if (other->counters < state->counters)
 		state->counters = other->counters;
 	if (state->n > (uint32_t) state->counters)
-		prune(state);
+		topk_prune(state);
 	return true;
 }
 

@@ -122,7 +122,7 @@ topk_has_share(int64_t weight, int64_t total, double share, bool must)
 }
 
 static inline bool
-get_number(TopkReader *reader, int64_t *value)
+topkformat_get_number(TopkReader *reader, int64_t *value)
 {
 	return bytes_get_varint(&reader->next, reader->end, value);
 }
@@ -137,8 +137,8 @@ get_header(TopkReader *reader, TopkList *list)
 
 	list->items = NULL;
 	reader->next += HEADER_BYTES;
-	if (!get_number(reader, &k) || !get_number(reader, &counters) || !get_number(reader, &n) ||
-		!get_number(reader, &list->total) || !get_number(reader, &list->floor))
+	if (!topkformat_get_number(reader, &k) || !topkformat_get_number(reader, &counters) || !topkformat_get_number(reader, &n) ||
+		!topkformat_get_number(reader, &list->total) || !topkformat_get_number(reader, &list->floor))
 		return false;
 	if (k < 1 || k > counters || counters > TOPK_MAX_COUNTERS || n > counters)
 		return false;
@@ -158,7 +158,7 @@ topk_read_item(TopkReader *reader, TopkItem *item)
 	int64_t below;
 	int64_t len;
 
-	if (!get_number(reader, &below) || !get_number(reader, &item->error) || !get_number(reader, &len))
+	if (!topkformat_get_number(reader, &below) || !topkformat_get_number(reader, &item->error) || !topkformat_get_number(reader, &len))
 		return false;
 	if (below > reader->count || len > reader->end - reader->next)
 		return false;
