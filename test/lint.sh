@@ -72,10 +72,10 @@ check_compat() {
     grep -n PG_VERSION_NUM src/**/*.[ch] /dev/null | grep -v '^src/base/compat\.h:'
 }
 
-# Pins and locks of rows' versions are those of src/core/rows/versions.c.
+# Pins and locks of rows' versions are those of src/core/rows/rowversions.c.
 check_buffers() {
     grep -nwE 'LockBuffer|ReadBuffer(Extended)?|heap_hot_search_buffer' src/**/*.[ch] /dev/null |
-        grep -vE '^src/(core/rows/versions|base/sequence)\.c:'
+        grep -vE '^src/(core/rows/rowversions|base/sequence)\.c:'
 }
 
 # What a value of a user's row is must have been checked (src/base/rowread.c).
@@ -313,6 +313,8 @@ check_filenames() {
         while read -r name; do
             echo "$name is the name of several files:" {src,bin}/**/"$name".[ch]
         done
+    # nor do two differ by a plural
+    printf '%s\n' {src,bin}/**/*.c | sed 's/\.c$//; s,.*/,,; s/s$//' | sort | uniq -d | sed 's/$/ and its plural are two files/'
 }
 
 # The README of a room names each of its files, in a table, and no others. A header goes with the .c file of its name. It has three screens at most, that of
@@ -397,7 +399,7 @@ check format 'C files are formatted'
 check shell 'shellcheck finds nothing'
 check statics 'static variables and functions have names of their own'
 check compat 'only src/base/compat.h tests the PostgreSQL version'
-check buffers 'only src/core/rows/versions.c locks buffers of rows'
+check buffers 'only src/core/rows/rowversions.c locks buffers of rows'
 check rows 'only src/base/rowread.c takes values out of rows'
 check opens 'only tables of the server are opened as if they were there for good'
 check signals 'only src/core/worker/slots.c signals workers'
@@ -416,7 +418,7 @@ check rooms 'rooms include only rooms above them'
 check includes 'our headers are in a block of their own'
 check paths 'paths in comments lead somewhere'
 check circles 'files of a room do not call each other in circles'
-check filenames 'no two source files have one name'
+check filenames 'no two source files have one name, or nearly so'
 check readmes 'the README of each room names its files'
 check reference 'doc/reference.md has all that there is, and nothing else'
 check blocks 'each block of the documentation is run by a test, or says why not'

@@ -40,7 +40,7 @@
 #include "base/compat.h"
 #include "base/relopen.h"
 #include "core/compact/shrink.h"
-#include "core/rows/versions.h"
+#include "core/rows/rowversions.h"
 #include "core/table/layout.h"
 
 /* us: reading that takes longer is ended, as the worker has other tables, and rewriting would take as long. */

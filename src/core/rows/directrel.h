@@ -21,7 +21,7 @@ typedef struct DcDirectRel
 	Relation heap;
 	Relation index;		  /* NULL until needed */
 	TupleTableSlot *slot; /* for the new version of a row */
-	BlockNumber nblocks;  /* of heap; never too large, see versions.c */
+	BlockNumber nblocks;  /* of heap; never too large, see rowversions.c */
 	Datum *values;		  /* of the row that was found */
 	bool *nulls;
 	DcApplyStats stats; /* of a commit */

@@ -5,7 +5,7 @@
  *
  * A hint holds the tuple id that an index entry of the row had. Most of the time the
  * live version is on that page, and is the one that we saw last, whose line the hint
- * holds too. If not, the links between versions lead to it (versions.c). Following
+ * holds too. If not, the links between versions lead to it (rowversions.c). Following
  * links keeps writes fast while an old snapshot prevents vacuum: the index then has an
  * entry for each page that the row was ever on, and its heap pages are full of dead
  * versions.

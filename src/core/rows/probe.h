@@ -5,7 +5,7 @@
 #ifndef DC_PROBE_H
 #define DC_PROBE_H
 
-#include "core/rows/versions.h"
+#include "core/rows/rowversions.h"
 
 /* The state of the row that a hint leads to. */
 typedef enum DcProbeResult

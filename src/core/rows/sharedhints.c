@@ -17,7 +17,7 @@
  * hash. It is a hint like those that a session remembers (hints.c), and never trusted:
  *
  *	- It may lead anywhere: the block is compared with the size of the table, and each line
- *	  pointer is checked before it is followed (versions.c).
+ *	  pointer is checked before it is followed (rowversions.c).
  *	- What it leads to counts only if a snapshot sees it, and it holds the key and the
  *	  number that are looked for (probe.c). That key is the caller's, and that number is the one
  *	  that the hint is used for, whether or not it belongs to the place.

@@ -17,7 +17,7 @@
  *
  * A worker that ends without having been told to is started again after a while,
  * which doubles with each failure. So is one that the postmaster has no room for. One
- * whose step should have timed out, and has not, is ended (jobs.c says why).
+ * whose step should have timed out, and has not, is ended (jobrun.c says why).
  *
  * If a worker is not wanted (dcounter.worker is off, or dc_worker_stop() was called)
  * but increments of its database are in memory, or about to be, one is started

@@ -17,7 +17,7 @@
  *	  run for the longest: when it has run each job to its end once and had its turn for
  *	  a second, or after ten seconds. It ends the step that it is in, flushes what is in
  *	  memory, and leaves. A job yields within a second between two steps, and a step has its
- *	  own limit (jobs.c), so each turn ends.
+ *	  own limit (jobrun.c), so each turn ends.
  *	- The next worker of that database begins after the table that this one was working on,
  *	  so a table with a backlog does not keep the others from theirs.
  *

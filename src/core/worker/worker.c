@@ -3,7 +3,7 @@
  *		The worker of one database.
  *
  * It is started by the launcher, or by dc_worker_start() without one, and runs
- * the jobs of jobs.c when they are due. In between it sleeps, outside of any
+ * the jobs of jobrun.c when they are due. In between it sleeps, outside of any
  * transaction, and wakes up no earlier than the next job is due.
  *
  * A session-level advisory lock makes it the only worker of its database.
@@ -17,7 +17,7 @@
  * cancelled as well: code of a superuser, or of any owner (dcounter.worker_runs_owner_code),
  * may run in it. If such code catches the cancel and goes on, the worker is ended a little
  * later, and the next worker leaves the table for the end. All of that has to be over 10
- * seconds after SIGTERM (jobs.c).
+ * seconds after SIGTERM (jobrun.c).
  */
 #include "postgres.h"
 

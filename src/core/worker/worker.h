@@ -23,7 +23,7 @@ typedef struct DcWorkerArgs
 	bool only_flushes;
 } DcWorkerArgs;
 
-/* jobs.c */
+/* jobrun.c */
 extern volatile sig_atomic_t job_in_step;
 extern volatile DcMoment job_asked_at;
 extern Oid job_step_table;

@@ -6,7 +6,7 @@
  * So all partitions are locked before the first one is looked at, in the order of their numbers, and
  * the clock is read when they are. Nothing in between can fail or wait: what takes memory is
  * taken before anything is written, and if there is none, the locks are released, room is made
- * (limitroom.c), and all is done again. If there still is none, the limit's rule decides.
+ * (limitevict.c), and all is done again. If there still is none, the limit's rule decides.
  *
  * Only what was allowed makes an entry. So a call that is refused takes no memory.
  *

@@ -21,7 +21,7 @@
  *	  the generation, and then looks at slot->keys. One of the two sees the other.
  *	- slot->install is held while a rule with other numbers is put into the slot and all of its keys are changed to
  *	  these. So a slot has keys of two versions at most, of which it knows the numbers.
- *	- area->sweep protects sweeps over all entries (limitroom.c). It is taken before a partition's lock,
+ *	- area->sweep protects sweeps over all entries (limitevict.c). It is taken before a partition's lock,
  *	  and with none held.
  *	- All other fields are atomic variables. A slot with keys keeps its owner, so whoever has an entry locked
  *	  may read that without area->lock.
@@ -29,7 +29,7 @@
  * Order: slot->install or area->sweep, partitions by number, area->lock (which is not held when a partition's lock is
  * taken), the map's mutex.
  *
- * An entry goes when it is idle, that is when it says the same as none (limitroom.c), or its rule is
+ * An entry goes when it is idle, that is when it says the same as none (limitevict.c), or its rule is
  * dropped, or a role resets its ad hoc limits. So a limit is never opened by a lack of memory. One rule may have
  * half of the cells, unless max_keys is set; the ad hoc limits of all roles together, LIMIT_AD_HOC_SHARE.
  */
@@ -218,7 +218,7 @@ extern void limit_chunk_free(void *arg, uint32 number);
 extern void limit_entry_made(DcMapEntry *entry);
 extern void limit_entry_free(DcMapEntry *entry);
 
-/* limitroom.c */
+/* limitevict.c */
 extern bool limit_make_slots(void);
 extern bool limit_make_room(DcLimitUse *use, bool memory, int64 *retry_after);
 extern void limit_note_idle(DcLimitSlot *slot, int64 idle_at);

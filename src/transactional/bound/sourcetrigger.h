@@ -1,6 +1,6 @@
 /*
  * sourcetrigger.h
- *		The triggers on a source (see sourcetriggers.c and sourcetrigger.c).
+ *		The triggers on a source (see sourcetriggerddl.c and sourcetrigger.c).
  */
 #ifndef DC_SOURCETRIGGER_H
 #define DC_SOURCETRIGGER_H
@@ -13,7 +13,7 @@
 #define SOURCE_ROW_FUNCTION "source_row"
 #define SOURCE_TRUNCATE_FUNCTION "source_truncate"
 
-/* sourcetriggers.c */
+/* sourcetriggerddl.c */
 extern void source_triggers_make(Oid source);
 extern bool source_triggers_being_made(Oid relid);
 extern bool source_triggers_being_enabled(void);

@@ -30,7 +30,7 @@ extern bool account_find(DcLedger *ledger, const DcKey *key, DcRules *rules);
 extern void account_check_key(const DcKey *key);
 extern void account_rules(DcLedger *ledger, const DcKey *key, DcRules *rules);
 
-/* limit.c */
+/* accountbound.c */
 extern void limits_take(DcLedger *ledger, const DcLeg *legs, int nlegs);
 extern void limits_give(DcLedger *ledger, const DcLeg *legs, int nlegs);
 extern void limit_give(DcLedger *ledger, const DcKey *key, bool upper, int64 amount);

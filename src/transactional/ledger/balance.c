@@ -153,7 +153,7 @@ static void check_kept(TimestampTz at, bool all_kept, Datum before);
  * dc_balance(ledger regclass, key text|bigint|uuid) -> (balance, pending_out, pending_in,
  * available): the amounts that are posted, that pending transfers have set aside, and that
  * may go out; NULL where nothing bounds the last. Pending transfers whose time was up when the statement began set nothing
- * aside, as a transfer that needs their amount ends them (limit.c). Needs SELECT.
+ * aside, as a transfer that needs their amount ends them (accountbound.c). Needs SELECT.
  */
 Datum
 dc_balance(PG_FUNCTION_ARGS)

@@ -9,7 +9,7 @@
  *	   change nothing. A concurrent duplicate waits here for the first, holding
  *	   nothing that others could wait for. Otherwise note the op.
  *	3. Find the rules of all accounts, and the amounts that go out of each and come in.
- *	4. Take from the limits of those that have some (limit.c), in the order of
+ *	4. Take from the limits of those that have some (accountbound.c), in the order of
  *	   their keys.
  *	5. Write the entries.
  *	6. Add to the balances, and to the limits on the other sides: pending increments,

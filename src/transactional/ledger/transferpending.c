@@ -14,7 +14,7 @@
  * or shorter; each ends once all the same. One whose time is up can no
  * longer be posted or voided, even if it has not been ended yet. It is ended by the first
  * of these: the worker (ledgerjob.c), a transfer that would otherwise fail for lack of
- * the units that are set aside (limit.c), a call that tries to post or void it.
+ * the units that are set aside (accountbound.c), a call that tries to post or void it.
  */
 #include "postgres.h"
 

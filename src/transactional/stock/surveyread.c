@@ -22,8 +22,8 @@
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
 
+#include "core/rows/rowversions.h"
 #include "core/rows/scan.h"
-#include "core/rows/versions.h"
 #include "transactional/stock/survey.h"
 
 /* A reading, while it goes on. */

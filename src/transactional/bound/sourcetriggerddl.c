@@ -1,5 +1,5 @@
 /*
- * sourcetriggers.c
+ * sourcetriggerddl.c
  *		The triggers on a source: one set for all counters that are bound to it.
  *
  *	- dcounter_source_row, AFTER INSERT OR DELETE FOR EACH ROW.
@@ -46,9 +46,9 @@ static void make_row_trigger(Oid source, const char *name, const char *event, co
 static void make_trigger(Oid relid, const char *name, const char *definition, bool always);
 static void drop_trigger(Oid source, const char *name);
 static void check_name(Oid relid, const char *name);
-static bool sourcetriggers_is_ours(const Trigger *trigger);
+static bool sourcetriggerddl_is_ours(const Trigger *trigger);
 static char *update_condition(Oid source, const List *rows);
-static void sourcetriggers_add_column(StringInfo condition, Form_pg_attribute att);
+static void sourcetriggerddl_add_column(StringInfo condition, Form_pg_attribute att);
 static bool equal_is_same(Form_pg_attribute att);
 static void make_truncate_trigger(Oid relid, bool always);
 static bool fires_on(Relation triggers, Oid relid, bool replicated, Snapshot snapshot);
@@ -117,7 +117,7 @@ check_name(Oid relid, const char *name)
 	{
 		const Trigger *trigger = &rel->trigdesc->triggers[i];
 
-		if (strcmp(trigger->tgname, name) == 0 && !sourcetriggers_is_ours(trigger))
+		if (strcmp(trigger->tgname, name) == 0 && !sourcetriggerddl_is_ours(trigger))
 			ereport(ERROR,
 					(errcode(ERRCODE_DUPLICATE_OBJECT),
 					 errmsg("trigger \"%s\" for relation \"%s\" already exists", name, RelationGetRelationName(rel))));
@@ -126,7 +126,7 @@ check_name(Oid relid, const char *name)
 }
 
 static bool
-sourcetriggers_is_ours(const Trigger *trigger)
+sourcetriggerddl_is_ours(const Trigger *trigger)
 {
 	return trigger->tgfoid == extension_function(SOURCE_ROW_FUNCTION) ||
 		trigger->tgfoid == extension_function(SOURCE_TRUNCATE_FUNCTION);
@@ -220,19 +220,19 @@ update_condition(Oid source, const List *rows)
 		columns = bms_join(columns, source_columns(lfirst(lc), rel));
 	}
 	while ((column = bms_next_member(columns, column)) >= 0)
-		sourcetriggers_add_column(&condition, TupleDescAttr(RelationGetDescr(rel), column - 1));
+		sourcetriggerddl_add_column(&condition, TupleDescAttr(RelationGetDescr(rel), column - 1));
 	table_close(rel, NoLock);
 	return condition.len > 0 ? condition.data : NULL;
 }
 
 /*
- * sourcetriggers_add_column adds the test whether a column has changed. Values that are equal may differ all the
+ * sourcetriggerddl_add_column adds the test whether a column has changed. Values that are equal may differ all the
  * same in what an expression makes of them: 1.0 and 1.00, an hour and sixty minutes, 'a' and 'A' in
  * a collation that says so. Of types of which that cannot be said of the server's equality their
  * bytes are compared.
  */
 static void
-sourcetriggers_add_column(StringInfo condition, Form_pg_attribute att)
+sourcetriggerddl_add_column(StringInfo condition, Form_pg_attribute att)
 {
 	const char *name = quote_identifier(NameStr(att->attname));
 
@@ -303,7 +303,7 @@ drop_trigger(Oid source, const char *name)
 	{
 		const Trigger *trigger = &rel->trigdesc->triggers[i];
 
-		if (strcmp(trigger->tgname, name) == 0 && !trigger->tgisclone && sourcetriggers_is_ours(trigger))
+		if (strcmp(trigger->tgname, name) == 0 && !trigger->tgisclone && sourcetriggerddl_is_ours(trigger))
 			ObjectAddressSet(address, TriggerRelationId, trigger->tgoid);
 	}
 	table_close(rel, NoLock);

@@ -1,5 +1,5 @@
 /*
- * limitroom.c
+ * limitevict.c
  *		Room for keys of limits: which entries go, and when.
  *
  * An entry goes when it is idle: a key that has none would be given the same answers, from then on.
@@ -51,7 +51,7 @@ typedef struct Sweep
 static bool may_go(DcMapEntry *entry, void *arg);
 static bool is_forgotten(DcMapEntry *entry, void *arg);
 static bool is_role_s(DcMapEntry *entry, void *arg);
-static bool limitroom_convert(DcMapEntry *entry, void *arg);
+static bool limitevict_convert(DcMapEntry *entry, void *arg);
 static void lower_bound(pg_atomic_uint64 *bound, int64 us);
 static bool sweep_all(uint64 seen, int64 *retry_at);
 static bool forget_databases(void);
@@ -270,11 +270,11 @@ limit_convert_keys(DcLimitUse *use)
 {
 	Sweep sweep = {.use = use};
 
-	map_sweep(limit_map, limitroom_convert, &sweep);
+	map_sweep(limit_map, limitevict_convert, &sweep);
 }
 
 static bool
-limitroom_convert(DcMapEntry *entry, void *arg)
+limitevict_convert(DcMapEntry *entry, void *arg)
 {
 	const Sweep *sweep = arg;
 	DcLimitKey *key = map_payload(entry);

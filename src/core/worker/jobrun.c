@@ -1,5 +1,5 @@
 /*
- * jobs.c
+ * jobrun.c
  *		Running the jobs.
  *
  * A worker runs each job at its interval, counted from start to start, by the
@@ -129,14 +129,14 @@ static struct
 	DcMoment rests; /* until then */
 } last_run[DC_MAX_JOBS + 1];
 
-static void jobs_look_step(void *arg);
+static void jobrun_look_step(void *arg);
 static void on_step_tick(void);
 static int64 step_time(void);
 static bool step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table);
 static void step_has_written(void);
 static void note_rest(DcJobRun *run, DcMoment began);
 static bool is_resting(void);
-static void jobs_pace(void);
+static void jobrun_pace(void);
 static DcMoment urgent_due(bool others_wait);
 static bool others_are_due(void);
 static void run_urgent(bool others_wait);
@@ -223,11 +223,11 @@ job_any_is_needed(void)
 
 	running = NO_JOB;
 	last_run[running].busy = 0;
-	return !run.step(&run, jobs_look_step, &needed, InvalidOid) || needed;
+	return !run.step(&run, jobrun_look_step, &needed, InvalidOid) || needed;
 }
 
 static void
-jobs_look_step(void *arg)
+jobrun_look_step(void *arg)
 {
 	bool *needed = arg;
 
@@ -385,7 +385,7 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 	QueryCancelPending = false; /* meant for the step before */
 	run->took = 0;
 	if (running != URGENT_JOB)
-		jobs_pace();
+		jobrun_pace();
 	if ((ShutdownRequestPending && !job_leaving) || job_hurries)
 		return false;
 	began = moment_now();
@@ -477,10 +477,10 @@ is_resting(void)
 }
 
 /*
- * jobs_pace sleeps before a step of a run that has to rest, and has not yielded. Nothing is locked meanwhile.
+ * jobrun_pace sleeps before a step of a run that has to rest, and has not yielded. Nothing is locked meanwhile.
  */
 static void
-jobs_pace(void)
+jobrun_pace(void)
 {
 	run_urgent(true);
 	if (!is_resting())

@@ -1,5 +1,5 @@
 /*
- * versions.c
+ * rowversions.c
  *		Walking along the versions of a shard row, or of a row of totals.
  *
  * A row's versions are linked, the older to the newer. On one page they are a HOT
@@ -52,7 +52,7 @@
 #include "storage/bufmgr.h"
 
 #include "base/compat.h"
-#include "core/rows/versions.h"
+#include "core/rows/rowversions.h"
 
 /* Pages to look at in one walk. */
 #define MAX_PAGES 100000

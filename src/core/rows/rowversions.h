@@ -1,9 +1,9 @@
 /*
- * versions.h
- *		Walking along the versions of a shard row (see versions.c).
+ * rowversions.h
+ *		Walking along the versions of a shard row (see rowversions.c).
  */
-#ifndef DC_VERSIONS_H
-#define DC_VERSIONS_H
+#ifndef DC_ROWVERSIONS_H
+#define DC_ROWVERSIONS_H
 
 #include "access/htup.h"
 #include "storage/buf.h"
@@ -35,4 +35,4 @@ extern bool version_is_visible(DcVersion *version, Snapshot snapshot);
 extern void version_release(DcVersion *version);
 extern int64 versions_needed(Relation rel, int64 limit, DcMoment end);
 
-#endif /* DC_VERSIONS_H */
+#endif /* DC_ROWVERSIONS_H */

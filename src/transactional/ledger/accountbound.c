@@ -1,5 +1,5 @@
 /*
- * limit.c
+ * accountbound.c
  *		The amounts that the bounds of accounts let through.
  *
  * For each account with a lower bound the stock of limits has a key '-' || account,
