@@ -76,9 +76,9 @@ owners:
 fuzz:
 	@cd $(TREE) && bash test/fuzz.sh
 clean-all:
-	find src test/unit -name '*.o' -delete -o -name '*.bc' -delete 2>/dev/null || true
+	find src bin test/unit -name '*.o' -delete -o -name '*.bc' -delete 2>/dev/null || true
 	rm -rf test/fuzz/build
-	rm -rf dcounter.so src/relay/dc_relay src/regionctl/dc_region results output_iso tmp_check tmp_check_iso log
+	rm -rf dcounter.so bin/dc_relay/dc_relay bin/dc_region/dc_region results output_iso tmp_check tmp_check_iso log
 	rm -f regression.diffs regression.out sql/dcounter--$(EXTVERSION).sql dcounter-$(EXTVERSION).zip
 
 $(OTHERS):
@@ -93,9 +93,9 @@ EXTVERSION := $(shell sed -n "s/^default_version *= *'\(.*\)'.*/\1/p" $(TREE)/dc
 sources = $(sort $(patsubst $(TREE)/%,%,$(wildcard $(addprefix $(TREE)/,$(1)))))
 
 MODULE_big = dcounter
-PROGRAMS = src/relay/dc_relay src/regionctl/dc_region
-PROGRAM_OBJS = $(patsubst %.c,%.o,$(call sources,src/client/*.c src/relay/*.c src/regionctl/*.c))
-SOURCES = $(filter-out src/client/% src/relay/% src/regionctl/%,$(call sources,src/*.c src/*/*.c src/*/*/*.c))
+PROGRAMS = bin/dc_relay/dc_relay bin/dc_region/dc_region
+PROGRAM_OBJS = $(patsubst %.c,%.o,$(call sources,bin/*/*.c))
+SOURCES = $(call sources,src/*.c src/*/*.c src/*/*/*.c src/*/*/*/*.c)
 OBJS = $(SOURCES:.c=.o)
 
 # "make unity=yes" compiles each folder as one unit, in half the time: most of what a file takes is its headers. So no two files of a
@@ -166,7 +166,7 @@ expected:
 endif
 
 # One rule for all headers: a stale object costs more than a full build.
-$(OBJS) $(OBJS:.o=.bc) $(PROGRAM_OBJS): $(addprefix $(TREE)/,$(call sources,src/*.h src/*/*.h src/*/*/*.h) dcounter.control)
+$(OBJS) $(OBJS:.o=.bc) $(PROGRAM_OBJS): $(addprefix $(TREE)/,$(call sources,src/*/*.h src/*/*/*.h src/*/*/*/*.h bin/*/*.h) dcounter.control)
 
 ifeq ($(unity),yes)
 .SECONDEXPANSION:
@@ -175,13 +175,13 @@ $(OBJS): %unity.o: $$(addprefix $(TREE)/,$$(call sources,$$*[!.]*.c))
 endif
 
 # Loops over registers and cells are for the vector unit.
-src/sketch/%.o: override CFLAGS += $(CFLAGS_VECTORIZE)
+src/types/sketch/%.o: override CFLAGS += $(CFLAGS_VECTORIZE)
 
 # dc_relay and dc_region are programs of their own, with libpq. PGXS makes either a module or a
 # program, so these rules are beside its own.
-$(PROGRAM_OBJS): override CPPFLAGS += -I$(libpq_srcdir)
-src/relay/dc_relay: $(filter src/client/% src/relay/%,$(PROGRAM_OBJS))
-src/regionctl/dc_region: $(filter src/client/% src/regionctl/%,$(PROGRAM_OBJS))
+$(PROGRAM_OBJS): override CPPFLAGS += -I$(TREE) -I$(libpq_srcdir)
+bin/dc_relay/dc_relay: $(filter bin/client/% bin/dc_relay/%,$(PROGRAM_OBJS))
+bin/dc_region/dc_region: $(filter bin/client/% bin/dc_region/%,$(PROGRAM_OBJS))
 $(PROGRAMS):
 	$(CC) $(CFLAGS) $^ $(LDFLAGS) $(LDFLAGS_EX) $(libpq) -o $@
 

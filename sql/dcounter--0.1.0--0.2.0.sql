@@ -153,7 +153,7 @@ COMMENT ON FUNCTION dc_region_publish() IS 'adds to the publications of the regi
 
 COMMENT ON FUNCTION dcounter.on_counter_delete() IS 'internal: keeps rows of stocks, ledgers and distinct tables from being changed but by their functions';
 
--- Triggers that dc_distinct_create() makes now (src/distinct/distinctddl.c): tables that exist get them, too.
+-- Triggers that dc_distinct_create() makes now (src/time/distinct/distinctddl.c): tables that exist get them, too.
 DO $$
 DECLARE
 	t record;
@@ -178,7 +178,7 @@ BEGIN
 			RAISE WARNING 'triggers of % are not made: %', t.relation::pg_catalog.regclass, SQLERRM;
 		END;
 	END LOOP;
-	-- and dc_stock_create() (src/table/protect.c)
+	-- and dc_stock_create() (src/core/table/protect.c)
 	FOR t IN
 		SELECT c.counter AS relation FROM dcounter.counter AS c
 		WHERE c.holds IS NOT NULL AND c.ledger IS NULL

@@ -54,9 +54,9 @@ sub reach
 	return \%seen;
 }
 
-foreach my $folder (glob 'src/*/ src/*/*/')
+foreach my $folder (glob 'src/*/ src/*/*/ src/*/*/*/ bin/*/')
 {
-	my ($room) = $folder =~ m{^src/(.*)/$};
+	my ($room) = $folder =~ m{^(.*)/$};
 	my @files = glob "$folder*.c";
 	my $uses = uses(@files);
 	my %reach = map { $_ => reach($uses, $_) } @files;

@@ -289,7 +289,7 @@ sub mentions
 sub settings
 {
 	my ($text) = @_;
-	my $sources = join "\n", map { slurp($_) } 'src/base/guc.c', 'src/crdt/hlcclock.c';
+	my $sources = join "\n", map { slurp($_) } 'src/base/guc.c', 'src/types/crdt/hlcclock.c';
 	my (%there, %seen);
 	my %unit = (B => 1 / 1024, kB => 1, MB => 1024, GB => 1024**2, us => 0.001, ms => 1, s => 1000, min => 60000, h => 3600000, d => 86400000);
 	my $per = { KB => 1, MB => 1024, MS => 1, S => 1000 };
@@ -342,7 +342,7 @@ sub errors
 		last;
 	}
 	return if !%name;
-	foreach my $file (split /\n/, `find src -name '*.[ch]' -not -path 'src/relay/*' -not -path 'src/regionctl/*' -not -path 'src/client/*'`)
+	foreach my $file (split /\n/, `find src -name '*.[ch]'`)
 	{
 		my $source = slurp($file);
 
@@ -470,7 +470,7 @@ sub anchors
 
 sub links
 {
-	foreach my $file (@pages)
+	foreach my $file (@pages, 'CONTRIBUTING.md', glob('src/*/README.md src/*/*/README.md bin/README.md bin/*/README.md'))
 	{
 		my $text = fences(slurp($file));
 		my ($folder) = $file =~ m{^(.*/)};

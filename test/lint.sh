@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 shopt -s nullglob globstar
 export LC_ALL=C
 
-sources=(src/**/*.[ch] test/unit/**/*.[ch] test/fuzz/*.[ch] test/clock/*.c)
+sources=(src/**/*.[ch] bin/**/*.[ch] test/unit/**/*.[ch] test/fuzz/*.[ch] test/clock/*.c)
 parts=(sql/parts/*.sql)
 scripts=(container/*.sh test/**/*.sh bench/**/*.sh examples/*/*.sh .ci/run)
 status=0
@@ -48,26 +48,34 @@ check_shell() {
     shellcheck -x -S warning "${scripts[@]}"
 }
 
-# make unity=yes compiles a folder as one unit, in which two variables of a name without values are one.
+# make unity=yes compiles a folder as one unit, in which two variables of a name without values are one. Two static functions have names of their own in
+# the whole tree, and of more than a word: a backtrace says where it is.
 check_statics() {
     local folder
-    for folder in src/*/ src/*/*/; do
+    for folder in src/*/ src/*/*/ src/*/*/*/ bin/*/; do
         awk '/^static [^(]*;/ {
                 sub(/ *=.*|;.*/, ""); gsub(/\[[^]]*\]/, ""); name = $0; sub(/.*[ *]/, "", name)
                 if (name in file && file[name] != FILENAME) print FILENAME ": " name " is in " file[name] ", too"
                 file[name] = FILENAME
             }' "$folder"*.c /dev/null
     done
+    awk 'before ~ /^static [^=;()]*$/ && /^[a-z_0-9]+\(/ {
+            name = $0; sub(/\(.*/, "", name)
+            if (name in file && file[name] != FILENAME) print FILENAME ": " name "() is in " file[name] ", too"
+            if (name !~ /_/) print FILENAME ": " name "() is one word"
+            file[name] = FILENAME
+        }
+        { before = $0 }' {src,bin}/**/*.c
 }
 
 check_compat() {
     grep -n PG_VERSION_NUM src/**/*.[ch] /dev/null | grep -v '^src/base/compat\.h:'
 }
 
-# Pins and locks of rows' versions are those of src/rows/versions.c.
+# Pins and locks of rows' versions are those of src/core/rows/rowversions.c.
 check_buffers() {
     grep -nwE 'LockBuffer|ReadBuffer(Extended)?|heap_hot_search_buffer' src/**/*.[ch] /dev/null |
-        grep -vE '^src/(rows/versions|base/sequence)\.c:'
+        grep -vE '^src/(core/rows/rowversions|base/sequence)\.c:'
 }
 
 # What a value of a user's row is must have been checked (src/base/rowread.c).
@@ -83,10 +91,10 @@ check_opens() {
         grep -vE '\<table_open\([A-Z]\w*RelationId,|^src/base/(compat\.h|relopen\.c):'
 }
 
-# A pid that was read under a lock is only good under it (src/worker/slots.c); the relay has
+# A pid that was read under a lock is only good under it (src/core/worker/slots.c); the relay has
 # children of its own.
 check_signals() {
-    grep -nE '\<kill(pg)?\(' src/**/*.[ch] | grep -vE '^src/(worker/slots\.c|client/stop\.c):'
+    grep -nE '\<kill(pg)?\(' src/**/*.[ch] bin/**/*.[ch] | grep -vE '^(src/core/worker/slots|bin/client/stop)\.c:'
 }
 
 # The server's qsort() takes quadratic time for what is made to that end, so it must be possible to cancel it. "few:" in the line
@@ -132,11 +140,11 @@ check_frozen() {
 # The manual pages have each option that --help tells of.
 check_manual() {
     local option folder
-    for folder in relay regionctl; do
-        local page=doc/dc_${folder%ctl}.1
+    for folder in dc_relay dc_region; do
+        local page=doc/$folder.1
         while read -r option; do
             sed 's/\\-/-/g' "$page" | grep -qwF -e "$option" || echo "$page: no $option"
-        done < <(sed -n 's/^ *"  \(-.*\)/\1/p' src/$folder/*.c | grep -oE -e '^(-[a-zA-Z?], )?--[a-z-]+' | grep -oE -e '--[a-z-]+')
+        done < <(sed -n 's/^ *"  \(-.*\)/\1/p' bin/$folder/*.c | grep -oE -e '^(-[a-zA-Z?], )?--[a-z-]+' | grep -oE -e '--[a-z-]+')
     done
 }
 
@@ -246,17 +254,23 @@ check_run() {
     done
 }
 
-# The folders of src, in the order in which one may include another. Each includes only
-# those before it; what it needs of a later one goes through src/base/hooks.h. The last three are
-# programs of their own.
-rooms=(base table rows counter compact stats buffer cache stock once ledger
-    sketch sketch/hll sketch/cms sketch/topk crdt outbox consumer bound region limit presence unread trend distinct window worker client relay regionctl)
+# The wings of src, and the rooms of each, in the order in which one may include another. Each includes only those before it; what it needs of a later one
+# goes through src/base/hooks.h.
+rooms=(base
+    core/table core/rows core/counter core/compact core/stats core/worker
+    types/sketch types/sketch/hll types/sketch/cms types/sketch/topk types/crdt
+    events/outbox events/consumer
+    transactional/stock transactional/once transactional/ledger transactional/bound transactional/unread
+    memory/buffer memory/cache memory/limit memory/presence
+    time/trend time/distinct time/window
+    region)
+programs=(client dc_relay dc_region)
 
 check_rooms() {
     local file room above=' ' folder
     for folder in src/**/; do
         folder=${folder#src/}
-        [[ -z $folder || " ${rooms[*]} " == *" ${folder%/} "* ]] || echo "src/$folder is in no list of rooms (test/lint.sh)"
+        [[ -z $folder || " ${rooms[*]} " == *" ${folder%/}"[\ /]* ]] || echo "src/$folder is in no list of rooms (test/lint.sh)"
     done
     for room in "${rooms[@]}"; do
         above+="$room "
@@ -267,44 +281,80 @@ check_rooms() {
             done
         done
     done
+    above=' '
+    for room in "${programs[@]}"; do
+        above+="bin/$room "
+        grep -nE '^#include "[^"]*/' bin/"$room"/*.[ch] | while IFS=: read -r file _ line; do
+            folder=${line#*\"}
+            [[ $above == *" ${folder%/*} "* ]] || echo "$file: $line"
+        done
+    done
+}
+
+# Our headers are in a block of their own: a name of the server's cannot be taken for one of ours.
+check_includes() {
+    awk 'FNR == 1 { theirs = ours = 0 }
+        !/^#include/ { theirs = ours = 0; next }
+        { name = $2; gsub(/["<>]/, "", name)
+          if (name ~ /^(base|core|types|events|transactional|memory|time|region|bin)\//) ours = 1; else theirs = 1
+          if (ours && theirs) print FILENAME ":" FNR ": " $0 }' {src,bin}/**/*.[ch]
 }
 
 # A file calls down its room, not around. Those with larger circles are from before this check: none may grow.
 check_circles() {
-    perl test/circlelint.pl bound=1 buffer=1 compact=1 consumer=1 region=1 regionctl=1 stock=1 worker=1 \
-        ledger=4 limit=5 presence=8 table=4
+    perl test/circlelint.pl src/transactional/{bound,stock}=1 src/memory/buffer=1 src/core/{compact,worker}=1 src/events/consumer=1 src/region=1 bin/dc_region=1 \
+        src/transactional/ledger=4 src/memory/limit=5 src/memory/presence=8 src/core/table=4
 }
 
 # NAME.c and NAME.h of one room go together.
 check_filenames() {
     local name
-    printf '%s\n' src/**/*.[ch] | sed 's/\.[ch]$//' | sort -u | sed 's,.*/,,' | sort | uniq -d |
+    printf '%s\n' src/**/*.[ch] bin/**/*.[ch] | sed 's/\.[ch]$//' | sort -u | sed 's,.*/,,' | sort | uniq -d |
         while read -r name; do
-            echo "$name is the name of several files:" src/**/"$name".[ch]
+            echo "$name is the name of several files:" {src,bin}/**/"$name".[ch]
         done
+    # nor do two differ by a plural
+    printf '%s\n' {src,bin}/**/*.c | sed 's/\.c$//; s,.*/,,; s/s$//' | sort | uniq -d | sed 's/$/ and its plural are two files/'
 }
 
-# doc/internals.md names each file of src, in a table of its room, and no others. A header
-# goes with the .c file of its name.
-check_internals() {
-    local room='' line file name named=' src/dcounter.c ' order=''
-    while read -r line; do
-        [[ $line != '## The life'* ]] || break
-        if [[ $line == '### '* ]]; then
-            room=${line#\#\#\# }
-            order+="$room "
-        elif [[ $line == '| `'* && -n $room ]]; then
-            line=${line#| }
-            while read -r name; do
-                file=src/$room/$name
-                [[ -e $file ]] || echo "doc/internals.md names $file, which does not exist"
-                named+="$file "
-            done < <(grep -oE '`[^`]+`' <<<"${line%% |*}" | tr -d '`')
-        fi
-    done <doc/internals.md
-    [[ $order == "${rooms[*]} " ]] || echo 'the rooms of doc/internals.md are not those of test/lint.sh, in their order'
-    for file in src/**/*.[ch]; do
-        [[ $named == *" $file "* || $named == *" ${file%.h}.c "* ]] || echo "doc/internals.md does not name $file"
+# The README of a room names each of its files, in a table, and no others. A header goes with the .c file of its name. It has three screens at most, that of
+# a wing one. A wing's README names its rooms, and doc/internals.md the wings.
+check_readmes() {
+    local folder file name names wing lines
+    for folder in src/*/ bin/; do
+        grep -qF "](../${folder}README.md)" doc/internals.md || echo "doc/internals.md does not name $folder"
+    done
+    for folder in "${rooms[@]/#/src/}" "${programs[@]/#/bin/}"; do
+        [[ $folder != src/*/*/* ]] || continue # a part of a room: in its README
+        [[ -e $folder/README.md ]] || {
+            echo "$folder has no README.md"
+            continue
+        }
+        lines=$(wc -l <"$folder/README.md")
+        [[ $lines -le 150 ]] || echo "$folder/README.md: $lines lines"
+        wing=${folder%/*}
+        [[ $wing == src ]] || grep -qF "](${folder##*/}/README.md)" "$wing/README.md" || echo "$wing/README.md does not name ${folder##*/}"
+        names=' '
+        while read -r name; do
+            names+="$name "
+            [[ -e $folder/$name ]] || echo "$folder/README.md names $name, which does not exist"
+        done < <(sed -n 's/^| \(`[^|]*\.[ch]`[^|]*\)|.*/\1/p' "$folder/README.md" | grep -oE '`[^`]+`' | tr -d '`')
+        for file in "$folder"/**/*.[ch]; do
+            name=${file#"$folder"/}
+            [[ $names == *" $name "* || $names == *" ${name%.h}.c "* ]] || echo "$folder/README.md does not name $name"
+        done
+    done
+    for wing in src/*/README.md bin/README.md; do
+        lines=$(wc -l <"$wing")
+        [[ $lines -le 50 || " ${rooms[*]} " == *" $(basename "$(dirname "$wing")") "* ]] || echo "$wing: $lines lines"
+    done
+}
+
+# A path in a comment leads somewhere.
+check_paths() {
+    local file path
+    grep -noE '\<(core|types|events|transactional|memory|time)/[a-z]+/[a-z/]+\.[ch]\>' src/**/*.[ch] test/unit/*.[ch] | while IFS=: read -r file line path; do
+        [[ -e src/$path ]] || echo "$file:$line: there is no $path"
     done
 }
 
@@ -323,7 +373,7 @@ check_links() {
 
 check_length() {
     local file lines most
-    for file in src/**/*.[ch] test/t/*.pl; do
+    for file in {src,bin}/**/*.[ch] test/t/*.pl; do
         lines=$(wc -l <"$file")
         most=800
         [[ $file != test/t/* ]] || most=600
@@ -331,7 +381,7 @@ check_length() {
     done
 }
 
-written=(src sql/parts debian container Containerfile test bench examples .ci Makefile dcounter.control ./*.md doc)
+written=(src bin sql/parts debian container Containerfile test bench examples .ci Makefile dcounter.control ./*.md doc)
 
 # Binary files, build products, inputs of the fuzzers and patches are not
 # looked at.
@@ -347,12 +397,12 @@ check_leftovers() {
 only=("$@")
 check format 'C files are formatted'
 check shell 'shellcheck finds nothing'
-check statics 'static variables have names of their own in a folder'
+check statics 'static variables and functions have names of their own'
 check compat 'only src/base/compat.h tests the PostgreSQL version'
-check buffers 'only src/rows/versions.c locks buffers of rows'
+check buffers 'only src/core/rows/rowversions.c locks buffers of rows'
 check rows 'only src/base/rowread.c takes values out of rows'
 check opens 'only tables of the server are opened as if they were there for good'
-check signals 'only src/worker/slots.c signals workers'
+check signals 'only src/core/worker/slots.c signals workers'
 check sorts 'a long sort can be canceled'
 check versions 'control file, META.json and CHANGELOG.md agree'
 check frozen 'what releases have installed is as it was, and can be updated'
@@ -365,9 +415,11 @@ check capture 'the install script replaces nothing'
 check run 'each test file is run and has its output'
 check length 'no source file is longer than 800 lines, no TAP test longer than 600'
 check rooms 'rooms include only rooms above them'
+check includes 'our headers are in a block of their own'
+check paths 'paths in comments lead somewhere'
 check circles 'files of a room do not call each other in circles'
-check filenames 'no two source files have one name'
-check internals 'doc/internals.md names each source file'
+check filenames 'no two source files have one name, or nearly so'
+check readmes 'the README of each room names its files'
 check reference 'doc/reference.md has all that there is, and nothing else'
 check blocks 'each block of the documentation is run by a test, or says why not'
 check links 'links of the documentation lead somewhere'

@@ -57,8 +57,8 @@ build() {
     make -s -k -j"$(nproc)" CC=s390x-linux-gnu-gcc PG_CONFIG="$root/pg_config" unity=yes LDFLAGS="-L$root/usr/lib/s390x-linux-gnu -Wl,--allow-shlib-undefined" \
         COPT="-isystem $headers -Wall -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare"
     s390x-linux-gnu-readelf -h dcounter.so | grep 'IBM S/390'
-    s390x-linux-gnu-readelf -h src/relay/dc_relay | grep 'IBM S/390'
-    s390x-linux-gnu-readelf -h src/regionctl/dc_region | grep 'IBM S/390'
+    s390x-linux-gnu-readelf -h bin/dc_relay/dc_relay | grep 'IBM S/390'
+    s390x-linux-gnu-readelf -h bin/dc_region/dc_region | grep 'IBM S/390'
 }
 
 # unit_tests LOG

@@ -30,7 +30,7 @@
  * by a restore), and what a session cannot know (its process is killed: then the memory
  * is made anew, and the workers, too). A transaction that is prepared publishes nothing, and
  * COMMIT PREPARED, which knows no tables, that all may have changed. So this is a hint, and
- * jobs look at each table now and then in any case (table/tabledue.c).
+ * jobs look at each table now and then in any case (core/table/tabledue.c).
  *
  * It is in shared memory, so it is not known without preload: then nothing is noted, and
  * jobs look at each table each time.
@@ -38,11 +38,12 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "common/hashfn.h"
+#include "miscadmin.h"
+
 #include "base/activity.h"
 #include "base/shmem.h"
 #include "base/xactrooms.h"
-#include "common/hashfn.h"
-#include "miscadmin.h"
 
 /* A power of two. */
 #define PLACES 16384
@@ -66,10 +67,10 @@ static Oid noted[MAX_NOTED];
 static int nnoted = 0;
 
 static void places_init(void *area);
-static DcActivityPlace *place_of(Oid database, Oid what);
-static bool publish(Oid what);
+static DcActivityPlace *activity_place_of(Oid database, Oid what);
+static bool activity_publish(Oid what);
 static bool activity_is_idle(void);
-static void xact_callback(XactEvent event, void *arg);
+static void activity_xact_callback(XactEvent event, void *arg);
 
 /*
  * activity_init asks for the shared memory; called once, at preload.
@@ -78,7 +79,7 @@ void
 activity_init(void)
 {
 	shmem_add("dcounter activity", PLACES * sizeof(DcActivityPlace), (void **) &places, places_init);
-	xact_room_add(DC_XACT_ACTIVITY, xact_callback, NULL, activity_is_idle);
+	xact_room_add(DC_XACT_ACTIVITY, activity_xact_callback, NULL, activity_is_idle);
 }
 
 static void
@@ -154,8 +155,8 @@ activity_note_at_once(Oid what)
 
 	if (places == NULL)
 		return;
-	news = publish(what);
-	news |= publish(DC_ACTIVITY_ANY);
+	news = activity_publish(what);
+	news |= activity_publish(DC_ACTIVITY_ANY);
 	if (news && wake_launcher != NULL)
 		wake_launcher();
 }
@@ -172,7 +173,7 @@ activity_collect(Oid database, Oid what)
 
 	if (places == NULL)
 		return 0;
-	number = &place_of(database, what)->number;
+	number = &activity_place_of(database, what)->number;
 	now = pg_atomic_read_u32(number);
 	while (now % 2 == 1 && !pg_atomic_compare_exchange_u32(number, &now, now + 1))
 		;
@@ -186,7 +187,7 @@ activity_collect(Oid database, Oid what)
 bool
 activity_differs(Oid database, Oid what, uint32 collected)
 {
-	return places == NULL || pg_atomic_read_u32(&place_of(database, what)->number) != collected;
+	return places == NULL || pg_atomic_read_u32(&activity_place_of(database, what)->number) != collected;
 }
 
 /*
@@ -200,24 +201,24 @@ activity_since(Oid database, Oid what)
 
 	if (places == NULL)
 		return DC_LONG_AGO;
-	place = place_of(database, what);
+	place = activity_place_of(database, what);
 	return pg_atomic_read_u32(&place->number) % 2 == 1 ? moment_read(&place->since) : DC_NEVER;
 }
 
 static DcActivityPlace *
-place_of(Oid database, Oid what)
+activity_place_of(Oid database, Oid what)
 {
 	return &places[hash_combine(murmurhash32(database), murmurhash32(what)) % PLACES];
 }
 
 /*
- * publish makes a number odd; true if it was even, and it is one that the launcher looks
+ * activity_publish makes a number odd; true if it was even, and it is one that the launcher looks
  * at.
  */
 static bool
-publish(Oid what)
+activity_publish(Oid what)
 {
-	DcActivityPlace *place = place_of(MyDatabaseId, what);
+	DcActivityPlace *place = activity_place_of(MyDatabaseId, what);
 	uint32 now;
 
 	pg_memory_barrier();
@@ -238,7 +239,7 @@ activity_is_idle(void)
 }
 
 static void
-xact_callback(XactEvent event, void *arg)
+activity_xact_callback(XactEvent event, void *arg)
 {
 	if (event != XACT_EVENT_COMMIT && event != XACT_EVENT_ABORT && event != XACT_EVENT_PREPARE)
 		return;

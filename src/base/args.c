@@ -5,15 +5,16 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "base/args.h"
-#include "base/interval.h"
-#include "base/roles.h"
 #include "commands/trigger.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+
+#include "base/args.h"
+#include "base/interval.h"
+#include "base/roles.h"
 
 void
 null_not_allowed(const char *name)

@@ -6,9 +6,10 @@
 #ifndef DC_ARGS_H
 #define DC_ARGS_H
 
-#include "base/compat.h"
 #include "datatype/timestamp.h"
 #include "fmgr.h"
+
+#include "base/compat.h"
 
 pg_noreturn extern void null_not_allowed(const char *name);
 pg_noreturn extern void length_error(const char *what, Size len, Size max);

@@ -12,16 +12,17 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "base/catrow.h"
-#include "base/interval.h"
 #include "catalog/pg_type.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/fmgroids.h"
 
+#include "base/catrow.h"
+#include "base/interval.h"
+
 static int next_column(DcCatRow *io, Oid type);
-static void put(DcCatRow *io, int column, Datum value, bool is_zero);
+static void catcolumn_put(DcCatRow *io, int column, Datum value, bool is_zero);
 static void no_value(const DcCatRow *io, int column);
 
 /*
@@ -112,7 +113,7 @@ next_column(DcCatRow *io, Oid type)
 }
 
 static void
-put(DcCatRow *io, int column, Datum value, bool is_zero)
+catcolumn_put(DcCatRow *io, int column, Datum value, bool is_zero)
 {
 	Form_pg_attribute att = TupleDescAttr(io->desc, column);
 
@@ -138,7 +139,7 @@ no_value(const DcCatRow *io, int column)
 		if (io->reading) \
 			*field = io->nulls[column] ? 0 : from_datum(io->values[column]); \
 		else \
-			put(io, column, to_datum(*field), *field == 0); \
+			catcolumn_put(io, column, to_datum(*field), *field == 0); \
 	}
 
 CAT_SCALAR(cat_bool, bool, BOOLOID, DatumGetBool, BoolGetDatum)
@@ -164,7 +165,7 @@ cat_duration(DcCatRow *io, int64 *field, bool days)
 		Interval *interval = interval_from_us(days ? *field % USECS_PER_DAY : *field);
 
 		interval->day = days ? *field / USECS_PER_DAY : 0;
-		put(io, column, IntervalPGetDatum(interval), *field == 0);
+		catcolumn_put(io, column, IntervalPGetDatum(interval), *field == 0);
 	}
 }
 
@@ -180,8 +181,8 @@ cat_string(DcCatRow *io, char **field)
 	if (io->reading)
 		*field = TextDatumGetCString(io->values[column]);
 	else
-		put(io, column, *field != NULL ? CStringGetTextDatum(*field) : (Datum) 0,
-			*field == NULL);
+		catcolumn_put(io, column, *field != NULL ? CStringGetTextDatum(*field) : (Datum) 0,
+					  *field == NULL);
 }
 
 /*
@@ -234,7 +235,7 @@ cat_datum(DcCatRow *io, Oid type, Datum *field)
 	Form_pg_attribute att = TupleDescAttr(io->desc, column);
 
 	if (!io->reading)
-		put(io, column, *field, *field == (Datum) 0);
+		catcolumn_put(io, column, *field, *field == (Datum) 0);
 	else if (!io->nulls[column])
 		*field = datumCopy(io->values[column], att->attbyval, att->attlen);
 }
@@ -294,8 +295,8 @@ cat_int8s(DcCatRow *io, int64 *items, int *count, int max)
 
 		for (int i = 0; i < *count; i++)
 			values[i] = Int64GetDatum(items[i]);
-		put(io, column, PointerGetDatum(construct_array(values, *count, INT8OID, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE)),
-			*count == 0);
+		catcolumn_put(io, column, PointerGetDatum(construct_array(values, *count, INT8OID, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE)),
+					  *count == 0);
 	}
 	else if (!io->nulls[column])
 	{

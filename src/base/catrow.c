@@ -20,9 +20,9 @@
  *	  The second read begins when the replacement is committed, and finds it. To miss a row
  *	  twice, two changes of it would have to be committed just within these two reads.
  *	  Where rows change often, the writer holds a lock that readers take, too (see
- *	  consumer/memberrow.c).
+ *	  events/consumer/memberrow.c).
  *	- A read of many rows may miss one that is being replaced, or show both versions.
- *	  Its callers look at each row again under a lock, or read again (once/opslot.c). Or
+ *	  Its callers look at each row again under a lock, or read again (transactional/once/opslot.c). Or
  *	  the rows of this moment are good enough, as for statistics and jobs. With a lock that
  *	  keeps others from changing these rows, all is as in any snapshot.
  *
@@ -36,13 +36,6 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xact.h"
-#include "base/activity.h"
-#include "base/args.h"
-#include "base/catrow.h"
-#include "base/relcached.h"
-#include "base/relopen.h"
-#include "base/rowread.h"
-#include "base/version.h"
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_type.h"
@@ -54,6 +47,14 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
+
+#include "base/activity.h"
+#include "base/args.h"
+#include "base/catrow.h"
+#include "base/relcached.h"
+#include "base/relopen.h"
+#include "base/rowread.h"
+#include "base/version.h"
 
 /* What this backend knows of a name in the extension's schema. */
 typedef struct Known
@@ -73,10 +74,10 @@ static DcRelCached known = {
 static uint64 known_changes = 0; /* how often a relation may have changed */
 
 static void scan_open(DcCatScan *scan, const DcCatalog *cat, LOCKMODE mode);
-static void scan_start(DcCatScan *scan, const char *index, const ScanKeyData *keys, int nkeys);
-static void take(DcCatScan *scan, void *row);
-static void tell(const DcCatalog *cat, Oid relid);
-static void changed(const DcCatalog *cat, Datum first);
+static void catrow_scan_start(DcCatScan *scan, const char *index, const ScanKeyData *keys, int nkeys);
+static void catrow_take(DcCatScan *scan, void *row);
+static void catrow_tell(const DcCatalog *cat, Oid relid);
+static void catrow_changed(const DcCatalog *cat, Datum first);
 
 /*
  * catalog_relation finds a table, index or sequence of the extension's own schema (42P01 if
@@ -175,7 +176,7 @@ cat_scan_begin(DcCatScan *scan, const DcCatalog *cat, const char *index, LOCKMOD
 			   const ScanKeyData *keys, int nkeys)
 {
 	scan_open(scan, cat, mode);
-	scan_start(scan, index, keys, nkeys);
+	catrow_scan_start(scan, index, keys, nkeys);
 }
 
 /*
@@ -202,7 +203,7 @@ scan_open(DcCatScan *scan, const DcCatalog *cat, LOCKMODE mode)
 }
 
 static void
-scan_start(DcCatScan *scan, const char *index, const ScanKeyData *keys, int nkeys)
+catrow_scan_start(DcCatScan *scan, const char *index, const ScanKeyData *keys, int nkeys)
 {
 	Assert(nkeys <= CAT_MAX_KEYS);
 	if (nkeys > 0)
@@ -220,12 +221,12 @@ cat_scan_next(DcCatScan *scan, ScanDirection direction, void *row)
 	scan->tuple = scan->index != NULL ? systable_getnext_ordered(scan->scan, direction)
 									  : systable_getnext(scan->scan);
 	if (HeapTupleIsValid(scan->tuple) && row != NULL)
-		take(scan, row);
+		catrow_take(scan, row);
 	return HeapTupleIsValid(scan->tuple);
 }
 
 static void
-take(DcCatScan *scan, void *row)
+catrow_take(DcCatScan *scan, void *row)
 {
 	if (!cat_deform(scan->cat, RelationGetDescr(scan->rel), scan->tuple, row))
 		elog(ERROR, "unexpected null in table \"%s.%s\"", DC_SCHEMA, scan->cat->table);
@@ -261,16 +262,16 @@ cat_scan_end(DcCatScan *scan)
 }
 
 /*
- * find reads the first row that fits the keys, with a second look; false if there is none.
+ * catrow_find reads the first row that fits the keys, with a second look; false if there is none.
  */
 static bool
-find(DcCatScan *scan, const char *index, const ScanKeyData *keys, int nkeys)
+catrow_find(DcCatScan *scan, const char *index, const ScanKeyData *keys, int nkeys)
 {
 	for (int i = 0; i < 2; i++)
 	{
 		if (scan->scan != NULL)
 			systable_endscan(scan->scan);
-		scan_start(scan, index, keys, nkeys);
+		catrow_scan_start(scan, index, keys, nkeys);
 		if (cat_scan_next(scan, ForwardScanDirection, NULL))
 			return true;
 	}
@@ -298,9 +299,9 @@ cat_read_by(const DcCatalog *cat, void *row, const char *index, AttrNumber colum
 
 	scan_open(&scan, cat, AccessShareLock);
 	cat_key(&key, RelationGetDescr(scan.rel), column, value);
-	found = find(&scan, index, &key, 1);
+	found = catrow_find(&scan, index, &key, 1);
 	if (found)
-		take(&scan, row);
+		catrow_take(&scan, row);
 	cat_scan_end(&scan);
 	return found;
 }
@@ -359,7 +360,7 @@ cat_update(const DcCatalog *cat, const void *row)
 	tuple = cat_form(cat, RelationGetDescr(scan.rel), row, &io);
 	for (int i = 0; i < cat->nkeys; i++)
 		cat_key(&keys[i], RelationGetDescr(scan.rel), i + 1, io.values[i]);
-	found = find(&scan, cat->pkey, keys, cat->nkeys);
+	found = catrow_find(&scan, cat->pkey, keys, cat->nkeys);
 	if (found)
 	{
 		tid = scan.tuple->t_self;
@@ -367,7 +368,7 @@ cat_update(const DcCatalog *cat, const void *row)
 	}
 	cat_scan_end(&scan);
 	if (found)
-		changed(cat, io.values[0]);
+		catrow_changed(cat, io.values[0]);
 	return found;
 }
 
@@ -384,7 +385,7 @@ cat_delete(const DcCatalog *cat, Datum key)
 
 	scan_open(&scan, cat, RowExclusiveLock);
 	cat_key(&scankey, RelationGetDescr(scan.rel), 1, key);
-	for (bool found = find(&scan, cat->pkey, &scankey, 1); found;
+	for (bool found = catrow_find(&scan, cat->pkey, &scankey, 1); found;
 		 found = cat_scan_next(&scan, ForwardScanDirection, NULL))
 	{
 		cat_scan_delete(&scan);
@@ -392,7 +393,7 @@ cat_delete(const DcCatalog *cat, Datum key)
 	}
 	cat_scan_end(&scan);
 	if (n > 0)
-		changed(cat, key);
+		catrow_changed(cat, key);
 	return n;
 }
 
@@ -414,7 +415,7 @@ cat_store_at(const DcCatalog *cat, ItemPointer tid, const void *row)
 	*tid = tuple->t_self;
 	heap_freetuple(tuple);
 	table_close(rel, cat->keeps_lock ? NoLock : RowExclusiveLock);
-	changed(cat, io.values[0]);
+	catrow_changed(cat, io.values[0]);
 }
 
 /*
@@ -432,20 +433,20 @@ cat_delete_at(const DcCatalog *cat, ItemPointer tid)
 }
 
 /*
- * tell tells all sessions, at commit, that a catalog has changed, and for which relation.
+ * catrow_tell tells all sessions, at commit, that a catalog has changed, and for which relation.
  */
 static void
-tell(const DcCatalog *cat, Oid relid)
+catrow_tell(const DcCatalog *cat, Oid relid)
 {
 	relation_invalidate(relid);
 	relation_invalidate(catalog_relation_if_any(cat->table));
 }
 
 static void
-changed(const DcCatalog *cat, Datum first)
+catrow_changed(const DcCatalog *cat, Datum first)
 {
 	if (cat->tells)
-		tell(cat, DatumGetObjectId(first));
+		catrow_tell(cat, DatumGetObjectId(first));
 	CommandCounterIncrement();
 }
 
@@ -471,7 +472,7 @@ cat_on_change(FunctionCallInfo fcinfo, const DcCatalog *cat, const char *functio
 	tuple = TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newtuple : data->tg_trigtuple;
 	if (!cat_deform(cat, RelationGetDescr(data->tg_relation), tuple, row))
 		return PointerGetDatum(tuple); /* the NOT NULL constraint will tell */
-	tell(cat, DatumGetObjectId(tuple_datum(data->tg_relation, tuple, 1, REGCLASSOID)));
+	catrow_tell(cat, DatumGetObjectId(tuple_datum(data->tg_relation, tuple, 1, REGCLASSOID)));
 	activity_note(DC_ACTIVITY_THINGS);
 	if (TRIGGER_FIRED_BY_INSERT(data->tg_event) && cat_update(cat, row))
 		return PointerGetDatum(NULL);

@@ -12,13 +12,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/crcfile.h"
 #include "catalog/pg_control.h"
 #include "common/controldata_utils.h"
 #include "miscadmin.h"
 #include "storage/fd.h"
 
-static char *temporary(const DcCrcFile *file);
+#include "base/crcfile.h"
+
+static char *crcfile_temporary(const DcCrcFile *file);
 static char *name_to_keep(const char *path, uint32 format);
 
 /*
@@ -29,12 +30,12 @@ crcfile_create(DcCrcFile *file, const char *path)
 {
 	memset(file, 0, sizeof(*file));
 	file->path = path;
-	file->file = AllocateFile(temporary(file), PG_BINARY_W);
+	file->file = AllocateFile(crcfile_temporary(file), PG_BINARY_W);
 	INIT_CRC32C(file->crc);
 }
 
 static char *
-temporary(const DcCrcFile *file)
+crcfile_temporary(const DcCrcFile *file)
 {
 	return psprintf("%s.tmp", file->path);
 }
@@ -54,7 +55,7 @@ crcfile_put(DcCrcFile *file, const void *data, Size size)
 void
 crcfile_close(DcCrcFile *file, const char *lost)
 {
-	char *path = temporary(file);
+	char *path = crcfile_temporary(file);
 	pg_crc32c crc = file->crc;
 
 	FIN_CRC32C(crc);

@@ -6,9 +6,10 @@
 
 #include <limits.h>
 
-#include "base/guc.h"
 #include "miscadmin.h"
 #include "utils/guc.h"
+
+#include "base/guc.h"
 
 #define MS_PER_DAY (24 * 60 * 60 * 1000)
 

@@ -8,14 +8,15 @@
  * shared memory and there is none. A structure has all of its functions.
  *
  * Rooms also register things of which several rooms have some: jobs (job.h), statements
- * (counter/sqlpath.h), areas of shared memory (shmem.h), functions around utility
+ * (core/counter/sqlpath.h), areas of shared memory (shmem.h), functions around utility
  * statements (utility.h).
  */
 #ifndef DC_HOOKS_H
 #define DC_HOOKS_H
 
-#include "base/clock.h"
 #include "nodes/pg_list.h"
+
+#include "base/clock.h"
 
 struct DcBatch;
 struct DcCounter;

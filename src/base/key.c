@@ -11,9 +11,6 @@
 #include "postgres.h"
 
 #include "access/detoast.h"
-#include "base/args.h"
-#include "base/compat.h"
-#include "base/key.h"
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
 #include "parser/parse_coerce.h"
@@ -21,6 +18,10 @@
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
+
+#include "base/args.h"
+#include "base/compat.h"
+#include "base/key.h"
 
 static Oid arg_type(FunctionCallInfo fcinfo, int argno);
 static Datum *to_texts(Datum *values, int count, Oid element);

@@ -23,11 +23,12 @@
  */
 #include "postgres.h"
 
-#include "base/map.h"
-#include "base/shmem.h"
 #include "common/hashfn.h"
 #include "port/pg_bitutils.h"
 #include "storage/spin.h"
+
+#include "base/map.h"
+#include "base/shmem.h"
 
 #define KEY_BYTES_INLINE 64
 #define MAX_BUCKETS (UINT32_C(1) << 31)
@@ -56,10 +57,10 @@ typedef struct DcMapCell
 } DcMapCell;
 
 static void *cell_at(const DcMap *map, uint32 number);
-static uint32 cells_take(DcMap *map, uint32 count);
+static uint32 map_take_cells(DcMap *map, uint32 count);
 static void cells_give_back(DcMap *map, uint32 first, uint32 last, uint32 count);
 static uint32 bucket_sweep(DcMap *map, uint32 bucket, DcMapMayGo may_go, void *arg);
-static void entry_free(DcMap *map, DcMapEntry *entry);
+static void map_entry_free(DcMap *map, DcMapEntry *entry);
 static uint32 cells_wanted(const DcMap *map, uint32 len);
 static bool entry_is(DcMap *map, const DcMapEntry *entry, const DcMapKey *key);
 static DcMapEntry *entry_create(DcMap *map, const DcMapKey *key);
@@ -234,7 +235,7 @@ map_take_out(DcMap *map, DcMapEntry *entry)
 	while (*link != entry->number)
 		link = &((DcMapEntry *) cell_at(map, *link))->next;
 	*link = entry->next;
-	entry_free(map, entry);
+	map_entry_free(map, entry);
 }
 
 /*
@@ -401,7 +402,7 @@ map_key(DcMap *map, const DcMapEntry *entry, char *data)
 uint32
 map_cells_take(DcMap *map, uint32 count)
 {
-	return cells_take(map, count);
+	return map_take_cells(map, count);
 }
 
 void
@@ -429,11 +430,11 @@ cell_at(const DcMap *map, uint32 number)
 }
 
 /*
- * cells_take takes cells, linked by their first field, and returns the first one;
+ * map_take_cells takes cells, linked by their first field, and returns the first one;
  * DC_MAP_NONE if there are not so many.
  */
 static uint32
-cells_take(DcMap *map, uint32 count)
+map_take_cells(DcMap *map, uint32 count)
 {
 	uint32 first = DC_MAP_NONE;
 
@@ -489,7 +490,7 @@ bucket_sweep(DcMap *map, uint32 bucket, DcMapMayGo may_go, void *arg)
 		if (may_go(entry, arg) && pg_atomic_read_u32(&entry->pins) == 0)
 		{
 			*link = entry->next;
-			entry_free(map, entry);
+			map_entry_free(map, entry);
 			removed++;
 		}
 		else
@@ -499,10 +500,10 @@ bucket_sweep(DcMap *map, uint32 bucket, DcMapMayGo may_go, void *arg)
 }
 
 /*
- * entry_free gives back the cells of an entry that is in no bucket any more.
+ * map_entry_free gives back the cells of an entry that is in no bucket any more.
  */
 static void
-entry_free(DcMap *map, DcMapEntry *entry)
+map_entry_free(DcMap *map, DcMapEntry *entry)
 {
 	uint32 last = entry->number;
 	uint32 count = 1;
@@ -557,7 +558,7 @@ entry_create(DcMap *map, const DcMapKey *key)
 {
 	uint32 room = map->cell_size - offsetof(DcMapCell, data);
 	uint32 len = Min(key->len, KEY_BYTES_INLINE);
-	uint32 number = cells_take(map, cells_wanted(map, key->len));
+	uint32 number = map_take_cells(map, cells_wanted(map, key->len));
 	DcMapEntry *entry;
 	uint32 rest;
 

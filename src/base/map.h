@@ -5,9 +5,10 @@
 #ifndef DC_MAP_H
 #define DC_MAP_H
 
-#include "base/key.h"
 #include "port/atomics.h"
 #include "storage/lwlock.h"
+
+#include "base/key.h"
 
 #define DC_MAP_NONE PG_UINT32_MAX
 #define DC_MAP_PARTITIONS 128 /* a power of two; see map_partition() */

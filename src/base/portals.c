@@ -38,11 +38,12 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "base/portals.h"
-#include "base/xactrooms.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
 #include "utils/portal.h"
+
+#include "base/portals.h"
+#include "base/xactrooms.h"
 
 /* The name of a portal that serves to find the context of all. */
 #define PROBE "dcounter probe"
@@ -75,20 +76,20 @@ static int max_known = 0;
 /* The context of all portals, which lives as long as the session. */
 static MemoryContext all_portals = NULL;
 
-static void init(void);
-static void make_room(int portals);
+static void portals_init(void);
+static void portals_make_room(int portals);
 static Portal portal_of(MemoryContext context);
-static void shut(DcKnownPortal *entry);
+static void portals_shut(DcKnownPortal *entry);
 static void refuse_drop(Portal portal);
 static void drop_new(const DcPortalLevel *level);
-static void drop(Portal portal);
+static void portals_drop(Portal portal);
 static Portal find_new(const DcPortalLevel *level);
-static bool is_known(const DcPortalLevel *level, Portal portal);
+static bool portals_is_known(const DcPortalLevel *level, Portal portal);
 static void open_again(DcKnownPortal *entry);
 static bool portals_are_idle(void);
 static void portals_xact_callback(XactEvent event, void *arg);
-static void subxact_callback(SubXactEvent event, SubTransactionId subid,
-							 SubTransactionId parent, void *arg);
+static void portals_subxact_callback(SubXactEvent event, SubTransactionId subid,
+									 SubTransactionId parent, void *arg);
 
 /*
  * portals_enter shuts the portals that there are. Undone by portals_leave().
@@ -100,10 +101,10 @@ portals_enter(void)
 	DcPortalLevel *level;
 
 	if (all_portals == NULL)
-		init();
+		portals_init();
 	for (MemoryContext cxt = all_portals->firstchild; cxt != NULL; cxt = cxt->nextchild)
 		count++;
-	make_room(count);
+	portals_make_room(count);
 
 	xact_mark(DC_XACT_PORTALS);
 	level = &levels[nlevels++];
@@ -116,7 +117,7 @@ portals_enter(void)
 		if (portal == NULL)
 			continue;
 		known_portals[nknown].portal = portal;
-		shut(&known_portals[nknown++]);
+		portals_shut(&known_portals[nknown++]);
 	}
 }
 
@@ -148,10 +149,10 @@ portals_are_shut(void)
 }
 
 /*
- * init makes the arrays, finds the context of all portals, and registers the callbacks.
+ * portals_init makes the arrays, finds the context of all portals, and registers the callbacks.
  */
 static void
-init(void)
+portals_init(void)
 {
 	Portal portal = GetPortalByName(PROBE);
 	bool made = !PortalIsValid(portal);
@@ -163,15 +164,15 @@ init(void)
 		portal = CreatePortal(PROBE, false, false);
 	all_portals = MemoryContextGetParent(portal->portalContext);
 	if (made)
-		drop(portal);
-	xact_room_add(DC_XACT_PORTALS, portals_xact_callback, subxact_callback, portals_are_idle);
+		portals_drop(portal);
+	xact_room_add(DC_XACT_PORTALS, portals_xact_callback, portals_subxact_callback, portals_are_idle);
 }
 
 /*
- * make_room makes room for one more level, with so many portals.
+ * portals_make_room makes room for one more level, with so many portals.
  */
 static void
-make_room(int portals)
+portals_make_room(int portals)
 {
 	if (nlevels == max_levels)
 	{
@@ -206,7 +207,7 @@ portal_of(MemoryContext context)
 }
 
 static void
-shut(DcKnownPortal *entry)
+portals_shut(DcKnownPortal *entry)
 {
 	Portal portal = entry->portal;
 
@@ -262,16 +263,16 @@ drop_new(const DcPortalLevel *level)
 	while ((portal = find_new(level)) != NULL)
 	{
 		CHECK_FOR_INTERRUPTS();
-		drop(portal);
+		portals_drop(portal);
 	}
 }
 
 /*
- * drop drops a portal that does not run. A language whose cursors are objects has pinned
+ * portals_drop drops a portal that does not run. A language whose cursors are objects has pinned
  * its own.
  */
 static void
-drop(Portal portal)
+portals_drop(Portal portal)
 {
 	if (portal->portalPinned)
 		UnpinPortal(portal);
@@ -297,14 +298,14 @@ find_new(const DcPortalLevel *level)
 			continue;
 		if (next < nknown && known_portals[next].portal == portal)
 			next++;
-		else if (!is_known(level, portal))
+		else if (!portals_is_known(level, portal))
 			return portal;
 	}
 	return NULL;
 }
 
 static bool
-is_known(const DcPortalLevel *level, Portal portal)
+portals_is_known(const DcPortalLevel *level, Portal portal)
 {
 	for (int i = level->first; i < nknown; i++)
 	{
@@ -372,8 +373,8 @@ portals_xact_callback(XactEvent event, void *arg)
 }
 
 static void
-subxact_callback(SubXactEvent event, SubTransactionId subid,
-				 SubTransactionId parent, void *arg)
+portals_subxact_callback(SubXactEvent event, SubTransactionId subid,
+						 SubTransactionId parent, void *arg)
 {
 	if (event == SUBXACT_EVENT_ABORT_SUB)
 		end_levels(GetCurrentTransactionNestLevel(), subid, parent);

@@ -14,9 +14,10 @@
  */
 #include "postgres.h"
 
-#include "base/relcached.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
+
+#include "base/relcached.h"
 
 /* Entries that were made: most are never removed. */
 static int64 nmade = 0;
@@ -28,9 +29,9 @@ static DcRelCached *caches = NULL; /* those with a function for changes */
 static void (*listeners[MAX_LISTENERS])(Oid relid);
 static int nlisteners = 0;
 
-static void make(DcRelCached *cache);
+static void relcached_make(DcRelCached *cache);
 static void register_once(void);
-static void relcache_callback(Datum arg, Oid relid);
+static void relcached_relcache_callback(Datum arg, Oid relid);
 
 /*
  * relcached_find returns an entry, or NULL.
@@ -51,7 +52,7 @@ relcached_enter(DcRelCached *cache, const void *key)
 	void *entry;
 
 	if (cache->hash == NULL)
-		make(cache);
+		relcached_make(cache);
 	entry = hash_search(cache->hash, key, HASH_ENTER, &found);
 	if (!found)
 	{
@@ -71,7 +72,7 @@ relcached_made(void)
 }
 
 static void
-make(DcRelCached *cache)
+relcached_make(DcRelCached *cache)
 {
 	HASHCTL ctl = {0};
 	int kind = cache->keysize > sizeof(Oid) ? HASH_STRINGS : HASH_BLOBS;
@@ -105,12 +106,12 @@ register_once(void)
 	static bool registered = false;
 
 	if (!registered)
-		CacheRegisterRelcacheCallback(relcache_callback, (Datum) 0);
+		CacheRegisterRelcacheCallback(relcached_relcache_callback, (Datum) 0);
 	registered = true;
 }
 
 static void
-relcache_callback(Datum arg, Oid relid)
+relcached_relcache_callback(Datum arg, Oid relid)
 {
 	for (DcRelCached *cache = caches; cache != NULL; cache = cache->next)
 		relcached_changed(cache, relid);

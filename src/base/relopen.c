@@ -14,8 +14,6 @@
 #include "access/genam.h"
 #include "access/relation.h"
 #include "access/table.h"
-#include "base/errors.h"
-#include "base/relopen.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "storage/lmgr.h"
@@ -25,7 +23,10 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-static bool lock_all_at_once(Oid relid, List **locked);
+#include "base/errors.h"
+#include "base/relopen.h"
+
+static bool relopen_lock_all_at_once(Oid relid, List **locked);
 
 /*
  * table_open_present opens a table; 42P01 if it has gone.
@@ -154,7 +155,7 @@ bool
 relation_size_at_once(Oid relid, int64 *size)
 {
 	List *locked = NIL;
-	bool known = lock_all_at_once(relid, &locked);
+	bool known = relopen_lock_all_at_once(relid, &locked);
 	ListCell *lc;
 
 	if (known)
@@ -166,10 +167,10 @@ relation_size_at_once(Oid relid, int64 *size)
 }
 
 /*
- * lock_all_at_once locks a relation, its indexes, and its TOAST table with those of that, and adds them to a list.
+ * relopen_lock_all_at_once locks a relation, its indexes, and its TOAST table with those of that, and adds them to a list.
  */
 static bool
-lock_all_at_once(Oid relid, List **locked)
+relopen_lock_all_at_once(Oid relid, List **locked)
 {
 	List *others = NIL;
 	bool done = true;
@@ -188,7 +189,7 @@ lock_all_at_once(Oid relid, List **locked)
 		others = lappend_oid(others, rel->rd_rel->reltoastrelid);
 	relation_close(rel, NoLock);
 	foreach(lc, others)
-		done = done && lock_all_at_once(lfirst_oid(lc), locked);
+		done = done && relopen_lock_all_at_once(lfirst_oid(lc), locked);
 	list_free(others);
 	return done;
 }

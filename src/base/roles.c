@@ -4,9 +4,10 @@
  */
 #include "postgres.h"
 
-#include "base/roles.h"
 #include "utils/inval.h"
 #include "utils/syscache.h"
+
+#include "base/roles.h"
 
 uint32 role_changes = 0;
 

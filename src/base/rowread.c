@@ -24,13 +24,14 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "base/rowread.h"
 #include "catalog/pg_type.h"
 #include "nodes/execnodes.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/tuplestore.h"
+
+#include "base/rowread.h"
 
 static void check_columns(const DcRows *rows, TupleDesc desc);
 static void check_attribute(Oid table, TupleDesc desc, AttrNumber att, Oid type);

@@ -6,11 +6,12 @@
 #define DC_ROWREAD_H
 
 #include "access/htup.h"
-#include "base/compat.h"
 #include "executor/spi.h"
 #include "executor/tuptable.h"
 #include "fmgr.h"
 #include "utils/relcache.h"
+
+#include "base/compat.h"
 
 /* A column of a result, as a statement declares it. */
 typedef struct DcResultColumn

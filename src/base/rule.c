@@ -15,13 +15,14 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "base/roles.h"
-#include "base/rule.h"
-#include "base/shmem.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
+
+#include "base/roles.h"
+#include "base/rule.h"
+#include "base/shmem.h"
 
 #define COL_NAME 2
 

@@ -11,19 +11,20 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "base/args.h"
-#include "base/lockclass.h"
-#include "base/rule.h"
-#include "base/xactrooms.h"
 #include "commands/sequence.h"
 #include "common/hashfn.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 
+#include "base/args.h"
+#include "base/lockclass.h"
+#include "base/rule.h"
+#include "base/xactrooms.h"
+
 static DcRuleKind *kinds = NULL;
 
-static void add_change(DcRuleKind *kind, int32 id, bool is_new);
+static void ruleddl_add_change(DcRuleKind *kind, int32 id, bool is_new);
 static bool rules_are_idle(void);
 static void rules_xact_callback(XactEvent event, void *arg);
 static void rules_subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId parent, void *arg);
@@ -79,7 +80,7 @@ rule_create(DcRuleKind *kind, DcRuleRow *row)
 	row->created_at = GetCurrentTimestamp(); /* wall time, to be shown */
 	rule_insert(kind, row);
 	mark_changed(kind);
-	add_change(kind, row->id, true);
+	ruleddl_add_change(kind, row->id, true);
 	if (!rules_have_memory())
 		ereport(NOTICE,
 				(errmsg("%s \"%s\" cannot be used yet: %ss need shared memory", kind->what, row->name, kind->what),
@@ -129,7 +130,7 @@ rule_drop(DcRuleKind *kind, FunctionCallInfo fcinfo)
 	DcRuleRow *row = rule_open(kind, fcinfo, "drop");
 
 	rule_delete(kind, row);
-	add_change(kind, row->id, false);
+	ruleddl_add_change(kind, row->id, false);
 	PG_RETURN_VOID();
 }
 
@@ -162,7 +163,7 @@ rule_revoke(DcRuleKind *kind, FunctionCallInfo fcinfo)
 }
 
 static void
-add_change(DcRuleKind *kind, int32 id, bool is_new)
+ruleddl_add_change(DcRuleKind *kind, int32 id, bool is_new)
 {
 	DcRuleChange *change = MemoryContextAlloc(TopTransactionContext, sizeof(DcRuleChange));
 

@@ -21,13 +21,14 @@
  */
 #include "postgres.h"
 
-#include "base/portals.h"
-#include "base/runas.h"
-#include "base/utility.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "utils/guc.h"
+
+#include "base/portals.h"
+#include "base/runas.h"
+#include "base/utility.h"
 
 static void refuse_constraints(DcUtility *utility);
 

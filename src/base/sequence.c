@@ -28,13 +28,14 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "access/xloginsert.h"
-#include "base/compat.h"
-#include "base/errors.h"
-#include "base/sequence.h"
 #include "commands/sequence.h"
 #include "common/int.h"
 #include "storage/bufmgr.h"
 #include "utils/rel.h"
+
+#include "base/compat.h"
+#include "base/errors.h"
+#include "base/sequence.h"
 
 /* How many numbers are logged ahead. */
 #define LOG_AHEAD 64

@@ -12,10 +12,11 @@
  */
 #include "postgres.h"
 
-#include "base/shmem.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
 #include "storage/shmem.h"
+
+#include "base/shmem.h"
 
 #define MAX_AREAS 24
 

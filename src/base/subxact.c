@@ -5,9 +5,10 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "base/subxact.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
+
+#include "base/subxact.h"
 
 /*
  * subxact_run runs `work` in a subtransaction, which is rolled back if the answer

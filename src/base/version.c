@@ -8,7 +8,7 @@
  * names is ever taken out of it, and it reads the catalogs of that script. The first use of a catalog in a
  * session says in a warning what to run; the worker is such a session, so it is in the server's
  * log. An older library cannot know the catalogs of a newer script, and says so in an error
- * instead. Of DDL it refuses what concerns tables of ours, and no more (table/olderddl.c).
+ * instead. Of DDL it refuses what concerns tables of ours, and no more (core/table/olderddl.c).
  *
  * A script says which library it needs by a function library_MAJOR_MINOR(), which it creates first: an
  * older library has no function of that name, so neither CREATE EXTENSION nor an update has an effect with it,
@@ -22,9 +22,6 @@
 #include "access/parallel.h"
 #include "access/stratnum.h"
 #include "access/table.h"
-#include "base/compat.h"
-#include "base/rowread.h"
-#include "base/version.h"
 #include "catalog/pg_extension.h"
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
@@ -33,10 +30,14 @@
 #include "utils/fmgroids.h"
 #include "utils/rel.h"
 
+#include "base/compat.h"
+#include "base/rowread.h"
+#include "base/version.h"
+
 bool version_checked = false;
 
 static char *script_version(void);
-static int compare(const char *a, const char *b);
+static int version_compare(const char *a, const char *b);
 
 /*
  * version_check compares them, and warns or raises an error.
@@ -49,7 +50,7 @@ version_check(void)
 
 	if (script == NULL)
 		return;
-	order = compare(DCOUNTER_VERSION, script);
+	order = version_compare(DCOUNTER_VERSION, script);
 	if (order < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -70,7 +71,7 @@ version_is_older(void)
 {
 	char *script = version_checked ? NULL : script_version();
 
-	return script != NULL && compare(DCOUNTER_VERSION, script) < 0;
+	return script != NULL && version_compare(DCOUNTER_VERSION, script) < 0;
 }
 
 /*
@@ -102,10 +103,10 @@ script_version(void)
 }
 
 /*
- * compare orders versions, number by number: 0.9.0 is before 0.10.0. What is no number counts as 0.
+ * version_compare orders versions, number by number: 0.9.0 is before 0.10.0. What is no number counts as 0.
  */
 static int
-compare(const char *a, const char *b)
+version_compare(const char *a, const char *b)
 {
 	for (;;)
 	{

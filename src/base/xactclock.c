@@ -13,11 +13,12 @@
  */
 #include "postgres.h"
 
+#include "executor/executor.h"
+#include "optimizer/planner.h"
+
 #include "base/compat.h"
 #include "base/utility.h"
 #include "base/xactclock.h"
-#include "executor/executor.h"
-#include "optimizer/planner.h"
 
 static planner_hook_type previous_planner = NULL;
 static ExecutorStart_hook_type previous_executor = NULL;

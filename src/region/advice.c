@@ -4,19 +4,20 @@
  *
  * The sentences name the regions, so that dc_region can print those of all databases one after the other. What is seen only
  * by comparing databases (a slot that is gone at the peer, a missing counter) is added by that program
- * (src/regionctl/ctlstatus.c). They have no numbers, so that they stay the same while nothing changes, as labels of metrics should.
+ * (bin/dc_region/ctlstatus.c). They have no numbers, so that they stay the same while nothing changes, as labels of metrics should.
  */
 #include "postgres.h"
 
 #include "access/xlog.h"
-#include "base/guc.h"
-#include "base/runas.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
-#include "region/life.h"
-#include "region/link.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
+
+#include "base/guc.h"
+#include "base/runas.h"
+#include "region/life.h"
+#include "region/link.h"
 
 /* A region that has sent nothing for so many beats, and at least so long, is late. */
 #define LATE_BEATS 10

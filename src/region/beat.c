@@ -23,9 +23,10 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "utils/snapmgr.h"
+
 #include "base/xactrooms.h"
 #include "region/life.h"
-#include "utils/snapmgr.h"
 
 /* What this transaction is to do when it commits. */
 static bool raises = false;	 /* the own beat, */
@@ -37,8 +38,8 @@ static TimestampTz tells_at; /* that before this time all was published */
 static bool has_news = false;
 
 static void raise_at_commit(void);
-static bool is_idle(void);
-static void xact_callback(XactEvent event, void *arg);
+static bool beat_is_idle(void);
+static void beat_xact_callback(XactEvent event, void *arg);
 
 /*
  * region_xact_init registers the callback that raises the beat; called once.
@@ -46,7 +47,7 @@ static void xact_callback(XactEvent event, void *arg);
 void
 region_xact_init(void)
 {
-	xact_room_add(DC_XACT_REGION, xact_callback, NULL, is_idle);
+	xact_room_add(DC_XACT_REGION, beat_xact_callback, NULL, beat_is_idle);
 }
 
 /*
@@ -97,13 +98,13 @@ beat_forget_news(void)
 }
 
 static bool
-is_idle(void)
+beat_is_idle(void)
 {
 	return !raises && !has_published && !region_identity_is_kept && !tells;
 }
 
 static void
-xact_callback(XactEvent event, void *arg)
+beat_xact_callback(XactEvent event, void *arg)
 {
 	switch (event)
 	{

@@ -28,19 +28,20 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "base/activity.h"
-#include "base/compat.h"
-#include "base/key.h"
 #include "common/hashfn.h"
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/rel.h"
+#include "utils/timestamp.h"
+
+#include "base/activity.h"
+#include "base/compat.h"
+#include "base/key.h"
 #include "region/life.h"
 #include "region/link.h"
 #include "region/merge.h"
 #include "region/series.h"
-#include "utils/builtins.h"
-#include "utils/rel.h"
-#include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(merge_beat);
 
@@ -56,7 +57,7 @@ static void look_at_own(const DcSelfRow *self, int64 epoch, int64 seq, const cha
 static void look_at_earlier(const DcSelfRow *self, int64 epoch, int64 seq, const char *boot);
 static void mark_renew(const DcSelfRow *self);
 static void await_own_beat(void);
-static bool better(const DcBeat *have, const DcBeat *come, bool copied, DcBeat *better);
+static bool beatmerge_better(const DcBeat *have, const DcBeat *come, bool copied, DcBeat *better);
 static void look_at_retired(const DcSelfRow *self, const DcBeat *come, bool copied);
 static void look_for_retired(const DcSelfRow *self, const DcBeat *come);
 
@@ -137,7 +138,7 @@ merge_new_beat(Relation rel, HeapTuple tuple, DcBeat *come)
 		activity_note(beats_relation());
 		return look_at_beat(NULL, come, true) ? tuple : NULL;
 	}
-	if (look_at_beat(&have, come, true) && better(&have, come, true, &result))
+	if (look_at_beat(&have, come, true) && beatmerge_better(&have, come, true, &result))
 		beat_store(&tid, &result);
 	return NULL;
 }
@@ -147,7 +148,7 @@ merge_changed_beat(Relation rel, HeapTuple tuple, const DcBeat *have, const DcBe
 {
 	DcBeat result;
 
-	if (!look_at_beat(have, come, false) || !better(have, come, false, &result))
+	if (!look_at_beat(have, come, false) || !beatmerge_better(have, come, false, &result))
 		return NULL;
 	return beat_form_tuple(rel, &result);
 }
@@ -266,11 +267,11 @@ await_own_beat(void)
 }
 
 /*
- * better makes of two beats of an epoch the one to keep; false if that is the one that is there. Says if one
+ * beatmerge_better makes of two beats of an epoch the one to keep; false if that is the one that is there. Says if one
  * was missed between them.
  */
 static bool
-better(const DcBeat *have, const DcBeat *come, bool copied, DcBeat *result)
+beatmerge_better(const DcBeat *have, const DcBeat *come, bool copied, DcBeat *result)
 {
 	TimestampTz retired_at = Max(have->retired_at, come->retired_at);
 	bool later = come->seq > have->seq;

@@ -5,28 +5,29 @@
 #include "postgres.h"
 
 #include "access/tableam.h"
-#include "base/relopen.h"
 #include "catalog/pg_type.h"
-#include "region/life.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
+#include "base/relopen.h"
+#include "region/life.h"
+
 const char *const beat_columns = "region, epoch, boot, seq, first, published, beat_at, seen, retired_at";
 
-static void columns(DcCatRow *io, void *data);
+static void beatrow_columns(DcCatRow *io, void *data);
 
 static const DcCatalog beats = {
 	.table = "region",
 	.pkey = "region_pkey",
 	.nkeys = 2,
 	.size = sizeof(DcBeat),
-	.columns = columns,
+	.columns = beatrow_columns,
 };
 
 static void
-columns(DcCatRow *io, void *data)
+beatrow_columns(DcCatRow *io, void *data)
 {
 	DcBeat *beat = data;
 

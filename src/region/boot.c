@@ -22,7 +22,7 @@
  *
  * Sessions. What they count between the start and the first step would be sealed as well, and may be lost with it. So
  * a session that is to write to a replicated counter waits for the first step, when the entry of its cache is made
- * (table/countercache.c). An entry that was made on a standby waits as well, since that is promoted without a start.
+ * (core/table/countercache.c). An entry that was made on a standby waits as well, since that is promoted without a start.
  * Without preload, or with dcounter.worker off, there is nobody to wait for: then the owner of the database should call
  * dc_region_renew(), or dc_compact(), before anything is counted.
  *
@@ -35,14 +35,15 @@
 #include "postgres.h"
 
 #include "access/xlog.h"
+#include "miscadmin.h"
+#include "utils/lsyscache.h"
+#include "utils/timestamp.h"
+
 #include "base/activity.h"
 #include "base/compat.h"
 #include "base/guc.h"
-#include "miscadmin.h"
+#include "core/table/subscription.h"
 #include "region/life.h"
-#include "table/subscription.h"
-#include "utils/lsyscache.h"
-#include "utils/timestamp.h"
 
 #define SOON_MS 100
 #define LATER_MS 1000
@@ -63,13 +64,13 @@ static bool next_step(DcSelfRow *self, bool worker);
 static bool begin_change(DcSelfRow *self, DcLifeChange change, DcRights rights, bool worker);
 static void wanted_turns(const DcSelfRow *self, DcLifeChange change, bool *seals, bool *folds);
 static bool make_change(DcSelfRow *self, DcLifeChange change, DcRights rights, bool worker);
-static bool begin(DcSelfRow *self, bool worker);
+static bool boot_begin(DcSelfRow *self, bool worker);
 static bool is_confirmed(const DcSelfRow *self);
-static int confirmations(const DcSelfRow *self, int *missing);
+static int boot_confirmations(const DcSelfRow *self, int *missing);
 static bool is_late(const DcSelfRow *self);
 static void note_marks(DcSelfRow *self);
-static bool tell(const DcSelfRow *self, bool worker);
-static void answer(const DcSelfRow *self);
+static bool boot_tell(const DcSelfRow *self, bool worker);
+static void boot_answer(const DcSelfRow *self);
 static bool is_to_answer(const DcBeat *own, const char *region);
 
 /*
@@ -193,7 +194,7 @@ next_step(DcSelfRow *self, bool worker)
 	if (self->starting && is_late(self))
 	{
 		int missing;
-		int confirmed = confirmations(self, &missing);
+		int confirmed = boot_confirmations(self, &missing);
 
 		ereport(LOG,
 				(errmsg("%d other regions have not confirmed that they have heard of this start of region \"%s\"", missing, self->region),
@@ -203,14 +204,14 @@ next_step(DcSelfRow *self, bool worker)
 	}
 	self_marks(self, &marks);
 	if (self->starting && !marks.retired)
-		answer(self);
+		boot_answer(self);
 	if (self->starting || marks.retired)
 		return false;
 	if (marks.recopy && self->state == SELF_ACTIVE)
 		note_marks(self);
 	else if (lacks_nothing(self))
 		end_recopy(self);
-	return tell(self, worker);
+	return boot_tell(self, worker);
 }
 
 /*
@@ -256,17 +257,17 @@ make_change(DcSelfRow *self, DcLifeChange change, DcRights rights, bool worker)
 	else if (change == LIFE_CONFIRMED)
 		done = fold_sealed(self, worker);
 	else
-		done = begin(self, worker);
+		done = boot_begin(self, worker);
 	if (worker)
 		turns_end(self, done);
 	return worker || change != LIFE_CONFIRMED || !self->starting;
 }
 
 /*
- * begin is the first step after a start; false if it is not to be done now.
+ * boot_begin is the first step after a start; false if it is not to be done now.
  */
 static bool
-begin(DcSelfRow *self, bool worker)
+boot_begin(DcSelfRow *self, bool worker)
 {
 	List *counters = worker ? NIL : replicated_lock();
 	bool others;
@@ -299,15 +300,15 @@ is_confirmed(const DcSelfRow *self)
 {
 	int missing;
 
-	(void) confirmations(self, &missing);
+	(void) boot_confirmations(self, &missing);
 	return missing == 0;
 }
 
 /*
- * confirmations counts the active regions that have, and sets *missing to how many have not.
+ * boot_confirmations counts the active regions that have, and sets *missing to how many have not.
  */
 static int
-confirmations(const DcSelfRow *self, int *missing)
+boot_confirmations(const DcSelfRow *self, int *missing)
 {
 	char *boot = boot_text(self->boot);
 	int confirmed = 0;
@@ -362,10 +363,10 @@ note_marks(DcSelfRow *self)
 }
 
 /*
- * tell tells what is known, if it is time, or there is something to tell; true if the worker has to look at all counters first.
+ * boot_tell tells what is known, if it is time, or there is something to tell; true if the worker has to look at all counters first.
  */
 static bool
-tell(const DcSelfRow *self, bool worker)
+boot_tell(const DcSelfRow *self, bool worker)
 {
 	bool is_time = moment_age(told) >= dc_region_beat_interval * INT64CONST(1000);
 	ItemPointerData tid;
@@ -399,11 +400,11 @@ tell(const DcSelfRow *self, bool worker)
 }
 
 /*
- * answer tells other regions that their starts were heard of, while this one's own is under way: two that have begun at the same
+ * boot_answer tells other regions that their starts were heard of, while this one's own is under way: two that have begun at the same
  * time would wait for each other. It is one more beat of the boot that others have to confirm, and comes with nothing.
  */
 static void
-answer(const DcSelfRow *self)
+boot_answer(const DcSelfRow *self)
 {
 	ItemPointerData tid;
 	DcBeat own;

@@ -4,14 +4,15 @@
  */
 #include "postgres.h"
 
+#include "fmgr.h"
+#include "utils/lsyscache.h"
+
 #include "base/args.h"
 #include "base/compat.h"
 #include "base/subxact.h"
-#include "fmgr.h"
+#include "core/table/access.h"
 #include "region/life.h"
 #include "region/rights.h"
-#include "table/access.h"
-#include "utils/lsyscache.h"
 
 PG_FUNCTION_INFO_V1(dc_region_publish);
 

@@ -27,7 +27,7 @@
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
 
 static int64_t sum_of(int64_t a, int64_t b);
-static int64_t less(int64_t a, int64_t b);
+static int64_t escrow_less(int64_t a, int64_t b);
 static int request_compare(const void *a, const void *b);
 
 /*
@@ -38,7 +38,7 @@ escrow_want(DcWant *want, const DcWantFacts *facts, const DcWantChange *change)
 {
 	if (change->restarts)
 		*want = (DcWant){.granted = facts->granted};
-	want->asked = less(want->asked, less(facts->granted, want->granted));
+	want->asked = escrow_less(want->asked, escrow_less(facts->granted, want->granted));
 	if (change->asks < 0)
 		want->asked = 0;
 	else if (change->asks > 0)
@@ -52,7 +52,7 @@ escrow_want(DcWant *want, const DcWantFacts *facts, const DcWantChange *change)
 
 	if (change->forgets)
 		want->kept = 0;
-	want->kept = change->keeps < 0 ? less(want->kept, -change->keeps) : sum_of(want->kept, change->keeps);
+	want->kept = change->keeps < 0 ? escrow_less(want->kept, -change->keeps) : sum_of(want->kept, change->keeps);
 	if (want->kept == 0)
 		want->waits = 0;
 	else if (change->keeps < 0)
@@ -65,8 +65,8 @@ escrow_want(DcWant *want, const DcWantFacts *facts, const DcWantChange *change)
 		want->waits = change->since;
 
 	want->granted = facts->granted;
-	want->wanted = sum_of(want->asked, less(want->kept, facts->units));
-	want->low = less(facts->low, sum_of(facts->units, want->wanted));
+	want->wanted = sum_of(want->asked, escrow_less(want->kept, facts->units));
+	want->low = escrow_less(facts->low, sum_of(facts->units, want->wanted));
 	if (want->asked > 0 && want->kept > 0)
 		want->since = MIN(want->asked_at, want->waits);
 	else if (want->asked > 0 || want->kept > 0)
@@ -82,10 +82,10 @@ escrow_want(DcWant *want, const DcWantFacts *facts, const DcWantChange *change)
 void
 escrow_need(const DcWant *want, int64_t granted, int64_t *need, int64_t *low, int64_t *keep)
 {
-	int64_t since = less(granted, want->granted);
+	int64_t since = escrow_less(granted, want->granted);
 
-	*need = less(want->wanted, since);
-	*low = less(want->low, less(since, want->wanted));
+	*need = escrow_less(want->wanted, since);
+	*low = escrow_less(want->low, escrow_less(since, want->wanted));
 	*keep = want->kept;
 	if (want->asked > since)
 		*keep = sum_of(*keep, want->asked);
@@ -114,11 +114,11 @@ escrow_share(DcRequest *requests, int count, int64_t units, int64_t reserve)
 			keep = MAX(request->keep, 0);
 			continue;
 		}
-		request->given = MIN(MAX(request->need, 0), less(left, keep));
+		request->given = MIN(MAX(request->need, 0), escrow_less(left, keep));
 		left -= request->given;
 		given += request->given;
 	}
-	left = less(less(left, keep), reserve);
+	left = escrow_less(escrow_less(left, keep), reserve);
 	for (int i = 0; i < count; i++)
 	{
 		DcRequest *request = &requests[i];
@@ -138,10 +138,10 @@ sum_of(int64_t a, int64_t b)
 }
 
 /*
- * less returns what is left of an amount, not less than nothing.
+ * escrow_less returns what is left of an amount, not less than nothing.
  */
 static int64_t
-less(int64_t a, int64_t b)
+escrow_less(int64_t a, int64_t b)
 {
 	return a > b ? a - b : 0;
 }

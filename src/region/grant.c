@@ -11,17 +11,18 @@
  */
 #include "postgres.h"
 
-#include "base/activity.h"
-#include "base/compat.h"
 #include "catalog/pg_type.h"
 #include "common/hashfn.h"
-#include "counter/apply.h"
-#include "counter/pending.h"
 #include "fmgr.h"
+#include "utils/builtins.h"
+
+#include "base/activity.h"
+#include "base/compat.h"
+#include "core/counter/apply.h"
+#include "core/counter/pending.h"
+#include "core/table/access.h"
 #include "region/merge.h"
 #include "region/rights.h"
-#include "table/access.h"
-#include "utils/builtins.h"
 
 PG_FUNCTION_INFO_V1(merge_grant);
 
@@ -60,8 +61,8 @@ static const DcStatement sql_grant_room = {
 	.of = DC_OF_SHARDS};
 
 static const char *grant_problem(DcMerge *merge);
-static void receive(DcMerge *merge, int64 units);
-static bool has_room(DcCounter *counter, const Datum *grant, int64 units);
+static void grant_receive(DcMerge *merge, int64 units);
+static bool grant_has_room(DcCounter *counter, const Datum *grant, int64 units);
 static bool is_for_us(DcCounter *counter, const Datum *grant);
 
 static const DcMergeKind grant_kind = {
@@ -70,7 +71,7 @@ static const DcMergeKind grant_kind = {
 	.problem = grant_problem,
 	.other = gettext_noop("It is to become that of another grant."),
 	.number = GRANT_UNITS,
-	.raised = receive,
+	.raised = grant_receive,
 };
 
 /*
@@ -93,11 +94,11 @@ grant_problem(DcMerge *merge)
 }
 
 /*
- * receive adds units of a grant to those here, if they are for this region. If there are more than a bigint has
+ * grant_receive adds units of a grant to those here, if they are for this region. If there are more than a bigint has
  * then, they are no units that somebody had to give.
  */
 static void
-receive(DcMerge *merge, int64 units)
+grant_receive(DcMerge *merge, int64 units)
 {
 	DcCounter *counter;
 	DcKey key;
@@ -110,7 +111,7 @@ receive(DcMerge *merge, int64 units)
 	activity_note(counter->relid); /* the job may have something to do */
 	if (!is_for_us(counter, merge->come))
 		return;
-	if (!has_room(counter, merge->come, units))
+	if (!grant_has_room(counter, merge->come, units))
 	{
 		(void) region_row_passed_over(merge->rel, counter, _("There are too many units."));
 		return;
@@ -121,11 +122,11 @@ receive(DcMerge *merge, int64 units)
 }
 
 /*
- * has_room returns true if a key has room for units. The rows of a key are read once in a transaction, as far as is
+ * grant_has_room returns true if a key has room for units. The rows of a key are read once in a transaction, as far as is
  * remembered: there may be very many, and very many grants. What others add meanwhile is no harm but to the owner's key.
  */
 static bool
-has_room(DcCounter *counter, const Datum *grant, int64 units)
+grant_has_room(DcCounter *counter, const Datum *grant, int64 units)
 {
 	static struct
 	{

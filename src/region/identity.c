@@ -17,17 +17,18 @@
 #include "postgres.h"
 
 #include "access/xlog.h"
+#include "commands/trigger.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "utils/rel.h"
+#include "utils/timestamp.h"
+
 #include "base/activity.h"
 #include "base/args.h"
 #include "base/compat.h"
 #include "base/guc.h"
 #include "base/xactrooms.h"
-#include "commands/trigger.h"
-#include "fmgr.h"
-#include "miscadmin.h"
 #include "region/life.h"
-#include "utils/rel.h"
-#include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(on_self_change);
 
@@ -46,7 +47,7 @@ bool region_identity_is_kept = false;
 /* The transaction that has locked a stock last. */
 static LocalTransactionId stock_locked_in = InvalidLocalTransactionId;
 
-static bool is_ready(const DcSelfRow *row);
+static bool identity_is_ready(const DcSelfRow *row);
 static bool is_kept(void);
 static void await_identity(DcIdentity *identity);
 static void keep_identity(void);
@@ -54,10 +55,10 @@ pg_noreturn static void in_the_way_error(const DcSelfRow *row, bool published);
 pg_noreturn static void no_identity_error(const DcSelfRow *row);
 
 /*
- * is_ready tells whether a row is good to publish under.
+ * identity_is_ready tells whether a row is good to publish under.
  */
 static bool
-is_ready(const DcSelfRow *row)
+identity_is_ready(const DcSelfRow *row)
 {
 	DcSelfMarks marks;
 
@@ -78,7 +79,7 @@ region_identity(DcIdentity *identity)
 {
 	DcSelfRow row;
 
-	if (!self_read(&row) || !is_ready(&row))
+	if (!self_read(&row) || !identity_is_ready(&row))
 		return false;
 	*identity = (DcIdentity){row.region, row.epoch};
 	return true;

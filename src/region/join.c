@@ -39,22 +39,23 @@
 
 #include <inttypes.h>
 
-#include "base/args.h"
-#include "base/clock.h"
-#include "base/compat.h"
 #include "catalog/pg_subscription.h"
 #include "common/hashfn.h"
 #include "fmgr.h"
 #include "funcapi.h"
-#include "region/life.h"
-#include "region/link.h"
 #include "replication/logicallauncher.h"
 #include "storage/latch.h"
-#include "table/catalog.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/tuplestore.h"
+
+#include "base/args.h"
+#include "base/clock.h"
+#include "base/compat.h"
+#include "core/table/catalog.h"
+#include "region/life.h"
+#include "region/link.h"
 
 PG_FUNCTION_INFO_V1(dc_region_join);
 PG_FUNCTION_INFO_V1(dc_region_refresh);
@@ -86,14 +87,14 @@ static char *slot_name(const DcIdentity *identity, const char *peer, const char 
 static char *create_link(const char *link, const char *conninfo, const char *publication, const char *slot);
 static bool is_dumped(const Subscription *link, const char *slot);
 static void drop_link(FunctionCallInfo fcinfo, const Subscription *link, const char *slot);
-static void put(FunctionCallInfo fcinfo, char *statement);
+static void join_put(FunctionCallInfo fcinfo, char *statement);
 static void put_instead(FunctionCallInfo fcinfo, const Subscription *link, const char *peer, const char *create);
 static void put_refresh(FunctionCallInfo fcinfo, const DcIdentity *identity, const char *peer, const char *conninfo);
 static char *known_conninfo(const char *peer);
 static void warn_of_paths(const char *peer, const DcTopology *topology);
 static void known_columns(DcCatRow *io, void *data);
-static bool is_known(const char *peer);
-static int look(const char *name, char **waiting);
+static bool join_is_known(const char *peer);
+static int join_look(const char *name, char **waiting);
 static List *links_named(const char *name);
 
 /*
@@ -128,7 +129,7 @@ dc_region_join(PG_FUNCTION_ARGS)
 	check_trust(trust_owners);
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	if (!publications_are_complete())
-		put(fcinfo, psprintf("SELECT %s()", quote_qualified_identifier(get_namespace_name(get_func_namespace(fcinfo->flinfo->fn_oid)), "dc_region_publish")));
+		join_put(fcinfo, psprintf("SELECT %s()", quote_qualified_identifier(get_namespace_name(get_func_namespace(fcinfo->flinfo->fn_oid)), "dc_region_publish")));
 	warn_of_paths(peer, topology);
 	link = psprintf(LINK_PREFIX "%s", peer);
 	slot = slot_name(&identity, peer, "from");
@@ -148,13 +149,13 @@ dc_region_join(PG_FUNCTION_ARGS)
 	if (found == NULL && strcmp(topology->publication, PUBLICATION_OWN) == 0 && !region_has_others(identity.region))
 		put_refresh(fcinfo, &identity, peer, conninfo);
 	if (found == NULL)
-		put(fcinfo, create_link(link, conninfo, topology->publication, slot));
+		join_put(fcinfo, create_link(link, conninfo, topology->publication, slot));
 	else
 	{
-		put(fcinfo, psprintf("ALTER SUBSCRIPTION %s CONNECTION %s", link, quote_literal_cstr(conninfo)));
+		join_put(fcinfo, psprintf("ALTER SUBSCRIPTION %s CONNECTION %s", link, quote_literal_cstr(conninfo)));
 		if (!found->enabled)
-			put(fcinfo, psprintf("ALTER SUBSCRIPTION %s ENABLE", link));
-		put(fcinfo, psprintf("ALTER SUBSCRIPTION %s REFRESH PUBLICATION", link));
+			join_put(fcinfo, psprintf("ALTER SUBSCRIPTION %s ENABLE", link));
+		join_put(fcinfo, psprintf("ALTER SUBSCRIPTION %s REFRESH PUBLICATION", link));
 	}
 	PG_RETURN_NULL();
 }
@@ -208,12 +209,12 @@ check_trust(bool trusted)
 static void
 put_instead(FunctionCallInfo fcinfo, const Subscription *link, const char *peer, const char *create)
 {
-	put(fcinfo, unconstify(char *, create));
-	put(fcinfo, psprintf("DO $$ BEGIN IF EXISTS (SELECT FROM pg_catalog.pg_subscription AS s JOIN pg_catalog.pg_database AS d ON d.oid OPERATOR(pg_catalog.=) s.subdbid"
-						 " WHERE s.subname OPERATOR(pg_catalog.=) '" ANEW_PREFIX "%s' AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()) THEN"
-						 " ALTER SUBSCRIPTION %s DISABLE; ALTER SUBSCRIPTION %s SET (slot_name = NONE); DROP SUBSCRIPTION %s;"
-						 " ALTER SUBSCRIPTION " ANEW_PREFIX "%s RENAME TO %s; END IF; END $$",
-						 peer, link->name, link->name, link->name, peer, link->name));
+	join_put(fcinfo, unconstify(char *, create));
+	join_put(fcinfo, psprintf("DO $$ BEGIN IF EXISTS (SELECT FROM pg_catalog.pg_subscription AS s JOIN pg_catalog.pg_database AS d ON d.oid OPERATOR(pg_catalog.=) s.subdbid"
+							  " WHERE s.subname OPERATOR(pg_catalog.=) '" ANEW_PREFIX "%s' AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()) THEN"
+							  " ALTER SUBSCRIPTION %s DISABLE; ALTER SUBSCRIPTION %s SET (slot_name = NONE); DROP SUBSCRIPTION %s;"
+							  " ALTER SUBSCRIPTION " ANEW_PREFIX "%s RENAME TO %s; END IF; END $$",
+							  peer, link->name, link->name, link->name, peer, link->name));
 	ereport(NOTICE,
 			(errmsg("region \"%s\" refuses subscription \"%s\", so another one takes its place", peer, link->name),
 			 errhint("If replication slot \"%s\" is still there, drop it.", link->slotname)));
@@ -232,9 +233,9 @@ put_refresh(FunctionCallInfo fcinfo, const DcIdentity *identity, const char *pee
 
 	if (found != NULL) /* one that was interrupted */
 		drop_link(fcinfo, found, slot);
-	put(fcinfo, create_link(link, conninfo, PUBLICATION_ALL, slot));
-	put(fcinfo, psprintf("CALL %s(%s)", quote_qualified_identifier(schema, "dc_region_wait_copied"), quote_literal_cstr(link)));
-	put(fcinfo, psprintf("DROP SUBSCRIPTION %s", link));
+	join_put(fcinfo, create_link(link, conninfo, PUBLICATION_ALL, slot));
+	join_put(fcinfo, psprintf("CALL %s(%s)", quote_qualified_identifier(schema, "dc_region_wait_copied"), quote_literal_cstr(link)));
+	join_put(fcinfo, psprintf("DROP SUBSCRIPTION %s", link));
 }
 
 static const DcTopology *
@@ -308,16 +309,16 @@ drop_link(FunctionCallInfo fcinfo, const Subscription *link, const char *slot)
 {
 	if (is_dumped(link, slot))
 	{
-		put(fcinfo, psprintf("ALTER SUBSCRIPTION %s SET (slot_name = NONE)", link->name));
+		join_put(fcinfo, psprintf("ALTER SUBSCRIPTION %s SET (slot_name = NONE)", link->name));
 		ereport(NOTICE,
 				(errmsg("replication slot \"%s\" at the peer is left there", link->slotname),
 				 errhint("Drop it if the database that subscription \"%s\" was dumped from is gone.", link->name)));
 	}
-	put(fcinfo, psprintf("DROP SUBSCRIPTION %s", link->name));
+	join_put(fcinfo, psprintf("DROP SUBSCRIPTION %s", link->name));
 }
 
 static void
-put(FunctionCallInfo fcinfo, char *statement)
+join_put(FunctionCallInfo fcinfo, char *statement)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	Datum value = CStringGetTextDatum(statement);
@@ -367,7 +368,7 @@ warn_of_paths(const char *peer, const DcTopology *topology)
 
 		if (strcmp(other->name, link) == 0 ||
 			strncmp(other->name, REFRESH_PREFIX, strlen(REFRESH_PREFIX)) == 0 ||
-			!(topology->single || (all && is_known(peer))))
+			!(topology->single || (all && join_is_known(peer))))
 			continue;
 		ereport(WARNING,
 				(errmsg("rows of the same regions may come from \"%s\" and by subscription \"%s\"", peer, other->name),
@@ -383,10 +384,10 @@ known_columns(DcCatRow *io, void *data)
 }
 
 /*
- * is_known tells whether this database has heard of a region.
+ * join_is_known tells whether this database has heard of a region.
  */
 static bool
-is_known(const char *peer)
+join_is_known(const char *peer)
 {
 	static const DcCatalog beats = {
 		.table = "region", .pkey = "region_pkey", .nkeys = 1, .size = sizeof(char *), .columns = known_columns};
@@ -419,7 +420,7 @@ dc_region_wait_copied(PG_FUNCTION_ARGS)
 	{
 		MemoryContext old = MemoryContextSwitchTo(cxt);
 
-		tables = look(name, &waiting);
+		tables = join_look(name, &waiting);
 		MemoryContextSwitchTo(old);
 		if (tables == 0)
 			break;
@@ -446,10 +447,10 @@ dc_region_wait_copied(PG_FUNCTION_ARGS)
 }
 
 /*
- * look counts the tables that are not copied; *waiting is a subscription of them.
+ * join_look counts the tables that are not copied; *waiting is a subscription of them.
  */
 static int
-look(const char *name, char **waiting)
+join_look(const char *name, char **waiting)
 {
 	int tables = 0;
 	ListCell *lc;

@@ -12,9 +12,10 @@
 #include "catalog/pg_subscription_rel.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
-#include "region/link.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
+
+#include "region/link.h"
 
 /*
  * link_find returns a subscription of this database; NULL if there is none of that name.

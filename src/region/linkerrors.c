@@ -13,16 +13,17 @@
  */
 #include "postgres.h"
 
-#include "base/compat.h"
-#include "base/shmem.h"
 #include "pgstat.h"
 #include "port/atomics.h"
-#include "region/link.h"
-#include "region/region.h"
 #include "replication/logicalworker.h"
 #include "replication/worker_internal.h"
 #include "utils/elog.h"
 #include "utils/timestamp.h"
+
+#include "base/compat.h"
+#include "base/shmem.h"
+#include "region/link.h"
+#include "region/region.h"
 
 /* Links that are refused at the same time, and for how long an error says so. */
 #define REFUSED_MAX 64
@@ -40,7 +41,7 @@ static emit_log_hook_type previous_hook = NULL;
 static void refused_init(void *area);
 static void note_refused(Oid link);
 
-static void count_error(ErrorData *error);
+static void linkerrors_count_error(ErrorData *error);
 static bool is_of_start(const ErrorData *error);
 static bool is_refusal(const ErrorData *error);
 
@@ -49,7 +50,7 @@ link_errors_init(void)
 {
 	shmem_add("dcounter refused links", REFUSED_MAX * sizeof(DcRefused), (void **) &refused, refused_init);
 	previous_hook = emit_log_hook;
-	emit_log_hook = count_error;
+	emit_log_hook = linkerrors_count_error;
 }
 
 static void
@@ -91,7 +92,7 @@ link_is_refused(const Subscription *link)
 }
 
 static void
-count_error(ErrorData *error)
+linkerrors_count_error(ErrorData *error)
 {
 	if (error->elevel >= ERROR && compat_is_background_worker() && is_of_start(error))
 	{

@@ -6,6 +6,7 @@
 #define DC_MERGE_H
 
 #include "commands/trigger.h"
+
 #include "region/region.h"
 
 /* A row that is being merged. */

@@ -8,7 +8,7 @@
  * returns. NULL skips a row quietly.
  *
  * Where a subscription brings the other tables of the counter as well, this database is not a region but has a copy of
- * one (table/subscription.c). So rows are taken as they are.
+ * one (core/table/subscription.c). So rows are taken as they are.
  *
  * The role is that of the subscription's owner, in PostgreSQL 15 a superuser. No code of the counter's owner runs: what is
  * written directly calls none, and what goes by SQL, to shard tables that have triggers, say, runs as their owner
@@ -23,25 +23,26 @@
 #include "access/detoast.h"
 #include "access/htup_details.h"
 #include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
 #include "base/args.h"
 #include "base/compat.h"
 #include "base/key.h"
 #include "base/rowread.h"
-#include "catalog/pg_type.h"
-#include "fmgr.h"
-#include "miscadmin.h"
+#include "core/table/access.h"
 #include "region/merge.h"
 #include "region/rights.h"
-#include "table/access.h"
-#include "utils/builtins.h"
-#include "utils/lsyscache.h"
-#include "utils/rel.h"
 
 static bool is_of_stock(const DcMergeKind *kind);
 static DcCounter *counter_of(Relation rel, const DcMergeKind *kind, DcCounter **last);
 static bool columns_of(const DcMerge *merge, const DcMergeKind *kind, HeapTuple tuple, Datum *columns);
 static const char *key_problem(const DcMerge *merge, const DcMergeKind *kind);
-static bool same_key(const DcMerge *merge, const DcMergeKind *kind);
+static bool mergetrigger_same_key(const DcMerge *merge, const DcMergeKind *kind);
 static bool same_value(const DcShape *shape, int column, Datum a, Datum b);
 static bool keep_greater(DcMerge *merge, const DcMergeKind *kind);
 static bool put_greater(DcMerge *merge, const DcMergeKind *kind, int64 *before);
@@ -94,7 +95,7 @@ merge_trigger(FunctionCallInfo fcinfo, const DcMergeKind *kind, DcCounter **last
 	{
 		if (!columns_of(&merge, kind, data->tg_trigtuple, merge.have))
 			elog(ERROR, "a row of \"%s\" has a null", RelationGetRelationName(merge.rel));
-		if (!same_key(&merge, kind))
+		if (!mergetrigger_same_key(&merge, kind))
 			problem = _(kind->other);
 	}
 	if (problem != NULL)
@@ -182,7 +183,7 @@ key_problem(const DcMerge *merge, const DcMergeKind *kind)
  * Return true if a row that comes has the key of the one that is there.
  */
 static bool
-same_key(const DcMerge *merge, const DcMergeKind *kind)
+mergetrigger_same_key(const DcMerge *merge, const DcMergeKind *kind)
 {
 	const DcShape *shape = region_shape_of(kind->table);
 

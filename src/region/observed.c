@@ -8,15 +8,16 @@
  */
 #include "postgres.h"
 
-#include "base/key.h"
-#include "crdt/crdttype.h"
 #include "miscadmin.h"
-#include "region/sets.h"
 #include "utils/builtins.h"
+
+#include "base/key.h"
+#include "region/sets.h"
+#include "types/crdt/crdttype.h"
 
 #define MAX_REGION_BYTES 40
 
-static int compare_entries(const void *a, const void *b);
+static int observed_compare_entries(const void *a, const void *b);
 
 /*
  * observed_wrong tells what is wrong with a state that comes from elsewhere, as a sentence, or
@@ -83,13 +84,13 @@ observed_slots(const List *slots)
 		node = psprintf("%s:" INT64_FORMAT, TextDatumGetCString(row->region), row->epoch);
 		entries[n++] = (AmountsEntry){.node = {node, strlen(node)}, .amounts = {Max(row->inc, 0), Max(row->dec, 0)}};
 	}
-	qsort(entries, n, sizeof(AmountsEntry), compare_entries);
+	qsort(entries, n, sizeof(AmountsEntry), observed_compare_entries);
 	amounts_encode(&buf, CRDT_PNCOUNTER, entries, n);
 	return crdt_datum(&buf);
 }
 
 static int
-compare_entries(const void *a, const void *b)
+observed_compare_entries(const void *a, const void *b)
 {
 	CHECK_FOR_INTERRUPTS(); /* of a long qsort() */
 	return crdt_compare(((const AmountsEntry *) a)->node, ((const AmountsEntry *) b)->node);

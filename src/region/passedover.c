@@ -8,17 +8,18 @@
  * log once in a transaction.
  *
  * What is looked at is all that the merge could fail at (mergetrigger.c). Amounts themselves may be any; sums that leave bigint are
- * put aside by those who add them (rows/remote.c).
+ * put aside by those who add them (core/rows/remote.c).
  */
 #include "postgres.h"
 
-#include "base/compat.h"
 #include "fmgr.h"
-#include "region/life.h"
-#include "stats/stats.h"
 #include "storage/lmgr.h"
 #include "utils/rel.h"
 #include "utils/timestamp.h"
+
+#include "base/compat.h"
+#include "core/stats/stats.h"
+#include "region/life.h"
 
 PG_FUNCTION_INFO_V1(stat_passed_over);
 

@@ -22,27 +22,28 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "base/compat.h"
-#include "base/runas.h"
 #include "catalog/pg_authid.h"
 #include "catalog/pg_database.h"
 #include "catalog/pg_publication.h"
 #include "catalog/pg_publication_rel.h"
 #include "miscadmin.h"
-#include "region/link.h"
-#include "region/region.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
+
+#include "base/compat.h"
+#include "base/runas.h"
+#include "region/link.h"
+#include "region/region.h"
 
 /* The first has the rows of this region alone. */
 static const char *const names[] = {PUBLICATION_OWN, PUBLICATION_ALL};
 
 static void check_publication(const char *name);
 static bool is_member(const char *name, Oid relid);
-static bool lacks(const char *name, Oid relid);
-static void add(const char *name, Oid relid, const char *columns, const char *filter);
+static bool publication_lacks(const char *name, Oid relid);
+static void publication_add(const char *name, Oid relid, const char *columns, const char *filter);
 
 /*
  * publications_create makes them, as the current user.
@@ -132,19 +133,19 @@ publications_add_filtered(Oid relid, const char *columns, const char *column, co
 	runas_begin(&state, BOOTSTRAP_SUPERUSERID);
 	if (filter == NULL)
 	{
-		add(names[0], relid, columns, psprintf(" WHERE (%s)", own));
-		add(names[1], relid, columns, "");
+		publication_add(names[0], relid, columns, psprintf(" WHERE (%s)", own));
+		publication_add(names[1], relid, columns, "");
 	}
 	else
 	{
-		add(names[0], relid, columns, psprintf(" WHERE (%s AND %s)", own, filter));
-		add(names[1], relid, columns, psprintf(" WHERE (%s)", filter));
+		publication_add(names[0], relid, columns, psprintf(" WHERE (%s AND %s)", own, filter));
+		publication_add(names[1], relid, columns, psprintf(" WHERE (%s)", filter));
 	}
 	runas_end(&state);
 }
 
 static void
-add(const char *name, Oid relid, const char *columns, const char *filter)
+publication_add(const char *name, Oid relid, const char *columns, const char *filter)
 {
 	char *table = relation_sql_name(relid);
 
@@ -169,11 +170,11 @@ publications_exist(void)
 bool
 publications_lack(Oid relid)
 {
-	return lacks(names[0], relid) || lacks(names[1], relid);
+	return publication_lacks(names[0], relid) || publication_lacks(names[1], relid);
 }
 
 static bool
-lacks(const char *name, Oid relid)
+publication_lacks(const char *name, Oid relid)
 {
 	return !OidIsValid(get_publication_oid(name, true)) || !is_member(name, relid);
 }

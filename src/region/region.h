@@ -29,10 +29,11 @@
 #define DC_REGION_H
 
 #include "access/genam.h"
-#include "compact/compactbatch.h"
-#include "rows/keyrow.h"
-#include "table/catalog.h"
-#include "table/shape.h"
+
+#include "core/compact/compactbatch.h"
+#include "core/rows/keyrow.h"
+#include "core/table/catalog.h"
+#include "core/table/shape.h"
 
 /* Columns of a table of regions, by number. */
 enum

@@ -12,20 +12,21 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+
 #include "base/args.h"
 #include "base/compat.h"
 #include "base/hooks.h"
 #include "base/key.h"
-#include "catalog/pg_type.h"
-#include "counter/sqlpath.h"
-#include "fmgr.h"
-#include "funcapi.h"
-#include "miscadmin.h"
+#include "core/counter/sqlpath.h"
+#include "core/table/access.h"
 #include "region/region.h"
-#include "storage/lmgr.h"
-#include "table/access.h"
-#include "utils/builtins.h"
-#include "utils/lsyscache.h"
 
 PG_FUNCTION_INFO_V1(dc_get_regions);
 PG_FUNCTION_INFO_V1(dc_region_check);
@@ -119,11 +120,11 @@ static const DcStatement sql_insert_totals = {
 	.argtypes = {TEXTARRAYOID},
 	.reads_all = true};
 
-static DcCounter *open_to_read(FunctionCallInfo fcinfo, const char *function);
+static DcCounter *regioncheck_open_to_read(FunctionCallInfo fcinfo, const char *function);
 static void begin_check(DcSqlSession *session, DcCounter *counter);
 static const char *check_word(DcCounter *counter, const char *word);
 static DcCounter *open_to_repair(FunctionCallInfo fcinfo);
-static int repair(DcCounter *counter);
+static int regioncheck_repair(DcCounter *counter);
 
 /*
  * dc_get_regions(counter regclass, key text|bigint|uuid) -> setof (region, inc, dec, value,
@@ -136,7 +137,7 @@ dc_get_regions(PG_FUNCTION_ARGS)
 {
 	DcKey buf;
 	const DcKey *key = key_arg(fcinfo, 1, &buf);
-	DcCounter *counter = open_to_read(fcinfo, "dc_get_regions()");
+	DcCounter *counter = regioncheck_open_to_read(fcinfo, "dc_get_regions()");
 	DcIdentity identity = {.region = ""};
 	DcSqlSession session;
 	Datum values[3];
@@ -161,7 +162,7 @@ dc_get_regions(PG_FUNCTION_ARGS)
 Datum
 dc_region_check(PG_FUNCTION_ARGS)
 {
-	DcCounter *counter = open_to_read(fcinfo, "dc_region_check()");
+	DcCounter *counter = regioncheck_open_to_read(fcinfo, "dc_region_check()");
 	DcSqlSession session;
 
 	InitMaterializedSRF(fcinfo, 0);
@@ -173,7 +174,7 @@ dc_region_check(PG_FUNCTION_ARGS)
 }
 
 static DcCounter *
-open_to_read(FunctionCallInfo fcinfo, const char *function)
+regioncheck_open_to_read(FunctionCallInfo fcinfo, const char *function)
 {
 	DcCounter *counter = counter_open_to_read(fcinfo, function);
 
@@ -227,7 +228,7 @@ dc_region_repair(PG_FUNCTION_ARGS)
 {
 	DcCounter *counter = open_to_repair(fcinfo);
 
-	PG_RETURN_INT64(repair(counter));
+	PG_RETURN_INT64(regioncheck_repair(counter));
 }
 
 /*
@@ -259,7 +260,7 @@ open_to_repair(FunctionCallInfo fcinfo)
 }
 
 static int
-repair(DcCounter *counter)
+regioncheck_repair(DcCounter *counter)
 {
 	DcSqlSession session;
 	Datum *keys;

@@ -19,8 +19,6 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "base/compat.h"
-#include "base/relopen.h"
 #include "catalog/index.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
@@ -28,20 +26,23 @@
 #include "catalog/pg_publication.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
-#include "region/link.h"
-#include "region/region.h"
-#include "table/ddlhooks.h"
-#include "table/protect.h"
-#include "table/storage.h"
-#include "table/subscription.h"
 #include "utils/acl.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
+#include "base/compat.h"
+#include "base/relopen.h"
+#include "core/table/ddlhooks.h"
+#include "core/table/protect.h"
+#include "core/table/storage.h"
+#include "core/table/subscription.h"
+#include "region/link.h"
+#include "region/region.h"
+
 static void prevent_stripped(const DcDdl *ddl);
 static void prevent_drop(const DcCounterRow *row);
 static bool is_replicated(const DcCounterRow *row);
-static bool is_shared(const DcCounterRow *row);
+static bool regionddl_is_shared(const DcCounterRow *row);
 pg_noreturn static void shared_error(const DcCounterRow *row, const char *detail);
 static void prevent_rename(const DcDdl *ddl);
 static void prevent_changed(const DcDdl *ddl);
@@ -50,7 +51,7 @@ static int looks_of_command(const AlterTableCmd *command);
 static bool is_granted_on(const GrantStmt *grant, const DcCounterRow *row);
 static bool is_granted_to(const GrantStmt *grant, Oid role);
 static bool is_republished(const DcDdl *ddl, const DcCounterRow *row);
-static bool is_being_altered(const DcCounterRow *row);
+static bool regionddl_is_being_altered(const DcCounterRow *row);
 static bool is_following(const DcDdl *ddl, const DcCounterRow *row);
 static void prevent_concurrent_drop(const DropStmt *drop);
 static bool is_unique_index(Oid index);
@@ -66,7 +67,7 @@ is_more(Oid relid, DcCounterRow *row)
 }
 
 static void
-dropped(const DcDdl *ddl)
+regionddl_dropped(const DcDdl *ddl)
 {
 	ListCell *lc;
 
@@ -113,7 +114,7 @@ prevent_stripped(const DcDdl *ddl)
 		const DcCounterRow *row = lfirst(lc);
 		const char *problem;
 
-		if (!is_replicated(row) || get_rel_name(row->counter) == NULL || !is_being_altered(row) || !is_shared(row))
+		if (!is_replicated(row) || get_rel_name(row->counter) == NULL || !regionddl_is_being_altered(row) || !regionddl_is_shared(row))
 			continue;
 		problem = regions_problem(row, LOOK_MERGE | LOOK_COLUMNS);
 		if (problem != NULL)
@@ -153,10 +154,10 @@ is_replicated(const DcCounterRow *row)
 }
 
 /*
- * is_shared tells whether a further table of a counter is sent to others, or comes from them.
+ * regionddl_is_shared tells whether a further table of a counter is sent to others, or comes from them.
  */
 static bool
-is_shared(const DcCounterRow *row)
+regionddl_is_shared(const DcCounterRow *row)
 {
 	const Oid tables[] = {row->regions, row->sets, row->grants, row->wants};
 
@@ -203,7 +204,7 @@ prevent_rename(const DcDdl *ddl)
 
 		for (int i = 0; i < lengthof(tables); i++)
 			concerned |= OidIsValid(tables[i]) && list_member_oid(ddl->relations, tables[i]);
-		if (concerned && is_shared(row))
+		if (concerned && regionddl_is_shared(row))
 			shared_error(row, _("Other regions know its tables by name."));
 	}
 }
@@ -224,8 +225,8 @@ prevent_changed(const DcDdl *ddl)
 		const DcCounterRow *row = lfirst(lc);
 		const char *problem;
 
-		if (!is_replicated(row) || !(grant != NULL ? is_granted_on(grant, row) : is_being_altered(row) || is_republished(ddl, row)) ||
-			is_following(ddl, row) || !is_shared(row))
+		if (!is_replicated(row) || !(grant != NULL ? is_granted_on(grant, row) : regionddl_is_being_altered(row) || is_republished(ddl, row)) ||
+			is_following(ddl, row) || !regionddl_is_shared(row))
 			continue;
 		problem = regions_problem(row, looks);
 		if (problem != NULL)
@@ -368,10 +369,10 @@ is_republished(const DcDdl *ddl, const DcCounterRow *row)
 }
 
 /*
- * is_being_altered tells whether this transaction has locked one of its tables as DDL does.
+ * regionddl_is_being_altered tells whether this transaction has locked one of its tables as DDL does.
  */
 static bool
-is_being_altered(const DcCounterRow *row)
+regionddl_is_being_altered(const DcCounterRow *row)
 {
 	const Oid tables[] = {row->counter, row->shards, row->regions, row->sets, row->grants, row->wants};
 
@@ -403,10 +404,10 @@ is_following(const DcDdl *ddl, const DcCounterRow *row)
 }
 
 /*
- * begins refuses an index on a shared table, and to drop concurrently what may be the key of one.
+ * regionddl_begins refuses an index on a shared table, and to drop concurrently what may be the key of one.
  */
 static void
-begins(const DcDdl *ddl)
+regionddl_begins(const DcDdl *ddl)
 {
 	DcCounterRow row;
 	Oid relid;
@@ -418,7 +419,7 @@ begins(const DcDdl *ddl)
 	if (!IsA(ddl->parsetree, IndexStmt))
 		return;
 	relid = RangeVarGetRelid(((IndexStmt *) ddl->parsetree)->relation, NoLock, true);
-	if (OidIsValid(relid) && (is_more(relid, &row) || catalog_read_by_shards(relid, &row)) && is_shared(&row))
+	if (OidIsValid(relid) && (is_more(relid, &row) || catalog_read_by_shards(relid, &row)) && regionddl_is_shared(&row))
 		shared_error(&row, _("An index can refuse rows that come."));
 }
 
@@ -440,7 +441,7 @@ prevent_concurrent_drop(const DropStmt *drop)
 		DcCounterRow row;
 
 		if (OidIsValid(relid) && is_unique_index(index) &&
-			(catalog_read(relid, &row) || catalog_read_by_shards(relid, &row) || is_more(relid, &row)) && is_shared(&row))
+			(catalog_read(relid, &row) || catalog_read_by_shards(relid, &row) || is_more(relid, &row)) && regionddl_is_shared(&row))
 			shared_error(&row, _("Its index may be what rows are found by. Drop it without CONCURRENTLY."));
 	}
 }
@@ -457,7 +458,7 @@ is_unique_index(Oid index)
 }
 
 static void
-altered(const DcDdl *ddl)
+regionddl_altered(const DcDdl *ddl)
 {
 	ListCell *lc;
 
@@ -487,4 +488,4 @@ altered(const DcDdl *ddl)
 		prevent_changed(ddl);
 }
 
-const DcDdlHook region_ddl = {dropped, altered, begins};
+const DcDdlHook region_ddl = {regionddl_dropped, regionddl_altered, regionddl_begins};

@@ -23,14 +23,15 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "base/compat.h"
-#include "counter/apply.h"
 #include "fmgr.h"
 #include "miscadmin.h"
-#include "region/merge.h"
-#include "region/sets.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
+
+#include "base/compat.h"
+#include "core/counter/apply.h"
+#include "region/merge.h"
+#include "region/sets.h"
 
 PG_FUNCTION_INFO_V1(merge_region);
 

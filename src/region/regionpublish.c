@@ -16,10 +16,11 @@
 #include "access/xact.h"
 #include "common/int.h"
 #include "miscadmin.h"
-#include "region/life.h"
-#include "region/sets.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
+
+#include "region/life.h"
+#include "region/sets.h"
 
 /* What a batch is published to. */
 typedef struct DcPublishing

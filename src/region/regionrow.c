@@ -4,7 +4,7 @@
  *
  * Each transaction that writes a row has the latest version of it, by a lock or by an update that
  * is refused if the version that was read is not the latest. Old versions have no place in
- * memory that sessions share: the key is looked up in the index each time (rows/keyrow.c), which has one entry
+ * memory that sessions share: the key is looked up in the index each time (core/rows/keyrow.c), which has one entry
  * a row, as long as its versions stay on their page.
  */
 #include "postgres.h"
@@ -13,15 +13,16 @@
 #include "access/heapam.h"
 #include "access/tableam.h"
 #include "access/xact.h"
-#include "base/relopen.h"
-#include "base/rowread.h"
 #include "catalog/pg_type.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
-#include "region/sets.h"
 #include "utils/datum.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
+
+#include "base/relopen.h"
+#include "base/rowread.h"
+#include "region/sets.h"
 
 static void scan_keys(const DcRegionRow *row, ScanKeyData *keys);
 static void read_row(DcRegionRel *rel, DcRegionRow *row);
@@ -60,10 +61,10 @@ scan_keys(const DcRegionRow *row, ScanKeyData *keys)
 }
 
 /*
- * scan_begin scans for the row of a key, region and epoch, or by the first columns of these.
+ * regionrow_scan_begin scans for the row of a key, region and epoch, or by the first columns of these.
  */
 static IndexScanDesc
-scan_begin(DcRegionRel *rel, const DcRegionRow *wanted, int columns, Snapshot snapshot)
+regionrow_scan_begin(DcRegionRel *rel, const DcRegionRow *wanted, int columns, Snapshot snapshot)
 {
 	ScanKeyData keys[3];
 
@@ -143,7 +144,7 @@ region_rows_read(DcRegionRel *rel, Datum key, Snapshot snapshot)
 {
 	const AttrNumber *atts = rel->layout->atts;
 	DcRegionRow wanted = {.key = key};
-	IndexScanDesc scan = scan_begin(rel, &wanted, 1, snapshot);
+	IndexScanDesc scan = regionrow_scan_begin(rel, &wanted, 1, snapshot);
 	List *rows = NIL;
 
 	while (index_getnext_slot(scan, ForwardScanDirection, rel->found))

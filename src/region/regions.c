@@ -8,19 +8,20 @@
  */
 #include "postgres.h"
 
-#include "base/args.h"
-#include "base/compat.h"
-#include "base/rowread.h"
-#include "base/runas.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "fmgr.h"
 #include "funcapi.h"
-#include "region/life.h"
-#include "region/link.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/timestamp.h"
+
+#include "base/args.h"
+#include "base/compat.h"
+#include "base/rowread.h"
+#include "base/runas.h"
+#include "region/life.h"
+#include "region/link.h"
 
 PG_FUNCTION_INFO_V1(dc_regions);
 
@@ -43,7 +44,7 @@ static bool is_retired(const DcSelfRow *self, List *current);
 static const char *state_of(const DcBeat *beat, const DcSelfRow *self);
 static const char *own_state(const DcSelfRow *self, const DcBeat *beat);
 static void look_at_link(DcRegionLook *look);
-static void put_text(Datum *values, bool *nulls, int column, const char *value);
+static void regions_put_text(Datum *values, bool *nulls, int column, const char *value);
 
 /*
  * dc_regions() -> setof (region, epochs, state, beat_at, lag, seen_by_all_to, link_state, apply_errors, advice)
@@ -85,17 +86,17 @@ dc_regions(PG_FUNCTION_ARGS)
 		values[COL_SEEN_BY_ALL_TO] = TimestampTzGetDatum(seen);
 		nulls[COL_APPLY_ERRORS] = look.link == NULL;
 		values[COL_APPLY_ERRORS] = Int64GetDatum(look.apply_errors);
-		put_text(values, nulls, COL_REGION, look.region);
-		put_text(values, nulls, COL_STATE, look.state);
-		put_text(values, nulls, COL_LINK_STATE, look.link_state);
-		put_text(values, nulls, COL_ADVICE, advised ? region_advice(&look) : NULL);
+		regions_put_text(values, nulls, COL_REGION, look.region);
+		regions_put_text(values, nulls, COL_STATE, look.state);
+		regions_put_text(values, nulls, COL_LINK_STATE, look.link_state);
+		regions_put_text(values, nulls, COL_ADVICE, advised ? region_advice(&look) : NULL);
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
 	return (Datum) 0;
 }
 
 static void
-put_text(Datum *values, bool *nulls, int column, const char *value)
+regions_put_text(Datum *values, bool *nulls, int column, const char *value)
 {
 	nulls[column] = value == NULL;
 	if (value != NULL)

@@ -2,7 +2,7 @@
  * regionset.c
  *		Setting and deleting keys of a replicated counter: what this region has set them to.
  *
- * counter/setregion.c has locked the key, deleted its shard rows and locked its row of totals. Then:
+ * core/counter/setregion.c has locked the key, deleted its shard rows and locked its row of totals. Then:
  *
  *	1. The slot that this database counts in is locked, so that compaction, which passes over keys
  *	   whose slot is locked, does not add to it. What the deleted shard rows have that was counted here
@@ -33,20 +33,21 @@
 
 #include "access/detoast.h"
 #include "access/xact.h"
-#include "base/args.h"
-#include "base/errors.h"
 #include "catalog/pg_type.h"
-#include "compact/compactbatch.h"
-#include "crdt/crdttype.h"
-#include "crdt/hlcclock.h"
-#include "crdt/stamp.h"
-#include "region/sets.h"
-#include "rows/locks.h"
-#include "rows/sums.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
+
+#include "base/args.h"
+#include "base/errors.h"
+#include "core/compact/compactbatch.h"
+#include "core/rows/locks.h"
+#include "core/rows/sums.h"
+#include "region/sets.h"
+#include "types/crdt/crdttype.h"
+#include "types/crdt/hlcclock.h"
+#include "types/crdt/stamp.h"
 
 /* key: the amounts in the totals, and those of other regions in shard rows */
 static const DcStatement sql_amounts = {
@@ -88,9 +89,9 @@ typedef struct DcSetting
 
 static void lock_own(DcSetting *set);
 static bool own_is_open(DcSetting *set);
-static void read_rows(DcSetting *set, DcKeyRows *rows);
+static void regionset_read_rows(DcSetting *set, DcKeyRows *rows);
 static void read_rows_of_snapshot(DcSetting *set, DcKeyRows *rows);
-static void check_snapshot(DcSetting *set);
+static void regionset_check_snapshot(DcSetting *set);
 static bool same_rows(const DcKeyRows *a, const DcKeyRows *b);
 static void fold_own(DcSetting *set);
 static void make_row(DcSetting *set, DcSetRow *row);
@@ -143,8 +144,8 @@ region_set(DcSqlSession *session, const DcKey *key, DcRegionSetting *setting)
 	set.own_inc = sums_to_bigint(setting->own->inc, "amount");
 	set.own_dec = sums_to_bigint(setting->own->dec, "amount");
 	lock_own(&set);
-	read_rows(&set, &set.rows);
-	check_snapshot(&set);
+	regionset_read_rows(&set, &set.rows);
+	regionset_check_snapshot(&set);
 	fold_own(&set);
 	before = sets_tally(&set.rows.sets);
 	after = slots_tally(set.rows.slots);
@@ -209,10 +210,10 @@ own_is_open(DcSetting *set)
 }
 
 /*
- * read_rows reads all that there is of the key, as of now.
+ * regionset_read_rows reads all that there is of the key, as of now.
  */
 static void
-read_rows(DcSetting *set, DcKeyRows *rows)
+regionset_read_rows(DcSetting *set, DcKeyRows *rows)
 {
 	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
 
@@ -243,10 +244,10 @@ read_rows_of_snapshot(DcSetting *set, DcKeyRows *rows)
 }
 
 /*
- * check_snapshot raises 40001 if this transaction has one snapshot, which does not show what there is now.
+ * regionset_check_snapshot raises 40001 if this transaction has one snapshot, which does not show what there is now.
  */
 static void
-check_snapshot(DcSetting *set)
+regionset_check_snapshot(DcSetting *set)
 {
 	DcKeyRows rows;
 

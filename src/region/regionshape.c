@@ -9,24 +9,25 @@
 #include "postgres.h"
 
 #include "access/table.h"
-#include "base/compat.h"
-#include "base/relopen.h"
 #include "catalog/dependency.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_publication.h"
 #include "miscadmin.h"
-#include "region/rights.h"
-#include "region/sets.h"
 #include "storage/lmgr.h"
-#include "table/access.h"
-#include "table/layout.h"
-#include "table/ownercode.h"
 #include "utils/acl.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-static bool is_due(Oid relid, int looks);
+#include "base/compat.h"
+#include "base/relopen.h"
+#include "core/table/access.h"
+#include "core/table/layout.h"
+#include "core/table/ownercode.h"
+#include "region/rights.h"
+#include "region/sets.h"
+
+static bool regionshape_is_due(Oid relid, int looks);
 static const char *table_problem(DcCounter *counter, Relation rel, DcRegionTable table, int looks);
 static bool has_key_alone(Relation rel, const DcShape *shape, const AttrNumber *atts);
 static const char *published_problem(Relation rel, int looks);
@@ -47,14 +48,14 @@ regions_problem(const DcCounterRow *row, int looks)
 		return NULL;
 	LockRelationOid(row->counter, AccessShareLock);
 	LockRelationOid(row->shards, AccessShareLock);
-	if ((looks & LOOK_COLUMNS) != 0 && (is_due(row->counter, looks) || is_due(row->shards, looks)))
+	if ((looks & LOOK_COLUMNS) != 0 && (regionshape_is_due(row->counter, looks) || regionshape_is_due(row->shards, looks)))
 		counter_layout(counter);
 	for (DcRegionTable table = 0; table < DC_REGION_TABLES; table++)
 	{
 		Oid relid = region_table_of(row, table);
 		Relation rel;
 
-		if (!OidIsValid(relid) || !is_due(relid, looks))
+		if (!OidIsValid(relid) || !regionshape_is_due(relid, looks))
 			continue;
 		rel = table_open_present(relid, AccessShareLock);
 		problem = table_problem(counter, rel, table, looks);
@@ -64,8 +65,8 @@ regions_problem(const DcCounterRow *row, int looks)
 	}
 	if ((looks & LOOK_RIGHTS) != 0 && OidIsValid(row->grants) && (problem = rights_problem(counter)) != NULL)
 		return problem;
-	if (!is_due(row->shards, looks)) /* what may be written to shard rows depends on the table of totals as well */
-		looks &= is_due(row->counter, looks) ? LOOK_COLUMNS | LOOK_SHARDS : LOOK_NOTHING;
+	if (!regionshape_is_due(row->shards, looks)) /* what may be written to shard rows depends on the table of totals as well */
+		looks &= regionshape_is_due(row->counter, looks) ? LOOK_COLUMNS | LOOK_SHARDS : LOOK_NOTHING;
 	return superuser_arg(counter->owner) || looks == LOOK_NOTHING ? NULL : shards_problem(counter, looks);
 }
 
@@ -73,7 +74,7 @@ regions_problem(const DcCounterRow *row, int looks)
  * Return true if a table is to be looked at.
  */
 static bool
-is_due(Oid relid, int looks)
+regionshape_is_due(Oid relid, int looks)
 {
 	return (looks & LOOK_UNLOCKED) != 0 || compat_has_locked(relid, ShareUpdateExclusiveLock);
 }

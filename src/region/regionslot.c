@@ -18,10 +18,11 @@
  */
 #include "postgres.h"
 
-#include "compact/compactbatch.h"
-#include "region/sets.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+
+#include "core/compact/compactbatch.h"
+#include "region/sets.h"
 
 static int64 epoch_after(const DcCounter *counter, const DcIdentity *identity, const DcRegionRow *last);
 

@@ -16,9 +16,6 @@
 #include "postgres.h"
 
 #include "access/table.h"
-#include "base/compat.h"
-#include "base/relopen.h"
-#include "base/runas.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_authid.h"
 #include "catalog/pg_collation.h"
@@ -28,16 +25,20 @@
 #include "miscadmin.h"
 #include "nodes/value.h"
 #include "parser/parse_func.h"
-#include "region/rights.h"
-#include "region/sets.h"
-#include "table/extras.h"
-#include "table/layout.h"
-#include "table/protect.h"
-#include "table/table.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/reltrigger.h"
+
+#include "base/compat.h"
+#include "base/relopen.h"
+#include "base/runas.h"
+#include "core/table/extras.h"
+#include "core/table/layout.h"
+#include "core/table/protect.h"
+#include "core/table/table.h"
+#include "region/rights.h"
+#include "region/sets.h"
 
 #define REGION_COLUMNS \
 	"key pg_catalog.text COLLATE pg_catalog.\"C\" NOT NULL," \

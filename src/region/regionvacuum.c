@@ -43,21 +43,22 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "base/args.h"
-#include "base/compat.h"
 #include "catalog/pg_type.h"
-#include "counter/sqlpath.h"
-#include "crdt/crdttype.h"
 #include "fmgr.h"
 #include "miscadmin.h"
-#include "region/life.h"
-#include "region/sets.h"
 #include "storage/lmgr.h"
-#include "table/access.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
+
+#include "base/args.h"
+#include "base/compat.h"
+#include "core/counter/sqlpath.h"
+#include "core/table/access.h"
+#include "region/life.h"
+#include "region/sets.h"
+#include "types/crdt/crdttype.h"
 
 PG_FUNCTION_INFO_V1(dc_region_vacuum);
 
@@ -114,7 +115,7 @@ typedef struct DcVacuum
 } DcVacuum;
 
 static DcCounter *open_to_vacuum(FunctionCallInfo fcinfo);
-static void vacuum(DcVacuum *vacuum);
+static void regionvacuum_vacuum(DcVacuum *vacuum);
 static bool is_to_go(DcVacuum *vacuum, Datum key);
 static bool all_have_heard(DcVacuum *vacuum, const DcSetRow *set);
 static void note_epochs(DcVacuum *vacuum, const List *slots);
@@ -142,7 +143,7 @@ dc_region_vacuum(PG_FUNCTION_ARGS)
 				 errmsg("older_than must not be negative")));
 	work.counter = open_to_vacuum(fcinfo);
 	region_identity_needed(&work.identity);
-	vacuum(&work);
+	regionvacuum_vacuum(&work);
 	row = work.counter->row;
 	if (work.epoch > row.rights_epoch)
 	{
@@ -189,7 +190,7 @@ open_to_vacuum(FunctionCallInfo fcinfo)
 }
 
 static void
-vacuum(DcVacuum *vacuum)
+regionvacuum_vacuum(DcVacuum *vacuum)
 {
 	DcCounter *counter = vacuum->counter;
 	Datum stamp = Int64GetDatum(Max(GetCurrentTimestamp() + EPOCH_DIFF - vacuum->older_than, 0));

@@ -30,18 +30,19 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "postmaster/interrupt.h"
+#include "storage/lmgr.h"
+#include "utils/timestamp.h"
+
 #include "base/activity.h"
 #include "base/args.h"
 #include "base/compat.h"
 #include "base/subxact.h"
-#include "fmgr.h"
-#include "miscadmin.h"
-#include "postmaster/interrupt.h"
+#include "core/table/access.h"
 #include "region/life.h"
 #include "region/link.h"
-#include "storage/lmgr.h"
-#include "table/access.h"
-#include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(dc_region_init);
 PG_FUNCTION_INFO_V1(dc_region_renew);

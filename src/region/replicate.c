@@ -17,34 +17,35 @@
 #include "postgres.h"
 
 #include "access/twophase.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
+#include "commands/extension.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "storage/lock.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+
 #include "base/args.h"
 #include "base/compat.h"
 #include "base/guc.h"
 #include "base/hooks.h"
 #include "base/runas.h"
-#include "catalog/namespace.h"
-#include "catalog/pg_class.h"
-#include "catalog/pg_type.h"
-#include "commands/extension.h"
-#include "counter/apply.h"
-#include "counter/sqlpath.h"
-#include "counter/units.h"
-#include "fmgr.h"
-#include "miscadmin.h"
+#include "core/counter/apply.h"
+#include "core/counter/sqlpath.h"
+#include "core/counter/units.h"
+#include "core/table/access.h"
+#include "core/table/ddlhooks.h"
+#include "core/table/distribution.h"
+#include "core/table/protect.h"
+#include "core/table/subscription.h"
+#include "core/table/table.h"
+#include "core/table/tablejob.h"
 #include "region/life.h"
 #include "region/link.h"
 #include "region/rights.h"
 #include "region/sets.h"
-#include "storage/lock.h"
-#include "table/access.h"
-#include "table/ddlhooks.h"
-#include "table/distribution.h"
-#include "table/protect.h"
-#include "table/subscription.h"
-#include "table/table.h"
-#include "table/tablejob.h"
-#include "utils/builtins.h"
-#include "utils/lsyscache.h"
 
 PG_FUNCTION_INFO_V1(dc_replicate);
 PG_FUNCTION_INFO_V1(dc_unreplicate);
@@ -81,9 +82,9 @@ static void check_kind(Oid relid);
 #define LOCKS_OF_COUNTER 12
 
 static void prevent_very_many_replicated(const DcCounter *counter);
-static void check_counter(const DcCounter *counter);
+static void replicate_check_counter(const DcCounter *counter);
 static void take_amounts(DcCounter *counter, const DcIdentity *identity, bool seed);
-static void adopt(DcCounterRow *row, Oid functions);
+static void replicate_adopt(DcCounterRow *row, Oid functions);
 static void replicate_stock(DcCounter *counter, const DcIdentity *identity, bool seed);
 pg_noreturn static void has_amounts_error(const DcCounter *counter);
 static const char *replicate_word(DcCounter *counter, const char *word);
@@ -100,7 +101,7 @@ static const DcRegionHooks hooks = {
 	.node = region_node,
 	.check_rights = rights_identity_check,
 	.await_rights = rights_await,
-	.adopt = adopt,
+	.adopt = replicate_adopt,
 	.is_held = boot_is_held,
 	.await_begun = boot_await,
 	.await = region_await,
@@ -137,7 +138,7 @@ dc_replicate(PG_FUNCTION_ARGS)
 
 	check_kind(counter_arg(fcinfo));
 	counter = counter_open_as_owner(fcinfo, "dc_replicate()", ShareRowExclusiveLock);
-	check_counter(counter);
+	replicate_check_counter(counter);
 	region_check_role();
 	region_identity_needed(&identity);
 	apply_early();
@@ -226,10 +227,10 @@ prevent_very_many_replicated(const DcCounter *counter)
 }
 
 /*
- * check_counter raises 0A000 for a counter table that cannot be replicated.
+ * replicate_check_counter raises 0A000 for a counter table that cannot be replicated.
  */
 static void
-check_counter(const DcCounter *counter)
+replicate_check_counter(const DcCounter *counter)
 {
 	const char *detail = NULL;
 
@@ -356,10 +357,10 @@ check_not_fed(Oid relid)
 }
 
 /*
- * adopt finds the tables of a counter table that is being adopted.
+ * replicate_adopt finds the tables of a counter table that is being adopted.
  */
 static void
-adopt(DcCounterRow *row, Oid functions)
+replicate_adopt(DcCounterRow *row, Oid functions)
 {
 	if (OidIsValid(row->holds))
 		rights_tables_adopt(row, functions);

@@ -17,26 +17,27 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "base/activity.h"
-#include "base/args.h"
-#include "base/compat.h"
-#include "base/hooks.h"
 #include "fmgr.h"
-#include "region/life.h"
-#include "region/rights.h"
 #include "storage/lmgr.h"
-#include "table/access.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/timestamp.h"
 
+#include "base/activity.h"
+#include "base/args.h"
+#include "base/compat.h"
+#include "base/hooks.h"
+#include "core/table/access.h"
+#include "region/life.h"
+#include "region/rights.h"
+
 PG_FUNCTION_INFO_V1(dc_region_retire);
 
-static bool leaves(const DcSelfRow *self, const char *region);
+static bool retire_leaves(const DcSelfRow *self, const char *region);
 static void check_published(const char *region);
 static void write_down_all(void);
 static void check_units(const char *region, bool own);
-static void check_seen(const List *current, const DcBeat *what, const char *own);
+static void retire_check_seen(const List *current, const DcBeat *what, const char *own);
 static void set_retired(const List *beats, const DcSelfRow *self, const char *region);
 
 /*
@@ -61,7 +62,7 @@ dc_region_retire(PG_FUNCTION_ARGS)
 	region = text_to_cstring(PG_GETARG_TEXT_PP(0));
 	prevent_write("dc_region_retire()");
 	region_check_owner();
-	if (!self_read(&self) || self_needs_renew(&self) || (!force && leaves(&self, region)))
+	if (!self_read(&self) || self_needs_renew(&self) || (!force && retire_leaves(&self, region)))
 	{
 		region_identity_needed(&identity);
 		(void) self_read(&self); /* it may have been waited for */
@@ -87,7 +88,7 @@ dc_region_retire(PG_FUNCTION_ARGS)
 		if (strcmp(region, self.region) == 0)
 			check_published(region);
 		check_units(region, strcmp(region, self.region) == 0);
-		check_seen(current, what, self.region);
+		retire_check_seen(current, what, self.region);
 	}
 	set_retired(beats, &self, region);
 	PG_RETURN_VOID();
@@ -97,7 +98,7 @@ dc_region_retire(PG_FUNCTION_ARGS)
  * Return true if it is this region that is to be retired, and it is not yet.
  */
 static bool
-leaves(const DcSelfRow *self, const char *region)
+retire_leaves(const DcSelfRow *self, const char *region)
 {
 	DcSelfMarks marks;
 
@@ -171,10 +172,10 @@ check_units(const char *region, bool own)
 }
 
 /*
- * check_seen raises 55000 if an active region has not heard of the last that a region has published.
+ * retire_check_seen raises 55000 if an active region has not heard of the last that a region has published.
  */
 static void
-check_seen(const List *current, const DcBeat *what, const char *own)
+retire_check_seen(const List *current, const DcBeat *what, const char *own)
 {
 	StringInfoData missing;
 	ListCell *lc;

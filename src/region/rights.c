@@ -13,17 +13,18 @@
  */
 #include "postgres.h"
 
-#include "base/guc.h"
-#include "base/lockclass.h"
 #include "catalog/pg_type.h"
-#include "compact/compact.h"
-#include "counter/units.h"
-#include "region/rights.h"
-#include "stock/take.h"
-#include "table/tablejob.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
+
+#include "base/guc.h"
+#include "base/lockclass.h"
+#include "core/compact/compact.h"
+#include "core/counter/units.h"
+#include "core/table/tablejob.h"
+#include "region/rights.h"
+#include "transactional/stock/take.h"
 
 /* As many as the statement below finds at most. */
 #define KEYS_PER_STEP 100
@@ -96,26 +97,26 @@ static struct
 	MemoryContext cxt;
 } at;
 
-static bool wants(const DcCounterRow *row);
-static void start(MemoryContext cxt);
-static DcTableStep step(Oid table, bool all_owners);
+static bool rights_wants(const DcCounterRow *row);
+static void rights_start(MemoryContext cxt);
+static DcTableStep rights_step(Oid table, bool all_owners);
 static void find_open(DcCounter *counter, const DcIdentity *identity, DcOpenWants *open);
-static void give(DcCounter *counter, const DcIdentity *identity, const DcKey *key);
+static void rights_give(DcCounter *counter, const DcIdentity *identity, const DcKey *key);
 static int read_requests(DcCounter *counter, const DcIdentity *identity, const DcKey *key,
 						 DcRequest **requests, int64 *units);
-static void grant(DcCounter *counter, const DcIdentity *from, const DcKey *key, DcRequest *requests, int count,
-				  int64 units);
+static void rights_grant(DcCounter *counter, const DcIdentity *from, const DcKey *key, DcRequest *requests, int count,
+						 int64 units);
 
-static DcTableJob job = {.wants = wants, .start = start, .state = &at, .state_size = sizeof(at), .step = step};
+static DcTableJob job = {.wants = rights_wants, .start = rights_start, .state = &at, .state_size = sizeof(at), .step = rights_step};
 
 static bool
-wants(const DcCounterRow *row)
+rights_wants(const DcCounterRow *row)
 {
 	return OidIsValid(row->grants);
 }
 
 static void
-start(MemoryContext cxt)
+rights_start(MemoryContext cxt)
 {
 	at.cxt = cxt;
 	at.after = NULL;
@@ -131,10 +132,10 @@ rights_job(DcJobRun *run)
 }
 
 /*
- * step serves a batch of keys of a stock.
+ * rights_step serves a batch of keys of a stock.
  */
 static DcTableStep
-step(Oid table, bool all_owners)
+rights_step(Oid table, bool all_owners)
 {
 	DcCounter *counter = compact_open(table, all_owners);
 	DcIdentity identity;
@@ -158,7 +159,7 @@ step(Oid table, bool all_owners)
 	for (int i = 0; i < n; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		give(counter, &identity, &keys[i]);
+		rights_give(counter, &identity, &keys[i]);
 	}
 	if (n == KEYS_PER_STEP)
 	{
@@ -200,10 +201,10 @@ find_open(DcCounter *counter, const DcIdentity *identity, DcOpenWants *open)
 }
 
 /*
- * give gives units of a key to those who want them.
+ * rights_give gives units of a key to those who want them.
  */
 static void
-give(DcCounter *counter, const DcIdentity *identity, const DcKey *key)
+rights_give(DcCounter *counter, const DcIdentity *identity, const DcKey *key)
 {
 	DcRequest *requests;
 	int64 units;
@@ -215,7 +216,7 @@ give(DcCounter *counter, const DcIdentity *identity, const DcKey *key)
 	if (wanted > 0)
 		taken = stock_take(counter, key, wanted, TAKE_FREE);
 	if (taken > 0)
-		grant(counter, identity, key, requests, n, taken);
+		rights_grant(counter, identity, key, requests, n, taken);
 }
 
 /*
@@ -253,11 +254,11 @@ read_requests(DcCounter *counter, const DcIdentity *identity, const DcKey *key, 
 }
 
 /*
- * grant raises the rows of those who get units that have been taken: the oldest first, should there be fewer than
+ * rights_grant raises the rows of those who get units that have been taken: the oldest first, should there be fewer than
  * there seemed to be.
  */
 static void
-grant(DcCounter *counter, const DcIdentity *from, const DcKey *key, DcRequest *requests, int count, int64 units)
+rights_grant(DcCounter *counter, const DcIdentity *from, const DcKey *key, DcRequest *requests, int count, int64 units)
 {
 	DcSqlSession session;
 	Datum name = key_text_datum(key);

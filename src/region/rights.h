@@ -52,7 +52,7 @@
 #define DC_RIGHTS_H
 
 #include "base/job.h"
-#include "counter/sqlpath.h"
+#include "core/counter/sqlpath.h"
 #include "region/escrow.h"
 #include "region/region.h"
 

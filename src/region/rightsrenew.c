@@ -19,23 +19,24 @@
  */
 #include "postgres.h"
 
-#include "base/hooks.h"
-#include "base/subxact.h"
 #include "catalog/pg_type.h"
-#include "counter/apply.h"
-#include "crdt/hlcclock.h"
 #include "miscadmin.h"
 #include "postmaster/interrupt.h"
-#include "region/life.h"
-#include "region/rights.h"
 #include "storage/lmgr.h"
 #include "storage/sinval.h"
-#include "table/access.h"
 #include "utils/builtins.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
+
+#include "base/hooks.h"
+#include "base/subxact.h"
+#include "core/counter/apply.h"
+#include "core/table/access.h"
+#include "region/life.h"
+#include "region/rights.h"
+#include "types/crdt/hlcclock.h"
 
 /* region, old epoch, new epoch */
 #define RENEW_ARGS \
@@ -107,7 +108,7 @@ static void note_failed(Oid counter);
 static void note_slowest(Oid counter);
 static bool renew_in_time(const DcCounterRow *row, const char *region, bool lossless, bool worker);
 static bool renew_work(void *arg);
-static void renew(DcCounterRow *row, const char *region, bool lossless);
+static void rightsrenew_renew(DcCounterRow *row, const char *region, bool lossless);
 
 /*
  * rights_await waits until this database may sell units, while the caller has no lock on the stock. It is asked at each take,
@@ -316,12 +317,12 @@ renew_work(void *arg)
 
 	if (renewal->worker && !worker_may(row.counter))
 		return false;
-	renew(&row, renewal->region, renewal->lossless);
+	rightsrenew_renew(&row, renewal->region, renewal->lossless);
 	return true;
 }
 
 static void
-renew(DcCounterRow *row, const char *region, bool lossless)
+rightsrenew_renew(DcCounterRow *row, const char *region, bool lossless)
 {
 	Oid locked[] = {row->grants, row->wants};
 	int64 epoch = region_epoch_new();

@@ -9,16 +9,17 @@
 #include "postgres.h"
 
 #include "access/table.h"
+#include "catalog/pg_authid.h"
+#include "storage/lmgr.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
 #include "base/compat.h"
 #include "base/relopen.h"
 #include "base/runas.h"
-#include "catalog/pg_authid.h"
+#include "core/table/protect.h"
+#include "core/table/table.h"
 #include "region/rights.h"
-#include "storage/lmgr.h"
-#include "table/protect.h"
-#include "table/table.h"
-#include "utils/lsyscache.h"
-#include "utils/rel.h"
 
 #define GRANT_COLUMNS \
 	"key pg_catalog.text COLLATE pg_catalog.\"C\" NOT NULL," \
@@ -49,7 +50,7 @@
 const char *const grant_columns = "key, from_region, from_epoch, to_region, to_epoch, units";
 const char *const want_columns = "key, region, epoch, hlc, since, wanted, low, granted, kept, waits, asked, asked_at, until, units, given";
 
-static void create_triggers(const DcCounterRow *row);
+static void rightstable_create_triggers(const DcCounterRow *row);
 static const char *rights_word(DcCounter *counter, const char *word);
 static void rights_check_tables(DcCounter *counter);
 
@@ -68,11 +69,11 @@ rights_tables_create(DcCounter *counter, DcCounterRow *row)
 								"units that regions ask for; see dc_replicate()");
 	runas_end(&state);
 	row->rights_epoch = region_epoch_new();
-	create_triggers(row);
+	rightstable_create_triggers(row);
 }
 
 static void
-create_triggers(const DcCounterRow *row)
+rightstable_create_triggers(const DcCounterRow *row)
 {
 	DcRunAs state;
 
@@ -111,7 +112,7 @@ rights_tables_adopt(DcCounterRow *row, Oid functions)
 		table_close(rel, NoLock);
 	}
 	row->rights_epoch = region_epoch_new();
-	create_triggers(row);
+	rightstable_create_triggers(row);
 }
 
 /*

@@ -17,12 +17,13 @@
  */
 #include "postgres.h"
 
-#include "base/guc.h"
 #include "catalog/pg_type.h"
-#include "region/rights.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
+
+#include "base/guc.h"
+#include "region/rights.h"
 
 #define KEYS_PER_ROUND 500
 

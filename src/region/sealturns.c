@@ -27,11 +27,12 @@
  */
 #include "postgres.h"
 
-#include "base/guc.h"
-#include "region/life.h"
-#include "table/tablejob.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
+
+#include "base/guc.h"
+#include "core/table/tablejob.h"
+#include "region/life.h"
 
 /* The least time that a turn has. */
 #define TURN_MS 500
@@ -88,7 +89,7 @@ static bool is_patient(void);
 static bool next_round(void);
 static bool is_limited(Oid counter);
 static int64 turn_ms(Oid counter);
-static void put_off(Oid counter, bool tried);
+static void sealturns_put_off(Oid counter, bool tried);
 static void again_now(Oid counter);
 static void turn_step(void *arg);
 
@@ -304,17 +305,17 @@ turns_run(DcJobRun *run)
 		run->limit = turn_ms(turn.counter);
 		turns.counters = list_delete_first(turns.counters);
 		if (turn.counter == run->suspect)
-			put_off(turn.counter, true);
+			sealturns_put_off(turn.counter, true);
 		else if (!run->step(run, turn_step, &turn, turn.counter))
 		{
-			put_off(turn.counter, true);
+			sealturns_put_off(turn.counter, true);
 			turn.is_free = false;
 			failed = Max(failed, run->took);
 		}
 		else if (turn.has_more && turns.change != LIFE_LEFT)
 			again_now(turn.counter);
 		else if (turn.is_put_off || turn.has_more)
-			put_off(turn.counter, false);
+			sealturns_put_off(turn.counter, false);
 		if (OidIsValid(turn.owner) && !turn.is_free)
 			*owner_time(&turns.owners, turn.owner) += run->took;
 		took = Max(took, run->took);
@@ -329,10 +330,10 @@ turns_run(DcJobRun *run)
 }
 
 /*
- * put_off leaves a counter to the next round, in which those come first that were not tried.
+ * sealturns_put_off leaves a counter to the next round, in which those come first that were not tried.
  */
 static void
-put_off(Oid counter, bool tried)
+sealturns_put_off(Oid counter, bool tried)
 {
 	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
 

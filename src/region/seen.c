@@ -25,14 +25,15 @@
  */
 #include "postgres.h"
 
-#include "base/compat.h"
 #include "common/int.h"
 #include "lib/stringinfo.h"
-#include "region/life.h"
 #include "utils/builtins.h"
 #include "utils/json.h"
 #include "utils/jsonb.h"
 #include "utils/timestamp.h"
+
+#include "base/compat.h"
+#include "region/life.h"
 
 /* Not the name of a region. */
 #define ASIDE "!aside"
@@ -42,7 +43,7 @@ static void append_past(StringInfo buf, const List *beats, const DcBeat *asks);
 static bool get_seen(JsonbContainer *array, DcSeen *seen);
 static void append_aside(StringInfo buf, Datum before, List *const *aside);
 static char *names_json(const List *names);
-static JsonbValue *array_of(Jsonb *seen, const char *name);
+static JsonbValue *seen_array_of(Jsonb *seen, const char *name);
 static void append_time(StringInfo buf, TimestampTz at);
 static bool get_int8(JsonbContainer *array, uint32 i, int64 *value);
 static TimestampTz get_time(JsonbContainer *array, uint32 i);
@@ -156,7 +157,7 @@ seen_now(const DcSelfRow *self, Datum before, List *const *aside)
 static void
 append_past(StringInfo buf, const List *beats, const DcBeat *asks)
 {
-	JsonbValue *since = asks->seen == (Datum) 0 ? NULL : array_of(DatumGetJsonbP(asks->seen), SINCE);
+	JsonbValue *since = asks->seen == (Datum) 0 ? NULL : seen_array_of(DatumGetJsonbP(asks->seen), SINCE);
 	const char *separator = "";
 	TimestampTz from;
 	ListCell *lc;
@@ -182,7 +183,7 @@ append_past(StringInfo buf, const List *beats, const DcBeat *asks)
 static void
 append_aside(StringInfo buf, Datum before, List *const *aside)
 {
-	JsonbValue *told = before == (Datum) 0 ? NULL : array_of(DatumGetJsonbP(before), ASIDE);
+	JsonbValue *told = before == (Datum) 0 ? NULL : seen_array_of(DatumGetJsonbP(before), ASIDE);
 	char *text = NULL;
 
 	if (aside != NULL && *aside != NIL)
@@ -210,10 +211,10 @@ names_json(const List *names)
 }
 
 /*
- * array_of returns the array or object of a name, or NULL.
+ * seen_array_of returns the array or object of a name, or NULL.
  */
 static JsonbValue *
-array_of(Jsonb *seen, const char *name)
+seen_array_of(Jsonb *seen, const char *name)
 {
 	JsonbValue *value;
 
@@ -229,7 +230,7 @@ array_of(Jsonb *seen, const char *name)
 bool
 seen_is_behind(const DcBeat *beat)
 {
-	return beat->seen != (Datum) 0 && array_of(DatumGetJsonbP(beat->seen), ASIDE) != NULL;
+	return beat->seen != (Datum) 0 && seen_array_of(DatumGetJsonbP(beat->seen), ASIDE) != NULL;
 }
 
 /*
@@ -239,7 +240,7 @@ bool
 seen_aside(const DcBeat *beat, const char *name)
 {
 	JsonbValue key = {.type = jbvString, .val.string = {(int) strlen(name), unconstify(char *, name)}};
-	JsonbValue *aside = beat->seen == (Datum) 0 ? NULL : array_of(DatumGetJsonbP(beat->seen), ASIDE);
+	JsonbValue *aside = beat->seen == (Datum) 0 ? NULL : seen_array_of(DatumGetJsonbP(beat->seen), ASIDE);
 
 	return aside != NULL && JsonContainerIsArray(aside->val.binary.data) &&
 		findJsonbValueFromContainer(aside->val.binary.data, JB_FARRAY, &key) != NULL;
@@ -261,7 +262,7 @@ append_time(StringInfo buf, TimestampTz at)
 bool
 seen_get(const DcBeat *beat, const char *region, DcSeen *seen)
 {
-	JsonbValue *value = beat->seen == (Datum) 0 ? NULL : array_of(DatumGetJsonbP(beat->seen), region);
+	JsonbValue *value = beat->seen == (Datum) 0 ? NULL : seen_array_of(DatumGetJsonbP(beat->seen), region);
 
 	if (value == NULL || !get_seen(value->val.binary.data, seen))
 		return false;
@@ -277,7 +278,7 @@ seen_get(const DcBeat *beat, const char *region, DcSeen *seen)
 bool
 seen_past(const DcBeat *beat, const char *region, List **past)
 {
-	JsonbValue *value = beat->seen == (Datum) 0 ? NULL : array_of(DatumGetJsonbP(beat->seen), region);
+	JsonbValue *value = beat->seen == (Datum) 0 ? NULL : seen_array_of(DatumGetJsonbP(beat->seen), region);
 	JsonbContainer *array;
 
 	*past = NIL;

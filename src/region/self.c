@@ -13,16 +13,17 @@
 #include "postgres.h"
 
 #include "access/xlog.h"
-#include "base/compat.h"
-#include "base/xactrooms.h"
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
-#include "region/life.h"
 #include "utils/builtins.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
+
+#include "base/compat.h"
+#include "base/xactrooms.h"
+#include "region/life.h"
 
 static const char *const state_names[] = {"active", "renew", "recopy"};
 
@@ -41,7 +42,7 @@ typedef struct DcSelfMark
 } DcSelfMark;
 
 static void self_columns(DcCatRow *io, void *data);
-static void mark_columns(DcCatRow *io, void *data);
+static void self_mark_columns(DcCatRow *io, void *data);
 
 const DcCatalog selves = {
 	.table = "self",
@@ -54,7 +55,7 @@ const DcCatalog selves = {
 static const DcCatalog marks_catalog = {
 	.table = "self_mark",
 	.size = sizeof(DcSelfMark),
-	.columns = mark_columns,
+	.columns = self_mark_columns,
 };
 
 static void
@@ -75,7 +76,7 @@ self_columns(DcCatRow *io, void *data)
 }
 
 static void
-mark_columns(DcCatRow *io, void *data)
+self_mark_columns(DcCatRow *io, void *data)
 {
 	DcSelfMark *mark = data;
 

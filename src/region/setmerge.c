@@ -27,21 +27,22 @@
 
 #include "access/detoast.h"
 #include "access/xact.h"
-#include "base/compat.h"
-#include "base/key.h"
-#include "compact/compactbatch.h"
-#include "counter/apply.h"
-#include "crdt/crdttype.h"
-#include "crdt/stamp.h"
 #include "fmgr.h"
 #include "miscadmin.h"
-#include "region/merge.h"
-#include "region/sets.h"
-#include "rows/locks.h"
 #include "storage/lmgr.h"
-#include "table/access.h"
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
+
+#include "base/compat.h"
+#include "base/key.h"
+#include "core/compact/compactbatch.h"
+#include "core/counter/apply.h"
+#include "core/rows/locks.h"
+#include "core/table/access.h"
+#include "region/merge.h"
+#include "region/sets.h"
+#include "types/crdt/crdttype.h"
+#include "types/crdt/stamp.h"
 
 /* A transaction locks so many keys, and then whole tables: without, and with waiting. */
 #define KEY_LOCKS 500
@@ -74,14 +75,14 @@ static bool set_row_has_news(DcSetMerge *merge);
 static bool any_key_locks_left(Oid sets);
 static void read_and_lock(DcSetMerge *merge);
 static bool merge_row(DcSetMerge *merge);
-static void lock_all(const DcMerge *row, DcSetMerge *merge);
+static void setmerge_lock_all(const DcMerge *row, DcSetMerge *merge);
 static void lock_key_of(DcSetMerge *merge);
 static void read_set_rows(DcSetMerge *merge);
-static bool fits(__int128 sum);
+static bool setmerge_fits(__int128 sum);
 static bool is_foreign(DcSetMerge *merge, DcTally *raised);
 static void raise_slots(DcSetMerge *merge);
 static void close_own(DcSetMerge *merge);
-static DcRegionRow slot_of(const DcSetMerge *merge, const AmountsEntry *entry);
+static DcRegionRow setmerge_slot_of(const DcSetMerge *merge, const AmountsEntry *entry);
 static void merge_end(DcSetMerge *merge);
 static void insert_set(DcMerge *row);
 static HeapTuple update_set(DcMerge *row);
@@ -175,7 +176,7 @@ insert_set(DcMerge *row)
 	DcSetMerge state = {.counter = row->counter, .come = set_row_of(row->come)};
 	DcSetMerge *merge = &state;
 
-	lock_all(row, merge);
+	setmerge_lock_all(row, merge);
 	read_set_rows(merge);
 	merge->have = set_rows_find(&merge->rows, merge->come.region);
 	if (set_row_has_news(merge))
@@ -208,7 +209,7 @@ update_set(DcMerge *row)
 
 	if (toast_raw_datum_size(old.upto) <= SET_OBSERVED_MAX && !set_has_news(&merge->come, &old))
 		return NULL;
-	lock_all(row, merge);
+	setmerge_lock_all(row, merge);
 	lock_key_of(merge);
 	read_set_rows(merge);
 	merge->have = set_rows_find(&merge->rows, merge->come.region);
@@ -229,10 +230,10 @@ update_set(DcMerge *row)
 }
 
 /*
- * lock_all locks the tables that are written to, and opens those of regions and of sets.
+ * setmerge_lock_all locks the tables that are written to, and opens those of regions and of sets.
  */
 static void
-lock_all(const DcMerge *row, DcSetMerge *merge)
+setmerge_lock_all(const DcMerge *row, DcSetMerge *merge)
 {
 	DcCounter *counter = row->counter;
 
@@ -355,8 +356,8 @@ merge_row(DcSetMerge *merge)
 	after = sets_tally(&rows);
 	merge->tally.inc = after.inc - before.inc;
 	merge->tally.dec = after.dec - before.dec;
-	if (!fits(merge->tally.inc) || !fits(merge->tally.inc + raised.inc) ||
-		!fits(merge->tally.dec) || !fits(merge->tally.dec + raised.dec))
+	if (!setmerge_fits(merge->tally.inc) || !setmerge_fits(merge->tally.inc + raised.inc) ||
+		!setmerge_fits(merge->tally.dec) || !setmerge_fits(merge->tally.dec + raised.dec))
 	{
 		(void) region_row_passed_over(merge->sets.heap, merge->counter, _("What it changes is out of range."));
 		return false;
@@ -368,19 +369,19 @@ merge_row(DcSetMerge *merge)
 }
 
 /*
- * fits tells whether what changes of a value takes few enough shard rows.
+ * setmerge_fits tells whether what changes of a value takes few enough shard rows.
  */
 static bool
-fits(__int128 sum)
+setmerge_fits(__int128 sum)
 {
 	return sum / MAX_SHARD_ROWS >= -PG_INT64_MAX && sum / MAX_SHARD_ROWS <= PG_INT64_MAX;
 }
 
 /*
- * slot_of makes a row of what was observed of a slot.
+ * setmerge_slot_of makes a row of what was observed of a slot.
  */
 static DcRegionRow
-slot_of(const DcSetMerge *merge, const AmountsEntry *entry)
+setmerge_slot_of(const DcSetMerge *merge, const AmountsEntry *entry)
 {
 	DcRegionRow slot = {.key = merge->come.key,
 						.inc = entry->amounts[AMOUNT_INC],
@@ -405,7 +406,7 @@ is_foreign(DcSetMerge *merge, DcTally *raised)
 
 	while (amounts_next(&iter, &entry))
 	{
-		DcRegionRow slot = slot_of(merge, &entry);
+		DcRegionRow slot = setmerge_slot_of(merge, &entry);
 		DcRegionRow have;
 		bool found = region_row_find(&merge->slots, &slot, &have);
 
@@ -429,7 +430,7 @@ raise_slots(DcSetMerge *merge)
 
 	while (amounts_next(&iter, &entry))
 	{
-		DcRegionRow slot = slot_of(merge, &entry);
+		DcRegionRow slot = setmerge_slot_of(merge, &entry);
 		DcRegionRow have;
 		int64 inc;
 		int64 dec;
@@ -458,7 +459,7 @@ close_own(DcSetMerge *merge)
 
 /*
  * merge_end adds to the value of the key. A deleted key gets a row also if its value was 0: compaction, which finds it, removes
- * the row of totals (regionset.c). What leaves bigint is added in parts, which no row has together (rows/remote.c).
+ * the row of totals (regionset.c). What leaves bigint is added in parts, which no row has together (core/rows/remote.c).
  */
 static void
 merge_end(DcSetMerge *merge)

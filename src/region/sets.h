@@ -21,15 +21,15 @@
  * region that a closed slot belongs to counts on in another one, with a greater epoch. So nobody
  * misses anything who has removed the rows of a key that was deleted long ago (regionvacuum.c).
  *
- * Whoever writes a row of sets has locked the key (rows/locks.c). The rows of a key do not change
+ * Whoever writes a row of sets has locked the key (core/rows/locks.c). The rows of a key do not change
  * then. Slots do, as compaction and merges of slots do not take that lock: but the change of
  * a value by a set does not depend on them, but on the rows of sets alone.
  */
 #ifndef DC_SETS_H
 #define DC_SETS_H
 
-#include "crdt/amounts.h"
 #include "region/region.h"
+#include "types/crdt/amounts.h"
 
 /* Columns of a table of sets, by number. */
 enum

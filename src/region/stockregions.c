@@ -18,21 +18,22 @@
  */
 #include "postgres.h"
 
-#include "base/args.h"
-#include "base/compat.h"
-#include "base/key.h"
 #include "catalog/pg_type.h"
 #include "common/int.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
-#include "region/rights.h"
-#include "stock/stock.h"
-#include "stock/take.h"
 #include "storage/lmgr.h"
-#include "table/access.h"
-#include "table/subscription.h"
 #include "utils/builtins.h"
+
+#include "base/args.h"
+#include "base/compat.h"
+#include "base/key.h"
+#include "core/table/access.h"
+#include "core/table/subscription.h"
+#include "region/rights.h"
+#include "transactional/stock/stock.h"
+#include "transactional/stock/take.h"
 
 PG_FUNCTION_INFO_V1(dc_stock_regions);
 PG_FUNCTION_INFO_V1(dc_rights_reclaim);
@@ -109,7 +110,7 @@ static const DcStatement sql_units_here = {
 
 static DcCounter *open_to_reclaim(FunctionCallInfo fcinfo);
 static void check_region(DcCounter *counter, const DcIdentity *identity, const char *region);
-static int64 reclaim(DcCounter *counter, const DcIdentity *identity, const char *region, const DcKey *key);
+static int64 stockregions_reclaim(DcCounter *counter, const DcIdentity *identity, const char *region, const DcKey *key);
 
 /*
  * dc_stock_regions(stock regclass, key text|bigint|uuid) -> setof (region, units, units_at, granted_in,
@@ -168,7 +169,7 @@ dc_rights_reclaim(PG_FUNCTION_ARGS)
 	rights_identity_check(counter);
 	identity.epoch = counter->row.rights_epoch;
 	check_region(counter, &identity, region);
-	PG_RETURN_INT64(reclaim(counter, &identity, region, key));
+	PG_RETURN_INT64(stockregions_reclaim(counter, &identity, region, key));
 }
 
 /*
@@ -222,7 +223,7 @@ check_region(DcCounter *counter, const DcIdentity *identity, const char *region)
 }
 
 static int64
-reclaim(DcCounter *counter, const DcIdentity *identity, const char *region, const DcKey *key)
+stockregions_reclaim(DcCounter *counter, const DcIdentity *identity, const char *region, const DcKey *key)
 {
 	MemoryContext cxt = CurrentMemoryContext;
 	DcSqlSession session;

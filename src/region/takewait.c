@@ -18,20 +18,21 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "base/args.h"
-#include "base/compat.h"
-#include "crdt/hlcclock.h"
 #include "executor/spi.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
-#include "region/rights.h"
-#include "stock/stock.h"
-#include "stock/take.h"
 #include "storage/latch.h"
-#include "table/access.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
+
+#include "base/args.h"
+#include "base/compat.h"
+#include "core/table/access.h"
+#include "region/rights.h"
+#include "transactional/stock/stock.h"
+#include "transactional/stock/take.h"
+#include "types/crdt/hlcclock.h"
 
 PG_FUNCTION_INFO_V1(dc_take_wait);
 
@@ -50,7 +51,7 @@ typedef struct DcWaiting
 
 static bool wait_for_units(FunctionCallInfo fcinfo, DcWaiting *waiting, int64 timeout);
 static bool try_once(FunctionCallInfo fcinfo, DcWaiting *waiting, bool last);
-static void wish(DcCounter *counter, DcWaiting *waiting, bool over);
+static void takewait_wish(DcCounter *counter, DcWaiting *waiting, bool over);
 static void sleep_until(DcMoment until, int64 waited);
 
 /*
@@ -132,17 +133,17 @@ try_once(FunctionCallInfo fcinfo, DcWaiting *waiting, bool last)
 	PushActiveSnapshot(GetTransactionSnapshot());
 	taken = stock_take(counter, waiting->key, waiting->qty, 0) > 0;
 	if (counter_has_rights(counter) && (waiting->since != 0 || !(taken || last)))
-		wish(counter, waiting, taken || last);
+		takewait_wish(counter, waiting, taken || last);
 	PopActiveSnapshot();
 	return taken;
 }
 
 /*
- * wish sees to it that the row of wants says what this session lacks, or, if that is over, does not say it any
+ * takewait_wish sees to it that the row of wants says what this session lacks, or, if that is over, does not say it any
  * more. Others who write the row are waited for where that must be done now.
  */
 static void
-wish(DcCounter *counter, DcWaiting *waiting, bool over)
+takewait_wish(DcCounter *counter, DcWaiting *waiting, bool over)
 {
 	DcWantChange change = {.keeps = over ? -waiting->qty : waiting->qty};
 

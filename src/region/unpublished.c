@@ -31,21 +31,22 @@
 #include "access/detoast.h"
 #include "access/tableam.h"
 #include "access/xact.h"
-#include "base/guc.h"
-#include "base/relopen.h"
-#include "base/rowread.h"
-#include "base/xactrooms.h"
 #include "catalog/pg_type.h"
 #include "common/hashfn.h"
 #include "miscadmin.h"
-#include "region/life.h"
-#include "rows/shardnumber.h"
 #include "storage/lmgr.h"
-#include "table/tablejob.h"
 #include "utils/hsearch.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
+
+#include "base/guc.h"
+#include "base/relopen.h"
+#include "base/rowread.h"
+#include "base/xactrooms.h"
+#include "core/rows/shardnumber.h"
+#include "core/table/tablejob.h"
+#include "region/life.h"
 
 /* With more rows than these on a list there is none, nor if it takes so long to read them. */
 #define MAX_ROWS 100000
@@ -111,22 +112,22 @@ static Unpublished *published = NULL;
 static int npublished;
 static int npublished_max;
 
-static void forget_dropped(void);
+static void unpublished_forget_dropped(void);
 static void recall_aside(void);
-static void look_step(void *arg);
+static void unpublished_look_step(void *arg);
 static void hold_step(void *arg);
-static void look_at(Oid counter);
+static void unpublished_look_at(Oid counter);
 static int64 rows_of_owner(const Known *but);
 static Known *known_of(Oid counter);
 static void forget_list(Known *of);
 static bool strike_off(HTAB *list, HTAB *rows);
-static void hold(Known *of, const char *reason);
+static void unpublished_hold(Known *of, const char *reason);
 static void put_aside(Known *of, const char *reason);
 static int count_aside(Oid owner);
 static void come_further(Known *of, TimestampTz all_before);
 static const char *list_counter(HTAB *rows, const DcCounterRow *row);
 static const char *list_leaf(HTAB *rows, Oid counter, Oid relid, DcMoment began);
-static AttrNumber column(Oid relid, const char *name, Oid type);
+static AttrNumber unpublished_column(Oid relid, const char *name, Oid type);
 static uint64 hash_key(Datum key);
 static bool unpublished_is_idle(void);
 static void unpublished_xact_callback(XactEvent event, void *arg);
@@ -142,7 +143,7 @@ unpublished_looks_begin(void)
 
 	if (known_counters == NULL)
 		recall_aside();
-	forget_dropped();
+	unpublished_forget_dropped();
 	list_free(to_look);
 	to_look = NIL;
 	list_free_deep(times);
@@ -172,7 +173,7 @@ unpublished_looks(void)
 }
 
 static void
-forget_dropped(void)
+unpublished_forget_dropped(void)
 {
 	HASH_SEQ_STATUS status;
 	Known *of;
@@ -231,7 +232,7 @@ unpublished_run(DcJobRun *run)
 			return true;
 		to_look = list_delete_first(to_look);
 		run->limit = DC_STEP_MS;
-		done = run->step(run, look_step, &look, look.counter);
+		done = run->step(run, unpublished_look_step, &look, look.counter);
 		if (OidIsValid(look.owner))
 			*owner_time(&times, look.owner) += run->took;
 		if (!done)
@@ -252,7 +253,7 @@ unpublished_looked(void)
 }
 
 static void
-look_step(void *arg)
+unpublished_look_step(void *arg)
 {
 	Look *look = arg;
 
@@ -260,9 +261,9 @@ look_step(void *arg)
 		return;
 	look->owner = relation_owner(look->counter);
 	if (!several_owners || table_is_trusted(look->counter) || *owner_time(&times, look->owner) < OWNER_MS * INT64CONST(1000))
-		look_at(look->counter);
+		unpublished_look_at(look->counter);
 	else
-		hold(known_of(look->counter), _("Other tables of its owner took too long."));
+		unpublished_hold(known_of(look->counter), _("Other tables of its owner took too long."));
 }
 
 /*
@@ -271,7 +272,7 @@ look_step(void *arg)
 static void
 hold_step(void *arg)
 {
-	hold(known_of(*(Oid *) arg), _("It could not be looked at in time."));
+	unpublished_hold(known_of(*(Oid *) arg), _("It could not be looked at in time."));
 }
 
 /*
@@ -289,7 +290,7 @@ unpublished_look_all(void)
 		const DcCounterRow *row = lfirst(lc);
 
 		if (OidIsValid(row->regions))
-			look_at(row->counter);
+			unpublished_look_at(row->counter);
 	}
 	return unpublished_before();
 }
@@ -374,10 +375,10 @@ unpublished_end(void)
 }
 
 /*
- * look_at looks at a counter.
+ * unpublished_look_at looks at a counter.
  */
 static void
-look_at(Oid counter)
+unpublished_look_at(Oid counter)
 {
 	Known *of = known_of(counter);
 	HASHCTL ctl = {.keysize = sizeof(Unpublished), .entrysize = sizeof(Unpublished)};
@@ -401,7 +402,7 @@ look_at(Oid counter)
 	{
 		forget_list(of);
 		MemoryContextDelete(ctl.hcxt);
-		hold(of, reason);
+		unpublished_hold(of, reason);
 		return;
 	}
 	if (of->list != NULL && hash_get_num_entries(rows) > 0)
@@ -409,7 +410,7 @@ look_at(Oid counter)
 		if (!strike_off(of->list, rows))
 		{
 			MemoryContextDelete(ctl.hcxt);
-			hold(of, _("Rows that have been there for long are locked, or their sums would leave bigint."));
+			unpublished_hold(of, _("Rows that have been there for long are locked, or their sums would leave bigint."));
 			return;
 		}
 		all_before = of->listed_at;
@@ -485,10 +486,10 @@ strike_off(HTAB *list, HTAB *rows)
 }
 
 /*
- * hold notes that a counter has not come further, and puts it aside if that is so for long. Then it is not looked at as often.
+ * unpublished_hold notes that a counter has not come further, and puts it aside if that is so for long. Then it is not looked at as often.
  */
 static void
-hold(Known *of, const char *reason)
+unpublished_hold(Known *of, const char *reason)
 {
 	if (!of->held)
 		of->held_since = moment_now();
@@ -576,10 +577,10 @@ list_counter(HTAB *rows, const DcCounterRow *row)
 static const char *
 list_leaf(HTAB *rows, Oid counter, Oid relid, DcMoment began)
 {
-	AttrNumber key = column(relid, "key", TEXTOID);
-	AttrNumber shard = column(relid, "shard", INT4OID);
-	AttrNumber inc = column(relid, "inc", INT8OID);
-	AttrNumber dec = column(relid, "dec", INT8OID);
+	AttrNumber key = unpublished_column(relid, "key", TEXTOID);
+	AttrNumber shard = unpublished_column(relid, "shard", INT4OID);
+	AttrNumber inc = unpublished_column(relid, "inc", INT8OID);
+	AttrNumber dec = unpublished_column(relid, "dec", INT8OID);
 	const char *reason = NULL;
 	uint32 n = 0;
 	Relation rel;
@@ -620,7 +621,7 @@ list_leaf(HTAB *rows, Oid counter, Oid relid, DcMoment began)
 }
 
 static AttrNumber
-column(Oid relid, const char *name, Oid type)
+unpublished_column(Oid relid, const char *name, Oid type)
 {
 	AttrNumber att = get_attnum(relid, name);
 

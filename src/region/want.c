@@ -14,19 +14,20 @@
  */
 #include "postgres.h"
 
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
 #include "base/activity.h"
 #include "base/args.h"
 #include "base/compat.h"
 #include "base/guc.h"
-#include "catalog/pg_type.h"
-#include "crdt/hlcclock.h"
-#include "fmgr.h"
+#include "core/table/access.h"
 #include "region/merge.h"
 #include "region/rights.h"
-#include "stock/stock.h"
-#include "table/access.h"
-#include "utils/builtins.h"
-#include "utils/timestamp.h"
+#include "transactional/stock/stock.h"
+#include "types/crdt/hlcclock.h"
 
 PG_FUNCTION_INFO_V1(dc_want);
 PG_FUNCTION_INFO_V1(merge_want);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sketch/cms/cmsformat.h"
+#include "types/sketch/cms/cmsformat.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

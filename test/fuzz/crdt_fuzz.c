@@ -6,10 +6,10 @@
  * An input is the length of the first state, in two bytes, and both of them. A second one
  * that is not valid is left out.
  */
-#include "crdt/amounts.h"
-#include "crdt/dots.h"
-#include "crdt/gset.h"
-#include "crdt/stamp.h"
+#include "types/crdt/amounts.h"
+#include "types/crdt/dots.h"
+#include "types/crdt/gset.h"
+#include "types/crdt/stamp.h"
 
 #include <stdlib.h>
 

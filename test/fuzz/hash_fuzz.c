@@ -3,7 +3,7 @@
  *		The hash functions: they read what they are given, no more, and at any
  *		address.
  */
-#include "sketch/hash.h"
+#include "types/sketch/hash.h"
 
 #include <stdlib.h>
 #include <string.h>

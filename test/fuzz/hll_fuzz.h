@@ -5,12 +5,12 @@
 #ifndef HLL_FUZZ_H
 #define HLL_FUZZ_H
 
-#include "sketch/hll/hll.h"
+#include "types/sketch/hll/hll.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "sketch/memory.h"
+#include "types/sketch/memory.h"
 
 extern int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

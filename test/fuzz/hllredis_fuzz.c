@@ -4,7 +4,8 @@
  *		with the same registers.
  */
 #include "hll_fuzz.h"
-#include "sketch/hll/hllforeign.h"
+
+#include "types/sketch/hll/hllforeign.h"
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

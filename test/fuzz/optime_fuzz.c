@@ -3,7 +3,7 @@
  *		Ids that carry their time: reads what it is given, no more, and finds a time
  *		that its format can hold, the same in upper and lower case.
  */
-#include "once/optime.h"
+#include "transactional/once/optime.h"
 
 #include <ctype.h>
 #include <stdlib.h>

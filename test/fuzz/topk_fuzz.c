@@ -3,7 +3,7 @@
  *		Any bytes as a dc_topk: what the check lets pass is in its only form, and
  *		can be read, added to and merged.
  */
-#include "sketch/topk/topk.h"
+#include "types/sketch/topk/topk.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "presence/wheel.h"
+#include "memory/presence/wheel.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

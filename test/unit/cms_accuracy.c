@@ -15,9 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sketch/cms/cmsformat.h"
-#include "sketch/hash.h"
 #include "unit.h"
+
+#include "types/sketch/cms/cmsformat.h"
+#include "types/sketch/hash.h"
 
 #define EPSILON 0.001
 #define DELTA 0.01

@@ -6,10 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sketch/cms/cmsformat.h"
-#include "sketch/cms/cmsframe.h"
-#include "sketch/hash.h"
 #include "unit.h"
+
+#include "types/sketch/cms/cmsformat.h"
+#include "types/sketch/cms/cmsframe.h"
+#include "types/sketch/hash.h"
 
 typedef struct Bytes
 {

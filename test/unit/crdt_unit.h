@@ -6,10 +6,10 @@
 #ifndef CRDT_UNIT_H
 #define CRDT_UNIT_H
 
-#include "crdt/amounts.h"
-#include "crdt/dots.h"
-#include "crdt/gset.h"
-#include "crdt/stamp.h"
+#include "types/crdt/amounts.h"
+#include "types/crdt/dots.h"
+#include "types/crdt/gset.h"
+#include "types/crdt/stamp.h"
 
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@
  * decay_test.c
  *		Forward decay, against sums of the scores of events in long double; and its borders.
  */
-#include "trend/decay.h"
+#include "time/trend/decay.h"
 
 #include <float.h>
 #include <math.h>

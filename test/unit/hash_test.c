@@ -3,7 +3,7 @@
  *		The hash functions against published vectors, and against what a Redis
  *		server and postgresql-hll make of the same bytes.
  */
-#include "sketch/hash.h"
+#include "types/sketch/hash.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

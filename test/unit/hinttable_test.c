@@ -2,7 +2,7 @@
  * hinttable_test.c
  *		The table of places of shard rows: what it finds, and that nothing in it does harm.
  */
-#include "rows/hinttable.h"
+#include "core/rows/hinttable.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -11,9 +11,9 @@
  * mean error a tenth of 1.04/sqrt(m). The short form has fewer runs, whose own
  * spread it allows for.
  */
-#include "sketch/hash.h"
-#include "sketch/hll/hll.h"
-#include "sketch/memory.h"
+#include "types/sketch/hash.h"
+#include "types/sketch/hll/hll.h"
+#include "types/sketch/memory.h"
 
 #include <math.h>
 #include <string.h>

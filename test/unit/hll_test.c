@@ -2,12 +2,12 @@
  * hll_test.c
  *		dc_hll's algorithms against plain ones: states, forms, codes, estimates.
  */
-#include "sketch/hash.h"
-#include "sketch/hll/hll.h"
-#include "sketch/hll/hllforeign.h"
-#include "sketch/hll/hlljoint.h"
-#include "sketch/hll/rankcode.h"
-#include "sketch/memory.h"
+#include "types/sketch/hash.h"
+#include "types/sketch/hll/hll.h"
+#include "types/sketch/hll/hllforeign.h"
+#include "types/sketch/hll/hlljoint.h"
+#include "types/sketch/hll/rankcode.h"
+#include "types/sketch/memory.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * hotkeys_test.c
  *		The summary of hot keys against exact counts.
  */
-#include "stats/hotkeys.h"
+#include "core/stats/hotkeys.h"
 
 #include <stdlib.h>
 #include <string.h>

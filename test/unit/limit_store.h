@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "limit/algorithm.h"
+#include "memory/limit/algorithm.h"
 
 #define STORE_CHUNKS 2048
 

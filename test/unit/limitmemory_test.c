@@ -5,10 +5,11 @@
  */
 #include "server.h"
 
-#include "base/guc.h"
-#include "limit/limiter.h"
-#include "limit/limitinit.h"
 #include "unit.h"
+
+#include "base/guc.h"
+#include "memory/limit/limiter.h"
+#include "memory/limit/limitinit.h"
 
 #define SECOND USECS_PER_SEC
 #define LONG_PER (100 * USECS_PER_DAY)

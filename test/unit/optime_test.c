@@ -2,7 +2,7 @@
  * optime_test.c
  *		Ids that carry their time, against the examples of their specifications.
  */
-#include "once/optime.h"
+#include "transactional/once/optime.h"
 
 #include <string.h>
 

@@ -5,19 +5,20 @@
 #include "presence_server.h"
 
 #include "access/xact.h"
-#include "base/guc.h"
-#include "base/xactrooms.h"
 #include "commands/async.h"
-#include "outbox/outbox.h"
-#include "outbox/payload.h"
-#include "presence/presenceinit.h"
 #include "storage/ipc.h"
-#include "table/subscription.h"
-#include "table/tablejob.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
 #include "utils/numeric.h"
+
+#include "base/guc.h"
+#include "base/xactrooms.h"
+#include "core/table/subscription.h"
+#include "core/table/tablejob.h"
+#include "events/outbox/outbox.h"
+#include "events/outbox/payload.h"
+#include "memory/presence/presenceinit.h"
 
 #define EVENTS 10000
 #define RULES 3000

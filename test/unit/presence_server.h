@@ -7,9 +7,10 @@
 
 #include "server.h"
 
-#include "base/job.h"
 #include "nodes/pg_list.h"
-#include "presence/presence.h"
+
+#include "base/job.h"
+#include "memory/presence/presence.h"
 
 /* Of another process (server.h), before the lock on a presence that is told of; and whether it is free. */
 extern void (*server_other_tells)(void);

@@ -9,8 +9,9 @@
 #include <setjmp.h>
 #include <unistd.h>
 
-#include "presence/sketchring.h"
 #include "unit.h"
+
+#include "memory/presence/sketchring.h"
 
 #define SECOND USECS_PER_SEC
 #define TTL (10 * SECOND)

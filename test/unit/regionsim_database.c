@@ -12,7 +12,7 @@
  */
 #include "regionsim.h"
 
-#include "crdt/stamp.h"
+#include "types/crdt/stamp.h"
 
 static void add(Amounts *to, Amounts amounts);
 static void take_row(Sim *sim, Database *db, int row);

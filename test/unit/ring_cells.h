@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "presence/sketchring.h"
+#include "memory/presence/sketchring.h"
 
 #define RING_CELLS_MAX (3 * RING_MAX_CELLS)
 

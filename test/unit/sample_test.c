@@ -4,7 +4,7 @@
  *
  * The numbers are drawn with a fixed seed, so a run is like any other.
  */
-#include "counter/sample.h"
+#include "core/counter/sample.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

@@ -4,8 +4,6 @@
  */
 #include "server.h"
 
-#include "base/crcfile.h"
-#include "base/shmem.h"
 #include "common/hashfn.h"
 #include "common/pg_prng.h"
 #include "miscadmin.h"
@@ -13,6 +11,9 @@
 #include "storage/s_lock.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
+
+#include "base/crcfile.h"
+#include "base/shmem.h"
 
 #define EXCLUSIVE 0x10000
 

@@ -3,9 +3,9 @@
  *		Sets in memory against the algorithms that know values only; versions that are
  *		undone; the index with hostile hashes.
  */
-#include "crdt/setstate.h"
+#include "types/crdt/setstate.h"
 
-#include "crdt/gset.h"
+#include "types/crdt/gset.h"
 
 #include <setjmp.h>
 #include <stdlib.h>

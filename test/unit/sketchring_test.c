@@ -7,9 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "presence/sketchring.h"
 #include "ring_cells.h"
 #include "unit.h"
+
+#include "memory/presence/sketchring.h"
 
 #define MEMBERS 3000
 

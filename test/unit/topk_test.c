@@ -5,7 +5,7 @@
  *
  * With the argument "accuracy" the streams are longer and more.
  */
-#include "sketch/topk/topk.h"
+#include "types/sketch/topk/topk.h"
 
 #include <math.h>
 #include <stdlib.h>

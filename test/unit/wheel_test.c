@@ -5,9 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "presence/sorted.h"
-#include "presence/wheel.h"
 #include "unit.h"
+
+#include "memory/presence/sorted.h"
+#include "memory/presence/wheel.h"
 
 #define ITEMS 200
 

@@ -1,0 +1,294 @@
+/*
+ * ctlrestore.c
+ *		dc_region restore: a database that is not what it was, as after a restore, takes a new epoch; all its links are made anew;
+ *		and it gets back what the others have of it. So do others that have missed something of it meanwhile.
+ *		dc_region refresh: the last of that alone. dc_region repair: what can be mended without an operator's decision.
+ *
+ * A link of its own from a region that is not reached stays, disabled: as long as it is there, the database remembers (by its
+ * state recopy) that it has not got everything.
+ */
+#include "bin/dc_region/ctl.h"
+
+#include <string.h>
+
+static void check_mesh(const Region *region);
+static void ctlrestore_renew(Region *region);
+static void renew_now(Region *region);
+static void drop_stale(Region *region);
+static bool ctlrestore_is_old(const Region *at, const Region *from);
+static void make_links(Region *region);
+static void wait_until_started(Region *region);
+static void refresh_all(Region *region, bool again);
+static void refresh_others(const Region *region);
+static bool has_old_links(const Region *region);
+static void repair_counter(Region *region, const char *counter);
+
+/*
+ * command_restore can be called again: the comments of links say which are new.
+ */
+void
+command_restore(void)
+{
+	Region *region = region_wanted(options.names[0]);
+	const char *epoch;
+	bool opened = false;
+
+	if (region->state.name == NULL || is_in(region, "retired"))
+		give_up(STATUS_ERROR, "the database is no region any more; dc_region add %s is for a new one", region->name);
+	check_mesh(region);
+	ctlrestore_renew(region);
+	do
+	{
+		epoch = region->state.epoch;
+		drop_stale(region);
+		if (!region->state.workers)
+		{
+			left_to_do("start the server of %s with its workers (max_logical_replication_workers is 0), and call this again", region->name);
+			return;
+		}
+		make_links(region);
+		wait_until_started(region);
+		/* a start that the others have confirmed too late ends with a new epoch, and with stocks that are shut */
+		if (region->state.shut && !opened)
+			renew_now(region);
+		opened = true;
+	} while (strcmp(region->state.epoch, epoch) != 0);
+	refresh_all(region, false);
+	if (is_in(region, "recopy"))
+		refresh_all(region, true);
+	refresh_others(region);
+	if (!options.dry_run)
+	{
+		if (!is_in(region, "active"))
+			left_to_do("the state of %s is %s", region->name, region->state.state);
+		mesh_check();
+	}
+}
+
+/*
+ * check_mesh ends the program before anything is changed, if links of the region are of another topology.
+ */
+static void
+check_mesh(const Region *region)
+{
+	const char *why;
+
+	each_region(other)
+	{
+		if (other != region && is_member(other) &&
+			(link_condition(region, other, &why) == LINK_FOREIGN || link_condition(other, region, &why) == LINK_FOREIGN))
+			give_up(STATUS_ERROR, "the links between %s and %s are not of a mesh; dc_region cannot make them anew", region->name, other->name);
+	}
+}
+
+/*
+ * ctlrestore_renew gives the database a new epoch, if it has not taken one by itself. In the states renew and starting it is about to find out
+ * whether it must; but it may have renewed, and then been started again.
+ */
+static void
+ctlrestore_renew(Region *region)
+{
+	bool must = is_in(region, "renew") || (is_in(region, "starting") && !region->state.renewed);
+
+	if (must || options.renew)
+		renew_now(region);
+}
+
+/*
+ * renew_now also opens stocks that are shut: they have no units then, unless nothing was lost.
+ */
+static void
+renew_now(Region *region)
+{
+	step(region, "SELECT %s.dc_region_renew(%s)", region->state.schema, options.lossless ? "lossless => true" : "");
+	if (options.dry_run)
+		region->state.epoch = "NEW"; /* so that no link is of it */
+	else
+		region_look(region);
+}
+
+/*
+ * drop_stale drops the links of the region, and those of the others to it, that are not of its epoch.
+ */
+static void
+drop_stale(Region *region)
+{
+	each_region(other)
+	{
+		if (other == region)
+			continue;
+		if (!is_reached(other))
+		{
+			link_disable(region, other->name);
+			continue;
+		}
+		if (ctlrestore_is_old(region, other))
+			link_drop(region, other->name, other);
+	}
+	each_region(other)
+	{
+		if (other != region && is_member(other) && ctlrestore_is_old(other, region))
+			link_drop(other, region->name, region);
+	}
+}
+
+/*
+ * ctlrestore_is_old returns true for a link that is to be made anew. One that was made by hand may be of any epoch.
+ */
+static bool
+ctlrestore_is_old(const Region *at, const Region *from)
+{
+	const char *why;
+
+	return !link_is_known(at, from) || link_condition(at, from, &why) == LINK_CUT;
+}
+
+/*
+ * make_links makes the links of a region, and those of the others to it. The latter copy at the same time, as each is in a database of
+ * its own.
+ */
+static void
+make_links(Region *region)
+{
+	const char *why;
+
+	each_region(other)
+	{
+		if (other == region || !is_member(other) || lacks_counters(region, other, true))
+			continue;
+		if (link_condition(region, other, &why) != LINK_CURRENT)
+			link_make(region, other);
+		link_wait(region, other);
+	}
+	each_region(other)
+	{
+		if (other == region || !is_member(other) || lacks_counters(other, region, true))
+			continue;
+		if (link_condition(other, region, &why) != LINK_CURRENT)
+			link_make(other, region);
+	}
+	each_region(other)
+	{
+		if (other != region && is_member(other) && !lacks_counters(other, region, false))
+			link_wait(other, region);
+	}
+}
+
+/*
+ * wait_until_started waits until the others have confirmed that its start was heard of.
+ */
+static void
+wait_until_started(Region *region)
+{
+	Patience patience;
+
+	if (options.dry_run)
+		return;
+	patience_begin(&patience);
+	while (!says(region, text("SELECT state IN ('starting', 'renew') FROM %s.dc_regions() WHERE region = '%s'", region->state.schema, region->name), 0, NULL, "f"))
+		patience_next(&patience, "%s waits until the other regions have heard of its start", region->name);
+	region_look(region);
+}
+
+/*
+ * refresh_all brings what the others know to a region; unless `again`, not from those from which that was done since its links were
+ * made.
+ */
+static void
+refresh_all(Region *region, bool again)
+{
+	each_region(other)
+	{
+		if (other != region && is_member(other) && !lacks_counters(region, other, false) && (again || !link_is_refreshed(region, other)))
+			link_refresh(region, other);
+	}
+}
+
+/*
+ * refresh_others does so for the others that miss something: by its old links, the region may have passed over some of what it sent.
+ * One that was restored itself, and has old links, is for a call of its own.
+ */
+static void
+refresh_others(const Region *region)
+{
+	each_region(other)
+	{
+		if (other == region || !is_member(other))
+			continue;
+		if (!options.dry_run)
+			region_look(other);
+		if (is_in(other, "recopy") && !has_old_links(other))
+			refresh_all(other, true);
+	}
+}
+
+static bool
+has_old_links(const Region *region)
+{
+	each_region(other)
+	{
+		if (other != region && is_member(other) && (ctlrestore_is_old(region, other) || ctlrestore_is_old(other, region)))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * command_refresh is for the regions that are named, or all.
+ */
+void
+command_refresh(void)
+{
+	for (int i = 0; i < options.count; i++)
+		(void) region_wanted(options.names[i]);
+	each_region(region)
+	{
+		bool wanted = options.count == 0;
+
+		for (int i = 0; i < options.count; i++)
+			wanted = wanted || strcmp(options.names[i], region->name) == 0;
+		if (is_reached(region) && wanted)
+			refresh_all(region, true);
+	}
+}
+
+/*
+ * command_repair makes values what the regions have counted, mends links, and refreshes regions that lack something. A database that
+ * has to take a new epoch, or a link from one that has, is for dc_region restore.
+ */
+void
+command_repair(void)
+{
+	each_region(region)
+	{
+		for (int i = 0; is_member(region) && i < PQntuples(region->state.counters); i++)
+		{
+			if (!is_stock(region, i))
+				repair_counter(region, field(region->state.counters, i, "counter"));
+		}
+	}
+	command_join();
+	each_region(region)
+	{
+		if (!is_member(region) || !is_in(region, "recopy"))
+			continue;
+		each_region(other)
+		{
+			if (other != region && is_member(other) && !lacks_counters(region, other, false))
+				link_refresh(region, other);
+		}
+	}
+	if (!options.dry_run)
+		mesh_check();
+}
+
+static void
+repair_counter(Region *region, const char *counter)
+{
+	PGresult *wrong = ask_of_counter(region, text("SELECT keys FROM %s.dc_region_check(%s) WHERE region IS NULL AND keys > 0", region->state.schema, quoted(counter)), counter, 1);
+	const char *sql = text("SELECT %s.dc_region_repair(%s)", region->state.schema, quoted(counter));
+
+	if (wrong == NULL || PQntuples(wrong) == 0)
+		return;
+	step_of_counter(region, sql, counter);
+}

@@ -1,0 +1,13 @@
+/*
+ * shrink.h
+ *		Giving back the space of a shard table that is nearly empty (see shrink.c).
+ */
+#ifndef DC_SHRINK_H
+#define DC_SHRINK_H
+
+#include "core/table/catalog.h"
+
+extern bool shrink_is_due(DcCounter *counter);
+extern void shrink_shards(DcCounter *counter);
+
+#endif /* DC_SHRINK_H */

@@ -1,0 +1,173 @@
+/*
+ * again.c
+ *		Inserting a row in place of another one, while an old snapshot is held.
+ *
+ * A SERIALIZABLE transaction that increments a key inserts a row, by which transactions that
+ * read the key find it (core/counter/serial.c), and compaction deletes the row. While an old
+ * snapshot is held, each leaves a dead index entry of a number without a visible version,
+ * which all that look for the rows of the key have to visit (scan.c): one more for each increment.
+ *
+ * So then compaction keeps such rows at zero (compactdirect.c), and the transaction takes
+ * one that is free: it deletes that row, and inserts one of the same number, with the sum.
+ * There will be about as many rows as transactions commit at the same time, each with
+ * a visible version, by which scans step over its dead entries.
+ *
+ *	- This is done at commit only. The row that is deleted stays locked no longer than one that is
+ *	  updated, and nobody waits: it is taken only if it is free. Nothing is read after it, so it
+ *	  does not matter whether the transaction's snapshot sees that row.
+ *	- A setter waits for rows that are being changed, but would not see one that was inserted
+ *	  meanwhile, with the amounts of the one that was deleted. So no row is taken while a
+ *	  transaction sets the key, which is asked when the row is locked; and setters, which lock the
+ *	  key first, delete its rows twice (core/counter/set.c). What was taken before they had
+ *	  locked the key they wait for the first time, and see the second time.
+ *	- There is one live row of the number at any time: no other transaction can have
+ *	  inserted one, since we have the lock on the one before.
+ *	- SERIALIZABLE readers find the transaction by the row that it inserts. As several
+ *	  insert rows of one number in turn, a reader must not be content with the one that
+ *	  it sees: it visits every entry of such numbers, as it would if each had another number. It
+ *	  takes predicate locks on the pages of all these entries, so a new one meets a lock wherever
+ *	  it goes.
+ *	- For that, they are told by their numbers from rows that are for all (shardnumber.c),
+ *	  of which entries may be passed over: SERIALIZABLE transactions insert none of these that
+ *	  was there before.
+ *
+ * What is deleted is a change that SERIALIZABLE readers of that row may conflict with: they
+ * have read the key, so they do in any case.
+ *
+ * Rows that are inserted early, or for PREPARE TRANSACTION, stay locked for a time that nobody
+ * knows. To take a row for them would let dc_set() wait for it. So they are new each time.
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "common/int.h"
+#include "miscadmin.h"
+
+#include "base/relopen.h"
+#include "core/rows/again.h"
+#include "core/rows/clear.h"
+#include "core/rows/locks.h"
+#include "core/rows/oldsnapshot.h"
+#include "core/rows/scan.h"
+#include "core/rows/shardnumber.h"
+#include "core/rows/sharedhints.h"
+
+static bool try_own_rows(DcDirectRel *rel, const DcDelta *delta, DcHintList *list);
+static bool replace_row(DcDirectRel *rel, const DcDelta *delta, DcHintList *list, int i,
+						DcVersion *version);
+
+/*
+ * inserts_again tells whether rows are to be inserted in place of others.
+ */
+bool
+inserts_again(DcCounter *counter)
+{
+	Relation heap = table_open_present(counter->row.shards, NoLock);
+	bool old = old_snapshot_held(heap);
+
+	table_close(heap, NoLock);
+	return old;
+}
+
+/*
+ * direct_insert_in_place inserts a row with a delta, in place of one that is free, or
+ * a new one. Never waits.
+ */
+void
+direct_insert_in_place(DcDirectRel *rel, const DcDelta *delta)
+{
+	DcHintList *list = hints_get(&delta->key);
+	int32 number = own_shard(false);
+	ItemPointerData root;
+
+	if (list->nhints == 0)
+		list = shared_hints_learn(&delta->key);
+	if (try_own_rows(rel, delta, list))
+		return;
+	scan_hints(rel, list);
+	if (try_own_rows(rel, delta, list))
+		return;
+	/* there may be a row of our number that we could not take */
+	for (int i = 0; i < list->nhints; i++)
+	{
+		if (list->hints[i].shard == number)
+		{
+			number = random_shard() & (SHARED_SHARD - 1);
+			i = -1;
+		}
+	}
+	direct_insert_number(rel, delta, number, &root);
+	hints_add(list, &root, number);
+	shared_hint_put(&delta->key, number, &root);
+}
+
+/*
+ * try_own_rows takes the first of the known rows that is free.
+ */
+static bool
+try_own_rows(DcDirectRel *rel, const DcDelta *delta, DcHintList *list)
+{
+	for (int i = 0; i < list->nhints;)
+	{
+		DcProbe probe;
+
+		CHECK_FOR_INTERRUPTS();
+		if (shard_is_shared(list->hints[i].shard))
+		{
+			i++;
+			continue;
+		}
+		switch (probe_row(rel, &delta->key, &list->hints[i], &probe))
+		{
+			case DC_PROBE_GONE:
+				hints_remove(list, i);
+				break;
+			case DC_PROBE_FREE:
+				if (replace_row(rel, delta, list, i, &probe.version))
+					return true;
+				i++;
+				break;
+			case DC_PROBE_BUSY:
+				rel->stats.busy_skips++;
+				i++;
+				break;
+		}
+	}
+	return false;
+}
+
+/*
+ * replace_row deletes a row and inserts one of the same number, with a delta added. False if
+ * another transaction has it or sets the key, or if the sum leaves bigint.
+ */
+static bool
+replace_row(DcDirectRel *rel, const DcDelta *delta, DcHintList *list, int i,
+			DcVersion *version)
+{
+	const AttrNumber *atts = rel->layout->atts;
+	DcDelta sum = *delta;
+	ItemPointerData root;
+	DcLiveRow row = {
+		.tid = version->tuple.t_self,
+		.shard = list->hints[i].shard,
+		.inc = DatumGetInt64(rel->values[atts[DC_COL_INC] - 1]),
+		.dec = DatumGetInt64(rel->values[atts[DC_COL_DEC] - 1]),
+	};
+
+	version_release(version);
+	if (pg_add_s64_overflow(row.inc, delta->inc, &sum.inc) ||
+		pg_add_s64_overflow(row.dec, delta->dec, &sum.dec))
+		return false;
+	/* in this order */
+	if (!row_lock(rel, &row) ||
+		locked_by_setter(rel->counter, delta->key.data, delta->key.len))
+	{
+		rel->stats.busy_skips++;
+		return false;
+	}
+	row_delete(rel, &delta->key, &row);
+	direct_insert_again(rel, &sum, row.shard, &root);
+	hints_add(list, &root, row.shard);
+	shared_hint_put(&delta->key, row.shard, &root);
+	return true;
+}

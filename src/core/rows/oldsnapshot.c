@@ -1,0 +1,109 @@
+/*
+ * oldsnapshot.c
+ *		Whether an old snapshot keeps dead rows.
+ *
+ * The server knows the oldest transaction whose rows a table must keep (its removable
+ * horizon), but not since when that has been so. So the next transaction id is
+ * noted every OLD_AFTER: a horizon before the id that was noted at least that long ago is
+ * held by a snapshot, or a transaction, a slot or a standby, which is older than that.
+ *
+ * The notes are in shared memory if there is any: a session that has just come, or a
+ * worker that is back in its database, knows as much as the others. Otherwise each
+ * process has its own, and takes no snapshot for old in its first OLD_AFTER.
+ *
+ * No lock protects the notes. Processes that write them at the same time may mix
+ * them, so that an id goes with the moment of another one. Then a younger snapshot is
+ * taken for old, or an older one is not, until the next note. The answer is a matter of speed
+ * alone: it decides whether rows without amounts stay.
+ */
+#include "postgres.h"
+
+#include "access/transam.h"
+#include "storage/procarray.h"
+
+#include "base/clock.h"
+#include "base/shmem.h"
+#include "core/rows/oldsnapshot.h"
+
+/* Age from which on a snapshot is old, us. */
+#define OLD_AFTER INT64CONST(1000000)
+
+/* Notes are forgotten long before ids could have gone round since, us. */
+#define FORGET_AFTER (3600 * INT64CONST(1000000))
+
+/* The next transaction id at a moment. */
+typedef struct DcNote
+{
+	pg_atomic_uint64 at;
+	pg_atomic_uint32 xid;
+} DcNote;
+
+typedef struct DcNotes
+{
+	DcNote last;
+	DcNote before; /* at least OLD_AFTER old, once there is one */
+} DcNotes;
+
+/* In shared memory, or NULL. */
+static DcNotes *shared_notes = NULL;
+
+/* Of this process, if there is no shared memory. */
+static DcNotes own_notes;
+
+static void
+notes_init(void *area)
+{
+	DcNotes *notes = area;
+
+	pg_atomic_init_u64(&notes->last.at, 0);
+	pg_atomic_init_u32(&notes->last.xid, InvalidTransactionId);
+	pg_atomic_init_u64(&notes->before.at, 0);
+	pg_atomic_init_u32(&notes->before.xid, InvalidTransactionId);
+}
+
+/*
+ * old_snapshot_init is called once, while the library is being preloaded.
+ */
+void
+old_snapshot_init(void)
+{
+	shmem_add("dcounter transaction ids", sizeof(DcNotes), (void **) &shared_notes,
+			  notes_init);
+}
+
+static DcNotes *
+notes_get(void)
+{
+	static bool initialized = false;
+
+	if (shared_notes != NULL)
+		return shared_notes;
+	if (!initialized)
+		notes_init(&own_notes);
+	initialized = true;
+	return &own_notes;
+}
+
+/*
+ * old_snapshot_held tells whether anything keeps dead rows of a table that were live
+ * OLD_AFTER ago.
+ */
+bool
+old_snapshot_held(Relation rel)
+{
+	DcNotes *notes = notes_get();
+	DcMoment now = moment_now();
+	TransactionId xid;
+
+	if (moment_diff(moment_read(&notes->last.at), now) >= OLD_AFTER)
+	{
+		pg_atomic_write_u32(&notes->before.xid, pg_atomic_read_u32(&notes->last.xid));
+		moment_write(&notes->before.at, moment_read(&notes->last.at));
+		pg_atomic_write_u32(&notes->last.xid, ReadNextTransactionId());
+		moment_write(&notes->last.at, now);
+	}
+	xid = pg_atomic_read_u32(&notes->before.xid);
+	return TransactionIdIsNormal(xid) &&
+		moment_diff(moment_read(&notes->before.at), now) < FORGET_AFTER &&
+		TransactionIdPrecedes(GetOldestNonRemovableTransactionId(rel), xid);
+}

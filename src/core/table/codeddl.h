@@ -1,0 +1,16 @@
+/*
+ * codeddl.h
+ *		DDL that brings code of an owner to a counter's tables (see codeddl.c).
+ */
+#ifndef DC_CODEDDL_H
+#define DC_CODEDDL_H
+
+#include "nodes/parsenodes.h"
+
+#include "core/table/ddlhooks.h"
+
+extern void code_changed(const DcDdl *ddl);
+extern bool makes_relatives(Node *parsetree);
+extern void code_prevent_index(const IndexStmt *stmt);
+
+#endif /* DC_CODEDDL_H */

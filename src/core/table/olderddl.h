@@ -1,0 +1,12 @@
+/*
+ * olderddl.h
+ *		DDL while the library is older than the extension's script (see olderddl.c).
+ */
+#ifndef DC_OLDERDDL_H
+#define DC_OLDERDDL_H
+
+#include "core/table/ddlhooks.h"
+
+extern bool older_passes(const DcDdl *ddl, bool begins);
+
+#endif /* DC_OLDERDDL_H */

@@ -1,0 +1,396 @@
+/*
+ * ownercode.c
+ *		The worker runs no code of a table's owner.
+ *
+ * Code that an owner puts on a table (a trigger, a constraint, an index expression)
+ * may take as long as it likes, and catch a cancel; a foreign server may never answer.
+ * In a session of the owner that hurts the owner alone. In the worker it would keep the
+ * worker from all other tables. So its jobs leave a counter table alone on which such code
+ * could run, and its owner maintains it: dc_maintain(), dc_compact(), dc_flush(). All
+ * tables of a counter, and of the ledger that it belongs to, go together. A table of a
+ * superuser is let through, as superusers can do as they like with the worker in any
+ * case; and so is every one if dcounter.worker_runs_owner_code is on. A counter with very many partitions, which
+ * make each step long, is left to the owner in the same way. The outbox job
+ * touches the extension's own tables only.
+ *
+ * Protocol of a step (ownercode_begin, before anything is read or planned):
+ *
+ *	1. Lock all tables and their partitions ROW EXCLUSIVE, and each one's code lock (an
+ *	   advisory lock), shared; none of them is waited for.
+ *	2. Look at each (ownercoderel.c). The answer is remembered until an invalidation of any
+ *	   of them comes.
+ *	3. Turn on the guard (ownercodeguard.c) until the transaction has ended.
+ *
+ * Why the answer holds until then:
+ *
+ *	- ROW EXCLUSIVE keeps away commands that add triggers (foreign keys of others among
+ *	  them), rules, constraints, columns, defaults, policies, plain indexes, and that
+ *	  change the owner.
+ *	- It does not keep away CREATE INDEX CONCURRENTLY and CREATE STATISTICS. The new expressions
+ *	  are evaluated where they are immutable. If they consist of the server's functions,
+ *	  they may hold up the step that is running, and no other; all others are refused by the
+ *	  guard. A new operator class is a superuser's.
+ *	- Nor does it keep away that a table becomes a child or a partition, with all that is on
+ *	  it. The session that does so takes the parent's code lock at the end of the command (an
+ *	  event trigger, codeddl.c), and holds it until it commits. So its commit is either
+ *	  before the look or after the step.
+ *	- CREATE OR REPLACE FUNCTION, ALTER DOMAIN and the like need no lock on the table. But
+ *	  the objects that they change count as code in any case.
+ *	- A role that is made a superuser, or ceases to be one, is looked at in the next step.
+ *
+ * Code that reads the tables in passing, as statistics do, takes the same steps with weaker
+ * locks, and without the code lock. The guard holds there as well.
+ *
+ * In memory such a table would never be flushed. So no buffered table becomes one
+ * (codeddl.c). If it has all the same, because its owner is no superuser any more or the
+ * setting was turned off, increments go to rows, and amounts in memory stay there
+ * until the owner flushes (memory/buffer/flushjob.c).
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/syscache.h"
+
+#include "base/compat.h"
+#include "base/guc.h"
+#include "base/lockclass.h"
+#include "base/relcached.h"
+#include "base/relopen.h"
+#include "base/roles.h"
+#include "core/table/ownercode.h"
+#include "core/table/subscription.h"
+
+/* Looks that invalidations may undo before the result is used anyway. */
+#define MAX_TRIES 16
+
+/* A counter with more tables and partitions than that takes too long to be opened, step by step. */
+#define MAX_MEMBERS 2000
+
+/* The answer for a counter. */
+typedef struct DcFound
+{
+	Oid counter;  /* hash key */
+	bool valid;	  /* no invalidation has come since the members were listed */
+	int nroots;	  /* its tables; what follows are their partitions */
+	int nmembers; /* all of both */
+	Oid *members; /* in TopMemoryContext */
+	bool looked;  /* what follows is known, */
+	uint32 roles; /* since this role_changes */
+	bool exempt;  /* all belong to superusers */
+	char *reason; /* in TopMemoryContext; NULL: no code can run */
+	char *logged; /* the reason that the worker has logged; the same */
+} DcFound;
+
+static void found_changed(void *entry, Oid relid);
+
+/* Entries (DcFound) are never removed; their pointers are freed when they are filled again. */
+static DcRelCached found_cache = {
+	.name = "dcounter owners' code",
+	.keysize = sizeof(Oid),
+	.size = sizeof(DcFound),
+	.changed = found_changed,
+};
+
+static DcFound *found_of(Oid counter);
+static bool ownercode_find(DcFound *found, const DcCounterRow *row, LOCKMODE mode, bool wait,
+						   bool code);
+static bool lock_roots(List *roots, LOCKMODE mode, bool wait);
+static bool ownercode_lock_table(Oid relid, LOCKMODE mode, bool wait);
+static bool lock_code(Oid relid, LOCKMODE mode, bool wait);
+static bool has_roots(const DcFound *found, List *roots);
+static void find_members(DcFound *found, List *roots);
+static void ownercode_look_at(DcFound *found);
+static void note_reason(DcFound *found, char *reason, bool exempt);
+
+/*
+ * ownercode_look locks all tables of a counter, waiting or not, and tells whether code of
+ * their owner can run on them. *reason names that code, until the next look.
+ */
+DcOwnerCode
+ownercode_look(const DcCounterRow *row, LOCKMODE mode, bool wait, const char **reason)
+{
+	DcFound *found = found_of(row->counter);
+
+	*reason = NULL;
+	if (!ownercode_find(found, row, mode, wait, false))
+		return DC_CODE_LOCKED;
+	*reason = found->reason;
+	return found->reason != NULL ? DC_CODE_FOUND : DC_CODE_NONE;
+}
+
+/*
+ * ownercode_may_read tells whether the current user may read the tables of a counter,
+ * which the caller has locked, in passing: the user owns them, or they run no code. In the
+ * latter case it turns on the guard.
+ */
+bool
+ownercode_may_read(const DcCounter *counter)
+{
+	const char *reason;
+
+	if (counter->owner == GetUserId())
+		return true;
+	if (ownercode_look(&counter->row, AccessShareLock, false, &reason) != DC_CODE_NONE)
+		return false;
+	if (!found_of(counter->relid)->exempt)
+		(void) ownercode_guard(true);
+	return true;
+}
+
+/*
+ * ownercode_begin tells whether a step of the worker may work on a counter table, and
+ * turns on the guard. One that does not exist any more is left to the step.
+ */
+DcOwnerCode
+ownercode_begin(Oid counter, const char **reason)
+{
+	DcCounterRow row;
+	DcFound *found;
+
+	*reason = NULL;
+	if (dc_worker_runs_owner_code)
+		return DC_CODE_NONE;
+	if (!catalog_lock_at_once())
+		return DC_CODE_LOCKED;
+	if (!catalog_read(counter, &row))
+		return DC_CODE_NONE;
+	found = found_of(counter);
+	if (!ownercode_find(found, &row, RowExclusiveLock, false, true))
+	{
+		/* of one that vanished, the jobs clear away what is left */
+		return SearchSysCacheExists1(RELOID, ObjectIdGetDatum(counter)) ? DC_CODE_LOCKED : DC_CODE_NONE;
+	}
+	*reason = found->reason;
+	if (found->reason != NULL)
+		return DC_CODE_FOUND;
+	if (!found->exempt)
+		(void) ownercode_guard(true);
+	return DC_CODE_NONE;
+}
+
+/*
+ * ownercode_is_known tells whether what was found on a counter's tables is what would be
+ * found now.
+ */
+bool
+ownercode_is_known(Oid counter)
+{
+	DcFound *found = relcached_find(&found_cache, &counter);
+
+	return found != NULL && found->valid && found->looked && found->roles == role_changes &&
+		!dc_worker_runs_owner_code;
+}
+
+/*
+ * ownercode_lock_member waits for steps of the worker that use a table, which is about to
+ * get a child or a partition, and keeps others from beginning.
+ */
+void
+ownercode_lock_member(Oid relid)
+{
+	(void) lock_code(relid, ExclusiveLock, true);
+}
+
+/*
+ * ownercode_prevent_buffered raises an error if a counter table, which is to be buffered,
+ * or is, cannot be flushed by the worker.
+ */
+void
+ownercode_prevent_buffered(const DcCounterRow *row)
+{
+	const char *reason;
+
+	if (dc_worker_runs_owner_code ||
+		ownercode_look(row, AccessShareLock, true, &reason) != DC_CODE_FOUND)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("\"%s\" cannot be buffered with code of its owner",
+					get_rel_name(row->counter)),
+			 errdetail("The worker, which would flush it, does not run such code: %s.", reason),
+			 errhint("Use dc_alter(..., mode => 'exact') first.")));
+}
+
+/*
+ * ownercode_log logs that the worker leaves a counter table to its owner, unless it has
+ * done so for this reason.
+ */
+void
+ownercode_log(Oid counter, const char *reason)
+{
+	DcFound *found = found_of(counter);
+
+	if (found->logged != NULL && strcmp(found->logged, reason) == 0)
+		return;
+	if (found->logged != NULL)
+		pfree(found->logged);
+	found->logged = NULL;
+	found->logged = MemoryContextStrdup(TopMemoryContext, reason);
+	ereport(LOG,
+			(errmsg("dcounter worker leaves counter table \"%s\" to its owner", get_rel_name(counter)),
+			 found->nmembers > MAX_MEMBERS ? errdetail("Each step would take long: %s.", reason)
+										   : errdetail("Code of the owner could run: %s.", reason),
+			 errhint("The owner can call dc_maintain().")));
+}
+
+static DcFound *
+found_of(Oid counter)
+{
+	return relcached_enter(&found_cache, &counter);
+}
+
+/*
+ * ownercode_find locks all tables of a counter and looks at them, unless the answer is known. False
+ * if one cannot be locked at once. The locks may bring the news that there are other tables.
+ */
+static bool
+ownercode_find(DcFound *found, const DcCounterRow *row, LOCKMODE mode, bool wait, bool code)
+{
+	int tries = 0;
+
+	do
+	{
+		List *roots = counter_tables(row);
+
+		if (!found->valid || !has_roots(found, roots))
+		{
+			if (!lock_roots(roots, mode, wait))
+				return false;
+			find_members(found, roots);
+		}
+		if (found->nmembers > MAX_MEMBERS && !superuser_arg(relation_owner(row->counter)))
+		{
+			found->roles = role_changes;
+			note_reason(found, psprintf("more than %d partitions", MAX_MEMBERS), false);
+			return true;
+		}
+		for (int i = 0; i < found->nmembers; i++)
+		{
+			if (!ownercode_lock_table(found->members[i], mode, wait) ||
+				(code && !lock_code(found->members[i], ShareLock, wait)))
+				return false;
+		}
+		AcceptInvalidationMessages(); /* of a transaction that had the code lock before */
+		if (!found->looked || found->roles != role_changes)
+			ownercode_look_at(found);
+		/* with debug_discard_caches it never stays valid; it is fresh enough */
+	} while ((!found->valid || found->roles != role_changes) && ++tries < MAX_TRIES);
+	return true;
+}
+
+static bool
+lock_roots(List *roots, LOCKMODE mode, bool wait)
+{
+	ListCell *lc;
+
+	foreach(lc, roots)
+	{
+		if (!ownercode_lock_table(lfirst_oid(lc), mode, wait))
+			return false;
+	}
+	return true;
+}
+
+static bool
+ownercode_lock_table(Oid relid, LOCKMODE mode, bool wait)
+{
+	if (!wait)
+		return ConditionalLockRelationOid(relid, mode);
+	LockRelationOid(relid, mode);
+	return true;
+}
+
+static bool
+lock_code(Oid relid, LOCKMODE mode, bool wait)
+{
+	return advisory_lock(CODE_LOCK_CLASS, relid, 0, mode, wait);
+}
+
+static bool
+has_roots(const DcFound *found, List *roots)
+{
+	if (list_length(roots) != found->nroots)
+		return false;
+	for (int i = 0; i < found->nroots; i++)
+	{
+		if (found->members[i] != list_nth_oid(roots, i))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * find_members lists tables, and then their partitions and children. The answer is
+ * forgotten.
+ */
+static void
+find_members(DcFound *found, List *roots)
+{
+	List *members = list_copy(roots);
+	ListCell *lc;
+
+	found->nroots = -1;	 /* if this fails it is to be done again */
+	found->valid = true; /* an invalidation from here on resets it */
+	foreach(lc, roots)
+		members = list_concat_unique_oid(members, relation_members(lfirst_oid(lc), NoLock));
+	relcached_set_oids(&found->members, &found->nmembers, members);
+	found->nroots = list_length(roots);
+	found->looked = false;
+}
+
+/*
+ * ownercode_look_at looks at tables that are locked. Those that are gone are passed over.
+ */
+static void
+ownercode_look_at(DcFound *found)
+{
+	char *reason = NULL;
+	bool exempt = true;
+
+	found->roles = role_changes;
+	for (int i = 0; i < found->nmembers && reason == NULL; i++)
+	{
+		Relation rel = try_relation_open(found->members[i], NoLock);
+
+		if (rel == NULL)
+			continue;
+		if (!superuser_arg(rel->rd_rel->relowner))
+		{
+			reason = ownercode_of_relation(rel);
+			exempt = false;
+		}
+		relation_close(rel, NoLock);
+	}
+	note_reason(found, reason, exempt);
+}
+
+static void
+note_reason(DcFound *found, char *reason, bool exempt)
+{
+	if (reason != NULL)
+		reason = MemoryContextStrdup(TopMemoryContext, reason);
+	if (found->reason != NULL)
+		pfree(found->reason);
+	found->reason = reason;
+	found->exempt = exempt;
+	found->looked = true;
+}
+
+/*
+ * found_changed forgets the answer for a counter if a relation belongs to it.
+ */
+static void
+found_changed(void *entry, Oid relid)
+{
+	DcFound *found = entry;
+
+	if (!OidIsValid(relid))
+		found->valid = false;
+	for (int i = 0; found->valid && i < found->nmembers; i++)
+		found->valid = found->members[i] != relid;
+}

@@ -1,0 +1,336 @@
+/*
+ * consumerneeds.c
+ *		What the retention job asks of consumers, and does to them.
+ *
+ * The job removes events that every consumer has passed. It first takes the lock on
+ * positions (needs), and keeps it until it has removed the events and committed. So
+ * no consumer is being created or put back meanwhile, and all others only go forward.
+ * Locks are taken without waiting here: a consumer or member that is locked is left for
+ * the next time.
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "utils/snapmgr.h"
+
+#include "events/consumer/consumer.h"
+#include "events/consumer/retry.h"
+
+/* Events that consumerneeds_advance() looks at, at most, for all members, and how long it does so: each may be large. */
+#define ADVANCE_MAX 100000
+#define ADVANCE_MS 250
+
+/* Rows of discarded dead letters that consumerneeds_cleanup() looks at, at most, of all consumers. */
+#define CLEANUP_ROWS 10000
+
+/* How long members that have left are remembered. */
+#define LEFT_US USECS_PER_HOUR
+
+typedef struct Looks
+{
+	int left;
+	DcMoment end;
+} Looks;
+
+static List *consumerneeds_needs(bool *busy);
+static int64 first_needed(char **name);
+static bool cut_off(int32 id, int64 seq);
+static bool consumerneeds_advance(int32 id);
+static void consumerneeds_cleanup(void);
+static int64 passed_by(int32 id, Snapshot snapshot, bool *shared);
+static bool advance_member(DcConsumer *consumer, DcMember *me, Looks *looks);
+static int64 next_of_interest(DcConsumer *consumer, const DcMember *me, int64 upto, Looks *looks);
+static int consumerneeds_compare_ids(const ListCell *a, const ListCell *b);
+static void remove_if_left(int32 consumer, const char *name);
+
+/*
+ * consumer_init tells the outbox that there are consumers; called once, before other
+ * rooms register their callbacks.
+ */
+void
+consumer_init(void)
+{
+	static const DcConsumerHooks hooks = {
+		.needs = consumerneeds_needs,
+		.cut_off = cut_off,
+		.advance = consumerneeds_advance,
+		.cleanup = consumerneeds_cleanup,
+		.first_needed = first_needed,
+	};
+
+	consumer_hooks = &hooks;
+	consumer_xact_init();
+}
+
+/*
+ * consumerneeds_needs returns a list of DcConsumerNeed: which events the consumers still need. A
+ * consumer that was cut off needs none. *busy: a position is being changed, so nothing is
+ * known, and nothing may be removed. Rows are read as the last committed transactions
+ * have left them, also in a transaction with an older snapshot.
+ */
+static List *
+consumerneeds_needs(bool *busy)
+{
+	List *result = NIL;
+	List *consumers;
+	Snapshot snapshot;
+	ListCell *lc;
+
+	*busy = !positions_lock(false, false);
+	if (*busy)
+		return NIL;
+	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	consumers = consumer_read_all(snapshot);
+	foreach(lc, consumers)
+	{
+		DcConsumer *consumer = lfirst(lc);
+		DcConsumerNeed *need;
+		bool shared;
+
+		if (consumer->cut_off != 0)
+			continue;
+		need = palloc(sizeof(DcConsumerNeed));
+		need->id = consumer->id;
+		need->name = consumer->name;
+		need->passed = passed_by(consumer->id, snapshot, &shared);
+		need->max_age = consumer->max_age;
+		need->max_size = consumer->max_size;
+		need->filtered = shared || consumer->topics != NULL;
+		result = lappend(result, need);
+	}
+	UnregisterSnapshot(snapshot);
+	return result;
+}
+
+static int64
+passed_by(int32 id, Snapshot snapshot, bool *shared)
+{
+	List *members = member_read_all(id, snapshot);
+	int64 passed = PG_INT64_MAX;
+	uint64 lanes = 0;
+	ListCell *lc;
+
+	*shared = false;
+	foreach(lc, members)
+	{
+		DcMember *member = lfirst(lc);
+
+		if (member->lanes == 0)
+			continue;
+		passed = Min(passed, member_acked(member));
+		lanes |= member->lanes;
+		*shared |= member->lanes != ALL_LANES;
+	}
+	list_free_deep(members);
+	return lanes == ALL_LANES ? passed : 0;
+}
+
+/*
+ * first_needed returns the first event that a consumer still needs, 0 if there is
+ * none. A consumer that was cut off needs none any more. *name: which consumer, if the
+ * current user may know of it, or NULL.
+ */
+static int64
+first_needed(char **name)
+{
+	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+	List *consumers = consumer_read_all(snapshot);
+	int64 passed = PG_INT64_MAX;
+	DcConsumer *last = NULL;
+	ListCell *lc;
+	ListCell *lc2;
+
+	foreach(lc, consumers)
+	{
+		DcConsumer *consumer = lfirst(lc);
+		List *members = consumer->cut_off == 0
+			? member_read_all(consumer->id, snapshot)
+			: NIL;
+
+		foreach(lc2, members)
+		{
+			DcMember *member = lfirst(lc2);
+
+			if (member->lanes == 0 || member_acked(member) > passed)
+				continue;
+			if (last == NULL || member_acked(member) < passed ||
+				strcmp(consumer->name, last->name) < 0)
+				last = consumer;
+			passed = member_acked(member);
+		}
+	}
+	UnregisterSnapshot(snapshot);
+	*name = last != NULL && stat_may_see(last) ? last->name : NULL;
+	return last != NULL ? passed + 1 : 0;
+}
+
+/*
+ * cut_off notes that events up to a number are removed though the consumer has
+ * not had them; false if its settings are being changed. Its fetches fail from then
+ * on, until dc_seek().
+ */
+static bool
+cut_off(int32 id, int64 seq)
+{
+	DcConsumer *consumer;
+
+	if (!consumer_lock_settings(id, false))
+		return false;
+	consumer = consumer_read_by_id(id);
+	if (consumer != NULL)
+	{
+		consumer->cut_off = seq;
+		consumer_update(consumer);
+	}
+	return true;
+}
+
+/*
+ * consumerneeds_advance moves on those members of a consumer that have nothing to do and
+ * would hold back events that are of no interest to them; true if it has.
+ */
+static bool
+consumerneeds_advance(int32 id)
+{
+	DcConsumer *consumer = consumer_read_by_id(id);
+	bool advanced = false;
+	Looks looks = {ADVANCE_MAX, moment_in(ADVANCE_MS)};
+	DcMember member;
+	List *members;
+	ListCell *lc;
+
+	if (consumer == NULL)
+		return false;
+	members = member_read_all(id, SnapshotSelf);
+	foreach(lc, members)
+	{
+		const char *name = ((DcMember *) lfirst(lc))->name;
+
+		if (looks.left > 0 && member_try_open(id, name, &member))
+		{
+			if (advance_member(consumer, &member, &looks))
+				advanced = true;
+			else
+				member_unlock(id, name);
+		}
+	}
+	list_free_deep(members);
+	return advanced;
+}
+
+static bool
+advance_member(DcConsumer *consumer, DcMember *me, Looks *looks)
+{
+	int64 done;
+
+	if (me->lanes == 0 || member_has_outstanding(me))
+		return false;
+	done = next_of_interest(consumer, me, outbox_horizon(NULL), looks);
+	if (done <= member_acked(me))
+		return false;
+	member_advance(me, done);
+	me->fetched = Max(me->fetched, done);
+	member_write(me);
+	return true;
+}
+
+/*
+ * next_of_interest returns the number before the first event that a member is to get, or
+ * the number up to which it has looked; *looks is how many events it may look at, and for how long.
+ */
+static int64
+next_of_interest(DcConsumer *consumer, const DcMember *me, int64 upto, Looks *looks)
+{
+	int64 done = member_acked(me);
+	DcReader *reader;
+	DcStoredEvent event;
+
+	if (upto <= done)
+		return done;
+	reader = reader_begin(done, upto);
+	for (;;)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (!reader_next(reader, &event))
+			done = upto;
+		else if (event_is_of(consumer, me, &event))
+			done = event.seq - 1;
+		else
+		{
+			done = event.seq;
+			if (--looks->left > 0 && !moment_is_reached(looks->end))
+				continue;
+			looks->left = 0;
+		}
+		break;
+	}
+	reader_end(reader);
+	return done;
+}
+
+/*
+ * consumerneeds_cleanup removes members that have left long ago, roles that have been dropped, and
+ * rows of discarded dead letters. It cuts leases that are left from before the clock was
+ * set back.
+ */
+static void
+consumerneeds_cleanup(void)
+{
+	static int32 last = 0;
+	List *consumers = consumer_read_all(SnapshotSelf);
+	TimestampTz now = GetCurrentTimestamp(); /* leases are wall time: member.c */
+	int32 reached = 0;
+	int rows = 0;
+	ListCell *lc;
+
+	list_sort(consumers, consumerneeds_compare_ids);
+	foreach(lc, consumers)
+	{
+		DcConsumer *consumer = lfirst(lc);
+		int32 id = consumer->id;
+		int64 lease = consumer->lease;
+		List *members = member_read_all(id, SnapshotSelf);
+		ListCell *lc2;
+
+		if (consumer_has_lost_roles(consumer) && consumer_lock_settings(id, false) &&
+			(consumer = consumer_read_by_id(id)) != NULL)
+			consumer_update(consumer);
+		if (rows < CLEANUP_ROWS && id > last && retry_read_discarded(id, 1) != NIL && consumer_lock_settings(id, false))
+		{
+			rows += retries_forget_discarded(id);
+			reached = id;
+		}
+		foreach(lc2, members)
+		{
+			DcMember *member = lfirst(lc2);
+
+			if (member->name[0] == '\0')
+				continue;
+			if (member->lanes == 0 && member->lease_until < now - LEFT_US)
+				remove_if_left(id, member->name);
+			else if (member->lanes != 0 && member->lease_until - now > lease)
+				(void) member_cut_lease(id, member->name, lease);
+		}
+		list_free_deep(members);
+	}
+	last = rows < CLEANUP_ROWS ? 0 : reached; /* from there on the next time */
+}
+
+static int
+consumerneeds_compare_ids(const ListCell *a, const ListCell *b)
+{
+	return ((const DcConsumer *) lfirst(a))->id - ((const DcConsumer *) lfirst(b))->id;
+}
+
+static void
+remove_if_left(int32 consumer, const char *name)
+{
+	DcMember member;
+
+	if (!member_try_open(consumer, name, &member))
+		return;
+	if (member.lanes == 0 && member.lease_until < GetCurrentTimestamp() - LEFT_US)
+		member_delete(&member);
+	else
+		member_unlock(consumer, name);
+}

@@ -1,0 +1,117 @@
+/*
+ * consumerposition.c
+ *		Positions by name, number and time.
+ *
+ * The caller shares the lock on positions. So the events that it finds in the outbox are
+ * not removed before the retention job can see the new position.
+ */
+#include "postgres.h"
+
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "utils/fmgrprotos.h"
+#include "utils/timestamp.h"
+
+#include "events/consumer/consumer.h"
+
+/*
+ * By how much an event may seem older than one before it. Times are those of the wall
+ * clock. If the clock was set back by more, the position of a time may be found too late;
+ * the manual says to seek a number then.
+ */
+#define DISORDER_US (60 * USECS_PER_SEC)
+
+static int64 position_from_time(TimestampTz time);
+static bool first_after(int64 after, int64 upto, int64 *seq, TimestampTz *time);
+
+/*
+ * position_from_text returns the position that is called 'now' or 'beginning', or that
+ * of a number, or of a time: just before the first event that is not older. Errors:
+ * 22023, 22007, 22008.
+ */
+int64
+position_from_text(const char *start)
+{
+	const char *digits = "0123456789";
+
+	if (strcmp(start, "now") == 0)
+		return outbox_horizon(NULL);
+	if (strcmp(start, "beginning") == 0)
+		return 0;
+	if (start[0] != '\0' && strspn(start, digits) == strlen(start))
+		return position_from_int8(DatumGetInt64(DirectFunctionCall1(int8in, CStringGetDatum(start))));
+	if (strpbrk(start, digits) == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid position: \"%s\"", start),
+				 errhint("A position is \"now\", \"beginning\", the seq of an event or a time.")));
+	return position_from_time(DatumGetTimestampTz(DirectFunctionCall3(timestamptz_in,
+																	  CStringGetDatum(start),
+																	  ObjectIdGetDatum(InvalidOid),
+																	  Int32GetDatum(-1))));
+}
+
+/*
+ * position_from_int8 returns the position just after an event. 22023 for a number that no
+ * event can have had.
+ */
+int64
+position_from_int8(int64 seq)
+{
+	if (seq < 0 || seq > outbox_last_seq())
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid position: %lld", (long long) seq),
+				 errdetail("Events have been numbered up to %lld.",
+						   (long long) outbox_last_seq())));
+	return seq;
+}
+
+/*
+ * position_from_time returns the position before the first event that was written at a
+ * time or later. The order of numbers is nearly that of times: halving finds an event that
+ * is surely earlier, and a scan goes on from there.
+ */
+static int64
+position_from_time(TimestampTz time)
+{
+	int64 horizon = outbox_horizon(NULL);
+	int64 low = 0; /* the position is not before this one */
+	int64 high = horizon;
+	int64 seq;
+	TimestampTz written;
+
+	while (low < high)
+	{
+		int64 middle = low + (high - low) / 2;
+
+		CHECK_FOR_INTERRUPTS();
+		if (first_after(middle, horizon, &seq, &written) &&
+			written < time - DISORDER_US)
+			low = seq;
+		else
+			high = middle;
+	}
+	while (first_after(low, horizon, &seq, &written) && written < time)
+	{
+		CHECK_FOR_INTERRUPTS();
+		low = seq;
+	}
+	return low;
+}
+
+static bool
+first_after(int64 after, int64 upto, int64 *seq, TimestampTz *time)
+{
+	DcReader *reader = reader_begin(after, upto);
+	DcStoredEvent event;
+	bool found = reader_next(reader, &event);
+
+	if (found)
+	{
+		*seq = event.seq;
+		*time = DatumGetTimestampTz(event.values[OUTBOX_CREATED_AT - 1]);
+	}
+	reader_end(reader);
+	return found;
+}

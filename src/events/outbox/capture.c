@@ -1,0 +1,222 @@
+/*
+ * capture.c
+ *		dcounter.outbox_capture(): the trigger that turns changes into events.
+ *
+ * All that depends on the table and on the trigger's arguments is prepared once a
+ * session (capturecache.c). For a row it is left to append its values
+ * (payload.c) and to give the event to the log of the transaction, or to the WAL.
+ *
+ * Any role may put the function on a table of its own, by CREATE TRIGGER, as may
+ * any role call dc_publish(). So its arguments are not trusted.
+ *
+ * The events of a key are in the order in which its row was changed: a transaction that
+ * changes a row holds its lock until the commit, and the commit gives the numbers. When
+ * an update changes the key there is no such order between the old key and the
+ * new one. So a consumer of the old key gets an event of its own: a `delete` under
+ * the old key, followed by the `update` under the new one. A consumer that
+ * upserts and deletes by key then has the right rows, in whatever order it works on
+ * the two keys.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "commands/trigger.h"
+#include "executor/tuptable.h"
+#include "fmgr.h"
+#include "lib/stringinfo.h"
+#include "utils/builtins.h"
+#include "utils/rel.h"
+#include "utils/timestamp.h"
+
+#include "base/args.h"
+#include "base/compat.h"
+#include "events/outbox/capture.h"
+#include "events/outbox/outbox.h"
+#include "events/outbox/payload.h"
+
+PG_FUNCTION_INFO_V1(outbox_capture);
+
+#define CAPTURE_NAME "outbox_capture()"
+
+static void capture_check_call(FunctionCallInfo fcinfo);
+static void capture_update(DcCapture *capture, Relation rel, TupleTableSlot *old,
+						   TupleTableSlot *new);
+static bool capture_same_key(const text *a, const text *b);
+static text *row_key(DcCapture *capture, Relation rel, TupleTableSlot *row);
+static struct varlena *capture_payload(DcCapture *capture, const char *op,
+									   TupleTableSlot *new, TupleTableSlot *old);
+static void capture_add_row(DcJsonWriter *writer, const char *name, DcCapture *capture, TupleTableSlot *row);
+static struct varlena *capture_moved(const char *member, const text *key);
+static void write_event(const DcCapture *capture, const char *type, text *key,
+						struct varlena *payload, struct varlena *headers);
+
+/*
+ * outbox_capture() -> trigger, AFTER INSERT, UPDATE or DELETE FOR EACH ROW, or
+ * AFTER TRUNCATE. Arguments: topic, sink, key columns, columns; see capture.h.
+ *
+ * Errors: 39P01 if it is another kind of trigger, 22023 for other arguments, 42703
+ * for columns that do not exist, 55000 if there is no key.
+ */
+Datum
+outbox_capture(PG_FUNCTION_ARGS)
+{
+	TriggerData *data = (TriggerData *) fcinfo->context;
+	DcCapture *capture;
+	TupleTableSlot *row;
+
+	capture_check_call(fcinfo);
+	capture = capture_find(data);
+	row = data->tg_trigslot;
+	if (TRIGGER_FIRED_BY_INSERT(data->tg_event))
+		write_event(capture, "insert", row_key(capture, data->tg_relation, row),
+					capture_payload(capture, "insert", row, NULL), NULL);
+	else if (TRIGGER_FIRED_BY_UPDATE(data->tg_event))
+		capture_update(capture, data->tg_relation, row, data->tg_newslot);
+	else if (TRIGGER_FIRED_BY_DELETE(data->tg_event))
+		write_event(capture, "delete", row_key(capture, data->tg_relation, row),
+					capture_payload(capture, "delete", NULL, row), NULL);
+	else
+		write_event(capture, "truncate", NULL,
+					capture_payload(capture, "truncate", NULL, NULL), NULL);
+	return PointerGetDatum(NULL);
+}
+
+static void
+capture_check_call(FunctionCallInfo fcinfo)
+{
+	TriggerEvent event;
+
+	trigger_check(fcinfo, CAPTURE_NAME);
+	event = ((TriggerData *) fcinfo->context)->tg_event;
+	if (!TRIGGER_FIRED_AFTER(event) ||
+		(TRIGGER_FIRED_BY_TRUNCATE(event) ? TRIGGER_FIRED_FOR_ROW(event) : !TRIGGER_FIRED_FOR_ROW(event)))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("%s must be an AFTER trigger, FOR EACH ROW except for TRUNCATE", CAPTURE_NAME),
+				 errhint("Use dc_outbox_attach().")));
+}
+
+static void
+capture_update(DcCapture *capture, Relation rel, TupleTableSlot *old,
+			   TupleTableSlot *new)
+{
+	text *old_key = row_key(capture, rel, old);
+	text *new_key = row_key(capture, rel, new);
+	struct varlena *headers = NULL;
+
+	/* nothing is known, or can be forgotten, under no key */
+	if (old_key != NULL && !capture_same_key(old_key, new_key))
+	{
+		write_event(capture, "delete", old_key, capture_payload(capture, "delete", NULL, old),
+					capture_moved("moved_to", new_key));
+		headers = capture_moved("moved_from", old_key);
+	}
+	write_event(capture, "update", new_key, capture_payload(capture, "update", new, old), headers);
+}
+
+static bool
+capture_same_key(const text *a, const text *b)
+{
+	if (a == NULL || b == NULL)
+		return a == b;
+	return VARSIZE_ANY_EXHDR(a) == VARSIZE_ANY_EXHDR(b) &&
+		memcmp(VARDATA_ANY(a), VARDATA_ANY(b), VARSIZE_ANY_EXHDR(a)) == 0;
+}
+
+/*
+ * row_key returns the key of a row's events; NULL if the key column is NULL.
+ */
+static text *
+row_key(DcCapture *capture, Relation rel, TupleTableSlot *row)
+{
+	Datum value = (Datum) 0;
+
+	slot_getallattrs(row);
+	if (capture->key_kind != KEY_NONE && capture->key_kind != KEY_SEVERAL)
+	{
+		if (row->tts_isnull[capture->key - 1])
+			return NULL;
+		value = row->tts_values[capture->key - 1];
+	}
+	switch (capture->key_kind)
+	{
+		case KEY_BYTES:
+			return DatumGetTextPP(value);
+		case KEY_CAST:
+			return DatumGetTextPP(FunctionCall1(&capture->key_function, value));
+		case KEY_OUTPUT:
+			return cstring_to_text(OutputFunctionCall(&capture->key_function, value));
+		case KEY_SEVERAL:
+			return cstring_to_text(json_row_text(&capture->keys, row->tts_values,
+												 row->tts_isnull));
+		default:
+			break;
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("table \"%s\" has no primary key any more, which is the key of its events",
+					RelationGetRelationName(rel)),
+			 errhint("Call dc_outbox_detach(), and dc_outbox_attach() with key_columns.")));
+	return NULL;
+}
+
+/*
+ * capture_payload returns {"op", "new", "old", "table", "at"}, with null for a row that
+ * there is not.
+ */
+static struct varlena *
+capture_payload(DcCapture *capture, const char *op, TupleTableSlot *new, TupleTableSlot *old)
+{
+	DcJsonWriter writer;
+
+	json_begin(&writer);
+	json_add_time(&writer, "at", GetCurrentTimestamp());
+	json_add_string(&writer, "op", op, strlen(op));
+	capture_add_row(&writer, "new", capture, new);
+	capture_add_row(&writer, "old", capture, old);
+	json_add_text(&writer, "table", capture->table);
+	return (struct varlena *) json_end(&writer);
+}
+
+static void
+capture_add_row(DcJsonWriter *writer, const char *name, DcCapture *capture, TupleTableSlot *row)
+{
+	if (row == NULL)
+	{
+		json_add_null(writer, name);
+		return;
+	}
+	slot_getallattrs(row);
+	json_add_row(writer, name, &capture->row, row->tts_values, row->tts_isnull);
+}
+
+/*
+ * capture_moved returns headers that tell where a row of another key went, or came from.
+ */
+static struct varlena *
+capture_moved(const char *member, const text *key)
+{
+	DcJsonWriter writer;
+
+	json_begin(&writer);
+	json_add_text(&writer, member, key);
+	return (struct varlena *) json_end(&writer);
+}
+
+static void
+write_event(const DcCapture *capture, const char *type, text *key,
+			struct varlena *payload, struct varlena *headers)
+{
+	DcEvent event;
+
+	event_id(&event.id);
+	event.topic = capture->topic;
+	event.key = key;
+	event.type = cstring_to_text(type);
+	event.payload = payload;
+	event.headers = headers;
+	if (capture->wal)
+		wal_write(&event);
+	else
+		outbox_append(&event, CAPTURE_NAME);
+}

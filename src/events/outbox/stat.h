@@ -1,0 +1,23 @@
+/*
+ * stat.h
+ *		What the views of the outbox share (see statoutbox.c, statconsumers.c).
+ */
+#ifndef DC_OUTBOX_STAT_H
+#define DC_OUTBOX_STAT_H
+
+#include "events/outbox/outbox.h"
+
+/* A partition that has events. */
+typedef struct DcPartitionStat
+{
+	int64 first; /* event; 0: it has none that are settled */
+	int64 last;
+	int64 bytes; /* with indexes and TOAST */
+	bool used;
+} DcPartitionStat;
+
+extern void stat_partitions(DcPartitionStat *partitions);
+extern void stat_holder(const DcHolder *holder, Datum *pid, bool *pid_null,
+						Datum *xid, bool *xid_null);
+
+#endif /* DC_OUTBOX_STAT_H */

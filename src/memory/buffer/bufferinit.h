@@ -1,0 +1,10 @@
+/*
+ * bufferinit.h
+ *		The buffer room's interface to the rest of the extension.
+ */
+#ifndef DC_BUFFERINIT_H
+#define DC_BUFFERINIT_H
+
+extern void buffering_init(bool preloading);
+
+#endif /* DC_BUFFERINIT_H */

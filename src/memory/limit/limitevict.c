@@ -1,0 +1,288 @@
+/*
+ * limitevict.c
+ *		Room for keys of limits: which entries go, and when.
+ *
+ * An entry goes when it is idle: a key that has none would be given the same answers, from then on.
+ * That moment is in the entry, and is moved by each call that counts. So no limit is opened by
+ * making room, and what a flood of keys can use up is memory: then new keys are answered by
+ * the rule's own choice, on_full.
+ *
+ * Keys of databases that were dropped go when memory is used up.
+ *
+ * Idle entries go in two ways, both under the lock of their partition:
+ *
+ *	- With each new key a clock hand goes over some of the buckets, so that they do not pile up.
+ *	- When there is no room, for any key or for more keys of one rule, one session goes over all
+ *	  entries. It is done only if it may find something: a lower bound of the moment at
+ *	  which a key becomes idle is kept for all of them, and for each rule. So while a flood lasts, calls
+ *	  that find no room cost no more than others. And it takes a tenth of the time at most: after
+ *	  a sweep, there is none for ten times as long as it has taken.
+ *
+ * The bound: calls that count lower it, if need be, after they have written (limit_note_idle). A sweep
+ * sets it to never, and then lowers it to what it has found. So an entry that is written before
+ * the sweep comes by is seen by it, and one that is written after lowers the bound itself.
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "utils/syscache.h"
+
+#include "memory/limit/limiter.h"
+
+/* A sweep's share of the time is one in so many. */
+#define SWEEP_PAUSE 10
+
+/* How often databases are looked for that are gone. */
+#define LOOK_US (1 * USECS_PER_SEC)
+
+/* Of a sweep over all entries */
+typedef struct Sweep
+{
+	int64 now;
+	const DcLimitGone *gone; /* rules that are gone, or NULL */
+	/* a rule that has changed, or NULL */
+	DcLimitUse *use;
+	/* ad hoc limits: a role's, all or those of one key */
+	Oid role;
+	const DcKey *only;
+	int64 forgotten;
+} Sweep;
+
+static bool may_go(DcMapEntry *entry, void *arg);
+static bool is_forgotten(DcMapEntry *entry, void *arg);
+static bool is_role_s(DcMapEntry *entry, void *arg);
+static bool limitevict_convert(DcMapEntry *entry, void *arg);
+static void lower_bound(pg_atomic_uint64 *bound, int64 us);
+static bool sweep_all(uint64 seen, int64 *retry_at);
+static bool forget_databases(void);
+
+/*
+ * limit_make_slots removes what is idle, so that there may be slots without keys; false if nothing is.
+ */
+bool
+limit_make_slots(void)
+{
+	uint64 seen = pg_atomic_read_u64(&limit_area->sweeps);
+	int64 retry_at;
+
+	return ((int64) pg_atomic_read_u64(&limit_area->earliest) <= moment_now().us && sweep_all(seen, &retry_at)) || forget_databases();
+}
+
+/*
+ * limit_make_room tries to make room for a key: in memory, or among the keys of its rule. True if it is
+ * worth trying again. Otherwise *retry_after is when it may be.
+ */
+bool
+limit_make_room(DcLimitUse *use, bool memory, int64 *retry_after)
+{
+	pg_atomic_uint64 *bound = memory ? &limit_area->earliest : &use->slot->earliest;
+	uint64 seen = pg_atomic_read_u64(&limit_area->sweeps);
+	int64 earliest = (int64) pg_atomic_read_u64(bound);
+	int64 now = moment_now().us;
+	int64 retry_at = earliest;
+
+	if ((earliest <= now && sweep_all(seen, &retry_at)) || (memory && forget_databases()))
+		return true;
+	*retry_after = retry_at == LIMIT_NEVER ? LIMIT_NEVER : Max(retry_at - now, 1);
+	return false;
+}
+
+/*
+ * sweep_all removes what is idle, unless somebody has done that since the caller has seen so many
+ * sweeps. False, and when it can be done next, if it is too early.
+ */
+static bool
+sweep_all(uint64 seen, int64 *retry_at)
+{
+	Sweep sweep = {0};
+	int64 next;
+	int64 took;
+
+	LWLockAcquire(&limit_area->sweep, LW_EXCLUSIVE);
+	if (pg_atomic_read_u64(&limit_area->sweeps) != seen)
+	{
+		LWLockRelease(&limit_area->sweep);
+		return true;
+	}
+	next = (int64) pg_atomic_read_u64(&limit_area->next_sweep);
+	sweep.now = moment_now().us;
+	if (sweep.now < next)
+	{
+		LWLockRelease(&limit_area->sweep);
+		*retry_at = next;
+		return false;
+	}
+	pg_atomic_write_u64(&limit_area->earliest, (uint64) LIMIT_NEVER);
+	for (int i = 0; i < LIMIT_SLOTS; i++)
+		pg_atomic_write_u64(&limit_area->slots[i].earliest, (uint64) LIMIT_NEVER);
+	pg_memory_barrier();
+	map_sweep(limit_map, may_go, &sweep);
+	took = moment_now().us - sweep.now;
+	pg_atomic_write_u64(&limit_area->next_sweep, (uint64) (sweep.now + (1 + SWEEP_PAUSE) * took));
+	pg_atomic_fetch_add_u64(&limit_area->sweeps, 1);
+	LWLockRelease(&limit_area->sweep);
+	return true;
+}
+
+/*
+ * forget_databases removes the keys of databases that were dropped. Not more often than each second; true if there
+ * were any.
+ */
+static bool
+forget_databases(void)
+{
+	uint64 last = pg_atomic_read_u64(&limit_area->looked);
+	DcLimitGone gone = {0};
+
+	if (moment_age((DcMoment){(int64) last}) < LOOK_US ||
+		!pg_atomic_compare_exchange_u64(&limit_area->looked, &last, (uint64) moment_now().us))
+		return false;
+	for (int i = 0; i < LIMIT_SLOTS; i++)
+	{
+		DcLimitSlot *slot = &limit_area->slots[i];
+		Oid database;
+		DcLimitOwner owner;
+
+		LWLockAcquire(&limit_area->lock, LW_SHARED);
+		database = slot->database;
+		owner = slot->owner;
+		LWLockRelease(&limit_area->lock);
+		if (pg_atomic_read_u64(&slot->keys) == 0 || SearchSysCacheExists1(DATABASEOID, ObjectIdGetDatum(database)))
+			continue;
+		limit_gone_add(&gone, database, &owner);
+	}
+	limit_forget(&gone);
+	return gone.any;
+}
+
+static bool
+may_go(DcMapEntry *entry, void *arg)
+{
+	const Sweep *sweep = arg;
+	const DcLimitKey *key = map_payload(entry);
+
+	if (key->idle_at > sweep->now)
+	{
+		limit_note_idle(&limit_area->slots[key->slot], key->idle_at);
+		return false;
+	}
+	limit_entry_free(entry);
+	return true;
+}
+
+/*
+ * limit_note_idle tells when an entry of a slot will be idle.
+ */
+void
+limit_note_idle(DcLimitSlot *slot, int64 idle_at)
+{
+	lower_bound(&slot->earliest, idle_at);
+	lower_bound(&limit_area->earliest, idle_at);
+}
+
+static void
+lower_bound(pg_atomic_uint64 *bound, int64 us)
+{
+	uint64 old = pg_atomic_read_u64(bound);
+
+	while ((uint64) us < old && !pg_atomic_compare_exchange_u64(bound, &old, (uint64) us))
+		;
+}
+
+/*
+ * limit_hand moves the clock hand over some buckets. The caller has no lock of a partition.
+ */
+void
+limit_hand(int steps)
+{
+	Sweep sweep = {.now = moment_now().us};
+
+	while (steps-- > 0)
+		(void) map_evict(limit_map, pg_atomic_fetch_add_u32(&limit_area->hand, 1), may_go, &sweep);
+}
+
+/*
+ * limit_forget removes the keys of rules that are gone. A transaction may drop many of them, and cannot be ended any more:
+ * so the memory is gone over once for all. Must not throw.
+ */
+void
+limit_forget(const DcLimitGone *gone)
+{
+	Sweep sweep = {.gone = gone};
+
+	if (gone->any)
+		map_sweep(limit_map, is_forgotten, &sweep);
+}
+
+static bool
+is_forgotten(DcMapEntry *entry, void *arg)
+{
+	const Sweep *sweep = arg;
+	const DcLimitKey *key = map_payload(entry);
+	const DcLimitGoneRule *gone = &sweep->gone->rules[key->slot];
+
+	/* another rule may have got the slot meanwhile */
+	if (entry->database != gone->database || !limit_owner_is(&limit_area->slots[key->slot].owner, &gone->owner))
+		return false;
+	limit_entry_free(entry);
+	return true;
+}
+
+/*
+ * limit_forget_ad_hoc removes a role's ad hoc limits in this database, or those of one key. Returns how many there were.
+ */
+int64
+limit_forget_ad_hoc(Oid role, const DcKey *only)
+{
+	Sweep sweep = {.role = role, .only = only};
+
+	map_sweep(limit_map, is_role_s, &sweep);
+	return sweep.forgotten;
+}
+
+static bool
+is_role_s(DcMapEntry *entry, void *arg)
+{
+	Sweep *sweep = arg;
+	const DcLimitKey *key = map_payload(entry);
+
+	if (entry->database != MyDatabaseId || entry->counter != InvalidOid || limit_area->slots[key->slot].owner.role != sweep->role)
+		return false;
+	if (sweep->only != NULL)
+	{
+		DcLimitAdHoc bytes;
+
+		map_key(limit_map, entry, (char *) &bytes);
+		if (bytes_compare(bytes.key, entry->len - offsetof(DcLimitAdHoc, key), sweep->only->data, sweep->only->len) != 0)
+			return false;
+	}
+	limit_entry_free(entry);
+	sweep->forgotten++;
+	return true;
+}
+
+/*
+ * limit_convert_keys changes the keys of a rule to its new numbers, under slot->install. A call that comes before
+ * does that itself, for its key.
+ */
+void
+limit_convert_keys(DcLimitUse *use)
+{
+	Sweep sweep = {.use = use};
+
+	map_sweep(limit_map, limitevict_convert, &sweep);
+}
+
+static bool
+limitevict_convert(DcMapEntry *entry, void *arg)
+{
+	const Sweep *sweep = arg;
+	DcLimitKey *key = map_payload(entry);
+	const DcLimitUse *use = sweep->use;
+
+	/* the slot may be of another rule by now */
+	if (&limit_area->slots[key->slot] == use->slot && use->slot->database == MyDatabaseId &&
+		limit_owner_is(&use->slot->owner, &use->owner) && key->counted < use->rule.counted)
+		limit_bring_up(key, sweep->use, moment_now().us);
+	return false;
+}

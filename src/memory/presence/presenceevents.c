@@ -1,0 +1,617 @@
+/*
+ * presenceevents.c
+ *		Events: rooms that have changed are told of, in the outbox and by NOTIFY. And the job that turns the wheel.
+ *
+ * They are conflated: a room that has changed is put into its rule's list, once; the job makes one event of all that
+ * has happened to it since the last. It has the number of members, how many have joined and left, and the
+ * version of all that: the number of members of a lower version is older. A version is never used
+ * again, as it is counted over all rooms.
+ *
+ * A room that is being told of is not in the list, and pinned (is_told). What was told is taken off when the transaction with the
+ * events has committed; if that, or the savepoint that they are in, is rolled back, it is put back. So each join
+ * and each leave is told of once, or, if the server ends in a crash, in no event; then there is another epoch, of which listeners are told: all they know
+ * is void. The same is told of when a presence has been created, as there may have been another one of that name, and when it gets
+ * events again. Rooms that have members are told of then, with all of these as joined (count_anew).
+ *
+ * A presence is told of by one transaction at a time, which has a lock on it; others leave it out.
+ *
+ * Owners take turns, and so do the rules of each: a step has room for so many rooms, and first come those whose owner was told of
+ * the longest ago. So no rooms that change all the time keep others from being told of.
+ *
+ * Which epoch has been told of is in the slot. As that may be given away when the presence has no rooms, it is written into
+ * the rule, too, if slots are getting scarce.
+ *
+ * A standby has no events of its own.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "commands/async.h"
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/numeric.h"
+
+#include "base/guc.h"
+#include "base/job.h"
+#include "base/lockclass.h"
+#include "base/xactrooms.h"
+#include "core/table/subscription.h"
+#include "core/table/tablejob.h"
+#include "events/outbox/outbox.h"
+#include "events/outbox/payload.h"
+#include "memory/presence/presence.h"
+
+/* Rooms that are told of in one transaction, epochs, for each of which memory may be gone over, and steps of the wheel at a time. */
+#define STEP_ROOMS 500
+#define STEP_EPOCHS 16
+#define STEP_RULES 128 /* each is a lock until the end of the transaction */
+#define TURN_STEPS 4096
+
+/* Slots that are in use, or wanted, from which on they are scarce. */
+#define SCARCE_SLOTS (PRESENCE_SLOTS / 2)
+
+/* Payloads as long as that cannot be sent (async.c). */
+#define NOTIFY_LIMIT (BLCKSZ - NAMEDATALEN - 128)
+
+/* A room that was told of in a transaction that is not over. */
+typedef struct Told
+{
+	DcMapEntry *room;
+	uint32 joined;
+	uint32 left;
+	uint64 version;
+	int nest; /* level of the transaction */
+} Told;
+
+/* A presence whose listeners were told of the epoch. */
+typedef struct ToldEpoch
+{
+	DcPresenceSlot *slot;
+	uint32 generation;
+	int32 version; /* of the rule */
+	uint64 epoch;
+	int nest;
+} ToldEpoch;
+
+/* A step, and what was told in this transaction, which may be of several. */
+typedef struct Step
+{
+	bool all_owners;
+	bool more;
+	bool is_scarce; /* there are few slots left */
+	uint64 epoch;
+	int ntold;
+	Told told[STEP_ROOMS];
+	int nepochs;
+	ToldEpoch epochs[STEP_EPOCHS];
+	int nrules;
+} Step;
+
+/* The one of this process; for good. */
+static Step *step_now = NULL;
+
+/* When a rule, or one of an owner's, was told of last, in an order; for good. */
+typedef struct Served
+{
+	uint64 whose; /* hash key: an id, or an owner in the upper half */
+	uint64 at;
+} Served;
+
+static HTAB *served = NULL;
+static uint64 served_last = 0;
+
+static void exit_callback(int code, Datum arg);
+static bool presence_job(DcJobRun *run);
+static void events_step(void *arg);
+static int presenceevents_compare_turns(const ListCell *a, const ListCell *b);
+static Served *served_of(uint64 whose);
+static void tell_rule(Step *step, const DcPresenceRow *row);
+static bool count_anew(DcMapEntry *entry, void *slot);
+static bool keep_epoch(const DcPresenceRow *row, uint64 epoch);
+static void note_known(const DcPresenceUse *use, uint64 epoch);
+static bool epoch_is_told(const Step *step, const DcPresenceUse *use);
+static void take_rooms(Step *step, DcPresenceSlot *slot, int64 every);
+static void tell_room(const DcPresenceRow *row, Told *told);
+static void tell_epoch(const DcPresenceRow *row, uint64 epoch);
+static void presenceevents_tell(const DcPresenceRow *row, const char *type, text *key, Jsonb *payload);
+static void settle_told(int nest, bool committed);
+static void settle_told_room(const Told *told, bool committed);
+static bool presenceevents_is_idle(void);
+static void presenceevents_xact_callback(XactEvent event, void *arg);
+static void presenceevents_subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId parent, void *arg);
+static void unlink_dirty(DcMapEntry *entry);
+
+/*
+ * presence_events_init registers the job and the callbacks; called once.
+ */
+void
+presence_events_init(void)
+{
+	xact_room_add(DC_XACT_PRESENCE, presenceevents_xact_callback, presenceevents_subxact_callback, presenceevents_is_idle);
+	job_register((DcJob){.name = "presence", .interval = &dc_presence_interval, .run = presence_job, .is_needed = presence_any_rule});
+}
+
+/*
+ * presence_note_change puts a room into the list of those that have something to tell. The room is locked.
+ */
+void
+presence_note_change(DcMapEntry *entry, uint32 joined, uint32 left)
+{
+	DcPresenceRoom *room = map_payload(entry);
+	DcPresenceSlot *slot = &presence_area->slots[room->slot];
+
+	if ((int64) pg_atomic_read_u64(&slot->events) < 0 || pg_atomic_read_u32(&presence_area->is_standby) != 0)
+		return;
+	room->joined += joined;
+	room->left += left;
+	if (room->item.is_dirty)
+		return;
+	LWLockAcquire(&presence_area->events_lock, LW_EXCLUSIVE);
+	room->item.is_dirty = true;
+	room->dirty_next = DC_MAP_NONE;
+	room->dirty_prev = slot->dirty_last;
+	if (slot->dirty_last != DC_MAP_NONE)
+		((DcPresenceRoom *) map_payload(map_entry(presence_map, slot->dirty_last)))->dirty_next = entry->number;
+	else
+		slot->dirty_first = entry->number;
+	slot->dirty_last = entry->number;
+	slot->ndirty++;
+	LWLockRelease(&presence_area->events_lock);
+}
+
+/*
+ * presence_clean takes a room out of that list, if it is there. The room is locked.
+ */
+void
+presence_clean(DcMapEntry *entry)
+{
+	DcPresenceRoom *room = map_payload(entry);
+
+	room->joined = room->left = 0;
+	if (!room->item.is_dirty)
+		return;
+	LWLockAcquire(&presence_area->events_lock, LW_EXCLUSIVE);
+	if (!room->is_told)
+	{
+		unlink_dirty(entry);
+		room->item.is_dirty = false;
+	}
+	LWLockRelease(&presence_area->events_lock);
+}
+
+static void
+unlink_dirty(DcMapEntry *entry)
+{
+	DcPresenceRoom *room = map_payload(entry);
+	DcPresenceSlot *slot = &presence_area->slots[room->slot];
+
+	if (room->dirty_prev != DC_MAP_NONE)
+		((DcPresenceRoom *) map_payload(map_entry(presence_map, room->dirty_prev)))->dirty_next = room->dirty_next;
+	else
+		slot->dirty_first = room->dirty_next;
+	if (room->dirty_next != DC_MAP_NONE)
+		((DcPresenceRoom *) map_payload(map_entry(presence_map, room->dirty_next)))->dirty_prev = room->dirty_prev;
+	else
+		slot->dirty_last = room->dirty_prev;
+	room->dirty_next = room->dirty_prev = DC_MAP_NONE;
+	slot->ndirty--;
+}
+
+/*
+ * presence_job turns the wheel, and tells of rooms that have changed; true if it has yielded.
+ */
+static bool
+presence_job(DcJobRun *run)
+{
+	static bool registered = false;
+	bool more = false;
+
+	if (presence_area == NULL)
+		return false;
+	presence_note_promotion();
+	while (presence_turn(TURN_STEPS, true))
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (job_is_late(run))
+			return true;
+	}
+	if (pg_atomic_read_u32(&presence_area->is_standby) != 0)
+		return false;
+	if (!registered)
+		before_shmem_exit(exit_callback, (Datum) 0);
+	registered = true;
+	if (step_now == NULL)
+		step_now = MemoryContextAllocZero(TopMemoryContext, sizeof(Step));
+	do
+	{
+		step_now->all_owners = run->all_owners;
+		step_now->more = false;
+		/* what is left is told of in another transaction, if this one goes on */
+		more = run->step(run, events_step, step_now, InvalidOid) && step_now->more && step_now->ntold + step_now->nepochs == 0;
+	} while (more && !job_is_late(run));
+	return more;
+}
+
+static void
+events_step(void *arg)
+{
+	Step *step = arg;
+	List *rows;
+	ListCell *lc;
+
+	if (extension_is_fed())
+		return;
+	if (step->all_owners)
+		(void) presence_forget_databases();
+	step->nrules = 0;
+	step->epoch = pg_atomic_read_u64(&presence_area->epoch);
+	rows = rule_read_all(&presence_rules);
+	list_sort(rows, presenceevents_compare_turns);
+	step->is_scarce = Max(list_length(rows), presence_area->nslots) > SCARCE_SLOTS;
+	foreach(lc, rows)
+	{
+		const DcPresenceRow *row = lfirst(lc);
+
+		if (row->events < 0 || !(step->all_owners || has_privs_of_role(GetUserId(), row->rule.owner)))
+			continue;
+		if (step->all_owners)
+			table_jobs_know_owner(row->rule.owner);
+		tell_rule(step, row);
+	}
+}
+
+/*
+ * presenceevents_compare_turns puts rules in the order of their turns.
+ */
+static int
+presenceevents_compare_turns(const ListCell *a, const ListCell *b)
+{
+	const DcPresenceRow *left = lfirst(a);
+	const DcPresenceRow *right = lfirst(b);
+	uint64 left_at = served_of((uint64) left->rule.owner << 32)->at;
+	uint64 right_at = served_of((uint64) right->rule.owner << 32)->at;
+
+	CHECK_FOR_INTERRUPTS(); /* of a long qsort() */
+	if (left_at == right_at)
+	{
+		left_at = served_of(left->rule.id)->at;
+		right_at = served_of(right->rule.id)->at;
+	}
+	if (left_at == right_at)
+		return left->rule.id - right->rule.id;
+	return left_at < right_at ? -1 : 1;
+}
+
+static Served *
+served_of(uint64 whose)
+{
+	HASHCTL ctl = {.keysize = sizeof(uint64), .entrysize = sizeof(Served), .hcxt = TopMemoryContext};
+	Served *entry;
+	bool found;
+
+	if (served == NULL)
+		served = hash_create("dcounter turns of presences", 64, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	entry = hash_search(served, &whose, HASH_ENTER, &found);
+	entry->at = found ? entry->at : 0;
+	return entry;
+}
+
+static void
+tell_rule(Step *step, const DcPresenceRow *row)
+{
+	DcPresenceUse use = {.owner = presence_row_owner(row->rule.id), .rule = presence_rule_of(row)};
+	int first = step->ntold;
+	bool is_of_epoch = (uint64) row->epoch == step->epoch;
+	bool keeps = step->is_scarce && !is_of_epoch;
+	bool is_new;
+
+	if (!presence_find_slot(&use)) /* then it has no room either */
+		return;
+	if (use.slot->ndirty == 0 && epoch_is_told(step, &use) && !keeps) /* what comes now is told of the next time */
+		return;
+	is_new = is_of_epoch && pg_atomic_read_u64(&use.slot->told) == 0;
+	if (step->nrules == STEP_RULES || (step->nepochs == STEP_EPOCHS && !is_new && !epoch_is_told(step, &use)))
+	{
+		step->more = true;
+		return;
+	}
+	if (!advisory_lock(PRESENCE_LOCK_CLASS, row->rule.id, 1, ExclusiveLock, false))
+		return;
+	step->nrules++;
+	served_of(row->rule.id)->at = served_of((uint64) row->rule.owner << 32)->at = ++served_last;
+	if (is_new)
+		note_known(&use, step->epoch); /* listeners know of it by the rule */
+	if (!epoch_is_told(step, &use))
+	{
+		if (step->nepochs == STEP_EPOCHS)
+		{
+			step->more = true;
+			return;
+		}
+		if (keeps && !keep_epoch(row, step->epoch))
+			return;
+		xact_mark(DC_XACT_PRESENCE);
+		step->epochs[step->nepochs++] = (ToldEpoch){use.slot, use.generation, row->rule.version, step->epoch, GetCurrentTransactionNestLevel()};
+		if (pg_atomic_read_u64(&use.slot->told) != 0 || !is_of_epoch)
+		{
+			tell_epoch(row, step->epoch);
+			if (pg_atomic_read_u64(&use.slot->rooms) != 0)
+				map_sweep(presence_map, count_anew, use.slot);
+		}
+	}
+	else if (keeps)
+		(void) keep_epoch(row, step->epoch); /* else the next time */
+	take_rooms(step, use.slot, row->events);
+	for (int i = first; i < step->ntold; i++)
+		tell_room(row, &step->told[i]);
+}
+
+/*
+ * Make what a room of a slot has to tell start from an empty room. Nothing changes if that is so.
+ */
+static bool
+count_anew(DcMapEntry *entry, void *slot)
+{
+	DcPresenceRoom *room = map_payload(entry);
+
+	if (room->item.kind == PRESENCE_MEMBER || &presence_area->slots[room->slot] != slot)
+		return false;
+	LWLockAcquire(presence_room_lock(entry->number), LW_EXCLUSIVE);
+	room->joined = room->left + pg_atomic_read_u32(&room->members);
+	if (room->joined != 0)
+	{
+		/* it may have been told of */
+		pg_atomic_write_u64(&room->version, pg_atomic_add_fetch_u64(&presence_area->version, 1));
+		presence_note_change(entry, 0, 0);
+	}
+	LWLockRelease(presence_room_lock(entry->number));
+	return false;
+}
+
+/*
+ * keep_epoch writes into the rule that its listeners know of an epoch. False if somebody is changing the rule, or has, since
+ * it was read.
+ */
+static bool
+keep_epoch(const DcPresenceRow *row, uint64 epoch)
+{
+	DcPresenceRow *now;
+
+	if (!advisory_lock(PRESENCE_LOCK_CLASS, row->rule.id, 0, ExclusiveLock, false))
+		return false;
+	now = rule_read(&presence_rules, row->rule.name);
+	if (now == NULL || !ItemPointerEquals(&now->rule.tid, (ItemPointer) &row->rule.tid))
+		return false;
+	now->epoch = (int64) epoch;
+	rule_update(&presence_rules, &now->rule);
+	return true;
+}
+
+/*
+ * note_known notes in a slot that listeners know of an epoch, as the rule says that was committed, unless the slot was given away.
+ */
+static void
+note_known(const DcPresenceUse *use, uint64 epoch)
+{
+	LWLockAcquire(&presence_area->lock, LW_EXCLUSIVE);
+	if (pg_atomic_read_u32(&use->slot->generation) == use->generation)
+		pg_atomic_write_u64(&use->slot->told, epoch);
+	LWLockRelease(&presence_area->lock);
+}
+
+static bool
+epoch_is_told(const Step *step, const DcPresenceUse *use)
+{
+	for (int i = 0; i < step->nepochs; i++)
+	{
+		if (step->epochs[i].slot == use->slot && step->epochs[i].generation == use->generation &&
+			step->epochs[i].version == use->rule.version && step->epochs[i].epoch == step->epoch)
+			return true;
+	}
+	return pg_atomic_read_u64(&use->slot->told) == step->epoch;
+}
+
+/*
+ * take_rooms takes, and pins, the rooms of a rule that are told of next, if it is time. Rooms that
+ * change now come again at the end of the list.
+ */
+static void
+take_rooms(Step *step, DcPresenceSlot *slot, int64 every)
+{
+	int64 now = moment_now().us;
+	uint32 number;
+
+	LWLockAcquire(&presence_area->events_lock, LW_EXCLUSIVE);
+	if (now >= slot->events_at)
+	{
+		number = slot->dirty_first;
+		while (number != DC_MAP_NONE && step->ntold < STEP_ROOMS)
+		{
+			DcMapEntry *entry = map_entry(presence_map, number);
+
+			map_pin(entry); /* it does not go while it is in the list */
+			unlink_dirty(entry);
+			((DcPresenceRoom *) map_payload(entry))->is_told = true;
+			xact_mark(DC_XACT_PRESENCE);
+			step->told[step->ntold++] = (Told){.room = entry, .nest = GetCurrentTransactionNestLevel()};
+			number = slot->dirty_first;
+		}
+		if (number != DC_MAP_NONE)
+			step->more = true;
+		else
+			slot->events_at = now + every;
+	}
+	LWLockRelease(&presence_area->events_lock);
+}
+
+static void
+tell_room(const DcPresenceRow *row, Told *told)
+{
+	DcPresenceRoom *room = map_payload(told->room);
+	char name[DC_MAP_KEY_BYTES];
+	uint32 len;
+	int64 count;
+	DcJsonWriter writer;
+
+	presence_room_name(told->room, name, &len);
+	LWLockAcquire(presence_room_lock(told->room->number), LW_SHARED);
+	told->joined = room->joined;
+	told->left = room->left;
+	told->version = pg_atomic_read_u64(&room->version);
+	count = pg_atomic_read_u32(&room->members);
+	LWLockRelease(presence_room_lock(told->room->number));
+	json_begin(&writer);
+	json_add_string(&writer, "presence", row->rule.name, strlen(row->rule.name));
+	json_add_string(&writer, "room", name, len);
+	json_add_int(&writer, "count", count);
+	if (!row->approx) /* an approximate one does not know these */
+	{
+		json_add_int(&writer, "joined", told->joined);
+		json_add_int(&writer, "left", told->left);
+	}
+	json_add_int(&writer, "epoch", (int64) pg_atomic_read_u64(&presence_area->epoch));
+	json_add_int(&writer, "version", (int64) told->version);
+	presenceevents_tell(row, "presence.changed", cstring_to_text_with_len(name, len), json_end(&writer));
+}
+
+static void
+tell_epoch(const DcPresenceRow *row, uint64 epoch)
+{
+	DcJsonWriter writer;
+
+	json_begin(&writer);
+	json_add_string(&writer, "presence", row->rule.name, strlen(row->rule.name));
+	json_add_int(&writer, "epoch", (int64) epoch);
+	presenceevents_tell(row, "presence.reset", NULL, json_end(&writer));
+}
+
+/*
+ * presenceevents_tell queues an event of a presence, and the notification.
+ */
+static void
+presenceevents_tell(const DcPresenceRow *row, const char *type, text *key, Jsonb *payload)
+{
+	DcEvent event = {0};
+
+	event_id(&event.id);
+	event.topic = cstring_to_text(row->rule.name);
+	event.key = key;
+	event.type = cstring_to_text(type);
+	event.payload = (struct varlena *) payload;
+	outbox_append(&event, "dc_maintain()");
+	if (row->channel != NULL)
+	{
+		char *message = JsonbToCString(NULL, &payload->root, VARSIZE(payload));
+
+		if (strlen(message) < NOTIFY_LIMIT)
+			Async_Notify(row->channel, message);
+	}
+}
+
+/*
+ * settle_told takes off what was told of in a transaction of that level, or puts it back, and gives the pins back.
+ */
+static void
+settle_told(int nest, bool committed)
+{
+	Step *step = step_now;
+
+	if (step == NULL)
+		return;
+	while (step->ntold > 0 && step->told[step->ntold - 1].nest >= nest)
+		settle_told_room(&step->told[--step->ntold], committed);
+	while (step->nepochs > 0 && step->epochs[step->nepochs - 1].nest >= nest)
+	{
+		const ToldEpoch *told = &step->epochs[--step->nepochs];
+
+		LWLockAcquire(&presence_area->lock, LW_SHARED);
+		/* the last one comes first; a rule that was altered meanwhile may have been without events */
+		if (committed && pg_atomic_read_u32(&told->slot->generation) == told->generation &&
+			told->slot->version == told->version && pg_atomic_read_u64(&told->slot->told) < told->epoch)
+			pg_atomic_write_u64(&told->slot->told, told->epoch);
+		LWLockRelease(&presence_area->lock);
+	}
+}
+
+/*
+ * settle_told_room does it for a room. One that has changed since has something to tell again.
+ */
+static void
+settle_told_room(const Told *told, bool committed)
+{
+	DcPresenceRoom *room = map_payload(told->room);
+	LWLock *lock = presence_room_lock(told->room->number);
+	uint32 joined;
+	uint32 left;
+
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	/* less than what was told, if the rule was dropped */
+	joined = room->joined - (committed ? Min(told->joined, room->joined) : 0);
+	left = room->left - (committed ? Min(told->left, room->left) : 0);
+	room->joined = room->left = 0;
+	room->item.is_dirty = room->is_told = false;
+	if (!committed || pg_atomic_read_u64(&room->version) != told->version)
+		presence_note_change(told->room, joined, left);
+	LWLockRelease(lock);
+	map_unpin(told->room);
+}
+
+static bool
+presenceevents_is_idle(void)
+{
+	return step_now == NULL || step_now->ntold + step_now->nepochs == 0;
+}
+
+static void
+presenceevents_xact_callback(XactEvent event, void *arg)
+{
+	switch (event)
+	{
+		case XACT_EVENT_PRE_PREPARE:
+			if (step_now != NULL && step_now->ntold + step_now->nepochs > 0)
+				ereport(ERROR,
+						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						 errmsg("cannot PREPARE a transaction that has made events of a presence")));
+			break;
+		case XACT_EVENT_COMMIT:
+			settle_told(0, true);
+			break;
+		case XACT_EVENT_ABORT:
+			settle_told(0, false);
+			break;
+		default:
+			break;
+	}
+}
+
+static void
+presenceevents_subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId parent, void *arg)
+{
+	int nest = GetCurrentTransactionNestLevel();
+
+	if (step_now == NULL)
+		return;
+	if (event == SUBXACT_EVENT_ABORT_SUB)
+		settle_told(nest, false);
+	else if (event == SUBXACT_EVENT_COMMIT_SUB)
+	{
+		for (int i = step_now->ntold - 1; i >= 0 && step_now->told[i].nest >= nest; i--)
+			step_now->told[i].nest = nest - 1;
+		for (int i = step_now->nepochs - 1; i >= 0 && step_now->epochs[i].nest >= nest; i--)
+			step_now->epochs[i].nest = nest - 1;
+	}
+}
+
+/*
+ * exit_callback is for a process that ends within a step.
+ */
+static void
+exit_callback(int code, Datum arg)
+{
+	LWLockReleaseAll(); /* an error may have been raised under one */
+	settle_told(0, false);
+}

@@ -1,0 +1,439 @@
+/*
+ * distinctopen.c
+ *		Opening a distinct table and its deltas: rights, locks, shape.
+ *
+ * Both belong to a user, who may alter them in any way at any time. They are read and written without SQL alone, so
+ * that neither code of their owner nor row security has a say: to be read they must be plain tables of their
+ * shape, and to be written they must have nothing on them but plain indexes. Else the call is refused, and the owner
+ * has hurt himself alone.
+ *
+ * The table is locked first, then its deltas (ACCESS SHARE to read, ROW EXCLUSIVE to write), both to the end of the
+ * transaction. Nothing that was known before the locks is trusted after them. Both relations are open when the
+ * shape is looked at, and as long as they are used: until then this session's own code cannot alter them.
+ *
+ * The generation of an entry is another one each time that it is filled anew. What a session remembers of keys is
+ * tied to it (distinctknown.c): any change of either table, TRUNCATE and its rollback included, and each call that takes
+ * rows away, invalidates the relation, and so all of that.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "catalog/pg_am.h"
+#include "catalog/pg_collation.h"
+#include "catalog/pg_type.h"
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+#include "utils/typcache.h"
+
+#include "base/errors.h"
+#include "base/relcached.h"
+#include "base/relopen.h"
+#include "base/roles.h"
+#include "core/rows/insert.h"
+#include "core/table/access.h"
+#include "core/table/layout.h"
+#include "time/distinct/distinct.h"
+
+extern Datum dc_hll_in(PG_FUNCTION_ARGS);
+
+static void distinctopen_entry_changed(void *data, Oid relid);
+static bool distinctopen_fill(DcDistinct *entry);
+static bool lock_both(Oid relid, LOCKMODE mode, bool wait);
+static bool lock_one(Oid relid, LOCKMODE mode, bool wait);
+static void open_both(DcDistinctRel *rel);
+static void check_shapes(DcDistinctRel *rel);
+static void distinctopen_check_shape(DcDistinct *distinct, int which, Relation heap);
+static Oid sketch_type(Relation heap, int precision, DcShapeProblem *problem);
+static Oid distinctopen_key_index(Relation heap, AttrNumber att);
+static bool is_key_index(Relation index, AttrNumber att);
+static void distinctopen_check_owner(const DcDistinct *distinct);
+
+static DcRelCached entries = {
+	.name = "dcounter distinct",
+	.keysize = sizeof(Oid),
+	.size = sizeof(DcDistinct),
+	.changed = distinctopen_entry_changed,
+};
+
+static void
+distinctopen_entry_changed(void *data, Oid relid)
+{
+	DcDistinct *entry = data;
+
+	if (!OidIsValid(relid) || entry->relid == relid || entry->row.delta == relid)
+		entry->valid = false;
+}
+
+/*
+ * distinct_find returns the entry of a table, or NULL if it is no distinct table.
+ */
+DcDistinct *
+distinct_find(Oid relid)
+{
+	DcDistinct *entry = relcached_enter(&entries, &relid);
+
+	if (entry->valid || distinctopen_fill(entry))
+		return entry;
+	return NULL;
+}
+
+/*
+ * distinctopen_fill fills an entry; false if there is nothing to fill it with. An invalidation meanwhile resets it.
+ */
+static bool
+distinctopen_fill(DcDistinct *entry)
+{
+	static uint64 generations = 0;
+	DcDistinctRow row;
+	HeapTuple tuple;
+
+	if (!distinct_row_read(entry->relid, &row))
+		return false;
+	entry->row = row;
+	entry->valid = true;
+	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(entry->relid));
+	if (!distinct_row_read(entry->relid, &row) || !HeapTupleIsValid(tuple) || row.delta != entry->row.delta)
+	{
+		entry->valid = false;
+		if (HeapTupleIsValid(tuple))
+			ReleaseSysCache(tuple);
+		return false;
+	}
+	entry->row = row;
+	entry->owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
+	entry->rls = ((Form_pg_class) GETSTRUCT(tuple))->relrowsecurity;
+	entry->checked = false;
+	entry->rights = ACL_NO_RIGHTS;
+	entry->generation = ++generations;
+	ReleaseSysCache(tuple);
+	return true;
+}
+
+/*
+ * distinct_lookup is the same with the errors that a user should see: 42P01 for no relation, 42809 for another one.
+ */
+DcDistinct *
+distinct_lookup(Oid relid)
+{
+	DcDistinct *distinct = distinct_find(relid);
+	char *name = distinct == NULL ? get_rel_name(relid) : NULL;
+
+	if (distinct != NULL)
+		return distinct;
+	if (name == NULL)
+		relation_missing_error(relid);
+	ereport(ERROR,
+			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+			 errmsg("\"%s\" is not a distinct table", name),
+			 errhint("Create one with dc_distinct_create(), or register a restored one with dc_distinct_adopt().")));
+}
+
+/*
+ * distinct_rights_known tells whether the current role has all of `rights`, as this session has found before.
+ */
+bool
+distinct_rights_known(const DcDistinct *distinct, AclMode rights)
+{
+	return distinct->valid && distinct->role == GetUserId() && distinct->role_changes == role_changes &&
+		(distinct->rights & rights) == rights;
+}
+
+/*
+ * distinct_lock locks a table and its deltas, and checks the rights of the current role; without rights, that it is the
+ * owner. Errors: those of distinct_lookup(), 42501, 0A000 for row security.
+ */
+DcDistinct *
+distinct_lock(Oid relid, LOCKMODE mode, AclMode rights)
+{
+	DcDistinct *distinct;
+
+	AcceptInvalidationMessages(); /* a REVOKE, say; plain SQL does so too */
+	do
+	{
+		distinct = distinct_lookup(relid);
+		if (rights == ACL_NO_RIGHTS || !distinct_rights_known(distinct, rights))
+			table_check_rights(relid, rights); /* before a lock, so that it cannot be used to disturb others */
+	} while (!lock_both(relid, mode, true));
+	distinct = distinct_lookup(relid);
+	if (rights == ACL_NO_RIGHTS || !distinct_rights_known(distinct, rights))
+	{
+		table_check_rights(relid, rights);
+		if (distinct->role != GetUserId() || distinct->role_changes != role_changes)
+			distinct->rights = ACL_NO_RIGHTS;
+		distinct->role = GetUserId();
+		distinct->role_changes = role_changes;
+		distinct->rights |= rights;
+	}
+	distinctopen_check_owner(distinct);
+	return distinct;
+}
+
+/*
+ * lock_both locks the two; false if they are no distinct table, or the deltas others by then, or a lock cannot be had.
+ */
+static bool
+lock_both(Oid relid, LOCKMODE mode, bool wait)
+{
+	DcDistinct *distinct = distinct_find(relid);
+	Oid delta;
+
+	if (distinct == NULL || !lock_one(relid, mode, wait))
+		return false;
+	distinct = distinct_find(relid);
+	if (distinct == NULL)
+		return false;
+	delta = distinct->row.delta;
+	if (!lock_one(delta, mode, wait))
+		return false;
+	distinct = distinct_find(relid);
+	return distinct != NULL && distinct->row.delta == delta;
+}
+
+static bool
+lock_one(Oid relid, LOCKMODE mode, bool wait)
+{
+	if (!wait)
+		return ConditionalLockRelationOid(relid, mode);
+	LockRelationOid(relid, mode);
+	return true;
+}
+
+/*
+ * distinctrel_open opens what is locked. Errors: 42809 for tables that are not as they were made.
+ */
+void
+distinctrel_open(DcDistinctRel *rel, DcDistinct *distinct, LOCKMODE mode)
+{
+	rel->distinct = distinct;
+	open_both(rel);
+	if (mode == RowExclusiveLock && distinct->problem != NULL)
+	{
+		DcShapeProblem problem = {
+			.detail = distinct->problem,
+			.hint = _("Nothing but plain indexes may be added to a distinct table and its deltas."),
+		};
+
+		shape_error(get_rel_name(distinct->relid), &problem);
+	}
+	for (int i = 0; i < 2; i++)
+		rel->indexes[i] = index_open(distinct->indexes[i], mode);
+}
+
+/*
+ * distinctrel_open_again locks and opens a table to write, without asking for rights; false if it is none any more, or
+ * cannot be locked at once and is not waited for.
+ */
+bool
+distinctrel_open_again(DcDistinctRel *rel, Oid relid, bool wait)
+{
+	if (!lock_both(relid, RowExclusiveLock, wait))
+		return false;
+	distinctrel_open(rel, distinct_lookup(relid), RowExclusiveLock);
+	return true;
+}
+
+static void
+open_both(DcDistinctRel *rel)
+{
+	DcDistinct *distinct = rel->distinct;
+
+	rel->heaps[DISTINCT_TABLE] = table_open_present(distinct->relid, NoLock);
+	rel->heaps[DISTINCT_DELTA] = table_open_present(distinct->row.delta, NoLock);
+	if (!distinct->valid && distinct_find(distinct->relid) == NULL)
+		layout_altered_error(rel->heaps[DISTINCT_TABLE]);
+	if (RelationGetRelid(rel->heaps[DISTINCT_DELTA]) != distinct->row.delta)
+		layout_altered_error(rel->heaps[DISTINCT_TABLE]);
+	if (!distinct->checked)
+		check_shapes(rel);
+}
+
+void
+distinctrel_close(DcDistinctRel *rel)
+{
+	for (int i = 0; i < 2; i++)
+	{
+		index_close(rel->indexes[i], NoLock);
+		table_close(rel->heaps[i], NoLock);
+	}
+}
+
+/*
+ * distinct_check_shape raises 42809 if two tables, which are locked, cannot serve as one.
+ */
+void
+distinct_check_shape(const DcDistinctRow *row)
+{
+	DcDistinct distinct = {.relid = row->relid, .row = *row, .valid = true};
+	DcDistinctRel rel = {.distinct = &distinct};
+
+	rel.heaps[DISTINCT_TABLE] = table_open_present(row->relid, NoLock);
+	rel.heaps[DISTINCT_DELTA] = table_open_present(row->delta, NoLock);
+	check_shapes(&rel);
+	for (int i = 0; i < 2; i++)
+		table_close(rel.heaps[i], NoLock);
+	if (distinct.problem != NULL)
+	{
+		DcShapeProblem problem = {.detail = distinct.problem};
+
+		shape_error(get_rel_name(row->relid), &problem);
+	}
+}
+
+static void
+check_shapes(DcDistinctRel *rel)
+{
+	DcDistinct *distinct = rel->distinct;
+
+	distinct->problem = NULL;
+	if (rel->heaps[0]->rd_rel->relowner != rel->heaps[1]->rd_rel->relowner)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("\"%s\" and its table of deltas \"%s\" have different owners",
+						RelationGetRelationName(rel->heaps[0]), RelationGetRelationName(rel->heaps[1])),
+				 errhint("Use ALTER TABLE ... OWNER TO to give both to one role.")));
+	if (rel->heaps[0]->rd_rel->relpersistence != rel->heaps[1]->rd_rel->relpersistence)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("either \"%s\" or its table of deltas \"%s\" is unlogged: a crash would empty one of them alone",
+						RelationGetRelationName(rel->heaps[0]), RelationGetRelationName(rel->heaps[1])),
+				 errhint("Use ALTER TABLE ... SET LOGGED.")));
+	for (int i = 0; i < 2; i++)
+	{
+		const char *problem;
+
+		distinctopen_check_shape(distinct, i, rel->heaps[i]);
+		problem = write_problem(rel->heaps[i], distinct->layouts[i].alone);
+		if (problem == NULL || distinct->problem != NULL)
+			continue;
+		strlcpy(distinct->problem_text, problem, sizeof(distinct->problem_text));
+		distinct->problem = distinct->problem_text;
+	}
+	distinct->checked = true;
+}
+
+static void
+distinctopen_check_shape(DcDistinct *distinct, int which, Relation heap)
+{
+	DcShapeProblem problem = {0};
+	DcShape shape = {
+		.relkinds = "r",
+		.nkeys = which == DISTINCT_TABLE ? 1 : 0,
+		.keys = {DISTINCT_KEY},
+		.ncolumns = DISTINCT_NUM_COLUMNS,
+		.columns = {[DISTINCT_KEY] = {"key", TEXTOID, C_COLLATION_OID},
+					[DISTINCT_SKETCH] = {"sketch"}}};
+
+	distinct->type = sketch_type(heap, distinct->row.precision, &problem);
+	if (problem.detail != NULL)
+		shape_error(RelationGetRelationName(heap), &problem);
+	shape.columns[DISTINCT_SKETCH].type = distinct->type;
+	shape_check(heap, &shape, &distinct->layouts[which]);
+	distinct->indexes[which] = distinctopen_key_index(heap, distinct->layouts[which].atts[DISTINCT_KEY]);
+	if (!distinct->layouts[which].heap)
+		problem.detail = _("It is not stored as a heap.");
+	else if (heap->rd_rel->relrowsecurity)
+	{
+		problem.detail = _("It has row-level security.");
+		problem.hint = _("Use ALTER TABLE ... DISABLE ROW LEVEL SECURITY.");
+	}
+	else if (!OidIsValid(distinct->indexes[which]))
+	{
+		problem.detail = _("It has no index on (key) alone, in the usual order.");
+		problem.hint = _("Use CREATE INDEX.");
+	}
+	if (problem.detail != NULL)
+		shape_error(RelationGetRelationName(heap), &problem);
+}
+
+/*
+ * sketch_type returns the type of the column of sketches, which it knows by its input function.
+ */
+static Oid
+sketch_type(Relation heap, int precision, DcShapeProblem *problem)
+{
+	AttrNumber att = get_attnum(RelationGetRelid(heap), "sketch");
+	Form_pg_attribute form = att > 0 ? TupleDescAttr(RelationGetDescr(heap), att - 1) : NULL;
+	FmgrInfo function;
+	Oid input;
+	Oid param;
+
+	if (form != NULL && !form->attisdropped && get_typtype(form->atttypid) == TYPTYPE_BASE)
+	{
+		getTypeInputInfo(form->atttypid, &input, &param);
+		fmgr_info(input, &function);
+		if (function.fn_addr == dc_hll_in && form->atttypmod == precision)
+			return form->atttypid;
+	}
+	problem->detail = psprintf(_("It needs a column \"sketch\" of type dc_hll(%d)."), precision);
+	return InvalidOid;
+}
+
+/*
+ * distinct_precision_of returns the precision of a table that is to become a distinct table.
+ */
+int
+distinct_precision_of(Oid relid)
+{
+	AttrNumber att = get_attnum(relid, "sketch");
+	int32 typmod = -1;
+	Oid type;
+	Oid collation;
+
+	if (att > 0)
+		get_atttypetypmodcoll(relid, att, &type, &typmod, &collation);
+	return typmod >= HLL_MIN_PRECISION && typmod <= HLL_MAX_PRECISION ? typmod : HLL_DEFAULT_PRECISION;
+}
+
+/*
+ * distinctopen_key_index returns an index on the key, or InvalidOid. It may be young: no row ever gets another key, so in any
+ * snapshot all versions of a row are found by it.
+ */
+static Oid
+distinctopen_key_index(Relation heap, AttrNumber att)
+{
+	List *indexes = RelationGetIndexList(heap);
+	Oid found = InvalidOid;
+	ListCell *lc;
+
+	foreach(lc, indexes)
+	{
+		Relation index = index_open(lfirst_oid(lc), AccessShareLock);
+
+		if (!OidIsValid(found) && is_key_index(index, att))
+			found = RelationGetRelid(index);
+		index_close(index, AccessShareLock);
+	}
+	list_free(indexes);
+	return found;
+}
+
+static bool
+is_key_index(Relation index, AttrNumber att)
+{
+	Form_pg_index form = index->rd_index;
+
+	return index->rd_rel->relkind == RELKIND_INDEX && index->rd_rel->relam == BTREE_AM_OID &&
+		form->indnatts == 1 && form->indnkeyatts == 1 && form->indkey.values[0] == att &&
+		form->indisvalid && form->indisready && form->indislive && !form->indisexclusion &&
+		heap_attisnull(index->rd_indextuple, Anum_pg_index_indexprs, NULL) &&
+		heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, NULL) &&
+		index->rd_indoption[0] == 0 && index->rd_indcollation[0] == C_COLLATION_OID &&
+		index->rd_opfamily[0] == lookup_type_cache(TEXTOID, TYPECACHE_BTREE_OPFAMILY)->btree_opf;
+}
+
+static void
+distinctopen_check_owner(const DcDistinct *distinct)
+{
+	if (distinct->rls)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("row-level security is not supported on \"%s\"", get_rel_name(distinct->relid)),
+				 errhint("Use ALTER TABLE ... DISABLE ROW LEVEL SECURITY.")));
+}

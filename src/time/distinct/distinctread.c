@@ -1,0 +1,401 @@
+/*
+ * distinctread.c
+ *		dc_distinct(), dc_distinct_union(), dc_distinct_sketch(), dc_distinct_buckets().
+ *
+ * The sketch of a key is the union of its row, of its deltas, and of what this transaction has pending. Row and deltas
+ * are read in one snapshot. Folding moves items from the one to the other in one transaction, so each snapshot has all
+ * of them; what it has twice, as in any union, counts once. Nothing is remembered: what a session knows to be
+ * there (distinctknown.c) is of no one snapshot.
+ *
+ * A table with buckets has such a sketch for each bucket. Buckets of a key are read in their order, so that
+ * memory is needed for one of them at a time.
+ *
+ * Estimates and bounds are whole numbers, as the true number is. Rounding the bounds loses none that lies between them.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "base/args.h"
+#include "base/bucket.h"
+#include "base/compat.h"
+#include "core/table/access.h"
+#include "time/distinct/distinct.h"
+#include "types/sketch/hash.h"
+#include "types/sketch/hll/dc_hll.h"
+
+PG_FUNCTION_INFO_V1(dc_distinct);
+PG_FUNCTION_INFO_V1(dc_distinct_union);
+PG_FUNCTION_INFO_V1(dc_distinct_sketch);
+PG_FUNCTION_INFO_V1(dc_distinct_buckets);
+
+/* The buckets that are asked for. */
+typedef struct DcBucketRange
+{
+	int64 from;
+	int64 to;
+} DcBucketRange;
+
+/* The rows of a key in a range of buckets, or its only one. */
+typedef struct DcKeyRows
+{
+	DcDistinctRel *rel;
+	char from[DC_MAX_KEY_BYTES];
+	char to[DC_MAX_KEY_BYTES];
+	uint32 len;
+	DcDistinctScan scans[2];
+	List *pending; /* DcRowKey *, in order */
+	int next_pending;
+	DcRowKey key; /* of the sketch that was returned last */
+	char key_bytes[DC_MAX_KEY_BYTES];
+} DcKeyRows;
+
+static void distinctread_open_to_read(FunctionCallInfo fcinfo, DcDistinctRel *rel);
+static void close_read(DcDistinctRel *rel);
+static DcBucketRange span_arg(FunctionCallInfo fcinfo, const DcDistinct *distinct, int argno);
+static DcBucketRange range_arg(FunctionCallInfo fcinfo, const DcDistinct *distinct, int argno);
+static HllState *distinctread_read_key(DcDistinctRel *rel, const DcKey *key, const DcBucketRange *range, HllState *into);
+static void rows_begin(DcKeyRows *rows, DcDistinctRel *rel, const DcKey *key, const DcBucketRange *range);
+static bool rows_next(DcKeyRows *rows);
+static HllState *rows_merge(DcKeyRows *rows, HllState *into);
+static void rows_end(DcKeyRows *rows);
+static bool distinctread_scan_next(DcKeyRows *rows, int which);
+static int pending_compare(const ListCell *a, const ListCell *b);
+static Datum result_of(FunctionCallInfo fcinfo, HllState *state);
+
+/*
+ * dc_distinct(distinct_table regclass, key text|bigint|uuid, span interval, until timestamptz)
+ * -> (estimate, lower, upper float8): how many different items there are, and an interval that has
+ * the true number in 95 of 100 cases. With a span, those in the buckets that overlap the time from until - span to until.
+ *
+ * Needs SELECT. Errors: those of dc_add(), 22023 for a span that is not above zero, or of a table without buckets.
+ */
+Datum
+dc_distinct(PG_FUNCTION_ARGS)
+{
+	DcDistinctRel rel;
+	DcBucketRange range;
+	HllState *state;
+	DcKey key;
+
+	distinct_key_arg(fcinfo, 1, &key);
+	distinctread_open_to_read(fcinfo, &rel);
+	range = span_arg(fcinfo, rel.distinct, 2);
+	state = distinctread_read_key(&rel, &key, &range, hll_new(rel.distinct->row.precision, SKETCH_HASH_REDIS));
+	close_read(&rel);
+	return result_of(fcinfo, state);
+}
+
+/*
+ * dc_distinct_union(distinct_table regclass, keys text[]|bigint[]|uuid[], span interval, until timestamptz): the same
+ * for the items of all of these keys, each counted once.
+ */
+Datum
+dc_distinct_union(PG_FUNCTION_ARGS)
+{
+	DcDistinctRel rel;
+	DcBucketRange range;
+	HllState *state;
+	Datum *keys;
+	int nkeys;
+
+	keys = key_array_arg(fcinfo, 1, &nkeys, NULL);
+	distinctread_open_to_read(fcinfo, &rel);
+	range = span_arg(fcinfo, rel.distinct, 2);
+	state = hll_new(rel.distinct->row.precision, SKETCH_HASH_REDIS);
+	for (int i = 0; i < nkeys; i++)
+	{
+		DcKey key;
+
+		key_from_text(keys[i], &key);
+		state = distinctread_read_key(&rel, &key, &range, state);
+	}
+	close_read(&rel);
+	return result_of(fcinfo, state);
+}
+
+/*
+ * dc_distinct_sketch(distinct_table regclass, key text|bigint|uuid, span interval, until timestamptz) -> dc_hll: the
+ * sketch behind dc_distinct().
+ */
+Datum
+dc_distinct_sketch(PG_FUNCTION_ARGS)
+{
+	DcDistinctRel rel;
+	DcBucketRange range;
+	HllState *state;
+	DcKey key;
+
+	distinct_key_arg(fcinfo, 1, &key);
+	distinctread_open_to_read(fcinfo, &rel);
+	range = span_arg(fcinfo, rel.distinct, 2);
+	state = distinctread_read_key(&rel, &key, &range, hll_new(rel.distinct->row.precision, SKETCH_HASH_REDIS));
+	close_read(&rel);
+	return hll_value(state);
+}
+
+/*
+ * dc_distinct_buckets(distinct_table regclass, key text|bigint|uuid, since timestamptz, until timestamptz)
+ * -> setof (bucket timestamptz, estimate, lower, upper): one row for each bucket that has items and overlaps the
+ * time, in their order.
+ */
+Datum
+dc_distinct_buckets(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	MemoryContext one;
+	MemoryContext old;
+	DcDistinctRel rel;
+	DcBucketRange range;
+	DcKeyRows rows;
+	DcKey key;
+
+	distinct_key_arg(fcinfo, 1, &key);
+	distinctread_open_to_read(fcinfo, &rel);
+	range = range_arg(fcinfo, rel.distinct, 2);
+	InitMaterializedSRF(fcinfo, 0);
+	one = AllocSetContextCreate(CurrentMemoryContext, "dcounter bucket", ALLOCSET_DEFAULT_SIZES);
+	rows_begin(&rows, &rel, &key, &range);
+	while (rows_next(&rows))
+	{
+		Datum values[4];
+		bool nulls[4] = {false};
+		double bounds[3];
+		int64 bucket;
+
+		old = MemoryContextSwitchTo(one);
+		hll_bounds(rows_merge(&rows, hll_new(rel.distinct->row.precision, SKETCH_HASH_REDIS)), 0.95,
+				   &bounds[0], &bounds[1], &bounds[2]);
+		if (bucket_get(rows.key.data, rows.key.len, &bucket))
+		{
+			values[0] = TimestampTzGetDatum(bucket_start(bucket, rel.distinct->row.bucket));
+			values[1] = Float8GetDatum(rint(bounds[1]));
+			values[2] = Float8GetDatum(rint(bounds[0]));
+			values[3] = Float8GetDatum(rint(bounds[2]));
+			tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+		}
+		MemoryContextSwitchTo(old);
+		MemoryContextReset(one);
+	}
+	rows_end(&rows);
+	close_read(&rel);
+	PG_RETURN_NULL();
+}
+
+static void
+distinctread_open_to_read(FunctionCallInfo fcinfo, DcDistinctRel *rel)
+{
+	DcDistinct *distinct;
+
+	arg_not_null(fcinfo, 0, "distinct table");
+	distinct = distinct_lock(PG_GETARG_OID(0), AccessShareLock, ACL_SELECT);
+	distinctrel_open(rel, distinct, AccessShareLock);
+	read_snapshot_push();
+}
+
+static void
+close_read(DcDistinctRel *rel)
+{
+	PopActiveSnapshot();
+	distinctrel_close(rel);
+}
+
+/*
+ * span_arg returns the buckets of a span; all if there is none.
+ */
+static DcBucketRange
+span_arg(FunctionCallInfo fcinfo, const DcDistinct *distinct, int argno)
+{
+	int64 width = distinct->row.bucket;
+	DcBucketRange range = {0, BUCKET_MAX};
+	TimestampTz until = PG_ARGISNULL(argno + 1) ? GetCurrentTimestamp() : PG_GETARG_TIMESTAMPTZ(argno + 1);
+	TimestampTz since;
+	int64 span;
+
+	if (PG_ARGISNULL(argno) && PG_ARGISNULL(argno + 1))
+		return range;
+	if (width == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("\"%s\" has no buckets", get_rel_name(distinct->relid)),
+				 errhint("Create it with a bucket, or leave out the span.")));
+	span = PG_ARGISNULL(argno) ? PG_INT64_MAX : interval_to_duration(PG_GETARG_INTERVAL_P(argno), "span");
+	if (span <= 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("span must be above zero")));
+	if (TIMESTAMP_IS_NOBEGIN(until))
+		range.to = -1;
+	else if (!TIMESTAMP_IS_NOEND(until))
+		range.to = bucket_of(until - 1, width);
+	if (!TIMESTAMP_NOT_FINITE(until) && !pg_sub_s64_overflow(until, span, &since))
+		range.from = Max(bucket_of(since, width), 0);
+	range.to = Min(range.to, BUCKET_MAX);
+	return range;
+}
+
+/*
+ * range_arg returns the buckets of a time from one moment to another.
+ */
+static DcBucketRange
+range_arg(FunctionCallInfo fcinfo, const DcDistinct *distinct, int argno)
+{
+	int64 width = distinct->row.bucket;
+	DcBucketRange range = {0, BUCKET_MAX};
+
+	if (width == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("\"%s\" has no buckets", get_rel_name(distinct->relid))));
+	if (!PG_ARGISNULL(argno) && !TIMESTAMP_IS_NOBEGIN(PG_GETARG_TIMESTAMPTZ(argno)))
+		range.from = TIMESTAMP_IS_NOEND(PG_GETARG_TIMESTAMPTZ(argno)) ? BUCKET_MAX + 1 : Max(bucket_of(PG_GETARG_TIMESTAMPTZ(argno), width), 0);
+	if (!PG_ARGISNULL(argno + 1) && !TIMESTAMP_IS_NOEND(PG_GETARG_TIMESTAMPTZ(argno + 1)))
+		range.to = TIMESTAMP_IS_NOBEGIN(PG_GETARG_TIMESTAMPTZ(argno + 1)) ? -1 : Min(bucket_of(PG_GETARG_TIMESTAMPTZ(argno + 1) - 1, width), BUCKET_MAX);
+	return range;
+}
+
+/*
+ * distinctread_read_key adds what a key has to a sketch, which may move.
+ */
+static HllState *
+distinctread_read_key(DcDistinctRel *rel, const DcKey *key, const DcBucketRange *range, HllState *into)
+{
+	DcKeyRows rows;
+
+	rows_begin(&rows, rel, key, range);
+	while (rows_next(&rows))
+		into = rows_merge(&rows, into);
+	rows_end(&rows);
+	return into;
+}
+
+static void
+rows_begin(DcKeyRows *rows, DcDistinctRel *rel, const DcKey *key, const DcBucketRange *range)
+{
+	/* an empty range has its ends in the wrong order */
+	int64 to = range->to < 0 ? 0 : range->to;
+	int64 from = range->to < 0 ? 1 : Min(range->from, BUCKET_MAX);
+
+	if (range->from > BUCKET_MAX)
+		to = from - 1;
+	rows->rel = rel;
+	rows->len = distinct_row_key(rel->distinct, key, from, rows->from);
+	(void) distinct_row_key(rel->distinct, key, to, rows->to);
+	rows->key = (DcRowKey){rel->distinct->relid, rows->len, rows->key_bytes};
+	rows->pending = distinct_pending_keys(rel->distinct->relid, rows->from, rows->to, rows->len);
+	list_sort(rows->pending, pending_compare);
+	rows->next_pending = 0;
+	for (int i = 0; i < 2; i++)
+	{
+		distinctscan_begin(&rows->scans[i], rel, i, GetActiveSnapshot(), rows->from, rows->len, rows->to, rows->len);
+		(void) distinctread_scan_next(rows, i);
+	}
+}
+
+static int
+pending_compare(const ListCell *a, const ListCell *b)
+{
+	const DcRowKey *left = lfirst(a);
+	const DcRowKey *right = lfirst(b);
+
+	return bytes_compare(left->data, left->len, right->data, right->len);
+}
+
+/*
+ * distinctread_scan_next goes to the next row that is of this key: others may lie between its buckets, and are longer.
+ */
+static bool
+distinctread_scan_next(DcKeyRows *rows, int which)
+{
+	DcDistinctScan *scan = &rows->scans[which];
+
+	while (distinctscan_next(scan))
+	{
+		if (scan->key.len == rows->len && memcmp(scan->key.data, rows->from, rows->len) >= 0 &&
+			memcmp(scan->key.data, rows->to, rows->len) <= 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * rows_next goes to the next bucket that has items; rows->key is the key of its rows.
+ */
+static bool
+rows_next(DcKeyRows *rows)
+{
+	const char *first = NULL;
+
+	for (int i = 0; i < 2; i++)
+	{
+		const DcDistinctScan *scan = &rows->scans[i];
+
+		if (scan->any && (first == NULL || memcmp(scan->key.data, first, rows->len) < 0))
+			first = scan->key.data;
+	}
+	if (rows->next_pending < list_length(rows->pending))
+	{
+		const DcRowKey *key = list_nth(rows->pending, rows->next_pending);
+
+		if (first == NULL || memcmp(key->data, first, rows->len) < 0)
+			first = key->data;
+	}
+	if (first != NULL)
+		memcpy(rows->key_bytes, first, rows->len);
+	return first != NULL;
+}
+
+/*
+ * rows_merge adds the items of that bucket to a sketch, which may move, and steps over its rows.
+ */
+static HllState *
+rows_merge(DcKeyRows *rows, HllState *into)
+{
+	for (int i = 0; i < 2; i++)
+	{
+		DcDistinctScan *scan = &rows->scans[i];
+
+		while (scan->any && memcmp(scan->key.data, rows->key_bytes, rows->len) == 0)
+		{
+			into = hll_merge_datum(into, scan->sketch);
+			(void) distinctread_scan_next(rows, i);
+		}
+	}
+	while (rows->next_pending < list_length(rows->pending) &&
+		   rowkey_equal(list_nth(rows->pending, rows->next_pending), &rows->key))
+		rows->next_pending++;
+	return distinct_pending_merge(&rows->key, into);
+}
+
+static void
+rows_end(DcKeyRows *rows)
+{
+	for (int i = 0; i < 2; i++)
+		distinctscan_end(&rows->scans[i]);
+	list_free(rows->pending);
+}
+
+/*
+ * result_of makes the result (estimate, lower, upper).
+ */
+static Datum
+result_of(FunctionCallInfo fcinfo, HllState *state)
+{
+	double bounds[3];
+	Datum values[3];
+	bool nulls[3] = {false};
+
+	hll_bounds(state, 0.95, &bounds[0], &bounds[1], &bounds[2]);
+	values[0] = Float8GetDatum(rint(bounds[1]));
+	values[1] = Float8GetDatum(rint(bounds[0]));
+	values[2] = Float8GetDatum(rint(bounds[2]));
+	return record_result(fcinfo, values, nulls);
+}

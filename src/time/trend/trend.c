@@ -1,0 +1,60 @@
+/*
+ * trend.c
+ *		Trending: the keys of a counter table that are counted most lately.
+ *
+ * A counter with a trend has a third table, NAME_trend (key, weight, epoch): a weight for each key that was counted
+ * lately, as decay.c says, with an index on epoch and weight. Whoever counts pays nothing for it: compaction, which
+ * has the increments of each key in its hands, adds them to the weight, in the transaction that moves them to the
+ * totals (trendbatch.c). So an increment counts in the trend once, as it does in the total. An idle key
+ * is never written: the order of weights is that of scores, at any time.
+ *
+ * What counts, and as of when. Increments and decrements, of this database, as of the time of the last change of the
+ * shard rows that they are found in (not of the compaction, which may be late). Within a compaction's interval they are
+ * not told apart: a factor of at most 2^(interval / half-life). What keys are set, reset or loaded to does not count
+ * (core/counter/set.c, core/counter/load.c); differences that dc_reconcile() or a repair adds do, when they are added. A key that is deleted is gone
+ * from the trend, and so is all when the table is truncated. Commits write no totals themselves while there is
+ * a trend (core/table/directtotals.c), since compaction would not see that.
+ *
+ * The table belongs to the owner of the counter, who may do with it as he likes:
+ *
+ *	- While it is locked (LOCK TABLE, ALTER TABLE, VACUUM FULL in progress) the counter table is not compacted,
+ *	  as if it were locked itself. Rows that are locked keep their keys from being compacted.
+ *	- If it is dropped, the trend ends (trendddl.c). If it is altered so that it cannot be used, or given to
+ *	  somebody else, compaction goes on without it: that costs the trend its increments, and nothing else.
+ *	- Code that is put on it is the owner's, as with the other tables: then the worker leaves the counter to the
+ *	  owner (core/table/ownercode.c). It runs in his own dc_compact() and dc_set(), and in those of others as him.
+ *	- Rows that are changed by hand are as good as others. A weight that is not a finite number counts as none.
+ *
+ * The locks. The table is locked after those of the counter, and all its rows after the counter's: shard rows,
+ * totals, weights. Compaction waits for none of them; dc_set() and dc_delete() do, and dc_alter(), which
+ * has kept out all others.
+ */
+#include "postgres.h"
+
+#include "base/hooks.h"
+#include "core/table/ddlhooks.h"
+#include "time/trend/trend.h"
+
+/*
+ * trend_init is called when the library is loaded.
+ */
+void
+trend_init(void)
+{
+	static const DcTrendHooks hooks = {
+		.half_life_arg = trend_half_life_arg,
+		.create = trend_create,
+		.alter = trend_alter,
+		.ready = trend_ready,
+		.lock = trend_lock,
+		.write = trend_write,
+		.swept = trend_swept,
+		.set_begin = trend_set_begin,
+		.set = trend_set,
+		.deleted = trend_deleted,
+	};
+
+	trend_hooks = &hooks;
+	ddl_hook_add(&trend_ddl);
+	hot_alarm_init();
+}

@@ -1,0 +1,108 @@
+/*
+ * trendset.c
+ *		What setting and deleting a key does to its weight.
+ *
+ * What a key is set to is no increment. But dc_set() deletes the shard rows of the key, and the increments in
+ * them are: compaction would have counted them. So they are counted here, as of now. dc_delete() removes the weight.
+ *
+ * Both wait for a compaction that has the weight locked, which waits for nothing, and for each other, by the lock on the
+ * key (core/rows/locks.c), before they come here.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "storage/lmgr.h"
+#include "utils/timestamp.h"
+
+#include "base/compat.h"
+#include "core/table/access.h"
+#include "time/trend/trend.h"
+
+/* key */
+static const DcStatement sql_lock_weight = {
+	.text = "SELECT r.weight, r.epoch FROM @trend AS r WHERE r.key = $1 FOR NO KEY UPDATE",
+	.argtypes = {TEXTOID},
+	.columns = {DC_COLUMN("weight", FLOAT8OID), DC_BIGINT("epoch")},
+	.of = DC_OF_TREND};
+
+/* key, weight, epoch */
+static const DcStatement sql_update_weight = {
+	.text = "UPDATE @trend AS r SET weight = $2, epoch = $3 WHERE r.key = $1",
+	.argtypes = {TEXTOID, FLOAT8OID, INT8OID},
+	.of = DC_OF_TREND};
+
+/* key, weight, epoch */
+static const DcStatement sql_insert_weight = {
+	.text = "INSERT INTO @trend AS r (key, weight, epoch) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+	.argtypes = {TEXTOID, FLOAT8OID, INT8OID},
+	.of = DC_OF_TREND};
+
+/* key */
+static const DcStatement sql_delete_weight = {
+	.text = "DELETE FROM @trend AS r WHERE r.key = $1", .argtypes = {TEXTOID}, .of = DC_OF_TREND};
+
+/*
+ * trend_set_begin locks the table, after those of the counter, as their writers do.
+ */
+void
+trend_set_begin(DcCounter *counter)
+{
+	Oid relid = counter->relid;
+
+	if (counter_lock(relid, RowExclusiveLock))
+		LockRelationOid(counter_lookup(relid)->row.trends, RowExclusiveLock);
+}
+
+/*
+ * is_usable tells whether the table is there and was locked by trend_set_begin(). A trend that has begun since then
+ * is not concerned.
+ */
+static bool
+is_usable(DcCounter *counter)
+{
+	return compat_has_locked(counter->row.trends, RowExclusiveLock) && trend_fits(counter);
+}
+
+/*
+ * trend_set counts the increments of a key that were in shard rows.
+ */
+void
+trend_set(DcSqlSession *session, Datum key, const DcSums *shards)
+{
+	DcTrendSession trend;
+	Datum values[3] = {key};
+	double weight = 0;
+	int64 epoch = 0;
+	int64 net;
+	bool found;
+
+	if (!sums_fit(shards->net, &net) || net == 0 || !is_usable(session->counter))
+		return;
+	trend = trend_session_begin(session);
+	found = sql_run(session, &sql_lock_weight, values) > 0;
+	if (found)
+	{
+		weight = DatumGetFloat8(rows_datum(&session->rows, 0, 1));
+		epoch = rows_bigint(&session->rows, 0, 2);
+	}
+	trend_add(session->counter, found, &weight, &epoch, (double) net, GetCurrentTimestamp());
+	values[1] = Float8GetDatum(weight);
+	values[2] = Int64GetDatum(epoch);
+	sql_run(session, found ? &sql_update_weight : &sql_insert_weight, values);
+	trend_session_end(&trend);
+}
+
+/*
+ * trend_deleted forgets a key.
+ */
+void
+trend_deleted(DcSqlSession *session, Datum key)
+{
+	DcTrendSession trend;
+
+	if (!is_usable(session->counter))
+		return;
+	trend = trend_session_begin(session);
+	sql_run(session, &sql_delete_weight, &key);
+	trend_session_end(&trend);
+}

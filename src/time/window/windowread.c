@@ -1,0 +1,310 @@
+/*
+ * windowread.c
+ *		Reading windows: one snapshot, all levels.
+ *
+ * Invariant: in every snapshot each increment is in exactly one row of exactly one level, or in this
+ * transaction's pending deltas. Compaction and the mover take it from one row and add it to another in one
+ * transaction. So the sum over all slots that may have rows of a time is exact, and nobody has to know
+ * how far a move has come.
+ *
+ * What is not MVCC is TRUNCATE: a snapshot that is older would lack rows. The transaction that truncates a
+ * slot raises `gone` of its level in the window's row, while it has the slot locked exclusively. So a reader
+ *
+ *	1. locks the slots that may matter, ACCESS SHARE. What is truncated later, is truncated after this
+ *	   transaction;
+ *	2. reads the window's row as it is committed now, not as it is remembered: a commit is visible
+ *	   before its invalidations are sent. It shows all truncations before step 1;
+ *	3. if the row's writer is not visible in the snapshot, reads the row as the snapshot shows it. If
+ *	   `gone` has been raised since, beyond the start of what is to be read, the snapshot
+ *	   cannot be answered: under READ COMMITTED a new one is taken, else that is a serialization
+ *	   failure (40001), on a standby likewise.
+ *
+ * Which levels matter comes from the row as the snapshot shows it: an increment goes to a level above the
+ * first one only after the floor that it is below has been committed, so a snapshot that shows the
+ * increment shows the floor, or a lowered one that it is below as well (windowreopen.c). If that asks for slots that are not locked, it begins again.
+ *
+ * A time in which nothing can be is not looked at, so a span of a thousand years costs no more than
+ * what is kept.
+ */
+#include "postgres.h"
+
+#include "access/parallel.h"
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/snapmgr.h"
+
+#include "base/errors.h"
+#include "core/counter/pending.h"
+#include "core/counter/sqlpath.h"
+#include "core/table/access.h"
+#include "time/window/window.h"
+
+/* two keys: the rows from the first one up to the other */
+static const DcStatement sql_read_range = {
+	.text = "SELECT t.key, t.inc, t.dec FROM @totals AS t"
+			" WHERE t.key >= $1 AND t.key < $2 UNION ALL"
+			" SELECT s.key, s.inc, s.dec FROM @shards AS s"
+			" WHERE s.key >= $1 AND s.key < $2",
+	.argtypes = {TEXTOID, TEXTOID},
+	.columns = {DC_TEXT("key"), DC_BIGINT("inc"), DC_BIGINT("dec")}};
+
+/* What pending deltas are looked for. */
+typedef struct DcPendingVisit
+{
+	const DcKey *key;
+	int level;
+	int64 first;
+	int64 end;
+	DcWindowVisit visit;
+	void *arg;
+} DcPendingVisit;
+
+static void set_times(DcWindowReading *reading);
+static void list_slots(DcWindowReading *reading);
+static void windowread_add_slots(DcWindowReading *reading, const DcLevels *levels, int level);
+static void lock_slots(DcWindowReading *reading);
+static bool windowread_settle(DcWindowReading *reading);
+static bool lacks_rows(const DcWindowReading *reading, const DcWindowRow *now);
+static void read_slot(DcWindowReading *reading, int number, const DcKey *key, DcWindowVisit visit,
+					  void *arg);
+static void visit_row(const DcPendingVisit *what, const DcKey *whole, int64 inc, int64 dec);
+static void visit_pending(void *arg, const DcDelta *delta);
+
+/*
+ * Prepare for reading what was counted from one time up to another one, which need not be borders of buckets; if
+ * `whole`, the buckets that contain the two are read to their borders. Leave a snapshot active, until
+ * window_read_end().
+ */
+void
+window_read_begin(DcWindow *window, TimestampTz from, TimestampTz to, bool whole, DcWindowReading *reading)
+{
+	if (IsParallelWorker())
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
+				 errmsg("cannot read a windowed counter in a parallel worker")));
+	*reading = (DcWindowReading){.window = window, .asked_from = from, .asked_to = to, .whole = whole};
+	reading->row = window->row;
+	for (int tries = 0;; tries++)
+	{
+		list_slots(reading);
+		lock_slots(reading);
+		if (tries == 0)
+			read_snapshot_push();
+		else
+			latest_snapshot_push();
+		if (windowread_settle(reading))
+			return;
+		PopActiveSnapshot();
+		if (IsolationUsesXactSnapshot())
+			serialization_error();
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
+/*
+ * windowread_settle does steps 2 and 3, and sets reading->row to what the snapshot shows. False if a newer snapshot, or
+ * further locks, are needed.
+ */
+static bool
+windowread_settle(DcWindowReading *reading)
+{
+	Oid relid = reading->window->relid;
+	Snapshot snapshot = GetActiveSnapshot();
+	int nslots = reading->nslots;
+	int slots[lengthof(reading->slots)];
+	DcWindowRow now;
+
+	if (!window_row_read(relid, &now))
+		(void) window_lookup(relid); /* raises an error */
+	if (TransactionIdIsCurrentTransactionId(now.changed_by) || !XidInMVCCSnapshot(now.changed_by, snapshot))
+		reading->row = now;
+	else if (!window_row_read_in(relid, snapshot, &reading->row))
+	{
+		reading->row = now;
+		return false;
+	}
+	memcpy(slots, reading->slots, sizeof(slots));
+	list_slots(reading);
+	if (lacks_rows(reading, &now))
+	{
+		reading->row = now;
+		return false;
+	}
+	if (nslots == reading->nslots && memcmp(slots, reading->slots, nslots * sizeof(int)) == 0)
+		return true;
+	/* a floor was raised meanwhile; these locks never conflict with those of writers and movers */
+	lock_slots(reading);
+	if (!window_row_read(relid, &now))
+		(void) window_lookup(relid);
+	return !lacks_rows(reading, &now);
+}
+
+/*
+ * lacks_rows tells whether rows that the snapshot has to show may have been truncated.
+ */
+static bool
+lacks_rows(const DcWindowReading *reading, const DcWindowRow *now)
+{
+	const DcLevels *seen = &reading->row.levels;
+
+	for (int l = 0; l < seen->n; l++)
+	{
+		if (l > 0 && reading->from >= seen->floors[l - 1])
+			break; /* that level has nothing of the time, in this snapshot */
+		if (now->levels.gone[l] > seen->gone[l] && reading->from < now->levels.gone[l] &&
+			reading->to > seen->floors[seen->n - 1])
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Set the times that are read, by the levels of the row. A bucket of a wide level may have rows that are in all slots
+ * of the finer ones still.
+ */
+static void
+set_times(DcWindowReading *reading)
+{
+	const DcLevels *levels = &reading->row.levels;
+
+	reading->from = reading->asked_from;
+	reading->to = reading->asked_to;
+	if (!reading->whole)
+		return;
+	reading->from = Max(reading->from, levels->floors[levels->n - 1]);
+	if (reading->from >= reading->to)
+		return;
+	reading->from = shown_start(levels, reading->from);
+	if (reading->to - 1 < bucket_start(BUCKET_MAX, levels->widths[0]))
+		reading->to = shown_start(levels, reading->to - 1) + shown_width(levels, reading->to - 1);
+}
+
+/*
+ * List the slots that may have rows of the time.
+ */
+static void
+list_slots(DcWindowReading *reading)
+{
+	const DcLevels *levels = &reading->row.levels;
+
+	set_times(reading);
+	reading->nslots = 0;
+	for (int l = 0; l < levels->n; l++)
+	{
+		/* what was counted later than the floor is in the levels before */
+		if (l == 0 || reading->from < levels->floors[l - 1])
+			windowread_add_slots(reading, levels, l);
+	}
+}
+
+static void
+windowread_add_slots(DcWindowReading *reading, const DcLevels *levels, int level)
+{
+	TimestampTz from = Max(reading->from, levels->floors[levels->n - 1]);
+	bool wanted[WINDOW_SLOTS] = {false};
+	int64 first;
+	int64 last;
+
+	if (reading->to <= from)
+		return;
+	first = time_turn(levels, level, from);
+	last = time_turn(levels, level, reading->to - 1);
+	last = Min(last, first + WINDOW_SLOTS - 1);
+	for (int64 turn = first; turn <= last; turn++)
+		wanted[window_turn_slot(level, turn) % WINDOW_SLOTS] = true;
+	for (int i = 0; i < WINDOW_SLOTS; i++)
+	{
+		if (wanted[i])
+			reading->slots[reading->nslots++] = level * WINDOW_SLOTS + i;
+	}
+}
+
+static void
+lock_slots(DcWindowReading *reading)
+{
+	DcWindow *window = reading->window;
+
+	for (int i = 0; i < reading->nslots; i++)
+		(void) window_counter(window, window->slots[reading->slots[i]], AccessShareLock);
+}
+
+/*
+ * window_read_key calls a function for each row of a key, and for each of this transaction's pending deltas.
+ */
+void
+window_read_key(DcWindowReading *reading, const DcKey *key, DcWindowVisit visit, void *arg)
+{
+	if (key->len > WINDOW_MAX_KEY_BYTES)
+		return; /* nobody can have counted it */
+	for (int i = 0; i < reading->nslots; i++)
+		read_slot(reading, reading->slots[i], key, visit, arg);
+}
+
+static void
+read_slot(DcWindowReading *reading, int number, const DcKey *key, DcWindowVisit visit, void *arg)
+{
+	const DcLevels *levels = &reading->row.levels;
+	int level = number / WINDOW_SLOTS;
+	int64 width = levels->widths[level];
+	DcPendingVisit what = {.key = key, .level = level, .visit = visit, .arg = arg};
+	DcCounter *counter = window_counter(reading->window, reading->window->slots[number], AccessShareLock);
+	DcSqlSession session;
+	DcSlotKey first;
+	DcSlotKey end;
+	Datum values[2];
+
+	what.first = Max(bucket_of(Max(reading->from, levels->floors[levels->n - 1]), width), 0);
+	what.end = Min(bucket_of(reading->to - 1, width), BUCKET_MAX) + 1;
+	if (what.first >= what.end)
+		return;
+	slot_key_bound(key, what.first, &first);
+	slot_key_bound(key, what.end, &end);
+	values[0] = key_text_datum(&first.key);
+	values[1] = key_text_datum(&end.key);
+	sql_begin(&session, counter);
+	sql_read(&session, &sql_read_range, values);
+	for (uint64 i = 0; i < session.rows.count; i++)
+	{
+		DcKey whole;
+
+		key_from_text(rows_datum(&session.rows, i, 1), &whole);
+		visit_row(&what, &whole, rows_bigint(&session.rows, i, 2), rows_bigint(&session.rows, i, 3));
+	}
+	sql_end(&session);
+	if (!pending_is_empty())
+		pending_each(counter->relid, visit_pending, &what);
+}
+
+static void
+visit_pending(void *arg, const DcDelta *delta)
+{
+	DcKey whole = {.data = delta->key.data, .len = delta->key.len};
+
+	visit_row(arg, &whole, delta->inc, delta->dec);
+}
+
+/*
+ * visit_row passes a row on, if it is one of the key and the time.
+ */
+static void
+visit_row(const DcPendingVisit *what, const DcKey *whole, int64 inc, int64 dec)
+{
+	DcKey key;
+	int64 bucket;
+
+	if (slot_key_split(whole, &key, &bucket) && bucket >= what->first && bucket < what->end &&
+		key_compare(&key, what->key) == 0)
+		what->visit(what->arg, what->level, bucket, inc, dec);
+}
+
+/*
+ * window_read_end gives the snapshot back.
+ */
+void
+window_read_end(DcWindowReading *reading)
+{
+	PopActiveSnapshot();
+}

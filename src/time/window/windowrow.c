@@ -1,0 +1,342 @@
+/*
+ * windowrow.c
+ *		The catalogs of windowed counters.
+ *
+ * dcounter.time_window has a row for each window, dcounter.window_slot one for each of its counter
+ * tables, dcounter.window_claim one for each turn that a slot may have rows of (window.c). Rows of
+ * the first are changed under the window's lock alone (window_lock), so that two changes never meet. A
+ * claim is inserted by any writer, and never changed: several for one turn do no harm.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "utils/fmgroids.h"
+
+#include "base/catrow.h"
+#include "base/compat.h"
+#include "time/window/window.h"
+
+PG_FUNCTION_INFO_V1(on_window_row_change);
+PG_FUNCTION_INFO_V1(on_window_slot_change);
+
+#define WINDOW_TABLE "time_window"
+#define SLOT_TABLE "window_slot"
+#define CLAIM_TABLE "window_claim"
+
+#define COL_SLOT_WINDOWED 2
+
+static const char *const late_names[] = {"error", "drop"};
+
+static void window_columns(DcCatRow *io, void *data);
+static void slot_columns(DcCatRow *io, void *data);
+static void claim_columns(DcCatRow *io, void *data);
+static void level_column(DcCatRow *io, int64 *items, int *count);
+
+static const DcCatalog windows = {
+	.table = WINDOW_TABLE,
+	.pkey = "time_window_pkey",
+	.nkeys = 1,
+	.size = sizeof(DcWindowRow),
+	.columns = window_columns,
+	.tells = true,
+};
+
+static const DcCatalog slots = {
+	.table = SLOT_TABLE,
+	.pkey = "window_slot_pkey",
+	.nkeys = 1,
+	.size = sizeof(DcWindowSlot),
+	.columns = slot_columns,
+	.tells = true,
+};
+
+static const DcCatalog claims = {
+	.table = CLAIM_TABLE,
+	.pkey = "window_claim_idx",
+	.nkeys = 1,
+	.size = sizeof(DcWindowClaim),
+	.columns = claim_columns,
+};
+
+static void
+window_columns(DcCatRow *io, void *data)
+{
+	DcWindowRow *row = data;
+	DcLevels *levels = &row->levels;
+
+	cat_oid(io, &row->windowed);
+	row->late = cat_choice(io, row->late, late_names, lengthof(late_names));
+	cat_time(io, &row->refuses);
+	cat_time(io, &row->sealed);
+	level_column(io, levels->widths, &levels->n);
+	level_column(io, levels->keeps, &levels->n);
+	level_column(io, levels->spans, &levels->n);
+	level_column(io, levels->floors, &levels->n);
+	level_column(io, levels->gone, &levels->n);
+	level_column(io, levels->advanced, &levels->n);
+	cat_int8(io, &row->version);
+	if (io->reading)
+		row->changed_by = io->xmin;
+}
+
+/*
+ * level_column is for a number of each level. A superuser may have made the arrays differ in
+ * length: then there are as many levels as the shortest one has.
+ */
+static void
+level_column(DcCatRow *io, int64 *items, int *count)
+{
+	int n = *count;
+
+	cat_int8s(io, items, &n, WINDOW_MAX_LEVELS);
+	if (io->reading)
+		*count = *count == 0 ? n : Min(*count, n);
+}
+
+static void
+slot_columns(DcCatRow *io, void *data)
+{
+	DcWindowSlot *row = data;
+
+	cat_oid(io, &row->slot);
+	cat_oid(io, &row->windowed);
+	cat_int4(io, &row->number);
+}
+
+static void
+claim_columns(DcCatRow *io, void *data)
+{
+	DcWindowClaim *row = data;
+
+	cat_oid(io, &row->windowed);
+	cat_int4(io, &row->level);
+	cat_int8(io, &row->turn);
+	cat_bool(io, &row->emptied);
+	if (io->reading)
+		row->made_by = io->xmin;
+}
+
+/*
+ * window_row_read fetches the row of a window, as it is committed now; false if there is none, also
+ * where the script of an older version has made no catalog.
+ */
+bool
+window_row_read(Oid relid, DcWindowRow *row)
+{
+	return OidIsValid(catalog_relation_if_any(WINDOW_TABLE)) &&
+		cat_read(&windows, row, ObjectIdGetDatum(relid));
+}
+
+/*
+ * window_row_read_in does so as a snapshot shows it.
+ */
+bool
+window_row_read_in(Oid relid, Snapshot snapshot, DcWindowRow *row)
+{
+	DcCatScan scan;
+	ScanKeyData key;
+	bool found;
+
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relid));
+	cat_scan_begin_ordered(&scan, &windows, windows.pkey, snapshot, &key, 1);
+	found = cat_scan_next(&scan, ForwardScanDirection, row);
+	cat_scan_end(&scan);
+	return found;
+}
+
+void
+window_row_insert(const DcWindowRow *row)
+{
+	cat_insert(&windows, row);
+}
+
+bool
+window_row_update(const DcWindowRow *row)
+{
+	return cat_update(&windows, row);
+}
+
+bool
+window_row_delete(Oid relid)
+{
+	return cat_delete(&windows, ObjectIdGetDatum(relid)) > 0;
+}
+
+/*
+ * windows_exist tells whether this database has a window.
+ */
+bool
+windows_exist(void)
+{
+	DcCatScan scan;
+	bool found;
+
+	if (!OidIsValid(catalog_relation_if_any(WINDOW_TABLE)))
+		return false;
+	cat_scan_begin(&scan, &windows, NULL, AccessShareLock, NULL, 0);
+	found = cat_scan_next(&scan, ForwardScanDirection, NULL);
+	cat_scan_end(&scan);
+	return found;
+}
+
+/*
+ * windows_first_slots lists the first counter table (OID) of each window.
+ */
+List *
+windows_first_slots(void)
+{
+	DcCatScan scan;
+	DcWindowSlot row;
+	List *found = NIL;
+
+	if (!OidIsValid(catalog_relation_if_any(SLOT_TABLE)))
+		return NIL;
+	cat_scan_begin(&scan, &slots, NULL, AccessShareLock, NULL, 0);
+	while (cat_scan_next(&scan, ForwardScanDirection, &row))
+	{
+		if (row.number == 0)
+			found = list_append_unique_oid(found, row.slot);
+	}
+	cat_scan_end(&scan);
+	return found;
+}
+
+/*
+ * window_slots_read lists the counter tables (DcWindowSlot) of a window.
+ */
+List *
+window_slots_read(Oid relid)
+{
+	DcCatScan scan;
+	ScanKeyData key;
+	DcWindowSlot row;
+	List *found = NIL;
+
+	if (!OidIsValid(catalog_relation_if_any(SLOT_TABLE)))
+		return NIL;
+	ScanKeyInit(&key, COL_SLOT_WINDOWED, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relid));
+	cat_scan_begin(&scan, &slots, "window_slot_windowed_idx", AccessShareLock, &key, 1);
+	while (cat_scan_next(&scan, ForwardScanDirection, &row))
+	{
+		DcWindowSlot *copy = palloc(sizeof(DcWindowSlot));
+
+		*copy = row;
+		found = lappend(found, copy);
+	}
+	cat_scan_end(&scan);
+	return found;
+}
+
+/*
+ * window_slot_read fetches the row of a counter table; false if it is of no window.
+ */
+bool
+window_slot_read(Oid slot, DcWindowSlot *row)
+{
+	return OidIsValid(catalog_relation_if_any(SLOT_TABLE)) &&
+		cat_read(&slots, row, ObjectIdGetDatum(slot));
+}
+
+void
+window_slot_insert(const DcWindowSlot *row)
+{
+	cat_insert(&slots, row);
+}
+
+bool
+window_slot_delete(Oid slot)
+{
+	return cat_delete(&slots, ObjectIdGetDatum(slot)) > 0;
+}
+
+/*
+ * window_claims_read lists the claims (DcWindowClaim) of a window.
+ */
+List *
+window_claims_read(Oid relid)
+{
+	DcCatScan scan;
+	ScanKeyData key;
+	DcWindowClaim row;
+	List *found = NIL;
+
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relid));
+	cat_scan_begin(&scan, &claims, claims.pkey, AccessShareLock, &key, 1);
+	while (cat_scan_next(&scan, ForwardScanDirection, &row))
+	{
+		DcWindowClaim *copy = palloc(sizeof(DcWindowClaim));
+
+		*copy = row;
+		found = lappend(found, copy);
+	}
+	cat_scan_end(&scan);
+	return found;
+}
+
+void
+window_claim_insert(Oid relid, int level, int64 turn, bool emptied)
+{
+	DcWindowClaim row = {.windowed = relid, .level = level, .turn = turn, .emptied = emptied};
+
+	cat_insert(&claims, &row);
+}
+
+/*
+ * window_claims_delete removes the claims of a turn, or only the notes that it was emptied.
+ */
+void
+window_claims_delete(Oid relid, int level, int64 turn, bool emptied_only)
+{
+	DcCatScan scan;
+	ScanKeyData key;
+	DcWindowClaim row;
+
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relid));
+	cat_scan_begin(&scan, &claims, claims.pkey, RowExclusiveLock, &key, 1);
+	while (cat_scan_next(&scan, ForwardScanDirection, &row))
+	{
+		if (row.level == level && row.turn == turn && (row.emptied || !emptied_only))
+			cat_scan_delete(&scan);
+	}
+	cat_scan_end(&scan);
+	CommandCounterIncrement();
+}
+
+void
+window_claims_delete_all(Oid relid)
+{
+	(void) cat_delete(&claims, ObjectIdGetDatum(relid));
+}
+
+const char *
+window_late_name(DcLate late)
+{
+	return late_names[late];
+}
+
+/*
+ * window_late_from_text parses that setting (22023 if it is unknown).
+ */
+DcLate
+window_late_from_text(const char *value)
+{
+	return choice_from_text("late", value, late_names, lengthof(late_names));
+}
+
+/*
+ * on_window_row_change() -> trigger on dcounter.time_window
+ */
+Datum
+on_window_row_change(PG_FUNCTION_ARGS)
+{
+	return cat_on_change(fcinfo, &windows, "on_window_row_change()");
+}
+
+/*
+ * on_window_slot_change() -> trigger on dcounter.window_slot
+ */
+Datum
+on_window_slot_change(PG_FUNCTION_ARGS)
+{
+	return cat_on_change(fcinfo, &slots, "on_window_slot_change()");
+}

@@ -1,0 +1,299 @@
+/*
+ * windowseal.c
+ *		dc_seal() and dc_window_reconcile(): buckets that are final.
+ *
+ * Sealing is two transactions. The first one writes down that increments before a time are refused. Then
+ * all transactions are waited for that have a slot locked as writers do: one that has placed an increment
+ * by the old row has such a lock, and keeps it until it ends, prepared transactions included; one
+ * that gets its lock later sees the new row with it (windowincr.c). The second one writes down that the
+ * buckets are sealed. If the session is interrupted in between, they are refused, and not yet sealed: to call
+ * dc_seal() again goes on from there.
+ *
+ * Of a sealed bucket the totals of a batch system replace what was counted: the difference is added, as an
+ * increment that needs no permission of the clock. Both this and a move hold the window's lock, so no value that
+ * was read changes before the difference is committed. Each call raises the version in the window's row: so
+ * under REPEATABLE READ a call whose snapshot does not show an earlier call, or a move, fails (40001), instead
+ * of adding the same difference again.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "common/int.h"
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "base/args.h"
+#include "base/compat.h"
+#include "base/errors.h"
+#include "core/counter/write.h"
+#include "core/rows/sums.h"
+#include "core/table/access.h"
+#include "core/table/partition.h"
+#include "time/window/window.h"
+
+PG_FUNCTION_INFO_V1(dc_seal);
+PG_FUNCTION_INFO_V1(dc_window_reconcile);
+
+static TimestampTz seal_refuse(Oid relid, TimestampTz before);
+static void seal_done(Oid relid, TimestampTz border);
+static void wait_for_writers(Oid relid);
+static void check_once(Datum *keys, int count);
+static int windowseal_compare_keys(const void *a, const void *b);
+static int bucket_level(const DcWindowRow *row, TimestampTz bucket);
+static int64 counted_value(DcWindow *window, TimestampTz from, int64 width, const DcKey *key);
+static void windowseal_add_difference(DcWindow *window, int level, TimestampTz bucket, const DcKey *key, int64 more);
+static void windowseal_count(void *arg, int level, int64 bucket, int64 inc, int64 dec);
+
+/*
+ * dc_seal(counter regclass, before timestamptz), a procedure: increments for buckets that end by then are refused from now on,
+ * or dropped and counted; when it returns, none is in progress any more. It commits while it waits.
+ *
+ * For the owner. Errors: 2D000 in a transaction block, 22023 for a time in the future.
+ */
+Datum
+dc_seal(PG_FUNCTION_ARGS)
+{
+	bool atomic = fcinfo->context == NULL || !IsA(fcinfo->context, CallContext) ||
+		castNode(CallContext, fcinfo->context)->atomic;
+	Oid relid = window_arg(fcinfo);
+	TimestampTz before;
+	TimestampTz border;
+
+	arg_not_null(fcinfo, 1, "before");
+	before = PG_GETARG_TIMESTAMPTZ(1);
+	prevent_write("dc_seal()");
+	if (atomic)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TRANSACTION_TERMINATION),
+				 errmsg("%s cannot run inside a transaction block", "dc_seal()"),
+				 errdetail("It commits, and then waits for increments in progress.")));
+	SPI_connect_ext(SPI_OPT_NONATOMIC);
+	border = seal_refuse(relid, before);
+	SPI_commit();
+	wait_for_writers(relid);
+	seal_done(relid, border);
+	SPI_finish();
+	PG_RETURN_VOID();
+}
+
+/*
+ * seal_refuse writes down that increments are refused, and returns before which time: a border of buckets.
+ */
+static TimestampTz
+seal_refuse(Oid relid, TimestampTz before)
+{
+	DcWindow *window = window_open_own(relid);
+	int64 width = window->row.levels.widths[0];
+	DcWindowRow row;
+	TimestampTz border;
+
+	/* the bucket that is being filled stays open: to refuse increments as of now is never meant */
+	if (TIMESTAMP_NOT_FINITE(before) || before > GetCurrentTimestamp())
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("cannot seal buckets that are not over")));
+	border = bucket_start(bucket_of(before, width), width);
+	if (window_row_read(relid, &row) && row.refuses < border)
+	{
+		row.refuses = border;
+		(void) window_row_update(&row);
+	}
+	return border;
+}
+
+/*
+ * wait_for_writers waits for all transactions that may have increments in progress. There is no snapshot, and no
+ * lock of ours that they could wait for.
+ */
+static void
+wait_for_writers(Oid relid)
+{
+	DcWindow *window = window_lookup(relid);
+	int n = window->row.levels.n * WINDOW_SLOTS;
+	Oid slots[lengthof(window->slots)];
+
+	memcpy(slots, window->slots, sizeof(slots));
+	for (int i = 0; i < n; i++)
+	{
+		if (OidIsValid(slots[i]))
+			writers_wait(slots[i]);
+	}
+}
+
+static void
+seal_done(Oid relid, TimestampTz border)
+{
+	DcWindowRow row;
+
+	PushActiveSnapshot(GetTransactionSnapshot());
+	(void) window_open_own(relid);
+	if (window_row_read(relid, &row) && row.sealed < border)
+	{
+		row.sealed = border;
+		(void) window_row_update(&row);
+	}
+	PopActiveSnapshot();
+}
+
+/*
+ * dc_window_reconcile(counter regclass, bucket timestamptz, keys text[]|bigint[]|uuid[], totals bigint[]) -> bigint, the
+ * number of keys that had another value. For the owner. A key may be there once.
+ *
+ * Errors: 55000 for a bucket that is not sealed, 22023 for a time at which no bucket begins, or a key that is there twice, 22008 for one that is not kept
+ * any more, 2202E if the lengths differ, 22003 if an amount leaves bigint, 40001.
+ */
+Datum
+dc_window_reconcile(PG_FUNCTION_ARGS)
+{
+	Oid relid = window_arg(fcinfo);
+	TimestampTz bucket;
+	DcWindow *window;
+	DcWindowRow row;
+	Datum *keys;
+	Datum *totals;
+	int nkeys;
+	int ntotals;
+	int level;
+	int64 changed = 0;
+
+	arg_not_null(fcinfo, 1, "bucket");
+	bucket = PG_GETARG_TIMESTAMPTZ(1);
+	keys = key_array_arg(fcinfo, 2, &nkeys, NULL);
+	totals = array_arg(fcinfo, 3, "totals", "total", &ntotals);
+	if (nkeys != ntotals)
+		ereport(ERROR,
+				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
+				 errmsg("keys and totals must have the same length"),
+				 errdetail("There are %d keys and %d totals.", nkeys, ntotals)));
+	prevent_write("dc_window_reconcile()");
+	window = window_open_own(relid);
+	check_once(keys, nkeys);
+	if (!window_row_read(relid, &row))
+		(void) window_lookup(relid);
+	if (IsolationUsesXactSnapshot() && !TransactionIdIsCurrentTransactionId(row.changed_by) &&
+		XidInMVCCSnapshot(row.changed_by, GetTransactionSnapshot()))
+		serialization_error();
+	level = bucket_level(&row, bucket);
+	row.version++;
+	(void) window_row_update(&row);
+	window = window_lookup(relid);
+	/* what was committed before the lock was had must be seen */
+	PushActiveSnapshot(IsolationUsesXactSnapshot() ? GetTransactionSnapshot() : GetLatestSnapshot());
+	for (int i = 0; i < nkeys; i++)
+	{
+		int64 more;
+		DcKey key;
+
+		CHECK_FOR_INTERRUPTS();
+		key_from_text(keys[i], &key);
+		if (pg_sub_s64_overflow(DatumGetInt64(totals[i]),
+								counted_value(window, bucket, row.levels.widths[level], &key), &more))
+			ereport(ERROR,
+					(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+					 errmsg("bigint out of range")));
+		if (more == 0)
+			continue;
+		windowseal_add_difference(window, level, bucket, &key, more);
+		changed++;
+	}
+	PopActiveSnapshot();
+	PG_RETURN_INT64(changed);
+}
+
+/*
+ * Raise 22023 if a key is there twice.
+ */
+static void
+check_once(Datum *keys, int count)
+{
+	DcKey *sorted = palloc_extended(Max(count, 1) * sizeof(DcKey), MCXT_ALLOC_HUGE);
+
+	for (int i = 0; i < count; i++)
+		key_from_text(keys[i], &sorted[i]);
+	qsort(sorted, count, sizeof(DcKey), windowseal_compare_keys);
+	for (int i = 1; i < count; i++)
+	{
+		if (key_compare(&sorted[i - 1], &sorted[i]) == 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("key \"%.*s\" is there twice", (int) sorted[i].len, sorted[i].data)));
+	}
+	pfree(sorted);
+}
+
+static int
+windowseal_compare_keys(const void *a, const void *b)
+{
+	CHECK_FOR_INTERRUPTS(); /* of a long qsort() */
+	return key_compare(a, b);
+}
+
+/*
+ * bucket_level returns the level of a bucket that is sealed, or raises an error.
+ */
+static int
+bucket_level(const DcWindowRow *row, TimestampTz bucket)
+{
+	int level = TIMESTAMP_NOT_FINITE(bucket) ? -1 : level_of(&row->levels, bucket);
+	int64 width = level >= 0 ? row->levels.widths[level] : 0;
+
+	if (level < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
+				 errmsg("\"%s\" keeps no bucket of that time", get_rel_name(row->windowed))));
+	if (bucket_start(bucket_of(bucket, width), width) != bucket)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("no bucket begins at %s", timestamptz_to_str(bucket)),
+				 errhint("Buckets that were rolled up are wider; dc_buckets() shows them.")));
+	if (bucket + width > row->sealed)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the bucket is not sealed"),
+				 errhint("CALL dc_seal() first.")));
+	return level;
+}
+
+/*
+ * counted_value returns what a key has in a bucket, this transaction's own increments included.
+ */
+static int64
+counted_value(DcWindow *window, TimestampTz from, int64 width, const DcKey *key)
+{
+	DcWindowReading reading;
+	DcSums sums;
+
+	sums_init(&sums);
+	window_read_begin(window, from, from + width, false, &reading);
+	window_read_key(&reading, key, windowseal_count, &sums);
+	window_read_end(&reading);
+	return sums_to_bigint(sums.net, "value");
+}
+
+static void
+windowseal_count(void *arg, int level, int64 bucket, int64 inc, int64 dec)
+{
+	sums_add(arg, inc, dec);
+}
+
+/*
+ * windowseal_add_difference adds to a bucket, as dc_incr_at() would.
+ */
+static void
+windowseal_add_difference(DcWindow *window, int level, TimestampTz bucket, const DcKey *key, int64 more)
+{
+	int64 number = bucket_of(bucket, window->row.levels.widths[level]);
+	int64 turn = bucket_turn(&window->row.levels, level, number);
+	DcCounter *counter;
+	DcSlotKey slot_key;
+
+	check_length("counter key", key->len, 0, WINDOW_MAX_KEY_BYTES);
+	counter = window_counter(window, window->slots[window_turn_slot(level, turn)], RowExclusiveLock);
+	window_claim(window, level, turn);
+	slot_key_make(key, number, &slot_key);
+	counter_add(counter, &slot_key.key, DC_NO_HINT, more, false);
+}

@@ -1,0 +1,57 @@
+/*
+ * windowtime.h
+ *		Buckets, levels and the ring (see windowtime.c).
+ */
+#ifndef DC_WINDOWTIME_H
+#define DC_WINDOWTIME_H
+
+#include "datatype/timestamp.h"
+
+#include "base/bucket.h"
+#include "base/key.h"
+
+/* Slots of a level's ring, and levels. */
+#define WINDOW_SLOTS 8
+#define WINDOW_MAX_LEVELS 4
+
+/* A key in a slot: that of the user, and the bucket. */
+#define WINDOW_MAX_KEY_BYTES (DC_MAX_KEY_BYTES - BUCKET_SUFFIX_BYTES)
+
+/*
+ * The levels of a window, the fine one first. Numbers of buckets count from the origin; all
+ * times are in microseconds.
+ */
+typedef struct DcLevels
+{
+	int n;
+	int64 widths[WINDOW_MAX_LEVELS]; /* of a bucket; each is a multiple of the one before */
+	int64 keeps[WINDOW_MAX_LEVELS];
+	int64 spans[WINDOW_MAX_LEVELS];	   /* buckets of a turn */
+	int64 floors[WINDOW_MAX_LEVELS];   /* the time before which increments go to the next level */
+	int64 gone[WINDOW_MAX_LEVELS];	   /* before which rows may have been truncated */
+	int64 advanced[WINDOW_MAX_LEVELS]; /* when the floor was last raised past a turn with rows */
+} DcLevels;
+
+/* A key of a slot, with the bytes. */
+typedef struct DcSlotKey
+{
+	DcKey key;
+	char bytes[DC_MAX_KEY_BYTES];
+} DcSlotKey;
+
+extern int64 bucket_turn(const DcLevels *levels, int level, int64 bucket);
+extern int window_turn_slot(int level, int64 turn);
+extern TimestampTz window_turn_end(const DcLevels *levels, int level, int64 turn);
+extern int64 time_turn(const DcLevels *levels, int level, TimestampTz at);
+extern int level_of(const DcLevels *levels, TimestampTz at);
+extern int64 shown_width(const DcLevels *levels, TimestampTz at);
+extern TimestampTz shown_start(const DcLevels *levels, TimestampTz at);
+extern void levels_place(DcLevels *levels, TimestampTz now);
+extern void levels_set_floors(DcLevels *levels, TimestampTz now);
+extern void levels_raise_floors(DcLevels *levels, int level, TimestampTz end);
+
+extern void slot_key_make(const DcKey *key, int64 bucket, DcSlotKey *result);
+extern bool slot_key_split(const DcKey *whole, DcKey *key, int64 *bucket);
+extern void slot_key_bound(const DcKey *key, int64 bucket, DcSlotKey *result);
+
+#endif /* DC_WINDOWTIME_H */

@@ -1,0 +1,596 @@
+/*
+ * sourceddl.c
+ *		What DDL on a source, or on a bound counter table, entails.
+ *
+ *	- Dropping the counter table or the source ends the binding. The triggers go as well if
+ *	  the source can be locked at once; else they stay, and count nothing. The tables of reference
+ *	  counts and of carried amounts follow the counter table, and cannot be dropped alone.
+ *	- The triggers cannot be dropped, renamed or replaced by themselves (2BP01). If they go
+ *	  with something else, a column with CASCADE, bindings whose expressions do not parse any
+ *	  more end with a WARNING; those that are left get their triggers again. The server refuses to drop
+ *	  such a column without CASCADE, or to change its type, by the condition of the trigger
+ *	  for updates. What it does not refuse is looked at here: types that casts name.
+ *	- Disabling a trigger lets changes go uncounted: the state becomes suspect, with a
+ *	  WARNING, until the counter is built again. What is being built or verified while
+ *	  triggers are switched off or on begins anew.
+ *	- The tables must stay logged, or a crash would empty one side alone.
+ *	- If the tables come to have different owners, rows are counted only while that of the
+ *	  source may act as the counter's (sourcecache.c): a WARNING tells at once.
+ *
+ * sourceparts.c follows partitions, sourcerename.c names.
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "access/table.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_trigger.h"
+#include "commands/trigger.h"
+#include "miscadmin.h"
+#include "nodes/parsenodes.h"
+#include "storage/lmgr.h"
+#include "utils/acl.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/reltrigger.h"
+
+#include "base/compat.h"
+#include "base/relopen.h"
+#include "base/runas.h"
+#include "core/table/conversion.h"
+#include "core/table/protect.h"
+#include "core/table/storage.h"
+#include "core/table/table.h"
+#include "transactional/bound/refs.h"
+#include "transactional/bound/sourceddl.h"
+
+static void counter_dropped(const DcDdl *ddl, Oid relid);
+static void source_dropped(const DcDdl *ddl, Oid source);
+static void check_siblings(const DcDdl *ddl);
+static void triggers_dropped(const DcDdl *ddl);
+static List *bindings_over(Oid relid);
+static void end_broken(const DcDdl *ddl);
+static int by_counter(const ListCell *a, const ListCell *b);
+static bool sourceddl_is_about(const DcDdl *ddl, const DcSourceRow *row);
+static bool is_broken(const DcSourceRow *row);
+static void drop_as_owner(Oid relid, bool cascade);
+static void end_binding(const DcDdl *ddl, DcSourceRow *row);
+static void source_altered(const DcDdl *ddl, Oid relid);
+static void triggers_changed(const DcDdl *ddl);
+static bool is_right(Oid relid, const char *name);
+static void check_enabled(Oid relid, const List *rows);
+static bool switches_triggers(const void *parsetree);
+static void triggers_switched(const List *rows);
+static void sourceddl_suspect(const DcSourceRow *row, Oid relid, const char *name);
+static void check_logged(Oid relid, const char *what, Oid counter);
+static void sourceddl_check_owner(const DcSourceRow *row);
+
+static void
+bound_dropped(const DcDdl *ddl)
+{
+	ListCell *lc;
+
+	source_parts_dropped(ddl);
+	check_siblings(ddl);
+	foreach(lc, ddl->relations)
+	{
+		counter_dropped(ddl, lfirst_oid(lc));
+		source_dropped(ddl, lfirst_oid(lc));
+	}
+	triggers_dropped(ddl);
+	if (ddl->types != NIL || ddl->columns != NIL)
+		end_broken(ddl);
+}
+
+static void
+counter_dropped(const DcDdl *ddl, Oid relid)
+{
+	DcSourceRow row;
+
+	if (source_read(relid, &row))
+		bound_forget(&row, source_lock_at_once(row.source), ddl_cascades(ddl));
+}
+
+/*
+ * source_lock_at_once locks a source and its partitions against all, if none of them need be
+ * waited for.
+ */
+bool
+source_lock_at_once(Oid source)
+{
+	ListCell *lc;
+
+	if (get_rel_name(source) == NULL || !ConditionalLockRelationOid(source, AccessExclusiveLock))
+		return false;
+	if (get_rel_relkind(source) != RELKIND_PARTITIONED_TABLE)
+		return true;
+	foreach(lc, relation_members(source, NoLock))
+	{
+		if (!ConditionalLockRelationOid(lfirst_oid(lc), AccessExclusiveLock))
+			return false;
+	}
+	return true;
+}
+
+static void
+source_dropped(const DcDdl *ddl, Oid source)
+{
+	ListCell *lc;
+
+	foreach(lc, source_rows_of(source))
+	{
+		const DcSourceRow *row = lfirst(lc);
+
+		if (ddl_keeps(ddl, row->counter))
+			ereport(NOTICE,
+					(errmsg("counter table \"%s\" is no longer bound, as its source was dropped", get_rel_name(row->counter)),
+					 errdetail("Its values stay.")));
+		bound_forget(row, false, ddl_cascades(ddl));
+	}
+}
+
+/*
+ * check_siblings raises 2BP01 if a table of a bound counter is dropped that it needs.
+ */
+static void
+check_siblings(const DcDdl *ddl)
+{
+	ListCell *lc;
+
+	if (ddl->relations == NIL)
+		return;
+	foreach(lc, source_read_all())
+	{
+		const DcSourceRow *row = lfirst(lc);
+
+		if (!ddl_keeps(ddl, row->counter) || list_member_oid(ddl->relations, row->source) ||
+			(!list_member_oid(ddl->relations, row->refs) && !list_member_oid(ddl->relations, row->carried)))
+			continue;
+		ereport(ERROR,
+				(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
+				 errmsg("cannot drop a table that the bound counter table \"%s\" needs", get_rel_name(row->counter)),
+				 errhint("Call dc_unbind() first, which drops it.")));
+	}
+}
+
+/*
+ * triggers_dropped raises 2BP01 if a trigger of ours is dropped by itself.
+ */
+static void
+triggers_dropped(const DcDdl *ddl)
+{
+	ListCell *lc;
+
+	foreach(lc, ddl->triggers)
+	{
+		const DcDdlTrigger *trigger = lfirst(lc);
+		Oid relid;
+		List *rows;
+
+		if (!trigger->original || !source_trigger_is_name(trigger->name))
+			continue;
+		relid = get_relname_relid(trigger->table, get_namespace_oid(trigger->schema, true));
+		rows = bindings_over(relid);
+		if (rows != NIL)
+			ereport(ERROR,
+					(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
+					 errmsg("cannot drop trigger \"%s\" of \"%s\" because counter table \"%s\" needs it",
+							trigger->name, trigger->table, get_rel_name(((DcSourceRow *) linitial(rows))->counter)),
+					 errhint("Call dc_unbind() first.")));
+	}
+}
+
+/*
+ * bindings_over lists the bindings of a table and of what it is a partition of.
+ */
+static List *
+bindings_over(Oid relid)
+{
+	List *rows = NIL;
+	ListCell *lc;
+
+	if (get_rel_name(relid) == NULL)
+		return NIL;
+	foreach(lc, source_lineage(relid))
+		rows = list_concat(rows, source_rows_of(lfirst_oid(lc)));
+	return rows;
+}
+
+/*
+ * end_broken ends the bindings whose expressions name what was dropped, if that was to cascade.
+ * Triggers are adapted afterwards, as that needs the expressions of those that are left.
+ */
+static void
+end_broken(const DcDdl *ddl)
+{
+	List *rows = source_read_all();
+	List *sources = NIL;
+	ListCell *lc;
+
+	list_sort(rows, by_counter);
+	foreach(lc, rows)
+	{
+		DcSourceRow *row = lfirst(lc);
+
+		CHECK_FOR_INTERRUPTS();
+		if (get_rel_name(row->counter) == NULL || !sourceddl_is_about(ddl, row) || !is_broken(row))
+			continue;
+		end_binding(ddl, row);
+		sources = list_append_unique_oid(sources, row->source);
+	}
+	foreach(lc, sources)
+	{
+		if (source_lock_at_once(lfirst_oid(lc)))
+			source_triggers_adapt(lfirst_oid(lc));
+	}
+}
+
+static int
+by_counter(const ListCell *a, const ListCell *b)
+{
+	Oid first = ((DcSourceRow *) lfirst(a))->counter;
+	Oid second = ((DcSourceRow *) lfirst(b))->counter;
+
+	return first < second ? -1 : first > second;
+}
+
+/*
+ * sourceddl_is_about tells whether a command may have dropped what a binding names: a binding that does not parse
+ * for another reason is not to keep others from dropping what is theirs.
+ */
+static bool
+sourceddl_is_about(const DcDdl *ddl, const DcSourceRow *row)
+{
+	ListCell *lc;
+
+	foreach(lc, ddl->columns)
+	{
+		if (((DcDdlColumn *) lfirst(lc))->relid == row->source)
+			return true;
+	}
+	foreach(lc, ddl->types)
+	{
+		if (source_mentions(row, lfirst(lc)))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * is_broken tells whether the expressions of a binding name what is not there. A source that another
+ * session has locked against reading is being altered there, which finds out by itself.
+ */
+static bool
+is_broken(const DcSourceRow *row)
+{
+	Relation source;
+	bool missing;
+
+	if (!ConditionalLockRelationOid(row->source, AccessShareLock))
+		return false;
+	source = try_relation_open(row->source, NoLock);
+	if (source == NULL)
+		return false;
+	(void) source_parses(row, source, &missing);
+	relation_close(source, missing ? NoLock : AccessShareLock); /* there may be very many */
+	return missing;
+}
+
+/*
+ * bound_forget ends a binding. The triggers are adapted to those that the source still has
+ * if it is locked ACCESS EXCLUSIVE, which the caller says. With `cascade`, what users have put on the
+ * tables that belong to it goes as well.
+ */
+void
+bound_forget(const DcSourceRow *row, bool drop_triggers, bool cascade)
+{
+	Oid tables[] = {row->refs, row->carried};
+
+	if (distribution_is_converting()) /* the tables below have amounts that are nowhere else */
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("a counter table that is bound, or its source, cannot be made anew"),
+				 errhint("Call dc_unbind() first.")));
+	(void) bound_lock(row->counter, true);
+	(void) source_delete(row->counter);
+	if (drop_triggers && get_rel_name(row->source) != NULL)
+		source_triggers_adapt(row->source);
+	for (int i = 0; i < lengthof(tables); i++)
+	{
+		if (OidIsValid(tables[i]) && get_rel_name(tables[i]) != NULL)
+			drop_as_owner(tables[i], cascade);
+	}
+}
+
+/*
+ * drop_as_owner drops a table that belongs to a binding, as its owner: whoever drops the source need not
+ * be that.
+ */
+static void
+drop_as_owner(Oid relid, bool cascade)
+{
+	DcRunAs state;
+
+	runas_begin(&state, relation_owner(relid));
+	table_drop(relid, cascade);
+	runas_end(&state);
+}
+
+static void
+end_binding(const DcDdl *ddl, DcSourceRow *row)
+{
+	if (!ddl_cascades(ddl))
+		ereport(ERROR,
+				(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
+				 errmsg("cannot drop what the binding of counter table \"%s\" to \"%s\" names",
+						get_rel_name(row->counter), get_rel_name(row->source)),
+				 errhint("Call dc_unbind() first, or use DROP ... CASCADE.")));
+	ereport(WARNING,
+			(errmsg("counter table \"%s\" is no longer bound to \"%s\"",
+					get_rel_name(row->counter), get_rel_name(row->source)),
+			 errdetail("What its expressions name was dropped.")));
+	bound_forget(row, false, true);
+}
+
+static void
+bound_altered(const DcDdl *ddl)
+{
+	ListCell *lc;
+
+	triggers_changed(ddl);
+	source_renamed(ddl);
+	source_parts_changed(ddl);
+	source_children_check(ddl);
+	source_swapped();
+	foreach(lc, ddl->relations)
+	{
+		Oid relid = lfirst_oid(lc);
+		DcSourceRow row;
+
+		source_altered(ddl, relid);
+		if (ddl_alters(ddl) && source_read(relid, &row))
+		{
+			sibling_follow(ddl, relid, row.refs, DC_REF_SUFFIX);
+			sibling_follow(ddl, relid, row.carried, DC_CARRIED_SUFFIX);
+			if (has_command(ddl->parsetree, AT_ChangeOwner))
+				sourceddl_check_owner(&row);
+		}
+	}
+}
+
+/*
+ * source_altered looks at a table that was altered, and may belong to a binding.
+ */
+static void
+source_altered(const DcDdl *ddl, Oid relid)
+{
+	DcCounterRow counter;
+	DcSourceRow row;
+	Oid root;
+	List *rows;
+	ListCell *lc;
+
+	if (get_rel_name(relid) == NULL)
+		return;
+	if (has_command(ddl->parsetree, AT_SetUnLogged) &&
+		member_find(relid, &counter, &root) != DC_MEMBER_NONE && source_read(counter.counter, &row))
+		check_logged(relid, "source", row.counter);
+	rows = bindings_over(relid);
+	if (rows == NIL)
+		return;
+	check_logged(relid, "counter", InvalidOid);
+	if (IsA(ddl->parsetree, AlterTableStmt))
+	{
+		check_enabled(relid, rows);
+		if (switches_triggers(ddl->parsetree) && (!source_triggers_being_made(relid) || source_triggers_being_enabled()))
+			triggers_switched(rows);
+	}
+	foreach(lc, rows)
+	{
+		if (has_command(ddl->parsetree, COMPAT_AT_SET_EXPRESSION))
+			sourceddl_suspect(lfirst(lc), relid, NULL);
+		if (has_command(ddl->parsetree, AT_ChangeOwner) && ((DcSourceRow *) lfirst(lc))->source == relid)
+			sourceddl_check_owner(lfirst(lc));
+	}
+}
+
+/*
+ * triggers_changed does what CREATE TRIGGER and ALTER TRIGGER entail, whose table no list has.
+ */
+static void
+triggers_changed(const DcDdl *ddl)
+{
+	RangeVar *relation = NULL;
+	const char *name = NULL;
+	Oid relid;
+	List *rows;
+
+	if (IsA(ddl->parsetree, CreateTrigStmt))
+	{
+		relation = ((CreateTrigStmt *) ddl->parsetree)->relation;
+		name = ((CreateTrigStmt *) ddl->parsetree)->trigname;
+	}
+	else if (IsA(ddl->parsetree, RenameStmt) && ((RenameStmt *) ddl->parsetree)->renameType == OBJECT_TRIGGER)
+	{
+		relation = ((RenameStmt *) ddl->parsetree)->relation;
+		name = ((RenameStmt *) ddl->parsetree)->subname;
+	}
+	if (name == NULL || !source_trigger_is_name(name))
+		return;
+	relid = RangeVarGetRelid(relation, NoLock, true);
+	rows = OidIsValid(relid) && !source_triggers_being_made(relid) ? bindings_over(relid) : NIL;
+	if (rows != NIL && (IsA(ddl->parsetree, RenameStmt) || ((CreateTrigStmt *) ddl->parsetree)->replace || !is_right(relid, name)))
+		ereport(ERROR,
+				(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
+				 errmsg("cannot replace or rename trigger \"%s\" of \"%s\" because counter table \"%s\" needs it",
+						name, get_rel_name(relid), get_rel_name(((DcSourceRow *) linitial(rows))->counter)),
+				 errhint("Call dc_unbind() first.")));
+}
+
+/*
+ * is_right tells whether a trigger that was just created is what dc_bind() makes: a dump brings it
+ * when the binding is there.
+ */
+static bool
+is_right(Oid relid, const char *name)
+{
+	bool truncate = strcmp(name, SOURCE_TRIGGER_TRUNCATE) == 0;
+	Oid function = extension_function(truncate ? SOURCE_TRUNCATE_FUNCTION : SOURCE_ROW_FUNCTION);
+	int16 type = truncate ? TRIGGER_TYPE_BEFORE | TRIGGER_TYPE_TRUNCATE : TRIGGER_TYPE_ROW | TRIGGER_TYPE_UPDATE;
+	Relation rel = table_open_present(relid, NoLock);
+	bool right = false;
+
+	if (strcmp(name, SOURCE_TRIGGER_ROW) == 0)
+		type = TRIGGER_TYPE_ROW | TRIGGER_TYPE_INSERT | TRIGGER_TYPE_DELETE;
+	for (int i = 0; rel->trigdesc != NULL && i < rel->trigdesc->numtriggers; i++)
+	{
+		const Trigger *trigger = &rel->trigdesc->triggers[i];
+
+		right |= strcmp(trigger->tgname, name) == 0 && trigger->tgfoid == function &&
+			trigger->tgtype == type && trigger->tgnattr == 0;
+	}
+	table_close(rel, NoLock);
+	return right;
+}
+
+/*
+ * check_enabled makes bindings suspect if triggers of a table do not fire for all that
+ * they count.
+ */
+static void
+check_enabled(Oid relid, const List *rows)
+{
+	Relation rel;
+	TriggerDesc *triggers;
+
+	if (source_triggers_being_made(relid))
+		return;
+	rel = table_open_present(relid, NoLock);
+	triggers = CopyTriggerDesc(rel->trigdesc); /* locks that are waited for below may have the relation read anew */
+	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
+	{
+		const Trigger *trigger = &triggers->triggers[i];
+		ListCell *lc;
+
+		if (!source_trigger_is_name(trigger->tgname) || trigger->tgenabled == TRIGGER_FIRES_ALWAYS)
+			continue;
+		foreach(lc, rows)
+		{
+			if (trigger->tgenabled != TRIGGER_FIRES_ON_ORIGIN || ((DcSourceRow *) lfirst(lc))->replicated)
+				sourceddl_suspect(lfirst(lc), relid, trigger->tgname);
+		}
+	}
+	table_close(rel, NoLock);
+}
+
+/*
+ * switches_triggers tells whether a command enables or disables triggers.
+ */
+static bool
+switches_triggers(const void *parsetree)
+{
+	static const AlterTableType types[] = {
+		AT_EnableTrig, AT_EnableAlwaysTrig, AT_EnableReplicaTrig, AT_DisableTrig,
+		AT_EnableTrigAll, AT_DisableTrigAll, AT_EnableTrigUser, AT_DisableTrigUser};
+
+	for (int i = 0; i < lengthof(types); i++)
+	{
+		if (has_command(parsetree, types[i]))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * triggers_switched has what is being compared compared again: rows may have been written that
+ * were not counted, until now.
+ */
+static void
+triggers_switched(const List *rows)
+{
+	ListCell *lc;
+
+	foreach(lc, rows)
+	{
+		const DcSourceRow *row = lfirst(lc);
+		DcSourceStateRow state;
+
+		(void) bound_lock(row->counter, true);
+		if (!source_state_read(row->counter, &state))
+			continue;
+		state.built_to = NULL;
+		state.epoch++;
+		source_state_store(&state);
+	}
+}
+
+/*
+ * sourceddl_suspect makes a binding suspect: a trigger (name) does not fire, or a rewrite has changed values (NULL).
+ */
+static void
+sourceddl_suspect(const DcSourceRow *row, Oid relid, const char *name)
+{
+	DcSourceStateRow state;
+
+	(void) bound_lock(row->counter, true);
+	if (!source_state_read(row->counter, &state))
+		return;
+	if (state.state != DC_SOURCE_SUSPECT)
+		ereport(WARNING,
+				(errmsg("changes of \"%s\" may not be counted in \"%s\"", get_rel_name(relid), get_rel_name(row->counter)),
+				 name != NULL ? errdetail("Trigger \"%s\" does not fire for all of them.", name)
+							  : errdetail("No trigger fires for the new values of a generated column."),
+				 name != NULL ? errhint("Enable it, and then call dc_build().") : errhint("Call dc_build().")));
+	/* also if it was suspect before: a build may be under way */
+	source_state_change(row->counter, DC_SOURCE_SUSPECT, false);
+}
+
+/*
+ * check_logged raises 0A000 for a table of a binding that is not logged.
+ */
+static void
+check_logged(Oid relid, const char *what, Oid counter)
+{
+	if (get_rel_persistence(relid) != RELPERSISTENCE_UNLOGGED)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 OidIsValid(counter)
+				 ? errmsg("\"%s\" must be logged, as \"%s\" is bound to a source", get_rel_name(relid), get_rel_name(counter))
+				 : errmsg("\"%s\" must be logged, as counters are bound to it", get_rel_name(relid)),
+			 errdetail("A crash would empty it, and leave the %s.", what)));
+}
+
+static void
+sourceddl_check_owner(const DcSourceRow *row)
+{
+	Oid owner = relation_owner(row->source);
+	Oid wanted = relation_owner(row->counter);
+
+	if (owner == wanted || has_privs_of_role(owner, wanted))
+		return;
+	ereport(WARNING,
+			(errmsg("rows of \"%s\" can no longer be changed: its owner may not count them in \"%s\"",
+					get_rel_name(row->source), get_rel_name(row->counter)),
+			 errhint("Give both tables to one owner, or call dc_unbind().")));
+}
+
+static void
+bound_begins(const DcDdl *ddl)
+{
+	source_rename_begins(ddl);
+	source_parts_begins(ddl);
+}
+
+static const DcDdlHook bound_ddl = {bound_dropped, bound_altered, bound_begins};
+
+/*
+ * source_ddl_init is called when the library is loaded.
+ */
+void
+source_ddl_init(void)
+{
+	ddl_hook_add(&bound_ddl);
+	source_truncate_init();
+	source_parts_init();
+}

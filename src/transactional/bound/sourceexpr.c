@@ -1,0 +1,607 @@
+/*
+ * sourceexpr.c
+ *		The expressions that say what a row of a source counts for.
+ *
+ * The trigger that counts a change and the scan that compares use the same code, so they
+ * cannot disagree. A row counts if the filter is true, no part of the key is null, and
+ * the value is neither null nor zero. The key of one expression is its text, as a cast
+ * to text shows it; that of several is the text of a JSON array of them.
+ *
+ * What an expression may consist of is told by sourceexprcheck.c.
+ *
+ * Expressions are stored as text, so that they survive a dump. The text is what the server's
+ * deparser makes of them with settings pinned that it depends on, and it is parsed with the same
+ * ones.
+ */
+#include "postgres.h"
+
+#include "access/detoast.h"
+#include "catalog/partition.h"
+#include "catalog/pg_collation.h"
+#include "catalog/pg_type.h"
+#include "common/int.h"
+#include "executor/executor.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+#include "parser/parse_clause.h"
+#include "parser/parse_coerce.h"
+#include "parser/parse_collate.h"
+#include "parser/parse_expr.h"
+#include "parser/parse_relation.h"
+#include "parser/parse_type.h"
+#include "parser/parser.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/ruleutils.h"
+
+#include "base/args.h"
+#include "base/compat.h"
+#include "base/key.h"
+#include "base/rowread.h"
+#include "base/runas.h"
+#include "core/table/ownercode.h"
+#include "transactional/bound/sourceexpr.h"
+
+/* The members of the list that source_parse() returns. */
+enum
+{
+	PARSED_KEYS, /* a list */
+	PARSED_VALUE,
+	PARSED_FILTER,		/* or NULL */
+	PARSED_DISTINCT_OF, /* or NULL */
+	PARSED_COUNT
+};
+
+/* A text or number that is made of a row. Plain columns of common types need no executor. */
+typedef struct DcTextOf
+{
+	AttrNumber column; /* a plain column, or 0 */
+	Oid type;		   /* of the column */
+	Oid base;		   /* what it is read as */
+	ExprState *state;
+} DcTextOf;
+
+struct DcSourceEval
+{
+	ExprContext *context;
+	MemoryContext cxt;
+	DcTextOf key;
+	DcTextOf value; /* of type bigint if it is an expression */
+	int64 constant; /* instead, if it is not 0 */
+	ExprState *filter;
+	DcTextOf item;
+	bool distinct;
+};
+
+static int pin_settings(void);
+static List *parse_exprs(ParseState *pstate, const char *text, const char *what, bool several);
+static void argument_context(void *arg);
+static Node *one_expr(List *exprs, const char *what);
+static ParseState *parse_begin(Relation source);
+static Node *as_text(Node *expr, const char *what);
+static Node *key_expr(List *keys);
+static char *sourceexpr_deparse(Node *expr, Relation source);
+static void text_of_make(DcTextOf *text, Node *expr);
+static Node *sourceexpr_uncast(Node *expr);
+static Oid relabelled_type(Node *expr);
+static bool text_of(DcSourceEval *eval, const DcTextOf *text, TupleTableSlot *slot, DcKey *key);
+static bool value_of(DcSourceEval *eval, TupleTableSlot *slot, int64 *value);
+
+/* Settings that the text of a constant, or what is read from it, depends on. */
+static const struct
+{
+	const char *name;
+	const char *value;
+} settings[] = {
+	{"array_nulls", "on"},
+	{"bytea_output", "hex"},
+	{"datestyle", "ISO, YMD"},
+	{"extra_float_digits", "1"},
+	{"escape_string_warning", "off"},
+	{"intervalstyle", "postgres"},
+	{"lc_monetary", "C"},
+	{"quote_all_identifiers", "off"},
+	{"standard_conforming_strings", "on"},
+	{"timezone", "GMT"},
+	{"transform_null_equals", "off"},
+	{"xmloption", "content"}};
+
+/*
+ * pin_settings is search_path_pin() for texts of expressions.
+ */
+static int
+pin_settings(void)
+{
+	int level = search_path_pin();
+
+	for (int i = 0; i < lengthof(settings); i++)
+		(void) set_config_option(settings[i].name, settings[i].value, PGC_USERSET, PGC_S_SESSION,
+								 GUC_ACTION_SAVE, true, 0, false);
+	return level;
+}
+
+static ParseState *
+parse_begin(Relation source)
+{
+	ParseState *pstate = make_parsestate(NULL);
+	ParseNamespaceItem *item = addRangeTableEntryForRelation(pstate, source, AccessShareLock, NULL,
+															 false, true);
+
+	addNSItemToQuery(pstate, item, true, true, true);
+	return pstate;
+}
+
+/*
+ * parse_exprs parses a list of expressions, by the server's own grammar: what is more than
+ * that is an error.
+ */
+static List *
+parse_exprs(ParseState *pstate, const char *text, const char *what, bool several)
+{
+	const char *argument[] = {what, text};
+	ErrorContextCallback context = {error_context_stack, argument_context, argument};
+	SelectStmt *plain = makeNode(SelectStmt);
+	SelectStmt *select;
+	List *parsed;
+	List *exprs = NIL;
+	ListCell *lc;
+
+	error_context_stack = &context;
+	parsed = raw_parser(text, RAW_PARSE_PLPGSQL_EXPR);
+	select = (SelectStmt *) linitial_node(RawStmt, parsed)->stmt;
+	if (IsA(select, SelectStmt))
+		plain->targetList = select->targetList;
+	if (!IsA(select, SelectStmt) || !equal(select, plain) || select->targetList == NIL ||
+		(!several && list_length(select->targetList) != 1))
+		ereport(ERROR,
+				(errcode(ERRCODE_SYNTAX_ERROR),
+				 several ? errmsg("%s must be an expression, or several with commas in between", what)
+						 : errmsg("%s must be one expression", what)));
+	foreach(lc, select->targetList)
+	{
+		ResTarget *target = lfirst_node(ResTarget, lc);
+
+		if (target->name != NULL || target->indirection != NIL)
+			ereport(ERROR,
+					(errcode(ERRCODE_SYNTAX_ERROR),
+					 errmsg("an expression of %s cannot have a name", what)));
+		/* a kind that lets all pass: what may not be there is told by source_expr_check() */
+		exprs = lappend(exprs, transformExpr(pstate, target->val, EXPR_KIND_OTHER));
+	}
+	error_context_stack = context.previous;
+	return exprs;
+}
+
+static void
+argument_context(void *arg)
+{
+	const char *const *argument = arg;
+
+	errcontext("argument \"%s\" of dc_bind(): %s", argument[0], argument[1]);
+}
+
+static Node *
+one_expr(List *exprs, const char *what)
+{
+	Node *expr = linitial(exprs);
+
+	if (list_length(exprs) != 1 || expr == NULL)
+		elog(ERROR, "%s is not one expression", what);
+	return expr;
+}
+
+/*
+ * parse_row parses the expressions of a binding, with the search_path as it is.
+ */
+static List *
+parse_row(const DcSourceRow *row, Relation source)
+{
+	ParseState *pstate = parse_begin(source);
+	List *keys = parse_exprs(pstate, row->key, "key", true);
+	Node *value = one_expr(parse_exprs(pstate, row->value, "value", false), "value");
+	Node *filter = NULL;
+	Node *distinct_of = NULL;
+	Oid type = getBaseType(exprType(value));
+
+	if (type != INT2OID && type != INT4OID && type != INT8OID)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("value must be of an integer type, not %s", format_type_be(exprType(value))),
+				 errhint("Cast it to bigint, in a unit that needs no fraction.")));
+	if (row->filter != NULL)
+		filter = coerce_to_boolean(pstate, one_expr(parse_exprs(pstate, row->filter, "filter", false), "filter"),
+								   "filter");
+	if (row->distinct_of != NULL)
+		distinct_of = one_expr(parse_exprs(pstate, row->distinct_of, "distinct_of", false),
+							   "distinct_of");
+	assign_expr_collations(pstate, (Node *) keys);
+	assign_expr_collations(pstate, value);
+	assign_expr_collations(pstate, filter);
+	assign_expr_collations(pstate, distinct_of);
+	free_parsestate(pstate);
+	return list_make4(keys, value, filter, distinct_of);
+}
+
+/*
+ * source_parse parses the stored expressions of a binding; the source is open and locked.
+ */
+List *
+source_parse(const DcSourceRow *row, Relation source)
+{
+	int level = pin_settings();
+	List *parsed = parse_row(row, source);
+
+	AtEOXact_GUC(false, level);
+	return parsed;
+}
+
+/*
+ * source_deparse sets the texts of a binding's expressions by what they were parsed to,
+ * with the names that there are now.
+ */
+void
+source_deparse(DcSourceRow *row, List *parsed, Relation source)
+{
+	int level = pin_settings();
+	StringInfoData keys;
+	ListCell *lc;
+
+	initStringInfo(&keys);
+	foreach(lc, (List *) list_nth(parsed, PARSED_KEYS))
+		appendStringInfo(&keys, "%s%s", keys.len > 0 ? ", " : "", sourceexpr_deparse(lfirst(lc), source));
+	row->key = keys.data;
+	row->value = sourceexpr_deparse(list_nth(parsed, PARSED_VALUE), source);
+	row->filter = sourceexpr_deparse(list_nth(parsed, PARSED_FILTER), source);
+	row->distinct_of = sourceexpr_deparse(list_nth(parsed, PARSED_DISTINCT_OF), source);
+	AtEOXact_GUC(false, level);
+}
+
+static char *
+sourceexpr_deparse(Node *expr, Relation source)
+{
+	if (expr == NULL)
+		return NULL;
+	return deparse_expression(expr, deparse_context_for(RelationGetRelationName(source), RelationGetRelid(source)),
+							  false, false);
+}
+
+/*
+ * source_expressions_check checks the expressions that the caller has given, by the names of
+ * the caller's search_path, and replaces them by the texts to be stored.
+ *
+ * Errors: 42601 if one is not an expression, 42804 for types that will not do, 42P17 if one is
+ * not immutable, or has a subquery, an aggregate or the like, 0A000 for code of users.
+ */
+void
+source_expressions_check(DcSourceRow *row, Relation source)
+{
+	List *parsed = parse_row(row, source);
+	List *keys = list_nth(parsed, PARSED_KEYS);
+	Node *distinct_of = list_nth(parsed, PARSED_DISTINCT_OF);
+	Node *value = list_nth(parsed, PARSED_VALUE);
+	ListCell *lc;
+
+	foreach(lc, keys)
+	{
+		source_expr_check(lfirst(lc), source, "key");
+		source_expr_check(as_text(lfirst(lc), "key"), source, "key");
+	}
+	source_expr_check(value, source, "value");
+	source_expr_check(list_nth(parsed, PARSED_FILTER), source, "filter");
+	if (distinct_of != NULL)
+	{
+		source_expr_check(distinct_of, source, "distinct_of");
+		source_expr_check(as_text(distinct_of, "distinct_of"), source, "distinct_of");
+		source_item_check(distinct_of);
+		if (!IsA(value, Const) || ((Const *) value)->constisnull ||
+			DatumGetInt64(((Const *) value)->constvalue) != 1)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("value must be 1 with distinct_of")));
+	}
+	source_deparse(row, parsed, source);
+}
+
+/*
+ * as_text casts an expression to text.
+ */
+static Node *
+as_text(Node *expr, const char *what)
+{
+	Node *text = coerce_to_target_type(NULL, copyObject(expr), exprType(expr), TEXTOID, -1,
+									   COERCION_EXPLICIT, COERCE_EXPLICIT_CAST, -1);
+
+	if (text == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("%s cannot be of type %s", what, format_type_be(exprType(expr)))));
+	return text;
+}
+
+/*
+ * key_expr makes one expression of those of a key. NULL if one is null.
+ */
+static Node *
+key_expr(List *keys)
+{
+	CaseExpr *expr;
+	CaseWhen *when;
+	List *nulls = NIL;
+	ListCell *lc;
+
+	if (list_length(keys) == 1)
+		return as_text(linitial(keys), "key");
+	foreach(lc, keys)
+	{
+		NullTest *test = makeNode(NullTest);
+
+		test->arg = copyObject(lfirst(lc));
+		test->nulltesttype = IS_NULL;
+		test->location = -1;
+		nulls = lappend(nulls, test);
+	}
+	when = makeNode(CaseWhen);
+	when->expr = (Expr *) makeBoolExpr(OR_EXPR, nulls, -1);
+	when->result = (Expr *) makeNullConst(TEXTOID, -1, DEFAULT_COLLATION_OID);
+	expr = makeNode(CaseExpr);
+	expr->casetype = TEXTOID;
+	expr->casecollid = DEFAULT_COLLATION_OID;
+	expr->args = list_make1(when);
+	expr->defresult = (Expr *) as_text((Node *) makeFuncExpr(F_JSONB_BUILD_ARRAY_ANY, JSONBOID, copyObject(keys), InvalidOid, InvalidOid,
+															 COERCE_EXPLICIT_CALL),
+									   "key");
+	return (Node *) expr;
+}
+
+/*
+ * source_columns returns the numbers of the columns that the expressions of a binding name.
+ */
+Bitmapset *
+source_columns(const DcSourceRow *row, Relation source)
+{
+	List *vars = pull_var_clause((Node *) source_parse(row, source), 0);
+	Bitmapset *columns = NULL;
+	ListCell *lc;
+
+	foreach(lc, vars)
+		columns = bms_add_member(columns, lfirst_node(Var, lc)->varattno);
+	return columns;
+}
+
+/*
+ * source_is_harmless tells whether the worker may evaluate the expressions: none takes long, or
+ * much memory (core/table/ownercodeexpr.c). A key that is a plain column is not read further than
+ * a key can be long.
+ */
+bool
+source_is_harmless(const DcSourceRow *row, Relation source)
+{
+	List *parsed = source_parse(row, source);
+	List *keys = list_nth(parsed, PARSED_KEYS);
+	List *rest = list_make2(list_nth(parsed, PARSED_VALUE), list_nth(parsed, PARSED_FILTER));
+	Node *item = list_nth(parsed, PARSED_DISTINCT_OF);
+
+	ownercode_expressions_begin();
+	if (list_length(keys) > 1 || !IsA(linitial(keys), Var))
+		rest = list_concat(rest, keys);
+	if (item != NULL && !IsA(item, Var))
+		rest = lappend(rest, item);
+	return !ownercode_in_expression((Node *) rest);
+}
+
+/*
+ * source_eval_make prepares the expressions for rows of `rel`: the source, or a partition of
+ * it. Both are open and locked. What is made lives in a new child of `cxt`.
+ */
+DcSourceEval *
+source_eval_make(const DcSourceRow *row, Relation source, Relation rel, MemoryContext cxt)
+{
+	MemoryContext own = AllocSetContextCreate(cxt, "dcounter source expressions", ALLOCSET_SMALL_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(own);
+	DcSourceEval *eval = palloc0(sizeof(DcSourceEval));
+	List *parsed = source_parse(row, source);
+	Node *filter;
+	Node *value;
+
+	if (RelationGetRelid(rel) != RelationGetRelid(source))
+		parsed = map_partition_varattnos(parsed, 1, rel, source);
+	filter = list_nth(parsed, PARSED_FILTER);
+	value = list_nth(parsed, PARSED_VALUE);
+	eval->cxt = own;
+	eval->context = CreateStandaloneExprContext();
+	text_of_make(&eval->key, key_expr(list_nth(parsed, PARSED_KEYS)));
+	if (IsA(value, Const) && !((Const *) value)->constisnull && ((Const *) value)->consttype == INT4OID)
+		eval->constant = DatumGetInt32(((Const *) value)->constvalue);
+	if (eval->constant == 0)
+		text_of_make(&eval->value, coerce_to_target_type(NULL, value, exprType(value), INT8OID, -1, COERCION_IMPLICIT, COERCE_IMPLICIT_CAST, -1));
+	if (filter != NULL)
+		eval->filter = ExecInitExpr(expression_planner((Expr *) filter), NULL);
+	eval->distinct = list_nth(parsed, PARSED_DISTINCT_OF) != NULL;
+	if (eval->distinct)
+		text_of_make(&eval->item, as_text(list_nth(parsed, PARSED_DISTINCT_OF), "distinct_of"));
+	MemoryContextSwitchTo(old);
+	return eval;
+}
+
+/*
+ * text_of_make prepares an expression. One that is a cast of a plain column is read from the row, if
+ * the text of its type is known here.
+ */
+static void
+text_of_make(DcTextOf *text, Node *expr)
+{
+	Node *inner = sourceexpr_uncast(expr);
+
+	if (IsA(inner, Var))
+	{
+		text->type = ((Var *) inner)->vartype;
+		text->base = getBaseType(text->type);
+		switch (text->base)
+		{
+			case INT2OID:
+			case INT4OID:
+			case INT8OID:
+				text->column = ((Var *) inner)->varattno;
+				return;
+			case TEXTOID:
+			case VARCHAROID:
+			case UUIDOID:
+				if (exprType(expr) == TEXTOID)
+				{
+					text->column = ((Var *) inner)->varattno;
+					return;
+				}
+		}
+	}
+	text->state = ExecInitExpr(expression_planner((Expr *) expr), NULL);
+}
+
+/*
+ * sourceexpr_uncast returns what an expression casts, by one cast at most, to bigint or to text.
+ */
+static Node *
+sourceexpr_uncast(Node *expr)
+{
+	Node *inner = expr;
+
+	if (IsA(expr, CoerceViaIO) && exprType(expr) == TEXTOID)
+		inner = (Node *) ((CoerceViaIO *) expr)->arg;
+	else if (IsA(expr, FuncExpr) &&
+			 (((FuncExpr *) expr)->funcid == F_INT8_INT2 || ((FuncExpr *) expr)->funcid == F_INT8_INT4))
+		inner = linitial(((FuncExpr *) expr)->args);
+	while (IsA(inner, RelabelType))
+	{
+		Node *arg = (Node *) ((RelabelType *) inner)->arg;
+
+		/* others change the meaning: the text of an oid is not that of an integer */
+		if (relabelled_type(inner) != relabelled_type(arg))
+			break;
+		inner = arg;
+	}
+	return inner;
+}
+
+static Oid
+relabelled_type(Node *expr)
+{
+	Oid type = getBaseType(exprType(expr));
+
+	return type == VARCHAROID ? TEXTOID : type;
+}
+
+/*
+ * source_eval tells whether a row counts, and for what. The result may point into the row, and
+ * into memory that source_eval_reset() frees.
+ */
+bool
+source_eval(DcSourceEval *eval, TupleTableSlot *slot, DcCounted *counted)
+{
+	MemoryContext old = MemoryContextSwitchTo(eval->context->ecxt_per_tuple_memory);
+	bool counts = true;
+
+	eval->context->ecxt_scantuple = slot;
+	if (eval->filter != NULL)
+	{
+		bool isnull;
+
+		counts = DatumGetBool(ExecEvalExpr(eval->filter, eval->context, &isnull)) && !isnull;
+	}
+	counts = counts && value_of(eval, slot, &counted->value) &&
+		text_of(eval, &eval->key, slot, &counted->key) &&
+		(!eval->distinct || text_of(eval, &eval->item, slot, &counted->item));
+	MemoryContextSwitchTo(old);
+	return counts;
+}
+
+/*
+ * value_of tells whether the value of a row is neither null nor zero.
+ */
+static bool
+value_of(DcSourceEval *eval, TupleTableSlot *slot, int64 *value)
+{
+	Datum datum;
+	bool isnull;
+
+	if (eval->constant != 0)
+	{
+		*value = eval->constant;
+		return true;
+	}
+	if (eval->value.column == 0)
+		*value = DatumGetInt64(ExecEvalExpr(eval->value.state, eval->context, &isnull));
+	else
+	{
+		datum = slot_nullable(slot, eval->value.column, eval->value.type, &isnull);
+		*value = eval->value.base == INT8OID ? DatumGetInt64(datum)
+			: eval->value.base == INT4OID	 ? DatumGetInt32(datum)
+											 : DatumGetInt16(datum);
+	}
+	return !isnull && *value != 0;
+}
+
+/*
+ * text_of makes a key of a row; false if it is null. One that is too long is an error (54000).
+ */
+static bool
+text_of(DcSourceEval *eval, const DcTextOf *text, TupleTableSlot *slot, DcKey *key)
+{
+	Datum value;
+	bool isnull;
+
+	if (text->column == 0)
+		value = ExecEvalExpr(text->state, eval->context, &isnull);
+	else
+		value = slot_nullable(slot, text->column, text->type, &isnull);
+	if (isnull)
+		return false;
+	if (text->column == 0 || text->base == TEXTOID || text->base == VARCHAROID)
+	{
+		/* one that is too long is not looked at */
+		check_length("counter key", toast_raw_datum_size(value) - VARHDRSZ, 0, DC_MAX_KEY_BYTES);
+		key_from_text(value, key);
+	}
+	else
+		key_from_value(value, text->base, key);
+	return true;
+}
+
+/*
+ * source_eval_reset frees the memory of what was evaluated since the last call.
+ */
+void
+source_eval_reset(DcSourceEval *eval)
+{
+	ResetExprContext(eval->context);
+}
+
+void
+source_eval_free(DcSourceEval *eval)
+{
+	FreeExprContext(eval->context, true);
+	MemoryContextDelete(eval->cxt);
+}
+
+/*
+ * source_eval_key_column returns the number of the column that is the key, in the relation that
+ * the expressions were prepared for; 0 if it is an expression, or of a type without a cheap text.
+ */
+AttrNumber
+source_eval_key_column(const DcSourceEval *eval)
+{
+	return eval->key.column;
+}
+
+/*
+ * source_eval_constant returns what each row counts for whose key is not null, if that is the same
+ * for all; else 0.
+ */
+int64
+source_eval_constant(const DcSourceEval *eval)
+{
+	return eval->filter == NULL && !eval->distinct ? eval->constant : 0;
+}

@@ -1,0 +1,38 @@
+/*
+ * sourceexpr.h
+ *		The expressions that say what a row of a source counts for (see sourceexpr.c).
+ */
+#ifndef DC_SOURCEEXPR_H
+#define DC_SOURCEEXPR_H
+
+#include "transactional/bound/bound.h"
+
+/* What a row counts for. */
+typedef struct DcCounted
+{
+	DcKey key;	 /* lives as long as the row, or until source_eval_reset() */
+	int64 value; /* not 0 */
+	DcKey item;	 /* of distinct_of: the value, of at most DC_MAX_KEY_BYTES; value is 1 then */
+} DcCounted;
+
+/* The expressions of a binding, ready to be evaluated on rows of one relation. */
+typedef struct DcSourceEval DcSourceEval;
+
+extern DcSourceEval *source_eval_make(const DcSourceRow *row, Relation source, Relation rel,
+									  MemoryContext cxt);
+extern bool source_eval(DcSourceEval *eval, TupleTableSlot *slot, DcCounted *counted);
+extern void source_eval_reset(DcSourceEval *eval);
+extern void source_eval_free(DcSourceEval *eval);
+extern AttrNumber source_eval_key_column(const DcSourceEval *eval);
+extern int64 source_eval_constant(const DcSourceEval *eval);
+extern bool source_is_harmless(const DcSourceRow *row, Relation source);
+
+extern void source_expr_check(Node *expr, Relation source, const char *what);
+extern void source_item_check(Node *expr);
+extern void source_type_check(Relation source);
+extern void source_expressions_check(DcSourceRow *row, Relation source);
+extern Bitmapset *source_columns(const DcSourceRow *row, Relation source);
+extern List *source_parse(const DcSourceRow *row, Relation source);
+extern void source_deparse(DcSourceRow *row, List *parsed, Relation source);
+
+#endif /* DC_SOURCEEXPR_H */

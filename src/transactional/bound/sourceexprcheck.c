@@ -1,0 +1,322 @@
+/*
+ * sourceexprcheck.c
+ *		What the expressions of a binding may consist of.
+ *
+ * Columns of the source, and immutable functions and operators of the server. So nothing of a user's
+ * runs where an expression is evaluated, which is in the sessions of all who write to the source; and
+ * its value depends on the row alone. An enum may be compared, though its name and labels are a
+ * user's: no code belongs to them.
+ *
+ * The same must be true where its text is parsed, in these sessions: that calls the input
+ * functions of constants. So a constant may not be of a type whose input runs a user's code
+ * (an array of a domain with a CHECK), nor of one that looks up a name, as regclass. And some of the
+ * server's functions are called immutable though a setting changes what they return: all that show
+ * floating-point numbers or bytea as text. Two sessions would count a row under different keys.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_type.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+#include "base/compat.h"
+#include "transactional/bound/sourceexpr.h"
+
+/* What check_walker() needs. */
+typedef struct DcExprCheck
+{
+	Relation source;
+	const char *what;
+} DcExprCheck;
+
+static bool setting_walker(Node *node, void *arg);
+static bool is_setting_function(Oid function, void *arg);
+static bool date_walker(Node *node, void *arg);
+static bool is_date_output(Oid function, void *arg);
+static bool enum_walker(Node *node, void *arg);
+static bool is_enum_output(Oid function, void *arg);
+static bool check_walker(Node *node, void *arg);
+static bool is_foreign_function(Oid function, void *arg);
+static bool is_plain_type(Oid type);
+static bool is_temp_type(Oid type);
+static bool has_domain(Oid type);
+static bool is_name_type(Oid type);
+
+/*
+ * source_expr_check raises an error if an expression may not say what a row counts for.
+ *
+ * Errors: 42P17 if it is not immutable, or has a subquery, an aggregate or the like, 0A000 for
+ * code of users and names of objects.
+ */
+void
+source_expr_check(Node *expr, Relation source, const char *what)
+{
+	DcExprCheck check = {source, what};
+
+	(void) check_walker(expr, &check);
+	if (contain_mutable_functions(expr) || setting_walker(expr, NULL))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
+				 errmsg("%s must be immutable", what),
+				 errdetail("What a row counts for must depend on the row alone. That includes a cast to text: of a date it depends on DateStyle, of a float on extra_float_digits, of bytea on bytea_output, of an enum on its labels, which can be renamed."),
+				 date_walker(expr, NULL)	   ? errhint("Count a date as a number: (extract(year FROM d) * 10000 + extract(month FROM d) * 100 + extract(day FROM d))::int. A time with time zone becomes a date by (t AT TIME ZONE 'UTC')::date.")
+					 : enum_walker(expr, NULL) ? errhint("Name the labels: CASE e WHEN 'a' THEN 'a' WHEN 'b' THEN 'b' END.")
+											   : 0));
+}
+
+/*
+ * source_item_check raises 0A000 if equal values may have different texts, which is what distinct ones are told apart by.
+ */
+void
+source_item_check(Node *expr)
+{
+	Oid type = getBaseType(exprType(expr));
+	Oid collation = exprCollation(expr);
+	const char *hint;
+
+	if (type == NUMERICOID && !(IsA(expr, FuncExpr) && ((FuncExpr *) expr)->funcid == F_TRIM_SCALE))
+		hint = _("Use trim_scale().");
+	else if (type == JSONBOID)
+		hint = _("Numbers in it can be written in several ways. Use a part of it, by ->>.");
+	else if (OidIsValid(collation) && !get_collation_isdeterministic(collation))
+		hint = _("Add COLLATE \"C\", to tell texts apart by their bytes.");
+	else
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("distinct_of would count spellings of equal values"),
+			 errhint("%s", hint)));
+}
+
+/*
+ * date_walker returns true if an expression shows a date or a timestamp as text, and enum_walker if it shows an enum.
+ */
+static bool
+date_walker(Node *node, void *arg)
+{
+	if (node == NULL)
+		return false;
+	return check_functions_in_node(node, is_date_output, NULL) || expression_tree_walker(node, date_walker, arg);
+}
+
+static bool
+is_date_output(Oid function, void *arg)
+{
+	return function == F_DATE_OUT || function == F_TIMESTAMP_OUT || function == F_TIMESTAMPTZ_OUT;
+}
+
+static bool
+enum_walker(Node *node, void *arg)
+{
+	if (node == NULL)
+		return false;
+	return check_functions_in_node(node, is_enum_output, NULL) || expression_tree_walker(node, enum_walker, arg);
+}
+
+static bool
+is_enum_output(Oid function, void *arg)
+{
+	return function == F_ENUM_OUT;
+}
+
+/*
+ * setting_walker tells whether an expression has functions that depend on settings, though the
+ * server calls them immutable.
+ */
+static bool
+setting_walker(Node *node, void *arg)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, XmlExpr) || check_functions_in_node(node, is_setting_function, NULL))
+		return true;
+	return expression_tree_walker(node, setting_walker, arg);
+}
+
+static bool
+is_setting_function(Oid function, void *arg)
+{
+	switch (function)
+	{
+		case F_BYTEAOUT:  /* bytea_output */
+		case F_FLOAT4OUT: /* extra_float_digits */
+		case F_FLOAT8OUT:
+		case F_POINT_OUT:
+		case F_LSEG_OUT:
+		case F_PATH_OUT:
+		case F_BOX_OUT:
+		case F_POLY_OUT:
+		case F_LINE_OUT:
+		case F_CIRCLE_OUT:
+		case F_QUOTE_IDENT: /* quote_all_identifiers */
+			return true;
+		default:
+			return false;
+	}
+}
+
+static bool
+check_walker(Node *node, void *arg)
+{
+	DcExprCheck *check = arg;
+
+	if (node == NULL)
+		return false;
+	switch (nodeTag(node))
+	{
+		case T_SubLink:
+		case T_Aggref:
+		case T_GroupingFunc:
+		case T_WindowFunc:
+		case T_Param:
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
+					 errmsg("%s cannot contain a subquery, an aggregate, a window function or a parameter",
+							check->what)));
+			break;
+		case T_Var:
+			if (((Var *) node)->varattno <= 0)
+				ereport(ERROR,
+						(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
+						 errmsg("%s cannot contain a system column or a whole row", check->what)));
+			if (compat_is_virtual(TupleDescAttr(RelationGetDescr(check->source), ((Var *) node)->varattno - 1)))
+				ereport(ERROR,
+						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						 errmsg("%s cannot contain a virtual generated column", check->what),
+						 errdetail("Triggers do not see its values.")));
+			break;
+		case T_Const:
+			if (is_name_type(((Const *) node)->consttype))
+				ereport(ERROR,
+						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						 errmsg("%s cannot contain a constant of type %s", check->what, format_type_be(((Const *) node)->consttype)),
+						 errdetail("It is stored as a name, which may come to mean another object.")));
+			break;
+		case T_FuncExpr:
+			if (((FuncExpr *) node)->funcretset)
+				ereport(ERROR,
+						(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
+						 errmsg("%s cannot return a set", check->what)));
+			break;
+		default:
+			break;
+	}
+	if (IsA(node, CoerceToDomain) || (IsA(node, Const) && has_domain(((Const *) node)->consttype)) ||
+		check_functions_in_node(node, is_foreign_function, NULL) ||
+		(!IsA(node, List) && !IsA(node, CaseWhen) && !is_plain_type(exprType(node))))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("%s cannot use functions, operators or types that are not the server's own", check->what),
+				 errdetail("It is evaluated in the sessions of all who write to the table.")));
+	if ((IsA(node, Var) || IsA(node, Const)) && is_temp_type(exprType(node)))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("%s cannot use the temporary type %s", check->what, format_type_be(exprType(node))),
+				 errdetail("It would be dropped with the session.")));
+	return expression_tree_walker(node, check_walker, arg);
+}
+
+static bool
+is_foreign_function(Oid function, void *arg)
+{
+	return function >= FirstUnpinnedObjectId;
+}
+
+/*
+ * is_plain_type tells whether values of a type can be compared and cast without code of
+ * users: one of the server's, an enum, a domain over such or an array of such.
+ */
+static bool
+is_plain_type(Oid type)
+{
+	Oid base = getBaseType(type);
+	Oid element = get_element_type(base);
+
+	if (OidIsValid(element))
+		return is_plain_type(element);
+	return base < FirstUnpinnedObjectId || get_typtype(base) == TYPTYPE_ENUM;
+}
+
+/*
+ * is_temp_type tells whether a type, or one that it is made of, is dropped at the end of the session. No
+ * event trigger is called for that.
+ */
+static bool
+is_temp_type(Oid type)
+{
+	HeapTuple tuple;
+	Form_pg_type form;
+	Oid inner;
+	bool temp;
+
+	if (type < FirstUnpinnedObjectId)
+		return false;
+	tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(type));
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for type %u", type);
+	form = (Form_pg_type) GETSTRUCT(tuple);
+	temp = isAnyTempNamespace(form->typnamespace);
+	inner = form->typtype == TYPTYPE_DOMAIN ? form->typbasetype : form->typelem;
+	ReleaseSysCache(tuple);
+	return temp || (OidIsValid(inner) && is_temp_type(inner));
+}
+
+/*
+ * has_domain tells whether a type is a domain, or an array of one: reading a value from text runs
+ * its CHECK constraints.
+ */
+static bool
+has_domain(Oid type)
+{
+	Oid element = get_element_type(type);
+
+	return OidIsValid(element) ? has_domain(element) : get_typtype(type) == TYPTYPE_DOMAIN;
+}
+
+/*
+ * is_name_type tells whether values of a type, or of the elements of an array, are names as text.
+ */
+static bool
+is_name_type(Oid type)
+{
+	Oid element = get_element_type(type);
+
+	switch (OidIsValid(element) ? element : type)
+	{
+		case REGPROCOID:
+		case REGPROCEDUREOID:
+		case REGOPEROID:
+		case REGOPERATOROID:
+		case REGCLASSOID:
+		case REGCOLLATIONOID:
+		case REGTYPEOID:
+		case REGROLEOID:
+		case REGNAMESPACEOID:
+		case REGCONFIGOID:
+		case REGDICTIONARYOID:
+			return true;
+		default:
+			return false;
+	}
+}
+
+/*
+ * source_type_check raises an error if a table is of a temporary type: it would be dropped with the session,
+ * and the binding would stay.
+ */
+void
+source_type_check(Relation source)
+{
+	if (OidIsValid(source->rd_rel->reloftype) && is_temp_type(source->rd_rel->reloftype))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is of the temporary type %s", RelationGetRelationName(source),
+						format_type_be(source->rd_rel->reloftype))));
+}

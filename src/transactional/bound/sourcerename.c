@@ -1,0 +1,430 @@
+/*
+ * sourcerename.c
+ *		Names in the expressions of bindings, when they change or go.
+ *
+ * Expressions are stored as text, which a dump needs. What is renamed (a column, a type, an
+ * enum's label, a schema) is another name in it. So before such a command the expressions
+ * are parsed, which needs the old names, and after it they are deparsed, which gives the new
+ * ones; rows whose text has become another one are updated. The binding itself stays what it is:
+ * the sessions' own forms of the expressions have numbers of columns and types, not names.
+ *
+ * The two ends are event triggers of the same command (core/table/ddlhooks.c). What was parsed
+ * is kept in between under the address of the statement, until the transaction ends; of one
+ * that has failed something may be left, which nobody looks for.
+ *
+ * Which bindings to parse is seen from their text: what does not contain the old name cannot
+ * change. The source is locked ACCESS SHARE while it is parsed, and no longer: the statement may
+ * be about to lock it in a way that others, who hold the same, would be in the way of. It is
+ * waited for only if the statement does so too. What was parsed holds numbers, so it need not be kept from being renamed. But
+ * if the text has become another one when the command ends, another session has renamed
+ * something as well, or has bound the counter anew: then it fails (55000).
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/namespace.h"
+#include "nodes/parsenodes.h"
+#include "nodes/value.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+#include "base/compat.h"
+#include "base/relopen.h"
+#include "base/subxact.h"
+#include "transactional/bound/sourceddl.h"
+
+/* A binding that was parsed. */
+typedef struct DcParsed
+{
+	const Node *statement;
+	DcSourceRow row; /* with the texts that were parsed */
+	List *exprs;
+} DcParsed;
+
+/* DcParsed *, in TopTransactionContext of the transaction with this number. */
+static List *parsed = NIL;
+static LocalTransactionId parsed_in = InvalidLocalTransactionId;
+
+/* The name that a source had before a command of this transaction. */
+typedef struct DcRenamed
+{
+	Oid source;
+	Oid schema;
+	char *name;
+} DcRenamed;
+
+/* DcRenamed *, in TopTransactionContext of the transaction with this number. */
+static List *renamed = NIL;
+static LocalTransactionId renamed_in = InvalidLocalTransactionId;
+
+/* A binding that is tried. */
+typedef struct DcTried
+{
+	const DcSourceRow *row;
+	Relation source;
+} DcTried;
+
+static void source_swap_begins(const Node *statement);
+static void sourcerename_swapped(const DcSourceRow *row, const DcRenamed *was);
+static bool changes_names(Node *statement, const char **name);
+static bool is_type(ObjectType type);
+static bool is_concerned(const DcSourceRow *row, Node *statement, const char *name);
+static bool sourcerename_mentions(const char *text, const char *name);
+static void parse_binding(const DcSourceRow *row, Node *statement);
+static Relation sourcerename_open_source(const DcSourceRow *row, bool wait);
+static bool sourcerename_is_column(const Node *statement);
+static void deparse_binding(const DcParsed *binding);
+static void check_unparsed(const DcDdl *ddl);
+static bool sourcerename_is_missing(int sqlerrcode);
+static bool sourcerename_parses(void *arg);
+
+/*
+ * source_rename_begins parses the bindings that a command may change names of, and notes the name of a source.
+ */
+void
+source_rename_begins(const DcDdl *ddl)
+{
+	const char *name;
+	ListCell *lc;
+
+	source_swap_begins(ddl->parsetree);
+	if (!changes_names(ddl->parsetree, &name))
+		return;
+	if (parsed_in != compat_local_xid())
+		parsed = NIL;
+	parsed_in = compat_local_xid();
+	foreach(lc, parsed)
+	{
+		if (((DcParsed *) lfirst(lc))->statement == ddl->parsetree)
+			parsed = foreach_delete_current(parsed, lc);
+	}
+	foreach(lc, source_read_all())
+	{
+		if (is_concerned(lfirst(lc), ddl->parsetree, name))
+			parse_binding(lfirst(lc), ddl->parsetree);
+	}
+}
+
+/*
+ * changes_names tells whether a statement may change a name that expressions contain, and sets a name
+ * that those contain; NULL: any.
+ */
+static bool
+changes_names(Node *statement, const char **name)
+{
+	const RenameStmt *rename = (const RenameStmt *) statement;
+	const AlterObjectSchemaStmt *move = (const AlterObjectSchemaStmt *) statement;
+
+	*name = NULL;
+	if (IsA(statement, AlterEnumStmt))
+	{
+		*name = strVal(llast(((AlterEnumStmt *) statement)->typeName));
+		return ((AlterEnumStmt *) statement)->oldVal != NULL;
+	}
+	if (IsA(statement, AlterObjectSchemaStmt))
+	{
+		if (is_type(move->objectType))
+			*name = strVal(llast(castNode(List, move->object)));
+		return is_type(move->objectType) || move->objectType == OBJECT_EXTENSION;
+	}
+	if (!IsA(statement, RenameStmt))
+		return false;
+	switch (rename->renameType)
+	{
+		case OBJECT_COLUMN:
+		case OBJECT_ATTRIBUTE:
+		case OBJECT_SCHEMA:
+			*name = rename->subname;
+			return true;
+		default:
+			if (is_type(rename->renameType))
+				*name = strVal(llast(castNode(List, rename->object)));
+			return is_type(rename->renameType);
+	}
+}
+
+static bool
+is_type(ObjectType type)
+{
+	return type == OBJECT_TYPE || type == OBJECT_DOMAIN || type == OBJECT_COLLATION;
+}
+
+/*
+ * is_concerned tells whether a statement may change the text of a binding.
+ */
+static bool
+is_concerned(const DcSourceRow *row, Node *statement, const char *name)
+{
+	Oid relid;
+
+	if (get_rel_name(row->source) == NULL)
+		return false;
+	if (name != NULL && !source_mentions(row, name))
+		return false;
+	if (!sourcerename_is_column(statement))
+		return true;
+	relid = RangeVarGetRelid(((RenameStmt *) statement)->relation, NoLock, true);
+	return relid == row->source ||
+		(OidIsValid(relid) && list_member_oid(relation_members(relid, NoLock), row->source));
+}
+
+/*
+ * source_mentions tells whether an expression of a binding may contain a name.
+ */
+bool
+source_mentions(const DcSourceRow *row, const char *name)
+{
+	return sourcerename_mentions(row->key, name) || sourcerename_mentions(row->value, name) || sourcerename_mentions(row->filter, name) ||
+		sourcerename_mentions(row->distinct_of, name);
+}
+
+/*
+ * sourcerename_mentions tells whether a text may contain a name, quoted or not.
+ */
+static bool
+sourcerename_mentions(const char *text, const char *name)
+{
+	return text != NULL && (strchr(name, '"') != NULL || strstr(text, name) != NULL);
+}
+
+static void
+parse_binding(const DcSourceRow *row, Node *statement)
+{
+	MemoryContext old;
+	Relation source = sourcerename_open_source(row, sourcerename_is_column(statement));
+	DcParsed *binding;
+	bool missing;
+
+	if (source == NULL)
+		return;
+	old = MemoryContextSwitchTo(TopTransactionContext);
+	binding = palloc(sizeof(DcParsed));
+	binding->statement = statement;
+	/* one that is broken is its owner's matter, and no reason for others not to rename what is theirs */
+	if (source_read(row->counter, &binding->row) && binding->row.source == row->source &&
+		source_parses(&binding->row, source, &missing))
+	{
+		binding->exprs = source_parse(&binding->row, source);
+		parsed = lappend(parsed, binding);
+	}
+	MemoryContextSwitchTo(old);
+	relation_close(source, AccessShareLock);
+}
+
+/*
+ * sourcerename_open_source opens the source of a binding; NULL if it is gone, 55P03 if it would have to be waited for, and
+ * the statement does not wait for it as well.
+ */
+static Relation
+sourcerename_open_source(const DcSourceRow *row, bool wait)
+{
+	if (wait)
+		LockRelationOid(row->source, AccessShareLock);
+	else if (!ConditionalLockRelationOid(row->source, AccessShareLock))
+		ereport(ERROR,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 errmsg("could not obtain lock on relation \"%s\"", get_rel_name(row->source)),
+				 errdetail("What is being renamed may be named in how it is counted in \"%s\".", get_rel_name(row->counter))));
+	return try_relation_open(row->source, NoLock);
+}
+
+/*
+ * sourcerename_is_column tells whether a statement renames a column of a table, which it locks.
+ */
+static bool
+sourcerename_is_column(const Node *statement)
+{
+	return IsA(statement, RenameStmt) && ((const RenameStmt *) statement)->renameType == OBJECT_COLUMN;
+}
+
+/*
+ * source_renamed makes the texts true, at the end of the command.
+ */
+void
+source_renamed(const DcDdl *ddl)
+{
+	const char *name;
+	ListCell *lc;
+
+	if (!changes_names(ddl->parsetree, &name))
+		return;
+	if (parsed_in != compat_local_xid())
+		parsed = NIL;
+	foreach(lc, parsed)
+	{
+		if (((DcParsed *) lfirst(lc))->statement != ddl->parsetree)
+			continue;
+		deparse_binding(lfirst(lc));
+		parsed = foreach_delete_current(parsed, lc);
+	}
+	if (IsA(ddl->parsetree, RenameStmt))
+		check_unparsed(ddl);
+}
+
+static void
+deparse_binding(const DcParsed *binding)
+{
+	Relation source = sourcerename_open_source(&binding->row, false);
+	DcSourceRow row;
+
+	if (source == NULL)
+		return;
+	(void) bound_lock(binding->row.counter, true);
+	if (source_read(binding->row.counter, &row) && row.source == binding->row.source)
+	{
+		if (!source_texts_equal(&row, &binding->row))
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("how \"%s\" is counted in \"%s\" was changed meanwhile",
+							RelationGetRelationName(source), get_rel_name(row.counter)),
+					 errhint("Try again.")));
+		source_deparse(&row, binding->exprs, source);
+		if (!source_texts_equal(&row, &binding->row))
+		{
+			source_update(&row);
+			CommandCounterIncrement();
+		}
+	}
+	relation_close(source, NoLock);
+}
+
+/*
+ * check_unparsed makes sure, when a column was renamed, that all bindings of its table
+ * can be parsed: the library may not have been there when the command began, or the name
+ * of the table may have meant another one. Raises the parser's error if not.
+ */
+static void
+check_unparsed(const DcDdl *ddl)
+{
+	ListCell *lc;
+
+	foreach(lc, ddl->columns)
+	{
+		Oid relid = ((DcDdlColumn *) lfirst(lc))->relid;
+		List *rows = source_rows_of(relid);
+		Relation source;
+		ListCell *lc2;
+
+		if (rows == NIL)
+			continue;
+		source = table_open_present(relid, NoLock);
+		foreach(lc2, rows)
+			(void) source_parse(lfirst(lc2), source);
+		table_close(source, NoLock);
+	}
+}
+
+/*
+ * source_swap_begins notes the name of a source that a command may give another name, or schema.
+ */
+static void
+source_swap_begins(const Node *statement)
+{
+	const RangeVar *table = IsA(statement, RenameStmt) ? ((const RenameStmt *) statement)->relation
+		: IsA(statement, AlterObjectSchemaStmt)		   ? ((const AlterObjectSchemaStmt *) statement)->relation
+													   : NULL;
+	Oid relid = table != NULL ? RangeVarGetRelid(table, NoLock, true) : InvalidOid;
+	MemoryContext old;
+	DcRenamed *was;
+
+	if (!OidIsValid(relid) || source_rows_of(relid) == NIL)
+		return;
+	if (renamed_in != compat_local_xid())
+		renamed = NIL;
+	renamed_in = compat_local_xid();
+	old = MemoryContextSwitchTo(TopTransactionContext);
+	was = palloc(sizeof(DcRenamed));
+	*was = (DcRenamed){relid, get_rel_namespace(relid), pstrdup(table->relname)};
+	renamed = lappend(renamed, was);
+	MemoryContextSwitchTo(old);
+}
+
+/*
+ * source_swapped follows names of sources in this transaction. A source that has another name goes on being counted; if another
+ * table takes the one that it had, that is likely meant to be counted, so the bindings become suspect.
+ */
+void
+source_swapped(void)
+{
+	ListCell *lc;
+
+	if (renamed_in != compat_local_xid())
+		return;
+	foreach(lc, renamed)
+	{
+		const DcRenamed *was = lfirst(lc);
+		Oid now = get_relname_relid(was->name, was->schema);
+		ListCell *lc2;
+
+		if (!OidIsValid(now) || now == was->source)
+			continue;
+		foreach(lc2, get_rel_name(was->source) != NULL ? source_rows_of(was->source) : NIL)
+			sourcerename_swapped(lfirst(lc2), was);
+		renamed = foreach_delete_current(renamed, lc);
+	}
+}
+
+static void
+sourcerename_swapped(const DcSourceRow *row, const DcRenamed *was)
+{
+	(void) bound_lock(row->counter, true);
+	ereport(WARNING,
+			(errmsg("counter table \"%s\" goes on counting %s, and not the table that is %s now", get_rel_name(row->counter),
+					relation_sql_name(row->source), quote_qualified_identifier(get_namespace_name(was->schema), was->name)),
+			 errhint("Call dc_unbind() and dc_bind() to count that one, or dc_build() if this is as it should be.")));
+	source_state_change(row->counter, DC_SOURCE_SUSPECT, false);
+}
+
+/*
+ * source_parses tells whether the expressions of a binding can be parsed, and if not, whether the reason is that they
+ * name what is not there. The source is open and locked.
+ */
+bool
+source_parses(const DcSourceRow *row, Relation source, bool *missing)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	DcTried tried = {row, source};
+	volatile int code = 0;
+
+	PG_TRY();
+	{
+		(void) subxact_run(sourcerename_parses, &tried);
+	}
+	PG_CATCH();
+	{
+		ErrorData *error = error_caught(cxt);
+		int category = ERRCODE_TO_CATEGORY(error->sqlerrcode);
+
+		code = error->sqlerrcode;
+		if (!sourcerename_is_missing(code) && category != ERRCODE_SYNTAX_ERROR_OR_ACCESS_RULE_VIOLATION &&
+			category != ERRCODE_DATA_EXCEPTION && category != ERRCODE_FEATURE_NOT_SUPPORTED)
+			ReThrowError(error);
+	}
+	PG_END_TRY();
+	*missing = sourcerename_is_missing(code);
+	return code == 0;
+}
+
+/*
+ * sourcerename_is_missing tells whether an error is what the parser says of a name that has gone.
+ */
+static bool
+sourcerename_is_missing(int sqlerrcode)
+{
+	return sqlerrcode == ERRCODE_UNDEFINED_COLUMN || sqlerrcode == ERRCODE_UNDEFINED_OBJECT ||
+		sqlerrcode == ERRCODE_UNDEFINED_SCHEMA;
+}
+
+static bool
+sourcerename_parses(void *arg)
+{
+	DcTried *tried = arg;
+
+	(void) source_parse(tried->row, tried->source);
+	return true;
+}

@@ -1,0 +1,191 @@
+/*
+ * sourcetrigger.c
+ *		dcounter.source_row(): the trigger that counts changes of a source's rows.
+ *
+ * It adds what a row counts for to the pending deltas of the transaction, so source and
+ * counter change in one commit, savepoints and PREPARE TRANSACTION included. It is a trigger for
+ * rows since the server copies such triggers to partitions, fires them for upserts, MERGE,
+ * cascades and rows that move between partitions (as a DELETE and an INSERT), and
+ * can fire them for rows that a subscription writes. Triggers for statements lack some of each.
+ *
+ * All that depends on the tables is prepared once a session (sourcecache.c). Adding to a counter
+ * may run code of its owner, when amounts are written early, and that may change rows of the same
+ * source: the trigger is called again meanwhile, with the same expressions and their memory. So
+ * what a row counts for is copied before it is added.
+ */
+#include "postgres.h"
+
+#include "commands/trigger.h"
+#include "common/int.h"
+#include "fmgr.h"
+#include "utils/rel.h"
+
+#include "base/args.h"
+#include "base/compat.h"
+#include "transactional/bound/sourcetrigger.h"
+
+PG_FUNCTION_INFO_V1(source_row);
+
+/* What a row counts for, with the memory of it. */
+typedef struct DcRowCount
+{
+	DcCounted counted;
+	char key_bytes[DC_MAX_KEY_BYTES];
+	char item_bytes[DC_MAX_KEY_BYTES];
+} DcRowCount;
+
+static void sourcetrigger_check_call(FunctionCallInfo fcinfo);
+static bool is_own_trigger(const TriggerData *data);
+static void warn_unbound(Relation rel);
+static bool sourcetrigger_counts(const DcBound *bound);
+static bool sourcetrigger_evaluate(DcBound *bound, TupleTableSlot *slot, DcRowCount *row);
+static void keep_key(DcKey *key, char *bytes);
+static void count_update(DcBound *bound, TupleTableSlot *old, TupleTableSlot *new);
+
+/*
+ * source_row() -> trigger, AFTER INSERT, UPDATE or DELETE FOR EACH ROW
+ *
+ * Errors: 39P01 if it is another kind of trigger, 42501 if source and counter have owners that
+ * have nothing to do with each other, 54000 for keys that are too long, 22003 for amounts that
+ * leave bigint.
+ */
+Datum
+source_row(PG_FUNCTION_ARGS)
+{
+	TriggerData *data = (TriggerData *) fcinfo->context;
+	const DcBoundList *list;
+
+	sourcetrigger_check_call(fcinfo);
+	if (!is_own_trigger(data))
+		return PointerGetDatum(NULL);
+	if (unlikely(source_any_emptied))
+		source_check_emptied(data->tg_relation);
+	list = source_bindings(data->tg_relation);
+	if (unlikely(list->n == 0))
+		warn_unbound(data->tg_relation);
+	for (int i = 0; i < list->n; i++)
+	{
+		DcBound *bound = &list->bound[i];
+		DcRowCount row;
+
+		if (!sourcetrigger_counts(bound))
+			continue;
+		if (TRIGGER_FIRED_BY_UPDATE(data->tg_event))
+			count_update(bound, data->tg_trigslot, data->tg_newslot);
+		else if (sourcetrigger_evaluate(bound, data->tg_trigslot, &row))
+			bound_add(bound, &row.counted, TRIGGER_FIRED_BY_INSERT(data->tg_event) ? 1 : -1);
+	}
+	return PointerGetDatum(NULL);
+}
+
+static void
+sourcetrigger_check_call(FunctionCallInfo fcinfo)
+{
+	TriggerEvent event;
+
+	trigger_check(fcinfo, "source_row()");
+	event = ((TriggerData *) fcinfo->context)->tg_event;
+	if (!TRIGGER_FIRED_AFTER(event) || !TRIGGER_FIRED_FOR_ROW(event))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("source_row() must be an AFTER trigger, FOR EACH ROW"),
+				 errhint("Use dc_bind().")));
+}
+
+/*
+ * is_own_trigger tells whether a trigger is ours: another one with this function must not count
+ * the same rows again. A table has one trigger by a name.
+ */
+static bool
+is_own_trigger(const TriggerData *data)
+{
+	return strcmp(data->tg_trigger->tgname,
+				  TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? SOURCE_TRIGGER_UPDATE : SOURCE_TRIGGER_ROW) == 0;
+}
+
+/*
+ * warn_unbound tells, once a session, of triggers that count nothing, as after restoring the
+ * schema alone.
+ */
+static void
+warn_unbound(Relation rel)
+{
+	static bool warned = false;
+
+	if (warned)
+		return;
+	warned = true;
+	ereport(WARNING,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("\"%s\" has triggers of bound counters, but no counter is bound to it", RelationGetRelationName(rel)),
+			 errhint("Call dc_bind(), or drop the triggers whose function is dcounter.source_row() or dcounter.source_truncate().")));
+}
+
+/*
+ * sourcetrigger_counts tells whether a binding counts changes of this session: those that a
+ * subscription applies, only if it was made so.
+ */
+static bool
+sourcetrigger_counts(const DcBound *bound)
+{
+	return SessionReplicationRole != SESSION_REPLICATION_ROLE_REPLICA || bound->row.replicated;
+}
+
+/*
+ * sourcetrigger_evaluate tells whether a row counts, and for what.
+ */
+static bool
+sourcetrigger_evaluate(DcBound *bound, TupleTableSlot *slot, DcRowCount *row)
+{
+	bool result = source_eval(bound->eval, slot, &row->counted);
+
+	if (result)
+	{
+		keep_key(&row->counted.key, row->key_bytes);
+		if (bound->row.distinct_of != NULL)
+			keep_key(&row->counted.item, row->item_bytes);
+	}
+	source_eval_reset(bound->eval);
+	return result;
+}
+
+static void
+keep_key(DcKey *key, char *bytes)
+{
+	if (key->data != key->buf)
+		key->data = memcpy(bytes, key->data, key->len);
+}
+
+/*
+ * count_update counts the difference, if there is one for the same key.
+ */
+static void
+count_update(DcBound *bound, TupleTableSlot *old, TupleTableSlot *new)
+{
+	DcRowCount before;
+	DcRowCount after;
+	bool was = sourcetrigger_evaluate(bound, old, &before);
+	bool is = sourcetrigger_evaluate(bound, new, &after);
+
+	if (was && is && key_compare(&before.counted.key, &after.counted.key) == 0)
+	{
+		int64 difference;
+
+		if (bound->row.distinct_of != NULL)
+		{
+			if (key_compare(&before.counted.item, &after.counted.item) == 0)
+				return;
+		}
+		else if (!pg_sub_s64_overflow(after.counted.value, before.counted.value, &difference))
+		{
+			after.counted.value = difference;
+			if (difference != 0)
+				bound_add(bound, &after.counted, 1);
+			return;
+		}
+	}
+	if (was)
+		bound_add(bound, &before.counted, -1);
+	if (is)
+		bound_add(bound, &after.counted, 1);
+}

@@ -1,0 +1,14 @@
+/*
+ * transferpending.h
+ *		Pending transfers (see transferpending.c).
+ */
+#ifndef DC_LEDGER_PENDING_H
+#define DC_LEDGER_PENDING_H
+
+#include "transactional/ledger/ledger.h"
+
+extern bool pendings_expire_key(DcLedger *ledger, const DcKey *key);
+extern uint64 pendings_expire(DcLedger *ledger, int limit);
+extern TimestampTz pendings_next(DcLedger *ledger);
+
+#endif /* DC_LEDGER_PENDING_H */

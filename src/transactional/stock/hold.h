@@ -1,0 +1,33 @@
+/*
+ * hold.h
+ *		Holds, for the rest of this room.
+ */
+#ifndef DC_HOLD_H
+#define DC_HOLD_H
+
+#include "utils/timestamp.h"
+
+#include "core/counter/pending.h"
+#include "core/counter/sqlpath.h"
+#include "core/table/catalog.h"
+
+extern text *ended_answer(const char *state, const char *wanted);
+
+/* holdexpired.c */
+extern void holds_give_back(DcSqlSession *session);
+extern int64 holds_expire_key(DcCounter *counter, const DcDeltaKey *key,
+							  int64 limit);
+extern int64 holds_expired_units(DcCounter *counter, const DcDeltaKey *key,
+								 bool latest);
+extern TimestampTz holds_first_expiry(DcCounter *counter, const DcDeltaKey *key);
+extern void holds_expired_each(DcCounter *counter, Datum keys, void (*each)(void *arg, Datum key, int64 units), void *arg);
+extern void holds_key_set(DcCounter *counter, const DcKey *key);
+
+/* stocktable.c */
+extern const DcShape holds_shape;
+extern Oid create_holds(const RangeVar *stock, const char *maker);
+extern void find_holds(DcCounterRow *row);
+extern void counter_holds_layout(DcCounter *counter);
+extern void holds_begin(DcSqlSession *session, DcCounter *counter, LOCKMODE mode);
+
+#endif /* DC_HOLD_H */

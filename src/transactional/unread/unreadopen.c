@@ -1,0 +1,319 @@
+/*
+ * unreadopen.c
+ *		Opening an unread table: rights, locks, shape.
+ *
+ * Such a table belongs to a user, who may alter it in any way at any time. It is read and written
+ * without SQL alone (unreadseen.c), so that neither code of its owner nor row security has a say:
+ * to be read it must be a plain table of its shape, and to be written it must have nothing on it but
+ * plain indexes. Else the call is refused, and the owner has hurt himself alone.
+ *
+ * The counter table is locked first, then this one (ACCESS SHARE to read, ROW EXCLUSIVE to write), both to
+ * the end of the transaction. Nothing that was known before the locks is trusted after them. The relation is
+ * open before the shape is looked at: as long as it is, this session's own code cannot alter it
+ * (core/table/shape.c). What that code may add to an open table, a trigger or an index, is looked
+ * for again before a row is written (seenrel_check).
+ *
+ * The two tables have one owner. What dc_delete() of the counter has to write here would otherwise depend on
+ * somebody else. When they do not, calls are refused, and dc_delete() passes the table over.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/table.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_collation.h"
+#include "catalog/pg_type.h"
+#include "executor/executor.h"
+#include "storage/lmgr.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+
+#include "base/args.h"
+#include "base/errors.h"
+#include "base/relcached.h"
+#include "base/relopen.h"
+#include "core/rows/insert.h"
+#include "core/table/access.h"
+#include "core/table/layout.h"
+#include "transactional/unread/unread.h"
+
+static void unreadopen_entry_changed(void *data, Oid relid);
+static void unreadopen_check_owner(const DcUnread *unread, const DcCounter *counter);
+static void unreadopen_check_shape(DcUnread *unread, Relation heap);
+pg_noreturn static void write_error(Relation heap, const char *detail);
+
+static const DcShape unread_shape = {
+	.relkinds = "r",
+	.part = true, /* can be read then (write_problem) */
+	.logged = true,
+	.nkeys = 2,
+	.keys = {SEEN_MEMBER, SEEN_KEY},
+	.ncolumns = SEEN_NUM_COLUMNS,
+	.columns = {[SEEN_MEMBER] = {"member", TEXTOID, C_COLLATION_OID},
+				[SEEN_KEY] = {"key", TEXTOID, C_COLLATION_OID},
+				[SEEN_SEEN] = {"seen", INT8OID}}};
+
+static DcRelCached entries = {
+	.name = "dcounter unread",
+	.keysize = sizeof(Oid),
+	.size = sizeof(DcUnread),
+	.changed = unreadopen_entry_changed,
+};
+
+static void
+unreadopen_entry_changed(void *data, Oid relid)
+{
+	DcUnread *entry = data;
+
+	if (!OidIsValid(relid) || entry->relid == relid)
+		entry->valid = false;
+}
+
+/*
+ * unread_find returns the entry of a table, or NULL if it is not one of what was read.
+ */
+DcUnread *
+unread_find(Oid relid)
+{
+	DcUnread *entry = relcached_enter(&entries, &relid);
+	DcUnreadRow row;
+	HeapTuple tuple;
+
+	if (entry->valid)
+		return entry;
+	if (!unread_read(relid, &row))
+		return NULL;
+	entry->valid = true; /* an invalidation from here on resets it */
+	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	if (!unread_read(relid, &row) || !HeapTupleIsValid(tuple))
+	{
+		entry->valid = false;
+		if (HeapTupleIsValid(tuple))
+			ReleaseSysCache(tuple);
+		return NULL;
+	}
+	entry->row = row;
+	entry->owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
+	entry->rls = ((Form_pg_class) GETSTRUCT(tuple))->relrowsecurity;
+	entry->checked = false;
+	ReleaseSysCache(tuple);
+	return entry;
+}
+
+/*
+ * unread_lookup is the same with the errors that a user should see: 42P01 for no relation, 42809 for
+ * another one.
+ */
+DcUnread *
+unread_lookup(Oid relid)
+{
+	DcUnread *unread = unread_find(relid);
+	char *name = unread == NULL ? get_rel_name(relid) : NULL;
+
+	if (unread != NULL)
+		return unread;
+	if (name == NULL)
+		relation_missing_error(relid);
+	ereport(ERROR,
+			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+			 errmsg("\"%s\" is not an unread table", name),
+			 errhint("Create one with dc_unread_create(), or register a restored one with dc_unread_adopt().")));
+}
+
+/*
+ * seenrel_open opens the table in argument 0, and its counter table, which it returns. The caller needs SELECT
+ * on the counter table, and on this one SELECT to read, INSERT and UPDATE to write.
+ *
+ * Errors: 22004 for NULL, those of unread_lookup() and counter_lookup(), 42501 for want of rights,
+ * 25006 for a writer that may only read, 0A000 for row security, 55000 for different owners, 42809 for a
+ * table that is not as it was made.
+ */
+DcCounter *
+seenrel_open(FunctionCallInfo fcinfo, const char *function, bool write, DcSeenRel *rel)
+{
+	AclMode rights = write ? ACL_INSERT | ACL_UPDATE : ACL_SELECT;
+	LOCKMODE mode = write ? RowExclusiveLock : AccessShareLock;
+	DcCounter *counter;
+	DcUnread *unread;
+	Oid relid;
+
+	arg_not_null(fcinfo, 0, "unread");
+	relid = PG_GETARG_OID(0);
+	if (write)
+		prevent_write(function);
+	AcceptInvalidationMessages(); /* a REVOKE, say; plain SQL does so too */
+	for (;;)
+	{
+		Oid of = unread_lookup(relid)->row.counter;
+
+		table_check_rights(relid, rights); /* before a lock, so that it cannot be used to disturb others */
+		counter = counter_open_read(of, function);
+		LockRelationOid(relid, mode);
+		unread = unread_lookup(relid);
+		if (unread->row.counter == of)
+			break;
+		UnlockRelationOid(relid, mode); /* replaced while we waited */
+	}
+	table_check_rights(relid, rights);
+	unread_check_counter(counter, function);
+	unreadopen_check_owner(unread, counter);
+	*rel = (DcSeenRel){.unread = unread, .mode = mode};
+	rel->heap = table_open_present(relid, NoLock);
+	seenrel_check(rel);
+	return counter;
+}
+
+/*
+ * seenrel_open_at opens a table to write, for a function of its counter table, which is locked. False if it is
+ * none any more, or somebody else's.
+ */
+bool
+seenrel_open_at(Oid relid, const DcCounter *counter, DcSeenRel *rel)
+{
+	DcUnread *unread;
+
+	LockRelationOid(relid, RowExclusiveLock);
+	unread = unread_find(relid);
+	return unread != NULL && unread->row.counter == counter->relid && unread->owner == counter->owner &&
+		seenrel_open_again(relid, rel);
+}
+
+/*
+ * seenrel_open_again opens a table that this transaction has locked to write. False if it is none any more.
+ */
+bool
+seenrel_open_again(Oid relid, DcSeenRel *rel)
+{
+	DcUnread *unread = unread_find(relid);
+
+	if (unread == NULL)
+		return false;
+	*rel = (DcSeenRel){.unread = unread, .mode = RowExclusiveLock};
+	rel->heap = table_open_present(relid, NoLock);
+	seenrel_check(rel);
+	return true;
+}
+
+/*
+ * seenrel_check makes sure of the shape anew, if something may have changed, and opens the index.
+ */
+void
+seenrel_check(DcSeenRel *rel)
+{
+	DcUnread *unread = rel->unread;
+
+	if (!unread->valid && unread_find(unread->relid) == NULL) /* the same entry */
+		layout_altered_error(rel->heap);
+	if (!unread->checked)
+	{
+		unreadopen_check_shape(unread, rel->heap);
+		unread->checked = true;
+	}
+	if (rel->mode == RowExclusiveLock && !unread->writable)
+		write_error(rel->heap, write_problem(rel->heap, unread->layout.alone));
+	if (rel->index != NULL && RelationGetRelid(rel->index) == unread->layout.index)
+		return;
+	if (rel->index != NULL)
+		index_close(rel->index, NoLock);
+	else if (rel->mode == RowExclusiveLock)
+		CheckCmdReplicaIdentity(rel->heap, CMD_UPDATE);
+	rel->index = index_open(unread->layout.index, rel->mode);
+}
+
+/*
+ * seenrel_end_reads is called before the snapshot of the reads is popped; later reads are in another one.
+ */
+void
+seenrel_end_reads(DcSeenRel *rel)
+{
+	if (rel->scan != NULL)
+		index_endscan(rel->scan);
+	rel->scan = NULL;
+	if (rel->slot != NULL)
+		ExecDropSingleTupleTableSlot(rel->slot);
+	rel->slot = NULL;
+}
+
+void
+seenrel_close(DcSeenRel *rel)
+{
+	seenrel_end_reads(rel);
+	index_close(rel->index, NoLock);
+	table_close(rel->heap, NoLock);
+}
+
+/*
+ * unread_check_shape raises 42809 if a table, which is locked and open, cannot serve as one.
+ */
+void
+unread_check_shape(Relation heap)
+{
+	DcUnread unread = {0};
+
+	unreadopen_check_shape(&unread, heap);
+	if (!unread.writable)
+		write_error(heap, write_problem(heap, unread.layout.alone));
+}
+
+static void
+unreadopen_check_shape(DcUnread *unread, Relation heap)
+{
+	DcShapeProblem problem = {0};
+
+	shape_check(heap, &unread_shape, &unread->layout);
+	if (!unread->layout.heap)
+		problem.detail = _("It is not stored as a heap.");
+	else if (!OidIsValid(unread->layout.index))
+		problem.detail = _("Its index on (member, key) has another order, or further columns.");
+	if (problem.detail != NULL)
+		shape_error(RelationGetRelationName(heap), &problem);
+	unread->writable = write_problem(heap, unread->layout.alone) == NULL;
+}
+
+static void
+write_error(Relation heap, const char *detail)
+{
+	DcShapeProblem problem = {
+		.detail = detail,
+		.hint = _("Nothing but plain indexes may be added to an unread table."),
+	};
+
+	shape_error(RelationGetRelationName(heap), &problem);
+}
+
+/*
+ * unread_check_counter raises an error for a counter table whose increments cannot be read by members: 42809 for a
+ * stock and for a ledger, which have other numbers, and 0A000 if other regions count in it. What a region
+ * has set takes away increments of the others, in each region at another moment, so their
+ * number does not only grow.
+ */
+void
+unread_check_counter(const DcCounter *counter, const char *function)
+{
+	prevent_replicated(counter, function);
+	prevent_sampled(counter, function);
+	if (!counter_is_stock(counter) && !OidIsValid(counter->row.ledger))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+			 errmsg("cannot execute %s on \"%s\": it is not a plain counter table",
+					function, get_rel_name(counter->relid)),
+			 counter_is_stock(counter) ? errdetail("It is a stock.") : errdetail("It belongs to a ledger.")));
+}
+
+static void
+unreadopen_check_owner(const DcUnread *unread, const DcCounter *counter)
+{
+	if (unread->rls)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("row-level security is not supported on \"%s\"", get_rel_name(unread->relid)),
+				 errhint("Use ALTER TABLE ... DISABLE ROW LEVEL SECURITY.")));
+	if (unread->owner != counter->owner)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("\"%s\" and its counter table \"%s\" have different owners",
+						get_rel_name(unread->relid), get_rel_name(counter->relid)),
+				 errhint("Use ALTER TABLE ... OWNER TO to give both to one role.")));
+}
