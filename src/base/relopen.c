@@ -49,21 +49,39 @@ table_open_present(Oid relid, LOCKMODE mode)
 List *
 relation_members(Oid relid, LOCKMODE mode)
 {
+	return relation_members_most(relid, mode, INT_MAX);
+}
+
+/*
+ * relation_members_most stops when it has more than so many.
+ */
+List *
+relation_members_most(Oid relid, LOCKMODE mode, int most)
+{
 	List *members;
 
 	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
 		return NIL;
 	members = list_make1_oid(relid);
-	for (int i = 0; i < list_length(members); i++)
+	for (int i = 0; i < list_length(members) && list_length(members) <= most; i++)
 	{
 		Oid member = list_nth_oid(members, i);
 		List *children = relation_children(member, mode);
+		ListCell *lc;
 
+		CHECK_FOR_INTERRUPTS();
 		/* a partition has one parent, a child may have several */
 		if (get_rel_relkind(member) == RELKIND_PARTITIONED_TABLE)
 			members = list_concat(members, children);
 		else
-			members = list_concat_unique_oid(members, children);
+		{
+			foreach(lc, children)
+			{
+				CHECK_FOR_INTERRUPTS();
+				if (list_length(members) <= most)
+					members = list_append_unique_oid(members, lfirst_oid(lc));
+			}
+		}
 		list_free(children);
 	}
 	return members;

@@ -10,7 +10,11 @@
 #include "utils/relcache.h"
 
 extern Relation table_open_present(Oid relid, LOCKMODE mode);
+/* A counter of more tables and partitions takes too long to be opened in passing, or step by step. */
+#define DC_MANY_MEMBERS 2000
+
 extern List *relation_members(Oid relid, LOCKMODE mode);
+extern List *relation_members_most(Oid relid, LOCKMODE mode, int most);
 extern List *relation_children(Oid relid, LOCKMODE mode);
 extern Oid relation_partition_parent(Oid relid);
 extern bool relation_lacks_indexes(Oid relid);

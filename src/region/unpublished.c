@@ -560,8 +560,10 @@ list_counter(HTAB *rows, const DcCounterRow *row)
 		return _("A table of it is locked.");
 	if (get_rel_name(row->shards) == NULL)
 		return NULL;
-	members = get_rel_relkind(row->shards) == RELKIND_PARTITIONED_TABLE ? relation_members(row->shards, NoLock)
+	members = get_rel_relkind(row->shards) == RELKIND_PARTITIONED_TABLE ? relation_members_most(row->shards, NoLock, DC_MANY_MEMBERS)
 																		: list_make1_oid(row->shards);
+	if (list_length(members) > DC_MANY_MEMBERS)
+		return _("It has very many partitions.");
 	foreach(lc, members)
 	{
 		Oid relid = lfirst_oid(lc);

@@ -58,6 +58,15 @@ SELECT key, value FROM dc_top_window('wd_a', '5 min');
 SELECT key, value FROM wd_a;
 SELECT dropped FROM dc_windows;
 RESET ROLE;
+-- who has looked at the list goes on calling functions of others
+SET ROLE regress_wd_owner;
+SELECT dc_window_create('wd_g', '1 min', '1 hour');
+CREATE FUNCTION wd_called() RETURNS text LANGUAGE plpgsql AS $$BEGIN RETURN 'called'; END$$;
+RESET ROLE;
+SELECT dropped FROM dc_windows WHERE windowed = 'wd_g'::regclass;
+SELECT wd_called();
+DROP FUNCTION wd_called();
+SELECT dc_window_drop('wd_g');
 REVOKE INSERT ON wd_a FROM regress_wd_user;
 SET ROLE regress_wd_user;
 SELECT dc_incr_at('wd_a', 'a');

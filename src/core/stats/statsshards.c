@@ -178,7 +178,7 @@ try_read_live(const DcCounterRow *row, DcLive *live)
 static bool
 read_live(const DcCounterRow *row, MemoryContext result, DcLive *live)
 {
-	DcCounter *counter = counter_open_at_once(row->counter, AccessShareLock);
+	DcCounter *counter = counter_open_in_passing(row->counter);
 	DcSqlSession session;
 	const DcRows *rows = &session.rows;
 	MemoryContext old;

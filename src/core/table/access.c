@@ -373,6 +373,24 @@ counter_open_at_once(Oid relid, LOCKMODE mode)
 }
 
 /*
+ * counter_open_in_passing does so for those who only look. It returns NULL also for a counter with very many partitions, unless a superuser owns
+ * it: their locks could fill the lock table of the server.
+ */
+DcCounter *
+counter_open_in_passing(Oid relid)
+{
+	DcCounterRow row;
+
+	if (!catalog_lock_at_once() || !catalog_read(relid, &row))
+		return NULL;
+	if (!superuser_arg(relation_owner(relid)) &&
+		(list_length(relation_members_most(relid, NoLock, DC_MANY_MEMBERS)) > DC_MANY_MEMBERS ||
+		 list_length(relation_members_most(row.shards, NoLock, DC_MANY_MEMBERS)) > DC_MANY_MEMBERS))
+		return NULL;
+	return counter_open_at_once(relid, AccessShareLock);
+}
+
+/*
  * counter_lock_at_once locks a counter table, its shard table, and the partitions of
  * both without waiting; not through the cache, which would wait for these. Sets the row
  * with its settings. False if not all can be locked, or it is no counter table.

@@ -29,6 +29,7 @@ extern void counter_forget_open(void);
 extern Oid counter_arg(FunctionCallInfo fcinfo);
 extern bool counter_lock(Oid relid, LOCKMODE mode);
 extern DcCounter *counter_open_at_once(Oid relid, LOCKMODE mode);
+extern DcCounter *counter_open_in_passing(Oid relid);
 extern bool counter_lock_at_once(Oid relid, LOCKMODE mode, DcCounterRow *row);
 extern void counter_lock_partitions(const DcCounter *counter);
 extern void read_snapshot_push(void);

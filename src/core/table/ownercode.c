@@ -68,9 +68,6 @@
 /* Looks that invalidations may undo before the result is used anyway. */
 #define MAX_TRIES 16
 
-/* A counter with more tables and partitions than that takes too long to be opened, step by step. */
-#define MAX_MEMBERS 2000
-
 /* The answer for a counter. */
 typedef struct DcFound
 {
@@ -79,6 +76,7 @@ typedef struct DcFound
 	int nroots;	  /* its tables; what follows are their partitions */
 	int nmembers; /* all of both */
 	Oid *members; /* in TopMemoryContext */
+	bool is_cut;  /* there are more */
 	bool looked;  /* what follows is known, */
 	uint32 roles; /* since this role_changes */
 	bool exempt;  /* all belong to superusers */
@@ -103,7 +101,7 @@ static bool lock_roots(List *roots, LOCKMODE mode, bool wait);
 static bool ownercode_lock_table(Oid relid, LOCKMODE mode, bool wait);
 static bool lock_code(Oid relid, LOCKMODE mode, bool wait);
 static bool has_roots(const DcFound *found, List *roots);
-static void find_members(DcFound *found, List *roots);
+static void find_members(DcFound *found, List *roots, int most);
 static void ownercode_look_at(DcFound *found);
 static void note_reason(DcFound *found, char *reason, bool exempt);
 
@@ -233,8 +231,8 @@ ownercode_log(Oid counter, const char *reason)
 	found->logged = MemoryContextStrdup(TopMemoryContext, reason);
 	ereport(LOG,
 			(errmsg("dcounter worker leaves counter table \"%s\" to its owner", get_rel_name(counter)),
-			 found->nmembers > MAX_MEMBERS ? errdetail("Each step would take long: %s.", reason)
-										   : errdetail("Code of the owner could run: %s.", reason),
+			 found->nmembers > DC_MANY_MEMBERS ? errdetail("Each step would take long: %s.", reason)
+											   : errdetail("Code of the owner could run: %s.", reason),
 			 errhint("The owner can call dc_maintain().")));
 }
 
@@ -251,22 +249,23 @@ found_of(Oid counter)
 static bool
 ownercode_find(DcFound *found, const DcCounterRow *row, LOCKMODE mode, bool wait, bool code)
 {
+	bool trusted = superuser_arg(relation_owner(row->counter));
 	int tries = 0;
 
 	do
 	{
 		List *roots = counter_tables(row);
 
-		if (!found->valid || !has_roots(found, roots))
+		if (!found->valid || !has_roots(found, roots) || (found->is_cut && trusted))
 		{
 			if (!lock_roots(roots, mode, wait))
 				return false;
-			find_members(found, roots);
+			find_members(found, roots, trusted ? INT_MAX : DC_MANY_MEMBERS);
 		}
-		if (found->nmembers > MAX_MEMBERS && !superuser_arg(relation_owner(row->counter)))
+		if (found->nmembers > DC_MANY_MEMBERS && !trusted)
 		{
 			found->roles = role_changes;
-			note_reason(found, psprintf("more than %d partitions", MAX_MEMBERS), false);
+			note_reason(found, psprintf("more than %d partitions", DC_MANY_MEMBERS), false);
 			return true;
 		}
 		for (int i = 0; i < found->nmembers; i++)
@@ -325,11 +324,11 @@ has_roots(const DcFound *found, List *roots)
 }
 
 /*
- * find_members lists tables, and then their partitions and children. The answer is
+ * find_members lists tables, and then their partitions and children, or somewhat more than `most` of them. The answer is
  * forgotten.
  */
 static void
-find_members(DcFound *found, List *roots)
+find_members(DcFound *found, List *roots, int most)
 {
 	List *members = list_copy(roots);
 	ListCell *lc;
@@ -337,10 +336,19 @@ find_members(DcFound *found, List *roots)
 	found->nroots = -1;	 /* if this fails it is to be done again */
 	found->valid = true; /* an invalidation from here on resets it */
 	foreach(lc, roots)
-		members = list_concat_unique_oid(members, relation_members(lfirst_oid(lc), NoLock));
+	{
+		List *more = relation_members_most(lfirst_oid(lc), NoLock, most);
+
+		/* to find out what is there twice takes quadratic time, and who looks at it twice loses little */
+		if (list_length(members) + list_length(more) > DC_MANY_MEMBERS)
+			members = list_concat(members, more);
+		else
+			members = list_concat_unique_oid(members, more);
+	}
 	relcached_set_oids(&found->members, &found->nmembers, members);
 	found->nroots = list_length(roots);
 	found->looked = false;
+	found->is_cut = list_length(members) > most;
 }
 
 /*

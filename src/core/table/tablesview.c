@@ -122,7 +122,7 @@ static bool
 look_for_way(void *arg)
 {
 	DcTableLook *found = arg;
-	DcCounter *counter = counter_open_at_once(found->row.counter, AccessShareLock);
+	DcCounter *counter = counter_open_in_passing(found->row.counter);
 	Relation totals;
 	Relation shards;
 	char *reason = NULL;

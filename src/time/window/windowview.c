@@ -102,18 +102,28 @@ window_dropped(PG_FUNCTION_ARGS)
 	Datum text = key_text_datum(&key);
 	DcWindow *window = window_find(relid);
 	DcCounter *counter;
-	DcSums sums;
+	DcSums sums = {0};
 	int64 value;
+	volatile bool may = false;
+	bool guard;
 
 	if (window == NULL || !OidIsValid(window->dropped) ||
 		pg_class_aclcheck(relid, GetUserId(), ACL_SELECT) != ACLCHECK_OK)
 		PG_RETURN_NULL();
-	counter = counter_open_at_once(window->dropped, AccessShareLock);
-	if (counter == NULL || !ownercode_may_read(counter))
-		PG_RETURN_NULL();
-	for (int snapshots = counter_sums(counter, &text, 1, &sums); snapshots > 0; snapshots--)
-		PopActiveSnapshot();
-	if (!sums_fit(sums.inc - sums.dec, &value)) /* by hand */
+	counter = counter_open_in_passing(window->dropped);
+	guard = ownercode_guard(false);
+	PG_TRY();
+	{
+		may = counter != NULL && ownercode_may_read(counter);
+		for (int snapshots = may ? counter_sums(counter, &text, 1, &sums) : 0; snapshots > 0; snapshots--)
+			PopActiveSnapshot();
+	}
+	PG_FINALLY();
+	{
+		(void) ownercode_guard(guard);
+	}
+	PG_END_TRY();
+	if (!may || !sums_fit(sums.inc - sums.dec, &value)) /* by hand */
 		PG_RETURN_NULL();
 	PG_RETURN_INT64(value);
 }
