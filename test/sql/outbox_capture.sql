@@ -38,6 +38,12 @@ SELECT dc_publish('t', NULL, 'x', '1');
 SELECT dc_publish('t', 'k', NULL, '1');
 SELECT dc_publish('', 'k', 'x', '1');
 SELECT dc_publish('t', 'k', '', '1');
+-- an event that no reader could take would hold up all that come after it
+SELECT dc_publish(repeat('t', 8193), 'k', 'x', '1');
+SELECT dc_publish('t', repeat('k', 8193), 'x', '1');
+SELECT dc_publish('t', 'k', repeat('x', 8193), '1');
+SELECT dc_publish('t', 'k', 'x', to_jsonb(repeat(chr(1), 16777217)));
+SELECT dc_publish('t', 'k', 'x', '1', to_jsonb(repeat(chr(1), 16777217)));
 BEGIN READ ONLY;
 SELECT dc_publish('t', 'k', 'x', '1');
 ROLLBACK;

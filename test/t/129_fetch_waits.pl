@@ -149,13 +149,6 @@ is($cancelled->run(take('late', 'x', $long)), 'ERROR 57014', 'cancelled');
 is(sql($node, 'postgres', q{SELECT count(*) FROM dcounter.consumer_member WHERE member = 'x'}), '0', 'it was never there');
 is(sql($node, 'postgres', q{SELECT dc_consumer_drop('late'); SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 2}), "\n0", 'and has no lock');
 
-# Topics may be large: they are looked at one at a time
-sql($node, 'postgres', q{SELECT dc_consumer_create('topics', topics => '{t}')});
-sql($node, 'postgres', q{SELECT dc_publish(repeat('x', 20000000), 'k', 't', '{}')}) foreach 1 .. 25;
-$session{looks} = dc_session($node, 'postgres');
-is($session{looks}->run(q{SELECT lag_events FROM dc_stat_consumers WHERE name = 'topics'}), '0', 'none is for the consumer');
-cmp_ok(peak_memory($session{looks}->run('SELECT pg_backend_pid()')) // 0, '<', 200, 'memory of one who looks, MB');
-
 foreach my $session (values %session)
 {
 	$session->{run}->kill_kill;
