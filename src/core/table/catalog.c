@@ -159,6 +159,17 @@ catalog_lock_at_once(void)
 }
 
 /*
+ * catalog_is_leaving returns true if the settings are gone, or somebody is about to drop them.
+ */
+bool
+catalog_is_leaving(void)
+{
+	Oid relid = catalog_relation_if_any(counters.table);
+
+	return !OidIsValid(relid) || !ConditionalLockRelationOid(relid, AccessShareLock);
+}
+
+/*
  * catalog_read_all returns a list of all rows (DcCounterRow *), in the order in which
  * all take locks on the tables.
  */

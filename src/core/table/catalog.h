@@ -234,6 +234,7 @@ extern bool catalog_read_by_grants(Oid grants, DcCounterRow *row);
 extern bool catalog_read_by_wants(Oid wants, DcCounterRow *row);
 extern bool catalog_read_by_trends(Oid trends, DcCounterRow *row);
 extern bool catalog_lock_at_once(void);
+extern bool catalog_is_leaving(void);
 extern List *catalog_read_all(void);
 extern bool catalog_has_rows(void);
 extern void catalog_insert(const DcCounterRow *row);

@@ -33,6 +33,7 @@
 #include "base/compat.h"
 #include "base/guc.h"
 #include "base/xactrooms.h"
+#include "core/table/catalog.h"
 #include "core/table/ownercode.h"
 #include "core/worker/flusher.h"
 #include "core/worker/slots.h"
@@ -114,6 +115,10 @@ const char *job_step_name = NULL;
 #define URGENT_SHORT_US (10 * 1000)
 #define URGENT_PAUSE 4
 #define URGENT_PAUSE_MAX_US (2 * 1000 * 1000)
+
+/* How often it is looked whether DROP EXTENSION has come to the catalog, and the pause between. */
+#define LEAVING_TRIES 10
+#define LEAVING_PAUSE_US (10 * 1000)
 
 /* The last run of each of this worker's jobs. */
 static struct
@@ -509,21 +514,30 @@ run_urgent(bool others_wait)
 }
 
 /*
- * extension_is_leaving tells whether the extension is gone, or somebody is about to drop it: he
- * has locked it and its tables, so what does not get these meanwhile has not failed.
+ * Return true if the extension is gone, or is about to be dropped: it and its catalog are locked, so what does not get these meanwhile has not
+ * failed. DROP EXTENSION locks the one some moments before the other. Anybody can lock the extension alone (ALTER FUNCTION ... DEPENDS ON EXTENSION).
  */
 static bool
 extension_is_leaving(void)
 {
-	Oid extension;
-	bool leaving;
+	bool locked = true;
+	bool leaving = false;
 
 	HOLD_CANCEL_INTERRUPTS();
-	StartTransactionCommand();
-	extension = get_extension_oid("dcounter", true);
-	leaving = !OidIsValid(extension) ||
-		!ConditionalLockDatabaseObject(ExtensionRelationId, extension, 0, AccessShareLock);
-	CommitTransactionCommand();
+	for (int tries = 0; locked && !leaving && tries < LEAVING_TRIES; tries++)
+	{
+		Oid extension;
+
+		if (tries > 0)
+			pg_usleep(LEAVING_PAUSE_US);
+		StartTransactionCommand();
+		extension = get_extension_oid("dcounter", true);
+		leaving = !OidIsValid(extension);
+		locked = !leaving && !ConditionalLockDatabaseObject(ExtensionRelationId, extension, 0, AccessShareLock);
+		if (locked)
+			leaving = catalog_is_leaving();
+		CommitTransactionCommand();
+	}
 	RESUME_CANCEL_INTERRUPTS();
 	return leaving;
 }

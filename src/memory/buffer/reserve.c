@@ -118,6 +118,7 @@ buffer_reserve(DcCounter *counter, DcDelta **deltas, int count)
 	}
 	if (!flusher_flushes(table))
 		return false;
+	xact_mark(DC_XACT_BUFFER); /* the lists of a transaction that fails now are forgotten at its end */
 	reserve_make_room(count);
 	flush_wait_prepare();
 	if (!table_reserve(counter, table))
@@ -154,7 +155,6 @@ table_reserve(DcCounter *counter, DcBufferTable *table)
 		pg_atomic_fetch_sub_u32(&table->reserving, 1);
 		return false;
 	}
-	xact_mark(DC_XACT_BUFFER);
 	tables[ntables++] =
 		(DcReservedTable){table, counter->row.durability == DC_DURABILITY_SYNC};
 	return true;
