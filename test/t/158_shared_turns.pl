@@ -104,7 +104,11 @@ sql($small, 'postgres', q{SELECT dc_publish('t', 'k', 'x', '{}')}) foreach 1 .. 
 sql($small, 'postgres', 'CALL dc_maintain()') foreach 1 .. 2;
 is(sql($small, 'postgres', "$events; SELECT count(*), count(cut_off) FROM dcounter.consumer"), "0\n4001|4001", 'all are cut off, some in each step, and do not keep events');
 
-sql($small, 'postgres', q{DELETE FROM dcounter.consumer WHERE name <> 'c'; DELETE FROM dcounter.consumer_member WHERE consumer > 1000; SELECT dc_seek('c', 'now')});
+sql($small, 'postgres', q{UPDATE dcounter.consumer SET topics = '{none}', cut_off = NULL, max_retention_size = NULL; SELECT dc_publish('t', 'k', 'x', '{}')});
+sql($small, 'postgres', 'CALL dc_maintain()');
+is(sql($small, 'postgres', 'SELECT count(*) > 0 FROM dcounter.consumer_member WHERE acked >= (SELECT max(seq) FROM dcounter.outbox)'), 't', 'those of other topics are moved, some in each step');
+
+sql($small, 'postgres', q{DELETE FROM dcounter.consumer WHERE name <> 'c'; DELETE FROM dcounter.consumer_member WHERE consumer > 1000; SELECT dc_seek('c', 'now'), dc_consumer_alter('c', topics => '{}', max_retention_size => 1)});
 sql($small, 'postgres', copies('consumer_member', 'i < 1000', q{'member', 'm' || i, 'lanes', 0, 'lease_until', now()}));
 is(sql($small, 'postgres', q{SELECT count(*) FROM dc_fetch('c', 1, '0', 'one more')}), '0', 'a consumer has a thousand members');
 fails_with($small, 'postgres', q{SELECT dc_fetch('c', 1, '0', 'another')}, '54000', 'and no more');
