@@ -204,8 +204,12 @@ typedef struct DcConsumerHooks
 {
 	List *(*needs)(bool *busy);
 	bool (*cut_off)(int32 id, int64 seq);
-	bool (*advance)(int32 id);
-	void (*cleanup)(void);
+
+	/* how many members it has moved, whose locks are kept */
+	int (*advance)(int32 id);
+
+	/* is something left to be cleaned up? */
+	bool (*cleanup)(void);
 
 	/* the first event that one needs, 0: none; and which, if the user may know of it */
 	int64 (*first_needed)(char **name);

@@ -11,7 +11,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-our @EXPORT = qw(soon pid_of another_worker state_is compacts set_conf log_since logged worker_conf failures $limit $workers $launcher);
+our @EXPORT = qw(soon pid_of another_worker state_is compacts set_conf log_since logged worker_conf worker_failures $limit $workers $launcher);
 
 # The launcher looks around once a minute in any case. What should happen at once
 # must have happened long before.
@@ -110,8 +110,8 @@ sub log_since
 	return slurp_file($node->logfile, $offset);
 }
 
-# failures(LOG): the lines that tell of a worker that failed
-sub failures
+# worker_failures(LOG): the lines that tell of a worker that failed
+sub worker_failures
 {
 	my ($log) = @_;
 

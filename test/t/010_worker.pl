@@ -131,7 +131,7 @@ sql($node, 'plain', "COMMIT PREPARED 'extension'");
 state_is($node, 'plain', 'running', 'and committed');
 sql($node, 'a', "SELECT dc_create('gone', totals => 'compacted'); SELECT dc_incr('gone', 'a'); SELECT pg_sleep(random() * 0.1); SELECT dc_drop('gone')")
   foreach 1 .. 10;
-is(failures(log_since($node, $offset)), '', 'a database, an extension or a table that is gone is no error');
+is(worker_failures(log_since($node, $offset)), '', 'a database, an extension or a table that is gone is no error');
 
 #
 # Signals
@@ -231,7 +231,7 @@ is(answer($alone, 'postgres', q{
 	END $$;
 	SELECT dc_worker_stop()}), 't', 'the worker sleeps in a step, and is stopped');
 sql($alone, 'postgres', 'DROP TRIGGER sleeps ON c');
-is(failures(log_since($alone, 0)), '', 'workers that were stopped left without an error');
+is(worker_failures(log_since($alone, 0)), '', 'workers that were stopped left without an error');
 
 # Settings
 is(answer($alone, 'postgres', 'SELECT dc_worker_start()'), 't', 'a worker that runs once a day');

@@ -148,7 +148,7 @@ $offset = -s $node->logfile;
 my $begin = time;
 $node->stop('fast');
 cmp_ok(time - $begin, '<', $limit, 'a fast shutdown does not wait for it');
-is(failures(log_since($node, $offset)), '', 'nor does it fail');
+is(worker_failures(log_since($node, $offset)), '', 'nor does it fail');
 
 #
 # No room

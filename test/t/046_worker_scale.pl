@@ -173,7 +173,7 @@ sql($node, 'd3', 'DROP EXTENSION dcounter CASCADE');
 soon($node, 'postgres', q{SELECT state FROM dc_stat_worker WHERE job = 'compaction' AND datname = 'd3'}, 'no extension', 'DROP EXTENSION');
 compacts($node, $_, 'c', "after databases were dropped, $_ is compacted") foreach 'd5', 'd6';
 sql($node, 'd6', q{SELECT dc_drop('c')});
-is(failures(log_since($node, 0)), '', 'no worker has failed');
+is(worker_failures(log_since($node, 0)), '', 'no worker has failed');
 is(sql($node, 'postgres', q{SELECT sum(failures) FROM dc_stat_worker}), '0', 'nor a step');
 $node->stop;
 

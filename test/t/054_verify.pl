@@ -125,7 +125,7 @@ main::q('DROP TABLE stop');
 is(finish_job($_), 0, 'a writer') foreach @writers;
 is(main::q("SELECT count(*) FROM dc_source_check('n')") . main::q("SELECT count(*) FROM dc_source_check('s')"), '00', 'nor after it');
 is(main::q("SELECT sum(dc_get('n', key)) FROM n"), main::q('SELECT count(*) FROM likes WHERE NOT deleted'), 'all rows count');
-is(failures(log_since($node, $offset)), '', 'no step has failed');
+is(worker_failures(log_since($node, $offset)), '', 'no step has failed');
 $listener->quit;
 
 #
@@ -254,6 +254,6 @@ is(finish_job($_), 0, 'a session that counts') foreach @writers;
 is($added, 5 * 7 * 1000, 'what was added');
 is(main::q(qq{SELECT count(*) FROM generate_series(1, 5) AS i, dc_reconcile('views', ARRAY['1'], ARRAY[(SELECT exact FROM dcounter.mark_value WHERE mark = 'm' || i AND key = '1')], 'm' || i) AS r WHERE delta = 0}), '5', 'once');
 
-is(failures(log_since($node, $offset)), '', 'no step has failed');
+is(worker_failures(log_since($node, $offset)), '', 'no step has failed');
 $node->stop;
 done_testing();

@@ -66,7 +66,7 @@ soon($node, 'copy', 'SELECT count(*) FROM d_delta', '0', 'items are folded when 
 soon($node, 'copy', q{SELECT state FROM seats_hold}, 'expired', 'a hold expires');
 is(sql($node, 'copy', q{SELECT dc_get('seats', 'a'), dc_get('pages', 'ann'), (SELECT estimate FROM dc_distinct('d', 'a'))}), '3|2|10', 'the values are those of the dump');
 looks_on('all is there');
-is(failures(slurp_file($node->logfile)), '', 'the log says nothing of failures');
+is(worker_failures(slurp_file($node->logfile)), '', 'the log says nothing of failures');
 
 $node->stop;
 done_testing();

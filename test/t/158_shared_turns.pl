@@ -1,6 +1,7 @@
 # Fairness of what the worker does for roles that were granted a presence, or consumers: rooms that change all the time, presences that
 # take all places, and consumers that are far behind keep neither the events of other presences nor other jobs from their turns.
-# Where these had no bound, the events did not come at all, and all jobs were half a minute late.
+# Where these had no bound, the events did not come at all, and all jobs were half a minute late. And consumers, and members of one, that
+# are more than the server has locks do not keep the outbox from being emptied.
 use strict;
 use warnings;
 
@@ -77,5 +78,47 @@ sql($node, 'postgres', q{SET ROLE alice; SELECT dc_incr('a.likes', 'k')});
 soon($node, 'postgres', q{SELECT count(*) FROM a.likes}, '1', 'and compaction goes on');
 is(failures('outbox'), $before, 'no step has failed');
 
+fails_with($node, 'postgres', q{SET ROLE mallory; SELECT count(dc_consumer_create('d' || i)) FROM generate_series(1, 1401) i}, '54000', 'a role has so many consumers and no more');
+is(sql($node, 'postgres', q{SET ROLE mallory; SELECT count(dc_consumer_create('d' || i)) FROM generate_series(1, 1400) i}), '1400', 'but so many');
 $node->stop;
+
+#
+# More consumers and members than locks. As many of mallory's as there are of several roles
+#
+my $small = dc_node('small', conf => [ 'autovacuum = off', 'max_connections = 20', 'max_prepared_transactions = 0', 'max_locks_per_transaction = 40',
+		'dcounter.outbox_rotate_age = 0', 'dcounter.outbox_keep = 0', 'shared_buffers = 16MB' ]);
+my $copies = 'generate_series(1, 4000) AS i';
+my $events = 'SELECT count(*) FROM dcounter.outbox';
+
+# copies(TABLE, WHERE, SET): 4,000 of a row, with these columns
+sub copies
+{
+	my ($table, $where, $set) = @_;
+
+	return qq{INSERT INTO dcounter.$table SELECT (jsonb_populate_record(r, jsonb_build_object($set))).* FROM dcounter.$table AS r, $copies WHERE $where;};
+}
+
+sql($small, 'postgres', q{SELECT dc_consumer_create('c'), dc_consumer_alter('c', max_retention_size => 1)});
+sql($small, 'postgres', copies('consumer', q{name = 'c'}, q{'id', 1000 + i, 'name', 'c' || i}) . copies('consumer_member', 'true', q{'consumer', 1000 + i}));
+sql($small, 'postgres', q{SELECT dc_publish('t', 'k', 'x', '{}')}) foreach 1 .. 2;
+sql($small, 'postgres', 'CALL dc_maintain()') foreach 1 .. 2;
+is(sql($small, 'postgres', "$events; SELECT count(*), count(cut_off) FROM dcounter.consumer"), "0\n4001|4001", 'all are cut off, some in each step, and do not keep events');
+
+sql($small, 'postgres', q{UPDATE dcounter.consumer SET topics = '{none}', cut_off = NULL, max_retention_size = NULL; SELECT dc_publish('t', 'k', 'x', '{}')});
+sql($small, 'postgres', 'CALL dc_maintain()');
+is(sql($small, 'postgres', 'SELECT count(*) > 0 FROM dcounter.consumer_member WHERE acked >= (SELECT max(seq) FROM dcounter.outbox)'), 't', 'those of other topics are moved, some in each step');
+
+sql($small, 'postgres', q{DELETE FROM dcounter.consumer WHERE name <> 'c'; DELETE FROM dcounter.consumer_member WHERE consumer > 1000; SELECT dc_seek('c', 'now'), dc_consumer_alter('c', topics => '{}', max_retention_size => 1)});
+sql($small, 'postgres', copies('consumer_member', 'i < 1000', q{'member', 'm' || i, 'lanes', 0, 'lease_until', now()}));
+is(sql($small, 'postgres', q{SELECT count(*) FROM dc_fetch('c', 1, '0', 'one more')}), '0', 'a consumer has a thousand members');
+fails_with($small, 'postgres', q{SELECT dc_fetch('c', 1, '0', 'another')}, '54000', 'and no more');
+is(sql($small, 'postgres', q{SELECT count(*) FROM dc_fetch('c', 1, '0', 'm1')}), '0', 'those that there are go on');
+
+sql($small, 'postgres', copies('consumer_member', q{member = 'm2'}, q{'member', 'n' || i}) . q{UPDATE dcounter.consumer_member SET lease_until = now() - interval '2 h', lanes = -(member = '')::int});
+sql($small, 'postgres', q{SELECT dc_publish('t', 'k', 'x', '{}')});
+sql($small, 'postgres', 'CALL dc_maintain()') foreach 1 .. 2;
+is(sql($small, 'postgres', "$events; SELECT count(*) FROM dcounter.consumer_member"), "0\n1", 'members that have left are removed, some in each step');
+is(sql($small, 'postgres', q{SELECT dc_seek('c', 'now') IS NULL; SELECT count(*) FROM dc_fetch('c', 1, '0', 'another')}), "f\n0", 'others can come then');
+
+$small->stop;
 done_testing();

@@ -9,6 +9,7 @@
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
 #include "base/args.h"
@@ -26,6 +27,10 @@ PG_FUNCTION_INFO_V1(dc_consumer_revoke);
 #define LEASE_DEFAULT_US (30 * USECS_PER_SEC)
 #define MAX_ATTEMPTS_DEFAULT 10
 
+/* Consumers that a role can own. */
+#define CONSUMERS_OF_ROLE 2000
+
+static void consumers_prevent_many(void);
 static void create_self(int32 id, int64 position);
 static void set_limits(FunctionCallInfo fcinfo, DcConsumer *consumer);
 static void set_on_nack(DcConsumer *consumer, const char *value);
@@ -33,7 +38,7 @@ static void set_on_nack(DcConsumer *consumer, const char *value);
 /*
  * dc_consumer_create(name text, topics text[], start text, if_not_exists boolean).
  *
- * Errors: 42710 if there is one of that name, 22004, 22023.
+ * Errors: 42710 if there is one of that name, 54000 if the role has very many, 22004, 22023.
  */
 Datum
 dc_consumer_create(PG_FUNCTION_ARGS)
@@ -55,6 +60,7 @@ dc_consumer_create(PG_FUNCTION_ARGS)
 				 errmsg("consumer \"%s\" already exists%s", name, may_exist ? ", skipping" : "")));
 		PG_RETURN_VOID();
 	}
+	consumers_prevent_many();
 	if (!PG_ARGISNULL(1))
 		consumer_set_topics(&consumer, PG_GETARG_ARRAYTYPE_P(1));
 	(void) positions_lock(true, true);
@@ -69,6 +75,29 @@ dc_consumer_create(PG_FUNCTION_ARGS)
 	consumer_insert(&consumer);
 	create_self(consumer.id, position);
 	PG_RETURN_VOID();
+}
+
+/*
+ * Raise 54000 if the user has very many consumers: the worker goes over all of them, for all owners.
+ */
+static void
+consumers_prevent_many(void)
+{
+	int n = 0;
+	List *consumers;
+	ListCell *lc;
+
+	if (superuser())
+		return;
+	consumers = consumer_read_all(SnapshotSelf); /* those of this statement, too */
+	foreach(lc, consumers)
+		n += ((const DcConsumer *) lfirst(lc))->owner == GetUserId();
+	list_free_deep(consumers);
+	if (n >= CONSUMERS_OF_ROLE)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("a role cannot have more than %d consumers", CONSUMERS_OF_ROLE),
+				 errhint("One consumer has any number of topics, and many members.")));
 }
 
 /*

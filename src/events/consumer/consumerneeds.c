@@ -23,6 +23,9 @@
 /* Rows of discarded dead letters that consumerneeds_cleanup() looks at, at most, of all consumers. */
 #define CLEANUP_ROWS 10000
 
+/* How many rows it changes at most, as each is a lock until the end of the transaction, or a few more. */
+#define CLEANUP_LOCKS 500
+
 /* How long members that have left are remembered. */
 #define LEFT_US USECS_PER_HOUR
 
@@ -35,13 +38,14 @@ typedef struct Looks
 static List *consumerneeds_needs(bool *busy);
 static int64 first_needed(char **name);
 static bool cut_off(int32 id, int64 seq);
-static bool consumerneeds_advance(int32 id);
-static void consumerneeds_cleanup(void);
+static int consumerneeds_advance(int32 id);
+static bool consumerneeds_cleanup(void);
+static int cleanup_members(const DcConsumer *consumer, TimestampTz now, int max);
 static int64 passed_by(int32 id, Snapshot snapshot, bool *shared);
 static bool advance_member(DcConsumer *consumer, DcMember *me, Looks *looks);
 static int64 next_of_interest(DcConsumer *consumer, const DcMember *me, int64 upto, Looks *looks);
 static int consumerneeds_compare_ids(const ListCell *a, const ListCell *b);
-static void remove_if_left(int32 consumer, const char *name);
+static bool remove_if_left(int32 consumer, const char *name);
 
 /*
  * consumer_init tells the outbox that there are consumers; called once, before other
@@ -87,6 +91,7 @@ consumerneeds_needs(bool *busy)
 		DcConsumerNeed *need;
 		bool shared;
 
+		CHECK_FOR_INTERRUPTS();
 		if (consumer->cut_off != 0)
 			continue;
 		need = palloc(sizeof(DcConsumerNeed));
@@ -147,6 +152,7 @@ first_needed(char **name)
 			? member_read_all(consumer->id, snapshot)
 			: NIL;
 
+		CHECK_FOR_INTERRUPTS();
 		foreach(lc2, members)
 		{
 			DcMember *member = lfirst(lc2);
@@ -158,6 +164,7 @@ first_needed(char **name)
 				last = consumer;
 			passed = member_acked(member);
 		}
+		list_free_deep(members);
 	}
 	UnregisterSnapshot(snapshot);
 	*name = last != NULL && stat_may_see(last) ? last->name : NULL;
@@ -187,20 +194,20 @@ cut_off(int32 id, int64 seq)
 
 /*
  * consumerneeds_advance moves on those members of a consumer that have nothing to do and
- * would hold back events that are of no interest to them; true if it has.
+ * would hold back events that are of no interest to them; returns how many.
  */
-static bool
+static int
 consumerneeds_advance(int32 id)
 {
 	DcConsumer *consumer = consumer_read_by_id(id);
-	bool advanced = false;
+	int advanced = 0;
 	Looks looks = {ADVANCE_MAX, moment_in(ADVANCE_MS)};
 	DcMember member;
 	List *members;
 	ListCell *lc;
 
 	if (consumer == NULL)
-		return false;
+		return 0;
 	members = member_read_all(id, SnapshotSelf);
 	foreach(lc, members)
 	{
@@ -209,7 +216,7 @@ consumerneeds_advance(int32 id)
 		if (looks.left > 0 && member_try_open(id, name, &member))
 		{
 			if (advance_member(consumer, &member, &looks))
-				advanced = true;
+				advanced++;
 			else
 				member_unlock(id, name);
 		}
@@ -271,9 +278,9 @@ next_of_interest(DcConsumer *consumer, const DcMember *me, int64 upto, Looks *lo
 /*
  * consumerneeds_cleanup removes members that have left long ago, roles that have been dropped, and
  * rows of discarded dead letters. It cuts leases that are left from before the clock was
- * set back.
+ * set back. Returns true if it has changed so much that some may be left.
  */
-static void
+static bool
 consumerneeds_cleanup(void)
 {
 	static int32 last = 0;
@@ -281,6 +288,8 @@ consumerneeds_cleanup(void)
 	TimestampTz now = GetCurrentTimestamp(); /* leases are wall time: member.c */
 	int32 reached = 0;
 	int rows = 0;
+	int changed = 0; /* what need not be looked at again */
+	int locks = 0;
 	ListCell *lc;
 
 	list_sort(consumers, consumerneeds_compare_ids);
@@ -288,32 +297,58 @@ consumerneeds_cleanup(void)
 	{
 		DcConsumer *consumer = lfirst(lc);
 		int32 id = consumer->id;
-		int64 lease = consumer->lease;
-		List *members = member_read_all(id, SnapshotSelf);
-		ListCell *lc2;
+		int n;
 
-		if (consumer_has_lost_roles(consumer) && consumer_lock_settings(id, false) &&
-			(consumer = consumer_read_by_id(id)) != NULL)
-			consumer_update(consumer);
+		CHECK_FOR_INTERRUPTS();
+		if (locks >= CLEANUP_LOCKS)
+			break;
+		n = cleanup_members(consumer, now, CLEANUP_LOCKS - locks);
+		if (consumer_has_lost_roles(consumer) && consumer_lock_settings(id, false))
+		{
+			n++;
+			if ((consumer = consumer_read_by_id(id)) != NULL)
+				consumer_update(consumer);
+		}
+		changed += n;
+		locks += n;
 		if (rows < CLEANUP_ROWS && id > last && retry_read_discarded(id, 1) != NIL && consumer_lock_settings(id, false))
 		{
+			locks++;
 			rows += retries_forget_discarded(id);
 			reached = id;
 		}
-		foreach(lc2, members)
-		{
-			DcMember *member = lfirst(lc2);
-
-			if (member->name[0] == '\0')
-				continue;
-			if (member->lanes == 0 && member->lease_until < now - LEFT_US)
-				remove_if_left(id, member->name);
-			else if (member->lanes != 0 && member->lease_until - now > lease)
-				(void) member_cut_lease(id, member->name, lease);
-		}
-		list_free_deep(members);
 	}
-	last = rows < CLEANUP_ROWS ? 0 : reached; /* from there on the next time */
+	last = rows < CLEANUP_ROWS && locks < CLEANUP_LOCKS ? 0 : reached; /* from there on the next time */
+	return locks >= CLEANUP_LOCKS && changed > 0;
+}
+
+/*
+ * cleanup_members removes members of a consumer that have left, and cuts leases; not more than
+ * so many. Returns how many.
+ */
+static int
+cleanup_members(const DcConsumer *consumer, TimestampTz now, int max)
+{
+	List *members = member_read_all(consumer->id, SnapshotSelf);
+	int changed = 0;
+	ListCell *lc;
+
+	foreach(lc, members)
+	{
+		const DcMember *member = lfirst(lc);
+
+		CHECK_FOR_INTERRUPTS();
+		if (changed >= max)
+			break;
+		if (member->name[0] == '\0')
+			continue;
+		if (member->lanes == 0 && member->lease_until < now - LEFT_US)
+			changed += remove_if_left(consumer->id, member->name);
+		else if (member->lanes != 0 && member->lease_until - now > consumer->lease)
+			changed += member_cut_lease(consumer->id, member->name, consumer->lease);
+	}
+	list_free_deep(members);
+	return changed;
 }
 
 static int
@@ -322,15 +357,21 @@ consumerneeds_compare_ids(const ListCell *a, const ListCell *b)
 	return ((const DcConsumer *) lfirst(a))->id - ((const DcConsumer *) lfirst(b))->id;
 }
 
-static void
+/*
+ * remove_if_left returns true if it has removed a member, whose lock is kept.
+ */
+static bool
 remove_if_left(int32 consumer, const char *name)
 {
 	DcMember member;
 
 	if (!member_try_open(consumer, name, &member))
-		return;
-	if (member.lanes == 0 && member.lease_until < GetCurrentTimestamp() - LEFT_US)
-		member_delete(&member);
-	else
+		return false;
+	if (member.lanes != 0 || member.lease_until >= GetCurrentTimestamp() - LEFT_US)
+	{
 		member_unlock(consumer, name);
+		return false;
+	}
+	member_delete(&member);
+	return true;
 }

@@ -76,6 +76,10 @@
 /* How often to look for rows that are just being replaced. */
 #define MAX_TRIES 100
 
+/* Members of a consumer that have a row, those that have left a while ago among them. */
+#define MEMBERS_MAX 1000
+
+static void prevent_very_many_members(const DcConsumer *consumer, const DcMember *me, int nrows);
 static void move_retries(const DcMember *from, DcMember *to);
 static void cut_lease(DcMember *other, DcTrade *trade, TimestampTz now, int64 lease);
 static bool take_over(DcMember *from, DcMember *to, DcTrade *trade, TimestampTz now);
@@ -191,7 +195,8 @@ trade_forget(DcTrade *trade)
 /*
  * member_share gives a member, whose lock is held, the lanes from which it may choose its
  * share: its own, those of expired members and, if it has not enough, those that
- * nobody has. *look_again is made earlier if there may be more lanes by then.
+ * nobody has. *look_again is made earlier if there may be more lanes by then. Error: 54000
+ * for a new member of a consumer that has very many.
  */
 void
 member_share(DcConsumer *consumer, DcMember *me, DcTrade *trade, DcMoment *look_again)
@@ -204,6 +209,7 @@ member_share(DcConsumer *consumer, DcMember *me, DcTrade *trade, DcMoment *look_
 	int mine;
 	ListCell *lc;
 
+	prevent_very_many_members(consumer, me, list_length(all));
 	foreach(lc, all)
 	{
 		DcMember *other = lfirst(lc);
@@ -232,6 +238,20 @@ member_share(DcConsumer *consumer, DcMember *me, DcTrade *trade, DcMoment *look_
 		*look_again = moment_min(*look_again, moment_after(moment_now(), LOCKED_US));
 	if (pg_popcount64(me->lanes) < LANES / live)
 		*look_again = moment_min(*look_again, moment_after(moment_now(), LACKING_US));
+}
+
+/*
+ * prevent_very_many_members raises 54000 if a member that has no row yet would be one too many: each
+ * fetch reads all rows, that of the consumer itself among them, and so does the worker.
+ */
+static void
+prevent_very_many_members(const DcConsumer *consumer, const DcMember *me, int nrows)
+{
+	if (!ItemPointerIsValid(&me->tid) && nrows > MEMBERS_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("consumer \"%s\" cannot have more than %d members", consumer->name, MEMBERS_MAX),
+				 errhint("Use the same names again. Members that have left are forgotten after an hour.")));
 }
 
 /*

@@ -21,8 +21,10 @@
 
 #include "access/stratnum.h"
 #include "common/hashfn.h"
+#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
+#include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
 #include "base/catrow.h"
@@ -162,29 +164,36 @@ member_try_open(int32 consumer, const char *name, DcMember *member)
 
 /*
  * member_read_all returns the newest rows of all members of a consumer (DcMember *),
- * the consumer itself included. With SnapshotSelf some may be missing.
+ * the consumer itself included. With SnapshotSelf some may be missing. list_free_deep() frees
+ * all that it takes.
  */
 List *
 member_read_all(int32 consumer, Snapshot snapshot)
 {
 	List *all = NIL;
-	DcMember *member = palloc(sizeof(DcMember));
+	DcMember member;
 	ScanKeyData keys[2];
 	int nkeys = 1;
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "dcounter members", ALLOCSET_SMALL_SIZES);
+	MemoryContext caller = MemoryContextSwitchTo(cxt);
 
 	ScanKeyInit(&keys[0], COL_CONSUMER, BTEqualStrategyNumber, F_INT4EQ,
 				Int32GetDatum(consumer));
-	while (read_last(keys, nkeys, snapshot, member))
+	while (read_last(keys, nkeys, snapshot, &member))
 	{
-		all = lappend(all, member);
-		if (member->name[0] == '\0')
-			return all; /* nothing sorts before it */
+		CHECK_FOR_INTERRUPTS();
+		MemoryContextSwitchTo(caller);
+		all = lappend(all, memcpy(palloc(sizeof(DcMember)), &member, sizeof(DcMember)));
+		if (member.name[0] == '\0')
+			break; /* nothing sorts before it */
+		MemoryContextReset(cxt);
+		MemoryContextSwitchTo(cxt);
 		ScanKeyInit(&keys[1], COL_MEMBER, BTLessStrategyNumber, F_TEXT_LT,
-					CStringGetTextDatum(member->name));
-		member = palloc(sizeof(DcMember));
+					CStringGetTextDatum(member.name));
 		nkeys = 2;
 	}
-	pfree(member);
+	MemoryContextSwitchTo(caller);
+	MemoryContextDelete(cxt);
 	return all;
 }
 

@@ -17,6 +17,7 @@
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
@@ -67,7 +68,7 @@ typedef struct Outbox
 /* Facts about one consumer. */
 typedef struct Backlog
 {
-	List *members; /* DcMember */
+	DcMember *holders[LANES]; /* of each lane; NULL: being dropped */
 	int64 position;
 	int64 events;
 	int64 outstanding;
@@ -84,8 +85,8 @@ static void read_members(const Outbox *outbox, DcConsumer *consumer,
 						 Backlog *backlog);
 static void read_backlog(const Outbox *outbox, DcConsumer *consumer,
 						 Backlog *backlog);
-static DcMember *find_member(const Backlog *backlog, DcConsumer *consumer,
-							 const DcStoredEvent *event);
+static const DcMember *find_member(const Backlog *backlog, DcConsumer *consumer,
+								   const DcStoredEvent *event);
 static void statconsumers_show(ReturnSetInfo *result, const Outbox *outbox,
 							   DcConsumer *consumer, const Backlog *backlog);
 
@@ -99,6 +100,8 @@ stat_consumers(PG_FUNCTION_ARGS)
 	Outbox outbox = {0};
 	List *consumers;
 	ListCell *lc;
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "dcounter consumer", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old;
 
 	InitMaterializedSRF(fcinfo, 0);
 	/* positions are older than the horizon: what was fetched was settled */
@@ -107,19 +110,23 @@ stat_consumers(PG_FUNCTION_ARGS)
 	outbox.now = GetCurrentTimestamp();
 	stat_partitions(outbox.partitions);
 	consumers = consumer_read_all(outbox.snapshot);
+	old = MemoryContextSwitchTo(cxt);
 	foreach(lc, consumers)
 	{
 		DcConsumer *consumer = lfirst(lc);
 		Backlog backlog = {0};
 
+		CHECK_FOR_INTERRUPTS();
 		if (!stat_may_see(consumer))
 			continue;
-		CHECK_FOR_INTERRUPTS();
+		MemoryContextReset(cxt);
 		read_members(&outbox, consumer, &backlog);
 		read_backlog(&outbox, consumer, &backlog);
 		retry_count(consumer->id, &backlog.retries, &backlog.attempts, &backlog.dead);
 		statconsumers_show(result, &outbox, consumer, &backlog);
 	}
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(cxt);
 	UnregisterSnapshot(outbox.snapshot);
 	return (Datum) 0;
 }
@@ -141,15 +148,20 @@ stat_may_see(const DcConsumer *consumer)
 static void
 read_members(const Outbox *outbox, DcConsumer *consumer, Backlog *backlog)
 {
+	List *members = member_read_all(consumer->id, outbox->snapshot);
 	ListCell *lc;
 
-	backlog->members = member_read_all(consumer->id, outbox->snapshot);
 	backlog->position = PG_INT64_MAX;
-	foreach(lc, backlog->members)
+	foreach(lc, members)
 	{
 		DcMember *member = lfirst(lc);
 		bool named = member->name[0] != '\0';
 
+		for (int i = 0; i < LANES; i++)
+		{
+			if (lanes_have(member->lanes, i))
+				backlog->holders[i] = member;
+		}
 		if (member->lanes != 0)
 			backlog->position = Min(backlog->position, member_acked(member));
 		backlog->outstanding += member->nretries;
@@ -187,7 +199,7 @@ read_backlog(const Outbox *outbox, DcConsumer *consumer, Backlog *backlog)
 	reader = reader_begin(seq, outbox->horizon);
 	while (looked++ < LOOK_MAX && (more = reader_next(reader, &event)))
 	{
-		DcMember *member = find_member(backlog, consumer, &event);
+		const DcMember *member = find_member(backlog, consumer, &event);
 
 		CHECK_FOR_INTERRUPTS();
 		seq = event.seq;
@@ -212,24 +224,18 @@ read_backlog(const Outbox *outbox, DcConsumer *consumer, Backlog *backlog)
  * find_member finds the member that an event is for; NULL if it is not for this consumer,
  * or done.
  */
-static DcMember *
+static const DcMember *
 find_member(const Backlog *backlog, DcConsumer *consumer,
 			const DcStoredEvent *event)
 {
-	ListCell *lc;
+	const DcMember *member;
 	int lane;
 
 	if (!event_is_wanted(consumer, event))
 		return NULL;
 	lane = event_lane(event);
-	foreach(lc, backlog->members)
-	{
-		DcMember *member = lfirst(lc);
-
-		if (lanes_have(member->lanes, lane) && member->positions[lane] < event->seq)
-			return member;
-	}
-	return NULL;
+	member = backlog->holders[lane];
+	return member != NULL && member->positions[lane] < event->seq ? member : NULL;
 }
 
 /*

@@ -5,7 +5,10 @@
  * A partition other than the current one is truncated when its last event is older
  * than dcounter.outbox_keep, and every consumer has passed it. A consumer that
  * has not, but is further behind than its max_retention allows, does not count; it
- * is cut off in the same transaction, and told so at its next fetch.
+ * is cut off in the same transaction, or in one before, and told so at its next fetch.
+ *
+ * Each consumer or member that is changed is a lock until the end of the step, and the
+ * lock table is the server's. So a step changes some of them, and the next one goes on.
  *
  * A consumer's position is taken as it is committed. An ack that was committed
  * without waiting for the disk comes before the truncation in the WAL, so no crash
@@ -46,6 +49,16 @@
 /* How long a step moves consumers past events of others, ms; the next one goes on with the others. */
 #define ADVANCE_MS 500
 
+/* How many members a step moves, or a few more, and how many consumers it cuts off. */
+#define ADVANCE_LOCKS 500
+#define CUT_OFF_LOCKS 500
+
+typedef struct OutboxStep
+{
+	bool all_owners;
+	bool more; /* out: the next step has something to do at once */
+} OutboxStep;
+
 /* The content of a partition. */
 typedef struct Content
 {
@@ -60,7 +73,8 @@ static void advance_consumers(void);
 static int compare_needs(const ListCell *a, const ListCell *b);
 static void outboxjob_look(Content *content);
 static void outboxjob_rotate(const Content *current);
-static void truncate_passed(int number, Content *content, List *needs);
+static bool truncate_old(Content *content, int current);
+static bool truncate_passed(int number, Content *content, List *needs, int *locks);
 static List *outboxjob_blockers(List *needs, int64 last);
 static int64 events_age(int number, const Content *content);
 static bool outboxjob_is_old(TimestampTz since);
@@ -69,13 +83,20 @@ static bool may_cut_off(const DcConsumerNeed *need, const Content *content,
 static int64 bytes_needed(const DcConsumerNeed *need, const Content *content);
 
 /*
- * outbox_job runs the job, in one transaction.
+ * outbox_job runs the job, in one transaction as a rule; true if it has yielded.
  */
 bool
 outbox_job(DcJobRun *run)
 {
-	run->step(run, outbox_step, &run->all_owners, InvalidOid);
-	return false;
+	OutboxStep step = {.all_owners = run->all_owners};
+
+	do
+	{
+		step.more = false;
+		if (!run->step(run, outbox_step, &step, InvalidOid))
+			return false;
+	} while (step.more && !job_is_late(run));
+	return step.more;
 }
 
 /*
@@ -111,29 +132,22 @@ outbox_is_needed(void)
 static void
 outbox_step(void *arg)
 {
-	bool all_owners = *(bool *) arg;
+	OutboxStep *step = arg;
 	Oid owner = outbox_owner();
 	Content content[OUTBOX_PARTITIONS];
 	DcRunAs state;
-	List *needs;
-	bool busy;
 	int current;
 
-	if (extension_is_fed() || (!all_owners && !has_privs_of_role(GetUserId(), owner)))
+	if (extension_is_fed() || (!step->all_owners && !has_privs_of_role(GetUserId(), owner)))
 		return;
-	if (all_owners)
+	if (step->all_owners)
 		table_jobs_know_owner(owner);
 	runas_begin(&state, owner);
 	advance_consumers();
-	consumer_hooks->cleanup();
+	step->more = consumer_hooks->cleanup();
 	outboxjob_look(content);
 	current = outbox_current(NULL);
-	needs = consumer_hooks->needs(&busy);
-	for (int i = 0; i < OUTBOX_PARTITIONS && !busy; i++)
-	{
-		if (i != current && content[i].bytes > 0)
-			truncate_passed(i, content, needs);
-	}
+	step->more |= truncate_old(content, current);
 	outboxjob_rotate(&content[current]);
 	runas_end(&state);
 }
@@ -161,17 +175,19 @@ advance_consumers(void)
 	List *needs = consumer_hooks->needs(&busy);
 	int n = list_length(needs);
 	int first = 0;
+	int locks = 0;
 
 	list_sort(needs, compare_needs);
 	while (first < n && ((DcConsumerNeed *) list_nth(needs, first))->id <= last)
 		first++;
-	for (int i = 0; i < n && !moment_is_reached(end); i++)
+	for (int i = 0; i < n && locks < ADVANCE_LOCKS && !moment_is_reached(end); i++)
 	{
 		const DcConsumerNeed *need = list_nth(needs, (first + i) % n);
 
+		CHECK_FOR_INTERRUPTS();
 		last = need->id;
 		if (need->filtered)
-			(void) consumer_hooks->advance(need->id);
+			locks += consumer_hooks->advance(need->id);
 	}
 }
 
@@ -221,22 +237,49 @@ outboxjob_is_old(TimestampTz since)
 }
 
 /*
- * truncate_passed truncates a partition if no consumer needs it.
+ * truncate_old truncates the partitions that are old enough, and that no consumer needs; true
+ * if there are more consumers to cut off. Positions are read only if there is such a
+ * partition, and then anew: consumers have gone on since they were moved.
  */
-static void
-truncate_passed(int number, Content *content, List *needs)
+static bool
+truncate_old(Content *content, int current)
+{
+	bool known = false;
+	bool busy = false;
+	bool more = false;
+	int locks = 0;
+	List *needs = NIL;
+
+	for (int i = 0; i < OUTBOX_PARTITIONS && !busy && !more; i++)
+	{
+		if (i == current || content[i].bytes == 0 ||
+			events_age(i, &content[i]) < dc_outbox_keep * USECS_PER_SEC)
+			continue;
+		if (!known)
+			needs = consumer_hooks->needs(&busy);
+		known = true;
+		if (!busy)
+			more = truncate_passed(i, content, needs, &locks);
+	}
+	return more;
+}
+
+/*
+ * truncate_passed truncates a partition if no consumer needs it; true if there are too many
+ * consumers to cut off. Those that are cut off already do not count in the next step.
+ */
+static bool
+truncate_passed(int number, Content *content, List *needs, int *locks)
 {
 	TimestampTz written = content[number].written;
 	int64 last = content[number].last;
 	List *behind = outboxjob_blockers(needs, last);
 	ListCell *lc;
 
-	if (events_age(number, &content[number]) < dc_outbox_keep * USECS_PER_SEC)
-		return;
 	foreach(lc, behind)
 	{
 		if (!may_cut_off(lfirst(lc), content, written))
-			return;
+			return false;
 	}
 	last = ring_lock_to_truncate(number);
 	if (last != content[number].last)
@@ -244,17 +287,22 @@ truncate_passed(int number, Content *content, List *needs)
 		/* in use, or written to since */
 		if (last >= 0)
 			ring_unlock(number);
-		return;
+		return false;
 	}
 	foreach(lc, behind)
 	{
-		if (!consumer_hooks->cut_off(((DcConsumerNeed *) lfirst(lc))->id, last))
+		bool more = *locks >= CUT_OFF_LOCKS;
+
+		CHECK_FOR_INTERRUPTS();
+		if (more || !consumer_hooks->cut_off(((DcConsumerNeed *) lfirst(lc))->id, last))
 		{
 			ring_unlock(number);
-			return;
+			return more;
 		}
+		(*locks)++;
 	}
 	partition_empty(outbox_partition(number));
+	return false;
 }
 
 /*
