@@ -130,7 +130,7 @@ ISOLATION_OPTS = --inputdir=$(TREE)/test --outputdir=.
 # (make installcheck TAP=1) and from make check.
 ifdef TAP
 TAP_TESTS = 1
-PROVE_TESTS = $(TREE)/test/t/*.pl
+PROVE_TESTS = $(TREE)/test/t/*/*.pl
 endif
 
 PG_CONFIG ?= pg_config

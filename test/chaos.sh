@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# make chaos: all rooms at once under random transactions and faults (test/t/036_chaos.pl,
+# make chaos: all rooms at once under random transactions and faults (test/t/whole/chaos.pl,
 # test/perl/DcChaos), on throwaway clusters. make owners ("chaos.sh owners"): the same
-# with an owner who does his worst to his own tables (test/t/037_owners.pl,
+# with an owner who does his worst to his own tables (test/t/whole/owners.pl,
 # test/perl/DcHostile). A run is one or more legs of some minutes, each with a new cluster and
 # a seed of its own, and ends with the first that fails. Prints each test and ends with
 # "N passed, N failed".
@@ -20,11 +20,11 @@ source test/lib.sh
 
 kind=${1:-chaos}
 case $kind in
-chaos) number=036 seconds=${CHAOS_TIME:-120} longest=${CHAOS_LEG:-300} ;;
-owners) number=037 seconds=${OWNERS_TIME:-120} longest=${OWNERS_LEG:-300} ;;
+chaos) seconds=${CHAOS_TIME:-120} longest=${CHAOS_LEG:-300} ;;
+owners) seconds=${OWNERS_TIME:-120} longest=${OWNERS_LEG:-300} ;;
 *) die "there is no \"$kind\"" ;;
 esac
-test=${number}_$kind
+test=$kind
 
 if [[ ${DC_STAGE:-} != user ]]; then
     tap_first_half "$kind" test/chaos.sh "$kind"
@@ -43,7 +43,7 @@ while [[ ($failed -eq 0 || -n ${GO_ON:-}) && ($SECONDS -lt $end || $passed -eq 0
     # what the last leg has left
     rm -rf tmp_check/t_"$test"_*
     before=$failed
-    DC_SEED=$seed CHAOS_TIME=$left OWNERS_TIME=$left run_tap "test/t/$test.pl" "$DC_WORK/out/${kind}_$seed.log"
+    DC_SEED=$seed CHAOS_TIME=$left OWNERS_TIME=$left run_tap "test/t/whole/$test.pl" "$DC_WORK/out/${kind}_$seed.log"
     if [[ -n ${GO_ON:-} && $failed -gt $before ]]; then
         mkdir -p "tmp_check/log/$seed"
         mv tmp_check/log/*"$test"* "tmp_check/log/$seed"

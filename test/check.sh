@@ -2,7 +2,7 @@
 # make check: builds, installs, and runs every test on a throwaway cluster.
 # The last line on standard output is "N passed, N failed".
 #   CHECK_ONLY='regress iso'  runs these stages only (see check_stages.sh)
-#   CHECK_TAP='037 112'       of the TAP tests, those with these numbers
+#   CHECK_TAP='once owners'   of the TAP tests, those of these rooms or with these names
 #   KEEP=1                    keeps the work folder
 #   PG_CONFIG=...             the PostgreSQL to test with
 set -euo pipefail

@@ -164,10 +164,8 @@ pgtap() {
 # longest_first FILE...: those first that are known to wait for minutes, then the others by their size, about as which their times
 # go: so that at the end there is not one alone that has most of its time before it
 longest_first() {
-    local name known=()
-    for name in 010 037 036 067; do
-        known+=(test/t/"$name"_*.pl)
-    done
+    local known=()
+    known=(test/t/worker/worker.pl test/t/whole/owners.pl test/t/whole/chaos.pl test/t/region/region_sets.pl)
     # shellcheck disable=SC2012 # names are plain
     { printf '%s\n' "${known[@]}" | grep -xFf <(printf '%s\n' "$@") || true; ls -S "$@"; } | awk '!seen[$0]++'
 }
@@ -175,11 +173,9 @@ longest_first() {
 # One prove a file keeps the logs apart while several run at once: one more than there are processors, as many wait
 # most of the time.
 stage_tap() {
-    local number files=() status=0
-    [[ -n ${CHECK_TAP:-} ]] || files=(test/t/*.pl)
-    for number in ${CHECK_TAP:-}; do
-        files+=(test/t/"$number"*.pl)
-    done
+    local files=() status=0
+    # shellcheck disable=SC2086 # words
+    mapfile -t files < <(tap_files ${CHECK_TAP:-})
     [[ ${#files[@]} -gt 0 ]] || return 0
     mapfile -t files < <(longest_first "${files[@]}")
     # shellcheck disable=SC2016 # expanded by the inner shell

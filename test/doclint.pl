@@ -9,7 +9,7 @@
 # Text that goes with anyelement is not said. Arguments without a name are their types.
 #
 # blocks: each block is of a kind that a test runs, is text, or says in a comment just before it why it is not run:
-# <!-- not run: it needs a broker -->, or which test does run it: <!-- run by test/t/082_limit_example.pl -->. Blocks of
+# <!-- not run: it needs a broker -->, or which test does run it: <!-- run by test/t/limit/limit_example.pl -->. Blocks of
 # plain text that look like SQL or shell need that as well. A block after <!-- from examples/node/shop.js --> stands in that file, which a
 # test runs: each part of it between empty lines as it is.
 #
@@ -370,7 +370,7 @@ sub errors
 
 sub blocks
 {
-	my $tests = join "\n", map { slurp($_) } glob('test/t/*.pl test/perl/*.pm');
+	my $tests = join "\n", map { slurp($_) } glob('test/t/*/*.pl test/perl/*.pm');
 
 	foreach my $file (@pages)
 	{
@@ -410,11 +410,11 @@ sub unrun
 	my $reason = $before =~ /^<!-- not run: \S.* -->$/;
 
 	return "a block that is run needs no reason why not" if $reason && $mark =~ /^sql(?! on)\b/;
-	while ($before =~ m{(test/t/\w+\.pl)}g)
+	while ($before =~ m{(test/t/\w+/\w+\.pl)}g)
 	{
 		return "there is no $1" if !-e $1;
 	}
-	return $tests =~ /\Q$name\E/ ? undef : "no test names $name" if $before =~ m{^<!-- run by test/t/\w+\.pl -->$};
+	return $tests =~ /\Q$name\E/ ? undef : "no test names $name" if $before =~ m{^<!-- run by test/t/\w+/\w+\.pl -->$};
 	return copied($1, $text, $tests) if $before =~ m{^<!-- from (examples/\S+) -->$};
 	return if $reason;
 	return if $mark =~ /^sql( preload)?( error)?$/;

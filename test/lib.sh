@@ -265,6 +265,27 @@ tap_environment() {
     export PG_TEST_TIMEOUT_DEFAULT=${PG_TEST_TIMEOUT_DEFAULT:-600}
 }
 
+# tap_files [WORD...]: the TAP tests of a room (once), of a name (crash) or of both (buffer/crash, which is test/t/buffer/buffer_crash.pl); all
+# of them without a word. A word that names none is an error.
+tap_files() {
+    local word file room name found
+    [[ $# -gt 0 ]] || printf '%s\n' test/t/*/*.pl
+    for word in "$@"; do
+        found=
+        for file in test/t/*/*.pl; do
+            room=$(basename "$(dirname "$file")")
+            name=$(basename "$file" .pl)
+            case $word in
+                "$room" | "$name" | "$room/$name" | "$room/${name#"$room"_}") ;;
+                *) continue ;;
+            esac
+            echo "$file"
+            found=1
+        done
+        [[ -n $found ]] || echo "test/t: there is no $word" >&2
+    done
+}
+
 # run_tap FILE LOG: adds to passed and failed. A test that ended early is a failure.
 run_tap() {
     local status=0 bad

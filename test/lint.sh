@@ -246,9 +246,11 @@ check_run() {
             -e test/sql/${name%_[0-9]}.sql || -e test/specs/${name%_[0-9]}.spec ]] ||
             echo "$file belongs to no test"
     done
-    for file in test/t/*; do
-        [[ $file =~ ^test/t/[0-9]{3}_[a-z0-9_]+\.pl$ ]] || echo "$file: TAP tests are named NNN_name.pl"
+    for file in test/t/* test/t/*/*; do
+        [[ -d $file || $file =~ ^test/t/[a-z]+/[a-z0-9_]+\.pl$ ]] || echo "$file: TAP tests are in a folder of their room"
     done
+    # the server's Perl modules name the folders of a test's servers by the name of its file
+    printf '%s\n' test/t/*/*.pl | sed 's,.*/,,' | sort | uniq -d | sed 's/$/ is the name of several TAP tests/'
     for file in test/pgtap/*; do
         [[ $file =~ ^test/pgtap/[a-z0-9_]+\.sql$ ]] || echo "$file: pgTAP tests are named name.sql"
     done
@@ -373,7 +375,7 @@ check_links() {
 
 check_length() {
     local file lines most
-    for file in {src,bin}/**/*.[ch] test/t/*.pl; do
+    for file in {src,bin}/**/*.[ch] test/t/*/*.pl; do
         lines=$(wc -l <"$file")
         most=800
         [[ $file != test/t/* ]] || most=600

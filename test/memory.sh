@@ -4,7 +4,7 @@
 # UndefinedBehaviorSanitizer. A report of either, or a failed assertion, is a failed
 # test. Ends with "N passed, N failed".
 #   CHECK_ONLY='regress iso'     these stages only (of: regress iso pgtap tap)
-#   CHECK_TAP='037 112'          of the TAP tests, those with these numbers
+#   CHECK_TAP='once owners'      of the TAP tests, those of these rooms or with these names
 #   DC_MEMORY_FOLDER=...         where the server is kept, outside of the tree
 #   KEEP=1                       keeps the work folder
 set -euo pipefail

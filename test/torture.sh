@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # make torture: the TAP tests of crashes, load and size in their long forms, on
 # throwaway clusters. Prints each test and ends with "N passed, N failed".
-#   DC_TORTURE=100   rounds of kill -9 (test/t/003_crash.pl)
+#   DC_TORTURE=100   rounds of kill -9 (test/t/counter/crash.pl)
 #   DC_SEED=N        the random seed of a round that failed, as printed
-#   TORTURE='003 004'   runs these tests only; "simulation" is that of regions, a million runs
+#   TORTURE='once buffer/crash'   runs these tests only; "simulation" is that of regions, a million runs
 #   KEEP=1           keeps the work folder
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 source test/lib.sh
 
 export DC_TORTURE=${DC_TORTURE:-100}
-read -r -a tests <<<"${TORTURE:-003 004 005 007 011 013 014 015 019 020 023 024 026 027 028 030 032 043 055 062 066 067 068 080 153 159 simulation}"
+read -r -a tests <<<"${TORTURE:-crash load_invariants foreign large worker/load stock redis outbox/load outbox/waits buffer/restart buffer/crash once ledger/ledger ledger/crash outbox/random serializable buffer/load bound/load region/mesh region/topologies region/sets region/stock limit/load region/heals region/program region/restore region/kinds simulation}"
 
 if [[ ${DC_STAGE:-} != user ]]; then
     tap_first_half torture test/torture.sh
@@ -33,13 +33,13 @@ use_postgres
 tap_environment
 passed=0
 failed=0
-for number in "${tests[@]}"; do
-    if [[ $number == simulation ]]; then
+for name in "${tests[@]}"; do
+    if [[ $name == simulation ]]; then
         run_simulation
         continue
     fi
-    for file in test/t/"$number"_*.pl; do
-        run_tap "$file" "$DC_WORK/out/$(basename "$file" .pl).log"
-    done
+    while read -r file; do
+        run_tap "$file" "$DC_WORK/out/$(basename "$file" .pl).log" </dev/null
+    done < <(tap_files "$name")
 done
 echo "$passed $failed" >"$DC_WORK/out/totals"

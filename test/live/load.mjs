@@ -1,4 +1,4 @@
-// Many clients of the live page's server, for 122_live_api.pl.
+// Many clients of the live page's server, for examples/live_api.pl.
 //   load.mjs sockets URL PAGE N    N sockets that look at a page, a tenth of them by one viewer, and a tenth that do not read
 //       until the end. It says "ready" when all have a value, then reads the last count from its input, and waits until each
 //       socket has that; then it says how many messages there were. At the end of its input it ends.

@@ -1,5 +1,5 @@
 -- Reads with max_staleness without preload: errors, and what dc_info() says. With it
--- (cache_1.out) they are answered. What the cache does is in test/t/025_cache.pl.
+-- (cache_1.out) they are answered. What the cache does is in test/t/cache/cache.pl.
 \set VERBOSITY terse
 \pset null NULL
 SET client_min_messages = warning;

@@ -1,4 +1,4 @@
--- The database's name, and stamps of its clock. How it gets over crashes: test/t/057_crdt_clock.pl
+-- The database's name, and stamps of its clock. How it gets over crashes: test/t/crdt/crdt_clock.pl
 \set SHOW_CONTEXT never
 \pset format unaligned
 \pset tuples_only on

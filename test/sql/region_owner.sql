@@ -1,6 +1,6 @@
 -- What owners put on the tables that rows of other regions come to: nothing is written, and none of it runs
 -- in the merge. What the server calls before, as defaults of columns that are not sent, is in
--- test/t/070_region_owner.pl.
+-- test/t/region/region_owner.pl.
 \set VERBOSITY terse
 \set SHOW_CONTEXT never
 SET client_min_messages = error; -- wal_level need not be logical

@@ -1,5 +1,5 @@
 -- The statistics without preload: what is in shard tables, privileges, tables in any state.
--- What shared memory adds is in test/t/009_stats.pl; stats_1.out is what comes with it.
+-- What shared memory adds is in test/t/stats/stats.pl; stats_1.out is what comes with it.
 \pset null NULL
 \set SHOW_CONTEXT never
 SET client_min_messages = warning;

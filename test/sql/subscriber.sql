@@ -1,5 +1,5 @@
 -- What a subscription feeds is left alone, and is not written to. Which tables these are is
--- in pg_subscription_rel; here nothing comes. Two servers are in test/t/033_subscriber.pl.
+-- in pg_subscription_rel; here nothing comes. Two servers are in test/t/table/subscriber.pl.
 \set VERBOSITY terse
 \set SHOW_CONTEXT never
 SET client_min_messages = warning;

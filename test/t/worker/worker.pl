@@ -1,6 +1,6 @@
 # The launcher and its workers, with and without shared_preload_libraries: which databases
 # have a worker, what makes it leave and come back, and starting and stopping by hand. What
-# goes wrong is in 041_worker_failures.pl.
+# goes wrong is in worker/worker_failures.pl.
 use strict;
 use warnings;
 

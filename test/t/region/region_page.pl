@@ -1,4 +1,4 @@
-# doc/regions.md does what it says: three regions by dc_region, and a counter more; see 071_region_doc.pl.
+# doc/regions.md does what it says: three regions by dc_region, and a counter more; see region/region_doc.pl.
 use strict;
 use warnings;
 

@@ -1,5 +1,5 @@
 # doc/regions-operation.md does what it says: pg_upgrade, to a new cluster of the same version, and a standby that has
-# everything; see 071_region_doc.pl.
+# everything; see region/region_doc.pl.
 use strict;
 use warnings;
 

@@ -1,4 +1,4 @@
-# doc/regions-operation.md does what it says: a star, and who only reads; see 071_region_doc.pl.
+# doc/regions-operation.md does what it says: a star, and who only reads; see region/region_doc.pl.
 use strict;
 use warnings;
 

@@ -1,5 +1,5 @@
 # An end to what an owner has put on his tables (dcounter.worker_runs_owner_code is on, see
-# 012_worker_owner.pl): where the worker leaves it alone or says what is wrong, owners who
+# worker/worker_owner.pl): where the worker leaves it alone or says what is wrong, owners who
 # may not even connect, code that does not end, and code that drops the extension.
 use strict;
 use warnings;

@@ -1,7 +1,7 @@
 # Sync commits asleep, and what may keep them so: a worker that stands still, a flush that fails
 # or belongs to an open transaction, cancels, terminations, a worker that leaves in each way,
 # shutdown, death of the postmaster. No session sleeps for ever, nothing is acknowledged that a
-# crash loses, and each increment counts once. The load is in 045_sync_load.pl.
+# crash loses, and each increment counts once. The load is in buffer/sync_load.pl.
 #
 # A sleeping commit is woken by others, and by a time-out of its own. Time-outs go by the wall
 # clock: where the clock runs backwards there are none, and others have to wake it.

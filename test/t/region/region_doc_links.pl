@@ -1,4 +1,4 @@
-# doc/regions-operation.md does what it says: regions come and go, and links are lost; see 071_region_doc.pl.
+# doc/regions-operation.md does what it says: regions come and go, and links are lost; see region/region_doc.pl.
 use strict;
 use warnings;
 

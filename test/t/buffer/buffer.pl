@@ -1,6 +1,6 @@
 # Buffered counters beside a worker: settings, what goes to memory and what to rows, keys,
 # dc_set() and its like, sums that leave bigint, rights. Tables that change are in
-# 039_buffer_ddl.pl, the worker and load in 043_buffer_load.pl. Most tables have a flush
+# buffer/buffer_ddl.pl, the worker and load in buffer/buffer_load.pl. Most tables have a flush
 # interval of a day: there only dc_flush() flushes.
 use strict;
 use warnings;

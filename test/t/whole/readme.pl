@@ -2,7 +2,7 @@
 # a file run in order in a fresh database, and those marked "sql error" fail. A
 # file with blocks marked "sql preload" runs on a server that has dcounter
 # preloaded; without these blocks, and a file of nothing else, on one that has not.
-# Blocks for one of several servers ("sql on eu") have a test of their own, 061_crdt_example.pl.
+# Blocks for one of several servers ("sql on eu") have a test of their own, crdt/crdt_example.pl.
 # Roles are shared by databases, so what a file creates of these is dropped.
 use strict;
 use warnings;

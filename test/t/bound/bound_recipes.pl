@@ -1,7 +1,7 @@
 # doc/bound.md does what it says: its blocks of SQL run, and where a statement has its result in a
 # comment after it ("SELECT ...;   -- 2, exact"), that is the result. Twice: with nobody else at
 # work, and while clients write to the tables, to other keys than the examples have. (That blocks marked
-# "error" fail is tested with those of all pages, in 008_readme.pl.)
+# "error" fail is tested with those of all pages, in whole/readme.pl.)
 #
 # Of each section the counters that it has bound are compared with their sources, in plain SQL;
 # and who reads a counter while it is replaced by another never sees one that is half built.

@@ -1,5 +1,5 @@
 # Statistics with dcounter preloaded: what counts and what does not, contention, lag,
-# hot keys, restarts, and who may see what. 048_stats_scale.pl has many tables.
+# hot keys, restarts, and who may see what. stats/stats_scale.pl has many tables.
 use strict;
 use warnings;
 
