@@ -2,7 +2,7 @@
 # developer targets below (make help lists them).
 
 # Targets that call a script. They work before PostgreSQL is installed.
-OWN = help deps check check-memory check-versions check-package check-s390x lint checkver dist demo live bench torture chaos owners fuzz clean-all
+OWN = help deps test check check-memory check-versions check-package check-s390x lint checkver dist demo live bench torture chaos owners fuzz clean-all
 
 # The tree, from the folder that make runs in: "." or, where that is another one
 # (make -f ../Makefile, or pg_buildext of Debian), a path to it. PGXS knows it as
@@ -23,6 +23,7 @@ OTHERS = $(filter-out $(OWN),$(MAKECMDGOALS))
 help:
 	@echo 'make, make install, make installcheck   as with any extension'
 	@echo 'make deps       install what building and testing need (apt-get)'
+	@echo 'make test T=once    the tests of a room (stock), of a name (once_retry), or several (T="once stock/crash")'
 	@echo 'make check      build, install and run every test'
 	@echo 'make lint       the style and consistency checks alone'
 	@echo 'make checkver   do control file, META.json and CHANGELOG.md agree?'
@@ -42,6 +43,8 @@ help:
 
 deps:
 	@cd $(TREE) && bash test/deps.sh build test bench
+test:
+	@cd $(TREE) && T='$(T)' bash test/one.sh
 check:
 	@cd $(TREE) && bash test/check.sh
 check-package:
