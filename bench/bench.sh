@@ -95,6 +95,7 @@ if [[ ${DC_STAGE:-} != user ]]; then
 fi
 
 use_postgres
+unpack_cases
 export RESULTS=$DC_WORK/out/bench.tsv SERIES=$DC_WORK/out/held.tsv
 
 start_cluster bench 'max_connections = 200' 'shared_buffers = 256MB' 'min_wal_size = 1GB' 'max_wal_size = 4GB' \

@@ -44,6 +44,16 @@ chosen() {
     return 1
 }
 
+# unpack_cases: makes a folder of each file of cases, in the copy of the tree in which the parts run
+unpack_cases() {
+    local file
+    for file in bench/cases/*.cases; do
+        awk -v folder="${file%.cases}" '
+            /^=== / { close(name); name = folder "/" $2; path = name; sub(/\/[^\/]*$/, "", path); system("mkdir -p " path); printf "" >name; next }
+            { print >name }' "$file"
+    done
+}
+
 # cases_of PART: the names of its cases, those that CASES selects
 cases_of() {
     local folder name

@@ -1,5 +1,0 @@
-CREATE TABLE posts (id bigint PRIMARY KEY);
-INSERT INTO posts SELECT generate_series(0, 999);
-CREATE TABLE likes (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, post_id bigint NOT NULL, fan bigint NOT NULL, seen int NOT NULL DEFAULT 0);
-CREATE INDEX ON likes (post_id);
-ALTER TABLE likes ADD FOREIGN KEY (post_id) REFERENCES posts;

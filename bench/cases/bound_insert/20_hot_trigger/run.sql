@@ -1,1 +1,0 @@
-INSERT INTO likes (post_id, fan) VALUES (42, 7);

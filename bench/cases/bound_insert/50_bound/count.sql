@@ -1,1 +1,0 @@
-SELECT dc_get('post_likes', 42);

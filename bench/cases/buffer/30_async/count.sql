@@ -1,1 +1,0 @@
-SELECT dc_get('views', 'post:42');

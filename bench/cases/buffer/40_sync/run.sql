@@ -1,1 +1,0 @@
-SELECT dc_incr('views', 'post:42');

@@ -1,1 +1,0 @@
-SELECT count(dc_incr('views', k)) FROM unnest(ARRAY['post:1', 'post:2', 'post:3', 'post:4', 'post:5', 'post:6', 'post:7', 'post:8', 'post:9', 'post:10', 'post:11', 'post:12', 'post:13', 'post:14', 'post:15', 'post:16']) AS k;

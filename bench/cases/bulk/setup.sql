@@ -1,1 +1,0 @@
-CREATE TABLE events (page text NOT NULL);

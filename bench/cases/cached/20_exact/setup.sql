@@ -1,2 +1,0 @@
-SELECT dc_create('views');
-SELECT dc_incr('views', 'post:42');

@@ -1,1 +1,0 @@
-SELECT coalesce(sum(likes), 0) FROM posts;

@@ -1,1 +1,0 @@
-UPDATE posts SET likes = likes + 1, updated_at = now() WHERE key = 'hot';

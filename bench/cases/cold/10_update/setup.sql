@@ -1,4 +1,0 @@
--- as the table of totals: the key is text, and pages have the same room for versions
-CREATE TABLE posts (key text COLLATE "C" PRIMARY KEY, likes bigint NOT NULL DEFAULT 0, updated_at timestamptz NOT NULL DEFAULT now())
-	WITH (fillfactor = 80);
-INSERT INTO posts (key) SELECT 'post:' || k FROM generate_series(1, 100000) AS k ORDER BY hashint4(k);

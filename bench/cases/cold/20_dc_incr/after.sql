@@ -1,1 +1,0 @@
-SELECT dc_compact('likes');

@@ -1,2 +1,0 @@
--- the first change of a page after a checkpoint writes all of it to the WAL: not in the run
-SELECT count(*) FROM (SELECT FROM likes FOR UPDATE) AS l;

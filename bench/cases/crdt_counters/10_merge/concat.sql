@@ -1,1 +1,0 @@
-SELECT count(a || b) FROM pairs_jsonb;

@@ -1,1 +1,0 @@
-SELECT count(dc_merge(a, b)) FROM pairs_dc;

@@ -1,1 +1,0 @@
-SELECT count(merge_plpgsql(a, b)) FROM pairs_jsonb;

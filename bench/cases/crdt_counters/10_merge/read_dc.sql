@@ -1,1 +1,0 @@
-SELECT count(a) FROM pairs_dc;

@@ -1,1 +1,0 @@
-SELECT count(merge_sql(a, b)) FROM pairs_jsonb;

@@ -1,1 +1,0 @@
-SELECT dc_merge_agg(c)::jsonb FROM counters_dc;

@@ -1,1 +1,0 @@
-SELECT merge_sql_agg(c)::text FROM counters_jsonb;

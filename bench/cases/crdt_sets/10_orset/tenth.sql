@@ -1,1 +1,0 @@
-SELECT variable_orset(2000) = 2000;

@@ -1,1 +1,0 @@
-SELECT variable_orset(20000) = 20000;

@@ -1,1 +1,0 @@
-SELECT variable_gset(2000) = 2000;

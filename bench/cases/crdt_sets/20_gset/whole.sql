@@ -1,1 +1,0 @@
-SELECT variable_gset(20000) = 20000;

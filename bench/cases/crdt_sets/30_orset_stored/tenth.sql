@@ -1,1 +1,0 @@
-SELECT changed_orset(2000) = 2000;

@@ -1,1 +1,0 @@
-SELECT changed_orset(20000) = 20000;

@@ -1,1 +1,0 @@
-SELECT cardinality(dc_value(dc_merge_agg(o))) = 20000 FROM many;

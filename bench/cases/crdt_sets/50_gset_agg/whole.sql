@@ -1,1 +1,0 @@
-SELECT cardinality(dc_value(dc_merge_agg(g))) = 20000 FROM many;

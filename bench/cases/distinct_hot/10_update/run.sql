@@ -1,1 +1,0 @@
-UPDATE visitors SET sketch = dc_hll_add(sketch, nextval('items')) WHERE key = 'page 7';

@@ -1,1 +1,0 @@
-SELECT dc_add('visitors', 'page 7', nextval('items'));

@@ -1,2 +1,0 @@
-SELECT dc_distinct_create('visitors');
-CREATE SEQUENCE items;

@@ -1,1 +1,0 @@
-INSERT INTO visitors VALUES ('page 7', nextval('items'));

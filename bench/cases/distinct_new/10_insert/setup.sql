@@ -1,2 +1,0 @@
-CREATE TABLE visitors (key text, item bigint);
-CREATE SEQUENCE items;

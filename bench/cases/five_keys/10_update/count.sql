@@ -1,1 +1,0 @@
-SELECT trim_scale(sum(likes) / 5) FROM posts;

@@ -1,1 +1,0 @@
-SELECT trim_scale(dc_sum('likes') / 5);

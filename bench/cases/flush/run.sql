@@ -1,2 +1,0 @@
-\set k random(1, :keys)
-SELECT dc_incr('views', :k);

@@ -1,1 +1,0 @@
-SELECT dc_create('views', mode => 'buffered', flush_interval => '1 hour');

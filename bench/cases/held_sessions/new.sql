@@ -1,1 +1,0 @@
-SELECT dc_incr('likes', 'new:' || nextval('new_key'));

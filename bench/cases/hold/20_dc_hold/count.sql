@@ -1,1 +1,0 @@
-SELECT count(*) FROM seats_hold WHERE state = 'confirmed';

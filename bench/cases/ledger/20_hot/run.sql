@@ -1,6 +1,0 @@
-\set other random(0, 999)
-\set out random(0, 1)
-\set sender :out * 1001 + (1 - :out) * :other
-\set receiver (1 - :out) * 1001 + :out * :other
-\set id random(1, 9000000000000000000)
-SELECT dc_transfer('wallet', :sender, :receiver, 1, :id);

@@ -1,1 +1,0 @@
-\i bench/cases/ledger/wallet.sql

@@ -1,1 +1,0 @@
-SELECT (dc_limit('api', 'key')).allowed;

@@ -1,1 +1,0 @@
-SELECT allowed + denied FROM dc_stat_limits;

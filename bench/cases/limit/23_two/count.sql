@@ -1,1 +1,0 @@
-SELECT allowed FROM dc_stat_limits WHERE rule = 'day';

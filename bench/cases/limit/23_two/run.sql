@@ -1,1 +1,0 @@
-SELECT allowed FROM dc_limit_all('{api,day}', '{key,key}');

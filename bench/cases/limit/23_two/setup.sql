@@ -1,1 +1,0 @@
-SELECT dc_limit_create('api', 'gcra', 1000000, '1 s', burst => 1000000), dc_limit_create('day', 'fixed', 1000000000, '1 day');

@@ -1,1 +1,0 @@
-SELECT * FROM dc_limit('api', 'key');

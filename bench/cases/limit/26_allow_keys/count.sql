@@ -1,1 +1,0 @@
-SELECT allowed - 100000 FROM dc_stat_limits;

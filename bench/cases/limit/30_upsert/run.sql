@@ -1,1 +1,0 @@
-INSERT INTO used AS u VALUES ('key', now(), 1) ON CONFLICT (key) DO UPDATE SET n = CASE WHEN u.started < now() - interval '1 hour' THEN 1 ELSE u.n + 1 END, started = CASE WHEN u.started < now() - interval '1 hour' THEN now() ELSE u.started END RETURNING n <= 1000000000;

@@ -1,1 +1,0 @@
-CREATE TABLE source (key text NOT NULL, n bigint NOT NULL);

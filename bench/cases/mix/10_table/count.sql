@@ -1,1 +1,0 @@
-SELECT sum(views) FROM posts;

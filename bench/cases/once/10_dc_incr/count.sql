@@ -1,1 +1,0 @@
-SELECT dc_get('likes', 'post:42');

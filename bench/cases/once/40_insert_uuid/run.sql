@@ -1,1 +1,0 @@
-INSERT INTO op VALUES (gen_random_uuid()::text) ON CONFLICT DO NOTHING;

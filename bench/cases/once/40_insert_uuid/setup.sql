@@ -1,1 +1,0 @@
-CREATE TABLE op (op_id text PRIMARY KEY);

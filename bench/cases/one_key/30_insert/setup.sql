@@ -1,1 +1,0 @@
-CREATE TABLE likes (post_id int NOT NULL);

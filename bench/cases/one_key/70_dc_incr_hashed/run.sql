@@ -1,1 +1,0 @@
-SELECT dc_incr_hashed('likes', 'post:42', :client_id);

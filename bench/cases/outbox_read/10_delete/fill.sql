@@ -1,1 +1,0 @@
-INSERT INTO queue (topic, key, type, payload) SELECT 'orders', (i % 1000)::text, 'update', '{"op": "update", "id": 1, "amount": 12.50}' FROM generate_series(1, :events) i;

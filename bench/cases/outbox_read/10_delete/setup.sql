@@ -1,1 +1,0 @@
-CREATE TABLE queue (seq bigserial PRIMARY KEY, id uuid NOT NULL DEFAULT gen_random_uuid(), topic text NOT NULL, key text, type text NOT NULL, payload jsonb, headers jsonb, created_at timestamptz NOT NULL DEFAULT now());

@@ -1,2 +1,0 @@
-SELECT * FROM dc_fetch('c', 100) \aset
-SELECT dc_ack('c', :seq);

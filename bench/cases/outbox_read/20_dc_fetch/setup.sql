@@ -1,1 +1,0 @@
-SELECT dc_consumer_create('c', start => 'beginning');

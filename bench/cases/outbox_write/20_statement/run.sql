@@ -1,2 +1,0 @@
-\set customer random(1, 100000)
-WITH o AS (INSERT INTO orders (customer, state, amount) VALUES (:customer, 'new', 12.50) RETURNING *) INSERT INTO outbox (aggregatetype, aggregateid, type, payload) SELECT 'orders', id::text, 'insert', jsonb_build_object('op', 'insert', 'new', to_jsonb(o), 'old', NULL, 'table', 'public.orders', 'at', clock_timestamp()) FROM o;

@@ -1,1 +1,0 @@
-SELECT dc_beat('chat', '1', '1');

@@ -1,1 +1,0 @@
-SELECT dc_presence_create('chat', '1 day', max_members => 100000000);

@@ -1,2 +1,0 @@
-\set key random(1, 100000)
-SELECT dc_incr('likes', 'post:' || :key);

@@ -1,2 +1,0 @@
-SELECT dc_create('likes');
-CREATE SEQUENCE applied;

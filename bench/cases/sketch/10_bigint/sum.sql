@@ -1,1 +1,0 @@
-SELECT sum(hashint8(x)::bigint) FROM numbers;

@@ -1,1 +1,0 @@
-SELECT hll_cardinality(hll_union_agg(h)) FROM dense_hll;

@@ -1,1 +1,0 @@
-SELECT variable_dc(20000);

@@ -1,1 +1,0 @@
-SELECT variable_hll(20000);

@@ -1,1 +1,0 @@
-SELECT 1000000000 - n FROM seats WHERE id = 42;

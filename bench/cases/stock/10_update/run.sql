@@ -1,1 +1,0 @@
-UPDATE seats SET n = n - 1 WHERE id = 42 AND n >= 1;

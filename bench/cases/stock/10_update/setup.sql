@@ -1,2 +1,0 @@
-CREATE TABLE seats (id int PRIMARY KEY, n bigint NOT NULL);
-INSERT INTO seats VALUES (42, 1000000000);

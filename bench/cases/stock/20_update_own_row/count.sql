@@ -1,1 +1,0 @@
-SELECT 1000000000 - sum(n) FROM seats;

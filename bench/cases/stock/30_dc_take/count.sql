@@ -1,1 +1,0 @@
-SELECT 1000000000 - dc_get('seats', 42);

@@ -1,1 +1,0 @@
-SELECT dc_incr('likes', 'post:42');

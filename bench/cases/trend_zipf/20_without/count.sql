@@ -1,1 +1,0 @@
-SELECT dc_sum('likes') - 10000;

@@ -1,1 +1,0 @@
-SELECT * FROM dc_top('likes', 10);

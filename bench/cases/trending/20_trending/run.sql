@@ -1,1 +1,0 @@
-SELECT * FROM dc_trending('likes', 10);

@@ -1,1 +1,0 @@
-SELECT dc_get('messages', 'c1');

@@ -1,1 +1,0 @@
-SELECT dc_get('clicks', 'page 7');

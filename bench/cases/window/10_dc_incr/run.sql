@@ -1,1 +1,0 @@
-SELECT dc_incr('clicks', 'page 7');

@@ -1,1 +1,0 @@
-SELECT value FROM dc_window('clicks', 'page 7', '1 hour');

@@ -1,1 +1,0 @@
-SELECT dc_incr_at('clicks', 'page 7');

@@ -1,2 +1,0 @@
-\set k random(1, 100000)
-SELECT dc_incr('clicks', :k);

@@ -1,1 +1,0 @@
-SELECT sum(value) FROM clicks;

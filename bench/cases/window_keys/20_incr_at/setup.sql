@@ -1,1 +1,0 @@
-SELECT dc_window_create('clicks', '1 minute', '2 hours');

@@ -1,2 +1,0 @@
-\set k random(1, 1000)
-SELECT dc_get('clicks', :k);

@@ -1,1 +1,0 @@
-SELECT sum(likes) FROM posts;
