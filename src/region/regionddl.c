@@ -206,12 +206,14 @@ shared_error(const DcCounterRow *row, const char *detail)
 }
 
 /*
- * prevent_rename raises 55000 if a command has given a shared table, or its schema, another name, or another schema.
+ * prevent_rename raises 55000 if a command has given a shared table, or its schema, another name, or another schema. The schema
+ * of an extension may be that of tables that an owner has added to it, which the command has locked.
  */
 static void
 prevent_rename(const DcDdl *ddl)
 {
 	bool schema = IsA(ddl->parsetree, RenameStmt) && ((RenameStmt *) ddl->parsetree)->renameType == OBJECT_SCHEMA;
+	bool extension = IsA(ddl->parsetree, AlterObjectSchemaStmt) && ((AlterObjectSchemaStmt *) ddl->parsetree)->objectType == OBJECT_EXTENSION;
 	Oid renamed = schema ? get_namespace_oid(((RenameStmt *) ddl->parsetree)->newname, true) : InvalidOid;
 	ListCell *lc;
 
@@ -224,7 +226,8 @@ prevent_rename(const DcDdl *ddl)
 		bool concerned = schema && get_rel_namespace(row->counter) == renamed;
 
 		for (int i = 0; i < lengthof(tables); i++)
-			concerned |= OidIsValid(tables[i]) && list_member_oid(ddl->relations, tables[i]);
+			concerned |= OidIsValid(tables[i]) &&
+				(list_member_oid(ddl->relations, tables[i]) || (extension && compat_has_locked(tables[i], AccessExclusiveLock)));
 		if (concerned && regionddl_is_shared(row))
 			shared_error(row, _("Other regions know its tables by name."));
 	}

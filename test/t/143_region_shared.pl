@@ -168,6 +168,14 @@ foreach my $race (
 }
 is(sql($eu, 'postgres', q{SELECT count(*) FROM pg_class WHERE relname = 'raced'}), '0', 'nothing is left of an index');
 mallory($eu, "REINDEX TABLE CONCURRENTLY $_") foreach 'r_region', 'r_set', 'r_shard', 's_grant', 's_want', 'r';
+# tables can be moved with an extension
+SKIP:
+{
+	skip 'pgTAP is not installed', 2 if sql($eu, 'postgres', q{SELECT count(*) FROM pg_available_extensions WHERE name = 'pgtap'}) eq '0';
+	mallory($_, 'CREATE EXTENSION pgtap SCHEMA m; ALTER EXTENSION pgtap ADD TABLE r_region') foreach @nodes;
+	refused('ALTER EXTENSION pgtap SET SCHEMA n');
+	mallory($_, 'ALTER EXTENSION pgtap DROP TABLE r_region; ALTER EXTENSION pgtap SET SCHEMA n; DROP EXTENSION pgtap') foreach @nodes;
+}
 mallory($eu, q{ALTER TABLE r_region SET (fillfactor = 60); GRANT SELECT ON r_region TO PUBLIC; ANALYZE r_region; ALTER TABLE r OWNER TO mallory; COMMENT ON TABLE r IS 'mine'});
 mallory($eu, 'GRANT ALL ON SCHEMA m TO team');
 foreach my $owner ('team', 'mallory')
