@@ -31,6 +31,7 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_index.h"
 #include "catalog/pg_publication.h"
+#include "commands/extension.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "utils/acl.h"
@@ -41,7 +42,6 @@
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
-#include "base/catrow.h"
 #include "base/compat.h"
 #include "base/relopen.h"
 #include "base/version.h"
@@ -484,7 +484,7 @@ prevent_index(Oid index)
 static bool
 has_counters(void)
 {
-	return OidIsValid(catalog_relation_if_any("counter")) && !version_is_older();
+	return OidIsValid(get_extension_oid("dcounter", true)) && !version_is_older();
 }
 
 /*

@@ -168,6 +168,7 @@ foreach my $race (
 }
 is(sql($eu, 'postgres', q{SELECT count(*) FROM pg_class WHERE relname = 'raced'}), '0', 'nothing is left of an index');
 mallory($eu, "REINDEX TABLE CONCURRENTLY $_") foreach 'r_region', 'r_set', 'r_shard', 's_grant', 's_want', 'r';
+sql($eu, 'postgres', $_) foreach 'CREATE INDEX CONCURRENTLY su ON m.r_set (hlc)', 'DROP INDEX CONCURRENTLY m.su'; # a superuser may
 # tables can be moved with an extension
 SKIP:
 {
