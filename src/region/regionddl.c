@@ -44,6 +44,7 @@
 
 #include "base/compat.h"
 #include "base/relopen.h"
+#include "base/rowread.h"
 #include "base/version.h"
 #include "core/table/ddlhooks.h"
 #include "core/table/protect.h"
@@ -71,7 +72,7 @@ static bool is_of_superuser(void);
 static void prevent_index(Oid index);
 static bool has_counters(void);
 static bool has_equal_index(Relation rel, HeapTuple index);
-static bool is_equal_index(TupleDesc desc, HeapTuple index, HeapTuple other);
+static bool is_equal_index(Relation rel, HeapTuple index, HeapTuple other);
 static void prevent_concurrent_drop(Oid index);
 static bool is_unique_index(Oid index);
 
@@ -503,24 +504,24 @@ has_equal_index(Relation rel, HeapTuple index)
 	scan = systable_beginscan(rel, IndexIndrelidIndexId, true, SnapshotSelf, 1, &key);
 	while (!found && HeapTupleIsValid(other = systable_getnext(scan)))
 		found = ((Form_pg_index) GETSTRUCT(other))->indexrelid != ((Form_pg_index) GETSTRUCT(index))->indexrelid &&
-			((Form_pg_index) GETSTRUCT(other))->indisvalid && is_equal_index(RelationGetDescr(rel), index, other);
+			((Form_pg_index) GETSTRUCT(other))->indisvalid && is_equal_index(rel, index, other);
 	systable_endscan(scan);
 	return found;
 }
 
 static bool
-is_equal_index(TupleDesc desc, HeapTuple index, HeapTuple other)
+is_equal_index(Relation rel, HeapTuple index, HeapTuple other)
 {
 	static const AttrNumber same[] = {Anum_pg_index_indnatts, Anum_pg_index_indnkeyatts, Anum_pg_index_indisunique,
 									  Anum_pg_index_indnullsnotdistinct, Anum_pg_index_indisexclusion, Anum_pg_index_indkey,
 									  Anum_pg_index_indcollation, Anum_pg_index_indclass, Anum_pg_index_indoption};
+	TupleDesc desc = RelationGetDescr(rel);
 
 	for (int i = 0; i < lengthof(same); i++)
 	{
 		Form_pg_attribute column = TupleDescAttr(desc, same[i] - 1);
-		bool isnull; /* none of them is */
-		Datum a = heap_getattr(index, same[i], desc, &isnull);
-		Datum b = heap_getattr(other, same[i], desc, &isnull);
+		Datum a = tuple_datum(rel, index, same[i], column->atttypid);
+		Datum b = tuple_datum(rel, other, same[i], column->atttypid);
 
 		if (!datumIsEqual(a, b, column->attbyval, column->attlen))
 			return false;
