@@ -190,7 +190,7 @@ typedef enum DcShapeLooks
 extern const char *regions_problem(const DcCounterRow *row, int looks);
 
 /* regionddl.c */
-extern const struct DcDdlHook region_ddl;
+extern void region_ddl_init(void);
 extern void region_prevent_drop(const DcCounter *counter);
 
 /* rightsrenew.c */

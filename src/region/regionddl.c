@@ -11,27 +11,41 @@
  *
  *	- rename it or its schema, or move it to another one;
  *	- leave its tables other than they were made: the tables that a transaction has locked as DDL does are looked at
- *	  at the end of each command, when they have followed it, for what it can have changed. An index is refused
- *	  before, and so is that a unique one is dropped concurrently: these are there, and have gone, when it ends.
+ *	  at the end of each command, when they have followed it, for what it can have changed.
+ *
+ * What CONCURRENTLY creates or drops is there, or has gone, when the command ends. So an index is refused inside of the command,
+ * by the hook that is called for each object: its table is locked by then, so a name cannot mean another one any more. The
+ * library must be there by then: an event trigger for the start of commands loads it (core/table/ddlhooks.c).
  *
  * A counter is not dropped while there are links to other regions, by anybody: dc_unreplicate() says when it may be.
  */
 #include "postgres.h"
 
+#include "access/genam.h"
 #include "access/htup_details.h"
+#include "access/table.h"
+#include "catalog/dependency.h"
 #include "catalog/index.h"
 #include "catalog/namespace.h"
+#include "catalog/objectaccess.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_index.h"
 #include "catalog/pg_publication.h"
+#include "commands/extension.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "utils/acl.h"
+#include "utils/datum.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
 #include "base/compat.h"
 #include "base/relopen.h"
+#include "base/rowread.h"
+#include "base/version.h"
 #include "core/table/ddlhooks.h"
 #include "core/table/protect.h"
 #include "core/table/storage.h"
@@ -53,8 +67,16 @@ static bool is_granted_to(const GrantStmt *grant, Oid role);
 static bool is_republished(const DcDdl *ddl, const DcCounterRow *row);
 static bool regionddl_is_being_altered(const DcCounterRow *row);
 static bool is_following(const DcDdl *ddl, const DcCounterRow *row);
-static void prevent_concurrent_drop(const DropStmt *drop);
+static void regionddl_access_hook(ObjectAccessType access, Oid class, Oid relid, int column, void *arg);
+static bool is_of_superuser(void);
+static void prevent_index(Oid index);
+static bool has_counters(void);
+static bool has_equal_index(Relation rel, HeapTuple index);
+static bool is_equal_index(Relation rel, HeapTuple index, HeapTuple other);
+static void prevent_concurrent_drop(Oid index);
 static bool is_unique_index(Oid index);
+
+static object_access_hook_type regionddl_previous_hook = NULL;
 
 /*
  * is_more tells whether a table is one of those that a counter table has because it is replicated.
@@ -185,12 +207,14 @@ shared_error(const DcCounterRow *row, const char *detail)
 }
 
 /*
- * prevent_rename raises 55000 if a command has given a shared table, or its schema, another name, or another schema.
+ * prevent_rename raises 55000 if a command has given a shared table, or its schema, another name, or another schema. The schema
+ * of an extension may be that of tables that an owner has added to it, which the command has locked.
  */
 static void
 prevent_rename(const DcDdl *ddl)
 {
 	bool schema = IsA(ddl->parsetree, RenameStmt) && ((RenameStmt *) ddl->parsetree)->renameType == OBJECT_SCHEMA;
+	bool extension = IsA(ddl->parsetree, AlterObjectSchemaStmt) && ((AlterObjectSchemaStmt *) ddl->parsetree)->objectType == OBJECT_EXTENSION;
 	Oid renamed = schema ? get_namespace_oid(((RenameStmt *) ddl->parsetree)->newname, true) : InvalidOid;
 	ListCell *lc;
 
@@ -203,7 +227,8 @@ prevent_rename(const DcDdl *ddl)
 		bool concerned = schema && get_rel_namespace(row->counter) == renamed;
 
 		for (int i = 0; i < lengthof(tables); i++)
-			concerned |= OidIsValid(tables[i]) && list_member_oid(ddl->relations, tables[i]);
+			concerned |= OidIsValid(tables[i]) &&
+				(list_member_oid(ddl->relations, tables[i]) || (extension && compat_has_locked(tables[i], AccessExclusiveLock)));
 		if (concerned && regionddl_is_shared(row))
 			shared_error(row, _("Other regions know its tables by name."));
 	}
@@ -403,47 +428,121 @@ is_following(const DcDdl *ddl, const DcCounterRow *row)
 	return ddl->relations != NIL;
 }
 
-/*
- * regionddl_begins refuses an index on a shared table, and to drop concurrently what may be the key of one.
- */
 static void
-regionddl_begins(const DcDdl *ddl)
+regionddl_access_hook(ObjectAccessType access, Oid class, Oid relid, int column, void *arg)
 {
-	DcCounterRow row;
-	Oid relid;
-
-	if (superuser())
+	if (regionddl_previous_hook != NULL)
+		regionddl_previous_hook(access, class, relid, column, arg);
+	if (class != RelationRelationId || column != 0)
 		return;
-	if (IsA(ddl->parsetree, DropStmt))
-		prevent_concurrent_drop((const DropStmt *) ddl->parsetree);
-	if (!IsA(ddl->parsetree, IndexStmt))
-		return;
-	relid = RangeVarGetRelid(((IndexStmt *) ddl->parsetree)->relation, NoLock, true);
-	if (OidIsValid(relid) && (is_more(relid, &row) || catalog_read_by_shards(relid, &row)) && regionddl_is_shared(&row))
-		shared_error(&row, _("An index can refuse rows that come."));
+	if (access == OAT_POST_CREATE && !is_of_superuser())
+		prevent_index(relid);
+	else if (access == OAT_DROP && (((const ObjectAccessDrop *) arg)->dropflags & PERFORM_DELETION_CONCURRENTLY) != 0 &&
+			 !is_of_superuser())
+		prevent_concurrent_drop(relid);
 }
 
 /*
- * Raise 55000 if a unique index of a table of a shared counter is to be dropped concurrently: the drop has been committed in part when the other
- * event triggers are called.
+ * Return true if a superuser makes or drops an index. The server builds one as the owner of its table, so the role of the
+ * session counts as well.
+ */
+static bool
+is_of_superuser(void)
+{
+	return superuser() || superuser_arg(GetOuterUserId());
+}
+
+/*
+ * Raise 55000 if a relation that is being made is an index of a table of a shared counter. Caches do not show it yet. REINDEX
+ * CONCURRENTLY makes a copy of one that is there. A primary key is looked at when the command ends: another one may be due.
  */
 static void
-prevent_concurrent_drop(const DropStmt *drop)
+prevent_index(Oid index)
 {
-	ListCell *lc;
+	Relation rel = table_open(IndexRelationId, AccessShareLock);
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple tuple;
 
-	if (drop->removeType != OBJECT_INDEX || !drop->concurrent)
-		return;
-	foreach(lc, drop->objects)
+	ScanKeyInit(&key, Anum_pg_index_indexrelid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(index));
+	scan = systable_beginscan(rel, IndexRelidIndexId, true, SnapshotSelf, 1, &key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple) && !((Form_pg_index) GETSTRUCT(tuple))->indisprimary && has_counters())
 	{
-		Oid index = RangeVarGetRelid(makeRangeVarFromNameList(lfirst(lc)), NoLock, true);
-		Oid relid = OidIsValid(index) ? IndexGetRelation(index, true) : InvalidOid;
+		Oid relid = ((Form_pg_index) GETSTRUCT(tuple))->indrelid;
 		DcCounterRow row;
 
-		if (OidIsValid(relid) && is_unique_index(index) &&
-			(catalog_read(relid, &row) || catalog_read_by_shards(relid, &row) || is_more(relid, &row)) && regionddl_is_shared(&row))
-			shared_error(&row, _("Its index may be what rows are found by. Drop it without CONCURRENTLY."));
+		if ((is_more(relid, &row) || catalog_read_by_shards(relid, &row)) && regionddl_is_shared(&row) && !has_equal_index(rel, tuple))
+			shared_error(&row, _("An index can refuse rows that come."));
 	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+}
+
+/*
+ * Return true if the extension is in this database, and such that its catalogs can be read.
+ */
+static bool
+has_counters(void)
+{
+	return OidIsValid(get_extension_oid("dcounter", true)) && !version_is_older();
+}
+
+/*
+ * has_equal_index returns true if the table of an index has another one that refuses the same rows.
+ */
+static bool
+has_equal_index(Relation rel, HeapTuple index)
+{
+	Oid relid = ((Form_pg_index) GETSTRUCT(index))->indrelid;
+	bool found = false;
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple other;
+
+	ScanKeyInit(&key, Anum_pg_index_indrelid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relid));
+	scan = systable_beginscan(rel, IndexIndrelidIndexId, true, SnapshotSelf, 1, &key);
+	while (!found && HeapTupleIsValid(other = systable_getnext(scan)))
+		found = ((Form_pg_index) GETSTRUCT(other))->indexrelid != ((Form_pg_index) GETSTRUCT(index))->indexrelid &&
+			((Form_pg_index) GETSTRUCT(other))->indisvalid && is_equal_index(rel, index, other);
+	systable_endscan(scan);
+	return found;
+}
+
+static bool
+is_equal_index(Relation rel, HeapTuple index, HeapTuple other)
+{
+	static const AttrNumber same[] = {Anum_pg_index_indnatts, Anum_pg_index_indnkeyatts, Anum_pg_index_indisunique,
+									  Anum_pg_index_indnullsnotdistinct, Anum_pg_index_indisexclusion, Anum_pg_index_indkey,
+									  Anum_pg_index_indcollation, Anum_pg_index_indclass, Anum_pg_index_indoption};
+	TupleDesc desc = RelationGetDescr(rel);
+
+	for (int i = 0; i < lengthof(same); i++)
+	{
+		Form_pg_attribute column = TupleDescAttr(desc, same[i] - 1);
+		Datum a = tuple_datum(rel, index, same[i], column->atttypid);
+		Datum b = tuple_datum(rel, other, same[i], column->atttypid);
+
+		if (!datumIsEqual(a, b, column->attbyval, column->attlen))
+			return false;
+	}
+	return heap_attisnull(index, Anum_pg_index_indexprs, desc) && heap_attisnull(other, Anum_pg_index_indexprs, desc) &&
+		heap_attisnull(index, Anum_pg_index_indpred, desc) && heap_attisnull(other, Anum_pg_index_indpred, desc);
+}
+
+/*
+ * Raise 55000 if a unique index of a table of a shared counter is dropped concurrently: that is committed in part when the event
+ * triggers are called.
+ */
+static void
+prevent_concurrent_drop(Oid index)
+{
+	Oid relid = IndexGetRelation(index, true);
+	DcCounterRow row;
+
+	if (OidIsValid(relid) && is_unique_index(index) && has_counters() &&
+		(catalog_read(relid, &row) || catalog_read_by_shards(relid, &row) || is_more(relid, &row)) && regionddl_is_shared(&row))
+		shared_error(&row, _("Its index may be what rows are found by. Drop it without CONCURRENTLY."));
 }
 
 static bool
@@ -488,4 +587,15 @@ regionddl_altered(const DcDdl *ddl)
 		prevent_changed(ddl);
 }
 
-const DcDdlHook region_ddl = {regionddl_dropped, regionddl_altered, regionddl_begins};
+static const DcDdlHook region_ddl = {regionddl_dropped, regionddl_altered, NULL};
+
+/*
+ * region_ddl_init is called when the library is loaded.
+ */
+void
+region_ddl_init(void)
+{
+	ddl_hook_add(&region_ddl);
+	regionddl_previous_hook = object_access_hook;
+	object_access_hook = regionddl_access_hook;
+}

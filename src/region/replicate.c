@@ -36,7 +36,6 @@
 #include "core/counter/sqlpath.h"
 #include "core/counter/units.h"
 #include "core/table/access.h"
-#include "core/table/ddlhooks.h"
 #include "core/table/distribution.h"
 #include "core/table/protect.h"
 #include "core/table/subscription.h"
@@ -116,7 +115,7 @@ region_init(bool preloading)
 	if (preloading)
 		link_errors_init();
 	region_hooks = &hooks;
-	ddl_hook_add(&region_ddl);
+	region_ddl_init();
 	job_register((DcJob){.name = "regions", .run = region_job, .due = region_job_due, .is_needed = region_job_is_needed});
 	job_register((DcJob){.name = "rights", .interval = &dc_rights_interval, .run = rights_job});
 }

@@ -147,6 +147,36 @@ foreach my $of ('TRIGGER dcounter_merge ON r_set', 'INDEX r_region_pkey')
 	refused('DROP EXTENSION hstore');
 	mallory($_, "ALTER $of NO DEPENDS ON EXTENSION hstore; DROP EXTENSION hstore") foreach @nodes;
 }
+# a name may mean another table when a command has waited
+foreach my $race (
+	[ 'CREATE TABLE n.r_region (hlc int)', 'DROP TABLE n.r_region', 'CREATE UNIQUE INDEX CONCURRENTLY raced ON r_region (region)' ],
+	[ 'CREATE TABLE n.d (key text); CREATE UNIQUE INDEX a ON n.d (key)', 'DROP TABLE n.d', 'DROP INDEX CONCURRENTLY a' ])
+{
+	my ($decoy, $drop, $command) = @$race;
+
+	mallory($eu, 'CREATE UNIQUE INDEX a ON r (key); ALTER TABLE r DROP CONSTRAINT r_pkey');
+	mallory($eu, $decoy);
+	my ($dropping, $session) = map { dc_session($eu, 'postgres') } 1 .. 2;
+	$_->run('SET SESSION AUTHORIZATION mallory; SET search_path = n, m, public') foreach $dropping, $session;
+	$dropping->run("BEGIN; $drop");
+	$session->send($command);
+	is(wait_for($eu, 'postgres', q{SELECT count(*) > 0 FROM pg_locks WHERE NOT granted AND relation IN (SELECT oid FROM pg_class WHERE relnamespace = 'n'::regnamespace)}, 't'), 't', "$command: waits for another table");
+	$dropping->run('COMMIT');
+	is($session->wait, 'ERROR 55000', "$command: refused when that has gone");
+	$_->quit foreach $dropping, $session;
+	mallory($eu, 'ALTER TABLE r ADD PRIMARY KEY (key); DROP INDEX a');
+}
+is(sql($eu, 'postgres', q{SELECT count(*) FROM pg_class WHERE relname = 'raced'}), '0', 'nothing is left of an index');
+mallory($eu, "REINDEX TABLE CONCURRENTLY $_") foreach 'r_region', 'r_set', 'r_shard', 's_grant', 's_want', 'r';
+sql($eu, 'postgres', $_) foreach 'CREATE INDEX CONCURRENTLY su ON m.r_set (hlc)', 'DROP INDEX CONCURRENTLY m.su'; # a superuser may
+# tables can be moved with an extension
+SKIP:
+{
+	skip 'pgTAP is not installed', 2 if sql($eu, 'postgres', q{SELECT count(*) FROM pg_available_extensions WHERE name = 'pgtap'}) eq '0';
+	mallory($_, 'CREATE EXTENSION pgtap SCHEMA m; ALTER EXTENSION pgtap ADD TABLE r_region') foreach @nodes;
+	refused('ALTER EXTENSION pgtap SET SCHEMA n');
+	mallory($_, 'ALTER EXTENSION pgtap DROP TABLE r_region; ALTER EXTENSION pgtap SET SCHEMA n; DROP EXTENSION pgtap') foreach @nodes;
+}
 mallory($eu, q{ALTER TABLE r_region SET (fillfactor = 60); GRANT SELECT ON r_region TO PUBLIC; ANALYZE r_region; ALTER TABLE r OWNER TO mallory; COMMENT ON TABLE r IS 'mine'});
 mallory($eu, 'GRANT ALL ON SCHEMA m TO team');
 foreach my $owner ('team', 'mallory')
@@ -231,6 +261,13 @@ $passed = sql($eu, 'postgres', q{SELECT sum(rows_passed_over) FROM dc_stat_count
 passed('more than eu has', qq{INSERT INTO r_set VALUES ('own', 'us', 5, 1, false, '{"eu:$before": {"inc": 1000000}}')}, 1);
 is(wait_for($eu, 'postgres', q{SELECT state FROM dc_regions() WHERE link_state IS NULL}, 'recopy'), 'recopy', 'all is to be copied');
 is(sql($eu, 'postgres', $self), $before, 'under the same epoch');
+
+# Where the library is not preloaded, it is loaded before the command
+my $cold = region_node('cold', "shared_preload_libraries = ''");
+sql($cold, 'postgres', q{CREATE ROLE mallory; CREATE SCHEMA m AUTHORIZATION mallory; GRANT EXECUTE ON FUNCTION dc_replicate(regclass, boolean) TO mallory});
+mallory($cold, q{SELECT dc_create('r'); SELECT dc_replicate('r'); CREATE UNIQUE INDEX a ON r (key); ALTER TABLE r DROP CONSTRAINT r_pkey});
+fails_with($cold, 'postgres', "SET SESSION AUTHORIZATION mallory; $_", '55000', "$_: refused without preload") foreach 'CREATE INDEX CONCURRENTLY i ON m.r_set (hlc)', 'DROP INDEX CONCURRENTLY m.a';
+$cold->stop;
 
 # Rights that have gone in a way that is not seen: what would be merged as the owner is passed over
 sql($eu, 'postgres', 'ALTER SCHEMA m OWNER TO other');
