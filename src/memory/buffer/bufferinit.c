@@ -12,6 +12,7 @@
 
 #include "base/compat.h"
 #include "base/guc.h"
+#include "base/job.h"
 #include "base/shmem.h"
 #include "base/utility.h"
 #include "base/xactrooms.h"
