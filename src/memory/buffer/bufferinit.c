@@ -12,10 +12,10 @@
 
 #include "base/compat.h"
 #include "base/guc.h"
-#include "base/job.h"
 #include "base/shmem.h"
 #include "base/utility.h"
 #include "base/xactrooms.h"
+#include "core/worker/flusher.h"
 #include "memory/buffer/buffer.h"
 #include "memory/buffer/bufferinit.h"
 

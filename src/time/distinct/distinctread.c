@@ -16,6 +16,7 @@
 
 #include <math.h>
 
+#include "common/int.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
