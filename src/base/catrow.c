@@ -40,6 +40,7 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
+#include "miscadmin.h"
 #include "nodes/value.h"
 #include "parser/parse_func.h"
 #include "utils/inval.h"
@@ -322,6 +323,7 @@ cat_read_all(const DcCatalog *cat, Snapshot snapshot)
 	{
 		void *row = palloc(cat->size);
 
+		CHECK_FOR_INTERRUPTS();
 		if (cat_deform(cat, RelationGetDescr(rel), tuple, row))
 			rows = lappend(rows, row);
 	}

@@ -194,6 +194,33 @@ UPDATE broken SET k = 2;
 SELECT count(*) FROM pg_trigger WHERE tgrelid = 'broken'::regclass;
 RESET ROLE;
 
+-- Others get no locks on what is bound, whatever they rename, nor by maintaining what is theirs
+SET ROLE bound_mallory;
+CREATE TABLE plain (k int);
+SELECT dc_create('pl');
+SELECT dc_bind('pl', 'plain', 'k', build => 'now');
+SET ROLE bound_writer;
+CREATE TYPE k AS ENUM ('x');
+CREATE TYPE "a""b" AS ENUM ('x');
+PREPARE locks AS SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND (locktype = 'advisory' OR relation = 'plain'::regclass);
+BEGIN;
+ALTER TYPE k RENAME TO l;
+EXECUTE locks;
+ALTER TYPE "a""b" RENAME TO was_quoted;
+EXECUTE locks;
+CALL dc_maintain();
+EXECUTE locks;
+ROLLBACK;
+DEALLOCATE locks;
+
+-- A text is not too long because of what it was made of, but as it is stored: others read it
+SET ROLE bound_mallory;
+DO $$BEGIN EXECUTE format('CREATE TABLE wide (k int, %s)', (SELECT string_agg(format('%s int', rpad('c' || i, 60, '_')), ', ') FROM generate_series(1, 300) AS i)); END$$;
+SELECT dc_create('wd');
+SELECT dc_bind('wd', 'wide', 'k', filter => 'ROW(wide.*) IS NULL OR ROW(wide.*) IS NULL', build => 'now');
+SELECT dc_bind('wd', 'wide', 'k', filter => 'ROW(wide.*) IS NULL', build => 'now');
+RESET ROLE;
+
 SET client_min_messages = warning;
 DROP SCHEMA bound_owner CASCADE;
 DROP OWNED BY bound_mallory, bound_writer;

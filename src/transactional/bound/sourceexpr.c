@@ -47,6 +47,11 @@
 #include "core/table/ownercode.h"
 #include "transactional/bound/sourceexpr.h"
 
+/*
+ * Bytes of a text that is stored, which has all names whole. Those of all bindings are read by the worker, and by DDL of other roles.
+ */
+#define MAX_STORED (32 * 1024)
+
 /* The members of the list that source_parse() returns. */
 enum
 {
@@ -85,6 +90,7 @@ static Node *one_expr(List *exprs, const char *what);
 static ParseState *parse_begin(Relation source);
 static Node *as_text(Node *expr, const char *what);
 static Node *key_expr(List *keys);
+static void check_stored(const char *name, const char *text);
 static char *sourceexpr_deparse(Node *expr, Relation source);
 static void text_of_make(DcTextOf *text, Node *expr);
 static Node *sourceexpr_uncast(Node *expr);
@@ -258,7 +264,21 @@ source_deparse(DcSourceRow *row, List *parsed, Relation source)
 	row->value = sourceexpr_deparse(list_nth(parsed, PARSED_VALUE), source);
 	row->filter = sourceexpr_deparse(list_nth(parsed, PARSED_FILTER), source);
 	row->distinct_of = sourceexpr_deparse(list_nth(parsed, PARSED_DISTINCT_OF), source);
+	check_stored("key", row->key);
+	check_stored("value", row->value);
+	check_stored("filter", row->filter);
+	check_stored("distinct_of", row->distinct_of);
 	AtEOXact_GUC(false, level);
+}
+
+/*
+ * check_stored raises 54000 for a text that has become too long: ROW(t.*) names each column.
+ */
+static void
+check_stored(const char *name, const char *text)
+{
+	if (text != NULL)
+		check_length(name, strlen(text), 1, MAX_STORED);
 }
 
 static char *

@@ -38,20 +38,24 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "commands/trigger.h"
+#include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
+#include "base/catrow.h"
 #include "base/compat.h"
 #include "base/errors.h"
+#include "base/relopen.h"
 #include "transactional/bound/sourceread.h"
 
 /* How often partitions may come while we look. */
 #define MAX_TRIES 100
 
 static bool lock_members(DcSourceRead *read);
+static bool has_many(const DcSourceRead *read, const List *members);
 static bool sourceread_lock_table(const DcSourceRead *read, Oid relid);
 static List *list_members(DcSourceRead *read, Snapshot snapshot);
 static List *list_children(DcSourceRead *read, Oid parent, Snapshot snapshot);
@@ -103,6 +107,8 @@ lock_members(DcSourceRead *read)
 	for (int i = 0; i < MAX_TRIES; i++)
 	{
 		now = list_members(read, NULL);
+		if (has_many(read, now))
+			return false;
 		if (list_difference_oid(now, read->members) == NIL)
 		{
 			read->members = now;
@@ -116,6 +122,16 @@ lock_members(DcSourceRead *read)
 		}
 	}
 	return false;
+}
+
+/*
+ * Return true if the worker is to leave a source to its owner, as it has very many partitions: each is a lock.
+ */
+static bool
+has_many(const DcSourceRead *read, const List *members)
+{
+	return list_length(members) > DC_MANY_MEMBERS && compat_is_background_worker() &&
+		!superuser_arg(relation_owner(read->row.source));
 }
 
 static bool
@@ -140,7 +156,10 @@ list_members(DcSourceRead *read, Snapshot snapshot)
 	if (get_rel_relkind(read->row.source) != RELKIND_PARTITIONED_TABLE)
 		return members;
 	foreach(lc, members) /* which grows meanwhile */
+	{
+		CHECK_FOR_INTERRUPTS();
 		members = list_concat(members, list_children(read, lfirst_oid(lc), snapshot));
+	}
 	return members;
 }
 

@@ -189,7 +189,7 @@ source_mentions(const DcSourceRow *row, const char *name)
 static bool
 sourcerename_mentions(const char *text, const char *name)
 {
-	return text != NULL && (strchr(name, '"') != NULL || strstr(text, name) != NULL);
+	return text != NULL && (strstr(text, name) != NULL || strstr(text, quote_identifier(name)) != NULL);
 }
 
 static void
@@ -270,10 +270,16 @@ static void
 deparse_binding(const DcParsed *binding)
 {
 	Relation source = sourcerename_open_source(&binding->row, false);
-	DcSourceRow row;
+	DcSourceRow row = binding->row;
 
 	if (source == NULL)
 		return;
+	source_deparse(&row, binding->exprs, source);
+	if (source_texts_equal(&row, &binding->row))
+	{
+		relation_close(source, AccessShareLock); /* there may be very many */
+		return;
+	}
 	(void) bound_lock(binding->row.counter, true);
 	if (source_read(binding->row.counter, &row) && row.source == binding->row.source)
 	{
@@ -284,11 +290,8 @@ deparse_binding(const DcParsed *binding)
 							RelationGetRelationName(source), get_rel_name(row.counter)),
 					 errhint("Try again.")));
 		source_deparse(&row, binding->exprs, source);
-		if (!source_texts_equal(&row, &binding->row))
-		{
-			source_update(&row);
-			CommandCounterIncrement();
-		}
+		source_update(&row);
+		CommandCounterIncrement();
 	}
 	relation_close(source, NoLock);
 }

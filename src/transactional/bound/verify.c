@@ -226,7 +226,8 @@ verify_list(void)
 		any_bound = true;
 		if (!worker)
 		{
-			tables = list_append_unique_oid(tables, counter);
+			if (compat_owns_relation(counter, GetUserId()))
+				tables = lappend_oid(tables, counter);
 			continue;
 		}
 		tables_left += entry->left;
@@ -300,8 +301,10 @@ pass_step(Oid table, bool all_owners)
 	DcSourceRead read;
 	DcCounter *counter;
 
-	if (!source_read_lock(&read, table, "dc_maintain()", DC_SOURCE_AT_ONCE) ||
-		relation_lacks_indexes(read.row.refs) || relation_lacks_indexes(read.row.carried))
+	if (!all_owners && !compat_owns_relation(table, GetUserId()))
+		result = TABLE_DONE; /* the locks are for its owner */
+	else if (!source_read_lock(&read, table, "dc_maintain()", DC_SOURCE_AT_ONCE) ||
+			 relation_lacks_indexes(read.row.refs) || relation_lacks_indexes(read.row.carried))
 		result = verify_later(table, PASS_LOOK_MS);
 	else if (!pass_may_evaluate(&read, all_owners))
 		result = verify_later(table, PASS_PAUSE_MS);
