@@ -21,6 +21,7 @@ prepare() {
     bash -euo pipefail -c 'source test/lib.sh; build_and_install' || return 1
 }
 
+[[ -n ${CHECK_ONLY:-} ]] || echo 'check: all tests take some 25 minutes on two cores; make test T=once runs those of a room'
 if ! prepare; then
     echo 'check: could not build and install'
     echo '0 passed, 1 failed'

@@ -173,7 +173,7 @@ longest_first() {
 # One prove a file keeps the logs apart while several run at once: one more than there are processors, as many wait
 # most of the time.
 stage_tap() {
-    local files=() status=0
+    local files=() status=0 i
     # shellcheck disable=SC2086 # words
     mapfile -t files < <(tap_files ${CHECK_TAP:-})
     [[ ${#files[@]} -gt 0 ]] || return 0
@@ -181,13 +181,14 @@ stage_tap() {
     # shellcheck disable=SC2016 # expanded by the inner shell
     (
         tap_environment
-        export OUT=$out
-        printf '%s\0' "${files[@]}" | xargs -0 -n 1 -P $(($(nproc) + 1)) bash -c '
-            name=$(basename "$1" .pl)
-            if prove -v "$1" >"$OUT/tap_$name.log" 2>&1; then
-                echo "   $name: $SECONDS s"
+        export OUT=$out TOTAL=${#files[@]}
+        for i in "${!files[@]}"; do printf '%s\0' $((i + 1)) "${files[i]}"; done | xargs -0 -n 2 -P $(($(nproc) + 1)) bash -c '
+            name=$(basename "$2" .pl)
+            place="$1 of $TOTAL, $(basename "$(dirname "$2")")/$name"
+            if prove -v "$2" >"$OUT/tap_$name.log" 2>&1; then
+                echo "   $place: $SECONDS s"
             else
-                echo "   $name: failed"
+                echo "   $place: failed"
                 cat "$OUT/tap_$name.log"
                 exit 1
             fi' run

@@ -292,7 +292,7 @@ relay_connect_finish(PGconn *connection, int64_t deadline)
 }
 
 /*
- * starting_up tells whether a server is not ready yet, or was so before and is
+ * Return true if a server is not ready yet, or was so before and is
  * not there just now: it may be restarted while it starts.
  */
 static bool

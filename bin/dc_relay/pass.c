@@ -170,7 +170,7 @@ end_of_part(const PGresult *batch, int first, const int *refused, int nrefused)
 }
 
 /*
- * relay_pass_same_key tells whether two events have to keep their order: they have the same topic
+ * Return true if two events have to keep their order: they have the same topic
  * and the same key.
  */
 static bool

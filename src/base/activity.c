@@ -102,7 +102,7 @@ activity_set_wake(void (*wake)(void))
 }
 
 /*
- * activity_is_known tells whether sessions publish what they change.
+ * Return true if sessions publish what they change.
  */
 bool
 activity_is_known(void)
@@ -182,7 +182,7 @@ activity_collect(Oid database, Oid what)
 }
 
 /*
- * activity_differs tells whether something was published since a number was collected.
+ * Return true if something was published since a number was collected.
  */
 bool
 activity_differs(Oid database, Oid what, uint32 collected)

@@ -150,7 +150,7 @@ name_to_keep(const char *path, uint32 format)
 }
 
 /*
- * crcfile_is_valid tells whether the bytes that were read have their checksum.
+ * Return true if the bytes that were read have their checksum.
  */
 bool
 crcfile_is_valid(const DcCrcFile *file)
@@ -183,7 +183,7 @@ crcfile_get(DcCrcFile *file, void *data, Size size)
 }
 
 /*
- * server_was_shut_down tells whether the server was shut down cleanly the last time, and
+ * Return true if the server was shut down cleanly the last time, and
  * where the WAL was then, which is further on each time.
  */
 bool

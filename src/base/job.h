@@ -45,7 +45,7 @@ typedef struct DcJob
 } DcJob;
 
 /*
- * job_is_late tells whether a run should yield.
+ * Return true if a run should yield.
  */
 static inline bool
 job_is_late(const DcJobRun *run)

@@ -533,7 +533,7 @@ cells_wanted(const DcMap *map, uint32 len)
 }
 
 /*
- * entry_is tells whether an entry is that of a key.
+ * Return true if an entry is that of a key.
  */
 static bool
 entry_is(DcMap *map, const DcMapEntry *entry, const DcMapKey *key)

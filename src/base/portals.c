@@ -140,7 +140,7 @@ portals_leave(void)
 }
 
 /*
- * portals_are_shut tells whether the session acts as an owner.
+ * Return true if the session acts as an owner.
  */
 bool
 portals_are_shut(void)

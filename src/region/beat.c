@@ -62,7 +62,7 @@ region_published(void)
 }
 
 /*
- * beat_publishes tells whether this transaction has published something.
+ * Return true if this transaction has published something.
  */
 bool
 beat_publishes(void)
@@ -83,7 +83,7 @@ beat_tell(TimestampTz at)
 }
 
 /*
- * beat_has_news tells whether this process has published since it forgot that.
+ * Return true if this process has published since it forgot that.
  */
 bool
 beat_has_news(void)

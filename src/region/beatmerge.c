@@ -107,7 +107,7 @@ beat_problem(const DcBeat *come)
 }
 
 /*
- * is_own tells whether a beat is of the own epoch, whose row is written here alone, and may be locked for a
+ * Return true if a beat is of the own epoch, whose row is written here alone, and may be locked for a
  * renewal.
  */
 static bool
@@ -352,7 +352,7 @@ look_for_retired(const DcSelfRow *self, const DcBeat *come)
 }
 
 /*
- * slot_is_foreign tells whether a row of a region says more of an epoch that is this database's own than it has
+ * Return true if a row of a region says more of an epoch that is this database's own than it has
  * itself, as the caller has seen it after all that were writing it (region_row_is_foreign). Then this database is a
  * copy of another one, or a copy of it has published what it
  * had not. The row must not be merged before what was counted here is folded into that slot: so
@@ -382,7 +382,7 @@ slot_is_foreign(DcCounter *counter, Relation rel, const DcRegionRow *come, int64
 }
 
 /*
- * slot_is_own tells whether a row is one of this database's own, and sets what that is.
+ * Return true if a row is one of this database's own, and sets what that is.
  */
 bool
 slot_is_own(const DcRegionRow *row, DcIdentity *self)

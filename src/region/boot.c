@@ -124,7 +124,7 @@ region_job_due(void)
 }
 
 /*
- * region_job_is_needed tells whether this database is in a region.
+ * Return true if this database is in a region.
  */
 bool
 region_job_is_needed(void)
@@ -293,7 +293,7 @@ boot_begin(DcSelfRow *self, bool worker)
 }
 
 /*
- * is_confirmed tells whether each active region has heard of this boot, and of nothing later.
+ * Return true if each active region has heard of this boot, and of nothing later.
  */
 static bool
 is_confirmed(const DcSelfRow *self)
@@ -414,7 +414,7 @@ boot_answer(const DcSelfRow *self)
 }
 
 /*
- * is_to_answer tells whether another region has a boot or an epoch that it has not been told to be known, or
+ * Return true if another region has a boot or an epoch that it has not been told to be known, or
  * one is retired. Ordinary beats are not answered.
  */
 static bool

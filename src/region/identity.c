@@ -55,7 +55,7 @@ pg_noreturn static void in_the_way_error(const DcSelfRow *row, bool published);
 pg_noreturn static void no_identity_error(const DcSelfRow *row);
 
 /*
- * identity_is_ready tells whether a row is good to publish under.
+ * Return true if a row is good to publish under.
  */
 static bool
 identity_is_ready(const DcSelfRow *row)
@@ -128,7 +128,7 @@ region_identity_awaited(DcIdentity *identity)
 }
 
 /*
- * is_kept tells whether this transaction has asked for the identity before, and has it still: whoever asks in
+ * Return true if this transaction has asked for the identity before, and has it still: whoever asks in
  * vain, or rolls back to before that, does not keep the lock.
  */
 static bool
@@ -235,7 +235,7 @@ no_identity_error(const DcSelfRow *row)
 }
 
 /*
- * boot_can_wait tells whether a worker will do the next step, and this process may wait for it. One of an
+ * Return true if a worker will do the next step, and this process may wait for it. One of an
  * apply worker's may not: what is waited for may have to come by its link.
  */
 bool
@@ -273,7 +273,7 @@ region_identity_received(DcIdentity *identity)
 }
 
 /*
- * region_epoch_is_own tells whether an epoch is one that this database writes rows under: its own, or one that
+ * Return true if an epoch is one that this database writes rows under: its own, or one that
  * it has taken since, for slots that begin anew (regionslot.c).
  */
 bool
@@ -364,7 +364,7 @@ region_check_name(const char *region)
 }
 
 /*
- * region_name_is_valid tells whether a name is one that a region can have.
+ * Return true if a name is one that a region can have.
  */
 bool
 region_name_is_valid(const char *region)

@@ -384,7 +384,7 @@ known_columns(DcCatRow *io, void *data)
 }
 
 /*
- * join_is_known tells whether this database has heard of a region.
+ * Return true if this database has heard of a region.
  */
 static bool
 join_is_known(const char *peer)

@@ -75,7 +75,7 @@ link_refreshes(void)
 }
 
 /*
- * link_brings tells whether a subscription is to a publication.
+ * Return true if a subscription is to a publication.
  */
 bool
 link_brings(const Subscription *link, const char *publication)

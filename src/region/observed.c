@@ -97,7 +97,7 @@ observed_compare_entries(const void *a, const void *b)
 }
 
 /*
- * observed_covers tells whether all of a state is in another one.
+ * Return true if all of a state is in another one.
  */
 bool
 observed_covers(Datum state, Datum by)
@@ -221,7 +221,7 @@ set_rows_put(DcSetRows *rows, const DcSetRow *row)
 }
 
 /*
- * set_wins tells whether a row that comes is later than the one of the same region that is there. If two
+ * Return true if a row that comes is later than the one of the same region that is there. If two
  * databases have the name of the region there may be two at one time, of which all take the same one.
  */
 bool

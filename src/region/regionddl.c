@@ -79,7 +79,7 @@ static bool is_unique_index(Oid index);
 static object_access_hook_type regionddl_previous_hook = NULL;
 
 /*
- * is_more tells whether a table is one of those that a counter table has because it is replicated.
+ * Return true if a table is one of those that a counter table has because it is replicated.
  */
 static bool
 is_more(Oid relid, DcCounterRow *row)
@@ -176,7 +176,7 @@ is_replicated(const DcCounterRow *row)
 }
 
 /*
- * regionddl_is_shared tells whether a further table of a counter is sent to others, or comes from them.
+ * Return true if a further table of a counter is sent to others, or comes from them.
  */
 static bool
 regionddl_is_shared(const DcCounterRow *row)
@@ -394,7 +394,7 @@ is_republished(const DcDdl *ddl, const DcCounterRow *row)
 }
 
 /*
- * regionddl_is_being_altered tells whether this transaction has locked one of its tables as DDL does.
+ * Return true if this transaction has locked one of its tables as DDL does.
  */
 static bool
 regionddl_is_being_altered(const DcCounterRow *row)

@@ -111,7 +111,7 @@ insert_region(DcMerge *merge)
 }
 
 /*
- * comes_back tells whether a row of this database's own comes from a region that has not removed it with a
+ * Return true if a row of this database's own comes from a region that has not removed it with a
  * deleted key, as this one has (regionslot.c).
  */
 static bool

@@ -37,7 +37,7 @@ static bool find_own(DcPublishing *to, Datum key, DcRegionRow *row);
 static bool is_closed(DcRegionRel *sets, const DcRegionRow *row);
 
 /*
- * region_ready tells whether amounts may go to the totals of a replicated counter table now, and locks its
+ * Return true if amounts may go to the totals of a replicated counter table now, and locks its
  * tables of regions and of sets. The tables of the counter are locked.
  */
 bool

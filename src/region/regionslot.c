@@ -67,7 +67,7 @@ epoch_after(const DcCounter *counter, const DcIdentity *identity, const DcRegion
 }
 
 /*
- * slot_comes_back tells whether a row that comes is one of this database's own that was removed here, as far as
+ * Return true if a row that comes is one of this database's own that was removed here, as far as
  * can be told, or one that came back before; have is the row that is here, or NULL. It is given SLOT_IS_BACK
  * as its time.
  */
@@ -81,7 +81,7 @@ slot_comes_back(const DcCounter *counter, const DcIdentity *identity, const DcRe
 }
 
 /*
- * slot_is_open tells whether a slot of this database's own may be counted in; observed is what sets of its key have
+ * Return true if a slot of this database's own may be counted in; observed is what sets of its key have
  * observed.
  */
 bool

@@ -310,7 +310,7 @@ region_table_problem(Relation rel, const DcTableLayout *layout)
 }
 
 /*
- * is_merge_trigger tells whether a trigger is that for what comes from other regions. There is one of that name; a
+ * Return true if a trigger is that for what comes from other regions. There is one of that name; a
  * second one, under another, would add the amounts once more. Nobody but the owner of the extension makes
  * functions in its schema.
  */
@@ -322,7 +322,7 @@ is_merge_trigger(const Trigger *trigger)
 }
 
 /*
- * has_merge_trigger tells whether it is there.
+ * Return true if it is there.
  */
 bool
 has_merge_trigger(Relation rel)

@@ -244,7 +244,7 @@ regionvacuum_vacuum(DcVacuum *vacuum)
 }
 
 /*
- * is_to_go tells whether the rows of a deleted key can be removed.
+ * Return true if the rows of a deleted key can be removed.
  */
 static bool
 is_to_go(DcVacuum *vacuum, Datum key)

@@ -190,7 +190,7 @@ publications_are_awaited(void)
 }
 
 /*
- * restore_is_under_way tells whether a dump is being restored, as far as can be seen: a replicated counter has a
+ * Return true if a dump is being restored, as far as can be seen: a replicated counter has a
  * table without any index, or the worker sees no publications. Indexes come when all data has come, and publications after them.
  */
 bool
@@ -347,7 +347,7 @@ worker_may(Oid counter)
 }
 
 /*
- * is_in_order tells whether the tables are as they were made; for the user it raises an error if not.
+ * Return true if the tables are as they were made; for the user it raises an error if not.
  */
 static bool
 is_in_order(DcCounter *counter, bool worker)

@@ -124,7 +124,7 @@ self_update(const DcSelfRow *row)
 }
 
 /*
- * self_is_here tells whether a row was written in this database, and not in one that it is a copy of, or
+ * Return true if a row was written in this database, and not in one that it is a copy of, or
  * was restored from, or was a standby of. All of these may have published more under its epoch
  * than this database knows. A standby publishes nothing, and is here as its primary is.
  */
@@ -136,7 +136,7 @@ self_is_here(const DcSelfRow *row)
 }
 
 /*
- * self_is_begun tells whether this database has sealed what was there when this server was
+ * Return true if this database has sealed what was there when this server was
  * started. A crash from which the server recovers by itself is no start: it has the same data.
  */
 bool
@@ -188,7 +188,7 @@ self_next_boot(Datum boot)
 }
 
 /*
- * boots_are_of_series tells whether two boots, as text, are of one series.
+ * Return true if two boots, as text, are of one series.
  */
 bool
 boots_are_of_series(const char *a, const char *b)
@@ -308,7 +308,7 @@ epoch_time(int64 epoch)
 }
 
 /*
- * self_needs_renew tells whether this database must not publish under its epoch any more.
+ * Return true if this database must not publish under its epoch any more.
  */
 bool
 self_needs_renew(const DcSelfRow *row)

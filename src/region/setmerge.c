@@ -142,7 +142,7 @@ set_problem(DcMerge *row)
 }
 
 /*
- * set_has_news tells whether a row that comes says more than the one that is there.
+ * Return true if a row that comes says more than the one that is there.
  */
 static bool
 set_has_news(const DcSetRow *come, const DcSetRow *have)
@@ -369,7 +369,7 @@ merge_row(DcSetMerge *merge)
 }
 
 /*
- * setmerge_fits tells whether what changes of a value takes few enough shard rows.
+ * Return true if what changes of a value takes few enough shard rows.
  */
 static bool
 setmerge_fits(__int128 sum)
@@ -393,7 +393,7 @@ setmerge_slot_of(const DcSetMerge *merge, const AmountsEntry *entry)
 }
 
 /*
- * is_foreign tells whether one of the slots that were observed must not be raised (slot_is_foreign). Adds to
+ * Return true if one of the slots that were observed must not be raised (slot_is_foreign). Adds to
  * *raised by how much they are to grow, at most.
  */
 static bool

@@ -77,7 +77,7 @@ set_upto_type(Relation rel)
 }
 
 /*
- * setrel_is_empty tells whether no key was ever set. VACUUM may make it so again.
+ * Return true if no key was ever set. VACUUM may make it so again.
  */
 bool
 setrel_is_empty(DcRegionRel *rel)

@@ -184,7 +184,7 @@ want_change(DcCounter *counter, const DcKey *key, DcWantChange change, Timestamp
 }
 
 /*
- * want_is_stale tells whether the row does not say what a session waits for: it asks for less than is lacking, as
+ * Return true if the row does not say what a session waits for: it asks for less than is lacking, as
  * others have taken what was here, or there is an older request than it knows of.
  */
 bool

@@ -62,7 +62,7 @@ static void batch_add_live(DcBatch *batch, DcBatchKey *key, const DcLiveRow *liv
 static bool is_empty(const DcLiveRow *row);
 
 /*
- * compacts_directly tells whether the rows of a counter table are compacted without SQL.
+ * Return true if the rows of a counter table are compacted without SQL.
  */
 bool
 compacts_directly(const DcCounter *counter)

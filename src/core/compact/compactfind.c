@@ -151,7 +151,7 @@ entry_key(DcFetch *fetch)
 }
 
 /*
- * is_at_key tells whether the scan is still at the key that was taken.
+ * Return true if the scan is still at the key that was taken.
  */
 static bool
 is_at_key(DcFetch *fetch)

@@ -199,7 +199,7 @@ open_key_index(Relation heap)
 }
 
 /*
- * compactinserting_is_inserting tells whether a transaction in progress, another than this, has inserted a row of a key.
+ * Return true if a transaction in progress, another than this, has inserted a row of a key.
  */
 static bool
 compactinserting_is_inserting(Relation heap, Relation index, TupleTableSlot *slot, Datum key)

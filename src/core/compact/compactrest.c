@@ -30,7 +30,7 @@ typedef struct DcResting
 static List *resting = NIL;
 
 /*
- * compact_rests tells whether a table is left alone now.
+ * Return true if a table is left alone now.
  */
 bool
 compact_rests(Oid table)

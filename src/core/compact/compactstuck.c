@@ -115,7 +115,7 @@ stuck_to_leave_out(Oid table)
 }
 
 /*
- * stuck_is_left_out tells whether a key of a table is not to be tried now.
+ * Return true if a key of a table is not to be tried now.
  */
 bool
 stuck_is_left_out(Oid table, Datum key)

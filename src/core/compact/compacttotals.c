@@ -207,7 +207,7 @@ batch_key_compare(const void *a, const void *b)
 }
 
 /*
- * batch_key_equal tells whether two keys, which are texts, are the same.
+ * Return true if two keys, which are texts, are the same.
  */
 bool
 batch_key_equal(Datum a, Datum b)

@@ -147,7 +147,7 @@ rows_wanted(DcSqlSession *session, const DcBatchKey *key, int64 units)
 }
 
 /*
- * is_uneven tells whether the units have to be moved between rows.
+ * Return true if the units have to be moved between rows.
  */
 static bool
 is_uneven(const DcShardRow *rows, int n, int64 units, int wanted)

@@ -70,7 +70,7 @@ static DcShrinkPause *find_pause(Oid shards);
 static void note_pause(Oid shards);
 
 /*
- * shrink_is_due tells whether a step should look at the space of a counter's shard table,
+ * Return true if a step should look at the space of a counter's shard table,
  * which is locked. It costs next to nothing.
  */
 bool
@@ -122,7 +122,7 @@ shard_blocks(DcCounter *counter)
 }
 
 /*
- * is_nearly_empty tells whether a table has no more rows that somebody may need than pages.
+ * Return true if a table has no more rows that somebody may need than pages.
  */
 static bool
 is_nearly_empty(Oid relid)

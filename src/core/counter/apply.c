@@ -173,7 +173,7 @@ apply_remote(DcCounter *counter, const DcKey *key, int64 inc, int64 dec)
 }
 
 /*
- * counter_is_sync tells whether increments of a counter table are on the disk when the
+ * Return true if increments of a counter table are on the disk when the
  * commit returns, whether they go to rows or to memory.
  */
 bool
@@ -214,7 +214,7 @@ apply_end(DcApplying *applying)
 }
 
 /*
- * apply_is_writing tells whether pending deltas are being written: code of an owner that does
+ * Return true if pending deltas are being written: code of an owner that does
  * so has changed rows of a source. Nothing may be added to the pending ones then.
  */
 bool

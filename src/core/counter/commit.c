@@ -239,7 +239,7 @@ reserve_all(DcApplying *applying, DcDelta **deltas, int count)
 }
 
 /*
- * goes_to_rows tells whether all deltas of a counter table are to be written to rows
+ * Return true if all deltas of a counter table are to be written to rows
  * when this transaction commits, as it is now. (Great amounts go to rows in any case.)
  */
 static bool
@@ -257,7 +257,7 @@ goes_to_rows(Oid relid)
 }
 
 /*
- * is_alone tells whether some deltas are one, of a table that Citus distributes, and all that is to be committed. An
+ * Return true if some deltas are one, of a table that Citus distributes, and all that is to be committed. An
  * isolation level with one snapshot has been waited for by others, perhaps.
  */
 static bool
@@ -268,7 +268,7 @@ is_alone(DcDelta **deltas, int count)
 }
 
 /*
- * any_amount tells whether one of the amounts is greater than `above`.
+ * Return true if one of the amounts is greater than `above`.
  */
 static bool
 any_amount(DcDelta **deltas, int count, int64 above)

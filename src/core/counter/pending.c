@@ -123,7 +123,7 @@ pending_add(Oid counter, const DcKey *key, uint64 hint, int64 inc, int64 dec)
 }
 
 /*
- * pending_is_empty tells whether there is nothing left to write.
+ * Return true if there is nothing left to write.
  */
 bool
 pending_is_empty(void)
@@ -137,7 +137,7 @@ pending_is_empty(void)
 }
 
 /*
- * pending_any tells whether there is a delta left to write that has an amount greater
+ * Return true if there is a delta left to write that has an amount greater
  * than `above`, or is of a counter table for which is() says true.
  */
 bool
@@ -186,7 +186,7 @@ next_pending(DcPendingScan *scan)
 }
 
 /*
- * pending_memory_is_full tells whether one more key could exceed
+ * Return true if one more key could exceed
  * dcounter.pending_memory, counting the copy that a growing hash table makes.
  */
 bool

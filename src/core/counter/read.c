@@ -346,7 +346,7 @@ dc_sum(PG_FUNCTION_ARGS)
 }
 
 /*
- * counter_may_be_buffered tells whether something may be in memory for a table, or was there
+ * Return true if something may be in memory for a table, or was there
  * when the active snapshot was taken. dc_alter() flushes the memory when it makes a
  * table exact. An older snapshot does not show the rows of that flush, so such a table
  * is read as a buffered one.
@@ -442,7 +442,7 @@ key_read(DcCounter *counter, const DcKey *key, DcKeyState *state)
 }
 
 /*
- * own_begin tells whether this transaction has changed distinct values that the counter table
+ * Return true if this transaction has changed distinct values that the counter table
  * has, and has not written that yet. What comes of it depends on what others have written, which
  * must be read together with the rows: then it makes a snapshot active for both.
  */

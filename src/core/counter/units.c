@@ -222,7 +222,7 @@ units_take(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint, int64 least,
 }
 
 /*
- * is_seen tells whether this transaction sees a live version. A transaction with one
+ * Return true if this transaction sees a live version. A transaction with one
  * snapshot must not build upon a version that is newer than it: a read of the key would
  * show the transaction's own new version next to rows, and the row of totals, as they
  * were before.

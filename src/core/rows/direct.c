@@ -463,7 +463,7 @@ fill_row(DcDirectRel *rel, const DcDeltaKey *key, int32 shard)
 }
 
 /*
- * direct_has_room tells whether a delta can be added to the amounts of the row that was probed.
+ * Return true if a delta can be added to the amounts of the row that was probed.
  */
 bool
 direct_has_room(DcDirectRel *rel, const DcDelta *delta)

@@ -68,7 +68,7 @@ hints_find(const DcDeltaKey *key)
 }
 
 /*
- * hints_known tells whether this backend knows a shard row of a key.
+ * Return true if this backend knows a shard row of a key.
  */
 bool
 hints_known(const DcDeltaKey *key)

@@ -143,7 +143,7 @@ compaction_xid(DcCounter *counter)
 }
 
 /*
- * locked_for_long tells whether another transaction compacts the table, or the key if Citus distributes it, or sets
+ * Return true if another transaction compacts the table, or the key if Citus distributes it, or sets
  * the key, and so may have locked the key's rows for an unknown time.
  */
 bool
@@ -154,7 +154,7 @@ locked_for_long(DcCounter *counter, const char *data, uint32 len)
 }
 
 /*
- * locked_by_setter tells whether another transaction sets the key. (Or compacts it, of a distributed table.)
+ * Return true if another transaction sets the key. (Or compacts it, of a distributed table.)
  */
 bool
 locked_by_setter(DcCounter *counter, const char *data, uint32 len)
@@ -169,7 +169,7 @@ key_hash(const char *data, uint32 len)
 }
 
 /*
- * is_locked tells whether another transaction, prepared ones included, holds a
+ * Return true if another transaction, prepared ones included, holds a
  * lock, without taking it even for a moment.
  */
 static bool

@@ -85,7 +85,7 @@ notes_get(void)
 }
 
 /*
- * old_snapshot_held tells whether anything keeps dead rows of a table that were live
+ * Return true if anything keeps dead rows of a table that were live
  * OLD_AFTER ago.
  */
 bool

@@ -191,7 +191,7 @@ keep_visible(DcVersion *version, void *arg)
 }
 
 /*
- * probe_is_inserting tells whether the version that a dirty snapshot has found is being
+ * Return true if the version that a dirty snapshot has found is being
  * inserted by another transaction. If that is an update, the version before leads
  * to the row. If not, the row is not there yet, and must not be waited for.
  */

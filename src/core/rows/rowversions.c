@@ -247,7 +247,7 @@ versions_fetch(DcVersion *version, OffsetNumber offset, bool at_root, Transactio
 }
 
 /*
- * has_next tells whether a version was updated, and sets *xmax to the transaction that
+ * Return true if a version was updated, and sets *xmax to the transaction that
  * did so. Its t_ctid says where the next version is.
  */
 static bool

@@ -163,7 +163,7 @@ shard_scan_next(DcShardScan *scan, TupleTableSlot *slot,
 }
 
 /*
- * visits_all tells whether the scan visits every entry of a number, and so comes to each
+ * Return true if the scan visits every entry of a number, and so comes to each
  * version once.
  */
 static bool
@@ -431,7 +431,7 @@ note_absent(const DcDeltaKey *key, List *absent)
 }
 
 /*
- * may_note_absent tells whether what a snapshot does not see stays so: if the transaction has
+ * Return true if what a snapshot does not see stays so: if the transaction has
  * one snapshot, and has written nothing itself.
  */
 static bool

@@ -15,7 +15,7 @@ shard_is_shared(int32 shard)
 }
 
 /*
- * shard_is_remote tells whether a row has amounts that came from other regions.
+ * Return true if a row has amounts that came from other regions.
  */
 static inline bool
 shard_is_remote(int32 shard)

@@ -315,7 +315,7 @@ update_total(DcDirectRel *rel, const DcDelta *delta, DcHint *hint, DcVersion *ve
 }
 
 /*
- * totalrow_has_room tells whether the new version may go into the table: it stays on its page, or
+ * Return true if the new version may go into the table: it stays on its page, or
  * the row has few versions there.
  */
 static bool
@@ -339,7 +339,7 @@ count_version(DcVersion *version, void *arg)
 }
 
 /*
- * may_be_lockable tells whether a version whose update was refused may be locked rather than
+ * Return true if a version whose update was refused may be locked rather than
  * replaced. Read without a lock on its page: to lock the row says whether that is so.
  */
 static bool

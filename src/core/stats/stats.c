@@ -168,7 +168,7 @@ stats_around_statement(DcUtility *utility)
 }
 
 /*
- * stats_enabled tells whether there are statistics at all.
+ * Return true if there are statistics at all.
  */
 bool
 stats_enabled(void)
@@ -238,7 +238,7 @@ stats_attach_shown(Oid counter)
 }
 
 /*
- * stats_is_wanted tells whether a table of this database has no entry, and there is a free one.
+ * Return true if a table of this database has no entry, and there is a free one.
  */
 static bool
 stats_is_wanted(Oid counter)
@@ -252,7 +252,7 @@ stats_is_wanted(Oid counter)
 }
 
 /*
- * has_entry tells whether the entry that a backend remembers is still the one of its table.
+ * Return true if the entry that a backend remembers is still the one of its table.
  */
 static bool
 has_entry(const DcCounter *counter)
@@ -369,7 +369,7 @@ stats_get_room(DcStatsRoom *room)
 }
 
 /*
- * stats_has tells whether a table of this database has statistics.
+ * Return true if a table of this database has statistics.
  */
 bool
 stats_has(Oid counter)

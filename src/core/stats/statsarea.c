@@ -269,7 +269,7 @@ stats_entry_give_back(DcStatsEntry *entry)
 }
 
 /*
- * anybody_adds tells whether a session is adding to an entry.
+ * Return true if a session is adding to an entry.
  */
 static bool
 anybody_adds(int number)
@@ -381,7 +381,7 @@ reclaim_gone(DcStatsSeen *seen, int count)
 }
 
 /*
- * table_is_gone tells whether a table of this database, or another database, does
+ * Return true if a table of this database, or another database, does
  * not exist any more. One that we do not see because the transaction that makes
  * it has not committed yet is locked by that.
  */
@@ -451,7 +451,7 @@ entry_evict(const DcStatsSeen *seen)
 }
 
 /*
- * anybody_has_locked tells whether a transaction, this one or a prepared one included, has a
+ * Return true if a transaction, this one or a prepared one included, has a
  * lock on a table, of any database. One that is just committing is not found.
  */
 static bool

@@ -209,7 +209,7 @@ dc_stat_reset(PG_FUNCTION_ARGS)
 }
 
 /*
- * stats_may_see tells whether the caller is shown a table: not if policies decide which of its
+ * Return true if the caller is shown a table: not if policies decide which of its
  * rows the caller sees. A settings row may be of a table that does not exist any more.
  */
 bool

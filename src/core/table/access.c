@@ -547,7 +547,7 @@ counter_open(Oid relid, LOCKMODE mode, AclMode rights)
 }
 
 /*
- * rights_are_known tells whether the rights that are needed have been checked, and nothing
+ * Return true if the rights that are needed have been checked, and nothing
  * has changed since.
  */
 static bool

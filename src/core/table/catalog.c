@@ -192,7 +192,7 @@ by_table(const ListCell *a, const ListCell *b)
 }
 
 /*
- * catalog_has_rows tells whether there is a counter table, or could be.
+ * Return true if there is a counter table, or could be.
  */
 bool
 catalog_has_rows(void)

@@ -153,7 +153,7 @@ typedef struct DcCounter
 } DcCounter;
 
 /*
- * counter_is_stock tells whether a counter table has a floor of zero.
+ * Return true if a counter table has a floor of zero.
  */
 static inline bool
 counter_is_stock(const DcCounter *counter)
@@ -162,7 +162,7 @@ counter_is_stock(const DcCounter *counter)
 }
 
 /*
- * counter_is_ledger tells whether a counter table has the balances of a ledger.
+ * Return true if a counter table has the balances of a ledger.
  */
 static inline bool
 counter_is_ledger(const DcCounter *counter)
@@ -171,7 +171,7 @@ counter_is_ledger(const DcCounter *counter)
 }
 
 /*
- * counter_is_limit tells whether a stock has the amounts that the accounts of a ledger
+ * Return true if a stock has the amounts that the accounts of a ledger
  * may still post.
  */
 static inline bool
@@ -181,7 +181,7 @@ counter_is_limit(const DcCounter *counter)
 }
 
 /*
- * counter_is_replicated tells whether other regions count as well.
+ * Return true if other regions count as well.
  */
 static inline bool
 counter_is_replicated(const DcCounter *counter)
@@ -190,7 +190,7 @@ counter_is_replicated(const DcCounter *counter)
 }
 
 /*
- * counter_has_rights tells whether it is a stock whose units several regions have.
+ * Return true if it is a stock whose units several regions have.
  */
 static inline bool
 counter_has_rights(const DcCounter *counter)
@@ -199,7 +199,7 @@ counter_has_rights(const DcCounter *counter)
 }
 
 /*
- * counter_is_sampled tells whether increments are rounded at random (core/counter/sample.h).
+ * Return true if increments are rounded at random (core/counter/sample.h).
  */
 static inline bool
 counter_is_sampled(const DcCounter *counter)
@@ -208,7 +208,7 @@ counter_is_sampled(const DcCounter *counter)
 }
 
 /*
- * counter_has_trend tells whether compaction keeps decayed weights of its keys (room trend).
+ * Return true if compaction keeps decayed weights of its keys (room trend).
  */
 static inline bool
 counter_has_trend(const DcCounter *counter)
@@ -217,7 +217,7 @@ counter_has_trend(const DcCounter *counter)
 }
 
 /*
- * counter_is_buffered tells whether increments are kept in memory for a while.
+ * Return true if increments are kept in memory for a while.
  */
 static inline bool
 counter_is_buffered(const DcCounter *counter)

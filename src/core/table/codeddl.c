@@ -62,7 +62,7 @@ code_changed(const DcDdl *ddl)
 }
 
 /*
- * makes_relatives tells whether a command makes a table a child or a partition.
+ * Return true if a command makes a table a child or a partition.
  */
 bool
 makes_relatives(Node *parsetree)
@@ -75,7 +75,7 @@ makes_relatives(Node *parsetree)
 }
 
 /*
- * may_bring_code tells whether a command may bring code to a table that is there. A new
+ * Return true if a command may bring code to a table that is there. A new
  * one may refer to it.
  */
 static bool

@@ -71,7 +71,7 @@ conversion_init(void)
 }
 
 /*
- * citus_is_loaded tells whether this server has Citus' library. A setting in a file alone does not tell.
+ * Return true if this server has Citus' library. A setting in a file alone does not tell.
  */
 bool
 citus_is_loaded(void)
@@ -100,7 +100,7 @@ conversion_subxact(SubXactEvent event, SubTransactionId subid, SubTransactionId 
 }
 
 /*
- * distribution_is_converting tells whether the command that is running is one of Citus', which makes a table anew.
+ * Return true if the command that is running is one of Citus', which makes a table anew.
  */
 bool
 distribution_is_converting(void)
@@ -111,7 +111,7 @@ distribution_is_converting(void)
 }
 
 /*
- * name_is_of_shard tells whether a table's name ends with the number of a shard, of now or of the past.
+ * Return true if a table's name ends with the number of a shard, of now or of the past.
  */
 bool
 name_is_of_shard(const char *name)
@@ -155,7 +155,7 @@ last_shard(void)
 }
 
 /*
- * relation_is_shard tells whether a table is one of Citus' shards.
+ * Return true if a table is one of Citus' shards.
  */
 bool
 relation_is_shard(Oid relid)
@@ -216,7 +216,7 @@ conversion_prevent(const DcDdl *ddl)
 }
 
 /*
- * is_of_client tells whether a renaming is itself what the client has sent.
+ * Return true if a renaming is itself what the client has sent.
  */
 static bool
 is_of_client(const RenameStmt *stmt)
@@ -235,7 +235,7 @@ is_of_client(const RenameStmt *stmt)
 }
 
 /*
- * is_in_catalogs tells whether any catalog of this extension has a table: in whatever role.
+ * Return true if any catalog of this extension has a table: in whatever role.
  */
 static bool
 is_in_catalogs(Oid relid)
@@ -268,7 +268,7 @@ is_in_catalogs(Oid relid)
 }
 
 /*
- * catalog_has tells whether a row of a catalog of this extension names a table, in any of its columns of type regclass.
+ * Return true if a row of a catalog of this extension names a table, in any of its columns of type regclass.
  */
 bool
 catalog_has(Oid catalog, Oid relid)

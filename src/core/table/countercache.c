@@ -89,7 +89,7 @@ counter_changed(const DcCounter *counter, const Datum *keys, int nkeys)
 }
 
 /*
- * relation_has_foreign_part tells whether a relation is a foreign table or has
+ * Return true if a relation is a foreign table or has
  * one among its partitions.
  */
 bool
@@ -99,7 +99,7 @@ relation_has_foreign_part(Oid relid)
 }
 
 /*
- * counter_exists tells whether there is still a relation that was a counter table
+ * Return true if there is still a relation that was a counter table
  * earlier in this transaction.
  */
 bool

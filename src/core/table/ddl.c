@@ -82,7 +82,7 @@ before_ddl(DcUtility *utility)
 }
 
 /*
- * changes_tables tells whether a statement may change a table that is there, or what
+ * Return true if a statement may change a table that is there, or what
  * hangs on it.
  */
 static bool

@@ -206,7 +206,7 @@ ddl_begin(FunctionCallInfo fcinfo, const char *function)
 }
 
 /*
- * ddl_alters tells whether a command may alter a table as a whole, or a column of it.
+ * Return true if a command may alter a table as a whole, or a column of it.
  */
 bool
 ddl_alters(const DcDdl *ddl)
@@ -266,7 +266,7 @@ ddl_read(DcDdl *ddl, Oid function)
 }
 
 /*
- * is_table tells whether an object that was dropped may have been a table of ours, a sequence or a view.
+ * Return true if an object that was dropped may have been a table of ours, a sequence or a view.
  * Ours are not temporary.
  */
 static bool
@@ -289,7 +289,7 @@ is_index(TupleTableSlot *slot)
 }
 
 /*
- * is_shard tells whether a table that was dropped may have been a shard of Citus.
+ * Return true if a table that was dropped may have been a shard of Citus.
  */
 static bool
 is_shard(TupleTableSlot *slot)
@@ -619,7 +619,7 @@ siblings_follow(const DcDdl *ddl, Oid (*sibling_of)(Oid relid), const char *suff
 }
 
 /*
- * ddl_cascades tells whether a command drops with CASCADE.
+ * Return true if a command drops with CASCADE.
  */
 bool
 ddl_cascades(const DcDdl *ddl)

@@ -214,7 +214,7 @@ column_problem(const DcCounter *counter, Relation totals)
 }
 
 /*
- * is_difference tells whether the generated column is inc - dec.
+ * Return true if the generated column is inc - dec.
  */
 static bool
 is_difference(TupleDesc desc, const AttrNumber *atts)
@@ -244,7 +244,7 @@ directtotals_is_column(Node *node, AttrNumber attnum)
 }
 
 /*
- * is_published tells whether a publication has the updates of a table: by name, with its
+ * Return true if a publication has the updates of a table: by name, with its
  * schema, or with all tables.
  */
 static bool

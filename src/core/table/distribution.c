@@ -241,7 +241,7 @@ column_of(const char *partkey)
 }
 
 /*
- * relation_is_distributed tells whether Citus has a table's rows elsewhere.
+ * Return true if Citus has a table's rows elsewhere.
  */
 bool
 relation_is_distributed(Oid relid)
@@ -252,7 +252,7 @@ relation_is_distributed(Oid relid)
 }
 
 /*
- * relation_is_on_coordinator tells whether it does, and this is a worker: another server's functions know the table.
+ * Return true if it does, and this is a worker: another server's functions know the table.
  */
 bool
 relation_is_on_coordinator(Oid relid)
@@ -261,7 +261,7 @@ relation_is_on_coordinator(Oid relid)
 }
 
 /*
- * is_elsewhere tells whether Citus has to do with a table.
+ * Return true if Citus has to do with a table.
  */
 static bool
 is_elsewhere(Oid relid)
@@ -290,7 +290,7 @@ distribution_fill(DcCounter *counter)
 }
 
 /*
- * has_local_shards tells whether the coordinator has shards itself, of whichever table.
+ * Return true if the coordinator has shards itself, of whichever table.
  */
 static bool
 has_local_shards(void)
@@ -475,7 +475,7 @@ method_problem(Oid counter, Oid relid, const DcDistribution *found, char **hint)
 }
 
 /*
- * schema_is_distributed tells whether Citus makes one shard of each table in a schema.
+ * Return true if Citus makes one shard of each table in a schema.
  */
 static bool
 schema_is_distributed(Oid schema)
@@ -564,7 +564,7 @@ agree_with_workers(void)
 }
 
 /*
- * distribution_may_write_alone tells whether this transaction has done nothing that is to be committed, so that
+ * Return true if this transaction has done nothing that is to be committed, so that
  * a single statement may commit by itself.
  */
 bool
@@ -590,7 +590,7 @@ distribution_write_alone(bool alone)
 }
 
 /*
- * distribution_has_committed tells whether such a statement has; if not, it is part of this transaction.
+ * Return true if such a statement has; if not, it is part of this transaction.
  */
 bool
 distribution_has_committed(void)
@@ -599,7 +599,7 @@ distribution_has_committed(void)
 }
 
 /*
- * distribution_in_block tells whether this transaction is more than one statement of a client. Of a DO block or a procedure
+ * Return true if this transaction is more than one statement of a client. Of a DO block or a procedure
  * Citus commits statements together.
  */
 bool

@@ -73,7 +73,7 @@ guard_create_truncate(const char *table)
 }
 
 /*
- * guard_is_on tells whether the guard is on a table, and enabled.
+ * Return true if the guard is on a table, and enabled.
  */
 bool
 guard_is_on(Relation rel)
@@ -82,7 +82,7 @@ guard_is_on(Relation rel)
 }
 
 /*
- * guard_keeps_rows tells whether the part for rows is on a table, and enabled.
+ * Return true if the part for rows is on a table, and enabled.
  */
 bool
 guard_keeps_rows(Relation rel)

@@ -118,7 +118,7 @@ counter_has_layout(DcCounter *counter)
 }
 
 /*
- * layout_is_known tells whether the tables have been checked, and no invalidation has
+ * Return true if the tables have been checked, and no invalidation has
  * come since.
  */
 static bool
@@ -235,7 +235,7 @@ counter_check_deferred(const DcCounter *counter, bool totals)
 }
 
 /*
- * is_bare tells whether writing to a shard table entails no more than the tuple and
+ * Return true if writing to a shard table entails no more than the tuple and
  * one index entry: it has the columns that it needs and no others, and nothing
  * hangs on it.
  */
@@ -247,7 +247,7 @@ is_bare(Relation rel, const DcCounter *counter)
 }
 
 /*
- * layout_is_own_index tells whether an index of one of the tables is of the one kind that
+ * Return true if an index of one of the tables is of the one kind that
  * the direct way keeps.
  */
 bool
@@ -261,7 +261,7 @@ layout_is_own_index(const DcCounter *counter, DcCounterTable table, Relation ind
 }
 
 /*
- * has_own_indexes tells whether all indexes of a shard table are of that kind: there are
+ * Return true if all indexes of a shard table are of that kind: there are
  * two while the primary key is rebuilt without a lock.
  */
 static bool

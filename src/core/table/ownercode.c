@@ -122,7 +122,7 @@ ownercode_look(const DcCounterRow *row, LOCKMODE mode, bool wait, const char **r
 }
 
 /*
- * ownercode_may_read tells whether the current user may read the tables of a counter,
+ * Return true if the current user may read the tables of a counter,
  * which the caller has locked, in passing: the user owns them, or they run no code. In the
  * latter case it turns on the guard.
  */
@@ -141,7 +141,7 @@ ownercode_may_read(const DcCounter *counter)
 }
 
 /*
- * ownercode_begin tells whether a step of the worker may work on a counter table, and
+ * Return true if a step of the worker may work on a counter table, and
  * turns on the guard. One that does not exist any more is left to the step.
  */
 DcOwnerCode
@@ -172,7 +172,7 @@ ownercode_begin(Oid counter, const char **reason)
 }
 
 /*
- * ownercode_is_known tells whether what was found on a counter's tables is what would be
+ * Return true if what was found on a counter's tables is what would be
  * found now.
  */
 bool

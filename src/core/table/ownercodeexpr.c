@@ -53,7 +53,7 @@ static bool is_fixed_length(Oid type);
 static bool count_vars(Node *node, void *count);
 
 /*
- * is_trusted_object tells whether an object is the server's, or this extension's. The
+ * Return true if an object is the server's, or this extension's. The
  * collations of the operating system are among the server's.
  */
 bool
@@ -195,7 +195,7 @@ is_short_text(const CoerceViaIO *expr)
 }
 
 /*
- * is_equal_operator tells whether an operator compares a column with an expression without columns.
+ * Return true if an operator compares a column with an expression without columns.
  */
 static bool
 is_equal_operator(Oid opno, List *args)
@@ -210,7 +210,7 @@ is_equal_operator(Oid opno, List *args)
 }
 
 /*
- * is_known_node tells whether a node calls nothing but what check_functions_in_node()
+ * Return true if a node calls nothing but what check_functions_in_node()
  * finds, and what the types of its arguments are compared with.
  */
 static bool
@@ -283,7 +283,7 @@ has_fixed_lengths(Oid function)
 }
 
 /*
- * is_fixed_length tells whether values of a type are of fixed length; a cstring here is
+ * Return true if values of a type are of fixed length; a cstring here is
  * the text of one.
  */
 static bool

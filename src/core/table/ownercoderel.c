@@ -276,7 +276,7 @@ statistics_reason(Relation rel)
 }
 
 /*
- * attribute_is_harmless tells whether the expressions in an attribute are, if it has any.
+ * Return true if the expressions in an attribute are, if it has any.
  */
 static bool
 attribute_is_harmless(int cache, HeapTuple tuple, AttrNumber att)
@@ -288,7 +288,7 @@ attribute_is_harmless(int cache, HeapTuple tuple, AttrNumber att)
 }
 
 /*
- * are_trusted tells whether the first n objects of an oidvector are.
+ * Return true if the first n objects of an oidvector are.
  */
 static bool
 are_trusted(int cache, HeapTuple tuple, AttrNumber att, Oid classid, int n)

@@ -120,7 +120,7 @@ start_hook(QueryDesc *desc, int eflags)
 }
 
 /*
- * is_original tells whether the executor is about to run the statement as it was written,
+ * Return true if the executor is about to run the statement as it was written,
  * which if it is still there is the one whose tag is reported.
  */
 static bool
@@ -137,7 +137,7 @@ is_original(const DcOwnStatement *statement, const QueryDesc *desc)
 }
 
 /*
- * own_statement_fires tells whether a trigger's function was called by the statement of
+ * Return true if a trigger's function was called by the statement of
  * ours that is running.
  */
 bool
@@ -151,7 +151,7 @@ own_statement_fires(FunctionCallInfo fcinfo)
 }
 
 /*
- * is_called_by tells whether a function was called as a trigger of one of some tables.
+ * Return true if a function was called as a trigger of one of some tables.
  */
 static bool
 is_called_by(List *result_rels, const FmgrInfo *function)
@@ -190,7 +190,7 @@ own_truncate(Oid relid, bool only)
 }
 
 /*
- * own_truncate_fires tells whether a table is being truncated by own_truncate().
+ * Return true if a table is being truncated by own_truncate().
  */
 bool
 own_truncate_fires(Oid relid)

@@ -80,7 +80,7 @@ turn_begin(Oid parent)
 }
 
 /*
- * writers_have_ended tells whether all transactions have ended that may not know a change.
+ * Return true if all transactions have ended that may not know a change.
  * The change was made by a transaction at a time, and is committed. The function does not
  * wait for long; then the list is kept for the next time.
  */

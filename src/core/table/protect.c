@@ -143,7 +143,7 @@ member_of(Oid relid, DcCounterRow *row)
 }
 
 /*
- * is_whole tells whether a counter's tables must agree with each other row by row.
+ * Return true if a counter's tables must agree with each other row by row.
  */
 static bool
 is_whole(const DcCounterRow *row)
@@ -386,7 +386,7 @@ on_counter_truncate(PG_FUNCTION_ARGS)
 }
 
 /*
- * is_truncated_too tells whether this transaction has truncated another table, perhaps
+ * Return true if this transaction has truncated another table, perhaps
  * by the same statement. That it is empty does not say so: before the first compaction
  * the totals are. A session that has it locked against us is changing it; to wait for that
  * session could be a deadlock, as all others lock the totals first.
@@ -448,7 +448,7 @@ relation_truncate(Oid relid)
 }
 
 /*
- * relation_is_empty tells whether a table and its partitions have no pages, or are not there
+ * Return true if a table and its partitions have no pages, or are not there
  * any more. What is on other servers is not looked at.
  */
 bool

@@ -59,7 +59,7 @@ static char *key_names(const DcShape *shape);
 static char *child_of(Relation rel);
 
 /*
- * shape_fits tells whether a table, which is locked, has its shape, and fills in the
+ * Return true if a table, which is locked, has its shape, and fills in the
  * layout, or else the problem. A table that lies on other servers need not have the
  * index, and its columns need not be NOT NULL: the servers would not know.
  */
@@ -258,7 +258,7 @@ compare_columns(TupleDesc desc, const DcShape *shape, DcTableLayout *layout)
 }
 
 /*
- * shape_find_key tells whether there is a unique index on the key, and sets layout->index to
+ * Return true if there is a unique index on the key, and sets layout->index to
  * one that is plain enough for scans.
  */
 static bool
@@ -307,7 +307,7 @@ shape_find_key(Relation rel, const DcShape *shape, DcTableLayout *layout,
 }
 
 /*
- * shape_is_key tells whether an index makes the key unique, at once and for all rows, as
+ * Return true if an index makes the key unique, at once and for all rows, as
  * soon as it is valid.
  */
 bool
@@ -323,7 +323,7 @@ shape_is_key(Relation index, const DcShape *shape, const AttrNumber *atts)
 }
 
 /*
- * index_has_columns tells whether it is unique on the columns of the key. Not
+ * Return true if it is unique on the columns of the key. Not
  * RelationGetIndexPredicate(), which evaluates constants, and so an owner's functions.
  */
 static bool
@@ -344,7 +344,7 @@ index_has_columns(Relation index, const DcShape *shape, const AttrNumber *atts)
 }
 
 /*
- * shape_is_plain_key tells whether such an index has the usual order and operators,
+ * Return true if such an index has the usual order and operators,
  * and nothing but the key.
  */
 bool

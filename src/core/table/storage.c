@@ -98,7 +98,7 @@ storage_created(CreateStmt *stmt, Oid relid)
 }
 
 /*
- * has_command tells whether a statement is an ALTER TABLE with a command of some type.
+ * Return true if a statement is an ALTER TABLE with a command of some type.
  */
 bool
 has_command(const void *parsetree, AlterTableType type)

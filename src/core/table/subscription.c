@@ -51,7 +51,7 @@ static List *add_relatives(List *tables);
 static List *subscriptions_of(List *tables, bool one);
 
 /*
- * counter_is_fed tells whether a subscription feeds a counter table, as of now.
+ * Return true if a subscription feeds a counter table, as of now.
  */
 bool
 counter_is_fed(const DcCounterRow *row)
@@ -74,7 +74,7 @@ table_is_fed(Oid counter)
 }
 
 /*
- * relation_is_fed tells whether a subscription feeds any table.
+ * Return true if a subscription feeds any table.
  */
 bool
 relation_is_fed(Oid relid)
@@ -135,7 +135,7 @@ names_in(List *tables)
 }
 
 /*
- * extension_is_fed tells whether a subscription feeds one of the extension's own
+ * Return true if a subscription feeds one of the extension's own
  * tables, as one to a publication FOR ALL TABLES does. What regions tell each other does not count.
  */
 bool
@@ -189,7 +189,7 @@ prevent_fed(const DcCounter *counter, const char *function)
 }
 
 /*
- * any_table_is_fed tells whether any table of this database is listed. The snapshot is a
+ * Return true if any table of this database is listed. The snapshot is a
  * new one, for this look and those that follow.
  */
 bool

@@ -79,7 +79,7 @@ static void due_subscription_callback(Datum arg, int cacheid, uint32 hashvalue);
 static void all_changed(DcDue *due);
 
 /*
- * due_list_known tells whether the catalog need not be read again.
+ * Return true if the catalog need not be read again.
  */
 bool
 due_list_known(void)
@@ -208,7 +208,7 @@ due_init(DcDue *due)
 }
 
 /*
- * clock_was_set tells whether the wall clock was set since the last time. Then a time that a
+ * Return true if the wall clock was set since the last time. Then a time that a
  * step knew is another one.
  */
 static bool

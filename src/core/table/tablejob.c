@@ -465,7 +465,7 @@ tablejob_begin(DcTableJob *job, DcJobRun *run)
 }
 
 /*
- * tablejob_skips tells whether a job leaves tables alone that are not due.
+ * Return true if a job leaves tables alone that are not due.
  */
 static bool
 tablejob_skips(const DcTableJob *job)
@@ -611,7 +611,7 @@ table_is_trusted(Oid table)
 }
 
 /*
- * may_work tells whether the worker may work on a table now, and logs once why it may not.
+ * Return true if the worker may work on a table now, and logs once why it may not.
  */
 static bool
 may_work(Oid table)

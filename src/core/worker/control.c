@@ -206,7 +206,7 @@ start_dynamic(void)
 }
 
 /*
- * worker_is_there tells whether this database has a worker, which may be about
+ * Return true if this database has a worker, which may be about
  * to start.
  */
 static bool
@@ -225,7 +225,7 @@ worker_is_there(void)
 }
 
 /*
- * worker_has_come tells whether this database's worker is there, and not to leave again
+ * Return true if this database's worker is there, and not to leave again
  * because there is nothing to look after.
  */
 static bool
@@ -243,7 +243,7 @@ worker_has_come(void)
 }
 
 /*
- * worker_found_nothing tells whether a worker that was asked for has come, and left again, as
+ * Return true if a worker that was asked for has come, and left again, as
  * there is nothing to look after.
  */
 static bool

@@ -202,7 +202,7 @@ others_are_due(void)
 }
 
 /*
- * job_all_have_run tells whether this worker has run each job to its end. The urgent one
+ * Return true if this worker has run each job to its end. The urgent one
  * may never be due.
  */
 bool
@@ -217,7 +217,7 @@ job_all_have_run(void)
 }
 
 /*
- * job_any_is_needed tells whether this database has something that a job looks after, or
+ * Return true if this database has something that a job looks after, or
  * may have: what cannot be looked at may be something.
  */
 bool

@@ -227,7 +227,7 @@ list_databases(Oid *role)
 }
 
 /*
- * launcher_is_listed tells whether a database exists, by a list of all.
+ * Return true if a database exists, by a list of all.
  */
 static bool
 launcher_is_listed(Oid database, void *arg)

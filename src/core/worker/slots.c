@@ -151,7 +151,7 @@ worker_terminate(pid_t pid, Oid database)
 }
 
 /*
- * is_worker tells whether a background worker is one of ours; others may give
+ * Return true if a background worker is one of ours; others may give
  * themselves its name, but not in the postmaster's list.
  */
 bool

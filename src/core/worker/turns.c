@@ -93,7 +93,7 @@ static DcMoment may_give_way(const DcWorkerSlot *slot);
 static int compare_running(const void *a, const void *b);
 
 /*
- * turns_is_wanted tells whether a database is to have workers.
+ * Return true if a database is to have workers.
  */
 bool
 turns_is_wanted(const DcWorkerSlot *slot)
@@ -102,7 +102,7 @@ turns_is_wanted(const DcWorkerSlot *slot)
 }
 
 /*
- * slot_has_worker tells whether one is there, or was asked for.
+ * Return true if one is there, or was asked for.
  */
 bool
 slot_has_worker(const DcWorkerSlot *slot)
@@ -197,7 +197,7 @@ turns_add_slots(DcTurns *turns, int *due, int *ndue, int *resting, int *nresting
 }
 
 /*
- * may_have_worker tells whether a slot without a worker is to get one some time: a lasting one,
+ * Return true if a slot without a worker is to get one some time: a lasting one,
  * or one that flushes. A database that allows no connections is left alone until it does, or
  * is dropped.
  */
@@ -373,7 +373,7 @@ turn_note_pass(void)
 }
 
 /*
- * turn_is_over tells whether this worker has to leave for another database.
+ * Return true if this worker has to leave for another database.
  */
 bool
 turn_is_over(void)
@@ -390,7 +390,7 @@ turn_is_over(void)
 }
 
 /*
- * turn_is_for_nothing tells whether this database has nothing to look after. It looks now
+ * Return true if this database has nothing to look after. It looks now
  * and then. What comes after the number is collected calls another worker.
  */
 bool

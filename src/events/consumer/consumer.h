@@ -100,7 +100,7 @@ typedef struct DcTrade
 } DcTrade;
 
 /*
- * lanes_have tells whether a lane is in a set of lanes.
+ * Return true if a lane is in a set of lanes.
  */
 static inline bool
 lanes_have(uint64 lanes, int lane)
@@ -109,7 +109,7 @@ lanes_have(uint64 lanes, int lane)
 }
 
 /*
- * same_text tells whether two texts, which are not compressed or stored elsewhere, have
+ * Return true if two texts, which are not compressed or stored elsewhere, have
  * the same bytes.
  */
 static inline bool

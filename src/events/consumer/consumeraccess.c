@@ -142,7 +142,7 @@ may_change(const DcConsumer *consumer)
 }
 
 /*
- * consumer_may_read tells whether the current user may fetch, as owner or as reader.
+ * Return true if the current user may fetch, as owner or as reader.
  */
 bool
 consumer_may_read(const DcConsumer *consumer)

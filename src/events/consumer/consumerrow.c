@@ -139,7 +139,7 @@ consumer_delete(DcConsumer *consumer)
 }
 
 /*
- * consumer_wants tells whether a consumer is interested in a topic, a text that is
+ * Return true if a consumer is interested in a topic, a text that is
  * not compressed or stored elsewhere.
  */
 bool

@@ -403,7 +403,7 @@ fetch_forget(Fetch *fetch)
 }
 
 /*
- * lease_is_old tells whether a third of a member's lease has passed. It is renewed
+ * Return true if a third of a member's lease has passed. It is renewed
  * when the fetch ends, as others cannot see it before, and while the fetch waits the
  * lock is as good.
  */

@@ -147,7 +147,7 @@ trade_begin(DcTrade *trade)
 }
 
 /*
- * trade_keeps tells whether a fetch may return an event of a lane that it has now. The
+ * Return true if a fetch may return an event of a lane that it has now. The
  * first event that it comes to it may: it keeps that lane instead of another one.
  */
 bool
@@ -470,7 +470,7 @@ event_put(ReturnSetInfo *result, const DcStoredEvent *event, int attempt)
 }
 
 /*
- * event_is_of tells whether a member of a consumer is to get an event: it has a topic
+ * Return true if a member of a consumer is to get an event: it has a topic
  * that the consumer wants, a lane that the member has, and is not done.
  */
 bool

@@ -247,7 +247,7 @@ member_columns(DcCatRow *io, void *data)
 }
 
 /*
- * is_level tells whether all lanes of a member are at one position.
+ * Return true if all lanes of a member are at one position.
  */
 static bool
 is_level(const DcMember *member, int64 acked)
@@ -318,7 +318,7 @@ member_advance(DcMember *member, int64 done)
 }
 
 /*
- * member_has_outstanding tells whether events were handed out that have not been
+ * Return true if events were handed out that have not been
  * acknowledged.
  */
 bool

@@ -208,7 +208,7 @@ compare_seq(const ListCell *a, const ListCell *b)
 }
 
 /*
- * retries_keep_back tells whether an event from the outbox must not be returned
+ * Return true if an event from the outbox must not be returned
  * now: it has a row, or has just been parked since an earlier event of its key is
  * pending.
  */
@@ -256,7 +256,7 @@ retries_given(DcRetries *retries, int64 *seqs)
 }
 
 /*
- * retries_wrote tells whether rows were changed without anything being handed out.
+ * Return true if rows were changed without anything being handed out.
  */
 bool
 retries_wrote(DcRetries *retries)
@@ -265,7 +265,7 @@ retries_wrote(DcRetries *retries)
 }
 
 /*
- * retries_noted tells whether the member's row is to be stored when that costs nothing.
+ * Return true if the member's row is to be stored when that costs nothing.
  */
 bool
 retries_noted(DcRetries *retries)

@@ -110,7 +110,7 @@ retries_forget_discarded(int32 consumer)
 }
 
 /*
- * retrydead_is_passed tells whether the position of an event's lane is after it. While lanes move
+ * Return true if the position of an event's lane is after it. While lanes move
  * between members their rows may be missing here. Then the event is left for the next time.
  */
 static bool

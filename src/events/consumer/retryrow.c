@@ -377,7 +377,7 @@ retry_delete(DcRetry *retry)
 }
 
 /*
- * retry_same_key tells whether an event is of a topic and key.
+ * Return true if an event is of a topic and key.
  */
 bool
 retry_same_key(const DcRetry *retry, const text *topic, const text *key)
@@ -411,7 +411,7 @@ retry_hash(const DcConsumer *consumer, const text *topic, const text *key)
 }
 
 /*
- * retry_is_discarded tells whether a row is that of a dead letter that was discarded.
+ * Return true if a row is that of a dead letter that was discarded.
  */
 bool
 retry_is_discarded(const DcRetry *retry)

@@ -132,7 +132,7 @@ stat_consumers(PG_FUNCTION_ARGS)
 }
 
 /*
- * stat_may_see tells whether the current user may know of a consumer.
+ * Return true if the current user may know of a consumer.
  */
 bool
 stat_may_see(const DcConsumer *consumer)

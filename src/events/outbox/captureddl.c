@@ -156,7 +156,7 @@ typed_tables(Oid type)
 }
 
 /*
- * names_column tells whether a trigger of this extension names a column.
+ * Return true if a trigger of this extension names a column.
  */
 static bool
 names_column(const Trigger *trigger, Oid function, const char *column)

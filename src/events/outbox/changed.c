@@ -77,7 +77,7 @@ changed_init(void)
 }
 
 /*
- * changed_wants tells whether a counter table emits events. Without the table of settings,
+ * Return true if a counter table emits events. Without the table of settings,
  * as while the extension is being updated, none does.
  */
 static bool

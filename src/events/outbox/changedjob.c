@@ -221,7 +221,7 @@ changedjob_is_due(const DcCounterEvents *row)
 }
 
 /*
- * squash_is_due tells whether marks may have piled up before a round that is far
+ * Return true if marks may have piled up before a round that is far
  * off. Without a worker, each call of dc_maintain() makes them fewer.
  */
 static bool
@@ -247,7 +247,7 @@ changedjob_squash(const DcCounterEvents *row)
 }
 
 /*
- * has_marks tells whether a counter table has marks that are visible. If there are
+ * Return true if a counter table has marks that are visible. If there are
  * none, and none that this transaction has deleted, that is remembered.
  */
 static bool
@@ -272,7 +272,7 @@ has_marks(Oid counter)
 }
 
 /*
- * any_marks tells whether there is a mark that was made from a time on.
+ * Return true if there is a mark that was made from a time on.
  */
 static bool
 any_marks(Oid counter, TimestampTz from)
@@ -379,7 +379,7 @@ round_end(Oid counter)
 }
 
 /*
- * marks_settled tells whether no other transaction can have inserted marks that
+ * Return true if no other transaction can have inserted marks that
  * are not visible yet.
  */
 static bool
@@ -450,7 +450,7 @@ take_marks(Oid counter, Keys *keys)
 }
 
 /*
- * is_covered tells whether the mark of a key that this round has reported is older
+ * Return true if the mark of a key that this round has reported is older
  * than the value that was reported.
  */
 static bool

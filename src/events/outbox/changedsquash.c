@@ -81,7 +81,7 @@ key_set_make(MemoryContext cxt)
 }
 
 /*
- * key_set_has tells whether a key (a text datum) is in a set, and adds it if `add`.
+ * Return true if a key (a text datum) is in a set, and adds it if `add`.
  */
 bool
 key_set_has(HTAB *set, Datum key, bool add)

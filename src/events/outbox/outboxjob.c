@@ -100,7 +100,7 @@ outbox_job(DcJobRun *run)
 }
 
 /*
- * outbox_is_needed tells whether there are events, or consumers of them, or could be.
+ * Return true if there are events, or consumers of them, or could be.
  */
 bool
 outbox_is_needed(void)
@@ -347,7 +347,7 @@ outboxjob_blockers(List *needs, int64 last)
 }
 
 /*
- * may_cut_off tells whether a consumer is so far behind that it is no longer
+ * Return true if a consumer is so far behind that it is no longer
  * waited for.
  */
 static bool

@@ -248,7 +248,7 @@ lowest_in_slots(DcHolder *holder)
 }
 
 /*
- * prepared_exist tells whether there are prepared transactions with events, or
+ * Return true if there are prepared transactions with events, or
  * some that are just being prepared.
  */
 static bool

@@ -224,7 +224,7 @@ flusher_find(Oid database)
 }
 
 /*
- * flusher_runs tells whether this database has a flusher.
+ * Return true if this database has a flusher.
  */
 bool
 flusher_runs(void)
@@ -235,7 +235,7 @@ flusher_runs(void)
 }
 
 /*
- * flusher_flushes tells whether a table of this database is flushed: there is a flusher,
+ * Return true if a table of this database is flushed: there is a flusher,
  * and it has not left the table to its owner.
  */
 bool
@@ -314,7 +314,7 @@ flusher_leave(void)
 }
 
 /*
- * buffer_is_left tells whether something is in memory for a database, or is about to
+ * Return true if something is in memory for a database, or is about to
  * be added, that is in no file and not left to the owner of its table. It is asked when
  * the database has no flusher. From then on amounts come only from transactions that are
  * counted already (reserving), and from a flush that fails and gives back the amounts that
@@ -506,7 +506,7 @@ buffer_forget_amounts(DcBufferTable *table)
 }
 
 /*
- * buffer_is_pressed tells whether the map is half full.
+ * Return true if the map is half full.
  */
 bool
 buffer_is_pressed(void)

@@ -137,7 +137,7 @@ buffer_of(DcMapEntry *entry)
 }
 
 /*
- * buffer_has_pending tells whether an entry has an amount that is in no row yet and not
+ * Return true if an entry has an amount that is in no row yet and not
  * being written.
  */
 static inline bool

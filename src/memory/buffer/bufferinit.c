@@ -100,7 +100,7 @@ bufferinit_around_statement(DcUtility *utility)
 }
 
 /*
- * drops_extension tells whether a statement drops this extension, and may do so.
+ * Return true if a statement drops this extension, and may do so.
  */
 static bool
 drops_extension(Node *statement)

@@ -242,7 +242,7 @@ bufferread_read_amounts(DcMapEntry *entry, DcAmounts *amounts)
 }
 
 /*
- * is_visible tells whether rows of a transaction are visible in the active snapshot,
+ * Return true if rows of a transaction are visible in the active snapshot,
  * which is newer than its first row.
  */
 static bool

@@ -130,7 +130,7 @@ check_written(void)
 }
 
 /*
- * discard_has_pending tells whether amounts of a table, which is locked against writers, are not
+ * Return true if amounts of a table, which is locked against writers, are not
  * being flushed.
  */
 static bool
@@ -206,7 +206,7 @@ has_slot(Oid database, Oid counter)
 }
 
 /*
- * discard_is_about tells whether a table is to be discarded. TRUNCATE calls the hook
+ * Return true if a table is to be discarded. TRUNCATE calls the hook
  * before it has the lock. If the name is another table's when it gets the lock, it
  * calls the hook again for that table, and the first one is not truncated.
  */
@@ -221,7 +221,7 @@ discard_is_about(const DcDiscard *discard, const DcBufferTable *table)
 }
 
 /*
- * discard_is_noted tells whether this transaction has truncated or dropped a table
+ * Return true if this transaction has truncated or dropped a table
  * of this database. If so, the amounts in memory do not count for it any more, and must
  * not be flushed.
  */

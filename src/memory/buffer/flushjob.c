@@ -314,7 +314,7 @@ note_turn(int slot)
 }
 
 /*
- * is_to_do tells whether a run is to flush a slot: in the worker one that is due, in a
+ * Return true if a run is to flush a slot: in the worker one that is due, in a
  * session one that no flusher flushes.
  */
 static bool
@@ -404,7 +404,7 @@ flush_leave(DcMoment until)
 }
 
 /*
- * is_reserved tells whether a transaction is about to add to the memory.
+ * Return true if a transaction is about to add to the memory.
  */
 static bool
 is_reserved(void)
@@ -512,7 +512,7 @@ flush_step(void *arg)
 }
 
 /*
- * may_flush tells whether the worker may flush a table now, and marks one that it leaves
+ * Return true if the worker may flush a table now, and marks one that it leaves
  * to its owner.
  */
 static bool
@@ -562,7 +562,7 @@ flushjob_gather(DcBufferTable *table)
 }
 
 /*
- * is_gone tells whether the table of a slot is no counter table any more: it was dropped
+ * Return true if the table of a slot is no counter table any more: it was dropped
  * by a session without the extension loaded.
  */
 static bool

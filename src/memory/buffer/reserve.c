@@ -339,7 +339,7 @@ reserve_forget(void)
 }
 
 /*
- * nothing_is_kept tells whether the lists are those that are always there, and empty.
+ * Return true if the lists are those that are always there, and empty.
  */
 static pg_attribute_unused() bool nothing_is_kept(void)
 {

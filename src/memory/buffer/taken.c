@@ -96,7 +96,7 @@ make_taken_room(void)
 }
 
 /*
- * take_any tells whether this transaction has taken anything.
+ * Return true if this transaction has taken anything.
  */
 bool
 take_any(void)

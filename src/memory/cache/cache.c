@@ -143,7 +143,7 @@ cache_area_init(void *area)
 }
 
 /*
- * cache_enabled tells whether there is a cache.
+ * Return true if there is a cache.
  */
 bool
 cache_enabled(void)
@@ -349,7 +349,7 @@ cache_wait(const DcCacheKey *key, DcMoment since, int64 *value)
 }
 
 /*
- * waits_for_lock tells whether a process is waiting for a heavyweight lock. It is
+ * Return true if a process is waiting for a heavyweight lock. It is
  * not exact, and need not be.
  */
 static bool
@@ -462,7 +462,7 @@ cache_entry_init(DcMapEntry *entry, void *arg)
 }
 
 /*
- * is_young tells whether an entry has a value of the table, younger than `since`.
+ * Return true if an entry has a value of the table, younger than `since`.
  */
 static bool
 is_young(const DcCached *cached, uint64 table, DcMoment since)

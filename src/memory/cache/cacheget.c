@@ -226,7 +226,7 @@ reopen_to_read(FunctionCallInfo fcinfo, const char *function)
 }
 
 /*
- * may_share tells whether this transaction may use the cache for a table.
+ * Return true if this transaction may use the cache for a table.
  */
 static bool
 may_share(DcCounter *counter)
@@ -249,7 +249,7 @@ may_share(DcCounter *counter)
 }
 
 /*
- * key_may_share tells whether this transaction has no pending increments of a key.
+ * Return true if this transaction has no pending increments of a key.
  */
 static bool
 key_may_share(DcCounter *counter, const DcKey *key)

@@ -218,7 +218,7 @@ sliding_test(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t n
 }
 
 /*
- * limit_test tells whether so many units are allowed now, of a state that was turned.
+ * Return true if so many units are allowed now, of a state that was turned.
  */
 void
 limit_test(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t now, int64_t cost,

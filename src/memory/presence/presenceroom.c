@@ -180,7 +180,7 @@ room_init(DcMapEntry *entry, void *arg)
 }
 
 /*
- * presence_cells_fit tells whether a rule may have more memory. One that has no other bound may have half of all.
+ * Return true if a rule may have more memory. One that has no other bound may have half of all.
  */
 bool
 presence_cells_fit(const DcPresenceRule *rule, DcPresenceSlot *slot, uint64 more)

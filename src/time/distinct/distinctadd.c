@@ -240,7 +240,7 @@ distinct_row_key(const DcDistinct *distinct, const DcKey *key, int64 bucket, cha
 }
 
 /*
- * distinctadd_is_known tells whether nothing needs to be done for an item.
+ * Return true if nothing needs to be done for an item.
  */
 static bool
 distinctadd_is_known(DcDistinct *distinct, const DcRowKey *key, uint64 hash)

@@ -113,7 +113,7 @@ distinct_fold_init(void)
 }
 
 /*
- * distinctfold_is_needed tells whether there are distinct tables, or could be.
+ * Return true if there are distinct tables, or could be.
  */
 static bool
 distinctfold_is_needed(void)

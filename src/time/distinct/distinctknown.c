@@ -131,7 +131,7 @@ known_find(const DcRowKey *key, const DcDistinct *distinct)
 }
 
 /*
- * known_has tells whether adding an item would change nothing.
+ * Return true if adding an item would change nothing.
  */
 bool
 known_has(DcKnown *known, uint64 hash)

@@ -136,7 +136,7 @@ distinct_lookup(Oid relid)
 }
 
 /*
- * distinct_rights_known tells whether the current role has all of `rights`, as this session has found before.
+ * Return true if the current role has all of `rights`, as this session has found before.
  */
 bool
 distinct_rights_known(const DcDistinct *distinct, AclMode rights)

@@ -65,7 +65,7 @@ decay_move(double weight, int64_t from, int64_t to)
 }
 
 /*
- * decay_is_ahead tells whether an epoch cannot have been reached at a time.
+ * Return true if an epoch cannot have been reached at a time.
  */
 bool
 decay_is_ahead(int64_t epoch, int64_t half_life, int64_t now)

@@ -178,7 +178,7 @@ trend_write(DcSqlSession *session, DcBatch *batch)
 }
 
 /*
- * trendbatch_counts tells whether a key has something for the trend.
+ * Return true if a key has something for the trend.
  */
 static bool
 trendbatch_counts(const DcBatchKey *key)

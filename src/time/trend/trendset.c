@@ -54,7 +54,7 @@ trend_set_begin(DcCounter *counter)
 }
 
 /*
- * is_usable tells whether the table is there and was locked by trend_set_begin(). A trend that has begun since then
+ * Return true if the table is there and was locked by trend_set_begin(). A trend that has begun since then
  * is not concerned.
  */
 static bool

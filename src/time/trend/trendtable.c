@@ -134,7 +134,7 @@ trendtable_check_counter(const DcCounter *counter)
 }
 
 /*
- * trend_fits tells whether the table can be used; it is locked. If not, that is logged, or told to whoever
+ * Return true if the table can be used; it is locked. If not, that is logged, or told to whoever
  * compacts, when it is found out: once for each change.
  */
 bool

@@ -506,7 +506,7 @@ rows_left(DcWindow *window, DcCounter *counter, DcWindowMove *move, bool in_work
 }
 
 /*
- * windowmove_is_shared tells whether the slot of a turn may have rows of another turn that are not to go with it.
+ * Return true if the slot of a turn may have rows of another turn that are not to go with it.
  */
 static bool
 windowmove_is_shared(const DcWindow *window, const DcWindowMove *move)
@@ -530,7 +530,7 @@ windowmove_is_shared(const DcWindow *window, const DcWindowMove *move)
 }
 
 /*
- * seen_by_all tells whether every snapshot that may read a table shows what a transaction has done.
+ * Return true if every snapshot that may read a table shows what a transaction has done.
  */
 static bool
 seen_by_all(DcCounter *counter, TransactionId xid)

@@ -252,7 +252,7 @@ window_slot_gone(const DcWindow *window)
 }
 
 /*
- * window_is_whole tells whether all tables are there, and are the owner's.
+ * Return true if all tables are there, and are the owner's.
  */
 bool
 window_is_whole(const DcWindow *window)

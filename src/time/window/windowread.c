@@ -143,7 +143,7 @@ windowread_settle(DcWindowReading *reading)
 }
 
 /*
- * lacks_rows tells whether rows that the snapshot has to show may have been truncated.
+ * Return true if rows that the snapshot has to show may have been truncated.
  */
 static bool
 lacks_rows(const DcWindowReading *reading, const DcWindowRow *now)

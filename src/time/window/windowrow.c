@@ -163,7 +163,7 @@ window_row_delete(Oid relid)
 }
 
 /*
- * windows_exist tells whether this database has a window.
+ * Return true if this database has a window.
  */
 bool
 windows_exist(void)

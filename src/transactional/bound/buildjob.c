@@ -111,7 +111,7 @@ build_job_init(void)
 }
 
 /*
- * buildjob_is_due tells whether there may be something to build: there was at the last look, or rows of
+ * Return true if there may be something to build: there was at the last look, or rows of
  * a catalog are new, or it is long ago.
  */
 static bool
@@ -272,7 +272,7 @@ counter_to_build(Oid table, bool all_owners)
 }
 
 /*
- * may_evaluate tells whether the worker may evaluate the expressions of a binding, whose source
+ * Return true if the worker may evaluate the expressions of a binding, whose source
  * is locked.
  */
 static bool

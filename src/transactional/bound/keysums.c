@@ -142,7 +142,7 @@ key_sums_begin(int64 kilobytes, bool only_different)
 }
 
 /*
- * key_sums_has tells whether it has a key; as long as nothing has spilled.
+ * Return true if it has a key; as long as nothing has spilled.
  */
 bool
 key_sums_has(DcKeySums *sums, const char *data, uint32 len)
@@ -320,7 +320,7 @@ key_sums_set_sum(DcKeySums *sums, const char *data, uint32 len, DcSide side, INT
 }
 
 /*
- * is_full tells whether one more key may take more memory than there is: while the table
+ * Return true if one more key may take more memory than there is: while the table
  * grows there are an old one and one of twice the size.
  */
 static bool

@@ -316,7 +316,7 @@ snapshot_push(DcCounter *counter)
 }
 
 /*
- * is_newer tells whether another transaction has changed a relation's row in pg_class since a
+ * Return true if another transaction has changed a relation's row in pg_class since a
  * snapshot.
  */
 static bool

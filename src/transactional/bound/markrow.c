@@ -124,7 +124,7 @@ markrow_keys_of(ScanKey keys, Oid counter, const char *mark)
 }
 
 /*
- * mark_find tells whether there is a mark.
+ * Return true if there is a mark.
  */
 bool
 mark_find(Oid counter, const char *mark)
@@ -141,7 +141,7 @@ mark_find(Oid counter, const char *mark)
 }
 
 /*
- * mark_find_in tells whether a snapshot shows one.
+ * Return true if a snapshot shows one.
  */
 bool
 mark_find_in(Oid counter, const char *mark, Snapshot snapshot)

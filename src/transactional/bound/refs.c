@@ -388,7 +388,7 @@ write_log(void)
 }
 
 /*
- * refs_are_written tells whether records are being written: code of an owner that does so
+ * Return true if records are being written: code of an owner that does so
  * is at work. Which counts have changed already, nobody knows.
  */
 bool
@@ -398,7 +398,7 @@ refs_are_written(void)
 }
 
 /*
- * refs_any tells whether this transaction has changes of a counter table's distinct values
+ * Return true if this transaction has changes of a counter table's distinct values
  * that are not written yet.
  */
 bool

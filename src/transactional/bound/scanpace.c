@@ -69,7 +69,7 @@ is_hurried(const DcScanPace *pace)
 }
 
 /*
- * is_asked_for tells whether the main table of locks has one on a relation. Ours, like those of writers, are
+ * Return true if the main table of locks has one on a relation. Ours, like those of writers, are
  * not there, unless another has been asked for.
  */
 static bool

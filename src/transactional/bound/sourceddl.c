@@ -235,7 +235,7 @@ by_counter(const ListCell *a, const ListCell *b)
 }
 
 /*
- * sourceddl_is_about tells whether a command may have dropped what a binding names: a binding that does not parse
+ * Return true if a command may have dropped what a binding names: a binding that does not parse
  * for another reason is not to keep others from dropping what is theirs.
  */
 static bool
@@ -257,7 +257,7 @@ sourceddl_is_about(const DcDdl *ddl, const DcSourceRow *row)
 }
 
 /*
- * is_broken tells whether the expressions of a binding name what is not there. A source that another
+ * Return true if the expressions of a binding name what is not there. A source that another
  * session has locked against reading is being altered there, which finds out by itself.
  */
 static bool
@@ -428,7 +428,7 @@ triggers_changed(const DcDdl *ddl)
 }
 
 /*
- * is_right tells whether a trigger that was just created is what dc_bind() makes: a dump brings it
+ * Return true if a trigger that was just created is what dc_bind() makes: a dump brings it
  * when the binding is there.
  */
 static bool
@@ -484,7 +484,7 @@ check_enabled(Oid relid, const List *rows)
 }
 
 /*
- * switches_triggers tells whether a command enables or disables triggers.
+ * Return true if a command enables or disables triggers.
  */
 static bool
 switches_triggers(const void *parsetree)

@@ -394,7 +394,7 @@ source_columns(const DcSourceRow *row, Relation source)
 }
 
 /*
- * source_is_harmless tells whether the worker may evaluate the expressions: none takes long, or
+ * Return true if the worker may evaluate the expressions: none takes long, or
  * much memory (core/table/ownercodeexpr.c). A key that is a plain column is not read further than
  * a key can be long.
  */
@@ -515,7 +515,7 @@ relabelled_type(Node *expr)
 }
 
 /*
- * source_eval tells whether a row counts, and for what. The result may point into the row, and
+ * Return true if a row counts, and for what. The result may point into the row, and
  * into memory that source_eval_reset() frees.
  */
 bool
@@ -539,7 +539,7 @@ source_eval(DcSourceEval *eval, TupleTableSlot *slot, DcCounted *counted)
 }
 
 /*
- * value_of tells whether the value of a row is neither null nor zero.
+ * Return true if the value of a row is neither null nor zero.
  */
 static bool
 value_of(DcSourceEval *eval, TupleTableSlot *slot, int64 *value)

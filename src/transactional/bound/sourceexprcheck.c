@@ -127,7 +127,7 @@ is_enum_output(Oid function, void *arg)
 }
 
 /*
- * setting_walker tells whether an expression has functions that depend on settings, though the
+ * Return true if an expression has functions that depend on settings, though the
  * server calls them immutable.
  */
 static bool
@@ -230,7 +230,7 @@ is_foreign_function(Oid function, void *arg)
 }
 
 /*
- * is_plain_type tells whether values of a type can be compared and cast without code of
+ * Return true if values of a type can be compared and cast without code of
  * users: one of the server's, an enum, a domain over such or an array of such.
  */
 static bool
@@ -245,7 +245,7 @@ is_plain_type(Oid type)
 }
 
 /*
- * is_temp_type tells whether a type, or one that it is made of, is dropped at the end of the session. No
+ * Return true if a type, or one that it is made of, is dropped at the end of the session. No
  * event trigger is called for that.
  */
 static bool
@@ -269,7 +269,7 @@ is_temp_type(Oid type)
 }
 
 /*
- * has_domain tells whether a type is a domain, or an array of one: reading a value from text runs
+ * Return true if a type is a domain, or an array of one: reading a value from text runs
  * its CHECK constraints.
  */
 static bool
@@ -281,7 +281,7 @@ has_domain(Oid type)
 }
 
 /*
- * is_name_type tells whether values of a type, or of the elements of an array, are names as text.
+ * Return true if values of a type, or of the elements of an array, are names as text.
  */
 static bool
 is_name_type(Oid type)

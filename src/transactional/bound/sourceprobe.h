@@ -31,7 +31,7 @@ extern DcSourceDiff *source_probe(DcSourceRead *read, Datum *keys, int nkeys, in
 								  int64 *rows);
 
 /*
- * source_probe_is_indexed tells whether all leaves have an index that begins with the key.
+ * Return true if all leaves have an index that begins with the key.
  */
 extern bool source_probe_is_indexed(DcSourceRead *read);
 

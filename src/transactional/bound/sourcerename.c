@@ -111,7 +111,7 @@ source_rename_begins(const DcDdl *ddl)
 }
 
 /*
- * changes_names tells whether a statement may change a name that expressions contain, and sets a name
+ * Return true if a statement may change a name that expressions contain, and sets a name
  * that those contain; NULL: any.
  */
 static bool
@@ -155,7 +155,7 @@ is_type(ObjectType type)
 }
 
 /*
- * is_concerned tells whether a statement may change the text of a binding.
+ * Return true if a statement may change the text of a binding.
  */
 static bool
 is_concerned(const DcSourceRow *row, Node *statement, const char *name)
@@ -174,7 +174,7 @@ is_concerned(const DcSourceRow *row, Node *statement, const char *name)
 }
 
 /*
- * source_mentions tells whether an expression of a binding may contain a name.
+ * Return true if an expression of a binding may contain a name.
  */
 bool
 source_mentions(const DcSourceRow *row, const char *name)
@@ -184,7 +184,7 @@ source_mentions(const DcSourceRow *row, const char *name)
 }
 
 /*
- * sourcerename_mentions tells whether a text may contain a name, quoted or not.
+ * Return true if a text may contain a name, quoted or not.
  */
 static bool
 sourcerename_mentions(const char *text, const char *name)
@@ -234,7 +234,7 @@ sourcerename_open_source(const DcSourceRow *row, bool wait)
 }
 
 /*
- * sourcerename_is_column tells whether a statement renames a column of a table, which it locks.
+ * Return true if a statement renames a column of a table, which it locks.
  */
 static bool
 sourcerename_is_column(const Node *statement)
@@ -384,7 +384,7 @@ sourcerename_swapped(const DcSourceRow *row, const DcRenamed *was)
 }
 
 /*
- * source_parses tells whether the expressions of a binding can be parsed, and if not, whether the reason is that they
+ * Return true if the expressions of a binding can be parsed, and if not, whether the reason is that they
  * name what is not there. The source is open and locked.
  */
 bool
@@ -414,7 +414,7 @@ source_parses(const DcSourceRow *row, Relation source, bool *missing)
 }
 
 /*
- * sourcerename_is_missing tells whether an error is what the parser says of a name that has gone.
+ * Return true if an error is what the parser says of a name that has gone.
  */
 static bool
 sourcerename_is_missing(int sqlerrcode)

@@ -124,7 +124,7 @@ source_read(Oid counter, DcSourceRow *row)
 }
 
 /*
- * source_is_bound tells whether a counter table has one.
+ * Return true if a counter table has one.
  */
 bool
 source_is_bound(Oid counter)
@@ -323,7 +323,7 @@ on_detach_from_text(const char *value)
 }
 
 /*
- * source_texts_equal tells whether two rows say the same in SQL.
+ * Return true if two rows say the same in SQL.
  */
 bool
 source_texts_equal(const DcSourceRow *a, const DcSourceRow *b)

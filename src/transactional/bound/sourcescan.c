@@ -169,7 +169,7 @@ source_filter_init(DcSourceFilter *filter, const DcSourceScanOptions *options)
 }
 
 /*
- * source_filter tells whether a key is one of those.
+ * Return true if a key is one of those.
  */
 bool
 source_filter(const DcSourceFilter *filter, const char *data, uint32 len)

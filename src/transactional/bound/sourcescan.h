@@ -65,7 +65,7 @@ typedef struct DcSourceDiff
 } DcSourceDiff;
 
 /*
- * diff_to_repair tells whether there is something to repair.
+ * Return true if there is something to repair.
  */
 static inline bool
 diff_to_repair(const DcSourceDiff *diff)

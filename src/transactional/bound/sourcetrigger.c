@@ -93,7 +93,7 @@ sourcetrigger_check_call(FunctionCallInfo fcinfo)
 }
 
 /*
- * is_own_trigger tells whether a trigger is ours: another one with this function must not count
+ * Return true if a trigger is ours: another one with this function must not count
  * the same rows again. A table has one trigger by a name.
  */
 static bool
@@ -122,7 +122,7 @@ warn_unbound(Relation rel)
 }
 
 /*
- * sourcetrigger_counts tells whether a binding counts changes of this session: those that a
+ * Return true if a binding counts changes of this session: those that a
  * subscription applies, only if it was made so.
  */
 static bool
@@ -132,7 +132,7 @@ sourcetrigger_counts(const DcBound *bound)
 }
 
 /*
- * sourcetrigger_evaluate tells whether a row counts, and for what.
+ * Return true if a row counts, and for what.
  */
 static bool
 sourcetrigger_evaluate(DcBound *bound, TupleTableSlot *slot, DcRowCount *row)

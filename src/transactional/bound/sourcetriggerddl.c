@@ -166,7 +166,7 @@ make_trigger(Oid relid, const char *name, const char *definition, bool always)
 }
 
 /*
- * source_triggers_being_made tells whether the triggers of a table are being made here: they
+ * Return true if the triggers of a table are being made here: they
  * need not all be there yet, or as they have to be.
  */
 bool
@@ -176,7 +176,7 @@ source_triggers_being_made(Oid relid)
 }
 
 /*
- * source_triggers_being_enabled tells whether they did not all fire before.
+ * Return true if they did not all fire before.
  */
 bool
 source_triggers_being_enabled(void)
@@ -185,7 +185,7 @@ source_triggers_being_enabled(void)
 }
 
 /*
- * source_trigger_is_name tells whether a trigger of ours has a name.
+ * Return true if a trigger of ours has a name.
  */
 bool
 source_trigger_is_name(const char *name)
@@ -242,7 +242,7 @@ sourcetriggerddl_add_column(StringInfo condition, Form_pg_attribute att)
 }
 
 /*
- * equal_is_same tells whether values of a column that are equal are the same in every respect.
+ * Return true if values of a column that are equal are the same in every respect.
  */
 static bool
 equal_is_same(Form_pg_attribute att)
@@ -363,7 +363,7 @@ source_truncate_triggers_drop(Oid relid)
 }
 
 /*
- * source_triggers_fire tells whether a snapshot shows triggers on a source and its partitions (members)
+ * Return true if a snapshot shows triggers on a source and its partitions (members)
  * that count all that is written, also by a subscription if that counts, but for sessions that have
  * turned off all triggers. NULL: as they are now.
  */

@@ -252,7 +252,7 @@ truncated_whole(Oid source, const List *rows, bool has_rows)
 }
 
 /*
- * is_being_detached tells whether a partition of a table, of any level, is being detached concurrently.
+ * Return true if a partition of a table, of any level, is being detached concurrently.
  */
 static bool
 is_being_detached(Oid relid)

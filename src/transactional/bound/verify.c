@@ -165,7 +165,7 @@ verify_job(DcJobRun *run)
 }
 
 /*
- * nothing_new tells whether there was no bound table at the last look, and no row of a catalog is new. So a worker
+ * Return true if there was no bound table at the last look, and no row of a catalog is new. So a worker
  * without such tables needs no transaction to know that.
  */
 static bool
@@ -328,7 +328,7 @@ verify_later(Oid table, int64 ms)
 }
 
 /*
- * pass_may_evaluate tells whether the expressions of a binding may be evaluated: by their owner, or,
+ * Return true if the expressions of a binding may be evaluated: by their owner, or,
  * by a worker, if they are harmless.
  */
 static bool
@@ -415,7 +415,7 @@ compare_source(DcSourceRead *read, DcVerifyHow how, DcPass *pass, DcVerified *do
 }
 
 /*
- * may_make_exact tells whether the end of the pass may make the state exact, by what it has found so far.
+ * Return true if the end of the pass may make the state exact, by what it has found so far.
  */
 static bool
 may_make_exact(const DcPass *pass, const DcSourceStateRow *state)
@@ -492,7 +492,7 @@ note_drifts(DcSourceRead *read, DcPass *pass, const DcDrifts *drifts, DcSourceSt
 }
 
 /*
- * concerns_build tells whether one of some differences is of a key that a build which is under way has
+ * Return true if one of some differences is of a key that a build which is under way has
  * done. It has to begin again then.
  */
 static bool

@@ -68,7 +68,7 @@ static void month_ensure(DcLedger *ledger, TimestampTz at);
 static bool month_remember(DcLedger *ledger, const DcMonth *month);
 
 /*
- * month_is_key tells whether a table of entries is partitioned as it takes to have
+ * Return true if a table of entries is partitioned as it takes to have
  * months. RelationGetPartitionKey() would evaluate constants in expressions, and so run
  * functions of an owner as the current user. A key that passes has no expressions.
  */

@@ -330,7 +330,7 @@ ledger_check_owner(const DcLedger *ledger, Oid relid)
 }
 
 /*
- * entries_are_plain tells whether entries can be inserted into a table, or into a
+ * Return true if entries can be inserted into a table, or into a
  * partition, without SQL.
  */
 bool

@@ -235,7 +235,7 @@ op_time(const DcOp *op, TimestampTz now)
 }
 
 /*
- * may_be_forgotten tells whether the record of an op that was made then may be
+ * Return true if the record of an op that was made then may be
  * gone.
  */
 static bool
@@ -283,7 +283,7 @@ ops_lookup(DcOpLog *log, DcOp *op, DcOp *found)
 }
 
 /*
- * ops_status tells whether an op was applied, as of now at any isolation level. It
+ * Return true if an op was applied, as of now at any isolation level. It
  * waits for a transaction in progress that has recorded it, but not on a standby. Under
  * SERIALIZABLE the answer must also be true in the transaction's snapshot.
  */

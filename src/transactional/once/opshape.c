@@ -43,7 +43,7 @@ static const DcShape op_shape = {
 				[OP_AT] = {"at", TIMESTAMPTZOID}}};
 
 /*
- * takes_slot tells whether a partition takes rows of a slot, by its bound.
+ * Return true if a partition takes rows of a slot, by its bound.
  */
 static bool
 takes_slot(Oid relid, int number)

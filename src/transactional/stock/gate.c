@@ -92,7 +92,7 @@ gate_area_init(void *area)
 }
 
 /*
- * gate_is_shut tells whether nothing of a key can be taken.
+ * Return true if nothing of a key can be taken.
  */
 bool
 gate_is_shut(const DcDeltaKey *key)
@@ -112,7 +112,7 @@ gate_is_shut(const DcDeltaKey *key)
 }
 
 /*
- * gate_can_shut tells whether a key could be marked at all.
+ * Return true if a key could be marked at all.
  */
 bool
 gate_can_shut(const DcDeltaKey *key)

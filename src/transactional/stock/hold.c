@@ -179,7 +179,7 @@ dc_hold(PG_FUNCTION_ARGS)
 }
 
 /*
- * find_hold tells whether a hold exists, with these arguments. If `if_any`, 40001 for one
+ * Return true if a hold exists, with these arguments. If `if_any`, 40001 for one
  * that is too new for this transaction's snapshot.
  */
 static bool

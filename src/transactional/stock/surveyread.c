@@ -246,7 +246,7 @@ row_compare(const void *a, const void *b)
 }
 
 /*
- * is_replaced tells whether a version that is being inserted has been updated
+ * Return true if a version that is being inserted has been updated
  * by its own transaction, and that update has not been rolled back.
  */
 static bool

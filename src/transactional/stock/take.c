@@ -123,7 +123,7 @@ static void count_take(DcCounter *counter, const DcDeltaKey *key,
 					   DcDirectRel *rel, bool taken);
 
 /*
- * stock_is_shut tells whether the gate refuses a key. Then the stock need not be
+ * Return true if the gate refuses a key. Then the stock need not be
  * opened, which would cost more than to ask: only keys of stocks are marked.
  */
 bool
@@ -138,7 +138,7 @@ stock_is_shut(FunctionCallInfo fcinfo, const DcKey *key, const char *function)
 }
 
 /*
- * take_has_pending tells whether this transaction has added units that are not
+ * Return true if this transaction has added units that are not
  * written yet.
  */
 static bool
@@ -431,7 +431,7 @@ take_what_is_sure(DcAttempt *attempt)
 }
 
 /*
- * committed_below tells whether fewer units than qty were committed at some
+ * Return true if fewer units than qty were committed at some
  * moment of this call: then fewer were sure. One snapshot shows that, whatever
  * goes on meanwhile.
  */

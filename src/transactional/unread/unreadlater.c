@@ -107,7 +107,7 @@ later_apply(Oid relid, Datum member, Datum key, int64 seen)
 }
 
 /*
- * later_any tells whether any change of a table waits.
+ * Return true if any change of a table waits.
  */
 bool
 later_any(Oid relid)
@@ -121,7 +121,7 @@ later_any(Oid relid)
 }
 
 /*
- * later_was_written tells whether changes were made before the end of the transaction. Then its snapshot may show two
+ * Return true if changes were made before the end of the transaction. Then its snapshot may show two
  * versions of a row.
  */
 bool

@@ -22,7 +22,7 @@
 #include "transactional/unread/unread.h"
 
 /*
- * unread_is_watched tells whether a counter table has unread tables.
+ * Return true if a counter table has unread tables.
  */
 bool
 unread_is_watched(Oid counter)

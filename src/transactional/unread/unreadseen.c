@@ -113,7 +113,7 @@ number_in(DcSeenRel *rel, TupleTableSlot *slot)
 }
 
 /*
- * seen_any tells whether a member has any row in the active snapshot.
+ * Return true if a member has any row in the active snapshot.
  */
 bool
 seen_any(DcSeenRel *rel, Datum member)
@@ -132,7 +132,7 @@ seen_any(DcSeenRel *rel, Datum member)
 }
 
 /*
- * index_is_usable tells whether all snapshots of this session may use an index, as the planner
+ * Return true if all snapshots of this session may use an index, as the planner
  * asks (plancat.c): one that was built while old snapshots were held may lack what these see.
  */
 static bool
@@ -253,7 +253,7 @@ unreadseen_put_row(DcSeenRel *rel, Datum member, Datum key, int64 seen, bool exi
 }
 
 /*
- * is_hidden tells whether this transaction has one snapshot, and that does not show the row as it is. To look for a version
+ * Return true if this transaction has one snapshot, and that does not show the row as it is. To look for a version
  * that it shows is not to read it: SERIALIZABLE need not know.
  */
 static bool
@@ -271,7 +271,7 @@ is_hidden(DcSeenRel *rel, Datum member, Datum key, bool exists, TupleTableSlot *
 }
 
 /*
- * any_shown tells whether a snapshot shows any version of a row, and raises *seen to what they say. It shows more
+ * Return true if a snapshot shows any version of a row, and raises *seen to what they say. It shows more
  * than one when this transaction has replaced one that it does not show.
  */
 static bool
@@ -294,7 +294,7 @@ any_shown(DcSeenRel *rel, ScanKeyData *keys, Snapshot snapshot, int64 *seen)
 }
 
 /*
- * may_take_back tells whether a row that says more than there is may be taken back, or sets *again, and waits for its
+ * Return true if a row that says more than there is may be taken back, or sets *again, and waits for its
  * writer.
  */
 static bool
@@ -329,7 +329,7 @@ seen_changed(const DcSeenChange *change, int64 old)
 }
 
 /*
- * is_shown tells whether a snapshot shows a version.
+ * Return true if a snapshot shows a version.
  */
 static bool
 is_shown(DcSeenRel *rel, TupleTableSlot *slot, Snapshot snapshot)

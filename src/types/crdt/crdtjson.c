@@ -336,7 +336,7 @@ crdt_jsonb_of(CrdtString value)
 }
 
 /*
- * prints_long tells whether a jsonb is too long for a register when it is printed. A number
+ * Return true if a jsonb is too long for a register when it is printed. A number
  * of some bytes, as 1e131071, may have very many digits: they are not kept to be counted.
  */
 static bool

@@ -215,7 +215,7 @@ crdt_string_datum(CrdtString string)
 }
 
 /*
- * crdt_valid tells whether a string of a state from outside may be there: it is text of
+ * Return true if a string of a state from outside may be there: it is text of
  * this database, or what jsonb prints.
  */
 static bool

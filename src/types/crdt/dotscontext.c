@@ -163,7 +163,7 @@ dots_context_free(DotsContext *context)
 }
 
 /*
- * dots_seen tells whether a context has a dot.
+ * Return true if a context has a dot.
  */
 bool
 dots_seen(const DotsContext *context, size_t node, int64_t counter)

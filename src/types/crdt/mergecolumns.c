@@ -259,7 +259,7 @@ compare_row_stamps(const MergeTable *table, TupleTableSlot *a, TupleTableSlot *b
 }
 
 /*
- * merge_same tells whether two values of a column are the same, byte by byte. Of values that are
+ * Return true if two values of a column are the same, byte by byte. Of values that are
  * stored apart, it first looks whether they are one and the same.
  */
 bool

@@ -427,7 +427,7 @@ check_key(const MergeTable *table, TriggerData *data)
 }
 
 /*
- * group_differs tells whether an update changes the stamp, or what goes by it.
+ * Return true if an update changes the stamp, or what goes by it.
  */
 static bool
 group_differs(const MergeTable *table, TriggerData *data)

@@ -26,7 +26,7 @@ extern Datum dc_cms_in(PG_FUNCTION_ARGS);
 extern Datum dc_topk_in(PG_FUNCTION_ARGS);
 
 /*
- * merge_set_type tells whether a column is of a type whose values merge, and notes how. A
+ * Return true if a column is of a type whose values merge, and notes how. A
  * sketch is known as crdt_type_of() knows other types: by its input function.
  */
 bool
@@ -50,7 +50,7 @@ merge_set_type(MergeColumn *column)
 }
 
 /*
- * merge_sketch_is_later tells whether a state of a sketch that adds up is later than another one.
+ * Return true if a state of a sketch that adds up is later than another one.
  */
 bool
 merge_sketch_is_later(const MergeColumn *column, Datum a, Datum b)
@@ -69,7 +69,7 @@ merge_sketch_is_later(const MergeColumn *column, Datum a, Datum b)
 }
 
 /*
- * merge_has_send tells whether a type has a send function, and so have all that it is made of: else
+ * Return true if a type has a send function, and so have all that it is made of: else
  * that of an array, a range or a row fails.
  */
 bool

@@ -313,7 +313,7 @@ flat_step(CrdtBuf *out, CrdtBytes state, const Step *step)
 }
 
 /*
- * came_last tells whether the last value that a call did not change was this one. It may
+ * Return true if the last value that a call did not change was this one. It may
  * say so of another that has the same hash.
  */
 static bool
@@ -434,7 +434,7 @@ set_reset(Datum value)
 }
 
 /*
- * set_contains tells whether a set has an element.
+ * Return true if a set has an element.
  */
 bool
 set_contains(Datum value, CrdtString element)

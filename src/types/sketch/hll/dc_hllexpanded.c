@@ -103,7 +103,7 @@ hll_from_datum(Datum value)
 }
 
 /*
- * hll_datum_would_change tells whether adding an item would change a dc_hll.
+ * Return true if adding an item would change a dc_hll.
  */
 bool
 hll_datum_would_change(Datum value, uint64 hash)

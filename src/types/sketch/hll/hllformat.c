@@ -434,7 +434,7 @@ get_few(const uint8_t *data, size_t len, uint8_t *registers)
 }
 
 /*
- * hll_value_would_change tells whether adding an item of this hash would change a
+ * Return true if adding an item of this hash would change a
  * value, without making a state of it.
  */
 bool

@@ -108,7 +108,7 @@ topk_sort(TopkItem *items, size_t n,
 }
 
 /*
- * topk_has_share tells whether a weight is at least a share of the total. Up to
+ * Return true if a weight is at least a share of the total. Up to
  * 2^40 it errs on neither side, for the share's shortest decimal as well as for
  * its exact value: the quotient is rounded as the share was. Above, it answers
  * generously if asked whether it may be so, and the other way if it must be so.
