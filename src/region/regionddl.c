@@ -326,7 +326,8 @@ looks_of_command(const AlterTableCmd *command)
 
 /*
  * is_granted_on returns true if a command of its owner grants, or revokes, rights to one of its tables or their schema, and the
- * owner may have these. Another role, as the owner of the schema, may take away what it has given.
+ * owner may have these. Another role, as the owner of the schema, may take away what it has given. What rights to tables are revoked of is not
+ * known any more: the command locks none, and a name may mean another one by now.
  */
 static bool
 is_granted_on(const GrantStmt *grant, const DcCounterRow *row)
@@ -338,6 +339,8 @@ is_granted_on(const GrantStmt *grant, const DcCounterRow *row)
 	if (grant->targtype == ACL_TARGET_DEFAULTS || (!schemas && grant->objtype != OBJECT_TABLE) ||
 		!compat_owns_relation(row->counter, GetUserId()) || !is_granted_to(grant, relation_owner(row->counter)))
 		return false;
+	if (!schemas && !grant->is_grant)
+		return true;
 	foreach(lc, grant->objects)
 	{
 		Oid named = schemas ? get_namespace_oid(strVal(lfirst(lc)), true) : RangeVarGetRelid(lfirst(lc), NoLock, true);
@@ -489,24 +492,31 @@ has_counters(void)
 }
 
 /*
- * has_equal_index returns true if the table of an index has another one that refuses the same rows.
+ * has_equal_index returns true if the table of an index has another one that refuses the same rows. There may be one more, which a REINDEX
+ * CONCURRENTLY has left that was canceled; whoever writes rows locks all of them.
  */
 static bool
 has_equal_index(Relation rel, HeapTuple index)
 {
 	Oid relid = ((Form_pg_index) GETSTRUCT(index))->indrelid;
-	bool found = false;
+	bool valid = false;
+	int n = 0;
 	ScanKeyData key;
 	SysScanDesc scan;
 	HeapTuple other;
 
 	ScanKeyInit(&key, Anum_pg_index_indrelid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relid));
 	scan = systable_beginscan(rel, IndexIndrelidIndexId, true, SnapshotSelf, 1, &key);
-	while (!found && HeapTupleIsValid(other = systable_getnext(scan)))
-		found = ((Form_pg_index) GETSTRUCT(other))->indexrelid != ((Form_pg_index) GETSTRUCT(index))->indexrelid &&
-			((Form_pg_index) GETSTRUCT(other))->indisvalid && is_equal_index(rel, index, other);
+	while (HeapTupleIsValid(other = systable_getnext(scan)))
+	{
+		if (((Form_pg_index) GETSTRUCT(other))->indexrelid == ((Form_pg_index) GETSTRUCT(index))->indexrelid ||
+			!is_equal_index(rel, index, other))
+			continue;
+		valid |= ((Form_pg_index) GETSTRUCT(other))->indisvalid;
+		n++;
+	}
 	systable_endscan(scan);
-	return found;
+	return valid && n <= 2;
 }
 
 static bool

@@ -83,7 +83,7 @@ static const char *
 table_problem(DcCounter *counter, Relation rel, DcRegionTable table, int looks)
 {
 	Oid owner = rel->rd_rel->relowner;
-	AclMode needed = ACL_SELECT | ACL_INSERT | ACL_UPDATE;
+	AclMode needed = ACL_SELECT | ACL_INSERT | ACL_UPDATE | ACL_DELETE; /* a row that its filter lets through no more comes as a deletion */
 	DcTableLayout layout;
 	DcShapeProblem problem = {0};
 	const char *detail;
@@ -117,9 +117,9 @@ published_problem(Relation rel, int looks)
 	if ((looks & LOOK_PUBLICATIONS) == 0)
 		return NULL;
 	RelationBuildPublicationDesc(rel, &published);
-	if (published.rf_valid_for_update && published.cols_valid_for_update)
+	if (published.rf_valid_for_update && published.cols_valid_for_update && published.rf_valid_for_delete && published.cols_valid_for_delete)
 		return NULL;
-	return _("A publication of its rows would keep them from being updated.");
+	return _("A publication of its rows would keep them from being updated or deleted.");
 }
 
 /*

@@ -165,6 +165,7 @@ static bool lock_work(void *arg);
 static bool seal_work(void *arg);
 static bool is_in_order(DcCounter *counter, bool worker);
 static bool publications_are_awaited(void);
+static void log_awaited(Oid relid);
 static int64 fold_epoch(DcSqlSession *session, const DcSelfRow *self, int64 sealed, int64 limit, bool *more);
 static int64 fold_slots(DcSqlSession *session, DcRegionRel *slots, DcRegionRel *sets, const DcSelfRow *self, int64 sealed_under, int64 limit,
 						bool *more);
@@ -190,6 +191,24 @@ publications_are_awaited(void)
 }
 
 /*
+ * Say once for which table a renewal waits: there may be no dump, and then somebody has to make its index, or to call dc_region_renew().
+ */
+static void
+log_awaited(Oid relid)
+{
+	static Oid logged = InvalidOid;
+	char *name = get_rel_name(relid);
+
+	if (relid == logged || name == NULL)
+		return;
+	logged = relid;
+	ereport(LOG,
+			(errmsg("table \"%s\" of a replicated counter has no index: a dump is being restored", name),
+			 errdetail("The database takes a new epoch as a region when all tables have their indexes."),
+			 errhint("If nothing is being restored, make the index, or call dc_region_renew().")));
+}
+
+/*
  * Return true if a dump is being restored, as far as can be seen: a replicated counter has a
  * table without any index, or the worker sees no publications. Indexes come when all data has come, and publications after them.
  */
@@ -208,7 +227,10 @@ restore_is_under_way(bool worker)
 		for (int i = 0; OidIsValid(row->regions) && i < lengthof(tables); i++)
 		{
 			if (relation_lacks_indexes(tables[i]))
+			{
+				log_awaited(tables[i]);
 				return true;
+			}
 		}
 	}
 	return false;
