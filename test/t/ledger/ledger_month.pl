@@ -85,8 +85,8 @@ sql($plain, 'postgres', q{
 	SELECT drop_months(0);
 	CREATE TABLE app.until AS SELECT now() + interval '2 seconds' AS at;
 	SET timezone = 'UTC';
-	SELECT format('CREATE TABLE app.w_entry_early PARTITION OF app.w_entry FOR VALUES FROM (%L) TO (%L)', now() - interval '1 day', at),
-		format('CREATE TABLE app.w_entry_late PARTITION OF app.w_entry FOR VALUES FROM (%L) TO (%L)', at, at + interval '1 day') FROM app.until \gexec
+	SELECT format('CREATE TABLE app.w_entry_early PARTITION OF app.w_entry FOR VALUES FROM (%L) TO (%L)', date_trunc('month', now()), at),
+		format('CREATE TABLE app.w_entry_late PARTITION OF app.w_entry FOR VALUES FROM (%L) TO (%L)', at, date_trunc('month', at) + interval '1 month') FROM app.until \gexec
 	CREATE TRIGGER dcounter_guard_truncate BEFORE TRUNCATE ON app.w_entry_early EXECUTE FUNCTION dcounter.on_ledger_change();
 	CREATE TRIGGER dcounter_guard_truncate BEFORE TRUNCATE ON app.w_entry_late EXECUTE FUNCTION dcounter.on_ledger_change();});
 is($s1->run(entry("early $_")), 'f', "a transfer to the first partition") foreach (1, 2);

@@ -247,7 +247,7 @@ my $session = q{
 		pg_my_temp_schema(), (SELECT count(*) FROM pg_listening_channels()), (SELECT count(*) FROM pg_prepared_statements), (SELECT count(*) FROM pg_cursors)};
 my $path = 'shadow, pg_catalog, public';
 my $usual = "t|none|$path|on|4MB|ISO, MDY|off|off|on|0|0|0|0";
-my $settings = qr/^pg_catalog, pg_temp on worker/worker_owner.pl 0 0 off read committed read committed off on 4MB ISO, MDY 1 none$/;
+my $settings = qr/^pg_catalog, pg_temp on worker_owner\.pl 0 0 off read committed read committed off on 4MB ISO, MDY 1 none$/;
 
 is(sql($node, 'evil', 'SELECT dc_worker_stop()'), 't', 'the worker is stopped');
 count();
