@@ -90,7 +90,7 @@ static Node *one_expr(List *exprs, const char *what);
 static ParseState *parse_begin(Relation source);
 static Node *as_text(Node *expr, const char *what);
 static Node *key_expr(List *keys);
-static void check_stored(const char *name, const char *text);
+static void check_stored_text(const char *name, const char *text);
 static char *sourceexpr_deparse(Node *expr, Relation source);
 static void text_of_make(DcTextOf *text, Node *expr);
 static Node *sourceexpr_uncast(Node *expr);
@@ -264,18 +264,18 @@ source_deparse(DcSourceRow *row, List *parsed, Relation source)
 	row->value = sourceexpr_deparse(list_nth(parsed, PARSED_VALUE), source);
 	row->filter = sourceexpr_deparse(list_nth(parsed, PARSED_FILTER), source);
 	row->distinct_of = sourceexpr_deparse(list_nth(parsed, PARSED_DISTINCT_OF), source);
-	check_stored("key", row->key);
-	check_stored("value", row->value);
-	check_stored("filter", row->filter);
-	check_stored("distinct_of", row->distinct_of);
+	check_stored_text("key", row->key);
+	check_stored_text("value", row->value);
+	check_stored_text("filter", row->filter);
+	check_stored_text("distinct_of", row->distinct_of);
 	AtEOXact_GUC(false, level);
 }
 
 /*
- * check_stored raises 54000 for a text that has become too long: ROW(t.*) names each column.
+ * check_stored_text raises 54000 for a text that has become too long: ROW(t.*) names each column.
  */
 static void
-check_stored(const char *name, const char *text)
+check_stored_text(const char *name, const char *text)
 {
 	if (text != NULL)
 		check_length(name, strlen(text), 1, MAX_STORED);

@@ -64,9 +64,14 @@ heard($page, qr/payload "\{"key": "a", "value": null, "updated_at": null\}"/, 'o
 sql($node, 'postgres', q{SELECT dc_set('likes', repeat(chr(1), 1024), 5)});
 heard($page, qr/payload "\{"key": "(\\u0001){1024}", "value": 5, /, 'of the longest key');
 
-# Conflation. The first round is due at once, the next in an hour.
-sql($node, 'postgres', q{SELECT dc_alter('likes', events => '1 hour', notify => '')});
-sql($node, 'postgres', q{UPDATE dcounter.counter_events SET last_round = NULL; SELECT dc_set('likes', 'b', 1)});
+# Conflation. The first round is due at once, the next in an hour. All at once, and when no round is under way, or that is the first one.
+is(wait_for($node, 'postgres', 'SELECT count(*) FROM dcounter.changed_key', '0', $limit), '0', 'no event is due');
+sql($node, 'postgres', q{
+	BEGIN;
+	SELECT dc_alter('likes', events => '1 hour', notify => '');
+	UPDATE dcounter.counter_events SET last_round = NULL;
+	SELECT dc_set('likes', 'b', 1);
+	COMMIT});
 is(wait_for($node, 'postgres', events('b'), '1', $limit), '1', 'the first change is reported');
 sql($node, 'postgres', q{SELECT dc_incr('likes', 'b')}) foreach 1 .. 5;
 is(wait_for($node, 'postgres', q{SELECT value FROM likes WHERE key = 'b'}, '6', $limit), '6', 'others are compacted');
