@@ -72,7 +72,7 @@ sub restore_save
 		PostgreSQL::Test::RecursiveCopy::copypath($node->data_dir, place($node, $name));
 		$node->start;
 	}
-	unlink glob(archive($node->name) . '/*') if $way =~ /^(backup|pitr)$/; # there may be files of the same names, from before it was set back
+	unlink glob(archive($node->name) . '/*') if $way =~ /^(backup|pitr|standby|clone)$/; # there may be files of the same names, from before it was set back
 	$node->backup($name) if $way =~ /^(backup|pitr|standby|clone)$/;
 	if ($way eq 'dump')
 	{

@@ -83,6 +83,15 @@ sub restores_but_for_joining
 	return ok($status == (@left ? 3 : 0) && !grep({ !/: dc_region add sa$/ } @left), 'dc_region restore ' . $node->name) || diag($out);
 }
 
+# nothing_is_left(): the region that was added while another one was set back may have to be restored, and status says so
+sub nothing_is_left
+{
+	my ($status, $out) = program('status');
+
+	does(0, 'restore', 'sa') if $status == 3 && $out =~ /: dc_region restore sa$/m;
+	return does(0, 'status');
+}
+
 # killed(ARGUMENT...): it is killed while it is at work
 sub killed
 {
@@ -209,7 +218,7 @@ sub is_sound
 	all_become("$name: no stock is shut", 'SELECT count(*) FROM dcounter.counter WHERE grants <> 0 AND rights_epoch < 0', '0');
 	all_become("$name: states", q{SELECT bool_and(state IN ('active', 'retired') AND coalesce(link_state, 'up') = 'up') FROM dc_regions()}, 't');
 	does(0, 'check');
-	does(0, 'status');
+	nothing_is_left();
 	$left += sql($_, 'postgres', "SELECT greatest(dc_get('seats', 'show $number'), 0)") foreach @nodes;
 	cmp_ok($bought + $left, '<=', $units * @nodes, "$name: $bought units were sold, and $left are left");
 	cmp_ok($bought, '>', 0, "$name: some were sold");
