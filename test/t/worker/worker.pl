@@ -209,10 +209,11 @@ sql($alone, 'postgres', q{
 			RETURN CASE WHEN length(sha512(data)) > 0 THEN NULL END;
 		END $$;
 	CREATE TRIGGER busy AFTER DELETE ON c_shard FOR EACH STATEMENT EXECUTE FUNCTION busy();
-	SELECT dc_incr('c', 'busy'); SELECT dc_worker_start();});
+	SELECT dc_incr('c', 'busy');});
 is(answer($alone, 'postgres', q{
+	SELECT dc_worker_start();
 	DO $$ BEGIN WHILE NOT (SELECT is_called FROM begun) LOOP PERFORM pg_sleep(0.01); END LOOP; END $$;
-	SELECT dc_worker_stop()}), 't', 'the worker is busy, and is stopped');
+	SELECT dc_worker_stop()}), "t\nt", 'the worker is busy, and is stopped');
 is(sql($alone, 'postgres', $workers), '', 'and is gone');
 sql($alone, 'postgres', 'DROP TRIGGER busy ON c_shard');
 
@@ -221,15 +222,16 @@ set_conf($alone, 'dcounter.compact_interval' => '1d');
 sql($alone, 'postgres', q{
 	CREATE FUNCTION sleeps() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(1000); RETURN NEW; END $$;
 	CREATE TRIGGER sleeps BEFORE INSERT OR UPDATE ON c FOR EACH ROW EXECUTE FUNCTION sleeps();
-	SELECT dc_incr('c', 'sleeps'); SELECT dc_worker_start();});
+	SELECT dc_incr('c', 'sleeps');});
 is(answer($alone, 'postgres', q{
+	SELECT dc_worker_start();
 	DO $$ BEGIN
 		WHILE NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'dcounter worker' AND wait_event = 'PgSleep') LOOP
 			PERFORM pg_sleep(0.01);
 			PERFORM pg_stat_clear_snapshot();
 		END LOOP;
 	END $$;
-	SELECT dc_worker_stop()}), 't', 'the worker sleeps in a step, and is stopped');
+	SELECT dc_worker_stop()}), "t\nt", 'the worker sleeps in a step, and is stopped');
 sql($alone, 'postgres', 'DROP TRIGGER sleeps ON c');
 is(worker_failures(log_since($alone, 0)), '', 'workers that were stopped left without an error');
 
