@@ -30,26 +30,9 @@ named() {
     done
 }
 
-# server_copy: makes, or refreshes, the copy of the server that PG_CONFIG is of, and sets PG_CONFIG to that of the copy. A server finds
-# its other folders from where its program is.
-server_copy() {
-    local prefix folder
-    prefix=${DC_PREFIX:-/var/tmp/dcounter_servers}/$(pg_major "$PG_CONFIG")
-    for folder in bindir pkglibdir sharedir includedir-server pkgincludedir pgxs; do
-        folder=$("$PG_CONFIG" --$folder)
-        [[ $folder != *.mk ]] || folder=$(dirname "$(dirname "$(dirname "$folder")")") # pgxs/src/makefiles/pgxs.mk
-        mkdir -p "$prefix$folder"
-        cp -a -u "$folder/." "$prefix$folder/"
-    done
-    # Debian's, which names the folder of the package
-    find "$prefix" -name Makefile.global -exec sed -i '/^override pkglibdir/d' {} +
-    PG_CONFIG=$prefix$(readlink -f "$PG_CONFIG")
-    export PG_CONFIG
-}
-
 if [[ ${DC_STAGE:-} != user ]]; then
     use_postgres
-    server_copy
+    server_copy "${DC_PREFIX:-/var/tmp/dcounter_servers}/$(pg_major "$PG_CONFIG")"
     # shellcheck disable=SC2119
     bash -euo pipefail -c 'source test/lib.sh; build_and_install unity=yes' >/dev/null || die 'could not build'
     use_postgres
