@@ -75,7 +75,10 @@ for name in "${units[@]}"; do
     if (cd test/unit && "./$name" short); then passed=$((passed + 1)); else failed=$((failed + 1)); fi
 done
 if [[ ${#regress[@]} -gt 0 || ${#specs[@]} -gt 0 || ${#pgtap[@]} -gt 0 ]]; then
-    start_cluster server 'fsync = off' 'max_prepared_transactions = 20'
+    # all run on a server that is preloaded, but for one
+    preload=("shared_preload_libraries = 'dcounter'")
+    [[ " ${regress[*]} " != *' not_preloaded '* ]] || preload=()
+    start_cluster server 'fsync = off' 'max_prepared_transactions = 20' "${preload[@]}"
     mkdir -p results
     [[ ${#regress[@]} -eq 0 ]] || regress regress/pg_regress install "${regress[@]}"
     [[ ${#specs[@]} -eq 0 ]] || regress isolation/pg_isolation_regress iso_install "${specs[@]}"
