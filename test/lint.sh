@@ -397,7 +397,16 @@ check_leftovers() {
 }
 
 only=("$@")
+# Name, purpose, copyright: as PostgreSQL's own.
+check_headers() {
+    awk 'FNR == 1 { if ($0 != "/*") print FILENAME ": does not begin with a comment" }
+        FNR == 2 { name = FILENAME; sub(/.*\//, "", name); if ($0 != " * " name) print FILENAME ": its comment does not begin with its name" }
+        FNR < 9 && /^ \* Copyright \(c\) 2026, the dcounter developers$/ { found[FILENAME] }
+        FNR == 9 && !(FILENAME in found) { print FILENAME ": no copyright line" }' {src,bin}/**/*.[ch]
+}
+
 check format 'C files are formatted'
+check headers 'each source file begins with its name, what it is for, and the copyright line'
 check shell 'shellcheck finds nothing'
 check statics 'static variables and functions have names of their own'
 check compat 'only src/base/compat.h tests the PostgreSQL version'

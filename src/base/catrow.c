@@ -2,6 +2,8 @@
  * catrow.c
  *		Reading and writing the extension's own tables, its catalogs.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Their rows are read and written below the executor: no role needs a privilege on a
  * catalog to use what it describes, and none may edit it with SQL. Rights are checked by
  * the functions in front.

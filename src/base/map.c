@@ -2,6 +2,8 @@
  * map.c
  *		A hash table in shared memory, for keys of counters and limits.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * It has a fixed size and is full when that is used up, which callers must expect.
  * Its memory is divided into cells of one size. An entry is a cell: a header, the
  * user's payload, and the first bytes of the key. A longer key goes on in further cells.

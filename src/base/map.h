@@ -1,6 +1,8 @@
 /*
  * map.h
  *		A hash table in shared memory, for keys of counters and limits (see map.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_MAP_H
 #define DC_MAP_H

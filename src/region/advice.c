@@ -2,6 +2,8 @@
  * advice.c
  *		Column advice of dc_regions(): what is wrong with a region, as this database sees it, and what to call.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The sentences name the regions, so that dc_region can print those of all databases one after the other. What is seen only
  * by comparing databases (a slot that is gone at the peer, a missing counter) is added by that program
  * (bin/dc_region/ctlstatus.c). They have no numbers, so that they stay the same while nothing changes, as labels of metrics should.

@@ -3,6 +3,8 @@
  *		What a database of a region does after each start of its server, and now and then: the job
  *		"regions".
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  *	1. Begin, once after a start: what was counted and is not published is sealed (seal.c), and a new
  *	   boot is told to the others with a beat. If the database needs a new epoch, it takes that instead. So it does if no
  *	   other region is known: nobody could tell it that it is a snapshot of the disk (life.h). Then it is ready at once.

@@ -1,6 +1,8 @@
 /*
  * counterpublication.c
  *		The tables of replicated counters in the publications (publication.c), and dc_region_publish().
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #include "postgres.h"
 

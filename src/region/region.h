@@ -2,6 +2,8 @@
  * region.h
  *		Counters that several databases count in: what the files of this room share.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * What a key has counted in a region, under an epoch, is a row of the counter's table of
  * regions. It is written in that database alone, by compaction, and only grows. Others get it
  * by logical replication, and keep the greater one of what they have and what comes

@@ -2,6 +2,8 @@
  * regionddl.c
  *		DDL on a replicated counter table.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Its further tables follow the table of totals: they are dropped with it, and get its name,
  * schema and owner. To drop one of them alone is refused: the counter's values are the sum of
  * what is in it. None of its tables may become unlogged.

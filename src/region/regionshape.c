@@ -2,6 +2,8 @@
  * regionshape.c
  *		Are the tables of a replicated counter such that rows of other regions can come to them?
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The server looks rows up by the replica identity, writes as the owner of the table from PostgreSQL 16 on, and calls
  * the trigger that merges. That writes to tables of regions, of sets and of shard rows without SQL. To those of
  * grants and wants it writes by SQL as the owner, who needs privileges for that; and planning it must not run code.

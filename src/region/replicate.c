@@ -2,6 +2,8 @@
  * replicate.c
  *		dc_replicate(), dc_unreplicate(): a counter that several databases count in.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * From then on its rows of totals are written by compaction alone, since these amounts are
  * published with them. dc_replicate() locks the tables against writers for a moment. Whoever
  * commits later finds that out when it opens them.

@@ -2,6 +2,8 @@
  * retire.c
  *		dc_region_retire(): a region that is given up.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * What it has counted stays. It is not waited for any more: after a start (boot.c), before something is
  * removed for good (seen.c). It does not publish any more, if it is there, until dc_region_renew() brings it
  * back with a new epoch. A new database of its name does, too: a region is retired if its latest epoch is.

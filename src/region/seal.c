@@ -2,6 +2,8 @@
  * seal.c
  *		What was counted under an identity, and is not published: setting it apart, and publishing it.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * When a server has started, what is in local shard rows may have been published already, by the server that
  * this one was a snapshot of. What is counted from then on has not. So the local rows of each replicated
  * counter are sealed: in one transaction they become remote ones, and rows of

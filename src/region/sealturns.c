@@ -2,6 +2,8 @@
  * sealturns.c
  *		What the worker does with all replicated counters before this database begins, publishes or renews: a turn for each.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * What an owner has locked, a table of very many rows, or an error in one must not keep the counters of all others from
  * being counted in. So the worker seals and folds (seal.c) each counter in a step of its own, whose locks, time and
  * errors are bounded as those of any step are. So is the time that an owner's counters take in a round, however many

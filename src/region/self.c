@@ -2,6 +2,8 @@
  * self.c
  *		The row of dcounter.self, and marks on it.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The row is changed by those who have the lock on the identity exclusively (life.h). Apply
  * workers, which find out that this database is not the only one of its epoch, or has missed
  * something, must not wait for them, nor lose what they have found: their transaction

@@ -2,6 +2,8 @@
  * unpublished.c
  *		Since when all that was committed here is published.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The worker lists the local shard rows with amounts of each counter, as of a moment. When each of these has been published
  * since, all that was committed in the counter before that moment is published. A row is struck off the list when
  * a compaction of this process that has committed had it, or when a later look finds no amount in it: then

@@ -3,6 +3,8 @@
  *		The functions behind dc_stat_counters, dc_stat_hot_keys and dc_stat_memory, and
  *		dc_stat_reset().
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A table's row is shown to roles that may SELECT from the table, and to members of
  * pg_monitor. All numbers come from shared memory (statsarea.c) and the server's own
  * catalogs and statistics. No counter table is opened, and none is waited for, so many tables take

@@ -2,6 +2,8 @@
  * codeddl.c
  *		DDL that brings code of an owner to a counter's tables.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Two things are done at the end of a command that may do so (ddlhooks.c):
  *
  *	- If tables have become children or partitions, the code locks of their parents are

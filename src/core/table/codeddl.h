@@ -1,6 +1,8 @@
 /*
  * codeddl.h
  *		DDL that brings code of an owner to a counter's tables (see codeddl.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_CODEDDL_H
 #define DC_CODEDDL_H

@@ -2,6 +2,8 @@
  * ddl.c
  *		DDL in a transaction that has increments to write.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * dc_incr() has checked the tables, and locked them against others, but not against its
  * own transaction. That might drop or alter them before it commits, and the commit
  * would find nothing to write to. So before a statement that may change a table, the

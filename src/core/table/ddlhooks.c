@@ -2,6 +2,8 @@
  * ddlhooks.c
  *		Following DDL on the tables of a counter.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Event triggers keep the catalog true and the tables of a counter together, so that
  * plain DDL is all that a user needs:
  *

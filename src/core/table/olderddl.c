@@ -2,6 +2,8 @@
  * olderddl.c
  *		DDL while the library is older than the extension's script.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Such a library cannot follow DDL, as it does not know the catalogs (base/version.c). But event triggers call it for
  * each command in the database, and most are about tables that are not ours. Those pass, with nothing said. Refused,
  * with the error of version_check(), are commands

@@ -1,6 +1,8 @@
 /*
  * olderddl.h
  *		DDL while the library is older than the extension's script (see olderddl.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_OLDERDDL_H
 #define DC_OLDERDDL_H

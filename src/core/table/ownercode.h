@@ -2,6 +2,8 @@
  * ownercode.h
  *		Whether code of its owner can run when a table is read or written (see
  *		ownercode.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_OWNERCODE_H
 #define DC_OWNERCODE_H

@@ -3,6 +3,8 @@
  *		Finding the parts of a relation that can run code of its owner, or of any
  *		other but the server and this extension.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Only parts that are known to be harmless are let through, all others count as code:
  *
  *	- a heap table, or a partitioned one, whose partition key is harmless;

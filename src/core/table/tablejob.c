@@ -2,6 +2,8 @@
  * tablejob.c
  *		Jobs that go over the counter tables of a database, step by step.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * When the time of a run is up it yields between two steps, and goes on from
  * there when it is called again. Its state belongs to this process
  * alone. Everything may have changed by the next step: each opens its table anew.

@@ -1,6 +1,8 @@
 /*
  * tablejob.h
  *		Jobs that go over the counter tables of a database (see tablejob.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_TABLEJOB_H
 #define DC_TABLEJOB_H

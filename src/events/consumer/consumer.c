@@ -1,6 +1,8 @@
 /*
  * consumer.c
  *		Creating, changing and dropping consumers, and granting their use to roles.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #include "postgres.h"
 

@@ -2,6 +2,8 @@
  * retry.c
  *		Events that were not accepted, and what that means for fetches.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A nacked event (nack.c) is copied to dcounter.consumer_retry, where it lies until it is
  * acknowledged, or was delivered max_attempts times and becomes a dead letter. The
  * outbox need not keep it. It is handed out again when it is due.

@@ -2,6 +2,8 @@
  * seek.c
  *		dc_seek(): another position for a consumer.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * All lanes go back to the consumer itself. Its members have lost their leases, so the
  * events that they have fetched cannot be acknowledged any more. Events that were to be
  * delivered again are forgotten, as the new position decides what is delivered.

@@ -2,6 +2,8 @@
  * outboxjob.c
  *		The job that keeps the ring turning: rotation, truncation, cut-offs.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A partition other than the current one is truncated when its last event is older
  * than dcounter.outbox_keep, and every consumer has passed it. A consumer that
  * has not, but is further behind than its max_retention allows, does not count; it

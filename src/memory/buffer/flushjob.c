@@ -2,6 +2,8 @@
  * flushjob.c
  *		Flushing as a job of the worker, and dc_flush().
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A table is due when its flush interval has passed since something was added to it
  * for the first time after the last flush began, less the time that a flush takes:
  * so an increment is durable after about one interval. It is due at once if

@@ -2,6 +2,8 @@
  * flushwait.c
  *		Waiting until committed increments are durable.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Flushes of a table are numbered. A flush first resets the dirty mark, then gets its
  * number, then takes the amounts. A session that has added to the memory first looks at
  * the number of the last flush that has begun, and then sets the dirty mark. It waits for

@@ -2,6 +2,8 @@
  * presence.h
  *		Who is where: members of rooms, in shared memory.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A presence is a row of dcounter.presence_rule (presencerule.c). Its rooms and their members are entries of
  * one map (map.h), and only there: nothing of this is transactional. The key of a room is its name;
  * that of a member has the number of the room's entry in it.

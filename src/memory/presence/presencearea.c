@@ -2,6 +2,8 @@
  * presencearea.c
  *		The shared memory of presences: slots of rules, the map, the wheel, the epoch.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * presence.h says which lock protects what.
  *
  * An epoch is a time in which each join and leave is known. A new one begins when the server comes up and the

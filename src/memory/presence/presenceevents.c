@@ -2,6 +2,8 @@
  * presenceevents.c
  *		Events: rooms that have changed are told of, in the outbox and by NOTIFY. And the job that turns the wheel.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * They are conflated: a room that has changed is put into its rule's list, once; the job makes one event of all that
  * has happened to it since the last. It has the number of members, how many have joined and left, and the
  * version of all that: the number of members of a lower version is older. A version is never used

@@ -2,6 +2,8 @@
  * presencerule.c
  *		Rules of presences: the catalog dcounter.presence_rule, and the functions that create, change and drop them.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Rights, and what sessions remember, are as with all rules (base/rule.c, base/ruleddl.c). Users may let members enter
  * and go, and see who is there. A rule cannot be used by the transaction that has created or altered it: members would
  * stay if it is rolled back. The members of a rule that is dropped leave when that is committed, or, if it was

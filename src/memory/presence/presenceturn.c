@@ -2,6 +2,8 @@
  * presenceturn.c
  *		Turning the wheel: members that were not heard of leave, rooms that are empty go.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * One process at a time turns it, under turn_lock: the worker, each second; and calls, a little, if it is late.
  *
  * The order of locks is a partition, then the wheel. So items that are due are taken out of the wheel first, some

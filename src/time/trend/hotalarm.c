@@ -2,6 +2,8 @@
  * hotalarm.c
  *		Telling of keys that are hot, as a job.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A key is hot if its writes of the last window (core/stats/hotkeys.c) are dcounter.hot_key_alarm a second or more, and cool
  * again when they are below half of that. Each is told of once: in the server's log, and in an event, counter.hot or
  * counter.cool, whose topic is the name of the table.

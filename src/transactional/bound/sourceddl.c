@@ -2,6 +2,8 @@
  * sourceddl.c
  *		What DDL on a source, or on a bound counter table, entails.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  *	- Dropping the counter table or the source ends the binding. The triggers go as well if
  *	  the source can be locked at once; else they stay, and count nothing. The tables of reference
  *	  counts and of carried amounts follow the counter table, and cannot be dropped alone.

@@ -1,6 +1,8 @@
 /*
  * sourceddl.h
  *		What DDL on a source, or on a bound counter table, entails.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_SOURCEDDL_H
 #define DC_SOURCEDDL_H

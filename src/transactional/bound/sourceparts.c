@@ -2,6 +2,8 @@
  * sourceparts.c
  *		Partitions of a source that come and go.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * ATTACH PARTITION makes rows of a source that no trigger has seen, DETACH takes some away.
  * The event trigger counts them at the end of the command, in its transaction and under its
  * locks (sourcecount.c): nobody else can write to these tables until it has committed.

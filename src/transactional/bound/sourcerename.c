@@ -2,6 +2,8 @@
  * sourcerename.c
  *		Names in the expressions of bindings, when they change or go.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Expressions are stored as text, which a dump needs. What is renamed (a column, a type, an
  * enum's label, a schema) is another name in it. So before such a command the expressions
  * are parsed, which needs the old names, and after it they are deparsed, which gives the new

@@ -2,6 +2,8 @@
  * ledgerddl.c
  *		What DDL on tables of ops and of ledgers entails.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * These tables are treated as a shard table is (core/table/ddlhooks.c), with the same
  * rules about rights:
  *
