@@ -15,6 +15,7 @@ my %pages = (
 	'doc/counters.md' => 8,
 	'doc/cookbook.md' => 30,
 	'doc/operations.md' => 0,
+	'doc/roles.md' => 30,
 	'doc/backup.md' => 1,
 	'doc/monitoring.md' => 2,
 	'doc/tuning.md' => 0,
