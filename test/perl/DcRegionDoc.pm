@@ -1,6 +1,6 @@
-# Runs doc/regions-operation.md, regions-recovery.md and regions-reference.md: their blocks, as they are written, on one server for each name that is in their marks
-# ("sql on eu", "sh on us"). A procedure begins with three regions in a mesh, as its page does. So a test
-# runs the sections that make these, and then those that it is about.
+# Runs doc/regions-operation.md, regions-recovery.md, regions-reference.md and regions-internals.md: their blocks, as they are
+# written, on one server for each name that is in their marks ("sql on eu", "sh on us"). A procedure begins with three regions in
+# a mesh, as its page does. So a test runs the sections that make these, and then those that it is about.
 #
 # A block that only reads is repeated until it says what the page says, as what is counted elsewhere comes
 # a little later. All others run once. What happens in between and is not for readers is in comments
@@ -22,7 +22,7 @@ use Time::HiRes qw(sleep time);
 our @EXPORT = qw(region_doc region_page region_doc_sections);
 
 my @first = ('Before', 'Three regions');
-my @pages = ('regions-operation.md', 'regions-recovery.md', 'regions-reference.md');
+my @pages = ('regions-operation.md', 'regions-recovery.md', 'regions-reference.md', 'regions-internals.md');
 my @all = ('eu', 'us', 'ap');
 
 # Users who count while something is done; what they have counted is in "counted" of their region

@@ -8,5 +8,5 @@ use DcRegionDoc;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-region_doc('Operating regions', 'Recovering regions', 'Regions reference', 'Reading', 'Set, reset, delete', 'Stock', 'Another counter', 'A counter with amounts', 'Stop replicating', 'Checking', 'What to watch');
+region_doc('Operating regions', 'Recovering regions', 'Regions reference', 'Regions: identity, security and tables', 'Reading', 'Set, reset, delete', 'Stock', 'Another counter', 'A counter with amounts', 'Stop replicating', 'Checking', 'What to watch');
 done_testing();
