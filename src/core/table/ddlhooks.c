@@ -52,6 +52,7 @@
 #include "base/relopen.h"
 #include "base/rowread.h"
 #include "base/runas.h"
+#include "base/version.h"
 #include "core/table/catalog.h"
 #include "core/table/codeddl.h"
 #include "core/table/conversion.h"
@@ -116,7 +117,7 @@ on_drop(PG_FUNCTION_ARGS)
 {
 	DcDdl ddl = ddl_begin(fcinfo, "on_drop()");
 
-	if (older_passes(&ddl, false))
+	if (older_passes(&ddl))
 		PG_RETURN_NULL();
 	ddl_read(&ddl, F_PG_EVENT_TRIGGER_DROPPED_OBJECTS);
 	if (ddl.relations == NIL && ddl.columns == NIL && ddl.triggers == NIL && ddl.types == NIL && !ddl.has_index)
@@ -138,7 +139,7 @@ on_ddl(PG_FUNCTION_ARGS)
 	DcDdl ddl = ddl_begin(fcinfo, "on_ddl()");
 	bool pushed = snapshot_push_if_none();
 
-	if (!older_passes(&ddl, false))
+	if (!older_passes(&ddl))
 		ddl_ended(&ddl);
 	if (pushed)
 		PopActiveSnapshot();
@@ -166,7 +167,7 @@ on_ddl_begin(PG_FUNCTION_ARGS)
 {
 	DcDdl ddl = ddl_begin(fcinfo, "on_ddl_begin()");
 
-	if (older_passes(&ddl, true))
+	if (version_is_older())
 		PG_RETURN_NULL();
 	for (int i = 0; i < nhooks; i++)
 	{
