@@ -274,7 +274,7 @@ looks_of(const Node *parsetree)
 			return LOOK_RIGHTS | LOOK_UNLOCKED;
 		case T_CreatePublicationStmt:
 		case T_AlterPublicationStmt:
-			return LOOK_PUBLICATIONS | LOOK_UNLOCKED;
+			return LOOK_PUBLICATIONS | LOOK_UNLOCKED | LOOK_AT_ONCE;
 		case T_CreateStatsStmt:
 			return LOOK_CODE;
 		case T_CreateTrigStmt:
@@ -377,7 +377,7 @@ is_granted_to(const GrantStmt *grant, Oid role)
 }
 
 /*
- * is_republished returns true if a command alters a publication that has one of its tables, which takes no lock on them.
+ * is_republished returns true if a command sets options of a publication that has one of its tables, which takes no lock on them.
  */
 static bool
 is_republished(const DcDdl *ddl, const DcCounterRow *row)
@@ -385,7 +385,7 @@ is_republished(const DcDdl *ddl, const DcCounterRow *row)
 	const Oid tables[] = {row->shards, row->regions, row->sets, row->grants, row->wants};
 	Oid publication;
 
-	if (!IsA(ddl->parsetree, AlterPublicationStmt))
+	if (!IsA(ddl->parsetree, AlterPublicationStmt) || ((AlterPublicationStmt *) ddl->parsetree)->options == NIL)
 		return false;
 	publication = get_publication_oid(((AlterPublicationStmt *) ddl->parsetree)->pubname, true);
 	for (int i = 0; i < lengthof(tables); i++)

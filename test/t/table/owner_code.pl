@@ -214,9 +214,9 @@ sub decoy_index
 	$_->run('SET SESSION AUTHORIZATION mallory; SET search_path = decoy, m, public') foreach $holder, $maker;
 	$holder->run('BEGIN; LOCK TABLE b');
 	$maker->send('CREATE INDEX CONCURRENTLY broken ON b (key) WHERE m.pure(key)');
-	wait_for($node, 'postgres', q{SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'decoy.b'::regclass)});
+	wait_for($node, 'postgres', q{SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'decoy.b'::regclass)}, 't');
 	$holder->run('DROP TABLE b; COMMIT');
-	like($maker->wait, qr/"b" cannot be buffered with code of its owner/, 'refused, whatever the name meant when the command began');
+	is($maker->wait, 'ERROR 55000', 'refused, whatever the name meant when the command began');
 	as_role('mallory', 'DROP SCHEMA decoy');
 	$_->quit foreach $holder, $maker;
 	return;
