@@ -136,6 +136,7 @@ prevent_stripped(const DcDdl *ddl)
 		const DcCounterRow *row = lfirst(lc);
 		const char *problem;
 
+		CHECK_FOR_INTERRUPTS();
 		if (!is_replicated(row) || get_rel_name(row->counter) == NULL || !regionddl_is_being_altered(row) || !regionddl_is_shared(row))
 			continue;
 		problem = regions_problem(row, LOOK_MERGE | LOOK_COLUMNS);
@@ -226,6 +227,7 @@ prevent_rename(const DcDdl *ddl)
 		const Oid tables[] = {row->counter, row->regions, row->sets, row->grants, row->wants};
 		bool concerned = schema && get_rel_namespace(row->counter) == renamed;
 
+		CHECK_FOR_INTERRUPTS();
 		for (int i = 0; i < lengthof(tables); i++)
 			concerned |= OidIsValid(tables[i]) &&
 				(list_member_oid(ddl->relations, tables[i]) || (extension && compat_has_locked(tables[i], AccessExclusiveLock)));
@@ -250,6 +252,7 @@ prevent_changed(const DcDdl *ddl)
 		const DcCounterRow *row = lfirst(lc);
 		const char *problem;
 
+		CHECK_FOR_INTERRUPTS();
 		if (!is_replicated(row) || !(grant != NULL ? is_granted_on(grant, row) : regionddl_is_being_altered(row) || is_republished(ddl, row)) ||
 			is_following(ddl, row) || !regionddl_is_shared(row))
 			continue;
@@ -345,6 +348,7 @@ is_granted_on(const GrantStmt *grant, const DcCounterRow *row)
 	{
 		Oid named = schemas ? get_namespace_oid(strVal(lfirst(lc)), true) : RangeVarGetRelid(lfirst(lc), NoLock, true);
 
+		CHECK_FOR_INTERRUPTS();
 		if (schemas && named == get_rel_namespace(row->counter))
 			return true;
 		for (int i = 0; i < lengthof(tables) && !schemas; i++)

@@ -18,6 +18,7 @@
 
 #include "access/xact.h"
 #include "fmgr.h"
+#include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -132,6 +133,7 @@ write_down_all(void)
 		const DcCounterRow *row = lfirst(lc);
 		DcCounter *counter;
 
+		CHECK_FOR_INTERRUPTS();
 		if (!OidIsValid(row->regions) || row->mode != DC_MODE_BUFFERED || buffer_hooks == NULL ||
 			!counter_lock(row->counter, RowExclusiveLock))
 			continue;
@@ -155,6 +157,7 @@ check_units(const char *region, bool own)
 		const DcCounterRow *row = lfirst(lc);
 		DcCounter *counter;
 
+		CHECK_FOR_INTERRUPTS();
 		if (!OidIsValid(row->grants))
 			continue;
 		LockRelationOid(row->grants, AccessShareLock);

@@ -63,7 +63,10 @@ code_changed(const DcDdl *ddl)
 	if (makes_relatives(ddl->parsetree))
 	{
 		foreach(lc, ddl->relations)
+		{
+			CHECK_FOR_INTERRUPTS();
 			lock_relatives(lfirst_oid(lc));
+		}
 	}
 	if (may_bring_code(ddl))
 		prevent_buffered();
@@ -130,7 +133,10 @@ lock_relatives(Oid relid)
 				ObjectIdGetDatum(relid));
 	scan = systable_beginscan(rel, InheritsRelidSeqnoIndexId, true, NULL, 1, &key);
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		CHECK_FOR_INTERRUPTS();
 		ownercode_lock_member(((Form_pg_inherits) GETSTRUCT(tuple))->inhparent);
+	}
 	systable_endscan(scan);
 	table_close(rel, AccessShareLock);
 }
@@ -148,6 +154,7 @@ prevent_buffered(void)
 	{
 		const DcCounterRow *row = lfirst(lc);
 
+		CHECK_FOR_INTERRUPTS();
 		if (row->mode == DC_MODE_BUFFERED && codeddl_is_being_altered(row))
 			ownercode_prevent_buffered(row);
 	}

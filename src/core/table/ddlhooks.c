@@ -240,6 +240,7 @@ ddl_read(DcDdl *ddl, Oid function)
 		bool isnull; /* GRANT is about several objects */
 		Datum class = slot_nullable(slot, COL_CLASS, OIDOID, &isnull);
 
+		CHECK_FOR_INTERRUPTS();
 		if (isnull)
 			continue;
 		if (DatumGetObjectId(class) != RelationRelationId)
@@ -558,6 +559,7 @@ partitions_follow(const DcDdl *ddl, Oid relid)
 		const char *name = get_rel_name(lfirst_oid(lc));
 		size_t digits;
 
+		CHECK_FOR_INTERRUPTS();
 		if (name == NULL || strncmp(name, old, len) != 0 || strncmp(name + len, "_p", 2) != 0)
 			continue;
 		digits = strspn(name + len + 2, "0123456789");

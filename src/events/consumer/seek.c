@@ -10,6 +10,7 @@
 #include "postgres.h"
 
 #include "fmgr.h"
+#include "miscadmin.h"
 #include "utils/builtins.h"
 
 #include "base/args.h"
@@ -87,6 +88,7 @@ seek_seek(DcConsumer *consumer, int64 position)
 	{
 		DcRetry *retry = lfirst(lc);
 
+		CHECK_FOR_INTERRUPTS();
 		if (retry->died_at == 0 || retry_is_discarded(retry))
 			retry_delete(retry);
 	}

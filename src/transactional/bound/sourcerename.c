@@ -26,6 +26,7 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "catalog/namespace.h"
+#include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "nodes/value.h"
 #include "storage/lmgr.h"
@@ -107,6 +108,7 @@ source_rename_begins(const DcDdl *ddl)
 	}
 	foreach(lc, source_read_all())
 	{
+		CHECK_FOR_INTERRUPTS();
 		if (is_concerned(lfirst(lc), ddl->parsetree, name))
 			parse_binding(lfirst(lc), ddl->parsetree);
 	}

@@ -223,6 +223,7 @@ verify_list(void)
 		Oid owner;
 		DcMoment when;
 
+		CHECK_FOR_INTERRUPTS();
 		any_bound = true;
 		if (!worker)
 		{
