@@ -198,6 +198,7 @@ cat_scan_begin_ordered(DcCatScan *scan, const DcCatalog *cat, const char *index,
 static void
 scan_open(DcCatScan *scan, const DcCatalog *cat, LOCKMODE mode)
 {
+	CHECK_FOR_INTERRUPTS(); /* many a caller looks for each of a command's objects */
 	scan->cat = cat;
 	scan->mode = mode;
 	scan->rel = table_open_present(catalog_relation(cat->table), mode);

@@ -13,6 +13,7 @@
 #include "access/xlog.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
+#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 
@@ -78,6 +79,7 @@ any_stock_is_shut(void)
 	{
 		const DcCounterRow *row = lfirst(lc);
 
+		CHECK_FOR_INTERRUPTS();
 		if (OidIsValid(row->grants) && row->rights_epoch < 0)
 			return true;
 	}

@@ -7,6 +7,7 @@
 #include "postgres.h"
 
 #include "fmgr.h"
+#include "miscadmin.h"
 #include "utils/lsyscache.h"
 
 #include "base/args.h"
@@ -94,6 +95,7 @@ publications_complete(const char *region, bool all)
 	}
 	foreach(lc, all ? catalog_read_all() : NIL)
 	{
+		CHECK_FOR_INTERRUPTS();
 		if (is_lacking(lfirst(lc)) && publish_again(lfirst(lc), region))
 			added++;
 	}
@@ -148,7 +150,10 @@ publications_are_complete(void)
 	ListCell *lc;
 
 	foreach(lc, catalog_read_all())
+	{
+		CHECK_FOR_INTERRUPTS();
 		lacking |= is_lacking(lfirst(lc));
+	}
 	return !lacking;
 }
 

@@ -217,6 +217,7 @@ prevent_very_many_replicated(const DcCounter *counter)
 	{
 		const DcCounterRow *row = lfirst(lc);
 
+		CHECK_FOR_INTERRUPTS();
 		n += (OidIsValid(row->regions) || OidIsValid(row->grants)) && relation_owner(row->counter) == counter->owner;
 	}
 	if (n >= most && !table_is_trusted(counter->relid))

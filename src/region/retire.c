@@ -20,6 +20,7 @@
 
 #include "access/xact.h"
 #include "fmgr.h"
+#include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -134,6 +135,7 @@ write_down_all(void)
 		const DcCounterRow *row = lfirst(lc);
 		DcCounter *counter;
 
+		CHECK_FOR_INTERRUPTS();
 		if (!OidIsValid(row->regions) || row->mode != DC_MODE_BUFFERED || buffer_hooks == NULL ||
 			!counter_lock(row->counter, RowExclusiveLock))
 			continue;
@@ -157,6 +159,7 @@ check_units(const char *region, bool own)
 		const DcCounterRow *row = lfirst(lc);
 		DcCounter *counter;
 
+		CHECK_FOR_INTERRUPTS();
 		if (!OidIsValid(row->grants))
 			continue;
 		LockRelationOid(row->grants, AccessShareLock);

@@ -226,6 +226,7 @@ restore_is_under_way(bool worker)
 		const DcCounterRow *row = lfirst(lc);
 		Oid tables[] = {row->counter, row->shards, row->regions, row->sets};
 
+		CHECK_FOR_INTERRUPTS();
 		for (int i = 0; OidIsValid(row->regions) && i < lengthof(tables); i++)
 		{
 			if (relation_lacks_indexes(tables[i]))
@@ -254,6 +255,7 @@ replicated_lock(void)
 		const DcCounterRow *row = lfirst(lc);
 		DcCounter *counter;
 
+		CHECK_FOR_INTERRUPTS();
 		if (!OidIsValid(row->regions))
 			continue;
 		known = lappend_oid(known, row->counter);
@@ -266,6 +268,7 @@ replicated_lock(void)
 	{
 		const DcCounterRow *row = lfirst(lc);
 
+		CHECK_FOR_INTERRUPTS();
 		if (OidIsValid(row->regions) && !list_member_oid(known, row->counter))
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_IN_USE),

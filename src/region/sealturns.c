@@ -29,6 +29,7 @@
  */
 #include "postgres.h"
 
+#include "miscadmin.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
@@ -124,6 +125,7 @@ turns_begin(DcSelfRow *self, DcLifeChange change, DcRights rights, bool seals, b
 	{
 		const DcCounterRow *row = lfirst(lc);
 
+		CHECK_FOR_INTERRUPTS();
 		if (!OidIsValid(row->regions) || !(seals || folds))
 			continue;
 		old = MemoryContextSwitchTo(TopMemoryContext);

@@ -211,6 +211,7 @@ self_marks(const DcSelfRow *row, DcSelfMarks *marks)
 	{
 		const DcSelfMark *mark = lfirst(lc);
 
+		CHECK_FOR_INTERRUPTS();
 		/* what came while the epoch was taken was missed all the same */
 		if (mark->epoch <= row->epoch && strcmp(mark->what, "recopy") == 0)
 		{
@@ -243,6 +244,7 @@ self_mark(int64 epoch, const char *what, const char *peer, TimestampTz at)
 	{
 		const DcSelfMark *mark = lfirst(lc);
 
+		CHECK_FOR_INTERRUPTS();
 		if (mark->epoch != epoch)
 			continue;
 		if (mark->peer != (Datum) 0)
@@ -273,6 +275,7 @@ self_copied_at(int64 epoch, const char *peer)
 	{
 		const DcSelfMark *mark = lfirst(lc);
 
+		CHECK_FOR_INTERRUPTS();
 		if (mark->epoch == epoch && mark->peer != (Datum) 0 &&
 			strcmp(TextDatumGetCString(mark->peer), peer) == 0)
 			at = Max(at, mark->at);

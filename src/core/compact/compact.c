@@ -123,6 +123,7 @@ dc_compact(PG_FUNCTION_ARGS)
 		DcCounter *counter = compact_open(((DcCounterRow *) lfirst(lc))->counter,
 										  false);
 
+		CHECK_FOR_INTERRUPTS();
 		if (counter == NULL || done >= max_keys)
 			continue;
 		if (counter->fed)

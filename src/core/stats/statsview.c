@@ -158,6 +158,7 @@ stat_memory(PG_FUNCTION_ARGS)
 	{
 		Oid relid = ((DcCounterRow *) lfirst(lc))->counter;
 
+		CHECK_FOR_INTERRUPTS();
 		if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)) && !stats_has(relid))
 			without++;
 	}
@@ -203,6 +204,7 @@ dc_stat_reset(PG_FUNCTION_ARGS)
 	{
 		Oid relid = ((DcCounterRow *) lfirst(lc))->counter;
 
+		CHECK_FOR_INTERRUPTS();
 		if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)) &&
 			compat_owns_relation(relid, GetUserId()))
 			stats_reset(relid);

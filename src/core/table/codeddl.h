@@ -13,6 +13,6 @@
 
 extern void code_changed(const DcDdl *ddl);
 extern bool makes_relatives(Node *parsetree);
-extern void code_prevent_index(const IndexStmt *stmt);
+extern void code_ddl_init(void);
 
 #endif /* DC_CODEDDL_H */

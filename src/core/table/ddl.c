@@ -64,6 +64,7 @@ counter_ddl_init(void)
 {
 	utility_add(before_ddl);
 	ddl_hook_add(&table_ddl);
+	code_ddl_init();
 }
 
 static void
@@ -71,9 +72,6 @@ before_ddl(DcUtility *utility)
 {
 	Node *statement = utility->statement;
 
-	if (IsA(statement, IndexStmt) && ((IndexStmt *) statement)->concurrent &&
-		IsTransactionState() && !version_is_older())
-		code_prevent_index((IndexStmt *) statement);
 	if (changes_tables(statement) && IsTransactionState() && !XactReadOnly &&
 		!InSecurityRestrictedOperation())
 		counter_hooks->apply_early();

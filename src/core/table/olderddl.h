@@ -9,6 +9,7 @@
 
 #include "core/table/ddlhooks.h"
 
-extern bool older_passes(const DcDdl *ddl, bool begins);
+extern bool older_passes(const DcDdl *ddl);
+extern void older_prevent_index(Oid indexed);
 
 #endif /* DC_OLDERDDL_H */

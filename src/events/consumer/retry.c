@@ -53,6 +53,8 @@
  */
 #include "postgres.h"
 
+#include "miscadmin.h"
+
 #include "events/consumer/consumer.h"
 #include "events/consumer/retry.h"
 
@@ -376,6 +378,7 @@ retries_rehash(DcConsumer *consumer)
 	{
 		DcRetry *retry = lfirst(lc);
 
+		CHECK_FOR_INTERRUPTS();
 		if (retry->died_at != 0)
 			continue;
 		retry->hash = retry_hash(consumer, retry->topic, retry->key);

@@ -12,6 +12,7 @@
 #include "postgres.h"
 
 #include "fmgr.h"
+#include "miscadmin.h"
 #include "utils/builtins.h"
 
 #include "base/args.h"
@@ -89,6 +90,7 @@ seek_seek(DcConsumer *consumer, int64 position)
 	{
 		DcRetry *retry = lfirst(lc);
 
+		CHECK_FOR_INTERRUPTS();
 		if (retry->died_at == 0 || retry_is_discarded(retry))
 			retry_delete(retry);
 	}

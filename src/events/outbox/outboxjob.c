@@ -90,12 +90,13 @@ static int64 bytes_needed(const DcConsumerNeed *need, const Content *content);
 bool
 outbox_job(DcJobRun *run)
 {
+	static DcSharedStep shared = {0};
 	OutboxStep step = {.all_owners = run->all_owners};
 
 	do
 	{
 		step.more = false;
-		if (!run->step(run, outbox_step, &step, InvalidOid))
+		if (!shared_step_run(&shared, run, outbox_step, &step))
 			return false;
 	} while (step.more && !job_is_late(run));
 	return step.more;

@@ -605,6 +605,7 @@ dc_flush(PG_FUNCTION_ARGS)
 		DcCounterRow *row = lfirst(lc);
 		DcCounter *counter = compact_open(row->counter, false);
 
+		CHECK_FOR_INTERRUPTS();
 		if (counter != NULL && counter->fed)
 			compact_note_fed(row->counter);
 		else if (counter != NULL)
@@ -646,6 +647,7 @@ flush_database(void)
 		const DcCounterRow *row = lfirst(lc);
 		DcCounter *counter;
 
+		CHECK_FOR_INTERRUPTS();
 		if (row->mode != DC_MODE_BUFFERED ||
 			!counter_lock(row->counter, ShareRowExclusiveLock))
 			continue;

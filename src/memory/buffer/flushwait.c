@@ -178,7 +178,8 @@ wait_committed(const DcWait *wait)
 }
 
 /*
- * flushwait_interruption returns how to end the wait for an interrupt, as syncrep.c does, or WAIT_DONE if there is none.
+ * flushwait_interruption returns how to end the wait for an interrupt, as syncrep.c does, or WAIT_DONE if there is none. As there, nothing else
+ * is processed: a barrier (DROP DATABASE or TABLESPACE waits until all processes have let go of files) has to wait for the flush, or for a cancel.
  */
 static DcWaitEnd
 flushwait_interruption(void)

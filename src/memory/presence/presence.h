@@ -147,7 +147,8 @@ typedef struct DcPresenceSlot
 	/* under area->lock, but for the generation */
 	Oid database;
 	DcPresenceOwner owner;
-	int32 version; /* of the rule that events is of */
+	int32 version;	/* of the rule that events is of */
+	uint32 counted; /* partitions whose rooms have yet to be told of as if nothing was known; also under the lock on the rule's events */
 	pg_atomic_uint32 generation;
 
 	pg_atomic_uint64 events; /* as in the rule, as int64 */

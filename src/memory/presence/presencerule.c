@@ -169,7 +169,10 @@ prevent_very_many(void)
 	if (superuser())
 		return;
 	foreach(lc, cat_read_all(&presence_rules.catalog, SnapshotSelf)) /* those of this statement, too */
+	{
+		CHECK_FOR_INTERRUPTS();
 		n += ((const DcRuleRow *) lfirst(lc))->owner == GetUserId();
+	}
 	if (n >= PRESENCES_OF_ROLE)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),

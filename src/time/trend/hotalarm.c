@@ -34,6 +34,7 @@
 #include "base/xactrooms.h"
 #include "core/stats/stats.h"
 #include "core/table/subscription.h"
+#include "core/table/tablejob.h"
 #include "events/outbox/outbox.h"
 #include "events/outbox/payload.h"
 #include "time/trend/trend.h"
@@ -94,8 +95,10 @@ hotalarm_is_needed(void)
 static bool
 hot_job(DcJobRun *run)
 {
+	static DcSharedStep shared = {0};
+
 	if (dc_hot_key_alarm > 0 && stats_enabled())
-		(void) run->step(run, hot_step, run, InvalidOid);
+		(void) shared_step_run(&shared, run, hot_step, run);
 	return false;
 }
 

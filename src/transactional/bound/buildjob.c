@@ -151,6 +151,7 @@ list_tables(void)
 	{
 		DcSourceRow row = *(DcSourceRow *) lfirst(lc);
 
+		CHECK_FOR_INTERRUPTS();
 		if (is_to_build(row.counter, &row) && (job.all_owners || compat_owns_relation(row.counter, GetUserId())))
 			tables = lappend_oid(tables, row.counter);
 	}

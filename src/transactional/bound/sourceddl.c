@@ -145,6 +145,7 @@ check_siblings(const DcDdl *ddl)
 	{
 		const DcSourceRow *row = lfirst(lc);
 
+		CHECK_FOR_INTERRUPTS();
 		if (!ddl_keeps(ddl, row->counter) || list_member_oid(ddl->relations, row->source) ||
 			(!list_member_oid(ddl->relations, row->refs) && !list_member_oid(ddl->relations, row->carried)))
 			continue;

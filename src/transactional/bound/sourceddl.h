@@ -43,6 +43,9 @@ extern void source_parts_changed(const DcDdl *ddl);
 extern void source_children_check(const DcDdl *ddl);
 extern void source_parts_dropped(const DcDdl *ddl);
 
+/* sourcenames.c */
+extern bool source_names(const DcSourceRow *row, Node *statement);
+
 /* sourcerename.c */
 extern void source_rename_begins(const DcDdl *ddl);
 extern bool source_parses(const DcSourceRow *row, Relation source, bool *missing);

@@ -187,6 +187,7 @@ source_children_check(const DcDdl *ddl)
 		List *children = get_rel_relkind(source) == RELKIND_RELATION ? relation_members(source, NoLock) : NIL;
 		ListCell *lc2;
 
+		CHECK_FOR_INTERRUPTS();
 		foreach(lc2, ddl->relations)
 		{
 			if (lfirst_oid(lc2) == source || !list_member_oid(children, lfirst_oid(lc2)))

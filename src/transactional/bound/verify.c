@@ -225,6 +225,7 @@ verify_list(void)
 		Oid owner;
 		DcMoment when;
 
+		CHECK_FOR_INTERRUPTS();
 		any_bound = true;
 		if (!worker)
 		{

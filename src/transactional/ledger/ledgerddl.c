@@ -228,6 +228,7 @@ follow_all(const DcDdl *ddl, Oid relid, const DcSibling *sibling)
 	{
 		char *child = get_rel_name(lfirst_oid(lc));
 
+		CHECK_FOR_INTERRUPTS();
 		if (child == NULL)
 			continue;
 		if (strncmp(child, name, strlen(name)) == 0)

@@ -251,7 +251,10 @@ opslots_counters(void)
 	ListCell *lc;
 
 	foreach(lc, cat_read_all(&catalog, SnapshotSelf))
+	{
+		CHECK_FOR_INTERRUPTS();
 		counters = list_append_unique_oid(counters, ((DcOpSlot *) lfirst(lc))->counter);
+	}
 	return counters;
 }
 
