@@ -13,6 +13,11 @@ use Test::More;
 my %pages = (
 	'README.md' => 2,
 	'doc/counters.md' => 8,
+	'doc/ledger.md' => 15,
+	'doc/ledger-operation.md' => 1,
+	'doc/once.md' => 5,
+	'doc/stock.md' => 10,
+	'doc/unread-operation.md' => 1,
 	'doc/cookbook.md' => 30,
 	'doc/migrate.md' => 8,
 	'doc/faq.md' => 3,
