@@ -12,7 +12,10 @@ use Test::More;
 # how many results a page compares, at least
 my %pages = (
 	'README.md' => 2,
+	'doc/buffer.md' => 7,
+	'doc/buffer-operation.md' => 0,
 	'doc/counters.md' => 8,
+	'doc/limits-operation.md' => 2,
 	'doc/ledger.md' => 13,
 	'doc/ledger-operation.md' => 1,
 	'doc/once.md' => 5,
