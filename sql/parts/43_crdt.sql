@@ -1,4 +1,4 @@
--- Mergeable types. A value is its state in bytes (doc/crdt.md); most functions serve all types.
+-- Mergeable types. A value is its state in bytes (doc/crdt-formats.md); most functions serve all types.
 
 CREATE TYPE dc_gcounter;
 

@@ -4,7 +4,7 @@
  *		algorithms, which know nothing of the server.
  *
  * A value is a header byte (kind << 4 | version) and a body that is in one form only:
- * two states are equal if, and only if, their bytes are. doc/crdt.md describes
+ * two states are equal if, and only if, their bytes are. doc/crdt-formats.md describes
  * each form byte by byte. Numbers are varints (types/sketch/bytes.h), strings are their
  * length and bytes; nodes and elements are in order of their bytes (crdt_compare()).
  *
