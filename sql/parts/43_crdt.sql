@@ -7,7 +7,7 @@ CREATE FUNCTION dc_node() RETURNS text
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL SAFE COST 1;
 COMMENT ON FUNCTION dc_node() IS 'the name of this database among its replicas';
 
--- Mergeable types. A value is its state in bytes (doc/crdt.md); most functions serve all types.
+-- Mergeable types. A value is its state in bytes (doc/crdt-formats.md); most functions serve all types.
 
 CREATE TYPE dc_gcounter;
 

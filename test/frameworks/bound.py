@@ -1,4 +1,4 @@
-"""The manager of doc/bound.md, for examples/orms.pl: python3 bound.py MANAGER"""
+"""The manager of doc/bound-recipes.md, for examples/orms.pl: python3 bound.py MANAGER"""
 import os
 import sys
 

@@ -1,4 +1,4 @@
-# The models of doc/bound.md, for examples/orms.pl: ruby bound.rb MODELS URL
+# The models of doc/bound-recipes.md, for examples/orms.pl: ruby bound.rb MODELS URL
 require "active_record"
 
 class ApplicationRecord < ActiveRecord::Base

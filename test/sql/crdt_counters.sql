@@ -107,7 +107,7 @@ SELECT dc_value('{"a": {"inc": 9223372036854775807}, "b": {"inc": 5, "dec": 9}}'
 SELECT dc_value('{"a": {"dec": 9223372036854775807}, "b": {"dec": 1}}'::dc_pncounter);
 SELECT dc_value('{"a": {"dec": 9223372036854775807}, "b": {"dec": 2}}'::dc_pncounter);
 
--- The bytes, which doc/crdt.md describes.
+-- The bytes, which doc/crdt-formats.md describes.
 SELECT dcounter.crdt_send('{"eu": 5, "us": 300}'::dc_gcounter), dcounter.crdt_send('{"eu": {"inc": 5, "dec": 1, "inc_reset": 4}}'::dc_pncounter), dcounter.crdt_send('{"n": 127}'::dc_vclock);
 
 -- In tables: many nodes, out of line, in an index.

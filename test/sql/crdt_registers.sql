@@ -63,7 +63,7 @@ SELECT a < b AS lt, a <= b AS le, a = b AS eq, a <> b AS ne, a >= b AS ge, a > b
 SELECT dc_set(dc_lww(), to_jsonb(repeat('x', 1024 * 1024)));
 SELECT length(dc_value(dc_set(dc_lww(), to_jsonb(repeat('x', 1024 * 1024 - 2))))::text);
 
--- The bytes, which doc/crdt.md describes
+-- The bytes, which doc/crdt-formats.md describes
 SELECT dcounter.crdt_send(dc_lww()), dcounter.crdt_send('{"value": [1], "time": 300, "node": "n"}'::dc_lww), dcounter.crdt_send('{"time": 300, "node": "n"}'::dc_hlc), dcounter.crdt_send('{"values": [{"value": 1, "dots": {"n": [1]}}], "seen": {"n": 1}}'::dc_mvreg);
 
 -- Counters' setters are found as before, also with parameters without types.

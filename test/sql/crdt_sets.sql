@@ -85,5 +85,5 @@ SELECT dc_add(dc_gset(), repeat('x', 1024 * 1024 + 1));
 SELECT dc_add(dc_orset(), repeat('x', 1024 * 1024 + 1), 'n');
 SELECT length((dc_value(dc_add(dc_gset(), repeat('x', 1024 * 1024))))[1]);
 
--- The bytes, which doc/crdt.md describes
+-- The bytes, which doc/crdt-formats.md describes
 SELECT dcounter.crdt_send('["", "ab"]'::dc_gset), dcounter.crdt_send('{"elements": {"ab": {"n": [3]}}, "seen": {"n": [[1, 1], [3, 4]]}}'::dc_orset);

@@ -6,7 +6,7 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * A value is a header byte (kind << 4 | version) and a body that is in one form only:
- * two states are equal if, and only if, their bytes are. doc/crdt.md describes
+ * two states are equal if, and only if, their bytes are. doc/crdt-formats.md describes
  * each form byte by byte. Numbers are varints (types/sketch/bytes.h), strings are their
  * length and bytes; nodes and elements are in order of their bytes (crdt_compare()).
  *

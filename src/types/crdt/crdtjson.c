@@ -1,6 +1,6 @@
 /*
  * crdtjson.c
- *		The text forms of mergeable types, which are JSON (doc/crdt.md), and the JSON
+ *		The text forms of mergeable types, which are JSON (doc/crdt-formats.md), and the JSON
  *		values of registers. crdtparse.c reads what is written here.
  *
  * Copyright (c) 2026, the dcounter developers

@@ -1,5 +1,5 @@
 # examples/django, examples/activerecord and examples/alembic do what they say, and what they say of ORMs is so: which of their habits
-# fail at the tables of dcounter, or would drop them, and that the examples' way does not. So does the code in the recipes of doc/bound.md.
+# fail at the tables of dcounter, or would drop them, and that the examples' way does not. So does the code in the recipes of doc/bound-recipes.md.
 use strict;
 use warnings;
 
@@ -125,7 +125,7 @@ EOS
 		'ActiveRecord: it has them all otherwise');
 }
 
-# recipe(TITLE, LANGUAGE): the database after what a recipe of doc/bound.md does until its block in this language, and a file with
+# recipe(TITLE, LANGUAGE): the database after what a recipe of doc/bound-recipes.md does until its block in this language, and a file with
 # that block
 sub recipe
 {
@@ -134,12 +134,12 @@ sub recipe
 
 	sql($node, 'postgres', "CREATE DATABASE $database");
 	sql($node, $database, 'CREATE EXTENSION dcounter');
-	foreach my $block (grep { $_->{section} eq $title } DcDoc::parts("$ENV{TESTDIR}/doc/bound.md"))
+	foreach my $block (grep { $_->{section} eq $title } DcDoc::parts("$ENV{TESTDIR}/doc/bound-recipes.md"))
 	{
 		return ($database, file_of("recipe.$language", $block->{text})) if $block->{mark} eq $language;
 		sql($node, $database, $block->{text}) if $block->{mark} eq 'sql';
 	}
-	die "doc/bound.md has no $language in \"$title\"";
+	die "doc/bound-recipes.md has no $language in \"$title\"";
 }
 
 SKIP:
@@ -147,7 +147,7 @@ SKIP:
 	skip 'ruby-activerecord and ruby-pg are not installed', 1 if !$ruby;
 	my ($database, $file) = recipe('From Rails: counter_cache, counter_culture', 'ruby');
 
-	is(run_example($node, $database, $ruby, "$here/bound.rb", $file, url_of($node, $database)), <<'EOS', 'doc/bound.md: the models for Rails');
+	is(run_example($node, $database, $ruby, "$here/bound.rb", $file, url_of($node, $database)), <<'EOS', 'doc/bound-recipes.md: the models for Rails');
 columns: id title
 with_counts: [[1, 2], [2, 1]]
 one: 2
@@ -159,7 +159,7 @@ SKIP:
 	skip 'python3-django and python3-psycopg2 are not installed', 1 if !$django;
 	my ($database, $file) = recipe('From Django: F() updates, signals', 'python');
 
-	is(run_example($node, $database, $django, "$here/bound.py", $file), "[(1, 1), (2, -1)]\nWorld\n", 'doc/bound.md: the manager for Django');
+	is(run_example($node, $database, $django, "$here/bound.py", $file), "[(1, 1), (2, -1)]\nWorld\n", 'doc/bound-recipes.md: the manager for Django');
 }
 
 SKIP:

@@ -12,7 +12,21 @@ use Test::More;
 # how many results a page compares, at least
 my %pages = (
 	'README.md' => 2,
+	'doc/buffer.md' => 6,
+	'doc/buffer-operation.md' => 0,
 	'doc/counters.md' => 8,
+	'doc/limits-operation.md' => 2,
+	'doc/hll.md' => 1,
+	'doc/ledger.md' => 13,
+	'doc/ledger-operation.md' => 1,
+	'doc/once.md' => 5,
+	'doc/outbox-consumers.md' => 4,
+	'doc/outbox-events.md' => 1,
+	'doc/outbox-operation.md' => 0,
+	'doc/outbox.md' => 5,
+	'doc/stock.md' => 10,
+	'doc/unread-operation.md' => 1,
+	'doc/cms.md' => 1,
 	'doc/cookbook.md' => 30,
 	'doc/operations.md' => 0,
 	'doc/roles.md' => 30,
@@ -26,7 +40,10 @@ my %pages = (
 	'doc/faq.md' => 3,
 	'doc/distinct.md' => 4,
 	'doc/live.md' => 8,
-	'doc/time.md' => 8);
+	'doc/time.md' => 8,
+	'doc/topk.md' => 1,
+	'doc/trending.md' => 3,
+	'doc/windows.md' => 6);
 my $node = dc_node('pages', extension => 0,
 	conf => [ q{shared_preload_libraries = 'dcounter'}, 'max_prepared_transactions = 10' ]);
 my $n = 0;

@@ -13,7 +13,7 @@
  * the tables of a code are made once in a process.
  *
  * That is why this file is here: a sketch of precision 14 takes at most 6,100 bytes
- * (doc/hll.md), where registers of six bits, as in Redis, take 12,288.
+ * (doc/sketch-formats.md), where registers of six bits, as in Redis, take 12,288.
  *
  * Format: the number of the code, a byte; the base, a byte; the sizes of all
  * streams but the last in bytes, two bytes each in little-endian order; the
