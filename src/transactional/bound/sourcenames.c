@@ -2,6 +2,8 @@
  * sourcenames.c
  *		Whether the expressions of a binding name what a command renames.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * That a text contains a name says little: it may be a part of another one, or of a string, and an owner may have put it there to be in the way of
  * others' commands. So the text is parsed, without a look at the catalogs: that needs no lock on the source. It was deparsed, so all names in it
  * have their schema but those of pg_catalog; functions, operators and composite types are the server's (sourceexprcheck.c).
