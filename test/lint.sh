@@ -407,6 +407,15 @@ check_leftovers() {
 }
 
 only=("$@")
+# Words with a meaning of their own are few, and have one.
+check_glossary() {
+    local words
+    words=$(awk '/^\| word \| meaning \|/ { table = 1; next } !/^\|/ { table = 0 }
+        table && !/^\|---/ { split($0, cell, "|"); gsub(/^ +| +$/, "", cell[2]); print cell[2] }' doc/internals.md src/**/README.md)
+    sort <<<"$words" | uniq -d | sed 's/$/ is explained twice/'
+    [[ $(wc -l <<<"$words") -le 45 ]] || echo "the glossary has $(wc -l <<<"$words") words; 45 is the most"
+}
+
 # Name, purpose, copyright: as PostgreSQL's own.
 check_headers() {
     awk 'FNR == 1 { if ($0 != "/*") print FILENAME ": does not begin with a comment" }
@@ -441,6 +450,7 @@ check includes 'our headers are in a block of their own'
 check paths 'paths in comments lead somewhere'
 check circles 'files of a room do not call each other in circles'
 check filenames 'no two source files have one name, or nearly so'
+check glossary 'the glossary has at most 45 words, each with one meaning'
 check readmes 'the README of each room names its files'
 check reference 'doc/reference.md has all that there is, and nothing else'
 check blocks 'each block of the documentation is run by a test, or says why not'

@@ -22,7 +22,7 @@
 #include "region/life.h"
 #include "region/link.h"
 
-/* A region that has sent nothing for so many beats, and at least so long, is late. */
+/* A region that has sent nothing for so many heartbeats, and at least so long, is late. */
 #define LATE_BEATS 10
 #define LATE_MS 60000
 

@@ -1,6 +1,6 @@
 /*
  * beat.c
- *		Beats: rows of dcounter.region (beatrow.c), by which each region tells the others how far it is.
+ *		Heartbeats: rows of dcounter.region (beatrow.c), by which each region tells the others how far it is.
  *
  * Copyright (c) 2026, the dcounter developers
  *
@@ -19,7 +19,7 @@
  * lock on the identity, over a start of the server, which then would not come to its end. So PREPARE
  * TRANSACTION of one that has published, or has asked to do so, is refused.
  *
- * Now and then the worker tells more: a beat that is raised for that alone (beat_tell) has the
+ * Now and then the worker tells more: a heartbeat that is raised for that alone (beat_tell) has the
  * time before which all was published (beat_at), and what was heard of the others (seen).
  */
 #include "postgres.h"
@@ -31,7 +31,7 @@
 #include "region/life.h"
 
 /* What this transaction is to do when it commits. */
-static bool raises = false;	 /* the own beat, */
+static bool raises = false;	 /* the own heartbeat, */
 static bool has_published;	 /* as something comes with it; */
 static bool tells;			 /* and to tell what it knows, */
 static TimestampTz tells_at; /* that before this time all was published */
@@ -44,7 +44,7 @@ static bool beat_is_idle(void);
 static void beat_xact_callback(XactEvent event, void *arg);
 
 /*
- * region_xact_init registers the callback that raises the beat; called once.
+ * region_xact_init registers the callback that raises the heartbeat; called once.
  */
 void
 region_xact_init(void)
@@ -73,7 +73,7 @@ beat_publishes(void)
 }
 
 /*
- * beat_tell lets this transaction raise the beat, and tell what is known. `at`: before that all was
+ * beat_tell lets this transaction raise the heartbeat, and tell what is known. `at`: before that all was
  * published, or DT_NOBEGIN.
  */
 void
@@ -149,7 +149,7 @@ raise_at_commit(void)
 }
 
 /*
- * beat_raise raises the beat of an epoch of this region now.
+ * beat_raise raises the heartbeat of an epoch of this region now.
  */
 void
 beat_raise(const DcSelfRow *self, bool published)

@@ -1,20 +1,20 @@
 /*
  * beatmerge.c
- *		The trigger for beats that come from other regions; and finding out, from beats and rows, that
+ *		The trigger for heartbeats that come from other regions; and finding out, from heartbeats and rows, that
  *		this database is not the only one of its epoch.
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Of two beats of an epoch the one with the greater number is kept. One of another series of boots (life.h) is taken only if
- * what is known of the series before is older than that one's first beat: if two databases
+ * Of two heartbeats of an epoch the one with the greater number is kept. One of another series of boots (life.h) is taken only if
+ * what is known of the series before is older than that one's first heartbeat: if two databases
  * count under one epoch, each keeps to the one that it has heard, and tells the others which one that is. Of the other one it keeps
  * the number, if that is greater: it has what was published until then, and a snapshot that begins with an earlier one lacks that.
  *
- * A beat of the own epoch is not taken. If it, or what its sender has seen, has a number of this
+ * A heartbeat of the own epoch is not taken. If it, or what its sender has seen, has a number of this
  * series or a later one under another series, there is another database, or there was: this one must renew. So it must if it is
  * starting and its sender has heard of a later epoch of this region: then it was set back to before it took that.
  *
- * Beats come without gaps. Where there is one, rows that went with it are missing as well (recopy). That is so for
+ * Heartbeats come without gaps. Where there is one, rows that went with it are missing as well (recopy). That is so for
  * updates alone: a row that is inserted is the first one, or one that is copied.
  *
  * Locks. The row that an update is about is locked by the caller. A row that is inserted may come by another
@@ -23,7 +23,7 @@
  *
  * That a region is retired is kept from either side, and cannot be undone, but by a later epoch. A database that has heard
  * less of a retired region than another one, as it came later, lacks what that one has counted (recopy). That goes by updates
- * alone, too: a copy may bring the beats of others before those of the retired region, which come with it.
+ * alone, too: a copy may bring the heartbeats of others before those of the retired region, which come with it.
  *
  * A trigger function of any table: it raises an error if that is not dcounter.region.
  */
@@ -93,7 +93,7 @@ merge_beat(PG_FUNCTION_ARGS)
 }
 
 /*
- * beat_problem returns what is wrong with a beat that would be in the way of others, or say that there is nothing to
+ * beat_problem returns what is wrong with a heartbeat that would be in the way of others, or say that there is nothing to
  * wait for, as a sentence, or NULL.
  */
 static const char *
@@ -109,7 +109,7 @@ beat_problem(const DcBeat *come)
 }
 
 /*
- * Return true if a beat is of the own epoch, whose row is written here alone, and may be locked for a
+ * Return true if a heartbeat is of the own epoch, whose row is written here alone, and may be locked for a
  * renewal.
  */
 static bool
@@ -156,7 +156,7 @@ merge_changed_beat(Relation rel, HeapTuple tuple, const DcBeat *have, const DcBe
 }
 
 /*
- * look_at_beat looks at what a beat says of the own epoch; false if the beat is none to be taken.
+ * look_at_beat looks at what a heartbeat says of the own epoch; false if the heartbeat is none to be taken.
  */
 static bool
 look_at_beat(const DcBeat *have, const DcBeat *come, bool copied)
@@ -209,10 +209,10 @@ look_at_own(const DcSelfRow *self, int64 epoch, int64 seq, const char *boot, Tim
 }
 
 /*
- * look_at_earlier looks at what a beat says of an earlier epoch of this region. If that is more than this database has, it is a snapshot
+ * look_at_earlier looks at what a heartbeat says of an earlier epoch of this region. If that is more than this database has, it is a snapshot
  * of one that has gone on. It must renew if it has taken its epoch when no other region was known. If the others are to say that it
- * lacks nothing (renew.c), it does: that is marked before the beat is merged, as nothing shows it afterwards. The mark is as of when the
- * state began, as the beat may be one of a copy that is to end it.
+ * lacks nothing (renew.c), it does: that is marked before the heartbeat is merged, as nothing shows it afterwards. The mark is as of when the
+ * state began, as the heartbeat may be one of a copy that is to end it.
  */
 static void
 look_at_earlier(const DcSelfRow *self, int64 epoch, int64 seq, const char *boot)
@@ -269,7 +269,7 @@ await_own_beat(void)
 }
 
 /*
- * beatmerge_better makes of two beats of an epoch the one to keep; false if that is the one that is there. Says if one
+ * beatmerge_better makes of two heartbeats of an epoch the one to keep; false if that is the one that is there. Says if one
  * was missed between them.
  */
 static bool
@@ -325,7 +325,7 @@ look_at_retired(const DcSelfRow *self, const DcBeat *come, bool copied)
 /*
  * look_for_retired marks that this database may lack what a region has counted that is retired: another one has heard more of
  * it, and there is no link by which that could still come. It comes with all that the other one knows (dc_region_refresh). While
- * that is copied nothing is marked, as the end of it would not remove the mark: the next beat looks again.
+ * that is copied nothing is marked, as the end of it would not remove the mark: the next heartbeat looks again.
  */
 static void
 look_for_retired(const DcSelfRow *self, const DcBeat *come)
@@ -361,7 +361,7 @@ look_for_retired(const DcSelfRow *self, const DcBeat *come)
  * this marks the database as one that must renew, and, as the row will not come again, have all copied then.
  *
  * The owner of a table can write such a row by hand, elsewhere, and to renew costs all stocks of the database their
- * units. So that is marked for a row of a superuser's table only. A copy is found out by its beats as well, one of which
+ * units. So that is marked for a row of a superuser's table only. A copy is found out by its heartbeats as well, one of which
  * comes in each transaction that publishes, after the rows. But that all must be copied is marked for each: a row that is passed
  * over does not come again.
  */

@@ -1,6 +1,6 @@
 /*
  * beatrow.c
- *		Rows of dcounter.region: finding, locking and writing beats (see beat.c).
+ *		Rows of dcounter.region: finding, locking and writing heartbeats (see beat.c).
  *
  * Copyright (c) 2026, the dcounter developers
  */

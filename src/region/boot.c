@@ -15,9 +15,9 @@
  *	   if none has, they are not sold before the operator says so (rightsrenew.c). A region that is lost and not
  *	   retired lets that happen at each start; it delays what others see, and costs a row a key.
  *	   Meanwhile it answers others that start as well.
- *	3. From then on it tells with a beat what it has heard, and since when all that it had committed is published: after
+ *	3. From then on it tells with a heartbeat what it has heard, and since when all that it had committed is published: after
  *	   it has published something, when it has heard of a new boot or epoch of another region, and
- *	   every dcounter.region_beat_interval. It does not answer beats: so in between nothing is written.
+ *	   every dcounter.region_beat_interval. It does not answer heartbeats: so in between nothing is written.
  *
  * Each step is a transaction that reads dcounter.self anew, under the lock on the identity where it
  * changes it; so several processes may do them, and a crash leaves one done, or not.
@@ -57,9 +57,9 @@
 
 /* What the job of this process knows. */
 static DcMoment due = {0};	/* when to look again */
-static DcMoment told = {0}; /* the last beat with all that is known */
+static DcMoment told = {0}; /* the last heartbeat with all that is known */
 static DcSharedStep job_steps = {0};
-static Oid beats_relid = InvalidOid; /* by this number beats of others are published (base/activity.c) */
+static Oid beats_relid = InvalidOid; /* by this number heartbeats of others are published (base/activity.c) */
 static uint32 beats_seen = 0;
 
 static bool beats_have_come(void);
@@ -405,7 +405,7 @@ boot_tell(const DcSelfRow *self, bool worker)
 
 /*
  * boot_answer tells other regions that their starts were heard of, while this one's own is under way: two that have begun at the same
- * time would wait for each other. It is one more beat of the boot that others have to confirm, and comes with nothing.
+ * time would wait for each other. It is one more heartbeat of the boot that others have to confirm, and comes with nothing.
  */
 static void
 boot_answer(const DcSelfRow *self)
@@ -419,7 +419,7 @@ boot_answer(const DcSelfRow *self)
 
 /*
  * Return true if another region has a boot or an epoch that it has not been told to be known, or
- * one is retired. Ordinary beats are not answered.
+ * one is retired. Ordinary heartbeats are not answered.
  */
 static bool
 is_to_answer(const DcBeat *own, const char *region)

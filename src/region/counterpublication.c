@@ -79,7 +79,7 @@ dc_region_publish(PG_FUNCTION_ARGS)
 }
 
 /*
- * publications_complete adds to the publications what is missing: the beats, and if `all` the tables of counters, whose owners
+ * publications_complete adds to the publications what is missing: the heartbeats, and if `all` the tables of counters, whose owners
  * have asked for that (dc_replicate). Returns of how many counters.
  */
 int

@@ -31,7 +31,7 @@
  *
  * In a mesh each link brings the rows of its sender, and those of a region that is retired come by none. So a database
  * that does not know any other region yet is refreshed from the first one, before the link is made: then it
- * knows all that was retired when beats come by that (beatmerge.c).
+ * knows all that was retired when heartbeats come by that (beatmerge.c).
  *
  * The rows of one region should come by one link. More are right, too, but two apply workers that
  * write the same rows may deadlock, and do the work twice. What can be seen of that in the

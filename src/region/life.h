@@ -10,13 +10,13 @@
  * of the two, and counts are lost. So
  *
  *	- a copy that can see that it is one (self_is_here) takes a new epoch (renew.c);
- *	- each transaction that publishes raises the number of this region's beat (beat.c), so
- *	  whoever knows more of an epoch than a copy also knows a beat that the copy does not;
- *	- after each start of the server a database takes a new boot, tells it with a beat, and
+ *	- each transaction that publishes raises the number of this region's heartbeat (beat.c), so
+ *	  whoever knows more of an epoch than a copy also knows a heartbeat that the copy does not;
+ *	- after each start of the server a database takes a new boot, tells it with a heartbeat, and
  *	  publishes nothing until each other region has said that this is what it has heard
  *	  last (boot.c). A snapshot of the disk is found out by that;
- *	- a start that begins before the one before was confirmed takes a boot of the same series. Others take a beat
- *	  only if it is of the series that they know, or they know of no beat as late as the first one of its series.
+ *	- a start that begins before the one before was confirmed takes a boot of the same series. Others take a heartbeat
+ *	  only if it is of the series that they know, or they know of no heartbeat as late as the first one of its series.
  *	  If each start began a series, some starts one after the other would bring a snapshot past all that others
  *	  know of the original. A series ends when it is confirmed, or given up: what
  *	  is published is of a boot of its own, which a snapshot from before that does not have;
@@ -31,15 +31,15 @@
  *	  counts (boot_await);
  *	- a row that says more of the own epoch than this database has is not merged, and marks the
  *	  database as one that must copy all again (slot_is_foreign). In a table of a superuser, where nobody
- *	  writes such a row by hand, it also marks it as one that must renew, earlier than beats would.
+ *	  writes such a row by hand, it also marks it as one that must renew, earlier than heartbeats would.
  *
  * test/unit/regionsim_identity.c is the model of it (series.h is the same in both), which shows that each of these is needed, but for the
  * last mark: half of its runs go without.
  *
  * Locks. All that publishes has the lock on the identity, shared, from when it reads it until it ends;
  * whoever changes dcounter.self has it exclusively. It is taken after locks on tables, but before those on stocks (rights.h). The lock
- * on the own beat is taken by each publishing transaction at the very end of its commit, when it needs
- * nothing more; a beat of others is inserted under a lock of its own (beatmerge.c).
+ * on the own heartbeat is taken by each publishing transaction at the very end of its commit, when it needs
+ * nothing more; a heartbeat of others is inserted under a lock of its own (beatmerge.c).
  */
 #ifndef DC_LIFE_H
 #define DC_LIFE_H
@@ -89,7 +89,7 @@ typedef struct DcBeat
 	int64 epoch;
 	Datum boot; /* uuid, or 0 */
 	int64 seq;
-	int64 first;	 /* number of the first beat of the series of the boot */
+	int64 first;	 /* number of the first heartbeat of the series of the boot */
 	int64 published; /* number of the last one that came with something */
 	TimestampTz beat_at;
 	Datum seen; /* jsonb, or 0 */

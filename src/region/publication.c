@@ -18,7 +18,7 @@
  * sent, to whom the owner of the database lets replicate.
  *
  * A publication of that name that was there before, as in a database that was restored, is taken
- * if it is as it would have been made. A dump does not say that the extension's own table of beats is in them, and may
+ * if it is as it would have been made. A dump does not say that the extension's own table of heartbeats is in them, and may
  * lack them. So what is missing is added when a database renews or makes a link, and by dc_region_publish().
  */
 #include "postgres.h"

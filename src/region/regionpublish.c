@@ -11,7 +11,7 @@
  * key is left for the next time: compaction waits for nobody.
  *
  * The identity that is read here cannot change before the transaction has committed (life.h).
- * It raises this region's beat then (region_published).
+ * It raises this region's heartbeat then (region_published).
  */
 #include "postgres.h"
 

@@ -30,9 +30,9 @@
  *	  key would bring back slots that others have removed, or, along a ring or by a hub, its own row to where that was
  *	  removed. So of each row of sets, not of the last one alone, all active regions have heard.
  *
- * That a region has heard of a set is known by the beats of the region that has set the key: these say up to
+ * That a region has heard of a set is known by the heartbeats of the region that has set the key: these say up to
  * when all that it had committed has come before them. The stamp of a set is the time when it was made; its transaction
- * commits later. Therefore beats must be later than the stamp by older_than: no transaction that sets
+ * commits later. Therefore heartbeats must be later than the stamp by older_than: no transaction that sets
  * keys may be open for longer. Neither may a backup that is restored be older, as what it knows of the
  * key has not heard of the deletion.
  *

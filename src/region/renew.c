@@ -9,21 +9,21 @@
  *
  *	1. What was counted and is not published is sealed, unless that was done when the server began; for
  *	   then, what came later is not the old epoch's.
- *	2. What is sealed is folded into the rows of the old epoch, whose beat is raised for the last time.
+ *	2. What is sealed is folded into the rows of the old epoch, whose heartbeat is raised for the last time.
  *	3. Stocks get new epochs as well: their units are given up, unless nothing was lost (rightsrenew.c). At a start where no
  *	   other region is known (boot.c) they keep what they have, as that is most often an ordinary start.
  *	4. The database has a new epoch, later than all that are known of its region. It is in the state recopy
  *	   if there are others: it may lack what they have sent, or they what was sent to the old one. A start where none is
  *	   known does not change the state.
- *	5. At the end of the commit the first beat of the new epoch is written. Who misses this transaction finds a
- *	   gap in the beats, or does not know the epoch.
+ *	5. At the end of the commit the first heartbeat of the new epoch is written. Who misses this transaction finds a
+ *	   gap in the heartbeats, or does not know the epoch.
  *
  * So a crash leaves all of it, or nothing.
  *
  * A database whose start nobody has confirmed in time takes a new epoch without having been set back, most often. It notes since which of its
- * epochs that is so (since), and asks the others with its beats what they have heard of these (seen.c). When each active region has said that it
+ * epochs that is so (since), and asks the others with its heartbeats what they have heard of these (seen.c). When each active region has said that it
  * has not heard more than this database knows, nothing is missing, as after a start that was confirmed, and the state ends by itself
- * (lacks_nothing). If something was missed in another way, that is marked, and it does not. So is a beat that comes of one of those epochs
+ * (lacks_nothing). If something was missed in another way, that is marked, and it does not. So is a heartbeat that comes of one of those epochs
  * and says more than this database knows (beatmerge.c), as its row says as much from then on.
  *
  * Otherwise the state recopy ends when all that each active region knows from which there is a link has been copied since
@@ -176,7 +176,7 @@ region_renew(DcSelfRow *self, DcRights rights, bool worker)
 /*
  * lossless_since returns since when this database, which is about to take a new epoch, has only taken new ones although it may not have
  * been set back; DT_NOBEGIN if it has been, or something is missing. So it is if it has published under its epoch since it began: that
- * beat is of a series of its own, and takes the place of one that others may know of the original.
+ * heartbeat is of a series of its own, and takes the place of one that others may know of the original.
  */
 static TimestampTz
 lossless_since(const DcSelfRow *self, const DcSelfMarks *marks, DcRights rights, bool folded)
@@ -194,7 +194,7 @@ lossless_since(const DcSelfRow *self, const DcSelfMarks *marks, DcRights rights,
 }
 
 /*
- * publish_beats adds the beats to the publications, as those of a dump lack them. That is no reason for a renewal to fail.
+ * publish_beats adds the heartbeats to the publications, as those of a dump lack them. That is no reason for a renewal to fail.
  */
 static void
 publish_beats(char *region)

@@ -9,9 +9,9 @@
  * back with a new epoch. A new database of its name does, too: a region is retired if its latest epoch is.
  *
  * The flag is in the rows of dcounter.region, of all epochs of the region, and all others tell it to each other with their
- * beats (seen.c), as the rows of a region that is lost come from nobody any more. It is never unset.
+ * heartbeats (seen.c), as the rows of a region that is lost come from nobody any more. It is never unset.
  *
- * A region that is alive must have published all, and all others must have heard of its last beat with
+ * A region that is alive must have published all, and all others must have heard of its last heartbeat with
  * something (column published): then they have all. It must have given away the units of its stocks, as far as it has told; those of one
  * that is dead another region can take over (stockregions.c). Of a region that is dead the survivors may know different
  * states. They have to be refreshed from each other (dc_region_refresh), before or after.

@@ -18,7 +18,7 @@
  *	  the start, in whichever order; what was sealed before a crash is folded with the rest.
  *	- What is folded is published, and that is allowed then: the others have confirmed that the epoch is this
  *	  database's, or it is about to be given up, and the slots of it that come from others are not merged before that
- *	  (slot_is_foreign). Each transaction that folds raises the beat, under a boot of its own which is taken before the
+ *	  (slot_is_foreign). Each transaction that folds raises the heartbeat, under a boot of its own which is taken before the
  *	  first turn, as what is published must not be of a boot that a copy from before has (life.h). A worker that
  *	  finds a boot that is not the one it has begun with begins anew.
  *	- What is counted while a database waits to renew, after the turn of its counter, was never published, so it may go

@@ -10,7 +10,7 @@
  * region that may have missed rows (state recopy) tells no beat_at: it would say that it has all that came
  * before.
  *
- * Besides, "!aside" has the names of counters that the region has put aside (unpublished.c), if there are any: what the beat tells
+ * Besides, "!aside" has the names of counters that the region has put aside (unpublished.c), if there are any: what the heartbeat tells
  * of its time does not hold for these.
  *
  * A region that waits for the others to say that it lacks nothing (renew.c) also tells since when: "!since". To a region that does,
@@ -227,7 +227,7 @@ seen_array_of(Jsonb *seen, const char *name)
 }
 
 /*
- * seen_is_behind returns true if the sender of a beat has put counters aside.
+ * seen_is_behind returns true if the sender of a heartbeat has put counters aside.
  */
 bool
 seen_is_behind(const DcBeat *beat)
@@ -258,7 +258,7 @@ append_time(StringInfo buf, TimestampTz at)
 }
 
 /*
- * seen_get tells what the sender of a beat has heard of a region; false if nothing, or nothing that can
+ * seen_get tells what the sender of a heartbeat has heard of a region; false if nothing, or nothing that can
  * be understood.
  */
 bool
@@ -274,7 +274,7 @@ seen_get(const DcBeat *beat, const char *region, DcSeen *seen)
 }
 
 /*
- * seen_past sets what the sender of a beat has heard of the earlier epochs of a region, as it was asked; false if it says nothing of
+ * seen_past sets what the sender of a heartbeat has heard of the earlier epochs of a region, as it was asked; false if it says nothing of
  * that, or nothing that can be understood.
  */
 bool
@@ -322,7 +322,7 @@ get_seen(JsonbContainer *array, DcSeen *seen)
 }
 
 /*
- * seen_regions returns the names of the regions that the sender of a beat says something of.
+ * seen_regions returns the names of the regions that the sender of a heartbeat says something of.
  */
 List *
 seen_regions(const DcBeat *beat)

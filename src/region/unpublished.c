@@ -17,9 +17,9 @@
  * comes first the next time.
  *
  * What can never be published, or not for long (a sum that would leave bigint, a table that its owner has locked, very many
- * rows) must not keep the beats of the whole region from being known to have all, which others wait for before they
+ * rows) must not keep the heartbeats of the whole region from being known to have all, which others wait for before they
  * remove something (seen.c). So a counter that has not come further for dcounter.region_handshake is put aside, with a warning:
- * the time that is told is that of the others, and the beat has its name (seen.c), which dc_regions() and dc_get_regions()
+ * the time that is told is that of the others, and the heartbeat has its name (seen.c), which dc_regions() and dc_get_regions()
  * heed. If no time could be told for that long, so are those of which nothing is known yet, as an owner may replicate one
  * after the other. Nothing of it is lost: it is compacted as ever, and when a look finds that it has come further, it is one of
  * those that are waited for again. What is removed of deleted keys does not depend on it (regionvacuum.c): a deletion is
@@ -194,7 +194,7 @@ unpublished_forget_dropped(void)
 }
 
 /*
- * recall_aside puts aside what the worker before this one had: its beats still say so.
+ * recall_aside puts aside what the worker before this one had: its heartbeats still say so.
  */
 static void
 recall_aside(void)
