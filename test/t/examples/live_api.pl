@@ -182,8 +182,8 @@ $session->quit;
 IPC::Run::run([ 'node', "$ENV{TESTDIR}/test/live/outlet.mjs" ], '>', \$out, '2>', \$err);
 is($out, "[0]\n[0] [1000,-1000] [7]\n", 'a slow socket is told the newest values, in one message');
 
-my ($block) = slurp_file("$ENV{TESTDIR}/doc/live.md") =~ /^```sql preload\n(.*?)^```$/ms;
-like(slurp_file("$ENV{TESTDIR}/examples/live/schema.sql"), qr/\Q$block\E/, 'doc/live.md has the schema');
+my ($block) = slurp_file("$ENV{TESTDIR}/doc/live-server.md") =~ /^```sql preload\n(.*?)^```$/ms;
+like(slurp_file("$ENV{TESTDIR}/examples/live/schema.sql"), qr/\Q$block\E/, 'doc/live-server.md has the schema');
 
 # without a table, without a database
 sql($node, 'postgres', q{ALTER TABLE likes RENAME TO hearts});

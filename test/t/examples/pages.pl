@@ -39,13 +39,14 @@ my %pages = (
 	'doc/migrate.md' => 8,
 	'doc/faq.md' => 3,
 	'doc/distinct.md' => 4,
-	'doc/live.md' => 8,
+	'doc/live-server.md' => 8,
+	'doc/live.md' => 3,
 	'doc/time.md' => 8,
 	'doc/topk.md' => 1,
 	'doc/trending.md' => 3,
 	'doc/windows.md' => 6);
 my $node = dc_node('pages', extension => 0,
-	conf => [ q{shared_preload_libraries = 'dcounter'}, 'max_prepared_transactions = 10' ]);
+	conf => [ q{shared_preload_libraries = 'dcounter'}, 'dcounter.worker = off', 'max_prepared_transactions = 10' ]);
 my $n = 0;
 
 foreach my $page (sort keys %pages)
