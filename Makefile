@@ -123,9 +123,13 @@ DATA = $(filter-out $(SQL_SCRIPT),$(call sources,sql/dcounter--*.sql))
 # it is the default of --expecteddir. Isolation specs are named iso_* since both
 # kinds share ./expected and ./results. The first of either kind, "install", makes the
 # extension and sends the worker of a preloaded server away.
-REGRESS = $(shell grep -E '^[a-z0-9_]+$$' $(TREE)/test/regress.list)
+#
+# Some need a server on which dcounter is preloaded, or which has max_prepared_transactions: make installcheck preloaded=yes prepared=yes
+OTHER_SERVERS = $(if $(preloaded),not_preloaded,buffer cache limit presence presence_approx stats iso_limit iso_presence) \
+	$(if $(prepared),,prepared iso_prepared iso_%_prepared)
+REGRESS = $(filter-out $(OTHER_SERVERS),$(shell grep -E '^[a-z0-9_]+$$' $(TREE)/test/regress.list))
 REGRESS_OPTS = --inputdir=$(TREE)/test
-ISOLATION = iso_install $(filter-out iso_install,$(patsubst test/specs/%.spec,%,$(call sources,test/specs/iso_*.spec)))
+ISOLATION = iso_install $(filter-out iso_install $(OTHER_SERVERS),$(patsubst test/specs/%.spec,%,$(call sources,test/specs/iso_*.spec)))
 ISOLATION_OPTS = --inputdir=$(TREE)/test --outputdir=.
 
 # With TAP_TESTS set, installcheck would run the TAP tests too. They start

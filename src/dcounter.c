@@ -2,6 +2,8 @@
  * dcounter.c
  *		Module entry of the dcounter extension.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The extension works when loaded on demand by its first function call; being
  * in shared_preload_libraries is never needed for exact counting. It adds shared
  * memory, and with that the launcher of background workers and the statistics.

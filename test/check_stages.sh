@@ -101,12 +101,12 @@ installcheck() {
 
 stage_regress() {
     local files=(test/sql/*.sql)
-    installcheck regress "${#files[@]}" . ISOLATION=
+    installcheck regress "${#files[@]}" . ISOLATION= prepared=yes
 }
 
 stage_iso() {
     local files=(test/specs/*.spec)
-    installcheck iso "${#files[@]}" . REGRESS=
+    installcheck iso "${#files[@]}" . REGRESS= prepared=yes
 }
 
 # neighbour: another database, with something in every room. A worker is busy in it, too.
@@ -121,13 +121,13 @@ neighbour() {
 stage_installcheck_regress() {
     local files=(test/sql/*.sql)
     neighbour
-    installcheck installcheck_regress "${#files[@]}" installcheck ISOLATION=
+    installcheck installcheck_regress "${#files[@]}" installcheck ISOLATION= preloaded=yes
 }
 
 stage_installcheck_iso() {
     local files=(test/specs/*.spec)
     neighbour
-    installcheck installcheck_iso "${#files[@]}" installcheck REGRESS=
+    installcheck installcheck_iso "${#files[@]}" installcheck REGRESS= preloaded=yes
 }
 
 stage_installcheck_pgtap() {

@@ -61,6 +61,40 @@ use_postgres() {
     export PG_CONFIG BINDIR
 }
 
+# server_copy FOLDER: makes there, or refreshes, a copy of the server that PG_CONFIG is of, and sets PG_CONFIG to that of the copy: what is
+# installed then is not seen by anybody else. A server finds its other folders from where its program is.
+server_copy() {
+    local prefix=$1 folder
+    for folder in bindir pkglibdir sharedir includedir-server pkgincludedir pgxs; do
+        folder=$("$PG_CONFIG" --$folder)
+        [[ $folder != *.mk ]] || folder=$(dirname "$(dirname "$(dirname "$folder")")") # pgxs/src/makefiles/pgxs.mk
+        mkdir -p "$prefix$folder"
+        cp -a -u "$folder/." "$prefix$folder/"
+    done
+    # Debian's, which names the folder of the package
+    find "$prefix" -name Makefile.global -exec sed -i '/^override pkglibdir/d' {} +
+    PG_CONFIG=$prefix$(readlink -f "$PG_CONFIG")
+    export PG_CONFIG
+}
+
+# build_for_tests: builds the tree, and installs it into a copy of the server below DC_WORK; with IN_PLACE=1 into the server's own folders.
+# With STRICT=1 warnings are errors. Sets PG_CONFIG and BINDIR; false if it could not.
+build_for_tests() {
+    # a shell of its own: errexit is off in a function that an "if" calls
+    DC_WORK=$DC_WORK bash -euo pipefail -c '
+        source test/lib.sh
+        use_postgres
+        [[ -n ${IN_PLACE:-} ]] || server_copy "$DC_WORK/server"
+        if [[ -n ${STRICT:-} ]]; then
+            COPT=$(strict_flags)
+            export COPT
+        fi
+        build_and_install
+        echo "$PG_CONFIG" >"$DC_WORK/pg_config"' || return 1
+    PG_CONFIG=$(cat "$DC_WORK/pg_config")
+    use_postgres
+}
+
 # strict_flags: for COPT. PostgreSQL's headers are system headers to gcc with -isystem, which silences them.
 # -Wno-unused-parameter: callbacks and PG_FUNCTION_ARGS have fixed signatures. -Wno-sign-compare: core's own macros
 # compare signed with unsigned.
@@ -243,9 +277,8 @@ tap_first_half() {
     local name=$1
     shift
     bash test/deps.sh build test
-    # shellcheck disable=SC2119 # as it is built by default
-    build_and_install
     make_work
+    build_for_tests
     in_work_folder "$@" || true
     [[ ! -d $DC_WORK/tree/tmp_check ]] || keep_results "$name" "$DC_WORK/tree/tmp_check/log"
     say_totals

@@ -110,6 +110,16 @@ check_sorts() {
     done
 }
 
+# For each row of a catalog there may be many an object: loops over them come soon to a look at the interrupts.
+check_loops() {
+    awk '
+        FNR == 1 && loop { print loop; loop = "" }
+        /foreach\(.*_read_all\(/ { loop = FILENAME ":" FNR ": lacks CHECK_FOR_INTERRUPTS()"; until = FNR + 14 }
+        /CHECK_FOR_INTERRUPTS\(\)/ { loop = "" }
+        loop && FNR == until { print loop; loop = "" }
+        END { if (loop) print loop }' src/**/*.c
+}
+
 check_versions() {
     local control entry version
     control=$(sed -n "s/^default_version *= *'\(.*\)'.*/\1/p" dcounter.control)
@@ -397,7 +407,16 @@ check_leftovers() {
 }
 
 only=("$@")
+# Name, purpose, copyright: as PostgreSQL's own.
+check_headers() {
+    awk 'FNR == 1 { if ($0 != "/*") print FILENAME ": does not begin with a comment" }
+        FNR == 2 { name = FILENAME; sub(/.*\//, "", name); if ($0 != " * " name) print FILENAME ": its comment does not begin with its name" }
+        FNR < 9 && /^ \* Copyright \(c\) 2026, the dcounter developers$/ { found[FILENAME] }
+        FNR == 9 && !(FILENAME in found) { print FILENAME ": no copyright line" }' {src,bin}/**/*.[ch]
+}
+
 check format 'C files are formatted'
+check headers 'each source file begins with its name, what it is for, and the copyright line'
 check shell 'shellcheck finds nothing'
 check statics 'static variables and functions have names of their own'
 check compat 'only src/base/compat.h tests the PostgreSQL version'
@@ -406,6 +425,7 @@ check rows 'only src/base/rowread.c takes values out of rows'
 check opens 'only tables of the server are opened as if they were there for good'
 check signals 'only src/core/worker/slots.c signals workers'
 check sorts 'a long sort can be canceled'
+check loops 'a loop over the rows of a catalog can be canceled'
 check versions 'control file, META.json and CHANGELOG.md agree'
 check frozen 'what releases have installed is as it was, and can be updated'
 check manual 'the manual pages have each option of dc_relay and dc_region'

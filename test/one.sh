@@ -30,26 +30,9 @@ named() {
     done
 }
 
-# server_copy: makes, or refreshes, the copy of the server that PG_CONFIG is of, and sets PG_CONFIG to that of the copy. A server finds
-# its other folders from where its program is.
-server_copy() {
-    local prefix folder
-    prefix=${DC_PREFIX:-/var/tmp/dcounter_servers}/$(pg_major "$PG_CONFIG")
-    for folder in bindir pkglibdir sharedir includedir-server pkgincludedir pgxs; do
-        folder=$("$PG_CONFIG" --$folder)
-        [[ $folder != *.mk ]] || folder=$(dirname "$(dirname "$(dirname "$folder")")") # pgxs/src/makefiles/pgxs.mk
-        mkdir -p "$prefix$folder"
-        cp -a -u "$folder/." "$prefix$folder/"
-    done
-    # Debian's, which names the folder of the package
-    find "$prefix" -name Makefile.global -exec sed -i '/^override pkglibdir/d' {} +
-    PG_CONFIG=$prefix$(readlink -f "$PG_CONFIG")
-    export PG_CONFIG
-}
-
 if [[ ${DC_STAGE:-} != user ]]; then
     use_postgres
-    server_copy
+    server_copy "${DC_PREFIX:-/var/tmp/dcounter_servers}/$(pg_major "$PG_CONFIG")"
     # shellcheck disable=SC2119
     bash -euo pipefail -c 'source test/lib.sh; build_and_install unity=yes' >/dev/null || die 'could not build'
     use_postgres
@@ -92,7 +75,10 @@ for name in "${units[@]}"; do
     if (cd test/unit && "./$name" short); then passed=$((passed + 1)); else failed=$((failed + 1)); fi
 done
 if [[ ${#regress[@]} -gt 0 || ${#specs[@]} -gt 0 || ${#pgtap[@]} -gt 0 ]]; then
-    start_cluster server 'fsync = off' 'max_prepared_transactions = 20'
+    # all run on a server that is preloaded, but for one
+    preload=("shared_preload_libraries = 'dcounter'")
+    [[ " ${regress[*]} " != *' not_preloaded '* ]] || preload=()
+    start_cluster server 'fsync = off' 'max_prepared_transactions = 20' "${preload[@]}"
     mkdir -p results
     [[ ${#regress[@]} -eq 0 ]] || regress regress/pg_regress install "${regress[@]}"
     [[ ${#specs[@]} -eq 0 ]] || regress isolation/pg_isolation_regress iso_install "${specs[@]}"

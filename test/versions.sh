@@ -84,9 +84,8 @@ test_name() {
         in_copy "$1" bash /dcounter/test/s390x.sh /dcounter
         ;;
     *)
-        # shellcheck disable=SC2016 # for the inner shell
-        in_copy "$1" PG_CONFIG="/usr/lib/postgresql/$1/bin/pg_config" CHECK_ONLY="${stages[*]}" DC_TORTURE="${DC_TORTURE:-}" unity=yes \
-            bash -c 'cd /dcounter && source test/lib.sh && COPT=$(strict_flags) && export COPT && bash test/check.sh'
+        in_copy "$1" PG_CONFIG="/usr/lib/postgresql/$1/bin/pg_config" CHECK_ONLY="${stages[*]}" DC_TORTURE="${DC_TORTURE:-}" unity=yes IN_PLACE=1 STRICT=1 \
+            bash /dcounter/test/check.sh
         ;;
     esac
 }

@@ -2,6 +2,8 @@
  * client.h
  *		What dc_relay and dc_region share: strings that grow, text for a terminal, signals, waiting.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * They are programs of their own, not a part of the module: only libpq and POSIX.
  */
 #ifndef DC_CLIENT_H

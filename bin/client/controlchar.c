@@ -2,6 +2,8 @@
  * controlchar.c
  *		Characters that a terminal obeys instead of showing them.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Any user that may write events chooses keys and the like, and they are part of some
  * messages of the server. They could clear a screen, hide lines, or type answers in the
  * terminal of a user that looks at the output. Such characters are the C0 controls, DEL,

@@ -1,6 +1,8 @@
 /*
  * sendbuffer.c
  *		A string that grows.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #include "bin/client/client.h"
 

@@ -2,6 +2,8 @@
  * stop.c
  *		Signals, waiting, and messages.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The handlers only set a flag and write a byte to a pipe. wait_for() does all waiting,
  * and also waits for that pipe. So no signal is missed between
  * looking at the flag and going to sleep. A second signal that asks to stop is

@@ -2,6 +2,8 @@
  * ctl.h
  *		dc_region: makes and mends the links between regions.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A command looks at all regions, takes the steps that are left to do, and looks again. It keeps
  * nothing between two calls: what is left follows from what the servers have. So it can be ended
  * at any point, and called again.

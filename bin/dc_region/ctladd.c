@@ -2,6 +2,8 @@
  * ctladd.c
  *		dc_region add: from an empty database to one that is linked with all others.
  *		dc_region join: the links between regions that are there.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #include "bin/dc_region/ctl.h"
 

@@ -2,6 +2,8 @@
  * ctlcheck.c
  *		dc_region check: do the values of each region add up, and do all have the same?
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * While users count, what a region has counted runs ahead of what the others have of it. But amounts only grow: so it is enough if
  * all others come to have, in time, as much as any had at the first look; of what does not change, exactly the same.
  */

@@ -2,6 +2,8 @@
  * ctlconfig.c
  *		The file that says how each region is reached.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  *		[eu]
  *		conninfo = host=eu.example.com dbname=shop user=postgres
  *		link = host=eu.example.com dbname=shop user=replicator

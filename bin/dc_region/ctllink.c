@@ -2,6 +2,8 @@
  * ctllink.c
  *		Links between two regions: what is wrong with one, making and dropping it.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The statements that make a link come from dc_region_join() and dc_region_refresh(). It is dropped here without its
  * slot, which may be gone, out of reach, or another database's that has the same past; and the slot afterwards, by its
  * name, if nobody uses it.

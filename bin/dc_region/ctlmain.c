@@ -1,6 +1,8 @@
 /*
  * ctlmain.c
  *		dc_region: the commands.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #include "bin/dc_region/ctl.h"
 

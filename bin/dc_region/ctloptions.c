@@ -1,6 +1,8 @@
 /*
  * ctloptions.c
  *		The command line of dc_region, and its messages.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #include "bin/dc_region/ctl.h"
 

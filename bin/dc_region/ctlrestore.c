@@ -4,6 +4,8 @@
  *		and it gets back what the others have of it. So do others that have missed something of it meanwhile.
  *		dc_region refresh: the last of that alone. dc_region repair: what can be mended without an operator's decision.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A link of its own from a region that is not reached stays, disabled: as long as it is there, the database remembers (by its
  * state recopy) that it has not got everything.
  */

@@ -3,6 +3,8 @@
  *		dc_region retire: takes a region out for good; with --force, one that is lost.
  *		dc_region forget: drops what is left of its links.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * After the loss of a region the others may have heard different things of it. So each of them first stops to hear of it, and
  * refreshes from each other one, and only then drops the link from it: while that is there, something is left to do.
  */

@@ -2,6 +2,8 @@
  * ctlserver.c
  *		The connections to the regions, and asking them.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * What a server says of an error is printed without the statement, in which there may be a password: only the message,
  * detail and hint of it.
  */

@@ -2,6 +2,8 @@
  * ctlstate.c
  *		What the servers have of regions: all that a command decides by.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A link that dc_region has made has a comment with the epochs of both databases for which it was made, and with
  * "refreshed" if all that the other knew was copied since. A link of other epochs is of a database
  * that has been another one since: its position says nothing. That is not so of epochs between which nothing was missed.

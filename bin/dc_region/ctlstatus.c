@@ -1,6 +1,8 @@
 /*
  * ctlstatus.c
  *		dc_region status: each region, what is wrong with it, and what to call.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #include "bin/dc_region/ctl.h"
 

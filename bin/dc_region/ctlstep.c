@@ -2,6 +2,8 @@
  * ctlstep.c
  *		Steps: statements that change something. They are printed, and executed unless --dry-run was given. What is
  *		printed by --dry-run can be given to psql, server by server.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #include "bin/dc_region/ctl.h"
 

@@ -2,6 +2,8 @@
  * child.c
  *		A shell command that takes a part of a batch.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The part is confirmed if the command ends with status 0 and has read all of it.
  * That it was written would not be enough: it may still have been in the pipe
  * when the command ended, depending on which of the two was faster. So the relay keeps

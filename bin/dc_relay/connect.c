@@ -2,6 +2,8 @@
  * connect.c
  *		Making a connection to one of the hosts that the DSN names.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Nothing here blocks but the look-up of names. libpq would try several hosts by
  * itself. But when it is not to block, it leaves timeouts to its caller, which cannot
  * make it go on to the next host. So each host is tried on its own, in the order of

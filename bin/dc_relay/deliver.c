@@ -2,6 +2,8 @@
  * deliver.c
  *		Writing a batch, to standard output or elsewhere.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Events are formatted one after the other into a buffer that is written when
  * it is full. So a batch needs the memory that libpq keeps it in, and that of its largest
  * event once more.

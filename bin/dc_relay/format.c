@@ -2,6 +2,8 @@
  * format.c
  *		Events as bytes.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * payload and headers come as the text of jsonb, where C0 controls are escaped. So text
  * that is printed here as part of a line stays on that line. JSON may escape any character.
  * So the formats that are JSON escape all control characters (controlchar.c), also

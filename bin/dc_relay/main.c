@@ -2,6 +2,8 @@
  * main.c
  *		dc_relay: fetch a batch, deliver it, acknowledge it, again.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * At least once: a batch is acknowledged after it has been delivered, so any failure
  * before that makes it come again. There is one batch at a time, and nothing is kept of
  * it afterwards.

@@ -1,6 +1,8 @@
 /*
  * options.c
  *		The command line.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #include "bin/dc_relay/relay.h"
 

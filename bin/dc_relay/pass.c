@@ -2,6 +2,8 @@
  * pass.c
  *		Passing a batch on, and getting past events that are never accepted.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A batch that was not accepted comes again. That is right as long as the trouble is with
  * the receiver. But if it is with one of the events, this would go on for ever,
  * and nothing else would be delivered. On the other hand, events must not become dead

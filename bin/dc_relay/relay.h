@@ -3,6 +3,8 @@
  *		dc_relay: takes a consumer's events out of the database, and
  *		acknowledges those that have arrived.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A program of its own, not a part of the module: only libpq and POSIX.
  */
 #ifndef DC_RELAY_H

@@ -2,6 +2,8 @@
  * server.c
  *		The queries that the relay sends to the server.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Nothing here blocks: a query is sent, and wait_for() waits for its answer or for
  * a signal. A fetch that waits for events is cancelled as soon as the relay is told to
  * stop. An acknowledgement gets some time, since without it a batch that has

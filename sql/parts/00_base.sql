@@ -81,3 +81,11 @@ COMMENT ON FUNCTION dcounter.on_catalog_change() IS 'internal: makes restoring t
 CREATE TRIGGER on_catalog_change
 	BEFORE INSERT OR UPDATE OR DELETE ON dcounter.counter
 	FOR EACH ROW EXECUTE FUNCTION dcounter.on_catalog_change();
+
+-- pg_dump reads the catalog. Only functions write it, which check ownership themselves.
+GRANT USAGE ON SCHEMA dcounter TO PUBLIC;
+GRANT SELECT ON dcounter.counter TO PUBLIC;
+-- A role that may execute a trigger function may put it on a table of its own.
+REVOKE EXECUTE ON FUNCTION dcounter.on_catalog_change() FROM PUBLIC;
+
+SELECT pg_catalog.pg_extension_config_dump('dcounter.counter', '');

@@ -106,3 +106,8 @@ COMMENT ON FUNCTION dcounter.on_counter_truncate() IS 'internal: truncates the t
 CREATE FUNCTION dcounter.on_counter_delete() RETURNS pg_catalog.trigger
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
 COMMENT ON FUNCTION dcounter.on_counter_delete() IS 'internal: keeps rows of stocks, ledgers and distinct tables from being changed but by their functions';
+
+-- A role that may execute a trigger function may put it on a table of its own.
+REVOKE EXECUTE ON FUNCTION dcounter.on_drop() FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dcounter.on_ddl() FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dcounter.on_ddl_begin() FROM PUBLIC;

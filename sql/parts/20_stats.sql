@@ -100,3 +100,6 @@ COMMENT ON COLUMN dc_stat_memory.evicted IS 'tables that have lost their statist
 CREATE FUNCTION dc_stat_reset(counter regclass DEFAULT NULL) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
 COMMENT ON FUNCTION dc_stat_reset(regclass) IS 'sets the statistics of a counter table to zero, of all the tables of the caller by default';
+
+-- The function behind a view decides which rows the caller is shown.
+GRANT SELECT ON dc_stat_counters, dc_stat_shards, dc_stat_hot_keys, dc_stat_memory TO PUBLIC;

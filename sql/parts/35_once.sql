@@ -42,3 +42,10 @@ COMMENT ON FUNCTION dc_incr_once_many(regclass, anycompatiblearray, bigint[], te
 CREATE FUNCTION dc_op_status(counter regclass, op_id text, OUT applied boolean, OUT key text, OUT delta bigint, OUT at timestamptz) RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 20 ROWS 1;
 COMMENT ON FUNCTION dc_op_status(regclass, text) IS 'whether an op has been applied';
+
+-- pg_dump reads the catalog. Only functions write it, which check ownership themselves.
+GRANT SELECT ON dcounter.op_slot TO PUBLIC;
+-- A role that may execute a trigger function may put it on a table of its own.
+REVOKE EXECUTE ON FUNCTION dcounter.on_op_slot_change() FROM PUBLIC;
+
+SELECT pg_catalog.pg_extension_config_dump('dcounter.op_slot', '');

@@ -86,3 +86,10 @@ COMMENT ON FUNCTION dc_ledger_detach(regclass, timestamptz) IS 'takes the entrie
 CREATE FUNCTION dc_ledger_adopt(ledger regclass, auto_open boolean DEFAULT false) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
 COMMENT ON FUNCTION dc_ledger_adopt(regclass, boolean) IS 'registers existing tables as a ledger, and puts back the triggers that protect them';
+
+-- pg_dump reads the catalog. Only functions write it, which check ownership themselves.
+GRANT SELECT ON dcounter.ledger TO PUBLIC;
+-- A role that may execute a trigger function may put it on a table of its own.
+REVOKE EXECUTE ON FUNCTION dcounter.on_ledger_row_change() FROM PUBLIC;
+
+SELECT pg_catalog.pg_extension_config_dump('dcounter.ledger', '');

@@ -1,3 +1,12 @@
+-- The last time of the database's hybrid logical clock, in microseconds since 1970. No
+-- session caches values.
+CREATE SEQUENCE dcounter.hlc_clock AS pg_catalog.int8 MAXVALUE 253402300799999999 CACHE 1 NO CYCLE;
+COMMENT ON SEQUENCE dcounter.hlc_clock IS 'the last time that dc_hlc_now() has given out, in microseconds since 1970';
+
+CREATE FUNCTION dc_node() RETURNS text
+	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL SAFE COST 1;
+COMMENT ON FUNCTION dc_node() IS 'the name of this database among its replicas';
+
 -- Mergeable types. A value is its state in bytes (doc/crdt-formats.md); most functions serve all types.
 
 CREATE TYPE dc_gcounter;
@@ -776,3 +785,97 @@ COMMENT ON FUNCTION dc_values(dc_mvreg) IS 'the values of a register: more than 
 CREATE FUNCTION dc_stamp(register dc_lww) RETURNS dc_hlc
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
 COMMENT ON FUNCTION dc_stamp(dc_lww) IS 'when and by which node a register was written';
+
+-- Aggregates of mergeable types whose values may be large.
+CREATE FUNCTION dcounter.crdt_agg_combine(internal, internal) RETURNS internal
+	AS 'MODULE_PATHNAME', 'crdt_agg_combine' LANGUAGE C IMMUTABLE PARALLEL SAFE COST 20;
+COMMENT ON FUNCTION dcounter.crdt_agg_combine(internal, internal) IS 'merges two states of dc_merge_agg';
+
+CREATE FUNCTION dcounter.crdt_agg_serialize(internal) RETURNS bytea
+	AS 'MODULE_PATHNAME', 'crdt_agg_serialize' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
+COMMENT ON FUNCTION dcounter.crdt_agg_serialize(internal) IS 'writes a state of dc_merge_agg';
+
+CREATE FUNCTION dcounter.crdt_agg_deserialize(bytea, internal) RETURNS internal
+	AS 'MODULE_PATHNAME', 'crdt_agg_deserialize' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
+COMMENT ON FUNCTION dcounter.crdt_agg_deserialize(bytea, internal) IS 'reads a state of dc_merge_agg';
+
+CREATE FUNCTION dcounter.crdt_agg_add(internal, dc_gset) RETURNS internal
+	AS 'MODULE_PATHNAME', 'crdt_agg_add' LANGUAGE C IMMUTABLE PARALLEL SAFE COST 10;
+COMMENT ON FUNCTION dcounter.crdt_agg_add(internal, dc_gset) IS 'transition of dc_merge_agg';
+
+CREATE FUNCTION dcounter.crdt_agg_final(internal, dc_gset) RETURNS dc_gset
+	AS 'MODULE_PATHNAME', 'crdt_agg_final' LANGUAGE C IMMUTABLE PARALLEL SAFE COST 20;
+COMMENT ON FUNCTION dcounter.crdt_agg_final(internal, dc_gset) IS 'result of dc_merge_agg';
+
+CREATE FUNCTION dcounter.crdt_agg_add(internal, dc_orset) RETURNS internal
+	AS 'MODULE_PATHNAME', 'crdt_agg_add' LANGUAGE C IMMUTABLE PARALLEL SAFE COST 10;
+COMMENT ON FUNCTION dcounter.crdt_agg_add(internal, dc_orset) IS 'transition of dc_merge_agg';
+
+CREATE FUNCTION dcounter.crdt_agg_final(internal, dc_orset) RETURNS dc_orset
+	AS 'MODULE_PATHNAME', 'crdt_agg_final' LANGUAGE C IMMUTABLE PARALLEL SAFE COST 20;
+COMMENT ON FUNCTION dcounter.crdt_agg_final(internal, dc_orset) IS 'result of dc_merge_agg';
+
+CREATE FUNCTION dcounter.crdt_agg_add(internal, dc_mvreg) RETURNS internal
+	AS 'MODULE_PATHNAME', 'crdt_agg_add' LANGUAGE C IMMUTABLE PARALLEL SAFE COST 10;
+COMMENT ON FUNCTION dcounter.crdt_agg_add(internal, dc_mvreg) IS 'transition of dc_merge_agg';
+
+CREATE FUNCTION dcounter.crdt_agg_final(internal, dc_mvreg) RETURNS dc_mvreg
+	AS 'MODULE_PATHNAME', 'crdt_agg_final' LANGUAGE C IMMUTABLE PARALLEL SAFE COST 20;
+COMMENT ON FUNCTION dcounter.crdt_agg_final(internal, dc_mvreg) IS 'result of dc_merge_agg';
+
+CREATE AGGREGATE dc_merge_agg(dc_gset) (
+	SFUNC = dcounter.crdt_agg_add, STYPE = internal, SSPACE = 1024, FINALFUNC = dcounter.crdt_agg_final, FINALFUNC_EXTRA,
+	COMBINEFUNC = dcounter.crdt_agg_combine, SERIALFUNC = dcounter.crdt_agg_serialize, DESERIALFUNC = dcounter.crdt_agg_deserialize,
+	PARALLEL = SAFE
+);
+COMMENT ON AGGREGATE dc_merge_agg(dc_gset) IS 'the elements of many dc_gset';
+
+CREATE AGGREGATE dc_merge_agg(dc_orset) (
+	SFUNC = dcounter.crdt_agg_add, STYPE = internal, SSPACE = 1024, FINALFUNC = dcounter.crdt_agg_final, FINALFUNC_EXTRA,
+	COMBINEFUNC = dcounter.crdt_agg_combine, SERIALFUNC = dcounter.crdt_agg_serialize, DESERIALFUNC = dcounter.crdt_agg_deserialize,
+	PARALLEL = SAFE
+);
+COMMENT ON AGGREGATE dc_merge_agg(dc_orset) IS 'what any of many dc_orset has seen';
+
+CREATE AGGREGATE dc_merge_agg(dc_mvreg) (
+	SFUNC = dcounter.crdt_agg_add, STYPE = internal, SSPACE = 1024, FINALFUNC = dcounter.crdt_agg_final, FINALFUNC_EXTRA,
+	COMBINEFUNC = dcounter.crdt_agg_combine, SERIALFUNC = dcounter.crdt_agg_serialize, DESERIALFUNC = dcounter.crdt_agg_deserialize,
+	PARALLEL = SAFE
+);
+COMMENT ON AGGREGATE dc_merge_agg(dc_mvreg) IS 'what any of many dc_mvreg has seen';
+
+-- What aggregates are made of is called with their owner's rights.
+REVOKE EXECUTE ON FUNCTION dcounter.crdt_agg_add(internal, dc_gset) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dcounter.crdt_agg_final(internal, dc_gset) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dcounter.crdt_agg_add(internal, dc_orset) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dcounter.crdt_agg_final(internal, dc_orset) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dcounter.crdt_agg_add(internal, dc_mvreg) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dcounter.crdt_agg_final(internal, dc_mvreg) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dcounter.crdt_agg_combine(internal, internal) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dcounter.crdt_agg_serialize(internal) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dcounter.crdt_agg_deserialize(bytea, internal) FROM PUBLIC;
+
+CREATE FUNCTION dc_hlc_now() RETURNS dc_hlc
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 20;
+COMMENT ON FUNCTION dc_hlc_now() IS 'a new stamp, later than all that this database has made or seen';
+
+CREATE FUNCTION dc_hlc_after(stamp dc_hlc) RETURNS dc_hlc
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE COST 20;
+COMMENT ON FUNCTION dc_hlc_after(dc_hlc) IS 'a new stamp, later than another one, too';
+
+CREATE FUNCTION dc_hlc_time(stamp dc_hlc) RETURNS timestamptz
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
+COMMENT ON FUNCTION dc_hlc_time(dc_hlc) IS 'the time of a stamp';
+
+CREATE FUNCTION dc_hlc_node(stamp dc_hlc) RETURNS text
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
+COMMENT ON FUNCTION dc_hlc_node(dc_hlc) IS 'the node that has made a stamp';
+
+CREATE FUNCTION dcounter.merge_row() RETURNS trigger
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dcounter.merge_row() IS 'merges rows that come by logical replication with those that are there';
+
+-- The owner of the database dumps these as well. No other role reads them, as they have rows of all roles.
+GRANT SELECT ON SEQUENCE dcounter.hlc_clock TO pg_database_owner;
+
+SELECT pg_catalog.pg_extension_config_dump('dcounter.hlc_clock', '');

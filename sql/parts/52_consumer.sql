@@ -146,3 +146,49 @@ CREATE VIEW dc_dead_letters WITH (security_barrier) AS
 		AND (pg_catalog.pg_has_role(c.owner::pg_catalog.oid, 'USAGE')
 			OR EXISTS (SELECT FROM pg_catalog.unnest(c.readers) reader WHERE pg_catalog.pg_has_role(reader::pg_catalog.oid, 'USAGE')));
 COMMENT ON VIEW dc_dead_letters IS 'events that were given up after too many attempts';
+
+CREATE FUNCTION dcounter.stat_consumers(OUT name text, OUT owner regrole, OUT topics text[], OUT "position" bigint, OUT lag_events bigint, OUT lag_seconds float8, OUT lag_bytes bigint, OUT outstanding bigint, OUT retries bigint, OUT dead_letters bigint, OUT attempts int, OUT members int, OUT lease_until timestamptz, OUT leases_expired int, OUT cut_off bigint, OUT held_back_by_pid int, OUT held_back_by_xid xid)
+	RETURNS SETOF record
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000 ROWS 10;
+COMMENT ON FUNCTION dcounter.stat_consumers() IS 'internal: the rows of dc_stat_consumers';
+
+CREATE VIEW dc_stat_consumers AS
+	SELECT s.name, s.owner, s.topics, s."position", s.lag_events, s.lag_seconds, s.lag_bytes,
+		s.outstanding, s.retries, s.dead_letters, s.attempts, s.members, s.lease_until, s.leases_expired,
+		s.cut_off, s.held_back_by_pid,
+		(SELECT p.gid FROM pg_catalog.pg_prepared_xacts AS p
+			WHERE p.transaction OPERATOR(pg_catalog.=) s.held_back_by_xid) AS held_back_by_gid
+	FROM dcounter.stat_consumers() AS s;
+COMMENT ON VIEW dc_stat_consumers IS 'consumers that the caller may read, and how far behind they are';
+COMMENT ON COLUMN dc_stat_consumers.name IS 'the consumer';
+COMMENT ON COLUMN dc_stat_consumers.owner IS 'who created it';
+COMMENT ON COLUMN dc_stat_consumers.topics IS 'the topics it is interested in, NULL for all';
+COMMENT ON COLUMN dc_stat_consumers."position" IS 'everything up to this event is done';
+COMMENT ON COLUMN dc_stat_consumers.lag_events IS 'events that are not done; an upper bound if there are more than 10000';
+COMMENT ON COLUMN dc_stat_consumers.lag_seconds IS 'age of the oldest of these, 0 if there is none';
+COMMENT ON COLUMN dc_stat_consumers.lag_bytes IS 'about how much of the outbox is after its position';
+COMMENT ON COLUMN dc_stat_consumers.outstanding IS 'events that were fetched and are not acknowledged';
+COMMENT ON COLUMN dc_stat_consumers.retries IS 'events that are delivered again later, or wait for one of these';
+COMMENT ON COLUMN dc_stat_consumers.dead_letters IS 'events that were given up';
+COMMENT ON COLUMN dc_stat_consumers.attempts IS 'highest number of attempts of an event that is outstanding or to be delivered again';
+COMMENT ON COLUMN dc_stat_consumers.members IS 'members with a lease that has not expired';
+COMMENT ON COLUMN dc_stat_consumers.lease_until IS 'when the first of these leases ends';
+COMMENT ON COLUMN dc_stat_consumers.leases_expired IS 'members with an expired lease whose keys nobody has taken over yet';
+COMMENT ON COLUMN dc_stat_consumers.cut_off IS 'events up to this one were removed before it had them';
+COMMENT ON COLUMN dc_stat_consumers.held_back_by_pid IS 'the session that is committing, for which delivery waits';
+COMMENT ON COLUMN dc_stat_consumers.held_back_by_gid IS 'the prepared transaction for which delivery waits';
+
+-- The owner of the database dumps these as well. No other role reads them, as they have rows of all roles.
+GRANT SELECT ON SEQUENCE dcounter.consumer_id TO pg_database_owner;
+GRANT SELECT ON dcounter.consumer, dcounter.consumer_member, dcounter.consumer_retry TO pg_database_owner;
+-- The function behind a view decides which rows the caller is shown.
+GRANT SELECT ON dc_stat_consumers TO PUBLIC;
+-- Creating a consumer holds back the removal of events, and reads all topics.
+REVOKE EXECUTE ON FUNCTION dc_consumer_create(text, text[], text, boolean) FROM PUBLIC;
+-- The view decides which rows the caller is shown.
+GRANT SELECT ON dc_dead_letters TO PUBLIC;
+
+SELECT pg_catalog.pg_extension_config_dump('dcounter.consumer_id', '');
+SELECT pg_catalog.pg_extension_config_dump('dcounter.consumer', '');
+SELECT pg_catalog.pg_extension_config_dump('dcounter.consumer_member', '');
+SELECT pg_catalog.pg_extension_config_dump('dcounter.consumer_retry', '');

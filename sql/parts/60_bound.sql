@@ -122,3 +122,114 @@ COMMENT ON FUNCTION dc_bind(regclass, regclass, text, text, text, text, text, in
 CREATE FUNCTION dc_unbind(counter regclass) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
 COMMENT ON FUNCTION dc_unbind(regclass) IS 'ends what dc_bind() began; the values stay';
+
+CREATE FUNCTION dc_source_check(counter regclass, keys anycompatiblearray DEFAULT NULL::text[], from_key text DEFAULT NULL, to_key text DEFAULT NULL, sample float8 DEFAULT NULL, OUT key text, OUT source bigint, OUT counter bigint, OUT drift bigint) RETURNS SETOF record
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000 ROWS 10;
+COMMENT ON FUNCTION dc_source_check(regclass, anycompatiblearray, text, text, float8) IS 'keys of a bound counter table that differ from its source';
+
+CREATE FUNCTION dc_source_fix(counter regclass, keys anycompatiblearray, OUT key text, OUT drift bigint) RETURNS SETOF record
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000 ROWS 10;
+COMMENT ON FUNCTION dc_source_fix(regclass, anycompatiblearray) IS 'adds what keys of a bound counter table differ by from its source';
+
+CREATE PROCEDURE dc_build(counter regclass, max_keys int DEFAULT 1000)
+	AS 'MODULE_PATHNAME' LANGUAGE C;
+COMMENT ON PROCEDURE dc_build(regclass, int) IS 'adds what a source has and its bound counter table has not, in chunks of so many keys';
+
+CREATE TABLE dcounter.mark (
+	counter pg_catalog.regclass    NOT NULL,
+	mark    pg_catalog.text COLLATE pg_catalog."C" NOT NULL,
+	at      pg_catalog.timestamptz NOT NULL,
+	keys    pg_catalog.int8        NOT NULL,
+	CONSTRAINT mark_pkey PRIMARY KEY (counter, mark)
+);
+COMMENT ON TABLE dcounter.mark IS 'marks: moments at which the values of a counter table were kept';
+COMMENT ON COLUMN dcounter.mark.counter IS 'the counter table';
+COMMENT ON COLUMN dcounter.mark.mark IS 'the name of the mark';
+COMMENT ON COLUMN dcounter.mark.at IS 'when';
+COMMENT ON COLUMN dcounter.mark.keys IS 'how many keys there were';
+
+CREATE TABLE dcounter.mark_value (
+	counter pg_catalog.regclass NOT NULL,
+	mark    pg_catalog.text COLLATE pg_catalog."C" NOT NULL,
+	key     pg_catalog.text COLLATE pg_catalog."C" NOT NULL,
+	value   pg_catalog.int8     NOT NULL,
+	exact   pg_catalog.int8,
+	CONSTRAINT mark_value_pkey PRIMARY KEY (counter, mark, key)
+);
+COMMENT ON TABLE dcounter.mark_value IS 'the values that marks keep, and those that they should have been';
+COMMENT ON COLUMN dcounter.mark_value.counter IS 'the counter table';
+COMMENT ON COLUMN dcounter.mark_value.mark IS 'the name of the mark';
+COMMENT ON COLUMN dcounter.mark_value.key IS 'the key';
+COMMENT ON COLUMN dcounter.mark_value.value IS 'its value then, 0 if it was not there';
+COMMENT ON COLUMN dcounter.mark_value.exact IS 'what that should have been, null as long as nobody has said so';
+
+CREATE FUNCTION dc_mark(counter regclass, mark text) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000;
+COMMENT ON FUNCTION dc_mark(regclass, text) IS 'keeps the exact values of all keys of a counter table under a name';
+
+CREATE FUNCTION dc_unmark(counter regclass, mark text) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000;
+COMMENT ON FUNCTION dc_unmark(regclass, text) IS 'removes what dc_mark() has kept';
+
+CREATE FUNCTION dc_reconcile(counter regclass, keys anycompatiblearray, exact bigint[], as_of text,
+	OUT key anycompatible, OUT was bigint, OUT exact bigint, OUT delta bigint) RETURNS SETOF record
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000 ROWS 100;
+COMMENT ON FUNCTION dc_reconcile(regclass, anycompatiblearray, bigint[], text) IS 'makes values what they should have been at a mark, and keeps what was added since';
+
+CREATE VIEW dc_marks WITH (security_barrier) AS
+	SELECT m.counter, m.mark, m.at, m.keys
+	FROM dcounter.mark AS m
+	WHERE pg_catalog.has_table_privilege(m.counter, 'SELECT');
+COMMENT ON VIEW dc_marks IS 'marks of the counter tables that the caller may read';
+COMMENT ON COLUMN dc_marks.counter IS 'the counter table';
+COMMENT ON COLUMN dc_marks.mark IS 'the name of the mark';
+COMMENT ON COLUMN dc_marks.at IS 'when it was made';
+COMMENT ON COLUMN dc_marks.keys IS 'how many keys it has';
+
+CREATE VIEW dc_stat_drift WITH (security_barrier) AS
+	SELECT s.counter, b.source, s.state, s.built_to, s.last_pass, s.passes, s.keys_checked, s.rows_checked, s.drifted_keys, s.drift_sum,
+		s.repaired, s.last_drift_at
+	FROM dcounter.source_state AS s JOIN dcounter.source AS b ON b.counter OPERATOR(pg_catalog.=) s.counter
+	WHERE pg_catalog.has_table_privilege(s.counter, 'SELECT') OR pg_catalog.pg_has_role('pg_monitor', 'USAGE');
+COMMENT ON VIEW dc_stat_drift IS 'how far bound counter tables agree with their sources, of those that the caller may read, for members of pg_monitor of all';
+COMMENT ON COLUMN dc_stat_drift.counter IS 'the counter table';
+COMMENT ON COLUMN dc_stat_drift.source IS 'the table that it counts';
+COMMENT ON COLUMN dc_stat_drift.state IS 'building, exact, suspect (something was done that is not counted) or drifted (a difference was found, and not repaired)';
+COMMENT ON COLUMN dc_stat_drift.built_to IS 'while it is being built: keys up to here are done';
+COMMENT ON COLUMN dc_stat_drift.last_pass IS 'when all keys had been verified for the last time';
+COMMENT ON COLUMN dc_stat_drift.passes IS 'how often that was';
+COMMENT ON COLUMN dc_stat_drift.keys_checked IS 'keys compared, in all';
+COMMENT ON COLUMN dc_stat_drift.rows_checked IS 'rows of the source, or entries of its indexes, read for that';
+COMMENT ON COLUMN dc_stat_drift.drifted_keys IS 'keys that differed';
+COMMENT ON COLUMN dc_stat_drift.drift_sum IS 'by how much, without signs';
+COMMENT ON COLUMN dc_stat_drift.repaired IS 'of these, keys that were repaired at once';
+COMMENT ON COLUMN dc_stat_drift.last_drift_at IS 'when the last of them was found';
+
+CREATE VIEW dc_drifts WITH (security_barrier) AS
+	SELECT d.id, d.counter, d.at, d.key, d.source, d.value, d.drift, d.repaired
+	FROM dcounter.drift AS d
+	WHERE pg_catalog.has_table_privilege(d.counter, 'SELECT');
+COMMENT ON VIEW dc_drifts IS 'the last differences that were found, of the counter tables that the caller may read';
+COMMENT ON COLUMN dc_drifts.id IS 'in the order in which they were found';
+COMMENT ON COLUMN dc_drifts.counter IS 'the counter table';
+COMMENT ON COLUMN dc_drifts.at IS 'when';
+COMMENT ON COLUMN dc_drifts.key IS 'the key';
+COMMENT ON COLUMN dc_drifts.source IS 'what the source had';
+COMMENT ON COLUMN dc_drifts.value IS 'what the counter had';
+COMMENT ON COLUMN dc_drifts.drift IS 'the difference';
+COMMENT ON COLUMN dc_drifts.repaired IS 'whether it was repaired at once';
+
+-- pg_dump reads the catalog. Only functions write it, which check ownership themselves.
+GRANT SELECT ON dcounter.source TO PUBLIC;
+-- The owner of the database dumps these as well. No other role reads them, as they have rows of all roles.
+GRANT SELECT ON dcounter.source_state TO pg_database_owner;
+GRANT SELECT ON dcounter.mark, dcounter.mark_value TO pg_database_owner;
+GRANT SELECT ON dc_marks, dc_stat_drift, dc_drifts TO PUBLIC;
+-- A role that may execute a trigger function may put it on a table of its own.
+REVOKE EXECUTE ON FUNCTION dcounter.on_source_change() FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dcounter.on_source_state_change() FROM PUBLIC;
+
+SELECT pg_catalog.pg_extension_config_dump('dcounter.mark', '');
+SELECT pg_catalog.pg_extension_config_dump('dcounter.mark_value', '');
+SELECT pg_catalog.pg_extension_config_dump('dcounter.source', '');
+SELECT pg_catalog.pg_extension_config_dump('dcounter.source_state', '');

@@ -99,3 +99,110 @@ COMMENT ON FUNCTION dc_region_check(regclass) IS 'what there is of each region, 
 CREATE FUNCTION dc_region_repair(counter regclass) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000;
 COMMENT ON FUNCTION dc_region_repair(regclass) IS 'makes the totals what the regions have counted; returns how many keys were not';
+
+CREATE FUNCTION dcounter.merge_beat() RETURNS pg_catalog.trigger
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 50;
+COMMENT ON FUNCTION dcounter.merge_beat() IS 'internal: merges the beats of other regions';
+
+CREATE TRIGGER merge_beat
+	BEFORE INSERT OR UPDATE ON dcounter.region
+	FOR EACH ROW EXECUTE FUNCTION dcounter.merge_beat();
+ALTER TABLE dcounter.region ENABLE REPLICA TRIGGER merge_beat;
+
+CREATE FUNCTION dc_region_renew(lossless boolean DEFAULT false) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000;
+COMMENT ON FUNCTION dc_region_renew(boolean) IS 'gives this database a new epoch, and returns it; stocks lose their units unless nothing was lost';
+
+CREATE FUNCTION dc_region_publish() RETURNS int
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000;
+COMMENT ON FUNCTION dc_region_publish() IS 'adds to the publications of the regions what they lack; of how many counters';
+
+CREATE FUNCTION dc_region_retire(region text, force boolean DEFAULT false) RETURNS void
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
+COMMENT ON FUNCTION dc_region_retire(text, boolean) IS 'gives up a region: it is not waited for any more; force is for one that is lost';
+
+CREATE FUNCTION dc_regions(OUT region text, OUT epochs int, OUT state text, OUT beat_at timestamptz, OUT lag interval, OUT seen_by_all_to timestamptz, OUT link_state text, OUT apply_errors bigint, OUT advice text) RETURNS SETOF record
+	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000 ROWS 5;
+COMMENT ON FUNCTION dc_regions() IS 'the regions that were heard of: how far they are, what is known of them everywhere, their links, what to do';
+
+CREATE VIEW dc_stat_regions AS SELECT * FROM dc_regions();
+COMMENT ON VIEW dc_stat_regions IS 'the regions, as dc_regions() shows them';
+COMMENT ON COLUMN dc_stat_regions.region IS 'its name';
+COMMENT ON COLUMN dc_stat_regions.epochs IS 'how many epochs it has had';
+COMMENT ON COLUMN dc_stat_regions.state IS 'active, retired, or behind (some counters are put aside); of this database also starting, renew or recopy';
+COMMENT ON COLUMN dc_stat_regions.beat_at IS 'all that it had committed before then is here';
+COMMENT ON COLUMN dc_stat_regions.lag IS 'how long ago that was';
+COMMENT ON COLUMN dc_stat_regions.seen_by_all_to IS 'all that it had committed before then is in each active region';
+COMMENT ON COLUMN dc_stat_regions.link_state IS 'of the subscription dc_from_REGION: up, copying, down or disabled';
+COMMENT ON COLUMN dc_stat_regions.apply_errors IS 'how many errors that has had';
+COMMENT ON COLUMN dc_stat_regions.advice IS 'what is wrong, and what to call; null if nothing is to be done';
+
+CREATE FUNCTION dcounter.merge_set() RETURNS pg_catalog.trigger
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100;
+COMMENT ON FUNCTION dcounter.merge_set() IS 'internal: merges what another region has set a key to';
+
+CREATE FUNCTION dc_region_vacuum(counter regclass, older_than interval DEFAULT '30 days') RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000;
+COMMENT ON FUNCTION dc_region_vacuum(regclass, interval) IS 'removes what is left of keys that were deleted so long ago, where all regions know that; returns how many';
+
+CREATE FUNCTION dc_region_join(peer text, conninfo text, topology text DEFAULT 'mesh', trust_owners boolean DEFAULT false) RETURNS SETOF text
+	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000 ROWS 3;
+COMMENT ON FUNCTION dc_region_join(text, text, text, boolean) IS 'the statements that bring what another region counts to this database';
+
+CREATE FUNCTION dc_region_join(peer text, conninfo text, anew boolean, topology text DEFAULT 'mesh', trust_owners boolean DEFAULT false) RETURNS SETOF text
+	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000 ROWS 3;
+COMMENT ON FUNCTION dc_region_join(text, text, boolean, text, boolean) IS 'the same, and drops a link that exists, to make it anew';
+
+CREATE FUNCTION dc_region_refresh(peer text, conninfo text DEFAULT NULL, trust_owners boolean DEFAULT false) RETURNS SETOF text
+	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000 ROWS 4;
+COMMENT ON FUNCTION dc_region_refresh(text, text, boolean) IS 'the statements that bring all that another region knows, once';
+
+CREATE PROCEDURE dc_region_wait_copied(subscription text DEFAULT NULL)
+	AS 'MODULE_PATHNAME' LANGUAGE C;
+COMMENT ON PROCEDURE dc_region_wait_copied(text) IS 'waits until a subscription to another region, or all of them, have copied their tables';
+
+CREATE FUNCTION dcounter.merge_grant() RETURNS pg_catalog.trigger
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 50;
+COMMENT ON FUNCTION dcounter.merge_grant() IS 'internal: merges what another region has given, and adds what it has given to this one';
+
+CREATE FUNCTION dcounter.merge_want() RETURNS pg_catalog.trigger
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 50;
+COMMENT ON FUNCTION dcounter.merge_want() IS 'internal: merges what another region asks for';
+
+CREATE FUNCTION dc_want(stock regclass, key anycompatible, qty bigint) RETURNS void
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100;
+COMMENT ON FUNCTION dc_want(regclass, anycompatible, bigint) IS 'asks other regions for units of a replicated stock, or, with 0, for none any more';
+
+CREATE PROCEDURE dc_take_wait(stock regclass, key anycompatible, qty bigint, timeout interval, INOUT ok boolean DEFAULT NULL)
+	AS 'MODULE_PATHNAME' LANGUAGE C;
+COMMENT ON PROCEDURE dc_take_wait(regclass, anycompatible, bigint, interval, boolean) IS 'takes units, and waits for them so long if there are not enough; commits while it waits';
+
+CREATE FUNCTION dc_stock_regions(stock regclass, key anycompatible, OUT region text, OUT units bigint, OUT units_at timestamptz, OUT granted_in bigint, OUT granted_out bigint, OUT wanted bigint, OUT wanted_since timestamptz) RETURNS SETOF record
+	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 100 ROWS 3;
+COMMENT ON FUNCTION dc_stock_regions(regclass, anycompatible) IS 'what is known of the units of a key in each region';
+
+CREATE FUNCTION dc_rights_reclaim(stock regclass, region text, key anycompatible DEFAULT NULL::text) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000;
+COMMENT ON FUNCTION dc_rights_reclaim(regclass, text, anycompatible) IS 'takes over the units that a retired region has at most, of all keys by default; what it has sold unheard of is sold again';
+
+-- pg_dump reads the catalog. Only functions write it, which check ownership themselves.
+GRANT SELECT ON dcounter.self, dcounter.self_mark, dcounter.region TO PUBLIC;
+-- The function behind a view decides which rows the caller is shown.
+GRANT SELECT ON dc_stat_regions TO PUBLIC;
+-- A role that may execute a trigger function may put it on a table of its own.
+REVOKE EXECUTE ON FUNCTION dcounter.on_self_change() FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dcounter.merge_beat() FROM PUBLIC;
+-- A restore of a dump creates triggers with these.
+REVOKE EXECUTE ON FUNCTION dcounter.merge_region() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION dcounter.merge_region() TO pg_database_owner;
+REVOKE EXECUTE ON FUNCTION dcounter.merge_set() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION dcounter.merge_set() TO pg_database_owner;
+REVOKE EXECUTE ON FUNCTION dcounter.merge_grant() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION dcounter.merge_grant() TO pg_database_owner;
+REVOKE EXECUTE ON FUNCTION dcounter.merge_want() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION dcounter.merge_want() TO pg_database_owner;
+-- What is replicated comes by links that all counters share.
+REVOKE EXECUTE ON FUNCTION dc_replicate(regclass, boolean) FROM PUBLIC;
+
+SELECT pg_catalog.pg_extension_config_dump('dcounter.self', '');
+SELECT pg_catalog.pg_extension_config_dump('dcounter.region', '');

@@ -154,3 +154,18 @@ COMMENT ON COLUMN dc_stat_limits.allowed IS 'calls that were allowed';
 COMMENT ON COLUMN dc_stat_limits.denied IS 'calls that were denied, by this limit';
 COMMENT ON COLUMN dc_stat_limits.full_allowed IS 'calls that were allowed, but not counted, for want of memory';
 COMMENT ON COLUMN dc_stat_limits.full_denied IS 'calls that were denied for want of memory';
+
+-- pg_dump reads the catalog. Only functions write it, which check ownership themselves.
+GRANT SELECT ON dcounter.limit_rule TO PUBLIC;
+-- The owner of the database dumps these as well. No other role reads them, as they have rows of all roles.
+GRANT SELECT ON SEQUENCE dcounter.limit_id TO pg_database_owner;
+-- The function behind a view decides which rows the caller is shown.
+GRANT SELECT ON dc_stat_limits TO PUBLIC;
+-- A rule takes shared memory.
+REVOKE EXECUTE ON FUNCTION dc_limit_create(text, text, bigint, interval, bigint, text, text, bigint, boolean) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dc_throttle(text, bigint, bigint, interval, bigint) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dc_throttle(anycompatible, bigint, bigint, interval, bigint) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dc_throttle_reset(anycompatible, regrole) FROM PUBLIC;
+
+SELECT pg_catalog.pg_extension_config_dump('dcounter.limit_id', '');
+SELECT pg_catalog.pg_extension_config_dump('dcounter.limit_rule', '');

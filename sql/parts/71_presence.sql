@@ -123,3 +123,15 @@ COMMENT ON COLUMN dc_stat_presence.expired IS 'of these, because it was not hear
 COMMENT ON COLUMN dc_stat_presence.refused IS 'how often there was no room for one';
 COMMENT ON COLUMN dc_stat_presence.untold IS 'rooms that wait for their event';
 COMMENT ON COLUMN dc_stat_presence.epoch IS 'another one: all that was known before was lost';
+
+-- pg_dump reads the catalog. Only functions write it, which check ownership themselves.
+GRANT SELECT ON dcounter.presence_rule TO PUBLIC;
+-- The owner of the database dumps these as well. No other role reads them, as they have rows of all roles.
+GRANT SELECT ON SEQUENCE dcounter.presence_id TO pg_database_owner;
+-- The function behind a view decides which rows the caller is shown.
+GRANT SELECT ON dc_stat_presence TO PUBLIC;
+-- A rule takes shared memory.
+REVOKE EXECUTE ON FUNCTION dc_presence_create(text, interval, interval, text, bigint, boolean, boolean) FROM PUBLIC;
+
+SELECT pg_catalog.pg_extension_config_dump('dcounter.presence_id', '');
+SELECT pg_catalog.pg_extension_config_dump('dcounter.presence_rule', '');

@@ -75,3 +75,12 @@ COMMENT ON COLUMN dc_unread_tables.unread IS 'the table';
 COMMENT ON COLUMN dc_unread_tables.name IS 'its name, with the schema';
 COMMENT ON COLUMN dc_unread_tables.counter IS 'the counter table whose increments are read';
 COMMENT ON COLUMN dc_unread_tables.owner IS 'the owner of both';
+
+-- pg_dump reads the catalog. Only functions write it, which check ownership themselves.
+GRANT SELECT ON dcounter.unread TO PUBLIC;
+-- All roles may read the catalog behind it.
+GRANT SELECT ON dc_unread_tables TO PUBLIC;
+-- A role that may execute a trigger function may put it on a table of its own.
+REVOKE EXECUTE ON FUNCTION dcounter.on_unread_row_change() FROM PUBLIC;
+
+SELECT pg_catalog.pg_extension_config_dump('dcounter.unread', '');

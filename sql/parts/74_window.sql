@@ -160,3 +160,15 @@ COMMENT ON COLUMN dc_windows.dropped IS 'how many increments were dropped as too
 COMMENT ON COLUMN dc_windows.levels IS 'how many widths of buckets there are';
 COMMENT ON COLUMN dc_windows.rollup IS 'the wider ones, and for how long they are kept';
 COMMENT ON COLUMN dc_windows.bytes IS 'size of all of its tables and their indexes';
+
+-- pg_dump reads the catalog. Only functions write it, which check ownership themselves.
+GRANT SELECT ON dcounter.time_window, dcounter.window_slot, dcounter.window_claim TO PUBLIC;
+-- All roles may read the catalog behind it.
+GRANT SELECT ON dc_windows TO PUBLIC;
+-- A role that may execute a trigger function may put it on a table of its own.
+REVOKE EXECUTE ON FUNCTION dcounter.on_window_row_change() FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dcounter.on_window_slot_change() FROM PUBLIC;
+
+SELECT pg_catalog.pg_extension_config_dump('dcounter.time_window', '');
+SELECT pg_catalog.pg_extension_config_dump('dcounter.window_slot', '');
+SELECT pg_catalog.pg_extension_config_dump('dcounter.window_claim', '');

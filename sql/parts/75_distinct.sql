@@ -128,3 +128,12 @@ COMMENT ON COLUMN dc_distinct_tables.precision IS 'of the sketches';
 COMMENT ON COLUMN dc_distinct_tables.bucket IS 'how long a bucket is; NULL: it has none';
 COMMENT ON COLUMN dc_distinct_tables.keep IS 'how long a bucket is kept; NULL: for good';
 COMMENT ON COLUMN dc_distinct_tables.newest IS 'when the newest bucket begins that has been folded';
+
+-- pg_dump reads the catalog. Only functions write it, which check ownership themselves.
+GRANT SELECT ON dcounter.distinct_table TO PUBLIC;
+-- All roles may read the catalog behind it.
+GRANT SELECT ON dc_distinct_tables TO PUBLIC;
+-- A role that may execute a trigger function may put it on a table of its own.
+REVOKE EXECUTE ON FUNCTION dcounter.on_distinct_table_change() FROM PUBLIC;
+
+SELECT pg_catalog.pg_extension_config_dump('dcounter.distinct_table', '');

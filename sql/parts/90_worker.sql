@@ -16,3 +16,8 @@ COMMENT ON FUNCTION dcounter.stat_worker() IS 'what dc_stat_worker shows';
 
 CREATE VIEW dc_stat_worker AS SELECT * FROM dcounter.stat_worker();
 COMMENT ON VIEW dc_stat_worker IS 'background workers and their jobs';
+
+-- The function behind a view decides which rows the caller is shown.
+GRANT SELECT ON dc_stat_worker TO PUBLIC;
+REVOKE EXECUTE ON FUNCTION dc_worker_start() FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dc_worker_stop() FROM PUBLIC;

@@ -2,6 +2,8 @@
  * activity.c
  *		Which counter tables may have work for the worker's jobs.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A transaction that writes shard rows, or anything else that a job looks for, notes the
  * counter table, and publishes that when it has ended. A job collects what was published
  * for a table before it looks at it, and leaves the table alone until that differs. So

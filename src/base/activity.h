@@ -1,6 +1,8 @@
 /*
  * activity.h
  *		Which counter tables may have work for the worker's jobs (see activity.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_ACTIVITY_H
 #define DC_ACTIVITY_H

@@ -1,6 +1,8 @@
 /*
  * args.c
  *		Arguments of SQL functions, and results of several columns.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #include "postgres.h"
 

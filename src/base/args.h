@@ -2,6 +2,8 @@
  * args.h
  *		Arguments of SQL functions, which are not STRICT: NULL is an error. Results
  *		of several columns.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_ARGS_H
 #define DC_ARGS_H

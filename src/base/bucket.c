@@ -2,6 +2,8 @@
  * bucket.c
  *		Buckets of time, and the keys of their rows: of windowed counters and of distinct tables.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Times are microseconds since PostgreSQL's epoch, midnight of 2000-01-01 UTC. Buckets of a width are counted
  * from Monday, 2000-01-03, so that days begin at midnight and weeks on Mondays, UTC. Those before have numbers
  * below 0, and no rows.

@@ -1,6 +1,8 @@
 /*
  * bucket.h
  *		Buckets of time, and the keys of their rows (see bucket.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_BUCKET_H
 #define DC_BUCKET_H

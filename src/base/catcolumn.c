@@ -2,6 +2,8 @@
  * catcolumn.c
  *		Columns of the extension's own tables, and the fields that they are read into.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A catalog names its columns once, in a function that hands each of them over, in
  * their order: it reads a row into a struct, and makes a row of one. A field may be
  * turned into another form on the way, in a local variable.

@@ -2,6 +2,8 @@
  * catrow.c
  *		Reading and writing the extension's own tables, its catalogs.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Their rows are read and written below the executor: no role needs a privilege on a
  * catalog to use what it describes, and none may edit it with SQL. Rights are checked by
  * the functions in front.
@@ -196,6 +198,7 @@ cat_scan_begin_ordered(DcCatScan *scan, const DcCatalog *cat, const char *index,
 static void
 scan_open(DcCatScan *scan, const DcCatalog *cat, LOCKMODE mode)
 {
+	CHECK_FOR_INTERRUPTS(); /* many a caller looks for each of a command's objects */
 	scan->cat = cat;
 	scan->mode = mode;
 	scan->rel = table_open_present(catalog_relation(cat->table), mode);

@@ -1,6 +1,8 @@
 /*
  * catrow.h
  *		Rows of the extension's own tables, its catalogs (see catrow.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_CATROW_H
 #define DC_CATROW_H

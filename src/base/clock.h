@@ -2,6 +2,8 @@
  * clock.h
  *		Moments: times by a clock that nobody sets.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The wall clock (TimestampTz) steps back and forth: by NTP, an administrator, a
  * virtual machine that wakes up. So durations, and times at which something is to be
  * done next, are measured by the monotonic clock. Its times have a type of their own,

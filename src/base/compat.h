@@ -2,6 +2,8 @@
  * compat.h
  *		The only place that tests PG_VERSION_NUM.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Wrappers are named after what they do, not after the version they hide.
  * A new major version is supported by editing this file alone.
  */

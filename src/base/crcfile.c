@@ -2,6 +2,8 @@
  * crcfile.c
  *		Files that keep the contents of memory over a clean restart.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The postmaster writes them when it exits, and reads them at the next start. They are in
  * the byte order and with the alignment of the machine, and end with a checksum of all before
  * it. They never leave the data directory, but with a copy of it. A file takes its name when

@@ -1,6 +1,8 @@
 /*
  * crcfile.h
  *		Files that keep the contents of memory over a restart (see crcfile.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_CRCFILE_H
 #define DC_CRCFILE_H

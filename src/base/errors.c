@@ -1,6 +1,8 @@
 /*
  * errors.c
  *		Errors that many rooms raise.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #include "postgres.h"
 

@@ -1,6 +1,8 @@
 /*
  * errors.h
  *		Errors that many rooms raise (see errors.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_ERRORS_H
 #define DC_ERRORS_H

@@ -1,6 +1,8 @@
 /*
  * guc.c
  *		The extension's settings, all named dcounter.*.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #include "postgres.h"
 

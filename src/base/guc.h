@@ -1,6 +1,8 @@
 /*
  * guc.h
  *		The extension's settings, all named dcounter.*.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_GUC_H
 #define DC_GUC_H

@@ -1,6 +1,8 @@
 /*
  * hooks.c
  *		The pointers of hooks.h.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #include "postgres.h"
 

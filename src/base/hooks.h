@@ -2,6 +2,8 @@
  * hooks.h
  *		Functions by which rooms ask the rooms below them, or tell them something.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A room includes only rooms above it (test/lint.sh has the order). A function of a room
  * below is called by way of one of these structures. The room below sets the pointer, once,
  * when the library is loaded. Until then the pointer is NULL. It stays NULL if the room needs

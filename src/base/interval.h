@@ -1,6 +1,8 @@
 /*
  * interval.h
  *		Intervals as settings and arguments.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_INTERVAL_H
 #define DC_INTERVAL_H

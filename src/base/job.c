@@ -1,6 +1,8 @@
 /*
  * job.c
  *		The table of jobs.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #include "postgres.h"
 

@@ -2,6 +2,8 @@
  * job.h
  *		The interface between the rooms' periodic jobs and the code that runs them.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A job is run by the worker, or by CALL dc_maintain(). It does its work in
  * steps, each a transaction of its own. Between two steps it looks whether its
  * time is up. If so it returns true, is called again soon, and goes on where it

@@ -2,6 +2,8 @@
  * key.c
  *		Reading counter keys from SQL arguments.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * SQL declares a key as anycompatible, and several as anycompatiblearray. So each
  * function exists once, a literal or parameter without a type is a text, and what
  * cannot be a key gets an error that says so. Types that the server would cast to text,

@@ -2,6 +2,8 @@
  * key.h
  *		Counter keys as the SQL functions receive them.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A key is stored as text. SQL callers may also pass a number or a uuid, which
  * stand for their canonical text (key.c). DcKey is a view on the argument's bytes: it
  * lives as long as the argument, or as the DcKey itself for numbers and uuids.

@@ -2,6 +2,8 @@
  * lockclass.h
  *		The classes of the extension's advisory locks.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A class is the last field of a lock's tag. Classes 1 and 2 belong to the SQL functions. The
  * other two fields say what is locked. If nothing else is said, a lock is held until the
  * transaction ends; only the worker's and that of a build are a session's. They are taken

@@ -2,6 +2,8 @@
  * map.c
  *		A hash table in shared memory, for keys of counters and limits.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * It has a fixed size and is full when that is used up, which callers must expect.
  * Its memory is divided into cells of one size. An entry is a cell: a header, the
  * user's payload, and the first bytes of the key. A longer key goes on in further cells.
@@ -305,15 +307,22 @@ void
 map_sweep(DcMap *map, DcMapMayGo may_go, void *arg)
 {
 	for (uint32 partition = 0; partition < DC_MAP_PARTITIONS; partition++)
-	{
-		LWLock *lock = partition_lock(map, partition);
+		map_sweep_partition(map, partition, may_go, arg);
+}
 
-		LWLockAcquire(lock, LW_EXCLUSIVE);
-		for (uint32 bucket = partition; bucket <= map->bucket_mask;
-			 bucket += DC_MAP_PARTITIONS)
-			bucket_sweep(map, bucket, may_go, arg);
-		LWLockRelease(lock);
-	}
+/*
+ * map_sweep_partition does so with the entries of one partition, so that the caller can pause between two of them.
+ */
+void
+map_sweep_partition(DcMap *map, uint32 partition, DcMapMayGo may_go, void *arg)
+{
+	LWLock *lock = partition_lock(map, partition);
+
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	for (uint32 bucket = partition; bucket <= map->bucket_mask;
+		 bucket += DC_MAP_PARTITIONS)
+		bucket_sweep(map, bucket, may_go, arg);
+	LWLockRelease(lock);
 }
 
 /*

@@ -1,6 +1,8 @@
 /*
  * map.h
  *		A hash table in shared memory, for keys of counters and limits (see map.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_MAP_H
 #define DC_MAP_H
@@ -81,6 +83,7 @@ extern void map_unpin(DcMapEntry *entry);
 extern bool map_remove(DcMap *map, DcMapEntry *entry, DcMapMayGo may_go, void *arg);
 extern uint32 map_evict(DcMap *map, uint32 turn, DcMapMayGo may_go, void *arg);
 extern void map_sweep(DcMap *map, DcMapMayGo may_go, void *arg);
+extern void map_sweep_partition(DcMap *map, uint32 partition, DcMapMayGo may_go, void *arg);
 extern LWLock *map_lock(DcMap *map, const DcMapEntry *entry);
 extern LWLock *map_key_lock(DcMap *map, const DcMapKey *key);
 extern LWLock *map_partition_lock(DcMap *map, uint32 partition);

@@ -2,6 +2,8 @@
  * portals.c
  *		The session's portals (cursors) while code of a table's owner runs.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Portals belong to the session, not to the role that opened them. So code of an owner
  * that runs in another role's session could find the caller's cursors by name, and leave
  * cursors of its own. Both would be harmful:

@@ -1,6 +1,8 @@
 /*
  * portals.h
  *		The session's portals while code of a table's owner runs (see portals.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_PORTALS_H
 #define DC_PORTALS_H

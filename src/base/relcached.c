@@ -2,6 +2,8 @@
  * relcached.c
  *		Values that a backend remembers of relations, until they change.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Each kind is a hash table in TopMemoryContext, made at its first use. Entries begin
  * as zeros. Only the file that uses the kind removes them, so they stay where they are: to
  * keep a pointer to one, it is enough to ask whether the entry is still valid, by a flag in

@@ -1,6 +1,8 @@
 /*
  * relcached.h
  *		What a backend remembers of relations (see relcached.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_RELCACHED_H
 #define DC_RELCACHED_H

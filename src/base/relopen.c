@@ -2,6 +2,8 @@
  * relopen.c
  *		Tables that may have gone.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The number of a table is known from a row of a catalog, or from a cache. It may be of a table
  * that another session drops while this one waits for the lock, or that code of its owner
  * drops in this session. That is a normal state of a table, for which the server's

@@ -1,6 +1,8 @@
 /*
  * relopen.h
  *		Tables that may have gone (see relopen.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_RELOPEN_H
 #define DC_RELOPEN_H

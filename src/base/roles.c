@@ -1,6 +1,8 @@
 /*
  * roles.c
  *		Counting changes of roles, for all files that remember the rights of a role; roles that were dropped.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #include "postgres.h"
 

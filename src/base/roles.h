@@ -1,6 +1,8 @@
 /*
  * roles.h
  *		When rights that were found may have become wrong, and roles that were dropped (see roles.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_ROLES_H
 #define DC_ROLES_H

@@ -2,6 +2,8 @@
  * rowread.c
  *		Reading the values of rows that are in users' tables.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A value is bytes until a type is given to it. The tables belong to users, who may alter
  * a column, or drop its NOT NULL, whenever no lock is in their way. Our locks are not in
  * the way of code that runs within our transaction, as an owner's trigger does. The planner

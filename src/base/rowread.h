@@ -1,6 +1,8 @@
 /*
  * rowread.h
  *		Reading the values of rows that are in users' tables (see rowread.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_ROWREAD_H
 #define DC_ROWREAD_H

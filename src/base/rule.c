@@ -2,6 +2,8 @@
  * rule.c
  *		Rules of limits and presences: their catalogs, what sessions remember of them, and rights.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A rule has an owner, and users: roles that may use it. Of these, some may be trusted with more (with a limit, to
  * give back what was used, which opens it). A user with the privileges of one of these roles may do what the role
  * may. Superusers may do everything.

@@ -1,6 +1,8 @@
 /*
  * rule.h
  *		Rules that have an owner and users: limits and presences (see rule.c and ruleddl.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_RULE_H
 #define DC_RULE_H

@@ -2,6 +2,8 @@
  * ruleddl.c
  *		Creating, changing and dropping rules, and granting their use to roles.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * These are transactional, unlike what is done with a rule. A transaction that changes a rule has the lock on its id,
  * and one that creates a rule that on its name, until it ends. What a room has in memory of a rule that is dropped
  * goes when that is committed. (Not if it was prepared: then it stays until it is idle.) What was created or dropped

@@ -2,6 +2,8 @@
  * runas.c
  *		Running SQL as a table's owner, safely.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The owner of a counter table may have put code on it (a trigger, an index expression,
  * a default). All statements that the extension runs against such a table run as that
  * owner, inside a security-restricted operation and with search_path pinned. So the code

@@ -1,6 +1,8 @@
 /*
  * runas.h
  *		Running SQL as a table's owner, safely.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_RUNAS_H
 #define DC_RUNAS_H

@@ -2,6 +2,8 @@
  * sequence.c
  *		Numbers from a sequence: blocks in a row, or one that is no less than another.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * nextval() would do but for three things. It changes the answer of lastval() in the
  * user's session, on which applications rely after an INSERT. It gives one number
  * at a time. And it gives the next number, where a clock needs one that is no less than

@@ -1,6 +1,8 @@
 /*
  * sequence.h
  *		Numbers from a sequence (see sequence.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_SEQUENCE_H
 #define DC_SEQUENCE_H

@@ -2,6 +2,8 @@
  * shmem.c
  *		The rooms' areas of shared memory.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Shared memory is there only if shared_preload_libraries has dcounter. A room
  * that wants an area calls shmem_add() while the library is being loaded. Its
  * pointer is set when the server has allocated the area, and stays NULL otherwise.

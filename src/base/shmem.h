@@ -1,6 +1,8 @@
 /*
  * shmem.h
  *		The rooms' areas of shared memory (see shmem.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_SHMEM_H
 #define DC_SHMEM_H

@@ -1,6 +1,8 @@
 /*
  * subxact.c
  *		Work in an internal subtransaction, and errors that are caught.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #include "postgres.h"
 

@@ -1,6 +1,8 @@
 /*
  * subxact.h
  *		Work that is undone, and its locks released, if it fails.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_SUBXACT_H
 #define DC_SUBXACT_H

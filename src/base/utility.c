@@ -2,6 +2,8 @@
  * utility.c
  *		The hook of utility statements, which all rooms share.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A room adds a function when the library is loaded. The function is called around each
  * statement: it does its work before the statement, calls utility_run(), which goes on with
  * the next function and in the end with the statement, and does its work after it. An error

@@ -1,6 +1,8 @@
 /*
  * utility.h
  *		Functions of rooms around utility statements (see utility.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_UTILITY_H
 #define DC_UTILITY_H

@@ -2,6 +2,8 @@
  * version.c
  *		Whether the library and the SQL that the extension is made of are of one version.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * They change at different times: the library when its package is installed and the server (or a
  * session, if it is not preloaded) is started anew, the SQL by ALTER EXTENSION in each database. In
  * between, a newer library works with an older script: no C function that a released script

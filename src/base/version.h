@@ -1,6 +1,8 @@
 /*
  * version.h
  *		Whether library and script are of one version (see version.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_VERSION_H
 #define DC_VERSION_H

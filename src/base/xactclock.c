@@ -2,6 +2,8 @@
  * xactclock.c
  *		When a transaction began, by the monotonic clock.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * PostgreSQL notes when a transaction starts by the wall clock only. Rows that a
  * transaction reads may be as old as its start (by a snapshot of another server, say). How
  * old they are must not depend on a clock that is set meanwhile.

@@ -1,6 +1,8 @@
 /*
  * xactclock.h
  *		When a transaction began, by the monotonic clock (see xactclock.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_XACTCLOCK_H
 #define DC_XACTCLOCK_H

@@ -2,6 +2,8 @@
  * xactrooms.c
  *		One callback for the end of a transaction, and one for that of a subtransaction.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * About twenty rooms keep something until a transaction ends. Most transactions of a server use none of them, and pay
  * for one look at a word: a room that begins something sets its bit (xact_mark), and only rooms whose bit is set are
  * called, in the order of DcXactRoom. A room may set the bit of another at PRE_COMMIT, whose turn comes if it is later

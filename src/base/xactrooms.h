@@ -1,6 +1,8 @@
 /*
  * xactrooms.h
  *		What the rooms do at the end of a transaction (see xactrooms.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_XACTROOMS_H
 #define DC_XACTROOMS_H

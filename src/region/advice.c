@@ -2,6 +2,8 @@
  * advice.c
  *		Column advice of dc_regions(): what is wrong with a region, as this database sees it, and what to call.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The sentences name the regions, so that dc_region can print those of all databases one after the other. What is seen only
  * by comparing databases (a slot that is gone at the peer, a missing counter) is added by that program
  * (bin/dc_region/ctlstatus.c). They have no numbers, so that they stay the same while nothing changes, as labels of metrics should.
@@ -11,6 +13,7 @@
 #include "access/xlog.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
+#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 
@@ -76,6 +79,7 @@ any_stock_is_shut(void)
 	{
 		const DcCounterRow *row = lfirst(lc);
 
+		CHECK_FOR_INTERRUPTS();
 		if (OidIsValid(row->grants) && row->rights_epoch < 0)
 			return true;
 	}

@@ -2,6 +2,8 @@
  * beat.c
  *		Beats: rows of dcounter.region (beatrow.c), by which each region tells the others how far it is.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The row of a region and epoch is written by the database that counts under it, alone. Each
  * transaction that publishes raises its number (seq), as the last thing of its commit: so it goes
  * to the others with what was published, after it, and the row is locked for the end of a commit

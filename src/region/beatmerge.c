@@ -3,6 +3,8 @@
  *		The trigger for beats that come from other regions; and finding out, from beats and rows, that
  *		this database is not the only one of its epoch.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Of two beats of an epoch the one with the greater number is kept. One of another series of boots (life.h) is taken only if
  * what is known of the series before is older than that one's first beat: if two databases
  * count under one epoch, each keeps to the one that it has heard, and tells the others which one that is. Of the other one it keeps

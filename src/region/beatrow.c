@@ -1,6 +1,8 @@
 /*
  * beatrow.c
  *		Rows of dcounter.region: finding, locking and writing beats (see beat.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #include "postgres.h"
 

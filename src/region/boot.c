@@ -3,6 +3,8 @@
  *		What a database of a region does after each start of its server, and now and then: the job
  *		"regions".
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  *	1. Begin, once after a start: what was counted and is not published is sealed (seal.c), and a new
  *	   boot is told to the others with a beat. If the database needs a new epoch, it takes that instead. So it does if no
  *	   other region is known: nobody could tell it that it is a snapshot of the disk (life.h). Then it is ready at once.
@@ -43,6 +45,7 @@
 #include "base/compat.h"
 #include "base/guc.h"
 #include "core/table/subscription.h"
+#include "core/table/tablejob.h"
 #include "region/life.h"
 
 #define SOON_MS 100
@@ -53,8 +56,9 @@
 #define FAILED_PAUSE 4
 
 /* What the job of this process knows. */
-static DcMoment due = {0};			 /* when to look again */
-static DcMoment told = {0};			 /* the last beat with all that is known */
+static DcMoment due = {0};	/* when to look again */
+static DcMoment told = {0}; /* the last beat with all that is known */
+static DcSharedStep job_steps = {0};
 static Oid beats_relid = InvalidOid; /* by this number beats of others are published (base/activity.c) */
 static uint32 beats_seen = 0;
 
@@ -92,10 +96,10 @@ region_job(DcJobRun *run)
 		if (worker && !(news && i == 0) && unpublished_run(run))
 			return true;
 		more = worker;
-		if (!run->step(run, job_step, &more, InvalidOid))
+		if (!shared_step_run(&job_steps, run, job_step, &more))
 		{
 			/* it has failed, on a lock, say, and sessions may be waiting; or it took too long, and other jobs are */
-			due = moment_in(Max(LATER_MS, FAILED_PAUSE * run->took / 1000));
+			due = moment_max(moment_in(Max(LATER_MS, FAILED_PAUSE * run->took / 1000)), job_steps.rests);
 			break;
 		}
 	}
@@ -117,10 +121,10 @@ DcMoment
 region_job_due(void)
 {
 	if (beats_have_come())
-		return DC_LONG_AGO;
+		return job_steps.rests;
 	if (beat_has_news())
-		return moment_min(due, moment_after(told, dc_compact_interval * INT64CONST(1000)));
-	return due;
+		return moment_max(job_steps.rests, moment_min(due, moment_after(told, dc_compact_interval * INT64CONST(1000))));
+	return moment_max(job_steps.rests, due);
 }
 
 /*

@@ -1,10 +1,13 @@
 /*
  * counterpublication.c
  *		The tables of replicated counters in the publications (publication.c), and dc_region_publish().
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #include "postgres.h"
 
 #include "fmgr.h"
+#include "miscadmin.h"
 #include "utils/lsyscache.h"
 
 #include "base/args.h"
@@ -92,6 +95,7 @@ publications_complete(const char *region, bool all)
 	}
 	foreach(lc, all ? catalog_read_all() : NIL)
 	{
+		CHECK_FOR_INTERRUPTS();
 		if (is_lacking(lfirst(lc)) && publish_again(lfirst(lc), region))
 			added++;
 	}
@@ -146,7 +150,10 @@ publications_are_complete(void)
 	ListCell *lc;
 
 	foreach(lc, catalog_read_all())
+	{
+		CHECK_FOR_INTERRUPTS();
 		lacking |= is_lacking(lfirst(lc));
+	}
 	return !lacking;
 }
 

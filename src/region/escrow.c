@@ -2,6 +2,8 @@
  * escrow.c
  *		Who gives how many units to whom.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A region that is short of units of a key says how many it needs, and how many it had been
  * given when it said so. Whoever serves it subtracts what has been given since, as far as is
  * known here. Two who know nothing of each other may both give: then it has more than it

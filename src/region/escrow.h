@@ -1,6 +1,8 @@
 /*
  * escrow.h
  *		Who gives how many units to whom (see escrow.c). Knows nothing of the server.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_ESCROW_H
 #define DC_ESCROW_H

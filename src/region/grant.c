@@ -2,6 +2,8 @@
  * grant.c
  *		Grants: rows that say how many units regions have given to each other (rights.h).
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * merge_grant() is the trigger for what comes from other regions (mergetrigger.c). It keeps the greater one of two
  * states of a row, and adds the difference to the units here if this region, under the epoch that it
  * has now, is the one that it is for. The units go to rows of this transaction's own, which waits for nobody.

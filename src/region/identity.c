@@ -2,6 +2,8 @@
  * identity.c
  *		Which region this database is, and under which epoch it counts.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A region is a name that people give. An epoch is a number that no database has ever had
  * before: the time, and random bits. What was counted is known by both. So a database that was
  * copied or restored may go on under the same name if it takes a new epoch; under the old one

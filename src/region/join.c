@@ -3,6 +3,8 @@
  *		dc_region_join(), dc_region_refresh(): the links between regions. dc_region_wait_copied(): waiting
  *		until they have copied their tables.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A link is a subscription of this database to a publication of another one (publication.c).
  * CREATE SUBSCRIPTION makes a slot there, and so cannot run in a transaction, nor in a function. So
  * these return statements, for psql's \gexec. They write nothing, and what they return is text:

@@ -3,6 +3,8 @@
  *		Which database of a region this is, and whether it may publish: what the files about
  *		that share.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * What may go wrong: a database counts under an epoch, and a copy of it does so, too: it was
  * restored, copied, promoted, or comes from a snapshot of the disk. Others keep the greater
  * of the two, and counts are lost. So

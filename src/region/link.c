@@ -2,6 +2,8 @@
  * link.c
  *		Subscriptions to other regions, as the catalogs of the server have them.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Any subscription to one of the publications of a region counts, whatever its name.
  */
 #include "postgres.h"

@@ -1,6 +1,8 @@
 /*
  * link.h
  *		Subscriptions to other regions (see join.c), and what is seen of these.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_LINK_H
 #define DC_LINK_H

@@ -2,6 +2,8 @@
  * linkerrors.c
  *		Counts the errors by which apply workers of links end before they receive anything.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The server counts the errors of an apply worker from when it streams (pg_stat_subscription_stats): not that the peer cannot be
  * reached, nor that the slot is gone. A worker that fails so is started anew every few seconds, and nothing but the log shows it.
  * So errors that are about to be logged are counted here, if the worker of a link has not received anything yet. All later ones

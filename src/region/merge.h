@@ -1,6 +1,8 @@
 /*
  * merge.h
  *		The triggers for rows that come from other regions (see mergetrigger.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_MERGE_H
 #define DC_MERGE_H

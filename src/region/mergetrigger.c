@@ -2,6 +2,8 @@
  * mergetrigger.c
  *		What the triggers for rows that come from other regions have in common.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * They fire in the workers of logical replication, for what these insert (a first copy of the table included) and
  * for what they update. A row that is not there is inserted here, not by the caller: where two links bring it,
  * that would be a unique violation for one of them. For an update the caller has the row locked, and writes what the trigger

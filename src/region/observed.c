@@ -2,6 +2,8 @@
  * observed.c
  *		What sets have observed of slots, as states of dc_pncounter, and what that makes of values.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A node is region:epoch. Its amounts are those of the slot that were observed; its amounts
  * of resets are not zero if the slot was closed by a deletion (sets.h). Sums are of 128 bits:
  * there are fewer than 2^26 nodes.

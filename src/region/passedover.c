@@ -2,6 +2,8 @@
  * passedover.c
  *		Rows from other regions that no region would send: passing over them.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * One link brings the rows of all counters. If one row were an error, all of them would stop,
  * and the row would come again each time. So what the owner of one table has written by
  * hand, elsewhere, is not merged, and the next row is. It is counted in dc_stat_counters, and told to the

@@ -2,6 +2,8 @@
  * publication.c
  *		The publications by which regions tell each other.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  *		dcounter_own	the rows of this region: for a mesh, where each region gets each
  *						other's by a link of its own
  *		dcounter_all	the rows of all regions: for a hub, a ring, or a region that was damaged

@@ -2,6 +2,8 @@
  * region.h
  *		Counters that several databases count in: what the files of this room share.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * What a key has counted in a region, under an epoch, is a row of the counter's table of
  * regions. It is written in that database alone, by compaction, and only grows. Others get it
  * by logical replication, and keep the greater one of what they have and what comes
@@ -184,7 +186,8 @@ typedef enum DcShapeLooks
 	LOOK_CODE = 1 << 9,			  /* no code of the owner */
 	LOOK_ALTERED = (1 << 10) - 1, /* all that; but tables only that this transaction has locked as DDL does */
 	LOOK_UNLOCKED = 1 << 10,	  /* other tables as well */
-	LOOK_ALL = LOOK_ALTERED | LOOK_UNLOCKED
+	LOOK_ALL = LOOK_ALTERED | LOOK_UNLOCKED,
+	LOOK_AT_ONCE = 1 << 11 /* no lock is waited for */
 } DcShapeLooks;
 
 extern const char *regions_problem(const DcCounterRow *row, int looks);

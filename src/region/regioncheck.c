@@ -2,6 +2,8 @@
  * regioncheck.c
  *		What regions have counted, whether the values agree with that, and making them agree.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * All is read in one snapshot, in which totals and remote shard rows of each key are the sum over
  * its rows of regions, with what it was set to (region.h, sets.h), while others count, compact and merge. Only what goes around
  * dcounter's functions breaks that: rows that are changed by hand, say.

@@ -2,6 +2,8 @@
  * regionddl.c
  *		DDL on a replicated counter table.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Its further tables follow the table of totals: they are dropped with it, and get its name,
  * schema and owner. To drop one of them alone is refused: the counter's values are the sum of
  * what is in it. None of its tables may become unlogged.
@@ -136,6 +138,7 @@ prevent_stripped(const DcDdl *ddl)
 		const DcCounterRow *row = lfirst(lc);
 		const char *problem;
 
+		CHECK_FOR_INTERRUPTS();
 		if (!is_replicated(row) || get_rel_name(row->counter) == NULL || !regionddl_is_being_altered(row) || !regionddl_is_shared(row))
 			continue;
 		problem = regions_problem(row, LOOK_MERGE | LOOK_COLUMNS);
@@ -226,6 +229,7 @@ prevent_rename(const DcDdl *ddl)
 		const Oid tables[] = {row->counter, row->regions, row->sets, row->grants, row->wants};
 		bool concerned = schema && get_rel_namespace(row->counter) == renamed;
 
+		CHECK_FOR_INTERRUPTS();
 		for (int i = 0; i < lengthof(tables); i++)
 			concerned |= OidIsValid(tables[i]) &&
 				(list_member_oid(ddl->relations, tables[i]) || (extension && compat_has_locked(tables[i], AccessExclusiveLock)));
@@ -250,6 +254,7 @@ prevent_changed(const DcDdl *ddl)
 		const DcCounterRow *row = lfirst(lc);
 		const char *problem;
 
+		CHECK_FOR_INTERRUPTS();
 		if (!is_replicated(row) || !(grant != NULL ? is_granted_on(grant, row) : regionddl_is_being_altered(row) || is_republished(ddl, row)) ||
 			is_following(ddl, row) || !regionddl_is_shared(row))
 			continue;
@@ -274,7 +279,7 @@ looks_of(const Node *parsetree)
 			return LOOK_RIGHTS | LOOK_UNLOCKED;
 		case T_CreatePublicationStmt:
 		case T_AlterPublicationStmt:
-			return LOOK_PUBLICATIONS | LOOK_UNLOCKED;
+			return LOOK_PUBLICATIONS | LOOK_UNLOCKED | LOOK_AT_ONCE;
 		case T_CreateStatsStmt:
 			return LOOK_CODE;
 		case T_CreateTrigStmt:
@@ -345,6 +350,7 @@ is_granted_on(const GrantStmt *grant, const DcCounterRow *row)
 	{
 		Oid named = schemas ? get_namespace_oid(strVal(lfirst(lc)), true) : RangeVarGetRelid(lfirst(lc), NoLock, true);
 
+		CHECK_FOR_INTERRUPTS();
 		if (schemas && named == get_rel_namespace(row->counter))
 			return true;
 		for (int i = 0; i < lengthof(tables) && !schemas; i++)
@@ -377,7 +383,7 @@ is_granted_to(const GrantStmt *grant, Oid role)
 }
 
 /*
- * is_republished returns true if a command alters a publication that has one of its tables, which takes no lock on them.
+ * is_republished returns true if a command sets options of a publication that has one of its tables, which takes no lock on them.
  */
 static bool
 is_republished(const DcDdl *ddl, const DcCounterRow *row)
@@ -385,7 +391,7 @@ is_republished(const DcDdl *ddl, const DcCounterRow *row)
 	const Oid tables[] = {row->shards, row->regions, row->sets, row->grants, row->wants};
 	Oid publication;
 
-	if (!IsA(ddl->parsetree, AlterPublicationStmt))
+	if (!IsA(ddl->parsetree, AlterPublicationStmt) || ((AlterPublicationStmt *) ddl->parsetree)->options == NIL)
 		return false;
 	publication = get_publication_oid(((AlterPublicationStmt *) ddl->parsetree)->pubname, true);
 	for (int i = 0; i < lengthof(tables); i++)

@@ -2,6 +2,8 @@
  * regionmerge.c
  *		The trigger for rows of regions that come from another region.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * It keeps the greater one of each amount (mergetrigger.c has what all these triggers do). So it does
  * not matter how often a row comes, by which way, and whether an older one comes later.
  *

@@ -2,6 +2,8 @@
  * regionpublish.c
  *		Adding what was counted here to what this region has of each key.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Compaction and flushes do so, in the transaction that moves the same amounts to the totals. So
  * other regions are sent a row for each key and compaction, and nothing for an increment. It is
  * the rows of this region and epoch that are written, which nobody else changes. But an

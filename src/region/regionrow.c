@@ -2,6 +2,8 @@
  * regionrow.c
  *		Finding and writing rows of regions, without SQL.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Each transaction that writes a row has the latest version of it, by a lock or by an update that
  * is refused if the version that was read is not the latest. Old versions have no place in
  * memory that sessions share: the key is looked up in the index each time (core/rows/keyrow.c), which has one entry

@@ -2,6 +2,8 @@
  * regions.c
  *		dc_regions(): what is known of the regions.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * It reads dcounter.self and dcounter.region, which anybody may read, and the server's views of
  * subscriptions. The link from a region is the subscription that dc_region_join() makes; one that has another name
  * is not known to be that region's.

@@ -2,6 +2,8 @@
  * regionset.c
  *		Setting and deleting keys of a replicated counter: what this region has set them to.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * core/counter/setregion.c has locked the key, deleted its shard rows and locked its row of totals. Then:
  *
  *	1. The slot that this database counts in is locked, so that compaction, which passes over keys

@@ -2,6 +2,8 @@
  * regionshape.c
  *		Are the tables of a replicated counter such that rows of other regions can come to them?
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The server looks rows up by the replica identity, writes as the owner of the table from PostgreSQL 16 on, and calls
  * the trigger that merges. That writes to tables of regions, of sets and of shard rows without SQL. To those of
  * grants and wants it writes by SQL as the owner, who needs privileges for that; and planning it must not run code.
@@ -27,6 +29,7 @@
 #include "region/rights.h"
 #include "region/sets.h"
 
+static void regionshape_lock(Oid relid, int looks);
 static bool regionshape_is_due(Oid relid, int looks);
 static const char *table_problem(DcCounter *counter, Relation rel, DcRegionTable table, int looks);
 static bool has_key_alone(Relation rel, const DcShape *shape, const AttrNumber *atts);
@@ -36,7 +39,8 @@ static AclMode own_rights(Oid relid, Oid owner);
 static const char *code_problem(Relation rel);
 
 /*
- * Return what is wrong of what is to be looked at, as a sentence, or NULL. Raises 42809 for a table that has not its shape.
+ * Return what is wrong of what is to be looked at, as a sentence, or NULL. Raises 42809 for a table that has not its shape, 55P03 for one that
+ * would have to be waited for, and is not to be.
  */
 const char *
 regions_problem(const DcCounterRow *row, int looks)
@@ -46,8 +50,8 @@ regions_problem(const DcCounterRow *row, int looks)
 
 	if (looks == LOOK_NOTHING)
 		return NULL;
-	LockRelationOid(row->counter, AccessShareLock);
-	LockRelationOid(row->shards, AccessShareLock);
+	regionshape_lock(row->counter, looks);
+	regionshape_lock(row->shards, looks);
 	if ((looks & LOOK_COLUMNS) != 0 && (regionshape_is_due(row->counter, looks) || regionshape_is_due(row->shards, looks)))
 		counter_layout(counter);
 	for (DcRegionTable table = 0; table < DC_REGION_TABLES; table++)
@@ -57,7 +61,8 @@ regions_problem(const DcCounterRow *row, int looks)
 
 		if (!OidIsValid(relid) || !regionshape_is_due(relid, looks))
 			continue;
-		rel = table_open_present(relid, AccessShareLock);
+		regionshape_lock(relid, looks);
+		rel = table_open_present(relid, NoLock);
 		problem = table_problem(counter, rel, table, looks);
 		table_close(rel, AccessShareLock);
 		if (problem != NULL)
@@ -68,6 +73,21 @@ regions_problem(const DcCounterRow *row, int looks)
 	if (!regionshape_is_due(row->shards, looks)) /* what may be written to shard rows depends on the table of totals as well */
 		looks &= regionshape_is_due(row->counter, looks) ? LOOK_COLUMNS | LOOK_SHARDS : LOOK_NOTHING;
 	return superuser_arg(counter->owner) || looks == LOOK_NOTHING ? NULL : shards_problem(counter, looks);
+}
+
+/*
+ * Lock a table to look at it. A command about a publication does not wait: its owner may be another one than that of the table.
+ */
+static void
+regionshape_lock(Oid relid, int looks)
+{
+	if ((looks & LOOK_AT_ONCE) == 0)
+		LockRelationOid(relid, AccessShareLock);
+	else if (!ConditionalLockRelationOid(relid, AccessShareLock))
+		ereport(ERROR,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 errmsg("could not obtain lock on relation \"%s\"", get_rel_name(relid)),
+				 errdetail("The table is replicated between regions, and in the publication.")));
 }
 
 /*

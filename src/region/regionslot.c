@@ -2,6 +2,8 @@
  * regionslot.c
  *		Which slot of a key this database counts in.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * It is the row of the key and this region with the greatest epoch, of those that are this database's: from its own
  * epoch on, REGION_EPOCH_SLOTS. Another database of the region, a copy that has renewed, say, has others.
  * Mostly that has the epoch of the database. But a slot that a deletion has closed is not counted in

@@ -2,6 +2,8 @@
  * regiontable.c
  *		The tables of a replicated counter: making them, and what they must look like.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * They belong to the owner of the counter, as the shard table does. Both are plain tables, also
  * if the counter is partitioned. NAME_region is written without SQL (regionrow.c), so it must
  * be as it was made. It has one index, so that updates stay on their page: besides being

@@ -2,6 +2,8 @@
  * regionvacuum.c
  *		dc_region_vacuum(): removing what is left of deleted keys.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Of a deleted key there are its rows of sets and of regions, and perhaps a row of totals without
  * amounts. All of them are removed at once, in this database alone: deletions are not published. Other
  * regions do so whenever they like, or not at all, and all may go on to count in the key meanwhile. That is safe

@@ -2,6 +2,8 @@
  * renew.c
  *		dc_region_init(), dc_region_renew(): a first epoch for this database, and a new one.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A renewal is one transaction, with all replicated tables and the identity locked (seal.c). Where the worker does it, what has to be
  * sealed and folded was, by transactions before (sealturns.c):
  *

@@ -2,6 +2,8 @@
  * replicate.c
  *		dc_replicate(), dc_unreplicate(): a counter that several databases count in.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * From then on its rows of totals are written by compaction alone, since these amounts are
  * published with them. dc_replicate() locks the tables against writers for a moment. Whoever
  * commits later finds that out when it opens them.
@@ -215,6 +217,7 @@ prevent_very_many_replicated(const DcCounter *counter)
 	{
 		const DcCounterRow *row = lfirst(lc);
 
+		CHECK_FOR_INTERRUPTS();
 		n += (OidIsValid(row->regions) || OidIsValid(row->grants)) && relation_owner(row->counter) == counter->owner;
 	}
 	if (n >= most && !table_is_trusted(counter->relid))

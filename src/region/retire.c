@@ -2,6 +2,8 @@
  * retire.c
  *		dc_region_retire(): a region that is given up.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * What it has counted stays. It is not waited for any more: after a start (boot.c), before something is
  * removed for good (seen.c). It does not publish any more, if it is there, until dc_region_renew() brings it
  * back with a new epoch. A new database of its name does, too: a region is retired if its latest epoch is.
@@ -18,6 +20,7 @@
 
 #include "access/xact.h"
 #include "fmgr.h"
+#include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -132,6 +135,7 @@ write_down_all(void)
 		const DcCounterRow *row = lfirst(lc);
 		DcCounter *counter;
 
+		CHECK_FOR_INTERRUPTS();
 		if (!OidIsValid(row->regions) || row->mode != DC_MODE_BUFFERED || buffer_hooks == NULL ||
 			!counter_lock(row->counter, RowExclusiveLock))
 			continue;
@@ -155,6 +159,7 @@ check_units(const char *region, bool own)
 		const DcCounterRow *row = lfirst(lc);
 		DcCounter *counter;
 
+		CHECK_FOR_INTERRUPTS();
 		if (!OidIsValid(row->grants))
 			continue;
 		LockRelationOid(row->grants, AccessShareLock);

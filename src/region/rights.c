@@ -2,6 +2,8 @@
  * rights.c
  *		The job "rights": giving units to the regions that ask for them.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A step goes over the keys of which another region wants units and this one has some, a batch of keys in
  * the order of the keys. For each it reads what all regions want, decides who gets how much
  * (escrow_share()), takes as much from the shard rows as nobody else has in hand, and raises the rows of

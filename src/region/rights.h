@@ -2,6 +2,8 @@
  * rights.h
  *		Stocks that several regions sell from: what the files about that share.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The units of a stock's shard rows are the rights of its region: dc_take() takes from them and
  * asks nobody, as ever. Each unit is in the rows of one region, or on its way between two. A region
  * that gives units to another one takes them from its own rows, and in the same transaction

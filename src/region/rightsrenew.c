@@ -2,6 +2,8 @@
  * rightsrenew.c
  *		The units of a database that has been restored or copied.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * It does not know what has become of them since: it may have sold them, and given them to other regions. So
  * before it sells any, it takes a new epoch for each stock that is replicated, in the transaction in
  * which it gets its own (dc_region_renew()), and all of its units and holds are forgotten. If the operator

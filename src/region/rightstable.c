@@ -2,6 +2,8 @@
  * rightstable.c
  *		The tables of grants and wants of a stock: making them, opening them, and what they must look like.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * They are as those of a counter (regiontable.c), and have triggers made in the same way.
  * SQL statements write them, as the owner of the stock; but the worker does so as well, and the trigger for what comes from other regions
  * writes without SQL, so there must be no code of the owner on them.

@@ -2,6 +2,8 @@
  * rightstell.c
  *		Telling other regions how many units of each key are here.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * When a region is gone for good, another one can take over the units that it had when it last told (stockregions.c). A
  * region tells in its row of wants. Sessions and the job "rights" write that of keys that somebody asks for. Units of other keys
  * would die with their region. So the job writes a row for each key that has units here, and writes it anew, after UNITS_AGE,

@@ -2,6 +2,8 @@
  * seal.c
  *		What was counted under an identity, and is not published: setting it apart, and publishing it.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * When a server has started, what is in local shard rows may have been published already, by the server that
  * this one was a snapshot of. What is counted from then on has not. So the local rows of each replicated
  * counter are sealed: in one transaction they become remote ones, and rows of
@@ -224,6 +226,7 @@ restore_is_under_way(bool worker)
 		const DcCounterRow *row = lfirst(lc);
 		Oid tables[] = {row->counter, row->shards, row->regions, row->sets};
 
+		CHECK_FOR_INTERRUPTS();
 		for (int i = 0; OidIsValid(row->regions) && i < lengthof(tables); i++)
 		{
 			if (relation_lacks_indexes(tables[i]))
@@ -252,6 +255,7 @@ replicated_lock(void)
 		const DcCounterRow *row = lfirst(lc);
 		DcCounter *counter;
 
+		CHECK_FOR_INTERRUPTS();
 		if (!OidIsValid(row->regions))
 			continue;
 		known = lappend_oid(known, row->counter);
@@ -264,6 +268,7 @@ replicated_lock(void)
 	{
 		const DcCounterRow *row = lfirst(lc);
 
+		CHECK_FOR_INTERRUPTS();
 		if (OidIsValid(row->regions) && !list_member_oid(known, row->counter))
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_IN_USE),

@@ -2,6 +2,8 @@
  * sealturns.c
  *		What the worker does with all replicated counters before this database begins, publishes or renews: a turn for each.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * What an owner has locked, a table of very many rows, or an error in one must not keep the counters of all others from
  * being counted in. So the worker seals and folds (seal.c) each counter in a step of its own, whose locks, time and
  * errors are bounded as those of any step are. So is the time that an owner's counters take in a round, however many
@@ -27,6 +29,7 @@
  */
 #include "postgres.h"
 
+#include "miscadmin.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
@@ -122,6 +125,7 @@ turns_begin(DcSelfRow *self, DcLifeChange change, DcRights rights, bool seals, b
 	{
 		const DcCounterRow *row = lfirst(lc);
 
+		CHECK_FOR_INTERRUPTS();
 		if (!OidIsValid(row->regions) || !(seals || folds))
 			continue;
 		old = MemoryContextSwitchTo(TopMemoryContext);

@@ -2,6 +2,8 @@
  * seen.c
  *		What regions have heard of each other: column seen of their beats.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  *		{"us": [epoch, seq, boot, beat_at, retired_at], ...}
  *
  * for each region that this one has heard of, of its latest epoch. Times are us since 1970, or null. A

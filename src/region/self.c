@@ -2,6 +2,8 @@
  * self.c
  *		The row of dcounter.self, and marks on it.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The row is changed by those who have the lock on the identity exclusively (life.h). Apply
  * workers, which find out that this database is not the only one of its epoch, or has missed
  * something, must not wait for them, nor lose what they have found: their transaction
@@ -209,6 +211,7 @@ self_marks(const DcSelfRow *row, DcSelfMarks *marks)
 	{
 		const DcSelfMark *mark = lfirst(lc);
 
+		CHECK_FOR_INTERRUPTS();
 		/* what came while the epoch was taken was missed all the same */
 		if (mark->epoch <= row->epoch && strcmp(mark->what, "recopy") == 0)
 		{
@@ -241,6 +244,7 @@ self_mark(int64 epoch, const char *what, const char *peer, TimestampTz at)
 	{
 		const DcSelfMark *mark = lfirst(lc);
 
+		CHECK_FOR_INTERRUPTS();
 		if (mark->epoch != epoch)
 			continue;
 		if (mark->peer != (Datum) 0)
@@ -271,6 +275,7 @@ self_copied_at(int64 epoch, const char *peer)
 	{
 		const DcSelfMark *mark = lfirst(lc);
 
+		CHECK_FOR_INTERRUPTS();
 		if (mark->epoch == epoch && mark->peer != (Datum) 0 &&
 			strcmp(TextDatumGetCString(mark->peer), peer) == 0)
 			at = Max(at, mark->at);

@@ -3,6 +3,8 @@
  *		What the numbers of beats say of the databases that have sent them (life.h). Knows nothing of the server, so that
  *		test/unit/regionsim_identity.c goes by the same.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * `same`: whether the boots of the two beats are of one series. `first`: the number of the first beat of a series.
  */
 #ifndef DC_SERIES_H

@@ -2,6 +2,8 @@
  * setmerge.c
  *		The trigger for rows of sets that come from another region.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * It keeps (mergetrigger.c) of a region's rows the one with the later stamp, and of what
  * was observed the greatest. What a set has observed is merged into the slots first, as if their rows had come:
  * they may be on their way still, in the same transaction or on another link.

@@ -2,6 +2,8 @@
  * setrow.c
  *		Finding and writing rows of sets, without SQL, and what their table must look like.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The caller has locked the key, and so is the only one who writes rows of it. An apply worker may
  * have one locked for a moment, when it has come back along a ring: that is waited for.
  *

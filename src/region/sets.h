@@ -2,6 +2,8 @@
  * sets.h
  *		What keys of a replicated counter were set to: dc_set(), dc_reset(), dc_delete().
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Each region has one row a key in the table of sets: the value that it was set to last, a stamp,
  * and what of the rows of regions (the slots) was observed then. In each database
  *

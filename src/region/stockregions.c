@@ -2,6 +2,8 @@
  * stockregions.c
  *		What is known of the units in other regions, and taking over those of a region that is gone.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A region tells how many units it has in its rows of wants (rightstell.c): of each key, in the transaction in which it gives some, and
  * some time after it has sold or got some. With the grants from and to it since,
  *

@@ -2,6 +2,8 @@
  * takewait.c
  *		dc_take_wait(): taking units, and waiting for them if there are not enough.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A session that gets none says what it lacks in its region's row of wants, commits that, so that it goes out and
  * others can take, and sleeps for a moment. Then it tries again, in a transaction of its own each time:
  * it has nothing locked while it sleeps, and sees what has come, been restocked or been given back. If

@@ -2,6 +2,8 @@
  * unpublished.c
  *		Since when all that was committed here is published.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The worker lists the local shard rows with amounts of each counter, as of a moment. When each of these has been published
  * since, all that was committed in the counter before that moment is published. A row is struck off the list when
  * a compaction of this process that has committed had it, or when a later look finds no amount in it: then
@@ -153,6 +155,7 @@ unpublished_looks_begin(void)
 	{
 		const DcCounterRow *row = lfirst(lc);
 
+		CHECK_FOR_INTERRUPTS();
 		if (!OidIsValid(row->regions))
 			continue;
 		several_owners |= to_look != NIL && relation_owner(row->counter) != relation_owner(linitial_oid(to_look));
@@ -209,6 +212,7 @@ recall_aside(void)
 		const DcCounterRow *row = lfirst(lc);
 		Known *of;
 
+		CHECK_FOR_INTERRUPTS();
 		if (!OidIsValid(row->regions) || get_rel_name(row->counter) == NULL || !seen_aside(&beat, relation_sql_name(row->counter)))
 			continue;
 		of = known_of(row->counter);
@@ -289,6 +293,7 @@ unpublished_look_all(void)
 	{
 		const DcCounterRow *row = lfirst(lc);
 
+		CHECK_FOR_INTERRUPTS();
 		if (OidIsValid(row->regions))
 			unpublished_look_at(row->counter);
 	}
@@ -312,6 +317,7 @@ unpublished_before(void)
 		const DcCounterRow *row = lfirst(lc);
 		Known *of;
 
+		CHECK_FOR_INTERRUPTS();
 		if (!OidIsValid(row->regions))
 			continue;
 		of = known_of(row->counter);
@@ -344,6 +350,7 @@ unpublished_aside(bool *any)
 		int told = 0;
 		ListCell *owner;
 
+		CHECK_FOR_INTERRUPTS();
 		if (of == NULL || !of->aside || get_rel_name(row->counter) == NULL)
 			continue;
 		foreach(owner, owners)

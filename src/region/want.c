@@ -2,6 +2,8 @@
  * want.c
  *		Wants: rows that say how many units a region asks others for (rights.h).
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The row of a key and this region is written by its sessions: by dc_want(), by sessions that wait in
  * dc_take_wait() when they begin and end, or find that the row does not say what they lack any more, and by
  * the job, when its time is up. Each locks the row, looks at the units that are here and at those that have

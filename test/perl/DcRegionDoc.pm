@@ -1,6 +1,6 @@
-# Runs doc/regions-operation.md: its blocks, as they are written, on one server for each name that is in their marks
-# ("sql on eu", "sh on us"). A procedure begins with three regions in a mesh, as its page does. So a test
-# runs the sections that make these, and then those that it is about.
+# Runs doc/regions-operation.md, regions-recovery.md, regions-reference.md and regions-internals.md: their blocks, as they are
+# written, on one server for each name that is in their marks ("sql on eu", "sh on us"). A procedure begins with three regions in
+# a mesh, as its page does. So a test runs the sections that make these, and then those that it is about.
 #
 # A block that only reads is repeated until it says what the page says, as what is counted elsewhere comes
 # a little later. All others run once. What happens in between and is not for readers is in comments
@@ -22,6 +22,7 @@ use Time::HiRes qw(sleep time);
 our @EXPORT = qw(region_doc region_page region_doc_sections);
 
 my @first = ('Before', 'Three regions');
+my @pages = ('regions-operation.md', 'regions-recovery.md', 'regions-reference.md', 'regions-internals.md');
 my @all = ('eu', 'us', 'ap');
 
 # Users who count while something is done; what they have counted is in "counted" of their region
@@ -39,10 +40,10 @@ my (%nodes, %serves, @jobs, @counting, $retry, $compared, $conf, @steps, $versio
 my $truth = ''; # what users have counted
 my $folder;     # of backups
 
-# region_doc(SECTIONS): runs these
+# region_doc(SECTIONS): runs these, of any of the pages
 sub region_doc
 {
-	region_page('regions-operation.md', @first, @_);
+	run_sections(\@pages, @first, @_);
 	return;
 }
 
@@ -51,8 +52,29 @@ sub region_page
 {
 	my ($page, @sections) = @_;
 
-	@steps = steps("$ENV{TESTDIR}/doc/$page");
-	($conf) = slurp_file("$ENV{TESTDIR}/doc/$page") =~ /^```text\n(wal_level = .*?)^```$/ms;
+	run_sections([$page], @sections);
+	return;
+}
+
+# pages_steps(FILES): those of several pages; "line" names the page, too
+sub pages_steps
+{
+	my @found;
+
+	foreach my $page (@_)
+	{
+		push @found, map { +{ %$_, line => "$page:$_->{line}" } } steps("$ENV{TESTDIR}/doc/$page");
+	}
+	return @found;
+}
+
+# run_sections(FILES, SECTIONS): the first file has the configuration
+sub run_sections
+{
+	my ($files, @sections) = @_;
+
+	@steps = pages_steps(@$files);
+	($conf) = slurp_file("$ENV{TESTDIR}/doc/$files->[0]") =~ /^```text\n(wal_level = .*?)^```$/ms;
 	$compared = 0;
 	foreach my $section (@sections)
 	{
@@ -79,7 +101,7 @@ sub region_doc_sections
 {
 	my %seen = map { $_ => 1 } @first;
 
-	return grep { !$seen{$_}++ } map { $_->{section} } steps("$ENV{TESTDIR}/doc/regions-operation.md");
+	return grep { !$seen{$_}++ } map { $_->{section} } pages_steps(@pages);
 }
 
 # node(NAME): the server of a name, which is made when it is needed
@@ -123,7 +145,7 @@ sub step
 	trust($step) if $version < 16;
 	if ($step->{mark} eq 'test')
 	{
-		note("line $step->{line}: $step->{text}");
+		note("$step->{line}: $step->{text}");
 		do_test($step->{text});
 	}
 	elsif ($step->{mark} eq 'sh')
@@ -152,7 +174,7 @@ sub run_block
 {
 	my ($where, $block) = @_;
 	my $node = node($where);
-	my $name = "line $block->{line}, $where";
+	my $name = "$block->{line}, $where";
 	my $sql = "\\pset null NULL\n" . compared($block->{text});
 	my $again = $retry || reads($block->{text});
 	my $end = time + $PostgreSQL::Test::Utils::timeout_default;
@@ -209,7 +231,7 @@ sub run_shell
 	local $ENV{SERVER_LOG} = $node->logfile;
 	local $ENV{OLD_BIN} = $node->config_data('--bindir');
 	local $ENV{NEW_BIN} = $ENV{OLD_BIN};
-	my $file = file_of("line $block->{line}.sh", q{
+	my $file = file_of(($block->{line} =~ s/:/ /r) . '.sh', q{
 set -e
 cd "$FOLDER"
 pg_ctl() {
@@ -220,7 +242,7 @@ pg_ctl() {
 }
 } . $script);
 	my $result = IPC::Run::run([ 'bash', $file ], '<', File::Spec->devnull, '>', "$file.out", '2>&1');
-	ok($result, "line $block->{line}, $block->{where}: the shell") or diag(slurp_file("$file.out"));
+	ok($result, "$block->{line}, $block->{where}: the shell") or diag(slurp_file("$file.out"));
 	note(slurp_file("$file.out"));
 	$node->_update_pid(-e $node->data_dir . '/postmaster.pid' ? 1 : 0);
 	return;

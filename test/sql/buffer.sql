@@ -1,11 +1,8 @@
--- Buffered counters where dcounter is not preloaded: what is refused, settings, and
--- tables that are buffered all the same, as after a restore: they count exactly. Where it
--- is preloaded, but no worker runs (buffer_1.out), they count exactly, too.
+-- Buffered counters, on a server that is preloaded, but where no worker runs: settings, and they count exactly.
 \pset tuples_only on
 \pset format unaligned
 \set SHOW_CONTEXT never
 SET client_min_messages = warning;
-SELECT current_setting('shared_preload_libraries') ~ '\mdcounter\M' AS preloaded;
 CREATE FUNCTION try(sql text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	state text; message text; detail text; hint text;
@@ -21,7 +18,7 @@ END $$;
 CREATE VIEW settings AS SELECT counter, mode, flush_interval, durability FROM dcounter.counter ORDER BY counter::text COLLATE "C";
 SET intervalstyle = postgres;
 
--- Refused without preload
+-- There is memory for them
 SELECT try($$SELECT dc_create('views', mode => 'buffered')$$);
 SELECT dc_create('views');
 SELECT try($$SELECT dc_alter('views', mode => 'buffered')$$), try($$SELECT dc_alter('views', mode => 'buffered', flush_interval => '2 s', durability => 'sync')$$);
@@ -50,7 +47,7 @@ SELECT * FROM settings WHERE counter = 'views'::regclass;
 -- and those of the catalog
 SELECT try($$UPDATE dcounter.counter SET mode = NULL$$) LIKE '23502%', try($$UPDATE dcounter.counter SET durability = NULL$$) LIKE '23502%', try($$UPDATE dcounter.counter SET flush_interval = NULL$$) LIKE '23502%';
 
--- Buffered tables of a server that has lost its preload
+-- Where no worker runs
 UPDATE dcounter.counter SET mode = 'buffered', durability = 'sync' WHERE counter IN ('views'::regclass, 'parts'::regclass);
 \c
 SET client_min_messages = warning;

@@ -1,9 +1,8 @@
--- Reads with max_staleness without preload: errors, and what dc_info() says. With it
--- (cache_1.out) they are answered. What the cache does is in test/t/cache/cache.pl.
+-- Reads with max_staleness, on a server that is preloaded: errors, and what dc_info() says. What the cache does is in
+-- test/t/cache/cache.pl.
 \set VERBOSITY terse
 \pset null NULL
 SET client_min_messages = warning;
-SELECT current_setting('shared_preload_libraries') ~ '\mdcounter\M' AS preloaded;
 CREATE FUNCTION try(call text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	hint text;
@@ -17,7 +16,7 @@ END $$;
 SELECT dc_create('cc');
 SELECT dc_incr('cc', 'a', 5), dc_incr('cc', 7, 2), dc_incr('cc', 'b0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'::uuid, 3);
 
--- There is nothing to answer from
+-- They are answered from the cache
 SELECT try($$dc_get('cc', 'a', '1 second')$$);
 SELECT try($$dc_get('cc', 7, '1 second')$$);
 SELECT try($$dc_get('cc', 'b0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'::uuid, '0')$$);
@@ -32,11 +31,11 @@ SELECT k, try(format('dc_get(''cc'', NULL::%s, ''1 second'')', k)) FROM unnest(A
 SELECT try($$dc_get('cc', 'a', '2000000000 days')$$);
 SELECT try($$dc_get('cc', 'a', '-2000000000 days')$$);
 
--- No key has an age without preload
+-- A key that was read has an age
 SELECT value, cache_age IS NULL AS no_age FROM dc_info('cc', 'a');
 SELECT value, cache_age IS NULL AS no_age FROM dc_info('cc', 7);
 SELECT value, cache_age IS NULL AS no_age FROM dc_info('cc', 'b0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'::uuid);
--- nor is there a setting
+-- and there is a setting
 SELECT count(*) FROM pg_settings WHERE name = 'dcounter.cache_size';
 SELECT dc_drop('cc');
 DROP FUNCTION try;

@@ -1,11 +1,9 @@
--- Presences. Where dcounter is not preloaded they can be made, but not used (presence.out). Where it is
--- (presence_1.out) members come and go. Times to live are so long that no time which the test takes matters.
+-- Presences, on a server that is preloaded. Times to live are so long that no time which the test takes matters.
 \pset tuples_only on
 \pset format unaligned
 \set SHOW_CONTEXT never
 SET client_min_messages = warning;
 SET intervalstyle = postgres;
-SELECT current_setting('shared_preload_libraries') ~ '\mdcounter\M' AS preloaded;
 CREATE FUNCTION try(sql text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	state text; message text; detail text; hint text; result text;

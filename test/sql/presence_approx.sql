@@ -1,12 +1,10 @@
--- Approximate presences: where dcounter is not preloaded they can be made, but not used (presence_approx.out), where it is
--- (presence_approx_1.out) rooms know about how many members they have. Which is another number each time, as hashes have a
--- salt: so bounds are compared, which hold but for one time in a million million. Times to live are so long that no time which the test takes matters.
+-- Approximate presences, on a server that is preloaded: rooms know about how many members they have. It is another number each
+-- time, as hashes have a salt: so bounds are compared, which hold but for one time in a million million. Times to live are so long that no time which the test takes matters.
 \pset tuples_only on
 \pset format unaligned
 \set SHOW_CONTEXT never
 SET client_min_messages = warning;
 SET intervalstyle = postgres;
-SELECT current_setting('shared_preload_libraries') ~ '\mdcounter\M' AS preloaded;
 CREATE FUNCTION try(sql text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	state text; message text; detail text; hint text; result text;

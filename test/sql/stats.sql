@@ -1,9 +1,8 @@
--- The statistics without preload: what is in shard tables, privileges, tables in any state.
--- What shared memory adds is in test/t/stats/stats.pl; stats_1.out is what comes with it.
+-- Statistics, on a server that is preloaded: what is in shard tables, privileges, tables in any state. What shared memory adds is
+-- in test/t/stats/stats.pl.
 \pset null NULL
 \set SHOW_CONTEXT never
 SET client_min_messages = warning;
-SELECT current_setting('shared_preload_libraries') ~ '\mdcounter\M' AS preloaded;
 SELECT count(*) > 0 AS worker_is_shown FROM dc_stat_worker WHERE datname = current_database();
 CREATE ROLE regress_dc_owner;
 CREATE ROLE regress_dc_user;
@@ -17,7 +16,7 @@ GRANT SELECT ON live TO PUBLIC;
 
 SET ROLE regress_dc_owner;
 SELECT dc_create('likes', totals => 'compacted'), dc_create('views', partitions => 3);
--- No row yet. Without preload there is nothing but an estimate in dc_stat_counters.
+-- No row yet
 SELECT * FROM live ORDER BY counter::text;
 SELECT count(*), count(increments) + count(keys_written) + count(writes_per_second) + count(busy_skipped) + count(splits) + count(waits) + count(early_writes)
 	+ count(keys_compacted) + count(last_compaction) + count(last_compaction_duration) + count(overflowed_keys) + count(reads) + count(mean_read_time_ms) + count(buffered) + count(buffer_full) + count(flushes) + count(keys_flushed)

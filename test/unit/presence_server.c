@@ -25,6 +25,7 @@
 
 void (*server_other_tells)(void) = NULL;
 bool server_tells_free = true;
+bool server_yields = false;
 ServerEvent server_events[EVENTS];
 int server_nevents = 0;
 int server_updates = 0;
@@ -157,13 +158,19 @@ run_step(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 	return true;
 }
 
+bool
+shared_step_run(DcSharedStep *shared, DcJobRun *run, DcJobStep step, void *arg)
+{
+	return run->step(run, step, arg, InvalidOid);
+}
+
 /*
  * server_run_job runs the job in the transaction.
  */
 bool
 server_run_job(void)
 {
-	DcJobRun run = {.step = run_step, .all_owners = true, .deadline = DC_NEVER};
+	DcJobRun run = {.step = run_step, .all_owners = true, .deadline = server_yields ? DC_LONG_AGO : DC_NEVER};
 
 	return job.run(&run);
 }

@@ -16,6 +16,9 @@
 extern void (*server_other_tells)(void);
 extern bool server_tells_free;
 
+/* The job yields after each step. */
+extern bool server_yields;
+
 /* An event that is in the outbox, or will be if the transaction commits. */
 typedef struct ServerEvent
 {

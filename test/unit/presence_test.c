@@ -715,6 +715,41 @@ epochs(void)
 	ok(resets() == 0 && server_nevents == 1, "one in which the rule was made is not");
 }
 
+/* memory that takes more than a step to go over, while members come and go: the next one goes on, and nothing is told of before */
+static void
+slow_epoch(void)
+{
+	static char names[60][20];
+	DcPresenceRow row;
+	int64 here = 0;
+	int steps = 0;
+
+	crashed(&row);
+	for (int i = 0; i < lengthof(names); i++)
+	{
+		snprintf(names[i], sizeof(names[i]), "%d", i);
+		(void) enter(names[i], "ann", "");
+	}
+	server_tick = SECOND / 100;
+	server_yields = true;
+	for (; server_nevents == 0 && steps < 100; steps++)
+	{
+		(void) leave(names[steps % lengthof(names)], "ann", true);
+		(void) enter(names[2 * steps % lengthof(names)], "bob", "");
+		job_and_end(true);
+	}
+	server_tick = 0;
+	server_yields = false;
+	ok(steps > 1 && steps < 30, "an epoch may take several steps");
+	(void) enter(names[0], "cid", "");
+	for (int i = 0; i < 3; i++)
+		job_and_end(true);
+	ok(resets() == 1 && server_events[0].is_reset, "is told of once, before all rooms");
+	for (int i = 0; i < server_nevents; i++)
+		here += server_events[i].joined - server_events[i].left;
+	ok(here == (int64) number(&use.slot->joined) - (int64) number(&use.slot->left), "and all that happened is told of after it");
+}
+
 /* So many runs tell all of so many presences of an epoch: 16 in each (STEP_EPOCHS). */
 static void
 job_until_told(int n)
@@ -811,6 +846,7 @@ main(void)
 		ok(gives_back(i & 1, i & 2, i & 4), name);
 	}
 	epochs();
+	slow_epoch();
 	many_epochs(100);
 	many_epochs(PRESENCE_SLOTS + 76);
 	scarce_later();

@@ -167,7 +167,7 @@ disaster(Sim *sim, int kinds)
 		crash(sim, db);
 	else if (what < 7 && !db->starting)
 		sim->backup[which] = *db;
-	/* a start in which nothing was counted; else doc/regions-operation.md forbids it, as both databases would publish that */
+	/* a start in which nothing was counted; else doc/regions-recovery.md forbids it, as both databases would publish that */
 	else if (what < 10 && (!db->starting || db->nrows == 0))
 		take_snapshot(sim, which);
 	else if (what < 11)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # upgrade.sh FOLDER17 FOLDER18: pg_upgrade of a cluster of this machine's PostgreSQL 15, in which every room has counted, by 17 to 18,
 # as TAP. Each server is in the place where its package has it: an older one comes into the folder of the next with the
-# libraries that are not there. dcounter is installed for all three. For root.
+# libraries that are not there. The folders have dcounter for theirs; 15 gets it here. For root.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 tree=$here/../..
@@ -67,6 +67,7 @@ for folder in "$f17" "$f18"; do
 done
 
 bring 15 / "$f17"
+make -s -j"$(nproc)" -C "$tree" install DESTDIR="$f17" PG_CONFIG=/usr/lib/postgresql/15/bin/pg_config >&2
 status=0 && in_folder "$f17" fill 15 || status=$?
 ok "$status" 'pg_upgrade: 15 has counted in every room'
 status=0 && in_folder "$f17" upgrade 15 17 || status=$?

@@ -41,7 +41,7 @@ run() {
 }
 
 # check MAJOR DATABASE: all values, but for the units that a region may sell: in a cluster with another identity it has a new epoch, and
-# gets those of the old one when the other regions say so (doc/regions-operation.md)
+# gets those of the old one when the other regions say so (doc/regions-recovery.md)
 check() {
     run "$1" -d "$2" -f sql/check.sql | grep -v '^region stock'
 }

@@ -2,6 +2,8 @@
  * compact.c
  *		dc_compact(): moving amounts from shard rows to totals.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Protocol, for a batch of shard rows in the order of the keys, with SQL or, where that is
  * possible, without it (compactdirect.c); of a table that Citus distributes, shard by shard (compactdistributed.c):
  *
@@ -121,6 +123,7 @@ dc_compact(PG_FUNCTION_ARGS)
 		DcCounter *counter = compact_open(((DcCounterRow *) lfirst(lc))->counter,
 										  false);
 
+		CHECK_FOR_INTERRUPTS();
 		if (counter == NULL || done >= max_keys)
 			continue;
 		if (counter->fed)

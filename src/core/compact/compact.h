@@ -1,6 +1,8 @@
 /*
  * compact.h
  *		Moving amounts from shard rows to totals, batch by batch (see compact.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_COMPACT_H
 #define DC_COMPACT_H

@@ -2,6 +2,8 @@
  * compactbatch.c
  *		The shard rows of a batch, by SQL: adding them to it, and clearing them.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * compact.c describes the protocol. Statements of its own lock the rows, of one table or of one
  * shard (compactdistributed.c). What becomes of them is the same for both.
  */

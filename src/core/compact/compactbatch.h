@@ -1,6 +1,8 @@
 /*
  * compactbatch.h
  *		A batch of compaction (see compact.c), or of a flush.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_COMPACTBATCH_H
 #define DC_COMPACTBATCH_H

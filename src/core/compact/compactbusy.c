@@ -2,6 +2,8 @@
  * compactbusy.c
  *		Keys with rows that others were just writing: the worker looks at them again.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A sweep leaves a row that another transaction is writing for the next sweep. A key that is
  * written most of the time, as one row is where commits wait for the disk, may be left so several
  * times in a row. Its value is the same, as all rows count in it. But other regions hear of an

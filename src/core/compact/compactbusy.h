@@ -1,6 +1,8 @@
 /*
  * compactbusy.h
  *		Keys with rows that others were just writing (see compactbusy.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_COMPACTBUSY_H
 #define DC_COMPACTBUSY_H

@@ -2,6 +2,8 @@
  * compactdirect.c
  *		Locking and clearing the shard rows of a batch without SQL.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * What the statements of compact.c do with any table, this does with a table whose shard rows
  * may be written without SQL (layout.c), below REPEATABLE READ: there it matters how rows are found
  * (compactfind.c).

@@ -2,6 +2,8 @@
  * compactdistributed.c
  *		A batch of compaction of a table that Citus distributes.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A statement can lock rows of one shard only (core/table/distribution.c). So a batch begins by reading the next keys, without
  * locks, from all shards; sorts them by the shard that each belongs to; and then does what compact.c
  * says for the keys of one shard after the other, in the one transaction of the batch. Each statement has

@@ -2,6 +2,8 @@
  * compactfind.c
  *		Finding the shard rows of a batch without SQL, key by key.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * While an old snapshot is held, the index has an entry for each page that a hot row was ever on,
  * and each is a page of dead versions. A statement would visit all of them in each round.
  *

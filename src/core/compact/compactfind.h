@@ -1,6 +1,8 @@
 /*
  * compactfind.h
  *		Finding the shard rows of a batch without SQL (see compactfind.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_COMPACTFIND_H
 #define DC_COMPACTFIND_H

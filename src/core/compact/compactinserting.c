@@ -2,6 +2,8 @@
  * compactinserting.c
  *		Keys whose rows other transactions are inserting.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Compaction waits for no row. SKIP LOCKED passes over rows that are locked, but a row that a transaction in progress has
  * inserted is not seen at all, and ON CONFLICT DO NOTHING waits for that transaction: for dc_set() of a new key in a
  * transaction that stays open, say, and with it all other keys of the table would. So the keys that have no row are

@@ -3,6 +3,8 @@
  *		Compaction as a job: all counter tables of the database, a batch a
  *		transaction.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A sweep goes over each table from its first shard row to its last, so each row
  * that is not locked by others is compacted once. A table that is gone, locked by
  * DDL or broken is passed over, and so is one that rests (compactrest.c).

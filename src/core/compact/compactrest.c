@@ -2,6 +2,8 @@
  * compactrest.c
  *		Tables that the worker leaves alone for a while, as going over them takes long.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * While an old snapshot is held, shard rows stay when they have been compacted
  * (compactdirect.c), and each sweep visits all of them. If they are many, for many keys,
  * the worker would be busy with nothing else. So then a table rests REST times as long as

@@ -1,6 +1,8 @@
 /*
  * compactrest.h
  *		Tables that the worker leaves alone for a while (see compactrest.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_COMPACTREST_H
 #define DC_COMPACTREST_H

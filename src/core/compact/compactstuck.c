@@ -2,6 +2,8 @@
  * compactstuck.c
  *		Keys that compaction cannot move, as the worker remembers them.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The amounts of a key whose sum of increments or of decrements leaves bigint stay in
  * its shard rows, where they are safe, until the key is set or deleted (set.c). The
  * worker sweeps all the time. So it remembers such a key, and leaves it out of its sweeps

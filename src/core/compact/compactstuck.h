@@ -1,6 +1,8 @@
 /*
  * compactstuck.h
  *		Keys that compaction cannot move (see compactstuck.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_COMPACTSTUCK_H
 #define DC_COMPACTSTUCK_H

@@ -2,6 +2,8 @@
  * compacttotals.c
  *		Adding amounts of keys to the table of totals.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Compaction brings them from shard rows, and a flush from memory. Both hold the
  * lock on the table's compaction (locks.c). Rows that others have locked are passed over, and
  * so are keys whose rows others insert at the same time: commits (core/rows/totalrow.c), and users (compactinserting.c).

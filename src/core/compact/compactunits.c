@@ -2,6 +2,8 @@
  * compactunits.c
  *		Compaction of the shard rows of a stock.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The amounts have been moved to the totals. The units stay in the shard rows, to be
  * taken. Compaction alone may move units between rows (levelling), since its transactions
  * are short, and it has most rows of the key locked anyway:

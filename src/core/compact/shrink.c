@@ -2,6 +2,8 @@
  * shrink.c
  *		Giving back the space of a shard table that is nearly empty.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Increments of a million new keys, in one transaction, make a million shard rows. A minute
  * later compaction has deleted them, and hundreds of megabytes without a row are left, with
  * an index. VACUUM would not change that soon: it does not make an index smaller, and the

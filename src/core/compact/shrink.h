@@ -1,6 +1,8 @@
 /*
  * shrink.h
  *		Giving back the space of a shard table that is nearly empty (see shrink.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_SHRINK_H
 #define DC_SHRINK_H

@@ -2,6 +2,8 @@
  * apply.c
  *		Writing the pending deltas to the tables.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * At PRE_COMMIT the pending deltas are written (commit.c), in the order of counter
  * and key, one row per key. Until then no row was touched, so a row is locked
  * only for the time that a commit takes. There are four ways to write:

@@ -1,6 +1,8 @@
 /*
  * apply.h
  *		Writing the pending deltas to the tables (see apply.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_APPLY_H
 #define DC_APPLY_H

@@ -1,6 +1,8 @@
 /*
  * applying.h
  *		Writing pending deltas: commit.c decides when and which, apply.c writes them.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_APPLYING_H
 #define DC_APPLYING_H

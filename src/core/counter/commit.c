@@ -2,6 +2,8 @@
  * commit.c
  *		When the pending deltas are written, and which of them go to memory.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * They are written early, if they are too many or must be in the tables (dc_apply(),
  * dc_set(), DDL); at PREPARE TRANSACTION; otherwise at PRE_COMMIT. apply.c says how they are written, and why
  * transactions that write at PRE_COMMIT cannot deadlock.

@@ -2,6 +2,8 @@
  * foreign.c
  *		What counter tables on other servers need.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Order of callbacks. A foreign data wrapper commits its remote transactions in
  * its own PRE_COMMIT callback, so ours, which writes the pending increments, must
  * run before it. Callbacks run in the reverse order of registration, and wrappers

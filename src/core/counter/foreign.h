@@ -1,6 +1,8 @@
 /*
  * foreign.h
  *		Counter tables that lie on other servers (see foreign.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_FOREIGN_H
 #define DC_FOREIGN_H

@@ -2,6 +2,8 @@
  * load.c
  *		dc_load(): the counts that keys start with.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Increments of a key that is new go to a shard row, and from there to the totals. For a
  * million keys whose counts are known that is twice the work, and leaves a shard table of
  * a million dead rows. dc_load() inserts rows of totals at once, in the order of the

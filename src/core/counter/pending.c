@@ -2,6 +2,8 @@
  * pending.c
  *		The deltas that this transaction has not yet written.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * dc_incr() touches no row: it adds to a hash table in this backend, which is
  * written to the shard tables at PRE_COMMIT (apply.c). Savepoints are honoured
  * by a stack of such tables, one for each nesting level of subtransactions

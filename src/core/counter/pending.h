@@ -1,6 +1,8 @@
 /*
  * pending.h
  *		The deltas that this transaction has not yet written (see pending.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_PENDING_H
 #define DC_PENDING_H

@@ -2,6 +2,8 @@
  * read.c
  *		Exact values: dc_get(), dc_get_many(), dc_info(), dc_sum().
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The exact value of a key is its row of totals plus its shard rows, read by
  * one query in one snapshot: compaction moves amounts between them in one
  * transaction, so no snapshot sees an amount twice or not at all. The snapshot

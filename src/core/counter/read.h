@@ -1,6 +1,8 @@
 /*
  * read.h
  *		Reading counter values (see read.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_READ_H
 #define DC_READ_H

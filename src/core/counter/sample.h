@@ -2,6 +2,8 @@
  * sample.h
  *		Counting a sample: random rounding of deltas.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A delta d becomes one of its two neighbours among the multiples of p, at random, so that its
  * expected value is d. With r = |d| mod p it is rounded away from zero with probability r / p. The
  * variance of one rounding is r (p - r), which is at most |d| (p - 1). So the standard error of a sum

@@ -2,6 +2,8 @@
  * serial.c
  *		How SERIALIZABLE transactions that use one key find each other.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Serializable snapshot isolation (SSI) has to learn of each pair of transactions
  * that overlap and of which one, R, reads rows that the other, W, writes and R does not
  * see. It has two ways:

@@ -2,6 +2,8 @@
  * serial.h
  *		Marks that SERIALIZABLE transactions leave for readers of a key (see
  *		serial.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_SERIAL_H
 #define DC_SERIAL_H

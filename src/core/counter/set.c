@@ -2,6 +2,8 @@
  * set.c
  *		dc_set(), dc_reset(), dc_delete(): making a key exactly something.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Unlike an increment these act at once, lock rows and may wait:
  *
  *	1. The transaction's own pending deltas are written, and the partitions of the

@@ -1,6 +1,8 @@
 /*
  * set.h
  *		Setting keys: what the files of dc_set() share.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_SET_H
 #define DC_SET_H

@@ -2,6 +2,8 @@
  * setregion.c
  *		dc_set(), dc_reset(), dc_delete() of a counter that several regions count in.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Steps 1 to 4 are those of set.c. The shard rows that are deleted are of two kinds: what was counted here and is
  * not published yet, which region_hooks->set() adds to what this region has counted; and what came from
  * other regions, which is in their rows already. That function returns what the totals have to be. Without a row

@@ -2,6 +2,8 @@
  * sqlpath.c
  *		Running SQL statements on the tables of a counter.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The statements stand where they are used. They serve every kind of table that SQL can
  * write: partitioned, foreign, distributed. They run as the owner of the tables
  * (runas.c). The plans are generic, and made with scans of whole tables disabled: a plan

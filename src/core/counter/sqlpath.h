@@ -1,6 +1,8 @@
 /*
  * sqlpath.h
  *		The counter tables' SQL statements, and running them (see sqlpath.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_SQLPATH_H
 #define DC_SQLPATH_H

@@ -2,6 +2,8 @@
  * sqlwrite.c
  *		Adding to shard rows by SQL (see apply.c for when and why).
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Why the statements are written as they are:
  *
  *	- The shard row is chosen once, in an uncorrelated sub-select, which is

@@ -1,6 +1,8 @@
 /*
  * sqlwrite.h
  *		Adding to shard rows by SQL (see sqlwrite.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_SQLWRITE_H
 #define DC_SQLWRITE_H

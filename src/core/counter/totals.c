@@ -2,6 +2,8 @@
  * totals.c
  *		Compacted values: dc_total() and dc_top().
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * They read the table of totals alone, in the caller's snapshot: cheaper than the
  * exact value, and as old as the last compaction.
  */

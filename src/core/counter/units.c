@@ -2,6 +2,8 @@
  * units.c
  *		The shard rows of a stock: adding units and taking them.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A stock's shard row has, besides the amounts that are not compacted yet, the
  * number of units that may be taken from it (column "units"). Compaction moves the
  * amounts away and leaves the units. So for each key

@@ -1,6 +1,8 @@
 /*
  * units.h
  *		The shard rows of a stock (see units.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_UNITS_H
 #define DC_UNITS_H

@@ -2,6 +2,8 @@
  * write.c
  *		dc_incr() and its relatives.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * None of them touches a row: they add to the transaction's pending deltas
  * (pending.c), which are written when it commits (apply.c).
  *

@@ -1,6 +1,8 @@
 /*
  * write.h
  *		Adding to counters when the transaction commits (see write.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_WRITE_H
 #define DC_WRITE_H

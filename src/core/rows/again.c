@@ -2,6 +2,8 @@
  * again.c
  *		Inserting a row in place of another one, while an old snapshot is held.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A SERIALIZABLE transaction that increments a key inserts a row, by which transactions that
  * read the key find it (core/counter/serial.c), and compaction deletes the row. While an old
  * snapshot is held, each leaves a dead index entry of a number without a visible version,

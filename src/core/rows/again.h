@@ -1,6 +1,8 @@
 /*
  * again.h
  *		Inserting a row in place of another one (see again.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_AGAIN_H
 #define DC_AGAIN_H

@@ -2,6 +2,8 @@
  * clear.c
  *		Locking shard rows for compaction, and clearing them, without SQL.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A row is read first, and locked by the place of the version that was read. The lock
  * is had only if that is still the latest version. As versions never change, the amounts that
  * were read are the row's then, and stay so: no other transaction can write the row

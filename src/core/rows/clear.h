@@ -1,6 +1,8 @@
 /*
  * clear.h
  *		Locking shard rows for compaction, and clearing them (see clear.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_CLEAR_H
 #define DC_CLEAR_H

@@ -1,6 +1,8 @@
 /*
  * delta.h
  *		Amounts that are to be added to a counter's key.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_DELTA_H
 #define DC_DELTA_H

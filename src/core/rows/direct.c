@@ -2,6 +2,8 @@
  * direct.c
  *		Adding to shard rows without SQL.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A commit adds each of its deltas that do not go to a row of totals (totalrow.c) to one
  * shard row of the key that no other transaction is changing:
  *

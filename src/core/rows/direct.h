@@ -1,6 +1,8 @@
 /*
  * direct.h
  *		Adding to shard rows without SQL (see direct.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_DIRECT_H
 #define DC_DIRECT_H

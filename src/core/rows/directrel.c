@@ -1,6 +1,8 @@
 /*
  * directrel.c
  *		Opening a table of a counter for direct access.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #include "postgres.h"
 

@@ -1,6 +1,8 @@
 /*
  * directrel.h
  *		A table of a counter that is open for direct access.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_DIRECTREL_H
 #define DC_DIRECTREL_H

@@ -2,6 +2,8 @@
  * hints.c
  *		Where a backend last saw the shard rows of a key.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Hints save index look-ups and are never trusted. The row that a hint leads to is
  * checked (probe.c), so a stale hint costs a look-up and nothing else.
  * That is why nothing has to be done about them when a transaction aborts, or

@@ -1,6 +1,8 @@
 /*
  * hints.h
  *		Where a backend last saw the shard rows of a key (see hints.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_HINTS_H
 #define DC_HINTS_H

@@ -2,6 +2,8 @@
  * hinttable.c
  *		A table of places of shard rows, without locks.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * An entry is found by the hash of a key and by its fields. The entries of a key are within
  * HINT_WINDOW places from where its hash leads to. If all of these are in use, any of them
  * makes room. A place that was used never becomes empty again, but only free, so the entries of

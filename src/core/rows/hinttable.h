@@ -1,6 +1,8 @@
 /*
  * hinttable.h
  *		A table of places of shard rows, without locks (see hinttable.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_HINTTABLE_H
 #define DC_HINTTABLE_H

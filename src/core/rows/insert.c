@@ -2,6 +2,8 @@
  * insert.c
  *		Inserting without SQL into tables that have nothing but indexes.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Entries of a ledger and records of ops are inserted as the executor would, without its
  * state: making that costs more than the rows. Only plain indexes are served: an
  * expression or a condition of an index is code of its owner, and would run as the

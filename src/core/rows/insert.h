@@ -1,6 +1,8 @@
 /*
  * insert.h
  *		Inserting into tables that have nothing but indexes (see insert.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_INSERT_H
 #define DC_INSERT_H

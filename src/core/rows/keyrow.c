@@ -2,6 +2,8 @@
  * keyrow.c
  *		Rows that are known by a unique key, without SQL: find, lock, replace, insert.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The tables have nothing on them but plain indexes (insert.c); the room that a table belongs to makes sure of
  * that, and says by which index a row is found, what a row looks like, and which isolation it has.
  *

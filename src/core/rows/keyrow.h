@@ -1,6 +1,8 @@
 /*
  * keyrow.h
  *		Rows that are known by a unique key, without SQL (see keyrow.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_KEYROW_H
 #define DC_KEYROW_H

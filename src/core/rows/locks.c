@@ -2,6 +2,8 @@
  * locks.c
  *		Advisory locks of setters and of compaction.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Both are held to the end of the transaction. They have classes of their own
  * (lockclass.h), so they do not meet the advisory locks of SQL.
  *

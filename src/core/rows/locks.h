@@ -1,6 +1,8 @@
 /*
  * locks.h
  *		Advisory locks of setters and of compaction (see locks.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_LOCKS_H
 #define DC_LOCKS_H

@@ -2,6 +2,8 @@
  * oldsnapshot.c
  *		Whether an old snapshot keeps dead rows.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The server knows the oldest transaction whose rows a table must keep (its removable
  * horizon), but not since when that has been so. So the next transaction id is
  * noted every OLD_AFTER: a horizon before the id that was noted at least that long ago is

@@ -1,6 +1,8 @@
 /*
  * oldsnapshot.h
  *		Whether an old snapshot keeps dead rows (see oldsnapshot.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_OLDSNAPSHOT_H
 #define DC_OLDSNAPSHOT_H

@@ -2,6 +2,8 @@
  * oldversion.c
  *		Finding the version that a snapshot sees among many index entries of a row.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Readers visit the last index entries of a row first (scan.c): entries of a row sort by
  * place, the newest version is usually near the end of the table, and nearly all readers have a
  * new snapshot. But entries that the index has deduplicated come in the order of their

@@ -1,6 +1,8 @@
 /*
  * oldversion.h
  *		Finding the version that a snapshot sees among many entries (see oldversion.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_OLDVERSION_H
 #define DC_OLDVERSION_H

@@ -3,6 +3,8 @@
  *		From a remembered place to the current version of a row of a key: a shard row, or
  *		the row of totals.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A hint holds the tuple id that an index entry of the row had. Most of the time the
  * live version is on that page, and is the one that we saw last, whose line the hint
  * holds too. If not, the links between versions lead to it (rowversions.c). Following

@@ -1,6 +1,8 @@
 /*
  * probe.h
  *		From a hint to a version of its row (see probe.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_PROBE_H
 #define DC_PROBE_H

@@ -2,6 +2,8 @@
  * remote.c
  *		Adding amounts of other regions to shard rows, without SQL.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A transaction inserts a row of its own for a key, of a number that no other transaction has
  * (shardnumber.c), and adds to that one if the key comes again. It need not remember
  * which keys it has had, of which there may be millions: the index says so when a row of the same number

@@ -1,6 +1,8 @@
 /*
  * remote.h
  *		Shard rows with amounts of other regions (see remote.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_REMOTE_H
 #define DC_REMOTE_H

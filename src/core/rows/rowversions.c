@@ -2,6 +2,8 @@
  * rowversions.c
  *		Walking along the versions of a shard row, or of a row of totals.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A row's versions are linked, the older to the newer. On one page they are a HOT
  * chain, whose root is where an index entry of the row points. If the row has moved
  * to another page since, the end of the chain points to its next root, and so on.

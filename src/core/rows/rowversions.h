@@ -1,6 +1,8 @@
 /*
  * rowversions.h
  *		Walking along the versions of a shard row (see rowversions.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_ROWVERSIONS_H
 #define DC_ROWVERSIONS_H

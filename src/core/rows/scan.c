@@ -2,6 +2,8 @@
  * scan.c
  *		Finding the shard rows of a key, in the presence of many dead versions.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * While an old snapshot prevents vacuum, a hot row leaves an index entry behind for
  * each page that it was on, and each of those pages is full of dead versions.
  * Visiting them all would make reads of a hot row slow. It is not necessary: in

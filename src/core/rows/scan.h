@@ -1,6 +1,8 @@
 /*
  * scan.h
  *		Scanning the shard rows of a key by the index (see scan.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_SCAN_H
 #define DC_SCAN_H

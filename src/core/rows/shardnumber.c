@@ -2,6 +2,8 @@
  * shardnumber.c
  *		The numbers of the rows that a transaction inserts.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A number is derived from the transaction's id. Rows that one transaction alone adds
  * to (blind rows, apply.c) and rows that are for all have different ranges. Rows with the
  * amounts of other regions have negative numbers: no transaction that counts here ever

@@ -1,6 +1,8 @@
 /*
  * shardnumber.h
  *		The numbers of shard rows (see shardnumber.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_SHARDNUMBER_H
 #define DC_SHARDNUMBER_H

@@ -2,6 +2,8 @@
  * sharedhints.c
  *		Where the shard rows of hot keys are, for all sessions.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A session that knows no row of a key asks the index (scan.c). While an old snapshot is held
  * that has an entry for each page that a row was ever on, in the order of the pages, not
  * of time: so finding the live version among them takes the longer, the longer the

@@ -1,6 +1,8 @@
 /*
  * sharedhints.h
  *		Where the shard rows of hot keys are, for all sessions (see sharedhints.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_SHAREDHINTS_H
 #define DC_SHAREDHINTS_H

@@ -2,6 +2,8 @@
  * sums.c
  *		Adding up the rows of a key.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Sums of rows are kept in 128 bits: rows that fit bigint may have a sum that
  * does not, and inc may leave bigint where inc - dec is well inside.
  */

@@ -1,6 +1,8 @@
 /*
  * sums.h
  *		Adding up the rows of a key (see sums.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_SUMS_H
 #define DC_SUMS_H

@@ -2,6 +2,8 @@
  * totalrow.c
  *		Adding to rows of totals without SQL: totals first.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Shard rows are for keys that several transactions write at once. Most keys are not
  * such. So a commit adds its delta of a key to the key's row of totals, and writes a shard
  * row only if it cannot have that one at once:

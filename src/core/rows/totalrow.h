@@ -1,6 +1,8 @@
 /*
  * totalrow.h
  *		Adding to rows of totals without SQL (see totalrow.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_TOTALROW_H
 #define DC_TOTALROW_H

@@ -2,6 +2,8 @@
  * hotkeys.c
  *		The keys with the most writes, in bounded memory.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A Space-Saving summary (Metwally, Agrawal and El Abbadi, 2005). It has a place
  * for a fixed number of keys. A key that has a place adds its weight there; one
  * that has none takes the place of the key with the lowest count, and inherits

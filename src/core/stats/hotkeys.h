@@ -1,6 +1,8 @@
 /*
  * hotkeys.h
  *		The keys with the most writes, in bounded memory (see hotkeys.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_HOTKEYS_H
 #define DC_HOTKEYS_H

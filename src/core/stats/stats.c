@@ -2,6 +2,8 @@
  * stats.c
  *		Statistics of counter tables in shared memory.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * statsarea.c has the memory, and who may touch it; statscount.c says how things are counted.
  * Here sessions find the entry of a table, and lose it; and what is kept over a clean
  * shutdown: the cumulative numbers, in a file (statsfile.c).

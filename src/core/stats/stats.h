@@ -2,6 +2,8 @@
  * stats.h
  *		Statistics of counter tables in shared memory (see stats.c).
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * There are none when the server has not preloaded dcounter. Rooms above this one
  * come by stats_hooks.
  */

@@ -2,6 +2,8 @@
  * statsarea.c
  *		Which counter table has which entry of the statistics.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * One area has entries for counter tables of all databases, as many as fit into
  * dcounter.stats_size. It exists only if dcounter is preloaded. An entry is memory that has not
  * been touched until it is taken; its hot keys, which are most of it, until a key is written.

@@ -1,6 +1,8 @@
 /*
  * statsarea.h
  *		The statistics in shared memory (see statsarea.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_STATSAREA_H
 #define DC_STATSAREA_H

@@ -2,6 +2,8 @@
  * statscount.c
  *		Counting for a counter table, in its entry of the statistics.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * statsarea.c says which lock protects what, and why none adds to the entry of another table.
  *
  * Cumulative numbers are atomic variables. Writes lately are counted in buckets of

@@ -2,6 +2,8 @@
  * statsfile.c
  *		The file that keeps statistics over a clean restart.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * It is written by the postmaster when it exits, and read when the
  * next one starts. It stays until then, as the start may still fail, and says at which
  * place of the WAL the shutdown was: one of an earlier shutdown is not used.

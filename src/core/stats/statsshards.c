@@ -2,6 +2,8 @@
  * statsshards.c
  *		The function behind dc_stat_shards: what is in a shard table now.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The numbers are read by one query on the shard table, as the table's owner. They are sums
  * over all rows, so they reveal no key. They are shown to roles that may SELECT from the
  * counter table, and to members of pg_monitor. The view calls the function once for each

@@ -3,6 +3,8 @@
  *		The functions behind dc_stat_counters, dc_stat_hot_keys and dc_stat_memory, and
  *		dc_stat_reset().
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A table's row is shown to roles that may SELECT from the table, and to members of
  * pg_monitor. All numbers come from shared memory (statsarea.c) and the server's own
  * catalogs and statistics. No counter table is opened, and none is waited for, so many tables take
@@ -156,6 +158,7 @@ stat_memory(PG_FUNCTION_ARGS)
 	{
 		Oid relid = ((DcCounterRow *) lfirst(lc))->counter;
 
+		CHECK_FOR_INTERRUPTS();
 		if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)) && !stats_has(relid))
 			without++;
 	}
@@ -201,6 +204,7 @@ dc_stat_reset(PG_FUNCTION_ARGS)
 	{
 		Oid relid = ((DcCounterRow *) lfirst(lc))->counter;
 
+		CHECK_FOR_INTERRUPTS();
 		if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)) &&
 			compat_owns_relation(relid, GetUserId()))
 			stats_reset(relid);

@@ -2,6 +2,8 @@
  * statsxact.c
  *		Statistics of a transaction, until it commits.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The statistics shall say what has happened. Deltas that are written early may be
  * rolled back with a savepoint and written again, and a compaction may be part of a
  * transaction that fails. So the counts of both are collected here, for each counter

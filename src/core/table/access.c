@@ -2,6 +2,8 @@
  * access.c
  *		Opening a counter table for an SQL function: arguments, locks, rights.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Each function locks the table of totals and then the shard table, always in
  * this order and until the end of the transaction: ROW EXCLUSIVE to write,
  * ACCESS SHARE to read. DDL on either table therefore waits from the first

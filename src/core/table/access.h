@@ -1,6 +1,8 @@
 /*
  * access.h
  *		Opening a counter table for an SQL function: arguments, locks, rights.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_ACCESS_H
 #define DC_ACCESS_H

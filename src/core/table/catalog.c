@@ -2,6 +2,8 @@
  * catalog.c
  *		The catalog dcounter.counter, which has the settings of counter tables.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * It is read and written as base/catrow.c says. A change takes effect in other sessions by
  * a relcache invalidation of the counter table.
  */

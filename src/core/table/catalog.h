@@ -1,6 +1,8 @@
 /*
  * catalog.h
  *		The catalog dcounter.counter, and the backend's cache of it.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_CATALOG_H
 #define DC_CATALOG_H

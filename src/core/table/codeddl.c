@@ -2,6 +2,8 @@
  * codeddl.c
  *		DDL that brings code of an owner to a counter's tables.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Two things are done at the end of a command that may do so (ddlhooks.c):
  *
  *	- If tables have become children or partitions, the code locks of their parents are
@@ -12,27 +14,31 @@
  *	  amounts in memory could not be flushed. The tables that are looked at are those that
  *	  this transaction has locked against other DDL, as every such command does.
  *
- * CREATE INDEX CONCURRENTLY ends when the index is committed, which is too late to refuse
- * it. So it is looked at before it runs (code_prevent_index), by the hook of utility
- * statements: there are no buffered counters where that is not loaded. If the table has been given
- * another name meanwhile, the worker leaves it to its owner.
+ * CREATE INDEX CONCURRENTLY ends when the index is committed, which is too late to refuse it. So it is looked at inside of the command, by the
+ * hook that is called for each object: its table is locked by then, so a name cannot mean another one any more. The library is there: an event
+ * trigger for the start of commands loads it (ddlhooks.c).
  */
 #include "postgres.h"
 
 #include "access/genam.h"
 #include "access/table.h"
-#include "catalog/namespace.h"
-#include "catalog/pg_collation.h"
+#include "catalog/objectaccess.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_index.h"
 #include "catalog/pg_inherits.h"
-#include "commands/defrem.h"
 #include "commands/extension.h"
+#include "miscadmin.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
 
 #include "base/compat.h"
 #include "base/guc.h"
 #include "base/relopen.h"
+#include "base/version.h"
 #include "core/table/codeddl.h"
+#include "core/table/olderddl.h"
 #include "core/table/ownercode.h"
 #include "core/table/protect.h"
 #include "core/table/storage.h"
@@ -42,7 +48,11 @@ static bool may_bring_code(const DcDdl *ddl);
 static void lock_relatives(Oid relid);
 static void prevent_buffered(void);
 static bool codeddl_is_being_altered(const DcCounterRow *row);
-static bool index_may_be_code(const IndexStmt *stmt);
+static void codeddl_access_hook(ObjectAccessType access, Oid class, Oid relid, int column, void *arg);
+static void prevent_code_index(Oid relid);
+static void prevent_buffered_index(HeapTuple tuple);
+
+static object_access_hook_type codeddl_previous_hook = NULL;
 
 /*
  * code_changed does both of these things at the end of a command.
@@ -55,7 +65,10 @@ code_changed(const DcDdl *ddl)
 	if (makes_relatives(ddl->parsetree))
 	{
 		foreach(lc, ddl->relations)
+		{
+			CHECK_FOR_INTERRUPTS();
 			lock_relatives(lfirst_oid(lc));
+		}
 	}
 	if (may_bring_code(ddl))
 		prevent_buffered();
@@ -122,7 +135,10 @@ lock_relatives(Oid relid)
 				ObjectIdGetDatum(relid));
 	scan = systable_beginscan(rel, InheritsRelidSeqnoIndexId, true, NULL, 1, &key);
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		CHECK_FOR_INTERRUPTS();
 		ownercode_lock_member(((Form_pg_inherits) GETSTRUCT(tuple))->inhparent);
+	}
 	systable_endscan(scan);
 	table_close(rel, AccessShareLock);
 }
@@ -140,6 +156,7 @@ prevent_buffered(void)
 	{
 		const DcCounterRow *row = lfirst(lc);
 
+		CHECK_FOR_INTERRUPTS();
 		if (row->mode == DC_MODE_BUFFERED && codeddl_is_being_altered(row))
 			ownercode_prevent_buffered(row);
 	}
@@ -166,49 +183,72 @@ codeddl_is_being_altered(const DcCounterRow *row)
 }
 
 /*
- * code_prevent_index raises an error if an index that is to be created concurrently would
- * be code of the owner of a buffered counter.
+ * code_ddl_init is called once.
  */
 void
-code_prevent_index(const IndexStmt *stmt)
+code_ddl_init(void)
 {
-	Oid relid = InvalidOid;
-	DcCounterRow row;
-	Oid root;
+	codeddl_previous_hook = object_access_hook;
+	object_access_hook = codeddl_access_hook;
+}
 
-	if (OidIsValid(get_extension_oid("dcounter", true)))
-		relid = RangeVarGetRelid(stmt->relation, NoLock, true);
-	if (!OidIsValid(relid) || dc_worker_runs_owner_code ||
-		member_find(relid, &row, &root) == DC_MEMBER_NONE ||
-		row.mode != DC_MODE_BUFFERED || !compat_owns_relation(relid, GetUserId()) ||
-		superuser_arg(relation_owner(relid)) ||
-		!index_may_be_code(stmt))
-		return;
-	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("\"%s\" cannot be buffered with code of its owner", get_rel_name(row.counter)),
-			 errdetail("The worker flushes it, so an index that is created concurrently must be on plain columns."),
-			 errhint("Use dc_alter(..., mode => 'exact') first.")));
+static void
+codeddl_access_hook(ObjectAccessType access, Oid class, Oid relid, int column, void *arg)
+{
+	if (codeddl_previous_hook != NULL)
+		codeddl_previous_hook(access, class, relid, column, arg);
+	if (access == OAT_POST_CREATE && class == RelationRelationId && column == 0)
+		prevent_code_index(relid);
 }
 
 /*
- * Return true unless an index is a B-tree of the server's on columns.
+ * Raise 55000 if a relation that is being made is an index, made concurrently, and code of the owner of a buffered counter, or if the
+ * library is older than the script, and it is on a table of ours. Caches do not show it yet. An index that is made concurrently is not
+ * ready when it is created; one that is not is looked at when the command ends.
  */
-static bool
-index_may_be_code(const IndexStmt *stmt)
+static void
+prevent_code_index(Oid relid)
 {
-	ListCell *lc;
+	Relation rel = table_open(IndexRelationId, AccessShareLock);
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple tuple;
 
-	if (stmt->whereClause != NULL || strcmp(stmt->accessMethod, "btree") != 0)
-		return true;
-	foreach(lc, stmt->indexParams)
+	ScanKeyInit(&key, Anum_pg_index_indexrelid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relid));
+	scan = systable_beginscan(rel, IndexRelidIndexId, true, SnapshotSelf, 1, &key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple) && !((Form_pg_index) GETSTRUCT(tuple))->indisready &&
+		OidIsValid(get_extension_oid("dcounter", true)))
 	{
-		const IndexElem *element = lfirst_node(IndexElem, lc);
-
-		if (element->expr != NULL || element->opclass != NIL ||
-			(element->collation != NIL &&
-			 !is_trusted_object(CollationRelationId, get_collation_oid(element->collation, false))))
-			return true;
+		if (version_is_older())
+			older_prevent_index(((Form_pg_index) GETSTRUCT(tuple))->indrelid);
+		else
+			prevent_buffered_index(tuple);
 	}
-	return false;
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+}
+
+static void
+prevent_buffered_index(HeapTuple tuple)
+{
+	Form_pg_index form = (Form_pg_index) GETSTRUCT(tuple);
+	DcCounterRow row;
+	Oid root;
+	Relation index;
+	bool harmless;
+
+	if (dc_worker_runs_owner_code || member_find(form->indrelid, &row, &root) == DC_MEMBER_NONE ||
+		row.mode != DC_MODE_BUFFERED || superuser_arg(relation_owner(form->indrelid)))
+		return;
+	index = index_open(form->indexrelid, NoLock);
+	ownercode_expressions_begin();
+	harmless = ownercode_index_is_harmless(tuple, index->rd_rel->relam);
+	index_close(index, NoLock);
+	if (!harmless)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("\"%s\" cannot be buffered with code of its owner", get_rel_name(row.counter)),
+				 errdetail("The worker, which flushes it, does not run such code: an index on \"%s\".", get_rel_name(form->indrelid)),
+				 errhint("Use dc_alter(..., mode => 'exact') first.")));
 }

@@ -1,6 +1,8 @@
 /*
  * codeddl.h
  *		DDL that brings code of an owner to a counter's tables (see codeddl.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_CODEDDL_H
 #define DC_CODEDDL_H
@@ -11,6 +13,6 @@
 
 extern void code_changed(const DcDdl *ddl);
 extern bool makes_relatives(Node *parsetree);
-extern void code_prevent_index(const IndexStmt *stmt);
+extern void code_ddl_init(void);
 
 #endif /* DC_CODEDDL_H */

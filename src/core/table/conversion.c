@@ -2,6 +2,8 @@
  * conversion.c
  *		Tables that Citus makes anew, or makes shards of.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Functions of Citus change tables by DDL of their own, which event triggers see as if a user had asked for it:
  *
  *	- undistribute_table(), alter_distributed_table() and others make a table anew, copy its rows, drop the old one and

@@ -1,6 +1,8 @@
 /*
  * conversion.h
  *		Tables that Citus makes anew, or makes shards of (see conversion.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_CONVERSION_H
 #define DC_CONVERSION_H

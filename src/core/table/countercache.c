@@ -2,6 +2,8 @@
  * countercache.c
  *		The backend's cache of counter tables.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * There is one entry per counter table ever used by this backend. A relcache
  * invalidation of the counter table, of its shard table or of a partition (DDL,
  * ownership, privileges, dc_alter) marks the entry invalid. So does a change of the tables

@@ -2,6 +2,8 @@
  * create.c
  *		Creating counter tables.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The tables are made with plain DDL, in the caller's name, with comments that say
  * their purpose.
  */

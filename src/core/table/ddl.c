@@ -2,6 +2,8 @@
  * ddl.c
  *		DDL in a transaction that has increments to write.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * dc_incr() has checked the tables, and locked them against others, but not against its
  * own transaction. That might drop or alter them before it commits, and the commit
  * would find nothing to write to. So before a statement that may change a table, the
@@ -62,6 +64,7 @@ counter_ddl_init(void)
 {
 	utility_add(before_ddl);
 	ddl_hook_add(&table_ddl);
+	code_ddl_init();
 }
 
 static void
@@ -69,9 +72,6 @@ before_ddl(DcUtility *utility)
 {
 	Node *statement = utility->statement;
 
-	if (IsA(statement, IndexStmt) && ((IndexStmt *) statement)->concurrent &&
-		IsTransactionState() && !version_is_older())
-		code_prevent_index((IndexStmt *) statement);
 	if (changes_tables(statement) && IsTransactionState() && !XactReadOnly &&
 		!InSecurityRestrictedOperation())
 		counter_hooks->apply_early();

@@ -2,6 +2,8 @@
  * ddlhooks.c
  *		Following DDL on the tables of a counter.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Event triggers keep the catalog true and the tables of a counter together, so that
  * plain DDL is all that a user needs:
  *
@@ -52,6 +54,7 @@
 #include "base/relopen.h"
 #include "base/rowread.h"
 #include "base/runas.h"
+#include "base/version.h"
 #include "core/table/catalog.h"
 #include "core/table/codeddl.h"
 #include "core/table/conversion.h"
@@ -116,7 +119,7 @@ on_drop(PG_FUNCTION_ARGS)
 {
 	DcDdl ddl = ddl_begin(fcinfo, "on_drop()");
 
-	if (older_passes(&ddl, false))
+	if (older_passes(&ddl))
 		PG_RETURN_NULL();
 	ddl_read(&ddl, F_PG_EVENT_TRIGGER_DROPPED_OBJECTS);
 	if (ddl.relations == NIL && ddl.columns == NIL && ddl.triggers == NIL && ddl.types == NIL && !ddl.has_index)
@@ -138,7 +141,7 @@ on_ddl(PG_FUNCTION_ARGS)
 	DcDdl ddl = ddl_begin(fcinfo, "on_ddl()");
 	bool pushed = snapshot_push_if_none();
 
-	if (!older_passes(&ddl, false))
+	if (!older_passes(&ddl))
 		ddl_ended(&ddl);
 	if (pushed)
 		PopActiveSnapshot();
@@ -166,7 +169,7 @@ on_ddl_begin(PG_FUNCTION_ARGS)
 {
 	DcDdl ddl = ddl_begin(fcinfo, "on_ddl_begin()");
 
-	if (older_passes(&ddl, true))
+	if (version_is_older())
 		PG_RETURN_NULL();
 	for (int i = 0; i < nhooks; i++)
 	{
@@ -239,6 +242,7 @@ ddl_read(DcDdl *ddl, Oid function)
 		bool isnull; /* GRANT is about several objects */
 		Datum class = slot_nullable(slot, COL_CLASS, OIDOID, &isnull);
 
+		CHECK_FOR_INTERRUPTS();
 		if (isnull)
 			continue;
 		if (DatumGetObjectId(class) != RelationRelationId)
@@ -557,6 +561,7 @@ partitions_follow(const DcDdl *ddl, Oid relid)
 		const char *name = get_rel_name(lfirst_oid(lc));
 		size_t digits;
 
+		CHECK_FOR_INTERRUPTS();
 		if (name == NULL || strncmp(name, old, len) != 0 || strncmp(name + len, "_p", 2) != 0)
 			continue;
 		digits = strspn(name + len + 2, "0123456789");

@@ -1,6 +1,8 @@
 /*
  * ddlhooks.h
  *		Following DDL on the tables of a counter (see ddlhooks.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_DDLHOOKS_H
 #define DC_DDLHOOKS_H

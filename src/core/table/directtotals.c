@@ -2,6 +2,8 @@
  * directtotals.c
  *		Whether a commit may write rows of totals without SQL.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * With the setting totals => 'direct' a commit updates or inserts the row of a key in the
  * table of totals itself, if it need not wait for that. The table is the users' own more
  * than the shard table is: they index it, publish it, and put triggers on it. So the

@@ -2,6 +2,8 @@
  * distribution.c
  *		Counter tables that Citus distributes over several servers.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Citus keeps the rows of such a table in shards on its workers, by a hash of a column, and the table itself is
  * an empty shell on the coordinator. So none of its rows may be touched without SQL, and
  * SQL on it has rules of its own:

@@ -1,6 +1,8 @@
 /*
  * distribution.h
  *		Counter tables that Citus distributes over several servers (see distribution.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_DISTRIBUTION_H
 #define DC_DISTRIBUTION_H

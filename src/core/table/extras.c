@@ -2,6 +2,8 @@
  * extras.c
  *		What is on a table besides its columns and its key.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The tables belong to users, who may put triggers, rules, constraints and indexes on them. What is
  * written without SQL passes over all of these, so each room refuses them, or leaves such a table to
  * SQL: it has a mask of what is in its way (extras.h). What can run code of the owner in the worker is

@@ -1,6 +1,8 @@
 /*
  * extras.h
  *		What is on a table besides its columns and its key (see extras.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_EXTRAS_H
 #define DC_EXTRAS_H

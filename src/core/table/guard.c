@@ -2,6 +2,8 @@
  * guard.c
  *		Keeping the tables of a ledger from being changed but by its functions.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The tables belong to a user, the ledger's owner, who could change a row. A trigger
  * refuses that, for the owner and for superusers as well. Statements of the ledger's
  * functions pass. Statements that the owner's code runs meanwhile do not (ownstatement.c).

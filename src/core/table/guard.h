@@ -1,6 +1,8 @@
 /*
  * guard.h
  *		The guard of a ledger's tables (see guard.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_GUARD_H
 #define DC_GUARD_H

@@ -3,6 +3,8 @@
  *		What the tables of a counter must look like, and which of them can be accessed
  *		without SQL.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The tables belong to users, and may be altered in any way at any time. All code
  * that touches their rows relies on their shape (shape.c), so each use of a
  * counter table checks it anew when something has changed (counter_layout). That costs

@@ -2,6 +2,8 @@
  * layout.h
  *		What the tables of a counter must look like, and which of them can be accessed
  *		without SQL (see layout.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_LAYOUT_H
 #define DC_LAYOUT_H

@@ -2,6 +2,8 @@
  * olderddl.c
  *		DDL while the library is older than the extension's script.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Such a library cannot follow DDL, as it does not know the catalogs (base/version.c). But event triggers call it for
  * each command in the database, and most are about tables that are not ours. Those pass, with nothing said. Refused,
  * with the error of version_check(), are commands
@@ -9,7 +11,7 @@
  *	- on a table of ours, or one below it in a tree of partitions. Whatever a catalog is about, it names tables in
  *	  columns of type regclass; and a table with a trigger of ours is named by the trigger. A command is on the tables
  *	  that its transaction has locked against other DDL when it ends. An index that is made concurrently is there by
- *	  then, so its table is looked at before;
+ *	  then, so it is refused when it is created (codeddl.c);
  *	- on types and collations, renaming schemas and labels of enums: expressions in the catalogs may name these;
  *	- that alter a publication, which locks none of its tables.
  */
@@ -34,44 +36,61 @@
 #include "base/version.h"
 #include "core/table/olderddl.h"
 
+static List *named_tables(void);
 static bool is_named_in_expressions(const Node *parsetree);
 static List *named_in_catalogs(Oid schema);
 static List *named_in_catalog(List *tables, Oid catalog);
 static List *named_by_triggers(List *tables, Oid schema);
 
 /*
- * Return true if the library is older than the script, and a command has nothing to do with it; raise 55000 if it has. A
- * command that is about to make an index is at its beginning, others have run.
+ * Return true if the library is older than the script, and a command that has run has nothing to do with it; raise 55000 if it has.
  */
 bool
-older_passes(const DcDdl *ddl, bool begins)
+older_passes(const DcDdl *ddl)
 {
-	Oid indexed = InvalidOid;
-	Oid schema;
 	ListCell *lc;
 
 	if (!version_is_older())
 		return false;
-	if (begins && IsA(ddl->parsetree, IndexStmt))
-		indexed = RangeVarGetRelid(((const IndexStmt *) ddl->parsetree)->relation, NoLock, true);
-	if (begins && !OidIsValid(indexed))
-		return true;
 	if (is_named_in_expressions(ddl->parsetree))
 		version_check();
-	schema = get_namespace_oid(DC_SCHEMA, false);
-	foreach(lc, named_by_triggers(named_in_catalogs(schema), schema))
+	foreach(lc, named_tables())
 	{
-		Oid relid = lfirst_oid(lc);
-		List *members = relation_members(relid, NoLock);
-		ListCell *member;
-
-		foreach(member, members != NIL ? members : list_make1_oid(relid)) /* it was dropped */
-		{
-			if (begins ? lfirst_oid(member) == indexed : compat_has_locked(lfirst_oid(member), ShareUpdateExclusiveLock))
-				version_check();
-		}
+		CHECK_FOR_INTERRUPTS();
+		if (compat_has_locked(lfirst_oid(lc), ShareUpdateExclusiveLock))
+			version_check();
 	}
 	return true;
+}
+
+/*
+ * Raise 55000 if an older library is about to let an index be made on a table of ours.
+ */
+void
+older_prevent_index(Oid indexed)
+{
+	if (list_member_oid(named_tables(), indexed))
+		version_check();
+}
+
+/*
+ * Return the tables of ours, with those below them.
+ */
+static List *
+named_tables(void)
+{
+	Oid schema = get_namespace_oid(DC_SCHEMA, false);
+	List *tables = NIL;
+	ListCell *lc;
+
+	foreach(lc, named_by_triggers(named_in_catalogs(schema), schema))
+	{
+		List *members = relation_members(lfirst_oid(lc), NoLock);
+
+		CHECK_FOR_INTERRUPTS();
+		tables = members != NIL ? list_concat(tables, members) : lappend_oid(tables, lfirst_oid(lc)); /* it was dropped */
+	}
+	return tables;
 }
 
 static bool
@@ -159,6 +178,7 @@ named_by_triggers(List *tables, Oid schema)
 	{
 		Form_pg_trigger trigger = (Form_pg_trigger) GETSTRUCT(tuple);
 
+		CHECK_FOR_INTERRUPTS();
 		if (get_func_namespace(trigger->tgfoid) == schema)
 			tables = lappend_oid(tables, trigger->tgrelid);
 	}

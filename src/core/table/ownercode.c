@@ -2,6 +2,8 @@
  * ownercode.c
  *		The worker runs no code of a table's owner.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Code that an owner puts on a table (a trigger, a constraint, an index expression)
  * may take as long as it likes, and catch a cancel; a foreign server may never answer.
  * In a session of the owner that hurts the owner alone. In the worker it would keep the

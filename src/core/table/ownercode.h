@@ -2,10 +2,13 @@
  * ownercode.h
  *		Whether code of its owner can run when a table is read or written (see
  *		ownercode.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_OWNERCODE_H
 #define DC_OWNERCODE_H
 
+#include "access/htup.h"
 #include "nodes/nodes.h"
 #include "storage/lock.h"
 #include "utils/relcache.h"
@@ -32,6 +35,7 @@ extern void ownercode_log(Oid counter, const char *reason);
 
 /* ownercoderel.c */
 extern char *ownercode_of_relation(Relation rel);
+extern bool ownercode_index_is_harmless(HeapTuple tuple, Oid am);
 extern bool is_trusted_object(Oid classid, Oid oid);
 
 /* ownercodeexpr.c */

@@ -2,6 +2,8 @@
  * ownercodeexpr.c
  *		Which expressions on a table are harmless to the process that evaluates them.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Code of users is not, nor is an expression that takes long: it is evaluated without
  * a look at the interrupts between its parts, so a cancel, and the end of the server,
  * would wait for all of it; and a few large strings are all of the memory. The server has

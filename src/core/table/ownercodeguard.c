@@ -2,6 +2,8 @@
  * ownercodeguard.c
  *		Refusing to call functions of anybody, while no owner's code must run.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The server asks its hook for function calls about each function but those that are
  * compiled into it, before it calls it for the first time, or inlines it. With the guard
  * on, a function that is not trusted is an error (42501) instead. Trusted are the

@@ -3,6 +3,8 @@
  *		Finding the parts of a relation that can run code of its owner, or of any
  *		other but the server and this extension.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Only parts that are known to be harmless are let through, all others count as code:
  *
  *	- a heap table, or a partitioned one, whose partition key is harmless;
@@ -52,7 +54,7 @@ static char *trigger_reason(Relation rel);
 static char *partition_reason(Relation rel);
 static bool partition_key_is_harmless(Oid relid);
 static char *index_reason(Relation rel);
-static bool index_is_harmless(HeapTuple tuple);
+static Oid method_of(Oid index);
 static char *statistics_reason(Relation rel);
 static bool attribute_is_harmless(int cache, HeapTuple tuple, AttrNumber att);
 static bool are_trusted(int cache, HeapTuple tuple, AttrNumber att, Oid classid, int n);
@@ -221,7 +223,7 @@ index_reason(Relation rel)
 
 		if (!HeapTupleIsValid(tuple))
 			continue; /* DROP INDEX CONCURRENTLY */
-		harmless = index_is_harmless(tuple);
+		harmless = ownercode_index_is_harmless(tuple, method_of(lfirst_oid(lc)));
 		ReleaseSysCache(tuple);
 		if (!harmless)
 			return psprintf(_("index \"%s\" on \"%s\""), name != NULL ? name : "", name_of(rel));
@@ -229,23 +231,30 @@ index_reason(Relation rel)
 	return NULL;
 }
 
-static bool
-index_is_harmless(HeapTuple tuple)
+/*
+ * Return true if an index is, of pg_index and with this access method.
+ */
+bool
+ownercode_index_is_harmless(HeapTuple tuple, Oid am)
 {
 	Form_pg_index form = (Form_pg_index) GETSTRUCT(tuple);
-	HeapTuple class = SearchSysCache1(RELOID, ObjectIdGetDatum(form->indexrelid));
-	bool harmless;
 
-	if (!HeapTupleIsValid(class))
-		return false;
-	harmless = !form->indisexclusion &&
-		((Form_pg_class) GETSTRUCT(class))->relam == BTREE_AM_OID &&
+	return !form->indisexclusion && am == BTREE_AM_OID &&
 		are_trusted(INDEXRELID, tuple, Anum_pg_index_indclass, OperatorClassRelationId, form->indnkeyatts) &&
 		are_trusted(INDEXRELID, tuple, Anum_pg_index_indcollation, CollationRelationId, form->indnkeyatts) &&
 		attribute_is_harmless(INDEXRELID, tuple, Anum_pg_index_indexprs) &&
 		attribute_is_harmless(INDEXRELID, tuple, Anum_pg_index_indpred);
-	ReleaseSysCache(class);
-	return harmless;
+}
+
+static Oid
+method_of(Oid index)
+{
+	HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(index));
+	Oid am = HeapTupleIsValid(tuple) ? ((Form_pg_class) GETSTRUCT(tuple))->relam : InvalidOid;
+
+	if (HeapTupleIsValid(tuple))
+		ReleaseSysCache(tuple);
+	return am;
 }
 
 /*

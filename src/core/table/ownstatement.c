@@ -2,6 +2,8 @@
  * ownstatement.c
  *		Telling the extension's own statements from those of others.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Some tables may be changed by the extension alone, and triggers on them refuse the
  * statements of others. While a statement of ours runs, code of the table's owner may run as
  * well: functions in CHECK constraints, index expressions and defaults are called by

@@ -2,6 +2,8 @@
  * ownstatement.h
  *		Telling the extension's own statements from those of others (see
  *		ownstatement.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_OWNSTATEMENT_H
 #define DC_OWNSTATEMENT_H

@@ -2,6 +2,8 @@
  * partition.c
  *		Partitions that turn: old rows go with their partition, never one by one.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Events (events/outbox/ring.c), ops (transactional/once/opjob.c) and entries by month (transactional/ledger/entrymonth.c) are
  * written to one partition of several. In time it is another one, and those whose
  * rows nobody needs any more are emptied, or taken off. Each room says when; how, and why

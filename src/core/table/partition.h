@@ -1,6 +1,8 @@
 /*
  * partition.h
  *		Partitions that turn (see partition.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_PARTITION_H
 #define DC_PARTITION_H

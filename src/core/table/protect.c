@@ -2,6 +2,8 @@
  * protect.c
  *		Triggers that keep the tables of a counter together.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The value of a key is the sum over several tables, so none of them may be emptied
  * alone. Statement triggers see to that; they need no preload, and the direct path
  * (layout.c), which neither deletes nor truncates, is not concerned.

@@ -1,6 +1,8 @@
 /*
  * protect.h
  *		Triggers that keep the tables of a counter together (see protect.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_PROTECT_H
 #define DC_PROTECT_H

@@ -2,6 +2,8 @@
  * shape.c
  *		Whether a table of a user's still has the shape in which it was made.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The tables that dcounter works on belong to users, and may be altered in any way at
  * any time. All code that touches their rows relies on what a DcShape says: which
  * columns there are, of which types and collations, which of them are never NULL, and

@@ -1,6 +1,8 @@
 /*
  * shape.h
  *		What a table of a user's must look like to be read and written (see shape.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_SHAPE_H
 #define DC_SHAPE_H

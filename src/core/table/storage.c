@@ -2,6 +2,8 @@
  * storage.c
  *		ALTER TABLE of how and where a table is kept, repeated on its other tables.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A change of the table of totals, or of a partition of it, is repeated on the shard
  * table, or to the partition of it with the same bounds, and to the table of holds:
  * SET UNLOGGED and SET LOGGED, SET TABLESPACE, SET ACCESS METHOD. A crash empties tables

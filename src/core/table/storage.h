@@ -1,6 +1,8 @@
 /*
  * storage.h
  *		ALTER TABLE of how and where a table is kept (see storage.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_STORAGE_H
 #define DC_STORAGE_H

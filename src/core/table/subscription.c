@@ -3,6 +3,8 @@
  *		Tables that a subscription feeds: here only logical replication may write to
  *		them.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Rows that come by a subscription are those of the publisher, where they are
  * compacted, flushed and expired as well. If that was done here too, the next change
  * would not find its row, or meet another one under its key, and the subscription

@@ -1,6 +1,8 @@
 /*
  * subscription.h
  *		Tables that a subscription feeds (see subscription.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_SUBSCRIPTION_H
 #define DC_SUBSCRIPTION_H

@@ -2,6 +2,8 @@
  * table.c
  *		Altering, dropping and adopting counter tables.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A counter table is two ordinary tables of the caller's, made with plain DDL
  * in the caller's name, and a row in the catalog that ties them together. What
  * the catalog row stands for can be found again from the tables alone: the

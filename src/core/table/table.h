@@ -1,6 +1,8 @@
 /*
  * table.h
  *		Creating counter tables, for the rooms that build upon them (see create.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_TABLE_H
 #define DC_TABLE_H

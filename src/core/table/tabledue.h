@@ -1,6 +1,8 @@
 /*
  * tabledue.h
  *		Which tables of a job of the worker are due (see tabledue.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_TABLEDUE_H
 #define DC_TABLEDUE_H

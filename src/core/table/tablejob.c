@@ -2,6 +2,8 @@
  * tablejob.c
  *		Jobs that go over the counter tables of a database, step by step.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * When the time of a run is up it yields between two steps, and goes on from
  * there when it is called again. Its state belongs to this process
  * alone. Everything may have changed by the next step: each opens its table anew.
@@ -21,6 +23,9 @@
  * is cancelled after DC_STEP_MS, and however it has ended, all tables of the owner are left alone for a multiple of its length, by all jobs. So
  * an owner delays others by one such step, whatever the number of the jobs and tables. A table that needs more time than a step has is left
  * to its owner's dc_maintain(), which has no limit, and the log says so.
+ *
+ * A job whose steps are about all owners at once, such as that of the outbox, bounds them by the same time, and rests after a long one
+ * (shared_step_run).
  *
  * Of the owner of the database, of superusers, and if no other owner is known, only the table is left alone, and each time that it has
  * failed its steps may take twice as long, up to what any may, until it is finished. Rooms whose jobs serve owners of anything else
@@ -371,6 +376,33 @@ void
 table_jobs_know_owner(Oid owner)
 {
 	(void) owner_turn(NULL, owner);
+}
+
+/*
+ * Run a step that is about all owners at once. In the worker, if it knows several of them, the step is cancelled after DC_STEP_MS; the
+ * next one may take twice as long then, so that what needs that time gets done. After a long step the job rests, and the others go on. Return
+ * false if the step has failed, or the job rests.
+ */
+bool
+shared_step_run(DcSharedStep *shared, DcJobRun *run, DcJobStep step, void *arg)
+{
+	int64 limit = DC_STEP_MS << shared->longer;
+	bool done;
+
+	if (!run->all_owners)
+		return run->step(run, step, arg, InvalidOid);
+	if (!moment_is_reached(shared->rests))
+		return false;
+	run->limit = nowners > 1 ? limit : 0;
+	done = run->step(run, step, arg, InvalidOid);
+	run->limit = 0;
+	if (!done && run->took >= limit * 1000)
+		shared->longer = Min(shared->longer + 1, 4);
+	else if (done)
+		shared->longer = 0;
+	if (run->took > DC_STEP_LONG && nowners > 1)
+		shared->rests = moment_in(DC_STEP_PAUSE * run->took / 1000);
+	return done;
 }
 
 /*

@@ -1,6 +1,8 @@
 /*
  * tablejob.h
  *		Jobs that go over the counter tables of a database (see tablejob.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_TABLEJOB_H
 #define DC_TABLEJOB_H
@@ -86,6 +88,14 @@ typedef struct DcTableJob
 #define DC_STEP_LONG_OWNER (INT64CONST(250) * 1000)
 #define DC_STEP_PAUSE 4
 
+/* What a job remembers of its steps that are about all owners at once: a static variable of its room. */
+typedef struct DcSharedStep
+{
+	int longer;		/* the next step may take so many doublings of DC_STEP_MS */
+	DcMoment rests; /* until then */
+} DcSharedStep;
+
+extern bool shared_step_run(DcSharedStep *shared, DcJobRun *run, DcJobStep step, void *arg);
 extern bool table_job_run(DcTableJob *job, DcJobRun *run);
 extern bool table_job_goes_on(DcTableJob *job);
 extern DcMoment table_jobs_next(void);

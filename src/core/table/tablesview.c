@@ -3,6 +3,8 @@
  *		Whether the worker, the owner or a publisher maintains a counter table, and how
  *		its totals are written, for the view dc_tables.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The table is looked at in a subtransaction, which is rolled back: that releases its
  * locks. One that is locked by DDL is not waited for.
  */

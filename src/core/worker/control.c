@@ -3,6 +3,8 @@
  *		Starting and stopping the worker of this database, and working without
  *		one.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * With a launcher these functions only tell it what to do. Without one, the
  * worker is a dynamic background worker that this database's sessions can find by
  * its name alone.

@@ -1,6 +1,8 @@
 /*
  * flusher.h
  *		What launcher and worker need of the room that buffers amounts, which comes after theirs. It is in src/memory/buffer.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_FLUSHER_H
 #define DC_FLUSHER_H

@@ -2,6 +2,8 @@
  * jobhere.c
  *		Running a job to its end in a session, for dc_maintain(), and what steps there and in the worker share.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A step that fails is reported, by a warning here, and the job goes on with the next.
  */
 #include "postgres.h"

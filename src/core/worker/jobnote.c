@@ -2,6 +2,8 @@
  * jobnote.c
  *		What a worker's slot tells of its jobs: for dc_stat_worker, and the launcher.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Each function takes the lock of the slots for a moment, unless its comment says that the
  * caller has it. Without slots there is nobody to tell.
  */

@@ -2,6 +2,8 @@
  * jobrun.c
  *		Running the jobs.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A worker runs each job at its interval, counted from start to start, by the
  * monotonic clock: no job waits, or comes early, because the wall clock is set. A run that
  * has used up its time yields, or ends and says that there is more; the other jobs that are

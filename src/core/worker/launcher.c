@@ -2,6 +2,8 @@
  * launcher.c
  *		The launcher: starts workers in the databases that have dcounter.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * It is connected to no database, so it cannot see where the extension is: it
  * starts a worker in each database that allows connections and is no template, and
  * a worker that finds no extension leaves at once, for good. It is asked for again

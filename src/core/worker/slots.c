@@ -2,6 +2,8 @@
  * slots.c
  *		The workers' slots in shared memory.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * There is a slot for each database that the launcher has seen. One LWLock
  * protects them all; it is held for moments only, and never while waiting.
  *

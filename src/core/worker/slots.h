@@ -2,6 +2,8 @@
  * slots.h
  *		The slots by which the launcher, its workers and the sessions know of each
  *		other (see slots.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_SLOTS_H
 #define DC_SLOTS_H

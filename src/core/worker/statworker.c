@@ -1,6 +1,8 @@
 /*
  * statworker.c
  *		The rows of dc_stat_worker.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #include "postgres.h"
 

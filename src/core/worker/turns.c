@@ -2,6 +2,8 @@
  * turns.c
  *		Which databases have a worker, and when it leaves for another one.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * At most dcounter.max_workers databases have one at a time. As long as there are not more
  * than that with something to look after, each keeps its worker for good. Otherwise they take
  * turns:

@@ -1,6 +1,8 @@
 /*
  * turns.h
  *		Which databases have a worker, and when it leaves for another one (see turns.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_TURNS_H
 #define DC_TURNS_H

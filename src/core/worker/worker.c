@@ -2,6 +2,8 @@
  * worker.c
  *		The worker of one database.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * It is started by the launcher, or by dc_worker_start() without one, and runs
  * the jobs of jobrun.c when they are due. In between it sleeps, outside of any
  * transaction, and wakes up no earlier than the next job is due.

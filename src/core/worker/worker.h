@@ -1,6 +1,8 @@
 /*
  * worker.h
  *		The worker room's own parts.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_WORKER_H
 #define DC_WORKER_H

@@ -2,6 +2,8 @@
  * workerhooks.c
  *		DDL of sessions that the launcher has to know of.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Statements that need a database without connections (DROP DATABASE, RENAME, SET
  * TABLESPACE, CREATE DATABASE from it) would fail because of the worker. So it is
  * asked to leave before they run, and comes back when they have ended. Only a

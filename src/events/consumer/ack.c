@@ -2,6 +2,8 @@
  * ack.c
  *		dc_ack(): what was fetched is done.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * An acknowledgement moves the positions of the member's lanes, in the row that the
  * fetch has left. It waits for the lock on that row. If the consumer writes its results
  * in the same transaction, results and positions commit or fail together, so the results

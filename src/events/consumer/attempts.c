@@ -2,6 +2,8 @@
  * attempts.c
  *		How often a member has been handed its events.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A fetch returns what comes after the position: the first events of those that are not
  * acknowledged, as many as it may. So the earlier an event, the more often it has been
  * handed out. The counts are a staircase that goes down. A step is noted as the last

@@ -1,6 +1,8 @@
 /*
  * consumer.c
  *		Creating, changing and dropping consumers, and granting their use to roles.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #include "postgres.h"
 
@@ -198,7 +200,10 @@ dc_consumer_drop(PG_FUNCTION_ARGS)
 	foreach(lc, members_lock_all(consumer->id))
 		member_delete(lfirst(lc));
 	foreach(lc, retry_read_all(consumer->id))
+	{
+		CHECK_FOR_INTERRUPTS();
 		retry_delete(lfirst(lc));
+	}
 	consumer_delete(consumer);
 	PG_RETURN_VOID();
 }

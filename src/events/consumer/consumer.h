@@ -1,6 +1,8 @@
 /*
  * consumer.h
  *		Consumers of the outbox, and their members.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_CONSUMER_H
 #define DC_CONSUMER_H

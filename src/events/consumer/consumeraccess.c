@@ -2,6 +2,8 @@
  * consumeraccess.c
  *		Arguments, rights and locks of the functions on consumers.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A consumer has an owner, and readers: roles that may fetch and acknowledge. A user
  * with the privileges of one of these roles may do what the role may. Superusers may do
  * everything.

@@ -2,6 +2,8 @@
  * consumerneeds.c
  *		What the retention job asks of consumers, and does to them.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The job removes events that every consumer has passed. It first takes the lock on
  * positions (needs), and keeps it until it has removed the events and committed. So
  * no consumer is being created or put back meanwhile, and all others only go forward.

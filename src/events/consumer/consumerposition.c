@@ -2,6 +2,8 @@
  * consumerposition.c
  *		Positions by name, number and time.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The caller shares the lock on positions. So the events that it finds in the outbox are
  * not removed before the retention job can see the new position.
  */

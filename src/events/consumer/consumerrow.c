@@ -2,6 +2,8 @@
  * consumerrow.c
  *		The catalog dcounter.consumer.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A transaction that changes a row holds the lock on the consumer's settings
  * (consumeraccess.c).
  */

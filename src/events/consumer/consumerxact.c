@@ -2,6 +2,8 @@
  * consumerxact.c
  *		What a transaction has done with consumers, and what follows at its commit.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A transaction that has done nothing but fetch and acknowledge does not wait for
  * the disk when it commits (dcounter.async_ack). If a crash loses it, the events come
  * again, and a consumer must be prepared for that in any case. The WAL tells whether the

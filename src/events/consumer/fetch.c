@@ -2,6 +2,8 @@
  * fetch.c
  *		dc_fetch(): the next events of a consumer.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A fetch returns the events after the position, up to the horizon (registry.c),
  * and notes in the member's row how far it went. dc_ack() moves the position. An event
  * that is not acknowledged comes again with the next fetch. So an event is delivered

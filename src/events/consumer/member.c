@@ -2,6 +2,8 @@
  * member.c
  *		How the members of a consumer share its keys.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Each key belongs to one of 64 lanes, by its hash, and each lane to one row of
  * dcounter.consumer_member: that of a member, or that of the consumer itself,
  * which has the lanes that no member has. A lane's position (everything up to it

@@ -2,6 +2,8 @@
  * memberrow.c
  *		Rows of dcounter.consumer_member: positions of consumers and members.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A row changes with every fetch and every acknowledgement. An update in place would
  * leave a chain of dead versions that grows while any snapshot is held, and each reader
  * would have to walk it. So each version has a number, which is part of the primary key

@@ -2,6 +2,8 @@
  * nack.c
  *		dc_nack(): an event that was fetched is not accepted.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The event gets a row in dcounter.consumer_retry, or keeps the one that it had. After
  * max_attempts deliveries the row is that of a dead letter. In either case the later
  * events of the key that the same fetch has returned are taken back (retry.c has the

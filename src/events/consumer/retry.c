@@ -2,6 +2,8 @@
  * retry.c
  *		Events that were not accepted, and what that means for fetches.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A nacked event (nack.c) is copied to dcounter.consumer_retry, where it lies until it is
  * acknowledged, or was delivered max_attempts times and becomes a dead letter. The
  * outbox need not keep it. It is handed out again when it is due.
@@ -50,6 +52,8 @@
  * forth, they come early. Neither changes the order, or loses anything.
  */
 #include "postgres.h"
+
+#include "miscadmin.h"
 
 #include "events/consumer/consumer.h"
 #include "events/consumer/retry.h"
@@ -374,6 +378,7 @@ retries_rehash(DcConsumer *consumer)
 	{
 		DcRetry *retry = lfirst(lc);
 
+		CHECK_FOR_INTERRUPTS();
 		if (retry->died_at != 0)
 			continue;
 		retry->hash = retry_hash(consumer, retry->topic, retry->key);

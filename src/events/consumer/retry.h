@@ -1,6 +1,8 @@
 /*
  * retry.h
  *		Events that are delivered again, wait for others, or were given up.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_RETRY_H
 #define DC_RETRY_H

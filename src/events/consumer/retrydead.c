@@ -2,6 +2,8 @@
  * retrydead.c
  *		Dead letters: events that were refused too often.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Fetches and acknowledgements do not touch their rows. The lock on the consumer's
  * settings keeps these functions from each other. Revived events are not noted in the
  * members' rows, as that would have to wait for each fetch that waits. Instead the next

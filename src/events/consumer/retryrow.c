@@ -2,6 +2,8 @@
  * retryrow.c
  *		Rows of dcounter.consumer_retry.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A row is read and written with the lock held on the member that has the row's lane,
  * and the row of a dead letter with that on the consumer's settings. So all that
  * memberrow.c says about SnapshotSelf holds here. Rows are copied out of the scan: a

@@ -2,6 +2,8 @@
  * seek.c
  *		dc_seek(): another position for a consumer.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * All lanes go back to the consumer itself. Its members have lost their leases, so the
  * events that they have fetched cannot be acknowledged any more. Events that were to be
  * delivered again are forgotten, as the new position decides what is delivered.
@@ -10,6 +12,7 @@
 #include "postgres.h"
 
 #include "fmgr.h"
+#include "miscadmin.h"
 #include "utils/builtins.h"
 
 #include "base/args.h"
@@ -87,6 +90,7 @@ seek_seek(DcConsumer *consumer, int64 position)
 	{
 		DcRetry *retry = lfirst(lc);
 
+		CHECK_FOR_INTERRUPTS();
 		if (retry->died_at == 0 || retry_is_discarded(retry))
 			retry_delete(retry);
 	}

@@ -2,6 +2,8 @@
  * statconsumers.c
  *		The rows of dc_stat_consumers: how far behind consumers are, and why.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A consumer's backlog is read from its position on, up to LOOK_MAX events, as
  * dc_fetch() would read it. So a short backlog is counted exactly. Of a long one the
  * number is an upper bound, so that the view takes no longer for it.

@@ -2,6 +2,8 @@
  * attach.c
  *		dc_outbox_attach() and dc_outbox_detach(): a table's changes as events.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Attaching makes four ordinary triggers, by SQL and as the caller, and nothing
  * else: all that they need to know is in their arguments. So pg_dump, ALTER TABLE ...
  * DISABLE TRIGGER and ENABLE ALWAYS TRIGGER work as with any trigger, partitions get

@@ -2,6 +2,8 @@
  * capture.c
  *		dcounter.outbox_capture(): the trigger that turns changes into events.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * All that depends on the table and on the trigger's arguments is prepared once a
  * session (capturecache.c). For a row it is left to append its values
  * (payload.c) and to give the event to the log of the transaction, or to the WAL.

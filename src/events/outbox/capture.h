@@ -1,6 +1,8 @@
 /*
  * capture.h
  *		The trigger that writes events, and its arguments.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_CAPTURE_H
 #define DC_CAPTURE_H

@@ -2,6 +2,8 @@
  * capturecache.c
  *		A session's cache of the triggers that write events.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Entries are found by the OID of the trigger: each partition has its own. An
  * invalidation only marks entries: it may come at any moment, also while one is
  * in use (an output function may run SQL, which may even fire the same trigger). The

@@ -2,6 +2,8 @@
  * captureddl.c
  *		What DDL on a table whose changes are events entails.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The triggers name columns in their arguments (and need names, since pg_dump and
  * the copies on partitions have nothing else to go by). That is kept true, so that no write
  * to the table fails later:

@@ -2,6 +2,8 @@
  * changed.c
  *		Which counter tables emit events, and which of their keys have changed.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A transaction that changes the total of a key (compaction, dc_set() and relatives) leaves
  * a mark in dcounter.changed_key. The job in changedjob.c
  * turns marks into events, changedsquash.c makes them fewer. A mark has no value: it

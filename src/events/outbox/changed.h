@@ -1,6 +1,8 @@
 /*
  * changed.h
  *		Changes of counter tables' keys that are to become events (see changed.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_CHANGED_H
 #define DC_CHANGED_H

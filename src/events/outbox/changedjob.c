@@ -2,6 +2,8 @@
  * changedjob.c
  *		Events of type counter.changed, as a job.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A round over the marks of a counter table (changed.c) begins when its interval
  * has passed since the last one. It goes on in steps, each a transaction that
  *

@@ -2,6 +2,8 @@
  * changedsquash.c
  *		Removing marks of changed keys (changed.c) that say the same as others; sets of keys.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A key that changes all the time gets a mark at each compaction. Of a counter
  * table whose events are far apart they would pile up, so between two rounds all but
  * the first mark of each key are removed: that one makes the next round read the

@@ -2,6 +2,8 @@
  * eventwrite.c
  *		Events: kept while the transaction runs, written when it commits.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * An event becomes a row of the outbox without its number and time, and waits in
  * the transaction's log (log.c). At PRE_COMMIT, after deferred triggers, the
  * transaction registers itself (registry.c), draws one block of numbers for all

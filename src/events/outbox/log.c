@@ -2,6 +2,8 @@
  * log.c
  *		The events of the current transaction, in order, until it commits.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A log of records: the last part is in memory; when that exceeds work_mem it is
  * appended to a temporary file. A savepoint's mark is the length of the log when
  * its first event came; rolling back cuts the log to the lowest mark that it

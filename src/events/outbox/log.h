@@ -1,6 +1,8 @@
 /*
  * log.h
  *		The events of the current transaction (see log.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_LOG_H
 #define DC_LOG_H

@@ -2,6 +2,8 @@
  * outbox.h
  *		Writing events, and reading them.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Writing (log.c, eventwrite.c): an event is kept in the transaction's memory, and
  * written when it commits. Reading (reader.c): all events up to the horizon
  * (registry.c) are settled: committed, or gone for good.

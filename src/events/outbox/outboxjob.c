@@ -2,6 +2,8 @@
  * outboxjob.c
  *		The job that keeps the ring turning: rotation, truncation, cut-offs.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A partition other than the current one is truncated when its last event is older
  * than dcounter.outbox_keep, and every consumer has passed it. A consumer that
  * has not, but is further behind than its max_retention allows, does not count; it
@@ -88,12 +90,13 @@ static int64 bytes_needed(const DcConsumerNeed *need, const Content *content);
 bool
 outbox_job(DcJobRun *run)
 {
+	static DcSharedStep shared = {0};
 	OutboxStep step = {.all_owners = run->all_owners};
 
 	do
 	{
 		step.more = false;
-		if (!run->step(run, outbox_step, &step, InvalidOid))
+		if (!shared_step_run(&shared, run, outbox_step, &step))
 			return false;
 	} while (step.more && !job_is_late(run));
 	return step.more;

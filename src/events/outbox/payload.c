@@ -2,6 +2,8 @@
  * payload.c
  *		Making jsonb: objects with given members, and rows.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A row becomes what to_jsonb() makes of it. to_jsonb() looks up each column's type and output function for each row;
  * here that is done once for a table. Values of the common types become parts of the object at once, and all others go
  * through to_jsonb() one by one, so these are treated as it treats them.

@@ -1,6 +1,8 @@
 /*
  * payload.h
  *		Making jsonb: objects with given members, and rows.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_PAYLOAD_H
 #define DC_PAYLOAD_H

@@ -1,6 +1,8 @@
 /*
  * publish.c
  *		dc_publish(): events of the application's own.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #include "postgres.h"
 

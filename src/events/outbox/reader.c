@@ -2,6 +2,8 @@
  * reader.c
  *		Reading events in the order of their numbers.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The partitions are merged: each is read by its index, and the one with the
  * lowest number comes first. Most of the ring is empty, and skipped.
  *

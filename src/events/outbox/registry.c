@@ -2,6 +2,8 @@
  * registry.c
  *		Which events are settled: the horizon.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Numbers are drawn in one order and commits become visible in another. A reader
  * that went past a number whose transaction commits later would lose the event.
  * So each transaction that writes events leaves word here of a number below all

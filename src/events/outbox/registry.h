@@ -1,6 +1,8 @@
 /*
  * registry.h
  *		Transactions that are writing events (see registry.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_REGISTRY_H
 #define DC_REGISTRY_H

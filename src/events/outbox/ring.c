@@ -2,6 +2,8 @@
  * ring.c
  *		The ring of partitions of the outbox.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Events are written to one partition, the current one; when it is rotated, to the
  * next. A partition that all consumers have passed is truncated, so no event is
  * ever deleted row by row, and no vacuum has to follow.

@@ -1,6 +1,8 @@
 /*
  * ring.h
  *		The ring of partitions (see ring.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_RING_H
 #define DC_RING_H

@@ -1,6 +1,8 @@
 /*
  * stat.h
  *		What the views of the outbox share (see statoutbox.c, statconsumers.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_OUTBOX_STAT_H
 #define DC_OUTBOX_STAT_H

@@ -2,6 +2,8 @@
  * statoutbox.c
  *		The view dc_stat_outbox: the outbox as it is now.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Everything is read when it is asked for, nothing is counted: the first and the
  * last event of each partition, by its index, and the sizes of its files.
  */

@@ -2,6 +2,8 @@
  * wait.c
  *		Waiting for events.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * With shared_preload_libraries a reader sleeps on a condition variable, and each
  * transaction that has written events, or has held others back, wakes the readers that
  * sleep there when it has ended. If none sleeps this costs it next to nothing.

@@ -1,6 +1,8 @@
 /*
  * wait.h
  *		Waiting for events (see wait.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_WAIT_H
 #define DC_WAIT_H

@@ -2,6 +2,8 @@
  * walsink.c
  *		Events that are written to the WAL alone.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The event is a transactional logical decoding message: a decoder sees it if, and
  * when, the transaction commits, in its place among the transaction's changes.
  * Savepoints are honoured, as the message belongs to the subtransaction that has

@@ -2,6 +2,8 @@
  * area.c
  *		The buffer's shared memory: slots of tables, flushers, entries.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * buffer.h says which lock protects what.
  */
 #include "postgres.h"

@@ -2,6 +2,8 @@
  * buffer.h
  *		Increments that are kept in memory until they are flushed.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * For each key of a buffered table that has something in memory there is an entry
  * in a map (map.h), and for each such table a slot, both in shared memory.
  *

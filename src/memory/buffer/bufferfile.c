@@ -2,6 +2,8 @@
  * bufferfile.c
  *		The file that keeps amounts in memory over a clean restart.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The worker flushes when it leaves, and from then on increments go to rows. But
  * transactions that were committing at that moment may have added to the memory
  * after that. So the postmaster saves the amounts that are left when it exits after a

@@ -1,6 +1,8 @@
 /*
  * bufferinit.c
  *		The buffer room's entry points: library load, shared memory, transaction ends, DROP EXTENSION.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #include "postgres.h"
 

@@ -2,6 +2,8 @@
  * bufferread.c
  *		Reading amounts in memory, together with those in rows.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The value of a key is the sum of its rows in a snapshot, plus the pending amount, plus
  * the amount that is taken, unless the taker is visible in the snapshot. To have each
  * increment once:

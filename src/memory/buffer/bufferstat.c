@@ -1,6 +1,8 @@
 /*
  * bufferstat.c
  *		The view dc_stat_buffer: amounts in memory now.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #include "postgres.h"
 

@@ -2,6 +2,8 @@
  * discard.c
  *		Amounts in memory of a table that is truncated or dropped.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * They are discarded when the transaction commits that truncates the table of totals,
  * drops it, or drops the database or the extension. That transaction has locked the table
  * against all others, so all increments committed before are in memory or in rows, and no

@@ -2,6 +2,8 @@
  * flush.c
  *		Writing the amounts in memory of a table to its rows.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A flush is a transaction, the flusher's (flushjob.c) or a user's. It takes all
  * amounts of the table (taken.c) and adds them to the table of totals, as compaction
  * does. Where that would have to wait or is not possible, it adds them to shard rows of

@@ -2,6 +2,8 @@
  * flushjob.c
  *		Flushing as a job of the worker, and dc_flush().
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A table is due when its flush interval has passed since something was added to it
  * for the first time after the last flush began, less the time that a flush takes:
  * so an increment is durable after about one interval. It is due at once if
@@ -603,6 +605,7 @@ dc_flush(PG_FUNCTION_ARGS)
 		DcCounterRow *row = lfirst(lc);
 		DcCounter *counter = compact_open(row->counter, false);
 
+		CHECK_FOR_INTERRUPTS();
 		if (counter != NULL && counter->fed)
 			compact_note_fed(row->counter);
 		else if (counter != NULL)
@@ -644,6 +647,7 @@ flush_database(void)
 		const DcCounterRow *row = lfirst(lc);
 		DcCounter *counter;
 
+		CHECK_FOR_INTERRUPTS();
 		if (row->mode != DC_MODE_BUFFERED ||
 			!counter_lock(row->counter, ShareRowExclusiveLock))
 			continue;

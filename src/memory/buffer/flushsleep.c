@@ -2,6 +2,8 @@
  * flushsleep.c
  *		Sessions that wait for a flush: who they are, how they sleep, and who wakes them.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Each session has a place where it says which flush of which table it waits for
  * (flushwait.c has the numbers), and sleeps on its latch. The end of a flush wakes the
  * sessions that wait for it. These are often half of all: the others have come while it

@@ -2,6 +2,8 @@
  * flushwait.c
  *		Waiting until committed increments are durable.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Flushes of a table are numbered. A flush first resets the dirty mark, then gets its
  * number, then takes the amounts. A session that has added to the memory first looks at
  * the number of the last flush that has begun, and then sets the dirty mark. It waits for
@@ -176,7 +178,8 @@ wait_committed(const DcWait *wait)
 }
 
 /*
- * flushwait_interruption returns how to end the wait for an interrupt, as syncrep.c does, or WAIT_DONE if there is none.
+ * flushwait_interruption returns how to end the wait for an interrupt, as syncrep.c does, or WAIT_DONE if there is none. As there, nothing else
+ * is processed: a barrier (DROP DATABASE or TABLESPACE waits until all processes have let go of files) has to wait for the flush, or for a cancel.
  */
 static DcWaitEnd
 flushwait_interruption(void)

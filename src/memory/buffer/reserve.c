@@ -2,6 +2,8 @@
  * reserve.c
  *		A committing transaction adds to the memory.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * It does so in two steps, since nothing may fail once the transaction is committed, and
  * nothing may be counted before:
  *

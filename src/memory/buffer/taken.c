@@ -2,6 +2,8 @@
  * taken.c
  *		Taking amounts out of the memory, to write them to rows.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A transaction that flushes a table takes the pending amount of an entry and marks
  * it with its transaction id. From then on that transaction alone writes the amount, which
  * counts for others until they see the transaction as committed (bufferread.c). When it

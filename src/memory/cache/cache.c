@@ -2,6 +2,8 @@
  * cache.c
  *		The read cache: values of counter keys in shared memory.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * An entry of the map (map.c) has the value of a key and the time at which its
  * computation began. It answers calls that accept a value of that age. Otherwise
  * one session claims the entry, computes the value and stores it. Other sessions that

@@ -1,6 +1,8 @@
 /*
  * cache.h
  *		The read cache: values of counter keys in shared memory (see cache.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_CACHE_H
 #define DC_CACHE_H

@@ -3,6 +3,8 @@
  *		dc_get() and dc_get_many() with max_staleness: reads that may be answered
  *		from the cache.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A call first looks the keys up, without any lock on the table. Values that are missing
  * are computed as dc_get() does, under the table's lock, for all sessions that need them at
  * the same time (cache.c). max_staleness is about the moment of the call: the value

@@ -2,6 +2,8 @@
  * cacheset.c
  *		Keys that a transaction sets are forgotten by the cache when it commits.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * dc_set(), dc_reset() and dc_delete() tell which keys they change. These are
  * remembered until the commit has become visible, and then forgotten. Savepoints
  * are not honoured: to forget a key in vain costs one computation. Of a table of

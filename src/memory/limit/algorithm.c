@@ -3,6 +3,8 @@
  *		How limits count: token bucket, fixed window, sliding window. What needs a list is in
  *		listalgorithm.c.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A call is allowed if it fits in whole, and only then changes the state. `now` never goes
  * back from one call about a key to the next. The state of a key that is not used any more
  * becomes that of a new one at idle_at: then it can be forgotten, and nobody gets more than

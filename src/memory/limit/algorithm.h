@@ -2,6 +2,8 @@
  * algorithm.h
  *		How limits count (see algorithm.c and listalgorithm.c). Knows nothing of the server.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Times are microseconds of a clock that nobody sets. All of them are between 0 and 2^62.
  */
 #ifndef DC_LIMIT_ALGORITHM_H

@@ -2,6 +2,8 @@
  * limitarea.c
  *		The shared memory of limits: slots of rules, entries of keys, losses.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * limiter.h says which lock protects what.
  *
  * A loss is a moment at which it became unknown what had been used before: the server came up after a

@@ -2,6 +2,8 @@
  * limitcall.c
  *		Calls of limits: look, decide, count.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A call about several limits is allowed if all of them allow it, and only then counts in any.
  * So all partitions are locked before the first one is looked at, in the order of their numbers, and
  * the clock is read when they are. Nothing in between can fail or wait: what takes memory is

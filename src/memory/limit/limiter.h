@@ -2,6 +2,8 @@
  * limiter.h
  *		Rate limits in shared memory.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A rule is a row of dcounter.limit_rule (limitrule.c). What is used of it by a key is in an entry of a
  * map (map.h), and only there: limits are not transactional. A call that was counted stays counted if its
  * transaction rolls back, so that a failed login counts.

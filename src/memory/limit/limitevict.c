@@ -2,6 +2,8 @@
  * limitevict.c
  *		Room for keys of limits: which entries go, and when.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * An entry goes when it is idle: a key that has none would be given the same answers, from then on.
  * That moment is in the entry, and is moved by each call that counts. So no limit is opened by
  * making room, and what a flood of keys can use up is memory: then new keys are answered by

@@ -1,6 +1,8 @@
 /*
  * limitinit.h
  *		The room's entry point.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_LIMITINIT_H
 #define DC_LIMITINIT_H

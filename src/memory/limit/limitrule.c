@@ -2,6 +2,8 @@
  * limitrule.c
  *		Rules of limits: the catalog dcounter.limit_rule, and the functions that create, change and drop them.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Rights, and what sessions remember, are as with all rules (base/rule.c, base/ruleddl.c). Some users may also give back
  * what was used (refund it), which opens the limit. What a rule counts by is also in its slot, in shared memory, with the
  * version of the row: a session that has not heard of a change yet finds the newer one there (limitarea.c). So that no

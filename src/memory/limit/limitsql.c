@@ -2,6 +2,8 @@
  * limitsql.c
  *		The SQL functions that ask limits, and give back what was used.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * They are not transactional, run on a standby, and in transactions that only read. They do not run within
  * a security-restricted operation: there an owner's expression would use up the limits of whoever reads
  * his table.

@@ -2,6 +2,8 @@
  * limitstat.c
  *		The view dc_stat_limits: rules, their keys in memory, and how often they have allowed and denied.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Numbers are since the start of the server, or since the rule was used first after that. They are read
  * without locks: each is right, but not all are of one moment.
  */

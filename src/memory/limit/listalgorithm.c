@@ -2,6 +2,8 @@
  * listalgorithm.c
  *		How limits count that know each unit: the exact sliding window, and leases.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A list has an item for each unit, with the time at which it ends to count. They are in the order of
  * these times: `now` does not go back, and all items of a list last equally long. (When that is
  * changed, limitlist_convert keeps the order.) So what is over is at the front, where it is dropped, and a

@@ -2,6 +2,8 @@
  * presence.h
  *		Who is where: members of rooms, in shared memory.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A presence is a row of dcounter.presence_rule (presencerule.c). Its rooms and their members are entries of
  * one map (map.h), and only there: nothing of this is transactional. The key of a room is its name;
  * that of a member has the number of the room's entry in it.
@@ -145,7 +147,8 @@ typedef struct DcPresenceSlot
 	/* under area->lock, but for the generation */
 	Oid database;
 	DcPresenceOwner owner;
-	int32 version; /* of the rule that events is of */
+	int32 version;	/* of the rule that events is of */
+	uint32 counted; /* partitions whose rooms have yet to be told of as if nothing was known; also under the lock on the rule's events */
 	pg_atomic_uint32 generation;
 
 	pg_atomic_uint64 events; /* as in the rule, as int64 */

@@ -2,6 +2,8 @@
  * presenceapprox.c
  *		Approximate presences: rooms that do not know their members, only about how many there are.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Such a room has a ring of sketches (sketchring.c) instead of members, in cells of the map, the more the more
  * members there are, up to RING_MAX_CELLS. room->root is that ring, or DC_MAP_NONE while the room is empty; room->members is
  * the estimate, always that of the ring as it is.

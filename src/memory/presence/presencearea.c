@@ -2,6 +2,8 @@
  * presencearea.c
  *		The shared memory of presences: slots of rules, the map, the wheel, the epoch.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * presence.h says which lock protects what.
  *
  * An epoch is a time in which each join and leave is known. A new one begins when the server comes up and the
@@ -221,6 +223,7 @@ presence_find_slot(DcPresenceUse *use)
 		if (use->rule.version > slot->version)
 		{
 			slot->version = use->rule.version;
+			slot->counted = 0;
 			if ((int64) pg_atomic_read_u64(&slot->events) < 0)
 				pg_atomic_write_u64(&slot->told, 0); /* listeners have missed changes */
 			pg_atomic_write_u64(&slot->events, (uint64) use->rule.events);
@@ -307,6 +310,7 @@ presencearea_slot_make(Oid database, const DcPresenceOwner *owner)
 	slot->database = database;
 	slot->owner = *owner;
 	slot->version = 0;
+	slot->counted = 0;
 	slot->events_at = 0;
 	pg_atomic_write_u64(&slot->joined, 0);
 	pg_atomic_write_u64(&slot->left, 0);

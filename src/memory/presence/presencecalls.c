@@ -2,6 +2,8 @@
  * presencecalls.c
  *		The SQL functions that let members enter and go, and say who is there.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * They are not transactional, run on a standby (which has members of its own), and in transactions that only
  * read. Those that change something do not run within a security-restricted operation: there an owner's
  * expression would let whoever reads his table enter a room.

@@ -2,6 +2,8 @@
  * presenceenter.c
  *		Entering a room, heartbeats, and going.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A heartbeat of a connection that is known stores two deadlines, under a shared lock (presence.h). All else is done
  * under the exclusive lock of the member's partition: memory that is needed is taken first, so nothing is half done
  * if there is none.

@@ -2,6 +2,8 @@
  * presenceevents.c
  *		Events: rooms that have changed are told of, in the outbox and by NOTIFY. And the job that turns the wheel.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * They are conflated: a room that has changed is put into its rule's list, once; the job makes one event of all that
  * has happened to it since the last. It has the number of members, how many have joined and left, and the
  * version of all that: the number of members of a lower version is older. A version is never used
@@ -15,8 +17,9 @@
  *
  * A presence is told of by one transaction at a time, which has a lock on it; others leave it out.
  *
- * Owners take turns, and so do the rules of each: a step has room for so many rooms, and first come those whose owner was told of
- * the longest ago. So no rooms that change all the time keep others from being told of.
+ * Owners take turns, and so do the rules of each: a step has room for so many rooms, and so much time, and first come those whose owner
+ * was told of the longest ago. So no rooms that change all the time keep others from being told of. An epoch is told of when
+ * all memory was gone over for the rooms of the presence, which may take several steps.
  *
  * Which epoch has been told of is in the slot. As that may be given away when the presence has no rooms, it is written into
  * the rule, too, if slots are getting scarce.
@@ -45,7 +48,10 @@
 #include "events/outbox/payload.h"
 #include "memory/presence/presence.h"
 
-/* Rooms that are told of in one transaction, epochs, for each of which memory may be gone over, and steps of the wheel at a time. */
+/* ms that a step of the worker begins something in; the next one goes on. */
+#define STEP_MS 500
+
+/* Rooms and epochs that are told of in one transaction, and steps of the wheel at a time. */
 #define STEP_ROOMS 500
 #define STEP_EPOCHS 16
 #define STEP_RULES 128 /* each is a lock until the end of the transaction */
@@ -82,6 +88,7 @@ typedef struct Step
 {
 	bool all_owners;
 	bool more;
+	DcMoment end;
 	bool is_scarce; /* there are few slots left */
 	uint64 epoch;
 	int ntold;
@@ -110,6 +117,8 @@ static void events_step(void *arg);
 static int presenceevents_compare_turns(const ListCell *a, const ListCell *b);
 static Served *served_of(uint64 whose);
 static void tell_rule(Step *step, const DcPresenceRow *row);
+static bool count_all_anew(const Step *step, const DcPresenceUse *use);
+static void note_counted(const DcPresenceUse *use, uint32 partition);
 static bool count_anew(DcMapEntry *entry, void *slot);
 static bool keep_epoch(const DcPresenceRow *row, uint64 epoch);
 static void note_known(const DcPresenceUse *use, uint64 epoch);
@@ -207,6 +216,7 @@ unlink_dirty(DcMapEntry *entry)
 static bool
 presence_job(DcJobRun *run)
 {
+	static DcSharedStep shared = {0};
 	static bool registered = false;
 	bool more = false;
 
@@ -231,7 +241,7 @@ presence_job(DcJobRun *run)
 		step_now->all_owners = run->all_owners;
 		step_now->more = false;
 		/* what is left is told of in another transaction, if this one goes on */
-		more = run->step(run, events_step, step_now, InvalidOid) && step_now->more && step_now->ntold + step_now->nepochs == 0;
+		more = shared_step_run(&shared, run, events_step, step_now) && step_now->more && step_now->ntold + step_now->nepochs == 0;
 	} while (more && !job_is_late(run));
 	return more;
 }
@@ -251,11 +261,19 @@ events_step(void *arg)
 	step->epoch = pg_atomic_read_u64(&presence_area->epoch);
 	rows = rule_read_all(&presence_rules);
 	list_sort(rows, presenceevents_compare_turns);
+	step->end = step->all_owners ? moment_in(STEP_MS) : DC_NEVER;
 	step->is_scarce = Max(list_length(rows), presence_area->nslots) > SCARCE_SLOTS;
 	foreach(lc, rows)
 	{
 		const DcPresenceRow *row = lfirst(lc);
 
+		CHECK_FOR_INTERRUPTS();
+		if (moment_is_reached(step->end))
+		{
+			served_of((uint64) row->rule.owner << 32)->at = ++served_last; /* who has so many comes last the next time */
+			step->more = true;
+			break;
+		}
 		if (row->events < 0 || !(step->all_owners || has_privs_of_role(GetUserId(), row->rule.owner)))
 			continue;
 		if (step->all_owners)
@@ -308,6 +326,7 @@ tell_rule(Step *step, const DcPresenceRow *row)
 	bool is_of_epoch = (uint64) row->epoch == step->epoch;
 	bool keeps = step->is_scarce && !is_of_epoch;
 	bool is_new;
+	bool is_reset;
 
 	if (!presence_find_slot(&use)) /* then it has no room either */
 		return;
@@ -327,7 +346,8 @@ tell_rule(Step *step, const DcPresenceRow *row)
 		note_known(&use, step->epoch); /* listeners know of it by the rule */
 	if (!epoch_is_told(step, &use))
 	{
-		if (step->nepochs == STEP_EPOCHS)
+		is_reset = pg_atomic_read_u64(&use.slot->told) != 0 || !is_of_epoch;
+		if (step->nepochs == STEP_EPOCHS || (is_reset && !count_all_anew(step, &use)))
 		{
 			step->more = true;
 			return;
@@ -336,11 +356,10 @@ tell_rule(Step *step, const DcPresenceRow *row)
 			return;
 		xact_mark(DC_XACT_PRESENCE);
 		step->epochs[step->nepochs++] = (ToldEpoch){use.slot, use.generation, row->rule.version, step->epoch, GetCurrentTransactionNestLevel()};
-		if (pg_atomic_read_u64(&use.slot->told) != 0 || !is_of_epoch)
+		if (is_reset)
 		{
 			tell_epoch(row, step->epoch);
-			if (pg_atomic_read_u64(&use.slot->rooms) != 0)
-				map_sweep(presence_map, count_anew, use.slot);
+			note_counted(&use, 0);
 		}
 	}
 	else if (keeps)
@@ -348,6 +367,36 @@ tell_rule(Step *step, const DcPresenceRow *row)
 	take_rooms(step, use.slot, row->events);
 	for (int i = first; i < step->ntold; i++)
 		tell_room(row, &step->told[i]);
+}
+
+/*
+ * Make what all rooms of a slot have to tell start from empty rooms; false if the step has no more time, and the next one is to go on. No
+ * room of the slot is told of meanwhile, by any process, as its listeners have yet to be told of the epoch.
+ */
+static bool
+count_all_anew(const Step *step, const DcPresenceUse *use)
+{
+	uint32 partition = pg_atomic_read_u64(&use->slot->rooms) != 0 ? use->slot->counted : DC_MAP_PARTITIONS;
+
+	for (bool first = true; partition < DC_MAP_PARTITIONS && (first || !moment_is_reached(step->end)); first = false)
+	{
+		CHECK_FOR_INTERRUPTS();
+		map_sweep_partition(presence_map, partition++, count_anew, use->slot);
+	}
+	note_counted(use, partition);
+	return partition == DC_MAP_PARTITIONS;
+}
+
+/*
+ * Note in a slot how far its rooms are counted anew, unless the slot was given away, or its rule was altered.
+ */
+static void
+note_counted(const DcPresenceUse *use, uint32 partition)
+{
+	LWLockAcquire(&presence_area->lock, LW_EXCLUSIVE);
+	if (pg_atomic_read_u32(&use->slot->generation) == use->generation && use->slot->version == use->rule.version)
+		use->slot->counted = partition;
+	LWLockRelease(&presence_area->lock);
 }
 
 /*

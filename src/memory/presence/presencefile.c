@@ -2,6 +2,8 @@
  * presencefile.c
  *		The file that keeps who is where over a clean restart.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The postmaster writes it when it exits after a clean shutdown, with no other process left, and
  * reads it at the next start, into the empty map. It stays until the next shutdown, as the start may still fail. It says at which
  * place of the WAL the shutdown was. A file of another shutdown (one that was copied, or was left by a server that then ran

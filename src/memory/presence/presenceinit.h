@@ -1,6 +1,8 @@
 /*
  * presenceinit.h
  *		The room's entry point.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_PRESENCEINIT_H
 #define DC_PRESENCEINIT_H

@@ -2,6 +2,8 @@
  * presenceroom.c
  *		Rooms: finding and making them, their members' tree and numbers.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * presence.h says which lock protects what. Joining and leaving are here, under the lock of the member's
  * partition, which the caller has, and that of the room.
  */

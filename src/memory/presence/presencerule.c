@@ -2,6 +2,8 @@
  * presencerule.c
  *		Rules of presences: the catalog dcounter.presence_rule, and the functions that create, change and drop them.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Rights, and what sessions remember, are as with all rules (base/rule.c, base/ruleddl.c). Users may let members enter
  * and go, and see who is there. A rule cannot be used by the transaction that has created or altered it: members would
  * stay if it is rolled back. The members of a rule that is dropped leave when that is committed, or, if it was
@@ -167,7 +169,10 @@ prevent_very_many(void)
 	if (superuser())
 		return;
 	foreach(lc, cat_read_all(&presence_rules.catalog, SnapshotSelf)) /* those of this statement, too */
+	{
+		CHECK_FOR_INTERRUPTS();
 		n += ((const DcRuleRow *) lfirst(lc))->owner == GetUserId();
+	}
 	if (n >= PRESENCES_OF_ROLE)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),

@@ -2,6 +2,8 @@
  * presencestat.c
  *		The view dc_stat_presence: presences, who is there, and what memory that takes.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Numbers of joins and leaves are since the start of the server, or since the presence was used first after
  * that. They are read without locks: each is right, but not all are of one moment.
  */

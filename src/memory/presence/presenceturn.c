@@ -2,6 +2,8 @@
  * presenceturn.c
  *		Turning the wheel: members that were not heard of leave, rooms that are empty go.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * One process at a time turns it, under turn_lock: the worker, each second; and calls, a little, if it is late.
  *
  * The order of locks is a partition, then the wheel. So items that are due are taken out of the wheel first, some
@@ -254,10 +256,13 @@ presence_forget(DcPresenceGone *gone)
 	if (!gone->any)
 		return;
 	map_sweep(presence_map, presenceturn_forget, gone);
-	if (!LWLockConditionalAcquire(&presence_area->turn_lock, LW_EXCLUSIVE))
-		return;
-	map_sweep(presence_map, forget_room, gone);
-	LWLockRelease(&presence_area->turn_lock);
+	for (uint32 partition = 0; partition < DC_MAP_PARTITIONS; partition++)
+	{
+		if (!LWLockConditionalAcquire(&presence_area->turn_lock, LW_EXCLUSIVE))
+			continue;
+		map_sweep_partition(presence_map, partition, forget_room, gone);
+		LWLockRelease(&presence_area->turn_lock); /* the worker may be waiting for it */
+	}
 	for (int i = 0; i < PRESENCE_SLOTS; i++) /* last: then the slot may be given away */
 	{
 		if (gone->rules[i].rooms > 0)

@@ -2,6 +2,8 @@
  * sketchring.c
  *		How many distinct members were heard of lately: a ring of HyperLogLogs.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Time is cut into slots. Each slot has a sketch of the members that were heard of in it, the ring those of the last
  * RING_SLOTS, the current one among them. The estimate is that of their union. A member is in it from when it is
  * heard of until its slot is the oldest and the next one begins: for RING_SLOTS - 1 slots at least, RING_SLOTS at most.

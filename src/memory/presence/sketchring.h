@@ -2,6 +2,8 @@
  * sketchring.h
  *		How many distinct members were heard of lately: a ring of HyperLogLogs (see sketchring.c). Knows nothing of
  *		the server.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_SKETCHRING_H
 #define DC_SKETCHRING_H

@@ -2,6 +2,8 @@
  * sorted.c
  *		A sorted set of items, of any size: a treap.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * It is a binary tree by key, and a heap by priority: no item has a higher one than its parent. If priorities
  * are as if drawn by lot, the tree is as that of keys which were inserted in random order: about twice as
  * deep as the best one. To insert compares on the way down; to remove compares nothing, as items know their

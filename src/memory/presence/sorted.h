@@ -1,6 +1,8 @@
 /*
  * sorted.h
  *		A sorted set of items (see sorted.c). Knows nothing of the server.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_SORTED_H
 #define DC_SORTED_H

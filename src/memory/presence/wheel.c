@@ -2,6 +2,8 @@
  * wheel.c
  *		A hierarchical timing wheel: which items are due, without looking at the others.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Time is in ticks. An item has a deadline, the tick at which it is due. A slot of the first level is for one
  * tick, one of the next level for 64, and so on: slot n of a level is for those ticks that have n in the level's
  * six bits. An item is on the first level where its deadline is less than 64 slots ahead, in that slot. So on higher levels no

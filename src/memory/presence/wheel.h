@@ -1,6 +1,8 @@
 /*
  * wheel.h
  *		A hierarchical timing wheel (see wheel.c). Knows nothing of the server.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_WHEEL_H
 #define DC_WHEEL_H

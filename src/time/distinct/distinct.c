@@ -2,6 +2,8 @@
  * distinct.c
  *		Distinct tables: how many different items each key has had. The room's entry, and its protocol in short.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * NAME has a row for each key, with a sketch (dc_hll) of its items. To add an item there would be to write a row of some
  * kilobytes, which all who add to the key would wait for. Instead
  *

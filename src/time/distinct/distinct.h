@@ -1,6 +1,8 @@
 /*
  * distinct.h
  *		Distinct tables: how many different items each key has had (see distinct.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_DISTINCT_H
 #define DC_DISTINCT_H

@@ -2,6 +2,8 @@
  * distinctadd.c
  *		dc_add(), dc_add_many().
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * An item that the session knows to be there (distinctknown.c) touches neither locks nor rows: it is as if it had been
  * added before whatever holds a lock on the table now. All others lock the tables, and are pending until the
  * commit (distinctpending.c).

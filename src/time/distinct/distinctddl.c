@@ -2,6 +2,8 @@
  * distinctddl.c
  *		What DDL on a distinct table and its deltas entails.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  *	- A distinct table that is dropped takes its deltas along. If the deltas are dropped by themselves, the table
  *	  stays, as an ordinary one; a notice says so.
  *	- ALTER TABLE ... RENAME TO, SET SCHEMA, OWNER TO, SET LOGGED and SET UNLOGGED on the table are repeated on its

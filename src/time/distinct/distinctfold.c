@@ -2,6 +2,8 @@
  * distinctfold.c
  *		What takes rows of distinct tables away or puts them together: folding, the end of buckets, dc_distinct_reset().
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Folding reads deltas in the order of keys, adds what they have to the row of the key, and deletes them, in one
  * transaction: a snapshot has the items in the deltas, in the row, or in both, which is the same. It reads a batch of deltas in a
  * snapshot; those that come meanwhile are left for the next time. While an old snapshot is held, deltas that were deleted stay where they

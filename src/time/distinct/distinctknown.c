@@ -2,6 +2,8 @@
  * distinctknown.c
  *		What a session knows that the rows of a key have.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Most items that are added have been there before, and of those that are new most raise no register. To see
  * that, a session remembers sketches of keys: what it has read of a key, and what it has written itself. As registers
  * only rise, a sketch that is out of date shows too little, and at worst a row is written that was not needed.

@@ -2,6 +2,8 @@
  * distinctname.c
  *		Distinct tables by name, as text.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * dc_add() is also a function of mergeable sets. For a literal, the server takes the one that wants a text there, so
  * the name of a table comes as text, and is looked up with each call, as in any statement. To look
  * it up costs about as much as the rest of a call that changes nothing. So a session remembers a few names. What a name means

@@ -2,6 +2,8 @@
  * distinctopen.c
  *		Opening a distinct table and its deltas: rights, locks, shape.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Both belong to a user, who may alter them in any way at any time. They are read and written without SQL alone, so
  * that neither code of their owner nor row security has a say: to be read they must be plain tables of their
  * shape, and to be written they must have nothing on them but plain indexes. Else the call is refused, and the owner

@@ -2,6 +2,8 @@
  * distinctpending.c
  *		Items that this transaction has added and not written yet.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * An item touches no row: it goes to a small sketch of its key in this backend. When the transaction commits, or is
  * prepared, one row for each key is inserted into the table of deltas, with those items that the session does not know to
  * be there (distinctknown.c); often there are none, and nothing is written. An insertion waits for nobody, so writers

@@ -2,6 +2,8 @@
  * distinctread.c
  *		dc_distinct(), dc_distinct_union(), dc_distinct_sketch(), dc_distinct_buckets().
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The sketch of a key is the union of its row, of its deltas, and of what this transaction has pending. Row and deltas
  * are read in one snapshot. Folding moves items from the one to the other in one transaction, so each snapshot has all
  * of them; what it has twice, as in any union, counts once. Nothing is remembered: what a session knows to be

@@ -2,6 +2,8 @@
  * distinctrow.c
  *		The catalog dcounter.distinct_table, which has the distinct tables and their settings.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A library that is newer than the installed extension finds no such catalog: then there are no such tables.
  */
 #include "postgres.h"

@@ -2,6 +2,8 @@
  * distinctscan.c
  *		Rows of a distinct table and of its deltas, without SQL.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Rows are read by the index on the key, in the order of keys, and in any snapshot; under SERIALIZABLE that takes
  * the locks by which the server finds conflicts. A version whose key is not in the range that was asked for, as an owner
  * could make one by hand without an index, is passed over.

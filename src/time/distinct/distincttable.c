@@ -2,6 +2,8 @@
  * distincttable.c
  *		Creating, adopting, altering and dropping distinct tables.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Such a table is two ordinary ones, NAME and NAME_delta, made with plain DDL in the name of the caller, and a row of
  * dcounter.distinct_table. The type of their sketches has the precision, so that nobody can store one of less.
  */

@@ -2,6 +2,8 @@
  * decay.c
  *		Forward decay (Cormode, Shkapenyuk, Srivastava and Xu, 2009), in powers of two.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The score of a key at time t is the sum over its events of delta * 2^(-(t - at) / h), with h the
  * half-life. That changes all the time. What is kept instead is its weight, the sum of
  * delta * 2^((at - L) / h), for a landmark L that all keys share: it changes with an event only, and the order

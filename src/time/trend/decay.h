@@ -1,6 +1,8 @@
 /*
  * decay.h
  *		Forward decay: weights of events that are never rewritten (see decay.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_DECAY_H
 #define DC_DECAY_H

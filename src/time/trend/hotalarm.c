@@ -2,6 +2,8 @@
  * hotalarm.c
  *		Telling of keys that are hot, as a job.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A key is hot if its writes of the last window (core/stats/hotkeys.c) are dcounter.hot_key_alarm a second or more, and cool
  * again when they are below half of that. Each is told of once: in the server's log, and in an event, counter.hot or
  * counter.cool, whose topic is the name of the table.
@@ -32,6 +34,7 @@
 #include "base/xactrooms.h"
 #include "core/stats/stats.h"
 #include "core/table/subscription.h"
+#include "core/table/tablejob.h"
 #include "events/outbox/outbox.h"
 #include "events/outbox/payload.h"
 #include "time/trend/trend.h"
@@ -92,8 +95,10 @@ hotalarm_is_needed(void)
 static bool
 hot_job(DcJobRun *run)
 {
+	static DcSharedStep shared = {0};
+
 	if (dc_hot_key_alarm > 0 && stats_enabled())
-		(void) run->step(run, hot_step, run, InvalidOid);
+		(void) shared_step_run(&shared, run, hot_step, run);
 	return false;
 }
 

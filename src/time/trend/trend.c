@@ -2,6 +2,8 @@
  * trend.c
  *		Trending: the keys of a counter table that are counted most lately.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A counter with a trend has a third table, NAME_trend (key, weight, epoch): a weight for each key that was counted
  * lately, as decay.c says, with an index on epoch and weight. Whoever counts pays nothing for it: compaction, which
  * has the increments of each key in its hands, adds them to the weight, in the transaction that moves them to the

@@ -1,6 +1,8 @@
 /*
  * trend.h
  *		Trending: decayed weights of the keys of a counter table (see trend.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_TREND_H
 #define DC_TREND_H

@@ -2,6 +2,8 @@
  * trendbatch.c
  *		Adding what a compaction moves to the weights of its keys.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Protocol, within that of compact.c: the table is locked without waiting before a batch begins (trend_ready). When
  * the rows of totals are locked, so are the weights, with SKIP LOCKED (trend_lock). A key whose weight exists, but is locked by
  * another transaction, is left alone altogether. When the totals are written, the new weights are, too

@@ -2,6 +2,8 @@
  * trendmove.c
  *		Weights that grow old: moving them to the epoch of now, and to another half-life.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A key that is counted takes its weight along to the epoch of now. Weights of idle keys stay where they are: as
  * long as they are of the epoch before, dc_trending() knows what they are worth. After a sweep of compaction
  * some of them are moved, or removed if they are below 2^-40, up to a batch at a time, until none is left. Those of

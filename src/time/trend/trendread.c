@@ -2,6 +2,8 @@
  * trendread.c
  *		dc_trending(): the keys with the highest scores.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The order of scores is that of weights within an epoch, which the index has. Weights of the epoch before that were
  * not moved yet (trendmove.c) may be among the highest for a while after an epoch has begun: so they are looked at, unless all of
  * the first ones are beyond what an epoch can leave. It reads one table alone, in the caller's

@@ -2,6 +2,8 @@
  * trendset.c
  *		What setting and deleting a key does to its weight.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * What a key is set to is no increment. But dc_set() deletes the shard rows of the key, and the increments in
  * them are: compaction would have counted them. So they are counted here, as of now. dc_delete() removes the weight.
  *

@@ -2,6 +2,8 @@
  * trendtable.c
  *		The table of a trend: making it, changing its half-life, and what it must look like.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * It is an ordinary table, made with plain DDL as the owner of the counter; also if the counter is partitioned. The index on
  * (epoch, weight) is for dc_trending(), which needs no sorting then; the owner may drop it.
  */

@@ -2,6 +2,8 @@
  * window.c
  *		Windowed counters: the protocol, and the room's entry point.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A window is a view, and rings of ordinary counter tables below it: one ring for the buckets as they are
  * counted, and one for each step of the rollup, whose buckets are wider. Writing, compaction and the rows
  * are those of any counter table. Here is only what goes to which table, and how rows leave it.

@@ -1,6 +1,8 @@
 /*
  * window.h
  *		Windowed counters: increments by bucket of time (see window.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_WINDOW_H
 #define DC_WINDOW_H

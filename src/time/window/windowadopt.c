@@ -2,6 +2,8 @@
  * windowadopt.c
  *		dc_window_adopt(): registering a window whose view and tables exist, as after restoring one schema.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * What the catalogs had is given as arguments, or made of the rows: which turns have any, and so what is claimed, and floors. These are where
  * they would be in a new window, or higher: rows of a wide level are read only for times below the floor of the level before.
  */

@@ -2,6 +2,8 @@
  * windowaside.c
  *		Slots that the worker leaves to their owner, as they have rows that no increment has written.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * An owner may write rows into the tables of a window by hand. Those whose keys are no bucket's cannot be moved. They stay,
  * and the worker would read them in each round, as many as there are. So it remembers one of them, and leaves the slot alone
  * while that row is there, or, if its key is one of a bucket, until the floor has passed that. Other slots go on. Reading a

@@ -2,6 +2,8 @@
  * windowddl.c
  *		What DDL on a window entails.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  *	- Dropping the view drops the counter tables, unless one of them goes in the same command: then the view has
  *	  gone with that by CASCADE, and the others stay, as ordinary counter tables; a notice says so.
  *	- ALTER VIEW ... OWNER TO, RENAME TO and SET SCHEMA are repeated on the tables, whose names are made of its name.

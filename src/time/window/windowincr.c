@@ -2,6 +2,8 @@
  * windowincr.c
  *		dc_incr_at(): counting at a time.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The increment goes to the slot of its bucket as one of an ordinary counter table: it waits in the
  * transaction's pending deltas, and is written at commit like all others (core/counter/write.c). What is
  * done here is to find the slot:

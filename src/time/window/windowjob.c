@@ -2,6 +2,8 @@
  * windowjob.c
  *		The job of windowed counters, and dc_window_rotate(), which does its work at once.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The job goes over the windows; the one step after the other raises floors, moves a batch of rows, or empties a slot
  * (windowmove.c). The first counter table of a window stands for it. What a step has to know of those before is memory of this
  * process; each reads the catalog anew, under the window's lock. A window that another transaction works on, or that

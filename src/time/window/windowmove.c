@@ -2,6 +2,8 @@
  * windowmove.c
  *		The mover: floors rise, rows go to the next level, slots are emptied.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * All of this is done under the window's lock, and in steps, each a transaction:
  *
  *	1. window_advance raises a floor. From its commit on, writers count in the next level.

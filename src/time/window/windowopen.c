@@ -2,6 +2,8 @@
  * windowopen.c
  *		Opening a window: what a session remembers of it, rights, locks.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A window is known by its view, and that is what GRANT is about: INSERT and UPDATE to count, SELECT to
  * read. Its counter tables are its owner's, and nobody else needs rights on them; they are opened
  * without asking. They have to be the same owner's, since what one may do in the name of the other is

@@ -2,6 +2,8 @@
  * windowread.c
  *		Reading windows: one snapshot, all levels.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Invariant: in every snapshot each increment is in exactly one row of exactly one level, or in this
  * transaction's pending deltas. Compaction and the mover take it from one row and add it to another in one
  * transaction. So the sum over all slots that may have rows of a time is exact, and nobody has to know

@@ -2,6 +2,8 @@
  * windowreopen.c
  *		dc_window_reopen(): floors that a wrong clock has raised, back to where they belong.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A clock that was ahead for longer than window_advance() takes for a mistake leaves floors in the future:
  * increments that are in time are refused, or counted in wider buckets, until that time. This lowers them to where
  * the clock says now, in one transaction under the window's lock. Why nothing is lost or counted twice:

@@ -2,6 +2,8 @@
  * windowrow.c
  *		The catalogs of windowed counters.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * dcounter.time_window has a row for each window, dcounter.window_slot one for each of its counter
  * tables, dcounter.window_claim one for each turn that a slot may have rows of (window.c). Rows of
  * the first are changed under the window's lock alone (window_lock), so that two changes never meet. A

@@ -2,6 +2,8 @@
  * windowseal.c
  *		dc_seal() and dc_window_reconcile(): buckets that are final.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Sealing is two transactions. The first one writes down that increments before a time are refused. Then
  * all transactions are waited for that have a slot locked as writers do: one that has placed an increment
  * by the old row has such a lock, and keeps it until it ends, prepared transactions included; one

@@ -2,6 +2,8 @@
  * windowtable.c
  *		Creating, altering and dropping windows.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A window is made with plain DDL in the name of the caller: its counter tables by table_create(), and the view. The
  * view shows what was compacted, like the table of totals of a counter.
  */

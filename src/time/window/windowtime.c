@@ -2,6 +2,8 @@
  * windowtime.c
  *		Buckets, levels and the ring: arithmetic, and the keys of rows.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A bucket is known by its number, counted from BUCKET_ORIGIN in widths of its level. So many
  * buckets in a row, the span, are a turn; turn t of level l lies in slot t mod WINDOW_SLOTS of
  * that level's ring. That never changes, so nobody has to be told where a bucket is: writers

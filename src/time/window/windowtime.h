@@ -1,6 +1,8 @@
 /*
  * windowtime.h
  *		Buckets, levels and the ring (see windowtime.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_WINDOWTIME_H
 #define DC_WINDOWTIME_H

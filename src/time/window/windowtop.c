@@ -2,6 +2,8 @@
  * windowtop.c
  *		dc_top_window(): the keys with the most in the last while.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * One query adds up the rows of all slots that matter, and what this transaction has pending, which comes as parameters: so
  * nothing is written. It adds up in numeric. The sum of a key may leave bigint, by a mistake or by malice of whoever counts it;
  * the others are not to be lost with it. So it has its place in the order, and the bound of bigint stands for it.

@@ -1,6 +1,8 @@
 /*
  * windowvalue.c
  *		dc_window() and dc_buckets(): what was counted for a key in a time.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #include "postgres.h"
 

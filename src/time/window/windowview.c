@@ -1,6 +1,8 @@
 /*
  * windowview.c
  *		What the view of a window, and dc_windows, call.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #include "postgres.h"
 

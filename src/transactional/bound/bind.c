@@ -2,6 +2,8 @@
  * bind.c
  *		dc_bind() and dc_unbind(): a counter table that is the count, or the sum, of a source.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Binding is one short transaction. It locks the source, its partitions and the counter tables SHARE
  * ROW EXCLUSIVE, so it waits for all transactions that have written to one of them, prepared ones
  * included. Later ones find the triggers, and the binding. From then on source and counter

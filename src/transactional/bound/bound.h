@@ -2,6 +2,8 @@
  * bound.h
  *		Counter tables that are bound to a source table: what the files of this room share.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The catalogs are read and written by sourcerow.c. A row of dcounter.source is changed only
  * by transactions that hold SHARE ROW EXCLUSIVE, or a stronger lock, on the source and on the
  * counter tables, so whoever writes to one of these knows all its bindings. The exception are

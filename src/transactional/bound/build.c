@@ -2,6 +2,8 @@
  * build.c
  *		CALL dc_build(): adding what a source has and its counter table has not.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Building, building anew and repairing all keys are one thing. For each key, source minus counter
  * is the same number in every snapshot, as long as the epoch is the same (sourceread.c). So the
  * differences are read once, in one snapshot, and then added piece by piece, each

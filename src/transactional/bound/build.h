@@ -1,6 +1,8 @@
 /*
  * build.h
  *		Building bound counter tables (see build.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_BUILD_H
 #define DC_BUILD_H

@@ -2,6 +2,8 @@
  * buildjob.c
  *		Builds as a job: counter tables that are new, and were bound with build => 'worker'.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A step is the scan, or a chunk (build.c), of one counter table. What the scan has found lives in
  * a file between steps. As a round may yield between two steps, and the server may crash, each
  * step opens all anew, and a chunk looks at the epoch.
@@ -149,6 +151,7 @@ list_tables(void)
 	{
 		DcSourceRow row = *(DcSourceRow *) lfirst(lc);
 
+		CHECK_FOR_INTERRUPTS();
 		if (is_to_build(row.counter, &row) && (job.all_owners || compat_owns_relation(row.counter, GetUserId())))
 			tables = lappend_oid(tables, row.counter);
 	}

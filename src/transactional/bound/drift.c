@@ -2,6 +2,8 @@
  * drift.c
  *		What becomes of differences between a bound counter table and its source.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Each that is found is noted in dcounter.drift, which keeps the last ones, and becomes an event of type
  * counter.drift; those who listen to the channel dcounter_drift are notified. All of that is in the transaction that
  * has compared the keys, and repaired them if that is wanted. A difference that was noted before, and that nobody has

@@ -2,6 +2,8 @@
  * keysums.c
  *		Sums of both sides of a binding by key, within a bound of memory.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Amounts are added up in a hash table. When that has taken half of the memory, it keeps the keys
  * that it has, and what comes for others is written to files, one for each part of the hash values.
  * In the end the table is given to a sort, and then each of the files is read, and added up in

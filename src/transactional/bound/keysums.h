@@ -1,6 +1,8 @@
 /*
  * keysums.h
  *		Sums of both sides of a binding by key, within a bound of memory (see keysums.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_KEYSUMS_H
 #define DC_KEYSUMS_H

@@ -2,6 +2,8 @@
  * mark.c
  *		dc_mark(), dc_unmark(), dc_reconcile(): exact totals that come from outside.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A nightly batch, or an analytics system, knows what the values of some keys should have
  * been at a moment. Increments have gone on since. To set the values would lose these. So a mark keeps the
  * value of each key in one snapshot S. For each key

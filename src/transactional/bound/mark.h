@@ -1,6 +1,8 @@
 /*
  * mark.h
  *		Marks of a counter table: the values of all its keys at one moment (see mark.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_MARK_H
 #define DC_MARK_H

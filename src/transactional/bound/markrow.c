@@ -2,6 +2,8 @@
  * markrow.c
  *		The catalogs dcounter.mark and dcounter.mark_value.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A mark and its values are written and removed by transactions that hold the lock of the mark,
  * which nobody shares. So rows are read with SnapshotSelf (base/catrow.c), and an update
  * cannot meet a newer version. The names of marks are locked by their hash: two that have the

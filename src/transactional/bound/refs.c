@@ -2,6 +2,8 @@
  * refs.c
  *		Distinct values of a source: what a transaction does to their reference counts.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A counter table that is bound with distinct_of has, for a key, the number of distinct items
  * (values of that expression) among the rows of the source. A table beside it, NAME_ref,
  * has how many rows there are of each item. The value of a key is the number of its items

@@ -1,6 +1,8 @@
 /*
  * refs.h
  *		Reference counts of distinct values (see refs.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_REFS_H
 #define DC_REFS_H

@@ -2,6 +2,8 @@
  * refstable.c
  *		The tables of reference counts: making them, what they must look like, and DDL.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A table of counts, NAME_ref, belongs to the owner of its counter table, is beside it, and is
  * made when that is bound with distinct_of. It follows the counter table when that is
  * renamed, moved or given to another owner, and is dropped with the binding. Code of the

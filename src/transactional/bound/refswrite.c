@@ -2,6 +2,8 @@
  * refswrite.c
  *		Reference counts of distinct values: the statements that change and read them.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The table of counts is the owner's. All statements run as the owner, in a security-restricted
  * operation (sqlpath.c), and the values that come back are checked.
  *

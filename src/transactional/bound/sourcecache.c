@@ -2,6 +2,8 @@
  * sourcecache.c
  *		A session's cache of the bindings that a change of a row counts for, and counting by it.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * An entry is found by the relation whose row was changed: a source, or a partition of one. It
  * has the bindings of that relation and of all that it is a partition of, with expressions
  * for its rows. The trigger's arguments, and which trigger it is, play no part: so a trigger

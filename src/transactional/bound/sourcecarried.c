@@ -2,6 +2,8 @@
  * sourcecarried.c
  *		Amounts that are carried over from detached partitions: the table NAME_carried.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Rows of a partition that is detached go on counting if the counter was bound with
  * on_detach => 'keep'. What they count for, by key, is added to this table, which belongs
  * to the counter's owner as the other tables of the counter do, is made when it is needed, and follows

@@ -3,6 +3,8 @@
  *		dc_source_check() and dc_source_fix(): comparing a bound counter table with its source, and
  *		adding the differences of some keys.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Both read both sides in one snapshot (sourceread.c), so what writers do meanwhile makes no
  * difference: either the snapshot shows a transaction, on both sides, or it does not.
  *

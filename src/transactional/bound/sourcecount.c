@@ -2,6 +2,8 @@
  * sourcecount.c
  *		Adding or subtracting many rows of a source at once, for TRUNCATE, ATTACH and DETACH.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * These make rows appear in a source, or vanish, without a trigger for each. What the rows
  * count for is added to the counter in the same transaction, so the difference of source and
  * counter stays what it is, for each key and in each snapshot that shows the command.

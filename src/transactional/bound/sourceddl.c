@@ -2,6 +2,8 @@
  * sourceddl.c
  *		What DDL on a source, or on a bound counter table, entails.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  *	- Dropping the counter table or the source ends the binding. The triggers go as well if
  *	  the source can be locked at once; else they stay, and count nothing. The tables of reference
  *	  counts and of carried amounts follow the counter table, and cannot be dropped alone.
@@ -143,6 +145,7 @@ check_siblings(const DcDdl *ddl)
 	{
 		const DcSourceRow *row = lfirst(lc);
 
+		CHECK_FOR_INTERRUPTS();
 		if (!ddl_keeps(ddl, row->counter) || list_member_oid(ddl->relations, row->source) ||
 			(!list_member_oid(ddl->relations, row->refs) && !list_member_oid(ddl->relations, row->carried)))
 			continue;

@@ -1,6 +1,8 @@
 /*
  * sourceddl.h
  *		What DDL on a source, or on a bound counter table, entails.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_SOURCEDDL_H
 #define DC_SOURCEDDL_H
@@ -40,6 +42,9 @@ extern void source_parts_prevent(Oid outer, const List *members);
 extern void source_parts_changed(const DcDdl *ddl);
 extern void source_children_check(const DcDdl *ddl);
 extern void source_parts_dropped(const DcDdl *ddl);
+
+/* sourcenames.c */
+extern bool source_names(const DcSourceRow *row, Node *statement);
 
 /* sourcerename.c */
 extern void source_rename_begins(const DcDdl *ddl);

@@ -2,6 +2,8 @@
  * sourceexpr.c
  *		The expressions that say what a row of a source counts for.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The trigger that counts a change and the scan that compares use the same code, so they
  * cannot disagree. A row counts if the filter is true, no part of the key is null, and
  * the value is neither null nor zero. The key of one expression is its text, as a cast

@@ -1,6 +1,8 @@
 /*
  * sourceexpr.h
  *		The expressions that say what a row of a source counts for (see sourceexpr.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_SOURCEEXPR_H
 #define DC_SOURCEEXPR_H

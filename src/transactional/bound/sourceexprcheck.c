@@ -2,6 +2,8 @@
  * sourceexprcheck.c
  *		What the expressions of a binding may consist of.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Columns of the source, and immutable functions and operators of the server. So nothing of a user's
  * runs where an expression is evaluated, which is in the sessions of all who write to the source; and
  * its value depends on the row alone. An enum may be compared, though its name and labels are a

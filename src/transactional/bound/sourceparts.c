@@ -2,6 +2,8 @@
  * sourceparts.c
  *		Partitions of a source that come and go.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * ATTACH PARTITION makes rows of a source that no trigger has seen, DETACH takes some away.
  * The event trigger counts them at the end of the command, in its transaction and under its
  * locks (sourcecount.c): nobody else can write to these tables until it has committed.
@@ -185,6 +187,7 @@ source_children_check(const DcDdl *ddl)
 		List *children = get_rel_relkind(source) == RELKIND_RELATION ? relation_members(source, NoLock) : NIL;
 		ListCell *lc2;
 
+		CHECK_FOR_INTERRUPTS();
 		foreach(lc2, ddl->relations)
 		{
 			if (lfirst_oid(lc2) == source || !list_member_oid(children, lfirst_oid(lc2)))

@@ -2,6 +2,8 @@
  * sourceprobe.c
  *		Reading some keys of a source by indexes, and walking over its keys.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * An index serves if it is a btree of the server's own operator class, its first column is the
  * column that is the key, it has all rows, and it may be used in our snapshot. So no code of
  * users runs; nor is an index's predicate looked at, as the server evaluates what is constant in it. A source is probed if each of its leaves has one; otherwise it is scanned.

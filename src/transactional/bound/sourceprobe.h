@@ -1,6 +1,8 @@
 /*
  * sourceprobe.h
  *		Reading some keys of a source by indexes (see sourceprobe.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_SOURCEPROBE_H
 #define DC_SOURCEPROBE_H

@@ -2,6 +2,8 @@
  * sourceread.c
  *		Opening a bound counter table and its source for reading both in one snapshot.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * For each key, source minus counter is the same in every snapshot that shows the
  * binding, but for what changes values other than with rows of the source, which changes the
  * epoch. That is so because each transaction changes both sides in one commit. A few things

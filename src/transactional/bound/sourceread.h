@@ -2,6 +2,8 @@
  * sourceread.h
  *		Opening a bound counter table and its source for reading both in one snapshot (see
  *		sourceread.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_SOURCEREAD_H
 #define DC_SOURCEREAD_H

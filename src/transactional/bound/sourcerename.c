@@ -2,6 +2,8 @@
  * sourcerename.c
  *		Names in the expressions of bindings, when they change or go.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Expressions are stored as text, which a dump needs. What is renamed (a column, a type, an
  * enum's label, a schema) is another name in it. So before such a command the expressions
  * are parsed, which needs the old names, and after it they are deparsed, which gives the new
@@ -15,7 +17,8 @@
  * Which bindings to parse is seen from their text: what does not contain the old name cannot
  * change. The source is locked ACCESS SHARE while it is parsed, and no longer: the statement may
  * be about to lock it in a way that others, who hold the same, would be in the way of. It is
- * waited for only if the statement does so too. What was parsed holds numbers, so it need not be kept from being renamed. But
+ * waited for only if the statement does so too; otherwise the statement fails at once, if the binding names what is renamed
+ * (sourcenames.c): an owner's lock is in nobody else's way. What was parsed holds numbers, so it need not be kept from being renamed. But
  * if the text has become another one when the command ends, another session has renamed
  * something as well, or has bound the counter anew: then it fails (55000).
  */
@@ -25,6 +28,7 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "catalog/namespace.h"
+#include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "nodes/value.h"
 #include "storage/lmgr.h"
@@ -42,6 +46,7 @@
 typedef struct DcParsed
 {
 	const Node *statement;
+	bool named;		 /* what is renamed */
 	DcSourceRow row; /* with the texts that were parsed */
 	List *exprs;
 } DcParsed;
@@ -76,7 +81,7 @@ static bool is_type(ObjectType type);
 static bool is_concerned(const DcSourceRow *row, Node *statement, const char *name);
 static bool sourcerename_mentions(const char *text, const char *name);
 static void parse_binding(const DcSourceRow *row, Node *statement);
-static Relation sourcerename_open_source(const DcSourceRow *row, bool wait);
+static Relation sourcerename_open_source(const DcSourceRow *row, bool wait, bool named);
 static bool sourcerename_is_column(const Node *statement);
 static void deparse_binding(const DcParsed *binding);
 static void check_unparsed(const DcDdl *ddl);
@@ -105,6 +110,7 @@ source_rename_begins(const DcDdl *ddl)
 	}
 	foreach(lc, source_read_all())
 	{
+		CHECK_FOR_INTERRUPTS();
 		if (is_concerned(lfirst(lc), ddl->parsetree, name))
 			parse_binding(lfirst(lc), ddl->parsetree);
 	}
@@ -196,7 +202,9 @@ static void
 parse_binding(const DcSourceRow *row, Node *statement)
 {
 	MemoryContext old;
-	Relation source = sourcerename_open_source(row, sourcerename_is_column(statement));
+	bool column = sourcerename_is_column(statement);
+	bool named = column || source_names(row, statement);
+	Relation source = sourcerename_open_source(row, column, named);
 	DcParsed *binding;
 	bool missing;
 
@@ -205,6 +213,7 @@ parse_binding(const DcSourceRow *row, Node *statement)
 	old = MemoryContextSwitchTo(TopTransactionContext);
 	binding = palloc(sizeof(DcParsed));
 	binding->statement = statement;
+	binding->named = named;
 	/* one that is broken is its owner's matter, and no reason for others not to rename what is theirs */
 	if (source_read(row->counter, &binding->row) && binding->row.source == row->source &&
 		source_parses(&binding->row, source, &missing))
@@ -217,19 +226,23 @@ parse_binding(const DcSourceRow *row, Node *statement)
 }
 
 /*
- * sourcerename_open_source opens the source of a binding; NULL if it is gone, 55P03 if it would have to be waited for, and
- * the statement does not wait for it as well.
+ * sourcerename_open_source opens the source of a binding; NULL if it is gone. If it would have to be waited for, and the statement does
+ * not wait for it as well: 55P03 if the binding names what is renamed, or NULL.
  */
 static Relation
-sourcerename_open_source(const DcSourceRow *row, bool wait)
+sourcerename_open_source(const DcSourceRow *row, bool wait, bool named)
 {
 	if (wait)
 		LockRelationOid(row->source, AccessShareLock);
 	else if (!ConditionalLockRelationOid(row->source, AccessShareLock))
+	{
+		if (!named)
+			return NULL;
 		ereport(ERROR,
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 				 errmsg("could not obtain lock on relation \"%s\"", get_rel_name(row->source)),
-				 errdetail("What is being renamed may be named in how it is counted in \"%s\".", get_rel_name(row->counter))));
+				 errdetail("What is being renamed is named in how it is counted in \"%s\".", get_rel_name(row->counter))));
+	}
 	return try_relation_open(row->source, NoLock);
 }
 
@@ -269,7 +282,7 @@ source_renamed(const DcDdl *ddl)
 static void
 deparse_binding(const DcParsed *binding)
 {
-	Relation source = sourcerename_open_source(&binding->row, false);
+	Relation source = sourcerename_open_source(&binding->row, false, binding->named);
 	DcSourceRow row = binding->row;
 
 	if (source == NULL)

@@ -3,6 +3,8 @@
  *		The catalogs dcounter.source and dcounter.source_state, the lock of a binding, and which
  *		tables belong to it.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The bindings of a source are read in a snapshot that is taken at that moment: a writer
  * that missed one, as SnapshotSelf may when the row is being replaced (base/catrow.c),
  * would not count.

@@ -2,6 +2,8 @@
  * sourcescan.c
  *		Reading all of a source and of its counter table, or some keys, in one snapshot.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Neither the executor nor the planner takes part in reading the source: each of its leaf
  * partitions is scanned through the table access method, and its rows are evaluated by the
  * code that the trigger uses (sourceexpr.c). Tables that inherit from it do not count. To it

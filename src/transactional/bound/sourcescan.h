@@ -2,6 +2,8 @@
  * sourcescan.h
  *		Reading all of a source and of its counter table, or some keys, in one snapshot (see
  *		sourcescan.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_SOURCESCAN_H
 #define DC_SOURCESCAN_H

@@ -2,6 +2,8 @@
  * sourcetrigger.c
  *		dcounter.source_row(): the trigger that counts changes of a source's rows.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * It adds what a row counts for to the pending deltas of the transaction, so source and
  * counter change in one commit, savepoints and PREPARE TRANSACTION included. It is a trigger for
  * rows since the server copies such triggers to partitions, fires them for upserts, MERGE,

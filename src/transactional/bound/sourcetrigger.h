@@ -1,6 +1,8 @@
 /*
  * sourcetrigger.h
  *		The triggers on a source (see sourcetriggerddl.c and sourcetrigger.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_SOURCETRIGGER_H
 #define DC_SOURCETRIGGER_H

@@ -2,6 +2,8 @@
  * sourcetriggerddl.c
  *		The triggers on a source: one set for all counters that are bound to it.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  *	- dcounter_source_row, AFTER INSERT OR DELETE FOR EACH ROW.
  *	- dcounter_source_update, AFTER UPDATE FOR EACH ROW, with a condition that is true if
  *	  a column has changed that an expression names. So other updates cost next to nothing,

@@ -2,6 +2,8 @@
  * sourcetruncate.c
  *		TRUNCATE of a source, or of partitions of one.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The trigger is on the source and on all of its partitions with rows, as it is for the
  * statement and partitions do not get it from their parent. It is called before the
  * statement does its work, when all tables that the statement empties are locked ACCESS

@@ -2,6 +2,8 @@
  * spoolfile.c
  *		A temporary file that is written once, from its beginning to its end, and then read.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * It outlasts the transaction that writes it, until it is closed. Closing writes nothing, so it can be closed where nothing may fail:
  * in a callback of a memory context, after an error of writing (the disk is full, temp_file_limit is reached). A BufFile
  * writes what it still has when it is closed, and fails once more.

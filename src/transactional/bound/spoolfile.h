@@ -1,6 +1,8 @@
 /*
  * spoolfile.h
  *		A temporary file that is written once, from its beginning to its end, and then read.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_SPOOLFILE_H
 #define DC_SPOOLFILE_H

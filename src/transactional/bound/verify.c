@@ -2,6 +2,8 @@
  * verify.c
  *		Verifying bound counter tables, as a job.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A pass compares all keys with the source, in steps. Each step is a transaction that
  *
  *	1. locks the source, its partitions and the counter tables, and takes the lock of the
@@ -223,6 +225,7 @@ verify_list(void)
 		Oid owner;
 		DcMoment when;
 
+		CHECK_FOR_INTERRUPTS();
 		any_bound = true;
 		if (!worker)
 		{

@@ -1,6 +1,8 @@
 /*
  * verify.h
  *		Verifying bound counter tables, and what becomes of differences (see verify.c, drift.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_VERIFY_H
 #define DC_VERIFY_H

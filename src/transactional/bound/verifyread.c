@@ -2,6 +2,8 @@
  * verifyread.c
  *		The reading that a step of verification does: some keys, within a bound of rows.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * All is read in the snapshot of `read` (sourceread.c), so what differs in it differs: writers
  * change nothing about that. Keys come from the counter tables in "C" order, and from the source in the order of
  * its indexes, by a walk that makes one descent for each key. A key with more rows than dcounter.verify_max_rows is

@@ -2,6 +2,8 @@
  * account.c
  *		The accounts of a ledger.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * An account has a lower bound, an upper bound, both or none: its rules. A session that
  * posts reads them anew, or remembers them. They change only under a lock that conflicts
  * with posting, SHARE ROW EXCLUSIVE on the table of balances, and a relcache

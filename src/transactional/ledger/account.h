@@ -1,6 +1,8 @@
 /*
  * account.h
  *		The accounts of a ledger, and the amounts that their bounds let through.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_ACCOUNT_H
 #define DC_ACCOUNT_H

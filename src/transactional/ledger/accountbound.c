@@ -2,6 +2,8 @@
  * accountbound.c
  *		The amounts that the bounds of accounts let through.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * For each account with a lower bound the stock of limits has a key '-' || account,
  * with as many units as may still go out:
  *

@@ -2,6 +2,8 @@
  * adopt.c
  *		dc_ledger_adopt(): registering the tables of a ledger, and protecting them.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The tables are found by their names (ledgertable.c). The lock taken here, on the table
  * of balances first, conflicts with each lock of a transaction that posts.
  */

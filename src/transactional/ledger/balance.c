@@ -2,6 +2,8 @@
  * balance.c
  *		Reading a ledger: balances, statements, and the check of all of it.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Each function answers from one snapshot, which also shows the transfers of this
  * transaction. None waits for a transaction that posts, or makes one wait.
  */

@@ -2,6 +2,8 @@
  * detach.c
  *		dc_ledger_detach(): taking off old months, and carrying their balances forward.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Protocol:
  *
  *	1. One detach of a ledger at a time: an advisory lock, before any lock on the

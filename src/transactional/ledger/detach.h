@@ -1,6 +1,8 @@
 /*
  * detach.h
  *		Months that were detached, and the openings that stand for them (see detach.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_DETACH_H
 #define DC_DETACH_H

@@ -2,6 +2,8 @@
  * entry.c
  *		Writing the entries of a ledger.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Entries are only ever added. Where nothing but the guard and indexes is on the
  * table, or on the partition of the month (entrymonth.c), those of a transfer are inserted
  * together without SQL; otherwise by SQL, as the owner, so that triggers,

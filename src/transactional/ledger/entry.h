@@ -1,6 +1,8 @@
 /*
  * entry.h
  *		The entries of a ledger (see entry.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_ENTRY_H
 #define DC_ENTRY_H

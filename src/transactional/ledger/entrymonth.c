@@ -2,6 +2,8 @@
  * entrymonth.c
  *		Entries by month.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The table of entries may be partitioned by range of `at`, with a partition for each
  * month of UTC. They are known by their bounds, not by their names, so an owner may
  * attach others, of a year, say.

@@ -1,6 +1,8 @@
 /*
  * entrymonth.h
  *		Entries by month (see entrymonth.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_ENTRYMONTH_H
 #define DC_ENTRYMONTH_H

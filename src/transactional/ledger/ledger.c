@@ -2,6 +2,8 @@
  * ledger.c
  *		Opening a ledger.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A ledger is a counter table, for the balances, and tables that go with it. A call
  * locks the table of balances first, as with any counter table (ROW
  * EXCLUSIVE to post), and the others afterwards, always in the same order. Anything

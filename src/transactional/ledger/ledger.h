@@ -1,6 +1,8 @@
 /*
  * ledger.h
  *		Ledgers: their tables, and what a session remembers of them (see ledger.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_LEDGER_H
 #define DC_LEDGER_H

@@ -2,6 +2,8 @@
  * ledgerddl.c
  *		What DDL on tables of ops and of ledgers entails.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * These tables are treated as a shard table is (core/table/ddlhooks.c), with the same
  * rules about rights:
  *
@@ -226,6 +228,7 @@ follow_all(const DcDdl *ddl, Oid relid, const DcSibling *sibling)
 	{
 		char *child = get_rel_name(lfirst_oid(lc));
 
+		CHECK_FOR_INTERRUPTS();
 		if (child == NULL)
 			continue;
 		if (strncmp(child, name, strlen(name)) == 0)

@@ -1,6 +1,8 @@
 /*
  * ledgerinit.h
  *		Setting up the room of ledgers, and ledgers themselves.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_LEDGERINIT_H
 #define DC_LEDGERINIT_H

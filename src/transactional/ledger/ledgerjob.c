@@ -2,6 +2,8 @@
  * ledgerjob.c
  *		Ending pending transfers whose time is up, and making months, as a job.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A step ends a batch of them, and gives back the amounts that they have set aside in the
  * same transaction. It passes over rows that another transaction has locked, which may be
  * ending the transfer. As with compaction, the commit need not wait for the disk: if

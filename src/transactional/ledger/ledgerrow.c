@@ -1,6 +1,8 @@
 /*
  * ledgerrow.c
  *		The catalog dcounter.ledger, which has the tables and settings of ledgers.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #include "postgres.h"
 

@@ -2,6 +2,8 @@
  * ledgershape.c
  *		What the tables of a ledger must look like, as ledgertable.c and detach.c make
  *		them; see core/table/shape.c.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #include "postgres.h"
 

@@ -1,6 +1,8 @@
 /*
  * ledgershape.h
  *		What the tables of a ledger must look like.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_LEDGERSHAPE_H
 #define DC_LEDGERSHAPE_H

@@ -2,6 +2,8 @@
  * ledgersql.c
  *		The SQL statements of ledgers.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * They run as the owner of the ledger, like those of counter tables (sqlpath.c), and
  * pass the guard of its tables.
  */

@@ -1,6 +1,8 @@
 /*
  * ledgersql.h
  *		The SQL statements of ledgers (see ledgersql.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_LEDGERSQL_H
 #define DC_LEDGERSQL_H

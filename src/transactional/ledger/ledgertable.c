@@ -2,6 +2,8 @@
  * ledgertable.c
  *		Creating the tables of a ledger.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * They are ordinary tables of the caller's, made with plain DDL in the caller's name. The
  * tables of the catalog row can be found again without it: all are named
  * after the table of balances (dc_ledger_adopt).

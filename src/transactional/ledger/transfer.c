@@ -2,6 +2,8 @@
  * transfer.c
  *		Transfers: dc_transfer() and dc_transfer_many().
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Protocol of a call:
  *
  *	1. Lock the tables, the balances first (ledger.c).

@@ -1,6 +1,8 @@
 /*
  * transfer.h
  *		Posting transfers (see transfer.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_TRANSFER_H
 #define DC_TRANSFER_H

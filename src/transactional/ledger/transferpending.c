@@ -2,6 +2,8 @@
  * transferpending.c
  *		Pending transfers: an amount is set aside, and posted or given back later.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * dc_transfer_pending() takes the units that a transfer would take from the limits of both
  * accounts, and notes it in the table of pending transfers; balances and entries do not
  * change. A pending transfer is open until it is posted, voided or expired. Each of these

@@ -1,6 +1,8 @@
 /*
  * transferpending.h
  *		Pending transfers (see transferpending.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_LEDGER_PENDING_H
 #define DC_LEDGER_PENDING_H

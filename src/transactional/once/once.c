@@ -2,6 +2,8 @@
  * once.c
  *		Increments that are applied once, however often they are sent.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The record of the op (op.c) is written first, then the increment is added as
  * by dc_incr(). Both are of one transaction, so they commit or roll back together.
  * In a buffered table the increment goes to rows at once: in memory it would be less

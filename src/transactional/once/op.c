@@ -2,6 +2,8 @@
  * op.c
  *		Ops: increments and transfers that count once, by the ids that their callers gave.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The record of an op is a row of the counter table's table of ops. It is written by
  * the transaction that applies the op, and found by any transaction that brings it again.
  * The table is a ring of partitions, so that old records go without deletes

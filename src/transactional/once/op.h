@@ -1,6 +1,8 @@
 /*
  * op.h
  *		Ops: increments and transfers that count once (see op.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_OP_H
 #define DC_OP_H

@@ -2,6 +2,8 @@
  * opdirect.c
  *		Finding and inserting ops without SQL.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * As by INSERT ... ON CONFLICT DO NOTHING (core/rows/keyrow.c): an op of any transaction is found, and one that is in
  * progress is waited for. There is no way by SQL: opslot_check() refuses partitions that would need it.
  */

@@ -2,6 +2,8 @@
  * opjob.c
  *		The job that turns the ring of partitions of ops.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A step makes one change and commits it; op.c says why writers whose knowledge
  * is one change apart meet. Before the next change of the partitions that are written to,
  * and before one is emptied, the job waits for all writers that may not know the last change

@@ -2,6 +2,8 @@
  * opshape.c
  *		What a partition of ops must look like.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The tables are the user's, who may alter them. Ops are found and recorded without SQL
  * alone (opdirect.c), as SQL would not see that a transaction is about to record one. So a
  * partition has nothing on it but the guard of a ledger and indexes of the owner's, and no

@@ -2,6 +2,8 @@
  * opslot.c
  *		The catalog dcounter.op_slot, and the backend's cache of it.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A writer must know the state of all partitions, as of a time when it had the
  * lock on the table of ops (op.c). So it locks first, which also receives
  * invalidations, and looks here afterwards. A change of a row sends a relcache
@@ -249,7 +251,10 @@ opslots_counters(void)
 	ListCell *lc;
 
 	foreach(lc, cat_read_all(&catalog, SnapshotSelf))
+	{
+		CHECK_FOR_INTERRUPTS();
 		counters = list_append_unique_oid(counters, ((DcOpSlot *) lfirst(lc))->counter);
+	}
 	return counters;
 }
 

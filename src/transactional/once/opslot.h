@@ -1,6 +1,8 @@
 /*
  * opslot.h
  *		The partitions of a table of ops, and their states (see opslot.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_OPSLOT_H
 #define DC_OPSLOT_H

@@ -2,6 +2,8 @@
  * optime.c
  *		Ids that carry the time at which they were made.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  *	- UUIDv7 (RFC 9562) as text: 36 characters, the first 48 bits are milliseconds
  *	  since 1970, the version is 7 and the variant 10.
  *	- ULID: 26 characters of Crockford's base32, the first 10 are 48 bits of

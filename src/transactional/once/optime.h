@@ -1,6 +1,8 @@
 /*
  * optime.h
  *		Ids that carry the time at which they were made (see optime.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_OPTIME_H
 #define DC_OPTIME_H

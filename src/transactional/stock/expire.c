@@ -2,6 +2,8 @@
  * expire.c
  *		Giving back expired holds, as a job.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A step ends a batch of holds whose time is up, and gives their units back in
  * the same transaction, and removes a batch of holds that have ended longer ago than
  * dcounter.hold_retention. Both pass over rows that another transaction has locked,

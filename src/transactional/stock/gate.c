@@ -2,6 +2,8 @@
  * gate.c
  *		The sold-out gate: keys of which nothing is left, in shared memory.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * When a sale is over most buyers still come. A key whose rows were seen at zero is
  * marked here, and takes of it are refused without a look at a table.
  *

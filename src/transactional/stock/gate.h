@@ -1,6 +1,8 @@
 /*
  * gate.h
  *		The sold-out gate (see gate.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_GATE_H
 #define DC_GATE_H

@@ -2,6 +2,8 @@
  * hold.c
  *		Holds: units that are set aside for a checkout.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * dc_hold() takes units and notes them in the stock's table of holds, in one
  * transaction. A hold is open until it is confirmed, released or expired. Each of these
  * three locks its row first, and changes it only if it is still open: so a hold

@@ -1,6 +1,8 @@
 /*
  * hold.h
  *		Holds, for the rest of this room.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_HOLD_H
 #define DC_HOLD_H

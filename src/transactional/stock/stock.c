@@ -1,6 +1,8 @@
 /*
  * stock.c
  *		The SQL functions that take from a stock and add to it.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #include "postgres.h"
 

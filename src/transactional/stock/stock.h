@@ -1,6 +1,8 @@
 /*
  * stock.h
  *		The stock room's entry, and what its SQL functions have in common.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_STOCK_H
 #define DC_STOCK_H

@@ -3,6 +3,8 @@
  *		A stock's table of holds: creating it, adopting it, what it must look like; opening a stock, and
  *		adding units to it.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The other two tables are those of any counter (core/table/table.c); the shard table has
  * one column more.
  */

@@ -2,6 +2,8 @@
  * survey.c
  *		Looking at all rows of a key at one moment.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A transaction that finds no row to take from must know its answer. That
  * depends on all rows of the key, committed or not. A transaction in
  * progress is one that takes if the newest versions of its rows have fewer units

@@ -1,6 +1,8 @@
 /*
  * survey.h
  *		The units of a key, and those that others may take or add (see survey.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_SURVEY_H
 #define DC_SURVEY_H

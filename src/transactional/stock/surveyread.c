@@ -2,6 +2,8 @@
  * surveyread.c
  *		Reading all versions of a key's rows.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Each reading must find every row that was there when it began, although rows move
  * from page to page. A row's versions are linked, the older to the newer. From any
  * one that was live when our snapshot was taken, the links lead to the newest, as

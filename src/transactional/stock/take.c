@@ -2,6 +2,8 @@
  * take.c
  *		Taking units of one key of a stock.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A take changes rows at once, not when its transaction commits: it must know
  * whether there is enough. So its row is locked until the transaction ends,
  * and other takes use other rows:

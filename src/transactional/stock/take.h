@@ -1,6 +1,8 @@
 /*
  * take.h
  *		Taking units, for the functions of this room.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_TAKE_H
 #define DC_TAKE_H

@@ -2,6 +2,8 @@
  * unread.c
  *		dc_mark_read(), dc_mark_read_many(), dc_unread(): how much of a key a member has not read.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A counter counts the messages of a channel, once: each is an increment of the channel's key. What a member has read of
  * them is one number, his watermark: a row (member, key, seen) of an ordinary table, made when he marks
  * something read for the first time. A message is one write, whoever is to read it.

@@ -1,6 +1,8 @@
 /*
  * unread.h
  *		What members have read of the keys of a counter table (see unread.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_UNREAD_H
 #define DC_UNREAD_H

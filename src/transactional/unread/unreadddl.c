@@ -2,6 +2,8 @@
  * unreadddl.c
  *		What DDL on a counter table, and on unread tables of it, entails.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  *	- At a drop: a table that is dropped is forgotten. If the counter table is dropped, its tables stay, with all that was
  *	  read, as ordinary tables; a notice says so.
  *	- ALTER TABLE ... OWNER TO on the counter table is repeated on them. Given to another owner by itself, such a

@@ -2,6 +2,8 @@
  * unreadlater.c
  *		Changes of rows that this transaction's snapshot does not show as they are.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Under REPEATABLE READ and SERIALIZABLE a row may have been changed since the snapshot was taken. An UPDATE fails
  * then with 40001. For a watermark there is no reason to: the greater number stays, whoever comes first. But a
  * version that replaces one that the snapshot does not show would be shown beside the one that it does

@@ -2,6 +2,8 @@
  * unreadlost.c
  *		Increments that are not in a counter's rows any more, and what other functions of counters ask.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * What a member has read of a key is compared with how many increments the key has ever had, which must not
  * fall (unread.c). Where a function of the counter takes increments away, it notes here how many: for
  * each unread table, in the row of the member '' and the key. That is one write, however many members

@@ -2,6 +2,8 @@
  * unreadopen.c
  *		Opening an unread table: rights, locks, shape.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Such a table belongs to a user, who may alter it in any way at any time. It is read and written
  * without SQL alone (unreadseen.c), so that neither code of its owner nor row security has a say:
  * to be read it must be a plain table of its shape, and to be written it must have nothing on it but

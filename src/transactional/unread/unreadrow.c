@@ -1,6 +1,8 @@
 /*
  * unreadrow.c
  *		The catalog dcounter.unread, which has the unread tables, and their counter tables.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #include "postgres.h"
 

@@ -2,6 +2,8 @@
  * unreadseen.c
  *		Rows of what was read, without SQL.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A row says how many increments of a key a member has read. Rows of the member '' say how many increments
  * of a key are not in its counter's rows any more (unreadlost.c).
  *

@@ -2,6 +2,8 @@
  * unreadtable.c
  *		Creating, adopting and dropping unread tables.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Such a table is an ordinary one, made with plain DDL in the name of the counter table's owner, and a row of dcounter.unread
  * that ties it to that. Both calls that make the row lock the counter table against
  * writers until it is committed: whoever deletes a key later sees it (unreadlost.c), and whoever

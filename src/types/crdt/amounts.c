@@ -3,6 +3,8 @@
  *		Amounts per node, which only grow: grow-only counters, counters with observed
  *		reset, and vector clocks.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Each node raises its own amounts only, so of two states the greater amount of
  * a node is the later one, and the merge is the maximum of each: a G-Counter, and two of
  * them a PN-Counter (Shapiro, Preguica, Baquero, Zawirski 2011). A vector clock is the

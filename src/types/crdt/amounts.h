@@ -1,6 +1,8 @@
 /*
  * amounts.h
  *		Amounts per node, which only grow (see amounts.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_AMOUNTS_H
 #define DC_AMOUNTS_H

@@ -3,6 +3,8 @@
  *		What all mergeable types share: kinds, limits, and the interface of their
  *		algorithms, which know nothing of the server.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A value is a header byte (kind << 4 | version) and a body that is in one form only:
  * two states are equal if, and only if, their bytes are. doc/crdt-formats.md describes
  * each form byte by byte. Numbers are varints (types/sketch/bytes.h), strings are their

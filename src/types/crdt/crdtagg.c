@@ -2,6 +2,8 @@
  * crdtagg.c
  *		dc_merge_agg of the types whose values may be large: dc_gset, dc_orset, dc_mvreg.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Merging each row into what has been merged so far would go through all of that
  * with each row. So the state is a stack of values, each more than twice as large as the
  * next one, like the digits of a binary counter: a row is put on it, and what

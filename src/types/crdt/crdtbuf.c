@@ -1,6 +1,8 @@
 /*
  * crdtbuf.c
  *		Bytes that are being written; what all types' checks have in common.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #include "types/crdt/crdt.h"
 

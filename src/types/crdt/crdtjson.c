@@ -2,6 +2,8 @@
  * crdtjson.c
  *		The text forms of mergeable types, which are JSON (doc/crdt-formats.md), and the JSON
  *		values of registers. crdtparse.c reads what is written here.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #include "postgres.h"
 

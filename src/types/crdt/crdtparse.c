@@ -2,6 +2,8 @@
  * crdtparse.c
  *		States of JSON: the input of mergeable types.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The server reads the JSON; here its values become a state. What has no order in
  * JSON is put in order, and the result goes through the type's check like bytes from
  * outside, so a text form cannot make what a binary form could not.

@@ -3,6 +3,8 @@
  *		Mergeable types as the server sees them: values, input and output, and the
  *		functions that all of them have.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A value is a varlena whose bytes are the state. Its first byte tells the type, so
  * most functions here serve all types; SQL declares them for each.
  *

@@ -1,6 +1,8 @@
 /*
  * crdttype.h
  *		Mergeable types as the server sees them (see crdttype.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_CRDTTYPE_H
 #define DC_CRDTTYPE_H

@@ -1,6 +1,8 @@
 /*
  * dc_counters.c
  *		SQL functions of dc_gcounter, dc_pncounter and dc_vclock.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #include "postgres.h"
 

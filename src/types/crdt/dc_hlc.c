@@ -1,6 +1,8 @@
 /*
  * dc_hlc.c
  *		SQL functions of the hybrid logical clock and its stamps, and dc_node().
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #include "postgres.h"
 

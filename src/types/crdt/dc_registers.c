@@ -1,6 +1,8 @@
 /*
  * dc_registers.c
  *		SQL functions of dc_lww and dc_mvreg.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #include "postgres.h"
 

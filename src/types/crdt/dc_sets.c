@@ -1,6 +1,8 @@
 /*
  * dc_sets.c
  *		SQL functions of dc_gset and dc_orset.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #include "postgres.h"
 

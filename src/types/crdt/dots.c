@@ -3,6 +3,8 @@
  *		Elements with the dots of their additions, and the context of all dots that
  *		were ever seen: observed-remove sets and multi-value registers.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A dot is a node and a number that the node has not used before. Each addition makes
  * one; an element is there as long as one of its dots is. The context remembers which
  * dots were ever seen, so a dot that is in a state's context and at none of its

@@ -2,6 +2,8 @@
  * dots.h
  *		Elements with the dots of their additions, and the context of all dots that
  *		were ever seen (see dots.c): observed-remove sets and multi-value registers.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_DOTS_H
 #define DC_DOTS_H

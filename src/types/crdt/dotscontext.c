@@ -2,6 +2,8 @@
  * dotscontext.c
  *		Contexts: which dots have been seen, as ranges of numbers per node.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A replica that gets whole states has seen 1 to n of each node, which is a version
  * vector. Deltas leave gaps, which close when the rest comes (Almeida, Shoker, Baquero
  * 2018 call it a compact causal context). Ranges hold both, and are in one form only:

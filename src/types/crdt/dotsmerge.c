@@ -2,6 +2,8 @@
  * dotsmerge.c
  *		Two states of elements with dots: what both become, and what one has news of.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A dot survives a merge if both states have it at the element, or if one has it and
  * the other has never seen it. One that the other has seen and has no more was removed
  * there. The context is that of both.

@@ -2,6 +2,8 @@
  * gset.c
  *		Grow-only sets of strings: the merge is the union (Shapiro et al. 2011).
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The body is the number of elements, and each of them, in order.
  */
 #include "types/crdt/gset.h"

@@ -1,6 +1,8 @@
 /*
  * gset.h
  *		Grow-only sets (see gset.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_GSET_H
 #define DC_GSET_H

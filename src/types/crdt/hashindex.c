@@ -2,6 +2,8 @@
  * hashindex.c
  *		Numbers by the hashes of their keys: which entry of an array is that string's?
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A table of open addressing that is at most three quarters full. It knows no keys: its
  * user compares those of the few numbers it names.
  *

@@ -1,6 +1,8 @@
 /*
  * hashindex.h
  *		Numbers by the hashes of their keys (see hashindex.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_HASHINDEX_H
 #define DC_HASHINDEX_H

@@ -2,6 +2,8 @@
  * hlcclock.c
  *		This database's hybrid logical clock, and its name.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Rules. The time of a new stamp is that of stamp_next(): the wall clock's, but after all
  * that this database has given out, and after the stamp that the caller has seen. No time
  * is given out twice, whatever becomes of the transaction, and when the wall clock is

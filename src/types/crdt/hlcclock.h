@@ -1,6 +1,8 @@
 /*
  * hlcclock.h
  *		This database's hybrid logical clock, and its name (see hlcclock.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_HLCCLOCK_H
 #define DC_HLCCLOCK_H

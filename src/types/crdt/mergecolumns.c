@@ -2,6 +2,8 @@
  * mergecolumns.c
  *		dcounter.merge_row(): what two versions of a row become, column by column.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  *	- States (the mergeable types, and dc_hll) merge. Of dc_cms and dc_topk the later state is
  *	  kept (mergetypes.c). NULL is before every state.
  *	- The stamp and all other columns but the key are one group. The group with the later

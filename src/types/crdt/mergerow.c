@@ -3,6 +3,8 @@
  *		dcounter.merge_row(): the trigger by which rows of the same key merge, instead of one
  *		overwriting the other.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Each database has the table, users write to all of them, and built-in logical replication
  * takes the rows to the others. There the trigger makes of the row that is there and the row that
  * comes the least upper bound of both (mergecolumns.c). That is the same in whatever order rows

@@ -1,6 +1,8 @@
 /*
  * mergerow.h
  *		dcounter.merge_row(): what its files share (see mergerow.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_MERGEROW_H
 #define DC_MERGEROW_H

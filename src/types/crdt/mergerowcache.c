@@ -2,6 +2,8 @@
  * mergerowcache.c
  *		dcounter.merge_row(): what a session knows of the tables with the trigger.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Entries are found by the OID of the trigger: each partition has its own. An invalidation
  * only marks entries: it may come at any moment, also while one is in use. The next
  * use makes a new table of it, and the old one is freed by a later transaction, as no use

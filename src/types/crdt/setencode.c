@@ -3,6 +3,8 @@
  *		A set in memory as a value: the same bytes as those of the algorithms that know
  *		values only (gset.c, dots.c).
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The first entries are in order, those that were added since they were loaded are not.
  * So those alone are sorted, and a set of n elements that was changed k times is written in
  * O(n + k log k).

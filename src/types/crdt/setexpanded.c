@@ -2,6 +2,8 @@
  * setexpanded.c
  *		dc_gset and dc_orset values that are kept in memory between calls.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * An expanded object saves a loop in PL/pgSQL from writing the whole set anew with each
  * s := dc_add(s, element): 20,000 elements take 20 ms, and not minutes.
  *

@@ -2,6 +2,8 @@
  * setexpanded.h
  *		dc_gset and dc_orset values that are kept in memory between calls (see
  *		setexpanded.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_SETEXPANDED_H
 #define DC_SETEXPANDED_H

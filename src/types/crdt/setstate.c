@@ -3,6 +3,8 @@
  *		A dc_gset or dc_orset in memory, for many changes in a row: each takes the same
  *		time, however large the set.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Elements are entries of an array, which an index finds by their hashes. Those that
  * are loaded come in order; what is added is put behind them, and sorted when the state is
  * written (setencode.c). An entry that is removed stays as a gap until the array is

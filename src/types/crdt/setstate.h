@@ -1,6 +1,8 @@
 /*
  * setstate.h
  *		A set in memory, for many changes in a row (see setstate.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_SETSTATE_H
 #define DC_SETSTATE_H

@@ -2,6 +2,8 @@
  * stamp.c
  *		Stamps of a hybrid logical clock, and the registers that go by them.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A stamp is a time and a node. A node's next stamp is later than all that it gave out
  * or has seen, and not before its wall clock:
  *

@@ -2,6 +2,8 @@
  * stamp.h
  *		Stamps of a hybrid logical clock, and the registers that go by them (see
  *		stamp.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_STAMP_H
 #define DC_STAMP_H

@@ -2,6 +2,8 @@
  * bytes.h
  *		Numbers in memory, at any address, in the same form on any machine: words in
  *		little-endian order, and varints.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_SKETCH_BYTES_H
 #define DC_SKETCH_BYTES_H

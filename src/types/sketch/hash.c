@@ -2,6 +2,8 @@
  * hash.c
  *		The hash functions of the sketches.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Both are Austin Appleby's, from SMHasher (public domain), written anew from
  * their descriptions. They are part of the stored formats: a value holds hashes,
  * or parts of them, so their results may never change. They read bytes

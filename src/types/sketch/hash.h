@@ -1,6 +1,8 @@
 /*
  * hash.h
  *		The hash functions of the sketches (see hash.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_SKETCH_HASH_H
 #define DC_SKETCH_HASH_H

@@ -3,6 +3,8 @@
  *		Input, output and casts, the same for all sketch types; errors and aggregate
  *		states that they share.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A sketch value is a varlena of bytes that its type describes and checks. As
  * text it is those bytes in hexadecimal, like a bytea; in binary, the bytes.
  * Bytes from outside are checked whole, so that the other functions can

@@ -2,6 +2,8 @@
  * io.h
  *		Input, output, casts and aggregate states, the same for all sketch types
  *		(see io.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_SKETCH_IO_H
 #define DC_SKETCH_IO_H

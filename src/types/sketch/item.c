@@ -2,6 +2,8 @@
  * item.c
  *		Items of any type, as the sketches see them.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A sketch counts an item's canonical text. So equal items are one item whatever
  * their type, machine or server version, and the same item that a client of Redis adds
  * as a string:

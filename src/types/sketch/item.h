@@ -1,6 +1,8 @@
 /*
  * item.h
  *		Items of any type, as the sketches see them (see item.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_SKETCH_ITEM_H
 #define DC_SKETCH_ITEM_H

@@ -2,6 +2,8 @@
  * memory.h
  *		Memory for the sketches' algorithms, which also build without the server.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * In the server it is the current memory context's; in the unit tests and the
  * fuzzers (DC_STANDALONE) it is malloc's, so that the sanitizers watch it.
  */

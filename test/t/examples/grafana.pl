@@ -1,6 +1,7 @@
-# The queries for postgres_exporter in doc/operations.md work as it runs them, as a member of pg_monitor. Each query of the
-# dashboard (doc/grafana.json), of its menus too, finds series in what the exporter says, and the alarms name metrics
-# that are there. The page lists the jobs of the worker, and the columns of dc_stat_hot_keys.
+# The queries for postgres_exporter in doc/prometheus.md work as it runs them, as a member of pg_monitor. Each query of the
+# dashboard (doc/grafana.json), of its menus too, finds series in what the exporter says, and the alerts of doc/prometheus.md
+# and doc/operations.md name metrics that are there. doc/statistics.md lists the jobs of the worker, and the columns of
+# dc_stat_hot_keys.
 use strict;
 use warnings;
 
@@ -17,13 +18,15 @@ use Time::HiRes qw(sleep);
 my ($exporter) = grep { -x } map { "$_/prometheus-postgres-exporter" } split /:/, $ENV{PATH};
 plan skip_all => 'no prometheus-postgres-exporter here' if !$exporter;
 
-my $page = slurp_file("$ENV{TESTDIR}/doc/operations.md");
+my $page = slurp_file("$ENV{TESTDIR}/doc/prometheus.md");
+my $statistics = slurp_file("$ENV{TESTDIR}/doc/statistics.md");
 my ($queries) = $page =~ /^```yaml\n(dcounter:\n.*?)^```$/ms;
-my ($alarms) = $page =~ /^```yaml\n(groups:\n.*?)^```$/ms;
+my ($alerts) = $page =~ /^```yaml\n(groups:\n.*?)^```$/ms;
+my $guide = join '', slurp_file("$ENV{TESTDIR}/doc/operations.md") =~ /^\| (`dcounter_.*)$/mg;
 my $dashboard = decode_json(slurp_file("$ENV{TESTDIR}/doc/grafana.json"));
 
-# the metrics that alarms look at, and the queries of the dashboard, with the labels that they show
-my %named = map { $_ => 1 } $alarms =~ /\b(dcounter_\w+)/g;
+# the metrics that alerts look at, and the queries of the dashboard, with the labels that they show
+my %named = map { $_ => 1 } "$alerts$guide" =~ /\b(dcounter_\w+)/g;
 my @queries;
 foreach my $variable (grep { $_->{type} eq 'query' } @{ $dashboard->{templating}{list} })
 {
@@ -162,10 +165,10 @@ foreach (split /\n/, $queries)
 	next if !/^    - (\w+): \{usage: "(?:COUNTER|GAUGE)"/;
 	like($metrics, qr/^# TYPE ${prefix}_$1 /m, "there is ${prefix}_$1");
 }
-my ($jobs) = $page =~ /^\| `job` \| (.*) \|$/m;
+my ($jobs) = $statistics =~ /^\| `job` \| (.*) \|$/m;
 is(join(' ', sort grep { !/^dc_/ } $jobs =~ /`(\w+)`/g), sql($node, 'postgres', q{SELECT string_agg(job, ' ' ORDER BY job COLLATE "C") FROM dc_stat_worker WHERE datname = 'postgres'}),
 	'the page lists the jobs of the worker');
-my ($hot) = $page =~ /^## dc_stat_hot_keys\n(.*?)^##/ms;
+my ($hot) = $statistics =~ /^## dc_stat_hot_keys\n(.*?)^##/ms;
 is(join(' ', map { /`(\w+)`/g } $hot =~ /^\| (`\w+`) \|/mg), sql($node, 'postgres', q{SELECT string_agg(attname, ' ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'dc_stat_hot_keys'::regclass AND attnum > 0}),
 	'and the columns of dc_stat_hot_keys');
 like($metrics, qr/^pg_exporter_last_scrape_error\{?[^}]*\}? 0$/m, 'no query fails') or diag($err);

@@ -1,5 +1,5 @@
-# doc/regions-operation.md does what it says: a region is restored from a backup, set back to a snapshot, and
-# followed by its standby; see region/region_doc.pl. That each procedure of the page is run by one of the
+# doc/regions-recovery.md does what it says: a region is restored from a backup, set back to a snapshot, and
+# followed by its standby; see region/region_doc.pl. That each procedure of the pages is run by one of the
 # five is looked at here.
 use strict;
 use warnings;
@@ -11,5 +11,5 @@ use Test::More;
 my $files = join '', map { slurp_file($_) } glob("$ENV{TESTDIR}/test/t/region/region_doc*.pl");
 
 like($files, qr/'\Q$_\E'/, "\"$_\" is run") foreach region_doc_sections();
-region_doc('Restore from a backup', 'A snapshot of the disk', 'Promote a standby');
+region_doc('Restore from a backup', 'A disk snapshot', 'Promote a standby');
 done_testing();

@@ -1,9 +1,9 @@
-# doc/regions-operation.md does what it says: a star, and who only reads; see region/region_doc.pl.
+# doc/regions-operation.md and its neighbours do what they say: a star, and a read-only copy; see region/region_doc.pl.
 use strict;
 use warnings;
 
 use DcRegionDoc;
 use Test::More;
 
-region_doc('Topologies', 'A reader that only reads');
+region_doc('Topologies', 'A read-only copy');
 done_testing();

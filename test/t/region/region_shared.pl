@@ -167,6 +167,23 @@ foreach my $race (
 	mallory($eu, 'ALTER TABLE r ADD PRIMARY KEY (key); DROP INDEX a');
 }
 is(sql($eu, 'postgres', q{SELECT count(*) FROM pg_class WHERE relname = 'raced'}), '0', 'nothing is left of an index');
+{
+	my ($granting, $session) = map { dc_session($eu, 'postgres') } 1 .. 2;
+
+	$_->run('SET SESSION AUTHORIZATION mallory; SET search_path = n, m, public') foreach $granting, $session;
+	$granting->run('BEGIN; GRANT SELECT ON r_region TO team');
+	$session->send('REVOKE INSERT ON r_region FROM mallory');
+	is(wait_for($eu, 'postgres', q{SELECT count(*) > 0 FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'}, 't'), 't', 'REVOKE waits for another GRANT');
+	mallory($eu, 'CREATE TABLE n.r_region (hlc int)');
+	$granting->run('ROLLBACK');
+	is($session->wait, 'ERROR 55000', 'and is refused, though the name means another table by now');
+	mallory($eu, 'DROP TABLE n.r_region');
+	$_->quit foreach $granting, $session;
+}
+# an index that refuses the same rows as another one: one REINDEX may have left one, but each write locks all of them
+mallory($eu, "CREATE UNIQUE INDEX CONCURRENTLY equal_$_ ON r_shard (key, shard)") foreach 1, 2;
+fails_with($eu, 'postgres', 'SET SESSION AUTHORIZATION mallory; CREATE UNIQUE INDEX CONCURRENTLY equal_3 ON m.r_shard (key, shard)', '55000', 'not any number of equal indexes');
+mallory($eu, 'DROP INDEX equal_1, equal_2');
 mallory($eu, "REINDEX TABLE CONCURRENTLY $_") foreach 'r_region', 'r_set', 'r_shard', 's_grant', 's_want', 'r';
 sql($eu, 'postgres', $_) foreach 'CREATE INDEX CONCURRENTLY su ON m.r_set (hlc)', 'DROP INDEX CONCURRENTLY m.su'; # a superuser may
 # tables can be moved with an extension
@@ -246,12 +263,15 @@ is(wait_for($eu, 'postgres', q{SELECT dc_get('later', 'k')}, '5'), '5', 'the lin
 is(wait_for($eu, 'postgres', q{SELECT dc_get('likes', 'a')}, $n), $n, 'and nothing is counted twice');
 is(sql($_, 'postgres', q{SELECT state FROM dc_regions() WHERE link_state IS NULL}), 'active', $_->name . ' is what it was') foreach @nodes;
 
-# Others' rights are nobody's business, whatever is locked
-sql($eu, 'postgres', 'CREATE ROLE other; CREATE SCHEMA other AUTHORIZATION other');
+# Others' rights and publications are nobody's business, whatever is locked
+sql($eu, 'postgres', 'CREATE ROLE other; CREATE SCHEMA other AUTHORIZATION other; GRANT CREATE ON DATABASE postgres TO other; CREATE PUBLICATION kept FOR TABLE m.r_region; ALTER PUBLICATION kept OWNER TO other');
 my $lock = dc_session($eu, 'postgres');
 $lock->run('BEGIN; LOCK TABLE m.r_region, m.s_want');
-sql($eu, 'postgres', q{SET statement_timeout = '60s'; SET SESSION AUTHORIZATION other; CREATE TABLE other.t (a int); GRANT SELECT ON other.t TO PUBLIC; REVOKE SELECT ON other.t FROM PUBLIC});
+sql($eu, 'postgres', q{SET statement_timeout = '60s'; SET SESSION AUTHORIZATION other; CREATE TABLE other.t (a int); GRANT SELECT ON other.t TO PUBLIC; REVOKE SELECT ON other.t FROM PUBLIC; ALTER PUBLICATION kept ADD TABLE other.t});
+my $publish = q{SET statement_timeout = '60s'; SET SESSION AUTHORIZATION other; ALTER PUBLICATION kept SET (publish = 'insert')};
+fails_with($eu, 'postgres', $publish, '55P03', 'options of a publication do not wait for a table in it');
 $lock->run('ROLLBACK');
+sql($eu, 'postgres', "$publish; DROP PUBLICATION kept");
 $lock->quit;
 
 # A row that has more of eu than eu has: it may be a copy, so all is to be copied; but it takes no new epoch, which would cost the stocks their units

@@ -2,6 +2,8 @@
  * cms.c
  *		Count-Min sketches in memory.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A Count-Min sketch (Cormode and Muthukrishnan, 2005) has d rows of w cells. An
  * item has one cell in each row, to which its weight is added; the smallest of
  * its cells is the estimate of its weight. Other items share its cells, so with

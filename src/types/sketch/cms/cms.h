@@ -1,6 +1,8 @@
 /*
  * cms.h
  *		Count-Min sketches in memory (see cms.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_SKETCH_CMS_H
 #define DC_SKETCH_CMS_H

@@ -2,6 +2,8 @@
  * cmsformat.c
  *		Count-Min sketches as bytes.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * All numbers are unsigned with their lowest byte first; epsilon and delta are
  * IEEE 754 doubles.
  *

@@ -1,6 +1,8 @@
 /*
  * cmsformat.h
  *		Count-Min sketches as bytes (see cmsformat.c and cmsvalue.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_SKETCH_CMSFORMAT_H
 #define DC_SKETCH_CMSFORMAT_H

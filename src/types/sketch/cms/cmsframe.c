@@ -2,6 +2,8 @@
  * cmsframe.c
  *		The Count-Min sketch of a moving window.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A plain sketch is linear: a row that leaves the window's frame is taken off its
  * cells. But whether the frame's sketch is a list or cells depends on how many
  * items the frame has. So the items are kept in a table, however many, with the

@@ -1,6 +1,8 @@
 /*
  * cmsframe.h
  *		The Count-Min sketch of a moving window (see cmsframe.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_SKETCH_CMSFRAME_H
 #define DC_SKETCH_CMSFRAME_H

@@ -2,6 +2,8 @@
  * cmsvalue.c
  *		Reading and adding to the bytes of a Count-Min sketch as they are.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A value in SQL is read, or has an item added, without making a sketch in memory
  * of it. Adding copies the bytes and changes d cells, or an item of the list. Only
  * where the form or the width of the cells changes, the whole is made anew. The

@@ -2,6 +2,8 @@
  * dc_cms.c
  *		The type dc_cms: Count-Min sketches in SQL.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The algorithm is in cms.c, the bytes of a value in cmsformat.c, functions on
  * these bytes in cmsvalue.c, the aggregates in dc_cmsagg.c.
  */

@@ -1,6 +1,8 @@
 /*
  * dc_cms.h
  *		Functions that the files of dc_cms share (see dc_cms.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_SKETCH_DC_CMS_H
 #define DC_SKETCH_DC_CMS_H

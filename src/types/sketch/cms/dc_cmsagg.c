@@ -2,6 +2,8 @@
  * dc_cmsagg.c
  *		The aggregates dc_cms_agg and dc_cms_union_agg.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The state is a sketch in memory, which begins as a small table. Its cells and
  * weights may be below zero in between, so that rows may come in any order and
  * from any worker. The final function checks that the result is not.

@@ -2,6 +2,8 @@
  * bits.h
  *		Streams of bits, the first bit of a byte being its lowest.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A reader never reads past its end: behind it there are zeros, and bits_left
  * falls below 0. So a caller may check once, after a number of reads, whether
  * all of them were there.

@@ -3,6 +3,8 @@
  *		The SQL type dc_hll: input, output, comparison, type modifier, and functions
  *		of one value or of two.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A value is flat (see hllformat.c) or an expanded object (dc_hllexpanded.c).
  */
 #include "postgres.h"

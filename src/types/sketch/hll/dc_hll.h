@@ -1,6 +1,8 @@
 /*
  * dc_hll.h
  *		The SQL type dc_hll: functions that its files share.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_DC_HLL_H
 #define DC_DC_HLL_H

@@ -2,6 +2,8 @@
  * dc_hllagg.c
  *		Aggregates over items and over dc_hll values.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Their state is an HllState in the aggregate's context: 64 bytes at first, then
  * as large as its tokens or registers need. Functions that finish or serialize
  * it only read it. So aggregates may share a state, and window frames may

@@ -2,6 +2,8 @@
  * dc_hllexpanded.c
  *		dc_hll values that are kept as states between calls.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * An expanded object saves a loop in PL/pgSQL from decoding and encoding the
  * sketch with each item. That is why this file is here: 20,000 items take 5 ms, while
  * postgresql-hll, which does both each time, takes a second (doc/benchmarks.md).

@@ -1,6 +1,8 @@
 /*
  * dc_hllforeign.c
  *		dc_hll values to and from other systems.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #include "postgres.h"
 

@@ -1,6 +1,8 @@
 /*
  * dc_hllset.c
  *		Intersection, difference and similarity of two dc_hll values.
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #include "postgres.h"
 

@@ -2,6 +2,8 @@
  * hll.c
  *		HyperLogLog: how many distinct items, in bounded memory.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Flajolet, Fusy, Gandouet and Meunier (2007), with the sparse form of Heule,
  * Nunkesser and Hall (2013). The low p bits of an item's hash choose one of
  * m = 2^p registers; the register keeps the highest rank it has seen, which is

@@ -1,6 +1,8 @@
 /*
  * hll.h
  *		HyperLogLog: how many distinct items (see hll.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_HLL_H
 #define DC_HLL_H

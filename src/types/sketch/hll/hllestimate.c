@@ -2,6 +2,8 @@
  * hllestimate.c
  *		Estimates of a HyperLogLog and their bounds.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Registers are estimated by Ertl's improved raw estimator (Otmar Ertl, "New
  * cardinality estimation algorithms for HyperLogLog sketches", 2017): no bias at
  * any number of items, no tables and no switch from one formula to another. The

@@ -2,6 +2,8 @@
  * hllforeign.h
  *		HyperLogLogs of other systems (see hllredis.c and hllpostgresql.c).
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Functions that read one take bytes that are not trusted. They return a state, or NULL,
  * and then set *wrong to what is wrong with the bytes. Functions that write one return
  * new memory.

@@ -2,6 +2,8 @@
  * hllformat.c
  *		The stored form of a HyperLogLog.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  *	byte 0		version (1) in the high half, form in the low half
  *	byte 1		precision, 10 to 18, in the low five bits; the others are zero
  *	byte 2		hash of the items in the low half (1 Redis, 2 MurmurHash3);

@@ -2,6 +2,8 @@
  * hlljoint.c
  *		Intersection and difference of two HyperLogLogs.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The joint maximum likelihood estimator of Ertl (2017): inclusion and exclusion
  * would take the small difference of large estimates; the registers of two sets
  * that share items tell more, by how often they are equal.

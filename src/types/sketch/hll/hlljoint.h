@@ -1,6 +1,8 @@
 /*
  * hlljoint.h
  *		Intersection and difference of two HyperLogLogs (see hlljoint.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_HLLJOINT_H
 #define DC_HLLJOINT_H

@@ -2,6 +2,8 @@
  * hllpostgresql.c
  *		Values of the extension hll (postgresql-hll), in and out.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * Its storage specification 1.0.0, as its code has it:
  *
  *	byte 0	version (1) in the high half, type in the low half: 0 undefined,

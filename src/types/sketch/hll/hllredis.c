@@ -2,6 +2,8 @@
  * hllredis.c
  *		HyperLogLogs as Redis stores them, in and out.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  *	bytes 0-3	"HYLL"
  *	byte 4		0 dense, 1 sparse
  *	bytes 5-7	not used

@@ -2,6 +2,8 @@
  * rankcode.c
  *		Coding of registers in less than three bits each.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The registers of a HyperLogLog have an entropy of 2.83 bits, but no repetitions
  * that the server's own compression could find. Their distribution is known but
  * for one parameter, the number of items by the number of registers; and twice

@@ -1,6 +1,8 @@
 /*
  * rankcode.h
  *		Coding of registers in less than three bits each (see rankcode.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_SKETCH_RANKCODE_H
 #define DC_SKETCH_RANKCODE_H

@@ -2,6 +2,8 @@
  * dc_topk.c
  *		The type dc_topk and its functions.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A value is the bytes that topkformat.c describes; to change it, they are loaded
  * into a state (topk.c) and stored again. Items are their canonical text (item.c),
  * in the encoding of the database.

@@ -1,6 +1,8 @@
 /*
  * dc_topk.h
  *		Functions that the files of dc_topk share (see dc_topk.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_SKETCH_DC_TOPK_H
 #define DC_SKETCH_DC_TOPK_H

@@ -2,6 +2,8 @@
  * dc_topkagg.c
  *		The aggregates that make and merge values of dc_topk.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * The transition state is a TopkState in the aggregate's memory context, items'
  * bytes included. The final and the serialization function only read it, so that
  * it can serve a window or another aggregate as well. The bytes of an item that

@@ -2,6 +2,8 @@
  * topk.c
  *		The heaviest items of a stream, in bounded memory, with bounds.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A Space-Saving summary (Metwally, Agrawal and El Abbadi, 2005), merged as
  * Agarwal and others show (Mergeable Summaries, PODS 2012). There are places for
  * m items ("counters"). A listed item has a count and an error; there is a floor

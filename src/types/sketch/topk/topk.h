@@ -1,6 +1,8 @@
 /*
  * topk.h
  *		The heaviest items of a stream (see topk.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_SKETCH_TOPK_H
 #define DC_SKETCH_TOPK_H

@@ -2,6 +2,8 @@
  * topkformat.c
  *		Lists of the heaviest items, and the bytes they are stored as.
  *
+ * Copyright (c) 2026, the dcounter developers
+ *
  * A stored sketch is
  *
  *	byte 0		version, 1

@@ -2,6 +2,8 @@
  * topkformat.h
  *		Lists of the heaviest items, and the bytes they are stored as (see
  *		topkformat.c).
+ *
+ * Copyright (c) 2026, the dcounter developers
  */
 #ifndef DC_SKETCH_TOPKFORMAT_H
 #define DC_SKETCH_TOPKFORMAT_H
