@@ -383,6 +383,15 @@ check_links() {
     perl test/doclint.pl links
 }
 
+# Pages as people read them, in words that they search for (CONTRIBUTING.md).
+check_pages() {
+    perl test/doclint.pl pages
+}
+
+check_phrases() {
+    perl test/doclint.pl phrases
+}
+
 check_length() {
     local file lines most
     for file in {src,bin}/**/*.[ch] test/t/*/*.pl; do
@@ -445,6 +454,8 @@ check readmes 'the README of each room names its files'
 check reference 'doc/reference.md has all that there is, and nothing else'
 check blocks 'each block of the documentation is run by a test, or says why not'
 check links 'links of the documentation lead somewhere'
+check pages 'first pages of products begin with what the reader needs, and are short'
+check phrases 'the documentation is in the words of the field'
 check whitespace 'no trailing white space'
 check leftovers 'nothing is marked as left over'
 exit "$status"
