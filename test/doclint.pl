@@ -1,5 +1,5 @@
 #!/usr/bin/env perl
-# What test/lint.sh checks of README.md and doc/*.md: doclint.pl reference|blocks|links prints what
+# What test/lint.sh checks of README.md and doc/*.md: doclint.pl reference|blocks|links|pages|phrases prints what
 # is wrong, and nothing else. It runs in the top folder, and needs no server.
 #
 # reference: doc/reference.md has every function, procedure, aggregate, view, type and operator that
@@ -14,14 +14,19 @@
 # test runs: each part of it between empty lines as it is.
 #
 # links: what links point to is there, files and #headings.
+#
+# pages: the first page of each product has its box "You need" within 25 lines, a block within 30, a table of at most 12 functions, and at most 1,500 words. A
+# page that begins with the name of another, as bound-operation.md, is linked from it.
+#
+# phrases: no page, outside of blocks, has one of the phrases in test/phrases. README.md has the words that people search for.
 use strict;
 use warnings;
 
-my %checks = (reference => \&reference, blocks => \&blocks, links => \&links);
+my %checks = (reference => \&reference, blocks => \&blocks, links => \&links, pages => \&first_pages, phrases => \&phrases);
 my @pages = grep { -e } 'README.md', sort glob('doc/*.md examples/*.md');
 my $page = 'doc/reference.md';
 
-($checks{ $ARGV[0] // '' } || die "usage: doclint.pl reference|blocks|links\n")->();
+($checks{ $ARGV[0] // '' } || die "usage: doclint.pl reference|blocks|links|pages|phrases\n")->();
 
 sub slurp
 {
@@ -490,6 +495,68 @@ sub links
 				print "$file: $path has no heading #$anchor\n" if defined $anchor && !anchors(slurp($path))->{$anchor};
 			}
 		}
+	}
+	return;
+}
+
+##
+## Style
+
+my @products;
+
+BEGIN
+{
+	@products = qw(counters stock once ledger bound buffer limits presence unread windows trending distinct time hll cms topk crdt outbox relay live regions);
+}
+
+sub first_pages
+{
+	foreach my $product (@products)
+	{
+		my $file = "doc/$product.md";
+		my $text = slurp($file);
+		my @lines = split /\n/, $text;
+		my ($functions) = $text =~ /^\| (?:function|command) \|.*\n\|.*\n((?:\|.*\n)+)/m;
+		my $rows = () = ($functions // '') =~ /^\|/mg;
+		my $words = () = $text =~ /\S+/g;
+
+		print "$file: no box **You need** within 25 lines\n" if !grep { /^> \*\*You need\*\*/ } @lines[ 0 .. 24 ];
+		print "$file: no example within 30 lines\n" if !grep { /^```/ } @lines[ 0 .. 29 ];
+		print "$file: a table of $rows functions, more than 12\n" if $rows > 12;
+		print "$file: $words words, more than 1500\n" if $words > 1500;
+		foreach my $part (glob("doc/$product-*.md"))
+		{
+			my $name = $part =~ s{^doc/}{}r;
+
+			print "$file has no link to $name\n" if $text !~ /\]\(\Q$name\E[#)]/;
+		}
+	}
+	return;
+}
+
+sub phrases
+{
+	my @phrases = grep { /\S/ && !/^#/ } split /\n/, slurp('test/phrases');
+	my $readme = slurp('README.md');
+
+	foreach my $file (@pages)
+	{
+		my $n = 0;
+
+		foreach my $line (split /\n/, fences(slurp($file)))
+		{
+			$n++;
+			$line =~ s/`[^`]*`//g;
+			foreach my $phrase (@phrases)
+			{
+				print "$file:$n: \"$1\"\n" if $line =~ /($phrase)/i;
+			}
+		}
+	}
+	foreach my $word ('sharded counter', 'hot row', 'HyperLogLog', 'Count-Min', 'top-k', 'CRDT', 'idempotent', 'inventory', 'reservation', 'rate limit', 'sliding window', 'presence', 'outbox',
+		'CDC', 'active-active', 'multi-region', 'Citus', 'PgBouncer', 'Docker', 'Kubernetes')
+	{
+		print "README.md does not say \"$word\"\n" if $readme !~ /\Q$word\E/i;
 	}
 	return;
 }

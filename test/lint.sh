@@ -383,6 +383,15 @@ check_links() {
     perl test/doclint.pl links
 }
 
+# Pages as people read them, in words that they search for (CONTRIBUTING.md).
+check_pages() {
+    perl test/doclint.pl pages
+}
+
+check_phrases() {
+    perl test/doclint.pl phrases
+}
+
 check_length() {
     local file lines most
     for file in {src,bin}/**/*.[ch] test/t/*/*.pl; do
@@ -407,21 +416,6 @@ check_leftovers() {
 }
 
 only=("$@")
-# A first page of a product says at once what it needs, and is short. No page has phrases that no native writer would use. The README has the
-# words that people search for.
-check_pages() {
-    local page word
-    for page in doc/{counters,buffer,stock,once,ledger,bound,unread,limits,presence,windows,trending,distinct,time,hll,cms,topk,crdt,outbox,relay,live,regions}.md; do
-        head -n 12 "$page" | grep -q '^> \*\*You need\*\*$' || echo "$page: no box \"You need\" in its first lines"
-        [[ $(wc -w <"$page") -le 1500 ]] || echo "$page has $(wc -w <"$page") words; a first page has 1500 at most"
-    done
-    grep -nEf <(grep -v '^#' test/phrases.txt) README.md doc/*.md
-    for word in 'sharded counter' 'hot row' HyperLogLog Count-Min top-k CRDT idempotent inventory reservation 'rate limit' 'sliding window' presence outbox CDC \
-        active-active multi-region Citus PgBouncer Docker Kubernetes; do
-        grep -qiF -- "$word" README.md || echo "README.md has no \"$word\""
-    done
-}
-
 # Words with a meaning of their own are few, and have one.
 check_glossary() {
     local words
@@ -465,12 +459,13 @@ check includes 'our headers are in a block of their own'
 check paths 'paths in comments lead somewhere'
 check circles 'files of a room do not call each other in circles'
 check filenames 'no two source files have one name, or nearly so'
-check pages 'pages say what they need, are short, and in plain English'
 check glossary 'the glossary has at most 45 words, each with one meaning'
 check readmes 'the README of each room names its files'
 check reference 'doc/reference.md has all that there is, and nothing else'
 check blocks 'each block of the documentation is run by a test, or says why not'
 check links 'links of the documentation lead somewhere'
+check pages 'first pages of products begin with what the reader needs, and are short'
+check phrases 'the documentation is in the words of the field'
 check whitespace 'no trailing white space'
 check leftovers 'nothing is marked as left over'
 exit "$status"

@@ -1,9 +1,9 @@
-# doc/regions.md does what it says: three regions by dc_region, and a counter more; see region/region_doc.pl.
+# doc/regions.md does what it says: three regions by dc_region, and another counter; see region/region_doc.pl.
 use strict;
 use warnings;
 
 use DcRegionDoc;
 use Test::More;
 
-region_page('regions.md', 'Before', 'Three regions in five minutes', 'What to watch');
+region_page('regions.md', 'Three regions in five minutes', 'What to watch');
 done_testing();
