@@ -33,7 +33,7 @@ COMMIT;
 };
 
 # What is said of connections that are lost, and links that are cut
-my $lost = qr/could not (connect to the publisher|receive data from WAL stream|send data to WAL stream|send end-of-streaming message)|terminating (connection|background worker)|canceling statement|replication slot "\w+" is active for PID/;
+my $lost = qr/could not (connect to the publisher|receive data from WAL stream|send data to WAL stream|send end-of-streaming message)|terminating (connection|background worker)|canceling statement|replication (slot "\w+" is|origin with ID \d+ is already) active for PID/;
 
 # merge_node(NAME): a server with the tables and their publication. Nothing but writing writes WAL.
 sub merge_node
