@@ -1,6 +1,6 @@
 # README.md and the pages that one reads first do what they say: their blocks of SQL run, in order, in a fresh database of a
 # server that has dcounter preloaded, and where a statement has its result in a comment after it, that is the result.
-# There is no worker: its rounds would come between the statements.
+# There is no worker, as its rounds would come between the statements, except where a page starts it.
 use strict;
 use warnings;
 
@@ -57,6 +57,10 @@ foreach my $page (sort keys %pages)
 	my $compared = 0;
 	my @blocks = grep { !$_->{where} } blocks("$ENV{TESTDIR}/$page");
 
+	my $worker = (grep { $_->{text} =~ /dc_worker_start/ } @blocks) ? 'on' : 'off';
+	sql($node, 'postgres', "ALTER SYSTEM SET dcounter.worker = $worker");
+	$node->reload;
+	wait_for($node, 'postgres', 'SHOW dcounter.worker', $worker);
 	sql($node, 'postgres', "CREATE DATABASE $database TEMPLATE template0");
 	sql($node, $database, 'CREATE EXTENSION dcounter') if !grep { $_->{text} =~ /CREATE EXTENSION dcounter/ } @blocks;
 	foreach my $block (@blocks)
