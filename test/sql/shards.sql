@@ -100,12 +100,13 @@ INSERT INTO c (key, inc) SELECT 'k' || i, 10 FROM generate_series(0, 899) i;
 SELECT dc_sum('c'), dc_get('c', 'wide'), dc_get('c', 'k0'), dc_get('c', 'k1699');
 BEGIN;
 SELECT dc_compact('c');
-SELECT dc_sum('c'), (SELECT sum(value) FROM c), (SELECT sum(inc + dec) FROM c_shard);
+SELECT dc_sum('c'), (SELECT sum(value) FROM c), (SELECT coalesce(sum(inc + dec), 0) FROM c_shard);
 SELECT count(*), min(value), max(value) FROM c WHERE key ~ '^[kz]';
 SELECT dc_get('c', 'wide'), dc_get('c', 'k0'), dc_get('c', 'k1699'), value FROM c WHERE key = 'wide';
-SELECT count(*) FROM c_shard WHERE key !~ '^[wk]';
+-- rows without an amount stay while another session has an old snapshot, as autovacuum may
+SELECT count(*) FROM c_shard WHERE key !~ '^[wk]' AND (inc <> 0 OR dec <> 0);
 SELECT dc_compact('c'), (SELECT count(*) FROM c);
-SELECT count(*) FROM c_shard;
+SELECT count(*) FROM c_shard WHERE inc <> 0 OR dec <> 0;
 ROLLBACK;
 -- ... and a few keys at a time, each call going on where there is work
 CREATE FUNCTION compact_all(step int) RETURNS text LANGUAGE plpgsql AS $$
