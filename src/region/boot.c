@@ -96,7 +96,7 @@ region_job(DcJobRun *run)
 		if (worker && !(news && i == 0) && unpublished_run(run))
 			return true;
 		more = worker;
-		if (!shared_step_run(&job_steps, run, job_step, &more))
+		if (turns_lead_to_change() ? !run->step(run, job_step, &more, InvalidOid) : !shared_step_run(&job_steps, run, job_step, &more))
 		{
 			/* it has failed, on a lock, say, and sessions may be waiting; or it took too long, and other jobs are */
 			due = moment_max(moment_in(Max(LATER_MS, FAILED_PAUSE * run->took / 1000)), job_steps.rests);

@@ -215,6 +215,7 @@ extern int64 *owner_time(List **times, Oid owner);
 extern void turns_begin(DcSelfRow *self, DcLifeChange change, DcRights rights, bool seals, bool folds);
 extern DcLifeChange turns_for(const DcSelfRow *self, DcRights *rights);
 extern bool turns_are_over(void);
+extern bool turns_lead_to_change(void);
 extern bool turns_have_sealed(bool seals, bool folds);
 extern void turns_end(const DcSelfRow *self, bool done);
 extern DcMoment turns_due(void);

@@ -176,6 +176,16 @@ turns_are_over(void)
 }
 
 /*
+ * Return true if the next step makes a change of all counters together: it may take as long as any, as its own rules say whose tables are
+ * left out the next time (rightsrenew.c).
+ */
+bool
+turns_lead_to_change(void)
+{
+	return turns.change != LIFE_NONE && turns.change != LIFE_LEFT && turns_are_over();
+}
+
+/*
  * turns_have_sealed returns true if they are over, and have sealed and folded as it is wanted now.
  */
 bool
