@@ -31,12 +31,18 @@ const CrdtType crdt_gcounter = {CRDT_GCOUNTER, "dc_gcounter", amounts_check, amo
 const CrdtType crdt_pncounter = {CRDT_PNCOUNTER, "dc_pncounter", amounts_check, amounts_merge, amounts_delta};
 const CrdtType crdt_vclock = {CRDT_VCLOCK, "dc_vclock", amounts_check, amounts_merge, amounts_delta};
 
+/*
+ * Return the number of amounts per node that a state with this header byte has.
+ */
 static inline int
 fields_of(uint8_t header)
 {
 	return header == CRDT_HEADER(CRDT_PNCOUNTER) ? AMOUNTS_FIELDS : 1;
 }
 
+/*
+ * Begin to read the entries of a state that has been checked.
+ */
 AmountsIter
 amounts_iter(CrdtBytes state)
 {
@@ -48,6 +54,9 @@ amounts_iter(CrdtBytes state)
 	return iter;
 }
 
+/*
+ * Read the next entry; return false after the last. Amounts that the type does not have are 0.
+ */
 bool
 amounts_next(AmountsIter *iter, AmountsEntry *entry)
 {
@@ -74,6 +83,10 @@ amounts_entry_wrong(const AmountsEntry *entry)
 	return NULL;
 }
 
+/*
+ * Return what is wrong with the body of a counter or vector clock, or NULL. The header byte has
+ * been checked; `valid` may be NULL.
+ */
 static const char *
 amounts_check(CrdtBytes state, CrdtValid valid)
 {
@@ -111,6 +124,9 @@ amounts_check(CrdtBytes state, CrdtValid valid)
 	return next == end ? NULL : "There are bytes after the end.";
 }
 
+/*
+ * Write a counter or vector clock without nodes.
+ */
 void
 amounts_empty(CrdtBuf *out, CrdtKind kind)
 {
@@ -129,6 +145,10 @@ begin_entries(CrdtBuf *out, uint8_t header)
 	crdt_put_byte(out, 0);
 }
 
+/*
+ * Write the number of nodes where begin_entries() left room for it. From 128 nodes on it takes
+ * more than that byte, so the entries move up.
+ */
 static void
 end_entries(CrdtBuf *out, size_t nodes)
 {
@@ -143,6 +163,9 @@ end_entries(CrdtBuf *out, size_t nodes)
 	bytes_put_varint(out->data + 1, nodes);
 }
 
+/*
+ * Append a node's name and its first `fields` amounts.
+ */
 static void
 put_entry(CrdtBuf *out, int fields, const AmountsEntry *entry)
 {
@@ -151,6 +174,9 @@ put_entry(CrdtBuf *out, int fields, const AmountsEntry *entry)
 		crdt_put_number(out, entry->amounts[i]);
 }
 
+/*
+ * Raise each amount of an entry to that of another entry of the same node, if that is higher.
+ */
 static void
 raise_entry(AmountsEntry *entry, const AmountsEntry *other)
 {
@@ -161,6 +187,9 @@ raise_entry(AmountsEntry *entry, const AmountsEntry *other)
 	}
 }
 
+/*
+ * Merge two states of one type: the nodes of both, each amount the higher of the two.
+ */
 static void
 amounts_merge(CrdtBuf *out, CrdtBytes a, CrdtBytes b)
 {
@@ -190,6 +219,10 @@ amounts_merge(CrdtBuf *out, CrdtBytes a, CrdtBytes b)
 	end_entries(out, nodes);
 }
 
+/*
+ * Write the nodes of `after` that have a higher amount than in `before`, each with all its
+ * amounts. Merged into `before`, they have the effect of `after`.
+ */
 static void
 amounts_delta(CrdtBuf *out, CrdtBytes after, CrdtBytes before)
 {

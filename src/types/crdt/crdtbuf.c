@@ -32,6 +32,9 @@ crdt_buf_reserve(CrdtBuf *buf, size_t more)
 	buf->size = size;
 }
 
+/*
+ * Free a buffer's bytes, and leave it empty.
+ */
 void
 crdt_buf_free(CrdtBuf *buf)
 {
@@ -40,6 +43,9 @@ crdt_buf_free(CrdtBuf *buf)
 	*buf = (CrdtBuf){NULL, 0, 0};
 }
 
+/*
+ * Append bytes to a buffer. `data` may be NULL if len is 0.
+ */
 void
 crdt_put_bytes(CrdtBuf *buf, const void *data, size_t len)
 {
@@ -50,6 +56,9 @@ crdt_put_bytes(CrdtBuf *buf, const void *data, size_t len)
 	buf->len += len;
 }
 
+/*
+ * Append a string: its length as a varint, then its bytes.
+ */
 void
 crdt_put_string(CrdtBuf *buf, CrdtString string)
 {

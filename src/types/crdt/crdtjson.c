@@ -22,6 +22,9 @@
 #include "types/crdt/gset.h"
 #include "types/crdt/stamp.h"
 
+/*
+ * Append a string as a JSON string, escaped.
+ */
 static void
 crdtjson_put_text(StringInfo out, CrdtString string)
 {
@@ -43,6 +46,9 @@ put_comma(StringInfo out, bool *first)
 	*first = false;
 }
 
+/*
+ * Append a comma if needed, and a member's key. *first is true before the first member.
+ */
 static void
 put_key(StringInfo out, CrdtString key, bool *first)
 {
@@ -51,6 +57,9 @@ put_key(StringInfo out, CrdtString key, bool *first)
 	appendStringInfoString(out, ": ");
 }
 
+/*
+ * Append a node's amounts as an object, without those that are zero.
+ */
 static void
 put_pncounter_entry(StringInfo out, const AmountsEntry *entry)
 {
@@ -68,6 +77,10 @@ put_pncounter_entry(StringInfo out, const AmountsEntry *entry)
 	appendStringInfoChar(out, '}');
 }
 
+/*
+ * Append a counter or a vector clock: an object with a member for each node. Its value is a
+ * number, or for a dc_pncounter an object of amounts.
+ */
 static void
 put_amounts(StringInfo out, CrdtBytes state)
 {
@@ -87,6 +100,9 @@ put_amounts(StringInfo out, CrdtBytes state)
 	appendStringInfoChar(out, '}');
 }
 
+/*
+ * Append a dc_gset: an array of its elements.
+ */
 static void
 put_gset(StringInfo out, CrdtBytes state)
 {
@@ -125,6 +141,9 @@ put_ranges(StringInfo out, const DotsNode *node)
 	appendStringInfoChar(out, ']');
 }
 
+/*
+ * Append a context as the member "seen": {"node": ranges, ...}.
+ */
 static void
 put_seen(StringInfo out, const DotsContext *context)
 {
@@ -166,6 +185,9 @@ put_dots(StringInfo out, const DotsReader *reader)
 	appendStringInfoString(out, "]}");
 }
 
+/*
+ * Append a dc_orset: {"elements": {"element": dots, ...}, "seen": {...}}.
+ */
 static void
 put_orset(StringInfo out, CrdtBytes state)
 {
@@ -185,6 +207,9 @@ put_orset(StringInfo out, CrdtBytes state)
 	dots_reader_close(&reader);
 }
 
+/*
+ * Append a dc_mvreg: {"values": [{"value": ..., "dots": ...}, ...], "seen": {...}}.
+ */
 static void
 put_mvreg(StringInfo out, CrdtBytes state)
 {
@@ -208,6 +233,10 @@ put_mvreg(StringInfo out, CrdtBytes state)
 	dots_reader_close(&reader);
 }
 
+/*
+ * Append a stamp's time, in microseconds since 1970, and node as the last members of an object
+ * that the caller has begun, and end that object.
+ */
 static void
 put_json_stamp(StringInfo out, const Stamp *stamp)
 {
@@ -216,6 +245,9 @@ put_json_stamp(StringInfo out, const Stamp *stamp)
 	appendStringInfoChar(out, '}');
 }
 
+/*
+ * Append a dc_lww: {"value": ..., "time": ..., "node": ...}, or {} if it was never written.
+ */
 static void
 put_lww(StringInfo out, CrdtBytes state)
 {
@@ -233,6 +265,9 @@ put_lww(StringInfo out, CrdtBytes state)
 	put_json_stamp(out, &lww.stamp);
 }
 
+/*
+ * Append a dc_hlc: {"time": ..., "node": ...}.
+ */
 static void
 put_hlc(StringInfo out, CrdtBytes state)
 {
@@ -293,6 +328,9 @@ begin_scratch(MemoryContext *before)
 	return scratch;
 }
 
+/*
+ * Free the scratch context, and switch back to the context that was current before.
+ */
 static void
 end_scratch(MemoryContext scratch, MemoryContext before)
 {

@@ -42,6 +42,9 @@ typedef struct Members
 	JsonbValue value;
 } Members;
 
+/*
+ * Report 22P02 with a reason as the DETAIL. Return false if the error was reported softly.
+ */
 static bool
 crdtparse_refuse(const Parser *parser, const char *why)
 {
@@ -65,6 +68,9 @@ open_members(Members *members, JsonbContainer *container)
 	(void) JsonbIteratorNext(&members->iterator, &ignored, false);
 }
 
+/*
+ * Read the next member into members->key and members->value; return false after the last.
+ */
 static bool
 next_member(Members *members)
 {
@@ -81,18 +87,27 @@ next_member(Members *members)
 	return true;
 }
 
+/*
+ * Return true if a value is an object.
+ */
 static bool
 crdtparse_is_object(const JsonbValue *value)
 {
 	return value->type == jbvBinary && JsonContainerIsObject(value->val.binary.data);
 }
 
+/*
+ * Return true if a value is an array.
+ */
 static bool
 is_array(const JsonbValue *value)
 {
 	return value->type == jbvBinary && JsonContainerIsArray(value->val.binary.data);
 }
 
+/*
+ * Return true if a key is this name. The key need not end with a zero byte.
+ */
 static bool
 key_is(CrdtString key, const char *name)
 {
@@ -158,6 +173,10 @@ crdtparse_compare(CrdtString a, CrdtString b)
 
 /* Counters and vector clocks */
 
+/*
+ * Read a node's amounts: {"inc": ..., "dec": ..., "inc_reset": ..., "dec_reset": ...}. The caller
+ * has set them to zero; those that are missing stay so.
+ */
 static bool
 read_pncounter_entry(const Parser *parser, const JsonbValue *value, AmountsEntry *entry)
 {
@@ -181,6 +200,9 @@ read_pncounter_entry(const Parser *parser, const JsonbValue *value, AmountsEntry
 	return true;
 }
 
+/*
+ * Compare two AmountsEntry by their nodes, for qsort().
+ */
 static int
 by_node(const void *a, const void *b)
 {
@@ -188,6 +210,9 @@ by_node(const void *a, const void *b)
 	return crdtparse_compare(((const AmountsEntry *) a)->node, ((const AmountsEntry *) b)->node);
 }
 
+/*
+ * Read a counter or vector clock, and write its state. The nodes may come in any order.
+ */
 static bool
 crdtparse_read_amounts(CrdtBuf *out, const Parser *parser, JsonbContainer *root)
 {
@@ -220,6 +245,9 @@ crdtparse_read_amounts(CrdtBuf *out, const Parser *parser, JsonbContainer *root)
 
 /* Grow-only sets */
 
+/*
+ * Compare two strings by their bytes, for qsort().
+ */
 static int
 by_bytes(const void *a, const void *b)
 {
@@ -227,6 +255,9 @@ by_bytes(const void *a, const void *b)
 	return crdtparse_compare(*(const CrdtString *) a, *(const CrdtString *) b);
 }
 
+/*
+ * Read an array of strings, in any order and with duplicates, and write a dc_gset.
+ */
 static bool
 read_gset(CrdtBuf *out, const Parser *parser, JsonbContainer *root)
 {
@@ -258,6 +289,10 @@ read_gset(CrdtBuf *out, const Parser *parser, JsonbContainer *root)
 
 /* Elements with dots */
 
+/*
+ * Read a range of dots: [first, last]. `last` is where the range before it ends, 0 if there is
+ * none; ranges that overlap or touch are refused.
+ */
 static bool
 read_range(const Parser *parser, const JsonbValue *value, int64 last, DotsRange *range)
 {
@@ -280,6 +315,9 @@ read_range(const Parser *parser, const JsonbValue *value, int64 last, DotsRange 
 	return true;
 }
 
+/*
+ * Read what was seen of a node: a number n for dots 1 to n, or an array of ranges.
+ */
 static bool
 read_ranges(const Parser *parser, const JsonbValue *value, DotsNode *node)
 {
@@ -306,6 +344,9 @@ read_ranges(const Parser *parser, const JsonbValue *value, DotsNode *node)
 	return true;
 }
 
+/*
+ * Compare two DotsNode by their names, for qsort() and bsearch().
+ */
 static int
 by_name(const void *a, const void *b)
 {
@@ -313,6 +354,9 @@ by_name(const void *a, const void *b)
 	return crdtparse_compare(((const DotsNode *) a)->node, ((const DotsNode *) b)->node);
 }
 
+/*
+ * Read a context from the object "seen", and put its nodes in order.
+ */
 static bool
 read_seen(const Parser *parser, const JsonbValue *seen, DotsContext *context)
 {
@@ -356,6 +400,9 @@ add_counters(const Parser *parser, DotsElement *element, size_t node, const Json
 	return true;
 }
 
+/*
+ * Compare two dots by node and counter, for qsort().
+ */
 static int
 by_dot(const void *a, const void *b)
 {
@@ -363,6 +410,10 @@ by_dot(const void *a, const void *b)
 	return dots_order(a, b);
 }
 
+/*
+ * Read an element's dots, {"node": [numbers], ...}, and put them in order. Nodes that are not in
+ * the context are refused.
+ */
 static bool
 read_dots(const Parser *parser, const DotsContext *context, const JsonbValue *dots, DotsElement *element)
 {
@@ -421,6 +472,9 @@ read_value(Parser *parser, const DotsContext *context, const JsonbValue *value, 
 	return true;
 }
 
+/*
+ * Compare two DotsElement by their elements, for qsort().
+ */
 static int
 by_element(const void *a, const void *b)
 {
@@ -463,6 +517,9 @@ read_elements(CrdtBuf *out, Parser *parser, const DotsContext *context, JsonbCon
 	return true;
 }
 
+/*
+ * Read a dc_orset or dc_mvreg, and write its state. Its two keys may come in either order.
+ */
 static bool
 read_dotted(CrdtBuf *out, Parser *parser, JsonbContainer *root)
 {
@@ -493,6 +550,9 @@ read_dotted(CrdtBuf *out, Parser *parser, JsonbContainer *root)
 
 /* Stamps and registers that go by them */
 
+/*
+ * Read a dc_hlc or dc_lww, and write its state. {} is a register that was never written.
+ */
 static bool
 read_stamped(CrdtBuf *out, Parser *parser, JsonbContainer *root)
 {
@@ -537,6 +597,9 @@ read_stamped(CrdtBuf *out, Parser *parser, JsonbContainer *root)
 	return true;
 }
 
+/*
+ * Read a state of the parser's type, and write it. crdt_from_json() checks the result as a whole.
+ */
 static bool
 read_state(CrdtBuf *out, Parser *parser, JsonbContainer *root)
 {

@@ -120,6 +120,9 @@ crdt_type_of(Oid type)
 	return NULL;
 }
 
+/*
+ * Return the type of a stored value by its header byte; XX001 if that is not known.
+ */
 const CrdtType *
 crdt_type_of_value(CrdtBytes state)
 {
@@ -132,6 +135,9 @@ crdt_type_of_value(CrdtBytes state)
 	return types[kind - 1].type;
 }
 
+/*
+ * Return the state in a varlena that is not compressed or stored elsewhere.
+ */
 static inline CrdtBytes
 state_in(bytea *flat)
 {
@@ -187,6 +193,9 @@ crdt_text_arg(FunctionCallInfo fcinfo, int argno)
 	return (CrdtString){VARDATA_ANY(value), VARSIZE_ANY_EXHDR(value)};
 }
 
+/*
+ * Return a text argument as a node's name; 22023 if it cannot be one.
+ */
 CrdtString
 crdt_node_arg(FunctionCallInfo fcinfo, int argno)
 {
@@ -201,6 +210,10 @@ crdt_node_arg(FunctionCallInfo fcinfo, int argno)
 	return node;
 }
 
+/*
+ * Return a text argument as an element of a set. It is an error if it has more than
+ * CRDT_MAX_ELEMENT bytes.
+ */
 CrdtString
 crdt_element_arg(FunctionCallInfo fcinfo, int argno)
 {
@@ -210,6 +223,9 @@ crdt_element_arg(FunctionCallInfo fcinfo, int argno)
 	return element;
 }
 
+/*
+ * Return a string as a new text datum.
+ */
 Datum
 crdt_string_datum(CrdtString string)
 {
@@ -244,6 +260,10 @@ crdt_valid(CrdtString string, CrdtStringKind kind)
 
 /* Input and output. */
 
+/*
+ * Read a value of a type from its text form, for the input functions. Return NULL after a soft
+ * error.
+ */
 static Datum
 type_in(FunctionCallInfo fcinfo, const CrdtType *type)
 {
@@ -254,6 +274,10 @@ type_in(FunctionCallInfo fcinfo, const CrdtType *type)
 	return crdt_datum(&buf);
 }
 
+/*
+ * Read a value of a type from its binary form, for the receive functions. The bytes are not
+ * trusted: 22P03 if they are no state of this type.
+ */
 static Datum
 type_recv(FunctionCallInfo fcinfo, const CrdtType *type)
 {
@@ -274,6 +298,9 @@ type_recv(FunctionCallInfo fcinfo, const CrdtType *type)
 	PG_RETURN_BYTEA_P(value);
 }
 
+/*
+ * crdt_out(value): Return the text form, which is JSON.
+ */
 Datum
 crdt_out(PG_FUNCTION_ARGS)
 {
@@ -287,6 +314,9 @@ crdt_send(PG_FUNCTION_ARGS)
 	PG_RETURN_BYTEA_P(PG_GETARG_BYTEA_P_COPY(0));
 }
 
+/*
+ * crdt_to_jsonb(value): Return the text form as jsonb, for the casts.
+ */
 Datum
 crdt_to_jsonb(PG_FUNCTION_ARGS)
 {
@@ -309,6 +339,9 @@ merged_bytes(CrdtBytes a, CrdtBytes b)
 	return crdt_bytes(&buf);
 }
 
+/*
+ * Return true if state a is before b in the lattice, or equal to it with or_equal.
+ */
 static bool
 is_before(CrdtBytes a, CrdtBytes b, bool or_equal)
 {
@@ -333,36 +366,54 @@ are_same(FunctionCallInfo fcinfo)
 	return same;
 }
 
+/*
+ * a = b: Return true if both states have the same bytes.
+ */
 Datum
 crdt_eq(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_BOOL(are_same(fcinfo));
 }
 
+/*
+ * a <> b: Return true if the states differ.
+ */
 Datum
 crdt_ne(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_BOOL(!are_same(fcinfo));
 }
 
+/*
+ * a <= b: Return true if b has seen all that a has.
+ */
 Datum
 crdt_le(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_BOOL(is_before(CRDT_ARG(0), CRDT_ARG(1), true));
 }
 
+/*
+ * a < b: Return true if b has seen all that a has, and more.
+ */
 Datum
 crdt_lt(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_BOOL(is_before(CRDT_ARG(0), CRDT_ARG(1), false));
 }
 
+/*
+ * a >= b: Return true if a has seen all that b has.
+ */
 Datum
 crdt_ge(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_BOOL(is_before(CRDT_ARG(1), CRDT_ARG(0), true));
 }
 
+/*
+ * a > b: Return true if a has seen all that b has, and more.
+ */
 Datum
 crdt_gt(PG_FUNCTION_ARGS)
 {
@@ -382,6 +433,9 @@ crdt_concurrent(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(!crdt_same(merged, a) && !crdt_same(merged, b));
 }
 
+/*
+ * crdt_hash(value): Return the hash of the state's bytes, for hash indexes and hash joins.
+ */
 Datum
 crdt_hash(PG_FUNCTION_ARGS)
 {
@@ -392,6 +446,9 @@ crdt_hash(PG_FUNCTION_ARGS)
 	return hash;
 }
 
+/*
+ * crdt_hash_extended(value, seed): Return the 64-bit hash of the state's bytes.
+ */
 Datum
 crdt_hash_extended(PG_FUNCTION_ARGS)
 {
@@ -450,6 +507,9 @@ dc_delta(PG_FUNCTION_ARGS)
 
 /* Stamps are in one order: by time, then by node. */
 
+/*
+ * Compare the two dc_hlc arguments. Free detoasted copies, since index builds call this.
+ */
 static int
 compare_stamps(FunctionCallInfo fcinfo)
 {
@@ -464,30 +524,45 @@ compare_stamps(FunctionCallInfo fcinfo)
 	return order;
 }
 
+/*
+ * hlc_cmp(a, b): Return the order of two stamps, for B-tree indexes.
+ */
 Datum
 hlc_cmp(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_INT32(compare_stamps(fcinfo));
 }
 
+/*
+ * a < b: Return true if stamp a is earlier than b.
+ */
 Datum
 hlc_lt(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_BOOL(compare_stamps(fcinfo) < 0);
 }
 
+/*
+ * a <= b: Return true if stamp a is not later than b.
+ */
 Datum
 hlc_le(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_BOOL(compare_stamps(fcinfo) <= 0);
 }
 
+/*
+ * a >= b: Return true if stamp a is not earlier than b.
+ */
 Datum
 hlc_ge(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_BOOL(compare_stamps(fcinfo) >= 0);
 }
 
+/*
+ * a > b: Return true if stamp a is later than b.
+ */
 Datum
 hlc_gt(PG_FUNCTION_ARGS)
 {

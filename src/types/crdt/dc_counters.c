@@ -21,6 +21,9 @@ PG_FUNCTION_INFO_V1(dc_reset_pncounter);
 PG_FUNCTION_INFO_V1(dc_value_counter);
 PG_FUNCTION_INFO_V1(dc_values_amounts);
 
+/*
+ * Return a counter or vector clock without nodes.
+ */
 static Datum
 empty_value(CrdtKind kind)
 {
@@ -30,18 +33,27 @@ empty_value(CrdtKind kind)
 	return crdt_datum(&buf);
 }
 
+/*
+ * dc_gcounter(): Return an empty grow-only counter.
+ */
 Datum
 dc_gcounter(PG_FUNCTION_ARGS)
 {
 	return empty_value(CRDT_GCOUNTER);
 }
 
+/*
+ * dc_pncounter(): Return an empty counter that can also be decremented.
+ */
 Datum
 dc_pncounter(PG_FUNCTION_ARGS)
 {
 	return empty_value(CRDT_PNCOUNTER);
 }
 
+/*
+ * dc_vclock(): Return an empty vector clock.
+ */
 Datum
 dc_vclock(PG_FUNCTION_ARGS)
 {

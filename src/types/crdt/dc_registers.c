@@ -30,6 +30,9 @@ PG_FUNCTION_INFO_V1(dc_value_mvreg);
 PG_FUNCTION_INFO_V1(dc_values_mvreg);
 PG_FUNCTION_INFO_V1(dc_stamp);
 
+/*
+ * dc_lww(): Return a last-writer-wins register that was never written.
+ */
 Datum
 dc_lww(PG_FUNCTION_ARGS)
 {
@@ -39,6 +42,9 @@ dc_lww(PG_FUNCTION_ARGS)
 	return crdt_datum(&buf);
 }
 
+/*
+ * dc_mvreg(): Return a multi-value register without values.
+ */
 Datum
 dc_mvreg(PG_FUNCTION_ARGS)
 {
@@ -64,6 +70,9 @@ value_arg(FunctionCallInfo fcinfo, int argno)
 	return value;
 }
 
+/*
+ * Return this database's node name; 55000 if it has none.
+ */
 static CrdtString
 own_node(void)
 {
@@ -104,24 +113,36 @@ set_mvreg(FunctionCallInfo fcinfo, CrdtString node)
 	return crdt_datum(&buf);
 }
 
+/*
+ * dc_set(register, value): Write a value to a dc_lww, with a new stamp of this database.
+ */
 Datum
 dc_set_lww(PG_FUNCTION_ARGS)
 {
 	return set_lww(fcinfo, own_node());
 }
 
+/*
+ * dc_set_as(register, value, node): Write a value to a dc_lww on behalf of a node.
+ */
 Datum
 dc_set_as_lww(PG_FUNCTION_ARGS)
 {
 	return set_lww(fcinfo, crdt_node_arg(fcinfo, 2));
 }
 
+/*
+ * dc_set(register, value): Replace the values of a dc_mvreg, on behalf of this database.
+ */
 Datum
 dc_set_mvreg(PG_FUNCTION_ARGS)
 {
 	return set_mvreg(fcinfo, own_node());
 }
 
+/*
+ * dc_set_as(register, value, node): Replace the values of a dc_mvreg on behalf of a node.
+ */
 Datum
 dc_set_as_mvreg(PG_FUNCTION_ARGS)
 {

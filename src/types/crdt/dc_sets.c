@@ -30,6 +30,9 @@ PG_FUNCTION_INFO_V1(dc_value_orset);
 PG_FUNCTION_INFO_V1(dc_values_gset);
 PG_FUNCTION_INFO_V1(dc_values_orset);
 
+/*
+ * dc_gset(): Return an empty grow-only set.
+ */
 Datum
 dc_gset(PG_FUNCTION_ARGS)
 {
@@ -39,6 +42,9 @@ dc_gset(PG_FUNCTION_ARGS)
 	return crdt_datum(&buf);
 }
 
+/*
+ * dc_orset(): Return an empty observed-remove set.
+ */
 Datum
 dc_orset(PG_FUNCTION_ARGS)
 {
@@ -85,12 +91,18 @@ dc_reset_orset(PG_FUNCTION_ARGS)
 	return set_reset(PG_GETARG_DATUM(0));
 }
 
+/*
+ * dc_contains(set, element): Return true if a dc_gset has the element.
+ */
 Datum
 dc_contains_gset(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_BOOL(set_contains(PG_GETARG_DATUM(0), crdt_element_arg(fcinfo, 1)));
 }
 
+/*
+ * dc_contains(set, element): Return true if a dc_orset has the element.
+ */
 Datum
 dc_contains_orset(PG_FUNCTION_ARGS)
 {
@@ -105,6 +117,9 @@ typedef struct Elements
 	DotsReader dots;
 } Elements;
 
+/*
+ * Begin to read the elements of a state; `dotted` is true for a dc_orset.
+ */
 static void
 open_elements(Elements *elements, CrdtBytes state, bool dotted)
 {
@@ -115,6 +130,9 @@ open_elements(Elements *elements, CrdtBytes state, bool dotted)
 		elements->gset = gset_iter(state);
 }
 
+/*
+ * Read the next element, as a view; return false after the last.
+ */
 static bool
 next_element(Elements *elements, CrdtString *element)
 {
@@ -143,12 +161,18 @@ elements_array(CrdtBytes state, bool dotted)
 	return makeArrayResult(array, CurrentMemoryContext);
 }
 
+/*
+ * dc_value(set): Return the elements of a dc_gset as a text array.
+ */
 Datum
 dc_value_gset(PG_FUNCTION_ARGS)
 {
 	return elements_array(set_bytes(PG_GETARG_DATUM(0)), false);
 }
 
+/*
+ * dc_value(set): Return the elements of a dc_orset as a text array.
+ */
 Datum
 dc_value_orset(PG_FUNCTION_ARGS)
 {
@@ -178,12 +202,18 @@ elements_rows(FunctionCallInfo fcinfo, bool dotted)
 	return (Datum) 0;
 }
 
+/*
+ * dc_values(set): Return the elements of a dc_gset as rows.
+ */
 Datum
 dc_values_gset(PG_FUNCTION_ARGS)
 {
 	return elements_rows(fcinfo, false);
 }
 
+/*
+ * dc_values(set): Return the elements of a dc_orset as rows.
+ */
 Datum
 dc_values_orset(PG_FUNCTION_ARGS)
 {

@@ -54,6 +54,10 @@ check_dots(const uint8_t **next, const uint8_t *end, const DotsContext *context)
 	return NULL;
 }
 
+/*
+ * Return what is wrong with the elements, or NULL, and move *next behind them. All their dots must
+ * be in the context, which has been checked.
+ */
 static const char *
 check_elements(const uint8_t **next, const uint8_t *end, const DotsContext *context,
 			   CrdtStringKind kind, CrdtValid valid)
@@ -82,6 +86,10 @@ check_elements(const uint8_t **next, const uint8_t *end, const DotsContext *cont
 	return NULL;
 }
 
+/*
+ * Return what is wrong with the body of a dc_orset or dc_mvreg, or NULL. The header byte has been
+ * checked; `valid` may be NULL.
+ */
 static const char *
 dots_check(CrdtBytes state, CrdtValid valid)
 {
@@ -103,6 +111,9 @@ dots_check(CrdtBytes state, CrdtValid valid)
 	return next == end ? NULL : "There are bytes after the end.";
 }
 
+/*
+ * Write a set or register without elements that has seen no dots.
+ */
 void
 dots_empty(CrdtBuf *out, CrdtKind kind)
 {
@@ -113,6 +124,10 @@ dots_empty(CrdtBuf *out, CrdtKind kind)
 
 /* Reading and writing. */
 
+/*
+ * Begin to read the elements of a state that has been checked. Free the reader with
+ * dots_reader_close().
+ */
 void
 dots_reader_open(DotsReader *reader, CrdtBytes state)
 {
@@ -122,6 +137,10 @@ dots_reader_open(DotsReader *reader, CrdtBytes state)
 	reader->current = (DotsElement){{NULL, 0}, NULL, 0, 0};
 }
 
+/*
+ * Read the next element into reader->current; return false after the last. Its dots are only valid
+ * until the next call.
+ */
 bool
 dots_reader_next(DotsReader *reader)
 {
@@ -148,6 +167,9 @@ dots_reader_next(DotsReader *reader)
 	return true;
 }
 
+/*
+ * Free the memory of a reader; the state is the caller's.
+ */
 void
 dots_reader_close(DotsReader *reader)
 {
@@ -210,6 +232,9 @@ skip_context(CrdtBytes state)
 	return next;
 }
 
+/*
+ * Return the number of elements of a state.
+ */
 int64_t
 dots_count(CrdtBytes state)
 {
@@ -218,6 +243,10 @@ dots_count(CrdtBytes state)
 	return crdt_get_number(&next);
 }
 
+/*
+ * Return true if a state has an element. Elements are in order, so the search ends at the first
+ * greater one.
+ */
 bool
 dots_contains(CrdtBytes state, CrdtString element)
 {
@@ -307,6 +336,9 @@ dots_set(CrdtBuf *out, CrdtBytes state, CrdtString element, CrdtString node)
 	return add_dot(out, state, element, node, false);
 }
 
+/*
+ * Write the state without an element. The context stays, so the element's dots count as removed.
+ */
 void
 dots_remove(CrdtBuf *out, CrdtBytes state, CrdtString element)
 {

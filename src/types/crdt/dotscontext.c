@@ -19,6 +19,9 @@
 /* Of a node that is not there. */
 static const DotsNode no_ranges = {{NULL, 0}, NULL, 0};
 
+/*
+ * Allocate an array of n members of this size; never NULL, even for none.
+ */
 static void *
 dotscontext_array_of(size_t n, size_t size)
 {
@@ -137,6 +140,9 @@ dots_context_read(DotsContext *context, const uint8_t **next)
 	}
 }
 
+/*
+ * Write a context, whose nodes and ranges are in order.
+ */
 void
 dots_context_put(CrdtBuf *out, const DotsContext *context)
 {
@@ -157,6 +163,9 @@ dots_context_put(CrdtBuf *out, const DotsContext *context)
 	}
 }
 
+/*
+ * Free the arrays of a context. The names are views of other memory.
+ */
 void
 dots_context_free(DotsContext *context)
 {
@@ -202,6 +211,9 @@ begin_context(DotsContext *context, size_t nodes, size_t ranges)
 	context->nranges = 0;
 }
 
+/*
+ * Begin a node without ranges, which comes after all nodes that the context has.
+ */
 static void
 add_node(DotsContext *context, CrdtString name)
 {

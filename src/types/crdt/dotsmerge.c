@@ -24,6 +24,9 @@ typedef struct Side
 	size_t *result; /* and in the result's */
 } Side;
 
+/*
+ * Open a state as one of two, at its first element. The caller fills the number maps.
+ */
 static void
 open_side(Side *side, CrdtBytes state)
 {
@@ -33,6 +36,9 @@ open_side(Side *side, CrdtBytes state)
 	side->have = dots_reader_next(&side->reader);
 }
 
+/*
+ * Free the memory of a side.
+ */
 static void
 close_side(Side *side)
 {
@@ -60,6 +66,9 @@ typedef struct DotList
 	size_t size;
 } DotList;
 
+/*
+ * Free the dots of a list.
+ */
 static void
 free_list(DotList *list)
 {
@@ -145,6 +154,9 @@ gather_both(DotList *list, const Side *left, const Side *right)
 		dotsmerge_gather(list, right, left, b->dots[j]);
 }
 
+/*
+ * Merge two states of one type. An element with no surviving dot is left out by dots_put().
+ */
 void
 dots_merge(CrdtBuf *out, CrdtBytes a, CrdtBytes b)
 {
@@ -237,6 +249,10 @@ removed_since(DotList *removed, CrdtBytes after, CrdtBytes before)
 	close_side(&old_side);
 }
 
+/*
+ * Write what `after` has seen or removed since `before`, as a state: the new and removed dots are
+ * its context, and its elements are those that have one of these dots.
+ */
 void
 dots_delta(CrdtBuf *out, CrdtBytes after, CrdtBytes before)
 {

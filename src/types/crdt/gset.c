@@ -10,6 +10,10 @@
 
 #include <string.h>
 
+/*
+ * Return what is wrong with the body of a dc_gset, or NULL. The header byte has been checked;
+ * `valid` may be NULL.
+ */
 static const char *
 gset_check(CrdtBytes state, CrdtValid valid)
 {
@@ -34,6 +38,9 @@ gset_check(CrdtBytes state, CrdtValid valid)
 	return next == end ? NULL : "There are bytes after the end.";
 }
 
+/*
+ * Write a set without elements.
+ */
 void
 gset_empty(CrdtBuf *out)
 {
@@ -41,6 +48,9 @@ gset_empty(CrdtBuf *out)
 	crdt_put_number(out, 0);
 }
 
+/*
+ * Begin to read the elements of a set that has been checked.
+ */
 GsetIter
 gset_iter(CrdtBytes state)
 {
@@ -51,6 +61,9 @@ gset_iter(CrdtBytes state)
 	return iter;
 }
 
+/*
+ * Read the next element, as a view; return false after the last.
+ */
 bool
 gset_next(GsetIter *iter, CrdtString *element)
 {
@@ -61,6 +74,10 @@ gset_next(GsetIter *iter, CrdtString *element)
 	return true;
 }
 
+/*
+ * Return true if a set has an element. Elements are in order, so the search ends at the first
+ * greater one.
+ */
 bool
 gset_contains(CrdtBytes state, CrdtString element)
 {
@@ -120,6 +137,9 @@ gset_merge(CrdtBuf *out, CrdtBytes a, CrdtBytes b)
 	gset_finish(out, &elements, n);
 }
 
+/*
+ * Write the elements of `after` that `before` does not have.
+ */
 static void
 gset_delta(CrdtBuf *out, CrdtBytes after, CrdtBytes before)
 {
@@ -143,6 +163,9 @@ gset_delta(CrdtBuf *out, CrdtBytes after, CrdtBytes before)
 	gset_finish(out, &elements, n);
 }
 
+/*
+ * Write the set with an element added; it may be there already.
+ */
 void
 gset_add(CrdtBuf *out, CrdtBytes state, CrdtString element)
 {

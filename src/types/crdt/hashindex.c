@@ -19,12 +19,18 @@
 
 static uint64_t hash_key[2];
 
+/*
+ * Rotate a word to the left by 1 to 63 bits.
+ */
 static inline uint64_t
 hashindex_rotate(uint64_t x, int bits)
 {
 	return (x << bits) | (x >> (64 - bits));
 }
 
+/*
+ * Mix the state of SipHash by one round.
+ */
 static inline void
 sip_round(uint64_t v[4])
 {
@@ -40,6 +46,9 @@ sip_round(uint64_t v[4])
 	v[2] = hashindex_rotate(v[2], 32);
 }
 
+/*
+ * Add a word of eight bytes to the state of SipHash, with one round, as in SipHash-1-3.
+ */
 static inline void
 sip_word(uint64_t v[4], uint64_t word)
 {
@@ -84,6 +93,9 @@ hashindex_seed(uint64_t first, uint64_t second)
 	hash_key[1] = second;
 }
 
+/*
+ * Return the hash of a key, under this process's secret.
+ */
 uint32_t
 hashindex_hash(const void *data, size_t len)
 {
@@ -157,6 +169,9 @@ hashindex_remove(HashIndex *index, uint32_t hash, uint32_t number)
 	index->n--;
 }
 
+/*
+ * Remove all numbers; the table keeps its size.
+ */
 void
 hashindex_clear(HashIndex *index)
 {
@@ -165,6 +180,9 @@ hashindex_clear(HashIndex *index)
 	index->n = 0;
 }
 
+/*
+ * Make a copy of a table, of the same size.
+ */
 void
 hashindex_copy(HashIndex *copy, const HashIndex *index)
 {
@@ -177,6 +195,9 @@ hashindex_copy(HashIndex *copy, const HashIndex *index)
 	copy->n = index->n;
 }
 
+/*
+ * Free a table's memory, and leave it empty.
+ */
 void
 hashindex_free(HashIndex *index)
 {

@@ -83,6 +83,9 @@ hlc_clock_init(void)
 							NULL, NULL, NULL);
 }
 
+/*
+ * Check the setting dcounter.node: a node's name, or empty for none.
+ */
 static bool
 check_node(char **value, void **extra, GucSource source)
 {

@@ -114,6 +114,9 @@ merge_states(const MergeTable *table, TupleTableSlot *old, TupleTableSlot *new, 
 	}
 }
 
+/*
+ * Prepare the result of a merge, with room for all columns of the table.
+ */
 static void
 merged_begin(const MergeTable *table, MergedRow *merged)
 {
@@ -145,6 +148,10 @@ merge_value(const MergeTable *table, TupleTableSlot *row, AttrNumber att, bool *
 	return slot_nullable(row, att, table->columns[att - 1].type, isnull);
 }
 
+/*
+ * Merge the states of one column. If the result is not the value that came, put it into `merged`;
+ * set merged->changes if it is not the value that is there.
+ */
 static void
 merge_state(const MergeTable *table, AttrNumber att, TupleTableSlot *old, TupleTableSlot *new,
 			MergedRow *merged)
@@ -222,6 +229,10 @@ merge_observe(const MergeTable *table, TupleTableSlot *row)
 	}
 }
 
+/*
+ * Move the clock past the stamp in a dc_hlc or dc_lww value; 22023 if it is too far ahead. Other
+ * types have no stamps.
+ */
 static void
 observe_value(const MergeColumn *column, Datum value)
 {
@@ -276,6 +287,9 @@ merge_same(const MergeColumn *column, Datum a, bool a_null, Datum b, bool b_null
 	return datum_image_eq(a, b, column->by_value, column->len);
 }
 
+/*
+ * Return true if two rows have the same values in all columns of the group.
+ */
 static bool
 group_is_same(const MergeTable *table, TupleTableSlot *a, TupleTableSlot *b)
 {
@@ -325,6 +339,9 @@ compare_groups(const MergeTable *table, TupleTableSlot *a, TupleTableSlot *b)
 	return order;
 }
 
+/*
+ * Compare two values of a column, neither of them NULL, by the bytes of value_bytes().
+ */
 static int
 compare_bytes(const MergeColumn *column, Datum a, Datum b)
 {
@@ -335,6 +352,9 @@ compare_bytes(const MergeColumn *column, Datum a, Datum b)
 						(CrdtString){VARDATA_ANY(b_bytes), VARSIZE_ANY_EXHDR(b_bytes)});
 }
 
+/*
+ * Return a value as its type's send function gives it, or as text if the type has none.
+ */
 static bytea *
 value_bytes(const MergeColumn *column, Datum value)
 {

@@ -138,6 +138,9 @@ merge_row(PG_FUNCTION_ARGS)
 	return PointerGetDatum(result);
 }
 
+/*
+ * Raise 39P01 unless merge_row() was called as a BEFORE INSERT OR UPDATE trigger FOR EACH ROW.
+ */
 static void
 mergerow_check_call(FunctionCallInfo fcinfo)
 {
@@ -165,6 +168,9 @@ passing_of(const TriggerData *data)
 	return passing;
 }
 
+/*
+ * Return the nesting depth of the trigger that is running, as pg_trigger_depth() does.
+ */
 static int
 trigger_depth(void)
 {
@@ -186,6 +192,10 @@ apply_insert(TriggerData *data, const MergeTable *table)
 	return NULL;
 }
 
+/*
+ * Raise 0A000 if row-level security applies to the current role: it could hide the row that is in
+ * the way.
+ */
 static void
 check_row_security(Relation rel)
 {
@@ -286,6 +296,10 @@ mergerow_upsert(TriggerData *data)
 	PG_END_TRY();
 }
 
+/*
+ * Insert the row of `pass` by the prepared INSERT ... ON CONFLICT. Raise 55000 if it wrote a row
+ * and this trigger did not fire: the name then stood for another table.
+ */
 static void
 run_upsert(TriggerData *data, Passing *pass)
 {
@@ -398,6 +412,10 @@ user_insert(TriggerData *data, const MergeTable *table)
 	return mergerow_replaced(data->tg_trigtuple, data->tg_relation, &merged);
 }
 
+/*
+ * Merge the states that a user writes with those that are there. If the stamp or the group
+ * changes, make sure that the stamp is later, and fetch the group's values that are stored apart.
+ */
 static HeapTuple
 user_update(TriggerData *data, const MergeTable *table)
 {
@@ -413,6 +431,9 @@ user_update(TriggerData *data, const MergeTable *table)
 	return mergerow_replaced(data->tg_newtuple, data->tg_relation, &merged);
 }
 
+/*
+ * Raise 0A000 if an update changes a column of the key.
+ */
 static void
 check_key(const MergeTable *table, TriggerData *data)
 {
@@ -444,6 +465,9 @@ group_differs(const MergeTable *table, TriggerData *data)
 	return false;
 }
 
+/*
+ * Return true if two rows differ in a column, byte by byte.
+ */
 static bool
 column_differs(const MergeTable *table, AttrNumber att, TupleTableSlot *a, TupleTableSlot *b)
 {

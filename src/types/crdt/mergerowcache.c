@@ -107,6 +107,10 @@ merge_table_find(TriggerData *data)
 	return entry->table;
 }
 
+/*
+ * Return the entry of a trigger that has fired, with a valid table. Make the table anew if there
+ * is none yet or it was invalidated; raise an error if the trigger cannot work.
+ */
 static Entry *
 entry_find(TriggerData *data)
 {
@@ -129,6 +133,10 @@ entry_find(TriggerData *data)
 	return entry;
 }
 
+/*
+ * Mark an entry as invalid if its relation has changed; InvalidOid stands for all relations.
+ * Called on relcache invalidations.
+ */
 static void
 mergerowcache_entry_changed(void *data, Oid relid)
 {
@@ -138,6 +146,10 @@ mergerowcache_entry_changed(void *data, Oid relid)
 		entry->valid = false;
 }
 
+/*
+ * Have each table's next use look again whether a subscription feeds it. Called when
+ * pg_subscription_rel changes.
+ */
 static void
 on_subscription_change(Datum arg, int cacheid, uint32 hashvalue)
 {
@@ -169,6 +181,9 @@ mergerowcache_retire(Entry *entry)
 	retired_in = compat_local_xid();
 }
 
+/*
+ * Free the tables that were retired, unless that was in this transaction, which may use them.
+ */
 static void
 mergerowcache_free_retired(void)
 {
@@ -207,6 +222,10 @@ warn_not_always(Entry *entry, TriggerData *data)
 					 quote_identifier(data->tg_trigger->tgname))));
 }
 
+/*
+ * Read the definition of a trigger and its table. The memory belongs to the current context until
+ * all is done, so that an error frees it.
+ */
 static MergeTable *
 table_make(TriggerData *data)
 {
@@ -292,6 +311,10 @@ mergerowcache_find_key(MergeTable *table, Relation rel)
 	ReleaseSysCache(tuple);
 }
 
+/*
+ * Return the index of REPLICA IDENTITY USING INDEX, or else that of the primary key; InvalidOid if
+ * there is neither.
+ */
 static Oid
 mergerowcache_key_index(Relation rel)
 {
@@ -351,6 +374,10 @@ add_columns(MergeTable *table, Relation rel, const Trigger *trigger)
 	add_rest(table, rel, !named);
 }
 
+/*
+ * Give a column that the trigger's arguments name its role, MERGE_STATE or MERGE_STAMP. Raise an
+ * error if it does not exist, is of the key, generated, named twice or of the wrong type.
+ */
 static void
 add_argument(MergeTable *table, Relation rel, const char *name, MergeRole role)
 {

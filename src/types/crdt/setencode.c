@@ -21,6 +21,10 @@ typedef struct SortEntry
 	const SetEntry *entry;
 } SortEntry;
 
+/*
+ * Return the first eight bytes of an entry as a number whose order is that of the bytes. Shorter
+ * entries are filled up with zeros.
+ */
 static uint64_t
 prefix_of(const SetEntry *entry)
 {
@@ -31,6 +35,9 @@ prefix_of(const SetEntry *entry)
 	return prefix;
 }
 
+/*
+ * Compare two SortEntry by their elements, for qsort().
+ */
 static int
 setencode_compare_entries(const void *a, const void *b)
 {
@@ -52,6 +59,9 @@ typedef struct EntryIter
 	size_t nadded;
 } EntryIter;
 
+/*
+ * Begin to read the entries in order. Sort those that were added since the set was loaded.
+ */
 static EntryIter
 begin_set_entries(const SetState *state)
 {
@@ -72,6 +82,9 @@ begin_set_entries(const SetState *state)
 	return iter;
 }
 
+/*
+ * Return the next entry in order. It may be called once for each live entry.
+ */
 static const SetEntry *
 setencode_next_entry(EntryIter *iter)
 {
@@ -95,6 +108,9 @@ setencode_next_entry(EntryIter *iter)
 	return entry;
 }
 
+/*
+ * Free the memory of the iterator.
+ */
 static void
 end_set_entries(EntryIter *iter)
 {
@@ -102,6 +118,9 @@ end_set_entries(EntryIter *iter)
 		sketch_free(iter->added);
 }
 
+/*
+ * Write a dc_gset.
+ */
 static void
 encode_gset(CrdtBuf *out, const SetState *state)
 {
@@ -122,6 +141,9 @@ typedef struct NodeRank
 	size_t number;
 } NodeRank;
 
+/*
+ * Compare two NodeRank by their nodes' names, for qsort().
+ */
 static int
 compare_nodes(const void *a, const void *b)
 {
@@ -177,6 +199,9 @@ put_set_entry(DotsWriter *writer, const SetEntry *entry, const size_t *numbers)
 	writer->n++;
 }
 
+/*
+ * Write a dc_orset: its context, and its elements unless `elements` is false.
+ */
 static void
 encode_orset(CrdtBuf *out, const SetState *state, bool elements)
 {

@@ -83,12 +83,18 @@ static const ExpandedObjectMethods methods = {
 	setexpanded_object_flat_size,
 	setexpanded_object_flatten};
 
+/*
+ * Return true if a value is an expanded object. Those of the set types are all ours.
+ */
 static inline bool
 is_expanded(Datum value)
 {
 	return VARATT_IS_EXTERNAL_EXPANDED(DatumGetPointer(value));
 }
 
+/*
+ * Return the object that an expanded value points to.
+ */
 static Object *
 setexpanded_object_of(Datum value)
 {
@@ -100,6 +106,9 @@ setexpanded_object_of(Datum value)
 
 /* Objects and cores. */
 
+/*
+ * Detach an object from its core, and delete the core if it was the last. core may be NULL.
+ */
 static void
 setexpanded_leave_core(Core *core)
 {
@@ -107,12 +116,19 @@ setexpanded_leave_core(Core *core)
 		MemoryContextDelete(core->mcxt);
 }
 
+/*
+ * Detach an object from its core when the object's context is deleted or reset.
+ */
 static void
 setexpanded_object_freed(void *object)
 {
 	setexpanded_leave_core(((Object *) object)->core);
 }
 
+/*
+ * Make an object refer to the newest version of a core. The first object moves the core's context
+ * below TopMemoryContext.
+ */
 static void
 setexpanded_join_core(Object *object, Core *core)
 {
@@ -223,6 +239,9 @@ setexpanded_object_state(Object *object)
 	return object->core->state;
 }
 
+/*
+ * Raise 54000 if a value's bytes are more than CRDT_MAX_SIZE.
+ */
 static void
 check_size(const CrdtBuf *flat)
 {
@@ -252,6 +271,9 @@ object_bytes(Object *object)
 
 /* Changes. */
 
+/*
+ * Raise 22003: the node has no dot left for another addition.
+ */
 pg_noreturn static void
 no_dots(CrdtString node)
 {
@@ -460,12 +482,18 @@ set_bytes(Datum value)
 
 /* The methods of an expanded object. */
 
+/*
+ * Return the size of an object's flat form. Its bytes are made here, and kept in the object.
+ */
 static Size
 setexpanded_object_flat_size(ExpandedObjectHeader *header)
 {
 	return VARHDRSZ + object_bytes((Object *) header).len;
 }
 
+/*
+ * Copy an object's flat form to `result`. setexpanded_object_flat_size() has made it.
+ */
 static void
 setexpanded_object_flatten(ExpandedObjectHeader *header, void *result, Size size)
 {

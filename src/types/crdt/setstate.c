@@ -25,12 +25,18 @@
 
 #include <string.h>
 
+/*
+ * Allocate an array of n members of this size, which may be above 1 GB; never NULL.
+ */
 static void *
 huge_array(size_t n, size_t size)
 {
 	return sketch_alloc_huge((n == 0 ? 1 : n) * size);
 }
 
+/*
+ * Return true if two strings have the same bytes.
+ */
 static inline bool
 same_string(CrdtString a, CrdtString b)
 {
@@ -63,6 +69,9 @@ setstate_load_entry(SetState *state, CrdtString element, SetDots dots)
 	state->bytes += least_bytes(state, element.len);
 }
 
+/*
+ * Make room for n entries in a state that has none.
+ */
 static void
 alloc_entries(SetState *state, size_t n)
 {
@@ -71,6 +80,9 @@ alloc_entries(SetState *state, size_t n)
 	hashindex_reserve(&state->index, n);
 }
 
+/*
+ * Load the elements of a dc_gset. They stay views of its bytes, which must be the state's.
+ */
 static void
 load_gset(SetState *state, CrdtBytes bytes)
 {
@@ -82,6 +94,9 @@ load_gset(SetState *state, CrdtBytes bytes)
 		setstate_load_entry(state, element, (SetDots){0});
 }
 
+/*
+ * Return a copy of an element's dots: a single one in place, more in memory of their own.
+ */
 static SetDots
 copy_dots(const Dot *dots, size_t n)
 {
@@ -100,6 +115,9 @@ copy_dots(const Dot *dots, size_t n)
 	return copy;
 }
 
+/*
+ * Free dots that have memory of their own, and leave none.
+ */
 static void
 free_dots(SetDots *dots)
 {
@@ -108,6 +126,9 @@ free_dots(SetDots *dots)
 	dots->n = 0;
 }
 
+/*
+ * Take over the nodes of a context, with its arrays, and index them by name.
+ */
 static void
 load_nodes(SetState *state, DotsContext *context)
 {
@@ -123,6 +144,10 @@ load_nodes(SetState *state, DotsContext *context)
 	}
 }
 
+/*
+ * Load the context and the elements of a dc_orset. The strings stay views of its bytes, which must
+ * be the state's.
+ */
 static void
 load_orset(SetState *state, CrdtBytes bytes)
 {
@@ -173,6 +198,10 @@ move_string(uint8_t **next, const char *data, size_t len)
 	return copy;
 }
 
+/*
+ * Copy the entries, gaps included, so that the index stays right. Their bytes go to the block at
+ * *next.
+ */
 static void
 copy_entries(SetState *copy, const SetState *state, uint8_t **next)
 {
@@ -193,6 +222,9 @@ copy_entries(SetState *copy, const SetState *state, uint8_t **next)
 	}
 }
 
+/*
+ * Copy the nodes, their ranges into one array and their names to the block at *next.
+ */
 static void
 copy_nodes(SetState *copy, const SetState *state, uint8_t **next)
 {
@@ -237,6 +269,9 @@ setstate_copy(const SetState *state)
 	return copy;
 }
 
+/*
+ * Free the bytes and the dots that an entry owns.
+ */
 static void
 free_entry(SetEntry *entry)
 {
@@ -245,6 +280,9 @@ free_entry(SetEntry *entry)
 	free_dots(&entry->dots);
 }
 
+/*
+ * Free a state and all its memory.
+ */
 void
 setstate_free(SetState *state)
 {
@@ -268,6 +306,9 @@ setstate_free(SetState *state)
 
 /* Entries. */
 
+/*
+ * Return the entry of an element with this hash, or NULL.
+ */
 static SetEntry *
 find_entry(const SetState *state, CrdtString element, uint32_t hash)
 {
@@ -282,6 +323,9 @@ find_entry(const SetState *state, CrdtString element, uint32_t hash)
 	return NULL;
 }
 
+/*
+ * Return true if a set has an element.
+ */
 bool
 setstate_contains(const SetState *state, CrdtString element)
 {
@@ -336,6 +380,9 @@ reserve_entry(SetState *state)
 	state->size = size;
 }
 
+/*
+ * Return a copy of a string's bytes, in memory of its own.
+ */
 static const char *
 own_string(CrdtString string)
 {
@@ -374,6 +421,9 @@ delete_entry(SetState *state, SetEntry *entry)
 
 /* Nodes. */
 
+/*
+ * Return the number of a node, or SET_NO_NODE.
+ */
 static uint32_t
 find_node(const SetState *state, CrdtString node)
 {
@@ -388,6 +438,9 @@ find_node(const SetState *state, CrdtString node)
 	return SET_NO_NODE;
 }
 
+/*
+ * Return where a node's last dot is kept: the end of its last range. The caller may change it.
+ */
 static inline int64_t *
 last_dot(SetState *state, uint32_t number)
 {

@@ -27,6 +27,9 @@
 
 #include <string.h>
 
+/*
+ * Compare two stamps, by time and then by node. Return less than 0 if a is earlier.
+ */
 int
 stamp_compare(const Stamp *a, const Stamp *b)
 {
@@ -49,6 +52,10 @@ stamp_next(int64_t now, int64_t last, int64_t seen)
 	return now > before ? now : before + 1;
 }
 
+/*
+ * Return what is wrong with a stamp that is not trusted, or NULL, and move *next behind it.
+ * `valid` may be NULL.
+ */
 static const char *
 check_stamp(const uint8_t **next, const uint8_t *end, CrdtValid valid)
 {
@@ -67,6 +74,9 @@ check_stamp(const uint8_t **next, const uint8_t *end, CrdtValid valid)
 	return NULL;
 }
 
+/*
+ * Append a stamp's time and node.
+ */
 static void
 put_stamp(CrdtBuf *out, const Stamp *stamp)
 {
@@ -74,6 +84,9 @@ put_stamp(CrdtBuf *out, const Stamp *stamp)
 	crdt_put_string(out, stamp->node);
 }
 
+/*
+ * Read a stamp that has been checked, and move *next behind it. Its node is a view.
+ */
 static Stamp
 get_stamp(const uint8_t **next)
 {
@@ -84,6 +97,9 @@ get_stamp(const uint8_t **next)
 	return stamp;
 }
 
+/*
+ * Append a whole state, header byte included.
+ */
 static void
 put_state(CrdtBuf *out, CrdtBytes state)
 {
@@ -92,6 +108,9 @@ put_state(CrdtBuf *out, CrdtBytes state)
 
 /* dc_hlc */
 
+/*
+ * Return what is wrong with the body of a dc_hlc, or NULL. The header byte has been checked.
+ */
 static const char *
 hlc_check(CrdtBytes state, CrdtValid valid)
 {
@@ -104,6 +123,9 @@ hlc_check(CrdtBytes state, CrdtValid valid)
 	return next == end ? NULL : "There are bytes after the end.";
 }
 
+/*
+ * Write a stamp as a dc_hlc.
+ */
 void
 hlc_encode(CrdtBuf *out, const Stamp *stamp)
 {
@@ -111,6 +133,9 @@ hlc_encode(CrdtBuf *out, const Stamp *stamp)
 	put_stamp(out, stamp);
 }
 
+/*
+ * Return the stamp of a dc_hlc that has been checked. Its node is a view.
+ */
 Stamp
 hlc_decode(CrdtBytes state)
 {
@@ -119,6 +144,9 @@ hlc_decode(CrdtBytes state)
 	return get_stamp(&next);
 }
 
+/*
+ * Write the later of two stamps.
+ */
 static void
 hlc_merge(CrdtBuf *out, CrdtBytes a, CrdtBytes b)
 {
@@ -130,6 +158,10 @@ hlc_merge(CrdtBuf *out, CrdtBytes a, CrdtBytes b)
 
 /* dc_lww */
 
+/*
+ * Return what is wrong with the body of a dc_lww, or NULL. The header byte has been checked; a
+ * register that was never written has no body.
+ */
 static const char *
 lww_check(CrdtBytes state, CrdtValid valid)
 {
@@ -152,12 +184,18 @@ lww_check(CrdtBytes state, CrdtValid valid)
 	return NULL;
 }
 
+/*
+ * Write a register that was never written.
+ */
 void
 lww_empty(CrdtBuf *out)
 {
 	crdt_put_byte(out, CRDT_HEADER(CRDT_LWW));
 }
 
+/*
+ * Write a register; without a stamp and value if it was never written.
+ */
 void
 lww_encode(CrdtBuf *out, const Lww *lww)
 {
@@ -168,6 +206,9 @@ lww_encode(CrdtBuf *out, const Lww *lww)
 	crdt_put_string(out, lww->value);
 }
 
+/*
+ * Return the contents of a dc_lww that has been checked. Node and value are views.
+ */
 Lww
 lww_decode(CrdtBytes state)
 {
@@ -183,6 +224,10 @@ lww_decode(CrdtBytes state)
 	return lww;
 }
 
+/*
+ * Compare two registers: one that was never written comes first, then by stamp, then by value.
+ * Return more than 0 if a wins a merge.
+ */
 static int
 lww_compare(CrdtBytes a, CrdtBytes b)
 {
@@ -196,12 +241,19 @@ lww_compare(CrdtBytes a, CrdtBytes b)
 	return order != 0 ? order : crdt_compare(lww_a.value, lww_b.value);
 }
 
+/*
+ * Write the register that wins.
+ */
 static void
 lww_merge(CrdtBuf *out, CrdtBytes a, CrdtBytes b)
 {
 	put_state(out, lww_compare(a, b) >= 0 ? a : b);
 }
 
+/*
+ * Write `after` if it wins against `before`, and otherwise an unwritten register, whose merge
+ * changes nothing.
+ */
 static void
 lww_delta(CrdtBuf *out, CrdtBytes after, CrdtBytes before)
 {

@@ -33,12 +33,18 @@ load_tail(const uint8_t *bytes, size_t n, size_t len)
 #define REDIS_SEED UINT64_C(0xadc83b19)
 #define REDIS_MUL UINT64_C(0xc6a4a7935bd1e995)
 
+/*
+ * Return the state of MurmurHash64A before the first byte; len is that of all data.
+ */
 static inline uint64_t
 redis_begin(size_t len)
 {
 	return REDIS_SEED ^ (len * REDIS_MUL);
 }
 
+/*
+ * Add a word of eight bytes to the state.
+ */
 static inline uint64_t
 redis_word(uint64_t h, uint64_t word)
 {
@@ -47,12 +53,18 @@ redis_word(uint64_t h, uint64_t word)
 	return (h ^ (word * REDIS_MUL)) * REDIS_MUL;
 }
 
+/*
+ * Add the last one to seven bytes to the state.
+ */
 static inline uint64_t
 redis_tail(uint64_t h, uint64_t tail)
 {
 	return (h ^ tail) * REDIS_MUL;
 }
 
+/*
+ * Return the hash, after all bytes have been added.
+ */
 static inline uint64_t
 redis_end(uint64_t h)
 {
@@ -169,12 +181,18 @@ hash_redis_decimal(int64_t number)
 								low >> (64 - 8 * n)));
 }
 
+/*
+ * Rotate a word to the left by 1 to 63 bits.
+ */
 static inline uint64_t
 hash_rotate(uint64_t x, int bits)
 {
 	return (x << bits) | (x >> (64 - bits));
 }
 
+/*
+ * Mix a half of MurmurHash3's state when all bytes are in it (its fmix64).
+ */
 static inline uint64_t
 hash_finish(uint64_t k)
 {

@@ -90,6 +90,9 @@ check_whole(const SketchIo *io, const uint8 *data, size_t len, int sqlstate)
 				 errdetail_internal("%s", wrong)));
 }
 
+/*
+ * Return the value of a hexadecimal digit, or -1 if it is none.
+ */
 static int
 io_hex_digit(char c)
 {
@@ -145,6 +148,9 @@ sketch_in(FunctionCallInfo fcinfo, const SketchIo *io)
 	return PointerGetDatum(value);
 }
 
+/*
+ * Return a value as text: \x and hexadecimal digits.
+ */
 Datum
 sketch_out(FunctionCallInfo fcinfo)
 {
@@ -159,6 +165,10 @@ sketch_out(FunctionCallInfo fcinfo)
 	PG_RETURN_CSTRING(text);
 }
 
+/*
+ * Read a value from its binary form, which is not trusted (22P03 if it is wrong), and enforce the
+ * type modifier if the type has one.
+ */
 Datum
 sketch_recv(FunctionCallInfo fcinfo, const SketchIo *io)
 {
@@ -174,6 +184,9 @@ sketch_recv(FunctionCallInfo fcinfo, const SketchIo *io)
 	PG_RETURN_BYTEA_P(value);
 }
 
+/*
+ * Return the bytea argument as a value; 22023 if it is none.
+ */
 Datum
 sketch_from_bytea(FunctionCallInfo fcinfo, const SketchIo *io)
 {

@@ -88,6 +88,9 @@ item_type_init(ItemType *type, Oid typid, Oid collation, MemoryContext mcxt)
 	type->mcxt = mcxt;
 }
 
+/*
+ * Return how the items of a type, which is not a domain, become bytes.
+ */
 static ItemKind
 kind_of(Oid type)
 {
@@ -339,6 +342,9 @@ foreign_hash(ItemType *type, Datum value)
 	return hash_murmur3(bytes, width);
 }
 
+/*
+ * Make the shortest decimal that reads back as this number; that of 0 for -0.
+ */
 static void
 float_bytes(double value, ItemBytes *item)
 {
@@ -347,6 +353,9 @@ float_bytes(double value, ItemBytes *item)
 	item->len = double_to_shortest_decimal_buf(value, item->buf);
 }
 
+/*
+ * Make a string's bytes those of an item. They are not copied.
+ */
 static void
 string_bytes(char *string, ItemBytes *item)
 {

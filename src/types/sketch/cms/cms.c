@@ -131,6 +131,9 @@ cms_same_shape(const CmsShape *a, const CmsShape *b)
 		a->epsilon == b->epsilon && a->delta == b->delta;
 }
 
+/*
+ * Make an empty sketch of a shape. It has no memory of its own yet.
+ */
 void
 cms_init(Cms *cms, const CmsShape *shape)
 {
@@ -248,6 +251,9 @@ cms_find_place(const Cms *cms, uint64_t hash)
 	return &cms->table[at];
 }
 
+/*
+ * Double the table's places, or make the first four.
+ */
 static void
 cms_grow(Cms *cms)
 {
@@ -268,6 +274,9 @@ cms_grow(Cms *cms)
 		sketch_free(old);
 }
 
+/*
+ * Compare two entries by their hashes, for qsort().
+ */
 static int
 cms_compare(const void *a, const void *b)
 {
@@ -277,6 +286,9 @@ cms_compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/*
+ * Sort entries by their hashes, in ascending order.
+ */
 void
 cms_sort(CmsEntry *entries, size_t n)
 {
@@ -373,6 +385,10 @@ DEFINE_ADD(int8_t, INT8_MIN, INT8_MAX)
 DEFINE_ADD(int16_t, INT16_MIN, INT16_MAX)
 DEFINE_ADD(int32_t, INT32_MIN, INT32_MAX)
 
+/*
+ * Add a weight to an item's cells. Return false, with nothing changed, if a sum does not fit into
+ * cells of the present width.
+ */
 static bool
 add_plain(Cms *cms, uint64_t hash, int64_t weight)
 {
@@ -403,6 +419,9 @@ add_plain(Cms *cms, uint64_t hash, int64_t weight)
 		(to) = (from); \
 	return;
 
+/*
+ * Write n numbers into cells in memory, from cell `first` on. They must fit into cell_bytes.
+ */
 static void
 cms_store(void *cells, int cell_bytes, size_t first, size_t n, const int64_t *values)
 {
@@ -428,6 +447,10 @@ cms_fits(int64_t value, int cell_bytes)
 	return value <= high && value >= -high - 1;
 }
 
+/*
+ * Raise an item's cells to its estimate plus weight, where they are lower. Widen all cells if one
+ * needs it; CMS_OVERFLOW if the sum leaves bigint.
+ */
 static CmsError
 add_conservative(Cms *cms, uint64_t hash, int64_t weight)
 {

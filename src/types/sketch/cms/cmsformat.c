@@ -51,6 +51,9 @@ static const char *check_list(const CmsView *view);
 static const char *check_cells(const CmsView *view);
 static void write_cells(uint8_t *at, int cell_bytes, size_t n, const int64_t *values);
 
+/*
+ * Read a double of eight bytes, the lowest first.
+ */
 static double
 get_double(const uint8_t *at)
 {
@@ -61,6 +64,9 @@ get_double(const uint8_t *at)
 	return value;
 }
 
+/*
+ * Write a double as eight bytes, the lowest first.
+ */
 static void
 set_double(uint8_t *at, double value)
 {
@@ -131,6 +137,9 @@ cms_check(const uint8_t *data, size_t len)
 	return view.cell_bytes == 0 ? check_list(&view) : check_cells(&view);
 }
 
+/*
+ * Return what is wrong with a list, or NULL. The header has been checked.
+ */
 static const char *
 check_list(const CmsView *view)
 {
@@ -151,6 +160,9 @@ check_list(const CmsView *view)
 	return cursor.wrong;
 }
 
+/*
+ * Return what is wrong with cells, or NULL. The header, and their number, have been checked.
+ */
 static const char *
 check_cells(const CmsView *view)
 {
@@ -238,6 +250,9 @@ cms_put_entry(uint8_t *at, uint64_t previous, const CmsEntry *entry)
 	return bytes_put_varint(at + 6, (uint64_t) entry->weight);
 }
 
+/*
+ * Return the number of bytes that cms_put_entry() writes for an item.
+ */
 size_t
 cms_entry_bytes(uint64_t previous, const CmsEntry *entry)
 {
@@ -355,6 +370,10 @@ cms_encode(const Cms *cms, size_t reserve, uint8_t **block, size_t *len)
 	return CMS_OK;
 }
 
+/*
+ * Write n numbers, none of them negative, as cells of a value: cell_bytes each, the lowest byte
+ * first.
+ */
 static void
 write_cells(uint8_t *at, int cell_bytes, size_t n, const int64_t *values)
 {

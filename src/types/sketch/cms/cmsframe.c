@@ -19,12 +19,18 @@
 
 static CmsError fill_cells(CmsFrame *frame);
 
+/*
+ * Make an empty frame without a shape.
+ */
 void
 cms_frame_init(CmsFrame *frame)
 {
 	memset(frame, 0, sizeof(*frame));
 }
 
+/*
+ * Free a frame's memory, and make it empty and without a shape.
+ */
 void
 cms_frame_reset(CmsFrame *frame)
 {
@@ -50,6 +56,9 @@ cms_frame_shape(CmsFrame *frame, const CmsShape *shape)
 	return true;
 }
 
+/*
+ * Return the place where the search for a hash begins.
+ */
 static inline uint32_t
 cmsframe_home(const CmsFrame *frame, uint64_t hash)
 {
@@ -68,6 +77,9 @@ frame_place(const CmsFrame *frame, uint64_t hash)
 	return &frame->places[at];
 }
 
+/*
+ * Double the frame's places, or make the first eight.
+ */
 static void
 grow_frame(CmsFrame *frame)
 {
@@ -143,6 +155,10 @@ cms_frame_add(CmsFrame *frame, uint64_t hash, int64_t weight)
 	return CMS_OK;
 }
 
+/*
+ * Give a frame cells, and add the weights of all its items to them. Called once there are too many
+ * items for a list.
+ */
 static CmsError
 fill_cells(CmsFrame *frame)
 {

@@ -189,6 +189,10 @@ add_to_list(const CmsView *view, CmsEntry added, size_t reserve, uint8_t **block
 	return CMS_OK;
 }
 
+/*
+ * Copy a value of cells, and change those of the item. If a cell outgrows its width, or all would
+ * now fit into half of it, make the value anew. CMS_NEGATIVE if a cell would fall below 0.
+ */
 static CmsError
 add_to_cells(const CmsView *view, CmsEntry added, size_t reserve, uint8_t **block,
 			 size_t *len)
@@ -271,6 +275,9 @@ add_product(CmsWide *sum, uint64_t a, uint64_t b)
 	sum->high += high + (sum->low < low);
 }
 
+/*
+ * Return the sum of the products of weights, over the items that are in both lists.
+ */
 static CmsWide
 product_of_lists(const CmsView *a, const CmsView *b)
 {
@@ -288,6 +295,9 @@ product_of_lists(const CmsView *a, const CmsView *b)
 	return sum;
 }
 
+/*
+ * Return the least of the rows' sums of products, cell by cell. Both values have cells.
+ */
 static CmsWide
 product_of_rows(const CmsView *a, const CmsView *b)
 {

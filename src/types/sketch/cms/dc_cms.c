@@ -99,6 +99,9 @@ dc_cms_shape(double epsilon, double delta, bool conservative, CmsShape *shape)
 	dc_cms_raise(cms_shape(epsilon, delta, conservative, shape));
 }
 
+/*
+ * Raise 22023 unless two sketches have the same epsilon and delta.
+ */
 void
 dc_cms_mergeable(const CmsShape *a, const CmsShape *b)
 {
@@ -164,6 +167,10 @@ dc_cms_value(CmsError error, uint8_t *block, size_t len)
 	return (struct varlena *) block;
 }
 
+/*
+ * dc_cms(epsilon, delta, conservative): Return an empty sketch; 22023 if epsilon or delta is out
+ * of range, or they need too many cells.
+ */
 Datum
 dc_cms(PG_FUNCTION_ARGS)
 {
@@ -201,6 +208,10 @@ dc_cms_add(PG_FUNCTION_ARGS)
 	PG_RETURN_POINTER(dc_cms_value(error, block, len));
 }
 
+/*
+ * dc_cms_estimate(sketch, item): Return the item's estimated weight, which is never below the true
+ * one.
+ */
 Datum
 dc_cms_estimate(PG_FUNCTION_ARGS)
 {
@@ -211,6 +222,10 @@ dc_cms_estimate(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(cms_estimate(&view, hash));
 }
 
+/*
+ * dc_cms_bounds(sketch, item): Return lower bound, estimate and upper bound of the item's weight.
+ * The upper bound is the estimate; the lower one holds with probability 1 - delta.
+ */
 Datum
 dc_cms_bounds(PG_FUNCTION_ARGS)
 {
@@ -228,18 +243,28 @@ dc_cms_bounds(PG_FUNCTION_ARGS)
 	return record_result(fcinfo, values, nulls);
 }
 
+/*
+ * dc_cms_union(a, b): Return the sketch of the items of both; 22023 if their shapes differ.
+ */
 Datum
 dc_cms_union(PG_FUNCTION_ARGS)
 {
 	return cms_merge_values(fcinfo, 1);
 }
 
+/*
+ * dc_cms_subtract(a, b): Return a without the items of b, which must have been added to a.
+ */
 Datum
 dc_cms_subtract(PG_FUNCTION_ARGS)
 {
 	return cms_merge_values(fcinfo, -1);
 }
 
+/*
+ * Return the first argument with the second added (sign is 1) or taken off (-1). Raise an error if
+ * their shapes differ, or a weight would fall below zero.
+ */
 static Datum
 cms_merge_values(FunctionCallInfo fcinfo, int sign)
 {
@@ -289,6 +314,10 @@ dc_cms_inner_product(PG_FUNCTION_ARGS)
 							   ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
 }
 
+/*
+ * dc_cms_info(sketch): Return its form, parameters and size in bytes. The bytes of a cell are NULL
+ * for a list, and the number of items for cells.
+ */
 Datum
 dc_cms_info(PG_FUNCTION_ARGS)
 {

@@ -57,6 +57,9 @@ is_counted(FunctionCallInfo fcinfo)
 	return !PG_ARGISNULL(1) && (PG_NARGS() < 5 || !PG_ARGISNULL(4));
 }
 
+/*
+ * Return the hash of a row's item; 0 if the row is not counted.
+ */
 static inline uint64
 hash_of_row(FunctionCallInfo fcinfo)
 {
@@ -65,6 +68,9 @@ hash_of_row(FunctionCallInfo fcinfo)
 	return item_hash(item_type_of_arg(fcinfo, 1), PG_GETARG_DATUM(1), SKETCH_HASH_REDIS);
 }
 
+/*
+ * Return a row's weight: 1 if there is no such argument, 0 if the row is not counted.
+ */
 static inline int64
 weight_of_row(FunctionCallInfo fcinfo)
 {
@@ -73,6 +79,9 @@ weight_of_row(FunctionCallInfo fcinfo)
 	return PG_NARGS() < 5 ? 1 : PG_GETARG_INT64(4);
 }
 
+/*
+ * Return the shape of a row's epsilon and delta; 22004 if one is NULL, 22023 if out of range.
+ */
 static void
 shape_of_row(FunctionCallInfo fcinfo, CmsShape *shape)
 {
@@ -103,6 +112,9 @@ changed_state(MemoryContext old_context, CmsError error, void *state)
 	return PointerGetDatum(state);
 }
 
+/*
+ * Allocate an empty sketch in a context.
+ */
 static Cms *
 make_state(MemoryContext context, const CmsShape *shape)
 {
@@ -159,6 +171,10 @@ dc_cms_union_trans(PG_FUNCTION_ARGS)
 	return changed_state(old_context, cms_merge_view(state, &view, 1), state);
 }
 
+/*
+ * cms_agg_combine(a, b): Merge state b into state a, for parallel aggregation. 22023 if their
+ * shapes differ.
+ */
 Datum
 dc_cms_agg_combine(PG_FUNCTION_ARGS)
 {
@@ -177,6 +193,10 @@ dc_cms_agg_combine(PG_FUNCTION_ARGS)
 	return changed_state(old_context, cms_merge(state, from), state);
 }
 
+/*
+ * cms_agg_serialize(state): Return a state as bytes for another process of this server, in its
+ * byte order: the header, then cells, or entries in the order of their hashes.
+ */
 Datum
 dc_cms_agg_serialize(PG_FUNCTION_ARGS)
 {
@@ -205,6 +225,9 @@ dc_cms_agg_serialize(PG_FUNCTION_ARGS)
 	PG_RETURN_BYTEA_P(pq_endtypsend(&bytes));
 }
 
+/*
+ * cms_agg_deserialize(bytes): Return a state made of the bytes that dc_cms_agg_serialize() wrote.
+ */
 Datum
 dc_cms_agg_deserialize(PG_FUNCTION_ARGS)
 {
@@ -245,6 +268,10 @@ dc_cms_agg_deserialize(PG_FUNCTION_ARGS)
 	PG_RETURN_POINTER(state);
 }
 
+/*
+ * cms_agg_final(state): Return the sketch of a state; NULL if there were no rows. 22003 if a
+ * weight is below zero.
+ */
 Datum
 dc_cms_agg_final(PG_FUNCTION_ARGS)
 {
@@ -308,6 +335,10 @@ dc_cms_frame_remove(PG_FUNCTION_ARGS)
 	return changed_state(old_context, cms_frame_remove(frame, hash, weight_of_row(fcinfo)), frame);
 }
 
+/*
+ * cms_frame_final(state): Return the sketch of a window's frame; NULL if the frame has no rows.
+ * The state stays as it is.
+ */
 Datum
 dc_cms_frame_final(PG_FUNCTION_ARGS)
 {

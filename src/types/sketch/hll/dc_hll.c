@@ -179,6 +179,9 @@ hll_merge_datum(HllState *into, Datum value)
 	return into;
 }
 
+/*
+ * Round an estimate to a bigint; 22003 if it is out of range.
+ */
 int64
 hll_rounded(double estimate)
 {
@@ -194,6 +197,10 @@ hll_rounded(double estimate)
  * Type modifier: the precision.
  */
 
+/*
+ * hll_typmod_in(modifiers): Return the precision of dc_hll(precision); 22023 if there is not one
+ * modifier, or it is out of range.
+ */
 Datum
 dc_hll_typmod_in(PG_FUNCTION_ARGS)
 {
@@ -208,6 +215,9 @@ dc_hll_typmod_in(PG_FUNCTION_ARGS)
 	PG_RETURN_INT32(modifiers[0]);
 }
 
+/*
+ * hll_typmod_out(typmod): Return the precision in parentheses.
+ */
 Datum
 dc_hll_typmod_out(PG_FUNCTION_ARGS)
 {
@@ -225,6 +235,10 @@ dc_hll_enforce(PG_FUNCTION_ARGS)
 	return coerce_precision(PG_GETARG_DATUM(0), PG_GETARG_INT32(1), NULL);
 }
 
+/*
+ * Return a dc_hll with the precision of a type modifier; a negative one leaves it as it is. 22023
+ * if the value's precision is lower, as a soft error if escontext takes it.
+ */
 static Datum
 coerce_precision(Datum value, int32 typmod, fmNodePtr escontext)
 {
@@ -387,12 +401,18 @@ dc_hll_reduce(PG_FUNCTION_ARGS)
 	return hll_value(hll_reduce(hll_state_of(value), precision));
 }
 
+/*
+ * dc_hll_count(h): Return the estimated number of distinct items, rounded.
+ */
 Datum
 dc_hll_count(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_INT64(hll_rounded(hll_estimate(hll_from_datum(PG_GETARG_DATUM(0)))));
 }
 
+/*
+ * dc_hll_estimate(h): Return the estimated number of distinct items, not rounded.
+ */
 Datum
 dc_hll_estimate(PG_FUNCTION_ARGS)
 {

@@ -169,6 +169,9 @@ dc_hll_agg_combine_union(PG_FUNCTION_ARGS)
 	return hllagg_combine(fcinfo);
 }
 
+/*
+ * hll_agg_serialize(state): Return a state as the bytes of a dc_hll, for another process.
+ */
 Datum
 dc_hll_agg_serialize(PG_FUNCTION_ARGS)
 {
@@ -176,6 +179,9 @@ dc_hll_agg_serialize(PG_FUNCTION_ARGS)
 	return hll_value(sketch_state_arg(fcinfo, 0));
 }
 
+/*
+ * hll_agg_deserialize(bytes): Return a state made of the bytes of a dc_hll.
+ */
 Datum
 dc_hll_agg_deserialize(PG_FUNCTION_ARGS)
 {
@@ -185,6 +191,9 @@ dc_hll_agg_deserialize(PG_FUNCTION_ARGS)
 	PG_RETURN_POINTER(hll_absorb_bytes(NULL, flat));
 }
 
+/*
+ * hll_agg_final(state): Return the sketch of a state; NULL if there were no rows.
+ */
 Datum
 dc_hll_agg_final(PG_FUNCTION_ARGS)
 {
@@ -196,6 +205,10 @@ dc_hll_agg_final(PG_FUNCTION_ARGS)
 	return hll_value(state);
 }
 
+/*
+ * hll_agg_count(state): Return the estimated number of distinct items, rounded; 0 if there were no
+ * rows.
+ */
 Datum
 dc_hll_agg_count(PG_FUNCTION_ARGS)
 {

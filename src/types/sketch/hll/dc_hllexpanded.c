@@ -79,6 +79,9 @@ static const ExpandedObjectMethods methods = {
 	hllexpanded_object_flat_size,
 	hllexpanded_object_flatten};
 
+/*
+ * Return true if a dc_hll is an expanded object.
+ */
 static inline bool
 hllexpanded_is_object(Datum value)
 {
@@ -160,6 +163,9 @@ hll_datum_add(Datum value, const uint64 *hashes, int n)
 	return EOHPGetRWDatum(&object->header);
 }
 
+/*
+ * Return true if adding one of n items, by their hashes, would change a state.
+ */
 static bool
 would_change(const HllState *state, const uint64 *hashes, int n)
 {
@@ -174,6 +180,9 @@ would_change(const HllState *state, const uint64 *hashes, int n)
 	return false;
 }
 
+/*
+ * Return the object that an expanded dc_hll points to.
+ */
 static Object *
 hllexpanded_object_of(Datum value)
 {
@@ -201,6 +210,10 @@ hllexpanded_new_object(Core *core)
 	return object;
 }
 
+/*
+ * Make an object refer to the newest version of a core. The first object moves the core's context
+ * below TopMemoryContext.
+ */
 static void
 hllexpanded_join_core(Object *object, Core *core)
 {
@@ -210,6 +223,9 @@ hllexpanded_join_core(Object *object, Core *core)
 	object->version = core->version;
 }
 
+/*
+ * Detach an object from its core, and delete the core if it was the last.
+ */
 static void
 hllexpanded_leave_core(Core *core)
 {
@@ -217,6 +233,9 @@ hllexpanded_leave_core(Core *core)
 		MemoryContextDelete(core->mcxt);
 }
 
+/*
+ * Detach an object from its core when the object's context is deleted or reset.
+ */
 static void
 hllexpanded_object_freed(void *object)
 {
@@ -318,6 +337,9 @@ object_add(Object *object, uint64 hash)
 
 /* The methods of an expanded object. */
 
+/*
+ * Return the size of an object's flat form. Its bytes are made here, and kept in the object.
+ */
 static Size
 hllexpanded_object_flat_size(ExpandedObjectHeader *header)
 {
@@ -334,6 +356,9 @@ hllexpanded_object_flat_size(ExpandedObjectHeader *header)
 	return VARHDRSZ + object->flat_len;
 }
 
+/*
+ * Copy an object's flat form to `result`. hllexpanded_object_flat_size() has made it.
+ */
 static void
 hllexpanded_object_flatten(ExpandedObjectHeader *header, void *result, Size size)
 {

@@ -19,6 +19,10 @@ PG_FUNCTION_INFO_V1(dc_hll_to_redis);
 PG_FUNCTION_INFO_V1(dc_hll_from_postgresql_hll);
 PG_FUNCTION_INFO_V1(dc_hll_to_postgresql_hll);
 
+/*
+ * Return a dc_hll of the bytea argument, in the format that `read` takes. 22023 with this message,
+ * and what is wrong as the DETAIL, if `read` returns NULL.
+ */
 static Datum
 hllforeign_imported(FunctionCallInfo fcinfo,
 					HllState *(*read)(const uint8_t *data, size_t len, const char **wrong),

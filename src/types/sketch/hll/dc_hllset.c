@@ -16,6 +16,10 @@ PG_FUNCTION_INFO_V1(dc_hll_intersect);
 PG_FUNCTION_INFO_V1(dc_hll_difference);
 PG_FUNCTION_INFO_V1(dc_hll_jaccard);
 
+/*
+ * Compare the first two arguments, both dc_hll. Raise 22023 if their items were hashed in
+ * different ways, 22003 if registers are full.
+ */
 static void
 joint_of(FunctionCallInfo fcinfo, double confidence, HllJoint *joint)
 {
@@ -29,6 +33,9 @@ joint_of(FunctionCallInfo fcinfo, double confidence, HllJoint *joint)
 				 errmsg("a sketch of full registers stands for no number of items")));
 }
 
+/*
+ * Return an interval as a record of lower bound, estimate and upper bound.
+ */
 static Datum
 interval_record(FunctionCallInfo fcinfo, const HllInterval *interval)
 {

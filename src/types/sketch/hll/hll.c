@@ -44,6 +44,9 @@ static void fold_register(uint8_t *registers, int precision, uint32_t index,
 						  uint32_t rank, int from_precision);
 static void sort_tokens(uint32_t *tokens, uint32_t n);
 
+/*
+ * Return the number of cells for tokens that a state has.
+ */
 static inline uint32_t
 hll_slots(const HllState *state)
 {
@@ -68,6 +71,9 @@ hll_new(int precision, int hash)
 	return new_tokens(precision, hash, FIRST_LOG2_SIZE);
 }
 
+/*
+ * Allocate an empty state for tokens, of 2^log2_size bytes in all.
+ */
 static HllState *
 new_tokens(int precision, int hash, int log2_size)
 {
@@ -107,6 +113,9 @@ hll_size(const HllState *state)
 	return (size_t) 1 << state->log2_size;
 }
 
+/*
+ * Return a copy of a state, of the same size.
+ */
 HllState *
 hll_copy(const HllState *state)
 {
@@ -160,6 +169,9 @@ hll_find_place(const HllState *state, uint32_t place)
 	return cell;
 }
 
+/*
+ * Return a new state with the registers of a state's tokens. The old one stays as it is.
+ */
 static HllState *
 tokens_as_registers(const HllState *state)
 {
@@ -414,6 +426,9 @@ hll_sorted_tokens(const HllState *state)
 	return tokens;
 }
 
+/*
+ * Compare two tokens, for qsort().
+ */
 static int
 compare_tokens(const void *a, const void *b)
 {

@@ -61,24 +61,36 @@ static uint32_t few_rank(const uint8_t *data, size_t len, uint32_t wanted);
 static bool open_gaps(const uint8_t *data, size_t len, uint32_t universe,
 					  BitReader *reader, uint32_t *n, int *k);
 
+/*
+ * Return the highest number of nonzero registers that the form "few" may have.
+ */
 static inline uint32_t
 max_few(int precision)
 {
 	return hll_nregisters(precision) / 4;
 }
 
+/*
+ * Return a value's form, from its first byte.
+ */
 static inline Form
 value_form(const uint8_t *data)
 {
 	return data[0] & 15;
 }
 
+/*
+ * Return a value's precision. Only the first three bytes are read.
+ */
 int
 hll_value_precision(const uint8_t *data)
 {
 	return data[1];
 }
 
+/*
+ * Return the hash function of a value's items. Only the first three bytes are read.
+ */
 int
 hll_value_hash(const uint8_t *data)
 {
@@ -109,6 +121,9 @@ hll_encode(const HllState *state, size_t *len)
 	return out;
 }
 
+/*
+ * Write the header of a state's value. Return where the body begins.
+ */
 static uint8_t *
 put_header(uint8_t *out, const HllState *state, Form form)
 {
@@ -132,6 +147,9 @@ hllformat_get_number(const uint8_t *data, const uint8_t *end, uint32_t *number)
 	return NULL;
 }
 
+/*
+ * Return the parameter k of the Golomb-Rice code for n gaps in a universe, a power of two.
+ */
 static int
 rice_parameter(uint32_t universe, uint32_t n)
 {
@@ -143,6 +161,9 @@ rice_parameter(uint32_t universe, uint32_t n)
 	return ratio == 0 ? 0 : 63 - __builtin_clzll(ratio);
 }
 
+/*
+ * Return the value of a state of tokens, in new memory. *end is set behind its last byte.
+ */
 static uint8_t *
 encode_tokens(const HllState *state, uint8_t **end)
 {
@@ -172,6 +193,10 @@ encode_tokens(const HllState *state, uint8_t **end)
 	return out;
 }
 
+/*
+ * Return the value of a state of registers, in new memory: the form "few" or "many", or no tokens
+ * if all registers are zero. *end is set behind its last byte.
+ */
 static uint8_t *
 encode_registers(const HllState *state, uint8_t **end)
 {
@@ -312,6 +337,10 @@ hll_absorb(HllState *into, const uint8_t *data, size_t len, const char **wrong)
 	return into;
 }
 
+/*
+ * Merge a value of tokens, whose precision is not below the state's. *wrong is set if the bytes
+ * are damaged, and then the state is of no use but to be freed.
+ */
 static HllState *
 absorb_tokens(HllState *into, const uint8_t *data, size_t len, const char **wrong)
 {

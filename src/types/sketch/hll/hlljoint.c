@@ -97,6 +97,10 @@ hll_joint(const HllState *a, const HllState *b, double confidence, HllJoint *joi
 	return known;
 }
 
+/*
+ * Make an interval of an estimate and an error in both directions, with the bounds rounded to
+ * whole numbers. Nothing is below zero.
+ */
 static void
 from_difference(HllInterval *result, double estimate, double error)
 {
@@ -111,6 +115,10 @@ from_difference(HllInterval *result, double estimate, double error)
 		result->upper = result->estimate;
 }
 
+/*
+ * Compare two sets of tokens place by place. z is the quantile of the normal distribution for the
+ * confidence.
+ */
 static void
 joint_tokens(const HllState *a, const HllState *b, double z, HllJoint *joint)
 {
@@ -216,6 +224,10 @@ hlljoint_cap(HllInterval *interval, double most, bool few)
 	interval->lower = fmin(interval->lower, most);
 }
 
+/*
+ * Count the registers of two states of one precision by their values, and by which of the two is
+ * lower.
+ */
 static void
 count_pairs(const HllState *a, const HllState *b, Pairs *pairs)
 {
@@ -270,6 +282,9 @@ equal_log(const Pairs *pairs, int k, const double *rates)
 	return k > pairs->q ? log(some) : log(some) - all;
 }
 
+/*
+ * Return the logarithm of the likelihood of the registers; logs are those of the rates.
+ */
 static double
 log_likelihood(const Pairs *pairs, const double *logs)
 {

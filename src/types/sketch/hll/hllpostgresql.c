@@ -130,6 +130,9 @@ get_explicit(HllState *state, const uint8_t *data, size_t len)
 	return NULL;
 }
 
+/*
+ * Begin to read words from len bytes.
+ */
 static void
 words_open(Words *words, const uint8_t *data, size_t len)
 {
@@ -155,6 +158,9 @@ words_take(Words *words, int n, uint32_t *word)
 	return true;
 }
 
+/*
+ * Return true if nothing is left but less than a byte of zeros.
+ */
 static bool
 words_finished(const Words *words)
 {
@@ -162,6 +168,10 @@ words_finished(const Words *words)
 		(words->bits & ((UINT32_C(1) << words->nbits) - 1)) == 0;
 }
 
+/*
+ * Read the words of the type "sparse" into a state's registers. Return false if they are not in
+ * ascending order, a value is out of range, or other bits follow.
+ */
 static bool
 get_sparse(HllState *state, const uint8_t *data, size_t len, int bits)
 {
@@ -182,6 +192,10 @@ get_sparse(HllState *state, const uint8_t *data, size_t len, int bits)
 	return words_finished(&words);
 }
 
+/*
+ * Read the words of the type "full" into a state's registers, bits each. Return false if there are
+ * too few or too many, or a value is out of range.
+ */
 static bool
 get_full(HllState *state, const uint8_t *data, size_t len, int bits)
 {
@@ -197,6 +211,9 @@ get_full(HllState *state, const uint8_t *data, size_t len, int bits)
 	return words_finished(&words);
 }
 
+/*
+ * Set a register; return false if the value is above the highest rank that there is.
+ */
 static bool
 set_register(HllState *state, uint32_t index, uint32_t value)
 {
@@ -206,6 +223,10 @@ set_register(HllState *state, uint32_t index, uint32_t value)
 	return true;
 }
 
+/*
+ * Append the n low bits of word, the highest first. *bits and *nbits keep those that do not fill a
+ * byte yet. Return where the next byte goes.
+ */
 static uint8_t *
 put_word(uint8_t *out, uint64_t *bits, int *nbits, uint32_t word, int n)
 {

@@ -80,6 +80,10 @@ hll_from_redis(const uint8_t *data, size_t len, const char **wrong)
 	return NULL;
 }
 
+/*
+ * Read the registers of the dense encoding. Return false if the length is wrong, or a rank is out
+ * of range.
+ */
 static bool
 get_dense(const uint8_t *data, size_t len, uint8_t *registers)
 {
@@ -155,6 +159,10 @@ hll_to_redis(const HllState *state, size_t *len)
 	return out;
 }
 
+/*
+ * Write the header, with the estimate as the count. If that is out of range, mark the count as one
+ * that Redis has to find anew. Return where the registers begin.
+ */
 static uint8_t *
 put_redis_header(uint8_t *out, int encoding, double estimate)
 {
@@ -169,6 +177,9 @@ put_redis_header(uint8_t *out, int encoding, double estimate)
 	return out + REDIS_HEADER_BYTES;
 }
 
+/*
+ * Write the registers in the dense encoding. Return the end.
+ */
 static uint8_t *
 put_dense(uint8_t *out, const uint8_t *registers)
 {

@@ -146,6 +146,9 @@ table_of(int code)
 	return table;
 }
 
+/*
+ * Make the words of a code from their lengths, with the first bit lowest.
+ */
 static void
 make_words(const Code *code, uint16_t *words)
 {
@@ -166,6 +169,9 @@ make_words(const Code *code, uint16_t *words)
 	}
 }
 
+/*
+ * Return the result of a look-up: all words that are whole in the bits of `window`.
+ */
 static Entry
 rankcode_make_entry(const Code *code, const uint16_t *words, uint32_t window)
 {
@@ -252,6 +258,9 @@ rankcode_count(const uint8_t *ranks, uint32_t n, uint32_t counts[RANK_VALUES])
 		counts[v] = of_each[0][v] + of_each[1][v] + of_each[2][v] + of_each[3][v];
 }
 
+/*
+ * Find the code and the base that write n ranks in the fewest bits.
+ */
 static void
 choose_code(const uint8_t *ranks, uint32_t n, int *code, int *base)
 {
@@ -284,6 +293,9 @@ choose_code(const uint8_t *ranks, uint32_t n, int *code, int *base)
 	}
 }
 
+/*
+ * Return how many bits the ranks take in a code with a base. counts are those of each rank.
+ */
 static uint64_t
 total_bits(const Code *code, const uint32_t *counts, int base)
 {
@@ -438,12 +450,19 @@ lane_ready(const Lane *lane, int lookups)
 		lane->out_end - lane->out >= (lookups - 1) * ENTRY_WORDS + 8;
 }
 
+/*
+ * Load eight bytes of a stream. The highest bit becomes a one, as a mark by which lane_advance()
+ * sees how many bits were taken; so 63 bits less lane->skip are of use.
+ */
 static inline void
 lane_load(Lane *lane)
 {
 	lane->bits = (bytes_load64(lane->next) | UINT64_C(1) << 63) >> lane->skip;
 }
 
+/*
+ * Move on by the bits that were taken since lane_load().
+ */
 static inline void
 lane_advance(Lane *lane)
 {
@@ -453,6 +472,10 @@ lane_advance(Lane *lane)
 	lane->skip = taken & 7;
 }
 
+/*
+ * Make one look-up, and write its ranks, or a value after the word "another". Eight bytes are
+ * stored at lane->out, whatever their number.
+ */
 static inline void
 lane_take(Lane *lane, const Entry *entries, uint64_t bases)
 {
@@ -471,6 +494,9 @@ lane_take(Lane *lane, const Entry *entries, uint64_t bases)
 	}
 }
 
+/*
+ * Return a number with the base in each of its five low bytes, to be added to an entry's words.
+ */
 static inline uint64_t
 five_times(int base)
 {

@@ -113,6 +113,9 @@ topk_state_new(FunctionCallInfo fcinfo, int k_arg, int counters_arg)
 	return topk_new(k, counters);
 }
 
+/*
+ * Make a state of a list, with hash tables that are keyed by this process's secret.
+ */
 TopkState *
 topk_state_load(const TopkList *list)
 {
@@ -120,6 +123,9 @@ topk_state_load(const TopkList *list)
 	return topk_load(list);
 }
 
+/*
+ * Raise 22003: the total weight would leave bigint.
+ */
 static void
 refuse_overflow(void)
 {
@@ -129,6 +135,9 @@ refuse_overflow(void)
 			 errdetail("The total weight would be too large.")));
 }
 
+/*
+ * Add a weight, which is not negative, to an item; 22003 if the total would leave bigint.
+ */
 void
 topk_state_add(TopkState *state, const ItemBytes *item, int64 weight)
 {
@@ -136,6 +145,9 @@ topk_state_add(TopkState *state, const ItemBytes *item, int64 weight)
 		refuse_overflow();
 }
 
+/*
+ * Merge a list into a state; 22003 if the total weight would leave bigint.
+ */
 void
 topk_state_merge(TopkState *state, const TopkList *other)
 {
@@ -180,6 +192,9 @@ topk_item_text(ItemType *type, Datum value, ItemBytes *item)
 		pg_verifymbstr(item->data, (int) item->len, false);
 }
 
+/*
+ * Raise 22023 if a weight is negative.
+ */
 void
 topk_weight_check(int64 weight)
 {
@@ -266,6 +281,10 @@ dc_topk_union(PG_FUNCTION_ARGS)
 	PG_RETURN_BYTEA_P(topk_state_value(state));
 }
 
+/*
+ * Add a row of dc_topk_list() to the result: rank, item, estimate, lower and upper bound, and
+ * whether it is guaranteed to be among the heaviest.
+ */
 static void
 topk_put_row(ReturnSetInfo *result, int64 rank, const TopkItem *item, bool guaranteed)
 {

@@ -100,6 +100,10 @@ topk_union_trans(PG_FUNCTION_ARGS)
 	PG_RETURN_POINTER(topkagg_merged(state, &list, context));
 }
 
+/*
+ * Merge the second state into the first. With `same`, raise 22023 unless k and the number of
+ * counters are the same in both, as the arguments of all rows must be.
+ */
 static Datum
 topkagg_combine(FunctionCallInfo fcinfo, bool same)
 {

@@ -117,6 +117,9 @@ struct TopkState
 
 static uint64_t hash_secret = 0;
 
+/*
+ * Mix the bits of a word, as splitmix64 does.
+ */
 static inline uint64_t
 topk_mix(uint64_t z)
 {
@@ -157,6 +160,10 @@ topk_set_secret(uint64_t secret)
 	hash_secret = secret;
 }
 
+/*
+ * Return the number of counters for a k if none is given: ten for each, but at least 64 and at
+ * most TOPK_MAX_COUNTERS.
+ */
 int32_t
 topk_default_counters(int32_t k)
 {
@@ -165,12 +172,18 @@ topk_default_counters(int32_t k)
 	return k * TOPK_PER_K > TOPK_MIN_DEFAULT ? k * TOPK_PER_K : TOPK_MIN_DEFAULT;
 }
 
+/*
+ * Return an item's bytes, which are in its entry if they are few.
+ */
 static inline const char *
 entry_data(const TopkEntry *entry)
 {
 	return entry->len <= INLINE_BYTES ? entry->item.bytes : entry->item.data;
 }
 
+/*
+ * Give an entry a copy of an item's bytes. What it had before must have been freed.
+ */
 static void
 entry_set(TopkEntry *entry, uint32_t hash, const char *data, size_t len)
 {
@@ -184,6 +197,9 @@ entry_set(TopkEntry *entry, uint32_t hash, const char *data, size_t len)
 	entry->len = (uint32_t) len;
 }
 
+/*
+ * Free an item's bytes, unless they are in the entry itself.
+ */
 static void
 topk_entry_free(TopkEntry *entry)
 {
@@ -191,6 +207,9 @@ topk_entry_free(TopkEntry *entry)
 		sketch_free(entry->item.data);
 }
 
+/*
+ * Return the entry at a place as an item. The bytes stay the state's.
+ */
 static inline TopkItem
 item_of(const TopkState *state, uint32_t place)
 {
@@ -200,6 +219,9 @@ item_of(const TopkState *state, uint32_t place)
 	return item;
 }
 
+/*
+ * Put the entry at a place, which is not there yet, into the hash table.
+ */
 static void
 table_insert(TopkState *state, uint32_t place)
 {
@@ -233,6 +255,10 @@ table_remove(TopkState *state, uint32_t place)
 	table[hole].place = 0;
 }
 
+/*
+ * Return the entry of an item, or NULL if it is not listed. A state without a table is searched
+ * from end to end.
+ */
 static TopkEntry *
 topk_find(const TopkState *state, uint32_t hash, const char *data, size_t len)
 {
@@ -285,6 +311,10 @@ topk_resize(TopkState *state, uint32_t size)
 	}
 }
 
+/*
+ * Add an item that is not listed, with its count and error. The array doubles as it fills;
+ * topk_merge() may have it grow beyond the number of counters for a while.
+ */
 static void
 topk_append(TopkState *state, uint32_t hash, const TopkItem *item)
 {
@@ -306,6 +336,9 @@ topk_append(TopkState *state, uint32_t hash, const TopkItem *item)
 	state->n++;
 }
 
+/*
+ * Free the heap. It is built anew when it is needed.
+ */
 static void
 heap_drop(TopkState *state)
 {
@@ -329,6 +362,9 @@ topk_lighter(const TopkState *state, const TopkNode *a, const TopkNode *b)
 	return topk_compare(&left, &right) > 0;
 }
 
+/*
+ * Move a node of the heap down until no child is lighter.
+ */
 static void
 sift_down(TopkState *state, uint32_t at)
 {
@@ -366,6 +402,9 @@ topk_lightest(TopkState *state)
 	}
 }
 
+/*
+ * Build the heap of all entries, the lightest on top.
+ */
 static void
 heap_build(TopkState *state)
 {
@@ -442,6 +481,9 @@ topk_prune(TopkState *state)
 	topk_resize(state, counters);
 }
 
+/*
+ * Allocate an empty state. k is at most counters.
+ */
 TopkState *
 topk_new(int32_t k, int32_t counters)
 {
@@ -470,6 +512,9 @@ topk_load(const TopkList *list)
 	return state;
 }
 
+/*
+ * Free a state and all its memory.
+ */
 void
 topk_free(TopkState *state)
 {
@@ -483,12 +528,18 @@ topk_free(TopkState *state)
 	sketch_free(state);
 }
 
+/*
+ * Return a state's k: the number of heaviest items that it is for.
+ */
 int32_t
 topk_k(const TopkState *state)
 {
 	return state->k;
 }
 
+/*
+ * Return how many items a state has places for.
+ */
 int32_t
 topk_counters(const TopkState *state)
 {

@@ -44,6 +44,9 @@
 #define HEADER_BYTES 2
 #define MIN_ITEM_BYTES 3
 
+/*
+ * Compare two items by their bytes; a prefix comes first.
+ */
 int
 topk_compare_bytes(const TopkItem *a, const TopkItem *b)
 {
@@ -67,6 +70,9 @@ topk_compare(const TopkItem *a, const TopkItem *b)
 	return topk_compare_bytes(a, b);
 }
 
+/*
+ * Sort n items by merging the two sorted halves. scratch has room for n / 2 of them.
+ */
 static void
 sort_range(TopkItem *items, size_t n, TopkItem *scratch,
 		   int (*compare)(const TopkItem *, const TopkItem *))
@@ -123,6 +129,9 @@ topk_has_share(int64_t weight, int64_t total, double share, bool must)
 	return (double) weight / (double) total >= share * (must ? 1 + slack : 1 - slack);
 }
 
+/*
+ * Read a varint; return false if it is cut short or malformed.
+ */
 static inline bool
 topkformat_get_number(TopkReader *reader, int64_t *value)
 {
@@ -276,6 +285,9 @@ topk_decode(const uint8_t *data, size_t len, TopkList *list)
 	return true;
 }
 
+/*
+ * Return how many bytes topk_encode() writes for a list.
+ */
 size_t
 topk_encoded_size(const TopkList *list)
 {
