@@ -5,13 +5,14 @@ package DcMerge;
 use strict;
 use warnings;
 
+use DcLinks;
 use DcTest;
 use Exporter 'import';
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-our @EXPORT = qw(merge_node merge_link merge_switch merge_write merge_written merge_is_sound merge_copies_are_sound);
+our @EXPORT = qw(merge_node merge_write merge_is_sound merge_copies_are_sound);
 
 # Several sessions count on few rows, so that they meet. Each transaction changes the rows of the
 # tables in one order, as those that are applied do: they never wait in a circle. "counted" is not
@@ -40,9 +41,7 @@ sub merge_node
 {
 	my ($name) = @_;
 	my $node = dc_node($name, init => { allows_streaming => 'logical' }, conf => [
-			"dcounter.node = '$name'", "log_line_prefix = '%m [%p] %b '", 'fsync = off', 'autovacuum = off', 'checkpoint_timeout = 1h',
-			'max_worker_processes = 30', 'max_logical_replication_workers = 20', 'max_replication_slots = 30', 'max_wal_senders = 30',
-			"wal_retrieve_retry_interval = '100ms'", 'restart_after_crash = on' ]);
+			"dcounter.node = '$name'", "log_line_prefix = '%m [%p] %b '", link_conf() ]);
 
 	sql($node, 'postgres', q{
 		CREATE TABLE likes (id int PRIMARY KEY, n dc_pncounter) WITH (fillfactor = 50);
@@ -57,44 +56,12 @@ sub merge_node
 	return $node;
 }
 
-# merge_link(FROM, TO [, copy]): what is written on one server comes to another
-sub merge_link
-{
-	my ($from, $to, $copy) = @_;
-	my $link = 'from_' . $from->name . '_to_' . $to->name;
-	my $connection = $from->connstr('postgres');
-
-	sql($to, 'postgres', "CREATE SUBSCRIPTION $link CONNECTION \$c\$$connection\$c\$ PUBLICATION p WITH (copy_data = " . ($copy ? 'true' : 'false') . ')');
-	return $link;
-}
-
-# merge_switch(NODE, DISABLE or ENABLE): cuts or heals what comes to a server
-sub merge_switch
-{
-	my ($node, $what) = @_;
-
-	foreach my $link (split /\n/, sql($node, 'postgres', 'SELECT subname FROM pg_subscription'))
-	{
-		sql($node, 'postgres', "ALTER SUBSCRIPTION $link $what");
-	}
-	return;
-}
-
 # merge_write(NODE, SECONDS): starts to write
 sub merge_write
 {
 	my ($node, $seconds) = @_;
 
-	return start_command('pgbench', '-n', '-j', 1, '-c', 3, '-T', $seconds, '-f', file_of('write ' . $node->name . '.sql', $writer), $node->connstr('postgres'));
-}
-
-# merge_written(JOB): waits for the end; how many transactions have been committed
-sub merge_written
-{
-	my ($job) = @_;
-
-	finish_job($job);
-	return $job->{out} =~ /transactions actually processed: (\d+)/ ? $1 : 0;
+	return link_write($node, $seconds, $writer);
 }
 
 # contents(NODE): all that is in the tables
@@ -154,7 +121,7 @@ sub is_sound
 	{
 		is(errors_of($node, $allowed), '', "$name: no errors on " . $node->name);
 	}
-	is(idle($_), 1, "$name: no WAL on " . $_->name . ' any more') foreach @nodes;
+	links_are_idle($name, @nodes);
 	return;
 }
 
@@ -170,24 +137,6 @@ sub errors_of
 
 	$log_end{ $node->name } += length $log;
 	return join('', @errors);
-}
-
-# idle(NODE): whether it writes no WAL for three seconds, but for a note of running transactions
-sub idle
-{
-	my ($node) = @_;
-	my $sql = q{SELECT pg_current_wal_insert_lsn() - '0/0'};
-	my $end = time + $PostgreSQL::Test::Utils::timeout_default;
-	my ($before, $after);
-
-	do
-	{
-		$before = sql($node, 'postgres', $sql);
-		sleep(3);
-		$after = sql($node, 'postgres', $sql);
-	} until $after - $before <= 300 || time > $end;
-	note('WAL in 3 s: ' . ($after - $before));
-	return $after - $before <= 300 ? 1 : 0;
 }
 
 1;

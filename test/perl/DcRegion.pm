@@ -5,14 +5,15 @@ package DcRegion;
 use strict;
 use warnings;
 
+use DcLinks;
 use DcTest;
 use Exporter 'import';
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-our @EXPORT = qw(region_node region_link region_unlink region_switch region_copied region_count region_counted
-  region_is_sound region_values region_truth region_errors region_idle
+our @EXPORT = qw(region_node region_copied region_count
+  region_is_sound region_values region_truth region_errors
   region_mesh region_agrees region_refresh region_state);
 
 # Several sessions count on few keys, so that they meet. "counted" is not replicated: it tells what
@@ -33,9 +34,7 @@ sub region_node
 {
 	my ($name, @conf) = @_;
 	my $node = dc_node($name, init => { allows_streaming => 'logical' }, conf => [
-			"shared_preload_libraries = 'dcounter'", 'fsync = off', 'autovacuum = off', 'checkpoint_timeout = 1h',
-			'max_worker_processes = 30', 'max_logical_replication_workers = 20', 'max_replication_slots = 30', 'max_wal_senders = 30',
-			"wal_retrieve_retry_interval = '100ms'", "dcounter.compact_interval = '200ms'", 'restart_after_crash = on', "dcounter.region_beat_interval = '1min'", @conf ]);
+			link_conf(), "shared_preload_libraries = 'dcounter'", "dcounter.compact_interval = '200ms'", "dcounter.region_beat_interval = '1min'", @conf ]);
 
 	sql($node, 'postgres', qq{
 		SELECT dc_region_init('$name');
@@ -43,39 +42,6 @@ sub region_node
 		SELECT dc_replicate('likes');
 		CREATE TABLE counted (key text, amount bigint)});
 	return $node;
-}
-
-# region_link(FROM, TO, own or all [, copy]): what a region has, or all that it knows, comes to another
-sub region_link
-{
-	my ($from, $to, $what, $copy) = @_;
-	my $link = 'from_' . $from->name . '_to_' . $to->name;
-	my $connection = $from->connstr('postgres');
-
-	sql($to, 'postgres', "CREATE SUBSCRIPTION $link CONNECTION \$c\$$connection\$c\$ PUBLICATION dcounter_$what WITH (copy_data = " . ($copy ? 'true' : 'false') . ')');
-	return $link;
-}
-
-# region_unlink(FROM, TO): takes the link away
-sub region_unlink
-{
-	my ($from, $to) = @_;
-	my $link = 'from_' . $from->name . '_to_' . $to->name;
-
-	sql($to, 'postgres', "DROP SUBSCRIPTION $link");
-	return;
-}
-
-# region_switch(NODE, DISABLE or ENABLE): cuts or heals what comes to a server
-sub region_switch
-{
-	my ($node, $what) = @_;
-
-	foreach my $link (split /\n/, sql($node, 'postgres', 'SELECT subname FROM pg_subscription'))
-	{
-		sql($node, 'postgres', "ALTER SUBSCRIPTION $link $what");
-	}
-	return;
 }
 
 # region_copied(NODES): all tables have been copied
@@ -93,16 +59,7 @@ sub region_count
 {
 	my ($node, $seconds) = @_;
 
-	return start_command('pgbench', '-n', '-j', 1, '-c', 3, '-T', $seconds, '-f', file_of('count ' . $node->name . '.sql', $writer), $node->connstr('postgres'));
-}
-
-# region_counted(JOB): waits for the end; how many transactions have been committed
-sub region_counted
-{
-	my ($job) = @_;
-
-	finish_job($job);
-	return $job->{out} =~ /transactions actually processed: (\d+)/ ? $1 : 0;
+	return link_write($node, $seconds, $writer);
 }
 
 # region_values(NODE): the amounts of each key, without what is not compacted
@@ -138,24 +95,6 @@ sub region_errors
 	my ($node) = @_;
 
 	return join("\n", grep { /ERROR: / && !/could not|terminating connection|canceling|connection to server|recovery|no longer|server closed|already active/ } split /\n/, slurp_file($node->logfile));
-}
-
-# region_idle(NODE): whether it writes no WAL for three seconds, but for a note of running transactions
-sub region_idle
-{
-	my ($node) = @_;
-	my $sql = q{SELECT pg_current_wal_insert_lsn() - '0/0'};
-	my $end = time + $PostgreSQL::Test::Utils::timeout_default;
-	my ($before, $after);
-
-	do
-	{
-		$before = sql($node, 'postgres', $sql);
-		sleep(3);
-		$after = sql($node, 'postgres', $sql);
-	} until $after - $before <= 300 || time > $end;
-	note('WAL in 3 s: ' . ($after - $before));
-	return $after - $before <= 300 ? 1 : 0;
 }
 
 # region_mesh(NODES): links from each to each other, as dc_region_join() makes them; also anew, where a server was lost
@@ -243,7 +182,7 @@ sub region_is_sound
 	like($checks[0], qr/^\|\|0\|0\|0\|$/m, "$name: values are what regions have counted");
 	isnt($truth, '', "$name: there are some");
 	is(region_errors($_), '', "$name: no errors on " . $_->name) foreach @nodes;
-	is(region_idle($_), 1, "$name: no WAL on " . $_->name . ' any more') foreach @nodes;
+	links_are_idle($name, @nodes);
 	return;
 }
 

@@ -4,6 +4,7 @@
 use strict;
 use warnings;
 
+use DcLinks;
 use DcMerge;
 use DcTest;
 use PostgreSQL::Test::Cluster;
@@ -21,12 +22,12 @@ my $committed = 0;
 
 foreach my $to (@nodes)
 {
-	merge_link($_, $to) foreach grep { $_ != $to } @nodes;
+	link_make($_, $to, 'p') foreach grep { $_ != $to } @nodes;
 }
 
 # Users on all
 my @jobs = map { merge_write($_, $seconds) } @nodes;
-$committed += merge_written($_) foreach @jobs;
+$committed += link_written($_) foreach @jobs;
 merge_is_sound('mesh', @nodes);
 is(sql($nodes[0], 'postgres', 'SELECT count(*) FROM likes'), '40', 'mesh: all rows');
 my $counted = 0;
@@ -40,19 +41,19 @@ foreach my $cut (1 .. torture(3, 30))
 {
 	my $node = $nodes[rand(@nodes)];
 
-	merge_switch($node, 'DISABLE');
+	link_switch($node, 'DISABLE');
 	sleep(0.3 + rand(1));
-	merge_switch($node, 'ENABLE');
+	link_switch($node, 'ENABLE');
 	sleep(rand(0.3));
 }
-merge_written($_) foreach @jobs;
+link_written($_) foreach @jobs;
 merge_is_sound('cut links', @nodes);
 
 # One that was cut off for all the time
-merge_switch($nodes[2], 'DISABLE');
+link_switch($nodes[2], 'DISABLE');
 @jobs = map { merge_write($_, $seconds) } @nodes;
-merge_written($_) foreach @jobs;
-merge_switch($nodes[2], 'ENABLE');
+link_written($_) foreach @jobs;
+link_switch($nodes[2], 'ENABLE');
 merge_is_sound('a long cut', @nodes);
 
 # One is killed
@@ -62,7 +63,7 @@ $nodes[1]->kill9;
 sleep(0.5);
 restart_after_kill9($nodes[1]);
 push @jobs, merge_write($nodes[1], $seconds);
-merge_written($_) foreach @jobs;
+link_written($_) foreach @jobs;
 merge_is_sound('a crash', @nodes);
 
 # Rows that one of them has deleted by its own come back with the next change elsewhere
@@ -74,7 +75,7 @@ sleep(1);
 is(sql($nodes[0], 'postgres', 'SELECT count(*) FROM likes WHERE id = 1'), '0', 'an update of a row that is missing is passed over');
 sql($nodes[0], 'postgres', 'ALTER SUBSCRIPTION from_us_to_eu DISABLE; ALTER SUBSCRIPTION from_us_to_eu SET (slot_name = NONE); DROP SUBSCRIPTION from_us_to_eu');
 sql($nodes[1], 'postgres', q{SELECT pg_drop_replication_slot('from_us_to_eu')});
-merge_link($nodes[1], $nodes[0], 1);
+link_make($nodes[1], $nodes[0], 'p', 1);
 merge_is_sound('a link that is made anew copies what is missing', @nodes);
 
 $_->stop foreach @nodes;

@@ -4,6 +4,7 @@
 use strict;
 use warnings;
 
+use DcLinks;
 use DcMerge;
 use DcTest;
 use PostgreSQL::Test::Cluster;
@@ -22,7 +23,7 @@ sub write_while
 
 	sleep($seconds / 3);
 	$action->();
-	merge_written($_) foreach @jobs;
+	link_written($_) foreach @jobs;
 	return;
 }
 
@@ -41,18 +42,18 @@ write_while(sub { });
 isnt(sql($nodes[0], 'postgres', 'SELECT sum(dc_value(n)) FROM likes'), sql($nodes[1], 'postgres', 'SELECT sum(dc_value(n)) FROM likes'), 'the tables differ');
 
 # One way: what one writes comes to the third by the second
-write_while(sub { merge_link($nodes[$_], $nodes[($_ + 1) % 3], 1) foreach 0 .. 2 });
+write_while(sub { link_make($nodes[$_], $nodes[($_ + 1) % 3], 'p', 1) foreach 0 .. 2 });
 copied();
 merge_copies_are_sound('one way', @nodes);
 write_while(sub {
-		merge_switch($nodes[1], 'DISABLE');
+		link_switch($nodes[1], 'DISABLE');
 		sleep($seconds / 4);
-		merge_switch($nodes[1], 'ENABLE');
+		link_switch($nodes[1], 'ENABLE');
 });
 merge_is_sound('one way, cut', @nodes);
 
 # Both ways: rows come by two paths. The copy meets those who apply.
-write_while(sub { merge_link($nodes[($_ + 1) % 3], $nodes[$_], 1) foreach 0 .. 2 });
+write_while(sub { link_make($nodes[($_ + 1) % 3], $nodes[$_], 'p', 1) foreach 0 .. 2 });
 copied();
 merge_copies_are_sound('both ways', @nodes);
 
@@ -60,9 +61,9 @@ merge_copies_are_sound('both ways', @nodes);
 my $fourth = merge_node('fourth');
 push @nodes, $fourth;
 write_while(sub {
-		merge_link($nodes[0], $fourth, 1);
-		merge_link($nodes[1], $fourth, 1);
-		merge_link($fourth, $nodes[2], 1);
+		link_make($nodes[0], $fourth, 'p', 1);
+		link_make($nodes[1], $fourth, 'p', 1);
+		link_make($fourth, $nodes[2], 'p', 1);
 });
 copied();
 merge_copies_are_sound('a fourth', @nodes);

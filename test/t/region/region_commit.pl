@@ -3,6 +3,7 @@
 use strict;
 use warnings;
 
+use DcLinks;
 use DcRegion;
 use DcTest;
 use PostgreSQL::Test::Cluster;
@@ -62,12 +63,12 @@ is(sql($eu, 'postgres', $marks), 0, 'no mark after a set');
 is(sql($eu, 'postgres', $epoch), $before, 'no new epoch after a set');
 
 # The row comes back
-region_link($us, $eu, 'all');
+link_make($us, $eu, 'dcounter_all');
 $before = not_foreign('row', 'b', 'SELECT 1');
 is(wait_for($eu, 'postgres', q{SELECT dc_get('likes', 'b')}, 10), 10, 'it is there once');
 is(sql($eu, 'postgres', $marks), 0, 'no mark after a row');
 is(sql($eu, 'postgres', $epoch), $before, 'no new epoch after a row');
-region_unlink($us, $eu);
+link_drop($us, $eu);
 
 # A start, by hand: us has heard of the boot, and says so
 $eu->stop;

@@ -5,6 +5,7 @@
 use strict;
 use warnings;
 
+use DcLinks;
 use DcRegion;
 use DcTest;
 use PostgreSQL::Test::Cluster;
@@ -66,8 +67,8 @@ foreach my $node (@nodes)
 		SELECT dc_stock_create('shop');
 		SELECT dc_replicate('shop')});
 }
-region_link($eu, $us, 'own', 1);
-region_link($us, $eu, 'own', 1);
+link_make($eu, $us, 'dcounter_own', 1);
+link_make($us, $eu, 'dcounter_own', 1);
 region_copied(@nodes);
 my $schema = PostgreSQL::Test::Utils::tempdir() . '/schema.sql';
 $eu->command_ok([ 'pg_dump', '-s', '-n', 'public', '--no-publications', '-T', 'counted', '-f', $schema, '-d', $connection ], 'pg_dump of the schema');

@@ -6,6 +6,7 @@
 use strict;
 use warnings;
 
+use DcLinks;
 use DcRegion;
 use DcRestore;
 use DcTest;
@@ -263,7 +264,7 @@ sub restore
 	restore_meanwhile($victim, $way, $saved{ $victim->name });
 	if ($when eq 'cut')
 	{
-		region_switch($victim, 'DISABLE');
+		link_switch($victim, 'DISABLE');
 		sql($_, 'postgres', 'ALTER SUBSCRIPTION dc_from_' . $victim->name . ' DISABLE') foreach @others;
 	}
 	if ($when eq 'down')

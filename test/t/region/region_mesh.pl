@@ -5,6 +5,7 @@
 use strict;
 use warnings;
 
+use DcLinks;
 use DcRegion;
 use DcTest;
 use PostgreSQL::Test::Cluster;
@@ -22,13 +23,13 @@ my $committed = 0;
 
 foreach my $to (@nodes)
 {
-	region_link($_, $to, 'own', 1) foreach grep { $_ != $to } @nodes;
+	link_make($_, $to, 'dcounter_own', 1) foreach grep { $_ != $to } @nodes;
 }
 region_copied(@nodes);
 
 # Users on all
 my @jobs = map { region_count($_, $seconds) } @nodes;
-$committed += region_counted($_) foreach @jobs;
+$committed += link_written($_) foreach @jobs;
 region_is_sound('mesh', @nodes);
 is(sql($nodes[0], 'postgres', q{SELECT count(DISTINCT key), count(DISTINCT region), count(*) FROM likes_region}), '40|3|120', 'mesh: all keys');
 my $counted = 0;
@@ -44,22 +45,22 @@ foreach my $cut (1 .. torture(3, 30))
 {
 	my $node = $nodes[rand(@nodes)];
 
-	region_switch($node, 'DISABLE');
+	link_switch($node, 'DISABLE');
 	sleep(0.3 + rand(1));
-	region_switch($node, 'ENABLE');
+	link_switch($node, 'ENABLE');
 	sleep(rand(0.3));
 }
-region_counted($_) foreach @jobs;
+link_written($_) foreach @jobs;
 region_is_sound('cut links', @nodes);
 
 # One that was cut off for all the time, and has a prepared transaction, and compacts by hand
-region_switch($nodes[2], 'DISABLE');
+link_switch($nodes[2], 'DISABLE');
 @jobs = map { region_count($_, $seconds) } @nodes;
 sql($nodes[2], 'postgres', q{
 	BEGIN; SELECT dc_incr('likes', 'key 1', 1000); INSERT INTO counted VALUES ('key 1', 1000); PREPARE TRANSACTION 'late';
 	SELECT dc_compact('likes')});
-region_counted($_) foreach @jobs;
-region_switch($nodes[2], 'ENABLE');
+link_written($_) foreach @jobs;
+link_switch($nodes[2], 'ENABLE');
 sql($nodes[2], 'postgres', q{COMMIT PREPARED 'late'});
 region_is_sound('a long cut', @nodes);
 
@@ -74,7 +75,7 @@ sleep(0.5);
 restart_after_kill9($nodes[1]);
 is(wait_for($nodes[0], 'postgres', 'SELECT 1', '1'), '1', 'the server of the killed worker has restarted');
 push @jobs, map { region_count($_, $seconds) } @nodes[ 0, 1 ];
-region_counted($_) foreach @jobs;
+link_written($_) foreach @jobs;
 region_is_sound('crashes', @nodes);
 
 # A backend that is merging is asked to stop
@@ -84,7 +85,7 @@ foreach (1 .. 5)
 	sleep($seconds / 8);
 	sql($_, 'postgres', 'SELECT pg_terminate_backend(pid) FROM pg_stat_subscription WHERE pid IS NOT NULL') foreach @nodes;
 }
-region_counted($_) foreach @jobs;
+link_written($_) foreach @jobs;
 region_is_sound('workers that are stopped', @nodes);
 
 $_->stop foreach @nodes;

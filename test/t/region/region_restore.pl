@@ -4,6 +4,7 @@
 use strict;
 use warnings;
 
+use DcLinks;
 use DcRegion;
 use DcTest;
 use File::Path;
@@ -99,7 +100,7 @@ foreach my $round (1 .. torture(1, 20))
 	@jobs = map { region_count($_, 2) } @nodes;
 	if ($kind =~ /^snapshot/)
 	{
-		region_counted($_) foreach @jobs;
+		link_written($_) foreach @jobs;
 		$node->stop('fast');
 		mkdir $node->backup_dir;
 		PostgreSQL::Test::RecursiveCopy::copypath($node->data_dir, $node->backup_dir . "/$round");
@@ -107,7 +108,7 @@ foreach my $round (1 .. torture(1, 20))
 		@jobs = map { region_count($_, 2) } @nodes;
 	}
 	$node->backup($round) if $kind =~ /^backup/;
-	region_counted($_) foreach @jobs;
+	link_written($_) foreach @jobs;
 	have_the_truth("round $round, before");
 
 	# what it has counted is with the others; the table of that is not
@@ -124,7 +125,7 @@ foreach my $round (1 .. torture(1, 20))
 		killed('restore', $node->name) foreach 1 .. torture(2, 2 + int rand 4);
 	}
 	program('restore', $node->name);
-	region_counted($_) foreach @jobs;
+	link_written($_) foreach @jobs;
 	have_the_truth("round $round, $kind");
 	program('check');
 }

@@ -4,6 +4,7 @@
 use strict;
 use warnings;
 
+use DcLinks;
 use DcRegion;
 use DcTest;
 use PostgreSQL::Test::Cluster;
@@ -106,14 +107,14 @@ sub likes
 
 foreach my $to (@nodes)
 {
-	region_link($_, $to, 'own', 1) foreach grep { $_ != $to } @nodes;
+	link_make($_, $to, 'dcounter_own', 1) foreach grep { $_ != $to } @nodes;
 }
 region_copied(@nodes);
 
 # What is done where the others do not hear of it
 likes($eu, "incr '$_', 10") foreach 'resets', 'sets', 'counted', 'deleted', 'revived', 'gone';
 value_everywhere($_, 10, "before: $_") foreach 'resets', 'sets', 'counted', 'deleted', 'revived', 'gone';
-region_switch($_, 'DISABLE') foreach @nodes;
+link_switch($_, 'DISABLE') foreach @nodes;
 is(likes($eu, "reset 'resets'"), 10, 'a reset returns the old value');
 is(likes($us, "reset 'resets'"), 10, 'and so does the other one');
 likes($asia, "incr 'resets', 5");
@@ -132,7 +133,7 @@ likes($asia, "set 'revived', 70");
 likes($eu, "incr 'revived', 1");
 is(likes($_, "delete 'gone'"), 10, 'deleted on ' . $_->name) foreach @nodes;
 is(likes($us, "delete 'gone'"), 0, 'and once more');
-region_switch($_, 'ENABLE') foreach @nodes;
+link_switch($_, 'ENABLE') foreach @nodes;
 value_everywhere('resets', 5, 'two resets do not double, and what they have not observed stays');
 value_everywhere('sets', 301, 'the last set stays');
 value_everywhere('counted', 1046, 'what is counted at the same time is on top');
@@ -169,9 +170,9 @@ foreach my $cut (1 .. torture(3, 30))
 {
 	my $node = $nodes[ rand(@nodes) ];
 
-	region_switch($node, 'DISABLE');
+	link_switch($node, 'DISABLE');
 	sleep(0.3 + rand(0.5));
-	region_switch($node, 'ENABLE');
+	link_switch($node, 'ENABLE');
 	sleep(rand(0.3));
 }
 finish_job($_) foreach @jobs;
@@ -183,7 +184,7 @@ sleep(0.5);
 restart_after_kill9($us);
 finish_job($_) foreach @jobs;
 all_agree('a crash');
-is(region_idle($_), 1, 'no WAL on ' . $_->name . ' any more') foreach @nodes;
+links_are_idle('all is quiet', @nodes);
 
 # From now on regions often tell each other what they have heard
 foreach my $node (@nodes)
@@ -205,7 +206,7 @@ foreach my $node ($asia, $eu, $us)
 	note($node->name . ' removes ' . sql($node, 'postgres', q{SELECT dc_region_vacuum('likes', '0')}));
 	sleep($seconds / 5);
 }
-region_counted($_) foreach @jobs;
+link_written($_) foreach @jobs;
 ends_with_counted('vacuum while users count');
 
 # removes_all(NODE, NAME): when all have heard of the deletions, nothing is left of the keys
@@ -261,7 +262,7 @@ foreach my $to ($eu, $us)
 }
 ends_with_counted('refreshed');
 @jobs = map { region_count($_, $seconds / 2) } @nodes;
-region_counted($_) foreach @jobs;
+link_written($_) foreach @jobs;
 ends_with_counted('counted after that');
 sql($asia, 'postgres', q{SELECT dc_delete('likes', key) FROM (SELECT DISTINCT key FROM likes_region UNION SELECT key FROM likes_set) AS k});
 is(wait_for($_, 'postgres', 'SELECT count(*) FROM likes', 0), 0, 'deleted again, on ' . $_->name) foreach @nodes;

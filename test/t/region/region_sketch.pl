@@ -5,6 +5,7 @@
 use strict;
 use warnings;
 
+use DcLinks;
 use DcMerge;
 use DcTest;
 use PostgreSQL::Test::Cluster;
@@ -84,26 +85,26 @@ foreach my $node (@nodes)
 }
 foreach my $to (@nodes)
 {
-	merge_link($_, $to) foreach grep { $_ != $to } @nodes;
+	link_make($_, $to, 'p') foreach grep { $_ != $to } @nodes;
 }
 
 my @jobs = map { users($_, $seconds) } @nodes;
-merge_written($_) foreach @jobs;
+link_written($_) foreach @jobs;
 is_sound('mesh', @nodes);
 is(sql($nodes[0], 'postgres', 'SELECT count(DISTINCT key), count(DISTINCT node), count(*) FROM seen'), '8|3|24', 'mesh: a row for each key and server');
 
 # A cut, and copies
 @jobs = map { users($_, $seconds) } @nodes;
-merge_switch($nodes[1], 'DISABLE');
+link_switch($nodes[1], 'DISABLE');
 sleep($seconds / 3);
-merge_switch($nodes[1], 'ENABLE');
+link_switch($nodes[1], 'ENABLE');
 foreach (1 .. 2)
 {
 	sql($nodes[0], 'postgres', 'DROP SUBSCRIPTION from_us_to_eu');
-	merge_link($nodes[1], $nodes[0], 1);
+	link_make($nodes[1], $nodes[0], 'p', 1);
 	is(wait_for($nodes[0], 'postgres', q{SELECT count(*) FROM pg_subscription_rel WHERE srsubstate <> 'r'}, '0'), '0', 'a copy');
 }
-merge_written($_) foreach @jobs;
+link_written($_) foreach @jobs;
 is_sound('a cut, and copies', @nodes);
 
 # A crash
@@ -113,7 +114,7 @@ $nodes[1]->kill9;
 sleep(0.5);
 restart_after_kill9($nodes[1]);
 push @jobs, users($nodes[1], $seconds);
-merge_written($_) foreach @jobs;
+link_written($_) foreach @jobs;
 is_sound('a crash', @nodes);
 
 # Another name: the rows of the old one stay, and count
@@ -121,7 +122,7 @@ sql($nodes[2], 'postgres', q{ALTER SYSTEM SET dcounter.node = 'asia:2'});
 $nodes[2]->reload;
 is(wait_for($nodes[2], 'postgres', 'SELECT dc_node()', 'asia:2'), 'asia:2', 'another name');
 @jobs = map { users($_, $seconds) } @nodes;
-merge_written($_) foreach @jobs;
+link_written($_) foreach @jobs;
 is_sound('another name', @nodes);
 is(sql($nodes[0], 'postgres', 'SELECT count(DISTINCT node) FROM seen'), '4', 'another name: other rows');
 foreach my $node (@nodes)

@@ -5,6 +5,7 @@
 use strict;
 use warnings;
 
+use DcLinks;
 use DcRegion;
 use DcTest;
 use PostgreSQL::Test::Cluster;
@@ -36,7 +37,7 @@ foreach my $node (@nodes)
 }
 foreach my $to (@nodes)
 {
-	region_link($_, $to, 'own', 1) foreach grep { $_ != $to } @nodes;
+	link_make($_, $to, 'dcounter_own', 1) foreach grep { $_ != $to } @nodes;
 }
 region_copied(@nodes);
 
@@ -133,9 +134,9 @@ foreach my $cut (1 .. torture(3, 30))
 {
 	my $node = $nodes[rand(@nodes)];
 
-	region_switch($node, 'DISABLE');
+	link_switch($node, 'DISABLE');
 	sleep(0.3 + rand(1));
-	region_switch($node, 'ENABLE');
+	link_switch($node, 'ENABLE');
 	sleep(rand(0.3));
 }
 finish_job($_) foreach @jobs;

@@ -9,6 +9,7 @@
 use strict;
 use warnings;
 
+use DcLinks;
 use DcRegion;
 use DcTest;
 use PostgreSQL::Test::Cluster;
@@ -42,10 +43,10 @@ sub count_and_cut
 	my @jobs = map { region_count($_, $seconds) } @nodes;
 
 	sleep($seconds / 4);
-	region_switch($cut, 'DISABLE');
+	link_switch($cut, 'DISABLE');
 	sleep($seconds / 4);
-	region_switch($cut, 'ENABLE');
-	region_counted($_) foreach @jobs;
+	link_switch($cut, 'ENABLE');
+	link_written($_) foreach @jobs;
 	return;
 }
 
@@ -74,7 +75,7 @@ sub copied
 
 my ($hub, @leaves) = my @star = regions('hub', 'leaf1', 'leaf2', 'leaf3');
 my $early = region_count($leaves[0], 1);
-region_counted($early); # there are rows to be copied
+link_written($early); # there are rows to be copied
 foreach my $leaf (@leaves)
 {
 	is(join_link($hub, $leaf, 'hub'), '', 'no warning');

@@ -4,6 +4,7 @@
 use strict;
 use warnings;
 
+use DcLinks;
 use DcRegion;
 use DcTest;
 use PostgreSQL::Test::Cluster;
@@ -61,13 +62,13 @@ all_have('set by a region that had set it before', $x, '11', @nodes);
 sql($eu, 'postgres', q{SELECT dc_incr('likes', 'w', 5); SELECT dc_delete('likes', 'w')});
 all_have('deleted', q{SELECT count(*) FROM likes_set WHERE key = 'w' AND deleted}, '1', @nodes);
 is(vacuumed($eu), '1', 'eu removes what it has counted');
-region_switch($eu, 'DISABLE');
+link_switch($eu, 'DISABLE');
 sql($us, 'postgres', q{SELECT dc_set('likes', 'w', 3)});
 sql($eu, 'postgres', q{SELECT dc_set('likes', 'w', 4); SELECT dc_delete('likes', 'w')});
 all_have('deleted again', q{SELECT count(*) FROM likes_set WHERE key = 'w' AND region = 'eu' AND deleted AND hlc = (SELECT max(hlc) FROM likes_set WHERE key = 'w')}, '1', $us, $asia);
 sql($us, 'postgres', 'SELECT pg_sleep(2.5)'); # beats tell that asia has heard of it
 is(sql($us, 'postgres', q{SET client_min_messages = warning; SELECT dc_region_vacuum('likes', '0 s')}), '0', 'us removes nothing while eu has not heard of its set');
-region_switch($eu, 'ENABLE');
+link_switch($eu, 'ENABLE');
 sql($asia, 'postgres', q{SELECT dc_incr('likes', 'w', 9)});
 all_have('after it', q{SELECT dc_get('likes', 'w')}, '9', @nodes);
 all_have('the set has come', q{SELECT count(*) FROM likes_set WHERE key = 'w' AND region = 'us'}, '1', $eu);
@@ -77,10 +78,10 @@ is(sql($_, 'postgres', q{SELECT keys, inc, "dec" FROM dc_region_check('likes') W
 
 # A key that leaves bigint, in all regions, is set
 my $big = '9000000000000000000';
-region_switch($_, 'DISABLE') foreach @nodes;
+link_switch($_, 'DISABLE') foreach @nodes;
 sql($_, 'postgres', "SELECT dc_incr('likes', 'big', $big)") foreach $eu, $us;
 wait_for($_, 'postgres', q{SELECT count(*) FROM likes_region WHERE key = 'big'}, '1') foreach $eu, $us;
-region_switch($_, 'ENABLE') foreach @nodes;
+link_switch($_, 'ENABLE') foreach @nodes;
 all_have('amounts that leave bigint have come', "SELECT sum(inc) FROM likes_region WHERE key = 'big'", '18000000000000000000', @nodes);
 sql($eu, 'postgres', q{SELECT dc_reset('likes', 'big')});
 sql($eu, 'postgres', q{SELECT dc_incr('likes', 'big', 3); SELECT dc_incr('likes', 'after', 1)});
@@ -129,8 +130,8 @@ is(sql($br, 'postgres', slots_of('asia')), $slots, 'it has what asia had counted
 is(sql($br, 'postgres', region_state($br)), 'active', 'it is not to be copied');
 
 # One whose links were made by hand says that it lacks something, and is mended by a refresh
-region_link($eu, $mx, 'own', 1);
-region_link($us, $mx, 'own', 1);
+link_make($eu, $mx, 'dcounter_own', 1);
+link_make($us, $mx, 'dcounter_own', 1);
 region_copied($mx);
 all_have('links by hand', region_state($mx), 'recopy', $mx);
 is(sql($mx, 'postgres', slots_of('asia')), '', 'dc_region_check shows what is missing');
@@ -138,7 +139,7 @@ statements($mx, 'dc_region_refresh', $eu);
 all_have('a refresh', region_state($mx), 'active', $mx);
 is(sql($mx, 'postgres', slots_of('asia')), $slots, 'nothing is missing');
 all_have('all of it', $y, '101', $mx);
-region_unlink($_, $mx) foreach $eu, $us;
+link_drop($_, $mx) foreach $eu, $us;
 $mx->stop;
 
 # A snapshot of the disk of a region that knew no other. The original goes on, is started again, is joined, and sells

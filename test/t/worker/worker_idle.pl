@@ -15,7 +15,6 @@ my $node = dc_node('main', conf => [
 
 # A pause of an idle table grows to 32 s within half a minute. What is noticed is done within a
 # few seconds, what is not noticed is found when the pause is over.
-my $settle = 36;
 my $soon = 5;
 my $net = 80;
 
@@ -47,11 +46,10 @@ sql($node, 'postgres', q{SELECT dc_incr('t5', 'k')});
 sql($node, 'postgres', q{BEGIN; SELECT dc_incr('t6', 'k', 5); SELECT dc_incr('t7', 'new', 5); PREPARE TRANSACTION 'p'});
 
 #
-# No queries
+# No queries, once the pauses have grown
 #
-sleep($settle);
 my ($ran, $scanned);
-foreach (1 .. 5)
+foreach (1 .. 15)
 {
 	$ran = sql($node, 'postgres', $runs);
 	$scanned = sql($node, 'postgres', $scans);
@@ -78,6 +76,19 @@ sub done_soon
 }
 
 #
+# Lag. A compaction may be quicker than the question, so several tables are asked for theirs.
+#
+my $lag = 0;
+for (my $i = 14; $i < 20 && $lag <= 0; $i++)
+{
+	$lag = sql($node, 'postgres', qq{
+		SELECT dc_incr('t$i', 'k');
+		SELECT coalesce(extract(epoch FROM compaction_lag), 0) FROM dc_stat_counters WHERE counter = 't$i'::regclass}) =~ s/\n//gr;
+}
+cmp_ok($lag, '>', 0, 'a table that was idle has a lag');
+cmp_ok($lag, '<', 10, '... which is that of the change, not of the last sweep');
+
+#
 # What is noticed
 #
 sql($node, 'postgres', q{SELECT dc_incr('t2', 'k')});
@@ -96,8 +107,8 @@ done_soon(q{SELECT (SELECT value FROM t8) || ' ' || (SELECT value FROM t9)}, '2 
 sql($node, 'postgres', q{ALTER TABLE t10 ADD COLUMN more int CHECK (more > 0)});
 sql($node, 'postgres', q{SELECT dc_incr('t10', 'k')});
 done_soon(q{SELECT value FROM t10}, '2', 'the way by SQL');
-sql($node, 'postgres', q{SELECT count(dc_incr('t' || n, 'many')) FROM generate_series(1, 30) AS n WHERE n <> 2});
-done_soon(join(' + ', map { "(SELECT value FROM t$_ WHERE key = 'many')" } 1, 3 .. 30) =~ s/^/SELECT /r, '29', 'many tables in one transaction');
+sql($node, 'postgres', q{SELECT count(dc_incr('t' || n, 'many')) FROM generate_series(1, 30) AS n WHERE n NOT IN (2, 20, 21)});
+done_soon(join(' + ', map { "(SELECT value FROM t$_ WHERE key = 'many')" } 1, 3 .. 19, 22 .. 30) =~ s/^/SELECT /r, '27', 'many tables in one transaction');
 sql($node, 'postgres', q{DROP TRIGGER f ON a.own});
 done_soon(q{SELECT value FROM a.own}, '1', 'a trigger of the owner that is dropped');
 sql($node, 'postgres', q{SELECT dc_create('fresh', totals => 'compacted'); SELECT dc_incr('fresh', 'k')});
@@ -114,27 +125,11 @@ is(sql($node, 'postgres', q{SELECT (SELECT state FROM stock_hold) || ' ' || (SEL
 sleep($made + 51 - time) if time < $made + 51;
 done_soon(q{SELECT (SELECT state FROM stock_hold) || ' ' || (SELECT state FROM money_pending)}, 'expired expired', 'end when their time is up');
 
-#
-# Lag. A reload makes all tables due.
-#
-set_conf($node, 'dcounter.compact_interval' => '3s');
-sleep($settle);
-my $lag = sql($node, 'postgres', q{
-	SELECT dc_incr('t14', 'k');
-	SELECT extract(epoch FROM compaction_lag) FROM dc_stat_counters WHERE counter = 't14'::regclass});
-$lag =~ s/\n//g;
-cmp_ok($lag, '<', 10, 'a table that was idle: the lag is that of the change, not of the last sweep');
-set_conf($node, 'dcounter.compact_interval' => '100ms');
-
-#
-# What nobody notices: rows that were written by hand
-#
-sleep($settle);
+# What nobody notices: rows that were written by hand, in a table that was idle all the time
 sql($node, 'postgres', q{INSERT INTO t20_shard (key, shard, inc, dec, updated_at) VALUES ('hand', 1, 3, 0, now())});
 done_soon(q{SELECT value FROM t20 WHERE key = 'hand'}, '3', 'the net catches it', $net);
 
-# Another worker looks at all tables.
-sleep($settle);
+# Another worker looks at all tables. t21 was looked at together with t20, and is not soon again.
 sql($node, 'postgres', q{INSERT INTO t21_shard (key, shard, inc, dec, updated_at) VALUES ('hand', 1, 3, 0, now())});
 sql($node, 'postgres', q{SELECT dc_worker_stop(), dc_worker_start()});
 done_soon(q{SELECT value FROM t21 WHERE key = 'hand'}, '3', 'another worker looks at all tables');
