@@ -14,6 +14,9 @@
  *
  *	- The buckets are divided among partitions, each with a lock. It protects the
  *	  chains of its buckets: shared to look, exclusive to insert and remove.
+ *	- Chains are walked under that lock, and some after a commit record, so they must stay
+ *	  short whatever keys a role makes up: the hash has a secret, another one each time that
+ *	  the map is made. It is not stored anywhere else.
  *	- Cells that were never used, and a list of the free ones, are protected by a
  *	  spinlock. It is taken while a partition's lock is held, never the other way.
  *	- A pin keeps an entry from being removed: it is taken under the partition's
@@ -31,6 +34,7 @@
 
 #include "base/map.h"
 #include "base/shmem.h"
+#include "base/siphash.h"
 
 #define KEY_BYTES_INLINE 64
 #define MAX_BUCKETS (UINT32_C(1) << 31)
@@ -43,6 +47,7 @@ struct DcMap
 	uint32 free;		   /* first of a list, or DC_MAP_NONE */
 	pg_atomic_uint32 used; /* cells; written under the mutex */
 	/* fixed from here on */
+	uint64 secret[2]; /* of the hash */
 	uint32 ncells;
 	uint32 bucket_mask;
 	Size payload;
@@ -116,6 +121,10 @@ map_init(DcMap *map, Size bytes, Size payload)
 	uint32 nbuckets = DC_MAP_PARTITIONS;
 	Size ncells;
 
+	if (!pg_strong_random(map->secret, sizeof(map->secret)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("could not generate random values")));
 	map->payload = MAXALIGN(payload);
 	map->cell_size = cell_size_for(payload);
 	while (nbuckets < MAX_BUCKETS && nbuckets < (bytes - header) / map->cell_size)
@@ -140,9 +149,9 @@ map_init(DcMap *map, Size bytes, Size payload)
  * map_key_init makes the map's key of a counter key, to whose bytes it points.
  */
 void
-map_key_init(DcMapKey *key, Oid database, Oid counter, const char *data, uint32 len)
+map_key_init(const DcMap *map, DcMapKey *key, Oid database, Oid counter, const char *data, uint32 len)
 {
-	uint32 hash = hash_bytes((const unsigned char *) data, len);
+	uint32 hash = siphash_hash(map->secret, data, len);
 
 	hash = hash_combine(hash, murmurhash32(counter ^ murmurhash32(database)));
 	*key = (DcMapKey){database, counter, data, len, hash};

@@ -71,8 +71,7 @@ map_partition(const DcMapKey *key)
 extern Size map_size(Size bytes);
 extern Size map_size_of(uint32 cells, Size payload);
 extern void map_init(DcMap *map, Size bytes, Size payload);
-extern void map_key_init(DcMapKey *key, Oid database, Oid counter, const char *data,
-						 uint32 len);
+extern void map_key_init(const DcMap *map, DcMapKey *key, Oid database, Oid counter, const char *data, uint32 len);
 extern DcMapEntry *map_find(DcMap *map, const DcMapKey *key);
 extern DcMapEntry *map_look(DcMap *map, const DcMapKey *key);
 extern DcMapEntry *map_get(DcMap *map, const DcMapKey *key, DcMapInit init, void *arg);

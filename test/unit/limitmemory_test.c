@@ -80,7 +80,7 @@ call_of(DcLimitUse *use, const char *key)
 {
 	DcLimitCall call = {.use = use, .name = "limit", .cost = 1};
 
-	map_key_init(&call.key, MyDatabaseId, (Oid) use->owner.id, key, strlen(key));
+	map_key_init(limit_map, &call.key, MyDatabaseId, (Oid) use->owner.id, key, strlen(key));
 	return call;
 }
 
@@ -288,6 +288,21 @@ ad_hoc_share(void)
 	dc_throttle_max_keys = 1000;
 }
 
+/* Nobody can know which keys meet: another map has other hashes. */
+static void
+hashes(void)
+{
+	DcMapKey keys[3];
+
+	for (int i = 0; i < 3; i++)
+	{
+		if (i != 1)
+			begin(64);
+		map_key_init(limit_map, &keys[i], 1, 2, "key", 3);
+	}
+	ok(keys[0].hash == keys[1].hash && keys[1].hash != keys[2].hash, "the hash of a key is another one in each map");
+}
+
 int
 main(void)
 {
@@ -300,6 +315,7 @@ main(void)
 		dropped(kind);
 	}
 	ad_hoc_share();
+	hashes();
 	server_start();
 	return done_testing();
 }

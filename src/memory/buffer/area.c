@@ -348,7 +348,7 @@ buffer_is_left(Oid database)
 void
 buffer_map_key(DcMapKey *map_key, Oid counter, const char *data, uint32 len)
 {
-	map_key_init(map_key, MyDatabaseId, counter, data, len);
+	map_key_init(buffer_map, map_key, MyDatabaseId, counter, data, len);
 }
 
 /*

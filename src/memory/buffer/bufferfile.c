@@ -244,7 +244,7 @@ load_table(DcCrcFile *file)
 		if (!crcfile_get(file, &saved_entry, sizeof(saved_entry)) ||
 			saved_entry.len > DC_MAX_KEY_BYTES || !crcfile_get(file, data, saved_entry.len))
 			return false;
-		map_key_init(&key, saved.database, saved.counter, data, saved_entry.len);
+		map_key_init(buffer_map, &key, saved.database, saved.counter, data, saved_entry.len);
 		entry = buffer_entry(table, &key);
 		if (entry == NULL)
 			return false;

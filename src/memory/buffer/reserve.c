@@ -131,6 +131,7 @@ buffer_reserve(DcCounter *counter, DcDelta **deltas, int count)
 	{
 		if (deltas[i]->inc == 0 && deltas[i]->dec == 0)
 			continue;
+		CHECK_FOR_INTERRUPTS(); /* a transaction may have very many */
 		if (!reserve_one(table, deltas[i]))
 		{
 			reserve_give_back(start);

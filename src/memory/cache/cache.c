@@ -190,7 +190,7 @@ void
 cache_key_init(DcCacheKey *key, Oid counter, uint64 table,
 			   const DcKey *counter_key)
 {
-	map_key_init(&key->map, MyDatabaseId, counter, counter_key->data, counter_key->len);
+	map_key_init(MAP, &key->map, MyDatabaseId, counter, counter_key->data, counter_key->len);
 	key->table = table;
 }
 
@@ -411,7 +411,7 @@ cache_forget_key(Oid database, Oid counter, const DcKey *key)
 
 	if (cache == NULL)
 		return;
-	map_key_init(&probe, database, counter, key->data, key->len);
+	map_key_init(MAP, &probe, database, counter, key->data, key->len);
 	lock = map_key_lock(MAP, &probe);
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	moment_write(&cache->forgotten_at[map_partition(&probe)], moment_now());

@@ -350,7 +350,7 @@ limitfile_load_entry(Work *work)
 	state->skipped = state->occupied = 0;
 	if (slot->owner.id != 0 && limit_has_list(&slot->rule.numbers))
 		state->used = 0;
-	map_key_init(&map_key, saved.database, saved.counter, data, saved.len);
+	map_key_init(limit_map, &map_key, saved.database, saved.counter, data, saved.len);
 	entry = map_add(limit_map, &map_key, file_entry_init, &saved.key);
 	if (entry == NULL)
 		return false;

@@ -173,7 +173,7 @@ key_begin(DcLimitCall *call, DcLimitKnown *known, Datum key_value)
 
 	text_to_key(key_value, &key);
 	*call = (DcLimitCall){.use = &known->use, .name = known->rule.name};
-	map_key_init(&call->key, MyDatabaseId, (Oid) known->use.owner.id, key.data, key.len);
+	map_key_init(limit_map, &call->key, MyDatabaseId, (Oid) known->use.owner.id, key.data, key.len);
 }
 
 /*
@@ -452,7 +452,7 @@ dc_throttle(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg_internal("%s", wrong)));
-	map_key_init(&call.key, MyDatabaseId, InvalidOid, (const char *) &bytes, offsetof(DcLimitAdHoc, key) + key.len);
+	map_key_init(limit_map, &call.key, MyDatabaseId, InvalidOid, (const char *) &bytes, offsetof(DcLimitAdHoc, key) + key.len);
 	allowed = limit_take(&call, 1, true);
 	return limitsql_result(fcinfo, &call, allowed, (Datum) 0);
 }

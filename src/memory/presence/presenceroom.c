@@ -99,7 +99,7 @@ presence_room_key(DcMapKey *key, const DcPresenceUse *use, Oid database, const D
 	bytes[0] = (char) room_kind(use);
 	memcpy(bytes + 1, &use->owner.catalog, sizeof(Oid));
 	memcpy(bytes + KEY_HEADER, name->data, name->len);
-	map_key_init(key, database, (Oid) use->owner.id, bytes, KEY_HEADER + name->len);
+	map_key_init(presence_map, key, database, (Oid) use->owner.id, bytes, KEY_HEADER + name->len);
 }
 
 /*
@@ -111,7 +111,7 @@ presence_member_key(DcMapKey *key, const DcMapEntry *room, const char *member, u
 	bytes[0] = PRESENCE_MEMBER;
 	memcpy(bytes + 1, &room->number, sizeof(uint32));
 	memcpy(bytes + KEY_HEADER, member, len);
-	map_key_init(key, room->database, room->counter, bytes, KEY_HEADER + len);
+	map_key_init(presence_map, key, room->database, room->counter, bytes, KEY_HEADER + len);
 }
 
 /*

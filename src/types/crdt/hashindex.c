@@ -8,80 +8,16 @@
  * user compares those of the few numbers it names.
  *
  * The strings come from anybody, and whoever could choose many of one hash would make
- * each look-up go through all of them. So the hash is SipHash (Aumasson, Bernstein
- * 2012), with a key that only this process knows and that is never stored: without it
- * nobody finds strings that meet more often than by chance. It is SipHash-1-3, as in
- * the tables of Rust and Python.
+ * each look-up go through all of them. So the hash is SipHash (base/siphash.h), with a key
+ * that only this process knows and that is never stored.
  */
 #include "types/crdt/hashindex.h"
 
 #include <string.h>
 
+#include "base/siphash.h"
+
 static uint64_t hash_key[2];
-
-/*
- * Rotate a word to the left by 1 to 63 bits.
- */
-static inline uint64_t
-hashindex_rotate(uint64_t x, int bits)
-{
-	return (x << bits) | (x >> (64 - bits));
-}
-
-/*
- * Mix the state of SipHash by one round.
- */
-static inline void
-sip_round(uint64_t v[4])
-{
-	v[0] += v[1];
-	v[2] += v[3];
-	v[1] = hashindex_rotate(v[1], 13) ^ v[0];
-	v[3] = hashindex_rotate(v[3], 16) ^ v[2];
-	v[0] = hashindex_rotate(v[0], 32);
-	v[2] += v[1];
-	v[0] += v[3];
-	v[1] = hashindex_rotate(v[1], 17) ^ v[2];
-	v[3] = hashindex_rotate(v[3], 21) ^ v[0];
-	v[2] = hashindex_rotate(v[2], 32);
-}
-
-/*
- * Add a word of eight bytes to the state of SipHash, with one round, as in SipHash-1-3.
- */
-static inline void
-sip_word(uint64_t v[4], uint64_t word)
-{
-	v[3] ^= word;
-	sip_round(v);
-	v[0] ^= word;
-}
-
-/*
- * hashindex_siphash is SipHash-1-3.
- */
-uint64_t
-hashindex_siphash(const uint64_t key[2], const void *data, size_t len)
-{
-	const uint8_t *bytes = data;
-	uint64_t last = (uint64_t) len << 56;
-	uint64_t v[4] = {
-		key[0] ^ UINT64_C(0x736f6d6570736575),
-		key[1] ^ UINT64_C(0x646f72616e646f6d),
-		key[0] ^ UINT64_C(0x6c7967656e657261),
-		key[1] ^ UINT64_C(0x7465646279746573)};
-	size_t left = len;
-
-	for (; left >= 8; left -= 8, bytes += 8)
-		sip_word(v, bytes_load64(bytes));
-	for (size_t i = 0; i < left; i++)
-		last |= (uint64_t) bytes[i] << (8 * i);
-	sip_word(v, last);
-	v[2] ^= 0xff;
-	for (int i = 0; i < 3; i++)
-		sip_round(v);
-	return v[0] ^ v[1] ^ v[2] ^ v[3];
-}
 
 /*
  * hashindex_seed sets this process's key. Tables that are there are of no use after it.
@@ -99,7 +35,7 @@ hashindex_seed(uint64_t first, uint64_t second)
 uint32_t
 hashindex_hash(const void *data, size_t len)
 {
-	return (uint32_t) hashindex_siphash(hash_key, data, len);
+	return (uint32_t) siphash_hash(hash_key, data, len);
 }
 
 /*

@@ -31,7 +31,6 @@ typedef struct HashIndexIter
 } HashIndexIter;
 
 extern uint32_t hashindex_hash(const void *data, size_t len);
-extern uint64_t hashindex_siphash(const uint64_t key[2], const void *data, size_t len);
 extern void hashindex_seed(uint64_t first, uint64_t second);
 extern void hashindex_reserve(HashIndex *index, size_t n);
 extern void hashindex_put(HashIndex *index, uint32_t hash, uint32_t number);
