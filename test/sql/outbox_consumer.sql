@@ -606,6 +606,17 @@ BEGIN READ ONLY;
 SELECT dc_ack('c', 1);
 ROLLBACK;
 
+-- Members of all consumers of a role are limited, as the worker reads them all; those that are there go on
+SELECT dc_consumer_create('many'), dc_consumer_create('more');
+SELECT count(*) FROM dc_fetch('more', 1, '0', 'old');
+INSERT INTO dcounter.consumer_member SELECT m.consumer, 'm' || i, m.version, 0, m.acked, NULL, m.fetched, m.delivered, NULL, m.skip, NULL, m.lease_until, NULL, m.retry_first, m.retry_last, m.revived
+	FROM dcounter.consumer_member AS m JOIN dcounter.consumer AS c ON c.id = m.consumer, generate_series(1, 5000) AS i WHERE c.name = 'many' AND m.member = '';
+SELECT count(*) FROM dc_fetch('more', 1, '0', 'old');
+SELECT count(*) FROM dc_fetch('more', 1, '0', 'new');
+DELETE FROM dcounter.consumer_member WHERE member = 'm1' OR member ~ 'm[2-9]';
+SELECT count(*) FROM dc_fetch('more', 1, '0', 'new');
+SELECT dc_consumer_drop('many'), dc_consumer_drop('more');
+
 -- A dropped consumer leaves nothing
 SELECT dc_consumer_drop('c'), dc_consumer_drop('m');
 SELECT (SELECT count(*) FROM dcounter.consumer), (SELECT count(*) FROM dcounter.consumer_member), (SELECT count(*) FROM dcounter.consumer_retry);

@@ -81,7 +81,11 @@
 /* Members of a consumer that have a row, those that have left a while ago among them. */
 #define MEMBERS_MAX 1000
 
+/* And of all consumers of a role: each round of the worker's reads them all, for all roles. */
+#define MEMBERS_OF_ROLE 5000
+
 static void prevent_very_many_members(const DcConsumer *consumer, const DcMember *me, int nrows);
+static int64 members_of_role(Oid owner);
 static void move_retries(const DcMember *from, DcMember *to);
 static void cut_lease(DcMember *other, DcTrade *trade, TimestampTz now, int64 lease);
 static bool take_over(DcMember *from, DcMember *to, DcTrade *trade, TimestampTz now);
@@ -254,6 +258,32 @@ prevent_very_many_members(const DcConsumer *consumer, const DcMember *me, int nr
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("consumer \"%s\" cannot have more than %d members", consumer->name, MEMBERS_MAX),
 				 errhint("Use the same names again. Members that have left are forgotten after an hour.")));
+	if (!ItemPointerIsValid(&me->tid) && members_of_role(consumer->owner) > MEMBERS_OF_ROLE)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("the consumers of a role cannot have more than %d members", MEMBERS_OF_ROLE),
+				 errhint("Use the same names again. Members that have left are forgotten after an hour.")));
+}
+
+/*
+ * Return how many members the consumers of a role have, as committed by now.
+ */
+static int64
+members_of_role(Oid owner)
+{
+	int64 n = 0;
+	List *consumers = consumer_read_all(SnapshotSelf);
+	ListCell *lc;
+
+	foreach(lc, consumers)
+	{
+		const DcConsumer *consumer = lfirst(lc);
+
+		CHECK_FOR_INTERRUPTS();
+		if (consumer->owner == owner)
+			n += list_length(member_read_all(consumer->id, SnapshotSelf));
+	}
+	return n;
 }
 
 /*

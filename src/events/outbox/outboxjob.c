@@ -173,9 +173,9 @@ static void
 advance_consumers(void)
 {
 	static int32 last = 0;
-	DcMoment end = moment_in(ADVANCE_MS);
 	bool busy;
 	List *needs = consumer_hooks->needs(&busy);
+	DcMoment end = moment_in(ADVANCE_MS); /* from here on, as the list may be long */
 	int n = list_length(needs);
 	int first = 0;
 	int locks = 0;

@@ -24,6 +24,9 @@
  * Which epoch has been told of is in the slot. As that may be given away when the presence has no rooms, it is written into
  * the rule, too, if slots are getting scarce.
  *
+ * In the worker, presences with a channel are told of in transactions of their own, after the others: a commit with notifications takes a lock
+ * that all databases of the server share, and fails if their queue is full. That is in the way of no event without one.
+ *
  * A standby has no events of its own.
  */
 #include "postgres.h"
@@ -57,6 +60,9 @@
 #define STEP_RULES 128 /* each is a lock until the end of the transaction */
 #define TURN_STEPS 4096
 
+/* Entries about rules that are gone, until all are forgotten. */
+#define SERVED_SPARE 1024
+
 /* Slots that are in use, or wanted, from which on they are scarce. */
 #define SCARCE_SLOTS (PRESENCE_SLOTS / 2)
 
@@ -84,9 +90,19 @@ typedef struct ToldEpoch
 } ToldEpoch;
 
 /* A step, and what was told in this transaction, which may be of several. */
+/* The presences that a step is about. */
+typedef enum Part
+{
+	PART_QUIET,
+	PART_NOTIFIED,
+	PART_ALL,
+} Part;
+
 typedef struct Step
 {
 	bool all_owners;
+	Part part;
+	bool has_notified; /* there are some with a channel */
 	bool more;
 	DcMoment end;
 	bool is_scarce; /* there are few slots left */
@@ -113,6 +129,7 @@ static uint64 served_last = 0;
 
 static void exit_callback(int code, Datum arg);
 static bool presence_job(DcJobRun *run);
+static bool tell_part(DcJobRun *run, Part part);
 static void events_step(void *arg);
 static int presenceevents_compare_turns(const ListCell *a, const ListCell *b);
 static Served *served_of(uint64 whose);
@@ -216,9 +233,8 @@ unlink_dirty(DcMapEntry *entry)
 static bool
 presence_job(DcJobRun *run)
 {
-	static DcSharedStep shared = {0};
 	static bool registered = false;
-	bool more = false;
+	bool more;
 
 	if (presence_area == NULL)
 		return false;
@@ -236,12 +252,31 @@ presence_job(DcJobRun *run)
 	registered = true;
 	if (step_now == NULL)
 		step_now = MemoryContextAllocZero(TopMemoryContext, sizeof(Step));
+	if (!run->all_owners)
+		return tell_part(run, PART_ALL);
+	step_now->has_notified = true; /* if the first step fails */
+	more = tell_part(run, PART_QUIET);
+	if (step_now->has_notified)
+		more |= tell_part(run, PART_NOTIFIED);
+	return more;
+}
+
+/*
+ * Tell of the presences of a part, in steps; return true if more is left to do at once.
+ */
+static bool
+tell_part(DcJobRun *run, Part part)
+{
+	static DcSharedStep shared[PART_ALL + 1] = {0};
+	bool more;
+
 	do
 	{
 		step_now->all_owners = run->all_owners;
+		step_now->part = part;
 		step_now->more = false;
 		/* what is left is told of in another transaction, if this one goes on */
-		more = shared_step_run(&shared, run, events_step, step_now) && step_now->more && step_now->ntold + step_now->nepochs == 0;
+		more = shared_step_run(&shared[part], run, events_step, step_now) && step_now->more && step_now->ntold + step_now->nepochs == 0;
 	} while (more && !job_is_late(run));
 	return more;
 }
@@ -250,6 +285,7 @@ static void
 events_step(void *arg)
 {
 	Step *step = arg;
+	Oid owner = InvalidOid; /* of the rule that was looked at last */
 	List *rows;
 	ListCell *lc;
 
@@ -258,8 +294,15 @@ events_step(void *arg)
 	if (step->all_owners)
 		(void) presence_forget_databases();
 	step->nrules = 0;
+	step->has_notified = false;
 	step->epoch = pg_atomic_read_u64(&presence_area->epoch);
 	rows = rule_read_all(&presence_rules);
+	/* rules that are gone are still in it; a new one lacks the order of the next step alone */
+	if (served != NULL && hash_get_num_entries(served) > 2 * list_length(rows) + SERVED_SPARE)
+	{
+		hash_destroy(served);
+		served = NULL;
+	}
 	list_sort(rows, presenceevents_compare_turns);
 	step->end = step->all_owners ? moment_in(STEP_MS) : DC_NEVER;
 	step->is_scarce = Max(list_length(rows), presence_area->nslots) > SCARCE_SLOTS;
@@ -270,11 +313,15 @@ events_step(void *arg)
 		CHECK_FOR_INTERRUPTS();
 		if (moment_is_reached(step->end))
 		{
-			served_of((uint64) row->rule.owner << 32)->at = ++served_last; /* who has so many comes last the next time */
+			/* the owner who has taken that time comes last in the next step */
+			if (OidIsValid(owner))
+				served_of((uint64) owner << 32)->at = ++served_last;
 			step->more = true;
 			break;
 		}
-		if (row->events < 0 || !(step->all_owners || has_privs_of_role(GetUserId(), row->rule.owner)))
+		owner = row->rule.owner;
+		step->has_notified |= row->channel != NULL;
+		if (row->events < 0 || (step->part != PART_ALL && (step->part == PART_NOTIFIED) != (row->channel != NULL)) || !(step->all_owners || has_privs_of_role(GetUserId(), row->rule.owner)))
 			continue;
 		if (step->all_owners)
 			table_jobs_know_owner(row->rule.owner);
