@@ -221,6 +221,19 @@ SELECT dc_bind('wd', 'wide', 'k', filter => 'ROW(wide.*) IS NULL OR ROW(wide.*) 
 SELECT dc_bind('wd', 'wide', 'k', filter => 'ROW(wide.*) IS NULL', build => 'now');
 RESET ROLE;
 
+-- but that is no reason why another role could not rename what is theirs, though it becomes longer by that
+SET ROLE bound_mallory;
+CREATE TYPE mood AS ENUM ('a', 'b');
+CREATE TABLE moods (k int, m mood);
+SELECT dc_create('md');
+DO $$BEGIN PERFORM dc_bind('md', 'moods', 'k', filter => format('m IN (%s)', (SELECT string_agg($a$'a'::mood$a$, ', ') FROM generate_series(1, 700))), build => 'now'); END$$;
+SELECT length(filter) < 32768 AS is_short FROM dcounter.source WHERE counter = 'md'::regclass;
+RESET ROLE;
+ALTER TYPE mood RENAME TO a_mood_of_a_name_that_is_as_long_as_any;
+SELECT length(filter) > 32768 AS is_longer FROM dcounter.source WHERE counter = 'md'::regclass;
+INSERT INTO moods VALUES (1, 'a'), (1, 'b');
+SELECT dc_get('md', '1');
+
 SET client_min_messages = warning;
 DROP SCHEMA bound_owner CASCADE;
 DROP OWNED BY bound_mallory, bound_writer;

@@ -266,15 +266,12 @@ source_deparse(DcSourceRow *row, List *parsed, Relation source)
 	row->value = sourceexpr_deparse(list_nth(parsed, PARSED_VALUE), source);
 	row->filter = sourceexpr_deparse(list_nth(parsed, PARSED_FILTER), source);
 	row->distinct_of = sourceexpr_deparse(list_nth(parsed, PARSED_DISTINCT_OF), source);
-	check_stored_text("key", row->key);
-	check_stored_text("value", row->value);
-	check_stored_text("filter", row->filter);
-	check_stored_text("distinct_of", row->distinct_of);
 	AtEOXact_GUC(false, level);
 }
 
 /*
- * check_stored_text raises 54000 for a text that has become too long: ROW(t.*) names each column.
+ * check_stored_text raises 54000 for a text that has become too long: ROW(t.*) names each column. Only for the one who binds: names in it may
+ * become longer when another role renames what is theirs.
  */
 static void
 check_stored_text(const char *name, const char *text)
@@ -327,6 +324,10 @@ source_expressions_check(DcSourceRow *row, Relation source)
 					 errmsg("value must be 1 with distinct_of")));
 	}
 	source_deparse(row, parsed, source);
+	check_stored_text("key", row->key);
+	check_stored_text("value", row->value);
+	check_stored_text("filter", row->filter);
+	check_stored_text("distinct_of", row->distinct_of);
 }
 
 /*

@@ -293,7 +293,11 @@ deparse_binding(const DcParsed *binding)
 		relation_close(source, AccessShareLock); /* there may be very many */
 		return;
 	}
-	(void) bound_lock(binding->row.counter, true);
+	if (!bound_lock(binding->row.counter, sourcerename_is_column(binding->statement)))
+		ereport(ERROR,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 errmsg("could not obtain the lock of the binding of \"%s\"", get_rel_name(binding->row.counter)),
+				 errdetail("What is being renamed is named in how it is counted.")));
 	if (source_read(binding->row.counter, &row) && row.source == binding->row.source)
 	{
 		if (!source_texts_equal(&row, &binding->row))
