@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # make test T='once buffer/crash': the tests of a room, or of a name, on a throwaway cluster. Words are as in tap_files (lib.sh): a room, a name, or
 # both. What has changed is built, and is installed into a copy of the server's folders, never into these. Ends with "N passed, N failed".
-#   T='once stock'      which tests
+#   T='once stock'      which tests: a room, or the beginning of a name up to an underscore
+#   KIND='regress units'  of these kinds only (of: regress specs pgtap taps units)
 #   PG_CONFIG=...       the PostgreSQL to test with
 #   DC_PREFIX=FOLDER    where the copies of servers are kept (/var/tmp/dcounter_servers)
 #   KEEP=1              keeps the work folder
@@ -30,8 +31,40 @@ named() {
     done
 }
 
+# choose: which tests, by kind
+choose() {
+    local file name word
+    mapfile -t regress < <(named test/sql/*.sql)
+    mapfile -t specs < <(named test/specs/*.spec)
+    mapfile -t pgtap < <(named test/pgtap/*.sql)
+    mapfile -t taps < <(tap_files "${words[@]}" 2>/dev/null)
+    # those of a room have names of their own, and include its headers
+    mapfile -t units < <({
+        named test/unit/*_test.c
+        for word in "${words[@]}"; do
+            grep -lE "^#include \"([a-z]+/)+$word/" test/unit/*_test.c | xargs -r -n 1 basename -s .c
+        done
+    } | sort -u)
+    for name in regress specs pgtap taps units; do
+        [[ " ${KIND:-$name} " == *" $name "* ]] || declare -ga "$name=()"
+    done
+    [[ $((${#regress[@]} + ${#specs[@]} + ${#pgtap[@]} + ${#taps[@]} + ${#units[@]})) -gt 0 ]] && return
+    echo "there are no tests of ${words[*]}; with such names:"
+    for file in test/sql/*.sql test/specs/*.spec test/pgtap/*.sql test/t/*/*.pl test/unit/*_test.c; do
+        for word in "${words[@]}"; do
+            [[ $file != *"${word//\//_}"* ]] || echo "    $(basename "${file%.*}")"
+        done
+    done
+    exit 1
+}
+
+choose
 if [[ ${DC_STAGE:-} != user ]]; then
     use_postgres
+    # one at a time, as all trees share the copy
+    mkdir -p "${DC_PREFIX:-/var/tmp/dcounter_servers}"
+    exec 9>"${DC_PREFIX:-/var/tmp/dcounter_servers}/lock"
+    flock 9
     server_copy "${DC_PREFIX:-/var/tmp/dcounter_servers}/$(pg_major "$PG_CONFIG")"
     # shellcheck disable=SC2119
     bash -euo pipefail -c 'source test/lib.sh; build_and_install unity=yes' >/dev/null || die 'could not build'
@@ -62,23 +95,18 @@ regress() {
 use_postgres
 passed=0
 failed=0
-mapfile -t regress < <(named test/sql/*.sql)
-mapfile -t specs < <(named test/specs/*.spec)
-mapfile -t units < <(named test/unit/*_test.c)
-mapfile -t pgtap < <(named test/pgtap/*.sql)
-mapfile -t taps < <(tap_files "${words[@]}" 2>/dev/null)
-if [[ ${#regress[@]} -eq 0 && ${#specs[@]} -eq 0 && ${#units[@]} -eq 0 && ${#pgtap[@]} -eq 0 && ${#taps[@]} -eq 0 ]]; then
-    die "there are no tests of ${words[*]}"
-fi
 for name in "${units[@]}"; do
-    make -s -C test/unit "$name" PG_CONFIG="$PG_CONFIG"
-    if (cd test/unit && "./$name" short); then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+    if make -s -C test/unit "$name" PG_CONFIG="$PG_CONFIG" && (cd test/unit && "./$name" short); then passed=$((passed + 1)); else failed=$((failed + 1)); fi
 done
+# all on a server that is preloaded, but for one
+if [[ " ${regress[*]} " == *' not_preloaded '* ]]; then
+    start_cluster not_preloaded 'fsync = off'
+    regress regress/pg_regress install not_preloaded
+    stop_cluster "$DC_DATA"
+    mapfile -t regress < <(printf '%s\n' "${regress[@]}" | grep -vx not_preloaded)
+fi
 if [[ ${#regress[@]} -gt 0 || ${#specs[@]} -gt 0 || ${#pgtap[@]} -gt 0 ]]; then
-    # all run on a server that is preloaded, but for one
-    preload=("shared_preload_libraries = 'dcounter'")
-    [[ " ${regress[*]} " != *' not_preloaded '* ]] || preload=()
-    start_cluster server 'fsync = off' 'max_prepared_transactions = 20' "${preload[@]}"
+    start_cluster server 'fsync = off' 'max_prepared_transactions = 20' "shared_preload_libraries = 'dcounter'"
     mkdir -p results
     [[ ${#regress[@]} -eq 0 ]] || regress regress/pg_regress install "${regress[@]}"
     [[ ${#specs[@]} -eq 0 ]] || regress isolation/pg_isolation_regress iso_install "${specs[@]}"
