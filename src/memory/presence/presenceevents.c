@@ -316,7 +316,7 @@ events_step(void *arg)
 			/* the owner who has taken that time comes last in the next step */
 			if (OidIsValid(owner))
 				served_of((uint64) owner << 32)->at = ++served_last;
-			step->more = true;
+			step->more = step->has_notified = true; /* the rest was not looked at */
 			break;
 		}
 		owner = row->rule.owner;
