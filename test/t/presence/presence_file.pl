@@ -58,15 +58,14 @@ my $bytes = map_bytes();
 $node->stop;
 is(unpack('L', substr(slurp_file($file), -4)), crc32c(substr(slurp_file($file), 0, -4)), 'the test knows the checksum');
 is(join(' ', map { header(slurp_file($file), $_) } 'nslots', 'nrooms', 'nmembers'), '2 2 2', 'and the header');
-# one room takes all leaves of a ring, whose number is behind its name
-my $leaves = index(slurp_file($file), 'big') + 3 + 24;
-is(unpack('L', substr(slurp_file($file), $leaves, 4)), 863, 'and the head of a ring');
+# one room takes all leaves of a ring, whose number is behind its name; rooms are in another order in each file
+sub leaves { return index(slurp_file($file), 'big') + 3 + 24 }
+is(unpack('L', substr(slurp_file($file), leaves(), 4)), 863, 'and the head of a ring');
 $node->start;
 is(there(), '2|t|f', 'all are there, as after any restart');
 
 my @refused = ([ 'nslots', 1 ], [ 'nslots', 1025 ], [ 'nslots', 0xFFFFFFFF ], [ 'nrooms', 1 ], [ 'nrooms', 3 ], [ 'nrooms', 2**62 ], [ 'nrooms', ~0 ], [ 'nmembers', 3 ], [ 'nmembers', ~0 ],
 	[ 'leaves', 862 ], [ 'leaves', 864 ], [ 'leaves', 0xFFFFFFFF ]);
-$at{leaves} = [ $leaves, 'L' ];
 foreach (@refused)
 {
 	my ($name, $number) = @$_;
@@ -75,7 +74,7 @@ foreach (@refused)
 	sql($node, 'postgres', $everybody);
 	$node->stop;
 	my $log = -s $node->logfile;
-	change(@{ $at{$name} }, $number);
+	change($name eq 'leaves' ? (leaves(), 'L') : @{ $at{$name} }, $number);
 	$node->start;
 	is(there(), '0|f|t', "$name $number: nobody is there");
 	like(substr(slurp_file($node->logfile), $log), qr/who was present is lost\n.*DETAIL:  File "pg_stat\/dcounter.presence" is ignored: it is malformed\./, 'the log says so');
