@@ -10,7 +10,8 @@
  * it that the same file looks after.
  *
  * A relcache invalidation may come at any moment, also while an entry is being filled. So
- * the flag is set first, and is found reset if the values that were read may be old.
+ * the flag is set first, and is found reset if the values that were read may be old. An error
+ * may come as well, and would leave an entry that is half filled: relcached_fill() resets the flag then.
  * All kinds share one callback, with all else here that wants to know of changes (relcached_on_change): a backend has ten slots for
  * these, of which the server takes some, and Citus five.
  */
@@ -62,6 +63,29 @@ relcached_enter(DcRelCached *cache, const void *key)
 		nmade++;
 	}
 	return entry;
+}
+
+/*
+ * relcached_fill fills an entry by a function, which returns false if there is nothing to fill it with, as this does. The
+ * entry is not valid afterwards if so, after an error, or if an invalidation has come meanwhile.
+ */
+bool
+relcached_fill(void *entry, bool *valid, bool (*fill)(void *entry, void *arg), void *arg)
+{
+	volatile bool filled = false;
+
+	*valid = true;
+	PG_TRY();
+	{
+		filled = fill(entry, arg);
+	}
+	PG_FINALLY();
+	{
+		if (!filled)
+			*valid = false;
+	}
+	PG_END_TRY();
+	return filled;
 }
 
 /*

@@ -115,7 +115,8 @@ sub worker_failures
 {
 	my ($log) = @_;
 
-	return join("\n", grep { /$failed/ } split(/\n/, $log));
+	# a hint says that it was the step's limit
+	return join("\n", $log =~ /^(.*$failed.*(?:\n.*HINT: .*)?)$/mg);
 }
 
 # logged(NODE, OFFSET, PATTERN, NAME): a test

@@ -49,6 +49,7 @@ static DcCounter *last_found = NULL;
 /* Fills of an entry that invalidations may undo before it is used anyway. */
 #define MAX_TRIES 16
 
+static bool countercache_fill(void *entry, void *arg);
 static void counter_fill(DcCounter *counter);
 static void prevent_other_kind(Oid relid);
 static List *counter_foreign_leaves(Oid relid, List *leaves, List **members);
@@ -120,9 +121,7 @@ DcCounter *
 counter_find(Oid relid)
 {
 	DcCounter *counter;
-	DcCounterRow row;
-	volatile bool exists = false;
-	volatile int tries = 0;
+	int tries = 0;
 
 	if (last_found != NULL && last_found->relid == relid && last_found->valid)
 		return last_found;
@@ -132,35 +131,29 @@ counter_find(Oid relid)
 		return last_found = counter;
 	do
 	{
-		counter->valid = true; /* an invalidation from here on resets it */
-		PG_TRY();
-		{
-			exists = catalog_read(relid, &row);
-			if (exists)
-			{
-				/* at once, so that the callback knows the shard table */
-				counter->row = row;
-				exists = SearchSysCacheExists1(RELOID,
-											   ObjectIdGetDatum(row.shards));
-			}
-			if (exists)
-				counter_fill(counter);
-		}
-		PG_CATCH();
-		{
-			counter->valid = false;
-			PG_RE_THROW();
-		}
-		PG_END_TRY();
+		if (!relcached_fill(counter, &counter->valid, countercache_fill, NULL))
+			return NULL;
 		/* with debug_discard_caches it never stays valid; it is fresh enough */
-	} while (exists && !counter->valid && ++tries < MAX_TRIES);
-
-	if (!exists)
-	{
-		counter->valid = false;
-		return NULL;
-	}
+	} while (!counter->valid && ++tries < MAX_TRIES);
 	return last_found = counter;
+}
+
+/*
+ * countercache_fill reads the row of a counter table and what the catalogs say of its tables.
+ */
+static bool
+countercache_fill(void *entry, void *arg)
+{
+	DcCounter *counter = entry;
+	DcCounterRow row;
+
+	if (!catalog_read(counter->relid, &row))
+		return false;
+	counter->row = row; /* at once, so that the callback knows the shard table */
+	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(row.shards)))
+		return false;
+	counter_fill(counter);
+	return true;
 }
 
 /*

@@ -361,8 +361,9 @@ ownercode_look_at(DcFound *found)
 {
 	char *reason = NULL;
 	bool exempt = true;
+	uint32 roles = role_changes;
 
-	found->roles = role_changes;
+	found->looked = false; /* if this fails it is to be done again */
 	for (int i = 0; i < found->nmembers && reason == NULL; i++)
 	{
 		Relation rel = try_relation_open(found->members[i], NoLock);
@@ -377,6 +378,7 @@ ownercode_look_at(DcFound *found)
 		relation_close(rel, NoLock);
 	}
 	note_reason(found, reason, exempt);
+	found->roles = roles;
 }
 
 static void

@@ -46,7 +46,7 @@
 extern Datum dc_hll_in(PG_FUNCTION_ARGS);
 
 static void distinctopen_entry_changed(void *data, Oid relid);
-static bool distinctopen_fill(DcDistinct *entry);
+static bool distinctopen_fill(void *entry, void *arg);
 static bool lock_both(Oid relid, LOCKMODE mode, bool wait);
 static bool lock_one(Oid relid, LOCKMODE mode, bool wait);
 static void open_both(DcDistinctRel *rel);
@@ -81,29 +81,28 @@ distinct_find(Oid relid)
 {
 	DcDistinct *entry = relcached_enter(&entries, &relid);
 
-	if (entry->valid || distinctopen_fill(entry))
+	if (entry->valid || relcached_fill(entry, &entry->valid, distinctopen_fill, NULL))
 		return entry;
 	return NULL;
 }
 
 /*
- * distinctopen_fill fills an entry; false if there is nothing to fill it with. An invalidation meanwhile resets it.
+ * distinctopen_fill reads the row twice: the first tells the callback of the table of deltas.
  */
 static bool
-distinctopen_fill(DcDistinct *entry)
+distinctopen_fill(void *data, void *arg)
 {
 	static uint64 generations = 0;
+	DcDistinct *entry = data;
 	DcDistinctRow row;
 	HeapTuple tuple;
 
 	if (!distinct_row_read(entry->relid, &row))
 		return false;
 	entry->row = row;
-	entry->valid = true;
 	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(entry->relid));
 	if (!distinct_row_read(entry->relid, &row) || !HeapTupleIsValid(tuple) || row.delta != entry->row.delta)
 	{
-		entry->valid = false;
 		if (HeapTupleIsValid(tuple))
 			ReleaseSysCache(tuple);
 		return false;

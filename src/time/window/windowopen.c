@@ -35,7 +35,7 @@
 #include "time/window/window.h"
 
 static void windowopen_entry_changed(void *data, Oid relid);
-static void windowopen_fill(DcWindow *window);
+static bool windowopen_fill(void *entry, void *arg);
 
 static DcRelCached entries = {
 	.name = "dcounter windows",
@@ -59,31 +59,25 @@ windowopen_entry_changed(void *data, Oid relid)
 DcWindow *
 window_find(Oid relid)
 {
-	DcWindow *entry = relcached_find(&entries, &relid);
-	DcWindowRow row;
+	DcWindow *entry = relcached_enter(&entries, &relid);
 
-	if (entry != NULL && entry->valid)
+	if (entry->valid || relcached_fill(entry, &entry->valid, windowopen_fill, NULL))
 		return entry;
-	if (!window_row_read(relid, &row) || get_rel_relkind(relid) != RELKIND_VIEW)
-		return NULL;
-	entry = relcached_enter(&entries, &relid);
-	entry->valid = true; /* an invalidation from here on resets it */
-	if (!window_row_read(relid, &row))
-	{
-		entry->valid = false;
-		return NULL;
-	}
-	entry->row = row;
-	windowopen_fill(entry);
-	return entry;
+	return NULL;
 }
 
-static void
-windowopen_fill(DcWindow *window)
+static bool
+windowopen_fill(void *entry, void *arg)
 {
-	List *slots = window_slots_read(window->relid);
+	DcWindow *window = entry;
+	DcWindowRow row;
+	List *slots;
 	ListCell *lc;
 
+	if (!window_row_read(window->relid, &row) || get_rel_relkind(window->relid) != RELKIND_VIEW)
+		return false;
+	slots = window_slots_read(window->relid);
+	window->row = row;
 	window->owner = relation_owner(window->relid);
 	window->dropped = InvalidOid;
 	window->checked = InvalidOid;
@@ -103,6 +97,7 @@ windowopen_fill(DcWindow *window)
 	}
 	list_free_deep(slots);
 	window->generation++;
+	return true;
 }
 
 /*

@@ -74,6 +74,7 @@ typedef struct DcRefsChecked
 } DcRefsChecked;
 
 static void checked_changed(void *entry, Oid relid);
+static bool refstable_fill(void *entry, void *rel);
 static void left_over(const DcKey *key, const DcKey *item, int64 n, void *row);
 static void refstable_check_table(SPIPlanPtr plan, Oid refs);
 
@@ -109,24 +110,20 @@ refs_open(Oid refs, LOCKMODE mode, AttrNumber *atts)
 	if (rel == NULL)
 		relation_missing_error(refs);
 	if (!checked->valid)
-	{
-		DcTableLayout layout;
-
-		checked->valid = true; /* an invalidation from here on resets it */
-		PG_TRY();
-		{
-			shape_check(rel, &refs_shape, &layout);
-		}
-		PG_CATCH();
-		{
-			checked->valid = false;
-			PG_RE_THROW();
-		}
-		PG_END_TRY();
-		memcpy(checked->atts, layout.atts, sizeof(checked->atts));
-	}
+		(void) relcached_fill(checked, &checked->valid, refstable_fill, rel);
 	memcpy(atts, checked->atts, sizeof(checked->atts));
 	return rel;
+}
+
+static bool
+refstable_fill(void *entry, void *rel)
+{
+	DcRefsChecked *checked = entry;
+	DcTableLayout layout;
+
+	shape_check(rel, &refs_shape, &layout);
+	memcpy(checked->atts, layout.atts, sizeof(checked->atts));
+	return true;
 }
 
 static void

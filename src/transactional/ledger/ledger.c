@@ -55,7 +55,7 @@ static DcRelCached ledgers = {
 };
 
 static DcLedger *ledger_find(DcCounter *counter);
-static void ledger_fill(DcLedger *ledger);
+static bool ledger_fill(void *entry, void *arg);
 static bool lock_ledger_tables(DcLedger *ledger, LOCKMODE mode);
 static void ledger_check_table(DcLedger *ledger, Oid relid, const DcShape *shape,
 							   DcTableLayout *layout);
@@ -143,7 +143,7 @@ ledger_recheck(DcLedger *ledger)
 	if (ledger->valid)
 		return;
 	ledger->counter = counter_lookup(ledger->relid);
-	ledger_fill(ledger);
+	(void) relcached_fill(ledger, &ledger->valid, ledger_fill, NULL);
 	ledger->limits = counter_lookup(ledger->row.limits);
 	counter_layout(ledger->limits);
 }
@@ -187,16 +187,17 @@ ledger_find(DcCounter *counter)
 
 	ledger->counter = counter;
 	if (!ledger->valid)
-		ledger_fill(ledger);
+		(void) relcached_fill(ledger, &ledger->valid, ledger_fill, NULL);
 	return ledger;
 }
 
 /*
- * ledger_fill looks a ledger up. An invalidation that comes meanwhile is not lost.
+ * ledger_fill looks a ledger up, and checks the shapes of its tables.
  */
-static void
-ledger_fill(DcLedger *ledger)
+static bool
+ledger_fill(void *entry, void *arg)
 {
+	DcLedger *ledger = entry;
 	Relation entries;
 	DcTableLayout layout;
 
@@ -210,30 +211,20 @@ ledger_fill(DcLedger *ledger)
 		hash_destroy(ledger->rules);
 	ledger->rules = NULL;
 	ledger->unguarded = InvalidOid;
-	ledger->valid = true;
-	PG_TRY();
-	{
-		ledger_check_table(ledger, ledger->row.entries, &entry_shape, &layout);
-		entries = table_open_present(ledger->row.entries, NoLock);
-		ledger->direct = !entries->rd_rel->relispartition &&
-			entries_are_plain(entries, &layout);
-		ledger_check_table(ledger, ledger->row.accounts, &account_shape, &ledger->account_layout);
-		ledger_check_table(ledger, ledger->row.pendings, &pending_shape, &layout);
-		if (OidIsValid(ledger->row.openings))
-			ledger_check_table(ledger, ledger->row.openings, &opening_shape, &ledger->opening_layout);
-		check_counters(ledger);
-		ledger_check_owner(ledger, ledger->row.limits);
-		ledger->by_month = month_is_key(entries);
-		ledger->parent_direct = relation_extras(entries, EXTRA_PART | EXTRA_RULES | EXTRA_TRIGGERS) == 0;
-		sql_forget(ledger->counter); /* tables may have other names */
-		table_close(entries, NoLock);
-	}
-	PG_CATCH();
-	{
-		ledger->valid = false;
-		PG_RE_THROW();
-	}
-	PG_END_TRY();
+	ledger_check_table(ledger, ledger->row.entries, &entry_shape, &layout);
+	entries = table_open_present(ledger->row.entries, NoLock);
+	ledger->direct = !entries->rd_rel->relispartition && entries_are_plain(entries, &layout);
+	ledger_check_table(ledger, ledger->row.accounts, &account_shape, &ledger->account_layout);
+	ledger_check_table(ledger, ledger->row.pendings, &pending_shape, &layout);
+	if (OidIsValid(ledger->row.openings))
+		ledger_check_table(ledger, ledger->row.openings, &opening_shape, &ledger->opening_layout);
+	check_counters(ledger);
+	ledger_check_owner(ledger, ledger->row.limits);
+	ledger->by_month = month_is_key(entries);
+	ledger->parent_direct = relation_extras(entries, EXTRA_PART | EXTRA_RULES | EXTRA_TRIGGERS) == 0;
+	sql_forget(ledger->counter); /* tables may have other names */
+	table_close(entries, NoLock);
+	return true;
 }
 
 /*

@@ -56,6 +56,7 @@ static uint64 layout_changes = 1;
 
 static bool opslot_read_once(Oid counter, DcOpSlot *slots, int *count);
 static void slots_changed(void *entry, Oid relid);
+static bool opslot_fill(void *entry, void *arg);
 
 /* Entries (DcOpSlots) are never removed. */
 static DcRelCached slot_cache = {
@@ -95,37 +96,27 @@ opslots_find(Oid counter)
 	if (last_found != NULL && last_found->counter == counter && last_found->valid)
 		return last_found;
 	entry = relcached_enter(&slot_cache, &counter);
-	if (!entry->valid)
-	{
-		DcOpSlot slots[DC_OP_SLOTS];
-		int nslots;
-
-		entry->valid = true; /* an invalidation from here on resets it */
-		PG_TRY();
-		{
-			nslots = opslots_read(counter, slots);
-		}
-		PG_CATCH();
-		{
-			entry->valid = false;
-			PG_RE_THROW();
-		}
-		PG_END_TRY();
-		entry->nslots = nslots;
-		entry->forgotten = 0;
-		entry->ops = nslots > 0 ? slots[0].ops : InvalidOid;
-		for (int i = 0; i < nslots; i++)
-		{
-			entry->slots[i] = slots[i];
-			entry->forgotten = Max(entry->forgotten, slots[i].forgotten);
-		}
-		if (nslots == 0)
-		{
-			entry->valid = false;
-			return NULL;
-		}
-	}
+	if (!entry->valid && !relcached_fill(entry, &entry->valid, opslot_fill, NULL))
+		return NULL;
 	return last_found = entry;
+}
+
+static bool
+opslot_fill(void *data, void *arg)
+{
+	DcOpSlots *entry = data;
+	DcOpSlot slots[DC_OP_SLOTS];
+	int nslots = opslots_read(entry->counter, slots);
+
+	entry->nslots = nslots;
+	entry->forgotten = 0;
+	entry->ops = nslots > 0 ? slots[0].ops : InvalidOid;
+	for (int i = 0; i < nslots; i++)
+	{
+		entry->slots[i] = slots[i];
+		entry->forgotten = Max(entry->forgotten, slots[i].forgotten);
+	}
+	return nslots > 0;
 }
 
 /*

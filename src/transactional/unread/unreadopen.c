@@ -41,6 +41,7 @@
 #include "transactional/unread/unread.h"
 
 static void unreadopen_entry_changed(void *data, Oid relid);
+static bool unreadopen_fill(void *entry, void *arg);
 static void unreadopen_check_owner(const DcUnread *unread, const DcCounter *counter);
 static void unreadopen_check_shape(DcUnread *unread, Relation heap);
 pg_noreturn static void write_error(Relation heap, const char *detail);
@@ -79,28 +80,28 @@ DcUnread *
 unread_find(Oid relid)
 {
 	DcUnread *entry = relcached_enter(&entries, &relid);
-	DcUnreadRow row;
+
+	if (entry->valid || relcached_fill(entry, &entry->valid, unreadopen_fill, NULL))
+		return entry;
+	return NULL;
+}
+
+static bool
+unreadopen_fill(void *data, void *arg)
+{
+	DcUnread *entry = data;
 	HeapTuple tuple;
 
-	if (entry->valid)
-		return entry;
-	if (!unread_read(relid, &row))
-		return NULL;
-	entry->valid = true; /* an invalidation from here on resets it */
-	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-	if (!unread_read(relid, &row) || !HeapTupleIsValid(tuple))
-	{
-		entry->valid = false;
-		if (HeapTupleIsValid(tuple))
-			ReleaseSysCache(tuple);
-		return NULL;
-	}
-	entry->row = row;
+	if (!unread_read(entry->relid, &entry->row))
+		return false;
+	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(entry->relid));
+	if (!HeapTupleIsValid(tuple))
+		return false;
 	entry->owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
 	entry->rls = ((Form_pg_class) GETSTRUCT(tuple))->relrowsecurity;
 	entry->checked = false;
 	ReleaseSysCache(tuple);
-	return entry;
+	return true;
 }
 
 /*
