@@ -68,10 +68,25 @@
 #include "events/outbox/payload.h"
 
 /* How many marks a step deletes. */
-/* So many keys that a round has reported are remembered; others may be reported twice. */
-#define REPORTED_KEYS 100000
-
 #define STEP_MARKS 2000
+
+/*
+ * How many keys that a round has reported are remembered, and how many of all rounds that are under way: 16 MB. Others may be
+ * reported twice.
+ */
+#define REPORTED_KEYS 100000
+#define ALL_REPORTED_KEYS 400000
+
+/* The keys that a round has reported, in the memory of its table's turn. */
+typedef struct Reported
+{
+	HTAB *keys; /* changedsquash.c */
+	int64 n;
+	MemoryContextCallback on_free;
+} Reported;
+
+/* Those of all rounds that are under way. */
+static int64 all_reported = 0;
 
 /* Payloads as long as that cannot be sent (async.c); keys of functions never are. */
 #define NOTIFY_LIMIT (BLCKSZ - NAMEDATALEN - 128)
@@ -107,7 +122,7 @@ static struct
 	TimestampTz left;  /* first one that was left, or DT_NOEND */
 	/* all transactions before this had ended when it read its first values */
 	TransactionId xmin;
-	HTAB *reported; /* the keys of steps before (changedsquash.c) */
+	Reported *reported; /* the keys of steps before */
 } round_now;
 
 /* Up to when the worker has seen all marks of a counter table. */
@@ -148,6 +163,8 @@ static const DcStatement sql_read_changed = {
 
 static List *changedjob_list(void);
 static void changedjob_start(MemoryContext cxt);
+static void reported_free(void *arg);
+static void reported_add(const Keys *keys);
 static DcTableStep changedjob_step(Oid table, bool all_owners);
 static bool changedjob_is_due(const DcCounterEvents *row);
 static bool squash_is_due(const DcCounterEvents *row);
@@ -294,9 +311,40 @@ any_marks(Oid counter, TimestampTz from)
 static void
 changedjob_start(MemoryContext cxt)
 {
+	Reported *reported = MemoryContextAllocZero(cxt, sizeof(Reported));
+
+	reported->keys = key_set_make(cxt);
+	reported->on_free = (MemoryContextCallback){.func = reported_free, .arg = reported};
+	MemoryContextRegisterResetCallback(cxt, &reported->on_free);
 	memset(&round_now, 0, sizeof(round_now));
-	round_now.reported = key_set_make(cxt);
+	round_now.reported = reported;
 	round_now.fresh = true;
+}
+
+/*
+ * reported_free is called when the turn of a table ends.
+ */
+static void
+reported_free(void *arg)
+{
+	all_reported -= ((Reported *) arg)->n;
+}
+
+/*
+ * reported_add remembers keys that the round has reported, as far as there is room for them.
+ */
+static void
+reported_add(const Keys *keys)
+{
+	Reported *reported = round_now.reported;
+
+	for (int i = 0; i < keys->n && reported->n < REPORTED_KEYS && all_reported < ALL_REPORTED_KEYS; i++)
+	{
+		if (key_set_has(reported->keys, keys->items[i], true))
+			continue;
+		reported->n++;
+		all_reported++;
+	}
 }
 
 /*
@@ -335,8 +383,7 @@ changedjob_step(Oid table, bool all_owners)
 		events_write(&row);
 		keys_unique(&keys);
 		changedjob_report(counter, &row, &keys);
-		for (int i = 0; i < keys.n; i++)
-			(void) key_set_has(round_now.reported, keys.items[i], hash_get_num_entries(round_now.reported) < REPORTED_KEYS);
+		reported_add(&keys);
 	}
 	if (more)
 		return TABLE_GOES_ON;
@@ -435,7 +482,7 @@ take_marks(Oid counter, Keys *keys)
 		Datum at = tuple_datum(scan.rel, scan.tuple, MARK_AT, TIMESTAMPTZOID);
 		Datum key = tuple_datum(scan.rel, scan.tuple, MARK_KEY, TEXTOID);
 
-		if (!key_set_has(round_now.reported, key, false))
+		if (!key_set_has(round_now.reported->keys, key, false))
 			keys->items[keys->n++] = PointerGetDatum(PG_DETOAST_DATUM_COPY(key));
 		else if (!is_covered(scan.tuple))
 		{
