@@ -202,6 +202,10 @@ COMMENT ON FUNCTION dc_unread_drop(regclass) IS 'drops an unread table';
 CREATE FUNCTION dc_window_adopt(counter regclass, bucket interval, keep interval, rollup jsonb DEFAULT NULL, late text DEFAULT 'error') RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
 COMMENT ON FUNCTION dc_window_adopt(regclass, interval, interval, jsonb, text) IS 'registers an existing windowed counter';
+
+CREATE FUNCTION dc_distinct_report(distinct_table regclass, since timestamptz DEFAULT NULL, until timestamptz DEFAULT NULL, OUT key text, OUT bucket timestamptz, OUT estimate double precision, OUT lower double precision, OUT upper double precision) RETURNS SETOF record
+	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000 ROWS 1000;
+COMMENT ON FUNCTION dc_distinct_report(regclass, timestamptz, timestamptz) IS 'how many different items each key has had in each bucket';
 COMMENT ON COLUMN dc_stat_regions.state IS 'active, retired, or behind (some counters are put aside); of this database also starting, renew or recopy';
 
 CREATE FUNCTION dcounter.window_bytes(counter regclass) RETURNS bigint

@@ -154,7 +154,7 @@ extern bool rowkey_equal(const DcRowKey *a, const DcRowKey *b);
 extern void distinct_pending_init(void);
 extern void distinct_pending_add(DcDistinct *distinct, const DcRowKey *key, uint64 hash);
 extern HllState *distinct_pending_merge(const DcRowKey *key, HllState *into);
-extern List *distinct_pending_keys(Oid relid, const char *from, const char *to, uint32 len);
+extern List *distinct_pending_keys(Oid relid, bool (*wanted)(const void *arg, const DcRowKey *key), const void *arg);
 extern void distinct_pending_absorb(void);
 extern void distinct_write_early(void);
 

@@ -139,11 +139,11 @@ distinct_pending_merge(const DcRowKey *key, HllState *into)
 }
 
 /*
- * distinct_pending_keys lists the keys (DcRowKey *) of a table that have pending items, are of that length,
- * and in that range; not in order, and perhaps more than once.
+ * distinct_pending_keys lists the keys (DcRowKey *) of a table that have pending items and are wanted; not in order, and perhaps
+ * more than once.
  */
 List *
-distinct_pending_keys(Oid relid, const char *from, const char *to, uint32 len)
+distinct_pending_keys(Oid relid, bool (*wanted)(const void *arg, const DcRowKey *key), const void *arg)
 {
 	List *keys = NIL;
 
@@ -157,8 +157,7 @@ distinct_pending_keys(Oid relid, const char *from, const char *to, uint32 len)
 		items_start_iterate(level->items, &it);
 		while ((items = items_iterate(level->items, &it)) != NULL)
 		{
-			if (items->key.relid == relid && items->key.len == len &&
-				memcmp(items->key.data, from, len) >= 0 && memcmp(items->key.data, to, len) <= 0)
+			if (items->key.relid == relid && wanted(arg, &items->key))
 				keys = lappend(keys, &items->key);
 		}
 	}
