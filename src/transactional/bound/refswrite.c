@@ -325,6 +325,9 @@ refs_effect(DcRef **refs, int count, DcRefEffect take, void *arg)
 	pfree(changes);
 }
 
+/*
+ * Name the counter table in CONTEXT of errors.
+ */
 static void
 error_context(void *arg)
 {

@@ -10,9 +10,9 @@
  *
  * A fix takes the lock of the binding before the snapshot. What it adds is the difference, not
  * the value: so transactions that commit later are not overwritten, and of two fixes the second
- * one sees what the first has added. It is one of the things that change values other than
- * with rows of the source, so it changes the epoch: a build that has read its differences before adds
- * none of them afterwards.
+ * one sees what the first has added. It changes values other than with rows of the source, so
+ * it changes the epoch: a build that has read its differences before adds none of them
+ * afterwards.
  */
 #include "postgres.h"
 
@@ -122,6 +122,10 @@ check_may_read(Oid relid)
 				 errmsg("cannot compare \"%s\": row-level security applies", get_rel_name(relid))));
 }
 
+/*
+ * Set options->sample from the argument; 0 means all. Raises 22023 unless it is above 0 and at
+ * most 1.
+ */
 static void
 sample_options(FunctionCallInfo fcinfo, DcSourceScanOptions *options)
 {
@@ -164,6 +168,9 @@ check_keys(FunctionCallInfo fcinfo, DcSourceRead *read, const DcSourceScanOption
 		put_diff((ReturnSetInfo *) fcinfo->resultinfo, &diffs[i]);
 }
 
+/*
+ * Add a row to the result, if there is something to repair.
+ */
 static void
 put_diff(ReturnSetInfo *result, const DcSourceDiff *diff)
 {

@@ -68,10 +68,10 @@ pg_noreturn static void too_old_error(const DcSourceRead *read, const char *deta
 static void check_no_events(DcSourceRead *read);
 
 /*
- * source_read_lock finds the binding of a counter table and locks the source ACCESS SHARE, with all
- * partitions and the tables that belong to the binding. False if it is not bound, or a lock
- * would have to be waited for and is not to be. `function` is what error messages call the
- * SQL function.
+ * source_read_lock finds the binding of a counter table and locks the source ACCESS SHARE, with
+ * all partitions and the tables that belong to the binding. Returns false if it is not bound,
+ * or if a lock is taken and `wait` forbids waiting. Error messages name the SQL function as
+ * `function` says.
  */
 bool
 source_read_lock(DcSourceRead *read, Oid counter, const char *function, DcSourceWait wait)
@@ -136,6 +136,9 @@ has_many(const DcSourceRead *read, const List *members)
 		!superuser_arg(relation_owner(read->row.source));
 }
 
+/*
+ * Lock a table ACCESS SHARE; false if that would have to wait, and read->wait forbids it.
+ */
 static bool
 sourceread_lock_table(const DcSourceRead *read, Oid relid)
 {
@@ -165,6 +168,10 @@ list_members(DcSourceRead *read, Snapshot snapshot)
 	return members;
 }
 
+/*
+ * List the direct partitions of a table, as a snapshot or (NULL) the catalog now shows them.
+ * Raises 55000 if the snapshot shows one that is being detached concurrently.
+ */
 static List *
 list_children(DcSourceRead *read, Oid parent, Snapshot snapshot)
 {
@@ -297,7 +304,8 @@ sourceread_check_snapshot(DcSourceRead *read)
 }
 
 /*
- * check_read_table does so if it does not see what the last DDL has made of a table.
+ * check_read_table raises 25001 if the snapshot does not show what the last DDL has made of a
+ * table.
  */
 static void
 check_read_table(DcSourceRead *read, Oid relid)
@@ -313,6 +321,9 @@ check_read_table(DcSourceRead *read, Oid relid)
 		too_old_error(read, psprintf(_("\"%s\" was truncated, rewritten or altered since it was taken."), get_rel_name(relid)));
 }
 
+/*
+ * Raise 25001: the transaction's snapshot is too old, with the reason as DETAIL.
+ */
 static void
 too_old_error(const DcSourceRead *read, const char *detail)
 {

@@ -11,8 +11,8 @@
  * the sessions' own forms of the expressions have numbers of columns and types, not names.
  *
  * The two ends are event triggers of the same command (core/table/ddlhooks.c). What was parsed
- * is kept in between under the address of the statement, until the transaction ends; of one
- * that has failed something may be left, which nobody looks for.
+ * is kept in between under the address of the statement, until the transaction ends; a command
+ * that fails may leave something, which is never looked up.
  *
  * Which bindings to parse is seen from their text: what does not contain the old name cannot
  * change. The source is locked ACCESS SHARE while it is parsed, and no longer: the statement may
@@ -154,6 +154,10 @@ changes_names(Node *statement, const char **name)
 	}
 }
 
+/*
+ * Return true for the kinds of objects that expressions name like types: types, domains and
+ * collations.
+ */
 static bool
 is_type(ObjectType type)
 {
@@ -198,6 +202,10 @@ sourcerename_mentions(const char *text, const char *name)
 	return text != NULL && (strstr(text, name) != NULL || strstr(text, quote_identifier(name)) != NULL);
 }
 
+/*
+ * Parse a binding before a command renames something, and remember the result until the command
+ * ends. Skips one whose expressions do not parse.
+ */
 static void
 parse_binding(const DcSourceRow *row, Node *statement)
 {
@@ -214,7 +222,7 @@ parse_binding(const DcSourceRow *row, Node *statement)
 	binding = palloc(sizeof(DcParsed));
 	binding->statement = statement;
 	binding->named = named;
-	/* one that is broken is its owner's matter, and no reason for others not to rename what is theirs */
+	/* only its owner can mend a broken one; others must be able to rename their objects */
 	if (source_read(row->counter, &binding->row) && binding->row.source == row->source &&
 		source_parses(&binding->row, source, &missing))
 	{
@@ -226,8 +234,9 @@ parse_binding(const DcSourceRow *row, Node *statement)
 }
 
 /*
- * sourcerename_open_source opens the source of a binding; NULL if it is gone. If it would have to be waited for, and the statement does
- * not wait for it as well: 55P03 if the binding names what is renamed, or NULL.
+ * sourcerename_open_source opens the source of a binding; NULL if it is gone. If that would
+ * have to wait, and the statement itself does not lock the source: 55P03 if the binding names
+ * what is renamed, otherwise NULL.
  */
 static Relation
 sourcerename_open_source(const DcSourceRow *row, bool wait, bool named)
@@ -256,7 +265,7 @@ sourcerename_is_column(const Node *statement)
 }
 
 /*
- * source_renamed makes the texts true, at the end of the command.
+ * source_renamed updates the texts, at the end of the command.
  */
 void
 source_renamed(const DcDdl *ddl)
@@ -279,6 +288,10 @@ source_renamed(const DcDdl *ddl)
 		check_unparsed(ddl);
 }
 
+/*
+ * Update the texts of a binding after the command, if they have changed. Raises 55P03 if its
+ * lock is taken and must not be waited for, 55000 if another session has changed it meanwhile.
+ */
 static void
 deparse_binding(const DcParsed *binding)
 {
@@ -389,6 +402,10 @@ source_swapped(void)
 	}
 }
 
+/*
+ * Warn that a counter goes on counting a table that was renamed, while another table has its
+ * name, and make the binding suspect.
+ */
 static void
 sourcerename_swapped(const DcSourceRow *row, const DcRenamed *was)
 {
@@ -440,6 +457,10 @@ sourcerename_is_missing(int sqlerrcode)
 		sqlerrcode == ERRCODE_UNDEFINED_SCHEMA;
 }
 
+/*
+ * Parse the expressions of a binding, in a subtransaction; arg is a DcTried. Raises the
+ * parser's error if that fails.
+ */
 static bool
 sourcerename_parses(void *arg)
 {

@@ -67,7 +67,7 @@ typedef struct DcSourceDiff
 } DcSourceDiff;
 
 /*
- * Return true if there is something to repair.
+ * Return true if a difference has something to repair.
  */
 static inline bool
 diff_to_repair(const DcSourceDiff *diff)
