@@ -68,7 +68,7 @@ typedef struct DcRuleKind
 	uint16 lockclass;
 	DcCatalog catalog;
 	DcRelCached cache; /* name and size; the rest is set by rule_kind_add() */
-	/* copy what the room needs of a row into the room's part of the entry */
+	/* copy the fields of a row that the room needs into its part of the entry */
 	void (*fill)(DcRuleKnown *known, const DcRuleRow *row);
 	/* do in memory what follows from changes that have been committed; must not throw */
 	void (*settle)(const DcRuleChange *changes);

@@ -55,7 +55,7 @@ typedef struct DcBatch
 	int nrows;
 	int nkeys;
 	bool last;			 /* no rows follow */
-	Datum reached;		 /* 0, or: the batch has ended for the time being at this key, */
+	Datum reached;		 /* 0, or: the batch was cut within this key, */
 	int32 reached_shard; /* where lower numbers are left */
 	DcDirectRel *direct; /* the shard table, without SQL; else NULL */
 	bool keep;			 /* zero rows instead of deleting them */

@@ -41,10 +41,13 @@ static struct
 	DcSweep sweep;
 	DcMoment started; /* it */
 	int64 moved;	  /* keys, by it */
-	bool swept;		  /* the space is next */
+	bool swept;		  /* swept; giving back space is next */
 	int64 spent;	  /* us in its steps so far */
 } work;
 
+/*
+ * Start a sweep over a table; the key that it remembers between batches lives in cxt.
+ */
 static void
 compactjob_start(MemoryContext cxt)
 {

@@ -111,7 +111,7 @@
 #include "core/rows/direct.h"
 #include "core/rows/shardnumber.h"
 
-/* Whether rows of a key have a number. */
+/* Whether a key has rows of a number. */
 typedef enum DcNumberState
 {
 	NUMBER_FREE,
@@ -146,7 +146,7 @@ serial_mark(DcDirectRel *rel, const DcDeltaKey *key)
 			return;
 		if (state == NUMBER_FREE)
 			break;
-		/* left over from long ago: any other number will do */
+		/* left over from long ago: any other number is fine */
 		CHECK_FOR_INTERRUPTS();
 		number = random_shard();
 	}
@@ -207,8 +207,8 @@ number_state(DcDirectRel *rel, const DcDeltaKey *key, int32 number)
 }
 
 /*
- * row_state tells what a version means for its number. A version that an update has made
- * is no insertion (see above). The version before it is found as well, if it is ours.
+ * row_state returns what a version means for its number. A version that an update has made is
+ * no insertion (see above). The version before it is found as well, if it is ours.
  */
 static DcNumberState
 row_state(DcDirectRel *rel, TupleTableSlot *slot)

@@ -116,6 +116,9 @@ take_region_shards(DcSqlSession *session, Datum *values, DcSums *own)
 		take_region_rows(session, &sql_take_region_own, values, own);
 }
 
+/*
+ * Run a statement that deletes shard rows, and add up those that were counted in this region.
+ */
 static void
 take_region_rows(DcSqlSession *session, const DcStatement *statement, Datum *values, DcSums *own)
 {

@@ -25,6 +25,9 @@
 #define HASH_FREE 1
 #define HASH_FIRST 2
 
+/*
+ * Return a hash that is none of the marks that stand for empty and free places.
+ */
 static uint32_t
 hinttable_usable(uint32_t hash)
 {

@@ -15,9 +15,9 @@
  * from both ends of the list in turn. What is near either end is found soon, and what is not found
  * has been looked for everywhere.
  *
- * No pin keeps VACUUM from removing an entry that is listed and using its place
- * again. That is harmless with an MVCC snapshot, as for a bitmap scan: the version that it sees
- * cannot be removed, and it does not see what comes to places of others later.
+ * No pin keeps VACUUM from removing an entry that is listed and using its place again. That is
+ * harmless with an MVCC snapshot, as for a bitmap scan: the version that it sees cannot be
+ * removed, and it does not see rows that reuse the place of another one later.
  */
 #include "postgres.h"
 

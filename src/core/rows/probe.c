@@ -75,7 +75,7 @@ probe_row(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint, DcProbe *probe)
 	SnapshotData dirty;
 
 	InitDirtySnapshot(dirty);
-	/* that sets no more than its kind, and there may be no version to look at */
+	/* this initializes the kind only, and there may be no version to look at */
 	dirty.xmin = dirty.xmax = InvalidTransactionId;
 	if (!find_visible(rel, key, hint, &dirty, &probe->version))
 	{
@@ -179,6 +179,9 @@ find_from(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint, OffsetNumber fr
 	return true;
 }
 
+/*
+ * Keep the version that wanted->snapshot sees; stop after too many versions or pages.
+ */
 static DcVersionStep
 keep_visible(DcVersion *version, void *arg)
 {

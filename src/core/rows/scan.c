@@ -115,8 +115,7 @@ shard_scan_local(DcShardScan *scan)
 }
 
 /*
- * shard_scan_range starts over with the numbers between low and high, both
- * excluded.
+ * shard_scan_range starts the scan again, with the numbers between low and high, both excluded.
  */
 static void
 shard_scan_range(DcShardScan *scan, int64 low, int64 high)
@@ -313,6 +312,9 @@ scan_key_total(DcCounter *counter, const DcKey *key, DcKeyState *state)
 	pfree(DatumGetPointer(key_datum));
 }
 
+/*
+ * Add the row of totals of a key, in the active snapshot, which may have none.
+ */
 static void
 scan_total(DcCounter *counter, Datum key, DcKeyState *state)
 {
@@ -492,6 +494,9 @@ scan_add_slot(DcKeyState *state, TupleTableSlot *slot, const DcTableLayout *layo
 				  DatumGetTimestampTz(at), is_shard);
 }
 
+/*
+ * Return true if a number is among the known ones, which are sorted.
+ */
 static bool
 known_has(const DcKnownShards *known, int32 number)
 {
@@ -522,6 +527,9 @@ known_below(const DcShardScan *scan, int64 number)
 	return from > 0 && numbers[from - 1] > scan->floor ? numbers[from - 1] : scan->floor;
 }
 
+/*
+ * Compare two numbers, for qsort() and bsearch().
+ */
 static int
 number_compare(const void *a, const void *b)
 {

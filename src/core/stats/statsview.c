@@ -225,6 +225,9 @@ stats_may_see(Oid counter)
 		 has_privs_of_role(GetUserId(), ROLE_PG_MONITOR));
 }
 
+/*
+ * Set a column of the row, which is null otherwise.
+ */
 static void
 statsview_set(DcStatRow *row, int column, Datum value)
 {
@@ -234,7 +237,7 @@ statsview_set(DcStatRow *row, int column, Datum value)
 
 /*
  * set_cumulative sets the columns that come from shared memory, if the table has an entry
- * there. How old changes are that come by a subscription is not known.
+ * there. The age of changes that a subscription brings is unknown.
  */
 static void
 set_cumulative(DcStatRow *row, Oid counter, bool fed)
@@ -343,7 +346,7 @@ statsview_estimated_rows(Oid relid)
 }
 
 /*
- * stats_interval returns an interval of so many microseconds, with days.
+ * stats_interval returns an interval of this many microseconds, with days.
  */
 Datum
 stats_interval(int64 us)

@@ -11,7 +11,10 @@
 #include "utils/relcache.h"
 #include "utils/reltrigger.h"
 
-/* Triggers that are disabled are none. Ours are those of this extension whose condition, if any, is harmless. */
+/*
+ * Disabled triggers do not count. Ours are those of this extension whose condition, if any, is
+ * harmless.
+ */
 #define EXTRA_RULES 0x0001
 #define EXTRA_RLS 0x0002
 #define EXTRA_PART 0x0004			  /* it is a partition */
@@ -33,7 +36,7 @@
 
 #define EXTRA_OF_TRIGGERS (EXTRA_TRIGGERS | EXTRA_REFUSES_WRITE | EXTRA_DEFERRED)
 
-/* What keeps rows of a table from being written without SQL: */
+/* The extras that keep rows of a table from being written without SQL: */
 /* shard rows, which are also deleted. Their indexes are looked at more closely (layout.c) */
 #define EXTRAS_OF_SHARDS \
 	(EXTRA_RULES | EXTRA_PART | EXTRA_CHECK | (EXTRA_TRIGGERS & ~EXTRA_TRIGGER_TRUNCATE))

@@ -24,7 +24,7 @@ typedef struct DcTableDue
 	uint32 listed; /* the reading of the catalog that has it */
 } DcTableDue;
 
-/* What it knows of all of them. */
+/* What a job of this worker knows of all counter tables. */
 typedef struct DcDue
 {
 	HTAB *tables;	 /* DcTableDue */

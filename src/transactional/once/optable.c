@@ -276,6 +276,9 @@ make_slot(const DcCounter *counter, Oid ops, int number, DcSlotState state)
 	optable_add_slot(counter->relid, ops, number, state, 0);
 }
 
+/*
+ * Insert a row of dcounter.op_slot for the partition of a number, which exists.
+ */
 static void
 optable_add_slot(Oid counter, Oid ops, int number, DcSlotState state,
 				 TimestampTz forgotten)
