@@ -28,8 +28,8 @@
  * that it had locked.
  *
  * What is not published: rows that others than the extension's functions write (by SQL, by a
- * restore), and what a session cannot know (its process is killed: then the memory is made
- * anew, and the workers, too). A transaction that is prepared publishes nothing, and COMMIT
+ * restore), and changes of a session that is killed: then shared memory is reinitialized, and
+ * the workers are restarted, too. A transaction that is prepared publishes nothing, and COMMIT
  * PREPARED, which knows no tables, publishes that all may have changed. So this is a hint, and
  * jobs look at each table now and then in any case (core/table/tabledue.c).
  *

@@ -284,8 +284,8 @@ compat_has_locked(Oid relid, LOCKMODE mode)
 }
 
 /*
- * In 16 what a subscription brings is written as the owner of the table, if that is asked for, and
- * it tells whether rows that came from elsewhere are wanted as well.
+ * In 16 what a subscription brings is written as the owner of the table, if that is asked for,
+ * and an option says if rows that came from elsewhere are wanted as well.
  */
 #if PG_VERSION_NUM >= 160000
 #define COMPAT_LINK_OPTIONS ", origin = any, run_as_owner = false"
@@ -413,7 +413,7 @@ compat_is_virtual(Form_pg_attribute att)
 #endif
 
 /*
- * Rewrite a table that is locked exclusively, without the rows that nobody needs. 18 takes
+ * Rewrite a table that is locked exclusively, without the rows that are dead to all. 18 takes
  * an open table, and closes it.
  */
 static inline void
@@ -441,7 +441,7 @@ compat_new_file_subxact(Relation rel)
 #endif
 }
 
-/* 17 lets the expression of a generated column be changed, by which all rows are written anew. */
+/* 17 lets the expression of a generated column be changed, which rewrites all rows. */
 #if PG_VERSION_NUM >= 170000
 #define COMPAT_AT_SET_EXPRESSION AT_SetExpression
 #else

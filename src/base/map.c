@@ -244,7 +244,7 @@ map_add(DcMap *map, const DcMapKey *key, DcMapInit init, void *arg)
 }
 
 /*
- * map_take_out removes an entry that nobody has pinned. The caller has locked its partition
+ * map_take_out removes an entry that no process has pinned. The caller has locked its partition
  * exclusively.
  */
 void
@@ -443,7 +443,7 @@ map_cells_take(DcMap *map, uint32 count)
 }
 
 /*
- * Give back a cell of a payload. The caller holds the lock of the entry's partition.
+ * Give back a cell that a payload has got from map_cells_take().
  */
 void
 map_cell_give_back(DcMap *map, uint32 number)

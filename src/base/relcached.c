@@ -4,10 +4,10 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Each kind is a hash table in TopMemoryContext, made at its first use. Entries begin
- * as zeros. Only the file that uses the kind removes them, so they stay where they are: to
- * keep a pointer to one, it is enough to ask whether the entry is still valid, by a flag in
- * it that the same file looks after.
+ * Each kind is a hash table in TopMemoryContext, made at its first use. Entries begin as zeros.
+ * Only the file that uses the kind removes them, so they stay where they are: a pointer to an
+ * entry can be kept, and it is enough to check that the entry is still valid, by a flag in it
+ * that the same file looks after.
  *
  * A relcache invalidation may come at any moment, also while an entry is being filled. So the
  * flag is set first, and is found reset if the values that were read may be old. An error may

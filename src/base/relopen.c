@@ -106,8 +106,8 @@ relation_children(Oid relid, LOCKMODE mode)
 }
 
 /*
- * relation_partition_parent returns the table that another one is a partition of, also if that
- * is being detached concurrently; InvalidOid if it is no longer a partition.
+ * relation_partition_parent returns the table that another one is a partition of, even if it is
+ * being detached concurrently; InvalidOid if it is no longer a partition.
  */
 Oid
 relation_partition_parent(Oid relid)

@@ -4,11 +4,12 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * These are transactional, unlike what is done with a rule. A transaction that changes a rule has the lock on its id,
- * and one that creates a rule that on its name, until it ends. What a room has in memory of a rule that is dropped
- * goes when that is committed. (Not if it was prepared: then it stays until it is idle.) What was created or dropped
- * is private to the backend, in TopTransactionContext; the callback forgets it at each end, as it does that rules
- * were changed.
+ * These are transactional, unlike what is done with a rule. A transaction that changes a rule
+ * has the lock on its id, and one that creates a rule that on its name, until it ends. A room's
+ * memory of a rule that is dropped is freed when that is committed. (Not if it was prepared:
+ * then it stays until it is idle.) What was created or dropped is private to the backend, in
+ * TopTransactionContext; the callback forgets it at each end, as it does that rules were
+ * changed.
  */
 #include "postgres.h"
 

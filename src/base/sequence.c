@@ -1,6 +1,6 @@
 /*
  * sequence.c
- *		Numbers from a sequence: blocks in a row, or one that is no less than another.
+ *		Numbers from a sequence: blocks in a row, or one that is at least a given number.
  *
  * Copyright (c) 2026, the dcounter developers
  *

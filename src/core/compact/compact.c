@@ -17,10 +17,10 @@
  *	4. Write the sums to the totals and take them off the shard rows. A key whose row of
  *	   totals another transaction is just inserting, or has inserted since step 3, is left alone.
  *
- * So a compaction never waits for a row. It blocks nobody and takes part in no deadlock;
- * writers skip the rows that it has locked. The tables and their partitions are locked
- * before that: without waiting too, but for a table that the caller has named. Both tables
- * change in one transaction, so every snapshot sees an amount exactly once.
+ * So a compaction never waits for a row. It blocks no transaction and takes part in no
+ * deadlock; writers skip the rows that it has locked. The tables and their partitions are
+ * locked before that: without waiting too, but for a table that the caller has named. Both
+ * tables change in one transaction, so every snapshot sees an amount exactly once.
  *
  * A compaction holds its locks to the end of its transaction, which may be a user's. A writer
  * that finds all of a key's max_shards rows locked therefore does not wait while a compaction

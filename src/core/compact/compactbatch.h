@@ -32,7 +32,7 @@ typedef struct DcBatchKey
 	int128 inc; /* sums, which fit bigint unless the key is to be skipped */
 	int128 dec;
 	TimestampTz at; /* latest change */
-	int64 own_inc;	/* of a replicated counter, or one with a trend: what of these was counted in this database, */
+	int64 own_inc;	/* of a replicated counter, or one with a trend: of these, counted here, */
 	int64 own_dec;
 	TimestampTz own_at; /* with the latest change */
 	double weight;		/* of a counter with a trend: the weight that the key has there, */

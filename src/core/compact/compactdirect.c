@@ -23,13 +23,14 @@
  * leave some for the next sweep.
  *
  * Kept rows. A row that was deleted leaves dead index entries. A scan steps over the dead
- * entries of a number once it has found the visible version of that number, but has to
- * visit those of numbers without one. So while an old snapshot keeps dead rows (oldsnapshot.c),
- * rows are zeroed instead of deleted, and rows that are zero are left as they are: new
- * increments find them, and no new numbers are needed. That is exact in any case: a value is the sum of
- * all rows there are. When the snapshot has gone they are deleted as any idle row.
- * Rows that belonged to one transaction alone are kept as well, for SERIALIZABLE ones
- * (core/rows/again.c). A key keeps max_shards rows, and KEEP_OWN of these; what is more came of a burst.
+ * entries of a number once it has found the visible version of that number, but has to visit
+ * those of numbers without one. So while an old snapshot keeps dead rows (oldsnapshot.c), rows
+ * are zeroed instead of deleted, and rows that are zero are left as they are: new increments
+ * find them, and no new numbers are needed. That is exact in any case: a value is the sum of
+ * all rows there are. When the snapshot has gone they are deleted as any idle row. Rows that
+ * belonged to one transaction alone are kept as well, for SERIALIZABLE ones
+ * (core/rows/again.c). A key keeps max_shards rows, and KEEP_OWN of these; further ones are
+ * left over from a burst.
  *
  * Between locking and clearing, statements of ours write the totals, and may run code of the
  * table's owner (in dc_compact(), never in the worker). The shard table stays open meanwhile, so

@@ -6,12 +6,12 @@
  *
  * Compaction waits for no row. SKIP LOCKED passes over rows that are locked, but a row that a
  * transaction in progress has inserted is not seen at all, and ON CONFLICT DO NOTHING waits for
- * that transaction: for dc_set() of a new key in a transaction that stays open, say, and with
- * it all other keys of the table would. So the keys that have no row are looked up in the
- * primary key, with a dirty snapshot, and a key that another transaction is inserting is left
- * for the next time.
+ * that transaction: for example for dc_set() of a new key in a transaction that stays open, and
+ * all other keys of the table would wait with it. So the keys that have no row are looked up in
+ * the primary key, with a dirty snapshot, and a key that another transaction is inserting is
+ * left for the next time.
  *
- * A row that is inserted after this look, and before ours, is waited for all the same: for 100
+ * A row that is inserted after this look, and before ours, is waited for nevertheless: for 100
  * ms at most in the worker, whose step has failed then, else until that transaction ends. That
  * is a matter of the milliseconds that a batch takes. A row that was inserted at any other time
  * is not waited for. Correctness does not depend on this look.

@@ -224,11 +224,11 @@ batch_key_equal(Datum a, Datum b)
 }
 
 /*
- * batch_key_add adds amounts to a key. A key whose sum leaves bigint is to stay as it is, also
+ * batch_key_add adds amounts to a key. A key whose sum leaves bigint is to stay as it is, even
  * if only the value does: the owner may have made an amount negative. That is known only when
- * all has been added: what a set elsewhere takes away (region/setmerge.c) may bring back a sum
- * that had left bigint. The amounts of a ledger are set off against each other: the entries
- * have the turnover of an account, which may be greater than its balance can be.
+ * all has been added: a set in another region (region/setmerge.c) may bring back a sum that had
+ * left bigint. The amounts of a ledger are set off against each other: the entries have the
+ * turnover of an account, which may be greater than its balance can be.
  */
 static void
 batch_key_add(DcCounter *counter, DcBatchKey *key, int64 inc, int64 dec)
@@ -348,8 +348,8 @@ batch_columns(DcBatch *batch, bool have_total, DcTotalColumns *columns)
 }
 
 /*
- * Return true if the total of a key is to be written, and its key has a row of totals, or has
- * none.
+ * Return true if the total of a key is to be written, and it has a row of totals (has_total),
+ * or has none.
  */
 static bool
 is_to_write(const DcBatchKey *key, bool has_total)

@@ -12,12 +12,11 @@
  *
  * So the worker rewrites such a table, as VACUUM FULL does, when it has swept it:
  *
- *	1. The table is of some size, but not so large that to read it takes long. 2. All its pages
- *	are read, without a lock that anybody would notice. All rows
- *	   count that are not dead to every snapshot. There must not be more of them than pages.
- *	   Reading ends as soon as there are more: in a table that is in use, or while an old
- *	   snapshot needs the deleted rows, that is after a twentieth of the pages. It also ends
- *	   when it takes too long.
+ *	1. The table is of some size, but not so large that reading it takes long.
+ *	2. All its pages are read, without a lock that anybody would notice. All rows count that
+ *	   are not dead to every snapshot. There must not be more of them than pages. Reading ends
+ *	   as soon as there are more: in a table that is in use, or while an old snapshot needs the
+ *	   deleted rows, that is after a twentieth of the pages. It also ends when it takes too long.
  *	3. The table is locked exclusively, if that is possible at once. So no session waits
  *	   behind us for it. Sessions that come while the table is rewritten do wait: for a few
  *	   tenths of a second, since only some rows are left, and their pages were just read.

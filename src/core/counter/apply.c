@@ -29,8 +29,8 @@
  * it can neither deadlock nor fail with a serialization error. It is used
  *	- for early writes, whose rows stay locked until the transaction ends, an
  *	  unknown time from now;
- *	- for PREPARE TRANSACTION, for the same reason: a forgotten prepared
- *	  transaction then blocks nobody;
+ *	- for PREPARE TRANSACTION, for the same reason: a forgotten prepared transaction then blocks
+ *	  no other;
  *	- by SQL under REPEATABLE READ and SERIALIZABLE, where an UPDATE of a row
  *	  that has changed since the snapshot would fail;
  *	- for foreign tables, where SKIP LOCKED is not available.
@@ -39,9 +39,9 @@
  * max_shards does not bound blind rows; compaction removes them.
  *
  * Why committing transactions cannot deadlock. They wait for one thing, a shard row of a key
- * that has max_shards of them, and only if nobody sets the key or compacts the table (locks.c):
- * so for another committing transaction. A transaction that waits holds only rows of lower
- * keys, of totals and shard rows, taken in this same phase. Along a chain of waiting
+ * that has max_shards of them, and only while no transaction sets the key or compacts the table
+ * (locks.c): so for another committing transaction. A transaction that waits holds only rows of
+ * lower keys, of totals and shard rows, taken in this same phase. Along a chain of waiting
  * transactions the keys grow, so there is no circle. Rows of totals are not in it, since no
  * commit waits for one. Others do wait for them: setters, users' own UPDATEs, inserters of the
  * same key. They may hold anything, and wait for this commit, which waits for none of them.
@@ -400,8 +400,8 @@ apply_by_sql(DcCounter *counter, DcDelta **deltas, int count, DcApplyWhen when,
 		bool totals = counter->sql_totals && count <= MAX_TOTAL_LOCKS;
 
 		/*
-		 * a delta that is all of its transaction may wait: no transaction waits for this one.
-		 * Not so deltas that code of the owner adds meanwhile
+		 * a transaction that has this delta and nothing else may wait, as no other can be
+		 * waiting for it. That is not true of deltas that code of the owner adds meanwhile
 		 */
 		shared = (shared && !IsolationUsesXactSnapshot()) || (when == APPLY_LAST && distribution_is_alone());
 		for (int i = 0; i < count; i++)

@@ -5,25 +5,25 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * Increments of a key that is new go to a shard row, and from there to the totals. For a
- * million keys whose counts are known that is twice the work, and leaves a shard table of
- * a million dead rows. dc_load() inserts rows of totals at once, in the order of the
- * keys. What the arrays have for a key several times is added up first. A key that exists
- * is added to, as by dc_incr(): by a pending delta, which is written at commit.
+ * million keys whose counts are known that is twice the work, and leaves a shard table of a
+ * million dead rows. dc_load() inserts rows of totals at once, in the order of the keys.
+ * Amounts of a key that is in the arrays several times are added up first. A key that exists is
+ * added to, as by dc_incr(): by a pending delta, which is written at commit.
  *
  * That is exact whatever else is going on, since the value of a key is the sum of its rows, and
  * a load only ever adds to it, in a row of totals that it makes or in a shard row:
  *
  *	- A key counts as new if the unique index lets us insert it, which is decided page by page,
- *	  under the lock of the page: of two that insert a key the second one finds the first. Nobody
- *	  waits then, as for a unique violation: the row of the second one is deleted again, and its
- *	  amounts are pending deltas (indexes_try_insert). A row that others are inserting or deleting
- *	  counts as there. If they abort, a shard row remains, to be compacted. To avoid rows that are
- *	  deleted again, keys are looked up first.
+ *	  under the lock of the page: of two that insert a key the second one finds the first. No
+ *	  session waits then, as for a unique violation: the row of the second one is deleted again,
+ *	  and its amounts are pending deltas (indexes_try_insert). A row that others are inserting or
+ *	  deleting counts as there. If they abort, a shard row remains, to be compacted. To avoid rows
+ *	  that are deleted again, keys are looked up first.
  *	- Increments at the same time find the row of totals in progress, and use shard rows.
  *	- dc_set() and dc_delete() do not see rows of totals that are not committed. So they come
- *	  before a load that is in progress, in the order of things: its amounts are added to
- *	  the value that they leave. They never look at two states: what they read at once is
- *	  the row of totals with its whole amount, or no row.
+ *	  before a load that is in progress, in the order of things: its amounts are added to the
+ *	  value that they leave. They never see two states: at once they read the row of totals with
+ *	  its whole amount, or no row.
  *	- Compaction, and flushes of buffered tables, would insert rows of the same keys, and wait
  *	  for our transaction to end, which may be long. So the load takes the lock on the
  *	  table's compaction, in the mode that loads share (locks.c). It waits for a

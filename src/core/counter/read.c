@@ -392,8 +392,8 @@ read_key(DcCounter *counter, const DcKey *key, bool expired, DcKeyState *state)
 }
 
 /*
- * expired_begin makes a snapshot active in which both the rows and the holds of a stock are to be read; false if the
- * counter table is none.
+ * expired_begin makes a snapshot active in which both the rows and the holds of a stock are to
+ * be read; false if the counter table is not a stock.
  */
 static bool
 expired_begin(DcCounter *counter)

@@ -143,9 +143,8 @@ sql_run_nulls(DcSqlSession *session, const DcStatement *statement, Datum *values
 }
 
 /*
- * sql_read executes a query in the caller's snapshot, and returns the number of
- * rows. All that this transaction has written itself counts, also if the running
- * statement wrote it.
+ * sql_read executes a query in the caller's snapshot, and returns the number of rows. All that
+ * this transaction has written itself counts, even if the running statement wrote it.
  */
 uint64
 sql_read(DcSqlSession *session, const DcStatement *statement, Datum *values)

@@ -329,7 +329,8 @@ add_to_shard(DcSqlSession *session, Datum *values)
 }
 
 /*
- * add_to_total adds a delta, of which these are the values, to the row of totals. False if the sum would leave bigint.
+ * add_to_total adds a delta, as these parameters, to the row of totals. False if the sum would
+ * leave bigint.
  */
 static bool
 add_to_total(DcSqlSession *session, const DcDelta *delta, Datum *values)
@@ -343,9 +344,10 @@ add_to_total(DcSqlSession *session, const DcDelta *delta, Datum *values)
 }
 
 /*
- * sql_add_remote adds what another region has counted to a row of the number, or makes one, also for no amounts, so that
- * compaction looks at the key. An amount that would leave bigint there goes to the row of another number. Where code of the
- * owner keeps all rows away there is none.
+ * sql_add_remote adds what another region has counted to a row of the number, or makes one,
+ * also for no amounts, so that compaction looks at the key. An amount that would leave bigint
+ * there goes to the row of another number. If code of the owner keeps all rows from being
+ * written, there is none.
  */
 void
 sql_add_remote(DcSqlSession *session, const DcDelta *delta, int32 number)

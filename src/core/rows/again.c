@@ -29,8 +29,8 @@
  *	  it sees: it visits every entry of such numbers, as it would if each had another number. It
  *	  takes predicate locks on the pages of all these entries, so a new one meets a lock wherever
  *	  it goes.
- *	- For that, their numbers tell them from shared rows (shardnumber.c), of which entries may
- *	  be passed over: SERIALIZABLE transactions insert none of these that was there before.
+ *	- For that, their numbers tell them from shared rows (shardnumber.c), whose entries may be
+ *	  passed over: SERIALIZABLE transactions insert none of these that was there before.
  *
  * What is deleted is a change that SERIALIZABLE readers of that row may conflict with: they
  * have read the key, so they do in any case.

@@ -143,7 +143,7 @@ hints_add(DcHintList *list, ItemPointer root, int32 shard)
 }
 
 /*
- * hints_add_absent remembers a number of which this transaction sees no row.
+ * hints_add_absent remembers a number for which this transaction sees no row.
  */
 void
 hints_add_absent(DcHintList *list, int32 shard)

@@ -208,7 +208,7 @@ keyrow_insert(Relation heap, TupleTableSlot *slot)
 
 /*
  * Insert a row; false, with nothing done, if there may be another one of its key, which is that
- * of an index: of a transaction in progress, say. Does not wait for that.
+ * of an index: it may be of a transaction in progress. Does not wait for that.
  */
 bool
 keyrow_try_insert(Relation heap, Relation index, TupleTableSlot *slot)

@@ -42,7 +42,7 @@
 /* Versions to look at before a hint counts as stale. */
 #define MAX_STEPS 100000
 
-/* Pages to look at before another hint is looked for. */
+/* Pages to look at before looking for another hint. */
 #define NEAR_PAGES 3
 
 /* The version that a walk looks for. */

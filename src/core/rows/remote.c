@@ -6,9 +6,9 @@
  *
  * A transaction inserts a row of its own for a key, of a number that no other transaction has
  * (shardnumber.c), and adds to that one if the key comes again. It need not remember which keys
- * it has had, of which there may be millions: the index says so when a row of the same number
- * is inserted. That row is taken back then. Some are remembered (has_come_before). So it waits
- * for no transaction, and rows that a savepoint has undone are not in the way.
+ * it has had (there may be millions): the index says so when a row of the same number is
+ * inserted. That row is taken back then. Some are remembered (has_come_before). So it waits for
+ * no transaction, and rows that a savepoint has undone are not in the way.
  *
  * While an old snapshot is held, each row that is inserted and deleted would leave an index
  * entry that every search for rows of the key has to visit (scan.c). So compaction keeps such

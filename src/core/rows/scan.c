@@ -16,10 +16,10 @@
  *	  that is done are stepped over without a visit to the heap. After a few of
  *	  them the scan starts again, and looks only into the gaps between the numbers
  *	  that are known: usually there is nothing, which costs a descent each.
- *	- It goes backwards: entries of one number sort by tuple id, and the newest
- *	  version is usually near the end of the table. If a reader does not find its version
- *	  there, as its snapshot is old, it goes on from both ends (oldversion.c). It
- *	  remembers numbers of which it sees no row.
+ *	- It goes backwards: entries of one number sort by tuple id, and the newest version is
+ *	  usually near the end of the table. If a reader does not find its version there, as its
+ *	  snapshot is old, it goes on from both ends (oldversion.c). It remembers numbers for which it
+ *	  sees no row.
  *
  * Hints and the order of entries are a matter of speed. The index alone decides
  * which rows there are.
@@ -313,7 +313,7 @@ scan_key_total(DcCounter *counter, const DcKey *key, DcKeyState *state)
 }
 
 /*
- * Add the row of totals of a key, in the active snapshot, which may have none.
+ * Add the row of totals of a key, if the active snapshot shows one.
  */
 static void
 scan_total(DcCounter *counter, Datum key, DcKeyState *state)
@@ -396,7 +396,7 @@ scan_shards(DcCounter *counter, const DcKey *key, Datum key_datum,
 }
 
 /*
- * add_absent adds the numbers of which this transaction has found that its snapshot sees no
+ * add_absent adds the numbers for which this transaction has found that its snapshot sees no
  * row. They are many if the snapshot is older than what made the key hot.
  */
 static void

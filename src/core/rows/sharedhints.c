@@ -14,9 +14,9 @@
  * rows of its key: keys with one row, which are many, would drive out the others. It is
  * removed when compaction deletes it.
  *
- * There is no lock (hinttable.c), and none is needed. What is read may be a mixture of several
- * rows, old, of a table that was rewritten or dropped, or of another key with the same
- * hash. It is a hint like those that a session remembers (hints.c), and never trusted:
+ * There is no lock (hinttable.c), and none is needed. A place that is read may be a mixture of
+ * several rows, outdated, of a table that was rewritten or dropped, or of another key with the
+ * same hash. It is a hint like those that a session remembers (hints.c), and never trusted:
  *
  *	- It may lead anywhere: the block is compared with the size of the table, and each line
  *	  pointer is checked before it is followed (rowversions.c).

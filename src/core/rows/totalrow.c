@@ -36,11 +36,12 @@
  * before they read it and until they have replaced it; an update that does not wait is
  * refused meanwhile.
  *
- * Who inserts rows of totals: commits (4), compaction, flushes of buffered tables, and users. A commit
- * never waits for another inserter, which may be a prepared transaction. Nor does compaction of a
- * table that qualifies: it inserts by total_insert(), too, and leaves a key that another
- * one is inserting for the next time. Others that insert the key find our row while
- * it is in the making, and then wait, for the insertion's token or for our commit, as for any other.
+ * Rows of totals are inserted by commits (4), compaction, flushes of buffered tables, and
+ * users. A commit never waits for another inserter, which may be a prepared transaction. Nor
+ * does compaction of a table that qualifies: it inserts by total_insert(), too, and leaves a
+ * key that another one is inserting for the next time. Others that insert the key find our row
+ * while it is in the making, and then wait, for the insertion's token or for our commit, as for
+ * any other.
  *
  * Compaction passes over rows of totals that are locked, and one session that commits
  * increments of one key back to back has that row locked nearly always. So that the shard rows
@@ -58,10 +59,10 @@
  * and nothing else, so the generated column is computed here: value is exactly inc - dec.
  * Whether it qualifies is asked again after the table was opened and for each key, since code
  * of the owner may run in between, and invalidations of other sessions may come in. An
- * invalidation that comes later than that does no harm: what would conflict with writing a row
- * takes a lock on the table that conflicts with ours. An index that is built without such a
- * lock waits for us before it counts on all changes to be in it, and a publication decodes our
- * rows like any others.
+ * invalidation that comes later than that does no harm: any change that would conflict with
+ * writing a row takes a lock on the table that conflicts with ours. An index that is built
+ * without such a lock waits for us before it counts on all changes to be in it, and a
+ * publication decodes our rows like any others.
  */
 #include "postgres.h"
 
@@ -345,8 +346,8 @@ count_version(DcVersion *version, void *arg)
 }
 
 /*
- * Return true if a version whose update was refused may be locked rather than
- * replaced. Read without a lock on its page: to lock the row says whether that is so.
+ * Return true if a version whose update was refused may be locked rather than replaced. This is
+ * read without a lock on its page: locking the row decides.
  */
 static bool
 may_be_lockable(const DcVersion *version)

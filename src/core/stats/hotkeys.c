@@ -16,8 +16,8 @@
  * To forget the past, all counts are halved from time to time. That keeps the
  * bounds, for weights halved likewise, but for rounding.
  *
- * A decayed count is no rate: what it stands for fades over several half-lives. So each key
- * that is listed has its writes of a window of time as well, and, frozen when that is over,
+ * A decayed count is not a rate: it reflects writes that fade over several half-lives. So each
+ * key that is listed has its writes of a window of time as well, and, frozen when that is over,
  * those of the window before. A key that got its place in the middle of a window has the writes
  * since then.
  *

@@ -271,8 +271,8 @@ has_entry(const DcCounter *counter)
 }
 
 /*
- * stats_shmem_attach finds an entry for a table, or remembers that there was none when so many had
- * been given back.
+ * stats_shmem_attach finds an entry for a table, or remembers how many had been given back when
+ * there was none.
  */
 static bool
 stats_shmem_attach(DcCounter *counter, uint32 given_back)

@@ -9,12 +9,12 @@
  * counter table, and to members of pg_monitor. The view calls the function once for each
  * table, so a condition on the table keeps others from being read.
  *
- * Many tables are read, some of which may be in any state. One of them must not make
- * the others unreadable. A table that is locked by DDL is not waited for. Each one
- * is read in a subtransaction of its own, so that an error (a foreign server that
- * does not answer, say) becomes a warning. Its numbers are then NULL. They
- * are NULL, too, if code of the owner could run while they are read (ownercode.c): it
- * might not come to an end. The owner itself is shown them.
+ * Many tables are read, some of which may be in any state. One of them must not make the others
+ * unreadable. A table that is locked by DDL is not waited for. Each one is read in a
+ * subtransaction of its own, so that an error (for example, a foreign server does not answer)
+ * becomes a warning. Its numbers are then NULL. They are NULL, too, if code of the owner could
+ * run while they are read (ownercode.c): it might not come to an end. The owner itself is shown
+ * them.
  */
 #include "postgres.h"
 
@@ -209,9 +209,9 @@ read_live(const DcCounterRow *row, MemoryContext result, DcLive *live)
  * `oldest` or later, so the oldest uncompacted change is at least that old; and all that came
  * before the last sweep is compacted, unless its row was locked at that time. Rows have wall
  * time: if the clock was set back since, they look younger, and only the sweep, whose age is
- * measured, says how old it may be, or the first write after it: a table that nobody writes to
- * is not swept (activity.c). A table that is fed has no such sweep: its subscription brings
- * amounts that the publisher has not compacted yet.
+ * measured, says how old it may be, or the first write after it: an idle table is not swept
+ * (activity.c). A table that is fed has no such sweep: its subscription brings amounts that the
+ * publisher has not compacted yet.
  */
 static void
 put_live(ReturnSetInfo *result, const DcCounterRow *row, const DcLive *live)

@@ -5,11 +5,11 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A table's row is shown to roles that may SELECT from the table, and to members of
- * pg_monitor. All numbers come from shared memory (statsarea.c) and the server's own
- * catalogs and statistics. No counter table is opened, and none is waited for, so many tables take
- * little time, and none can get in the way of the others, whatever its state is. What has to be read
- * from a table is in dc_stat_shards (statsshards.c).
+ * A table's row is shown to roles that may SELECT from the table, and to members of pg_monitor.
+ * All numbers come from shared memory (statsarea.c) and the server's own catalogs and
+ * statistics. No counter table is opened, and none is waited for, so many tables take little
+ * time, and none can get in the way of the others, whatever its state is. Numbers that have to
+ * be read from a table are in dc_stat_shards (statsshards.c).
  */
 #include "postgres.h"
 

@@ -403,9 +403,9 @@ counter_open_in_passing(Oid relid)
 }
 
 /*
- * counter_lock_at_once locks a counter table, its shard table, and the partitions of
- * both without waiting; not through the cache, which would wait for these. Sets the row
- * with its settings. False if not all can be locked, or it is no counter table.
+ * counter_lock_at_once locks a counter table, its shard table, and the partitions of both
+ * without waiting; not through the cache, which would wait for these. Sets the row with its
+ * settings. Returns false if not all can be locked, or it is not a counter table.
  */
 bool
 counter_lock_at_once(Oid relid, LOCKMODE mode, DcCounterRow *row)
@@ -439,13 +439,12 @@ lock_at_once(Oid relid, LOCKMODE mode)
 }
 
 /*
- * read_snapshot_push makes active the snapshot that a read function answers
- * from: the caller's, unless this transaction has written something since that
- * was taken. Then, under READ COMMITTED, it is a new one: our own compaction, say,
- * may have moved amounts that the caller's snapshot does not see yet, and such
- * a row must be seen in its old place or in its new one. Under REPEATABLE READ it
- * is the transaction's snapshot with our own writes, which cannot have touched
- * rows that it does not see. Undone by PopActiveSnapshot().
+ * read_snapshot_push makes active the snapshot that a read function answers from: the caller's,
+ * unless this transaction has written something since that was taken. Then, under READ
+ * COMMITTED, it is a new one: our own compaction, for example, may have moved amounts that the
+ * caller's snapshot does not see yet, and such a row must be seen in its old place or in its
+ * new one. Under REPEATABLE READ it is the transaction's snapshot with our own writes, which
+ * cannot have touched rows that it does not see. Undone by PopActiveSnapshot().
  */
 void
 read_snapshot_push(void)
@@ -477,8 +476,8 @@ latest_snapshot_push(void)
 }
 
 /*
- * counter_lock locks a counter table and its shard table, and returns false if
- * it is no counter table once it is locked.
+ * counter_lock locks a counter table and its shard table, and returns false if it is no longer
+ * a counter table once it is locked.
  */
 bool
 counter_lock(Oid relid, LOCKMODE mode)

@@ -48,7 +48,10 @@
 /* Where Citus' sequence of shards begins. */
 #define FIRST_SHARD 102008
 
-/* Citus' own variable: it makes a table anew. NULL if Citus' library is not there. */
+/*
+ * Citus' own variable: true while it creates a table again. NULL if Citus' library is not
+ * loaded.
+ */
 static bool *is_converting = NULL;
 
 /* The nesting level at which it had been set when a deeper one began; 0 if it had not been. Citus resets it at the end. */
@@ -104,7 +107,7 @@ conversion_subxact(SubXactEvent event, SubTransactionId subid, SubTransactionId 
 }
 
 /*
- * Return true if the command that is running is one of Citus', which makes a table anew.
+ * Return true if the command that is running is one of Citus', which creates a table again.
  */
 bool
 distribution_is_converting(void)

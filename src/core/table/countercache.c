@@ -189,7 +189,7 @@ prevent_other_kind(Oid relid)
 
 /*
  * counter_lookup does the same as counter_find(), but raises an error: 42P01 for no relation,
- * 42809 for one that is no counter table, 0A000 for row security, 55000 for mixed ownership.
+ * 42809 for one that is not a counter table, 0A000 for row security, 55000 for mixed ownership.
  */
 DcCounter *
 counter_lookup(Oid relid)

@@ -316,7 +316,7 @@ is_shard(TupleTableSlot *slot)
 }
 
 /*
- * add_object notes an object that was dropped, and is no table.
+ * add_object notes an object that was dropped, and is not a table.
  */
 static void
 add_object(DcDdl *ddl, Oid class, TupleTableSlot *slot)

@@ -22,7 +22,7 @@
  *	constraints	CHECK conditions. Bounds of partitions: a partition or a partitioned table is no
  *				counter's plain table. NOT NULL holds, as no amount, key or time is NULL, and
  *				`value` must not have it. Exclusion constraints are indexes.
- *	columns		further ones may have defaults. An identity column is none that fits (shape.c).
+ *	columns         further ones may have defaults. An identity column does not fit (shape.c).
  *				`value`, if it is there, is computed by the writer, so its expression must be
  *				inc - dec and nothing else; that is compared as a tree, not as text.
  *	indexes		one alone, on the key, and valid. A second one, also of the key, while that is
@@ -33,8 +33,8 @@
  *	rights		are those of dc_incr(): INSERT and UPDATE on this table. Row-level security is
  *				an error for counter tables.
  *	storage		heap_update() and heap_insert() do, so another access method is out of the
- *				question. Both tables are logged or none: what is written to one that is not is
- *				gone after a crash, and the other may not be.
+ *				question. Both tables are logged or none: rows of an unlogged one are gone after
+ *				a crash, and those of the other may not be.
  *
  * Tables that depend on compaction, or have their own way of writing, are left to that: events,
  * trends, stocks, ledgers, buffered tables. A table that a subscription feeds is not written
@@ -93,8 +93,8 @@ static bool is_published(Relation totals);
 /*
  * totals_problem returns the reason why rows of totals cannot be written at commit (without SQL
  * or, for a table that Citus distributes, with it), as a phrase, or NULL. The layouts and
- * direct_write of the counter are known. What it looks at are facts of the catalog: no code of
- * the owner runs.
+ * direct_write of the counter are known. It only looks at the catalogs: no code of the owner
+ * runs.
  */
 char *
 totals_problem(const DcCounter *counter, Relation totals, Relation shards)

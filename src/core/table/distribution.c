@@ -8,9 +8,10 @@
  * an empty shell on the coordinator. So none of its rows may be touched without SQL, and
  * SQL on it has rules of its own:
  *
- *	- A plan must be made with the values of its parameters: only then is it known which shard has the key. That of an
- *	  INSERT of one row need not: Citus looks for the shard each time that it runs. But of a shard that the coordinator has
- *	  itself Citus then keeps a plan that it does not make anew if only the shard has changed (by REINDEX CONCURRENTLY).
+ *	- A plan must be made with the values of its parameters: only then is it known which shard
+ *	  has the key. That of an INSERT of one row need not: Citus looks for the shard each time that
+ *	  it runs. But of a shard that the coordinator has itself Citus then keeps a plan that it does
+ *	  not replace if only the shard has changed (by REINDEX CONCURRENTLY).
  *	- Rows can be locked (FOR UPDATE) if the condition leaves one shard, as "key = $1" does, and
  *	  "key = ANY ($1)" with keys of one shard.
  *	- Two tables are read in one snapshot if one query goes to each pair of their shards. That needs

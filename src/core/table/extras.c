@@ -5,10 +5,10 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * The tables belong to users, who may put triggers, rules, constraints and indexes on them.
- * What is written without SQL passes over all of these, so each room refuses them, or leaves
- * such a table to SQL: it has a mask of the extras that it cannot handle (extras.h). What can
- * run code of the owner in the worker is asked more closely (ownercoderel.c), and triggers are
- * found here.
+ * Writing without SQL passes over all of these, so each room refuses them, or leaves such a
+ * table to SQL: it has a mask of the extras that it cannot handle (extras.h). ownercoderel.c
+ * looks more closely at extras that can run code of the owner in the worker; triggers for that
+ * are found here.
  *
  * The caller has a lock on the table, which keeps other sessions from adding anything but an
  * index that is created concurrently. Indexes are not opened: another session may have locked
@@ -133,8 +133,8 @@ relation_trigger(Relation rel, int mask)
 /*
  * Return which extra a trigger is; *conditions: bytes of the conditions of its table's triggers
  * so far. One of ours with a condition that is not harmless is the owner's. The server's own of
- * a deferrable unique constraint, which waits for rows that are not unique alone, is none: its
- * index is.
+ * a deferrable unique constraint, which only waits for rows that are not unique, does not
+ * count: its index does.
  */
 static int
 trigger_extras(const Trigger *trigger, Size *conditions)

@@ -28,7 +28,7 @@
 #define EXTRA_REFUSES_WRITE 0x0400	  /* one of ours that refuses what others write; those for neither are no extras */
 #define EXTRA_DEFERRED 0x0800		  /* any trigger for INSERT or UPDATE that waits for the commit */
 #define EXTRA_INDEX 0x1000			  /* an index of expressions, with a condition, deferrable or of an exclusion constraint */
-#define EXTRA_INDEX_KIND 0x2000		  /* an index that is no btree */
+#define EXTRA_INDEX_KIND 0x2000		  /* an index that is not a btree */
 
 #define EXTRA_OWNER_TRIGGERS \
 	(EXTRA_TRIGGER_WRITE | EXTRA_TRIGGER_DELETE | EXTRA_TRIGGER_TRUNCATE | EXTRA_REFERENCED)

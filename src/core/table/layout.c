@@ -5,11 +5,10 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The tables belong to users, and may be altered in any way at any time. All code
- * that touches their rows relies on their shape (shape.c), so each use of a
- * counter table checks it anew when something has changed (counter_layout). That costs
- * next to nothing when nothing has, so the check is repeated wherever code of the owner may
- * have run in between.
+ * The tables belong to users, and may be altered in any way at any time. All code that touches
+ * their rows relies on their shape (shape.c), so each use of a counter table checks it again
+ * when something has changed (counter_layout). That costs next to nothing when nothing has, so
+ * the check is repeated wherever code of the owner may have run in between.
  *
  * The direct way (core/rows/direct.c, core/rows/scan.c) writes and reads heap tuples itself. It
  * leaves out the work of the executor for a table with triggers for INSERT or UPDATE, rules,

@@ -8,11 +8,11 @@
  * Only parts that are known to be harmless are let through, all others count as code:
  *
  *	- a heap table, or a partitioned one, whose partition key is harmless;
- *	- columns of the server's types and collations: a domain has constraints, and the
- *	  output of another type may be a function of anybody;
- *	- triggers of this extension, with a harmless condition, and those that are
- *	  disabled; the second look of a deferrable unique constraint. Those of a foreign
- *	  key read and write another table, whose owner may be anybody;
+ *	- columns of the server's types and collations: a domain has constraints, and the output
+ *	  function of another type may be any user's;
+ *	- triggers of this extension, with a harmless condition, and those that are disabled; the
+ *	  second look of a deferrable unique constraint. Those of a foreign key read and write another
+ *	  table, whose owner may be any role;
  *	- defaults, generated columns, CHECK constraints, index expressions and predicates,
  *	  and extended statistics, whose expressions are harmless;
  *	- B-trees of the server's operator classes and collations that exclude nothing: others

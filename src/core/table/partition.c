@@ -21,7 +21,7 @@
  *	   transactions keep their locks, and are listed as well. Ops need this, as two
  *	   writers of one op must meet in one index; months, before entries are carried
  *	   forward. To events, which partition is current is a hint: a reader looks into all.
- *	3. A partition is emptied by TRUNCATE under ACCESS EXCLUSIVE. Nobody else uses it then,
+ *	3. A partition is emptied by TRUNCATE under ACCESS EXCLUSIVE. No other session uses it then,
  *	   not even to read, and writers of rows in it have ended. Whether its rows may
  *	   go is known, or looked up, under that lock. It is taken without waiting, as a queue
  *	   behind it would stop all (partition_lock_at_once).

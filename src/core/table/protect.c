@@ -18,8 +18,8 @@
  *	  a plain counter may be truncated; that forgets amounts that are not yet compacted.
  *	- TRUNCATE of any table of a counter that is bound to a source is refused: its values
  *	  are those of the source.
- *	- TRUNCATE of any table of a counter that is replicated between regions is refused: what the
- *	  regions have counted comes from all of them.
+ *	- TRUNCATE of any table of a counter that is replicated between regions is refused: the
+ *	  amounts of the regions come from all of them.
  *	- DELETE by hand is refused for a stock and for a ledger, on the same ground. Rows of
  *	  a plain counter may be deleted: that forgets the amounts in these rows.
  *	- Changing the amounts of a stock's totals by hand is refused, too: they would be shown, but no units could be
@@ -28,11 +28,11 @@
  *
  * Protocol of TRUNCATE. The tables are locked in the order that all transactions use: totals
  * (by the statement itself), shards, holds, others. All writers to any of them have locked the
- * totals first, so from the first lock on nobody else changes anything, and nothing can
+ * totals first, so from the first lock on no other session changes anything, and nothing can
  * deadlock with increments, takes, compaction or transfers; a table that is found empty under
  * that lock stays so. Increments of this transaction that are not written yet are written
  * before the statement runs (ddl.c): so they go, those that follow stay, and both come back
- * with ROLLBACK TO. What is in memory goes by memory/buffer/discard.c.
+ * with ROLLBACK TO. Amounts in memory are discarded by memory/buffer/discard.c.
  *
  * All runs after the statement, and as the owner of the totals, in a security-restricted
  * operation: a role that may truncate the totals need not have rights to the other tables. But

@@ -4,11 +4,11 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The tables that dcounter works on belong to users, and may be altered in any way at
- * any time. All code that touches their rows relies on what a DcShape says: which
- * columns there are, of which types and collations, which of them are never NULL, and
- * that an index makes the key unique. There is one check for the tables of all rooms,
- * so that none looks at less than the others:
+ * The tables that dcounter works on belong to users, and may be altered in any way at any time.
+ * All code that touches their rows relies on what a DcShape says: which columns there are, of
+ * which types and collations, which of them are never NULL, and that an index makes the key
+ * unique. There is one check for the tables of all rooms, so that none checks less than the
+ * others:
  *
  *	- The caller has a lock on the table, which keeps other sessions from altering
  *	  it. The caller's own session is not kept from that: code of an owner (a trigger, a
@@ -17,8 +17,8 @@
  *	- So code that reads tuples by number opens the relation first, and then makes sure
  *	  that the check is as new as the last relcache invalidation of the table. Each room
  *	  remembers the answer until then; asking for that costs next to nothing.
- *	- Numbers of columns and the index come from the check alone (DcTableLayout), and
- *	  nobody looks them up otherwise.
+ *	- Numbers of columns and the index come from the check alone (DcTableLayout), and are not
+ *	  looked up in any other way.
  *
  * Further columns are allowed, and so is a NOT NULL that was not there: SQL serves
  * these. Code that writes without SQL asks whether there are any (alone).

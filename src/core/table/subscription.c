@@ -17,9 +17,9 @@
  * Protocol:
  *
  *	1. Calls that write look at DcCounter.fed, which is looked up with the rest of the
- *	   entry. Whenever a row of pg_subscription_rel changes, entries are looked up anew
- *	   (countercache.c). As with any DDL that takes no lock on the table, a transaction that
- *	   has opened the table before goes on.
+ *	   entry. Whenever a row of pg_subscription_rel changes, entries are looked up again
+ *	   (countercache.c). As with any DDL that takes no lock on the table, a transaction that has
+ *	   opened the table before goes on.
  *	2. A job looks into the catalog itself, and does so twice in a step: before it
  *	   changes anything, and when it has (tablejob.c, compact.c). The second look is
  *	   what makes it right. A row that has come by a subscription was committed later
@@ -197,8 +197,8 @@ prevent_fed(const DcCounter *counter, const char *function)
 }
 
 /*
- * Return true if any table of this database is listed in pg_subscription_rel, by a new catalog
- * snapshot.
+ * Return true if any table of this database is listed in pg_subscription_rel. It takes a new
+ * catalog snapshot, for this look and those that follow.
  */
 bool
 any_table_is_fed(void)

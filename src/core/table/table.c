@@ -4,10 +4,10 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A counter table is two ordinary tables of the caller's, made with plain DDL
- * in the caller's name, and a row in the catalog that ties them together. What
- * the catalog row stands for can be found again from the tables alone: the
- * shard table is named after the table of totals (dc_adopt).
+ * A counter table is two ordinary tables of the caller's, made with plain DDL in the caller's
+ * name, and a row in the catalog that ties them together. The contents of the catalog row can
+ * be found again from the tables alone: the shard table is named after the table of totals
+ * (dc_adopt).
  */
 #include "postgres.h"
 
@@ -59,9 +59,9 @@ static void table_check_table(Oid relid, const DcShape *shape);
  * op_retention interval, totals text, on_drift text, sample int, trend interval) -> void. NULL keeps a setting. Other sessions see
  * the change in their next transaction.
  *
- * To change the mode it waits for transactions that write to the table, and keeps others from
- * it until the end of this one: so all increments of one transaction go the same way, and none
- * is in memory when the mode is exact again. It does so before events begin, too: a commit that
+ * Changing the mode waits for transactions that write to the table, and keeps others from it
+ * until the end of this one: so all increments of one transaction go the same way, and none is
+ * in memory when the mode is exact again. It does so before events begin, too: a commit that
  * writes totals itself, as there were no events, notifies of no key. The same goes for a trend,
  * which compaction feeds.
  */

@@ -4,7 +4,7 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * With thousands of tables, of which a few are used, a worker must neither read the catalog
+ * With thousands of tables, only a few of them in use, a worker must neither read the catalog
  * in each round nor run a query on each table. So it remembers the rows of the catalog, and
  * each job when it has to look at a table again:
  *

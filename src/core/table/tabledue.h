@@ -19,7 +19,7 @@ typedef struct DcTableDue
 	DcMoment work; /* when there is something to do, as far as it is known */
 	int64 pause;   /* us; 0: there was something to do the last time */
 	uint32 seen;   /* activity.c */
-	bool changed;  /* by DDL, say */
+	bool changed;  /* by DDL, for example */
 	bool left;	   /* it was left to its owner */
 	uint32 listed; /* the reading of the catalog that has it */
 } DcTableDue;

@@ -60,8 +60,8 @@ totals_way(PG_FUNCTION_ARGS)
 }
 
 /*
- * tablesview_answer returns what a look at the table in argument 0 has found out: nulls, if it is no
- * counter table.
+ * tablesview_answer returns what a look at the table in argument 0 has found out: nulls, if it
+ * is not a counter table.
  */
 static Datum
 tablesview_answer(FunctionCallInfo fcinfo, bool (*look)(void *arg))

@@ -39,7 +39,7 @@ PG_FUNCTION_INFO_V1(dc_maintain);
 /* When to tell a worker once more to end (worker.c). */
 #define AGAIN_MS (2 * 1000)
 
-/* dc_maintain() is running: what its jobs keep between their steps is that of one call. */
+/* dc_maintain() is running. What its jobs remember between steps belongs to one call. */
 static bool is_maintaining = false;
 
 static void start_by_launcher(void);

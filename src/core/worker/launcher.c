@@ -5,7 +5,7 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * It is connected to no database, so it cannot see where the extension is: it starts a worker
- * in each database that allows connections and is no template, and a worker that finds no
+ * in each database that allows connections and is not a template, and a worker that finds no
  * extension leaves at once, for good. It is asked for again when the extension is created there
  * (workerhooks.c). One that finds the extension and nothing to look after leaves, too, until
  * there is something. turns.c decides how many there are at a time, and which comes next.
@@ -336,7 +336,10 @@ note_end(DcWorkerSlot *slot)
 {
 	int64 pause;
 
-	/* a worker of an earlier launcher has started after all: this slot's worker has not ended */
+	/*
+	 * a worker that an earlier launcher had started has entered the slot after all: it has not
+	 * ended
+	 */
 	if (slot->pid != 0 || slot->state == DC_WORKER_NO_EXTENSION || slot->state == DC_WORKER_NO_TABLES)
 		return;
 	slot->flush_tries = buffer_is_left(slot->database) ? slot->flush_tries + 1 : 0;

@@ -183,8 +183,8 @@ launcher_wake(void)
 }
 
 /*
- * launcher_recheck makes the launcher start a worker in a database, also if an
- * earlier one has failed or found no extension.
+ * launcher_recheck makes the launcher start a worker in a database, even if an earlier one has
+ * failed or found no extension.
  */
 void
 launcher_recheck(Oid database)

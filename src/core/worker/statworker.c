@@ -94,8 +94,8 @@ show_slot(ReturnSetInfo *result, const DcWorkerSlot *slot, bool monitor)
 }
 
 /*
- * statworker_readable returns an error message, which is in the encoding of another database,
- * so that it can be shown here.
+ * statworker_readable returns an error message, or a note if it is in the encoding of another
+ * database and cannot be shown here.
  */
 static const char *
 statworker_readable(const char *message)

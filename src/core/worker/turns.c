@@ -35,8 +35,8 @@
  *
  * Of max_worker_processes, some stay free for others: as many as the parallel workers of a
  * query (max_parallel_workers_per_gather, two at least), less those that are running, and one
- * in any case. Only the first worker is started all the same. Those of others that are
- * about to start are not seen; then they, or we, find no room, and try again.
+ * in any case. Only the first worker is started in any case. Those of others that are about to
+ * start are not seen; then they, or we, find no room, and try again.
  *
  * Everything here but the worker's own variables is in the slots, under their lock.
  */
@@ -64,7 +64,7 @@
 #define REST_MS (60 * 1000)
 #define NOTHING_MS (300 * 1000)
 
-/* When to look again whether there is room. */
+/* When to check again for room. */
 #define ROOM_MS (5 * 1000)
 
 /*
@@ -78,7 +78,7 @@
 /* At least this many of max_worker_processes are left to others, if these use none. */
 #define SPARE 2
 
-/* Of this worker: what its slot gets when it leaves. */
+/* Of this worker, to be stored in its slot when it leaves. */
 static DcMoment my_due = {0};
 static uint32 my_seen = 0;
 static Oid my_table = InvalidOid;
@@ -296,7 +296,7 @@ may_give_way(const DcWorkerSlot *slot)
 }
 
 /*
- * Compare two slots with a worker: the one that may give way last comes first, for qsort().
+ * Order slots with a worker by when they may give way, the first one first, for qsort().
  */
 static int
 compare_running(const void *a, const void *b)
@@ -417,8 +417,8 @@ turn_is_for_nothing(void)
 }
 
 /*
- * turn_leave is called when this worker leaves for another database. What is published from
- * now on makes the database due, and so does all that this worker has not looked at.
+ * turn_leave is called when this worker leaves for another database. Changes that are published
+ * from now on make the database due, and so does all that this worker has not looked at.
  */
 void
 turn_leave(void)

@@ -233,7 +233,7 @@ note_statement(Node *statement)
 			xact_mark(DC_XACT_WORKER);
 			/* the extension may have been created in it */
 			recheck_at_commit |= kind == TRANS_STMT_COMMIT_PREPARED;
-			/* which tables it has changed is unknown by now, as is which rows it had locked */
+			/* it is unknown by now which tables it has changed, and which rows it had locked */
 			all_at_commit = true;
 			break;
 		default:

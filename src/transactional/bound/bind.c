@@ -4,11 +4,11 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Binding is one short transaction. It locks the source, its partitions and the counter tables SHARE
- * ROW EXCLUSIVE, so it waits for all transactions that have written to one of them, prepared ones
- * included. Later ones find the triggers, and the binding. From then on source and counter
- * change together: for each key, the difference of the two is the same in every snapshot
- * that shows the binding. What the difference was at first is added by a build (build.c).
+ * Binding is one short transaction. It locks the source, its partitions and the counter tables
+ * SHARE ROW EXCLUSIVE, so it waits for all transactions that have written to one of them,
+ * prepared ones included. Later ones find the triggers, and the binding. From then on source
+ * and counter change together: for each key, the difference of the two is the same in every
+ * snapshot that shows the binding. A build (build.c) adds the initial difference.
  *
  * While it waits for the lock, other writers queue up behind it. So it waits no longer than
  * lock_timeout, and the error then names a session that holds the lock.
@@ -208,8 +208,8 @@ check_order(FunctionCallInfo fcinfo)
 }
 
 /*
- * Return a text argument as a C string, or NULL if it is null; raise 22023 if it is empty or
- * longer than MAX_EXPRESSION.
+ * Return a text argument as a C string, or NULL if it is null; raise 22023 if it is empty,
+ * 54000 if it is longer than MAX_EXPRESSION.
  */
 static char *
 text_or_null(FunctionCallInfo fcinfo, int n, const char *name)

@@ -42,7 +42,7 @@ typedef enum DcOnDrift
 	DC_DRIFT_REPAIR
 } DcOnDrift;
 
-/* Who counts the rows that exist already. */
+/* What counts the rows that exist already. */
 typedef enum DcBuildBy
 {
 	DC_BUILD_WORKER,

@@ -4,10 +4,10 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Building, building anew and repairing all keys are one thing. For each key, source minus counter
+ * Building, rebuilding and repairing all keys are one thing. For each key, source minus counter
  * is the same number in every snapshot, as long as the epoch is the same (sourceread.c). So the
- * differences are read once, in one snapshot, and then added piece by piece, each
- * chunk in a transaction of its own, while writers go on:
+ * differences are read once, in one snapshot, and then added piece by piece, each chunk in a
+ * transaction of its own, while writers go on:
  *
  *	scan	lock the tables, take a snapshot, read both sides; keep the keys that differ, sorted, in a
  *			file (the spool), and the epoch and the binding that the snapshot shows. Commit.
@@ -26,9 +26,9 @@
  *	  the position in the same snapshot as the values.
  *	- A chunk that fails ends the build: the spool is not used any more.
  *
- * Keys up to the position differ by 0, and stay so: what could make them differ, if the
- * triggers do not see it, sets the state to suspect and the position back (sourcerow.c). So when
- * the last key is done the state is `exact`.
+ * Keys up to the position differ by 0, and stay so: anything that could make them differ
+ * without the triggers seeing it sets the state to suspect and the position back (sourcerow.c).
+ * So when the last key is done the state is `exact`.
  *
  * Two builds of one counter table would only make each other scan again. So one takes
  * another lock (of the session, until the build ends), and the other waits for it.
@@ -234,8 +234,8 @@ run_scan(FunctionCallInfo fcinfo, DcBuild *build, bool lock)
 }
 
 /*
- * Open the counter table of dc_build() as its owner, locked ROW EXCLUSIVE; raise an error if it
- * is a table that other functions feed.
+ * Open the counter table of dc_build() as its owner, locked ROW EXCLUSIVE; raise 55000 if a
+ * subscription feeds it.
  */
 static DcCounter *
 build_open_counter(FunctionCallInfo fcinfo)

@@ -4,9 +4,9 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A step is the scan, or a chunk (build.c), of one counter table. What the scan has found lives in
- * a file between steps. As a round may yield between two steps, and the server may crash, each
- * step opens all anew, and a chunk looks at the epoch.
+ * A step is the scan, or a chunk (build.c), of one counter table. The differences that the scan
+ * has found live in a file between steps. As a round may yield between two steps, and the
+ * server may crash, each step opens everything again, and a chunk looks at the epoch.
  *
  * The worker waits for no lock, and leaves alone what would keep it from its other work:
  *
@@ -18,8 +18,8 @@
  * dc_maintain().
  *
  * In each step it takes the lock against other builds, without waiting, until the step ends: so
- * while somebody calls dc_build() the job does nothing. A lock between steps is not needed: a
- * build that comes in between changes the epoch.
+ * while dc_build() runs in a session the job does nothing. A lock between steps is not needed:
+ * a build that comes in between changes the epoch.
  */
 #include "postgres.h"
 

@@ -277,7 +277,7 @@ drift_make_payload(const DcSourceDiff *diff, bool repaired)
 }
 
 /*
- * drift_notify tells those who listen that a pass has found a difference.
+ * drift_notify notifies listeners that a pass has found a difference.
  */
 void
 drift_notify(Oid counter)

@@ -367,7 +367,7 @@ keep_bytes(DcKeySums *sums, const char *data, uint32 len)
 }
 
 /*
- * keysums_spill gives all sums to the sort, and begins anew. They may be partial sums.
+ * keysums_spill gives all sums to the sort, and empties the table. They may be partial sums.
  */
 static void
 keysums_spill(DcKeySums *sums, bool whole)

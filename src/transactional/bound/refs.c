@@ -471,7 +471,7 @@ refs_pending_values(Oid counter, DcRefEffect take, void *arg)
 
 /*
  * read_log sums up the records of a counter table, and of a key unless that is NULL, and calls
- * one of two functions, with these or with what comes of them.
+ * one of two functions, with these or with the resulting changes of values.
  */
 static void
 read_log(Oid counter, const DcKey *key, DcRefScanned scanned, DcRefEffect effect, void *arg)

@@ -5,9 +5,9 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * An entry is found by the relation whose row was changed: a source, or a partition of one. It
- * has the bindings of that relation and of all that it is a partition of, with expressions
- * for its rows. The trigger's arguments, and which trigger it is, play no part: so a trigger
- * that somebody puts on a table of their own counts nothing.
+ * has the bindings of that relation and of all that it is a partition of, with expressions for
+ * its rows. The trigger's arguments, and which trigger it is, play no part: so a trigger that a
+ * user puts on a table of their own counts nothing.
  *
  * Why no binding is missed: a row of dcounter.source changes under a lock on its source and
  * all partitions that conflicts with the one that a writer has (bound.h), and its change sends

@@ -61,9 +61,9 @@ static void put_diff(ReturnSetInfo *result, const DcSourceDiff *diff);
  * distinct_of also those whose reference counts do, though the value does not (drift 0). A key whose sums leave
  * bigint is passed over with a warning if they differ, or raises 22003 if it is named.
  *
- * Errors: 42501 without SELECT on both tables, or if row-level security applies; 55000 if the counter
- * is not bound, or a partition is being detached; 22023 for a sample that is no part; 25001
- * and 55006: see sourceread.c.
+ * Errors: 42501 without SELECT on both tables, or if row-level security applies; 55000 if the
+ * counter is not bound, or a partition is being detached; 22023 for a sample that is not above
+ * 0 and at most 1; 25001 and 55006: see sourceread.c.
  */
 Datum
 dc_source_check(PG_FUNCTION_ARGS)
@@ -141,7 +141,7 @@ sample_options(FunctionCallInfo fcinfo, DcSourceScanOptions *options)
 }
 
 /*
- * check_keys compares some keys, of which other arguments may leave out more.
+ * check_keys compares some keys; other arguments may exclude some of them.
  */
 static void
 check_keys(FunctionCallInfo fcinfo, DcSourceRead *read, const DcSourceScanOptions *options)

@@ -4,8 +4,8 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * These make rows appear in a source, or vanish, without a trigger for each. What the rows
- * count for is added to the counter in the same transaction, so the difference of source and
+ * These make rows appear in a source, or vanish, without a trigger for each. The counts of
+ * these rows are added to the counter in the same transaction, so the difference of source and
  * counter stays what it is, for each key and in each snapshot that shows the command.
  *
  *	1. The command has locked the table whose rows come or go against all writers, to the end of
@@ -80,9 +80,9 @@ static void take_carried(void *arg, const DcKey *key, int64 amount);
 static void add_sums(DcKeySums *sums, DcCounter *counter);
 
 /*
- * source_begin_change locks a binding whose values are about to change other than with rows, and
- * reads it again: another session may have detached a partition meanwhile, and have made the
- * table of what is carried. False if there is none any more.
+ * source_begin_change locks a binding whose values are about to change other than with rows,
+ * and reads it again: another session may have detached a partition meanwhile, and have made
+ * the table of what is carried. Returns false if there is no longer one.
  */
 bool
 source_begin_change(DcSourceRow *row)

@@ -7,14 +7,14 @@
  *	- Dropping the counter table or the source ends the binding. The triggers go as well if
  *	  the source can be locked at once; else they stay, and count nothing. The tables of reference
  *	  counts and of carried amounts follow the counter table, and cannot be dropped alone.
- *	- The triggers cannot be dropped, renamed or replaced by themselves (2BP01). If they go
- *	  with something else, a column with CASCADE, bindings whose expressions do not parse any
- *	  more end with a WARNING; those that are left get their triggers again. The server refuses to drop
- *	  such a column without CASCADE, or to change its type, by the condition of the trigger
- *	  for updates. What it does not refuse is looked at here: types that casts name.
- *	- Disabling a trigger lets changes go uncounted: the state becomes suspect, with a
- *	  WARNING, until the counter is built again. What is being built or verified while
- *	  triggers are switched off or on begins anew.
+ *	- The triggers cannot be dropped, renamed or replaced by themselves (2BP01). If they go with
+ *	  something else, a column with CASCADE, bindings whose expressions do not parse any more end
+ *	  with a WARNING; those that are left get their triggers again. The server refuses to drop
+ *	  such a column without CASCADE, or to change its type, by the condition of the trigger for
+ *	  updates. Commands that it does not refuse are checked here: types that casts name.
+ *	- Disabling a trigger lets changes go uncounted: the state becomes suspect, with a WARNING,
+ *	  until the counter is built again. A build or a pass that is under way while triggers are
+ *	  switched off or on begins again.
  *	- The tables must stay logged, or a crash would empty one side alone.
  *	- If the tables come to have different owners, rows are counted only while that of the
  *	  source may act as the counter's (sourcecache.c): a WARNING tells at once.
@@ -566,7 +566,7 @@ sourceddl_suspect(const DcSourceRow *row, Oid relid, const char *name)
 				 name != NULL ? errdetail("Trigger \"%s\" does not fire for all of them.", name)
 							  : errdetail("No trigger fires for the new values of a generated column."),
 				 name != NULL ? errhint("Enable it, and then call dc_build().") : errhint("Call dc_build().")));
-	/* also if it was suspect before: a build may be under way */
+	/* even if it was suspect before: a build may be under way */
 	source_state_change(row->counter, DC_SOURCE_SUSPECT, false);
 }
 

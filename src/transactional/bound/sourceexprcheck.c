@@ -4,10 +4,10 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Columns of the source, and immutable functions and operators of the server. So nothing of a user's
- * runs where an expression is evaluated, which is in the sessions of all who write to the source; and
- * its value depends on the row alone. An enum may be compared, though its name and labels are a
- * user's: no code belongs to them.
+ * Columns of the source, and immutable functions and operators of the server. So nothing of a
+ * user's runs where an expression is evaluated, which happens in all sessions that write to the
+ * source; and its value depends on the row alone. An enum may be compared, though its name and
+ * labels are a user's: no code belongs to them.
  *
  * The same must be true where its text is parsed, in these sessions: that calls the input
  * functions of constants. So a constant may not be of a type whose input runs a user's code

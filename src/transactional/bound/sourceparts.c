@@ -19,9 +19,9 @@
  *	  second one, or FINALIZE, is as a plain DETACH. So whatever happens in between, exactly
  *	  what was counted is subtracted.
  *	- DROP of a partition that is attached is refused, as its rows are gone when the event
- *	  trigger is called; with all of the source it may go. What was a partition of which source
- *	  is noted by the hook that is called before each object is dropped. The library must be there
- *	  by then: an event trigger for the start of commands loads it (core/table/ddlhooks.c).
+ *	  trigger is called; with all of the source it may go. The hook that is called before each
+ *	  object is dropped notes which table was a partition of which source. The library must be
+ *	  there by then: an event trigger for the start of commands loads it (core/table/ddlhooks.c).
  *	- A foreign or unlogged table cannot become a partition: rows would change without a
  *	  trigger, or vanish in a crash.
  *

@@ -8,10 +8,10 @@
  * column that is the key, it has all rows, and it may be used in our snapshot. So no code of
  * users runs; nor is an index's predicate looked at, as the server evaluates what is constant in it. A source is probed if each of its leaves has one; otherwise it is scanned.
  *
- * The text of a key is turned into a value of the column's type, and the key of each row that the
- * index finds is compared with it: an index may take for equal what are different
- * keys (a collation that is not deterministic). A text that is not how the type writes a value is
- * nobody's key. The types are those whose texts are known here: integers, texts, uuid.
+ * The text of a key is turned into a value of the column's type, and the key of each row that
+ * the index finds is compared with it: an index may take for equal what are different keys (a
+ * collation that is not deterministic). A text that is not how the type writes a value is not a
+ * key of any row. The types are those whose texts are known here: integers, texts, uuid.
  *
  * Where a row counts the same whatever is in it, as it is the rows that are counted, it is not fetched if all rows of
  * its page are visible to everybody: the server's index-only scans do the same. (The scan asks for index
@@ -173,7 +173,7 @@ sourceprobe_fits(INT128 source, int64 value)
 }
 
 /*
- * Return true if no further key is to be read: so many rows were read already, or it is late.
+ * Return true if no further key is to be read: `rows` reaches the limit, or it is late.
  */
 static bool
 limit_is_reached(const DcProbeLimits *limits, int64 rows)

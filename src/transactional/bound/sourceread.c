@@ -14,13 +14,13 @@
  *	  Under REPEATABLE READ it is there already: it must see the row of pg_class of each
  *	  table, which such commands replace. If it does not, that is error 25001.
  *	- ATTACH PARTITION does not wait for our lock on the parent. So the partitions that the
- *	  snapshot shows are compared with those that are locked; if others have come, all
- *	  is done again, with a new snapshot. DETACH has to wait for our locks, but for its
- *	  first part, with CONCURRENTLY: between its two transactions nobody can tell
- *	  whether the rows of the partition count, and that is error 55000.
- *	- The snapshot of a REPEATABLE READ transaction may be older than the binding: 25001. What
- *	  this transaction itself has made after it took the snapshot counts as newer: others
- *	  may have committed in between.
+ *	  snapshot shows are compared with those that are locked; if others have come, all is done
+ *	  again, with a new snapshot. DETACH has to wait for our locks, but for its first part, with
+ *	  CONCURRENTLY: between its two transactions it is undecided if the rows of the partition
+ *	  count, and the error is 55000.
+ *	- The snapshot of a REPEATABLE READ transaction may be older than the binding: 25001. A
+ *	  binding that this transaction itself has made after it took the snapshot counts as newer:
+ *	  others may have committed in between.
  *	- Rows that a statement of this session has written, but whose triggers have not
  *	  run yet: a function that is called by such a statement, or by a trigger of it, would
  *	  see them on one side only: 55006.
@@ -205,9 +205,9 @@ list_children(DcSourceRead *read, Oid parent, Snapshot snapshot)
 }
 
 /*
- * source_read_begin makes a snapshot active and makes sure that it will do. The caller has
- * locked the counter tables. With `newest` it is taken now, under all isolation levels. False if
- * the table is not bound any more, or partitions come too fast.
+ * source_read_begin makes a snapshot active, and checks that it can be used. The caller has
+ * locked the counter tables. With `newest` it is taken now, under all isolation levels. False
+ * if the table is not bound any more, or partitions come too fast.
  */
 bool
 source_read_begin(DcSourceRead *read, DcCounter *counter, bool newest)

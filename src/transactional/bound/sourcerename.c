@@ -4,23 +4,26 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Expressions are stored as text, which a dump needs. What is renamed (a column, a type, an
- * enum's label, a schema) is another name in it. So before such a command the expressions
- * are parsed, which needs the old names, and after it they are deparsed, which gives the new
- * ones; rows whose text has become another one are updated. The binding itself stays what it is:
- * the sessions' own forms of the expressions have numbers of columns and types, not names.
+ * Expressions are stored as text, which a dump needs. When something is renamed (a column, a
+ * type, an enum's label, a schema), its name in the text changes. So before such a command the
+ * expressions are parsed, which needs the old names, and after it they are deparsed, which
+ * gives the new ones; rows whose text has become another one are updated. The binding itself
+ * stays what it is: the sessions' own forms of the expressions have numbers of columns and
+ * types, not names.
  *
  * The two ends are event triggers of the same command (core/table/ddlhooks.c). What was parsed
  * is kept in between under the address of the statement, until the transaction ends; a command
  * that fails may leave something, which is never looked up.
  *
- * Which bindings to parse is seen from their text: what does not contain the old name cannot
- * change. The source is locked ACCESS SHARE while it is parsed, and no longer: the statement may
- * be about to lock it in a way that others, who hold the same, would be in the way of. It is
- * waited for only if the statement does so too; otherwise the statement fails at once, if the binding names what is renamed
- * (sourcenames.c): an owner's lock is in nobody else's way. What was parsed holds numbers, so it need not be kept from being renamed. But
- * if the text has become another one when the command ends, another session has renamed
- * something as well, or has bound the counter anew: then it fails (55000).
+ * Which bindings to parse is seen from their text: a text that does not contain the old name
+ * cannot change. The source is locked ACCESS SHARE while it is parsed, and no longer: the
+ * statement may be about to lock it in a mode that conflicts with ours, and other sessions may
+ * hold the same one. It is waited for only if the statement does so too; otherwise the
+ * statement fails at once, if the binding names what is renamed (sourcenames.c): an owner's
+ * lock does not obstruct other roles. What was parsed holds numbers, so it need not be kept
+ * from being renamed. But if the text has become another one when the command ends, another
+ * session has renamed something as well, or has bound the counter again: then the command fails
+ * (55000).
  */
 #include "postgres.h"
 

@@ -239,9 +239,9 @@ update_condition(Oid source, const List *rows)
 
 /*
  * sourcetriggerddl_add_column adds the test for a change of a column. Values that are equal may
- * differ all the same in what an expression makes of them: 1.0 and 1.00, an hour and sixty
- * minutes, 'a' and 'A' in a collation that says so. For types where the server's equality is
- * not that strict, their bytes are compared.
+ * still yield different results of an expression: 1.0 and 1.00, an hour and sixty minutes, 'a'
+ * and 'A' in a collation that says so. For types where the server's equality is not that
+ * strict, their bytes are compared.
  */
 static void
 sourcetriggerddl_add_column(StringInfo condition, Form_pg_attribute att)

@@ -13,12 +13,13 @@
  *	4. notes what was found (drift.c), and the position.
  *
  * A difference is one in every snapshot (sourceread.c), so it does not matter what writers do
- * meanwhile, and keys that were compared in different snapshots make one pass. First it goes over the keys of the
- * counter tables (counter), and then over those of the source that these do not have (source). So a key that is on
- * either side when the pass begins, and differs, is found; but for one of the source alone that gets its first
- * row in the counter tables between the two, which the next pass finds. That will not do for a pass that may make the state
- * `exact` again: the second part of that goes over all keys of the source. The position is in the state, so that a
- * pass goes on after a restart, whoever makes the next step.
+ * meanwhile, and keys that were compared in different snapshots make one pass. First it goes
+ * over the keys of the counter tables (counter), and then over those of the source that these
+ * do not have (source). So a key that is on either side when the pass begins, and differs, is
+ * found; but for one of the source alone that gets its first row in the counter tables between
+ * the two, which the next pass finds. That will not do for a pass that may make the state
+ * `exact` again: the second part of that goes over all keys of the source. The position is in
+ * the state, so that a pass goes on after a restart, whichever process makes the next step.
  *
  * A pass that has left no difference, and no key out, makes the state `exact` again, if what
  * made it `suspect` or `drifted` was before the pass, and triggers fire. All that makes it
@@ -26,11 +27,12 @@
  * values. So the pass notes the epoch at its beginning; its own repairs take that along. If the
  * epoch is another one at the end, only the next pass can tell.
  *
- * Budget: a worker reads dcounter.verify_rate rows a second of all sources of its database. A step reads
- * that many at most, and the next one is made when that time has passed, by the monotonic clock. No snapshot and no lock is
- * held in between. Owners take turns by steps, and so do the tables of each. What a step reads beyond a second's rows, as it reads
- * the source whole, only the tables of its owner wait for. When a pass has ended, the next one of the table begins
- * after a minute at the earliest, or when its settings are changed.
+ * Budget: a worker reads dcounter.verify_rate rows a second of all sources of its database. A
+ * step reads that many at most, and the next one is made when that time has passed, by the
+ * monotonic clock. No snapshot and no lock is held in between. Owners take turns by steps, and
+ * so do the tables of each. If a step reads more than a second's rows, as it reads the source
+ * whole, only the tables of its owner wait for that. When a pass has ended, the next one of the
+ * table begins after a minute at the earliest, or when its settings are changed.
  *
  * Without an index on the key, or with distinct_of, a source is scanned in one step, which is also one snapshot, if it has no more than
  * dcounter.verify_max_rows rows. A larger one is left to dc_source_check() and dc_build().

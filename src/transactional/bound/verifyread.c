@@ -11,7 +11,8 @@
  * shows that beforehand; for others it shows while its rows are read. So is a key whose sums
  * leave bigint.
  *
- * Without indexes on the key, and for distinct values, a source with at most so many rows is scanned in one step.
+ * Without indexes on the key, and for distinct values, a source with no more rows than that is
+ * scanned in one step.
  */
 #include "postgres.h"
 

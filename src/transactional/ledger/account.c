@@ -4,12 +4,12 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * An account has a lower bound, an upper bound, both or none: its rules. A session that
- * posts reads them anew, or remembers them. They change only under a lock that conflicts
- * with posting, SHARE ROW EXCLUSIVE on the table of balances, and a relcache
- * invalidation of that table comes with it. So they cannot change while a transaction
- * that has read them goes on. Rules that this transaction has written itself are not
- * remembered, as they may be rolled back.
+ * An account has a lower bound, an upper bound, both or none: its rules. A session that posts
+ * reads them, or remembers them from before. They change only under a lock that conflicts with
+ * posting, SHARE ROW EXCLUSIVE on the table of balances, and a relcache invalidation of that
+ * table comes with it. So they cannot change while a transaction that has read them goes on.
+ * Rules that this transaction has written itself are not remembered, as they may be rolled
+ * back.
  *
  * The rules are read with SnapshotSelf: the latest committed ones, at any isolation
  * level, and no predicate locks on accounts that all transactions read.
@@ -296,9 +296,9 @@ find_by_sql(DcLedger *ledger, const DcKey *key, DcRules *rules)
  * -> void: opens an account, or changes the bounds of one that is open. NULL: no bound.
  * Needs INSERT on the table of accounts, and UPDATE to change bounds.
  *
- * Errors: 22023 if the bounds are not in order, LG001 or LG002 if the balance is not
- * within them. To change bounds it waits for transfers in progress, and keeps others
- * out until the transaction ends.
+ * Errors: 22023 if the bounds are not in order, LG001 or LG002 if the balance is not within
+ * them. Changing bounds waits for transfers in progress, and keeps others out until the
+ * transaction ends.
  */
 Datum
 dc_account_open(PG_FUNCTION_ARGS)

@@ -4,9 +4,9 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The table of entries may be partitioned by range of `at`, with a partition for each
- * month of UTC. They are known by their bounds, not by their names, so an owner may
- * attach others, of a year, say.
+ * The table of entries may be partitioned by range of `at`, with a partition for each month of
+ * UTC. They are known by their bounds, not by their names, so an owner may attach others, such
+ * as one for a year.
  *
  * A job makes this month's and the next two (ledgerjob.c). A transaction that posts makes its
  * month if that is missing. Both make a table like the parent and attach it, which

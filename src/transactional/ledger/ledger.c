@@ -9,9 +9,9 @@
  * EXCLUSIVE to post), and the others afterwards, always in the same order. Anything
  * looked up and checked before is checked again once all locks are held.
  *
- * A session remembers a ledger until a relcache invalidation of one of its tables
- * comes. All code relies on the columns that dc_ledger_create() has made, and on the guard
- * (core/table/guard.c), so both are checked when the ledger is looked up anew.
+ * A session remembers a ledger until a relcache invalidation of one of its tables comes. All
+ * code relies on the columns that dc_ledger_create() has made, and on the guard
+ * (core/table/guard.c), so both are checked when the ledger is looked up again.
  */
 #include "postgres.h"
 

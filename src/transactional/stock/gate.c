@@ -1,6 +1,6 @@
 /*
  * gate.c
- *		The sold-out gate: keys of which nothing is left, in shared memory.
+ *		The sold-out gate: keys with nothing left, in shared memory.
  *
  * Copyright (c) 2026, the dcounter developers
  *

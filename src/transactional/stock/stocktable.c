@@ -164,7 +164,7 @@ stock_open_to_write(FunctionCallInfo fcinfo, const char *function)
 }
 
 /*
- * stock_check raises 42809 for a counter table that is no stock.
+ * stock_check raises 42809 for a counter table that is not a stock.
  */
 void
 stock_check(const DcCounter *counter)

@@ -79,11 +79,11 @@ typedef struct DcAttempt
 	const DcDeltaKey *key;
 	int64 wanted;
 	int64 qty;		/* less than wanted, once that is known to be all */
-	bool partly;	/* as many as there are will do */
+	bool partly;	/* fewer are accepted, as many as there are */
 	bool below;		/* a snapshot had too few */
 	int64 holds;	/* expired ones to end next time; 0: none */
 	int rounds;		/* of that */
-	bool free_only; /* as many as are free will do */
+	bool free_only; /* fewer are accepted, as many as are free */
 	int failures;	/* of takes from several rows */
 	int64 taken;
 } DcAttempt;

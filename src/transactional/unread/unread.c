@@ -17,7 +17,7 @@
  *	- The number only grows, in every snapshot. Increments add to it, decrements do not matter,
  *	  and dc_set() and dc_reset() change the value by increments and decrements
  *	  (core/counter/set.c). Everything else that takes increments away adds them to lost(key) in
- *	  the same transaction (unreadlost.c): dc_delete(), and a key that starts anew.
+ *	  the same transaction (unreadlost.c): dc_delete(), and a key that starts again.
  *	- A watermark is a number that was read, or less, and only rises. A snapshot that shows it
  *	  shows what its writer had seen: seen <= number. Marks of the same member in any order leave
  *	  the greatest one, so late and double calls are harmless. An increment that was committed

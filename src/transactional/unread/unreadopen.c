@@ -9,11 +9,12 @@
  * applies: to be read it must be a plain table of its shape, and to be written it must have
  * nothing on it but plain indexes. Otherwise the call is refused, which harms only the owner.
  *
- * The counter table is locked first, then this one (ACCESS SHARE to read, ROW EXCLUSIVE to write), both to
- * the end of the transaction. Nothing that was known before the locks is trusted after them. The relation is
- * open before the shape is looked at: as long as it is, this session's own code cannot alter it
- * (core/table/shape.c). What that code may add to an open table, a trigger or an index, is looked
- * for again before a row is written (seenrel_check).
+ * The counter table is locked first, then this one (ACCESS SHARE to read, ROW EXCLUSIVE to
+ * write), both to the end of the transaction. Nothing that was known before the locks is
+ * trusted after them. The relation is open before the shape is looked at: as long as it is,
+ * this session's own code cannot alter it (core/table/shape.c). That code may add a trigger or
+ * an index even to an open table, so these are looked for again before a row is written
+ * (seenrel_check).
  *
  * The two tables have one owner. What dc_delete() of the counter has to write here would
  * otherwise depend on another role. When they do not, calls are refused, and dc_delete() passes
@@ -307,10 +308,10 @@ write_error(Relation heap, const char *detail)
 }
 
 /*
- * unread_check_counter raises an error for a counter table whose increments cannot be read by members: 42809 for a
- * stock and for a ledger, which have other numbers, and 0A000 if other regions count in it. What a region
- * has set takes away increments of the others, in each region at another moment, so their
- * number does not only grow.
+ * unread_check_counter raises an error for a counter table whose increments cannot be read by
+ * members: 42809 for a stock and for a ledger, which have other numbers, and 0A000 if other
+ * regions count in it. Setting a key in one region takes away increments of the others, in each
+ * region at another moment, so their number does not only grow.
  */
 void
 unread_check_counter(const DcCounter *counter, const char *function)

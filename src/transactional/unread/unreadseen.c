@@ -7,10 +7,11 @@
  * A row says how many increments of a key a member has read. Rows of the member '' say how many increments
  * of a key are not in its counter's rows any more (unreadlost.c).
  *
- * Rows are read in the active snapshot, with the locks of SERIALIZABLE. They are written as
- * of now at every isolation level: the greater number stays, whoever comes first, so what a snapshot does not show
- * is no reason to fail with 40001. To find the row to write, the unique index is looked at with a dirty
- * snapshot, which shows rows of any transaction, and one that is in progress is waited for. Then
+ * Rows are read in the active snapshot, with the locks of SERIALIZABLE. They are written as of
+ * now at every isolation level: the greater number stays, whichever mark comes first, so a row
+ * that a snapshot does not show is no reason to fail with 40001. To find the row to write, the
+ * unique index is looked at with a dirty snapshot, which shows rows of any transaction, and one
+ * that is in progress is waited for. Then
  *
  *	- the transaction's one snapshot shows another version of the row, or the row where there is none any more, or none
  *		where there is one: the change waits for the end (unreadlater.c);
@@ -205,7 +206,7 @@ seen_write(DcSeenRel *rel, Datum member, Datum key, DcSeenChange *change)
 }
 
 /*
- * seen_write_now is for the end of the transaction, where there is no snapshot.
+ * seen_write_now changes a row at the end of the transaction, where there is no snapshot.
  */
 void
 seen_write_now(DcSeenRel *rel, Datum member, Datum key, const DcSeenChange *change)
@@ -262,8 +263,8 @@ unreadseen_put_row(DcSeenRel *rel, Datum member, Datum key, int64 seen, bool exi
 }
 
 /*
- * Return true if this transaction has one snapshot, and that does not show the row as it is. To look for a version
- * that it shows is not to read it: SERIALIZABLE need not know.
+ * Return true if this transaction has one snapshot, and that does not show the row as it is.
+ * Looking for a version that it shows is not reading it: no predicate lock is needed.
  */
 static bool
 is_hidden(DcSeenRel *rel, Datum member, Datum key, bool exists, TupleTableSlot *found)

@@ -78,7 +78,8 @@ dc_unread_create(PG_FUNCTION_ARGS)
 }
 
 /*
- * unreadtable_existing returns the table of that name, if argument 2, if_not_exists, says that it will do.
+ * unreadtable_existing returns the table of that name, if argument 2, if_not_exists, accepts an
+ * existing one.
  */
 static Oid
 unreadtable_existing(FunctionCallInfo fcinfo, RangeVar *name, Oid counter)
