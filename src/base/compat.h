@@ -175,9 +175,8 @@ compat_index_beginscan(Relation heap, Relation index, Snapshot snapshot, int nke
 }
 
 /*
- * Whether table_tuple_update() may be told not to wait. tableam.h says that it
- * may, and the heap does as it says, but with assertions it also asserts that
- * nobody asks for it.
+ * True if table_tuple_update() may be told not to wait. tableam.h documents that, and the heap
+ * implements it, but with assertions it also asserts that it is never asked to.
  */
 #ifdef USE_ASSERT_CHECKING
 #define COMPAT_UPDATE_NEED_NOT_WAIT false
@@ -186,9 +185,8 @@ compat_index_beginscan(Relation heap, Relation index, Snapshot snapshot, int nke
 #endif
 
 /*
- * Update a tuple; *new_entries tells whether it needs new index entries. 16
- * tells apart the indexes that need them, which makes no difference to a table
- * whose indexed columns never change.
+ * Update a tuple; sets *new_entries if it needs new index entries. 16 distinguishes which
+ * indexes need them, which makes no difference to a table whose indexed columns never change.
  */
 static inline TM_Result
 compat_tuple_update(Relation rel, ItemPointer tid, TupleTableSlot *slot,
@@ -255,7 +253,8 @@ compat_prepared_xid(const LockInstanceData *lock)
 }
 
 /*
- * Whether this session has a lock in a mode, or in a stronger one. 17 can ask for the latter by itself.
+ * True if this session has a lock in this mode, or in a stronger one. 17 can ask for the latter
+ * by itself.
  */
 static inline bool
 compat_has_lock(const LOCKTAG *tag, LOCKMODE mode)
@@ -285,8 +284,8 @@ compat_has_locked(Oid relid, LOCKMODE mode)
 }
 
 /*
- * In 16 what a subscription brings is written as the owner of the table, if that is asked for, and
- * it tells whether rows that came from elsewhere are wanted as well.
+ * In 16 what a subscription brings is written as the owner of the table, if that is asked for,
+ * and an option says if rows that came from elsewhere are wanted as well.
  */
 #if PG_VERSION_NUM >= 160000
 #define COMPAT_LINK_OPTIONS ", origin = any, run_as_owner = false"
@@ -351,7 +350,7 @@ compat_insert_index_entries(ResultRelInfo *table, TupleTableSlot *slot, EState *
 #endif
 }
 
-/* From 17 on an index may keep something from one insertion to the next. */
+/* From 17 on an index may keep state from one insertion to the next. */
 static inline void
 compat_index_insert_cleanup(Relation index, IndexInfo *info)
 {
@@ -405,7 +404,7 @@ compat_is_virtual(Form_pg_attribute att)
 #endif
 }
 
-/* 18 lets a module name itself and its version. */
+/* 18 lets a module declare its name and version. */
 #ifdef PG_MODULE_MAGIC_EXT
 #define DC_MODULE_MAGIC \
 	PG_MODULE_MAGIC_EXT(.name = "dcounter", .version = DCOUNTER_VERSION)
@@ -414,7 +413,7 @@ compat_is_virtual(Form_pg_attribute att)
 #endif
 
 /*
- * Rewrite a table that is locked exclusively, without the rows that nobody needs. 18 takes
+ * Rewrite a table that is locked exclusively, without the rows that are dead to all. 18 takes
  * an open table, and closes it.
  */
 static inline void
@@ -442,7 +441,7 @@ compat_new_file_subxact(Relation rel)
 #endif
 }
 
-/* 17 lets the expression of a generated column be changed, by which all rows are written anew. */
+/* 17 lets the expression of a generated column be changed, which rewrites all rows. */
 #if PG_VERSION_NUM >= 170000
 #define COMPAT_AT_SET_EXPRESSION AT_SetExpression
 #else

@@ -4,11 +4,11 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * SQL declares a key as anycompatible, and several as anycompatiblearray. So each
- * function exists once, a literal or parameter without a type is a text, and what
- * cannot be a key gets an error that says so. Types that the server would cast to text,
- * bigint or uuid by itself are read as if it had. Casts that users have made are not looked
- * for: they would run users' code here.
+ * SQL declares a key as anycompatible, and several as anycompatiblearray. So each function
+ * exists once, a literal or parameter without a type is a text, and a value that cannot be a
+ * key raises an error that says so. Types that the server would cast to text, bigint or uuid by
+ * itself are read as if it had. Casts that users have created are not used: they would run
+ * users' code here.
  */
 #include "postgres.h"
 
@@ -52,7 +52,7 @@ key_text_arg(FunctionCallInfo fcinfo, int argno, const char *name)
 	DcKey key;
 
 	arg_not_null(fcinfo, argno, name);
-	if (!OidIsValid(type)) /* called by C code: as it is declared */
+	if (!OidIsValid(type)) /* called by C code: the declared type */
 	{
 		Oid *types;
 		int count;
@@ -87,7 +87,7 @@ arg_type(FunctionCallInfo fcinfo, int argno)
 }
 
 /*
- * key_type returns as which type, of those that key_from_value() knows, the values of a
+ * key_type returns the type, of those that key_from_value() knows, as which the values of a
  * type are read.
  */
 Oid
@@ -161,7 +161,7 @@ key_from_value(Datum value, Oid type, DcKey *key)
 }
 
 /*
- * uuid_to_text writes the 36 characters of a uuid, and returns how many they are.
+ * uuid_to_text writes the 36 characters of a uuid, and returns their number.
  */
 uint32
 uuid_to_text(const pg_uuid_t *uuid, char *text)
@@ -219,7 +219,8 @@ key_array_arg(FunctionCallInfo fcinfo, int argno, int *count, Datum **members)
 }
 
 /*
- * key_texts_arg does so for what is like keys; `name` and `member` are what error messages call it.
+ * key_texts_arg does the same for an argument that is like keys; error messages call it `name`,
+ * and a member `member`.
  */
 Datum *
 key_texts_arg(FunctionCallInfo fcinfo, int argno, const char *name, const char *member, int *count)
@@ -229,6 +230,10 @@ key_texts_arg(FunctionCallInfo fcinfo, int argno, const char *name, const char *
 	return to_texts(values, *count, ARR_ELEMTYPE(PG_GETARG_ARRAYTYPE_P(argno)));
 }
 
+/*
+ * Return keys as text datums; those that are texts already are returned as they are. Raises
+ * 54000 for a key that is too long.
+ */
 static Datum *
 to_texts(Datum *values, int count, Oid element)
 {
@@ -268,7 +273,7 @@ key_compare(const DcKey *a, const DcKey *b)
 }
 
 /*
- * bytes_compare does so for the bytes of keys.
+ * bytes_compare does the same for the bytes of keys.
  */
 int
 bytes_compare(const char *a, uint32 a_len, const char *b, uint32 b_len)
@@ -281,7 +286,7 @@ bytes_compare(const char *a, uint32 a_len, const char *b, uint32 b_len)
 }
 
 /*
- * Compare two texts in this way, of any length: they may come from rows that were written by hand.
+ * Compare two texts in this way. They may be of any length, as rows may be written by hand.
  */
 int
 texts_compare(Datum a, Datum b)
@@ -295,6 +300,9 @@ texts_compare(Datum a, Datum b)
 	return order;
 }
 
+/*
+ * Raise 54000 if a key is too long.
+ */
 static void
 key_check_length(const DcKey *key)
 {

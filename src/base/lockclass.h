@@ -90,8 +90,8 @@
 #define CONTENDED_LOCK_CLASS 99
 
 /*
- * advisory_lock takes a lock until the transaction ends. False if it would have to wait,
- * and may not.
+ * advisory_lock takes a lock until the transaction ends. Returns false if it would have to
+ * wait, and `wait` is false.
  */
 static inline bool
 advisory_lock(uint16 lockclass, uint32 id1, uint32 id2, LOCKMODE mode, bool wait)

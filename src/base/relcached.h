@@ -15,7 +15,10 @@ typedef struct DcRelCached
 	const char *name;
 	Size keysize; /* entries begin with their key; one longer than an OID is a string */
 	Size size;	  /* of an entry */
-	/* a relation has changed, or any may have (InvalidOid): must not throw; NULL: unheeded */
+	/*
+	 * a relation has changed, or any may have (InvalidOid): must not throw; NULL: changes are
+	 * ignored
+	 */
 	void (*changed)(void *entry, Oid relid);
 	/* set here */
 	HTAB *hash; /* NULL: nothing is remembered yet */

@@ -43,6 +43,9 @@ runas_init(void)
 	utility_add(refuse_constraints);
 }
 
+/*
+ * Raise 42501 for SET CONSTRAINTS while code of an owner may run.
+ */
 static void
 refuse_constraints(DcUtility *utility)
 {

@@ -102,12 +102,18 @@ shmem_init_lock(LWLock *lock)
 	LWLockInitialize(lock, *tranche);
 }
 
+/*
+ * Get the id of the locks' tranche.
+ */
 static void
 tranche_init(void *area)
 {
 	*(int *) area = LWLockNewTrancheId();
 }
 
+/*
+ * Ask the server for the memory of all areas.
+ */
 static void
 request_hook(void)
 {
@@ -121,6 +127,10 @@ request_hook(void)
 	}
 }
 
+/*
+ * Set the pointers of all areas, and initialize those that are new; each backend runs this with
+ * EXEC_BACKEND.
+ */
 static void
 startup_hook(void)
 {

@@ -88,6 +88,9 @@ forget_older(int64 age)
 	}
 }
 
+/*
+ * Free an entry, which is no longer in the list.
+ */
 static void
 stuck_free(DcStuckKey *stuck)
 {

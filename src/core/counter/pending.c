@@ -51,7 +51,10 @@
 #define SH_EQUAL(tb, a, b) delta_key_equal(&(a), &(b))
 #define SH_STORE_HASH
 #define SH_GET_HASH(tb, a) (a)->hash
-/* It grows at its threshold, never before, or pending_memory_is_full() could not foresee it. */
+/*
+ * It must grow at its threshold and never earlier, or pending_memory_is_full() could not
+ * predict it.
+ */
 #define SH_GROW_MIN_FILLFACTOR 1.0
 #define SH_SCOPE static inline
 #define SH_DECLARE
@@ -69,7 +72,7 @@ typedef struct DcLevel
 	int applied_by;		   /* nesting level that wrote it, or 0 */
 	MemoryContext cxt;	   /* holds all of this */
 	deltas_hash *deltas;
-	DcDelta *newest;  /* the delta that was added last, of an only one */
+	DcDelta *newest;  /* the delta that was added last, often the only one */
 	char *free_bytes; /* rest of the block that keys are copied to */
 	Size nfree;		  /* its size */
 	Size block_bytes; /* size of all such blocks */
@@ -139,13 +142,13 @@ pending_is_empty(void)
 }
 
 /*
- * Return true if there is a delta left to write that has an amount greater
- * than `above`, or is of a counter table for which is() says true.
+ * Return true if there is a delta left to write that has an amount greater than `above`, or is
+ * of a counter table for which is() returns true.
  */
 bool
 pending_any(bool (*is)(Oid counter), int64 above)
 {
-	Oid other = InvalidOid; /* one that is not */
+	Oid other = InvalidOid; /* a table for which is() has returned false */
 	DcPendingScan scan = {.level = top_level};
 	DcDelta *delta;
 
@@ -173,7 +176,7 @@ next_pending(DcPendingScan *scan)
 		if (level->applied_by != 0)
 			continue;
 		if (level->deltas->members == 1)
-			delta = scan->begun ? NULL : level->newest; /* the usual transaction's */
+			delta = scan->begun ? NULL : level->newest; /* the usual transaction has a single delta */
 		else
 		{
 			if (!scan->begun)
@@ -341,8 +344,8 @@ pending_mark_applied(void)
 }
 
 /*
- * pending_keep records, when the transaction commits, that the deltas of all counter
- * tables but these have been written. Their keys stay, with nothing to write.
+ * pending_keep records, when the transaction commits, that the deltas of all counter tables but
+ * these have been written. Their keys stay, with amounts of 0.
  */
 void
 pending_keep(const List *counters)
@@ -374,6 +377,9 @@ pending_end_xact(void)
 	top_level = NULL;
 }
 
+/*
+ * Return true if there are no levels, so that the callbacks need not be called.
+ */
 bool
 pending_is_idle(void)
 {
@@ -445,6 +451,10 @@ delta_accumulate(DcDelta *delta, int64 inc, int64 dec)
 	delta->dec = new_dec;
 }
 
+/*
+ * Push an empty level for a nesting level; its context is a child of TopTransactionContext. May
+ * throw before it is on the stack.
+ */
 static void
 level_push(int nest)
 {
@@ -462,6 +472,9 @@ level_push(int nest)
 	top_level = level;
 }
 
+/*
+ * Remove the top level, and free its memory.
+ */
 static void
 pending_level_pop(void)
 {
@@ -517,7 +530,7 @@ level_copy_key(DcLevel *level, const DcDeltaKey *key)
 {
 	char *copy;
 
-	if (level->free_bytes == NULL || level->nfree < key->len) /* the empty key has a place, too */
+	if (level->free_bytes == NULL || level->nfree < key->len) /* the empty key needs a pointer, too */
 	{
 		Size size = level_next_block(level);
 

@@ -4,11 +4,11 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A row is read first, and locked by the place of the version that was read. The lock
- * is had only if that is still the latest version. As versions never change, the amounts that
- * were read are the row's then, and stay so: no other transaction can write the row
- * until this one has ended. To lock does not wait. It is the lock that DELETE needs, so that
- * a row that others have locked FOR KEY SHARE is passed over as well.
+ * A row is read first, and locked by the place of the version that was read. The lock is
+ * granted only if that is still the latest version. As versions never change, the amounts that
+ * were read are the row's then, and stay so: no other transaction can write the row until this
+ * one has ended. Locking does not wait. It is the lock that DELETE needs, so that a row that
+ * others have locked FOR KEY SHARE is passed over as well.
  *
  * Between locking and clearing, code of the table's owner may have changed the row in this
  * transaction. So the lock is asked for again, which is an error if that has happened.
@@ -79,7 +79,8 @@ check_locked(DcDirectRel *rel, const DcLiveRow *row)
 }
 
 /*
- * rows_changed_error is for what only code of the owner can do, in this transaction.
+ * rows_changed_error raises 55000 for a change that only code of the owner can have made, in
+ * this transaction.
  */
 static void
 rows_changed_error(DcDirectRel *rel)

@@ -29,8 +29,9 @@ static bool insert_entry(const DcIndexes *indexes, int i, Relation rel,
 						 TupleTableSlot *slot, IndexUniqueCheck check);
 
 /*
- * Return the reason why rows of a table cannot be inserted and updated without SQL, as a sentence, or
- * NULL. `alone` is whether its columns are ours, without further constraints (core/table/shape.c).
+ * Return the reason why rows of a table cannot be inserted and updated without SQL, as a
+ * sentence, or NULL. `alone` says that its columns are ours, without further constraints
+ * (core/table/shape.c).
  */
 const char *
 write_problem(Relation rel, bool alone)
@@ -71,8 +72,9 @@ indexes_open(DcIndexes *indexes, Relation rel)
 }
 
 /*
- * Insert the entries of rows that were inserted, but not into unique indexes on the columns of `but`,
- * which may be NULL. One index is served after the other, since its pages are at hand then.
+ * Insert the entries of rows that were inserted, but not into unique indexes on the columns of
+ * `but`, which may be NULL. All rows are inserted into one index before the next, since its
+ * pages are at hand then.
  */
 void
 indexes_insert(const DcIndexes *indexes, Relation rel, Relation but, TupleTableSlot **slots, int n)
@@ -142,6 +144,9 @@ insert_entry(const DcIndexes *indexes, int i, Relation rel, TupleTableSlot *slot
 						indexes->infos[i]);
 }
 
+/*
+ * Close the indexes; their locks are kept.
+ */
 void
 indexes_close(DcIndexes *indexes)
 {

@@ -49,6 +49,9 @@ static const DcCatalog counters = {
 	.tells = true,
 };
 
+/*
+ * Read or write the columns of a row of dcounter.counter.
+ */
 static void
 catalog_columns(DcCatRow *io, void *data)
 {
@@ -119,6 +122,9 @@ catalog_read_by_regions(Oid regions, DcCounterRow *row)
 					   ObjectIdGetDatum(regions));
 }
 
+/*
+ * See catalog_read_by_regions().
+ */
 bool
 catalog_read_by_sets(Oid sets, DcCounterRow *row)
 {
@@ -135,6 +141,9 @@ catalog_read_by_grants(Oid grants, DcCounterRow *row)
 	return cat_read_by(&counters, row, "counter_grants_key", COL_GRANTS, ObjectIdGetDatum(grants));
 }
 
+/*
+ * See catalog_read_by_grants().
+ */
 bool
 catalog_read_by_wants(Oid wants, DcCounterRow *row)
 {
@@ -151,8 +160,8 @@ catalog_read_by_trends(Oid trends, DcCounterRow *row)
 }
 
 /*
- * catalog_lock_at_once locks the settings for reading; false if that would have
- * to wait: the extension is being dropped, say.
+ * catalog_lock_at_once locks the settings for reading; false if that would have to wait, as
+ * while the extension is being dropped.
  */
 bool
 catalog_lock_at_once(void)
@@ -161,7 +170,7 @@ catalog_lock_at_once(void)
 }
 
 /*
- * catalog_is_leaving returns true if the settings are gone, or somebody is about to drop them.
+ * catalog_is_leaving returns true if the settings are gone, or are being dropped.
  */
 bool
 catalog_is_leaving(void)
@@ -172,8 +181,8 @@ catalog_is_leaving(void)
 }
 
 /*
- * catalog_read_all returns a list of all rows (DcCounterRow *), in the order in which
- * all take locks on the tables.
+ * catalog_read_all returns a list of all rows (DcCounterRow *), in the order in which all
+ * transactions lock the tables.
  */
 List *
 catalog_read_all(void)
@@ -184,6 +193,9 @@ catalog_read_all(void)
 	return rows;
 }
 
+/*
+ * Compare two rows (DcCounterRow *) by the OID of their counter table, for list_sort().
+ */
 static int
 by_table(const ListCell *a, const ListCell *b)
 {
@@ -247,8 +259,8 @@ on_catalog_change(PG_FUNCTION_ARGS)
 }
 
 /*
- * relation_sql_name returns the qualified and quoted name of a relation. A
- * trigger, say, may have dropped it under us: then the error is 42P01.
+ * relation_sql_name returns the qualified and quoted name of a relation. If it is gone (a
+ * trigger may have dropped it), the error is 42P01.
  */
 char *
 relation_sql_name(Oid relid)
@@ -298,6 +310,9 @@ totals_from_text(const char *value)
 	return choice_from_text("totals", value, totals_names, lengthof(totals_names));
 }
 
+/*
+ * See totals_from_text().
+ */
 const char *
 totals_to_text(DcTotals totals)
 {

@@ -66,8 +66,8 @@ counter_cache_init(void)
 }
 
 /*
- * counter_forget takes a table that is being dropped, or has lost its shard table, from
- * the catalog, and tells the rooms that keep something of it.
+ * counter_forget removes a table that is being dropped, or has lost its shard table, from the
+ * catalog, and tells the rooms that keep state about it.
  */
 void
 counter_forget(Oid counter)
@@ -81,7 +81,7 @@ counter_forget(Oid counter)
 }
 
 /*
- * counter_changed tells that keys have changed (text datums). The counter table is
+ * counter_changed notifies listeners that keys (text datums) have changed. The counter table is
  * locked.
  */
 void
@@ -114,8 +114,8 @@ counter_exists(Oid relid)
 }
 
 /*
- * counter_find returns the entry of a counter table, or NULL for a relation
- * that is none (or does not exist).
+ * counter_find returns the entry of a counter table, or NULL for a relation that is not one (or
+ * does not exist).
  */
 DcCounter *
 counter_find(Oid relid)
@@ -157,7 +157,7 @@ countercache_fill(void *entry, void *arg)
 }
 
 /*
- * Raise 42809 for what another room has made, with the functions of that room.
+ * Raise 42809 for a table that another room has made, with the functions of that room as HINT.
  */
 static void
 prevent_other_kind(Oid relid)
@@ -188,9 +188,8 @@ prevent_other_kind(Oid relid)
 }
 
 /*
- * counter_lookup is counter_find with the errors that a user should see:
- * 42P01 for no relation, 42809 for one that is no counter table, 0A000 for row
- * security, 55000 for mixed ownership.
+ * counter_lookup does the same as counter_find(), but raises an error: 42P01 for no relation,
+ * 42809 for one that is not a counter table, 0A000 for row security, 55000 for mixed ownership.
  */
 DcCounter *
 counter_lookup(Oid relid)

@@ -60,8 +60,8 @@ totals_way(PG_FUNCTION_ARGS)
 }
 
 /*
- * tablesview_answer returns what a look at the table in argument 0 has found out: nulls, if it is no
- * counter table.
+ * tablesview_answer returns what a look at the table in argument 0 has found out: nulls, if it
+ * is not a counter table.
  */
 static Datum
 tablesview_answer(FunctionCallInfo fcinfo, bool (*look)(void *arg))
@@ -85,8 +85,8 @@ tablesview_answer(FunctionCallInfo fcinfo, bool (*look)(void *arg))
 }
 
 /*
- * look_for_maintainer finds out by whom a table is maintained. It returns false in any
- * case, for the locks.
+ * look_for_maintainer finds out by whom a table is maintained. It always returns false, so that
+ * the subtransaction releases its locks.
  */
 static bool
 look_for_maintainer(void *arg)
@@ -117,8 +117,8 @@ look_for_maintainer(void *arg)
 }
 
 /*
- * look_for_way finds out how totals are written. It returns false in any case. A table
- * whose state lets nobody write to it has no answer.
+ * look_for_way finds out how totals are written. It always returns false, too. A table that
+ * cannot be written to in its state has no answer.
  */
 static bool
 look_for_way(void *arg)

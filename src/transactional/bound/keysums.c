@@ -4,13 +4,13 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Amounts are added up in a hash table. When that has taken half of the memory, it keeps the keys
- * that it has, and what comes for others is written to files, one for each part of the hash values.
- * In the end the table is given to a sort, and then each of the files is read, and added up in
- * a table of its own. Should even that be too large, it is given to the sort and begun anew: then
- * a key comes out of the sort several times, one after the other, and is added up again when
- * it is fetched. Keys whose sums are the same on both sides can be left out of the sort. As
- * long as there is room, there are no files, and the sort is one of pointers.
+ * Amounts are added up in a hash table. When that has taken half of the memory, it keeps the
+ * keys that it has, and what comes for others is written to files, one for each part of the
+ * hash values. In the end the table is given to a sort, and then each of the files is read, and
+ * added up in a table of its own. If even that is too large, it is given to the sort and begun
+ * again: then a key comes out of the sort several times in a row, and is added up when it is
+ * fetched. Keys whose sums are the same on both sides can be left out of the sort. As long as
+ * there is room, there are no files, and the sort is one of pointers.
  *
  * Keys come out in the order of their bytes, which is that of COLLATE "C".
  *
@@ -42,7 +42,7 @@ typedef struct DcBytes
 	uint32 len;
 } DcBytes;
 
-/* A key, and its sums. */
+/* A key and its sums. */
 typedef struct DcKeySumsEntry
 {
 	INT128 sums[DC_NUM_SIDES];
@@ -60,7 +60,7 @@ typedef struct DcKeySumsEntry
 #define SH_EQUAL(tb, a, b) ((a).len == (b).len && memcmp((a).data, (b).data, (a).len) == 0)
 #define SH_STORE_HASH
 #define SH_GET_HASH(tb, a) (a)->hash
-/* It grows at its threshold, never before, or is_full() could not foresee it. */
+/* It must grow at its threshold and never earlier, or is_full() could not predict it. */
 #define SH_GROW_MIN_FILLFACTOR 1.0
 #define SH_SCOPE static inline
 #define SH_DECLARE
@@ -91,7 +91,7 @@ typedef struct DcPartRecord
 
 struct DcKeySums
 {
-	MemoryContext cxt; /* of all that is here */
+	MemoryContext cxt; /* of everything here */
 	int64 memory;	   /* bytes that the table and its keys may have */
 	sumtable_hash *table;
 	MemoryContext blocks;
@@ -99,13 +99,13 @@ struct DcKeySums
 	char *block;
 	size_t block_used;
 	bool only_different;   /* the sort gets no keys whose sums are the same */
-	BufFile *parts[PARTS]; /* NULL: not made */
-	bool has_parts;		   /* some are made: the table gets no more keys */
-	Tuplesortstate *sort;  /* NULL: nothing was given to it */
+	BufFile *parts[PARTS]; /* NULL: not created */
+	bool has_parts;		   /* some exist: the table accepts no more keys */
+	Tuplesortstate *sort;  /* NULL: nothing has spilled to it */
 	TupleDesc desc;
-	TupleTableSlot *slot;	 /* of its result: the row that comes next, or empty */
+	TupleTableSlot *slot;	 /* the next row of its result, or empty */
 	char *fetched;			 /* the key of the last one */
-	DcKeySumsEntry **sorted; /* else: the entries in order, */
+	DcKeySumsEntry **sorted; /* without a sort: the entries in order, */
 	uint32 next;			 /* and which comes next */
 };
 
@@ -124,8 +124,8 @@ static bool next_of_sort(DcKeySums *sums, DcKeySumsRow *row);
 static int entry_compare(const void *a, const void *b);
 
 /*
- * key_sums_begin makes an empty set of sums that has so much memory, in the current memory
- * context. With only_different keys whose sums are the same may be left out at the end.
+ * key_sums_begin makes an empty set of sums in the current memory context, which uses up to
+ * `memory` bytes. With only_different, keys whose sums are equal may be left out at the end.
  */
 DcKeySums *
 key_sums_begin(int64 kilobytes, bool only_different)
@@ -144,7 +144,7 @@ key_sums_begin(int64 kilobytes, bool only_different)
 }
 
 /*
- * Return true if it has a key; as long as nothing has spilled.
+ * Return true if the set has a key. Valid only while nothing has spilled.
  */
 bool
 key_sums_has(DcKeySums *sums, const char *data, uint32 len)
@@ -155,7 +155,8 @@ key_sums_has(DcKeySums *sums, const char *data, uint32 len)
 }
 
 /*
- * key_sums_know gives it a key, with sums of 0 if it is new, whether there is room or not.
+ * key_sums_know adds a key with sums of 0, unless it is there. It does so even if there is no
+ * room.
  */
 void
 key_sums_know(DcKeySums *sums, const char *data, uint32 len)
@@ -165,6 +166,10 @@ key_sums_know(DcKeySums *sums, const char *data, uint32 len)
 	(void) keysums_enter(sums, &key, hash_bytes((const unsigned char *) data, len));
 }
 
+/*
+ * Return the entry of a key in the table, with sums of 0 if it is new. Copies the bytes of the
+ * key.
+ */
 static DcKeySumsEntry *
 keysums_enter(DcKeySums *sums, const DcBytes *key, uint32 hash)
 {
@@ -207,7 +212,7 @@ key_sums_add(DcKeySums *sums, const char *data, uint32 len, DcSide side, int64 p
 }
 
 /*
- * key_sums_mark marks a key.
+ * key_sums_mark sets `marked` in the row of a key, which must be in the set.
  */
 void
 key_sums_mark(DcKeySums *sums, const char *data, uint32 len)
@@ -310,6 +315,9 @@ key_sums_set(DcKeySums *sums, const char *data, uint32 len, DcSide side, int64 v
 	key_sums_set_sum(sums, data, len, side, int64_to_int128(value));
 }
 
+/*
+ * Set a sum of a key, which is added if it is new. Like key_sums_set(), it never spills.
+ */
 void
 key_sums_set_sum(DcKeySums *sums, const char *data, uint32 len, DcSide side, INT128 sum)
 {
@@ -336,6 +344,10 @@ is_full(const DcKeySums *sums)
 		sums->block_bytes + entries * sizeof(DcKeySumsEntry) > sums->memory;
 }
 
+/*
+ * Copy the bytes of a key into the current block, or into a new one if they do not fit; return
+ * the copy.
+ */
 static const char *
 keep_bytes(DcKeySums *sums, const char *data, uint32 len)
 {
@@ -355,7 +367,7 @@ keep_bytes(DcKeySums *sums, const char *data, uint32 len)
 }
 
 /*
- * keysums_spill gives all sums to the sort, and begins anew. They are the whole of their keys, or not.
+ * keysums_spill gives all sums to the sort, and empties the table. They may be partial sums.
  */
 static void
 keysums_spill(DcKeySums *sums, bool whole)
@@ -420,7 +432,7 @@ spill_entry(DcKeySums *sums, const DcKeySumsEntry *entry, TupleTableSlot *slot)
 }
 
 /*
- * take_part takes as much from a sum as fits bigint.
+ * take_part subtracts from a sum as much as fits bigint, and returns that.
  */
 static int64
 take_part(INT128 *sum)
@@ -437,6 +449,10 @@ take_part(INT128 *sum)
 	return part;
 }
 
+/*
+ * Begin a sort of rows (key, amounts, marked) by key, in "C" order. It may use as much memory
+ * as the sums, and 64 kB at least.
+ */
 static void
 sort_begin(DcKeySums *sums)
 {
@@ -456,7 +472,7 @@ sort_begin(DcKeySums *sums)
 }
 
 /*
- * key_sums_sort ends the adding: now sums can be fetched.
+ * key_sums_sort ends adding: from now on sums can be fetched.
  */
 void
 key_sums_sort(DcKeySums *sums)
@@ -495,6 +511,9 @@ key_sums_sort(DcKeySums *sums)
 	MemoryContextSwitchTo(old);
 }
 
+/*
+ * Compare two entries by the bytes of their keys, for qsort().
+ */
 static int
 entry_compare(const void *a, const void *b)
 {
@@ -514,6 +533,9 @@ key_sums_next(DcKeySums *sums, DcKeySumsRow *row)
 	return sums->sort != NULL ? next_of_sort(sums, row) : next_in_memory(sums, row);
 }
 
+/*
+ * Set *row to the next entry of the sorted array; false when there is none left.
+ */
 static bool
 next_in_memory(DcKeySums *sums, DcKeySumsRow *row)
 {
@@ -564,7 +586,7 @@ next_of_sort(DcKeySums *sums, DcKeySumsRow *row)
 }
 
 /*
- * key_sums_end frees it. In an aborted transaction that is not necessary.
+ * key_sums_end frees the sums. After an abort that is not necessary.
  */
 void
 key_sums_end(DcKeySums *sums)

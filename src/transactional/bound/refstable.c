@@ -115,6 +115,10 @@ refs_open(Oid refs, LOCKMODE mode, AttrNumber *atts)
 	return rel;
 }
 
+/*
+ * Check the shape of a table of counts (42809), and remember the numbers of its columns; for
+ * relcached_fill().
+ */
 static bool
 refstable_fill(void *entry, void *rel)
 {
@@ -126,6 +130,9 @@ refstable_fill(void *entry, void *rel)
 	return true;
 }
 
+/*
+ * Forget the shape of a table of counts that DDL has changed; InvalidOid stands for all tables.
+ */
 static void
 checked_changed(void *entry, Oid relid)
 {

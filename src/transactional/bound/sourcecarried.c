@@ -4,11 +4,11 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Rows of a partition that is detached go on counting if the counter was bound with
- * on_detach => 'keep'. What they count for, by key, is added to this table, which belongs
- * to the counter's owner as the other tables of the counter do, is made when it is needed, and follows
- * the counter table when that is renamed, moved or dropped. Whoever compares source and
- * counter adds it to the source. So the difference of the two stays what it is.
+ * Rows of a partition that is detached go on counting if the counter was bound with on_detach
+ * => 'keep'. Their amounts, by key, are added to this table, which belongs to the counter's
+ * owner as the other tables of the counter do, is made when it is needed, and follows the
+ * counter table when that is renamed, moved or dropped. A comparison of source and counter adds
+ * it to the source. So the difference of the two does not change.
  *
  * It is written by SQL, as its owner and in a security-restricted operation, under the lock of the
  * binding. It is read without SQL, in the snapshot of the comparison.
@@ -36,7 +36,7 @@
 #include "transactional/bound/sourceddl.h"
 #include "transactional/bound/sourcetrigger.h"
 
-/* Their rows are added to a few times, if at all. */
+/* A row is updated a few times at most. */
 #define CARRIED_OPTIONS "fillfactor=100"
 #define CARRIED_COLUMNS \
 	"key pg_catalog.text COLLATE pg_catalog.\"C\" PRIMARY KEY," \
@@ -127,6 +127,9 @@ carried_begin(DcSourceRow *row)
 	return carrying;
 }
 
+/*
+ * Create NAME_carried for a counter table, as its owner; return its OID.
+ */
 static Oid
 carried_create(const DcSourceRow *row)
 {
@@ -140,6 +143,9 @@ carried_create(const DcSourceRow *row)
 	return relid;
 }
 
+/*
+ * Start an empty table of amounts by key.
+ */
 static void
 start_table(DcCarrying *carrying)
 {
@@ -186,6 +192,11 @@ carried_end(DcCarrying *carrying)
 	MemoryContextDelete(carrying->cxt);
 }
 
+/*
+ * Write the amounts by one upsert, as the owner of the counter table, and start an empty table.
+ * Raises 42809 if the table of carried amounts has another shape, 55000 if it has another
+ * owner.
+ */
 static void
 sourcecarried_flush(DcCarrying *carrying)
 {
@@ -232,6 +243,10 @@ sourcecarried_flush(DcCarrying *carrying)
 	start_table(carrying);
 }
 
+/*
+ * Return the SQL name of the table of carried amounts, for the word "carried" in a statement;
+ * NULL for other words.
+ */
 static const char *
 carried_word(DcCounter *counter, const char *word)
 {

@@ -1,6 +1,6 @@
 /*
  * sourceddl.h
- *		What DDL on a source, or on a bound counter table, entails.
+ *		What follows from DDL on a source, or on a bound counter table.
  *
  * Copyright (c) 2026, the dcounter developers
  */

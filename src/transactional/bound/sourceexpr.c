@@ -9,7 +9,7 @@
  * the value is neither null nor zero. The key of one expression is its text, as a cast
  * to text shows it; that of several is the text of a JSON array of them.
  *
- * What an expression may consist of is told by sourceexprcheck.c.
+ * sourceexprcheck.c checks what an expression may consist of.
  *
  * Expressions are stored as text, so that they survive a dump. The text is what the server's
  * deparser makes of them with settings pinned that it depends on, and it is parsed with the same
@@ -50,7 +50,8 @@
 #include "transactional/bound/sourceexpr.h"
 
 /*
- * Bytes of a text that is stored, which has all names whole. Those of all bindings are read by the worker, and by DDL of other roles.
+ * Bytes of a stored text, in which all names are qualified. Those of all bindings are read by
+ * the worker, and by DDL of other roles.
  */
 #define MAX_STORED (32 * 1024)
 
@@ -133,6 +134,10 @@ pin_settings(void)
 	return level;
 }
 
+/*
+ * Return a parse state in which expressions can name the columns of the source, with and
+ * without the table's name.
+ */
 static ParseState *
 parse_begin(Relation source)
 {
@@ -145,8 +150,8 @@ parse_begin(Relation source)
 }
 
 /*
- * parse_exprs parses a list of expressions, by the server's own grammar: what is more than
- * that is an error.
+ * parse_exprs parses a list of expressions, by the server's own grammar; anything else in the
+ * text is an error.
  */
 static List *
 parse_exprs(ParseState *pstate, const char *text, const char *what, bool several)
@@ -178,13 +183,16 @@ parse_exprs(ParseState *pstate, const char *text, const char *what, bool several
 			ereport(ERROR,
 					(errcode(ERRCODE_SYNTAX_ERROR),
 					 errmsg("an expression of %s cannot have a name", what)));
-		/* a kind that lets all pass: what may not be there is told by source_expr_check() */
+		/* this kind accepts everything; source_expr_check() rejects what is not allowed */
 		exprs = lappend(exprs, transformExpr(pstate, target->val, EXPR_KIND_OTHER));
 	}
 	error_context_stack = context.previous;
 	return exprs;
 }
 
+/*
+ * Name the argument of dc_bind() in CONTEXT of errors; arg is its name and its text.
+ */
 static void
 argument_context(void *arg)
 {
@@ -193,6 +201,9 @@ argument_context(void *arg)
 	errcontext("argument \"%s\" of dc_bind(): %s", argument[0], argument[1]);
 }
 
+/*
+ * Return the only expression of a list, and raise an error if there is not exactly one.
+ */
 static Node *
 one_expr(List *exprs, const char *what)
 {
@@ -270,8 +281,9 @@ source_deparse(DcSourceRow *row, List *parsed, Relation source)
 }
 
 /*
- * check_stored_text raises 54000 for a text that has become too long: ROW(t.*) names each column. Only for the one who binds: names in it may
- * become longer when another role renames what is theirs.
+ * check_stored_text raises 54000 for a text that has become too long: ROW(t.*) names each
+ * column. Only dc_bind() checks this: names in it may become longer later, when another role
+ * renames its objects.
  */
 static void
 check_stored_text(const char *name, const char *text)
@@ -280,6 +292,9 @@ check_stored_text(const char *name, const char *text)
 		check_length(name, strlen(text), 1, MAX_STORED);
 }
 
+/*
+ * Return the text of an expression on the source, NULL for NULL.
+ */
 static char *
 sourceexpr_deparse(Node *expr, Relation source)
 {
@@ -509,6 +524,10 @@ sourceexpr_uncast(Node *expr)
 	return inner;
 }
 
+/*
+ * Return the base type of an expression, with varchar taken for text: a cast between the two
+ * changes nothing.
+ */
 static Oid
 relabelled_type(Node *expr)
 {
@@ -602,6 +621,9 @@ source_eval_reset(DcSourceEval *eval)
 	ResetExprContext(eval->context);
 }
 
+/*
+ * Free the expressions, and all that was evaluated with them.
+ */
 void
 source_eval_free(DcSourceEval *eval)
 {

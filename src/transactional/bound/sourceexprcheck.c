@@ -4,10 +4,10 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Columns of the source, and immutable functions and operators of the server. So nothing of a user's
- * runs where an expression is evaluated, which is in the sessions of all who write to the source; and
- * its value depends on the row alone. An enum may be compared, though its name and labels are a
- * user's: no code belongs to them.
+ * Columns of the source, and immutable functions and operators of the server. So nothing of a
+ * user's runs where an expression is evaluated, which happens in all sessions that write to the
+ * source; and its value depends on the row alone. An enum may be compared, though its name and
+ * labels are a user's: no code belongs to them.
  *
  * The same must be true where its text is parsed, in these sessions: that calls the input
  * functions of constants. So a constant may not be of a type whose input runs a user's code
@@ -74,7 +74,8 @@ source_expr_check(Node *expr, Relation source, const char *what)
 }
 
 /*
- * source_item_check raises 0A000 if equal values may have different texts, which is what distinct ones are told apart by.
+ * source_item_check raises 0A000 if equal values may have different texts, by which distinct
+ * items are told apart.
  */
 void
 source_item_check(Node *expr)
@@ -98,7 +99,7 @@ source_item_check(Node *expr)
 }
 
 /*
- * date_walker returns true if an expression shows a date or a timestamp as text, and enum_walker if it shows an enum.
+ * Return true if an expression shows a date or a timestamp as text.
  */
 static bool
 date_walker(Node *node, void *arg)
@@ -108,12 +109,19 @@ date_walker(Node *node, void *arg)
 	return check_functions_in_node(node, is_date_output, NULL) || expression_tree_walker(node, date_walker, arg);
 }
 
+/*
+ * Return true for a function that writes a date or a timestamp as text, which depends on
+ * DateStyle and TimeZone.
+ */
 static bool
 is_date_output(Oid function, void *arg)
 {
 	return function == F_DATE_OUT || function == F_TIMESTAMP_OUT || function == F_TIMESTAMPTZ_OUT;
 }
 
+/*
+ * Return true if an expression shows an enum as text.
+ */
 static bool
 enum_walker(Node *node, void *arg)
 {
@@ -122,6 +130,9 @@ enum_walker(Node *node, void *arg)
 	return check_functions_in_node(node, is_enum_output, NULL) || expression_tree_walker(node, enum_walker, arg);
 }
 
+/*
+ * Return true for the function that writes an enum as text: labels can be renamed.
+ */
 static bool
 is_enum_output(Oid function, void *arg)
 {
@@ -142,6 +153,10 @@ setting_walker(Node *node, void *arg)
 	return expression_tree_walker(node, setting_walker, arg);
 }
 
+/*
+ * Return true for functions of the server that are called immutable, though the setting named
+ * here changes their result.
+ */
 static bool
 is_setting_function(Oid function, void *arg)
 {
@@ -164,6 +179,10 @@ is_setting_function(Oid function, void *arg)
 	}
 }
 
+/*
+ * Raise an error for a node that an expression of a binding may not have; arg is a DcExprCheck.
+ * Never returns true, so the whole expression is walked.
+ */
 static bool
 check_walker(Node *node, void *arg)
 {
@@ -225,6 +244,9 @@ check_walker(Node *node, void *arg)
 	return expression_tree_walker(node, check_walker, arg);
 }
 
+/*
+ * Return true for a function that is not the server's own.
+ */
 static bool
 is_foreign_function(Oid function, void *arg)
 {

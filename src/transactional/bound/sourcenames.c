@@ -35,7 +35,7 @@
 typedef struct DcNamed
 {
 	const DcSourceRow *row;
-	const char *schema; /* NULL: nothing that there is */
+	const char *schema; /* NULL: nothing that exists */
 	const char *name;	/* of a type or collation; NULL: all in the schema */
 } DcNamed;
 
@@ -71,7 +71,7 @@ source_names(const DcSourceRow *row, Node *statement)
 	{
 		ErrorData *error = error_caught(cxt);
 
-		/* a text that is broken is its owner's matter */
+		/* only its owner can mend a broken text */
 		if (ERRCODE_TO_CATEGORY(error->sqlerrcode) != ERRCODE_SYNTAX_ERROR_OR_ACCESS_RULE_VIOLATION)
 			ReThrowError(error);
 	}
@@ -117,7 +117,7 @@ named_by_statement(Node *statement, DcNamed *named)
 }
 
 /*
- * What an extension has is in its schema.
+ * Set the schema of an extension, which has all its objects.
  */
 static void
 named_extension(const char *extension, DcNamed *named)
@@ -136,6 +136,9 @@ named_extension(const char *extension, DcNamed *named)
 	table_close(rel, AccessShareLock);
 }
 
+/*
+ * Set schema and name of a type; they stay NULL if there is none.
+ */
 static void
 named_type(Oid type, DcNamed *named)
 {
@@ -148,6 +151,9 @@ named_type(Oid type, DcNamed *named)
 	ReleaseSysCache(tuple);
 }
 
+/*
+ * Set schema and name of a collation; they stay NULL if there is none.
+ */
 static void
 named_collation(Oid collation, DcNamed *named)
 {
@@ -160,6 +166,10 @@ named_collation(Oid collation, DcNamed *named)
 	ReleaseSysCache(tuple);
 }
 
+/*
+ * Return true if one of a binding's expressions names what is renamed; arg is the DcNamed. Runs
+ * in a subtransaction: a text that does not parse raises an error.
+ */
 static bool
 sourcenames_in_texts(void *arg)
 {
@@ -179,6 +189,9 @@ sourcenames_in_texts(void *arg)
 	return false;
 }
 
+/*
+ * Return true if a raw parse tree names what is renamed, as a type or as a collation.
+ */
 static bool
 names_walker(Node *node, void *arg)
 {
@@ -191,6 +204,10 @@ names_walker(Node *node, void *arg)
 	return raw_expression_tree_walker(node, names_walker, arg);
 }
 
+/*
+ * Return true if a name in a stored text is that of what is renamed. Names without a schema are
+ * in pg_catalog.
+ */
 static bool
 sourcenames_is_it(List *names, const DcNamed *named)
 {

@@ -4,23 +4,26 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Expressions are stored as text, which a dump needs. What is renamed (a column, a type, an
- * enum's label, a schema) is another name in it. So before such a command the expressions
- * are parsed, which needs the old names, and after it they are deparsed, which gives the new
- * ones; rows whose text has become another one are updated. The binding itself stays what it is:
- * the sessions' own forms of the expressions have numbers of columns and types, not names.
+ * Expressions are stored as text, which a dump needs. When something is renamed (a column, a
+ * type, an enum's label, a schema), its name in the text changes. So before such a command the
+ * expressions are parsed, which needs the old names, and after it they are deparsed, which
+ * gives the new ones; rows whose text has become another one are updated. The binding itself
+ * stays what it is: the sessions' own forms of the expressions have numbers of columns and
+ * types, not names.
  *
  * The two ends are event triggers of the same command (core/table/ddlhooks.c). What was parsed
- * is kept in between under the address of the statement, until the transaction ends; of one
- * that has failed something may be left, which nobody looks for.
+ * is kept in between under the address of the statement, until the transaction ends; a command
+ * that fails may leave something, which is never looked up.
  *
- * Which bindings to parse is seen from their text: what does not contain the old name cannot
- * change. The source is locked ACCESS SHARE while it is parsed, and no longer: the statement may
- * be about to lock it in a way that others, who hold the same, would be in the way of. It is
- * waited for only if the statement does so too; otherwise the statement fails at once, if the binding names what is renamed
- * (sourcenames.c): an owner's lock is in nobody else's way. What was parsed holds numbers, so it need not be kept from being renamed. But
- * if the text has become another one when the command ends, another session has renamed
- * something as well, or has bound the counter anew: then it fails (55000).
+ * Which bindings to parse is seen from their text: a text that does not contain the old name
+ * cannot change. The source is locked ACCESS SHARE while it is parsed, and no longer: the
+ * statement may be about to lock it in a mode that conflicts with ours, and other sessions may
+ * hold the same one. It is waited for only if the statement does so too; otherwise the
+ * statement fails at once, if the binding names what is renamed (sourcenames.c): an owner's
+ * lock does not obstruct other roles. What was parsed holds numbers, so it need not be kept
+ * from being renamed. But if the text has become another one when the command ends, another
+ * session has renamed something as well, or has bound the counter again: then the command fails
+ * (55000).
  */
 #include "postgres.h"
 
@@ -154,6 +157,10 @@ changes_names(Node *statement, const char **name)
 	}
 }
 
+/*
+ * Return true for the kinds of objects that expressions name like types: types, domains and
+ * collations.
+ */
 static bool
 is_type(ObjectType type)
 {
@@ -198,6 +205,10 @@ sourcerename_mentions(const char *text, const char *name)
 	return text != NULL && (strstr(text, name) != NULL || strstr(text, quote_identifier(name)) != NULL);
 }
 
+/*
+ * Parse a binding before a command renames something, and remember the result until the command
+ * ends. Skips one whose expressions do not parse.
+ */
 static void
 parse_binding(const DcSourceRow *row, Node *statement)
 {
@@ -214,7 +225,7 @@ parse_binding(const DcSourceRow *row, Node *statement)
 	binding = palloc(sizeof(DcParsed));
 	binding->statement = statement;
 	binding->named = named;
-	/* one that is broken is its owner's matter, and no reason for others not to rename what is theirs */
+	/* only its owner can mend a broken one; others must be able to rename their objects */
 	if (source_read(row->counter, &binding->row) && binding->row.source == row->source &&
 		source_parses(&binding->row, source, &missing))
 	{
@@ -226,8 +237,9 @@ parse_binding(const DcSourceRow *row, Node *statement)
 }
 
 /*
- * sourcerename_open_source opens the source of a binding; NULL if it is gone. If it would have to be waited for, and the statement does
- * not wait for it as well: 55P03 if the binding names what is renamed, or NULL.
+ * sourcerename_open_source opens the source of a binding; NULL if it is gone. If that would
+ * have to wait, and the statement itself does not lock the source: 55P03 if the binding names
+ * what is renamed, otherwise NULL.
  */
 static Relation
 sourcerename_open_source(const DcSourceRow *row, bool wait, bool named)
@@ -256,7 +268,7 @@ sourcerename_is_column(const Node *statement)
 }
 
 /*
- * source_renamed makes the texts true, at the end of the command.
+ * source_renamed updates the texts, at the end of the command.
  */
 void
 source_renamed(const DcDdl *ddl)
@@ -279,6 +291,10 @@ source_renamed(const DcDdl *ddl)
 		check_unparsed(ddl);
 }
 
+/*
+ * Update the texts of a binding after the command, if they have changed. Raises 55P03 if its
+ * lock is taken and must not be waited for, 55000 if another session has changed it meanwhile.
+ */
 static void
 deparse_binding(const DcParsed *binding)
 {
@@ -389,6 +405,10 @@ source_swapped(void)
 	}
 }
 
+/*
+ * Warn that a counter goes on counting a table that was renamed, while another table has its
+ * name, and make the binding suspect.
+ */
 static void
 sourcerename_swapped(const DcSourceRow *row, const DcRenamed *was)
 {
@@ -440,6 +460,10 @@ sourcerename_is_missing(int sqlerrcode)
 		sqlerrcode == ERRCODE_UNDEFINED_SCHEMA;
 }
 
+/*
+ * Parse the expressions of a binding, in a subtransaction; arg is a DcTried. Raises the
+ * parser's error if that fails.
+ */
 static bool
 sourcerename_parses(void *arg)
 {

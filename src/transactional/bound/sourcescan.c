@@ -99,7 +99,7 @@ static bool pass_over(const DcSourceScan *scan, const DcKeySumsRow *row);
 static void sourcescan_add_row(DcSourceScan *scan, Datum key, int64 inc, int64 dec);
 
 /*
- * source_scan_begin reads both sides. NULL if that has taken too long.
+ * source_scan_begin reads both sides. Returns NULL if that has taken too long.
  */
 DcSourceScan *
 source_scan_begin(DcSourceRead *read, const DcSourceScanOptions *options)
@@ -171,7 +171,7 @@ source_filter_init(DcSourceFilter *filter, const DcSourceScanOptions *options)
 }
 
 /*
- * Return true if a key is one of those.
+ * Return true if a filter lets a key pass.
  */
 bool
 source_filter(const DcSourceFilter *filter, const char *data, uint32 len)
@@ -186,6 +186,9 @@ source_filter(const DcSourceFilter *filter, const char *data, uint32 len)
 		(hash_bytes_extended((const unsigned char *) data, len, filter->seed) >> 11) * 0x1.0p-53 < options->sample;
 }
 
+/*
+ * Return true if a key is to be compared, by the scan's options and the list of keys.
+ */
 static bool
 sourcescan_wanted(DcSourceScan *scan, const char *data, uint32 len)
 {
@@ -224,6 +227,10 @@ scan_source(DcSourceScan *scan, DcKeySums *sums, bool pairs)
 	return done;
 }
 
+/*
+ * Add up the rows of a leaf partition, by key or (pairs) by key and item; false if that took
+ * too long.
+ */
 static bool
 scan_leaf(DcSourceScan *scan, Relation source, Oid relid, DcKeySums *sums, bool pairs)
 {
@@ -362,6 +369,9 @@ scan_refs(DcSourceScan *scan)
 	return sourcescan_look(scan);
 }
 
+/*
+ * Add a reference count to the counter's side of the layer of keys and items; arg is the scan.
+ */
 static void
 add_count(const DcKey *key, const DcKey *item, int64 n, void *arg)
 {
@@ -371,6 +381,9 @@ add_count(const DcKey *key, const DcKey *item, int64 n, void *arg)
 		key_sums_add(scan->sums, scan->pair, make_pair(scan, key, item), DC_SIDE_COUNTER, n, 0);
 }
 
+/*
+ * Count an item of a key whose reference count is above zero.
+ */
 static void
 add_counted(const DcKey *key, const DcKey *item, int64 n, void *arg)
 {
@@ -378,6 +391,10 @@ add_counted(const DcKey *key, const DcKey *item, int64 n, void *arg)
 		add_counted_pending(key, 1, arg);
 }
 
+/*
+ * Add a change of the number of a key's items to the source's side of the upper layer; arg is
+ * the scan.
+ */
 static void
 add_counted_pending(const DcKey *key, int64 change, void *arg)
 {
@@ -467,6 +484,9 @@ scan_direct(DcSourceScan *scan, DcCounterTable table)
 	return done;
 }
 
+/*
+ * Add up the table of totals, a page at a time; false if that took too long.
+ */
 static bool
 scan_totals_by_sql(DcSourceScan *scan, DcSqlSession *session)
 {
@@ -488,6 +508,9 @@ scan_totals_by_sql(DcSourceScan *scan, DcSqlSession *session)
 	}
 }
 
+/*
+ * Add up the table of shard rows, a page at a time; false if that took too long.
+ */
 static bool
 scan_shards_by_sql(DcSourceScan *scan, DcSqlSession *session)
 {
@@ -552,6 +575,9 @@ sourcescan_add_pending(DcSourceScan *scan)
 	}
 }
 
+/*
+ * Add a pending change of a value to the counter's side; arg is the scan.
+ */
 static void
 add_pending_value(const DcKey *key, int64 change, void *arg)
 {
@@ -655,6 +681,9 @@ source_scan_rows(const DcSourceScan *scan)
 	return scan->rows;
 }
 
+/*
+ * Free a scan, read to its end or not.
+ */
 void
 source_scan_end(DcSourceScan *scan)
 {

@@ -80,6 +80,9 @@ source_row(PG_FUNCTION_ARGS)
 	return PointerGetDatum(NULL);
 }
 
+/*
+ * Raise 39P01 unless source_row() is called as an AFTER trigger, FOR EACH ROW.
+ */
 static void
 sourcetrigger_check_call(FunctionCallInfo fcinfo)
 {
@@ -106,7 +109,7 @@ is_own_trigger(const TriggerData *data)
 }
 
 /*
- * warn_unbound tells, once a session, of triggers that count nothing, as after restoring the
+ * warn_unbound warns, once a session, of triggers that count nothing, as after restoring the
  * schema alone.
  */
 static void
@@ -151,6 +154,10 @@ sourcetrigger_evaluate(DcBound *bound, TupleTableSlot *slot, DcRowCount *row)
 	return result;
 }
 
+/*
+ * Copy a key's bytes, unless they are in the key itself: adding to a counter may reuse the
+ * memory they are in.
+ */
 static void
 keep_key(DcKey *key, char *bytes)
 {

@@ -66,6 +66,9 @@ static DcRelCached slot_cache = {
 	.changed = slots_changed,
 };
 
+/*
+ * Read or write the columns of a row of dcounter.op_slot.
+ */
 static void
 opslot_columns(DcCatRow *io, void *data)
 {
@@ -101,6 +104,9 @@ opslots_find(Oid counter)
 	return last_found = entry;
 }
 
+/*
+ * Fill a cache entry with the slots of its counter table; false if it has none.
+ */
 static bool
 opslot_fill(void *data, void *arg)
 {
@@ -120,7 +126,7 @@ opslot_fill(void *data, void *arg)
 }
 
 /*
- * opslots_changes tells how often anything about partitions of ops has changed.
+ * opslots_changes returns how often anything about partitions of ops has changed.
  */
 uint64
 opslots_changes(void)

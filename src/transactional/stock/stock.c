@@ -106,8 +106,8 @@ dc_take(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_take_up_to(stock regclass, key text|bigint|uuid, qty bigint) -> bigint:
- * takes as many units as there are for sure, at most qty, and returns how many.
+ * dc_take_up_to(stock regclass, key text|bigint|uuid, qty bigint) -> bigint: takes as many
+ * units as are available for sure, at most qty, and returns how many.
  */
 Datum
 dc_take_up_to(PG_FUNCTION_ARGS)
@@ -193,6 +193,9 @@ lines_merge(DcLine *lines, int count)
 	return kept;
 }
 
+/*
+ * Compare two lines by their keys, for qsort().
+ */
 static int
 line_compare(const void *a, const void *b)
 {

@@ -148,8 +148,8 @@ counter_holds_layout(DcCounter *counter)
 }
 
 /*
- * stock_open_to_write opens the stock in argument 0 for a function that changes
- * it. 42809 for a counter table that is none. What has to be waited for is waited for before its tables are locked.
+ * stock_open_to_write opens the stock in argument 0 for a function that changes it. 42809 for a
+ * counter table that is not a stock. All waiting is done before its tables are locked.
  */
 DcCounter *
 stock_open_to_write(FunctionCallInfo fcinfo, const char *function)
@@ -164,7 +164,7 @@ stock_open_to_write(FunctionCallInfo fcinfo, const char *function)
 }
 
 /*
- * stock_check raises 42809 for a counter table that is no stock.
+ * stock_check raises 42809 for a counter table that is not a stock.
  */
 void
 stock_check(const DcCounter *counter)
@@ -205,8 +205,8 @@ holds_begin(DcSqlSession *session, DcCounter *counter, LOCKMODE mode)
 }
 
 /*
- * stock_give adds units to a key, when this transaction commits. A hold whose row was
- * made by hand has perhaps less than none, and would take them from others.
+ * stock_give adds units to a key, when this transaction commits. A hold whose row was written
+ * by hand may have negative units, which would take units from others.
  */
 void
 stock_give(DcCounter *counter, const DcKey *key, int64 qty)
