@@ -116,6 +116,10 @@ table_slot_known(DcCounter *counter)
 		: NULL;
 }
 
+/*
+ * Note in the session's entry of the counter which slot its table has, and the slot's generation,
+ * so that the next look-up needs no lock. Does nothing if there is no slot.
+ */
 static void
 table_slot_remember(DcCounter *counter, DcBufferTable *table)
 {
@@ -401,6 +405,11 @@ buffer_remove(DcMapEntry *entry)
 	return map_remove(buffer_map, entry, entry_may_go, NULL);
 }
 
+/*
+ * Take an entry out of its table's list and return true, unless it has an amount that is pending or
+ * taken, or is pinned by others. The caller, map_remove(), holds the partition's lock exclusively
+ * and one pin.
+ */
 static bool
 entry_may_go(DcMapEntry *entry, void *arg)
 {

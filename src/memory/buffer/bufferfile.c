@@ -129,6 +129,10 @@ bufferfile_save(int code, Datum arg)
 	crcfile_close(&file, "Increments of buffered counters are lost.");
 }
 
+/*
+ * Write the header and all tables to the file. A table whose restored amounts are still undecided
+ * keeps the generation with which it was loaded; the others get the given one.
+ */
 static void
 bufferfile_save_all(DcCrcFile *file, uint64 generation)
 {
@@ -150,6 +154,10 @@ bufferfile_save_all(DcCrcFile *file, uint64 generation)
 	}
 }
 
+/*
+ * Write a table and its entries to the file, with a generation. No other process is left, so no
+ * lock is needed.
+ */
 static void
 save_table(DcCrcFile *file, DcBufferTable *table, uint64 generation)
 {
@@ -288,6 +296,9 @@ bufferfile_resolve(DcBufferTable *table)
 	LWLockRelease(&buffer_area->lock);
 }
 
+/*
+ * Read or write the columns of dcounter.buffer_restored, in their order.
+ */
 static void
 bufferfile_columns(DcCatRow *io, void *data)
 {

@@ -306,6 +306,10 @@ snapshot_push_unmoved(DcBufferTable *table, uint64 moves)
 	return false;
 }
 
+/*
+ * Read the amounts in memory of many keys. A key without an entry has none. The caller has noted
+ * the table's moves, and checks them after it has taken its snapshot.
+ */
 static void
 collect_keys(DcCounter *counter, DcBuffered *keys, DcAmounts *amounts, int count)
 {
@@ -371,6 +375,9 @@ keep_flushes_out(DcCounter *counter)
 	flushes_are_out = true;
 }
 
+/*
+ * Release the lock by which this session has kept flushes of the table out, if it holds it.
+ */
 static void
 let_flushes_in(DcCounter *counter)
 {

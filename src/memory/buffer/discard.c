@@ -76,6 +76,10 @@ discard_init(void)
 	object_access_hook = discard_access_hook;
 }
 
+/*
+ * Note for the commit what the transaction truncates or drops: a table, a database, or the
+ * extension, and with it all tables of this database.
+ */
 static void
 discard_access_hook(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id,
 					void *arg)
@@ -196,6 +200,9 @@ discard_later(Oid database, Oid counter, bool gone)
 	discards = discard;
 }
 
+/*
+ * Return true if the table has a slot. Takes the area's lock for the look-up.
+ */
 static bool
 has_slot(Oid database, Oid counter)
 {
@@ -357,12 +364,19 @@ discard_check_prepare(void)
 	}
 }
 
+/*
+ * Forget the notes: nothing was truncated or dropped. They live in the transaction's memory
+ * context.
+ */
 void
 discard_abort(void)
 {
 	discards = NULL;
 }
 
+/*
+ * Hand the notes of a subtransaction to its parent. The newest notes are at the front of the list.
+ */
 void
 discard_commit_subxact(int nest)
 {
@@ -371,6 +385,9 @@ discard_commit_subxact(int nest)
 		discard->nest = nest - 1;
 }
 
+/*
+ * Forget the notes of a subtransaction, which are at the front of the list.
+ */
 void
 discard_abort_subxact(int nest)
 {

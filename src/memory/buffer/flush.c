@@ -201,6 +201,10 @@ take_keys(DcCounter *counter, DcBufferTable *table, int limit, DcFlushKey **keys
 	return count;
 }
 
+/*
+ * Fill a flush key from an entry of the map, with a copy of the key's bytes, in the current memory
+ * context.
+ */
 static void
 flush_key_init(DcFlushKey *key, DcCounter *counter, DcMapEntry *entry)
 {
@@ -211,6 +215,9 @@ flush_key_init(DcFlushKey *key, DcCounter *counter, DcMapEntry *entry)
 								  .hint = DC_NO_HINT}};
 }
 
+/*
+ * Compare two flush keys by their bytes, for qsort().
+ */
 static int
 flush_compare_keys(const void *a, const void *b)
 {

@@ -174,6 +174,11 @@ flush_due(void)
 	return due;
 }
 
+/*
+ * Return the moment at which the slot's table is to be flushed, or DC_NEVER. While the worker is
+ * leaving, every dirty table is due at once, unless its flush has failed too often or the time to
+ * leave has passed.
+ */
 static DcMoment
 table_due(int slot)
 {
@@ -374,6 +379,9 @@ flush_enter(void)
 	before_shmem_exit(flusher_exit, (Datum) 0);
 }
 
+/*
+ * End this process's role as the flusher, at its exit, and wake all sessions that wait for a flush.
+ */
 static void
 flusher_exit(int code, Datum arg)
 {
@@ -473,6 +481,10 @@ flush_slot(DcJobRun *run, int slot)
 	return !step.fed && !step.left;
 }
 
+/*
+ * Flush a table, or a part of it, in a transaction of its own. It sets in the step whether the
+ * table was locked, and whether it goes on. A table that no longer exists is discarded instead.
+ */
 static void
 flush_step(void *arg)
 {
@@ -620,6 +632,10 @@ dc_flush(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
+/*
+ * Return when all amounts in memory of the table are in rows. If no flusher has done it, this
+ * session flushes.
+ */
 static void
 flush_and_wait(DcCounter *counter)
 {

@@ -66,6 +66,10 @@ waiters_add(void)
 					waiters_init);
 }
 
+/*
+ * Return the bytes of shared memory for a place per backend number. These begin with 0 or 1,
+ * depending on PostgreSQL's version.
+ */
 static Size
 waiters_size(void)
 {
@@ -73,6 +77,9 @@ waiters_size(void)
 					mul_size(MaxBackends + 1, sizeof(DcWaiter)));
 }
 
+/*
+ * Initialize the waiters' shared memory: nobody waits.
+ */
 static void
 waiters_init(void *area)
 {

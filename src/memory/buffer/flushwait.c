@@ -243,6 +243,10 @@ warn_quietly(DcWaitEnd end)
 	PG_END_TRY();
 }
 
+/*
+ * Warn that the wait has ended before the increments were durable, and why. There is no warning if
+ * the postmaster has died.
+ */
 static void
 flushwait_warn(DcWaitEnd end)
 {

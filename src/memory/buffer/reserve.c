@@ -290,6 +290,11 @@ reserve_commit(void)
 	reserve_forget();
 }
 
+/*
+ * Add a reserved amount to its entry, set the entry's time, and unpin it. It must not fail, as the
+ * transaction has committed. Only if there are both increments and decrements is the partition's
+ * lock needed: readers see both or none.
+ */
 static void
 reserve_add(const DcReserved *r, TimestampTz now)
 {

@@ -85,6 +85,10 @@ buffer_take(DcMapEntry *entry, DcDelta *amount, TimestampTz *at)
 	return true;
 }
 
+/*
+ * Make room for one more take, in memory that outlives the transaction. Called before an amount is
+ * taken, as nothing may fail after that.
+ */
 static void
 make_taken_room(void)
 {
