@@ -118,18 +118,27 @@ cache_init(void)
 	cache_set_init();
 }
 
+/*
+ * Return the size of the cache's map in bytes; the setting is in kilobytes.
+ */
 static Size
 map_bytes(void)
 {
 	return (Size) dc_cache_size * 1024;
 }
 
+/*
+ * Return the size of the cache's shared memory: its header and the map.
+ */
 static Size
 area_size(void)
 {
 	return CACHELINEALIGN(sizeof(DcCache)) + map_size(map_bytes());
 }
 
+/*
+ * Initialize the cache's shared memory, with an empty map.
+ */
 static void
 cache_area_init(void *area)
 {
@@ -169,6 +178,10 @@ cache_table(const DcCounter *counter)
 	return table;
 }
 
+/*
+ * Return the relfilenode of a table, which changes with TRUNCATE and rewrites; InvalidOid if it was
+ * dropped.
+ */
 static Oid
 table_file(Oid relid)
 {
@@ -283,6 +296,10 @@ cache_give_up(DcMapEntry *claim)
 	claim_end(claim, NULL);
 }
 
+/*
+ * End a claim: store the result, if there is one and the key was not forgotten meanwhile, unpin the
+ * entry, and wake the sessions that wait for it.
+ */
 static void
 claim_end(DcMapEntry *claim, const DcCached *result)
 {
@@ -457,6 +474,9 @@ forget_entry(DcMapEntry *entry, void *arg)
 	return true;
 }
 
+/*
+ * Initialize a new entry of the map: it has no value yet. Called under the partition's lock.
+ */
 static void
 cache_entry_init(DcMapEntry *entry, void *arg)
 {
@@ -493,6 +513,9 @@ entry_get(const DcCacheKey *key, uint32 *evicted)
 	return entry;
 }
 
+/*
+ * Return true if the entry was not used since the clock hand last came by, and clear its mark.
+ */
 static bool
 may_evict(DcMapEntry *entry, void *arg)
 {

@@ -86,6 +86,10 @@ cache_key_set(DcCounter *counter, const DcKey *key)
 	table->nkeys++;
 }
 
+/*
+ * Return the list of keys that the transaction sets in a counter table; an empty one if it has set
+ * none yet.
+ */
 static DcSetTable *
 set_table(Oid counter)
 {
@@ -105,6 +109,9 @@ set_table(Oid counter)
 	return table;
 }
 
+/*
+ * Return true if the transaction has set no keys.
+ */
 static bool
 cacheset_is_idle(void)
 {
@@ -124,6 +131,10 @@ cacheset_xact_callback(XactEvent event, void *arg)
 	tables = NULL;
 }
 
+/*
+ * Make the cache forget the keys that the transaction has set. Each call for a whole table goes
+ * over the whole map, so beyond MAX_FORGOTTEN tables the entire database is forgotten at once.
+ */
 static void
 forget_set_keys(void)
 {
