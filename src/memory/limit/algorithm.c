@@ -88,6 +88,9 @@ gcra_behind(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t no
 	return MAX(behind, 0);
 }
 
+/*
+ * Set the bucket to be full in `behind` (in 1/rate us) after now.
+ */
 static void
 gcra_set_behind(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now, Wide behind)
 {
@@ -124,6 +127,9 @@ limit_begin(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now, int
 	limit_turn(numbers, state, now, NULL);
 }
 
+/*
+ * Set the moment at which the windows of the state no longer count for any call.
+ */
 static void
 windows_idle(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now)
 {
@@ -159,6 +165,10 @@ limit_turn(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now, cons
 	windows_idle(numbers, state, now);
 }
 
+/*
+ * Answer whether `cost` units fit into the bucket, how many are left, and if they do not fit, in
+ * how many us they will.
+ */
 static void
 gcra_test(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t now, int64_t cost, DcLimitAnswer *answer)
 {
@@ -175,6 +185,9 @@ gcra_test(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t now,
 	answer->remaining = behind < most ? algorithm_divide(most - behind, numbers->per, &rest) : 0;
 }
 
+/*
+ * Answer for a fixed window. A call that does not fit may be repeated when the window ends.
+ */
 static void
 fixed_test(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t now, int64_t cost, DcLimitAnswer *answer)
 {
@@ -201,6 +214,11 @@ sliding_reaches(const DcLimitNumbers *numbers, int64_t before, int64_t room)
 	return numbers->per - (int64_t) part;
 }
 
+/*
+ * Answer for a sliding window. A call that does not fit may fit later in this window, as the one
+ * before it slides out, or in the next one. A cost above `rate` never fits, and has no time to
+ * retry.
+ */
 static void
 sliding_test(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t now, int64_t cost, DcLimitAnswer *answer)
 {

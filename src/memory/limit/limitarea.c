@@ -67,6 +67,10 @@ limit_map_size(void)
 	return map_bytes;
 }
 
+/*
+ * Initialize the shared memory of limits: no slots in use, no losses. Generations begin with 1, so
+ * a session's 0 is never current.
+ */
 static void
 limitarea_area_init(void *new_area)
 {
@@ -256,6 +260,11 @@ put_rule(DcLimitSlot *slot, const DcLimitUse *use)
 	pg_atomic_fetch_add_u32(&slot->generation, 1);
 }
 
+/*
+ * Note a slot and its generation in the session's use, and copy the slot's rule if it is not for
+ * dc_throttle(), whose calls bring their numbers along. The caller holds a lock that protects the
+ * slot.
+ */
 static void
 copy_slot(DcLimitUse *use, DcLimitSlot *slot)
 {
@@ -291,6 +300,9 @@ limitarea_install(DcLimitSlot *slot, DcLimitUse *use)
 	LWLockRelease(&slot->install);
 }
 
+/*
+ * Raise the error that all slots are in use (53200).
+ */
 void
 limit_slots_error(void)
 {
@@ -301,6 +313,9 @@ limit_slots_error(void)
 			 errhint("Try again when all keys of some limit have their whole budget, or use one limit with many keys instead of many limits.")));
 }
 
+/*
+ * Return the slot of an owner in a database, or NULL. The caller holds the area's lock.
+ */
 static DcLimitSlot *
 limitarea_slot_find(Oid database, const DcLimitOwner *owner)
 {
@@ -381,6 +396,9 @@ limit_chunk_at(void *arg, uint32 number)
 	return map_cell(limit_map, number);
 }
 
+/*
+ * Give a chunk of a list back to the map and count it down in the slot.
+ */
 void
 limit_chunk_free(void *arg, uint32 number)
 {
@@ -390,6 +408,9 @@ limit_chunk_free(void *arg, uint32 number)
 	pg_atomic_fetch_sub_u64(&slot->cells, 1);
 }
 
+/*
+ * Return how many cells of the map an entry takes.
+ */
 static uint32
 entry_cells(const DcMapEntry *entry)
 {

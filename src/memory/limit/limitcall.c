@@ -54,6 +54,10 @@ static void note_result(DcLimitCall *calls, int n, bool allowed);
 static void answer_full(DcLimitCall *call, int64 retry_after);
 static void clear_entry(DcLimitCall *call, const DcLimitRule *rule, int64 now);
 
+/*
+ * Return the moment of the last loss, if keys of the rule begin with their budget used up at that
+ * moment; otherwise 0.
+ */
 static int64
 lost_at(const DcLimitRule *rule)
 {
@@ -183,6 +187,9 @@ limit_take(DcLimitCall *calls, int n, bool count)
 	return allowed;
 }
 
+/*
+ * Compare two partition numbers, for qsort().
+ */
 static int
 compare_numbers(const void *a, const void *b)
 {
@@ -192,6 +199,10 @@ compare_numbers(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+/*
+ * Lock the partitions of all calls exclusively, each of them once. They are locked in the order of
+ * their numbers, so two calls cannot deadlock.
+ */
 static void
 partitions_lock(const DcLimitCall *calls, int n, Partitions *partitions)
 {
@@ -211,6 +222,9 @@ partitions_lock(const DcLimitCall *calls, int n, Partitions *partitions)
 		LWLockAcquire(map_partition_lock(limit_map, partitions->numbers[i]), LW_EXCLUSIVE);
 }
 
+/*
+ * Release the locks that partitions_lock has taken.
+ */
 static void
 partitions_unlock(const Partitions *partitions)
 {
@@ -218,12 +232,19 @@ partitions_unlock(const Partitions *partitions)
 		LWLockRelease(map_partition_lock(limit_map, partitions->numbers[i]));
 }
 
+/*
+ * Return true if the session's copy of the rule is that of the slot. The answer holds while a
+ * partition is locked.
+ */
 static bool
 is_current(const DcLimitUse *use)
 {
 	return pg_atomic_read_u32(&use->slot->generation) == use->generation;
 }
 
+/*
+ * Return true if the copies of all rules are current.
+ */
 static bool
 all_are_current(DcLimitCall *calls, int n)
 {
@@ -308,12 +329,18 @@ limitcall_prepare(DcLimitCall *calls, int n, bool *memory, int *added)
 	return NULL;
 }
 
+/*
+ * Initialize a new entry of the map with the state that the call has prepared.
+ */
 static void
 limitcall_entry_init(DcMapEntry *entry, void *arg)
 {
 	*(DcLimitKey *) map_payload(entry) = *(const DcLimitKey *) arg;
 }
 
+/*
+ * Return how many keys the rule may have in memory; dc_throttle() has a setting for that.
+ */
 static uint64
 most_keys(const DcLimitUse *use)
 {
@@ -334,6 +361,11 @@ cells_fit(const DcLimitUse *use, uint64 more, bool *memory)
 	return !*memory && (use->rule.max_keys != 0 || pg_atomic_read_u64(&use->slot->cells) + more <= map_capacity(limit_map) / 2);
 }
 
+/*
+ * Take all memory that counting the call will need: its entry and the chunks of its list. Return
+ * false if there is not enough. *memory then says whether the map is full, or only the rule's own
+ * share is. *added counts the entries made.
+ */
 static bool
 prepare_one(DcLimitCall *call, bool *memory, int *added)
 {
@@ -376,6 +408,10 @@ prepare_one(DcLimitCall *call, bool *memory, int *added)
 	return !*memory;
 }
 
+/*
+ * Give back the chunks that were taken for calls that are not counted. Entries that were made stay,
+ * idle.
+ */
 static void
 limitcall_give_up(DcLimitCall *calls, int n)
 {
@@ -423,6 +459,10 @@ take_out(DcLimitCall *call)
 	call->entry = NULL;
 }
 
+/*
+ * Count an allowed call in its entry, and note when the key becomes idle. This cannot fail:
+ * prepare_one has taken the memory. A call that was allowed for lack of memory is not counted.
+ */
 static void
 count_call(DcLimitCall *call, int64 now)
 {
@@ -439,6 +479,10 @@ count_call(DcLimitCall *call, int64 now)
 	limit_note_idle(call->use->slot, call->idle_at);
 }
 
+/*
+ * Return the part of the slot's statistics that the key counts in. Stripes keep sessions from
+ * sharing a cache line.
+ */
 static DcLimitStripe *
 stripe_of(DcLimitCall *call)
 {
@@ -584,6 +628,10 @@ limit_clear(DcLimitCall *call)
 	return !is_new;
 }
 
+/*
+ * Give the key its whole budget back. The entry is removed unless it must stay to say so, as after
+ * a loss.
+ */
 static void
 clear_entry(DcLimitCall *call, const DcLimitRule *rule, int64 now)
 {

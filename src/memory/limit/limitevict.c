@@ -157,6 +157,10 @@ forget_databases(void)
 	return gone.any;
 }
 
+/*
+ * Free an entry and return true if it is idle. Otherwise note when it becomes idle, which lowers
+ * the sweep's bound again.
+ */
 static bool
 may_go(DcMapEntry *entry, void *arg)
 {
@@ -182,6 +186,9 @@ limit_note_idle(DcLimitSlot *slot, int64 idle_at)
 	lower_bound(&limit_area->earliest, idle_at);
 }
 
+/*
+ * Lower the bound to `us`, if it is not below already. Takes no lock.
+ */
 static void
 lower_bound(pg_atomic_uint64 *bound, int64 us)
 {
@@ -216,6 +223,9 @@ limit_forget(const DcLimitGone *gone)
 		map_sweep(limit_map, is_forgotten, &sweep);
 }
 
+/*
+ * Free an entry and return true if it is of a rule that was dropped.
+ */
 static bool
 is_forgotten(DcMapEntry *entry, void *arg)
 {
@@ -242,6 +252,10 @@ limit_forget_ad_hoc(Oid role, const DcKey *only)
 	return sweep.forgotten;
 }
 
+/*
+ * Free an entry and return true if it is of the role's dc_throttle() keys, and of the key asked for
+ * if there is one.
+ */
 static bool
 is_role_s(DcMapEntry *entry, void *arg)
 {
@@ -275,6 +289,10 @@ limit_convert_keys(DcLimitUse *use)
 	map_sweep(limit_map, limitevict_convert, &sweep);
 }
 
+/*
+ * Bring an entry of the rule up to the rule's present numbers. Always return false, as the entry
+ * stays.
+ */
 static bool
 limitevict_convert(DcMapEntry *entry, void *arg)
 {

@@ -197,12 +197,18 @@ limitfile_save_entry(DcMapEntry *entry, void *arg)
 	return false;
 }
 
+/*
+ * Write an item of a list of leases to the file: the time at which it ends, and the lease.
+ */
 static void
 put_lease(int64 *item, void *file)
 {
 	crcfile_put(file, item, 2 * sizeof(int64));
 }
 
+/*
+ * Write an item of a list of units to the file: the time at which it ends.
+ */
 static void
 put_unit(int64 *item, void *file)
 {
@@ -266,6 +272,9 @@ save_nothing(uint64 lsn)
 	crcfile_close(&file, NULL);
 }
 
+/*
+ * Log that the file is ignored and why, and note the loss.
+ */
 static void
 limitfile_lost(const char *why)
 {
@@ -319,12 +328,19 @@ limitfile_load_entries(Work *work, const FileHeader *header)
 	return true;
 }
 
+/*
+ * Initialize a new entry of the map with what the file has.
+ */
 static void
 file_entry_init(DcMapEntry *entry, void *arg)
 {
 	*(DcLimitKey *) map_payload(entry) = *(const DcLimitKey *) arg;
 }
 
+/*
+ * Read a key's entry from the file and add it to the map, with its times moved to this server's
+ * clock. Return false if the file is damaged or the map has no room.
+ */
 static bool
 limitfile_load_entry(Work *work)
 {
@@ -362,6 +378,10 @@ limitfile_load_entry(Work *work)
 	return load_list(work, slot, map_payload(entry), units);
 }
 
+/*
+ * Read the items of an entry's list and add them to it. Return false if the file is too short or
+ * the map has no room.
+ */
 static bool
 load_list(Work *work, DcLimitSlot *slot, DcLimitKey *key, int64 units)
 {

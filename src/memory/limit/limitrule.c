@@ -50,6 +50,9 @@ DcRuleKind limit_rules = {
 	.settle = limit_settle,
 };
 
+/*
+ * Read or write the columns of dcounter.limit_rule, in their order.
+ */
 static void
 limit_columns(DcCatRow *io, void *data)
 {
@@ -103,6 +106,9 @@ limit_known(const char *name, bool refund)
 	return rule_known(&limit_rules, name, refund);
 }
 
+/*
+ * Fill what the session remembers of a rule from its row, and find the slot.
+ */
 static void
 limit_fill(DcRuleKnown *entry, const DcRuleRow *data)
 {
@@ -188,6 +194,11 @@ take_numbers(FunctionCallInfo fcinfo, DcLimitRow *row, int rate, int per, int bu
 				 errmsg_internal("%s", wrong)));
 }
 
+/*
+ * Put the arguments on_full, after_crash and max_keys into the row. A NULL leaves the row's value.
+ * An error for an unknown choice, and for max_keys below 1; only dc_limit_alter() takes 0, which
+ * removes the limit.
+ */
 static void
 take_choices(FunctionCallInfo fcinfo, DcLimitRow *row, int on_full, int after_crash, int max_keys)
 {

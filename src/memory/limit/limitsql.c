@@ -131,6 +131,9 @@ limitsql_check_context(const char *function)
 	prevent_lasting(function);
 }
 
+/*
+ * Copy the first argument, a limit's name, to `name`; an error if it is NULL.
+ */
 static void
 copy_name_arg(FunctionCallInfo fcinfo, char *name)
 {
@@ -166,6 +169,9 @@ text_to_key(Datum value, DcKey *key)
 	check_length("key of a limit", key->len, 0, DC_MAX_KEY_BYTES);
 }
 
+/*
+ * Begin a call about a key of a limit. An error if the key is longer than keys may be.
+ */
 static void
 key_begin(DcLimitCall *call, DcLimitKnown *known, Datum key_value)
 {

@@ -32,6 +32,9 @@ typedef struct Place
 	uint32_t width; /* words of an item */
 } Place;
 
+/*
+ * Return the words of an item: the time at which it ends and, with leases, the lease.
+ */
 static uint32_t
 item_width(const DcLimitNumbers *numbers)
 {
@@ -45,6 +48,9 @@ listalgorithm_capacity(uint32_t width, const DcLimitStore *store)
 	return store->words / width;
 }
 
+/*
+ * Return the words of the item at a place.
+ */
 static int64_t *
 item_at(const Place *place)
 {
@@ -136,6 +142,10 @@ nth_end(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t n, con
 	return *item_at(&place);
 }
 
+/*
+ * Answer whether `cost` units fit, how many are left, and if they do not fit, in how many us enough
+ * of the list will have ended.
+ */
 void
 limitlist_test(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t now, int64_t cost,
 			   const DcLimitStore *store, DcLimitAnswer *answer)
@@ -166,6 +176,10 @@ limitlist_chunks_wanted(const DcLimitNumbers *numbers, const DcLimitState *state
 	return cost <= room ? 0 : (uint32_t) ((cost - room + each - 1) / each);
 }
 
+/*
+ * Append `cost` units to the list. `fresh` is the first of the chunks that
+ * limitlist_chunks_wanted() has asked for.
+ */
 void
 limitlist_add(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now, int64_t cost, int64_t lease, uint32_t fresh,
 			  const DcLimitStore *store)
@@ -273,6 +287,9 @@ typedef struct Count
 	int64_t units;
 } Count;
 
+/*
+ * Count an item that is of the lease looked for.
+ */
 static void
 count_item(int64_t *item, void *arg)
 {
@@ -341,6 +358,9 @@ typedef struct Change
 	int64_t latest; /* but not after this */
 } Change;
 
+/*
+ * Move an item's end by the change of `per`, to `latest` at most.
+ */
 static void
 change_item(int64_t *item, void *arg)
 {
