@@ -58,12 +58,19 @@ static void presenceapprox_note(DcMapEntry *entry);
 /* For those who only look. */
 static const DcRingCells looking = {NULL, presenceapprox_cell, NULL, NULL};
 
+/*
+ * Return a cell of the map by its number.
+ */
 static void *
 presenceapprox_cell(void *arg, uint32 number)
 {
 	return map_cell(presence_map, number);
 }
 
+/*
+ * Take a cell for the ring; RING_NONE if the map is full, or the rule has used up its share of it.
+ * taker->full is set only in the former case.
+ */
 static uint32
 presenceapprox_take(void *arg)
 {
@@ -80,12 +87,19 @@ presenceapprox_take(void *arg)
 	return number;
 }
 
+/*
+ * Give a cell of the ring back, and count it down in the slot.
+ */
 static void
 presenceapprox_give_back(void *arg, uint32 number)
 {
 	presence_cells_give_back(((const Taker *) arg)->slot, number);
 }
 
+/*
+ * Prepare the functions by which a room's ring takes cells and gives them back. Without a rule,
+ * cells are not limited.
+ */
 static void
 taker_init(Taker *taker, const DcPresenceRoom *room, const DcPresenceRule *rule)
 {
@@ -93,6 +107,9 @@ taker_init(Taker *taker, const DcPresenceRoom *room, const DcPresenceRule *rule)
 	*taker = (Taker){&presence_area->slots[room->slot], rule, {taker, presenceapprox_cell, presenceapprox_take, presenceapprox_give_back}, false};
 }
 
+/*
+ * Return the hash of a member's name, with the salt.
+ */
 static uint64
 member_hash(const DcKey *member)
 {
@@ -103,6 +120,9 @@ member_hash(const DcKey *member)
 	return hash_murmur3(bytes, sizeof(uint64) + member->len);
 }
 
+/*
+ * Return the estimated number of members of a room. Takes no lock.
+ */
 static int64
 members_of(DcMapEntry *entry)
 {

@@ -65,6 +65,10 @@ presence_map_size(void)
 	return map_bytes;
 }
 
+/*
+ * Initialize the shared memory of presences: no slots in use, the wheel at the present tick.
+ * Generations begin with 1, so a session's 0 is never current.
+ */
 static void
 presencearea_area_init(void *new_area)
 {
@@ -122,6 +126,10 @@ presence_map_init(void *new_map)
 	on_shmem_exit(presencefile_save, (Datum) 0);
 }
 
+/*
+ * Note that this server is a standby if it has one of the signal files. This is called before
+ * recovery has begun.
+ */
 static void
 note_standby(void)
 {
@@ -269,6 +277,9 @@ presence_slot_end(Oid database, const DcPresenceOwner *owner)
 	return slot;
 }
 
+/*
+ * Return the slot of an owner in a database, or NULL. The caller holds the area's lock.
+ */
 static DcPresenceSlot *
 presencearea_slot_find(Oid database, const DcPresenceOwner *owner)
 {

@@ -157,6 +157,10 @@ dc_present(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(presence_members(use, &room));
 }
 
+/*
+ * Check that presences are in shared memory, and that the function may have effects that last here:
+ * not in a security-restricted operation.
+ */
 static void
 presencecalls_check_context(const char *function)
 {
@@ -190,6 +194,9 @@ text_to_bytes(Datum value, DcKey *key, const char *what, uint32 max)
 	check_length(what, key->len, 0, max);
 }
 
+/*
+ * Raise the error that an approximate presence cannot do what was asked for (0A000).
+ */
 static void
 approx_error(const char *what)
 {
@@ -199,6 +206,9 @@ approx_error(const char *what)
 			 errdetail("It does not know who is there, only about how many.")));
 }
 
+/*
+ * Set the call's connection from an argument. An error if its name is too long.
+ */
 static void
 conn_arg(DcPresenceCall *call, Datum value)
 {
@@ -333,6 +343,10 @@ list_some(DcMapEntry *room_entry, DcKey *after, char *buffer, int most)
 	return n;
 }
 
+/*
+ * Add members that were copied out of shared memory to the result. No lock is held here, so this
+ * may take its time.
+ */
 static void
 put_rows(ReturnSetInfo *result, const char *buffer, int n)
 {

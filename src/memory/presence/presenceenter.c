@@ -27,12 +27,18 @@ static bool beat_locked(const DcPresenceCall *call, DcPresenceMember *member, in
 static void leave_or_shorten(DcPresenceCall *call, DcMapEntry *room, DcMapEntry *entry, int64 now);
 static void presenceenter_purge(DcPresenceSlot *slot, DcPresenceMember *member, int64 now, int *left);
 
+/*
+ * Return the slot of a room's rule.
+ */
 static DcPresenceSlot *
 slot_of_room(DcMapEntry *room)
 {
 	return &presence_area->slots[((DcPresenceRoom *) map_payload(room))->slot];
 }
 
+/*
+ * Return how many members the presence may have, in all rooms.
+ */
 static uint64
 most_members(const DcPresenceCall *call)
 {
@@ -91,6 +97,10 @@ presence_enter(DcPresenceCall *call)
 	return members;
 }
 
+/*
+ * Enter the room, which is made if need be. Return NULL, or what is full. *members is the number of
+ * members then.
+ */
 static const char *
 enter_once(DcPresenceCall *call, int64 *members)
 {
@@ -138,6 +148,9 @@ enter_locked(DcPresenceCall *call, DcMapEntry *room, LWLock *lock, const DcMapKe
 	return full;
 }
 
+/*
+ * Initialize the new entry of a member of the room `arg`: not there yet, in no list.
+ */
 static void
 member_init(DcMapEntry *entry, void *arg)
 {
@@ -152,6 +165,10 @@ member_init(DcMapEntry *entry, void *arg)
 	member->conns = member->meta = DC_MAP_NONE;
 }
 
+/*
+ * Make an entry for a member, which pins the room. Return NULL, or what is full. The caller has
+ * locked the member's partition exclusively.
+ */
 static const char *
 presenceenter_make_entry(DcPresenceCall *call, DcMapEntry *room, const DcMapKey *key, DcMapEntry **entry)
 {
@@ -198,6 +215,9 @@ presence_member_load(DcMapEntry *room, const char *name, uint32 len, int64 expir
 	return entry;
 }
 
+/*
+ * Return the connection in a cell of the map.
+ */
 static DcPresenceConn *
 conn_at(uint32 cell)
 {
@@ -220,6 +240,10 @@ find_conn(const DcPresenceCall *call, DcPresenceMember *member)
 	return NULL;
 }
 
+/*
+ * Take `count` cells, linked to each other. Return false if the map or the rule's share of it is
+ * full; *first is DC_MAP_NONE then.
+ */
 static bool
 presenceenter_cells_take(const DcPresenceCall *call, DcPresenceSlot *slot, uint32 count, uint32 *first)
 {
@@ -426,6 +450,11 @@ presence_exit(DcPresenceCall *call)
 	return members;
 }
 
+/*
+ * End one connection of a member, or all. If no other is left, the member leaves the room;
+ * otherwise its deadline is that of the last one. The caller has locked the member's partition
+ * exclusively. An entry that is just being taken out of the wheel is freed there (presenceturn.c).
+ */
 static void
 leave_or_shorten(DcPresenceCall *call, DcMapEntry *room, DcMapEntry *entry, int64 now)
 {

@@ -209,6 +209,9 @@ presence_clean(DcMapEntry *entry)
 	LWLockRelease(&presence_area->events_lock);
 }
 
+/*
+ * Take a room out of its rule's list of changed rooms. The caller holds the lock on events.
+ */
 static void
 unlink_dirty(DcMapEntry *entry)
 {
@@ -281,6 +284,11 @@ tell_part(DcJobRun *run, Part part)
 	return more;
 }
 
+/*
+ * Make events of what has changed in the presences, or in those of the current user, until the
+ * step's time is up. The owners and rules that have waited for the longest come first. step->more
+ * says that some are left.
+ */
 static void
 events_step(void *arg)
 {
@@ -351,6 +359,10 @@ presenceevents_compare_turns(const ListCell *a, const ListCell *b)
 	return left_at < right_at ? -1 : 1;
 }
 
+/*
+ * Return the entry that says when an owner (shifted by 32 bits) or a rule has had its last turn; a
+ * new one has had none.
+ */
 static Served *
 served_of(uint64 whose)
 {
@@ -365,6 +377,10 @@ served_of(uint64 whose)
 	return entry;
 }
 
+/*
+ * Make events of a rule's changed rooms, and of a new epoch, as far as the step has room for them.
+ * A rule that another transaction is working on is left out.
+ */
 static void
 tell_rule(Step *step, const DcPresenceRow *row)
 {
@@ -499,6 +515,10 @@ note_known(const DcPresenceUse *use, uint64 epoch)
 	LWLockRelease(&presence_area->lock);
 }
 
+/*
+ * Return true if listeners of the rule have been told of the step's epoch, by this transaction or
+ * an earlier one.
+ */
 static bool
 epoch_is_told(const Step *step, const DcPresenceUse *use)
 {
@@ -544,6 +564,9 @@ take_rooms(Step *step, DcPresenceSlot *slot, int64 every)
 	LWLockRelease(&presence_area->events_lock);
 }
 
+/*
+ * Make the event of a room's changes, and note in `told` which changes it covers.
+ */
 static void
 tell_room(const DcPresenceRow *row, Told *told)
 {
@@ -574,6 +597,9 @@ tell_room(const DcPresenceRow *row, Told *told)
 	presenceevents_tell(row, "presence.changed", cstring_to_text_with_len(name, len), json_end(&writer));
 }
 
+/*
+ * Make the event that all a listener knows of the presence is void.
+ */
 static void
 tell_epoch(const DcPresenceRow *row, uint64 epoch)
 {
@@ -656,12 +682,20 @@ settle_told_room(const Told *told, bool committed)
 	map_unpin(told->room);
 }
 
+/*
+ * Return true if the transaction has made no events of presences.
+ */
 static bool
 presenceevents_is_idle(void)
 {
 	return step_now == NULL || step_now->ntold + step_now->nepochs == 0;
 }
 
+/*
+ * Settle the rooms and epochs that the transaction has made events of: as notified if it has
+ * committed, as still to do if not. Such a transaction cannot be prepared, as nobody would be left
+ * to settle them.
+ */
 static void
 presenceevents_xact_callback(XactEvent event, void *arg)
 {
@@ -684,6 +718,10 @@ presenceevents_xact_callback(XactEvent event, void *arg)
 	}
 }
 
+/*
+ * Hand the events of a subtransaction to its parent, or put their rooms back into the list. The
+ * latest come last, so those of the subtransaction are at the end.
+ */
 static void
 presenceevents_subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId parent, void *arg)
 {

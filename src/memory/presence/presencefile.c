@@ -196,6 +196,10 @@ presencefile_walk(Work *work, uint8 kind, bool writes)
 	return work->count;
 }
 
+/*
+ * Count, and write to the file if work->writes is set, one entry of the kind asked for. Members
+ * that have left are left out. Always return false, as the entry stays.
+ */
 static bool
 presencefile_save_entry(DcMapEntry *entry, void *arg)
 {
@@ -212,6 +216,10 @@ presencefile_save_entry(DcMapEntry *entry, void *arg)
 	return false;
 }
 
+/*
+ * Write a room to the file, and note its place there, by which its members name it. room->rounds is
+ * free for that: no other process is left.
+ */
 static void
 save_room(Work *work, DcMapEntry *entry, uint32 index)
 {
@@ -236,6 +244,9 @@ save_room(Work *work, DcMapEntry *entry, uint32 index)
 		presence_approx_save(&work->file, entry);
 }
 
+/*
+ * Write a member to the file, with its meta and its connections.
+ */
 static void
 save_member(Work *work, DcMapEntry *entry)
 {
@@ -346,6 +357,9 @@ presencefile_load_rooms(Work *work, const FileHeader *header)
 	return true;
 }
 
+/*
+ * Read a slot from the file. Return false if the file is too short.
+ */
 static bool
 load_slot(Work *work, uint32 number)
 {
@@ -363,6 +377,10 @@ load_slot(Work *work, uint32 number)
 	return true;
 }
 
+/*
+ * Read a room from the file and make it. Return false if the file is damaged or the map is full,
+ * which sets work->full.
+ */
 static bool
 load_room(Work *work, uint64 number)
 {
@@ -399,6 +417,10 @@ load_room(Work *work, uint64 number)
 	return true;
 }
 
+/*
+ * Read a member from the file and let it enter its room, with its deadlines moved to this server's
+ * clock. Return false if the file is damaged or the map is full, which sets work->full.
+ */
 static bool
 load_member(Work *work, uint64 nrooms)
 {
@@ -433,6 +455,10 @@ load_member(Work *work, uint64 nrooms)
 	return true;
 }
 
+/*
+ * Read a member's meta of `len` bytes into cells. Return false if the file is too short or the map
+ * is full.
+ */
 static bool
 load_meta(Work *work, DcMapEntry *entry, DcPresenceSlot *slot, uint32 len)
 {
@@ -461,6 +487,10 @@ load_meta(Work *work, DcMapEntry *entry, DcPresenceSlot *slot, uint32 len)
 	return true;
 }
 
+/*
+ * Read a connection from the file and add it to the member. Return false if the file is damaged or
+ * the map is full.
+ */
 static bool
 load_conn(Work *work, DcPresenceMember *member, DcPresenceSlot *slot)
 {

@@ -34,6 +34,9 @@ typedef struct NewRoom
 	DcPresenceUse *use;
 } NewRoom;
 
+/*
+ * Return the node of an item in the wheel.
+ */
 static DcWheelNode *
 wheel_node(void *arg, uint32 item)
 {
@@ -51,12 +54,19 @@ wheel_deadline(void *arg, uint32 item)
 	return ((DcPresenceRoom *) payload)->due;
 }
 
+/*
+ * Return the node of a member in its room's tree.
+ */
 static DcSortedNode *
 sorted_node(void *arg, uint32 item)
 {
 	return &((DcPresenceMember *) map_payload(map_entry(presence_map, item)))->sorted;
 }
 
+/*
+ * Return the priority of a member in its room's tree, which a user cannot foresee: it depends on a
+ * random seed.
+ */
 static uint32
 sorted_priority(void *arg, uint32 item)
 {
@@ -84,6 +94,9 @@ presence_room_lock(uint32 room)
 	return &presence_area->room_locks[room % PRESENCE_ROOM_LOCKS].lock;
 }
 
+/*
+ * Return the kind of rooms that the rule has.
+ */
 static uint8
 room_kind(const DcPresenceUse *use)
 {
@@ -164,6 +177,10 @@ presence_members(const DcPresenceUse *use, const DcKey *name)
 	return count;
 }
 
+/*
+ * Initialize a new, empty room. Its version begins with the highest of all, so it is above that of
+ * any earlier room of this name. It is due when it has been empty for PRESENCE_EMPTY_ROOM_US.
+ */
 static void
 room_init(DcMapEntry *entry, void *arg)
 {
@@ -211,6 +228,10 @@ presence_room_load(DcPresenceUse *use, Oid database, const DcKey *name, const ch
 	return room_get(use, database, name, full);
 }
 
+/*
+ * Return a room, pinned; it is made if there is none. NULL if it cannot be, and *full says what is
+ * full. If the slot was given to another rule meanwhile, the rule gets a slot again.
+ */
 static DcMapEntry *
 room_get(DcPresenceUse *use, Oid database, const DcKey *name, const char **full)
 {

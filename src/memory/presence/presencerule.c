@@ -49,6 +49,9 @@ DcRuleKind presence_rules = {
 	.settle = presence_settle,
 };
 
+/*
+ * Read or write the columns of dcounter.presence_rule, in their order.
+ */
 static void
 presence_columns(DcCatRow *io, void *data)
 {
@@ -115,6 +118,9 @@ presence_known(const char *name)
 	return rule_known(&presence_rules, name, false);
 }
 
+/*
+ * Fill what the session remembers of a rule from its row, and find the slot.
+ */
 static void
 presence_fill(DcRuleKnown *entry, const DcRuleRow *data)
 {
@@ -124,6 +130,9 @@ presence_fill(DcRuleKnown *entry, const DcRuleRow *data)
 	presence_use_slot(use);
 }
 
+/*
+ * Let all members leave the rules that the transaction has dropped, now that it has committed.
+ */
 static void
 presence_settle(const DcRuleChange *changes)
 {

@@ -66,12 +66,19 @@ stat_presence(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
+/*
+ * Return a shared number, as a bigint.
+ */
 static int64
 presencestat_number(pg_atomic_uint64 *value)
 {
 	return (int64) pg_atomic_read_u64(value);
 }
 
+/*
+ * Add a presence's row to the result. Without a slot it has not been used since the start, and its
+ * numbers are 0.
+ */
 static void
 presencestat_put_row(ReturnSetInfo *result, const DcPresenceRow *row, DcPresenceSlot *slot)
 {

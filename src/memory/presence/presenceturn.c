@@ -89,6 +89,9 @@ presence_turn_if_late(void)
 		(void) presence_turn(BATCH, false);
 }
 
+/*
+ * Settle an item that was taken out of the wheel as due, under its partition's lock.
+ */
 static void
 presenceturn_settle(uint32 number, int64 now)
 {
@@ -104,6 +107,10 @@ presenceturn_settle(uint32 number, int64 now)
 	LWLockRelease(lock);
 }
 
+/*
+ * Let a member leave if its deadline has passed. Put it back into the wheel if it is still there,
+ * and free it otherwise.
+ */
 static void
 settle_member(DcMapEntry *entry, int64 now)
 {
@@ -171,6 +178,10 @@ room_of(const DcPresenceGone *gone, DcMapEntry *entry)
 	return entry->database == gone->rules[slot].database && entry->counter == gone->rules[slot].id ? room : NULL;
 }
 
+/*
+ * Let a member of a rule that is gone leave, and free it: the result is true then. A room is
+ * emptied of what it has to tell, and stays until it has no members.
+ */
 static bool
 presenceturn_forget(DcMapEntry *entry, void *arg)
 {

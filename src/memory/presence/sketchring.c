@@ -86,18 +86,27 @@ typedef char head_fits[sizeof(Head) <= RING_CELL ? 1 : -1];
 typedef char ranks_fit[sizeof(Ranks) <= RING_CELL && RING_REGISTERS <= UINT16_MAX ? 1 : -1];
 typedef char words_fit[sizeof(Leaf) <= RING_CELL && RING_SLOTS * RANK_BITS <= 64 && RING_MAX_RANK <= RANK_MASK ? 1 : -1];
 
+/*
+ * Return the head of a ring.
+ */
 static inline Head *
 head_of(uint32_t root, const DcRingCells *cells)
 {
 	return cells->cell(cells->arg, root);
 }
 
+/*
+ * Return a directory of leaves, or NULL if it has none.
+ */
 static inline Dir *
 dir_at(const Head *head, const DcRingCells *cells, uint32_t dir)
 {
 	return head->dirs[dir] == RING_NONE ? NULL : cells->cell(cells->arg, head->dirs[dir]);
 }
 
+/*
+ * Return a leaf, or NULL if its registers are all zero.
+ */
 static inline Leaf *
 leaf_at(const Head *head, const DcRingCells *cells, uint32_t leaf)
 {
@@ -108,12 +117,18 @@ leaf_at(const Head *head, const DcRingCells *cells, uint32_t leaf)
 	return cells->cell(cells->arg, dir->leaves[leaf % RING_DIR_LEAVES]);
 }
 
+/*
+ * Return a register's rank in one slot of its word.
+ */
 static inline uint32_t
 rank_in(uint64_t word, uint32_t slot)
 {
 	return (uint32_t) (word >> (slot * RANK_BITS) & RANK_MASK);
 }
 
+/*
+ * Return the word with another rank in one slot.
+ */
 static inline uint64_t
 with_rank(uint64_t word, uint32_t slot, uint32_t rank)
 {
@@ -135,6 +150,9 @@ union_rank(uint64_t word)
 	return most;
 }
 
+/*
+ * Note that a register of the union has gone from one rank to another.
+ */
 static void
 move_rank(const Head *head, const DcRingCells *cells, uint32_t from, uint32_t to)
 {
@@ -245,12 +263,18 @@ ring_free(uint32_t root, const DcRingCells *cells)
 	cells->give_back(cells->arg, root);
 }
 
+/*
+ * Return the ring's time, which the caller may set if it has an exclusive lock.
+ */
 DcRingTime *
 ring_time(uint32_t root, const DcRingCells *cells)
 {
 	return &head_of(root, cells)->time;
 }
 
+/*
+ * Return true if no member has been seen in any of the ring's slots.
+ */
 bool
 ring_is_empty(uint32_t root, const DcRingCells *cells)
 {

@@ -14,6 +14,9 @@
 static void put_in_place(uint32_t *root, const DcSortedItems *items, uint32_t parent, uint32_t old, uint32_t item);
 static void rotate_up(uint32_t *root, const DcSortedItems *items, uint32_t item);
 
+/*
+ * Return the node of an item.
+ */
 static DcSortedNode *
 node_of(const DcSortedItems *items, uint32_t item)
 {
@@ -80,6 +83,9 @@ sorted_first(uint32_t root, const DcSortedItems *items)
 	return item;
 }
 
+/*
+ * Return the first item behind a key, which need not be in the set, or SORTED_NONE.
+ */
 uint32_t
 sorted_after(uint32_t root, const DcSortedItems *items, const void *key)
 {
@@ -99,6 +105,9 @@ sorted_after(uint32_t root, const DcSortedItems *items, const void *key)
 	return found;
 }
 
+/*
+ * Return the item after this one, or SORTED_NONE.
+ */
 uint32_t
 sorted_next(const DcSortedItems *items, uint32_t item)
 {

@@ -33,6 +33,9 @@ level_slot(uint64_t tick, int level)
 	return tick >> (WHEEL_BITS * level);
 }
 
+/*
+ * Return the bit of a slot in its level's map of occupied slots.
+ */
 static uint64_t
 slot_bit(uint64_t slot)
 {
@@ -53,6 +56,9 @@ wheel_init(DcWheel *wheel, uint64_t tick)
 		wheel->heads[i] = WHEEL_NONE;
 }
 
+/*
+ * Initialize the node of an item that is not in a wheel.
+ */
 void
 wheel_node_init(DcWheelNode *node)
 {
@@ -152,6 +158,9 @@ wheel_place(DcWheel *wheel, const DcWheelItems *items, uint32_t item, uint64_t d
 			  (uint32_t) ((uint64_t) level * WHEEL_SLOTS + (level_slot(wheel->tick, level) + slots) % WHEEL_SLOTS));
 }
 
+/*
+ * Put an item at the front of a slot's list.
+ */
 static void
 link_item(DcWheel *wheel, const DcWheelItems *items, uint32_t item, uint32_t slot)
 {
@@ -166,6 +175,9 @@ link_item(DcWheel *wheel, const DcWheelItems *items, uint32_t item, uint32_t slo
 	wheel->occupied[slot / WHEEL_SLOTS] |= slot_bit(slot);
 }
 
+/*
+ * Take an item out of its slot.
+ */
 static void
 unlink_item(DcWheel *wheel, const DcWheelItems *items, uint32_t item)
 {
