@@ -118,6 +118,9 @@ consumer_open_to_change(FunctionCallInfo fcinfo, const char *function)
 	return consumer;
 }
 
+/*
+ * Return a consumer by its name; an error if there is none.
+ */
 static DcConsumer *
 consumer_find(const char *name)
 {
@@ -128,6 +131,9 @@ consumer_find(const char *name)
 	return consumer;
 }
 
+/*
+ * Raise the error that there is no such consumer (42704).
+ */
 void
 consumer_is_missing(const char *name)
 {
@@ -137,6 +143,9 @@ consumer_is_missing(const char *name)
 			 errhint("Create it with dc_consumer_create(). dc_stat_consumers shows those that there are.")));
 }
 
+/*
+ * Return true if the current user may change and drop the consumer.
+ */
 static bool
 may_change(const DcConsumer *consumer)
 {

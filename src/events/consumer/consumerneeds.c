@@ -109,6 +109,10 @@ consumerneeds_needs(bool *busy)
 	return result;
 }
 
+/*
+ * Return the number up to which all members have acknowledged; 0 if some lanes are seen with no
+ * member, as a lane that moves just now is. *shared says whether several members share the lanes.
+ */
 static int64
 passed_by(int32 id, Snapshot snapshot, bool *shared)
 {
@@ -227,6 +231,10 @@ consumerneeds_advance(int32 id)
 	return advanced;
 }
 
+/*
+ * Move a member that has nothing outstanding past events of no interest to it, and return true if
+ * that was possible. The caller has locked the member.
+ */
 static bool
 advance_member(DcConsumer *consumer, DcMember *me, Looks *looks)
 {
@@ -353,6 +361,9 @@ cleanup_members(const DcConsumer *consumer, TimestampTz now, int max)
 	return changed;
 }
 
+/*
+ * Compare two consumers by their ids, for list_sort().
+ */
 static int
 consumerneeds_compare_ids(const ListCell *a, const ListCell *b)
 {

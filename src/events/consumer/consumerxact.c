@@ -82,12 +82,19 @@ consumer_wake_at_commit(void)
 	xact.wake = true;
 }
 
+/*
+ * Return true if the transaction has not used consumers, and has nobody to wake.
+ */
 static bool
 consumerxact_is_idle(void)
 {
 	return !xact.used && !xact.wake;
 }
 
+/*
+ * Commit asynchronously if the transaction has only fetched and acknowledged; after the commit,
+ * wake readers if they have something to look for.
+ */
 static void
 consumerxact_xact_callback(XactEvent event, void *arg)
 {

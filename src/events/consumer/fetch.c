@@ -174,6 +174,9 @@ last_fetch(PG_FUNCTION_ARGS)
 	PG_RETURN_TEXT_P(cstring_to_text(last_end));
 }
 
+/*
+ * Read and check the arguments of dc_fetch(). *wait is in us.
+ */
 static void
 fetch_args(FunctionCallInfo fcinfo, Fetch *fetch, int64 *wait)
 {

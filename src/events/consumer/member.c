@@ -468,6 +468,9 @@ event_key(const DcStoredEvent *event)
 	return event->isnull[OUTBOX_KEY - 1] ? NULL : DatumGetTextPP(event->values[OUTBOX_KEY - 1]);
 }
 
+/*
+ * Return the lane of an event, by its key.
+ */
 int
 event_lane(const DcStoredEvent *event)
 {

@@ -100,6 +100,9 @@ member_tag(LOCKTAG *tag, int32 consumer, const char *name)
 	SET_LOCKTAG_ADVISORY(*tag, MyDatabaseId, (uint32) consumer, number, CONSUMER_LOCK_CLASS);
 }
 
+/*
+ * Set the tag of the lock by which a member that joins is seen by the consumer's other members.
+ */
 static void
 joining_tag(LOCKTAG *tag, int32 consumer)
 {
@@ -214,6 +217,10 @@ read_last(const ScanKeyData *keys, int nkeys, Snapshot snapshot, DcMember *membe
 	return found;
 }
 
+/*
+ * Read or write the columns of dcounter.consumer_member, in their order. Positions are stored one
+ * by one only if they differ.
+ */
 static void
 member_columns(DcCatRow *io, void *data)
 {

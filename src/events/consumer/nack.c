@@ -130,6 +130,10 @@ nack_new(Nack *nack)
 	return retry;
 }
 
+/*
+ * Make the retry of an event that has none yet, count the refusal, and write it. Topic and key are
+ * copied, as they are needed after the reader has ended.
+ */
 static DcRetry *
 refuse_new(Nack *nack, const DcStoredEvent *event)
 {

@@ -180,6 +180,9 @@ retry_collect(DcRetries *retries, int max, List **given, DcMoment *look_again)
 	}
 }
 
+/*
+ * Return true if the list has the retry of this event.
+ */
 static bool
 is_among(List *list, int64 seq)
 {
@@ -193,6 +196,9 @@ is_among(List *list, int64 seq)
 	return false;
 }
 
+/*
+ * Return true if no earlier event of the same topic and key is pending.
+ */
 static bool
 is_first_of_key(const DcMember *me, const DcRetry *retry)
 {
@@ -202,6 +208,9 @@ is_first_of_key(const DcMember *me, const DcRetry *retry)
 	return first != NULL && first->seq == retry->seq;
 }
 
+/*
+ * Compare two retries by the numbers of their events, for list_sort().
+ */
 static int
 compare_seq(const ListCell *a, const ListCell *b)
 {

@@ -131,6 +131,10 @@ retrydead_is_passed(List *members, const DcRetry *retry)
 	return false;
 }
 
+/*
+ * Return the dead letter that the second argument names, or all of the consumer's if it is NULL;
+ * discarded ones are left out.
+ */
 static List *
 dead_letters(FunctionCallInfo fcinfo, const DcConsumer *consumer)
 {

@@ -54,6 +54,10 @@ static const DcCatalog retries = {
 	.keeps_lock = true,
 };
 
+/*
+ * Read or write the columns of dcounter.consumer_retry, in their order. The hash of a dead letter
+ * is stored as NULL, so that it holds up no key.
+ */
 static void
 retry_columns(DcCatRow *io, void *data)
 {
@@ -115,6 +119,9 @@ retryrow_scan_begin(DcCatScan *scan, const char *index, int32 consumer, ScanKeyD
 	cat_scan_begin_ordered(scan, &retries, index, SnapshotSelf, keys, 1 + nkeys);
 }
 
+/*
+ * Return the next retry of a scan, as a copy, or NULL.
+ */
 static DcRetry *
 retryrow_scan_next(DcCatScan *scan, ScanDirection direction)
 {
@@ -150,6 +157,9 @@ retry_read(int32 consumer, int64 seq)
 	return retry != NULL ? retry : retryrow_read_once(consumer, seq);
 }
 
+/*
+ * Return the retry of an event, or NULL. It may miss a row that is being replaced.
+ */
 static DcRetry *
 retryrow_read_once(int32 consumer, int64 seq)
 {
@@ -372,6 +382,10 @@ retry_write(DcRetry *retry)
 	cat_store_at(&retries, &retry->tid, retry);
 }
 
+/*
+ * Delete the retry's row. The caller holds the lock on its member, or for a dead letter on the
+ * consumer's settings.
+ */
 void
 retry_delete(DcRetry *retry)
 {

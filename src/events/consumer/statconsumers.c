@@ -260,6 +260,9 @@ bytes_after(const Outbox *outbox, int64 position)
 	return (int64) bytes;
 }
 
+/*
+ * Add a consumer's row to the result.
+ */
 static void
 statconsumers_show(ReturnSetInfo *result, const Outbox *outbox, DcConsumer *consumer,
 				   const Backlog *backlog)
