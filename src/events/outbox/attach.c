@@ -187,6 +187,10 @@ attach_open_source(FunctionCallInfo fcinfo, LOCKMODE mode, const char *function)
 	return rel;
 }
 
+/*
+ * Check that the table may be attached: it is an ordinary or partitioned table of users, and the
+ * current user's own.
+ */
 static void
 attach_check_source(Oid relid)
 {
@@ -238,6 +242,9 @@ capture_function(bool missing_ok)
 						  0, NULL, missing_ok);
 }
 
+/*
+ * Return an argument as a string, or `otherwise` if it is NULL. An error if it is empty.
+ */
 static char *
 text_option(FunctionCallInfo fcinfo, int n, const char *name, const char *otherwise)
 {
@@ -289,6 +296,9 @@ columns_option(FunctionCallInfo fcinfo, int n, const char *name, Relation rel)
 	return OidOutputFunctionCall(F_ARRAY_OUT, PointerGetDatum(construct_array(values, count, TEXTOID, -1, false, TYPALIGN_INT)));
 }
 
+/*
+ * Check that the table has the column, and that triggers see its values.
+ */
 static void
 check_column(Relation rel, const char *column)
 {
@@ -306,6 +316,10 @@ check_column(Relation rel, const char *column)
 				 errdetail("Triggers do not see its values.")));
 }
 
+/*
+ * Check that the table has a primary key, which names the event's key when key_columns is not
+ * given.
+ */
 static void
 check_primary_key(Relation rel)
 {
@@ -319,6 +333,9 @@ check_primary_key(Relation rel)
 				 errhint("Give key_columns.")));
 }
 
+/*
+ * Check the sink's name. Warn if events go to the WAL and nobody can read them there.
+ */
 static void
 check_sink(const char *sink)
 {

@@ -83,6 +83,9 @@ outbox_capture(PG_FUNCTION_ARGS)
 	return PointerGetDatum(NULL);
 }
 
+/*
+ * Check that the function is called as the kind of trigger that dc_outbox_attach() makes.
+ */
 static void
 capture_check_call(FunctionCallInfo fcinfo)
 {
@@ -98,6 +101,10 @@ capture_check_call(FunctionCallInfo fcinfo)
 				 errhint("Use dc_outbox_attach().")));
 }
 
+/*
+ * Write the event of an update. If the key has changed, the old key gets a `delete` first, and
+ * headers name the other key.
+ */
 static void
 capture_update(DcCapture *capture, Relation rel, TupleTableSlot *old,
 			   TupleTableSlot *new)
@@ -116,6 +123,9 @@ capture_update(DcCapture *capture, Relation rel, TupleTableSlot *old,
 	write_event(capture, "update", new_key, capture_payload(capture, "update", new, old), headers);
 }
 
+/*
+ * Return true if both keys are NULL, or have the same bytes.
+ */
 static bool
 capture_same_key(const text *a, const text *b)
 {
@@ -180,6 +190,9 @@ capture_payload(DcCapture *capture, const char *op, TupleTableSlot *new, TupleTa
 	return (struct varlena *) json_end(&writer);
 }
 
+/*
+ * Add a row to the object as the member `name`; null if there is no row.
+ */
 static void
 capture_add_row(DcJsonWriter *writer, const char *name, DcCapture *capture, TupleTableSlot *row)
 {
@@ -205,6 +218,9 @@ capture_moved(const char *member, const text *key)
 	return (struct varlena *) json_end(&writer);
 }
 
+/*
+ * Write an event with a new id to the outbox, or to the WAL.
+ */
 static void
 write_event(const DcCapture *capture, const char *type, text *key,
 			struct varlena *payload, struct varlena *headers)

@@ -98,6 +98,10 @@ capture_find(TriggerData *data)
 	return entry->capture;
 }
 
+/*
+ * Mark an entry as invalid if its table, or the one that was attached, has changed; InvalidOid
+ * stands for all tables.
+ */
 static void
 capturecache_entry_changed(void *data, Oid relid)
 {
@@ -107,6 +111,9 @@ capturecache_entry_changed(void *data, Oid relid)
 		entry->valid = false;
 }
 
+/*
+ * Mark all entries as invalid: events name their table with its schema.
+ */
 static void
 on_namespace_change(Datum arg, int cacheid, uint32 hashvalue)
 {
@@ -133,6 +140,10 @@ capturecache_sweep(void)
 	}
 }
 
+/*
+ * Prepare all that a trigger needs for each row, in a context of its own. That is kept for the
+ * session only once nothing can fail any more.
+ */
 static DcCapture *
 capture_make(Entry *entry, TriggerData *data)
 {
@@ -168,6 +179,10 @@ capture_make(Entry *entry, TriggerData *data)
 	return capture;
 }
 
+/*
+ * Return the names of columns in a trigger's argument; NIL if it is empty. An error if it is not an
+ * array's text.
+ */
 static List *
 columns_arg(const Trigger *trigger, int n)
 {
@@ -183,6 +198,10 @@ columns_arg(const Trigger *trigger, int n)
 	return names;
 }
 
+/*
+ * Check the trigger's arguments: how many there are, and the topic. They may have been written by
+ * hand.
+ */
 static void
 check_args(const Trigger *trigger)
 {
@@ -289,6 +308,10 @@ array_element(const char **at)
 	return name.len > 0 && (!quoted || *from == '"') ? name.data : NULL;
 }
 
+/*
+ * Return the numbers of the named columns, *n of them. An error if the table lacks one, or one is
+ * named twice.
+ */
 static AttrNumber *
 column_numbers(Relation rel, List *names, int *n)
 {
@@ -335,6 +358,9 @@ column_number(TupleDesc desc, const char *name)
 	return InvalidAttrNumber;
 }
 
+/*
+ * Return the numbers of all columns of the table, *n of them.
+ */
 static AttrNumber *
 all_columns(Relation rel, int *n)
 {

@@ -50,6 +50,9 @@ static void rename_in_table(Oid relid, Oid function, const RenameStmt *rename);
 static char *rename_in_list(const char *arg, const RenameStmt *rename);
 static void set_arguments(Oid trigger, char **args);
 
+/*
+ * Drop the triggers that name columns that are being dropped, or raise an error (drop_triggers).
+ */
 static void
 columns_dropped(const DcDdl *ddl)
 {
@@ -181,6 +184,10 @@ names_column(const Trigger *trigger, Oid function, const char *column)
 	return false;
 }
 
+/*
+ * Rename the column in the arguments of a table's triggers, if the command has renamed it there:
+ * the old name is gone, and the new one is there.
+ */
 static void
 rename_in_table(Oid relid, Oid function, const RenameStmt *rename)
 {

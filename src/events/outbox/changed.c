@@ -160,6 +160,9 @@ changed_alter(Oid counter, const Interval *every, const text *channel)
 	events_write(&row);
 }
 
+/*
+ * Compare an interval with a number of days.
+ */
 static int
 compare_intervals(const Interval *a, int32 days)
 {
@@ -180,6 +183,10 @@ events_lock(Oid counter, bool wait)
 	return advisory_lock(EVENTS_LOCK_CLASS, counter, 0, ExclusiveLock, wait);
 }
 
+/*
+ * Read or write the columns of the settings of a counter table's events, in their order. Without a
+ * round so far, the time of the last one is NULL in the row, and -infinity in memory.
+ */
 static void
 changed_columns(DcCatRow *io, void *data)
 {

@@ -480,6 +480,9 @@ keys_unique(Keys *keys)
 	keys->n = n;
 }
 
+/*
+ * Compare two keys, text datums, for qsort().
+ */
 static int
 changedjob_compare_keys(const void *a, const void *b)
 {

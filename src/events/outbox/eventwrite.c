@@ -223,12 +223,19 @@ event_desc(void)
 	return desc;
 }
 
+/*
+ * Return true if the transaction has no events, and has not registered as a writer.
+ */
 static bool
 eventwrite_is_idle(void)
 {
 	return log_is_closed() && !registry_is_entered();
 }
 
+/*
+ * Write the transaction's events when it commits or is prepared. When it has ended, leave the
+ * registry and wake readers.
+ */
 static void
 eventwrite_xact_callback(XactEvent event, void *arg)
 {
@@ -253,6 +260,9 @@ eventwrite_xact_callback(XactEvent event, void *arg)
 	}
 }
 
+/*
+ * Hand the events of a subtransaction to its parent, or drop them.
+ */
 static void
 eventwrite_subxact_callback(SubXactEvent event, SubTransactionId mine,
 							SubTransactionId parent, void *arg)
@@ -290,6 +300,9 @@ write_events(bool prepare)
 	log_close();
 }
 
+/*
+ * Open the current partition and its indexes for writing, until the transaction ends.
+ */
 static Target *
 target_open(void)
 {

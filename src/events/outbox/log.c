@@ -220,6 +220,9 @@ log_end_subxact(int level, bool commit)
 	}
 }
 
+/*
+ * Cut the log to a mark, in the file if the mark is there.
+ */
 static void
 log_cut(const LogMark *mark)
 {
@@ -270,6 +273,9 @@ log_next(uint32 *len)
 	return data;
 }
 
+/*
+ * Return the next record from the file, and its length. It is valid until the next one is read.
+ */
 static char *
 next_in_file(uint32 *len)
 {
@@ -335,6 +341,9 @@ log_close(void)
 	cxt = NULL;
 }
 
+/*
+ * Return true if the transaction has no log of events.
+ */
 bool
 log_is_closed(void)
 {

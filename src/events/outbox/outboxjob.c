@@ -155,6 +155,9 @@ outbox_step(void *arg)
 	runas_end(&state);
 }
 
+/*
+ * Return the owner of the outbox, without whose privileges nobody may run the job's steps.
+ */
 static Oid
 outbox_owner(void)
 {
@@ -194,12 +197,18 @@ advance_consumers(void)
 	}
 }
 
+/*
+ * Compare two consumers' needs by the consumers' ids, for list_sort().
+ */
 static int
 compare_needs(const ListCell *a, const ListCell *b)
 {
 	return ((DcConsumerNeed *) lfirst(a))->id - ((DcConsumerNeed *) lfirst(b))->id;
 }
 
+/*
+ * Read how large each partition is, and the number and time of its last event.
+ */
 static void
 outboxjob_look(Content *content)
 {
@@ -231,6 +240,10 @@ outboxjob_rotate(const Content *current)
 		(void) ring_rotate();
 }
 
+/*
+ * Return true if the current partition has been that for dcounter.outbox_rotate_age, or since a
+ * time in the future, because the clock was set back.
+ */
 static bool
 outboxjob_is_old(TimestampTz since)
 {
@@ -361,6 +374,9 @@ may_cut_off(const DcConsumerNeed *need, const Content *content,
 		(need->max_size > 0 && bytes_needed(need, content) > need->max_size);
 }
 
+/*
+ * Return the bytes of the partitions with events that the consumer has not passed.
+ */
 static int64
 bytes_needed(const DcConsumerNeed *need, const Content *content)
 {

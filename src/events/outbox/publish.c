@@ -42,6 +42,9 @@ dc_publish(PG_FUNCTION_ARGS)
 	PG_RETURN_UUID_P(id);
 }
 
+/*
+ * Return an argument; an error if it is NULL or empty.
+ */
 static text *
 text_arg(FunctionCallInfo fcinfo, int n, const char *name)
 {

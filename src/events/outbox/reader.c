@@ -73,6 +73,9 @@ reader_begin(int64 after, int64 upto)
 	return reader;
 }
 
+/*
+ * Open a partition to read the events after a number and up to another, and read the first one.
+ */
 static void
 source_open(DcReader *reader, Relation heap, int64 after, int64 upto)
 {
@@ -93,6 +96,9 @@ source_open(DcReader *reader, Relation heap, int64 after, int64 upto)
 	source_next(source);
 }
 
+/*
+ * Read the next event of a partition. It has a tuple only if there is one.
+ */
 static void
 source_next(Source *source)
 {

@@ -88,6 +88,9 @@ registry_init(bool preloading)
 						slots_prepare);
 }
 
+/*
+ * Return the bytes of shared memory for a slot per backend number.
+ */
 static Size
 slots_size(void)
 {
@@ -104,6 +107,9 @@ slots_count(void)
 	return MaxBackends + NUM_AUXILIARY_PROCS + 1;
 }
 
+/*
+ * Initialize the slots: nobody writes.
+ */
 static void
 slots_prepare(void *area)
 {
@@ -141,6 +147,9 @@ registry_enter(bool prepare)
 		lock_shared(0);
 }
 
+/*
+ * Return true if this transaction has registered as a writer.
+ */
 bool
 registry_is_entered(void)
 {
@@ -165,6 +174,11 @@ registry_leave(void)
 	return left;
 }
 
+/*
+ * Take the lock whose tag says that all numbers of this transaction are at least `low`; 0 says that
+ * there is a prepared transaction. It is held until the transaction ends, also while it is
+ * prepared.
+ */
 static void
 lock_shared(uint64 low)
 {
@@ -227,6 +241,10 @@ outbox_horizon(DcHolder *holder)
 	return (int64) low - 1;
 }
 
+/*
+ * Return the lowest number registered in a slot for this database, and set its holder;
+ * PG_UINT64_MAX if there is none.
+ */
 static uint64
 lowest_in_slots(DcHolder *holder)
 {
@@ -266,6 +284,10 @@ prepared_exist(void)
 	return count > 0;
 }
 
+/*
+ * Return the lowest number registered by a lock in this database, and set its holder, which may be
+ * a prepared transaction; PG_UINT64_MAX if there is none. Copies the server's whole lock table.
+ */
 static uint64
 lowest_in_locks(DcHolder *holder)
 {

@@ -64,6 +64,9 @@ static struct
 static void ring_invalidate(Oid relid);
 static bool read_ring(DcRing *ring);
 
+/*
+ * Read or write the columns of the ring's row, in their order.
+ */
 static void
 ring_columns(DcCatRow *io, void *data)
 {
@@ -84,6 +87,9 @@ ring_init(void)
 	relcached_on_change(ring_invalidate);
 }
 
+/*
+ * Forget which partition is current when the ring's table has changed.
+ */
 static void
 ring_invalidate(Oid relid)
 {

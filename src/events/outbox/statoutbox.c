@@ -165,6 +165,9 @@ stat_partitions(DcPartitionStat *partitions)
 		partition_read(i, &partitions[i], NULL);
 }
 
+/*
+ * Read the size of a partition with its indexes, and its first and last event.
+ */
 static void
 partition_read(int number, DcPartitionStat *stat, TimestampTz *first_at)
 {
@@ -184,6 +187,9 @@ partition_read(int number, DcPartitionStat *stat, TimestampTz *first_at)
 	table_close(rel, AccessShareLock);
 }
 
+/*
+ * Set a column of the result, which is NULL otherwise.
+ */
 static void
 statoutbox_set(Datum *values, bool *nulls, int column, Datum value)
 {
@@ -191,6 +197,9 @@ statoutbox_set(Datum *values, bool *nulls, int column, Datum value)
 	nulls[column] = false;
 }
 
+/*
+ * Set a column of the result to a bigint.
+ */
 static void
 set_bigint(Datum *values, bool *nulls, int column, int64 value)
 {

@@ -62,6 +62,9 @@ wait_init(bool preloading)
 	utility_add(wake_after);
 }
 
+/*
+ * Initialize the condition variables in shared memory.
+ */
 static void
 beds_prepare(void *area)
 {
@@ -69,6 +72,9 @@ beds_prepare(void *area)
 		ConditionVariableInit(&((Beds *) area)->variables[i]);
 }
 
+/*
+ * Return the condition variable on which readers of this database sleep.
+ */
 static ConditionVariable *
 wait_bed(void)
 {
@@ -135,6 +141,9 @@ outbox_wait_end(void)
 		ConditionVariableCancelSleep();
 }
 
+/*
+ * Run a utility statement, and wake readers if it has ended a prepared transaction.
+ */
 static void
 wake_after(DcUtility *utility)
 {
