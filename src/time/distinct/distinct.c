@@ -48,6 +48,9 @@ distinct_init(void)
 	ddl_hook_add(&distinct_ddl);
 }
 
+/*
+ * Return true if the relation is a distinct table.
+ */
 static bool
 is_distinct(Oid relid)
 {

@@ -166,6 +166,10 @@ site_of(FunctionCallInfo fcinfo)
 	return site;
 }
 
+/*
+ * Prepare the hashing of items of a type. `mcxt` must live as long as `item`. An error if the type
+ * of a literal is not known.
+ */
 static void
 init_item(ItemType *item, Oid type, Oid collation, MemoryContext mcxt)
 {

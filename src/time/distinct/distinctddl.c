@@ -29,6 +29,10 @@
 #include "core/table/storage.h"
 #include "time/distinct/distinct.h"
 
+/*
+ * Delete the catalog rows of distinct tables that are being dropped, and drop their deltas. Deltas
+ * that are dropped by themselves leave an ordinary table.
+ */
 static void
 distinctddl_dropped(const DcDdl *ddl)
 {
@@ -54,6 +58,9 @@ distinctddl_dropped(const DcDdl *ddl)
 	}
 }
 
+/*
+ * Return the table of deltas of a distinct table, or InvalidOid.
+ */
 static Oid
 deltas_of(Oid relid)
 {
@@ -62,6 +69,10 @@ deltas_of(Oid relid)
 	return distinct_row_read(relid, &row) ? row.delta : InvalidOid;
 }
 
+/*
+ * Repeat renames, owners and the like on the deltas. An error if the deltas alone would become
+ * logged or unlogged.
+ */
 static void
 distinctddl_altered(const DcDdl *ddl)
 {

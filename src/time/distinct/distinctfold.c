@@ -173,6 +173,9 @@ distinctfold_list(void)
 	return listed;
 }
 
+/*
+ * Free what this process remembers of a table. The list no longer has it.
+ */
 static void
 destroy_fold_table(DcFoldTable *table)
 {
@@ -181,6 +184,9 @@ destroy_fold_table(DcFoldTable *table)
 	pfree(table);
 }
 
+/*
+ * Begin a round: nothing is remembered from the steps before.
+ */
 static void
 distinctfold_start(MemoryContext cxt)
 {
@@ -224,6 +230,9 @@ distinctfold_step(Oid relid, bool all_owners)
 	return more ? TABLE_GOES_ON : TABLE_DONE;
 }
 
+/*
+ * Return what this process remembers of a table between rounds; a new entry knows nothing.
+ */
 static DcFoldTable *
 fold_table(Oid relid)
 {
@@ -441,6 +450,9 @@ pass_dead(DcFoldTable *table, DcDistinctScan *scan)
 		table->key[table->len++] = '\0';
 }
 
+/*
+ * Return the number of the first bucket that is kept; 0 if all are.
+ */
 static int64
 horizon_of(const DcDistinctRow *row)
 {

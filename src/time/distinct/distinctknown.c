@@ -104,6 +104,9 @@ rowkey_hash(const DcRowKey *key)
 	return hash_bytes((const unsigned char *) key->data, key->len) ^ murmurhash32(key->relid);
 }
 
+/*
+ * Return true if both are the same key of the same table.
+ */
 bool
 rowkey_equal(const DcRowKey *a, const DcRowKey *b)
 {
@@ -248,6 +251,10 @@ take_state(DcKnown *known)
 	return state;
 }
 
+/*
+ * Return true if the row was written by this transaction or one of its subtransactions that have
+ * not aborted.
+ */
 static bool
 distinctknown_is_ours(TupleTableSlot *slot)
 {
@@ -295,6 +302,9 @@ known_missing(DcKnown *known, const HllState *items)
 	return NULL;
 }
 
+/*
+ * Return true if the item, a token of its hash, would change the sketch.
+ */
 static bool
 distinctknown_is_missing(const HllState *state, uint32 token)
 {
@@ -357,6 +367,10 @@ known_forget_uncommitted(void)
 	}
 }
 
+/*
+ * Make an empty sketch for a key, and remember it as the one used last. It lives until it is
+ * removed.
+ */
 static DcKnown *
 known_new(const DcRowKey *key, int precision, uint64 generation)
 {
@@ -387,6 +401,9 @@ known_new(const DcRowKey *key, int precision, uint64 generation)
 	return known;
 }
 
+/*
+ * Forget a sketch, and free it.
+ */
 static void
 known_remove(DcKnown *known)
 {

@@ -43,12 +43,18 @@ static uint64 changes = 1; /* of any relation or schema */
 
 static Oid distinctname_look_up(text *name);
 
+/*
+ * Note that the meaning of names may have changed with a relation.
+ */
 static void
 relation_changed(Oid relid)
 {
 	changes++;
 }
 
+/*
+ * Note that the meaning of names may have changed with a schema.
+ */
 static void
 schema_changed(Datum arg, int cacheid, uint32 hash)
 {
@@ -91,6 +97,10 @@ distinct_by_name(text *name)
 	return entry->relid;
 }
 
+/*
+ * Return the relation of a name, which may be qualified; an error if there is none. It is not
+ * locked.
+ */
 static Oid
 distinctname_look_up(text *name)
 {

@@ -64,6 +64,10 @@ static DcRelCached entries = {
 	.changed = distinctopen_entry_changed,
 };
 
+/*
+ * Mark an entry as invalid if its table or its deltas have changed; InvalidOid stands for all
+ * relations.
+ */
 static void
 distinctopen_entry_changed(void *data, Oid relid)
 {
@@ -197,6 +201,9 @@ lock_both(Oid relid, LOCKMODE mode, bool wait)
 	return distinct != NULL && distinct->row.delta == delta;
 }
 
+/*
+ * Lock a relation. Return false if that would have to wait and the caller does not want to.
+ */
 static bool
 lock_one(Oid relid, LOCKMODE mode, bool wait)
 {
@@ -240,6 +247,10 @@ distinctrel_open_again(DcDistinctRel *rel, Oid relid, bool wait)
 	return true;
 }
 
+/*
+ * Open both tables, which the caller has locked, and check their shape unless that was done. An
+ * error if they were altered since the entry was filled.
+ */
 static void
 open_both(DcDistinctRel *rel)
 {
@@ -255,6 +266,9 @@ open_both(DcDistinctRel *rel)
 		check_shapes(rel);
 }
 
+/*
+ * Close the tables and their indexes. The locks stay until the transaction ends.
+ */
 void
 distinctrel_close(DcDistinctRel *rel)
 {
@@ -287,6 +301,10 @@ distinct_check_shape(const DcDistinctRow *row)
 	}
 }
 
+/*
+ * Check that both tables can be read; an error says why not. What keeps them from being written is
+ * noted in distinct->problem, and is an error only for writers.
+ */
 static void
 check_shapes(DcDistinctRel *rel)
 {
@@ -319,6 +337,10 @@ check_shapes(DcDistinctRel *rel)
 	distinct->checked = true;
 }
 
+/*
+ * Check that one of the tables has the columns, the type of sketches and the index that it needs to
+ * be read.
+ */
 static void
 distinctopen_check_shape(DcDistinct *distinct, int which, Relation heap)
 {
@@ -415,6 +437,10 @@ distinctopen_key_index(Relation heap, AttrNumber att)
 	return found;
 }
 
+/*
+ * Return true if the index can be scanned for keys in order: a valid btree on (key) alone, in the
+ * "C" collation, of all rows.
+ */
 static bool
 is_key_index(Relation index, AttrNumber att)
 {
@@ -429,6 +455,10 @@ is_key_index(Relation index, AttrNumber att)
 		index->rd_opfamily[0] == lookup_type_cache(TEXTOID, TYPECACHE_BTREE_OPFAMILY)->btree_opf;
 }
 
+/*
+ * Raise an error if row-level security applies to the current user, as reads here would not respect
+ * it.
+ */
 static void
 distinctopen_check_owner(const DcDistinct *distinct)
 {

@@ -241,6 +241,9 @@ level_current(void)
 	return level;
 }
 
+/*
+ * Take a level off the stack, and free it.
+ */
 static void
 distinctpending_level_pop(DcLevel **link)
 {
@@ -306,6 +309,9 @@ level_items(DcLevel *level, const DcRowKey *key, int precision)
 	return items;
 }
 
+/*
+ * Return about how many bytes a level takes.
+ */
 static Size
 level_size(const DcLevel *level)
 {
@@ -341,6 +347,9 @@ all_items(int *count)
 	return all;
 }
 
+/*
+ * Compare two items by table and key, for qsort(): the order in which rows are written.
+ */
 static int
 items_compare(const void *a, const void *b)
 {
@@ -435,12 +444,20 @@ write_key(DcDistinctRel *rel, DcItems **items, int count, bool load, bool commit
 		distinct_insert_row(rel, DISTINCT_DELTA, key->data, key->len, hll_value(state));
 }
 
+/*
+ * Return true if the transaction has added no items, and the session remembers nothing uncommitted.
+ */
 static bool
 distinctpending_is_idle(void)
 {
 	return top_level == NULL && !known_any_uncommitted();
 }
 
+/*
+ * Write the pending items when the transaction commits or is prepared. After a commit, set them
+ * aside for what the session knows; after an abort, drop them. The items of a prepared transaction
+ * are dropped, too: it may still be rolled back.
+ */
 static void
 distinctpending_xact_callback(XactEvent event, void *arg)
 {
@@ -476,6 +493,10 @@ distinctpending_xact_callback(XactEvent event, void *arg)
 	}
 }
 
+/*
+ * Hand the levels and rows of a subtransaction to its parent. If it has aborted, drop its levels,
+ * and make items pending again that it has written for others.
+ */
 static void
 distinctpending_subxact_callback(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *arg)
 {

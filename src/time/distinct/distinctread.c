@@ -193,6 +193,10 @@ dc_distinct_buckets(PG_FUNCTION_ARGS)
 	PG_RETURN_NULL();
 }
 
+/*
+ * Open the distinct table of the first argument, and push the snapshot in which it is read. An
+ * error if the current user may not SELECT from it.
+ */
 static void
 distinctread_open_to_read(FunctionCallInfo fcinfo, DcDistinctRel *rel)
 {
@@ -204,6 +208,9 @@ distinctread_open_to_read(FunctionCallInfo fcinfo, DcDistinctRel *rel)
 	read_snapshot_push();
 }
 
+/*
+ * Pop the snapshot and close the tables.
+ */
 static void
 close_read(DcDistinctRel *rel)
 {
@@ -280,6 +287,10 @@ distinctread_read_key(DcDistinctRel *rel, const DcKey *key, const DcBucketRange 
 	return into;
 }
 
+/*
+ * Begin to read the rows of a key in a range of buckets: from the table, the deltas and what is
+ * pending. The range may be empty.
+ */
 static void
 rows_begin(DcKeyRows *rows, DcDistinctRel *rel, const DcKey *key, const DcBucketRange *range)
 {
@@ -303,6 +314,9 @@ rows_begin(DcKeyRows *rows, DcDistinctRel *rel, const DcKey *key, const DcBucket
 	}
 }
 
+/*
+ * Compare two pending keys by their bytes, for list_sort().
+ */
 static int
 pending_compare(const ListCell *a, const ListCell *b)
 {
@@ -378,6 +392,9 @@ rows_merge(DcKeyRows *rows, HllState *into)
 	return distinct_pending_merge(&rows->key, into);
 }
 
+/*
+ * End the scans of rows_begin.
+ */
 static void
 rows_end(DcKeyRows *rows)
 {

@@ -148,6 +148,9 @@ distinctscan_place(DcDistinctScan *scan, DcKey *key)
 	return &scan->scan->xs_heaptid;
 }
 
+/*
+ * End a scan. The last row that it has returned is gone with it.
+ */
 void
 distinctscan_end(DcDistinctScan *scan)
 {

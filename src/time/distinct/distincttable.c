@@ -186,6 +186,9 @@ dc_distinct_drop(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
+/*
+ * Return the first argument, the table; an error if it is NULL.
+ */
 static Oid
 table_arg(FunctionCallInfo fcinfo)
 {
@@ -208,6 +211,10 @@ bucket_args(FunctionCallInfo fcinfo, int argno, DcDistinctRow *row)
 	check_keep(row);
 }
 
+/*
+ * Check that buckets are kept for at least one bucket's width, if there are buckets and an end to
+ * keeping them.
+ */
 static void
 check_keep(const DcDistinctRow *row)
 {
