@@ -87,6 +87,9 @@ decay_score(double weight, int64_t epoch, int64_t half_life, int64_t now)
 	return decay_scale(weight * exp2(-(double) rest / (double) half_life), decay_sane(epoch) * DECAY_EPOCH - halves);
 }
 
+/*
+ * Divide and round down; C rounds towards zero. b must be positive.
+ */
 static int64_t
 decay_floor_div(int64_t a, int64_t b)
 {
@@ -95,6 +98,9 @@ decay_floor_div(int64_t a, int64_t b)
 	return quotient - (a % b < 0 ? 1 : 0);
 }
 
+/*
+ * Return the rest of decay_floor_div: from 0 to b - 1.
+ */
 static int64_t
 floor_rest(int64_t a, int64_t b)
 {

@@ -83,6 +83,9 @@ hot_alarm_init(void)
 	job_register((DcJob){.name = "hot_keys", .interval = &interval, .run = hot_job, .is_needed = hotalarm_is_needed});
 }
 
+/*
+ * Return true if the alert is on, and there are counter tables.
+ */
 static bool
 hotalarm_is_needed(void)
 {
@@ -209,6 +212,9 @@ tell_key(Oid counter, const char *name, const DcHotKey *key, bool is_hot, double
 	MemoryContextSwitchTo(old);
 }
 
+/*
+ * Return the payload of an event: the threshold, and the key's writes per second.
+ */
 static Jsonb *
 payload_of(int64 rate)
 {
@@ -236,12 +242,19 @@ log_told(const DcToldHot *hot)
 			 errhidestmt(true)));
 }
 
+/*
+ * Return true if the transaction has made no such events.
+ */
 static bool
 hotalarm_is_idle(void)
 {
 	return told == NIL;
 }
 
+/*
+ * Write the server's log before the commit, and note in shared memory after it which keys have been
+ * reported as hot or cool.
+ */
 static void
 hotalarm_xact_callback(XactEvent event, void *arg)
 {
@@ -271,6 +284,9 @@ hotalarm_xact_callback(XactEvent event, void *arg)
 	}
 }
 
+/*
+ * Hand the keys that a subtransaction has reported to its parent, or forget them.
+ */
 static void
 hotalarm_subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId parent, void *arg)
 {

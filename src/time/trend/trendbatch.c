@@ -91,12 +91,18 @@ trend_session_begin(DcSqlSession *session)
 	return trend;
 }
 
+/*
+ * Undo trend_session_begin: the session's statements have the caller's words again.
+ */
 void
 trend_session_end(DcTrendSession *trend)
 {
 	trend->session->word = trend->word;
 }
 
+/*
+ * Return what a word in a statement's text stands for: the table of weights.
+ */
 static const char *
 trend_word(DcCounter *counter, const char *word)
 {
@@ -152,6 +158,9 @@ trend_lock(DcSqlSession *session, DcBatch *batch)
 	trend_session_end(&trend);
 }
 
+/*
+ * Return true if the key counts for the trend, and its weight is to be inserted.
+ */
 static bool
 has_no_weight(const DcBatchKey *key)
 {

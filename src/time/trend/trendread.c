@@ -182,6 +182,9 @@ read_from(DcSqlSession *session, int64 from, int64 to, int32 n, TimestampTz now,
 	return count;
 }
 
+/*
+ * Compare two results by score, the highest first, and by key, for qsort().
+ */
 static int
 trendread_compare(const void *a, const void *b)
 {
