@@ -38,12 +38,18 @@
 #include "core/table/ddlhooks.h"
 #include "time/window/window.h"
 
+/*
+ * Return true if the view is a windowed counter.
+ */
 static bool
 is_window(Oid relid)
 {
 	return window_find(relid) != NULL;
 }
 
+/*
+ * Return true if the counter table is one of a windowed counter.
+ */
 static bool
 is_slot(Oid relid)
 {

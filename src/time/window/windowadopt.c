@@ -73,6 +73,10 @@ dc_window_adopt(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
+/*
+ * Lock the view to be adopted, until the transaction ends. An error if it is no view, is not the
+ * current user's, or is a windowed counter already.
+ */
 static void
 lock_view(Oid relid)
 {

@@ -46,6 +46,9 @@ static bool is_in_the_way(DcWindow *window, const DcWindowMove *move, const DcAs
 static void windowaside_forget(DcAside *aside);
 static void windowaside_forget_dropped(void);
 
+/*
+ * Return the entry of a slot that was put aside, or NULL.
+ */
 static DcAside *
 windowaside_find(Oid slot)
 {
@@ -75,6 +78,10 @@ window_is_aside(DcWindow *window, const DcWindowMove *move)
 	return false;
 }
 
+/*
+ * Return true if the row for which the slot was put aside is still there and cannot be moved. A
+ * slot that cannot be opened now counts as such.
+ */
 static bool
 is_in_the_way(DcWindow *window, const DcWindowMove *move, const DcAside *aside)
 {
@@ -134,6 +141,9 @@ window_tell_foreign(DcWindow *window, const DcWindowMove *move, bool in_worker)
 					 relation_sql_name(slot))));
 }
 
+/*
+ * Take a slot off the list.
+ */
 static void
 windowaside_forget(DcAside *aside)
 {

@@ -113,6 +113,9 @@ windowincr_place(const DcWindow *window, TimestampTz at, TimestampTz now, const 
 	return *late != NULL ? -1 : level_of(levels, at);
 }
 
+/*
+ * Raise the error that the time is too far ahead of the clock (22008).
+ */
 static void
 future_error(const DcWindow *window, TimestampTz at)
 {
@@ -122,6 +125,9 @@ future_error(const DcWindow *window, TimestampTz at)
 			 errdetail("A time may be at most one bucket ahead of the clock.")));
 }
 
+/*
+ * Raise the error that the time is too old or sealed (22008); `late` says which.
+ */
 static void
 late_error(const DcWindow *window, TimestampTz at, const char *late)
 {

@@ -53,12 +53,19 @@ static DcTableStep windowjob_step(Oid first, bool all_owners);
 
 static DcTableJob table_job = {.list = windowjob_list, .start = windowjob_start, .state = &job_round, .state_size = sizeof(job_round), .step = windowjob_step};
 
+/*
+ * Begin a round of the job, with nothing tried. `cxt` lives as long as the round.
+ */
 static void
 windowjob_start(MemoryContext cxt)
 {
 	job_round = (DcWindowRound){.cxt = cxt};
 }
 
+/*
+ * Return the tables that stand for the windows of this database; none if a subscription feeds the
+ * extension's tables.
+ */
 static List *
 windowjob_list(void)
 {
@@ -162,6 +169,9 @@ is_over(const DcWindow *window, int level, int64 turn)
 	return level >= 0 && level < levels->n && window_turn_end(levels, level, turn) <= levels->floors[level];
 }
 
+/*
+ * Return true if the round has tried to empty this slot for this turn.
+ */
 static bool
 was_tried(const DcWindowRound *round, int level, int64 turn)
 {
@@ -177,6 +187,9 @@ was_tried(const DcWindowRound *round, int level, int64 turn)
 	return false;
 }
 
+/*
+ * Note that the round has tried the present slot and turn, so that it goes on to others.
+ */
 static void
 note_tried(DcWindowRound *round)
 {
@@ -189,6 +202,10 @@ note_tried(DcWindowRound *round)
 	MemoryContextSwitchTo(old);
 }
 
+/*
+ * Begin to move the rows of a turn to the next level. The claims say whether that was finished
+ * before.
+ */
 static void
 begin_move(DcWindowRound *round, int level, int64 turn, const List *claims)
 {

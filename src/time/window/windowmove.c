@@ -252,6 +252,9 @@ note_foreign(DcWindowMove *move, const DcMovedRow *rows, int n)
 	}
 }
 
+/*
+ * Copy the bytes of a key to the buffer.
+ */
 static void
 windowmove_set_key(StringInfo buf, Datum text)
 {

@@ -44,6 +44,9 @@ static DcRelCached entries = {
 	.changed = windowopen_entry_changed,
 };
 
+/*
+ * Mark an entry as invalid if its view has changed; InvalidOid stands for all relations.
+ */
 static void
 windowopen_entry_changed(void *data, Oid relid)
 {
@@ -66,6 +69,10 @@ window_find(Oid relid)
 	return NULL;
 }
 
+/*
+ * Fill what the session remembers of a window from the catalogs, with no claims known. Return false
+ * if it is no window.
+ */
 static bool
 windowopen_fill(void *entry, void *arg)
 {
@@ -238,6 +245,9 @@ window_check_counter(const DcCounter *counter)
 				 errdetail_internal("%s", detail)));
 }
 
+/*
+ * Raise the error that a table of the window was dropped, or is no longer a counter table (55000).
+ */
 void
 window_slot_gone(const DcWindow *window)
 {

@@ -202,6 +202,10 @@ list_slots(DcWindowReading *reading)
 	}
 }
 
+/*
+ * Add the slots of a level that may have rows of the time to be read. The ring has at most
+ * WINDOW_SLOTS of them.
+ */
 static void
 windowread_add_slots(DcWindowReading *reading, const DcLevels *levels, int level)
 {
@@ -224,6 +228,9 @@ windowread_add_slots(DcWindowReading *reading, const DcLevels *levels, int level
 	}
 }
 
+/*
+ * Lock the slots to be read, ACCESS SHARE, until the transaction ends. A missing one is an error.
+ */
 static void
 lock_slots(DcWindowReading *reading)
 {
@@ -245,6 +252,10 @@ window_read_key(DcWindowReading *reading, const DcKey *key, DcWindowVisit visit,
 		read_slot(reading, reading->slots[i], key, visit, arg);
 }
 
+/*
+ * Visit the rows of a key, or of all keys, in one slot, and then what this transaction has pending
+ * there.
+ */
 static void
 read_slot(DcWindowReading *reading, int number, const DcKey *key, DcWindowVisit visit, void *arg)
 {
@@ -280,6 +291,9 @@ read_slot(DcWindowReading *reading, int number, const DcKey *key, DcWindowVisit 
 		pending_each(counter->relid, visit_pending, &what);
 }
 
+/*
+ * Visit a pending delta as if it was a row.
+ */
 static void
 visit_pending(void *arg, const DcDelta *delta)
 {

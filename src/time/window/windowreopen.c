@@ -153,6 +153,10 @@ may_have_later(const DcLevels *levels, const List *claims, int number)
 	return false;
 }
 
+/*
+ * Raise the floors of the levels before this one to the end of the slot's latest bucket, if it has
+ * rows.
+ */
 static void
 raise_above_slot(DcCounter *counter, DcLevels *levels, int level)
 {

@@ -126,6 +126,10 @@ wait_for_writers(Oid relid)
 	}
 }
 
+/*
+ * Note that buckets are sealed up to `border`, unless they are sealed further. It opens the window
+ * again, as this is a new transaction.
+ */
 static void
 seal_done(Oid relid, TimestampTz border)
 {
@@ -227,6 +231,9 @@ check_once(Datum *keys, int count)
 	pfree(sorted);
 }
 
+/*
+ * Compare two keys by their bytes, for qsort().
+ */
 static int
 windowseal_compare_keys(const void *a, const void *b)
 {
@@ -276,6 +283,9 @@ counted_value(DcWindow *window, TimestampTz from, int64 width, const DcKey *key)
 	return sums_to_bigint(sums.net, "value");
 }
 
+/*
+ * Add a row of the bucket to its sums.
+ */
 static void
 windowseal_count(void *arg, int level, int64 bucket, int64 inc, int64 dec)
 {

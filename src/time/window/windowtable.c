@@ -183,6 +183,9 @@ rollup_arg(FunctionCallInfo fcinfo, int argno, DcLevels *levels)
 	SPI_finish();
 }
 
+/*
+ * Add a step to the rollup, in the order of widths. An error if there are too many.
+ */
 static void
 rollup_add(DcLevels *levels, int64 width, int64 keep)
 {

@@ -20,6 +20,9 @@
 
 static int64 windowtime_floor_div(int64 a, int64 b);
 
+/*
+ * Divide and round down; C rounds towards zero. b must be positive.
+ */
 static int64
 windowtime_floor_div(int64 a, int64 b)
 {
@@ -28,12 +31,18 @@ windowtime_floor_div(int64 a, int64 b)
 	return a % b < 0 ? q - 1 : q;
 }
 
+/*
+ * Return the turn of a bucket's number.
+ */
 int64
 bucket_turn(const DcLevels *levels, int level, int64 bucket)
 {
 	return windowtime_floor_div(bucket, levels->spans[level]);
 }
 
+/*
+ * Return the turn of the bucket that has the time.
+ */
 int64
 time_turn(const DcLevels *levels, int level, TimestampTz at)
 {

@@ -129,6 +129,9 @@ run_top(const DcWindowReading *reading, int64 n, DcRows *rows)
 	rows_take(rows, columns, reading->window->slots[reading->slots[0]]);
 }
 
+/*
+ * Return the text of the query over the slots. `tables` gets the relations that it reads.
+ */
 static char *
 top_query(const DcWindowReading *reading, List **tables)
 {
@@ -203,6 +206,9 @@ collect_pending(const DcWindowReading *reading, Datum *arrays)
 		arrays[c] = array_datum(pending.columns[c], pending.n, types[c]);
 }
 
+/*
+ * Add a pending delta to the parameters of the query, if its bucket is in the range.
+ */
 static void
 windowtop_add_pending(void *arg, const DcDelta *delta)
 {

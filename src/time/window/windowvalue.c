@@ -219,6 +219,10 @@ add_to_bucket(void *arg, int level, int64 bucket, int64 inc, int64 dec)
 	buckets->last = Max(buckets->last, start);
 }
 
+/*
+ * Return a row for each bucket of the time, in order, also for those without increments. Buckets in
+ * the future are left out unless they have some.
+ */
 static void
 return_buckets(FunctionCallInfo fcinfo, const DcWindowReading *reading, DcBuckets *buckets)
 {
