@@ -50,6 +50,9 @@ region_advice(const DcRegionLook *look)
 	return psprintf("%s has a link from %s, which is retired, or keeps a slot for it: dc_region forget %s", look->own, look->region, look->region);
 }
 
+/*
+ * Return what is wrong with this database, and what to call, or NULL.
+ */
 static char *
 advice_own(const DcRegionLook *look)
 {
@@ -70,6 +73,9 @@ advice_own(const DcRegionLook *look)
 	return NULL;
 }
 
+/*
+ * Return true if a replicated stock is shut until an operator says whether units were lost.
+ */
 static bool
 any_stock_is_shut(void)
 {
@@ -86,6 +92,9 @@ any_stock_is_shut(void)
 	return false;
 }
 
+/*
+ * Return what is wrong with the link from the region that is looked at, and what to call, or NULL.
+ */
 static char *
 advice_link(const DcRegionLook *look)
 {

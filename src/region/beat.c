@@ -93,18 +93,29 @@ beat_has_news(void)
 	return has_news;
 }
 
+/*
+ * Note that a heartbeat has told what this session has published.
+ */
 void
 beat_forget_news(void)
 {
 	has_news = false;
 }
 
+/*
+ * Return true if the transaction has published nothing, tells nothing, and keeps no lock on the
+ * identity.
+ */
 static bool
 beat_is_idle(void)
 {
 	return !raises && !has_published && !region_identity_is_kept && !tells;
 }
 
+/*
+ * Raise the heartbeat as the last thing before the commit. PREPARE is refused, as the heartbeat's
+ * lock would keep all others from publishing.
+ */
 static void
 beat_xact_callback(XactEvent event, void *arg)
 {
@@ -134,6 +145,10 @@ beat_xact_callback(XactEvent event, void *arg)
 	}
 }
 
+/*
+ * Raise this region's heartbeat, in a new snapshot, also if the transaction has become read-only
+ * meanwhile.
+ */
 static void
 raise_at_commit(void)
 {

@@ -120,6 +120,10 @@ is_own(const DcBeat *come)
 	return self_read(&self) && strcmp(come->region, self.region) == 0 && come->epoch == self.epoch;
 }
 
+/*
+ * Merge a heartbeat that comes as an insertion. Return the tuple if it is to be inserted; NULL if
+ * it is of this database, is known already, or was merged here into the row that there is.
+ */
 static HeapTuple
 merge_new_beat(Relation rel, HeapTuple tuple, DcBeat *come)
 {
@@ -145,6 +149,10 @@ merge_new_beat(Relation rel, HeapTuple tuple, DcBeat *come)
 	return NULL;
 }
 
+/*
+ * Merge a heartbeat that comes as an update of a row, which the caller has locked. Return the new
+ * version of the row, or NULL if it brings nothing new.
+ */
 static HeapTuple
 merge_changed_beat(Relation rel, HeapTuple tuple, const DcBeat *have, const DcBeat *come)
 {
@@ -182,6 +190,11 @@ look_at_beat(const DcBeat *have, const DcBeat *come, bool copied)
 	return true;
 }
 
+/*
+ * Check what another region has heard of this one: if it has heard of another database of the same
+ * epoch, or this one was set back, mark that this database must renew. Also note that it was
+ * retired.
+ */
 static void
 look_at_own(const DcSelfRow *self, int64 epoch, int64 seq, const char *boot, TimestampTz retired_at)
 {

@@ -108,6 +108,9 @@ region_job(DcJobRun *run)
 	return false;
 }
 
+/*
+ * Return true if heartbeats of others have come since this process looked last.
+ */
 static bool
 beats_have_come(void)
 {
@@ -251,6 +254,10 @@ wanted_turns(const DcSelfRow *self, DcLifeChange change, bool *seals, bool *fold
 	*folds = change != LIFE_BEGIN || (self->starting && !others);
 }
 
+/*
+ * Do what the database has to do next: begin, renew, or fold what was sealed. Return true if other
+ * steps may follow at once. The worker has had its turns at the counters before, and returns true.
+ */
 static bool
 make_change(DcSelfRow *self, DcLifeChange change, DcRights rights, bool worker)
 {
@@ -339,6 +346,10 @@ boot_confirmations(const DcSelfRow *self, int *missing)
 	return confirmed;
 }
 
+/*
+ * Return true if dcounter.region_handshake has passed since the database began, or the clock was
+ * set back to before that.
+ */
 static bool
 is_late(const DcSelfRow *self)
 {

@@ -131,6 +131,9 @@ publish_again(const DcCounterRow *row, const char *region)
 	return done;
 }
 
+/*
+ * Put the tables of a counter into the publications, as a subtransaction.
+ */
 static bool
 publish_counter(void *arg)
 {
@@ -157,6 +160,9 @@ publications_are_complete(void)
 	return !lacking;
 }
 
+/*
+ * Return true if a table of the counter is not in the publications.
+ */
 static bool
 is_lacking(const DcCounterRow *row)
 {

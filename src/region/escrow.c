@@ -133,6 +133,9 @@ escrow_share(DcRequest *requests, int count, int64_t units, int64_t reserve)
 	return given;
 }
 
+/*
+ * Add two numbers that are not negative; the result is at most INT64_MAX.
+ */
 static int64_t
 sum_of(int64_t a, int64_t b)
 {
@@ -148,6 +151,9 @@ escrow_less(int64_t a, int64_t b)
 	return a > b ? a - b : 0;
 }
 
+/*
+ * Compare two requests by their stamps, then by the regions' names, for qsort().
+ */
 static int
 request_compare(const void *a, const void *b)
 {

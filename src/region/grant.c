@@ -89,6 +89,9 @@ merge_grant(PG_FUNCTION_ARGS)
 	return merge_trigger(fcinfo, &grant_kind, &last);
 }
 
+/*
+ * Return what is wrong with a row that has come, or NULL.
+ */
 static const char *
 grant_problem(DcMerge *merge)
 {
@@ -159,6 +162,11 @@ grant_has_room(DcCounter *counter, const Datum *grant, int64 units)
 	return true;
 }
 
+/*
+ * Return true if the units of the grant are for this database: for its present epoch, or for one
+ * from which a row carries them to that. A grant from this region to itself is such a row, and
+ * brings none.
+ */
 static bool
 is_for_us(DcCounter *counter, const Datum *grant)
 {

@@ -200,6 +200,9 @@ await_identity(DcIdentity *identity)
 	}
 }
 
+/*
+ * Raise the error that this transaction itself keeps the database from taking a new epoch (40001).
+ */
 static void
 in_the_way_error(const DcSelfRow *row, bool published)
 {
@@ -212,6 +215,10 @@ in_the_way_error(const DcSelfRow *row, bool published)
 			 errhint("The transaction might succeed if retried.")));
 }
 
+/*
+ * Raise the error that the database may not publish now (55000), and why: it is retired, is
+ * starting, or must renew.
+ */
 static void
 no_identity_error(const DcSelfRow *row)
 {

@@ -240,6 +240,9 @@ put_refresh(FunctionCallInfo fcinfo, const DcIdentity *identity, const char *pee
 	join_put(fcinfo, psprintf("DROP SUBSCRIPTION %s", link));
 }
 
+/*
+ * Return the topology that an argument names; an error if there is none of that name.
+ */
 static const DcTopology *
 topology_arg(FunctionCallInfo fcinfo, int argno)
 {
@@ -258,6 +261,9 @@ topology_arg(FunctionCallInfo fcinfo, int argno)
 			 errdetail("It says what this database is to the peer: \"mesh\", \"hub\" or \"leaf\" of a star, \"ring\" or \"tree\".")));
 }
 
+/*
+ * Return the first argument, the name of another region; an error if it is this one's.
+ */
 static char *
 peer_arg(FunctionCallInfo fcinfo, const DcIdentity *identity)
 {
@@ -285,6 +291,10 @@ slot_name(const DcIdentity *identity, const char *peer, const char *how)
 					SLOT_REGION_BYTES, identity->region, how, SLOT_REGION_BYTES, peer, hash);
 }
 
+/*
+ * Return the statement that creates a link. `link`, `publication` and `slot` are identifiers
+ * already.
+ */
 static char *
 create_link(const char *link, const char *conninfo, const char *publication, const char *slot)
 {
@@ -319,6 +329,9 @@ drop_link(FunctionCallInfo fcinfo, const Subscription *link, const char *slot)
 	join_put(fcinfo, psprintf("DROP SUBSCRIPTION %s", link->name));
 }
 
+/*
+ * Add a statement to the result.
+ */
 static void
 join_put(FunctionCallInfo fcinfo, char *statement)
 {
@@ -379,6 +392,9 @@ warn_of_paths(const char *peer, const DcTopology *topology)
 	}
 }
 
+/*
+ * Read the first column of dcounter.region, which is all that is needed here.
+ */
 static void
 known_columns(DcCatRow *io, void *data)
 {

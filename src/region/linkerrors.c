@@ -47,6 +47,10 @@ static void linkerrors_count_error(ErrorData *error);
 static bool is_of_start(const ErrorData *error);
 static bool is_refusal(const ErrorData *error);
 
+/*
+ * Ask for shared memory, and install the hook that sees errors before they are logged. Called when
+ * the library is preloaded.
+ */
 void
 link_errors_init(void)
 {
@@ -55,6 +59,9 @@ link_errors_init(void)
 	emit_log_hook = linkerrors_count_error;
 }
 
+/*
+ * Initialize the list of refused links: there are none.
+ */
 static void
 refused_init(void *area)
 {
@@ -65,6 +72,9 @@ refused_init(void *area)
 	}
 }
 
+/*
+ * Note that the peer has refused a link just now. The oldest note gives way if the list is full.
+ */
 static void
 note_refused(Oid link)
 {
@@ -93,6 +103,10 @@ link_is_refused(const Subscription *link)
 	return false;
 }
 
+/*
+ * Count an error by which the worker of a link ends before it receives anything, and note if its
+ * peer has refused it.
+ */
 static void
 linkerrors_count_error(ErrorData *error)
 {

@@ -110,6 +110,9 @@ merge_trigger(FunctionCallInfo fcinfo, const DcMergeKind *kind, DcCounter **last
 	return PointerGetDatum(NULL);
 }
 
+/*
+ * Return true if the rows are of a stock: grants or wants.
+ */
 static bool
 is_of_stock(const DcMergeKind *kind)
 {
@@ -197,6 +200,9 @@ mergetrigger_same_key(const DcMerge *merge, const DcMergeKind *kind)
 	return true;
 }
 
+/*
+ * Return true if two values of a column, which is a text or a bigint, are equal.
+ */
 static bool
 same_value(const DcShape *shape, int column, Datum a, Datum b)
 {

@@ -91,6 +91,9 @@ observed_slots(const List *slots)
 	return crdt_datum(&buf);
 }
 
+/*
+ * Compare two entries by their nodes, for qsort().
+ */
 static int
 observed_compare_entries(const void *a, const void *b)
 {
@@ -136,6 +139,9 @@ observed_find(Datum state, const DcRegionRow *row, AmountsEntry *entry)
 	return order == 0;
 }
 
+/*
+ * Return true if a deletion has closed the slot.
+ */
 bool
 observed_is_closed(Datum state, const DcRegionRow *row)
 {

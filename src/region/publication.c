@@ -146,6 +146,9 @@ publications_add_filtered(Oid relid, const char *columns, const char *column, co
 	runas_end(&state);
 }
 
+/*
+ * Add a table to a publication, unless it is in it. The current role must be a superuser.
+ */
 static void
 publication_add(const char *name, Oid relid, const char *columns, const char *filter)
 {
@@ -175,12 +178,18 @@ publications_lack(Oid relid)
 	return publication_lacks(names[0], relid) || publication_lacks(names[1], relid);
 }
 
+/*
+ * Return true if there is no such publication, or the table is not in it.
+ */
 static bool
 publication_lacks(const char *name, Oid relid)
 {
 	return !OidIsValid(get_publication_oid(name, true)) || !is_member(name, relid);
 }
 
+/*
+ * Return true if the table is in the publication, which must exist.
+ */
 static bool
 is_member(const char *name, Oid relid)
 {

@@ -175,6 +175,10 @@ dc_region_check(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
+/*
+ * Open a replicated counter for reading, with its tables of regions and sets locked. An error if
+ * the counter is not replicated, or the current user may not read it.
+ */
 static DcCounter *
 regioncheck_open_to_read(FunctionCallInfo fcinfo, const char *function)
 {
@@ -211,6 +215,9 @@ begin_check(DcSqlSession *session, DcCounter *counter)
 	sql_keep_open(session, DC_OF_MORE + 1, counter->row.sets);
 }
 
+/*
+ * Return what a word in a statement's text stands for: a table of the counter.
+ */
 static const char *
 check_word(DcCounter *counter, const char *word)
 {
@@ -261,6 +268,10 @@ open_to_repair(FunctionCallInfo fcinfo)
 	return counter;
 }
 
+/*
+ * Make the values of keys agree with what the regions have counted, and return for how many keys
+ * they did not.
+ */
 static int
 regioncheck_repair(DcCounter *counter)
 {

@@ -90,6 +90,10 @@ is_more(Oid relid, DcCounterRow *row)
 		catalog_read_by_grants(relid, row) || catalog_read_by_wants(relid, row);
 }
 
+/*
+ * Drop the further tables with their counter. An error if one of them is dropped by itself, or the
+ * counter is linked.
+ */
 static void
 regionddl_dropped(const DcDdl *ddl)
 {
@@ -172,6 +176,9 @@ region_prevent_drop(const DcCounter *counter)
 	prevent_drop(&counter->row);
 }
 
+/*
+ * Return true if the counter or stock is replicated between regions.
+ */
 static bool
 is_replicated(const DcCounterRow *row)
 {
@@ -296,6 +303,9 @@ looks_of(const Node *parsetree)
 	}
 }
 
+/*
+ * Return what a subcommand of ALTER TABLE can have changed, as a set of LOOK_ flags.
+ */
 static int
 looks_of_command(const AlterTableCmd *command)
 {
@@ -437,6 +447,10 @@ is_following(const DcDdl *ddl, const DcCounterRow *row)
 	return ddl->relations != NIL;
 }
 
+/*
+ * Refuse indexes that a role other than a superuser creates or drops concurrently on tables of
+ * linked counters.
+ */
 static void
 regionddl_access_hook(ObjectAccessType access, Oid class, Oid relid, int column, void *arg)
 {
@@ -525,6 +539,9 @@ has_equal_index(Relation rel, HeapTuple index)
 	return valid && n <= 2;
 }
 
+/*
+ * Return true if both indexes are of the same columns, in the same way, for all rows.
+ */
 static bool
 is_equal_index(Relation rel, HeapTuple index, HeapTuple other)
 {
@@ -561,6 +578,9 @@ prevent_concurrent_drop(Oid index)
 		shared_error(&row, _("Its index may be what rows are found by. Drop it without CONCURRENTLY."));
 }
 
+/*
+ * Return true if there is such an index, and it is unique.
+ */
 static bool
 is_unique_index(Oid index)
 {
@@ -572,6 +592,10 @@ is_unique_index(Oid index)
 	return unique;
 }
 
+/*
+ * Repeat renames, owners and the like on the further tables, and raise an error for what would stop
+ * the links.
+ */
 static void
 regionddl_altered(const DcDdl *ddl)
 {

@@ -67,6 +67,9 @@ merge_region(PG_FUNCTION_ARGS)
 	return merge_trigger(fcinfo, &region_kind, &last);
 }
 
+/*
+ * Return the row that a trigger was given as columns.
+ */
 static DcRegionRow
 row_of(const Datum *columns)
 {
@@ -80,6 +83,9 @@ row_of(const Datum *columns)
 	};
 }
 
+/*
+ * Return what is wrong with a row that has come, or NULL.
+ */
 static const char *
 region_problem(DcMerge *merge)
 {

@@ -151,6 +151,9 @@ find_own(DcPublishing *to, Datum key, DcRegionRow *row)
 	return region_row_find_last(to->rel, &wanted, to->identity.epoch + REGION_EPOCH_SLOTS, row);
 }
 
+/*
+ * Return true if a deletion has closed the slot, by the rows of sets as they are now.
+ */
 static bool
 is_closed(DcRegionRel *sets, const DcRegionRow *row)
 {

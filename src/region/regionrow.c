@@ -45,6 +45,9 @@ regionrel_open(DcRegionRel *rel, DcCounter *counter, DcRegionTable table, LOCKMO
 	rel->found = table_slot_create(rel->heap, NULL);
 }
 
+/*
+ * Close the table and its index. The locks stay until the transaction ends.
+ */
 void
 regionrel_close(DcRegionRel *rel)
 {
@@ -54,6 +57,9 @@ regionrel_close(DcRegionRel *rel)
 	table_close(rel->heap, NoLock);
 }
 
+/*
+ * Set the keys of a look-up of the row's primary key.
+ */
 static void
 scan_keys(const DcRegionRow *row, ScanKeyData *keys)
 {
@@ -165,6 +171,9 @@ region_rows_read(DcRegionRel *rel, Datum key, Snapshot snapshot)
 	return rows;
 }
 
+/*
+ * Set the amounts, time and place of the row from the version that was found.
+ */
 static void
 read_row(DcRegionRel *rel, DcRegionRow *row)
 {
@@ -237,6 +246,9 @@ region_row_replace(DcRegionRel *rel, const DcRegionRow *row, bool locked)
 	return replaced;
 }
 
+/*
+ * Store the row's values in the relation's slot, to be written.
+ */
 static void
 store_row(DcRegionRel *rel, const DcRegionRow *row)
 {

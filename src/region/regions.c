@@ -97,6 +97,9 @@ dc_regions(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
+/*
+ * Set a text column of the result; NULL stands for NULL.
+ */
 static void
 regions_put_text(Datum *values, bool *nulls, int column, const char *value)
 {
@@ -105,6 +108,9 @@ regions_put_text(Datum *values, bool *nulls, int column, const char *value)
 		values[column] = CStringGetTextDatum(value);
 }
 
+/*
+ * Compare two heartbeats by the regions' names, for list_sort().
+ */
 static int
 by_region(const ListCell *a, const ListCell *b)
 {
@@ -142,6 +148,9 @@ state_of(const DcBeat *beat, const DcSelfRow *self)
 	return seen_is_behind(beat) ? "behind" : "active";
 }
 
+/*
+ * Return the state of this database, as dc_regions() shows it.
+ */
 static const char *
 own_state(const DcSelfRow *self, const DcBeat *beat)
 {

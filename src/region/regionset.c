@@ -197,6 +197,10 @@ lock_own(DcSetting *set)
 	}
 }
 
+/*
+ * Find the slot that this database counts in, and return true if it is there and open. Otherwise
+ * set->own has the epoch of the next one.
+ */
 static bool
 own_is_open(DcSetting *set)
 {
@@ -225,6 +229,10 @@ regionset_read_rows(DcSetting *set, DcKeyRows *rows)
 	UnregisterSnapshot(snapshot);
 }
 
+/*
+ * Read the rows of sets and slots of the key, and the sums of its totals and of its remote shard
+ * rows, in the active snapshot.
+ */
 static void
 read_rows_of_snapshot(DcSetting *set, DcKeyRows *rows)
 {
@@ -263,6 +271,10 @@ regionset_check_snapshot(DcSetting *set)
 		serialization_error();
 }
 
+/*
+ * Return true if both have the same versions of rows, and the same sums: nothing has changed in
+ * between.
+ */
 static bool
 same_rows(const DcKeyRows *a, const DcKeyRows *b)
 {

@@ -99,6 +99,10 @@ regionshape_is_due(Oid relid, int looks)
 	return (looks & LOOK_UNLOCKED) != 0 || compat_has_locked(relid, ShareUpdateExclusiveLock);
 }
 
+/*
+ * Return why rows of other regions could not come to the table, or NULL. Only what `looks` names is
+ * checked.
+ */
 static const char *
 table_problem(DcCounter *counter, Relation rel, DcRegionTable table, int looks)
 {
@@ -129,6 +133,9 @@ table_problem(DcCounter *counter, Relation rel, DcRegionTable table, int looks)
 	return (looks & LOOK_CODE) == 0 || superuser_arg(owner) ? NULL : code_problem(rel);
 }
 
+/*
+ * Return why a publication would keep rows of the table from being updated or deleted, or NULL.
+ */
 static const char *
 published_problem(Relation rel, int looks)
 {

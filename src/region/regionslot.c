@@ -62,6 +62,9 @@ slot_has_next(const DcCounter *counter, const DcIdentity *identity, const DcRegi
 	return region_epoch_is_own(identity, epoch_after(counter, identity, last));
 }
 
+/*
+ * Return the epoch of the next slot: after the last one, and after all that were removed here.
+ */
 static int64
 epoch_after(const DcCounter *counter, const DcIdentity *identity, const DcRegionRow *last)
 {

@@ -191,6 +191,10 @@ open_to_vacuum(FunctionCallInfo fcinfo)
 	return counter;
 }
 
+/*
+ * Remove the rows of all deleted keys for which that is safe. With sealed amounts that are not
+ * published yet, it removes nothing and says so.
+ */
 static void
 regionvacuum_vacuum(DcVacuum *vacuum)
 {
@@ -294,6 +298,10 @@ is_to_go(DcVacuum *vacuum, Datum key)
 	return true;
 }
 
+/*
+ * Return true if all active regions have heard of the deletion, and it is older than older_than.
+ * The answer for its region is remembered for the other keys.
+ */
 static bool
 all_have_heard(DcVacuum *vacuum, const DcSetRow *set)
 {
@@ -340,6 +348,9 @@ note_epochs(DcVacuum *vacuum, const List *slots)
 	}
 }
 
+/*
+ * Remove the rows of some keys from all tables of the counter.
+ */
 static void
 remove_keys(DcSqlSession *session, Datum *keys, int n)
 {

@@ -219,6 +219,9 @@ publish_beats(char *region)
 	PG_END_TRY();
 }
 
+/*
+ * Complete the publications, as a subtransaction.
+ */
 static bool
 publish_work(void *region)
 {

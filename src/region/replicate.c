@@ -294,6 +294,9 @@ take_amounts(DcCounter *counter, const DcIdentity *identity, bool seed)
 	sql_end(&session);
 }
 
+/*
+ * Raise the error that the counter has amounts, of which it is not known whose they are (55000).
+ */
 static void
 has_amounts_error(const DcCounter *counter)
 {

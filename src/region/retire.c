@@ -125,6 +125,9 @@ check_published(const char *region)
 	unpublished_end();
 }
 
+/*
+ * Write all amounts in memory of replicated counters to rows, so that compaction can publish them.
+ */
 static void
 write_down_all(void)
 {
@@ -204,6 +207,10 @@ retire_check_seen(const List *current, const DcBeat *what, const char *own)
 				 errhint("Wait until they have. If the region is lost, use force => true, and refresh the others from each other.")));
 }
 
+/*
+ * Mark the rows of all epochs of a region as retired. For the own region, take the locks on its
+ * identity and its heartbeat first: then nothing more is published.
+ */
 static void
 set_retired(const List *beats, const DcSelfRow *self, const char *region)
 {

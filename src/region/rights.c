@@ -111,12 +111,18 @@ static void rights_grant(DcCounter *counter, const DcIdentity *from, const DcKey
 
 static DcTableJob job = {.wants = rights_wants, .start = rights_start, .state = &at, .state_size = sizeof(at), .step = rights_step};
 
+/*
+ * Return true if the table is a replicated stock, which the job works on.
+ */
 static bool
 rights_wants(const DcCounterRow *row)
 {
 	return OidIsValid(row->grants);
 }
 
+/*
+ * Begin a round at the first key. `cxt` lives as long as the round.
+ */
 static void
 rights_start(MemoryContext cxt)
 {

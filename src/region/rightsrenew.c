@@ -218,6 +218,9 @@ rights_renew(const char *region, DcRights rights, bool worker)
 	}
 }
 
+/*
+ * Note, for this process, that the stock could not get a new epoch.
+ */
 static void
 note_failed(Oid counter)
 {
@@ -311,6 +314,10 @@ renew_in_time(const DcCounterRow *row, const char *region, bool lossless, bool w
 	return done;
 }
 
+/*
+ * Give a stock a new epoch, as a subtransaction. Return false if the worker has to leave it to its
+ * owner.
+ */
 static bool
 renew_work(void *arg)
 {
@@ -323,6 +330,10 @@ renew_work(void *arg)
 	return true;
 }
 
+/*
+ * Give a stock a new epoch, with its tables locked against writers: with `lossless` its units stay,
+ * and grants to the old epoch are carried to the new one; otherwise units and holds are forgotten.
+ */
 static void
 rightsrenew_renew(DcCounterRow *row, const char *region, bool lossless)
 {

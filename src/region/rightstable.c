@@ -74,6 +74,9 @@ rights_tables_create(DcCounter *counter, DcCounterRow *row)
 	rightstable_create_triggers(row);
 }
 
+/*
+ * Create the triggers for rows that come from other regions, as the bootstrap superuser.
+ */
 static void
 rightstable_create_triggers(const DcCounterRow *row)
 {

@@ -106,6 +106,10 @@ rights_tell(DcCounter *counter, const DcIdentity *identity, bool all)
 	return telling->after == NULL && !telling->again;
 }
 
+/*
+ * Return what this process remembers of a stock from the last round; a new entry begins at the
+ * first key.
+ */
 static DcTelling *
 telling_of(Oid stock)
 {
@@ -128,6 +132,10 @@ telling_of(Oid stock)
 	return telling;
 }
 
+/*
+ * Find the next keys to look at, at most KEYS_PER_ROUND of them, and return how many. whats[] says
+ * of each whether it has to be told, now or later, or nothing has changed.
+ */
 static int
 keys_to_tell(DcCounter *counter, const DcIdentity *identity, const DcTelling *telling, DcKey *keys, int64 *whats)
 {

@@ -307,6 +307,9 @@ lock_or_leave_out(const DcCounterRow *row)
 	return work.counter;
 }
 
+/*
+ * Lock the tables of a counter, as a subtransaction. The result is in the work.
+ */
 static bool
 lock_work(void *arg)
 {
@@ -495,6 +498,9 @@ seal_and_fold(List *counters, const DcSelfRow *self, bool seals, bool folds)
 	return folded;
 }
 
+/*
+ * Seal and fold the counters, as a subtransaction, as far as the work says.
+ */
 static bool
 seal_work(void *arg)
 {
@@ -642,6 +648,9 @@ begin_seal(DcSqlSession *session, DcCounter *counter)
 	sql_keep_open(session, DC_OF_MORE, counter->row.regions);
 }
 
+/*
+ * Return what a word in a statement's text stands for: the table of regions.
+ */
 static const char *
 seal_word(DcCounter *counter, const char *word)
 {

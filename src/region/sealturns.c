@@ -138,6 +138,9 @@ turns_begin(DcSelfRow *self, DcLifeChange change, DcRights rights, bool seals, b
 	turns.change = change;
 }
 
+/*
+ * Note the boot and epoch for which the turns are.
+ */
 static void
 note_self(const DcSelfRow *self)
 {
@@ -252,6 +255,9 @@ worker_is_patient(void)
 	return turns.change != LIFE_NONE && is_patient();
 }
 
+/*
+ * Return true while the turns have not lasted for dcounter.region_handshake.
+ */
 static bool
 is_patient(void)
 {
@@ -276,6 +282,10 @@ next_round(void)
 	return true;
 }
 
+/*
+ * Return true if a step of this counter has limits: other owners wait, and its owner does not have
+ * the database.
+ */
 static bool
 is_limited(Oid counter)
 {

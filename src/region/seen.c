@@ -101,6 +101,9 @@ beats_current(List *beats)
 	return current;
 }
 
+/*
+ * Return true if the heartbeat's epoch is not retired.
+ */
 bool
 beat_is_active(const DcBeat *beat)
 {
@@ -196,6 +199,9 @@ append_aside(StringInfo buf, Datum before, List *const *aside)
 		appendStringInfo(buf, "%s\"" ASIDE "\":%s", buf->len > 1 ? "," : "", text);
 }
 
+/*
+ * Return names as the text of a JSON array.
+ */
 static char *
 names_json(const List *names)
 {
@@ -248,6 +254,9 @@ seen_aside(const DcBeat *beat, const char *name)
 		findJsonbValueFromContainer(aside->val.binary.data, JB_FARRAY, &key) != NULL;
 }
 
+/*
+ * Append a time as microseconds since 1970, or null for 0.
+ */
 static void
 append_time(StringInfo buf, TimestampTz at)
 {
@@ -343,6 +352,9 @@ seen_regions(const DcBeat *beat)
 	return names;
 }
 
+/*
+ * Read an element of a JSON array as a bigint; false if it is none.
+ */
 static bool
 get_int8(JsonbContainer *array, uint32 i, int64 *value)
 {
@@ -358,6 +370,9 @@ get_int8(JsonbContainer *array, uint32 i, int64 *value)
 	return errno == 0 && *end == '\0';
 }
 
+/*
+ * Return an element of a JSON array as a time; 0 if it is none, or null.
+ */
 static TimestampTz
 get_time(JsonbContainer *array, uint32 i)
 {
@@ -413,6 +428,9 @@ region_seen_by_all(const char *region)
 	return Min(least, what->beat_at);
 }
 
+/*
+ * Return true if one region tells up to which time it has all of another, and set *at to that.
+ */
 static bool
 has_seen(const DcBeat *of, const DcBeat *what, TimestampTz *at)
 {

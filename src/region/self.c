@@ -60,6 +60,9 @@ static const DcCatalog marks_catalog = {
 	.columns = self_mark_columns,
 };
 
+/*
+ * Read or write the columns of dcounter.self, in their order.
+ */
 static void
 self_columns(DcCatRow *io, void *data)
 {
@@ -77,6 +80,9 @@ self_columns(DcCatRow *io, void *data)
 	cat_time(io, &row->begun_at);
 }
 
+/*
+ * Read or write the columns of dcounter.self_mark, in their order.
+ */
 static void
 self_mark_columns(DcCatRow *io, void *data)
 {
@@ -105,18 +111,28 @@ self_read(DcSelfRow *row)
 	return true;
 }
 
+/*
+ * Return the OID of dcounter.self.
+ */
 Oid
 self_relation(void)
 {
 	return catalog_relation(selves.table);
 }
 
+/*
+ * Insert the row of this database.
+ */
 void
 self_insert(DcSelfRow *row)
 {
 	cat_insert(&selves, row);
 }
 
+/*
+ * Update the row of this database, which must be there. What the transaction remembers of it is
+ * forgotten.
+ */
 void
 self_update(const DcSelfRow *row)
 {

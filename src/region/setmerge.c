@@ -125,6 +125,9 @@ set_row_of(const Datum *columns)
 	};
 }
 
+/*
+ * Return what is wrong with a row that has come, or NULL.
+ */
 static const char *
 set_problem(DcMerge *row)
 {
@@ -245,6 +248,10 @@ setmerge_lock_all(const DcMerge *row, DcSetMerge *merge)
 	regionrel_open(&merge->sets, counter, TABLE_OF_SETS, NoLock);
 }
 
+/*
+ * Lock the key as dc_set() does. If the transaction has no locks for single keys left, it locks out
+ * all who set keys of the counter.
+ */
 static void
 lock_key_of(DcSetMerge *merge)
 {
@@ -281,6 +288,9 @@ any_key_locks_left(Oid sets)
 	return false;
 }
 
+/*
+ * Read all rows of sets of the key as they are now; the key is locked.
+ */
 static void
 read_set_rows(DcSetMerge *merge)
 {
@@ -422,6 +432,10 @@ is_foreign(DcSetMerge *merge, DcTally *raised)
 	return false;
 }
 
+/*
+ * Raise the slots of the key to what the set has observed, and add to merge->tally by how much they
+ * have grown.
+ */
 static void
 raise_slots(DcSetMerge *merge)
 {

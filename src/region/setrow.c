@@ -183,6 +183,9 @@ set_rows_find(const DcSetRows *rows, Datum region)
 	return NULL;
 }
 
+/*
+ * Store the row's values in the relation's slot, to be written.
+ */
 static void
 store_set_row(DcRegionRel *rel, const DcSetRow *row)
 {

@@ -202,6 +202,9 @@ open_to_reclaim(FunctionCallInfo fcinfo)
 	return counter;
 }
 
+/*
+ * Check that units of the region may be taken over: it is another one, and is retired.
+ */
 static void
 check_region(DcCounter *counter, const DcIdentity *identity, const char *region)
 {
@@ -224,6 +227,10 @@ check_region(DcCounter *counter, const DcIdentity *identity, const char *region)
 				 errhint("If it will never come back, call dc_region_retire() first.")));
 }
 
+/*
+ * Take over what a retired region has at most of a key, or of all keys if `key` is NULL. Return how
+ * many units that is.
+ */
 static int64
 stockregions_reclaim(DcCounter *counter, const DcIdentity *identity, const char *region, const DcKey *key)
 {

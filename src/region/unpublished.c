@@ -175,6 +175,9 @@ unpublished_looks(void)
 	return to_look != NIL;
 }
 
+/*
+ * Forget what is known of counters that were dropped.
+ */
 static void
 unpublished_forget_dropped(void)
 {
@@ -256,6 +259,9 @@ unpublished_looked(void)
 	return looked && to_look == NIL;
 }
 
+/*
+ * Look at a counter, unless the tables of its owner have used up the time of this round.
+ */
 static void
 unpublished_look_step(void *arg)
 {
@@ -450,6 +456,9 @@ rows_of_owner(const Known *but)
 	return n;
 }
 
+/*
+ * Return what this process knows of a counter; a new entry knows of nothing that is published.
+ */
 static Known *
 known_of(Oid counter)
 {
@@ -465,6 +474,9 @@ known_of(Oid counter)
 	return of;
 }
 
+/*
+ * Drop the list of rows of which it is not known that they are published.
+ */
 static void
 forget_list(Known *of)
 {
@@ -524,6 +536,10 @@ count_aside(Oid owner)
 	return count;
 }
 
+/*
+ * Put a counter aside, with a warning that says why. Its heartbeats do not wait for it from then
+ * on.
+ */
 static void
 put_aside(Known *of, const char *reason)
 {
@@ -583,6 +599,10 @@ list_counter(HTAB *rows, const DcCounterRow *row)
 	return reason;
 }
 
+/*
+ * Add the local shard rows with amounts of one table to the list. Return why that had to be given
+ * up, or NULL. A table whose owner has changed its columns has no such rows.
+ */
 static const char *
 list_leaf(HTAB *rows, Oid counter, Oid relid, DcMoment began)
 {
@@ -629,6 +649,9 @@ list_leaf(HTAB *rows, Oid counter, Oid relid, DcMoment began)
 	return reason;
 }
 
+/*
+ * Return the number of a column of this type, or 0 if there is none.
+ */
 static AttrNumber
 unpublished_column(Oid relid, const char *name, Oid type)
 {
@@ -637,6 +660,10 @@ unpublished_column(Oid relid, const char *name, Oid type)
 	return att > 0 && get_atttype(relid, att) == type ? att : 0;
 }
 
+/*
+ * Return a hash of a key's bytes. Two keys that share it are taken for one, which only delays the
+ * answer.
+ */
 static uint64
 hash_key(Datum key)
 {
@@ -681,12 +708,18 @@ unpublished_forget(DcCounter *counter, const DcBatch *batch)
 	}
 }
 
+/*
+ * Return true if the transaction has published no rows that are on the list.
+ */
 static bool
 unpublished_is_idle(void)
 {
 	return published == NULL;
 }
 
+/*
+ * After a commit, strike the published rows off the list.
+ */
 static void
 unpublished_xact_callback(XactEvent event, void *arg)
 {

@@ -217,6 +217,10 @@ want_is_stale(DcCounter *counter, const DcKey *key, int64 since, TimestampTz unt
 	return stale;
 }
 
+/*
+ * Begin a session that writes this region's want of a key, with the stock's epoch. Raises an error
+ * if this database must renew or the stock is shut.
+ */
 static void
 begin_want(DcSqlSession *session, DcWantRow *row, DcCounter *counter, const DcKey *key)
 {
@@ -246,6 +250,10 @@ lock_row(DcSqlSession *session, DcWantRow *row, bool wait)
 	return read_want(session, row, lock);
 }
 
+/*
+ * Read this region's row of the key by a statement, which may lock it. Return false if there is
+ * none.
+ */
 static bool
 read_want(DcSqlSession *session, DcWantRow *row, const DcStatement *statement)
 {
@@ -280,6 +288,9 @@ read_facts(DcSqlSession *session, DcWantRow *row, DcWantFacts *facts)
 	facts->low = dc_rights_low;
 }
 
+/*
+ * Write the row with a stamp. The statement inserts or updates it.
+ */
 static void
 write_row(DcSqlSession *session, const DcWantRow *row, int64 hlc)
 {
@@ -304,6 +315,9 @@ merge_want(PG_FUNCTION_ARGS)
 	return merge_trigger(fcinfo, &want_kind, &last);
 }
 
+/*
+ * Return what is wrong with a row that has come, or NULL.
+ */
 static const char *
 want_problem(DcMerge *merge)
 {
@@ -317,6 +331,9 @@ want_problem(DcMerge *merge)
 	return NULL;
 }
 
+/*
+ * Wake the job, which may have units to give, when a row has come.
+ */
 static void
 want_raised(DcMerge *merge, int64 more)
 {
