@@ -64,6 +64,9 @@ signals_init(void)
 	signals_unblock();
 }
 
+/*
+ * Install a handler of a signal. Calls that it interrupts are not restarted.
+ */
 static void
 client_stop_install(int signal_number, void (*handler)(int))
 {
@@ -75,6 +78,10 @@ client_stop_install(int signal_number, void (*handler)(int))
 	sigaction(signal_number, &action, NULL);
 }
 
+/*
+ * Handle a signal that asks to stop: note it and wake up the main loop. The second one ends the
+ * process at once, and the command of --exec.
+ */
 static void
 on_stop(int signal_number)
 {
@@ -93,6 +100,9 @@ on_stop(int signal_number)
 	errno = saved_errno;
 }
 
+/*
+ * Handle the end of a child: wake up the main loop, which looks after it.
+ */
 static void
 on_child(int signal_number)
 {
@@ -104,6 +114,9 @@ on_child(int signal_number)
 	errno = saved_errno;
 }
 
+/*
+ * Return the set of signals that have a handler here.
+ */
 static void
 our_signals(sigset_t *set)
 {
@@ -114,6 +127,9 @@ our_signals(sigset_t *set)
 	sigaddset(set, SIGPIPE);
 }
 
+/*
+ * Keep the signals pending that have a handler here, until signals_unblock.
+ */
 void
 signals_block(void)
 {
@@ -123,6 +139,9 @@ signals_block(void)
 	sigprocmask(SIG_BLOCK, &set, NULL);
 }
 
+/*
+ * Let the signals through again that signals_block has kept pending.
+ */
 void
 signals_unblock(void)
 {
@@ -162,6 +181,9 @@ watch_output(int fd)
 	output = fd;
 }
 
+/*
+ * Return the time of the monotonic clock in milliseconds.
+ */
 int64_t
 now_ms(void)
 {
@@ -201,6 +223,9 @@ wait_for(int fd, short events, int64_t deadline)
 	return fds[1].revents;
 }
 
+/*
+ * Empty the pipe of the handlers, which does not block.
+ */
 static void
 client_stop_drain(void)
 {
@@ -210,6 +235,9 @@ client_stop_drain(void)
 		;
 }
 
+/*
+ * Let the next pause be the shortest one again, as after a success.
+ */
 void
 pause_reset(Pause *pause)
 {
@@ -252,6 +280,9 @@ say_args(const char *format, va_list args)
 	fprintf(stderr, "%s: %.*s\n", program, (int) visible.length, visible.data);
 }
 
+/*
+ * Print a message to standard error.
+ */
 void
 say(const char *format, ...)
 {
@@ -262,6 +293,9 @@ say(const char *format, ...)
 	va_end(args);
 }
 
+/*
+ * Print a message to standard error and exit with status 1.
+ */
 void
 fail(const char *format, ...)
 {
