@@ -109,6 +109,10 @@ join_all(void)
 	}
 }
 
+/*
+ * Return the first region of the file that is reached and is a region, other than `but`; NULL if
+ * there is none.
+ */
 static Region *
 first_member(const Region *but)
 {
@@ -135,6 +139,10 @@ check_fitness(const Region *region)
 	}
 }
 
+/*
+ * Create the extension in the schema that it has in another region, as functions must have the same
+ * names everywhere.
+ */
 static void
 make_extension(Region *region, const Region *model)
 {
@@ -233,6 +241,9 @@ other_role(Region *region, const char *name)
 	return answer(region, "SELECT quote_ident(rolname) FROM pg_roles WHERE rolname = $1 AND NOT rolsuper", 1, arguments);
 }
 
+/*
+ * Return the arguments of dc_create() for those settings of a counter that are not the default.
+ */
 static const char *
 counter_settings(const PGresult *counters, int row)
 {
@@ -264,6 +275,10 @@ counter_settings(const PGresult *counters, int row)
 	return result.data;
 }
 
+/*
+ * Return true if the region knows of a past that a new one has missed: a retired region, or an
+ * earlier epoch of the new one's name.
+ */
 static bool
 knows_past(const Region *region, const char *name)
 {
@@ -324,6 +339,10 @@ command_join(void)
 	join_all();
 }
 
+/*
+ * Return true if the region is among the command's arguments, or there are none, which stands for
+ * all.
+ */
 static bool
 is_named(const Region *region)
 {

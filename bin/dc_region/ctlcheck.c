@@ -48,6 +48,10 @@ static bool is_behind(const Parts *now, const Parts *first, const Part *part, bo
 static const Part *find_part(const Parts *parts, const char *what, const Region *at);
 static int ctlcheck_members(void);
 
+/*
+ * Run dc_region check. A database of the file that is reached, but is not a region, is something
+ * left to do.
+ */
 void
 command_check(void)
 {
@@ -107,6 +111,9 @@ same_parts(const Parts *one, const Parts *other)
 	return same;
 }
 
+/*
+ * Return how many regions are reached.
+ */
 static int
 ctlcheck_members(void)
 {
@@ -137,6 +144,9 @@ ctlcheck_look(Parts *parts, bool tell)
 	return parts->wrong == 0;
 }
 
+/*
+ * Compare two parts by what they count, and where, for qsort() and bsearch().
+ */
 static int
 compare_parts(const void *one, const void *other)
 {
@@ -147,6 +157,9 @@ compare_parts(const void *one, const void *other)
 	return order != 0 ? order : strcmp(left->at->name, right->at->name);
 }
 
+/*
+ * Return true if dc_region_check() could not be called for the counter in some region.
+ */
 static bool
 has_failed(const char *counter)
 {
@@ -158,6 +171,10 @@ has_failed(const char *counter)
 	return false;
 }
 
+/*
+ * Add what a region has of a counter to the parts, and count values that do not add up; with
+ * `tell`, print them. A counter for which the call fails is noted as failed.
+ */
 static void
 ctlcheck_look_at(Parts *parts, Region *region, const char *counter, bool tell)
 {
@@ -249,6 +266,9 @@ is_behind(const Parts *now, const Parts *first, const Part *part, bool tell)
 	return behind;
 }
 
+/*
+ * Return the part of this name in a region, or NULL. The parts are sorted.
+ */
 static const Part *
 find_part(const Parts *parts, const char *what, const Region *at)
 {

@@ -41,6 +41,10 @@ static const char *slots_in_use(const Region *region);
 static void slot_drop(Region *at, const char *slot, const char *of);
 static void set_comment(Region *at, const Region *from, bool refreshed);
 
+/*
+ * Return the row of a link in the region's state, or -1 if there is none. With --dry-run, one that
+ * would have been dropped is not there.
+ */
 static int
 link_row(const Region *at, const char *link)
 {
@@ -56,6 +60,9 @@ link_row(const Region *at, const char *link)
 	return -1;
 }
 
+/*
+ * Return true if the region has a link, or one that refreshes, from the region of this name.
+ */
 bool
 link_exists(const Region *at, const char *from)
 {
@@ -97,6 +104,10 @@ is_of_epochs(const char *comment, const Region *at, const Region *from)
 		(from->state.lossless == NULL || strstr(from->state.lossless, text(" %s ", epochs[1])) != NULL);
 }
 
+/*
+ * Return true if the link is of the present epochs, and all that the other region knew has been
+ * copied since it was made.
+ */
 bool
 link_is_refreshed(const Region *at, const Region *from)
 {
@@ -143,6 +154,10 @@ link_condition(const Region *at, const Region *from, const char **why)
 	return LINK_CURRENT;
 }
 
+/*
+ * Return what is wrong with the slot of a link, or NULL; nothing is known to be if its region is
+ * not reached.
+ */
 static const char *
 slot_problem(const Region *from, const char *slot)
 {
@@ -184,6 +199,9 @@ link_drop(Region *at, const char *from_name, Region *from)
 		slots_drop(from, at->name, at);
 }
 
+/*
+ * Drop a link if it is there, without its slot. The region's state is read again afterwards.
+ */
 static void
 drop_one(Region *at, const char *link)
 {
@@ -204,6 +222,9 @@ drop_one(Region *at, const char *link)
 	ctllink_list(&dropped, text(" %s/%s ", at->name, link));
 }
 
+/*
+ * Add a mark to a list, which is a string.
+ */
 static void
 ctllink_list(Buffer *listed, const char *mark)
 {
@@ -212,6 +233,10 @@ ctllink_list(Buffer *listed, const char *mark)
 	buffer_add(listed, mark, strlen(mark) + 1);
 }
 
+/*
+ * Return true if the list has the mark. Marks begin and end with a space, so none is found within
+ * another.
+ */
 static bool
 ctllink_is_listed(const Buffer *listed, const char *mark)
 {
@@ -234,6 +259,9 @@ slots_drop(Region *at, const char *of, const Region *region)
 		region_look(at);
 }
 
+/*
+ * Return the array, as text, of the slots that the region's links use.
+ */
 static const char *
 slots_in_use(const Region *region)
 {
@@ -293,6 +321,9 @@ link_make(Region *at, Region *from)
 		region_look(at);
 }
 
+/*
+ * Note in the link's comment the epochs of both databases, and whether it was refreshed.
+ */
 static void
 set_comment(Region *at, const Region *from, bool refreshed)
 {

@@ -103,6 +103,9 @@ ctl_options(int argc, char **argv)
 	options.count = argc - optind - 1;
 }
 
+/*
+ * Take an option that getopt has found. Exits with --help, --version, and for one that is wrong.
+ */
 static void
 take_option(int option, char **argv)
 {
@@ -146,6 +149,9 @@ take_option(int option, char **argv)
 	}
 }
 
+/*
+ * Print a text to standard output and exit.
+ */
 static void
 ctloptions_print_and_exit(const char *what)
 {
@@ -153,6 +159,9 @@ ctloptions_print_and_exit(const char *what)
 	exit(fflush(stdout) == 0 ? STATUS_DONE : STATUS_ERROR);
 }
 
+/*
+ * Return the number that an option was given, or exit.
+ */
 static int
 ctloptions_number(const char *name, const char *value)
 {
@@ -166,6 +175,9 @@ ctloptions_number(const char *name, const char *value)
 	return (int) parsed;
 }
 
+/*
+ * Print a message and a hint at --help, and exit with STATUS_USAGE.
+ */
 void
 wrong_usage(const char *format, ...)
 {
@@ -207,6 +219,9 @@ text(const char *format, ...)
 	return result;
 }
 
+/*
+ * Return a formatted string in memory of its own, or exit.
+ */
 char *
 text_args(const char *format, va_list args)
 {
@@ -251,6 +266,9 @@ left_to_do(const char *format, ...)
 	left++;
 }
 
+/*
+ * Return true if left_to_do has been called.
+ */
 bool
 anything_left(void)
 {

@@ -224,6 +224,9 @@ refresh_others(const Region *region)
 	}
 }
 
+/*
+ * Return true if a link from or to the region is of another epoch than the present ones.
+ */
 static bool
 has_old_links(const Region *region)
 {
@@ -284,6 +287,9 @@ command_repair(void)
 		mesh_check();
 }
 
+/*
+ * Repair the values of a counter that do not add up in the region, if there are any.
+ */
 static void
 repair_counter(Region *region, const char *counter)
 {

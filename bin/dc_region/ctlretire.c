@@ -20,6 +20,9 @@ static void wait_until_known(const char *name);
 static void forget_lost(const char *name);
 static bool ctlretire_is_wanted(const Region *region, const char *name);
 
+/*
+ * Run dc_region retire. Without --force, the region must be reached: it hands over what it has.
+ */
 void
 command_retire(void)
 {
@@ -85,6 +88,9 @@ retire_alive(Region *region)
 	}
 }
 
+/*
+ * Retire a region that is lost. One that is still reached is refused, as it would go on counting.
+ */
 static void
 retire_lost(const char *name)
 {
@@ -103,6 +109,9 @@ retire_lost(const char *name)
 	forget_lost(name);
 }
 
+/*
+ * Return the first region that is reached and has another name. Exits if there is none.
+ */
 static Region *
 ctlretire_survivor(const char *name)
 {
@@ -114,12 +123,19 @@ ctlretire_survivor(const char *name)
 	give_up(STATUS_ERROR, "no other region is reached");
 }
 
+/*
+ * Return true if the region is reached and has another name: one that has to learn of the
+ * retirement.
+ */
 static bool
 ctlretire_is_wanted(const Region *region, const char *name)
 {
 	return is_member(region) && strcmp(region->name, name) != 0;
 }
 
+/*
+ * Return true if all regions that are reached, and know the name, know it as retired.
+ */
 static bool
 all_know(const char *name)
 {
@@ -133,6 +149,10 @@ all_know(const char *name)
 	return true;
 }
 
+/*
+ * Wait until all other regions that are reached know that the region is retired, and read all
+ * states again. Exits when the time is up.
+ */
 static void
 wait_until_known(const char *name)
 {

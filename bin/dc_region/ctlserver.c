@@ -202,6 +202,9 @@ wait_for_result(Region *region)
 	return last;
 }
 
+/*
+ * Ask the server to cancel the statement that is running.
+ */
 static void
 ctlserver_cancel(PGconn *connection)
 {
@@ -213,12 +216,18 @@ ctlserver_cancel(PGconn *connection)
 	PQfreeCancel(request);
 }
 
+/*
+ * Exit with what libpq says about the connection.
+ */
 static void
 check_connection(const Region *region)
 {
 	give_up(STATUS_ERROR, "%s: %s", region->name, PQerrorMessage(region->connection));
 }
 
+/*
+ * Exit with the message, detail and hint of a server's error, without the statement.
+ */
 static void
 server_error(const Region *region, const PGresult *result)
 {
@@ -295,12 +304,19 @@ field(const PGresult *result, int row, const char *column)
 	return PQgetvalue(result, row, number);
 }
 
+/*
+ * Return true if a column of type boolean is true; NULL is not.
+ */
 bool
 is_true(const PGresult *result, int row, const char *column)
 {
 	return strcmp(field(result, row, column), "t") == 0;
 }
 
+/*
+ * Begin to wait, with the deadline of --timeout, if it is not 0. Messages come after TELL_FIRST,
+ * then every TELL_AGAIN milliseconds.
+ */
 void
 patience_begin(Patience *patience)
 {

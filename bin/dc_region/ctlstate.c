@@ -89,6 +89,10 @@ mesh_look(void)
 	}
 }
 
+/*
+ * Read the region's state from its server, as far as there is one: without the extension, or
+ * without a name, the rest stays empty.
+ */
 void
 region_look(Region *region)
 {
@@ -151,6 +155,9 @@ ctlstate_lacks(const PGresult *server)
 	return NULL;
 }
 
+/*
+ * Return a column as a string, or NULL if it is NULL.
+ */
 static const char *
 value_or_null(const PGresult *result, int row, const char *column)
 {
@@ -195,6 +202,9 @@ is_reached(const Region *region)
 	return is_member(region);
 }
 
+/*
+ * Return true if the region is in a state, such as "recopy".
+ */
 bool
 is_in(const Region *region, const char *state)
 {

@@ -14,6 +14,9 @@ static void ctlstatus_advise(Buffer *advice, const char *format, ...) PRINTF_LIK
 static void advise_of(const Region *region, const char *other, Buffer *advice);
 static bool link_advice(const Region *at, const Region *from, Buffer *advice);
 
+/*
+ * Run dc_region status: print all regions, and what is left to do in each.
+ */
 void
 command_status(void)
 {
@@ -33,6 +36,9 @@ command_status(void)
 		note("nothing is left to do");
 }
 
+/*
+ * Print a region's line: its state, epochs and counters, and its links from others.
+ */
 static void
 ctlstatus_show(const Region *region)
 {
@@ -59,6 +65,9 @@ ctlstatus_show(const Region *region)
 		 links.length > 1 ? ", " : "", links.data);
 }
 
+/*
+ * Add a line to the advice. Messages of servers may have several lines, which become one.
+ */
 static void
 ctlstatus_advise(Buffer *advice, const char *format, ...)
 {

@@ -59,6 +59,9 @@ step_of_counter(Region *region, const char *sql, const char *counter)
 	step_done();
 }
 
+/*
+ * Print a statement for psql, after the region's name if the last one was for another region.
+ */
 void
 step_print(const Region *region, const char *shown)
 {
@@ -151,6 +154,10 @@ ctlstep_slot_of(const char *statement)
 	return begin == NULL ? NULL : text("%.*s", (int) strcspn(begin, ",) "), begin);
 }
 
+/*
+ * Return the CREATE SUBSCRIPTION statement with the option not to create the slot, which is there
+ * already. It goes behind the slot's name, whose last occurrence is the option.
+ */
 static const char *
 with_slot(const char *statement, const char *slot)
 {
