@@ -41,6 +41,10 @@ static bool write_child(void *target, const Buffer *buffer);
 static bool child_ended(Child *child);
 static Delivery relay_child_judge(const Child *child, bool all_written);
 
+/*
+ * Deliver a part to the command: start it, write the part to its standard input, and wait for its
+ * end.
+ */
 Delivery
 child_deliver(const Options *options, Part part)
 {
@@ -59,6 +63,10 @@ child_deliver(const Options *options, Part part)
 	return delivery;
 }
 
+/*
+ * Start the command in a process group of its own, with a pipe to its standard input. Return false
+ * if that fails.
+ */
 static bool
 child_start(Child *child, const char *command)
 {
@@ -98,6 +106,9 @@ child_start(Child *child, const char *command)
 	return true;
 }
 
+/*
+ * Replace the forked process by the command. Its standard output is the relay's standard error.
+ */
 static void
 become_command(const char *command, int input)
 {
@@ -139,6 +150,9 @@ write_child(void *target, const Buffer *buffer)
 	return true;
 }
 
+/*
+ * Return true if the command has ended, and note its status. Does not wait.
+ */
 static bool
 child_ended(Child *child)
 {

@@ -144,6 +144,9 @@ count_hosts(const Hosts *hosts)
 	return count > 1 ? count : 1;
 }
 
+/*
+ * Return how many items a list has that is separated by commas; 0 for NULL.
+ */
 static int
 relay_connect_count_items(const char *list)
 {
@@ -159,6 +162,10 @@ relay_connect_count_items(const char *list)
 	return count;
 }
 
+/*
+ * Return true if an item of the list is empty. Then the list is left to libpq, which has defaults
+ * for such items.
+ */
 static bool
 empty_item(const char *list)
 {
@@ -267,6 +274,9 @@ relay_connect_start(const Options *options, const Target *target)
 	return PQconnectStartParams(keywords, values, 1);
 }
 
+/*
+ * Bring a connection to its end: made, failed or timed out, or interrupted by a signal to stop.
+ */
 static Outcome
 relay_connect_finish(PGconn *connection, int64_t deadline)
 {

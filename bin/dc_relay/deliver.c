@@ -51,6 +51,10 @@ deliver_init(const Options *options)
 	watch_output(STDOUT_FILENO);
 }
 
+/*
+ * Deliver a part of a batch to the command or to standard output. A file is synchronized, so that
+ * the acknowledgement does not come before the events are on disk.
+ */
 Delivery
 deliver(const Options *options, Part part)
 {

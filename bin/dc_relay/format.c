@@ -33,6 +33,9 @@ static void add_resp_pair(Buffer *buffer, const char *name, const Field *value);
 static void time_text(char *text, int64_t usecs, const char *zone);
 static Field field_of(const char *string);
 
+/*
+ * Append an event to the buffer, in a format.
+ */
 void
 format_event(Buffer *buffer, Format format, const Event *event, const Source *source)
 {
@@ -262,6 +265,10 @@ add_resp_pair(Buffer *buffer, const char *name, const Field *value)
 	add_resp(buffer, value);
 }
 
+/*
+ * Write a time, in microseconds since 1970, in ISO 8601 with `zone` at its end. `text` has
+ * TIME_SIZE bytes.
+ */
 static void
 time_text(char *text, int64_t usecs, const char *zone)
 {
@@ -279,6 +286,9 @@ time_text(char *text, int64_t usecs, const char *zone)
 	snprintf(text + length, TIME_SIZE - length, ".%06d%s", (int) part, zone);
 }
 
+/*
+ * Return a string as a field.
+ */
 static Field
 field_of(const char *string)
 {

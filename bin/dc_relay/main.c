@@ -24,6 +24,9 @@ static void relay_main_relay(const Options *options);
 static Outcome one_batch(const Options *options, bool *empty);
 static Outcome look_whether_empty(bool *empty);
 
+/*
+ * Run the relay until it is told to stop, or with --once until nothing is left.
+ */
 int
 main(int argc, char **argv)
 {
@@ -36,6 +39,10 @@ main(int argc, char **argv)
 	return EXIT_SUCCESS;
 }
 
+/*
+ * Pass batches on, one after the other. After a failure it pauses, for longer each time, and
+ * connects again if need be.
+ */
 static void
 relay_main_relay(const Options *options)
 {

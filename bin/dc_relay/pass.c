@@ -117,6 +117,10 @@ deliver_part(const Options *options, Part part)
 	return delivery;
 }
 
+/*
+ * Return true if the command accepts something that adds nothing: then it is the event that is at
+ * fault, not the receiver.
+ */
 static bool
 accepts_harmless(const Options *options, Part part)
 {
@@ -187,6 +191,9 @@ relay_pass_same_key(const PGresult *batch, int a, int b)
 		relay_pass_same(left.key, right.key) && relay_pass_same(left.topic, right.topic);
 }
 
+/*
+ * Return true if both fields have the same bytes.
+ */
 static bool
 relay_pass_same(Field a, Field b)
 {

@@ -119,6 +119,9 @@ server_connect(const Options *options)
 	return outcome;
 }
 
+/*
+ * Close the connection, if there is one.
+ */
 void
 server_close(void)
 {
@@ -126,6 +129,9 @@ server_close(void)
 	connection = NULL;
 }
 
+/*
+ * Return the name of the database, as the connection has it.
+ */
 const char *
 server_database(void)
 {
@@ -165,6 +171,9 @@ look_around(void)
 	return OUTCOME_OK;
 }
 
+/*
+ * Set a query to its text with the extension's schema, quoted, in place of %s.
+ */
 static void
 set_query(Buffer *buffer, const char *format, const char *schema)
 {
@@ -176,6 +185,9 @@ set_query(Buffer *buffer, const char *format, const char *schema)
 	buffer_add(buffer, place + 2, strlen(place + 2) + 1);
 }
 
+/*
+ * Print the server's notices to standard error.
+ */
 static void
 relay_server_on_notice(void *arg, const char *message)
 {
@@ -341,6 +353,9 @@ await_answer(int64_t grace)
 	return OUTCOME_LOST;
 }
 
+/*
+ * Ask the server to cancel the query that is running.
+ */
 static void
 relay_server_cancel(void)
 {
@@ -396,6 +411,9 @@ relay_server_judge(const PGresult *result)
 	exit(EXIT_FAILURE);
 }
 
+/*
+ * Set the event from a row of the batch. Its fields point into the batch.
+ */
 void
 batch_op(const PGresult *batch, int row, Event *event)
 {
@@ -410,6 +428,9 @@ batch_op(const PGresult *batch, int row, Event *event)
 	event->attempt = relay_server_column(batch, row, COLUMN_ATTEMPT);
 }
 
+/*
+ * Return a column of a row as a field; NULL has no data.
+ */
 static Field
 relay_server_column(const PGresult *batch, int row, int column)
 {
