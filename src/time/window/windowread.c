@@ -292,7 +292,7 @@ read_slot(DcWindowReading *reading, int number, const DcKey *key, DcWindowVisit 
 }
 
 /*
- * Visit a pending delta as if it was a row.
+ * Visit a pending delta as if it were a row.
  */
 static void
 visit_pending(void *arg, const DcDelta *delta)
