@@ -265,7 +265,7 @@ load_table(DcCrcFile *file)
 	}
 	pg_atomic_write_u32(&table->restored, DC_UNRESOLVED);
 	pg_atomic_fetch_add_u32(&buffer_area->restored, 1);
-	/* due at once: no writer has told the interval yet, and the age is unknown */
+	/* due at once: the interval is not known before the first writer, nor is the age */
 	moment_write(&table->since, moment_now());
 	pg_atomic_write_u32(&table->dirty, 1);
 	return true;
@@ -324,7 +324,7 @@ bufferfile_note_flush(DcBufferTable *table)
 }
 
 /*
- * bufferfile_flushed tells that a flush of a table has committed. Must not throw.
+ * bufferfile_flushed notes that a flush of the table has committed. Must not throw.
  */
 void
 bufferfile_flushed(DcBufferTable *table)
@@ -334,7 +334,7 @@ bufferfile_flushed(DcBufferTable *table)
 }
 
 /*
- * bufferfile_discarded tells that the amounts in memory for a table are gone.
+ * bufferfile_discarded notes that the amounts in memory of a table are gone.
  */
 void
 bufferfile_discarded(DcBufferTable *table)
