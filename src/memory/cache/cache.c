@@ -11,7 +11,7 @@
  *
  * Access: the lock of a partition protects all of the payload of its entries, in exclusive
  * mode to change it. `used` alone is set under the shared lock, always to the same value.
- * The beds are condition variables, one for each partition. A claim pins the entry, so it
+ * The beds are condition variables, one for each partition. A claim pins the entry, so that it
  * stays where it is.
  *
  * A value that is stored is never older than the entry says, and never one that has become
@@ -24,20 +24,18 @@
  *	  result is not kept. A computation that is claimed later has a snapshot that sees the
  *	  commit. A remote server's snapshot may be older than the claim (cacheget.c).
  *	  Therefore the partition's last forgetting must also be before the noted time.
- *	- The clock is the monotonic one (clock.h), so an age is right whatever is done
- *	  to the wall clock.
- *	- An entry also says which files its table had. An entry of another table that was
- *	  given the same OID, or of before a TRUNCATE, does not answer. That holds
- *	  on a standby too, where nothing is forgotten.
+ *	- The clock is the monotonic one (clock.h), so ages are right even if the wall clock is set.
+ *	- An entry also says which files its table had. An entry of another table with the same OID, or
+ *	  from before a TRUNCATE, is not used. That holds on a standby too, where nothing is forgotten.
  *
- * A session does not wait while it has a claim, but for locks and the disk as any query.
- * The deadlock detector does not see a wait for a claim. So a waiter looks from time to
- * time whether the session that computes is itself waiting for a lock, and then computes
- * the value alone (cache_wait).
+ * While it has a claim, a session waits only for locks and the disk, as any query does. The
+ * deadlock detector does not see a wait for a claim. So a waiter looks from time to time whether
+ * the session that computes is itself waiting for a lock, and then computes the value alone
+ * (cache_wait).
  *
  * When the map is full, a clock hand goes over the buckets: entries that were not used
- * since it came by last make room. It takes no lock that is not free at once, and not
- * more than a number of steps. If that yields nothing, the value is not cached.
+ * since it came by last make room. It skips locks that are not free at once, and takes a limited
+ * number of steps. If that frees nothing, the value is not cached.
  */
 #include "postgres.h"
 
@@ -233,8 +231,8 @@ cache_find(const DcCacheKey *key, DcMoment since, int64 *value)
 }
 
 /*
- * cache_claim does the same, or else claims the entry. A claim is ended by cache_store()
- * or cache_give_up().
+ * cache_claim gets a value as cache_find does, or claims the entry. A claim is ended by
+ * cache_store() or cache_give_up().
  */
 DcCacheState
 cache_claim(const DcCacheKey *key, DcMoment since, int64 *value,
@@ -380,8 +378,8 @@ waits_for_lock(const PGPROC *proc)
 }
 
 /*
- * cache_age tells how old the value of a key is, in microseconds; false if it is
- * not in the cache.
+ * cache_age returns true and sets *age to the age of a key's value in microseconds; false if the
+ * value is not in the cache.
  */
 static bool
 cache_age(DcCounter *counter, const DcKey *key, int64 *age)
@@ -449,7 +447,7 @@ cache_forget(Oid database, Oid counter)
 
 	if (cache == NULL)
 		return;
-	/* first this: a session that stores later looks at it; the sweep meets earlier ones */
+	/* this comes first: a session that stores later sees it; the sweep finds values stored earlier */
 	now = moment_now();
 	for (int i = 0; i < DC_MAP_PARTITIONS; i++)
 		moment_write(&cache->forgotten_at[i], now);
@@ -458,7 +456,8 @@ cache_forget(Oid database, Oid counter)
 }
 
 /*
- * forget_entry forgets the value of an entry that is to be forgotten, which may go then.
+ * forget_entry forgets the value of an entry of the table or database, and returns true if the
+ * entry may be removed.
  */
 static bool
 forget_entry(DcMapEntry *entry, void *arg)
@@ -494,7 +493,7 @@ is_young(const DcCached *cached, uint64 table, DcMoment since)
 }
 
 /*
- * entry_get returns a key's entry, pinned; if need be others go. NULL: no room.
+ * entry_get returns a key's entry, pinned, and evicts others if need be. NULL if there is no room.
  */
 static DcMapEntry *
 entry_get(const DcCacheKey *key, uint32 *evicted)
