@@ -40,7 +40,7 @@ static void limitstat_put_row(ReturnSetInfo *result, const char *name, Oid owner
 
 /*
  * dcounter.stat_limits() -> a row for each rule that the caller may use, and, with no name, for the ad hoc limits
- * of each role whose privileges he has.
+ * of each role whose privileges the caller has.
  */
 Datum
 stat_limits(PG_FUNCTION_ARGS)

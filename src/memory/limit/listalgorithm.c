@@ -1,13 +1,13 @@
 /*
  * listalgorithm.c
- *		How limits count that know each unit: the exact sliding window, and leases.
+ *		Limits that know each unit: the exact sliding window, and leases.
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A list has an item for each unit, with the time at which it ends to count. They are in the order of
- * these times: `now` does not go back, and all items of a list last equally long. (When that is
- * changed, limitlist_convert keeps the order.) So what is over is at the front, where it is dropped, and a
- * call that has to wait for n units waits for the n-th item.
+ * A list has an item for each unit, with the time at which it stops counting. Items are in the order of
+ * these times: `now` does not go back, and all items of a list last equally long. (When that is changed,
+ * limitlist_convert keeps the order.) So items that are over are at the front, where they are
+ * dropped, and a call that has to wait for n units waits for the n-th item.
  *
  * log: a unit counts for `per`. At most `rate` units in any window (t - per, t].
  *
@@ -64,7 +64,7 @@ place_first(const DcLimitState *state, uint32_t width, const DcLimitStore *store
 	return (Place){store, state->first, store->chunk(store->arg, state->first), state->skipped, width};
 }
 
-/* the one after it, of which the caller knows that there is one */
+/* the item after it; the caller knows that there is one */
 static void
 place_next(Place *place)
 {
@@ -165,7 +165,7 @@ limitlist_test(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t
 }
 
 /*
- * limitlist_chunks_wanted returns how many new chunks so many units take.
+ * limitlist_chunks_wanted returns how many new chunks `cost` units take.
  */
 uint32_t
 limitlist_chunks_wanted(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t cost, const DcLimitStore *store)
@@ -244,8 +244,8 @@ lease_find(const DcLimitState *state, int64_t lease, const DcLimitStore *store)
 }
 
 /*
- * limitlist_release drops the items of a lease; false if there are none. The items before move up by one
- * each time, as it is only at the front that an item can go.
+ * limitlist_release drops the items of a lease; false if there are none. The items before it move up by
+ * one each time, as an item can be removed only at the front.
  */
 bool
 limitlist_release(DcLimitState *state, int64_t lease, const DcLimitStore *store)
@@ -299,8 +299,8 @@ count_item(int64_t *item, void *arg)
 }
 
 /*
- * limitlist_renew lets a lease begin anew; false if it is not there any more. Its items go to the
- * end, one after the other, and the others move up.
+ * limitlist_renew renews a lease; false if it no longer exists. Its items go to the end, one after
+ * the other, and the others move up.
  */
 bool
 limitlist_renew(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now, int64_t lease, const DcLimitStore *store)
@@ -371,7 +371,7 @@ change_item(int64_t *item, void *arg)
 
 /*
  * limitlist_convert changes how long items count. A unit of a log counts for the new period from when
- * it came. A lease ends as it was told, but no later than one that begins now: so the order stays.
+ * it came. A lease keeps its end, but ends no later than one that begins now: so the order stays.
  */
 void
 limitlist_convert(const DcLimitNumbers *old, const DcLimitNumbers *numbers, DcLimitState *state, int64_t now,
