@@ -1,12 +1,12 @@
 /*
  * presencecalls.c
- *		The SQL functions that let members enter and go, and say who is there.
+ *		The SQL functions by which members enter and leave, and that list them.
  *
  * Copyright (c) 2026, the dcounter developers
  *
  * They are not transactional, run on a standby (which has members of its own), and in transactions that only
- * read. Those that change something do not run within a security-restricted operation: there an owner's
- * expression would let whoever reads his table enter a room.
+ * read. Those that change something do not run within a security-restricted operation: there a table
+ * owner's expression would make those who read the table enter a room.
  */
 #include "postgres.h"
 
@@ -71,7 +71,8 @@ dc_enter(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_beat(name text, room text, member text, conn text) -> whether it was known; else it has entered.
+ * dc_beat(name text, room text, member text, conn text) -> whether it was known; if not, it has
+ * entered.
  */
 Datum
 dc_beat(PG_FUNCTION_ARGS)
@@ -238,8 +239,8 @@ typedef struct Listed
 } Listed;
 
 /*
- * dc_presence_list(name text, room text, after text, n int) -> (member, meta), in the order of their bytes. Who is there
- * while all pages are read is in one of them. Error 0A000: it is approximate.
+ * dc_presence_list(name text, room text, after text, n int) -> (member, meta), in the order of their bytes. A member that
+ * is there while all pages are read is in one of them. Error 0A000: it is approximate.
  */
 Datum
 dc_presence_list(PG_FUNCTION_ARGS)
@@ -296,8 +297,8 @@ dc_presence_list(PG_FUNCTION_ARGS)
 }
 
 /*
- * list_some copies members behind a name, or the first ones, as many as fit and are asked for. `after` then points to
- * the name of the last one in the buffer.
+ * list_some copies the members that follow a name, or the first ones: as many as fit and are asked for. `after` then
+ * points to the name of the last one in the buffer.
  */
 static int
 list_some(DcMapEntry *room_entry, DcKey *after, char *buffer, int most)

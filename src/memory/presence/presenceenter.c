@@ -4,12 +4,12 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A heartbeat of a connection that is known stores two deadlines, under a shared lock (presence.h). All else is done
- * under the exclusive lock of the member's partition: memory that is needed is taken first, so nothing is half done
- * if there is none.
+ * A heartbeat of a connection that is known stores two deadlines, under a shared lock (presence.h). Everything else
+ * is done under the exclusive lock of the member's partition: the memory that is needed is taken first, so nothing is
+ * left half done if there is none.
  *
- * A member whose deadline has passed is still there until the wheel has been turned, or it goes: if it
- * is heard of before, it has not left.
+ * A member whose deadline has passed is still there until the wheel is turned, or it exits: if it
+ * sends a heartbeat before that, it has not left.
  *
  * Errors are raised when no lock and no pin is held.
  */
@@ -46,7 +46,7 @@ most_members(const DcPresenceCall *call)
 }
 
 /*
- * presence_full_error raises 53200: there is no room for what was asked.
+ * presence_full_error raises 53200, and says what is full.
  */
 void
 presence_full_error(const DcPresenceRule *rule, const char *full)
@@ -118,7 +118,8 @@ enter_once(DcPresenceCall *call, int64 *members)
 }
 
 /*
- * enter_locked does it; what is full is returned, else NULL and the number of members.
+ * enter_locked lets the member enter, under `lock`. Returns NULL, and the number of members, or
+ * what is full.
  */
 static const char *
 enter_locked(DcPresenceCall *call, DcMapEntry *room, LWLock *lock, const DcMapKey *key, int64 *members)
@@ -195,7 +196,7 @@ presenceenter_make_entry(DcPresenceCall *call, DcMapEntry *room, const DcMapKey 
 }
 
 /*
- * presence_member_load makes a member that is there, when the file is loaded. NULL if there is no memory, or there is one already.
+ * presence_member_load makes a member of a room when the file is loaded. NULL if there is no memory, or there is one already.
  */
 DcMapEntry *
 presence_member_load(DcMapEntry *room, const char *name, uint32 len, int64 expires_at)
@@ -284,8 +285,8 @@ meta_make(const DcPresenceCall *call, DcPresenceSlot *slot, uint32 *first)
 }
 
 /*
- * conn_make makes a connection with a name, in a new cell, which is not linked yet; what is full, else NULL. Those
- * that have expired are forgotten first.
+ * conn_make makes a connection with a name, in a new cell, which is not linked yet. Returns NULL, or what is full.
+ * Those that have expired are forgotten first.
  */
 static const char *
 conn_make(const DcPresenceCall *call, DcPresenceSlot *slot, DcPresenceMember *member, int64 now, uint32 *cell)
@@ -306,7 +307,8 @@ conn_make(const DcPresenceCall *call, DcPresenceSlot *slot, DcPresenceMember *me
 }
 
 /*
- * connect_member does what there is to do when a member enters; what is full, else NULL.
+ * connect_member notes the connection by which a member enters, and its meta. Returns NULL, or what
+ * is full.
  */
 static const char *
 connect_member(DcPresenceCall *call, DcMapEntry *room, DcMapEntry *entry, int64 now)
@@ -347,7 +349,7 @@ connect_member(DcPresenceCall *call, DcMapEntry *room, DcMapEntry *entry, int64 
 }
 
 /*
- * presenceenter_put_off lets a deadline grow.
+ * presenceenter_put_off moves a deadline to a later time; it never moves back.
  */
 static void
 presenceenter_put_off(pg_atomic_uint64 *place, int64 deadline)
@@ -384,7 +386,8 @@ beat_locked(const DcPresenceCall *call, DcPresenceMember *member, int64 deadline
 }
 
 /*
- * presence_beat says that a connection is alive. One that is not known enters: then false. Errors: as of presence_enter.
+ * presence_beat notes that a connection is alive. An unknown one enters, and the result is false. Errors: as of
+ * presence_enter.
  */
 bool
 presence_beat(DcPresenceCall *call)

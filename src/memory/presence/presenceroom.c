@@ -43,7 +43,7 @@ wheel_node(void *arg, uint32 item)
 	return &((DcPresenceItem *) map_payload(map_entry(presence_map, item)))->wheel;
 }
 
-/* A room is due when it may be empty and forgotten; how long it has been empty does not matter. */
+/* A room is due when it may have to be forgotten, because it is empty; how long it has been empty does not matter. */
 static uint64
 wheel_deadline(void *arg, uint32 item)
 {
@@ -128,7 +128,7 @@ presence_member_key(DcMapKey *key, const DcMapEntry *room, const char *member, u
 }
 
 /*
- * presence_room_name copies the name of a room, or of a member, that cannot go just now.
+ * presence_room_name copies the name of a room or a member. The caller keeps it from being freed.
  */
 void
 presence_room_name(DcMapEntry *room, char *name, uint32 *len)
@@ -209,7 +209,8 @@ presence_cells_fit(const DcPresenceRule *rule, DcPresenceSlot *slot, uint64 more
 }
 
 /*
- * presence_room_get returns a room, pinned, which is made if need be. NULL, and what is full, if it cannot be.
+ * presence_room_get returns a room, pinned; it is made if need be. NULL if it cannot be made; *full then says
+ * what is full.
  */
 DcMapEntry *
 presence_room_get(DcPresenceUse *use, const DcKey *name, const char **full)
@@ -287,7 +288,7 @@ room_get(DcPresenceUse *use, Oid database, const DcKey *name, const char **full)
 }
 
 /*
- * presence_count puts a member into its room's tree and number. The room is locked.
+ * presence_count puts a member into its room's tree and counts it. The room is locked.
  */
 void
 presence_count(DcMapEntry *room_entry, DcMapEntry *entry)
@@ -379,7 +380,7 @@ presence_leave(DcMapEntry *room_entry, DcMapEntry *entry, bool expired)
 }
 
 /*
- * presence_cells_give_back gives back a list of cells, or none.
+ * presence_cells_give_back gives back a list of cells, which may be empty.
  */
 void
 presence_cells_give_back(DcPresenceSlot *slot, uint32 first)
@@ -408,5 +409,5 @@ presence_free_member(DcMapEntry *entry)
 	pg_atomic_fetch_sub_u64(&slot->cells, map_entry_size(presence_map, entry) / map_cell_size(presence_map));
 	pg_atomic_fetch_sub_u64(&slot->members, 1);
 	map_take_out(presence_map, entry);
-	map_unpin(room_entry); /* last: then the room, and its slot, may go */
+	map_unpin(room_entry); /* last: after that the room and its slot may be freed */
 }

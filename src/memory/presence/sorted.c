@@ -5,9 +5,9 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * It is a binary tree by key, and a heap by priority: no item has a higher one than its parent. If priorities
- * are as if drawn by lot, the tree is as that of keys which were inserted in random order: about twice as
- * deep as the best one. To insert compares on the way down; to remove compares nothing, as items know their
- * parents. Each rotates twice on average.
+ * are random, the tree is like one of keys inserted in random order: about twice as deep as the best one.
+ * Inserting compares on the way down; removing compares nothing, as items know their parents. Each rotates
+ * twice on average.
  */
 #include "memory/presence/sorted.h"
 
