@@ -229,7 +229,7 @@ dc_consumer_grant(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_consumer_revoke(name text, role regrole); of a dropped role, too.
+ * dc_consumer_revoke(name text, role regrole); works for a dropped role, too.
  */
 Datum
 dc_consumer_revoke(PG_FUNCTION_ARGS)

@@ -1,6 +1,6 @@
 /*
  * seek.c
- *		dc_seek(): another position for a consumer.
+ *		dc_seek(): moving a consumer to another position.
  *
  * Copyright (c) 2026, the dcounter developers
  *
