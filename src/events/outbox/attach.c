@@ -7,12 +7,11 @@
  * Attaching makes four ordinary triggers, by SQL and as the caller, and nothing
  * else: all that they need to know is in their arguments. So pg_dump, ALTER TABLE ...
  * DISABLE TRIGGER and ENABLE ALWAYS TRIGGER work as with any trigger, partitions get
- * their copies from the server, and dropping the table leaves nothing behind. The
- * rights of a counter or of the outbox play no part: only the owner of the table
- * may attach it.
+ * their copies from the server, and dropping the table leaves nothing behind. Rights on a counter
+ * or on the outbox do not matter: only the owner of the table may attach it.
  *
- * A condition becomes the triggers' WHEN. It is the only text of the caller's that is
- * not quoted, so it has to be one expression by the server's own grammar.
+ * A condition becomes the triggers' WHEN. It is the only text of the caller that is not quoted, so
+ * the server's own grammar must parse it as one expression.
  */
 #include "postgres.h"
 
@@ -372,9 +371,8 @@ check_condition(const char *condition)
 }
 
 /*
- * attach_create_triggers makes the triggers. A condition that names NEW or OLD cannot hold
- * or fail where there is none: there it does not apply. Which of them it names
- * is seen from the trigger for updates, which has both.
+ * attach_create_triggers makes the triggers. A condition that names NEW or OLD does not apply where
+ * there is no such row. The trigger for updates, which has both, shows which of them it names.
  */
 static void
 attach_create_triggers(Relation rel, const char *call, const char *condition)
@@ -418,7 +416,7 @@ create_trigger(Relation rel, const char *name, const char *event,
 }
 
 /*
- * condition_rows tells which rows the condition of the trigger for updates names.
+ * condition_rows returns which of NEW and OLD the condition of the trigger for updates names.
  */
 static void
 condition_rows(Relation rel, bool *uses_new, bool *uses_old)

@@ -64,7 +64,7 @@
 #define BATCH_EVENTS 256
 #define BATCH_BYTES (256 * 1024)
 
-/* Of topic, type and key; of payload and headers as jsonb has them. */
+/* Limits of topic, type and key; of payload and headers as jsonb. */
 #define MAX_NAME_BYTES 8192
 #define MAX_JSON_BYTES (16 * 1024 * 1024)
 
@@ -122,8 +122,8 @@ outbox_xact_init(void)
 
 /*
  * event_id makes an id: a UUID of version 7 (RFC 9562), so ids made later sort
- * higher, by the millisecond and, in rand_a, by a fraction of it. That is wall time, and
- * nothing depends on it: events are in the order of their numbers.
+ * higher, by the millisecond and, in rand_a, by a fraction of it. That is wall time, and nothing
+ * depends on it: the order of events is that of their numbers.
  */
 void
 event_id(pg_uuid_t *id)
@@ -179,8 +179,9 @@ outbox_append(const DcEvent *event, const char *function)
 }
 
 /*
- * check_sizes raises 54000 for an event that readers could not take. It would come first each time, and hold up all that come after it:
- * the text of a jsonb value may be six times as long as the value, and a message to a client has 1 GB at most.
+ * check_sizes raises 54000 for an event that readers could not take. It would come first each time, and hold up all
+ * events after it: the text of a jsonb value may be six times as long as the value, and a message to a client has 1 GB
+ * at most.
  */
 static void
 check_sizes(const DcEvent *event)
@@ -196,8 +197,8 @@ check_sizes(const DcEvent *event)
 }
 
 /*
- * event_desc describes the rows. A relation of that layout is open only when they
- * are written.
+ * event_desc returns the layout of the rows. A relation that has it is open only when they are
+ * written.
  */
 static TupleDesc
 event_desc(void)

@@ -128,7 +128,7 @@ json_add_int(DcJsonWriter *writer, const char *name, int64 value)
 }
 
 /*
- * Add a member that is a numeric; not a number and infinity become strings, as with to_jsonb().
+ * Add a member that is a numeric; NaN and infinity become strings, as with to_jsonb().
  */
 void
 json_add_numeric(DcJsonWriter *writer, const char *name, Numeric value)
@@ -342,7 +342,8 @@ json_row_make(DcJsonRow *row, TupleDesc desc, const AttrNumber *attnums, int n,
 }
 
 /*
- * compare_names is for the order of the keys of a jsonb: the server is quicker with those that are in it.
+ * compare_names compares names in the order of the keys of a jsonb: the server is faster if keys come in
+ * it.
  */
 static int
 compare_names(const void *a, const void *b)

@@ -1,6 +1,6 @@
 /*
  * publish.c
- *		dc_publish(): events of the application's own.
+ *		dc_publish(): the application's own events.
  *
  * Copyright (c) 2026, the dcounter developers
  */

@@ -9,8 +9,7 @@
  *
  * Events are read with SnapshotSelf, as they are now: up to the horizon all are
  * settled, so it shows the same as any snapshot taken later. A transaction's own
- * snapshot may be older than the events, and to serializable transactions the
- * read is none of their business.
+ * snapshot may be older than the events, and the read is no concern of serializable transactions.
  */
 #include "postgres.h"
 
@@ -141,8 +140,8 @@ reader_next(DcReader *reader, DcStoredEvent *event)
 }
 
 /*
- * reader_end ends reading. It gives the locks back, since a fetch that waits for
- * events must not keep the partitions from being truncated.
+ * reader_end ends reading. It releases the locks, since a fetch that waits for events must not keep
+ * the partitions from being truncated.
  */
 void
 reader_end(DcReader *reader)

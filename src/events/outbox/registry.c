@@ -6,10 +6,9 @@
  *
  * Numbers are drawn in one order and commits become visible in another. A reader
  * that went past a number whose transaction commits later would lose the event.
- * So each transaction that writes events leaves word here of a number below all
- * that it will draw, before it draws, and until its commit is visible or it has
- * aborted. The horizon is below the lowest of these: every event up to it is
- * either visible or never will be.
+ * So before it draws, each transaction that writes events registers a lower bound of all numbers
+ * that it will draw, until its commit is visible or it has aborted. The horizon is below the lowest
+ * of these: every event up to it is either visible or never will be.
  *
  * Writer, about to commit (eventwrite.c):		Reader:
  *	W1. low := last number drawn + 1		R1. last := last number drawn
@@ -28,16 +27,15 @@
  * event: events are kept until then. So delivery is held back by commits in
  * progress, for the time of a commit, and prepared transactions. Transactions
  * that have written no event are never looked at, in this database or elsewhere,
- * and neither are snapshots. Nothing has to tick: the horizon is computed anew by
- * each reader. And no transaction id is part of a reader's position, so positions
- * mean the same in a restored, upgraded or promoted cluster.
+ * and neither are snapshots. Nothing has to run in the background: each reader computes the horizon
+ * itself. And no transaction id is part of a reader's position, so positions mean the same in a
+ * restored, upgraded or promoted cluster.
  *
- * How it is made known: with shared_preload_libraries, in a slot of the backend
- * in shared memory, written by it alone. Without, and for prepared transactions in
- * either case, by a lock whose tag has the number: locks end after the commit has
- * become visible, go from a session to the prepared transaction that it leaves
- * behind, and survive a restart with it. A second lock, with the number 0, tells
- * readers whether there are prepared transactions to be looked for.
+ * How it is made known: with shared_preload_libraries, in a slot of the backend in shared memory,
+ * which only that backend writes. Without it, and for prepared transactions in either case, by a
+ * lock whose tag has the number: locks end after the commit has become visible, pass from a session
+ * to the prepared transaction that it leaves behind, and survive a restart with it. A second lock,
+ * with the number 0, tells readers that there may be prepared transactions to look for.
  */
 #include "postgres.h"
 
@@ -56,8 +54,8 @@
 #include "events/outbox/registry.h"
 
 /*
- * The number that a backend has made known. Written by it alone; `low` last when it is set,
- * so that a reader that sees it sees the others as well.
+ * The number that a backend has made known. Only the backend writes it, with `low` last, so that a
+ * reader that sees `low` sees the other fields as well.
  */
 typedef struct WriterSlot
 {
@@ -158,7 +156,7 @@ registry_is_entered(void)
 
 /*
  * registry_leave does W6, called after the end of a transaction; true if it had
- * entered. Locks go by themselves.
+ * entered. Locks are released by the server.
  */
 bool
 registry_leave(void)
@@ -184,7 +182,7 @@ lock_shared(uint64 low)
 {
 	ResourceOwner owner = CurrentResourceOwner;
 
-	/* until the transaction ends, whatever becomes of a subtransaction */
+	/* until the transaction ends, even if a subtransaction aborts */
 	CurrentResourceOwner = TopTransactionResourceOwner;
 	(void) advisory_lock(WRITER_LOCK_CLASS, (uint32) (low >> 32), (uint32) low, ShareLock, true);
 	CurrentResourceOwner = owner;
