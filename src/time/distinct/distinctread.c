@@ -6,8 +6,8 @@
  *
  * The sketch of a key is the union of its row, of its deltas, and of what this transaction has pending. Row and deltas
  * are read in one snapshot. Folding moves items from the one to the other in one transaction, so each snapshot has all
- * of them; what it has twice, as in any union, counts once. Nothing is remembered: what a session knows to be
- * there (distinctknown.c) is of no one snapshot.
+ * of them; duplicates count once, as in any union. Reads do not use what a session knows (distinctknown.c), as that
+ * belongs to no single snapshot.
  *
  * A table with buckets has such a sketch for each bucket. Buckets of a key are read in their order, so that
  * memory is needed for one of them at a time.
@@ -219,7 +219,7 @@ close_read(DcDistinctRel *rel)
 }
 
 /*
- * span_arg returns the buckets of a span; all if there is none.
+ * span_arg returns the buckets of a span; all buckets if there is none.
  */
 static DcBucketRange
 span_arg(FunctionCallInfo fcinfo, const DcDistinct *distinct, int argno)
@@ -273,7 +273,7 @@ range_arg(FunctionCallInfo fcinfo, const DcDistinct *distinct, int argno)
 }
 
 /*
- * distinctread_read_key adds what a key has to a sketch, which may move.
+ * distinctread_read_key adds the items of a key to a sketch, which may move.
  */
 static HllState *
 distinctread_read_key(DcDistinctRel *rel, const DcKey *key, const DcBucketRange *range, HllState *into)
@@ -327,7 +327,7 @@ pending_compare(const ListCell *a, const ListCell *b)
 }
 
 /*
- * distinctread_scan_next goes to the next row that is of this key: others may lie between its buckets, and are longer.
+ * distinctread_scan_next goes to the next row of this key: rows of longer keys may lie between its buckets.
  */
 static bool
 distinctread_scan_next(DcKeyRows *rows, int which)
