@@ -1,6 +1,6 @@
 /*
  * trendddl.c
- *		What DDL on a counter table, and on the table of its trend, entails.
+ *		How DDL on a counter table, and on the table of its trend, is handled.
  *
  * Copyright (c) 2026, the dcounter developers
  *
