@@ -1,13 +1,13 @@
 /*
  * windowaside.c
- *		Slots that the worker leaves to their owner, as they have rows that no increment has written.
+ *		Slots that the worker leaves to their owner, as they have rows that were written by hand.
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * An owner may write rows into the tables of a window by hand. Those whose keys are no bucket's cannot be moved. They stay,
- * and the worker would read them in each round, as many as there are. So it remembers one of them, and leaves the slot alone
- * while that row is there, or, if its key is one of a bucket, until the floor has passed that. Other slots go on. Reading a
- * window is exact meanwhile, as ever: rows that are not moved are read where they are.
+ * An owner may write rows into the tables of a window by hand. Rows whose keys belong to no bucket cannot be moved. They
+ * stay, and the worker would read all of them in each round. So it remembers one of them, and leaves the slot alone while
+ * that row is there, or, if its key is one of a bucket, until the floor has passed that bucket. Other slots go on. Reading a
+ * window stays exact meanwhile: rows that are not moved are read where they are.
  *
  * The list is private to the process, and lost with it. An owner's own dc_maintain() and dc_window_rotate() do not use it:
  * they move what can be moved, and warn.

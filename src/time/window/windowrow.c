@@ -85,8 +85,8 @@ window_columns(DcCatRow *io, void *data)
 }
 
 /*
- * level_column is for a number of each level. A superuser may have made the arrays differ in
- * length: then there are as many levels as the shortest one has.
+ * level_column reads or writes an array with a number for each level. A superuser may have made the
+ * arrays differ in length: then there are as many levels as the shortest one has.
  */
 static void
 level_column(DcCatRow *io, int64 *items, int *count)
@@ -128,8 +128,8 @@ claim_columns(DcCatRow *io, void *data)
 }
 
 /*
- * window_row_read fetches the row of a window, as it is committed now; false if there is none, also
- * where the script of an older version has made no catalog.
+ * window_row_read fetches the row of a window, as it is committed now; false if there is none, or
+ * an older version of the extension's script has made no such catalog.
  */
 bool
 window_row_read(Oid relid, DcWindowRow *row)
@@ -139,7 +139,7 @@ window_row_read(Oid relid, DcWindowRow *row)
 }
 
 /*
- * window_row_read_in does so as a snapshot shows it.
+ * window_row_read_in fetches the row of a window as a snapshot shows it.
  */
 bool
 window_row_read_in(Oid relid, Snapshot snapshot, DcWindowRow *row)
