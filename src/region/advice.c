@@ -22,7 +22,7 @@
 #include "region/life.h"
 #include "region/link.h"
 
-/* A region that has sent nothing for so many heartbeats, and at least so long, is late. */
+/* A region is late if it has missed this many heartbeats, and has sent nothing for at least this time. */
 #define LATE_BEATS 10
 #define LATE_MS 60000
 
@@ -34,7 +34,8 @@ static bool links_are_mesh(void);
 static bool keeps_slot(const char *region);
 
 /*
- * region_advice returns a sentence, or NULL if nothing is to be done. This database is of an active region. A standby has no links, and nothing to call.
+ * region_advice returns a sentence, or NULL if nothing is to be done. This database is in an active region. A standby
+ * has no links, so no advice.
  */
 char *
 region_advice(const DcRegionLook *look)
@@ -116,7 +117,8 @@ advice_link(const DcRegionLook *look)
 }
 
 /*
- * advice_late is about a region that sends nothing, though no link is known to be down.
+ * advice_late returns advice about a region that sends nothing, although no link is known to be
+ * down.
  */
 static char *
 advice_late(const DcRegionLook *look)
@@ -148,7 +150,8 @@ links_are_mesh(void)
 }
 
 /*
- * keeps_slot returns true if there is a slot here for a link to another region. Its name: src/region/join.c
+ * keeps_slot returns true if there is a slot here for a link to another region. src/region/join.c makes its
+ * name.
  */
 static bool
 keeps_slot(const char *region)

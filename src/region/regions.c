@@ -1,12 +1,12 @@
 /*
  * regions.c
- *		dc_regions(): what is known of the regions.
+ *		dc_regions(): the regions, as this database knows them.
  *
  * Copyright (c) 2026, the dcounter developers
  *
  * It reads dcounter.self and dcounter.region, which anybody may read, and the server's views of
- * subscriptions. The link from a region is the subscription that dc_region_join() makes; one that has another name
- * is not known to be that region's.
+ * subscriptions. The link from a region is the subscription that dc_region_join() makes; a subscription of another
+ * name is not attributed to a region.
  */
 #include "postgres.h"
 
@@ -169,7 +169,7 @@ own_state(const DcSelfRow *self, const DcBeat *beat)
 }
 
 /*
- * look_at_link finds the link from a region, and how it is.
+ * look_at_link finds the link from a region, and its state.
  */
 static void
 look_at_link(DcRegionLook *look)
