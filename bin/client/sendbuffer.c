@@ -58,7 +58,7 @@ buffer_add_string(Buffer *buffer, const char *string)
 }
 
 /*
- * buffer_printf is for numbers and the like: its result is short.
+ * buffer_printf appends formatted text, which must be short, such as numbers.
  */
 void
 buffer_printf(Buffer *buffer, const char *format, ...)
@@ -76,8 +76,8 @@ buffer_printf(Buffer *buffer, const char *format, ...)
 }
 
 /*
- * Empty the buffer. A large one gives its memory back, so that one large event does not keep it for
- * good.
+ * Empty the buffer. The memory of a large one is freed, so that one large event does not hold it
+ * forever.
  */
 void
 buffer_reset(Buffer *buffer)

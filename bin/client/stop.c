@@ -38,9 +38,8 @@ static void client_stop_install(int signal_number, void (*handler)(int));
 static void client_stop_drain(void);
 
 /*
- * signals_init installs the handlers. It also sees to it that no file or socket that is
- * opened later becomes descriptor 0, 1 or 2: with standard output closed, events would go
- * to the server.
+ * signals_init installs the handlers. It also ensures that no file or socket that is opened later
+ * becomes descriptor 0, 1 or 2: with standard output closed, events would go to the server.
  */
 void
 signals_init(void)
@@ -173,7 +172,7 @@ signals_of_child(long pid)
 }
 
 /*
- * watch_output makes wait_for() notice that a descriptor has no reader any more.
+ * watch_output makes wait_for() notice that a descriptor no longer has a reader.
  */
 void
 watch_output(int fd)
@@ -195,8 +194,8 @@ now_ms(void)
 
 /*
  * wait_for waits until something happens to the descriptor (-1: to none), a signal
- * comes, or the deadline is reached. Returns what happened to the descriptor. 0
- * does not tell which of the others happened, so callers look for themselves.
+ * comes, or the deadline is reached. Returns what happened to the descriptor. 0 does not say which
+ * of the others happened, so callers check for themselves.
  */
 short
 wait_for(int fd, short events, int64_t deadline)
@@ -245,7 +244,7 @@ pause_reset(Pause *pause)
 }
 
 /*
- * pause_next waits, longer than the last time; less if told to stop.
+ * pause_next waits longer than the last time, or until told to stop.
  */
 void
 pause_next(Pause *pause)
@@ -268,7 +267,7 @@ void
 say_args(const char *format, va_list args)
 {
 	char text[8192];
-	char storage[4 * sizeof(text) + 1]; /* not allocated: the message may be of that failing */
+	char storage[4 * sizeof(text) + 1]; /* not allocated: the message may be about a failed allocation */
 	Buffer visible = {.data = storage, .size = sizeof(storage)};
 	size_t length;
 
