@@ -9,7 +9,7 @@
  *		link = host=eu.example.com dbname=shop user=replicator
  *
  * "conninfo" is for dc_region, "link" for the servers of the other regions: without it, it is the
- * same, but for the password. "eu = CONNINFO" outside of a section is short for a section with
+ * same except for the password. "eu = CONNINFO" outside of a section is short for a section with
  * conninfo alone. Lines that begin with # or ; are comments.
  */
 #include "bin/dc_region/ctl.h"
@@ -34,8 +34,8 @@ static const char *without_password(const char *conninfo, const char *instead);
 static void add_setting(Buffer *to, const char *keyword, const char *value);
 
 /*
- * config_read fills in the mesh, or ends the program. What it says of a mistake has none of the text of the
- * file, in which there may be a password.
+ * config_read fills in the mesh, or ends the program. Its messages do not quote the file, as it may have
+ * passwords.
  */
 void
 config_read(const char *path)
@@ -82,7 +82,7 @@ ctlconfig_read_file(const char *path)
 }
 
 /*
- * config_parse reads the text of a file, which it changes; false for one that is wrong in a line.
+ * config_parse reads the text of a file, which it changes; false if a line is wrong.
  */
 bool
 config_parse(char *content, Mesh *into, int *line, const char **error)
@@ -228,7 +228,7 @@ ctlconfig_check(Region *region)
 }
 
 /*
- * without_password returns a connection string with something else as its password, or none.
+ * without_password returns a connection string with another password, or none.
  */
 static const char *
 without_password(const char *conninfo, const char *instead)

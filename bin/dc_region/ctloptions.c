@@ -18,7 +18,7 @@
 
 const char program[] = "dc_region";
 
-/* What was left to do. */
+/* How many things are left to do. */
 static int left;
 
 CtlOptions options = {.config = DEFAULT_CONFIG, .timeout = DEFAULT_TIMEOUT};
@@ -205,7 +205,7 @@ give_up(int status, const char *format, ...)
 }
 
 /*
- * text returns what printf() would print.
+ * text returns a string, formatted as by printf().
  */
 char *
 text(const char *format, ...)
@@ -240,7 +240,7 @@ text_args(const char *format, va_list args)
 }
 
 /*
- * note prints a line about what is not a statement.
+ * note prints a line that is not a statement, as a comment.
  */
 void
 note(const char *format, ...)
@@ -253,7 +253,8 @@ note(const char *format, ...)
 }
 
 /*
- * left_to_do is for what this call cannot do: it says so, and has its status of its own.
+ * left_to_do prints something that this call cannot do. The program then exits with
+ * STATUS_INCOMPLETE.
  */
 void
 left_to_do(const char *format, ...)
@@ -276,7 +277,7 @@ anything_left(void)
 }
 
 /*
- * print_line prints a line, with what is not text made visible.
+ * print_line prints a line, with control characters made visible.
  */
 void
 print_line(const char *line)

@@ -5,8 +5,8 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * After the loss of a region the others may have heard different things of it. So each of them first stops to hear of it, and
- * refreshes from each other one, and only then drops the link from it: while that is there, something is left to do.
+ * After the loss of a region the others may know different states of it. So each of them first disables its link from it, and
+ * refreshes from each other one, and only then drops the link: while it exists, something is left to do.
  */
 #include "bin/dc_region/ctl.h"
 
@@ -35,7 +35,7 @@ command_retire(void)
 }
 
 /*
- * retire_alive has the last that the region has counted heard by all, then the retirement, and then drops its links.
+ * retire_alive waits until all others know the region's last counts, then its retirement, and then drops its links.
  */
 static void
 retire_alive(Region *region)
@@ -172,7 +172,7 @@ wait_until_known(const char *name)
 }
 
 /*
- * forget_lost ends the links from a region that is retired and not reached, in all others.
+ * forget_lost drops the links from a region that is retired and not reached, in all others.
  */
 static void
 forget_lost(const char *name)
@@ -208,7 +208,7 @@ forget_lost(const char *name)
 }
 
 /*
- * command_forget is for a region that was retired by another way.
+ * command_forget drops the links of a region that was retired in another way.
  */
 void
 command_forget(void)

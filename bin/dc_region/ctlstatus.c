@@ -1,6 +1,6 @@
 /*
  * ctlstatus.c
- *		dc_region status: each region, what is wrong with it, and what to call.
+ *		dc_region status: each region, what is wrong with it, and which command helps.
  *
  * Copyright (c) 2026, the dcounter developers
  */
@@ -84,8 +84,8 @@ ctlstatus_advise(Buffer *advice, const char *format, ...)
 }
 
 /*
- * region_advice adds lines on what is wrong with a region, and what to call; true if there is nothing. A region says itself what it
- * sees; what is added here is seen only by comparing databases.
+ * region_advice adds lines on what is wrong with a region, and which command helps; true if there are none. A region
+ * reports problems that it sees itself; the ones added here are seen only by comparing databases.
  */
 bool
 region_advice(const Region *region, Buffer *advice)
@@ -107,14 +107,14 @@ region_advice(const Region *region, Buffer *advice)
 		each_region(from)
 		{
 			if (from != region && is_member(from) && region_knows(region, from->name, "state") == NULL)
-				link_advice(region, from, advice); /* not heard of yet */
+				link_advice(region, from, advice); /* not known yet */
 		}
 	}
 	return advice->length == 0;
 }
 
 /*
- * advise_of is about a region that another one, or itself, has heard of.
+ * advise_of adds advice about a region that another one, or itself, reports.
  */
 static void
 advise_of(const Region *region, const char *other, Buffer *advice)
@@ -131,7 +131,8 @@ advise_of(const Region *region, const char *other, Buffer *advice)
 }
 
 /*
- * link_advice adds what both ends of a link say together; true if nothing else is to be said of it.
+ * link_advice adds problems that are seen by comparing both ends of a link; true if it has said all
+ * about the link.
  */
 static bool
 link_advice(const Region *at, const Region *from, Buffer *advice)
