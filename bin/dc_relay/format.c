@@ -57,7 +57,7 @@ format_event(Buffer *buffer, Format format, const Event *event, const Source *so
 }
 
 /*
- * A line with the columns of dc_fetch. The time is as to_jsonb() has it, in UTC.
+ * A line with the columns of dc_fetch. The time has the format of to_jsonb(), in UTC.
  */
 static void
 format_json(Buffer *buffer, const Event *event)
@@ -90,7 +90,7 @@ format_debezium(Buffer *buffer, const Event *event, const Source *source)
 	Field database = field_of(source->database);
 	struct timespec now;
 
-	clock_gettime(CLOCK_REALTIME, &now); /* ts_ms is to be shown */
+	clock_gettime(CLOCK_REALTIME, &now); /* ts_ms is shown */
 	time_text(created_at, event->created_at, "Z");
 	add_number(buffer, "{\"before\":null,\"after\":{\"seq\":", &event->seq);
 	buffer_printf(buffer, ",\"created_at\":\"%s\"", created_at);
@@ -184,7 +184,7 @@ add_number(Buffer *buffer, const char *name, const Field *field)
 	buffer_add(buffer, field->data, field->length);
 }
 
-/* Likewise, with JSON as it is but for control characters */
+/* Likewise, with JSON unchanged except for control characters */
 static void
 add_json(Buffer *buffer, const char *name, const Field *field)
 {
@@ -211,8 +211,8 @@ add_string(Buffer *buffer, const char *name, const Field *field)
 }
 
 /*
- * add_escaped escapes control characters, and those that JSON has escaped if the field is
- * to be in a string.
+ * add_escaped appends a field with control characters escaped, and, within a string, the characters
+ * that JSON escapes.
  */
 static void
 add_escaped(Buffer *buffer, const Field *field, bool in_string)

@@ -8,8 +8,8 @@
  * before that makes it come again. There is one batch at a time, and nothing is kept of
  * it afterwards.
  *
- * Exit status: 0 if told to stop, or with --once when nothing is left; 1 for an
- * error that trying again does not mend.
+ * Exit status: 0 if told to stop, or with --once when nothing is left; 1 for an error that a retry
+ * does not fix.
  */
 #include "bin/dc_relay/relay.h"
 
@@ -86,7 +86,7 @@ relay_main_relay(const Options *options)
 }
 
 /*
- * one_batch takes a batch from fetch to acknowledgement.
+ * one_batch fetches, delivers and acknowledges a batch.
  */
 static Outcome
 one_batch(const Options *options, bool *empty)
@@ -115,7 +115,7 @@ one_batch(const Options *options, bool *empty)
 
 /*
  * look_whether_empty finds out whether a fetch that has found nothing means that nothing is
- * left. There may be more to look through, or another session may be fetching.
+ * left. There may be more events to look through, or another session may be fetching.
  */
 static Outcome
 look_whether_empty(bool *empty)
