@@ -28,6 +28,9 @@ static const DcCatalog beats = {
 	.columns = beatrow_columns,
 };
 
+/*
+ * Read or write the columns of dcounter.region, in their order.
+ */
 static void
 beatrow_columns(DcCatRow *io, void *data)
 {
@@ -53,6 +56,9 @@ beats_all(void)
 	return cat_read_all(&beats, SnapshotSelf);
 }
 
+/*
+ * Return the OID of dcounter.region.
+ */
 Oid
 beats_relation(void)
 {
@@ -131,12 +137,18 @@ beat_store(ItemPointer tid, const DcBeat *beat)
 	cat_store_at(&beats, tid, beat);
 }
 
+/*
+ * Read a heartbeat from a tuple; false if a column that must not be null is.
+ */
 bool
 beat_read_tuple(Relation rel, HeapTuple tuple, DcBeat *beat)
 {
 	return cat_deform(&beats, RelationGetDescr(rel), tuple, beat);
 }
 
+/*
+ * Return the tuple of a heartbeat.
+ */
 HeapTuple
 beat_form_tuple(Relation rel, const DcBeat *beat)
 {

@@ -15,7 +15,7 @@ typedef struct DcWant
 {
 	int64_t since;	  /* stamp of its oldest request; 0: none */
 	int64_t wanted;	  /* units that it is short of, */
-	int64_t low;	  /* and as many more, of those that others can spare */
+	int64_t low;	  /* and this many more, of units that others can spare */
 	int64_t granted;  /* what it had been given in all, when this was written */
 	int64_t kept;	  /* units that its waiting sessions want to take; */
 	int64_t waits;	  /* stamp of the oldest of them, as far as it is known */
@@ -35,10 +35,10 @@ typedef struct DcWantFacts
 /* What changes. */
 typedef struct DcWantChange
 {
-	int64_t asks;  /* for more units; negative: for none any more */
+	int64_t asks;  /* for more units; negative: withdraws its request */
 	int64_t keeps; /* units that a session begins to wait for; negative: has waited for */
 	int64_t since; /* its stamp; 0: no session */
-	bool forgets;  /* no session waits any more */
+	bool forgets;  /* no session is waiting */
 	bool restarts; /* units are counted anew, as under another epoch */
 } DcWantChange;
 

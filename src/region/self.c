@@ -4,12 +4,11 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The row is changed by those who have the lock on the identity exclusively (life.h). Apply
- * workers, which find out that this database is not the only one of its epoch, or has missed
- * something, must not wait for them, nor lose what they have found: their transaction
- * commits, and what they have read does not come again. So they insert rows into
- * dcounter.self_mark, which are about an epoch. Nobody changes these; a renewal removes them, but for those of
- * transactions that have not committed yet. Of these it matters that something was missed, and nothing else: the
+ * The row is changed only under the exclusive lock on the identity (life.h). Apply workers, which find out that
+ * this database is not the only one of its epoch, or has missed something, must not wait for that lock, nor lose
+ * their finding: their transaction commits, and the rows that they have read do not come again. So they insert
+ * rows into dcounter.self_mark, which are about an epoch. Nobody changes these; a renewal removes them, except
+ * for those of transactions that have not committed yet. Of the latter, only marks of missed rows matter: the
  * epoch is another one by then.
  */
 #include "postgres.h"
@@ -29,7 +28,7 @@
 
 static const char *const state_names[] = {"active", "renew", "recopy"};
 
-/* What region_self() has told the transaction that has asked last, for rows that come by the thousand. */
+/* The last result of region_self(), and the transaction that has asked, for rows that come by the thousand. */
 static LocalTransactionId known_in = InvalidLocalTransactionId;
 static DcIdentity known;
 static char known_region[MAX_REGION_BYTES + 1];
@@ -60,6 +59,9 @@ static const DcCatalog marks_catalog = {
 	.columns = self_mark_columns,
 };
 
+/*
+ * Read or write the columns of dcounter.self, in their order.
+ */
 static void
 self_columns(DcCatRow *io, void *data)
 {
@@ -77,6 +79,9 @@ self_columns(DcCatRow *io, void *data)
 	cat_time(io, &row->begun_at);
 }
 
+/*
+ * Read or write the columns of dcounter.self_mark, in their order.
+ */
 static void
 self_mark_columns(DcCatRow *io, void *data)
 {
@@ -105,18 +110,28 @@ self_read(DcSelfRow *row)
 	return true;
 }
 
+/*
+ * Return the OID of dcounter.self.
+ */
 Oid
 self_relation(void)
 {
 	return catalog_relation(selves.table);
 }
 
+/*
+ * Insert the row of this database.
+ */
 void
 self_insert(DcSelfRow *row)
 {
 	cat_insert(&selves, row);
 }
 
+/*
+ * Update the row of this database, which must be there. What the transaction remembers of it is
+ * forgotten.
+ */
 void
 self_update(const DcSelfRow *row)
 {
@@ -126,9 +141,9 @@ self_update(const DcSelfRow *row)
 }
 
 /*
- * Return true if a row was written in this database, and not in one that it is a copy of, or
- * was restored from, or was a standby of. All of these may have published more under its epoch
- * than this database knows. A standby publishes nothing, and is here as its primary is.
+ * Return true if a row was written in this database, and not in one of which it is a copy, or from
+ * which it was restored or promoted. All of these may have published more under its epoch than this
+ * database knows. A standby publishes nothing, so it counts as its primary.
  */
 bool
 self_is_here(const DcSelfRow *row)
@@ -138,8 +153,8 @@ self_is_here(const DcSelfRow *row)
 }
 
 /*
- * Return true if this database has sealed what was there when this server was
- * started. A crash from which the server recovers by itself is no start: it has the same data.
+ * Return true if this database has sealed the amounts from before this server was started. A crash
+ * from which the server recovers by itself does not count as a start: it has the same data.
  */
 bool
 self_is_begun(const DcSelfRow *row)
@@ -212,7 +227,7 @@ self_marks(const DcSelfRow *row, DcSelfMarks *marks)
 		const DcSelfMark *mark = lfirst(lc);
 
 		CHECK_FOR_INTERRUPTS();
-		/* what came while the epoch was taken was missed all the same */
+		/* rows that came while the epoch was taken were missed all the same */
 		if (mark->epoch <= row->epoch && strcmp(mark->what, "recopy") == 0)
 		{
 			marks->recopy = true;
@@ -229,7 +244,7 @@ self_marks(const DcSelfRow *row, DcSelfMarks *marks)
 }
 
 /*
- * self_mark adds a mark, unless there is one that says as much.
+ * self_mark adds a mark, unless there is an equivalent one.
  */
 void
 self_mark(int64 epoch, const char *what, const char *peer, TimestampTz at)
@@ -255,7 +270,7 @@ self_mark(int64 epoch, const char *what, const char *peer, TimestampTz at)
 			found_at = Max(found_at, mark->at);
 		}
 	}
-	/* one that is older than a copy says nothing of what was missed since */
+	/* a mark that is older than a copy says nothing about rows missed since */
 	if (peer == NULL && found && found_at >= copied_at)
 		return;
 	cat_insert(&marks_catalog, &new);
@@ -284,8 +299,8 @@ self_copied_at(int64 epoch, const char *peer)
 }
 
 /*
- * self_forget_marks removes what was noted of copies, those that others have made meanwhile excepted;
- * or all marks of an epoch, and of those before. The caller has the lock on the identity.
+ * self_forget_marks removes the marks of copies, except for those made meanwhile; or all marks of
+ * an epoch, and of earlier ones. The caller has the lock on the identity.
  */
 void
 self_forget_marks(int64 epoch, bool all)
@@ -313,7 +328,7 @@ epoch_time(int64 epoch)
 }
 
 /*
- * Return true if this database must not publish under its epoch any more.
+ * Return true if this database must no longer publish under its epoch.
  */
 bool
 self_needs_renew(const DcSelfRow *row)
@@ -327,8 +342,8 @@ self_needs_renew(const DcSelfRow *row)
 }
 
 /*
- * region_self tells the region and the epoch of this database, whether it may publish or not; false if it has
- * none. What it answers in a transaction stays the same.
+ * region_self sets the region and the epoch of this database, even if it may not publish; false if it has
+ * none. Within a transaction the answer stays the same.
  */
 bool
 region_self(DcIdentity *identity)

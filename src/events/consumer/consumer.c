@@ -172,6 +172,10 @@ set_limits(FunctionCallInfo fcinfo, DcConsumer *consumer)
 	}
 }
 
+/*
+ * Set whether a key waits for a nacked event, and let pending retries hold up their keys
+ * accordingly. An error for an unknown value.
+ */
 static void
 set_on_nack(DcConsumer *consumer, const char *value)
 {
@@ -225,7 +229,7 @@ dc_consumer_grant(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_consumer_revoke(name text, role regrole); of a dropped role, too.
+ * dc_consumer_revoke(name text, role regrole); works for a dropped role, too.
  */
 Datum
 dc_consumer_revoke(PG_FUNCTION_ARGS)

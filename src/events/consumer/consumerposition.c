@@ -102,6 +102,9 @@ position_from_time(TimestampTz time)
 	return low;
 }
 
+/*
+ * Find the first event after a number and up to another; false if there is none.
+ */
 static bool
 first_after(int64 after, int64 upto, int64 *seq, TimestampTz *time)
 {

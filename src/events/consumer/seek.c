@@ -1,6 +1,6 @@
 /*
  * seek.c
- *		dc_seek(): another position for a consumer.
+ *		dc_seek(): moving a consumer to another position.
  *
  * Copyright (c) 2026, the dcounter developers
  *
@@ -50,6 +50,10 @@ dc_seek_int8(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
+/*
+ * Return the consumer to be moved, with the locks on its settings and on positions. Only its owner
+ * may do that.
+ */
 static DcConsumer *
 open_to_seek(FunctionCallInfo fcinfo)
 {
@@ -60,6 +64,10 @@ open_to_seek(FunctionCallInfo fcinfo)
 	return consumer;
 }
 
+/*
+ * Move a consumer to a position: all members lose their lanes, pending retries are forgotten, and
+ * readers look again at the commit. It is no longer cut off.
+ */
 static void
 seek_seek(DcConsumer *consumer, int64 position)
 {

@@ -10,26 +10,25 @@
  * a session waits for it, or the map is half full. Tables without increments are
  * never due, and the worker sleeps.
  *
- * The flush comes before the other jobs of a worker, and between their steps. Of the tables that are due, the one comes first
- * whose owner has waited for the longest, and of this owner's the one that has: so many tables of one owner do not delay
- * those of others.
+ * The flush comes before the other jobs of a worker, and between their steps. Of the tables that are due, those of the owner
+ * whose last flush was longest ago come first, and among these the table flushed longest ago. So an owner's many tables do not
+ * delay those of others.
  *
  * A table that is locked by DDL, or being flushed by another transaction, is tried again
  * soon. A table whose flush fails is tried again at longer and longer intervals (of a
  * second at most, if a session waits). From then on its amounts are written to shard
- * rows, until that has succeeded. A table that has ended a worker is left alone for the
+ * rows, until that has succeeded. A table whose flush ended the last worker is left alone for the
  * longest of these intervals in any case. Its owner may flush it meanwhile.
  *
  * A step flushes up to FLUSH_KEYS keys, and goes on at once with the rest. To come to the end of a table that always has
- * more, each of these steps takes twice as many as the one before, while it is short. After one that took long the next takes
- * half, and all tables of its owner rest if it took very long (tablejob.h). If it fails, as the time of a step is over, the
- * next one takes few. What was loaded from the file is one flush, and may take longer than others when that has failed.
+ * more, each of these steps takes twice as many as the one before, while it is short. After a long step the next one takes
+ * half, and after a very long one all tables of the owner rest (tablejob.h). If a step exceeds its time and fails, the next
+ * one takes few. What was loaded from the file is one flush, and may take longer than others when that has failed.
  *
  * A table that a subscription feeds is left alone. If a subscription has begun to feed it
  * while it was being flushed, the flush is rolled back (subscription.c). Its memory has
  * only amounts that were added before. They stay there until the subscription is dropped.
- * Only if a session waits for them, one that has committed at that moment, they go to
- * shard rows.
+ * They go to shard rows only if a session waits for them, which has committed at that moment.
  *
  * A table on which code of its owner can run is left alone, too (ownercode.c). It is
  * marked, and increments go to rows from then on. The amounts in memory wait for the
@@ -91,7 +90,7 @@ typedef struct DcFlushRetry
 {
 	DcMoment at;	   /* DC_LONG_AGO: no need to wait */
 	DcMoment waited;   /* the same, if a session waits for it */
-	DcMoment off;	   /* until then not at all; DC_LONG_AGO: it is not put off */
+	DcMoment off;	   /* not before this in any case; DC_LONG_AGO: it is not put off */
 	int64 pause;	   /* 0: it has not failed */
 	int keys;		   /* that the next step takes at most; 0: FLUSH_KEYS */
 	bool goes_on;	   /* the last one has left some */
@@ -99,7 +98,7 @@ typedef struct DcFlushRetry
 	uint64 served;	   /* in the worker: the number of its last flush */
 } DcFlushRetry;
 
-/* An owner of tables, as the worker remembers it: that of a slot that is new, or has changed hands, is known, too. */
+/* An owner of tables, as the worker remembers it. So the owner of a slot that is new or has changed hands is known, too. */
 typedef struct DcFlushOwner
 {
 	Oid owner;
@@ -127,7 +126,7 @@ static List *owners = NIL;
 /* Flushes of this process. */
 static uint64 served = 0;
 
-/* When to wake those who wait for a flush that is not this process's. */
+/* When to wake sessions that wait for a flush by another process. */
 static DcMoment next_look = {0};
 
 /* The worker is leaving: everything is due. */
@@ -174,6 +173,11 @@ flush_due(void)
 	return due;
 }
 
+/*
+ * Return the moment at which the slot's table is to be flushed, or DC_NEVER. While the worker is
+ * leaving, every dirty table is due at once, unless its flush has failed too often or the time to
+ * leave has passed.
+ */
 static DcMoment
 table_due(int slot)
 {
@@ -253,8 +257,7 @@ flush_job(DcJobRun *run)
 }
 
 /*
- * next_slot returns the slot whose turn it is, of those that are to be flushed and had no turn since there were so many; -1 if there
- * is none.
+ * next_slot returns the slot whose turn it is, of those to be flushed that have had no turn after turn `before`; -1 if there is none.
  */
 static int
 next_slot(const DcJobRun *run, uint64 before)
@@ -374,6 +377,9 @@ flush_enter(void)
 	before_shmem_exit(flusher_exit, (Datum) 0);
 }
 
+/*
+ * End this process's role as the flusher, at its exit, and wake all sessions that wait for a flush.
+ */
 static void
 flusher_exit(int code, Datum arg)
 {
@@ -383,12 +389,11 @@ flusher_exit(int code, Datum arg)
 }
 
 /*
- * flush_leave makes everything due, for the last time: the worker leaves. From now
- * on increments go to rows, but for those of transactions that are committing at
- * this moment. A commit that hangs, as for want of a synchronous standby, is not
- * waited for: the amounts that it adds are left to the next worker, which the launcher
- * starts if need be, or to the file. So are amounts of tables that are locked, that cannot
- * be written, or that are not written by the time `until`.
+ * flush_leave makes everything due, for the last time: the worker leaves. From now on increments go
+ * to rows, except for those of transactions that are committing at this moment. A commit that
+ * hangs, as without a synchronous standby, is not waited for: the amounts that it adds are left to
+ * the next worker, which the launcher starts if need be, or to the file. So are amounts of tables
+ * that are locked, that cannot be written, or that are not written by the time `until`.
  */
 void
 flush_leave(DcMoment until)
@@ -421,8 +426,8 @@ is_reserved(void)
 }
 
 /*
- * flush_slot runs a step that flushes a table, and notes when to try again. False if
- * that is of no use soon.
+ * flush_slot runs a step that flushes a table, and notes when to try again. Returns false if trying
+ * again soon is of no use.
  */
 static bool
 flush_slot(DcJobRun *run, int slot)
@@ -473,6 +478,10 @@ flush_slot(DcJobRun *run, int slot)
 	return !step.fed && !step.left;
 }
 
+/*
+ * Flush a table, or a part of it, in a transaction of its own. It sets in the step whether the
+ * table was locked, and whether it goes on. A table that no longer exists is discarded instead.
+ */
 static void
 flush_step(void *arg)
 {
@@ -507,7 +516,7 @@ flush_step(void *arg)
 		discard_gone(table);
 		return;
 	}
-	/* if it is not for a lock, this raises the error that says why */
+	/* if a lock is not the reason, this raises the error that says what is */
 	if (counter_lock_at_once(table->counter, RowExclusiveLock, &row))
 		counter_layout(counter_lookup(table->counter));
 	step->locked = true;
@@ -538,9 +547,9 @@ may_flush(DcFlushStep *step, DcBufferTable *table)
 /*
  * flushjob_gather waits for more sessions that want a flush, if many waited for the last one:
  * these come back as soon as they are woken. It goes on while their number grows, until
- * nearly all are back. (commit_delay is the same idea.) It takes no longer than half a
- * flush: with a slow disk all share each flush; with a quick one, the processors would have
- * nothing to do while all wait for the same flush, and those who are late better take the next.
+ * nearly all are back. (commit_delay is the same idea.) It takes no longer than half a flush: with
+ * a slow disk all share each flush; with a fast one, the processors would be idle while all wait
+ * for the same flush, so sessions that are late had better take the next one.
  */
 static void
 flushjob_gather(DcBufferTable *table)
@@ -564,8 +573,8 @@ flushjob_gather(DcBufferTable *table)
 }
 
 /*
- * Return true if the table of a slot is no counter table any more: it was dropped
- * by a session without the extension loaded.
+ * Return true if the table of a slot is no longer a counter table: it was dropped by a session
+ * without the extension loaded.
  */
 static bool
 is_gone(DcBufferTable *table)
@@ -620,6 +629,10 @@ dc_flush(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
+/*
+ * Return when all amounts in memory of the table are in rows. If no flusher has done it, this
+ * session flushes.
+ */
 static void
 flush_and_wait(DcCounter *counter)
 {
@@ -634,8 +647,8 @@ flush_and_wait(DcCounter *counter)
 
 /*
  * flush_database writes the amounts in memory of all tables of this database to rows, for
- * DROP EXTENSION, and keeps writers away from them until the transaction ends. Writers
- * that wait for it then find that the table is no counter table any more.
+ * DROP EXTENSION, and keeps writers away from them until the transaction ends. Writers that wait
+ * for it then find that the table is no longer a counter table.
  */
 void
 flush_database(void)

@@ -6,11 +6,11 @@
  *
  * limiter.h says which lock protects what.
  *
- * A loss is a moment at which it became unknown what had been used before: the server came up after a
- * crash, or from a copy, or the file of the last shutdown cannot be used (limitfile.c); or a standby was
- * promoted, which has counted its own calls only. By the rule's choice keys are new then, or begin with
- * a budget that was used up at that moment. Entries from before a loss, as a promoted standby has them, count as
- * such keys, too. A rule that was created later, which its slot knows, has lost nothing.
+ * A loss is a moment before which nothing is known of what was used: the server came up after a crash, or from a
+ * copy, or the file of the last shutdown cannot be used (limitfile.c); or a standby was promoted, which has
+ * counted only its own calls. By the rule's choice, keys are new then, or begin with a budget that was used up
+ * at that moment. Entries from before a loss, as a promoted standby has them, count as such keys, too. A rule
+ * that was created later, which its slot knows, has lost nothing.
  *
  * A server that starts for the first time with limits has lost nothing.
  */
@@ -67,6 +67,10 @@ limit_map_size(void)
 	return map_bytes;
 }
 
+/*
+ * Initialize the shared memory of limits: no slots in use, no losses. Generations begin with 1, so
+ * a session's 0 is never current.
+ */
 static void
 limitarea_area_init(void *new_area)
 {
@@ -139,8 +143,8 @@ limit_check_memory(void)
 }
 
 /*
- * limit_note_promotion notices that a standby has become a primary. What the old primary had
- * counted is not known here.
+ * limit_note_promotion notices that a standby has become a primary. What the old primary has
+ * counted is unknown here.
  */
 void
 limit_note_promotion(void)
@@ -158,7 +162,7 @@ limit_note_promotion(void)
 }
 
 /*
- * limit_note_loss notes that it is not known what was counted before now. In the postmaster, or under area->lock.
+ * limit_note_loss notes that counts from before now are lost. In the postmaster, or under area->lock.
  */
 void
 limit_note_loss(void)
@@ -256,6 +260,11 @@ put_rule(DcLimitSlot *slot, const DcLimitUse *use)
 	pg_atomic_fetch_add_u32(&slot->generation, 1);
 }
 
+/*
+ * Note a slot and its generation in the session's use, and copy the slot's rule if it is not for
+ * dc_throttle(), whose calls bring their numbers along. The caller holds a lock that protects the
+ * slot.
+ */
 static void
 copy_slot(DcLimitUse *use, DcLimitSlot *slot)
 {
@@ -269,8 +278,8 @@ copy_slot(DcLimitUse *use, DcLimitSlot *slot)
 }
 
 /*
- * limitarea_install puts a rule with other numbers into its slot, if it still is newer, and changes the keys to it. Who comes with the
- * next one waits here until that is done: keys are by these numbers or the ones before, never by others.
+ * limitarea_install puts a rule with other numbers into its slot, if it is still newer, and converts the keys to it. A session with the
+ * next version waits here until that is done: so keys have these numbers or the ones before, never others.
  */
 static void
 limitarea_install(DcLimitSlot *slot, DcLimitUse *use)
@@ -291,6 +300,9 @@ limitarea_install(DcLimitSlot *slot, DcLimitUse *use)
 	LWLockRelease(&slot->install);
 }
 
+/*
+ * Raise the error that all slots are in use (53200).
+ */
 void
 limit_slots_error(void)
 {
@@ -301,6 +313,9 @@ limit_slots_error(void)
 			 errhint("Try again when all keys of some limit have their whole budget, or use one limit with many keys instead of many limits.")));
 }
 
+/*
+ * Return the slot of an owner in a database, or NULL. The caller holds the area's lock.
+ */
 static DcLimitSlot *
 limitarea_slot_find(Oid database, const DcLimitOwner *owner)
 {
@@ -333,9 +348,9 @@ limit_gone_add(DcLimitGone *gone, Oid database, const DcLimitOwner *owner)
 }
 
 /*
- * limitarea_slot_make returns a slot, a new one if there is none, or that of another rule which has no
- * key in memory; NULL if all are in use. Of these it takes one after the other: the rules of one call, which have no key
- * yet, must not take each other's. Under area->lock.
+ * limitarea_slot_make returns a slot, a new one if there is none, or the slot of another rule that has no key in memory;
+ * NULL if all are in use. Such slots are taken in turn: the rules of one call, which have no key yet, must not take each
+ * other's slots. Under area->lock.
  */
 static DcLimitSlot *
 limitarea_slot_make(Oid database, const DcLimitOwner *owner)
@@ -373,7 +388,8 @@ limitarea_slot_make(Oid database, const DcLimitOwner *owner)
 }
 
 /*
- * limit_chunk_at and limit_chunk_free are where lists of a slot's keys are (limit_store): in cells of the map.
+ * limit_chunk_at and limit_chunk_free implement limit_store, in which the lists of a slot's keys are kept: in
+ * cells of the map.
  */
 DcLimitChunk *
 limit_chunk_at(void *arg, uint32 number)
@@ -381,6 +397,9 @@ limit_chunk_at(void *arg, uint32 number)
 	return map_cell(limit_map, number);
 }
 
+/*
+ * Give a chunk of a list back to the map and count it down in the slot.
+ */
 void
 limit_chunk_free(void *arg, uint32 number)
 {
@@ -390,6 +409,9 @@ limit_chunk_free(void *arg, uint32 number)
 	pg_atomic_fetch_sub_u64(&slot->cells, 1);
 }
 
+/*
+ * Return how many cells of the map an entry takes.
+ */
 static uint32
 entry_cells(const DcMapEntry *entry)
 {
@@ -410,7 +432,7 @@ limit_entry_made(DcMapEntry *entry)
 }
 
 /*
- * limit_entry_free gives back what an entry refers to, before it goes itself.
+ * limit_entry_free frees the memory that an entry refers to, before the entry itself is freed.
  */
 void
 limit_entry_free(DcMapEntry *entry)

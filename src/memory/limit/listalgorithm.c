@@ -1,13 +1,13 @@
 /*
  * listalgorithm.c
- *		How limits count that know each unit: the exact sliding window, and leases.
+ *		Limits that know each unit: the exact sliding window, and leases.
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A list has an item for each unit, with the time at which it ends to count. They are in the order of
- * these times: `now` does not go back, and all items of a list last equally long. (When that is
- * changed, limitlist_convert keeps the order.) So what is over is at the front, where it is dropped, and a
- * call that has to wait for n units waits for the n-th item.
+ * A list has an item for each unit, with the time at which it stops counting. Items are in the order of
+ * these times: `now` does not go back, and all items of a list last equally long. (When that is changed,
+ * limitlist_convert keeps the order.) So items that are over are at the front, where they are
+ * dropped, and a call that has to wait for n units waits for the n-th item.
  *
  * log: a unit counts for `per`. At most `rate` units in any window (t - per, t].
  *
@@ -32,6 +32,9 @@ typedef struct Place
 	uint32_t width; /* words of an item */
 } Place;
 
+/*
+ * Return the words of an item: the time at which it ends and, with leases, the lease.
+ */
 static uint32_t
 item_width(const DcLimitNumbers *numbers)
 {
@@ -45,6 +48,9 @@ listalgorithm_capacity(uint32_t width, const DcLimitStore *store)
 	return store->words / width;
 }
 
+/*
+ * Return the words of the item at a place.
+ */
 static int64_t *
 item_at(const Place *place)
 {
@@ -58,7 +64,7 @@ place_first(const DcLimitState *state, uint32_t width, const DcLimitStore *store
 	return (Place){store, state->first, store->chunk(store->arg, state->first), state->skipped, width};
 }
 
-/* the one after it, of which the caller knows that there is one */
+/* the item after it; the caller knows that there is one */
 static void
 place_next(Place *place)
 {
@@ -136,6 +142,10 @@ nth_end(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t n, con
 	return *item_at(&place);
 }
 
+/*
+ * Answer whether `cost` units fit, how many are left, and if they do not fit, in how many us enough
+ * of the list will have ended.
+ */
 void
 limitlist_test(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t now, int64_t cost,
 			   const DcLimitStore *store, DcLimitAnswer *answer)
@@ -155,7 +165,7 @@ limitlist_test(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t
 }
 
 /*
- * limitlist_chunks_wanted returns how many new chunks so many units take.
+ * limitlist_chunks_wanted returns how many new chunks `cost` units take.
  */
 uint32_t
 limitlist_chunks_wanted(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t cost, const DcLimitStore *store)
@@ -166,6 +176,10 @@ limitlist_chunks_wanted(const DcLimitNumbers *numbers, const DcLimitState *state
 	return cost <= room ? 0 : (uint32_t) ((cost - room + each - 1) / each);
 }
 
+/*
+ * Append `cost` units to the list. `fresh` is the first of the chunks that
+ * limitlist_chunks_wanted() has asked for.
+ */
 void
 limitlist_add(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now, int64_t cost, int64_t lease, uint32_t fresh,
 			  const DcLimitStore *store)
@@ -330,6 +344,9 @@ typedef struct Change
 	int64_t latest; /* but not after this */
 } Change;
 
+/*
+ * Move an item's end by the change of `per`, to `latest` at most.
+ */
 static void
 change_item(int64_t *item, void *arg)
 {
@@ -340,7 +357,7 @@ change_item(int64_t *item, void *arg)
 
 /*
  * limitlist_convert changes how long items count. A unit of a log counts for the new period from when
- * it came. A lease ends as it was told, but no later than one that begins now: so the order stays.
+ * it came. A lease keeps its end, but ends no later than one that begins now: so the order stays.
  */
 void
 limitlist_convert(const DcLimitNumbers *old, const DcLimitNumbers *numbers, DcLimitState *state, int64_t now,

@@ -8,9 +8,8 @@
  *
  * An epoch is a time in which each join and leave is known. A new one begins when the server comes up and the
  * file of the last shutdown (presencefile.c) is not there or cannot be used: all rooms are empty then, and
- * the members' next heartbeats fill them. And when a standby is promoted, which has known its own members only: they are
- * there still.
- * Listeners are told (presenceevents.c).
+ * the members' next heartbeats fill them. Another begins when a standby is promoted, which knows only its own members:
+ * they stay. Listeners are notified (presenceevents.c).
  */
 #include "postgres.h"
 
@@ -65,6 +64,10 @@ presence_map_size(void)
 	return map_bytes;
 }
 
+/*
+ * Initialize the shared memory of presences: no slots in use, the wheel at the present tick.
+ * Generations begin with 1, so a session's 0 is never current.
+ */
 static void
 presencearea_area_init(void *new_area)
 {
@@ -122,6 +125,10 @@ presence_map_init(void *new_map)
 	on_shmem_exit(presencefile_save, (Datum) 0);
 }
 
+/*
+ * Note that this server is a standby if it has one of the signal files. This is called before
+ * recovery has begun.
+ */
 static void
 note_standby(void)
 {
@@ -130,7 +137,8 @@ note_standby(void)
 }
 
 /*
- * presence_start_empty begins with nothing, if the file could be loaded in part only. There are no other processes yet.
+ * presence_start_empty starts without members, if the file could be loaded only in part. There are no other processes
+ * yet.
  */
 void
 presence_start_empty(void)
@@ -143,7 +151,8 @@ presence_start_empty(void)
 }
 
 /*
- * presence_new_epoch begins one. Its number is the wall time, or one more than the last, if the clock was set back.
+ * presence_new_epoch begins a new epoch. Its number is the wall time, or the last number plus one if the clock was
+ * set back.
  */
 void
 presence_new_epoch(void)
@@ -209,7 +218,8 @@ presence_use_slot(DcPresenceUse *use)
 }
 
 /*
- * presence_find_slot does the same, and returns false if there is no slot.
+ * presence_find_slot finds the slot as presence_use_slot does, but makes none: it returns false if
+ * there is none.
  */
 bool
 presence_find_slot(DcPresenceUse *use)
@@ -253,7 +263,7 @@ presence_slot_of(const DcPresenceOwner *owner)
 }
 
 /*
- * presence_slot_end ends the events of a rule of any database that is gone. Returns its slot, if it has one; without a room it may
+ * presence_slot_end ends the events of a rule that is gone, in any database. Returns its slot, if it has one; without a room it may
  * be given away at any time. Must not throw.
  */
 DcPresenceSlot *
@@ -269,6 +279,9 @@ presence_slot_end(Oid database, const DcPresenceOwner *owner)
 	return slot;
 }
 
+/*
+ * Return the slot of an owner in a database, or NULL. The caller holds the area's lock.
+ */
 static DcPresenceSlot *
 presencearea_slot_find(Oid database, const DcPresenceOwner *owner)
 {
@@ -283,8 +296,8 @@ presencearea_slot_find(Oid database, const DcPresenceOwner *owner)
 }
 
 /*
- * presencearea_slot_make returns a slot, a new one if there is none, or that of another rule which has no room in memory; NULL
- * if all are in use. Under area->lock.
+ * presencearea_slot_make returns a slot, a new one if there is none, or the slot of another rule that has no room in memory;
+ * NULL if all are in use. Under area->lock.
  */
 static DcPresenceSlot *
 presencearea_slot_make(Oid database, const DcPresenceOwner *owner)

@@ -6,8 +6,8 @@
  *
  * The sketch of a key is the union of its row, of its deltas, and of what this transaction has pending. Row and deltas
  * are read in one snapshot. Folding moves items from the one to the other in one transaction, so each snapshot has all
- * of them; what it has twice, as in any union, counts once. Nothing is remembered: what a session knows to be
- * there (distinctknown.c) is of no one snapshot.
+ * of them; duplicates count once, as in any union. Reads do not use what a session knows (distinctknown.c), as that
+ * belongs to no single snapshot.
  *
  * A table with buckets has such a sketch for each bucket. Buckets of a key, and keys of a table, are read in their order, so
  * that memory is needed for one of them at a time.
@@ -247,6 +247,9 @@ distinctread_open_to_read(FunctionCallInfo fcinfo, DcDistinctRel *rel)
 	read_snapshot_push();
 }
 
+/*
+ * Pop the snapshot and close the tables.
+ */
 static void
 close_read(DcDistinctRel *rel)
 {
@@ -255,7 +258,7 @@ close_read(DcDistinctRel *rel)
 }
 
 /*
- * span_arg returns the buckets of a span; all if there is none.
+ * span_arg returns the buckets of a span; all buckets if there is none.
  */
 static DcBucketRange
 span_arg(FunctionCallInfo fcinfo, const DcDistinct *distinct, int argno)
@@ -309,7 +312,7 @@ range_arg(FunctionCallInfo fcinfo, const DcDistinct *distinct, int argno)
 }
 
 /*
- * distinctread_read_key adds what a key has to a sketch, which may move.
+ * distinctread_read_key adds the items of a key to a sketch, which may move.
  */
 static HllState *
 distinctread_read_key(DcDistinctRel *rel, const DcKey *key, const DcBucketRange *range, HllState *into)
@@ -323,6 +326,10 @@ distinctread_read_key(DcDistinctRel *rel, const DcKey *key, const DcBucketRange 
 	return into;
 }
 
+/*
+ * Begin to read the rows of a key in a range of buckets: from the table, the deltas and what is
+ * pending. The range may be empty.
+ */
 static void
 rows_begin(DcKeyRows *rows, DcDistinctRel *rel, const DcKey *key, const DcBucketRange *range)
 {
@@ -462,6 +469,9 @@ rows_merge(DcKeyRows *rows, HllState *into)
 	return distinct_pending_merge(&rows->key, into);
 }
 
+/*
+ * End the scans of rows_begin.
+ */
 static void
 rows_end(DcKeyRows *rows)
 {

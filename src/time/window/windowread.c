@@ -5,28 +5,29 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * Invariant: in every snapshot each increment is in exactly one row of exactly one level, or in this
- * transaction's pending deltas. Compaction and the mover take it from one row and add it to another in one
- * transaction. So the sum over all slots that may have rows of a time is exact, and nobody has to know
- * how far a move has come.
+ * transaction's pending deltas. Compaction and the mover take an increment from one row and add it to
+ * another in one transaction. So the sum over all slots that may have rows of a time is exact, and it does
+ * not matter how far a move has come.
  *
- * What is not MVCC is TRUNCATE: a snapshot that is older would lack rows. The transaction that truncates a
- * slot raises `gone` of its level in the window's row, while it has the slot locked exclusively. So a reader
+ * But TRUNCATE is not MVCC-safe: an older snapshot would lack rows. The transaction that truncates a slot
+ * raises `gone` of its level in the window's row, while it has the slot locked exclusively. So a reader
  *
- *	1. locks the slots that may matter, ACCESS SHARE. What is truncated later, is truncated after this
- *	   transaction;
+ *	1. locks the slots that may matter, ACCESS SHARE. Slots that are truncated later are truncated
+ *	   after this transaction;
  *	2. reads the window's row as it is committed now, not as it is remembered: a commit is visible
  *	   before its invalidations are sent. It shows all truncations before step 1;
  *	3. if the row's writer is not visible in the snapshot, reads the row as the snapshot shows it. If
- *	   `gone` has been raised since, beyond the start of what is to be read, the snapshot
- *	   cannot be answered: under READ COMMITTED a new one is taken, else that is a serialization
- *	   failure (40001), on a standby likewise.
+ *	   `gone` has been raised since, beyond the start of what is to be read, the snapshot cannot be
+ *	   used: under READ COMMITTED a new one is taken; otherwise that is a serialization failure
+ *	   (40001), also on a standby.
  *
  * Which levels matter comes from the row as the snapshot shows it: an increment goes to a level above the
  * first one only after the floor that it is below has been committed, so a snapshot that shows the
- * increment shows the floor, or a lowered one that it is below as well (windowreopen.c). If that asks for slots that are not locked, it begins again.
+ * increment shows the floor, or a lowered one that it is below as well (windowreopen.c). If that requires slots that
+ * are not locked, the reader begins again.
  *
- * A time in which nothing can be is not looked at, so a span of a thousand years costs no more than
- * what is kept.
+ * Times that cannot have rows are not looked at, so a span of a thousand years costs no more than
+ * the time that is kept.
  */
 #include "postgres.h"
 
@@ -53,7 +54,7 @@ static const DcStatement sql_read_range = {
 	.argtypes = {TEXTOID, TEXTOID},
 	.columns = {DC_TEXT("key"), DC_BIGINT("inc"), DC_BIGINT("dec")}};
 
-/* What pending deltas are looked for. */
+/* The pending deltas that are wanted. */
 typedef struct DcPendingVisit
 {
 	const DcKey *key;
@@ -164,8 +165,8 @@ lacks_rows(const DcWindowReading *reading, const DcWindowRow *now)
 }
 
 /*
- * Set the times that are read, by the levels of the row. A bucket of a wide level may have rows that are in all slots
- * of the finer ones still.
+ * Set the times that are read, by the levels of the row. Rows of a wide bucket may still be in all slots of the finer
+ * levels.
  */
 static void
 set_times(DcWindowReading *reading)
@@ -196,12 +197,16 @@ list_slots(DcWindowReading *reading)
 	reading->nslots = 0;
 	for (int l = 0; l < levels->n; l++)
 	{
-		/* what was counted later than the floor is in the levels before */
+		/* increments later than the floor are in the levels before */
 		if (l == 0 || reading->from < levels->floors[l - 1])
 			windowread_add_slots(reading, levels, l);
 	}
 }
 
+/*
+ * Add the slots of a level that may have rows of the time to be read. The ring has at most
+ * WINDOW_SLOTS of them.
+ */
 static void
 windowread_add_slots(DcWindowReading *reading, const DcLevels *levels, int level)
 {
@@ -224,6 +229,9 @@ windowread_add_slots(DcWindowReading *reading, const DcLevels *levels, int level
 	}
 }
 
+/*
+ * Lock the slots to be read, ACCESS SHARE, until the transaction ends. A missing one is an error.
+ */
 static void
 lock_slots(DcWindowReading *reading)
 {
@@ -245,6 +253,10 @@ window_read_key(DcWindowReading *reading, const DcKey *key, DcWindowVisit visit,
 		read_slot(reading, reading->slots[i], key, visit, arg);
 }
 
+/*
+ * Visit the rows of a key, or of all keys, in one slot, and then what this transaction has pending
+ * there.
+ */
 static void
 read_slot(DcWindowReading *reading, int number, const DcKey *key, DcWindowVisit visit, void *arg)
 {
@@ -280,6 +292,9 @@ read_slot(DcWindowReading *reading, int number, const DcKey *key, DcWindowVisit 
 		pending_each(counter->relid, visit_pending, &what);
 }
 
+/*
+ * Visit a pending delta as if it were a row.
+ */
 static void
 visit_pending(void *arg, const DcDelta *delta)
 {
@@ -303,7 +318,7 @@ visit_row(const DcPendingVisit *what, const DcKey *whole, int64 inc, int64 dec)
 }
 
 /*
- * window_read_end gives the snapshot back.
+ * window_read_end pops the snapshot.
  */
 void
 window_read_end(DcWindowReading *reading)
