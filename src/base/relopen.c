@@ -55,6 +55,49 @@ relation_members(Oid relid, LOCKMODE mode)
 }
 
 /*
+ * relation_ancestors lists a table, and those that it is a partition or a child of, of all levels, without locks.
+ */
+List *
+relation_ancestors(Oid relid)
+{
+	Relation rel = table_open(InheritsRelationId, AccessShareLock);
+	List *tables = list_make1_oid(relid);
+
+	for (int i = 0; i < list_length(tables); i++)
+	{
+		ScanKeyData key;
+		SysScanDesc scan;
+		HeapTuple tuple;
+
+		CHECK_FOR_INTERRUPTS();
+		ScanKeyInit(&key, Anum_pg_inherits_inhrelid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(list_nth_oid(tables, i)));
+		scan = systable_beginscan(rel, InheritsRelidSeqnoIndexId, true, NULL, 1, &key);
+		while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+			tables = list_append_unique_oid(tables, ((Form_pg_inherits) GETSTRUCT(tuple))->inhparent);
+		systable_endscan(scan);
+	}
+	table_close(rel, AccessShareLock);
+	return tables;
+}
+
+/*
+ * relation_of_type returns the composite type that a table was made of; InvalidOid if there is none.
+ */
+Oid
+relation_of_type(Oid relid)
+{
+	HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Oid type = InvalidOid;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		type = ((Form_pg_class) GETSTRUCT(tuple))->reloftype;
+		ReleaseSysCache(tuple);
+	}
+	return type;
+}
+
+/*
  * relation_members_most does the same, but stops when it has more than `most`.
  */
 List *

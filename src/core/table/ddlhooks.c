@@ -74,6 +74,7 @@ PG_FUNCTION_INFO_V1(on_ddl_begin);
 #define COL_ORIGINAL 4
 #define COL_TEMPORARY 6
 #define COL_TYPE 7
+#define COL_SCHEMA 8
 #define COL_NAME 9
 #define COL_NAMES 11
 
@@ -375,17 +376,24 @@ static void
 add_type(DcDdl *ddl, TupleTableSlot *slot)
 {
 	bool isnull;
-	Datum name = slot_nullable(slot, COL_NAME, TEXTOID, &isnull);
+	Datum schema = slot_nullable(slot, COL_SCHEMA, TEXTOID, &isnull);
+	DcDdlName *type = palloc(sizeof(DcDdlName));
+	Datum name;
 	int n;
-	char **names;
 
-	if (!isnull)
-	{
-		ddl->types = lappend(ddl->types, TextDatumGetCString(name));
+	if (isnull)
 		return;
+	type->schema = TextDatumGetCString(schema);
+	name = slot_nullable(slot, COL_NAME, TEXTOID, &isnull);
+	if (!isnull)
+		type->name = TextDatumGetCString(name);
+	else
+	{
+		char **names = names_of(slot, &n); /* schema, collation: for the server its name is not unique */
+
+		type->name = names[n - 1];
 	}
-	names = names_of(slot, &n); /* schema, collation: for the server its name is not unique */
-	ddl->types = lappend(ddl->types, names[n - 1]);
+	ddl->types = lappend(ddl->types, type);
 }
 
 /*

@@ -27,6 +27,13 @@ typedef struct DcDdlTrigger
 	bool original; /* the command is about it */
 } DcDdlTrigger;
 
+/* What a type or a collation was called. */
+typedef struct DcDdlName
+{
+	const char *schema;
+	const char *name;
+} DcDdlName;
+
 /* A table that a command has attached as a partition, or detached. */
 typedef struct DcDdlPartition
 {
@@ -46,7 +53,7 @@ typedef struct DcDdl
 	List *columns;	  /* DcDdlColumn *, likewise */
 	List *triggers;	  /* DcDdlTrigger *, dropped */
 	List *partitions; /* DcDdlPartition * */
-	List *types;	  /* names (char *) of types and collations that it has dropped */
+	List *types;	  /* DcDdlName *, types and collations that it has dropped */
 } DcDdl;
 
 /*

@@ -46,14 +46,26 @@
 #include "transactional/bound/refs.h"
 #include "transactional/bound/sourceddl.h"
 
+/* schema.name */
+#define TYPE_KEY_SIZE (2 * NAMEDATALEN)
+
+/* What a command has dropped that expressions may name. */
+typedef struct DcDroppedNames
+{
+	const DcDdl *ddl; /* columns */
+	HTAB *types;
+} DcDroppedNames;
+
 static void counter_dropped(const DcDdl *ddl, Oid relid);
 static void source_dropped(const DcDdl *ddl, Oid source);
 static void check_siblings(const DcDdl *ddl);
+static bool lacks_sibling(const DcSourceRow *row, void *arg);
 static void triggers_dropped(const DcDdl *ddl);
 static List *bindings_over(Oid relid);
 static void end_broken(const DcDdl *ddl);
-static int by_counter(const ListCell *a, const ListCell *b);
-static bool sourceddl_is_about(const DcDdl *ddl, const DcSourceRow *row);
+static bool sourceddl_is_about(const DcSourceRow *row, void *arg);
+static bool is_dropped_type(const char *schema, const char *name, void *arg);
+static HTAB *dropped_types(const DcDdl *ddl);
 static bool is_broken(const DcSourceRow *row);
 static void drop_as_owner(Oid relid, bool cascade);
 static void end_binding(const DcDdl *ddl, DcSourceRow *row);
@@ -147,23 +159,26 @@ source_dropped(const DcDdl *ddl, Oid source)
 static void
 check_siblings(const DcDdl *ddl)
 {
-	ListCell *lc;
+	List *counters = ddl->relations != NIL ? source_select(lacks_sibling, (void *) ddl) : NIL;
 
-	if (ddl->relations == NIL)
-		return;
-	foreach(lc, source_read_all())
-	{
-		const DcSourceRow *row = lfirst(lc);
-
-		CHECK_FOR_INTERRUPTS();
-		if (!ddl_keeps(ddl, row->counter) || list_member_oid(ddl->relations, row->source) ||
-			(!list_member_oid(ddl->relations, row->refs) && !list_member_oid(ddl->relations, row->carried)))
-			continue;
+	if (counters != NIL)
 		ereport(ERROR,
 				(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
-				 errmsg("cannot drop a table that the bound counter table \"%s\" needs", get_rel_name(row->counter)),
+				 errmsg("cannot drop a table that the bound counter table \"%s\" needs", get_rel_name(linitial_oid(counters))),
 				 errhint("Call dc_unbind() first, which drops it.")));
-	}
+}
+
+/*
+ * Return true if a command (`arg` is its DcDdl) has dropped a table of a binding, and neither the counter table nor the source.
+ */
+static bool
+lacks_sibling(const DcSourceRow *row, void *arg)
+{
+	const DcDdl *ddl = arg;
+
+	return ((OidIsValid(row->refs) && list_member_oid(ddl->relations, row->refs)) ||
+			(OidIsValid(row->carried) && list_member_oid(ddl->relations, row->carried))) &&
+		ddl_keeps(ddl, row->counter) && !list_member_oid(ddl->relations, row->source);
 }
 
 /*
@@ -217,21 +232,23 @@ bindings_over(Oid relid)
 static void
 end_broken(const DcDdl *ddl)
 {
-	List *rows = source_read_all();
+	DcDroppedNames dropped = {ddl, dropped_types(ddl)};
+	List *counters = source_select(sourceddl_is_about, &dropped);
 	List *sources = NIL;
 	ListCell *lc;
 
-	list_sort(rows, by_counter);
-	foreach(lc, rows)
+	list_sort(counters, list_oid_cmp);
+	foreach(lc, counters)
 	{
-		DcSourceRow *row = lfirst(lc);
+		DcSourceRow row;
 
 		CHECK_FOR_INTERRUPTS();
-		if (get_rel_name(row->counter) == NULL || !sourceddl_is_about(ddl, row) || !is_broken(row))
+		if (get_rel_name(lfirst_oid(lc)) == NULL || !source_read(lfirst_oid(lc), &row) || !is_broken(&row))
 			continue;
-		end_binding(ddl, row);
-		sources = list_append_unique_oid(sources, row->source);
+		end_binding(ddl, &row);
+		sources = list_append_unique_oid(sources, row.source);
 	}
+	hash_destroy(dropped.types);
 	foreach(lc, sources)
 	{
 		if (source_lock_at_once(lfirst_oid(lc)))
@@ -240,37 +257,54 @@ end_broken(const DcDdl *ddl)
 }
 
 /*
- * Compare two bindings (DcSourceRow *) by the OID of their counter table, for list_sort().
- */
-static int
-by_counter(const ListCell *a, const ListCell *b)
-{
-	Oid first = ((DcSourceRow *) lfirst(a))->counter;
-	Oid second = ((DcSourceRow *) lfirst(b))->counter;
-
-	return first < second ? -1 : first > second;
-}
-
-/*
  * Return true if a command may have dropped what a binding names: a binding that does not parse
  * for another reason is not to keep others from dropping what is theirs.
  */
 static bool
-sourceddl_is_about(const DcDdl *ddl, const DcSourceRow *row)
+sourceddl_is_about(const DcSourceRow *row, void *arg)
 {
+	DcDroppedNames *dropped = arg;
 	ListCell *lc;
 
-	foreach(lc, ddl->columns)
+	foreach(lc, dropped->ddl->columns)
 	{
 		if (((DcDdlColumn *) lfirst(lc))->relid == row->source)
 			return true;
 	}
+	return dropped->ddl->types != NIL && source_any_name(row, is_dropped_type, dropped->types);
+}
+
+/*
+ * Return true if a name in a text is that of a type or collation that was dropped.
+ */
+static bool
+is_dropped_type(const char *schema, const char *name, void *arg)
+{
+	char key[TYPE_KEY_SIZE];
+
+	snprintf(key, sizeof(key), "%s.%s", schema != NULL ? schema : "pg_catalog", name);
+	return hash_search(arg, key, HASH_FIND, NULL) != NULL;
+}
+
+/*
+ * Return the names of the types and collations that a command has dropped: with a schema they may be very many.
+ */
+static HTAB *
+dropped_types(const DcDdl *ddl)
+{
+	HASHCTL ctl = {.keysize = TYPE_KEY_SIZE, .entrysize = TYPE_KEY_SIZE, .hcxt = CurrentMemoryContext};
+	HTAB *types = hash_create("dcounter dropped types", Max(list_length(ddl->types), 1), &ctl, HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
+	ListCell *lc;
+
 	foreach(lc, ddl->types)
 	{
-		if (source_mentions(row, lfirst(lc)))
-			return true;
+		const DcDdlName *type = lfirst(lc);
+		char key[TYPE_KEY_SIZE];
+
+		snprintf(key, sizeof(key), "%s.%s", type->schema, type->name);
+		(void) hash_search(types, key, HASH_ENTER, NULL);
 	}
-	return false;
+	return types;
 }
 
 /*

@@ -186,16 +186,15 @@ source_children_check(const DcDdl *ddl)
 
 	if (!makes_relatives(ddl->parsetree))
 		return;
-	foreach(lc, source_read_all())
+	foreach(lc, ddl->relations)
 	{
-		Oid source = ((DcSourceRow *) lfirst(lc))->source;
-		List *children = get_rel_relkind(source) == RELKIND_RELATION ? relation_members(source, NoLock) : NIL;
 		ListCell *lc2;
 
-		CHECK_FOR_INTERRUPTS();
-		foreach(lc2, ddl->relations)
+		foreach(lc2, relation_ancestors(lfirst_oid(lc)))
 		{
-			if (lfirst_oid(lc2) == source || !list_member_oid(children, lfirst_oid(lc2)))
+			Oid source = lfirst_oid(lc2);
+
+			if (source == lfirst_oid(lc) || get_rel_relkind(source) != RELKIND_RELATION || source_rows_of(source) == NIL)
 				continue;
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

@@ -208,6 +208,45 @@ source_read_all(void)
 }
 
 /*
+ * source_select lists the counter tables (OIDs) of the bindings for which a function returns true. There may be very many, of any
+ * owner, with long texts: no more than one of them is in memory at a time.
+ */
+List *
+source_select(bool (*wanted)(const DcSourceRow *row, void *arg), void *arg)
+{
+	MemoryContext cxt;
+	List *counters = NIL;
+	DcCatScan scan;
+	DcSourceRow row;
+
+	if (!OidIsValid(catalog_relation_if_any(sources.table)))
+		return NIL;
+	cxt = AllocSetContextCreate(CurrentMemoryContext, "dcounter binding", ALLOCSET_DEFAULT_SIZES);
+	cat_scan_begin(&scan, &sources, NULL, AccessShareLock, NULL, 0);
+	while (cat_scan_next(&scan, ForwardScanDirection, &row))
+	{
+		char *const texts[] = {row.key, row.value, row.filter, row.distinct_of};
+		MemoryContext old = MemoryContextSwitchTo(cxt);
+		bool found;
+
+		CHECK_FOR_INTERRUPTS();
+		found = wanted(&row, arg);
+		MemoryContextSwitchTo(old);
+		MemoryContextReset(cxt);
+		if (found)
+			counters = lappend_oid(counters, row.counter);
+		for (int i = 0; i < lengthof(texts); i++)
+		{
+			if (texts[i] != NULL)
+				pfree(texts[i]);
+		}
+	}
+	cat_scan_end(&scan);
+	MemoryContextDelete(cxt);
+	return counters;
+}
+
+/*
  * Add a binding, and have all sessions see it.
  */
 void
