@@ -65,7 +65,8 @@ static bool is_of_client(const RenameStmt *stmt);
 static bool is_in_catalogs(Oid relid);
 
 /*
- * conversion_init is called when the library is loaded. Citus must be loaded before others.
+ * conversion_init finds Citus' variable, and registers the callback that resets it; called when
+ * the library is loaded. Citus must be loaded before other libraries.
  */
 void
 conversion_init(void)

@@ -336,7 +336,7 @@ turns_room(int own)
 }
 
 /*
- * turn_enter is called when a worker enters its slot, under the lock.
+ * turn_enter begins a worker's turn, when it enters its slot. The caller holds the lock.
  */
 void
 turn_enter(DcWorkerSlot *slot)

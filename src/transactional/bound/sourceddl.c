@@ -253,7 +253,7 @@ by_counter(const ListCell *a, const ListCell *b)
 
 /*
  * Return true if a command may have dropped what a binding names: a binding that does not parse
- * for another reason is not to keep others from dropping what is theirs.
+ * for another reason must not keep others from dropping their objects.
  */
 static bool
 sourceddl_is_about(const DcDdl *ddl, const DcSourceRow *row)
@@ -617,7 +617,7 @@ bound_begins(const DcDdl *ddl)
 static const DcDdlHook bound_ddl = {bound_dropped, bound_altered, bound_begins};
 
 /*
- * source_ddl_init is called when the library is loaded.
+ * source_ddl_init registers what this room does around DDL; called when the library is loaded.
  */
 void
 source_ddl_init(void)
