@@ -425,8 +425,8 @@ refs_any(Oid counter)
 }
 
 /*
- * refs_pending returns how pending changes of counts change the value of a key, or to the sum
- * of all (NULL), in the snapshot that the caller reads the value in.
+ * refs_pending returns how pending changes of counts change the value of a key, or the sum of
+ * all (NULL), in the snapshot that the caller reads the value in.
  */
 void
 refs_pending(Oid counter, const DcKey *key, int64 *inc, int64 *dec)
