@@ -80,8 +80,8 @@ rule_create_begin(DcRuleKind *kind, FunctionCallInfo fcinfo, int if_not_exists, 
 }
 
 /*
- * Add a rule, whose name and settings are in the row, for the current user; a NOTICE says if
- * rules cannot be used without preload.
+ * Add a rule, owned by the current user, with the name and settings in the row; a NOTICE says
+ * if rules cannot be used without preload.
  */
 void
 rule_create(DcRuleKind *kind, DcRuleRow *row)
