@@ -6,7 +6,7 @@
  *
  * Functions of Citus change tables by DDL of their own, which event triggers see as if a user had asked for it:
  *
- *	- undistribute_table(), alter_distributed_table() and others make a table anew, copy its
+ *	- undistribute_table(), alter_distributed_table() and others create a new table, copy the
  *	  rows, drop the old one and rename the new one. A table of ours that is dropped meanwhile
  *	  must not take its siblings along, as these have amounts that are not in it. Citus has a
  *	  variable that says so. It is left set when an error is caught by a savepoint, until the

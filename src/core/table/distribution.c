@@ -186,7 +186,7 @@ citus_row(const char *name, const char *column, Datum value, Relation *catalog)
 }
 
 /*
- * Raise 0A000: a catalog of Citus has not the column that this library needs.
+ * Raise 0A000: a catalog of Citus lacks a column that this library needs.
  */
 static void
 unsupported_catalog(Relation catalog, const char *column)

@@ -92,8 +92,8 @@ name_of(Relation rel)
 }
 
 /*
- * Return what can run code of the relation's kind, access method, rules and row-level security,
- * or NULL.
+ * Return which of these can run code, or NULL: the kind and access method of the relation, its
+ * rules, row-level security.
  */
 static char *
 kind_reason(Relation rel)
@@ -184,8 +184,9 @@ trigger_reason(Relation rel)
 }
 
 /*
- * partition_reason looks at the partition keys of a relation and of its ancestors, which are
- * checked when a row is written to the partition itself.
+ * partition_reason returns a partition key that can run code, or NULL. It looks at those of the
+ * relation and of its ancestors, which are checked when a row is written to the partition
+ * itself.
  */
 static char *
 partition_reason(Relation rel)
@@ -282,8 +283,8 @@ method_of(Oid index)
 }
 
 /*
- * statistics_reason looks at extended statistics: the planner evaluates constant parts of
- * their expressions.
+ * statistics_reason returns extended statistics that can run code, or NULL: the planner
+ * evaluates constant parts of their expressions.
  */
 static char *
 statistics_reason(Relation rel)

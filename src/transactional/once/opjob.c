@@ -44,7 +44,7 @@
 #include "transactional/once/opslot.h"
 
 /*
- * While a ring is fed, `since` of a closed partition is set anew when it is older than this.
+ * While a ring is fed, `since` of a closed partition is updated when it is older than this.
  */
 #define CLOSED_SINCE_MAX (10 * USECS_PER_MINUTE)
 
