@@ -469,10 +469,10 @@ catrow_changed(const DcCatalog *cat, Datum first)
 }
 
 /*
- * cat_on_change is behind the triggers BEFORE INSERT OR UPDATE OR DELETE FOR EACH ROW of
- * catalogs whose first column is a relation. They make a restore idempotent: pg_dump's data
- * may meet rows that are there already, and an INSERT of such a row replaces it. They also
- * tell sessions of the change.
+ * cat_on_change is the body of the triggers BEFORE INSERT OR UPDATE OR DELETE FOR EACH ROW of
+ * catalogs whose first column is a relation. They make a restore idempotent: pg_dump's data may
+ * meet rows that are there already, and an INSERT of such a row replaces it. They also tell
+ * sessions of the change.
  */
 Datum
 cat_on_change(FunctionCallInfo fcinfo, const DcCatalog *cat, const char *function)

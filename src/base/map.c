@@ -434,7 +434,7 @@ map_key(DcMap *map, const DcMapEntry *entry, char *data)
 
 /*
  * map_cells_take takes cells for the payload of an entry, and returns the first one;
- * DC_MAP_NONE if there are not enough. Their contents are undefined, but for the links.
+ * DC_MAP_NONE if there are not enough. Their contents are undefined, except for the links.
  */
 uint32
 map_cells_take(DcMap *map, uint32 count)

@@ -233,8 +233,8 @@ portals_shut(DcKnownPortal *entry)
 }
 
 /*
- * refuse_drop is called for a shut portal that is about to be dropped, before
- * anything of it is gone. An abort may drop it.
+ * refuse_drop raises 24000 for a shut portal that is about to be dropped, before anything of it
+ * is gone. An abort may drop it.
  */
 static void
 refuse_drop(Portal portal)

@@ -11,7 +11,7 @@
  * table that were found before a statement ran do not tell the types of its result: only the
  * descriptor that comes with the rows does.
  *
- * Hence this is the only file that takes values out of rows (lint):
+ * So this is the only file that takes values out of rows (lint):
  *
  *	- A statement declares the columns of its result. rows_take() compares them with the
  *	  descriptor of the result, each time, before a value is read.

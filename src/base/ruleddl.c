@@ -55,8 +55,9 @@ mark_changed(DcRuleKind *kind)
 }
 
 /*
- * rule_create_begin sets the name of a new row, and locks it. False, after a notice, if there is a rule of that name,
- * and that is allowed by the boolean argument if_not_exists (else 42710).
+ * rule_create_begin sets the name of a new row, and locks it. Returns false, after a notice, if
+ * there is a rule of that name, and that is allowed by the boolean argument if_not_exists (else
+ * 42710).
  */
 bool
 rule_create_begin(DcRuleKind *kind, FunctionCallInfo fcinfo, int if_not_exists, DcRuleRow *row)
@@ -79,8 +80,8 @@ rule_create_begin(DcRuleKind *kind, FunctionCallInfo fcinfo, int if_not_exists, 
 }
 
 /*
- * Add a rule, whose name and settings are in the row, for the current user; a NOTICE says if
- * rules cannot be used without preload.
+ * Add a rule, owned by the current user, with the name and settings in the row; a NOTICE says
+ * if rules cannot be used without preload.
  */
 void
 rule_create(DcRuleKind *kind, DcRuleRow *row)

@@ -35,7 +35,8 @@
 static void refuse_constraints(DcUtility *utility);
 
 /*
- * runas_init is called once, before other rooms add functions: theirs are called before.
+ * runas_init adds the function that refuses SET CONSTRAINTS; called once, before other rooms
+ * add functions, so that theirs are called before it.
  */
 void
 runas_init(void)

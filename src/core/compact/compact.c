@@ -19,19 +19,18 @@
  *
  * So a compaction never waits for a row. It blocks no transaction and takes part in no
  * deadlock; writers skip the rows that it has locked. The tables and their partitions are
- * locked before that: without waiting too, but for a table that the caller has named. Both
+ * locked before that: also without waiting, except for a table that the caller has named. Both
  * tables change in one transaction, so every snapshot sees an amount exactly once.
  *
  * A compaction holds its locks to the end of its transaction, which may be a user's. A writer
  * that finds all of a key's max_shards rows locked therefore does not wait while a compaction
  * is in progress, but inserts one more.
  *
- * A key's only shard row is deleted. Of several rows, those that were used since
- * the last time are set to zero, as they will be used again, and those that were
- * not are deleted: an idle key shrinks to nothing in two rounds, without a clock.
- * Rows that belonged to one transaction alone (apply.c) are deleted as well. In a
- * stock they hold units besides, which stay in the shard rows (compactunits.c).
- * Without SQL rows are kept as long as an old snapshot is held.
+ * A key's only shard row is deleted. Of several rows, those that were used since the last time
+ * are set to zero, as they will be used again, and those that were not are deleted: an idle key
+ * shrinks to nothing in two rounds, without a clock. Rows that belonged to one transaction
+ * alone (apply.c) are deleted as well. In a stock they also hold units, which stay in the shard
+ * rows (compactunits.c). Without SQL rows are kept as long as an old snapshot is held.
  *
  * A table may have a trend: weights of its keys, to which the same transaction adds what it moves
  * (time/trend/trendbatch.c). A key whose weight is locked is left alone, too.

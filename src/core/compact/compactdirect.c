@@ -5,8 +5,8 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * This does the same as the statements of compact.c, for tables whose shard rows may be written
- * without SQL (layout.c), below REPEATABLE READ. It pays off where rows are hard to find
- * (compactfind.c).
+ * without SQL (layout.c), below REPEATABLE READ: at that level it would matter how rows are
+ * found (compactfind.c).
  *
  * A row that another transaction inserts, changes or has locked is left for the next time, or
  * for another try (compactbusy.c). Locking never waits (core/rows/clear.c). It fails if the row

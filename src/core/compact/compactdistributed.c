@@ -22,7 +22,7 @@
  * is open. Locking rows is not writing: a shard could move between the statement that locks and
  * reads its rows and those that write, and an increment made in between, on the other worker,
  * would be deleted unseen. So the first statement for a shard is a DELETE of a row that never
- * exists (hold_shard).
+ * exists (sql_hold_shard).
  *
  * A batch uses one connection to each worker, so that what it does for a key is one transaction there, which others see or do not
  * see as a whole.

@@ -127,7 +127,7 @@ compact_job(DcJobRun *run)
 }
 
 /*
- * compact_init is called once.
+ * compact_init registers the job "compaction"; called once.
  */
 void
 compact_init(void)

@@ -358,8 +358,8 @@ is_to_write(const DcBatchKey *key, bool has_total)
 }
 
 /*
- * compacttotals_insert_by_sql inserts rows of totals. Commits insert none into such a table (layout.c), but
- * for those of a moment ago; users may at any time.
+ * compacttotals_insert_by_sql inserts rows of totals. Commits do not insert into such a table
+ * (layout.c), though some may have a moment ago; users may at any time.
  */
 static void
 compacttotals_insert_by_sql(DcSqlSession *session, DcBatch *batch, DcTotalColumns *columns)

@@ -223,7 +223,7 @@ plan_kept(const DcShardRow *rows, const DcBatchKey *key, DcUnitsPlan *plan)
 }
 
 /*
- * Add a row to a list, for which there is always room: it grows.
+ * Add a row to a list, which grows as needed.
  */
 static void
 list_add(DcRowList *list, Datum key, Datum shard, int64 units)

@@ -216,8 +216,9 @@ apply_end(DcApplying *applying)
 }
 
 /*
- * Return true if pending deltas are being written: then the caller is code of an owner, run by
- * that, which has changed rows of a source. Nothing may be added to the pending ones then.
+ * Return true if pending deltas are being written. Then the caller is a trigger on a source
+ * whose rows code of an owner has changed, and that code was run by the writing. Nothing may be
+ * added to the pending deltas then.
  */
 bool
 apply_is_writing(void)

@@ -527,7 +527,7 @@ keys_read(DcCounter *counter, Datum *keys, int nkeys, DcKeySum *sorted, int nsor
 }
 
 /*
- * read_keys sums the rows of many keys. True if it has left a snapshot active.
+ * read_keys sums the rows of many keys. Returns true if it has left a snapshot active.
  */
 static bool
 read_keys(DcCounter *counter, Datum keys, DcKeySum *sorted, int nsorted)

@@ -389,9 +389,9 @@ set_check_value(DcCounter *counter, int64 value)
 }
 
 /*
- * amounts_for computes the amounts that make the value of a key exactly this. inc and
- * dec only grow: the difference goes to one of them. False if one would leave bigint, or
- * be so close to its end that further increments soon would.
+ * amounts_for computes the amounts that make the value of a key exactly this. inc and dec only
+ * grow: the difference goes to one of them. Returns false if one would leave bigint, or be so
+ * close to its end that further increments soon would.
  */
 static bool
 amounts_for(const DcSums *sums, int64 value, int64 *inc, int64 *dec)

@@ -329,8 +329,8 @@ add_to_shard(DcSqlSession *session, Datum *values)
 }
 
 /*
- * add_to_total adds a delta, as these parameters, to the row of totals. False if the sum would
- * leave bigint.
+ * add_to_total adds a delta, as these parameters, to the row of totals. Returns false if the
+ * sum would leave bigint.
  */
 static bool
 add_to_total(DcSqlSession *session, const DcDelta *delta, Datum *values)

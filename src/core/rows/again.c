@@ -138,8 +138,8 @@ try_own_rows(DcDirectRel *rel, const DcDelta *delta, DcHintList *list)
 }
 
 /*
- * replace_row deletes a row and inserts one of the same number, with a delta added. False if
- * another transaction has it or sets the key, or if the sum leaves bigint.
+ * replace_row deletes a row and inserts one of the same number, with a delta added. Returns
+ * false if another transaction has it or sets the key, or if the sum leaves bigint.
  */
 static bool
 replace_row(DcDirectRel *rel, const DcDelta *delta, DcHintList *list, int i,

@@ -232,8 +232,8 @@ try_known_rows(DcDirectRel *rel, const DcDelta *delta, DcHintList *list,
 }
 
 /*
- * direct_update adds a delta to the version that was probed, and releases it. False
- * if another transaction has the row, or had it while we waited.
+ * direct_update adds a delta to the version that was probed, and releases it. Returns false if
+ * another transaction has the row, or had it while we waited.
  */
 bool
 direct_update(DcDirectRel *rel, const DcDelta *delta, DcHint *hint,

@@ -67,7 +67,7 @@ notes_init(void *area)
 }
 
 /*
- * old_snapshot_init is called once, while the library is being preloaded.
+ * old_snapshot_init asks for the shared memory; called once, at preload.
  */
 void
 old_snapshot_init(void)

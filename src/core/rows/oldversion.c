@@ -41,8 +41,8 @@ static void list_places(DcPlaces *places, Relation heap, Relation index, ScanKey
 
 /*
  * old_version_fetch fetches the version that an MVCC snapshot sees, of the row whose index
- * entries have these keys, and sets *root to the place that its entry leads to. False if there
- * is none.
+ * entries have these keys, and sets *root to the place that its entry leads to. Returns false
+ * if there is none.
  */
 bool
 old_version_fetch(Relation heap, Relation index, ScanKey keys, int nkeys, Snapshot snapshot,

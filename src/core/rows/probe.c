@@ -90,9 +90,9 @@ probe_row(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint, DcProbe *probe)
 }
 
 /*
- * probe_visible looks for the version of a shard row that is visible in an MVCC
- * snapshot, and reads its columns into rel->values. False if it is not found
- * from here: it may still be there. Takes no predicate locks.
+ * probe_visible looks for the version of a shard row that is visible in an MVCC snapshot, and
+ * reads its columns into rel->values. Returns false if it is not found from here: it may still
+ * be there. Takes no predicate locks.
  */
 bool
 probe_visible(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint,

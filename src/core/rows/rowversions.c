@@ -75,9 +75,9 @@ static bool has_next(HeapTuple tuple, TransactionId *xmax);
 static int64 needed_on_page(Relation rel, Buffer buffer, TransactionId horizon);
 
 /*
- * versions_walk shows a callback the versions of the row that a hint leads to, from
- * line `from` of its page on: that of the root, or of a version seen before. True if
- * the callback has kept one, which then is *version.
+ * versions_walk shows a callback the versions of the row that a hint leads to, from line `from`
+ * of its page on: that of the root, or of a version seen before. Returns true if the callback
+ * has kept one, which then is *version.
  */
 bool
 versions_walk(DcDirectRel *rel, const DcHint *hint, OffsetNumber from,

@@ -56,7 +56,7 @@ table_init(void *area)
 }
 
 /*
- * shared_hints_init is called once, while the library is being preloaded.
+ * shared_hints_init asks for the shared memory; called once, at preload.
  */
 void
 shared_hints_init(void)

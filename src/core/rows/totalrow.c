@@ -147,8 +147,8 @@ static bool set_total(DcDirectRel *rel, int64 inc, int64 dec, TimestampTz at);
 static bool insert_speculatively(DcDirectRel *rel);
 
 /*
- * total_add adds a delta to the key's row of totals, or inserts that. False if it has to go
- * to shard rows.
+ * total_add adds a delta to the key's row of totals, or inserts that. Returns false if it has
+ * to go to shard rows.
  */
 bool
 total_add(DcDirectTables *tables, const DcDelta *delta)
@@ -187,8 +187,8 @@ total_add(DcDirectTables *tables, const DcDelta *delta)
 }
 
 /*
- * delta_place returns what is remembered of a key. If that is of another one, it is empty
- * now, but for the number of uses.
+ * delta_place returns what is remembered of a key. If that is of another key, it is emptied,
+ * except for the number of uses.
  */
 static DcPlace *
 delta_place(const DcDeltaKey *key)
@@ -378,9 +378,9 @@ set_total(DcDirectRel *rel, int64 inc, int64 dec, TimestampTz at)
 }
 
 /*
- * total_insert inserts the row of totals of a key, and sets *tid to its place. False, with
- * nothing done, if there is another one, or a transaction in progress has one; it waits for
- * none. The caller has asked for counter->direct_totals.
+ * total_insert inserts the row of totals of a key, and sets *tid to its place. Returns false,
+ * with nothing done, if there is another one, or a transaction in progress has one; it waits
+ * for none. The caller has asked for counter->direct_totals.
  */
 bool
 total_insert(DcDirectRel *rel, const DcDeltaKey *key, int64 inc, int64 dec, TimestampTz at,

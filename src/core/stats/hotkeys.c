@@ -13,8 +13,8 @@
  *	- each key of more than W / DC_HOT_KEYS is listed;
  *	- no error is above W / DC_HOT_KEYS.
  *
- * To forget the past, all counts are halved from time to time. That keeps the
- * bounds, for weights halved likewise, but for rounding.
+ * To forget the past, all counts are halved from time to time. That keeps the bounds, for
+ * weights that are halved too, except for rounding.
  *
  * A decayed count is not a rate: it reflects writes that fade over several half-lives. So each
  * key that is listed has its writes of a window of time as well, and, frozen when that is over,

@@ -61,7 +61,7 @@ typedef struct DcTableStats
 	DcSweepTimes sweep;
 } DcTableStats;
 
-/* What is shown besides. */
+/* Further numbers that are shown. */
 typedef struct DcStatsNow
 {
 	double writes; /* a second, lately */

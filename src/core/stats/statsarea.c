@@ -261,8 +261,8 @@ stats_entry_take(Oid database, Oid counter)
 }
 
 /*
- * stats_entry_give_back makes an entry free; under area->lock in exclusive mode. False if
- * a session is just adding to it.
+ * stats_entry_give_back makes an entry free; under area->lock in exclusive mode. Returns false
+ * if a session is just adding to it.
  */
 bool
 stats_entry_give_back(DcStatsEntry *entry)

@@ -255,9 +255,9 @@ stats_read(DcCounter *counter, DcMoment started)
 }
 
 /*
- * stats_get copies the numbers of a table of this database, and what is shown besides. False
- * if it has no entry. Before a sweep is known, there may be changes from before the
- * statistics began.
+ * stats_get copies the numbers of a table of this database, and further numbers that are shown.
+ * Returns false if it has no entry. Before a sweep is known, there may be changes from before
+ * the statistics began.
  */
 bool
 stats_get(Oid counter, DcTableStats *stats, DcStatsNow *now)
@@ -293,8 +293,8 @@ stats_entry_read(DcStatsEntry *entry, DcTableStats *stats)
 }
 
 /*
- * stats_get_hot_keys copies the hot keys of a table of this database. False if it
- * has no entry.
+ * stats_get_hot_keys copies the hot keys of a table of this database. Returns false if it has
+ * no entry.
  */
 bool
 stats_get_hot_keys(Oid counter, DcHotStats *hot)

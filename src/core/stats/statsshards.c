@@ -125,9 +125,9 @@ stat_shards(PG_FUNCTION_ARGS)
 }
 
 /*
- * try_read_live reads the live numbers of a table. False if that fails, with a
- * warning, or if it is locked. A cancelled query is cancelled nevertheless. The
- * subtransaction is rolled back in any case: that releases its locks.
+ * try_read_live reads the live numbers of a table. Returns false if that fails, with a warning,
+ * or if it is locked. A cancelled query is cancelled nevertheless. The subtransaction is rolled
+ * back in any case: that releases its locks.
  */
 static bool
 try_read_live(const DcCounterRow *row, DcLive *live)

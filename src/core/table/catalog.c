@@ -23,7 +23,7 @@
 
 PG_FUNCTION_INFO_V1(on_catalog_change);
 
-/* Columns of dcounter.counter that it is read by, but for the first */
+/* Columns of dcounter.counter, besides the first, by which rows are looked up */
 #define COL_SHARDS 2
 #define COL_HOLDS 5
 #define COL_REGIONS 12

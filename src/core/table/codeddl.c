@@ -187,7 +187,7 @@ codeddl_is_being_altered(const DcCounterRow *row)
 }
 
 /*
- * code_ddl_init is called once.
+ * code_ddl_init installs the hook that sees indexes when they are created; called once.
  */
 void
 code_ddl_init(void)

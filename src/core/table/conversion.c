@@ -6,7 +6,7 @@
  *
  * Functions of Citus change tables by DDL of their own, which event triggers see as if a user had asked for it:
  *
- *	- undistribute_table(), alter_distributed_table() and others make a table anew, copy its
+ *	- undistribute_table(), alter_distributed_table() and others create a new table, copy the
  *	  rows, drop the old one and rename the new one. A table of ours that is dropped meanwhile
  *	  must not take its siblings along, as these have amounts that are not in it. Citus has a
  *	  variable that says so. It is left set when an error is caught by a savepoint, until the
@@ -65,7 +65,8 @@ static bool is_of_client(const RenameStmt *stmt);
 static bool is_in_catalogs(Oid relid);
 
 /*
- * conversion_init is called when the library is loaded. Citus must be loaded before others.
+ * conversion_init finds Citus' variable, and registers the callback that resets it; called when
+ * the library is loaded. Citus must be loaded before other libraries.
  */
 void
 conversion_init(void)

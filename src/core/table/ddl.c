@@ -56,7 +56,7 @@ static void lock_table_and_partition(Oid counter, Oid partition);
 static Oid ddl_lock_all_at_once(List *relations);
 
 /*
- * counter_ddl_init is called once.
+ * counter_ddl_init registers what this room does around DDL; called once.
  */
 void
 counter_ddl_init(void)

@@ -103,7 +103,7 @@ static const DcDdlHook *hooks[MAX_HOOKS];
 static int nhooks = 0;
 
 /*
- * ddl_hook_add is called when the library is loaded.
+ * ddl_hook_add adds the functions of a room; called when the library is loaded.
  */
 void
 ddl_hook_add(const DcDdlHook *hook)
@@ -185,9 +185,9 @@ on_ddl_begin(PG_FUNCTION_ARGS)
 }
 
 /*
- * snapshot_push_if_none makes a snapshot active if there is none: a command that commits on its way, such
- * as DETACH PARTITION ... CONCURRENTLY, has left its own behind. Rows of catalogs may have TOAST. True
- * if the caller is to pop it.
+ * snapshot_push_if_none makes a snapshot active if there is none: a command that commits on its
+ * way, such as DETACH PARTITION ... CONCURRENTLY, has left its own behind. Rows of catalogs may
+ * have TOAST. Returns true if the caller is to pop it.
  */
 static bool
 snapshot_push_if_none(void)

@@ -142,7 +142,7 @@ totals_row_problem(const DcCounter *counter, Relation totals)
 }
 
 /*
- * counter_problem looks at what kind of counter table it is.
+ * counter_problem returns a reason in the kind and settings of the counter table, or NULL.
  */
 static char *
 counter_problem(const DcCounter *counter)
@@ -163,7 +163,7 @@ counter_problem(const DcCounter *counter)
 }
 
 /*
- * tables_problem looks at the tables as a whole, and at their indexes.
+ * tables_problem returns a reason in the tables as a whole, or in their indexes, or NULL.
  */
 static char *
 tables_problem(const DcCounter *counter, Relation totals, Relation shards)
@@ -203,7 +203,8 @@ further_index(Relation totals, Oid index)
 }
 
 /*
- * column_problem looks at what the executor would compute.
+ * column_problem returns a reason in the columns, whose values the executor may have to
+ * compute, or NULL.
  */
 static char *
 column_problem(const DcCounter *counter, Relation totals)

@@ -119,7 +119,7 @@ static void prevent_part(const DcCounter *counter);
 static void agree_with_workers(void);
 
 /*
- * citus_catalog opens a catalog of Citus. NULL if this database has no Citus.
+ * citus_catalog opens a catalog of Citus. Returns NULL if this database has no Citus.
  */
 Relation
 citus_catalog(const char *name)
@@ -186,7 +186,7 @@ citus_row(const char *name, const char *column, Datum value, Relation *catalog)
 }
 
 /*
- * Raise 0A000: a catalog of Citus has not the column that this library needs.
+ * Raise 0A000: a catalog of Citus lacks a column that this library needs.
  */
 static void
 unsupported_catalog(Relation catalog, const char *column)
@@ -216,7 +216,7 @@ local_group(void)
 }
 
 /*
- * distribution_find reads how Citus distributes a table. False if it does not.
+ * distribution_find reads how Citus distributes a table. Returns false if it does not.
  */
 static bool
 distribution_find(Oid relid, DcDistribution *found)
@@ -380,7 +380,8 @@ distribution_problem_of(const DcCounter *counter, char **hint)
 }
 
 /*
- * kind_problem looks at what kind of counter it is.
+ * kind_problem returns why counters of this kind cannot be distributed, and sets *hint; NULL if
+ * they can.
  */
 static char *
 kind_problem(const DcCounter *counter, char **hint)
@@ -421,7 +422,8 @@ kind_problem(const DcCounter *counter, char **hint)
 }
 
 /*
- * layout_problem looks at how both tables are distributed.
+ * layout_problem returns what is wrong with how the two tables are distributed, and sets *hint;
+ * NULL if nothing is.
  */
 static char *
 layout_problem(const DcCounter *counter, char **hint)
@@ -526,8 +528,8 @@ find_functions(void)
 }
 
 /*
- * Return the address of a function in Citus' library, which is loaded if need be. Raises 0A000
- * if it has none of this name.
+ * Return the address of a function in Citus' library, which is loaded if necessary. Raises
+ * 0A000 if it has none of this name.
  */
 void *
 citus_function(const char *name)
@@ -543,7 +545,8 @@ citus_function(const char *name)
 }
 
 /*
- * distribution_write is called before a statement that may write to a distributed table.
+ * distribution_write begins a coordinated transaction of Citus, before a statement that may
+ * write to a distributed table.
  */
 void
 distribution_write(void)
@@ -636,7 +639,8 @@ distribution_is_alone(void)
 }
 
 /*
- * distribution_before_commit is called when this library has written everything.
+ * distribution_before_commit makes the commits on the workers depend on the local one, if
+ * needed; called when this library has written everything.
  */
 void
 distribution_before_commit(void)

@@ -96,8 +96,8 @@ named_tables(void)
 }
 
 /*
- * Return true if a command is one that the catalogs may be concerned by without a lock on our
- * tables: on types and collations, schemas, labels of enums, or a publication.
+ * Return true if a command may change names that our catalogs use, although it locks none of
+ * our tables: on types and collations, schemas, labels of enums, or a publication.
  */
 static bool
 is_named_in_expressions(const Node *parsetree)

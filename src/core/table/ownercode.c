@@ -248,7 +248,8 @@ found_of(Oid counter)
 
 /*
  * ownercode_find locks all tables of a counter and looks at them, unless the answer is known.
- * False if one cannot be locked at once. Taking the locks may show that there are other tables.
+ * Returns false if one cannot be locked at once. Taking the locks may show that there are other
+ * tables.
  */
 static bool
 ownercode_find(DcFound *found, const DcCounterRow *row, LOCKMODE mode, bool wait, bool code)

@@ -92,7 +92,8 @@ name_of(Relation rel)
 }
 
 /*
- * Look at the kind of the relation and its access method, at rules and row-level security.
+ * Return which of these can run code, or NULL: the kind and access method of the relation, its
+ * rules, row-level security.
  */
 static char *
 kind_reason(Relation rel)
@@ -112,7 +113,7 @@ kind_reason(Relation rel)
 }
 
 /*
- * Look at the types and collations of the columns.
+ * Return a column whose type or collation can run code, or NULL.
  */
 static char *
 column_reason(Relation rel)
@@ -131,7 +132,7 @@ column_reason(Relation rel)
 }
 
 /*
- * default_reason looks at defaults and generated columns.
+ * default_reason returns a default or a generated column that can run code, or NULL.
  */
 static char *
 default_reason(Relation rel)
@@ -151,7 +152,7 @@ default_reason(Relation rel)
 }
 
 /*
- * Look at CHECK constraints.
+ * Return a CHECK constraint that can run code, or NULL.
  */
 static char *
 check_reason(Relation rel)
@@ -168,7 +169,7 @@ check_reason(Relation rel)
 }
 
 /*
- * Look at triggers, foreign keys among them.
+ * Return a trigger or a foreign key that can run code, or NULL.
  */
 static char *
 trigger_reason(Relation rel)
@@ -183,8 +184,9 @@ trigger_reason(Relation rel)
 }
 
 /*
- * partition_reason looks at the partition keys of a relation and of its ancestors, which are
- * checked when a row is written to the partition itself.
+ * partition_reason returns a partition key that can run code, or NULL. It looks at those of the
+ * relation and of its ancestors, which are checked when a row is written to the partition
+ * itself.
  */
 static char *
 partition_reason(Relation rel)
@@ -225,7 +227,8 @@ partition_key_is_harmless(Oid relid)
 }
 
 /*
- * index_reason looks at all indexes, those that are not ready yet among them.
+ * index_reason returns an index that can run code, or NULL; it looks at those that are not
+ * ready yet, too.
  */
 static char *
 index_reason(Relation rel)
@@ -280,8 +283,8 @@ method_of(Oid index)
 }
 
 /*
- * statistics_reason looks at extended statistics: the planner evaluates constant parts of
- * their expressions.
+ * statistics_reason returns extended statistics that can run code, or NULL: the planner
+ * evaluates constant parts of their expressions.
  */
 static char *
 statistics_reason(Relation rel)

@@ -61,7 +61,7 @@ static bool is_original(const DcOwnStatement *statement, const QueryDesc *desc);
 static bool is_called_by(List *result_rels, const FmgrInfo *function);
 
 /*
- * own_statement_init is called once.
+ * own_statement_init installs the hook that starts executors; called once.
  */
 void
 own_statement_init(void)

@@ -268,7 +268,8 @@ tabledue_is_due(DcDue *due, DcTableDue *entry, DcMoment now)
 }
 
 /*
- * due_begin is called before the first step on a table.
+ * due_begin notes that a job begins with a table: changes from now on are news. Called before
+ * the first step on it.
  */
 void
 due_begin(DcDue *due, Oid table)

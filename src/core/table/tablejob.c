@@ -598,7 +598,7 @@ tablejob_end(DcTableJob *job)
 }
 
 /*
- * list_step is the job's first step.
+ * list_step makes the list of a round's tables, as the job's first step.
  */
 static void
 list_step(void *arg)

@@ -19,8 +19,8 @@
 static void jobnote_count_error(DcWorkerSlot *slot, const char *job, const char *text, int len);
 
 /*
- * jobnote_run counts a run of a job, when it began and how long it took (us), in the worker's
- * slot. `left` is how many tables it has left to their owners; -1 if it goes on.
+ * jobnote_run notes a run of a job in the worker's slot: when it began and how long it took
+ * (us). `left` is how many tables it has left to their owners; -1 if it goes on.
  */
 void
 jobnote_run(int job, TimestampTz at, int64 us, int64 work, int64 left)

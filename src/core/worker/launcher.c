@@ -290,7 +290,7 @@ sync_slots(List *databases)
 }
 
 /*
- * reap_workers looks which workers have ended.
+ * reap_workers finds the workers that have ended, and decides when to start them again.
  */
 static void
 reap_workers(void)

@@ -35,8 +35,8 @@
  *
  * Of max_worker_processes, some stay free for others: as many as the parallel workers of a
  * query (max_parallel_workers_per_gather, two at least), less those that are running, and one
- * in any case. Only the first worker is started in any case. Those of others that are about to
- * start are not seen; then they, or we, find no room, and try again.
+ * in any case. Only the first worker is started regardless of that. Those of others that are
+ * about to start are not seen; then they, or we, find no room, and try again.
  *
  * Everything here but the worker's own variables is in the slots, under their lock.
  */
@@ -336,7 +336,7 @@ turns_room(int own)
 }
 
 /*
- * turn_enter is called when a worker enters its slot, under the lock.
+ * turn_enter begins a worker's turn, when it enters its slot. The caller holds the lock.
  */
 void
 turn_enter(DcWorkerSlot *slot)

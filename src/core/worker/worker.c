@@ -186,11 +186,11 @@ dc_worker_main(Datum arg)
 }
 
 /*
- * on_sigterm asks the worker to end, and cancels its step. Another signal ends the worker
- * at once: the step has caught the cancel. But the step first gets a moment to end: several
- * processes may ask at the same time (dc_worker_stop() and the launcher do), and not all
- * code looks for a cancel soon. When the worker is leaving it has a moment, too, and from
- * then on does no more steps.
+ * on_sigterm asks the worker to end, and cancels its step. Another signal ends the worker at
+ * once: the step has caught the cancel. But the step first gets a moment to end: several
+ * processes may ask at the same time (dc_worker_stop() and the launcher do), and not all code
+ * looks for a cancel soon. When the worker is leaving it has a moment, too, and from then on
+ * does no further step.
  */
 static void
 on_sigterm(SIGNAL_ARGS)

@@ -55,7 +55,8 @@ static bool workerhooks_is_idle(void);
 static void workerhooks_xact_callback(XactEvent event, void *arg);
 
 /*
- * hooks_init is called once, at preload.
+ * hooks_init registers the functions around statements and at the end of transactions; called
+ * once, at preload.
  */
 void
 hooks_init(void)

@@ -94,7 +94,8 @@ static const DcBoundHooks hooks = {
 };
 
 /*
- * bound_init is called when the library is loaded.
+ * bound_init sets the hooks and registers the jobs of this room; called when the library is
+ * loaded.
  */
 void
 bound_init(bool preloading)

@@ -104,7 +104,7 @@ build_job(DcJobRun *run)
 }
 
 /*
- * build_job_init is called once.
+ * build_job_init registers the job "build"; called once.
  */
 void
 build_job_init(void)

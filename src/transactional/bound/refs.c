@@ -174,7 +174,7 @@ lock_refs(Oid refs)
 }
 
 /*
- * start makes an empty log. There is one only when nothing is left of an earlier one's
+ * start_refs makes an empty log. There is one only when nothing is left of an earlier one's
  * pointers, so the context comes last.
  */
 static void
@@ -425,8 +425,8 @@ refs_any(Oid counter)
 }
 
 /*
- * refs_pending returns how pending changes of counts change the value of a key, or to the sum
- * of all (NULL), in the snapshot that the caller reads the value in.
+ * refs_pending returns how pending changes of counts change the value of a key, or the sum of
+ * all (NULL), in the snapshot that the caller reads the value in.
  */
 void
 refs_pending(Oid counter, const DcKey *key, int64 *inc, int64 *dec)

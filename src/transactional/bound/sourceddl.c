@@ -258,7 +258,7 @@ end_broken(const DcDdl *ddl)
 
 /*
  * Return true if a command may have dropped what a binding names: a binding that does not parse
- * for another reason is not to keep others from dropping what is theirs.
+ * for another reason must not keep others from dropping their objects.
  */
 static bool
 sourceddl_is_about(const DcSourceRow *row, void *arg)
@@ -651,7 +651,7 @@ bound_begins(const DcDdl *ddl)
 static const DcDdlHook bound_ddl = {bound_dropped, bound_altered, bound_begins};
 
 /*
- * source_ddl_init is called when the library is loaded.
+ * source_ddl_init registers what this room does around DDL; called when the library is loaded.
  */
 void
 source_ddl_init(void)

@@ -362,7 +362,7 @@ as_text(Node *expr, const char *what)
 }
 
 /*
- * key_expr makes one expression of those of a key. NULL if one is null.
+ * key_expr makes one expression of those of a key. Returns NULL if one is null.
  */
 static Node *
 key_expr(List *keys)

@@ -206,8 +206,8 @@ list_children(DcSourceRead *read, Oid parent, Snapshot snapshot)
 
 /*
  * source_read_begin makes a snapshot active, and checks that it can be used. The caller has
- * locked the counter tables. With `newest` it is taken now, under all isolation levels. False
- * if the table is not bound any more, or partitions come too fast.
+ * locked the counter tables. With `newest` it is taken now, under all isolation levels. Returns
+ * false if the table is not bound any more, or partitions come too fast.
  */
 bool
 source_read_begin(DcSourceRead *read, DcCounter *counter, bool newest)

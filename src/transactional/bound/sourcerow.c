@@ -411,7 +411,7 @@ sourcerow_same_text(const char *a, const char *b)
 }
 
 /*
- * Raise 55000: the counter table is not bound, or was dropped meanwhile.
+ * Raise 55000: the counter table is not bound; or 42P01 if it was dropped meanwhile.
  */
 void
 not_bound_error(Oid counter)

@@ -195,7 +195,7 @@ verify_due(void)
 }
 
 /*
- * verify_init is called once.
+ * verify_init registers the job "verify"; called once.
  */
 void
 verify_init(void)
@@ -256,7 +256,7 @@ verify_list(void)
 		return NIL;
 	last_owner = first_owner;
 	first->served = ++served;
-	(void) verify_later(first->counter, PASS_LOOK_MS); /* should the step fail, or not be made */
+	(void) verify_later(first->counter, PASS_LOOK_MS); /* in case the step fails, or is not made */
 	return list_make1_oid(first->counter);
 }
 
@@ -275,7 +275,8 @@ comes_before(const DcVerifying *left, Oid left_owner, const DcVerifying *right, 
 }
 
 /*
- * start_pass is called before the first step on a table.
+ * start_pass resets what dc_maintain() has read of a table; called before the first step on
+ * one.
  */
 static void
 start_pass(MemoryContext cxt)

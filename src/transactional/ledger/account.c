@@ -53,8 +53,10 @@ PG_FUNCTION_INFO_V1(dc_account_open);
 #define MAX_REMEMBERED 8192
 #define MAX_REMEMBERED_KEY 55
 
-/* The farthest that a balance may be from its bound: units given and units taken are summed up
- * separately until compaction offsets them, and neither sum may leave bigint. */
+/*
+ * The farthest that a balance may be from its bound: units given and units taken are summed up
+ * separately until compaction offsets them, and neither sum may leave bigint.
+ */
 #define MAX_ROOM ((INT64CONST(1) << 62) - 1)
 
 typedef struct RememberedRules
@@ -221,8 +223,8 @@ account_remember(DcLedger *ledger, const char *key, const DcRules *rules)
 }
 
 /*
- * account_find_by_index is the usual way. Sets *own to true if this transaction has written the
- * row.
+ * account_find_by_index looks an account up without SQL; false if it is not open. Sets *own to
+ * true if this transaction has written the row.
  */
 static bool
 account_find_by_index(DcLedger *ledger, const DcKey *key, DcRules *rules, bool *own)

@@ -31,8 +31,10 @@ PG_FUNCTION_INFO_V1(dc_account_statement);
 PG_FUNCTION_INFO_V1(dc_transfers_pending);
 PG_FUNCTION_INFO_V1(dc_ledger_check);
 
-/* All amounts of a key that are kept: entries, and the opening that was carried forward.
- * `before`, the same in all openings, is the time from which entries are kept. */
+/*
+ * All amounts of a key that are kept: entries, and the opening that was carried forward.
+ * `before`, the same in all openings, is the time from which entries are kept.
+ */
 #define POSTED \
 	"SELECT e.key, e.amount FROM @entries AS e UNION ALL SELECT o.key, o.amount FROM @openings AS o"
 

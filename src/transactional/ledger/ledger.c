@@ -93,9 +93,9 @@ ledger_open(FunctionCallInfo fcinfo, const char *function, LOCKMODE mode,
 }
 
 /*
- * ledger_open_at_once opens a ledger to write without waiting for a lock, and
- * without asking for rights. NULL if it is locked, cannot be used in its state, or is
- * not the current user's (unless all_owners).
+ * ledger_open_at_once opens a ledger to write without waiting for a lock, and without asking
+ * for rights. Returns NULL if it is locked, cannot be used in its state, or is not the current
+ * user's (unless all_owners).
  */
 DcLedger *
 ledger_open_at_once(Oid relid, bool all_owners)
@@ -178,7 +178,7 @@ lock_ledger_tables(DcLedger *ledger, LOCKMODE mode)
 }
 
 /*
- * ledger_find returns a ledger from the cache, looked up if need be.
+ * ledger_find returns a ledger from the cache, looked up if necessary.
  */
 static DcLedger *
 ledger_find(DcCounter *counter)

@@ -76,7 +76,7 @@ static void check_adoptable(Oid relid);
 static void create_pendings(const char *schema, const char *name);
 
 /*
- * ledger_init is called once.
+ * ledger_init sets the hooks and registers the job of this room; called once.
  */
 void
 ledger_init(void)

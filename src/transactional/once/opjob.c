@@ -12,8 +12,8 @@
  *	- The open partition has been open for half of op_retention, and has ops:
  *	  the next one, if it is empty, is opening.
  *	- Then the open one is closed, and the next one is open.
- *	- A closed one whose ops are all older than op_retention, and as old as
- *	  twice DC_OP_TOLERANCE besides, expires.
+ *	- A closed one expires when all of its ops are older than op_retention plus twice
+ *	  DC_OP_TOLERANCE.
  *	- An expired one is emptied by TRUNCATE, and it is noted up to when ops are
  *	  forgotten.
  *
@@ -44,7 +44,7 @@
 #include "transactional/once/opslot.h"
 
 /*
- * While a ring is fed, `since` of a closed partition is set anew when it is older than this.
+ * While a ring is fed, `since` of a closed partition is updated when it is older than this.
  */
 #define CLOSED_SINCE_MAX (10 * USECS_PER_MINUTE)
 
@@ -153,9 +153,9 @@ opjob_step_fed(Oid table, bool all_owners)
 }
 
 /*
- * lock_ring makes this transaction the only one that changes the states of a ring, and
- * reads them. False if another one does, or if this one has made a change already: then
- * it is not committed yet.
+ * lock_ring makes this transaction the only one that changes the states of a ring, and reads
+ * them. Returns false if another one does, or if this one has made a change already: then it is
+ * not committed yet.
  */
 static bool
 lock_ring(DcCounter *counter, DcOpSlot *slots, int *nslots)

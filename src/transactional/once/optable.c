@@ -89,7 +89,7 @@ ops_create(DcCounter *counter)
 }
 
 /*
- * once_init is called once.
+ * once_init sets the hooks and registers the job of this room; called once.
  */
 void
 once_init(void)

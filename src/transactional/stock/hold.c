@@ -232,8 +232,8 @@ wait_for_maker(DcCounter *counter, Datum id)
 }
 
 /*
- * find_maker looks for a hold in the unique index, and returns the transaction that has
- * made it and is in progress.
+ * find_maker returns the transaction in progress that has made a hold, by the unique index;
+ * InvalidTransactionId if there is none.
  */
 static TransactionId
 find_maker(Relation heap, Oid index_oid, Datum id)

@@ -45,7 +45,8 @@ static int line_compare(const void *a, const void *b);
 static bool take_lines(void *arg);
 
 /*
- * stock_init is called once, at preload or not.
+ * stock_init sets the hooks and registers the job of this room, and the gate if preloaded;
+ * called once.
  */
 void
 stock_init(bool preloaded)

@@ -80,7 +80,7 @@ static int64 number_of(DcSeenRel *rel, Datum key, const DcSums *sums, bool may_b
 static int64 at_most_bigint(INT128 sum);
 
 /*
- * unread_init is called when the library is loaded.
+ * unread_init sets the hooks of this room; called when the library is loaded.
  */
 void
 unread_init(void)

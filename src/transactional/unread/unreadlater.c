@@ -9,7 +9,7 @@
  * number stays, whichever transaction comes first. But a version that replaces one that the
  * snapshot does not show would be shown beside the one that it does show, and reveal what
  * others have marked meanwhile. So such changes wait until the transaction commits, or is
- * prepared, when it reads no more. Until then its own reads are what the snapshot shows, and
+ * prepared, when it no longer reads. Until then its own reads are what the snapshot shows, and
  * its own changes on top (later_apply), as if the others came afterwards. TRUNCATE of the
  * counter writes them at once: they are about increments that it takes away (unreadlost.c). It
  * may be rolled back to a savepoint, and then they wait again.
@@ -57,7 +57,8 @@ static uint32 chain_of(Datum member, Datum key);
 static bool unreadlater_same_text(Datum a, Datum b);
 
 /*
- * later_init is called when the library is loaded.
+ * later_init registers the callbacks for the end of transactions; called when the library is
+ * loaded.
  */
 void
 later_init(void)

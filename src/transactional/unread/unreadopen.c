@@ -178,7 +178,7 @@ seenrel_open(FunctionCallInfo fcinfo, const char *function, bool write, DcSeenRe
 
 /*
  * seenrel_open_at opens a table to write, for a function of its counter table, which is locked.
- * False if it is no longer an unread table, or has another owner.
+ * Returns false if it is no longer an unread table, or has another owner.
  */
 bool
 seenrel_open_at(Oid relid, const DcCounter *counter, DcSeenRel *rel)
@@ -192,8 +192,8 @@ seenrel_open_at(Oid relid, const DcCounter *counter, DcSeenRel *rel)
 }
 
 /*
- * seenrel_open_again opens a table that this transaction has locked to write. False if it is no
- * longer an unread table.
+ * seenrel_open_again opens a table that this transaction has locked to write. Returns false if
+ * it is no longer an unread table.
  */
 bool
 seenrel_open_again(Oid relid, DcSeenRel *rel)
@@ -235,7 +235,7 @@ seenrel_check(DcSeenRel *rel)
 }
 
 /*
- * seenrel_end_reads is called before the snapshot of the reads is popped; later reads use
+ * seenrel_end_reads ends the reads of a table, before their snapshot is popped; later reads use
  * another one.
  */
 void

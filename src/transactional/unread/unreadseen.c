@@ -172,9 +172,10 @@ find_by_heap(DcSeenRel *rel, ScanKeyData *keys, TupleTableSlot *slot)
 }
 
 /*
- * seen_write changes the row of a member and a key, or makes one; or leaves that to the end of the transaction, if its
- * snapshot does not show the row as it is. Then later ones of the same call wait, too: so it locks rows in the order of its
- * keys, wherever it does so. True if the caller is to read the number again, and then to call this again.
+ * seen_write changes the row of a member and a key, or makes one; or leaves that to the end of
+ * the transaction, if its snapshot does not show the row as it is. Then later ones of the same
+ * call wait, too: so it locks rows in the order of its keys, wherever it does so. Returns true
+ * if the caller is to read the number again, and then to call this again.
  */
 bool
 seen_write(DcSeenRel *rel, Datum member, Datum key, DcSeenChange *change)
