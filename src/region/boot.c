@@ -286,7 +286,7 @@ boot_begin(DcSelfRow *self, bool worker)
 
 	identity_lock();
 	if (!self_read(self) || self_is_begun(self) || self_needs_renew(self))
-		return false; /* somebody else has */
+		return false; /* another process has */
 	others = region_has_others(self->region);
 	wanted_turns(self, LIFE_BEGIN, &seals, &folds);
 	if (worker && !turns_have_sealed(seals, folds))

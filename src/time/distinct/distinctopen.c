@@ -161,7 +161,7 @@ distinct_lock(Oid relid, LOCKMODE mode, AclMode rights)
 {
 	DcDistinct *distinct;
 
-	AcceptInvalidationMessages(); /* a REVOKE, say; plain SQL does so too */
+	AcceptInvalidationMessages(); /* for example of a REVOKE; plain SQL does so too */
 	do
 	{
 		distinct = distinct_lookup(relid);
