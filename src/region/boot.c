@@ -396,7 +396,7 @@ boot_tell(const DcSelfRow *self, bool worker)
 		return false;
 	if (worker && !unpublished_looked())
 	{
-		/* a region that waits for an answer does not wait until all counters were looked at, which may be under way */
+		/* a region that waits for an answer must not wait until all counters were looked at, which may be under way */
 		if (is_to_answer(&own, self->region))
 			beat_tell(DT_NOBEGIN);
 		if (!unpublished_looks())

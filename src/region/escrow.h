@@ -1,6 +1,6 @@
 /*
  * escrow.h
- *		Who gives how many units to whom (see escrow.c). Knows nothing of the server.
+ *		Deciding who gives how many units to whom (see escrow.c). Knows nothing of the server.
  *
  * Copyright (c) 2026, the dcounter developers
  */

@@ -308,7 +308,7 @@ has_amounts_error(const DcCounter *counter)
 }
 
 /*
- * word puts the further tables into statements.
+ * replicate_word puts the further tables into statements.
  */
 static const char *
 replicate_word(DcCounter *counter, const char *word)
