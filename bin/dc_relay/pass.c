@@ -23,8 +23,8 @@
  * letter (max_attempts of the consumer). Parts grow again as they are accepted.
  *
  * The order of a key is kept: parts are delivered in order, and none goes on
- * with a key of which an event was refused. The server decides whether the key's later
- * events have to wait (on_nack), so the batch ends in front of the first of them.
+ * with a key that has had an event refused. The server decides whether the key's later events have
+ * to wait (on_nack), so the batch ends in front of the first of them.
  */
 #include "bin/dc_relay/relay.h"
 

@@ -1,6 +1,6 @@
 /*
  * beat.c
- *		Heartbeats: rows of dcounter.region (beatrow.c), by which each region tells the others how far it is.
+ *		Heartbeats: rows of dcounter.region (beatrow.c), by which each region shows the others how far it is.
  *
  * Copyright (c) 2026, the dcounter developers
  *

@@ -7,9 +7,9 @@
  *
  * Of two heartbeats of an epoch the one with the greater number is kept. A heartbeat of another series of boots
  * (life.h) is taken only if all that is known of the previous series is older than the first heartbeat of the new one.
- * If two databases count under one epoch, each region keeps to the one that it knows, and tells the others which one
- * that is. It also keeps the other one's number, if that is greater: it has the rows that were published until then,
- * and a snapshot that begins with an earlier number lacks them.
+ * If two databases count under one epoch, each region keeps to the one that it knows, and its heartbeats say which
+ * one that is. It also keeps the other one's number, if that is greater: it has the rows that were published until
+ * then, and a snapshot that begins with an earlier number lacks them.
  *
  * A heartbeat of the own epoch is not taken. If it, or its sender's column `seen`, has a number at or after this series' under
  * another series, there is, or was, another database: this one must renew. It must also renew if it is starting and the sender
@@ -192,9 +192,8 @@ look_at_beat(const DcBeat *have, const DcBeat *come, bool copied)
 }
 
 /*
- * Check what another region has heard of this one: if it has heard of another database of the same
- * epoch, or this one was set back, mark that this database must renew. Also note that it was
- * retired.
+ * Check what another region knows of this one: if it knows another database of the same epoch, or
+ * this one was set back, mark that this database must renew. Also note that it was retired.
  */
 static void
 look_at_own(const DcSelfRow *self, int64 epoch, int64 seq, const char *boot, TimestampTz retired_at)

@@ -286,7 +286,7 @@ boot_begin(DcSelfRow *self, bool worker)
 
 	identity_lock();
 	if (!self_read(self) || self_is_begun(self) || self_needs_renew(self))
-		return false; /* somebody else has */
+		return false; /* another process has */
 	others = region_has_others(self->region);
 	wanted_turns(self, LIFE_BEGIN, &seals, &folds);
 	if (worker && !turns_have_sealed(seals, folds))
@@ -396,7 +396,7 @@ boot_tell(const DcSelfRow *self, bool worker)
 		return false;
 	if (worker && !unpublished_looked())
 	{
-		/* a region that waits for an answer does not wait until all counters were looked at, which may be under way */
+		/* a region that waits for an answer must not wait until all counters were looked at, which may be under way */
 		if (is_to_answer(&own, self->region))
 			beat_tell(DT_NOBEGIN);
 		if (!unpublished_looks())

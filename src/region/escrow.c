@@ -1,6 +1,6 @@
 /*
  * escrow.c
- *		Who gives how many units to whom.
+ *		Deciding who gives how many units to whom.
  *
  * Copyright (c) 2026, the dcounter developers
  *

@@ -1,6 +1,6 @@
 /*
  * escrow.h
- *		Who gives how many units to whom (see escrow.c). Knows nothing of the server.
+ *		Deciding who gives how many units to whom (see escrow.c). Knows nothing of the server.
  *
  * Copyright (c) 2026, the dcounter developers
  */
@@ -39,14 +39,14 @@ typedef struct DcWantChange
 	int64_t keeps; /* units that a session begins to wait for; negative: has waited for */
 	int64_t since; /* its stamp; 0: no session */
 	bool forgets;  /* no session is waiting */
-	bool restarts; /* units are counted anew, as under another epoch */
+	bool restarts; /* granted units are counted from zero, as under another epoch */
 } DcWantChange;
 
-/* A region's request, to those who may serve it. */
+/* A region's request, for the regions that may serve it. */
 typedef struct DcRequest
 {
 	const char *region;
-	int64_t epoch; /* that units are to be given to */
+	int64_t epoch; /* to which units are given */
 	bool own;	   /* of the one that serves */
 	int64_t since; /* its stamp; requests are served in the order of stamps and names */
 	int64_t need;  /* units that it still needs, */

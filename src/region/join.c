@@ -404,7 +404,7 @@ known_columns(DcCatRow *io, void *data)
 }
 
 /*
- * Return true if this database has heard of a region.
+ * Return true if this database knows a region.
  */
 static bool
 join_is_known(const char *peer)

@@ -47,7 +47,7 @@ PG_FUNCTION_INFO_V1(dc_region_repair);
 	" timestamptz 'epoch' + s.hlc * interval '1 microsecond' AS at FROM @sets AS s"
 #define LAST_ORDER " ORDER BY s.key, s.hlc DESC, s.region DESC"
 
-/* The parts of which the value of each key is the sum (sets.h). */
+/* The parts that add up to the value of each key (sets.h). */
 #define PARTS \
 	"SELECT r.key, r.inc::numeric, r.dec::numeric, r.updated_at FROM @regions AS r" \
 	" UNION ALL SELECT w.key, greatest(w.value, 0), greatest(-w.value, 0), w.at FROM (" LAST LAST_ORDER ") AS w" \

@@ -127,8 +127,8 @@ regionddl_dropped(const DcDdl *ddl)
 }
 
 /*
- * Raise 55000 if a command has dropped a trigger or an index that a link needs, whatever the command was about: an extension that the
- * trigger was made to depend on, say.
+ * Raise 55000 if a command has dropped a trigger or an index that a link needs, whatever the command was about: for
+ * example about an extension that the trigger was made to depend on.
  */
 static void
 prevent_stripped(const DcDdl *ddl)
@@ -517,7 +517,7 @@ has_counters(void)
 
 /*
  * has_equal_index returns true if the table of an index has another one that refuses the same rows. There may be one more, which a REINDEX
- * CONCURRENTLY has left that was canceled; whoever writes rows locks all of them.
+ * CONCURRENTLY has left that was canceled; each writer of rows locks all of them.
  */
 static bool
 has_equal_index(Relation rel, HeapTuple index)

@@ -125,7 +125,7 @@ dc_region_renew(PG_FUNCTION_ARGS)
 }
 
 /*
- * region_renew takes a new epoch, and updates *row.
+ * region_renew takes a new epoch, and updates *self.
  */
 void
 region_renew(DcSelfRow *self, DcRights rights, bool worker)

@@ -296,7 +296,7 @@ take_amounts(DcCounter *counter, const DcIdentity *identity, bool seed)
 }
 
 /*
- * Raise the error that the counter has amounts, of which it is not known whose they are (55000).
+ * Raise the error that the counter has amounts, which may be another region's (55000).
  */
 static void
 has_amounts_error(const DcCounter *counter)
@@ -308,7 +308,7 @@ has_amounts_error(const DcCounter *counter)
 }
 
 /*
- * word puts the further tables into statements.
+ * replicate_word puts the further tables into statements.
  */
 static const char *
 replicate_word(DcCounter *counter, const char *word)

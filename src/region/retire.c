@@ -150,7 +150,8 @@ write_down_all(void)
 }
 
 /*
- * check_units raises 55000 if the region has units of a stock, which nobody could sell any more.
+ * check_units raises 55000 if the region has units of a stock, as nobody could sell these any
+ * longer.
  */
 static void
 check_units(const char *region, bool own)

@@ -190,7 +190,7 @@ rights_begin(DcSqlSession *session, DcCounter *counter)
 }
 
 /*
- * word puts the two tables into statements.
+ * rights_word puts the two tables into statements.
  */
 static const char *
 rights_word(DcCounter *counter, const char *word)

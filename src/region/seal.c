@@ -640,7 +640,7 @@ fold_slot(DcRegionRel *slots, DcRegionRel *sets, const DcIdentity *identity, con
 }
 
 /*
- * begin begins a session of statements that name the table of regions, too.
+ * begin_seal begins a session of statements that name the table of regions, too.
  */
 static void
 begin_seal(DcSqlSession *session, DcCounter *counter)

@@ -163,7 +163,8 @@ self_is_begun(const DcSelfRow *row)
 }
 
 /*
- * self_here sets what says where this is.
+ * self_here sets the fields that say where a row was written: system, timeline, database and start
+ * of the server.
  */
 void
 self_here(DcSelfRow *row)

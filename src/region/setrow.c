@@ -1,6 +1,6 @@
 /*
  * setrow.c
- *		Finding and writing rows of sets, without SQL, and what their table must look like.
+ *		Finding and writing rows of sets, without SQL, and the required shape of their table.
  *
  * Copyright (c) 2026, the dcounter developers
  *

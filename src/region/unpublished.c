@@ -476,7 +476,7 @@ known_of(Oid counter)
 }
 
 /*
- * Drop the list of rows of which it is not known that they are published.
+ * Drop the list of rows that are not known to be published.
  */
 static void
 forget_list(Known *of)

@@ -49,8 +49,8 @@ static int consumerneeds_compare_ids(const ListCell *a, const ListCell *b);
 static bool remove_if_left(int32 consumer, const char *name);
 
 /*
- * consumer_init tells the outbox that there are consumers; called once, before other
- * rooms register their callbacks.
+ * consumer_init registers the consumers' hooks with the outbox; called once, before other rooms
+ * register their callbacks.
  */
 void
 consumer_init(void)

@@ -68,13 +68,13 @@ typedef struct Fetch
 	DcConsumer *consumer;
 	DcMember me;
 	DcTrade trade;	 /* lanes that move between the member's row and others */
-	bool final;		 /* the time is up: what has changed is to be stored */
+	bool final;		 /* the time is up: changes must be stored */
 	bool busy;		 /* another session works as the member */
 	bool joins;		 /* the member is new: the consumer itself is locked, and me to be stored */
 	bool hidden;	 /* others do not see a live member */
 	int32 announced; /* the consumer whose members know of it by a lock */
 	bool wrote;		 /* something was stored */
-	bool renew;		 /* the lease is to be renewed */
+	bool renew;		 /* the lease must be renewed */
 	int64 lease;	 /* its length */
 	DcRetries *retries;
 	int nrows;		   /* returned */

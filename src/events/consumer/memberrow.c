@@ -111,8 +111,8 @@ joining_tag(LOCKTAG *tag, int32 consumer)
 }
 
 /*
- * member_lock_joining tells the members of a consumer, to the end of the transaction,
- * that there is one more whose row they do not see as that of a live member.
+ * member_lock_joining makes a new member known to the others until the transaction ends, as they do
+ * not see its row yet, or not as that of a live member.
  */
 void
 member_lock_joining(int32 consumer)
@@ -124,7 +124,8 @@ member_lock_joining(int32 consumer)
 }
 
 /*
- * member_count_joining returns how many other sessions have this lock. Nobody waits for it.
+ * member_count_joining returns how many other sessions hold the lock of member_lock_joining. Nobody
+ * waits for it.
  */
 int
 member_count_joining(int32 consumer)

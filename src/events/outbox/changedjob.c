@@ -393,9 +393,9 @@ changedjob_step(Oid table, bool all_owners)
 }
 
 /*
- * round_begin decides which marks a round is about: those up to now, so that it does
- * not go on for ever. It reports each key once, so if there are marks from before the
- * clock was set back, it ends without that, too.
+ * round_begin decides which marks a round is about: those up to now, so that it does not go on
+ * forever. It reports each key once, so if there are marks from before the clock was set back, it
+ * ends without that, too.
  */
 static void
 round_begin(Oid counter, bool all_owners)

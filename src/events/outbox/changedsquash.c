@@ -9,8 +9,8 @@
  * the first mark of each key are removed: that one makes the next round read the
  * key, which is later than all of them. The lock keeps rounds away.
  *
- * A set tells keys apart by 128 bits of hashes with a secret seed, so that many of
- * them fit into memory.
+ * A set distinguishes keys by 128 bits of hashes with a secret seed, so that many of them fit into
+ * memory.
  */
 #include "postgres.h"
 

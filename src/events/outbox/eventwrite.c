@@ -9,11 +9,10 @@
  * transaction registers itself (registry.c), draws one block of numbers for all
  * its events, and writes them to the current partition. So:
  *
- *	- Of two transactions of which one has waited for the other, or has seen its
- *	  changes, the one that committed first has the lower numbers: it drew them
- *	  before its commit, and the other after. In particular the events of a key
- *	  whose row each of them changes are in the order of the commits, even if they have
- *	  written other events before.
+ *	- If one of two transactions has waited for the other, or has seen its changes, the one that
+ *	  committed first has the lower numbers: it drew them before its commit, and the other after. In
+ *	  particular the events of a key whose row each of them changes are in the order of the commits,
+ *	  even if they have written other events before.
  *	- A long transaction holds nothing back while it runs.
  *	- Events of a savepoint that is rolled back are never written.
  *

@@ -26,7 +26,7 @@ static DcBufferTable *table_slot_known(DcCounter *counter);
 static void table_slot_remember(DcCounter *counter, DcBufferTable *table);
 
 /*
- * area_init sets up the memory, but for the map.
+ * area_init sets up the memory, except for the map.
  */
 void
 area_init(void *new_area)

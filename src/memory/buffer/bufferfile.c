@@ -12,7 +12,7 @@
  *
  *	- The file has a generation for each table, the LSN of the shutdown. The first
  *	  flush of the table after the start writes it to dcounter.buffer_restored, in the
- *	  same transaction. Only when no table needs the file any more is it removed.
+ *	  same transaction. The file is removed only when no table needs it any longer.
  *	- The first process that uses a table that was loaded looks there. If the table has
  *	  the generation of the file, a flush has written the amounts before a crash, and they
  *	  are discarded. Otherwise they count. Until that is decided nothing is added to
@@ -344,8 +344,8 @@ bufferfile_discarded(DcBufferTable *table)
 }
 
 /*
- * not_needed removes the file when no table needs it any more. Should the file come back
- * after a crash, it has been applied.
+ * not_needed removes the file when no table needs it any longer. If the file comes back after a
+ * crash, that does no harm, as it has been applied.
  */
 static void
 not_needed(DcBufferTable *table)

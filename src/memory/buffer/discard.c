@@ -354,7 +354,7 @@ discard_check_prepare(void)
 {
 	for (DcDiscard *discard = discards; discard != NULL; discard = discard->next)
 	{
-		/* it is locked by now: no slot can be made any more */
+		/* it is locked by now: no slot can be made any longer */
 		if (discard->gone || has_slot(discard->database, discard->counter))
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

@@ -13,7 +13,7 @@
  *	- all amounts of a table that has become distributed, and is no longer buffered
  *	  (core/table/distribution.c);
  *	- all amounts, while another transaction compacts the table, or has locked the table of its
- *	  trend, or after a flush has failed (because of a trigger on the totals, say).
+ *	  trend, or after a flush has failed (for example because of a trigger on the totals).
  *
  * So a flush never waits for another transaction, and leaves nothing behind. One flush at
  * a time works on a table: it holds the table's flush lock until it ends. It commits

@@ -22,12 +22,12 @@
  * cannot be sent: an error would be one of a committed transaction.
  *
  * Such a transaction has found a flusher when it committed, or it would have written
- * rows. If there is none any more, for all of ALONE_MS, the session does not go on waiting
- * either: the wait ends with that warning, too. Usually the flusher that leaves, the next
- * one or a worker that the launcher starts for that (reserve.c) comes before. It does not
- * if the table is locked, or its rows cannot be written, or the server has no room for a
- * worker. It never does if it has left the table to its owner meanwhile. The wait goes on if there
- * is a worker that cannot flush the table now.
+ * rows. If there has been none for all of ALONE_MS, the session does not go on waiting either: the
+ * wait ends with that warning, too. Usually the flusher that leaves, the next one or a worker that
+ * the launcher starts for that (reserve.c) comes before. It does not if the table is locked, or its
+ * rows cannot be written, or the server has no room for a worker. It never does if it has left the
+ * table to its owner meanwhile. The wait goes on if there is a worker that cannot flush the table
+ * now.
  */
 #include "postgres.h"
 

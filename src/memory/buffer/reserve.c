@@ -21,8 +21,8 @@
  * flusher. So no transaction adds after that. Between the steps nothing of ours waits.
  * But the server may: for a synchronous standby, the lock of NOTIFY, the disk, or another
  * extension's callback. And a flusher that is ended by force waits for no transaction. So
- * a transaction may add when there is no flusher any more. Then, in the order in which
- * this is found out:
+ * a transaction may add when there is no longer a flusher. Then, in the order in which this is
+ * found out:
  *
  *	- Another worker comes, or is there already: it flushes the amounts that it finds.
  *	- The worker is switched off or stopped: the launcher starts one that only
@@ -100,7 +100,7 @@ static bool nothing_is_kept(void);
 
 /*
  * buffer_reserve prepares for adding deltas of one table when this transaction
- * commits; false if they are to be written to rows.
+ * commits; false if they must be written to rows.
  */
 bool
 buffer_reserve(DcCounter *counter, DcDelta **deltas, int count)

@@ -375,8 +375,8 @@ cacheget_get_all(DcAsked *asked)
 }
 
 /*
- * claim_missing claims the keys that no other session has claimed, and returns how many
- * keys are to be computed now.
+ * claim_missing claims the keys that no other session has claimed, and returns how many keys have
+ * to be computed now.
  */
 static int
 claim_missing(DcAsked *asked)
@@ -405,7 +405,7 @@ claim_missing(DcAsked *asked)
 }
 
 /*
- * cacheget_compute computes the `count` keys that are to be computed now, and stores those that
+ * cacheget_compute computes the values of the `count` keys that need it now, and stores those that
  * are claimed.
  */
 static void

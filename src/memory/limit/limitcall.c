@@ -351,7 +351,7 @@ most_keys(const DcLimitUse *use)
 }
 
 /*
- * cells_fit returns true if a slot may have `count` more cells. A rule without another bound may have half of
+ * cells_fit returns true if a slot may have `more` further cells. A rule without another bound may have half of
  * them. If the share of ad hoc limits is used up, *memory is set: any role's entries may make room.
  */
 static bool

@@ -85,7 +85,7 @@ typedef struct DcLimitSlot
 {
 	LWLock install; /* of a rule with other numbers, until all keys are by these */
 
-	/* under area->lock, but for the generation */
+	/* under area->lock, except for the generation */
 	Oid database; /* invalid: free */
 	DcLimitOwner owner;
 	pg_atomic_uint32 generation;
@@ -160,7 +160,7 @@ typedef struct DcLimitKnown
 /* A row of dcounter.limit_rule. */
 typedef struct DcLimitRow
 {
-	DcRuleRow rule; /* trusted: who may refund, too */
+	DcRuleRow rule; /* trusted: roles that may refund, too */
 	int algorithm;	/* DcLimitKind */
 	int64 rate;
 	int64 per;
@@ -184,7 +184,7 @@ typedef struct DcLimitCall
 	int64 lease;
 	/* while it is counted */
 	DcLimitKey *entry; /* in the map, or NULL */
-	DcLimitKey fresh;  /* else */
+	DcLimitKey fresh;  /* if entry is NULL */
 	uint32 chunks;
 	bool is_made; /* the entry is of this call */
 	bool full;	  /* there is no memory for it */

@@ -396,7 +396,7 @@ dc_limit_release(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_limit_renew(name text, key text, lease bigint) -> whether it was still held; then it begins anew.
+ * dc_limit_renew(name text, key text, lease bigint) -> whether it was still held; then it is renewed.
  */
 Datum
 dc_limit_renew(PG_FUNCTION_ARGS)

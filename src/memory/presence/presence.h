@@ -22,7 +22,8 @@
  *	  their meta. The number of members and the version can be read without it.
  *	- area->wheel_lock protects the wheel (wheel.h), in which all members and rooms are. Members are in it
  *	  by expires_at. An empty room stays for a while, and is then due.
- *	- area->events_lock protects the lists of rooms that have something to tell (presenceevents.c).
+ *	- area->events_lock protects the lists of rooms that have something to report
+ *	  (presenceevents.c).
  *	- area->turn_lock is held by the process that turns the wheel (presenceturn.c). An item that was due has been taken
  *	  out of the wheel, and no other process frees it (TAKEN): so the turner can lock its partition afterwards.
  *	- Rooms of approximate presences have no members here, and other rules: presenceapprox.c.
@@ -33,7 +34,7 @@
  * map's mutex. No process locks two partitions.
  *
  * A room's entry is pinned by each of its members' entries, and by calls about it. Rooms are freed only under turn_lock, if they
- * are empty, not pinned, and have nothing to tell.
+ * are empty, not pinned, and have nothing to report.
  *
  * A session copies a slot's generation, which changes when the slot is given to another rule. To make a room, it is
  * added to slot->rooms, then the generation is compared; a process that gives the slot away changes the
@@ -85,7 +86,7 @@ typedef struct DcPresenceItem
 	uint8 kind;
 	bool taken;	   /* by the turner; under wheel_lock */
 	bool is_here;  /* member: counted in its room; under its partition's lock */
-	bool is_dirty; /* room: has something to tell; under its lock */
+	bool is_dirty; /* room: has something to report; under its lock */
 	DcWheelNode wheel;
 } DcPresenceItem;
 
@@ -93,14 +94,14 @@ typedef struct DcPresenceRoom
 {
 	DcPresenceItem item;
 	uint16 slot;
-	bool is_told;			  /* is_dirty, and not in the list, as it is being told; under its lock and events_lock */
+	bool is_told;			  /* is_dirty, and not in the list, as it is being reported; under its lock and events_lock */
 	pg_atomic_uint32 members; /* or the estimate */
 	uint32 root;			  /* of the tree, or the ring */
 	uint32 joined;			  /* since the last event */
 	uint32 left;
 	uint32 dirty_next;
 	uint32 dirty_prev;
-	uint32 rounds; /* that it was empty, and had something to tell; in the file: its place there */
+	uint32 rounds; /* that it was empty, and had something to report; in the file: its place there */
 	uint64 due;	   /* tick, under wheel_lock while it is in the wheel */
 	pg_atomic_uint64 version;
 } DcPresenceRoom;
@@ -144,7 +145,7 @@ typedef struct DcPresenceOwner
 
 typedef struct DcPresenceSlot
 {
-	/* under area->lock, but for the generation */
+	/* under area->lock, except for the generation */
 	Oid database;
 	DcPresenceOwner owner;
 	int32 version;	/* of the rule that events is of */

@@ -116,7 +116,7 @@ typedef struct Step
 	int nrules;
 } Step;
 
-/* The one of this process; for good. */
+/* The step of this process; never freed. */
 static Step *step_now = NULL;
 
 /* The number of the last turn of a rule or an owner; never freed. */
@@ -164,7 +164,7 @@ presence_events_init(void)
 }
 
 /*
- * presence_note_change puts a room into the list of those that have something to tell. The room is locked.
+ * presence_note_change puts a room into the list of those that have something to report. The room is locked.
  */
 void
 presence_note_change(DcMapEntry *entry, uint32 joined, uint32 left)
@@ -324,7 +324,7 @@ events_step(void *arg)
 		CHECK_FOR_INTERRUPTS();
 		if (moment_is_reached(step->end))
 		{
-			/* the owner who has taken that time comes last in the next step */
+			/* the owner that has used up that time comes last in the next step */
 			if (OidIsValid(owner))
 				served_of((uint64) owner << 32)->at = ++served_last;
 			step->more = step->has_notified = true; /* the rest was not looked at */
@@ -520,8 +520,8 @@ note_known(const DcPresenceUse *use, uint64 epoch)
 }
 
 /*
- * Return true if listeners of the rule have been told of the step's epoch, by this transaction or
- * an earlier one.
+ * Return true if listeners of the rule have been notified of the step's epoch, by this transaction
+ * or an earlier one.
  */
 static bool
 epoch_is_told(const Step *step, const DcPresenceUse *use)
@@ -676,7 +676,7 @@ settle_told_room(const Told *told, bool committed)
 	uint32 left;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	/* less than what was told, if the rule was dropped */
+	/* less than was reported, if the rule was dropped */
 	joined = room->joined - (committed ? Min(told->joined, room->joined) : 0);
 	left = room->left - (committed ? Min(told->left, room->left) : 0);
 	room->joined = room->left = 0;

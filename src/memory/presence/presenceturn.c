@@ -179,8 +179,8 @@ room_of(const DcPresenceGone *gone, DcMapEntry *entry)
 }
 
 /*
- * Let a member of a rule that is gone leave, and free it: the result is true then. A room is
- * emptied of what it has to tell, and stays until it has no members.
+ * Let a member of a rule that is gone leave, and free it: the result is true then. A room drops its
+ * pending changes, and stays until it has no members.
  */
 static bool
 presenceturn_forget(DcMapEntry *entry, void *arg)

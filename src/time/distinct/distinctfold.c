@@ -77,7 +77,7 @@ typedef struct DcFoldTable
 	ItemPointerData folded_tid; /* and its place; invalid: at the beginning */
 } DcFoldTable;
 
-/* Of this process; for good. */
+/* Of this process; never freed. */
 static List *tables = NIL; /* DcFoldTable * */
 
 /* The table at hand. */

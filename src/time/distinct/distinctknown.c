@@ -80,7 +80,7 @@ typedef struct DcKnownSlot
 #define SH_DEFINE
 #include "lib/simplehash.h"
 
-/* For good. */
+/* Never freed. */
 static MemoryContext known_cxt = NULL;
 static knowns_hash *knowns;
 static dlist_head used = DLIST_STATIC_INIT(used);

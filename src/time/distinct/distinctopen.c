@@ -161,7 +161,7 @@ distinct_lock(Oid relid, LOCKMODE mode, AclMode rights)
 {
 	DcDistinct *distinct;
 
-	AcceptInvalidationMessages(); /* a REVOKE, say; plain SQL does so too */
+	AcceptInvalidationMessages(); /* for example of a REVOKE; plain SQL does so too */
 	do
 	{
 		distinct = distinct_lookup(relid);
@@ -460,8 +460,7 @@ is_key_index(Relation index, AttrNumber att)
 }
 
 /*
- * Raise an error if row-level security applies to the current user, as reads here would not respect
- * it.
+ * Raise an error if row-level security is on, as it would not be applied here.
  */
 static void
 distinctopen_check_owner(const DcDistinct *distinct)

@@ -116,7 +116,7 @@ distinctscan_next_row(DcDistinctScan *scan)
 }
 
 /*
- * Return true if the entry that the scan is at is to be passed over. Entries of one key come in the order of their places.
+ * Return true if the entry that the scan is at must be skipped. Entries of one key come in the order of their places.
  */
 static bool
 distinctscan_is_passed(DcDistinctScan *scan)

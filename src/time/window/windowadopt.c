@@ -129,7 +129,7 @@ adopt_slot(const RangeVar *name, int number)
 }
 
 /*
- * Claim the turns of which a table has rows, and raise the floors of the levels before above these.
+ * Claim the turns that have rows in a table, and raise the floors of the levels before above these.
  */
 static void
 claim_rows(DcWindowRow *row, int number, Oid slot)

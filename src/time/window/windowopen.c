@@ -146,7 +146,7 @@ window_open(Oid relid, AclMode rights)
 {
 	DcWindow *window;
 
-	AcceptInvalidationMessages(); /* a REVOKE, say; plain SQL does so too */
+	AcceptInvalidationMessages(); /* for example of a REVOKE; plain SQL does so too */
 	window = window_lookup(relid);
 	if (window->checked == GetUserId() && window->rights == rights && window->roles == role_changes)
 		return window;

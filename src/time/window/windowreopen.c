@@ -25,7 +25,8 @@
  *	- `gone` stays, and is raised by each TRUNCATE, whatever the floor is (windowmove.c): readers notice all of them.
  *	- The floor of the last level is the start of the time that is kept. It can be lowered at once: rows that were
  *	  not truncated or deleted yet count again.
- *	- `advanced` is set to now, as if the floors had been raised in time: the next turn goes when it is up.
+ *	- `advanced` is set to now, as if the floors had been raised in time: the next floor rises when its
+ *	  turn is over.
  *
  * Truncated rows are gone. Sealed buckets stay sealed.
  */
@@ -93,7 +94,7 @@ dc_window_reopen(PG_FUNCTION_ARGS)
 }
 
 /*
- * Lower the floors that are above others. Return true if there is one.
+ * Lower the floors that are above those of `to`. Return true if there are any.
  */
 static bool
 lower_floors(DcLevels *levels, const DcLevels *to, TimestampTz now)

@@ -286,7 +286,7 @@ window_create_view(const RangeVar *name, const DcWindowRow *row, const Oid *slot
 /*
  * dc_window_alter(counter regclass, keep interval, late text) -> void; NULL keeps a setting.
  *
- * The ring has a fixed size: a window that is to be kept for longer must be created again (22023).
+ * The ring has a fixed size: a window must be created again to be kept for longer (22023).
  */
 Datum
 dc_window_alter(PG_FUNCTION_ARGS)

@@ -202,7 +202,8 @@ dc_buckets(PG_FUNCTION_ARGS)
 }
 
 /*
- * add_to_bucket adds a row to the bucket in which its time is shown: a row that is about to be moved, say.
+ * add_to_bucket adds a row to the bucket in which its time is shown: for example a row that is about to be
+ * moved.
  */
 static void
 add_to_bucket(void *arg, int level, int64 bucket, int64 inc, int64 dec)
