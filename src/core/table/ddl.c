@@ -98,7 +98,7 @@ changes_tables(Node *statement)
 		case T_AlterTableMoveAllStmt:
 		case T_AlterTableStmt:
 		case T_AlterTypeStmt:
-		case T_ClusterStmt:
+		case COMPAT_CLUSTER_STMT:
 		case T_CreatePolicyStmt:
 		case T_CreateTrigStmt:
 		case T_DropOwnedStmt:

@@ -344,7 +344,8 @@ reserve_forget(void)
 /*
  * Return true if the lists are those that are always there, and empty.
  */
-static pg_attribute_unused() bool nothing_is_kept(void)
+pg_attribute_unused() static bool
+nothing_is_kept(void)
 {
 	return reserved == few && nreserved == 0 && max_reserved == lengthof(few) &&
 		tables == few_tables && ntables == 0 && max_tables == lengthof(few_tables);

@@ -155,7 +155,7 @@ find_by_heap(DcSeenRel *rel, ScanKeyData *keys, TupleTableSlot *slot)
 
 	keys[0].sk_attno = rel->unread->layout.atts[SEEN_MEMBER];
 	keys[1].sk_attno = rel->unread->layout.atts[SEEN_KEY];
-	scan = table_beginscan(rel->heap, GetActiveSnapshot(), 2, keys);
+	scan = compat_table_beginscan(rel->heap, GetActiveSnapshot(), 2, keys);
 	found = table_scan_getnextslot(scan, ForwardScanDirection, slot);
 	if (found)
 		ExecMaterializeSlot(slot);
