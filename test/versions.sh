@@ -43,7 +43,7 @@ packages() {
     case $1 in
     package) ;;
     s390x) echo gcc libc6-dev make gcc-s390x-linux-gnu libc6-dev-s390x-cross qemu-user ;;
-    *) echo gcc libc6-dev make perl libpq-dev "postgresql-$1" "postgresql-server-dev-$1" "postgresql-$1-pgtap" \
+    *) echo gcc libc6-dev make perl libpq-dev "postgresql-$1" "postgresql-server-dev-$1" \
         libtap-parser-sourcehandler-pgtap-perl ;;
     esac
 }
@@ -136,8 +136,8 @@ for name in "${names[@]}"; do
 done
 
 # pg_upgrade through them all, with what was built and installed for each
-if [[ -z ${VERSIONS:-} && ${#stages[@]} -gt 0 && " ${untested[*]} " != *' 1'[78]' '* ]]; then
-    bash test/versions/upgrade.sh "$base/17" "$base/18" | tee "$logs/upgrade.log" || true
+if [[ -z ${VERSIONS:-} && ${#stages[@]} -gt 0 && " ${untested[*]} " != *' 1'[789]' '* ]]; then
+    bash test/versions/upgrade.sh "$base/17" "$base/18" "$base/19" | tee "$logs/upgrade.log" || true
     passed=$((passed + $(grep -c '^ok ' "$logs/upgrade.log" || true)))
     failed=$((failed + $(grep -c '^not ok ' "$logs/upgrade.log" || true)))
     tail -n 1 "$logs/upgrade.log" | grep -q '^1\.\.' || failed=$((failed + 1))

@@ -536,6 +536,16 @@ compat_jsonb_push(CompatJsonb *jsonb, JsonbIteratorToken token, JsonbValue *valu
 }
 #endif
 
+/* A descriptor whose columns have all been named: 19 computes then where they are in a row. Without it, rows are read wrongly. */
+static inline TupleDesc
+compat_described(TupleDesc desc)
+{
+#if PG_VERSION_NUM >= 190000
+	TupleDescFinalize(desc);
+#endif
+	return desc;
+}
+
 /* 18 has generated columns that are computed when they are read. */
 static inline bool
 compat_is_virtual(Form_pg_attribute att)
@@ -585,6 +595,13 @@ compat_new_file_subxact(Relation rel)
 	return rel->rd_newRelfilenodeSubid;
 #endif
 }
+
+/* Settings by which a plain '...' is read as the standard says, without a warning. 19 always does. */
+#if PG_VERSION_NUM >= 190000
+#define COMPAT_STRING_SETTINGS
+#else
+#define COMPAT_STRING_SETTINGS {"escape_string_warning", "off"}, {"standard_conforming_strings", "on"},
+#endif
 
 /* How a subscription connects. In 19 it may name a foreign server, and what that says is looked up only when it is asked for. */
 static inline char *

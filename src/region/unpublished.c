@@ -42,6 +42,7 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
+#include "base/compat.h"
 #include "base/guc.h"
 #include "base/relopen.h"
 #include "base/rowread.h"

@@ -41,33 +41,11 @@ make_folder() {
     mkdir -p "$folder/etc/postgresql-common"
     echo 'create_main_cluster = false' >"$folder/etc/postgresql-common/createcluster.conf"
     # shellcheck disable=SC2086 # words
-    bash "$here/inside.sh" "$folder" env DEBIAN_FRONTEND=noninteractive bash -euo pipefail -c "$(declare -f install_packages)"'
-        install_packages "$@"' install $packages
+    bash "$here/inside.sh" "$folder" env DEBIAN_FRONTEND=noninteractive sh -c \
+        'apt-get -q update && apt-get -q -y install --no-install-recommends "$@"' sh $packages
 }
 
-# install_packages PACKAGE...: in the folder. A release that is new has no pgTAP of its own yet: it gets the files of the one before, which are
-# SQL alone.
-install_packages() {
-    local package major before some=()
-    apt-get -q update
-    for package in "$@"; do
-        if [[ $package == postgresql-*-pgtap && -z $(apt-cache search --names-only "^$package\$") ]]; then
-            major=${package//[!0-9]/}
-        else
-            some+=("$package")
-        fi
-    done
-    apt-get -q -y install --no-install-recommends "${some[@]}"
-    [[ -n ${major:-} ]] || return 0
-    before=$((major - 1))
-    cd /tmp
-    apt-get -q download "postgresql-$before-pgtap"
-    dpkg-deb -x "postgresql-$before-pgtap"_*.deb pgtap
-    cp -R "pgtap/usr/share/postgresql/$before/." "/usr/share/postgresql/$major/"
-    rm -r "postgresql-$before-pgtap"_*.deb pgtap
-}
-
-export -f make_folder add_suite install_packages where_from
+export -f make_folder add_suite where_from
 export folder suite addition packages here
 if ! bash -euo pipefail -c make_folder >"$folder.log" 2>&1; then
     tail -n 20 "$folder.log"

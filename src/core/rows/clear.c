@@ -22,6 +22,7 @@
 #include "access/tableam.h"
 #include "access/xact.h"
 
+#include "base/compat.h"
 #include "core/rows/clear.h"
 #include "core/rows/direct.h"
 #include "core/rows/keyrow.h"

@@ -41,6 +41,7 @@
 #include "utils/acl.h"
 #include "utils/lsyscache.h"
 
+#include "base/compat.h"
 #include "base/hooks.h"
 #include "base/relopen.h"
 #include "base/utility.h"

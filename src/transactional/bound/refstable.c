@@ -29,6 +29,7 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
+#include "base/compat.h"
 #include "base/errors.h"
 #include "base/relcached.h"
 #include "base/rowread.h"

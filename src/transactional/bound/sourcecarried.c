@@ -28,6 +28,7 @@
 #include "utils/rel.h"
 
 #include "base/args.h"
+#include "base/compat.h"
 #include "base/errors.h"
 #include "base/runas.h"
 #include "core/counter/sqlpath.h"

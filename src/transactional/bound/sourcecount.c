@@ -40,6 +40,7 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
+#include "base/compat.h"
 #include "base/hooks.h"
 #include "base/relopen.h"
 #include "core/counter/pending.h"

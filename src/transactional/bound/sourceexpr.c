@@ -110,13 +110,12 @@ static const struct
 	{"bytea_output", "hex"},
 	{"datestyle", "ISO, YMD"},
 	{"extra_float_digits", "1"},
-	{"escape_string_warning", "off"},
 	{"intervalstyle", "postgres"},
 	{"lc_monetary", "C"},
 	{"quote_all_identifiers", "off"},
-	{"standard_conforming_strings", "on"},
 	{"timezone", "GMT"},
 	{"transform_null_equals", "off"},
+	COMPAT_STRING_SETTINGS
 	{"xmloption", "content"}};
 
 /*

@@ -35,6 +35,7 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
+#include "base/compat.h"
 #include "base/relopen.h"
 #include "base/rowread.h"
 #include "core/counter/pending.h"

@@ -44,6 +44,7 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
+#include "base/compat.h"
 #include "base/rowread.h"
 #include "core/rows/keyrow.h"
 #include "transactional/unread/unread.h"

@@ -7,6 +7,7 @@
  */
 #include "postgres.h"
 
+#include "base/compat.h"
 #include "types/crdt/crdttype.h"
 
 #include "lib/stringinfo.h"

@@ -12,6 +12,7 @@
  */
 #include "postgres.h"
 
+#include "base/compat.h"
 #include "types/crdt/crdttype.h"
 
 #include "common/int.h"
