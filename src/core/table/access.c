@@ -20,6 +20,7 @@
 #include "postgres.h"
 
 #include "access/parallel.h"
+#include "access/transam.h"
 #include "access/xact.h"
 #include "catalog/objectaddress.h"
 #include "storage/lmgr.h"
@@ -61,6 +62,9 @@ static TimestampTz last_write_statement; /* when it began, which tells statement
 /* The rights that were last found. */
 static DcChecked last_rights;
 static AclMode last_rights_found;
+
+/* Who has last altered the table that was last opened (DcCounter.altered_by). */
+static TransactionId opened_altered_by = InvalidTransactionId;
 
 static void parallel_error(const char *function);
 static void prevent_ledger(const DcCounter *counter, const char *function);
@@ -436,12 +440,19 @@ lock_at_once(Oid relid, LOCKMODE mode)
  * a row must be seen in its old place or in its new one. Under REPEATABLE READ it
  * is the transaction's snapshot with our own writes, which cannot have touched
  * rows that it does not see. Undone by PopActiveSnapshot().
+ *
+ * The lock on a table may have been waited for, while the table was rewritten, by REPACK (CONCURRENTLY) or some forms
+ * of ALTER TABLE: its rows are as if they were inserted by that, and a snapshot from before shows none. SQL
+ * takes its snapshots when it has the locks. So under READ COMMITTED a new one is taken here as well.
  */
 void
 read_snapshot_push(void)
 {
 	if (!ActiveSnapshotSet())
 		PushActiveSnapshot(GetTransactionSnapshot());
+	else if (!IsolationUsesXactSnapshot() && TransactionIdIsNormal(opened_altered_by) &&
+			 XidInMVCCSnapshot(opened_altered_by, GetActiveSnapshot()))
+		latest_snapshot_push();
 	else if (IsInParallelMode() ||
 			 GetActiveSnapshot()->curcid == GetCurrentCommandId(false))
 		PushActiveSnapshot(GetActiveSnapshot());
@@ -541,6 +552,7 @@ counter_open(Oid relid, LOCKMODE mode, AclMode rights)
 	if (rights != ACL_NO_RIGHTS) /* the owner may put it right */
 		distribution_check(counter);
 	counter_layout(counter);
+	opened_altered_by = counter->altered_by;
 	if (mode == RowExclusiveLock)
 		counter_check_deferred(counter, false);
 	if (stats_hooks != NULL)

@@ -83,4 +83,47 @@ is(sql($node, 'postgres', q{
 	COMMIT;
 	SELECT dc_get('direct', 'new')}), "\n\nt\n7", 'REPACK after increments of its transaction');
 
+##
+## Who waits for the end of REPACK (CONCURRENTLY) has a snapshot that does not show the rows of the new file
+
+my @sessions = map { dc_session($node, 'postgres') } 1 .. 3;
+
+# after_repack(TABLE, CALL, RESULT): a test of a call that begins before the files are exchanged
+sub after_repack
+{
+	my ($table, $call, $expected) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	my ($holder, $repack, $caller) = @sessions;
+	my $waiting = "SELECT count(*) FROM pg_locks WHERE relation = '$table'::regclass AND NOT granted";
+
+	$holder->run("BEGIN; LOCK TABLE $table IN ACCESS SHARE MODE");
+	$repack->send("REPACK (CONCURRENTLY) $table");
+	is(wait_for($node, 'postgres', $waiting, 1), 1, "$table: REPACK waits");
+	$caller->send($call);
+	is(wait_for($node, 'postgres', $waiting, 2, 10), 2, 'and then the call');
+	$holder->run('COMMIT');
+	is($repack->wait, '', 'REPACK ends');
+	return is($caller->wait, $expected, "right after it: $call");
+}
+
+sql($node, 'postgres', q{
+	SELECT dc_worker_stop();
+	SELECT dc_create('c', totals => 'compacted'), dc_create('d'), dc_stock_create('s'), dc_ledger_create('l'), dc_window_create('w', '1 minute', '1 day');
+	SELECT dc_incr('c', 'a', 10), dc_incr('d', 'a', 10), dc_restock('s', 'a', 10), dc_account_open('l', 'x', NULL), dc_account_open('l', 'y'), dc_incr_at('w', 'a', 10, now() - interval '10 minutes');
+	SELECT dc_compact(), dc_transfer('l', 'x', 'y', 10, 'o1')});
+after_repack('c', "SELECT dc_get('c', 'a'), dc_sum('c')", '10|10');
+after_repack('d', "SELECT dc_get('d', 'a'), dc_sum('d')", '10|10');
+after_repack('c', "SELECT sum(value) FROM dc_get_many('c', '{a,b}'::text[])", '10');
+after_repack('c', "SELECT value FROM dc_info('c', 'a')", '10');
+after_repack('d', "SELECT dc_incr('d', 'a', 5)", '');
+is(sql($node, 'postgres', "SELECT dc_get('d', 'a')"), '15', 'it is counted');
+after_repack('d', "SELECT dc_set('d', 'a', 7)", '15');
+is(sql($node, 'postgres', "SELECT dc_get('d', 'a')"), '7', 'it is set');
+after_repack('c', "SELECT dc_set('c', 'a', 9)", '10');
+is(sql($node, 'postgres', "SELECT dc_get('c', 'a')"), '9', 'it is set');
+after_repack('s', "SELECT dc_take('s', 'a', 4), dc_get('s', 'a')", 't|6');
+after_repack('l', "SELECT dc_transfer('l', 'x', 'y', 1, 'o2') IS NOT NULL, balance FROM dc_balance('l', 'y')", 't|11');
+after_repack('l_entry', "SELECT count(*) FROM dc_account_statement('l', 'y', '-infinity', 'infinity')", '2');
+$_->quit foreach @sessions;
+
 done_testing();
