@@ -596,11 +596,11 @@ compat_new_file_subxact(Relation rel)
 #endif
 }
 
-/* Settings by which a plain '...' is read as the standard says, without a warning. 19 always does. */
+/* There are settings of how a plain '...' is read. Since 19 it is always read as the standard says, without a warning. */
 #if PG_VERSION_NUM >= 190000
-#define COMPAT_STRING_SETTINGS
+#define COMPAT_STRINGS_ARE_SET false
 #else
-#define COMPAT_STRING_SETTINGS {"escape_string_warning", "off"}, {"standard_conforming_strings", "on"},
+#define COMPAT_STRINGS_ARE_SET true
 #endif
 
 /* How a subscription connects. In 19 it may name a foreign server, and what that says is looked up only when it is asked for. */

@@ -95,5 +95,7 @@ status=0 && in_folder "$f19" upgrade 15 19 || status=$?
 ok "$status" 'pg_upgrade: 15 to 19, and all values are there'
 status=0 && in_folder "$f19" more 19 || status=$?
 ok "$status" 'pg_upgrade: 19 goes on counting in every room as 15 does'
+status=0 && in_folder "$f19" regions 15 19 || status=$?
+ok "$status" 'regions: one on 15 and one on 19 have the counts and units of both'
 echo "1..$test_number"
 exit "$bad"

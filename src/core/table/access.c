@@ -19,6 +19,7 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/parallel.h"
 #include "access/transam.h"
 #include "access/xact.h"
@@ -30,6 +31,7 @@
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 
 #include "base/args.h"
 #include "base/compat.h"
@@ -63,7 +65,7 @@ static TimestampTz last_write_statement; /* when it began, which tells statement
 static DcChecked last_rights;
 static AclMode last_rights_found;
 
-/* Who has last altered the table that was last opened (DcCounter.altered_by). */
+/* Who has last altered one of the tables of the counter that was last opened (DcCounter.altered_by). */
 static TransactionId opened_altered_by = InvalidTransactionId;
 
 static void parallel_error(const char *function);
@@ -463,6 +465,24 @@ read_snapshot_push(void)
 	}
 	else
 		PushActiveSnapshot(GetLatestSnapshot());
+}
+
+/*
+ * read_snapshot_note notes that a further table of the counter that was opened last is to be read, and is locked.
+ */
+void
+read_snapshot_note(Oid relid)
+{
+	HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	TransactionId xid;
+
+	if (!HeapTupleIsValid(tuple))
+		return; /* code of an owner has dropped it, which its reader will notice */
+	xid = HeapTupleHeaderGetXmin(tuple->t_data);
+	ReleaseSysCache(tuple);
+	if (TransactionIdIsNormal(xid) &&
+		(!TransactionIdIsNormal(opened_altered_by) || TransactionIdFollows(xid, opened_altered_by)))
+		opened_altered_by = xid;
 }
 
 /*

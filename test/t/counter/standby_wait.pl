@@ -17,7 +17,7 @@ if (sql($primary, 'postgres', 'SHOW server_version_num') < 190000)
 }
 
 sql($primary, 'postgres', q{
-	SELECT dc_create('likes'), dc_create('views', buffered => 'lazy'), dc_stock_create('seats'), dc_ledger_create('wallet');
+	SELECT dc_create('likes'), dc_create('views', mode => 'buffered'), dc_stock_create('seats'), dc_ledger_create('wallet');
 	SELECT dc_restock('seats', 'a', 100), dc_account_open('wallet', 'bank', NULL), dc_account_open('wallet', 'alice')});
 $primary->backup('base');
 
