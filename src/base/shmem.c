@@ -18,6 +18,7 @@
 #include "storage/ipc.h"
 #include "storage/shmem.h"
 
+#include "base/compat.h"
 #include "base/shmem.h"
 
 #define MAX_AREAS 24
@@ -108,7 +109,7 @@ shmem_init_lock(LWLock *lock)
 static void
 tranche_init(void *area)
 {
-	*(int *) area = LWLockNewTrancheId();
+	*(int *) area = compat_new_tranche("dcounter");
 }
 
 /*
@@ -151,5 +152,5 @@ startup_hook(void)
 		}
 	}
 	LWLockRelease(AddinShmemInitLock);
-	LWLockRegisterTranche(*tranche, "dcounter");
+	compat_name_tranche(*tranche, "dcounter");
 }

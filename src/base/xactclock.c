@@ -30,7 +30,7 @@ static LocalTransactionId seen_xid = InvalidLocalTransactionId;
 static DcMoment seen_at;
 
 static PlannedStmt *planner_noting(Query *parse, const char *query,
-								   int cursor_options, ParamListInfo params);
+								   int cursor_options, ParamListInfo params COMPAT_PLANNER_PARAMETER);
 static void executor_noting(QueryDesc *query, int flags);
 static void utility_noting(DcUtility *utility);
 
@@ -69,12 +69,12 @@ xact_moment(void)
  * server's hook.
  */
 static PlannedStmt *
-planner_noting(Query *parse, const char *query, int cursor_options, ParamListInfo params)
+planner_noting(Query *parse, const char *query, int cursor_options, ParamListInfo params COMPAT_PLANNER_PARAMETER)
 {
 	(void) xact_moment();
 	return previous_planner != NULL
-		? previous_planner(parse, query, cursor_options, params)
-		: standard_planner(parse, query, cursor_options, params);
+		? previous_planner(parse, query, cursor_options, params COMPAT_PLANNER_ARGUMENT)
+		: standard_planner(parse, query, cursor_options, params COMPAT_PLANNER_ARGUMENT);
 }
 
 /*

@@ -29,6 +29,7 @@
 #include "access/xact.h"
 #include "utils/snapmgr.h"
 
+#include "base/compat.h"
 #include "base/xactrooms.h"
 #include "region/life.h"
 
@@ -136,7 +137,7 @@ beat_xact_callback(XactEvent event, void *arg)
 			break;
 		case XACT_EVENT_COMMIT:
 			has_news |= has_published;
-			/* FALLTHROUGH */
+			pg_fallthrough;
 		case XACT_EVENT_ABORT:
 		case XACT_EVENT_PREPARE:
 			raises = has_published = region_identity_is_kept = tells = false;

@@ -364,7 +364,7 @@ known_conninfo(const char *peer)
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("there is no link from region \"%s\"", peer),
 				 errhint("Name the conninfo.")));
-	return found->conninfo;
+	return compat_subscription_conninfo(found);
 }
 
 /*

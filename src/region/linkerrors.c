@@ -114,7 +114,7 @@ linkerrors_count_error(ErrorData *error)
 {
 	if (error->elevel >= ERROR && compat_is_background_worker() && is_of_start(error))
 	{
-		pgstat_report_subscription_error(MySubscription->oid, true);
+		compat_count_apply_error(MySubscription->oid);
 		if (is_refusal(error))
 			note_refused(MySubscription->oid);
 	}

@@ -26,7 +26,6 @@
 #include "catalog/pg_authid.h"
 #include "catalog/pg_database.h"
 #include "catalog/pg_publication.h"
-#include "catalog/pg_publication_rel.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -194,6 +193,5 @@ publication_lacks(const char *name, Oid relid)
 static bool
 is_member(const char *name, Oid relid)
 {
-	return SearchSysCacheExists2(PUBLICATIONRELMAP, ObjectIdGetDatum(relid),
-								 ObjectIdGetDatum(get_publication_oid(name, false)));
+	return list_member_oid(compat_relation_publications(relid), get_publication_oid(name, false));
 }

@@ -198,7 +198,7 @@ regionddl_is_shared(const DcCounterRow *row)
 		return false;
 	for (int i = 0; i < lengthof(tables); i++)
 	{
-		if (OidIsValid(tables[i]) && (GetRelationPublications(tables[i]) != NIL || relation_is_fed(tables[i])))
+		if (OidIsValid(tables[i]) && (compat_relation_publications(tables[i]) != NIL || relation_is_fed(tables[i])))
 			return true;
 	}
 	return false;
@@ -409,7 +409,7 @@ is_republished(const DcDdl *ddl, const DcCounterRow *row)
 	publication = get_publication_oid(((AlterPublicationStmt *) ddl->parsetree)->pubname, true);
 	for (int i = 0; i < lengthof(tables); i++)
 	{
-		if (OidIsValid(tables[i]) && list_member_oid(GetRelationPublications(tables[i]), publication))
+		if (OidIsValid(tables[i]) && list_member_oid(compat_relation_publications(tables[i]), publication))
 			return true;
 	}
 	return false;

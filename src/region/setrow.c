@@ -271,8 +271,7 @@ set_row_delete(DcRegionRel *rel, const DcSetRow *row)
 	ItemPointerData tid = row->tid;
 	TM_FailureData failure;
 
-	if (table_tuple_delete(rel->heap, &tid, GetCurrentCommandId(true), InvalidSnapshot, InvalidSnapshot,
-						   true, &failure, false) != TM_Ok)
+	if (compat_tuple_delete(rel->heap, &tid, true, &failure) != TM_Ok)
 		serialization_error();
 	CommandCounterIncrement();
 }

@@ -42,6 +42,7 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
+#include "base/compat.h"
 #include "base/guc.h"
 #include "base/relopen.h"
 #include "base/rowread.h"
@@ -621,7 +622,7 @@ list_leaf(HTAB *rows, Oid counter, Oid relid, DcMoment began)
 		return NULL;
 	rel = table_open_present(relid, NoLock);
 	slot = table_slot_create(rel, NULL);
-	scan = table_beginscan(rel, GetActiveSnapshot(), 0, NULL);
+	scan = compat_table_beginscan(rel, GetActiveSnapshot(), 0, NULL);
 	while (reason == NULL && table_scan_getnextslot(scan, ForwardScanDirection, slot))
 	{
 		Unpublished row = {.counter = counter};

@@ -191,7 +191,7 @@ lock_keys(DcCounter *counter, Datum *keys, int nkeys)
 
 	for (int i = 0; i < nkeys; i++)
 	{
-		if (lock_compacted_key(counter, VARDATA_ANY(keys[i]), VARSIZE_ANY_EXHDR(keys[i])))
+		if (lock_compacted_key(counter, VARDATA_ANY(DatumGetPointer(keys[i])), VARSIZE_ANY_EXHDR(DatumGetPointer(keys[i]))))
 			keys[left++] = keys[i];
 	}
 	nlocked += left;

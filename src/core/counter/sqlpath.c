@@ -104,7 +104,10 @@ void
 sql_keep_open(DcSqlSession *session, int place, Oid relid)
 {
 	if (OidIsValid(relid) && compat_has_locked(relid, AccessShareLock))
+	{
 		session->tables[place] = RelationIdGetRelation(relid); /* NULL: was dropped */
+		read_snapshot_note(relid);
+	}
 }
 
 /*

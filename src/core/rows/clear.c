@@ -22,6 +22,7 @@
 #include "access/tableam.h"
 #include "access/xact.h"
 
+#include "base/compat.h"
 #include "core/rows/clear.h"
 #include "core/rows/direct.h"
 #include "core/rows/keyrow.h"
@@ -62,8 +63,7 @@ row_delete(DcDirectRel *rel, const DcDeltaKey *key, const DcLiveRow *row)
 	TM_FailureData failure;
 
 	check_locked(rel, row);
-	if (table_tuple_delete(rel->heap, &tid, GetCurrentCommandId(true), InvalidSnapshot,
-						   InvalidSnapshot, true, &failure, false) != TM_Ok)
+	if (compat_tuple_delete(rel->heap, &tid, true, &failure) != TM_Ok)
 		rows_changed_error(rel);
 	shared_hint_remove(key, row->shard);
 }

@@ -53,7 +53,7 @@ old_version_fetch(Relation heap, Relation index, ScanKey keys, int nkeys, Snapsh
 	bool found = false;
 
 	list_places(&places, heap, index, keys, nkeys, snapshot);
-	fetch = table_index_fetch_begin(heap);
+	fetch = compat_index_fetch_begin(heap);
 	for (int i = 0; !found && i < places.count; i++)
 	{
 		/* the last, the first, the last but one, and so on */

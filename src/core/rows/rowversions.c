@@ -172,7 +172,7 @@ prune_if_full(DcDirectRel *rel, Buffer buffer)
 
 	/* without a lock: a wrong answer does no harm (see heap_page_prune_opt()) */
 	if (PageIsFull(page) || PageGetHeapFreeSpace(page) < below)
-		heap_page_prune_opt(rel->heap, buffer);
+		compat_heap_page_prune(rel->heap, buffer);
 }
 
 /*

@@ -19,7 +19,9 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/parallel.h"
+#include "access/transam.h"
 #include "access/xact.h"
 #include "catalog/objectaddress.h"
 #include "storage/lmgr.h"
@@ -29,6 +31,7 @@
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 
 #include "base/args.h"
 #include "base/compat.h"
@@ -61,6 +64,9 @@ static TimestampTz last_write_statement; /* the start of that statement, which t
 /* The rights that were last found. */
 static DcChecked last_rights;
 static AclMode last_rights_found;
+
+/* Who has last altered one of the tables of the counter that was last opened (DcCounter.altered_by). */
+static TransactionId opened_altered_by = InvalidTransactionId;
 
 static void parallel_error(const char *function);
 static void prevent_ledger(const DcCounter *counter, const char *function);
@@ -445,12 +451,19 @@ lock_at_once(Oid relid, LOCKMODE mode)
  * caller's snapshot does not see yet, and such a row must be seen in its old place or in its
  * new one. Under REPEATABLE READ it is the transaction's snapshot with our own writes, which
  * cannot have touched rows that it does not see. Undone by PopActiveSnapshot().
+ *
+ * The lock on a table may have been waited for, while the table was rewritten, by REPACK (CONCURRENTLY) or some forms
+ * of ALTER TABLE: its rows are as if they were inserted by that, and a snapshot from before shows none. SQL
+ * takes its snapshots when it has the locks. So under READ COMMITTED a new one is taken here as well.
  */
 void
 read_snapshot_push(void)
 {
 	if (!ActiveSnapshotSet())
 		PushActiveSnapshot(GetTransactionSnapshot());
+	else if (!IsolationUsesXactSnapshot() && TransactionIdIsNormal(opened_altered_by) &&
+			 XidInMVCCSnapshot(opened_altered_by, GetActiveSnapshot()))
+		latest_snapshot_push();
 	else if (IsInParallelMode() ||
 			 GetActiveSnapshot()->curcid == GetCurrentCommandId(false))
 		PushActiveSnapshot(GetActiveSnapshot());
@@ -461,6 +474,24 @@ read_snapshot_push(void)
 	}
 	else
 		PushActiveSnapshot(GetLatestSnapshot());
+}
+
+/*
+ * read_snapshot_note notes that a further table of the counter that was opened last is to be read, and is locked.
+ */
+void
+read_snapshot_note(Oid relid)
+{
+	HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	TransactionId xid;
+
+	if (!HeapTupleIsValid(tuple))
+		return; /* code of an owner has dropped it, which its reader will notice */
+	xid = HeapTupleHeaderGetXmin(tuple->t_data);
+	ReleaseSysCache(tuple);
+	if (TransactionIdIsNormal(xid) &&
+		(!TransactionIdIsNormal(opened_altered_by) || TransactionIdFollows(xid, opened_altered_by)))
+		opened_altered_by = xid;
 }
 
 /*
@@ -550,6 +581,7 @@ counter_open(Oid relid, LOCKMODE mode, AclMode rights)
 	if (rights != ACL_NO_RIGHTS) /* the owner may repair it */
 		distribution_check(counter);
 	counter_layout(counter);
+	opened_altered_by = counter->altered_by;
 	if (mode == RowExclusiveLock)
 		counter_check_deferred(counter, false);
 	if (stats_hooks != NULL)

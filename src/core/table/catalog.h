@@ -126,6 +126,7 @@ typedef struct DcCounter
 	Oid *foreign_leaves;	  /* in TopMemoryContext */
 	int nmembers;			  /* all partitions of both tables, */
 	Oid *members;			  /* in TopMemoryContext */
+	TransactionId altered_by; /* the newest transaction that has altered one of its tables, or rewritten it */
 	uint32 layout_generation; /* of what follows; see layout.c */
 	bool direct_read;		  /* may be read without SQL */
 	bool plain_shards;		  /* a shard row needs its tuple and one index entry written, and nothing else; */

@@ -17,6 +17,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "access/transam.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_foreign_table.h"
 #include "utils/inval.h"
@@ -52,6 +53,8 @@ static DcCounter *last_found = NULL;
 static bool countercache_fill(void *entry, void *arg);
 static void counter_fill(DcCounter *counter);
 static void prevent_other_kind(Oid relid);
+static void note_altered(DcCounter *counter, HeapTuple tuple);
+static void note_members_altered(DcCounter *counter, List *members);
 static List *counter_foreign_leaves(Oid relid, List *leaves, List **members);
 static Oid server_of(Oid relid);
 static void subscription_callback(Datum arg, int cacheid, uint32 hashvalue);
@@ -241,6 +244,7 @@ counter_fill(DcCounter *counter)
 	List *members = NIL;
 	bool rls = false;
 
+	counter->altered_by = InvalidTransactionId;
 	relids[0] = counter->row.counter;
 	relids[1] = counter->row.shards;
 	relids[2] = counter->row.holds;
@@ -252,6 +256,7 @@ counter_fill(DcCounter *counter)
 		if (!HeapTupleIsValid(tuple))
 			continue; /* none, or dropped meanwhile: locks were not taken */
 		form = (Form_pg_class) GETSTRUCT(tuple);
+		note_altered(counter, tuple);
 		owners[i] = form->relowner;
 		rls |= form->relrowsecurity;
 		if (form->relkind == RELKIND_FOREIGN_TABLE ||
@@ -260,6 +265,7 @@ counter_fill(DcCounter *counter)
 		ReleaseSysCache(tuple);
 	}
 
+	note_members_altered(counter, members);
 	relcached_set_oids(&counter->foreign_leaves, &counter->nforeign, leaves);
 	relcached_set_oids(&counter->members, &counter->nmembers, members);
 	counter->owner = (owners[0] == owners[1] &&
@@ -274,6 +280,35 @@ counter_fill(DcCounter *counter)
 	distribution_fill(counter);
 	counter->held = counter->fed || (counter_is_replicated(counter) && region_hooks->is_held());
 	counter->generation++;
+}
+
+/*
+ * note_altered notes which transaction has written a row of pg_class, as one that gives a table a new file does.
+ */
+static void
+note_altered(DcCounter *counter, HeapTuple tuple)
+{
+	TransactionId xid = HeapTupleHeaderGetXmin(tuple->t_data);
+
+	if (TransactionIdIsNormal(xid) &&
+		(!TransactionIdIsValid(counter->altered_by) || TransactionIdFollows(xid, counter->altered_by)))
+		counter->altered_by = xid;
+}
+
+static void
+note_members_altered(DcCounter *counter, List *members)
+{
+	ListCell *lc;
+
+	foreach(lc, members)
+	{
+		HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(lfirst_oid(lc)));
+
+		if (!HeapTupleIsValid(tuple))
+			continue; /* dropped meanwhile */
+		note_altered(counter, tuple);
+		ReleaseSysCache(tuple);
+	}
 }
 
 /*

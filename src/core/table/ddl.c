@@ -40,6 +40,7 @@
 #include "utils/acl.h"
 #include "utils/lsyscache.h"
 
+#include "base/compat.h"
 #include "base/hooks.h"
 #include "base/relopen.h"
 #include "base/utility.h"
@@ -100,7 +101,7 @@ changes_tables(Node *statement)
 		case T_AlterTableMoveAllStmt:
 		case T_AlterTableStmt:
 		case T_AlterTypeStmt:
-		case T_ClusterStmt:
+		case COMPAT_CLUSTER_STMT:
 		case T_CreatePolicyStmt:
 		case T_CreateTrigStmt:
 		case T_DropOwnedStmt:

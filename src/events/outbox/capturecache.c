@@ -453,7 +453,7 @@ key_make(DcCapture *capture, Relation rel, const AttrNumber *attnums, int n)
 				fmgr_info_cxt(function, &capture->key_function, CurrentMemoryContext);
 				return;
 			}
-			/* FALLTHROUGH */
+			pg_fallthrough;
 		default:
 			capture->key_kind = KEY_OUTPUT;
 			getTypeOutputInfo(type, &function, &varlena);

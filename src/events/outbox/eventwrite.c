@@ -217,7 +217,7 @@ event_desc(void)
 
 		for (int i = 0; i < OUTBOX_NUM_COLUMNS; i++)
 			TupleDescInitEntry(fresh, i + 1, columns[i].name, columns[i].type, -1, 0);
-		desc = fresh;
+		desc = compat_described(fresh);
 		MemoryContextSwitchTo(old);
 	}
 	return desc;

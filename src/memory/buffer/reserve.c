@@ -96,7 +96,7 @@ static bool reserve_one(DcBufferTable *table, const DcDelta *delta);
 static void reserve_give_back(int from);
 static void reserve_add(const DcReserved *r, TimestampTz now);
 static void reserve_forget(void);
-static bool nothing_is_kept(void);
+pg_attribute_unused() static bool nothing_is_kept(void);
 
 /*
  * buffer_reserve prepares for adding deltas of one table when this transaction
@@ -348,7 +348,8 @@ reserve_forget(void)
 /*
  * Return true if the lists are those that are always there, and empty.
  */
-static pg_attribute_unused() bool nothing_is_kept(void)
+static bool
+nothing_is_kept(void)
 {
 	return reserved == few && nreserved == 0 && max_reserved == lengthof(few) &&
 		tables == few_tables && ntables == 0 && max_tables == lengthof(few_tables);

@@ -560,8 +560,7 @@ static bool
 delete_row(Relation heap, ItemPointer tid, bool wait)
 {
 	TM_FailureData failure;
-	TM_Result result = table_tuple_delete(heap, tid, GetCurrentCommandId(true), InvalidSnapshot, InvalidSnapshot,
-										  wait, &failure, false);
+	TM_Result result = compat_tuple_delete(heap, tid, wait, &failure);
 
 	if (result == TM_Deleted) /* changed by a fold: its items may be in a row that this snapshot does not show */
 		return !IsolationUsesXactSnapshot();

@@ -32,6 +32,7 @@
 #include "utils/memutils.h"
 #include "utils/tuplesort.h"
 
+#include "base/compat.h"
 #include "base/key.h"
 #include "base/rowread.h"
 #include "transactional/bound/keysums.h"
@@ -467,7 +468,7 @@ sort_begin(DcKeySums *sums)
 	for (int i = 2; i <= SORT_MARKED; i++)
 		TupleDescInitEntry(sums->desc, i, "amount", INT8OID, -1, 0);
 	TupleDescInitEntry(sums->desc, SORT_COLUMNS, "marked", BOOLOID, -1, 0);
-	sums->sort = tuplesort_begin_heap(sums->desc, 1, &column, &less, &collation, &nulls_first,
+	sums->sort = tuplesort_begin_heap(compat_described(sums->desc), 1, &column, &less, &collation, &nulls_first,
 									  Max(sums->memory / 1024, 64), NULL, TUPLESORT_NONE);
 }
 

@@ -28,6 +28,7 @@
 #include "utils/rel.h"
 
 #include "base/args.h"
+#include "base/compat.h"
 #include "base/errors.h"
 #include "base/runas.h"
 #include "core/counter/sqlpath.h"
@@ -272,7 +273,7 @@ carried_read(const DcSourceRow *row, Snapshot snapshot, DcCarriedTake take, void
 		return; /* dropped while event triggers were off */
 	shape_check(rel, &carried_shape, &layout);
 	slot = table_slot_create(rel, NULL);
-	scan = table_beginscan(rel, snapshot, 0, NULL);
+	scan = compat_table_beginscan(rel, snapshot, 0, NULL);
 	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
 	{
 		DcKey key;

@@ -39,6 +39,7 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
+#include "base/compat.h"
 #include "base/hooks.h"
 #include "base/relopen.h"
 #include "core/counter/pending.h"
@@ -158,7 +159,7 @@ count_rows(Relation rel, DcCountedFor *countings, int n, int sign)
 	CommandCounterIncrement();
 	snapshot = RegisterSnapshot(GetLatestSnapshot());
 	PushActiveSnapshot(snapshot);
-	scan = table_beginscan(rel, snapshot, 0, NULL);
+	scan = compat_table_beginscan(rel, snapshot, 0, NULL);
 	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
 	{
 		CHECK_FOR_INTERRUPTS();

@@ -99,6 +99,7 @@ static void text_of_make(DcTextOf *text, Node *expr);
 static Node *sourceexpr_uncast(Node *expr);
 static Oid relabelled_type(Node *expr);
 static bool text_of(DcSourceEval *eval, const DcTextOf *text, TupleTableSlot *slot, DcKey *key);
+static void pin_setting(const char *name, const char *value);
 static bool value_of(DcSourceEval *eval, TupleTableSlot *slot, int64 *value);
 
 /* Settings that the text of a constant, or what is read from it, depends on. */
@@ -111,11 +112,9 @@ static const struct
 	{"bytea_output", "hex"},
 	{"datestyle", "ISO, YMD"},
 	{"extra_float_digits", "1"},
-	{"escape_string_warning", "off"},
 	{"intervalstyle", "postgres"},
 	{"lc_monetary", "C"},
 	{"quote_all_identifiers", "off"},
-	{"standard_conforming_strings", "on"},
 	{"timezone", "GMT"},
 	{"transform_null_equals", "off"},
 	{"xmloption", "content"}};
@@ -129,9 +128,22 @@ pin_settings(void)
 	int level = search_path_pin();
 
 	for (int i = 0; i < lengthof(settings); i++)
-		(void) set_config_option(settings[i].name, settings[i].value, PGC_USERSET, PGC_S_SESSION,
-								 GUC_ACTION_SAVE, true, 0, false);
+		pin_setting(settings[i].name, settings[i].value);
+	if (COMPAT_STRINGS_ARE_SET)
+	{
+		pin_setting("escape_string_warning", "off");
+		pin_setting("standard_conforming_strings", "on");
+	}
 	return level;
+}
+
+/*
+ * Set a setting until the level of pin_settings() ends.
+ */
+static void
+pin_setting(const char *name, const char *value)
+{
+	(void) set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 }
 
 /*

@@ -35,6 +35,7 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
+#include "base/compat.h"
 #include "base/relopen.h"
 #include "base/rowread.h"
 #include "core/counter/pending.h"
@@ -237,7 +238,7 @@ scan_leaf(DcSourceScan *scan, Relation source, Oid relid, DcKeySums *sums, bool 
 	Relation rel = table_open_present(relid, NoLock);
 	DcSourceEval *eval = source_eval_make(&scan->read->row, source, rel, CurrentMemoryContext);
 	TupleTableSlot *slot = table_slot_create(rel, NULL);
-	TableScanDesc heap = table_beginscan(rel, scan->read->snapshot, 0, NULL);
+	TableScanDesc heap = compat_table_beginscan(rel, scan->read->snapshot, 0, NULL);
 	bool done = true;
 
 	if (scan->options.pace != NULL)
@@ -327,7 +328,7 @@ scan_carried(DcSourceScan *scan)
 		return true;
 	rel = table_open_present(scan->read->row.carried, NoLock);
 	slot = table_slot_create(rel, NULL);
-	heap = table_beginscan(rel, scan->read->snapshot, 0, NULL);
+	heap = compat_table_beginscan(rel, scan->read->snapshot, 0, NULL);
 	while (table_scan_getnextslot(heap, ForwardScanDirection, slot))
 	{
 		MemoryContext old = MemoryContextSwitchTo(scan->row);
@@ -465,7 +466,7 @@ scan_direct(DcSourceScan *scan, DcCounterTable table)
 	Relation rel = counter_direct_open(counter, table);
 	const AttrNumber *atts = table == DC_TABLE_TOTALS ? counter->totals.atts : counter->shards.atts;
 	TupleTableSlot *slot = table_slot_create(rel, NULL);
-	TableScanDesc heap = table_beginscan(rel, scan->read->snapshot, 0, NULL);
+	TableScanDesc heap = compat_table_beginscan(rel, scan->read->snapshot, 0, NULL);
 	bool done = true;
 	int64 n = 0;
 

@@ -259,7 +259,7 @@ openings_before(DcLedger *ledger, Snapshot snapshot, TimestampTz *before)
 	rel = table_open_present(ledger->row.openings, AccessShareLock);
 	ledger_recheck(ledger);
 	slot = table_slot_create(rel, NULL);
-	scan = table_beginscan(rel, snapshot, 0, NULL);
+	scan = compat_table_beginscan(rel, snapshot, 0, NULL);
 	found = table_scan_getnextslot(scan, ForwardScanDirection, slot);
 	if (found)
 		*before = DatumGetTimestampTz(slot_datum(slot, ledger->opening_layout.atts[OPENING_BEFORE], TIMESTAMPTZOID));

@@ -370,7 +370,7 @@ transfer_result(FunctionCallInfo fcinfo, int64 transfer_id, bool duplicate)
 
 		TupleDescInitEntry(fresh, 1, "transfer_id", INT8OID, -1, 0);
 		TupleDescInitEntry(fresh, 2, "duplicate", BOOLOID, -1, 0);
-		desc = BlessTupleDesc(fresh);
+		desc = BlessTupleDesc(compat_described(fresh));
 		MemoryContextSwitchTo(old);
 	}
 	values[0] = Int64GetDatum(transfer_id);

@@ -139,8 +139,10 @@ later_was_written(void)
  * Return the number of the hash chain for a row.
  */
 static uint32
-chain_of(Datum member, Datum key)
+chain_of(Datum member_text, Datum key_text)
 {
+	struct varlena *member = (struct varlena *) DatumGetPointer(member_text);
+	struct varlena *key = (struct varlena *) DatumGetPointer(key_text);
 	uint32 hash = hash_bytes((unsigned char *) VARDATA_ANY(member), VARSIZE_ANY_EXHDR(member));
 
 	return hash_combine(hash, hash_bytes((unsigned char *) VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key))) % LATER_CHAINS;
@@ -150,8 +152,11 @@ chain_of(Datum member, Datum key)
  * Return true if two texts have the same bytes.
  */
 static bool
-unreadlater_same_text(Datum a, Datum b)
+unreadlater_same_text(Datum a_text, Datum b_text)
 {
+	struct varlena *a = (struct varlena *) DatumGetPointer(a_text);
+	struct varlena *b = (struct varlena *) DatumGetPointer(b_text);
+
 	return VARSIZE_ANY_EXHDR(a) == VARSIZE_ANY_EXHDR(b) &&
 		memcmp(VARDATA_ANY(a), VARDATA_ANY(b), VARSIZE_ANY_EXHDR(a)) == 0;
 }

@@ -46,6 +46,7 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
+#include "base/compat.h"
 #include "base/rowread.h"
 #include "core/rows/keyrow.h"
 #include "transactional/unread/unread.h"
@@ -163,7 +164,7 @@ find_by_heap(DcSeenRel *rel, ScanKeyData *keys, TupleTableSlot *slot)
 
 	keys[0].sk_attno = rel->unread->layout.atts[SEEN_MEMBER];
 	keys[1].sk_attno = rel->unread->layout.atts[SEEN_KEY];
-	scan = table_beginscan(rel->heap, GetActiveSnapshot(), 2, keys);
+	scan = compat_table_beginscan(rel->heap, GetActiveSnapshot(), 2, keys);
 	found = table_scan_getnextslot(scan, ForwardScanDirection, slot);
 	if (found)
 		ExecMaterializeSlot(slot);
