@@ -52,7 +52,8 @@ BEGIN
 		RAISE EXCEPTION USING ERRCODE = '22004', MESSAGE = 'counter must not be null';
 	END IF;
 	SELECT * INTO c FROM dcounter_lite.counter AS r WHERE r.counter = find.counter;
-	IF c.counter IS NULL THEN
+	-- a table that has gone is a number
+	IF c.counter IS NULL OR ascii(c.shards::text) < 58 OR ascii(c.holds::text) < 58 THEN
 		RAISE EXCEPTION USING ERRCODE = '42809', MESSAGE = format('"%s" is not a counter table', (SELECT relname FROM pg_class WHERE oid = find.counter)),
 			HINT = 'Create a counter table with dc_create(), or register a restored one with dc_adopt().';
 	END IF;

@@ -160,7 +160,7 @@ BEGIN
 	IF partitions < 1 OR partitions > 256 THEN
 		RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'partitions must be between 1 and 256';
 	END IF;
-	IF op_retention < '1 minute'::interval OR op_retention > '100 years'::interval THEN
+	IF op_retention < '1 minute'::interval OR op_retention > '36525 days'::interval THEN
 		RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'op_retention must be between 1 minute and 100 years';
 	END IF;
 END $$;
@@ -194,7 +194,7 @@ COMMENT ON FUNCTION dc_create(text, text, int, int, text, interval, text, interv
 CREATE FUNCTION dc_stock_create(stock text, max_shards int DEFAULT 64, if_not_exists boolean DEFAULT false) RETURNS regclass
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 1000 AS $$
 BEGIN
-	PERFORM dcounter_lite.check_settings(NULL, max_shards, NULL, NULL, NULL, NULL, NULL, NULL);
+	PERFORM dcounter_lite.not_null(stock, 'stock'), dcounter_lite.check_settings(NULL, max_shards, NULL, NULL, NULL, NULL, NULL, NULL);
 	RETURN dcounter_lite.create_counter(stock, pg_catalog.current_schema()::pg_catalog.text, NULL, true, max_shards, '7 days', if_not_exists);
 END $$;
 COMMENT ON FUNCTION dc_stock_create(text, int, boolean) IS 'creates a stock: a counter table that never goes below zero';
@@ -223,7 +223,7 @@ DECLARE
 	c dcounter_lite.counter := dcounter_lite.find(dc_drop.counter);
 BEGIN
 	PERFORM dcounter_lite.unbind(c.counter), dcounter_lite.drop_writer(c.counter);
-	EXECUTE format('DROP TABLE %s', concat_ws(', ', c.counter, c.shards, c.holds, c.ops));
+	EXECUTE format('DROP TABLE %s', concat_ws(', ', c.counter, c.shards, c.holds, CASE WHEN ascii(c.ops::text) >= 58 THEN c.ops END));
 	DELETE FROM dcounter_lite.counter AS r WHERE r.counter = c.counter;
 END $$;
 COMMENT ON FUNCTION dc_drop(regclass) IS 'drops a counter table';
@@ -231,9 +231,17 @@ COMMENT ON FUNCTION dc_drop(regclass) IS 'drops a counter table';
 -- columns_of returns names and types of a table's columns, in the order of the names.
 CREATE FUNCTION dcounter_lite.columns_of(t regclass) RETURNS text
 	LANGUAGE sql STABLE PARALLEL RESTRICTED COST 20 SET search_path = pg_catalog, pg_temp AS $$
-	SELECT string_agg(attname || ' ' || format_type(atttypid, atttypmod), ',' ORDER BY attname COLLATE "C")
+	SELECT string_agg(attname || ' ' || format_type(atttypid, atttypmod) || CASE WHEN attname = 'key' AND attcollation <> '"C"'::regcollation THEN ' of another collation' ELSE '' END, ',' ORDER BY attname COLLATE "C")
 	FROM pg_attribute WHERE attrelid = t AND attnum > 0 AND NOT attisdropped $$;
 COMMENT ON FUNCTION dcounter_lite.columns_of(regclass) IS 'internal: names and types of the columns of a table';
+
+-- unique_on returns whether a table has a unique index on exactly these columns, in this order, which ON CONFLICT can use.
+CREATE FUNCTION dcounter_lite.unique_on(t regclass, columns text) RETURNS boolean
+	LANGUAGE sql STABLE PARALLEL RESTRICTED COST 20 SET search_path = pg_catalog, pg_temp AS $$
+	SELECT EXISTS (SELECT FROM pg_index AS i WHERE i.indrelid = t AND i.indisunique AND i.indimmediate AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
+		AND columns = (SELECT string_agg(a.attname, ',' ORDER BY k.n) FROM unnest(i.indkey::int2[]) WITH ORDINALITY AS k(attnum, n)
+			JOIN pg_attribute AS a ON a.attrelid = t AND a.attnum = k.attnum WHERE k.n <= i.indnkeyatts)) $$;
+COMMENT ON FUNCTION dcounter_lite.unique_on(regclass, text) IS 'internal: whether a table has a unique index on these columns';
 
 -- adopt_problem returns why the tables of this name are not those of a counter or stock that dcounter_lite can have; NULL if they are.
 CREATE FUNCTION dcounter_lite.adopt_problem(nsp text, rel text) RETURNS text
@@ -252,6 +260,10 @@ BEGIN
 		RETURN 'The columns of its shard table are not those of one.';
 	ELSIF shard_columns LIKE '%units%' AND to_regclass(format('%I.%I', nsp, rel || '_hold')) IS NULL THEN
 		RETURN format('There is no table of holds "%s_hold" in the same schema.', rel);
+	ELSIF NOT dcounter_lite.unique_on(to_regclass(format('%I.%I', nsp, rel)), 'key') THEN
+		RETURN 'It needs a primary key on (key).';
+	ELSIF NOT dcounter_lite.unique_on(shards, 'key,shard') THEN
+		RETURN 'Its shard table needs a primary key on (key, shard).';
 	END IF;
 	-- rows of other products say what part of a value is whose: plain counting beside them would be wrong
 	FOREACH other IN ARRAY '{entry,region,set,grant,want}'::text[] LOOP
@@ -273,6 +285,11 @@ DECLARE
 BEGIN
 	PERFORM dcounter_lite.not_null(dc_adopt.counter, 'counter');
 	SELECT n.nspname, k.relname INTO nsp, rel FROM pg_class AS k JOIN pg_namespace AS n ON n.oid = k.relnamespace WHERE k.oid = dc_adopt.counter;
+	IF rel IS NULL THEN
+		RAISE EXCEPTION USING ERRCODE = '42P01', MESSAGE = format('relation with OID %s does not exist', dc_adopt.counter::oid);
+	END IF;
+	-- one whose other tables have gone may have new ones
+	DELETE FROM dcounter_lite.counter AS r WHERE r.counter = dc_adopt.counter AND (ascii(r.shards::text) < 58 OR ascii(r.holds::text) < 58);
 	IF EXISTS (SELECT FROM dcounter_lite.counter AS r WHERE r.counter = dc_adopt.counter) THEN
 		RAISE EXCEPTION USING ERRCODE = '42710', MESSAGE = format('"%s" is a counter table already', rel);
 	END IF;

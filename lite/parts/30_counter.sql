@@ -13,7 +13,8 @@ DECLARE
 	n pg_catalog.int4;
 BEGIN
 	SELECT c.shards::pg_catalog.text INTO shards FROM dcounter_lite.counter AS c WHERE c.counter OPERATOR(pg_catalog.=) dc_incr.counter AND c.holds IS NULL;
-	IF shards IS NULL OR k IS NULL OR d IS NULL OR d OPERATOR(pg_catalog.=) 0 OR d OPERATOR(pg_catalog.=) -9223372036854775808 OR pg_catalog.octet_length(k) OPERATOR(pg_catalog.>) 1024
+	-- the name of a table that has gone is its number, which begins with a digit
+	IF shards IS NULL OR pg_catalog.ascii(shards) OPERATOR(pg_catalog.<) 58 OR k IS NULL OR d IS NULL OR d OPERATOR(pg_catalog.=) 0 OR d OPERATOR(pg_catalog.=) -9223372036854775808 OR pg_catalog.octet_length(k) OPERATOR(pg_catalog.>) 1024
 		OR pg_catalog.pg_typeof(dc_incr.key) OPERATOR(pg_catalog.<>) ALL ('{text,int8,int4,uuid,varchar}'::pg_catalog.regtype[]) THEN
 		PERFORM dcounter_lite.incr_checked(dc_incr.counter, k, pg_catalog.pg_typeof(dc_incr.key), d);
 		RETURN;
@@ -241,10 +242,13 @@ DECLARE
 	ks text[] := ARRAY(SELECT u::text FROM unnest(dc_load.keys) AS u);
 	n bigint;
 BEGIN
+	PERFORM dcounter_lite.not_null(dc_load.keys, 'keys'), dcounter_lite.not_null(dc_load.amounts, 'amounts');
 	PERFORM dcounter_lite.check_keys(ks, pg_typeof(dc_load.keys));
-	PERFORM dcounter_lite.not_null(dc_load.amounts, 'amounts');
 	IF c.holds IS NOT NULL THEN
-		RAISE EXCEPTION USING ERRCODE = '42809', MESSAGE = format('cannot execute dc_load() on "%s": it is a stock', c.counter), HINT = 'Use dc_restock().';
+		RAISE EXCEPTION USING ERRCODE = '42809', MESSAGE = format('cannot load "%s": it is a stock', c.counter), HINT = 'Use dc_restock().';
+	END IF;
+	IF array_position(dc_load.amounts, NULL) IS NOT NULL THEN
+		RAISE EXCEPTION USING ERRCODE = '22004', MESSAGE = 'amount must not be null';
 	END IF;
 	IF cardinality(ks) <> cardinality(dc_load.amounts) THEN
 		RAISE EXCEPTION USING ERRCODE = '2202E', MESSAGE = 'keys and amounts must have the same length';

@@ -10,7 +10,7 @@ DECLARE
 	v numeric;
 BEGIN
 	SELECT c.counter::text, c.shards::text INTO t, s FROM dcounter_lite.counter AS c WHERE c.counter = dc_get.counter;
-	IF t IS NULL OR k IS NULL OR octet_length(k) > 1024 OR pg_typeof(dc_get.key) <> ALL ('{text,int8,int4,uuid,varchar}'::regtype[]) THEN
+	IF t IS NULL OR ascii(s) < 58 OR k IS NULL OR octet_length(k) > 1024 OR pg_typeof(dc_get.key) <> ALL ('{text,int8,int4,uuid,varchar}'::regtype[]) THEN
 		PERFORM dcounter_lite.check_key(k, pg_typeof(dc_get.key)), dcounter_lite.find(dc_get.counter);
 	END IF;
 	EXECUTE format('SELECT coalesce((SELECT inc::numeric - dec FROM %s WHERE key = $1), 0) + coalesce((SELECT sum(inc) - sum(dec) FROM %s WHERE key = $1), 0)', t, s)
@@ -46,6 +46,7 @@ BEGIN
 	EXECUTE format('SELECT dcounter_lite.to_bigint(coalesce(sum(inc), 0) - coalesce(sum(dec), 0)), dcounter_lite.to_bigint(coalesce(sum(inc), 0)), dcounter_lite.to_bigint(coalesce(sum(dec), 0)), max(updated_at), count(*) FILTER (WHERE is_shard)
 		FROM (SELECT inc, dec, updated_at, false AS is_shard FROM %s WHERE key = $1 UNION ALL SELECT inc, dec, updated_at, true FROM %s WHERE key = $1) AS u', c.counter, c.shards)
 		INTO dc_info.value, dc_info.inc, dc_info.dec, dc_info.updated_at, dc_info.shards USING k;
+	dc_info.error := 0;
 END $$;
 COMMENT ON FUNCTION dc_info(regclass, anycompatible) IS 'exact value of a counter, with its parts';
 

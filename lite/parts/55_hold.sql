@@ -90,7 +90,7 @@ BEGIN
 	IF state = 'unknown' THEN
 		RAISE EXCEPTION USING ERRCODE = '42704', MESSAGE = format('hold %s does not exist', hold_id), DETAIL = 'There were not enough units for it, or it has been removed since it ended.', HINT = 'With strict => false the answer says so, without an error.';
 	END IF;
-	RAISE EXCEPTION USING ERRCODE = '55000', MESSAGE = format('hold %s has ended: it is %s', hold_id, state), HINT = 'With strict => false the answer says so, without an error.';
+	RAISE EXCEPTION USING ERRCODE = '55000', MESSAGE = format('hold %s %s', hold_id, CASE state WHEN 'expired' THEN 'has expired' ELSE 'was ' || state END), HINT = 'With strict => false the answer says so, without an error.';
 END $$;
 COMMENT ON FUNCTION dcounter_lite.cannot_end(uuid, text) IS 'internal: raises why a hold cannot be ended';
 
@@ -100,6 +100,7 @@ CREATE FUNCTION dc_hold_confirm(stock regclass, hold_id uuid, qty bigint DEFAULT
 DECLARE
 	c dcounter_lite.counter;
 	e record;
+	same boolean;
 BEGIN
 	PERFORM dcounter_lite.not_null(dc_hold_confirm.hold_id, 'hold_id'), dcounter_lite.not_null(dc_hold_confirm.strict, 'strict');
 	IF dc_hold_confirm.qty IS NOT NULL THEN
@@ -110,6 +111,10 @@ BEGIN
 	IF e.ended = 'confirmed' THEN
 		RETURN 'confirmed';
 	ELSIF e.was = 'confirmed' THEN
+		EXECUTE format('SELECT confirmed = coalesce($2, qty) FROM %s WHERE hold_id = $1', c.holds) INTO same USING dc_hold_confirm.hold_id, dc_hold_confirm.qty;
+		IF NOT same THEN
+			RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('hold %s was confirmed with another quantity', dc_hold_confirm.hold_id);
+		END IF;
 		RETURN 'confirmed already';
 	ELSIF dc_hold_confirm.strict THEN
 		PERFORM dcounter_lite.cannot_end(dc_hold_confirm.hold_id, coalesce(e.ended, e.was));

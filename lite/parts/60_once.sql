@@ -12,7 +12,7 @@ DECLARE
 BEGIN
 	PERFORM pg_advisory_xact_lock(hashint8extended(c.counter::oid::bigint, 724102));
 	SELECT r.ops INTO known FROM dcounter_lite.counter AS r WHERE r.counter = c.counter;
-	IF known IS NOT NULL THEN
+	IF ascii(known::text) >= 58 THEN
 		RETURN known;
 	END IF;
 	SELECT n.nspname, k.relname INTO nsp, rel FROM pg_class AS k JOIN pg_namespace AS n ON n.oid = k.relnamespace WHERE k.oid = c.counter;
@@ -22,7 +22,8 @@ BEGIN
 	o := format('%I.%I', nsp, rel || '_op');
 	EXECUTE format('CREATE TABLE %s (slot smallint NOT NULL, op_id text COLLATE "C" NOT NULL, key text COLLATE "C" NOT NULL, delta bigint NOT NULL, transfer_id bigint, digest bigint, at timestamptz NOT NULL) PARTITION BY LIST (slot)', o);
 	EXECUTE format('COMMENT ON TABLE %s IS %L', o, 'dcounter: ops, which count once; see dc_incr_once()');
-	UPDATE dcounter_lite.counter AS r SET ops = o::regclass WHERE r.counter = c.counter;
+	DELETE FROM dcounter_lite.op_slot AS s WHERE s.counter = c.counter;
+	UPDATE dcounter_lite.counter AS r SET ops = o::regclass, op_open = NULL, op_closed = NULL WHERE r.counter = c.counter;
 	FOR i IN 0 .. 3 LOOP
 		p := format('%I.%I', nsp, rel || '_op_' || i);
 		EXECUTE format('CREATE TABLE %s (slot smallint NOT NULL DEFAULT %s, op_id text COLLATE "C" NOT NULL, key text COLLATE "C" NOT NULL, delta bigint NOT NULL, transfer_id bigint, digest bigint, at timestamptz NOT NULL, PRIMARY KEY (op_id)) WITH (vacuum_truncate = off)', p, i);
@@ -164,7 +165,7 @@ DECLARE
 	at timestamptz := dcounter_lite.made_at(op_id);
 	is_new boolean;
 BEGIN
-	IF c.ops IS NULL THEN
+	IF c.ops IS NULL OR ascii(c.ops::text) < 58 THEN
 		PERFORM dcounter_lite.make_ops(c);
 		c := dcounter_lite.find(c.counter);
 	END IF;
@@ -230,7 +231,7 @@ DECLARE
 BEGIN
 	SELECT * INTO c FROM dcounter_lite.counter AS r WHERE r.counter = dc_incr_once.counter;
 	at := CASE WHEN length(o) IN (26, 36) THEN dcounter_lite.made_at(o) ELSE NULL END;
-	IF c.op_open IS NOT NULL AND c.holds IS NULL AND octet_length(k) <= 1024 AND d <> 0 AND d > -9223372036854775808 AND o <> '' AND octet_length(o) <= 1024
+	IF ascii(c.op_open::text) >= 58 AND ascii(c.shards::text) >= 58 AND c.holds IS NULL AND octet_length(k) <= 1024 AND d <> 0 AND d > -9223372036854775808 AND o <> '' AND octet_length(o) <= 1024
 		AND (at IS NULL OR at BETWEEN clock_timestamp() - c.op_retention AND clock_timestamp()) AND pg_typeof(dc_incr_once.key) = ANY ('{text,int8,int4,uuid,varchar}'::regtype[])
 		AND current_setting('transaction_isolation') IN ('read committed', 'read uncommitted') THEN
 		s := dcounter_lite.slot();
@@ -299,7 +300,7 @@ DECLARE
 	n int := 0;
 BEGIN
 	PERFORM dcounter_lite.check_op(dc_op_status.op_id);
-	IF c.ops IS NOT NULL THEN
+	IF ascii(c.ops::text) >= 58 THEN
 		EXECUTE format('SELECT true, key, delta, at FROM %s WHERE op_id = $1 LIMIT 1', c.ops) INTO applied, key, delta, at USING dc_op_status.op_id;
 		GET DIAGNOSTICS n = ROW_COUNT;
 	END IF;
