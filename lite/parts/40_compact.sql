@@ -1,6 +1,6 @@
 -- Compaction moves amounts from shard rows to the totals. One statement does it, so a snapshot has an amount once; the amounts are those of the row
 -- versions that it has locked, and it deletes these. It passes over all rows that others have locked, so it waits for nobody. (The exception is a row of
--- totals that somebody is just inserting by hand.)
+-- totals that somebody is just inserting, by hand or by dc_load().)
 --
 -- compact_batch compacts up to n keys: those after `after`, or from it on if `first`. Rows that were written within `age` are left alone. Returns how many
 -- keys it has moved, and the last key that it has looked at, NULL if there are no more.
