@@ -4,9 +4,16 @@ CREATE FUNCTION dcounter_lite.on_counter_truncate() RETURNS trigger
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 50 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
 	c dcounter_lite.counter;
+	shard_part regclass;
 BEGIN
 	SELECT * INTO c FROM dcounter_lite.counter AS r WHERE r.counter = TG_RELID;
-	IF c.counter IS NOT NULL THEN
+	-- of a partition, the partition of shard rows that has the same keys
+	SELECT s.oid::regclass INTO shard_part FROM pg_inherits AS i JOIN pg_class AS p ON p.oid = i.inhrelid JOIN dcounter_lite.counter AS r ON r.counter = i.inhparent
+		JOIN pg_inherits AS j ON j.inhparent = r.shards JOIN pg_class AS s ON s.oid = j.inhrelid AND pg_get_expr(s.relpartbound, s.oid) = pg_get_expr(p.relpartbound, p.oid)
+		WHERE i.inhrelid = TG_RELID;
+	IF shard_part IS NOT NULL THEN
+		EXECUTE format('TRUNCATE %s', shard_part);
+	ELSIF c.counter IS NOT NULL THEN
 		PERFORM set_config('dcounter_lite.at_work', 'on', true);
 		EXECUTE format('TRUNCATE %s', c.shards);
 		IF c.holds IS NOT NULL THEN
@@ -33,9 +40,13 @@ COMMENT ON FUNCTION dcounter_lite.on_counter_delete() IS 'internal: keeps rows o
 -- add_triggers creates triggers with the names of dcounter's, which replaces them when it adopts the tables.
 CREATE FUNCTION dcounter_lite.add_triggers(c dcounter_lite.counter) RETURNS void
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 50 SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+	t regclass;
 BEGIN
-	EXECUTE format('CREATE OR REPLACE TRIGGER dcounter_truncate AFTER TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION dcounter_lite.on_counter_truncate()', c.counter);
-	EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER dcounter_truncate', c.counter);
+	FOR t IN SELECT p.relid FROM pg_partition_tree(c.counter) AS p UNION SELECT c.counter LOOP
+		EXECUTE format('CREATE OR REPLACE TRIGGER dcounter_truncate AFTER TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION dcounter_lite.on_counter_truncate()', t);
+		EXECUTE format('ALTER TABLE ONLY %s ENABLE ALWAYS TRIGGER dcounter_truncate', t);
+	END LOOP;
 	IF c.holds IS NOT NULL THEN
 		EXECUTE format('CREATE OR REPLACE TRIGGER dcounter_truncate AFTER TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION dcounter_lite.on_counter_truncate()', c.shards);
 		EXECUTE format('CREATE OR REPLACE TRIGGER dcounter_truncate AFTER TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION dcounter_lite.on_counter_truncate()', c.holds);
@@ -98,6 +109,8 @@ BEGIN
 	FOR i IN 0 .. coalesce(partitions, 0) - 1 LOOP
 		EXECUTE format('CREATE TABLE %I.%I PARTITION OF %s FOR VALUES WITH (MODULUS %s, REMAINDER %s)', nsp, rel || '_p' || i, full_name, partitions, i) || totals_with;
 		EXECUTE format('CREATE TABLE %I.%I PARTITION OF %s FOR VALUES WITH (MODULUS %s, REMAINDER %s)', nsp, rel || '_shard_p' || i, shard_name, partitions, i) || shards_with;
+		EXECUTE format('COMMENT ON TABLE %I.%I IS %L', nsp, rel || '_p' || i, obj_description(full_name::regclass, 'pg_class'));
+		EXECUTE format('COMMENT ON TABLE %I.%I IS %L', nsp, rel || '_shard_p' || i, obj_description(shard_name::regclass, 'pg_class'));
 	END LOOP;
 	IF stock THEN
 		PERFORM dcounter_lite.create_holds(nsp, rel, made);
@@ -369,11 +382,9 @@ BEGIN
 	FOR c IN SELECT r.* FROM dcounter_lite.counter AS r JOIN pg_class AS k ON k.oid = r.counter ORDER BY r.counter LOOP
 		PERFORM dcounter_lite.unbind(c.counter) FROM dcounter_lite.source AS s WHERE s.counter = c.counter;
 		PERFORM dcounter_lite.drop_writer(c.counter), dcounter_lite.follow(c.counter);
-		FOREACH t IN ARRAY ARRAY[c.counter, c.shards, c.holds] LOOP
-			IF t IS NOT NULL THEN
-				EXECUTE format('DROP TRIGGER IF EXISTS dcounter_truncate ON %s', t);
-				EXECUTE format('DROP TRIGGER IF EXISTS dcounter_delete ON %s', t);
-			END IF;
+		FOR t IN SELECT p.relid FROM pg_partition_tree(c.counter) AS p UNION SELECT u FROM unnest(ARRAY[c.counter, c.shards, c.holds]) AS u WHERE u IS NOT NULL LOOP
+			EXECUTE format('DROP TRIGGER IF EXISTS dcounter_truncate ON %s', t);
+			EXECUTE format('DROP TRIGGER IF EXISTS dcounter_delete ON %s', t);
 		END LOOP;
 		RETURN NEXT c.counter;
 	END LOOP;

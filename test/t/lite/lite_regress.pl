@@ -33,10 +33,10 @@ foreach my $test (@tests)
 	my $list = $listed{ $test =~ s/^behaviour_.*/behaviour/r } // {};
 	my $kept = "$ENV{TESTDIR}/expected/lite/$test.out";
 
-	sql($node, 'postgres', "CREATE DATABASE $test");
-	lite_install($node, $test);
-	sql($node, $test, slurp_file("$ENV{TESTDIR}/test/lite/views.sql"));
-	my $output = lite_regress($node, $test, $test);
+	sql($node, 'postgres', "CREATE DATABASE lite_$test");
+	lite_install($node, "lite_$test");
+	sql($node, "lite_$test", slurp_file("$ENV{TESTDIR}/test/lite/views.sql"));
+	my $output = lite_regress($node, "lite_$test", $test);
 	mkdir $_ foreach 'results', 'results/lite';
 	append_to_file("results/lite/$test.out", $output);
 	is($output, -e $kept ? slurp_file($kept) : '', "$test: the output is as it was");
