@@ -8,7 +8,8 @@ export LC_ALL=C
 
 sources=(src/**/*.[ch] bin/**/*.[ch] test/unit/**/*.[ch] test/fuzz/*.[ch] test/clock/*.c)
 parts=(sql/parts/*.sql)
-scripts=(container/*.sh test/**/*.sh bench/**/*.sh examples/*/*.sh .ci/run)
+lite=(lite/parts/*.sql)
+scripts=(container/*.sh lite/*.sh test/**/*.sh bench/**/*.sh examples/*/*.sh .ci/run)
 status=0
 
 # check NAME TITLE: runs check_NAME, which prints what is wrong and nothing else;
@@ -156,6 +157,22 @@ check_manual() {
             sed 's/\\-/-/g' "$page" | grep -qwF -e "$option" || echo "$page: no $option"
         done < <(sed -n 's/^ *"  \(-.*\)/\1/p' bin/$folder/*.c | grep -oE -e '^(-[a-zA-Z?], )?--[a-z-]+' | grep -oE -e '--[a-z-]+')
     done
+}
+
+# dcounter_lite: a comment for each function, what each function states, a screen at most for each, and no search_path that a caller could have set, but for
+# those that say so.
+check_lite() {
+    local text name parts=("${lite[@]}")
+    check_comments
+    awk '/^CREATE (FUNCTION|PROCEDURE) / { name = $3; sub(/\(.*/, "", name); from = FNR }
+        /^END \$\$;$/ && FNR - from > 60 { print FILENAME ": " name "() has " FNR - from " lines" }' "${lite[@]}"
+    while read -r text; do
+        name=${text#CREATE * }
+        name=${name%%(*}
+        [[ $text =~ \ LANGUAGE\ [a-z]+\ (IMMUTABLE|STABLE|VOLATILE)\ PARALLEL\ (SAFE|RESTRICTED|UNSAFE)\ COST\ [0-9]+\  ]] || echo "$name: lacks volatility, PARALLEL or COST"
+        [[ $text == *' SET search_path = pg_catalog, pg_temp '* || $name == @(dc_incr|dc_create|dc_stock_create|dc_apply|dcounter_lite.version) ]] || echo "$name: search_path is not pinned"
+    done < <(awk '/^CREATE FUNCTION / { text = ""; inside = 1 } inside { gsub(/^[ \t]+/, ""); text = text (text == "" ? "" : " ") $0 } inside && / AS \$\$/ { print text; inside = 0 }' "${lite[@]}")
+    sed 's/--.*//' "${lite[@]}" | grep -nE '^CREATE OR REPLACE|IF NOT EXISTS [a-z]'
 }
 
 # Overloads are told apart by their number only; pgTAP looks at the real ones.
@@ -402,7 +419,7 @@ check_length() {
     done
 }
 
-written=(src bin sql/parts debian container Containerfile test bench examples .ci Makefile dcounter.control ./*.md doc)
+written=(src bin sql/parts lite debian container Containerfile test bench examples .ci Makefile dcounter.control ./*.md doc)
 
 # Binary files, build products, inputs of the fuzzers and patches are not
 # looked at.
@@ -448,6 +465,7 @@ check versions 'control file, META.json and CHANGELOG.md agree'
 check frozen 'what releases have installed is as it was, and can be updated'
 check manual 'the manual pages have each option of dc_relay and dc_region'
 check comments 'each SQL function has its comment'
+check lite 'functions of dcounter_lite state what they are, are short and have a pinned search_path'
 check cost 'each SQL function states volatility, PARALLEL, COST and ROWS'
 check parallel 'only PARALLEL UNSAFE functions take snapshots of their own'
 check names 'names are by the rule, C symbols are named like them'
