@@ -227,6 +227,11 @@ CREATE FUNCTION dc_window_reopen(counter regclass) RETURNS boolean
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
 COMMENT ON FUNCTION dc_window_reopen(regclass) IS 'takes increments again that a clock that was ahead has made too late; false if there are none';
 
+-- Keys that are JSON arrays.
+CREATE FUNCTION dc_scan(counter regclass, prefix jsonb DEFAULT '[]', OUT key jsonb, OUT value bigint) RETURNS SETOF record
+	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 100 ROWS 100;
+COMMENT ON FUNCTION dc_scan(regclass, jsonb) IS 'exact values of the keys that are JSON arrays and begin with these elements, but those that are 0';
+
 -- One more column. A function that somebody's view depends on stays, in another schema.
 ALTER FUNCTION dc_regions() SET SCHEMA dcounter;
 CREATE FUNCTION dc_regions(OUT region text, OUT epochs int, OUT state text, OUT beat_at timestamptz, OUT lag interval, OUT seen_by_all_to timestamptz, OUT link_state text, OUT apply_errors bigint, OUT advice text) RETURNS SETOF record

@@ -43,6 +43,7 @@ INSERT INTO expected VALUES
 	('public.dc_incr_many(counter regclass, keys anycompatiblearray, deltas bigint[] DEFAULT NULL::bigint[])', 'void', 'volatile', 'unsafe', false, 100, 0),
 	('public.dc_get_many(counter regclass, keys anycompatiblearray, max_staleness interval, OUT key anycompatible, OUT value bigint)', 'SETOF record', 'volatile', 'restricted', false, 100, 100),
 	('public.dc_get_many(counter regclass, keys anycompatiblearray, OUT key anycompatible, OUT value bigint)', 'SETOF record', 'stable', 'restricted', false, 100, 100),
+	('public.dc_scan(counter regclass, prefix jsonb DEFAULT ''[]''::jsonb, OUT key jsonb, OUT value bigint)', 'SETOF record', 'stable', 'restricted', false, 100, 100),
 	('public.dc_top(counter regclass, n integer DEFAULT 10, OUT key text, OUT value bigint, OUT rank bigint)', 'SETOF record', 'stable', 'restricted', false, 100, 10),
 	('public.dc_trending(counter regclass, n integer DEFAULT 10, OUT key text, OUT score double precision, OUT rank bigint)', 'SETOF record', 'stable', 'restricted', false, 100, 10),
 	('dcounter.library_0_2()', 'text', 'stable', 'safe', false, 1, 0),

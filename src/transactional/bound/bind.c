@@ -91,6 +91,7 @@ static const DcBoundHooks hooks = {
 	.write = refs_write_all,
 	.any_pending = refs_any,
 	.pending = refs_pending,
+	.pending_each = refs_pending_values,
 };
 
 /*

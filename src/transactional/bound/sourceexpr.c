@@ -6,10 +6,9 @@
  *
  * The trigger that counts a change and the scan that compares use the same code, so they
  * cannot disagree. A row counts if the filter is true, no part of the key is null, and
- * the value is neither null nor zero. The key of one expression is its text, as a cast
- * to text shows it; that of several is the text of a JSON array of them.
+ * the value is neither null nor zero.
  *
- * What an expression may consist of is told by sourceexprcheck.c.
+ * What an expression may consist of is told by sourceexprcheck.c, how it is written by sourcetext.c.
  *
  * Expressions are stored as text, so that they survive a dump. The text is what the server's
  * deparser makes of them with settings pinned that it depends on, and it is parsed with the same
@@ -48,6 +47,7 @@
 #include "base/runas.h"
 #include "core/table/ownercode.h"
 #include "transactional/bound/sourceexpr.h"
+#include "transactional/bound/sourcetext.h"
 
 /*
  * Bytes of a text that is stored, which has all names whole. Those of all bindings are read by the worker, and by DDL of other roles.
@@ -64,20 +64,14 @@ enum
 	PARSED_COUNT
 };
 
-/* A text or number that is made of a row. Plain columns of common types need no executor. */
-typedef struct DcTextOf
-{
-	AttrNumber column; /* a plain column, or 0 */
-	Oid type;		   /* of the column */
-	Oid base;		   /* what it is read as */
-	ExprState *state;
-} DcTextOf;
-
 struct DcSourceEval
 {
 	ExprContext *context;
 	MemoryContext cxt;
-	DcTextOf key;
+	DcTextOf key;	   /* of one expression, */
+	int nelements;	   /* or 0: */
+	DcTextOf *elements; /* of several */
+	StringInfoData array; /* the text of the latter, for one row */
 	DcTextOf value; /* of type bigint if it is an expression */
 	int64 constant; /* instead, if it is not 0 */
 	ExprState *filter;
@@ -90,14 +84,10 @@ static List *parse_exprs(ParseState *pstate, const char *text, const char *what,
 static void argument_context(void *arg);
 static Node *one_expr(List *exprs, const char *what);
 static ParseState *parse_begin(Relation source);
-static Node *as_text(Node *expr, const char *what);
-static Node *key_expr(List *keys);
 static void check_stored_text(const char *name, const char *text);
 static char *sourceexpr_deparse(Node *expr, Relation source);
-static void text_of_make(DcTextOf *text, Node *expr);
-static Node *sourceexpr_uncast(Node *expr);
-static Oid relabelled_type(Node *expr);
-static bool text_of(DcSourceEval *eval, const DcTextOf *text, TupleTableSlot *slot, DcKey *key);
+static void make_key(DcSourceEval *eval, List *keys);
+static bool key_of(DcSourceEval *eval, TupleTableSlot *slot, DcKey *key);
 static bool value_of(DcSourceEval *eval, TupleTableSlot *slot, int64 *value);
 
 /* Settings that the text of a constant, or what is read from it, depends on. */
@@ -308,14 +298,14 @@ source_expressions_check(DcSourceRow *row, Relation source)
 	foreach(lc, keys)
 	{
 		source_expr_check(lfirst(lc), source, "key");
-		source_expr_check(as_text(lfirst(lc), "key"), source, "key");
+		source_expr_check(sourcetext_cast(lfirst(lc), "key"), source, "key");
 	}
 	source_expr_check(value, source, "value");
 	source_expr_check(list_nth(parsed, PARSED_FILTER), source, "filter");
 	if (distinct_of != NULL)
 	{
 		source_expr_check(distinct_of, source, "distinct_of");
-		source_expr_check(as_text(distinct_of, "distinct_of"), source, "distinct_of");
+		source_expr_check(sourcetext_cast(distinct_of, "distinct_of"), source, "distinct_of");
 		source_item_check(distinct_of);
 		if (!IsA(value, Const) || ((Const *) value)->constisnull ||
 			DatumGetInt64(((Const *) value)->constvalue) != 1)
@@ -328,57 +318,6 @@ source_expressions_check(DcSourceRow *row, Relation source)
 	check_stored_text("value", row->value);
 	check_stored_text("filter", row->filter);
 	check_stored_text("distinct_of", row->distinct_of);
-}
-
-/*
- * as_text casts an expression to text.
- */
-static Node *
-as_text(Node *expr, const char *what)
-{
-	Node *text = coerce_to_target_type(NULL, copyObject(expr), exprType(expr), TEXTOID, -1,
-									   COERCION_EXPLICIT, COERCE_EXPLICIT_CAST, -1);
-
-	if (text == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_DATATYPE_MISMATCH),
-				 errmsg("%s cannot be of type %s", what, format_type_be(exprType(expr)))));
-	return text;
-}
-
-/*
- * key_expr makes one expression of those of a key. NULL if one is null.
- */
-static Node *
-key_expr(List *keys)
-{
-	CaseExpr *expr;
-	CaseWhen *when;
-	List *nulls = NIL;
-	ListCell *lc;
-
-	if (list_length(keys) == 1)
-		return as_text(linitial(keys), "key");
-	foreach(lc, keys)
-	{
-		NullTest *test = makeNode(NullTest);
-
-		test->arg = copyObject(lfirst(lc));
-		test->nulltesttype = IS_NULL;
-		test->location = -1;
-		nulls = lappend(nulls, test);
-	}
-	when = makeNode(CaseWhen);
-	when->expr = (Expr *) makeBoolExpr(OR_EXPR, nulls, -1);
-	when->result = (Expr *) makeNullConst(TEXTOID, -1, DEFAULT_COLLATION_OID);
-	expr = makeNode(CaseExpr);
-	expr->casetype = TEXTOID;
-	expr->casecollid = DEFAULT_COLLATION_OID;
-	expr->args = list_make1(when);
-	expr->defresult = (Expr *) as_text((Node *) makeFuncExpr(F_JSONB_BUILD_ARRAY_ANY, JSONBOID, copyObject(keys), InvalidOid, InvalidOid,
-															 COERCE_EXPLICIT_CALL),
-									   "key");
-	return (Node *) expr;
 }
 
 /*
@@ -437,84 +376,34 @@ source_eval_make(const DcSourceRow *row, Relation source, Relation rel, MemoryCo
 	value = list_nth(parsed, PARSED_VALUE);
 	eval->cxt = own;
 	eval->context = CreateStandaloneExprContext();
-	text_of_make(&eval->key, key_expr(list_nth(parsed, PARSED_KEYS)));
+	make_key(eval, list_nth(parsed, PARSED_KEYS));
 	if (IsA(value, Const) && !((Const *) value)->constisnull && ((Const *) value)->consttype == INT4OID)
 		eval->constant = DatumGetInt32(((Const *) value)->constvalue);
 	if (eval->constant == 0)
-		text_of_make(&eval->value, coerce_to_target_type(NULL, value, exprType(value), INT8OID, -1, COERCION_IMPLICIT, COERCE_IMPLICIT_CAST, -1));
+		sourcetext_make(&eval->value, coerce_to_target_type(NULL, value, exprType(value), INT8OID, -1, COERCION_IMPLICIT, COERCE_IMPLICIT_CAST, -1));
 	if (filter != NULL)
 		eval->filter = ExecInitExpr(expression_planner((Expr *) filter), NULL);
 	eval->distinct = list_nth(parsed, PARSED_DISTINCT_OF) != NULL;
 	if (eval->distinct)
-		text_of_make(&eval->item, as_text(list_nth(parsed, PARSED_DISTINCT_OF), "distinct_of"));
+		sourcetext_make(&eval->item, sourcetext_cast(list_nth(parsed, PARSED_DISTINCT_OF), "distinct_of"));
 	MemoryContextSwitchTo(old);
 	return eval;
 }
 
-/*
- * text_of_make prepares an expression. One that is a cast of a plain column is read from the row, if
- * the text of its type is known here.
- */
 static void
-text_of_make(DcTextOf *text, Node *expr)
+make_key(DcSourceEval *eval, List *keys)
 {
-	Node *inner = sourceexpr_uncast(expr);
+	ListCell *lc;
 
-	if (IsA(inner, Var))
+	if (list_length(keys) == 1)
 	{
-		text->type = ((Var *) inner)->vartype;
-		text->base = getBaseType(text->type);
-		switch (text->base)
-		{
-			case INT2OID:
-			case INT4OID:
-			case INT8OID:
-				text->column = ((Var *) inner)->varattno;
-				return;
-			case TEXTOID:
-			case VARCHAROID:
-			case UUIDOID:
-				if (exprType(expr) == TEXTOID)
-				{
-					text->column = ((Var *) inner)->varattno;
-					return;
-				}
-		}
+		sourcetext_make(&eval->key, sourcetext_cast(linitial(keys), "key"));
+		return;
 	}
-	text->state = ExecInitExpr(expression_planner((Expr *) expr), NULL);
-}
-
-/*
- * sourceexpr_uncast returns what an expression casts, by one cast at most, to bigint or to text.
- */
-static Node *
-sourceexpr_uncast(Node *expr)
-{
-	Node *inner = expr;
-
-	if (IsA(expr, CoerceViaIO) && exprType(expr) == TEXTOID)
-		inner = (Node *) ((CoerceViaIO *) expr)->arg;
-	else if (IsA(expr, FuncExpr) &&
-			 (((FuncExpr *) expr)->funcid == F_INT8_INT2 || ((FuncExpr *) expr)->funcid == F_INT8_INT4))
-		inner = linitial(((FuncExpr *) expr)->args);
-	while (IsA(inner, RelabelType))
-	{
-		Node *arg = (Node *) ((RelabelType *) inner)->arg;
-
-		/* others change the meaning: the text of an oid is not that of an integer */
-		if (relabelled_type(inner) != relabelled_type(arg))
-			break;
-		inner = arg;
-	}
-	return inner;
-}
-
-static Oid
-relabelled_type(Node *expr)
-{
-	Oid type = getBaseType(exprType(expr));
-
-	return type == VARCHAROID ? TEXTOID : type;
+	initStringInfo(&eval->array);
+	eval->elements = palloc0(list_length(keys) * sizeof(DcTextOf));
+	foreach(lc, keys)
+		sourcetext_make_element(&eval->elements[eval->nelements++], lfirst(lc));
 }
 
 /*
@@ -535,8 +424,8 @@ source_eval(DcSourceEval *eval, TupleTableSlot *slot, DcCounted *counted)
 		counts = DatumGetBool(ExecEvalExpr(eval->filter, eval->context, &isnull)) && !isnull;
 	}
 	counts = counts && value_of(eval, slot, &counted->value) &&
-		text_of(eval, &eval->key, slot, &counted->key) &&
-		(!eval->distinct || text_of(eval, &eval->item, slot, &counted->item));
+		key_of(eval, slot, &counted->key) &&
+		(!eval->distinct || sourcetext_key(&eval->item, eval->context, slot, &counted->item));
 	MemoryContextSwitchTo(old);
 	return counts;
 }
@@ -547,49 +436,33 @@ source_eval(DcSourceEval *eval, TupleTableSlot *slot, DcCounted *counted)
 static bool
 value_of(DcSourceEval *eval, TupleTableSlot *slot, int64 *value)
 {
-	Datum datum;
-	bool isnull;
-
 	if (eval->constant != 0)
 	{
 		*value = eval->constant;
 		return true;
 	}
-	if (eval->value.column == 0)
-		*value = DatumGetInt64(ExecEvalExpr(eval->value.state, eval->context, &isnull));
-	else
-	{
-		datum = slot_nullable(slot, eval->value.column, eval->value.type, &isnull);
-		*value = eval->value.base == INT8OID ? DatumGetInt64(datum)
-			: eval->value.base == INT4OID	 ? DatumGetInt32(datum)
-											 : DatumGetInt16(datum);
-	}
-	return !isnull && *value != 0;
+	return sourcetext_number(&eval->value, eval->context, slot, value) && *value != 0;
 }
 
 /*
- * text_of makes a key of a row; false if it is null. One that is too long is an error (54000).
+ * key_of makes the key of a row; false if a part of it is null. One that is too long is an error (54000).
  */
 static bool
-text_of(DcSourceEval *eval, const DcTextOf *text, TupleTableSlot *slot, DcKey *key)
+key_of(DcSourceEval *eval, TupleTableSlot *slot, DcKey *key)
 {
-	Datum value;
-	bool isnull;
-
-	if (text->column == 0)
-		value = ExecEvalExpr(text->state, eval->context, &isnull);
-	else
-		value = slot_nullable(slot, text->column, text->type, &isnull);
-	if (isnull)
-		return false;
-	if (text->column == 0 || text->base == TEXTOID || text->base == VARCHAROID)
+	if (eval->nelements == 0)
+		return sourcetext_key(&eval->key, eval->context, slot, key);
+	resetStringInfo(&eval->array);
+	for (int i = 0; i < eval->nelements; i++)
 	{
-		/* one that is too long is not looked at */
-		check_length("counter key", toast_raw_datum_size(value) - VARHDRSZ, 0, DC_MAX_KEY_BYTES);
-		key_from_text(value, key);
+		appendStringInfoString(&eval->array, i > 0 ? ", " : "[");
+		if (!sourcetext_element(&eval->elements[i], eval->context, slot, &eval->array))
+			return false;
 	}
-	else
-		key_from_value(value, text->base, key);
+	appendStringInfoChar(&eval->array, ']');
+	check_length("counter key", eval->array.len, 0, DC_MAX_KEY_BYTES);
+	key->data = eval->array.data;
+	key->len = eval->array.len;
 	return true;
 }
 
@@ -611,12 +484,12 @@ source_eval_free(DcSourceEval *eval)
 
 /*
  * source_eval_key_column returns the number of the column that is the key, in the relation that
- * the expressions were prepared for; 0 if it is an expression, or of a type without a cheap text.
+ * the expressions were prepared for; 0 if it is an expression, or of a type that is not looked for by indexes.
  */
 AttrNumber
 source_eval_key_column(const DcSourceEval *eval)
 {
-	return eval->key.column;
+	return eval->key.base == DATEOID ? 0 : eval->key.column;
 }
 
 /*
