@@ -4,11 +4,7 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The trigger that counts a change and the scan that compares use the same code, so they
- * cannot disagree. A row counts if the filter is true, no part of the key is null, and
- * the value is neither null nor zero.
- *
- * What an expression may consist of is told by sourceexprcheck.c, how it is written by sourcetext.c.
+ * What an expression may consist of is told by sourceexprcheck.c; sourceeval.c evaluates them.
  *
  * Expressions are stored as text, so that they survive a dump. The text is what the server's
  * deparser makes of them with settings pinned that it depends on, and it is parsed with the same
@@ -16,12 +12,7 @@
  */
 #include "postgres.h"
 
-#include "access/detoast.h"
-#include "catalog/partition.h"
-#include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
-#include "common/int.h"
-#include "executor/executor.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
@@ -33,20 +24,17 @@
 #include "parser/parse_type.h"
 #include "parser/parser.h"
 #include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
-#include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/ruleutils.h"
 
 #include "base/args.h"
 #include "base/compat.h"
-#include "base/key.h"
-#include "base/rowread.h"
 #include "base/runas.h"
 #include "core/table/ownercode.h"
 #include "transactional/bound/sourceexpr.h"
+#include "transactional/bound/sourcesets.h"
 #include "transactional/bound/sourcetext.h"
 
 /*
@@ -54,41 +42,19 @@
  */
 #define MAX_STORED (32 * 1024)
 
-/* The members of the list that source_parse() returns. */
-enum
-{
-	PARSED_KEYS, /* a list */
-	PARSED_VALUE,
-	PARSED_FILTER,		/* or NULL */
-	PARSED_DISTINCT_OF, /* or NULL */
-	PARSED_COUNT
-};
-
-struct DcSourceEval
-{
-	ExprContext *context;
-	MemoryContext cxt;
-	DcTextOf key;	   /* of one expression, */
-	int nelements;	   /* or 0: */
-	DcTextOf *elements; /* of several */
-	StringInfoData array; /* the text of the latter, for one row */
-	DcTextOf value; /* of type bigint if it is an expression */
-	int64 constant; /* instead, if it is not 0 */
-	ExprState *filter;
-	DcTextOf item;
-	bool distinct;
-};
-
 static int pin_settings(void);
+static SelectStmt *parse_select(const char *text, const char *what, bool several, bool grouped);
 static List *parse_exprs(ParseState *pstate, const char *text, const char *what, bool several);
+static List *transform_exprs(ParseState *pstate, List *targets, const char *what, bool named);
+static List *parse_values(ParseState *pstate, const char *text);
 static void argument_context(void *arg);
 static Node *one_expr(List *exprs, const char *what);
 static ParseState *parse_begin(Relation source);
+static List *parse_row(const DcSourceRow *row, const char *group_by, bool stored, Relation source);
+static void check_values(List *values, Relation source);
+static void check_distinct(Node *distinct_of, List *values, List *sets, Relation source);
 static void check_stored_text(const char *name, const char *text);
 static char *sourceexpr_deparse(Node *expr, Relation source);
-static void make_key(DcSourceEval *eval, List *keys);
-static bool key_of(DcSourceEval *eval, TupleTableSlot *slot, DcKey *key);
-static bool value_of(DcSourceEval *eval, TupleTableSlot *slot, int64 *value);
 
 /* Settings that the text of a constant, or what is read from it, depends on. */
 static const struct
@@ -135,44 +101,100 @@ parse_begin(Relation source)
 }
 
 /*
- * parse_exprs parses a list of expressions, by the server's own grammar: what is more than
- * that is an error.
+ * parse_select parses a list of expressions, by the server's own grammar: what is more than that is an error, but, if `grouped`,
+ * for GROUP BY.
  */
-static List *
-parse_exprs(ParseState *pstate, const char *text, const char *what, bool several)
+static SelectStmt *
+parse_select(const char *text, const char *what, bool several, bool grouped)
 {
-	const char *argument[] = {what, text};
-	ErrorContextCallback context = {error_context_stack, argument_context, argument};
 	SelectStmt *plain = makeNode(SelectStmt);
-	SelectStmt *select;
-	List *parsed;
-	List *exprs = NIL;
-	ListCell *lc;
+	List *parsed = raw_parser(text, RAW_PARSE_PLPGSQL_EXPR);
+	SelectStmt *select = (SelectStmt *) linitial_node(RawStmt, parsed)->stmt;
 
-	error_context_stack = &context;
-	parsed = raw_parser(text, RAW_PARSE_PLPGSQL_EXPR);
-	select = (SelectStmt *) linitial_node(RawStmt, parsed)->stmt;
 	if (IsA(select, SelectStmt))
 		plain->targetList = select->targetList;
+	if (IsA(select, SelectStmt) && grouped)
+	{
+		plain->groupClause = select->groupClause;
+		plain->groupDistinct = select->groupDistinct;
+	}
 	if (!IsA(select, SelectStmt) || !equal(select, plain) || select->targetList == NIL ||
 		(!several && list_length(select->targetList) != 1))
 		ereport(ERROR,
 				(errcode(ERRCODE_SYNTAX_ERROR),
 				 several ? errmsg("%s must be an expression, or several with commas in between", what)
 						 : errmsg("%s must be one expression", what)));
-	foreach(lc, select->targetList)
+	return select;
+}
+
+static List *
+parse_exprs(ParseState *pstate, const char *text, const char *what, bool several)
+{
+	const char *argument[] = {what, text};
+	ErrorContextCallback context = {error_context_stack, argument_context, argument};
+	List *exprs;
+
+	error_context_stack = &context;
+	exprs = transform_exprs(pstate, parse_select(text, what, several, false)->targetList, what, false);
+	error_context_stack = context.previous;
+	return exprs;
+}
+
+static List *
+transform_exprs(ParseState *pstate, List *targets, const char *what, bool named)
+{
+	List *exprs = NIL;
+	ListCell *lc;
+
+	foreach(lc, targets)
 	{
 		ResTarget *target = lfirst_node(ResTarget, lc);
 
-		if (target->name != NULL || target->indirection != NIL)
+		if ((target->name != NULL && !named) || target->indirection != NIL)
 			ereport(ERROR,
 					(errcode(ERRCODE_SYNTAX_ERROR),
 					 errmsg("an expression of %s cannot have a name", what)));
 		/* a kind that lets all pass: what may not be there is told by source_expr_check() */
 		exprs = lappend(exprs, transformExpr(pstate, target->val, EXPR_KIND_OTHER));
 	}
-	error_context_stack = context.previous;
 	return exprs;
+}
+
+/*
+ * parse_values parses the values, as a list of TargetEntry. If there are several each has a name: its own, or that of the column it is.
+ */
+static List *
+parse_values(ParseState *pstate, const char *text)
+{
+	const char *argument[] = {"value", text};
+	ErrorContextCallback context = {error_context_stack, argument_context, argument};
+	List *targets;
+	List *exprs;
+	List *values = NIL;
+	bool several;
+
+	error_context_stack = &context;
+	targets = parse_select(text, "value", true, false)->targetList;
+	several = list_length(targets) > 1;
+	exprs = transform_exprs(pstate, targets, "value", several);
+	for (int i = 0; i < list_length(exprs); i++)
+	{
+		Node *expr = list_nth(exprs, i);
+		const ResTarget *target = list_nth_node(ResTarget, targets, i);
+		Oid type = getBaseType(exprType(expr));
+		char *name = target->name;
+
+		if (type != INT2OID && type != INT4OID && type != INT8OID)
+			ereport(ERROR,
+					(errcode(ERRCODE_DATATYPE_MISMATCH),
+					 errmsg("value must be of an integer type, not %s", format_type_be(exprType(expr))),
+					 errhint("Cast it to bigint, in a unit that needs no fraction.")));
+		if (several && name == NULL && IsA(target->val, ColumnRef))
+			name = strVal(llast(((ColumnRef *) target->val)->fields));
+		values = lappend(values, makeTargetEntry((Expr *) expr, i + 1, several ? name : NULL, false));
+	}
+	error_context_stack = context.previous;
+	return values;
 }
 
 static void
@@ -194,23 +216,38 @@ one_expr(List *exprs, const char *what)
 }
 
 /*
- * parse_row parses the expressions of a binding, with the search_path as it is.
+ * parse_row parses the expressions of a binding, with the search_path as it is. Grouping sets are those of `group_by`, or, if the binding
+ * is stored, of its key.
  */
 static List *
-parse_row(const DcSourceRow *row, Relation source)
+parse_row(const DcSourceRow *row, const char *group_by, bool stored, Relation source)
 {
 	ParseState *pstate = parse_begin(source);
-	List *keys = parse_exprs(pstate, row->key, "key", true);
-	Node *value = one_expr(parse_exprs(pstate, row->value, "value", false), "value");
+	const char *argument[] = {"key", row->key};
+	ErrorContextCallback context = {error_context_stack, argument_context, argument};
+	SelectStmt *key;
+	List *keys;
+	List *sets = NIL;
+	List *values;
 	Node *filter = NULL;
 	Node *distinct_of = NULL;
-	Oid type = getBaseType(exprType(value));
 
-	if (type != INT2OID && type != INT4OID && type != INT8OID)
-		ereport(ERROR,
-				(errcode(ERRCODE_DATATYPE_MISMATCH),
-				 errmsg("value must be of an integer type, not %s", format_type_be(exprType(value))),
-				 errhint("Cast it to bigint, in a unit that needs no fraction.")));
+	error_context_stack = &context;
+	key = parse_select(row->key, "key", true, stored);
+	keys = transform_exprs(pstate, key->targetList, "key", group_by != NULL);
+	if (stored)
+		sets = source_sets_read(key->groupClause, list_length(keys));
+	else if (group_by != NULL)
+	{
+		SelectStmt *group;
+
+		argument[0] = "group_by";
+		argument[1] = group_by;
+		group = parse_select(psprintf("1 GROUP BY %s", group_by), "group_by", false, true);
+		sets = source_sets_analyse(key->targetList, group->groupClause, group->groupDistinct, source);
+	}
+	error_context_stack = context.previous;
+	values = parse_values(pstate, row->value);
 	if (row->filter != NULL)
 		filter = coerce_to_boolean(pstate, one_expr(parse_exprs(pstate, row->filter, "filter", false), "filter"),
 								   "filter");
@@ -218,11 +255,11 @@ parse_row(const DcSourceRow *row, Relation source)
 		distinct_of = one_expr(parse_exprs(pstate, row->distinct_of, "distinct_of", false),
 							   "distinct_of");
 	assign_expr_collations(pstate, (Node *) keys);
-	assign_expr_collations(pstate, value);
+	assign_expr_collations(pstate, (Node *) values);
 	assign_expr_collations(pstate, filter);
 	assign_expr_collations(pstate, distinct_of);
 	free_parsestate(pstate);
-	return list_make4(keys, value, filter, distinct_of);
+	return list_make5(keys, values, filter, distinct_of, sets);
 }
 
 /*
@@ -232,7 +269,7 @@ List *
 source_parse(const DcSourceRow *row, Relation source)
 {
 	int level = pin_settings();
-	List *parsed = parse_row(row, source);
+	List *parsed = parse_row(row, NULL, true, source);
 
 	AtEOXact_GUC(false, level);
 	return parsed;
@@ -247,13 +284,24 @@ source_deparse(DcSourceRow *row, List *parsed, Relation source)
 {
 	int level = pin_settings();
 	StringInfoData keys;
+	StringInfoData values;
 	ListCell *lc;
 
 	initStringInfo(&keys);
+	initStringInfo(&values);
 	foreach(lc, (List *) list_nth(parsed, PARSED_KEYS))
 		appendStringInfo(&keys, "%s%s", keys.len > 0 ? ", " : "", sourceexpr_deparse(lfirst(lc), source));
+	source_sets_append(&keys, list_nth(parsed, PARSED_SETS));
+	foreach(lc, (List *) list_nth(parsed, PARSED_VALUES))
+	{
+		const TargetEntry *value = lfirst_node(TargetEntry, lc);
+
+		appendStringInfo(&values, "%s%s", values.len > 0 ? ", " : "", sourceexpr_deparse((Node *) value->expr, source));
+		if (value->resname != NULL)
+			appendStringInfo(&values, " AS %s", quote_identifier(value->resname));
+	}
 	row->key = keys.data;
-	row->value = sourceexpr_deparse(list_nth(parsed, PARSED_VALUE), source);
+	row->value = values.data;
 	row->filter = sourceexpr_deparse(list_nth(parsed, PARSED_FILTER), source);
 	row->distinct_of = sourceexpr_deparse(list_nth(parsed, PARSED_DISTINCT_OF), source);
 	AtEOXact_GUC(false, level);
@@ -284,40 +332,80 @@ sourceexpr_deparse(Node *expr, Relation source)
  * the caller's search_path, and replaces them by the texts to be stored.
  *
  * Errors: 42601 if one is not an expression, 42804 for types that will not do, 42P17 if one is
- * not immutable, or has a subquery, an aggregate or the like, 0A000 for code of users.
+ * not immutable, or has a subquery, an aggregate or the like, 0A000 for code of users, and those of source_sets_analyse().
  */
 void
-source_expressions_check(DcSourceRow *row, Relation source)
+source_expressions_check(DcSourceRow *row, const char *group_by, Relation source)
 {
-	List *parsed = parse_row(row, source);
-	List *keys = list_nth(parsed, PARSED_KEYS);
+	List *parsed = parse_row(row, group_by, false, source);
+	List *values = list_nth(parsed, PARSED_VALUES);
+	List *sets = list_nth(parsed, PARSED_SETS);
 	Node *distinct_of = list_nth(parsed, PARSED_DISTINCT_OF);
-	Node *value = list_nth(parsed, PARSED_VALUE);
 	ListCell *lc;
 
-	foreach(lc, keys)
+	foreach(lc, (List *) list_nth(parsed, PARSED_KEYS))
 	{
 		source_expr_check(lfirst(lc), source, "key");
 		source_expr_check(sourcetext_cast(lfirst(lc), "key"), source, "key");
 	}
-	source_expr_check(value, source, "value");
+	check_values(values, source);
 	source_expr_check(list_nth(parsed, PARSED_FILTER), source, "filter");
 	if (distinct_of != NULL)
-	{
-		source_expr_check(distinct_of, source, "distinct_of");
-		source_expr_check(sourcetext_cast(distinct_of, "distinct_of"), source, "distinct_of");
-		source_item_check(distinct_of);
-		if (!IsA(value, Const) || ((Const *) value)->constisnull ||
-			DatumGetInt64(((Const *) value)->constvalue) != 1)
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("value must be 1 with distinct_of")));
-	}
+		check_distinct(distinct_of, values, sets, source);
 	source_deparse(row, parsed, source);
 	check_stored_text("key", row->key);
 	check_stored_text("value", row->value);
 	check_stored_text("filter", row->filter);
 	check_stored_text("distinct_of", row->distinct_of);
+}
+
+static void
+check_values(List *values, Relation source)
+{
+	List *names = NIL;
+	ListCell *lc;
+
+	if (list_length(values) > SOURCE_MAX_VALUES)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("value has more than %d expressions", SOURCE_MAX_VALUES)));
+	foreach(lc, values)
+	{
+		const TargetEntry *value = lfirst_node(TargetEntry, lc);
+
+		source_expr_check((Node *) value->expr, source, "value");
+		if (list_length(values) == 1)
+			continue;
+		if (value->resname == NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_SYNTAX_ERROR),
+					 errmsg("each of several values must have a name"),
+					 errdetail("It is the last element of the keys."),
+					 errhint("For example: value => '1 AS comments, length(body) AS bytes'.")));
+		if (list_member(names, makeString(value->resname)))
+			ereport(ERROR,
+					(errcode(ERRCODE_DUPLICATE_ALIAS),
+					 errmsg("two values have the name \"%s\"", value->resname)));
+		names = lappend(names, makeString(value->resname));
+	}
+}
+
+static void
+check_distinct(Node *distinct_of, List *values, List *sets, Relation source)
+{
+	const Const *value = (Const *) linitial_node(TargetEntry, values)->expr;
+
+	if (sets != NIL || list_length(values) > 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("distinct_of cannot be used with group_by or several values")));
+	source_expr_check(distinct_of, source, "distinct_of");
+	source_expr_check(sourcetext_cast(distinct_of, "distinct_of"), source, "distinct_of");
+	source_item_check(distinct_of);
+	if (!IsA(value, Const) || value->constisnull || DatumGetInt64(value->constvalue) != 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("value must be 1 with distinct_of")));
 }
 
 /*
@@ -345,159 +433,16 @@ source_is_harmless(const DcSourceRow *row, Relation source)
 {
 	List *parsed = source_parse(row, source);
 	List *keys = list_nth(parsed, PARSED_KEYS);
-	List *rest = list_make2(list_nth(parsed, PARSED_VALUE), list_nth(parsed, PARSED_FILTER));
+	List *rest = list_make1(list_nth(parsed, PARSED_FILTER));
 	Node *item = list_nth(parsed, PARSED_DISTINCT_OF);
+	ListCell *lc;
 
+	foreach(lc, (List *) list_nth(parsed, PARSED_VALUES))
+		rest = lappend(rest, lfirst_node(TargetEntry, lc)->expr);
 	ownercode_expressions_begin();
 	if (list_length(keys) > 1 || !IsA(linitial(keys), Var))
 		rest = list_concat(rest, keys);
 	if (item != NULL && !IsA(item, Var))
 		rest = lappend(rest, item);
 	return !ownercode_in_expression((Node *) rest);
-}
-
-/*
- * source_eval_make prepares the expressions for rows of `rel`: the source, or a partition of
- * it. Both are open and locked. What is made lives in a new child of `cxt`.
- */
-DcSourceEval *
-source_eval_make(const DcSourceRow *row, Relation source, Relation rel, MemoryContext cxt)
-{
-	MemoryContext own = AllocSetContextCreate(cxt, "dcounter source expressions", ALLOCSET_SMALL_SIZES);
-	MemoryContext old = MemoryContextSwitchTo(own);
-	DcSourceEval *eval = palloc0(sizeof(DcSourceEval));
-	List *parsed = source_parse(row, source);
-	Node *filter;
-	Node *value;
-
-	if (RelationGetRelid(rel) != RelationGetRelid(source))
-		parsed = map_partition_varattnos(parsed, 1, rel, source);
-	filter = list_nth(parsed, PARSED_FILTER);
-	value = list_nth(parsed, PARSED_VALUE);
-	eval->cxt = own;
-	eval->context = CreateStandaloneExprContext();
-	make_key(eval, list_nth(parsed, PARSED_KEYS));
-	if (IsA(value, Const) && !((Const *) value)->constisnull && ((Const *) value)->consttype == INT4OID)
-		eval->constant = DatumGetInt32(((Const *) value)->constvalue);
-	if (eval->constant == 0)
-		sourcetext_make(&eval->value, coerce_to_target_type(NULL, value, exprType(value), INT8OID, -1, COERCION_IMPLICIT, COERCE_IMPLICIT_CAST, -1));
-	if (filter != NULL)
-		eval->filter = ExecInitExpr(expression_planner((Expr *) filter), NULL);
-	eval->distinct = list_nth(parsed, PARSED_DISTINCT_OF) != NULL;
-	if (eval->distinct)
-		sourcetext_make(&eval->item, sourcetext_cast(list_nth(parsed, PARSED_DISTINCT_OF), "distinct_of"));
-	MemoryContextSwitchTo(old);
-	return eval;
-}
-
-static void
-make_key(DcSourceEval *eval, List *keys)
-{
-	ListCell *lc;
-
-	if (list_length(keys) == 1)
-	{
-		sourcetext_make(&eval->key, sourcetext_cast(linitial(keys), "key"));
-		return;
-	}
-	initStringInfo(&eval->array);
-	eval->elements = palloc0(list_length(keys) * sizeof(DcTextOf));
-	foreach(lc, keys)
-		sourcetext_make_element(&eval->elements[eval->nelements++], lfirst(lc));
-}
-
-/*
- * Return true if a row counts, and for what. The result may point into the row, and
- * into memory that source_eval_reset() frees.
- */
-bool
-source_eval(DcSourceEval *eval, TupleTableSlot *slot, DcCounted *counted)
-{
-	MemoryContext old = MemoryContextSwitchTo(eval->context->ecxt_per_tuple_memory);
-	bool counts = true;
-
-	eval->context->ecxt_scantuple = slot;
-	if (eval->filter != NULL)
-	{
-		bool isnull;
-
-		counts = DatumGetBool(ExecEvalExpr(eval->filter, eval->context, &isnull)) && !isnull;
-	}
-	counts = counts && value_of(eval, slot, &counted->value) &&
-		key_of(eval, slot, &counted->key) &&
-		(!eval->distinct || sourcetext_key(&eval->item, eval->context, slot, &counted->item));
-	MemoryContextSwitchTo(old);
-	return counts;
-}
-
-/*
- * Return true if the value of a row is neither null nor zero.
- */
-static bool
-value_of(DcSourceEval *eval, TupleTableSlot *slot, int64 *value)
-{
-	if (eval->constant != 0)
-	{
-		*value = eval->constant;
-		return true;
-	}
-	return sourcetext_number(&eval->value, eval->context, slot, value) && *value != 0;
-}
-
-/*
- * key_of makes the key of a row; false if a part of it is null. One that is too long is an error (54000).
- */
-static bool
-key_of(DcSourceEval *eval, TupleTableSlot *slot, DcKey *key)
-{
-	if (eval->nelements == 0)
-		return sourcetext_key(&eval->key, eval->context, slot, key);
-	resetStringInfo(&eval->array);
-	for (int i = 0; i < eval->nelements; i++)
-	{
-		appendStringInfoString(&eval->array, i > 0 ? ", " : "[");
-		if (!sourcetext_element(&eval->elements[i], eval->context, slot, &eval->array))
-			return false;
-	}
-	appendStringInfoChar(&eval->array, ']');
-	check_length("counter key", eval->array.len, 0, DC_MAX_KEY_BYTES);
-	key->data = eval->array.data;
-	key->len = eval->array.len;
-	return true;
-}
-
-/*
- * source_eval_reset frees the memory of what was evaluated since the last call.
- */
-void
-source_eval_reset(DcSourceEval *eval)
-{
-	ResetExprContext(eval->context);
-}
-
-void
-source_eval_free(DcSourceEval *eval)
-{
-	FreeExprContext(eval->context, true);
-	MemoryContextDelete(eval->cxt);
-}
-
-/*
- * source_eval_key_column returns the number of the column that is the key, in the relation that
- * the expressions were prepared for; 0 if it is an expression, or of a type that is not looked for by indexes.
- */
-AttrNumber
-source_eval_key_column(const DcSourceEval *eval)
-{
-	return eval->key.base == DATEOID ? 0 : eval->key.column;
-}
-
-/*
- * source_eval_constant returns what each row counts for whose key is not null, if that is the same
- * for all; else 0.
- */
-int64
-source_eval_constant(const DcSourceEval *eval)
-{
-	return eval->filter == NULL && !eval->distinct ? eval->constant : 0;
 }

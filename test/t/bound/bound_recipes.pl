@@ -75,7 +75,7 @@ sub differing
 				s.source, s.key, coalesce(s.filter, 'true'), s.counter, s.counter || '_shard') INTO n;
 			RETURN n;
 		END $$;
-		SELECT coalesce(sum(pg_temp.differing(s)), 0) FROM dcounter.source AS s WHERE carried IS NULL;});
+		SELECT coalesce(sum(pg_temp.differing(s)), 0) FROM dcounter.source AS s WHERE carried IS NULL AND key !~ 'GROUP BY';});
 }
 
 # start_writers(DATABASE, TABLE)
@@ -164,7 +164,7 @@ sub run_section
 }
 
 # how many results a page compares, at least
-my %pages = (bound => 17, 'bound-operation' => 0, 'bound-recipes' => 27, rollups => 20);
+my %pages = (bound => 17, 'bound-operation' => 0, 'bound-recipes' => 27, rollups => 22);
 
 foreach my $page (sort keys %pages)
 {
