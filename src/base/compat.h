@@ -23,8 +23,10 @@
 #include "catalog/pg_proc.h"
 #include "catalog/pg_publication.h"
 #include "catalog/pg_subscription.h"
+#include "common/jsonapi.h"
 #include "executor/executor.h"
 #include "fmgr.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "optimizer/planner.h"
 #include "pgstat.h"
@@ -473,6 +475,25 @@ compat_jsonb_in(const char *text, CompatNode escontext, Datum *jsonb)
 	return DirectInputFunctionCallSafe(jsonb_in, unconstify(char *, text), InvalidOid, -1,
 									   escontext, jsonb);
 #else
+	*jsonb = DirectFunctionCall1(jsonb_in, CStringGetDatum(text));
+	return true;
+#endif
+}
+
+/* Return true if a text is that of a jsonb, which is set. */
+static inline bool
+compat_jsonb_try(const char *text, Datum *jsonb)
+{
+#if PG_VERSION_NUM >= 160000
+	ErrorSaveContext escontext = {T_ErrorSaveContext};
+
+	return DirectInputFunctionCallSafe(jsonb_in, unconstify(char *, text), InvalidOid, -1, (CompatNode) &escontext, jsonb);
+#else
+	JsonLexContext *lex = makeJsonLexContextCstringLen(unconstify(char *, text), strlen(text), GetDatabaseEncoding(), true);
+
+	/* a number that numeric cannot hold is an error still */
+	if (pg_parse_json(lex, &nullSemAction) != JSON_SUCCESS)
+		return false;
 	*jsonb = DirectFunctionCall1(jsonb_in, CStringGetDatum(text));
 	return true;
 #endif

@@ -248,6 +248,9 @@ typedef struct DcBoundHooks
 	 */
 	bool (*any_pending)(Oid counter);
 	void (*pending)(Oid counter, const struct DcKey *key, int64 *inc, int64 *dec);
+
+	/* call a function for each value that it changes so */
+	void (*pending_each)(Oid counter, void (*each)(const struct DcKey *key, int64 change, void *arg), void *arg);
 } DcBoundHooks;
 
 /* A key of a replicated counter table that is being set, and the result. */

@@ -9,6 +9,8 @@
  * key raises an error that says so. Types that the server would cast to text, bigint or uuid by
  * itself are read as if it had. Casts that users have created are not used: they would run
  * users' code here.
+ * A date is written as in ISO 8601, whatever DateStyle is, and jsonb by its text: both as in
+ * the keys of bound counters.
  */
 #include "postgres.h"
 
@@ -19,14 +21,22 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
+#include "utils/json.h"
+#include "utils/jsonb.h"
 #include "utils/lsyscache.h"
 
 #include "base/args.h"
 #include "base/compat.h"
 #include "base/key.h"
 
+/*
+ * The bytes of a jsonb are at most a few times its text: an element takes four and what the value needs, and at least three in the text.
+ */
+#define MAX_JSONB_BYTES (8 * DC_MAX_KEY_BYTES)
+
 static Oid arg_type(FunctionCallInfo fcinfo, int argno);
 static Datum *to_texts(Datum *values, int count, Oid element);
+static void key_from_jsonb(Datum value, DcKey *key);
 static void key_check_length(const DcKey *key);
 
 /*
@@ -106,6 +116,8 @@ key_type(Oid type)
 		case INT8OID:
 		case OIDOID:
 		case UUIDOID:
+		case DATEOID:
+		case JSONBOID:
 			return type;
 	}
 	base = getBaseType(type);
@@ -118,12 +130,12 @@ key_type(Oid type)
 	ereport(ERROR,
 			(errcode(ERRCODE_DATATYPE_MISMATCH),
 			 errmsg("a key cannot be of type %s", format_type_be(type)),
-			 errhint("Cast it to text, bigint or uuid.")));
+			 errhint("Cast it to text, bigint, uuid, date or jsonb.")));
 }
 
 /*
  * key_from_value makes a key of a value of one of the types that key_type() returns. It lives as long
- * as both.
+ * as both, and as the current memory context.
  */
 void
 key_from_value(Datum value, Oid type, DcKey *key)
@@ -146,6 +158,13 @@ key_from_value(Datum value, Oid type, DcKey *key)
 		case UUIDOID:
 			key->len = uuid_to_text(DatumGetUUIDP(value), key->buf);
 			break;
+		case DATEOID:
+			(void) JsonEncodeDateTime(key->buf, value, DATEOID, NULL);
+			key->len = strlen(key->buf);
+			break;
+		case JSONBOID:
+			key_from_jsonb(value, key);
+			break;
 		case BPCHAROID:
 			key_from_text(DirectFunctionCall1(rtrim1, value), key);
 			break;
@@ -158,6 +177,24 @@ key_from_value(Datum value, Oid type, DcKey *key)
 		default:
 			key_from_text(value, key);
 	}
+}
+
+/*
+ * key_from_jsonb makes a key of the text of a jsonb, in the current memory context.
+ */
+static void
+key_from_jsonb(Datum value, DcKey *key)
+{
+	StringInfoData text;
+	Jsonb *jsonb;
+
+	check_length("counter key", toast_raw_datum_size(value) - VARHDRSZ, 0, MAX_JSONB_BYTES);
+	jsonb = DatumGetJsonbP(value);
+	initStringInfo(&text);
+	(void) JsonbToCString(&text, &jsonb->root, VARSIZE(jsonb));
+	key->data = text.data;
+	key->len = text.len;
+	key_check_length(key);
 }
 
 /*

@@ -43,6 +43,7 @@ INSERT INTO expected VALUES
 	('public.dc_incr_many(counter regclass, keys anycompatiblearray, deltas bigint[] DEFAULT NULL::bigint[])', 'void', 'volatile', 'unsafe', false, 100, 0),
 	('public.dc_get_many(counter regclass, keys anycompatiblearray, max_staleness interval, OUT key anycompatible, OUT value bigint)', 'SETOF record', 'volatile', 'restricted', false, 100, 100),
 	('public.dc_get_many(counter regclass, keys anycompatiblearray, OUT key anycompatible, OUT value bigint)', 'SETOF record', 'stable', 'restricted', false, 100, 100),
+	('public.dc_scan(counter regclass, prefix jsonb DEFAULT ''[]''::jsonb, OUT key jsonb, OUT value bigint)', 'SETOF record', 'stable', 'restricted', false, 100, 100),
 	('public.dc_top(counter regclass, n integer DEFAULT 10, OUT key text, OUT value bigint, OUT rank bigint)', 'SETOF record', 'stable', 'restricted', false, 100, 10),
 	('public.dc_trending(counter regclass, n integer DEFAULT 10, OUT key text, OUT score double precision, OUT rank bigint)', 'SETOF record', 'stable', 'restricted', false, 100, 10),
 	('dcounter.library_0_2()', 'text', 'stable', 'safe', false, 1, 0),
@@ -553,7 +554,7 @@ INSERT INTO expected VALUES
 	('dcounter.window_bytes(counter regclass)', 'bigint', 'stable', 'restricted', true, 1000, 0);
 -- Bound counters
 INSERT INTO expected VALUES
-	('public.dc_bind(counter regclass, source regclass, key text, value text DEFAULT ''1''::text, filter text DEFAULT NULL::text, distinct_of text DEFAULT NULL::text, build text DEFAULT ''worker''::text, lock_timeout interval DEFAULT ''00:00:00.2''::interval, replicated boolean DEFAULT false, on_detach text DEFAULT ''subtract''::text)', 'void', 'volatile', 'unsafe', false, 1000, 0),
+	('public.dc_bind(counter regclass, source regclass, key text, value text DEFAULT ''1''::text, filter text DEFAULT NULL::text, distinct_of text DEFAULT NULL::text, build text DEFAULT ''worker''::text, lock_timeout interval DEFAULT ''00:00:00.2''::interval, replicated boolean DEFAULT false, on_detach text DEFAULT ''subtract''::text, group_by text DEFAULT NULL::text)', 'void', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_build(IN counter regclass, IN max_keys integer DEFAULT 1000)', NULL, 'volatile', 'unsafe', false, 1, 0),
 	('public.dc_source_check(counter regclass, keys anycompatiblearray DEFAULT NULL::text[], from_key text DEFAULT NULL::text, to_key text DEFAULT NULL::text, sample double precision DEFAULT NULL::double precision, OUT key text, OUT source bigint, OUT counter bigint, OUT drift bigint)', 'SETOF record', 'volatile', 'unsafe', false, 10000, 10),
 	('public.dc_source_fix(counter regclass, keys anycompatiblearray, OUT key text, OUT drift bigint)', 'SETOF record', 'volatile', 'unsafe', false, 10000, 10),

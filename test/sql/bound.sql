@@ -96,7 +96,7 @@ BEGIN
 EXCEPTION WHEN OTHERS THEN
 	RETURN SQLSTATE || ' ' || SQLERRM;
 END $$;
-SELECT expr, key_of(expr) FROM unnest(ARRAY['i2', 'i4', 'i8', 't', 'vc', 'bp', 'u', 'n', 'b', 'd', 'e', 'o', 'j', 'na', 'by', 'encode(by, ''hex'')', 'date', 't::int', 't::varchar(2)', 'vc::text', 'i4::oid', 'i4::numeric', 'i4::bigint',
+SELECT expr, key_of(expr) FROM unnest(ARRAY['i2', 'i4', 'i8', 't', 'vc', 'bp', 'u', 'n', 'b', 'd', 'e', 'o', 'j', 'na', 'by', 'encode(by, ''hex'')', 'date::text', 't::int', 't::varchar(2)', 'vc::text', 'i4::oid', 'i4::numeric', 'i4::bigint',
 	'd::text', 'bp::varchar', 'i4::text::varchar(1)', 'u::text', 'upper(t)', 't || i4', 'CASE WHEN b THEN i4 END', '''all''', 'jsonb_build_array(i4, t)', 'i4 + 1', 't COLLATE "C"',
 	'e = ''sad''', 'ARRAY[i4, i8]', 'ROW(i4)', 'k', 'now()', 'i4 / 0', 'max(i4)', '(SELECT 1)', 'sum(i4) OVER ()', 'unnest(ARRAY[i4])', 'ctid', 'kinds', '$1', 'i4 AS x', 'i4; SELECT 1', 'i4 FROM post', '']) WITH ORDINALITY AS e(expr, ord) ORDER BY ord;
 -- several

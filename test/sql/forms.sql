@@ -37,7 +37,7 @@ SELECT dc_incr_many('t', '{a,NULL}');
 -- Other types say what to do
 SELECT dc_incr('t', 1.5);
 SELECT dc_get('t', true);
-SELECT dc_delete('t', '{"a": 1}'::jsonb);
+SELECT dc_delete('t', '{"a": 1}'::json);
 SELECT dc_set('t', ARRAY['a'], 1);
 SELECT dc_incr_many('t', ARRAY[1.5]);
 SELECT * FROM dc_get_many('t', ARRAY[now()]);

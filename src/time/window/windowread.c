@@ -40,22 +40,12 @@
 #include "utils/snapmgr.h"
 
 #include "base/errors.h"
-#include "core/counter/pending.h"
-#include "core/counter/sqlpath.h"
+#include "core/counter/range.h"
 #include "core/table/access.h"
 #include "time/window/window.h"
 
-/* two keys: the rows from the first one up to the other */
-static const DcStatement sql_read_range = {
-	.text = "SELECT t.key, t.inc, t.dec FROM @totals AS t"
-			" WHERE t.key >= $1 AND t.key < $2 UNION ALL"
-			" SELECT s.key, s.inc, s.dec FROM @shards AS s"
-			" WHERE s.key >= $1 AND s.key < $2",
-	.argtypes = {TEXTOID, TEXTOID},
-	.columns = {DC_TEXT("key"), DC_BIGINT("inc"), DC_BIGINT("dec")}};
-
-/* The pending deltas that are wanted. */
-typedef struct DcPendingVisit
+/* Which amounts are looked for. */
+typedef struct DcSlotVisit
 {
 	const DcKey *key;
 	int level;
@@ -63,7 +53,7 @@ typedef struct DcPendingVisit
 	int64 end;
 	DcWindowVisit visit;
 	void *arg;
-} DcPendingVisit;
+} DcSlotVisit;
 
 static void set_times(DcWindowReading *reading);
 static void list_slots(DcWindowReading *reading);
@@ -73,8 +63,7 @@ static bool windowread_settle(DcWindowReading *reading);
 static bool lacks_rows(const DcWindowReading *reading, const DcWindowRow *now);
 static void read_slot(DcWindowReading *reading, int number, const DcKey *key, DcWindowVisit visit,
 					  void *arg);
-static void visit_row(const DcPendingVisit *what, const DcKey *whole, int64 inc, int64 dec);
-static void visit_pending(void *arg, const DcDelta *delta);
+static void visit_row(void *arg, const DcKey *whole, int64 inc, int64 dec);
 
 /*
  * Prepare for reading what was counted from one time up to another one, which need not be borders of buckets; if
@@ -263,12 +252,10 @@ read_slot(DcWindowReading *reading, int number, const DcKey *key, DcWindowVisit 
 	const DcLevels *levels = &reading->row.levels;
 	int level = number / WINDOW_SLOTS;
 	int64 width = levels->widths[level];
-	DcPendingVisit what = {.key = key, .level = level, .visit = visit, .arg = arg};
+	DcSlotVisit what = {.key = key, .level = level, .visit = visit, .arg = arg};
 	DcCounter *counter = window_counter(reading->window, reading->window->slots[number], AccessShareLock);
-	DcSqlSession session;
 	DcSlotKey first;
 	DcSlotKey end;
-	Datum values[2];
 
 	what.first = Max(bucket_of(Max(reading->from, levels->floors[levels->n - 1]), width), 0);
 	what.end = Min(bucket_of(reading->to - 1, width), BUCKET_MAX) + 1;
@@ -276,39 +263,16 @@ read_slot(DcWindowReading *reading, int number, const DcKey *key, DcWindowVisit 
 		return;
 	slot_key_bound(key, what.first, &first);
 	slot_key_bound(key, what.end, &end);
-	values[0] = key_text_datum(&first.key);
-	values[1] = key_text_datum(&end.key);
-	sql_begin(&session, counter);
-	sql_read(&session, &sql_read_range, values);
-	for (uint64 i = 0; i < session.rows.count; i++)
-	{
-		DcKey whole;
-
-		key_from_text(rows_datum(&session.rows, i, 1), &whole);
-		visit_row(&what, &whole, rows_bigint(&session.rows, i, 2), rows_bigint(&session.rows, i, 3));
-	}
-	sql_end(&session);
-	if (!pending_is_empty())
-		pending_each(counter->relid, visit_pending, &what);
-}
-
-/*
- * Visit a pending delta as if it were a row.
- */
-static void
-visit_pending(void *arg, const DcDelta *delta)
-{
-	DcKey whole = {.data = delta->key.data, .len = delta->key.len};
-
-	visit_row(arg, &whole, delta->inc, delta->dec);
+	counter_range_read(counter, &first.key, &end.key, visit_row, &what);
 }
 
 /*
  * visit_row passes a row on, if it is one of the key and the time.
  */
 static void
-visit_row(const DcPendingVisit *what, const DcKey *whole, int64 inc, int64 dec)
+visit_row(void *arg, const DcKey *whole, int64 inc, int64 dec)
 {
+	const DcSlotVisit *what = arg;
 	DcKey key;
 	int64 bucket;
 

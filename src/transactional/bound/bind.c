@@ -63,7 +63,8 @@ enum
 	ARG_BUILD,
 	ARG_LOCK_TIMEOUT,
 	ARG_REPLICATED,
-	ARG_ON_DETACH
+	ARG_ON_DETACH,
+	ARG_GROUP_BY /* not in 0.1.0 */
 };
 
 /*
@@ -91,6 +92,7 @@ static const DcBoundHooks hooks = {
 	.write = refs_write_all,
 	.any_pending = refs_any,
 	.pending = refs_pending,
+	.pending_each = refs_pending_values,
 };
 
 /*
@@ -109,7 +111,7 @@ bound_init(bool preloading)
 
 /*
  * dc_bind(counter regclass, source regclass, key text, value text, filter text, distinct_of
- * text, build text, lock_timeout interval, replicated boolean, on_detach text) -> void
+ * text, build text, lock_timeout interval, replicated boolean, on_detach text, group_by text) -> void
  *
  * Errors: 42501 if the caller does not own both, 42809 if the source is not an ordinary or
  * partitioned table of this server or the counter is a stock, a ledger or on other servers,
@@ -127,6 +129,7 @@ dc_bind(PG_FUNCTION_ARGS)
 	DcRunAs as;
 	Relation source;
 	char *build;
+	char *group_by;
 
 	prevent_write("dc_bind()");
 	arg_not_null(fcinfo, ARG_SOURCE, "source");
@@ -140,6 +143,7 @@ dc_bind(PG_FUNCTION_ARGS)
 	row.value = text_or_null(fcinfo, ARG_VALUE, "value");
 	row.filter = text_or_null(fcinfo, ARG_FILTER, "filter");
 	row.distinct_of = text_or_null(fcinfo, ARG_DISTINCT_OF, "distinct_of");
+	group_by = PG_NARGS() > ARG_GROUP_BY ? text_or_null(fcinfo, ARG_GROUP_BY, "group_by") : NULL;
 	row.replicated = bool_arg(fcinfo, ARG_REPLICATED, "replicated");
 	row.on_detach = on_detach_from_text(text_to_cstring(PG_GETARG_TEXT_PP(ARG_ON_DETACH)));
 	build = text_to_cstring(PG_GETARG_TEXT_PP(ARG_BUILD));
@@ -156,7 +160,7 @@ dc_bind(PG_FUNCTION_ARGS)
 
 	source = table_open_present(row.source, NoLock);
 	source_type_check(source);
-	source_expressions_check(&row, source);
+	source_expressions_check(&row, group_by, source);
 	table_close(source, NoLock);
 	if (row.distinct_of != NULL && row.on_detach == DC_DETACH_KEEP)
 		ereport(ERROR,

@@ -76,6 +76,7 @@ static const DcStatement sql_page_of_shards = {
 	.columns = {DC_TEXT("key"), DC_BIGINT("inc"), DC_BIGINT("dec"), DC_COLUMN("shard", INT4OID)}};
 
 static void count_rows(Relation rel, DcCountedFor *countings, int n, int sign);
+static void count_row(DcCountedFor *counting, TupleTableSlot *slot, int sign);
 static void take_table(DcKeySums *sums, DcCounter *counter, bool totals);
 static void take_carried(void *arg, const DcKey *key, int64 amount);
 static void add_sums(DcKeySums *sums, DcCounter *counter);
@@ -165,17 +166,8 @@ count_rows(Relation rel, DcCountedFor *countings, int n, int sign)
 		CHECK_FOR_INTERRUPTS();
 		for (int i = 0; i < n; i++)
 		{
-			DcBound *bound = &countings[i].bound;
-			DcCounted counted;
-
-			if (source_eval(bound->eval, slot, &counted))
-			{
-				if (countings[i].carrying != NULL)
-					carried_add(countings[i].carrying, &counted);
-				else
-					bound_add(bound, &counted, sign);
-			}
-			source_eval_reset(bound->eval);
+			count_row(&countings[i], slot, sign);
+			source_eval_reset(countings[i].bound.eval);
 		}
 	}
 	table_endscan(scan);
@@ -184,6 +176,23 @@ count_rows(Relation rel, DcCountedFor *countings, int n, int sign)
 	ExecDropSingleTupleTableSlot(slot);
 	for (int i = 0; i < n; i++)
 		source_eval_free(countings[i].bound.eval);
+}
+
+static void
+count_row(DcCountedFor *counting, TupleTableSlot *slot, int sign)
+{
+	DcCounted *counted;
+	int n = source_eval_row(counting->bound.eval, slot, &counted);
+
+	for (int i = 0; i < n; i++)
+	{
+		if (counted[i].value == 0)
+			continue;
+		if (counting->carrying != NULL)
+			carried_add(counting->carrying, &counted[i]);
+		else
+			bound_add(&counting->bound, &counted[i], sign);
+	}
 }
 
 /*

@@ -67,8 +67,8 @@ source_expr_check(Node *expr, Relation source, const char *what)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
 				 errmsg("%s must be immutable", what),
-				 errdetail("What a row counts for must depend on the row alone. That includes a cast to text: of a date it depends on DateStyle, of a float on extra_float_digits, of bytea on bytea_output, of an enum on its labels, which can be renamed."),
-				 date_walker(expr, NULL)	   ? errhint("Count a date as a number: (extract(year FROM d) * 10000 + extract(month FROM d) * 100 + extract(day FROM d))::int. A time with time zone becomes a date by (t AT TIME ZONE 'UTC')::date.")
+				 errdetail("What a row counts for must depend on the row alone. That includes a cast to text: of a timestamp it depends on DateStyle, of a float on extra_float_digits, of bytea on bytea_output, of an enum on its labels, which can be renamed."),
+				 date_walker(expr, NULL)	   ? errhint("A date is a part of a key without a cast to text. A timestamp becomes one by t::date, a time with time zone by (t AT TIME ZONE 'UTC')::date.")
 					 : enum_walker(expr, NULL) ? errhint("Name the labels: CASE e WHEN 'a' THEN 'a' WHEN 'b' THEN 'b' END.")
 											   : 0));
 }

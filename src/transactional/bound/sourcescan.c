@@ -245,15 +245,20 @@ scan_leaf(DcSourceScan *scan, Relation source, Oid relid, DcKeySums *sums, bool 
 		scan->options.pace->relid = relid;
 	while (done && table_scan_getnextslot(heap, ForwardScanDirection, slot))
 	{
-		DcCounted counted;
+		DcCounted *counted;
+		int n = source_eval_row(eval, slot, &counted);
 
 		CHECK_FOR_INTERRUPTS();
-		if (source_eval(eval, slot, &counted) && sourcescan_wanted(scan, counted.key.data, counted.key.len))
+		for (int i = 0; i < n; i++)
 		{
+			const DcKey *key = &counted[i].key;
+
+			if (counted[i].value == 0 || !sourcescan_wanted(scan, key->data, key->len))
+				continue;
 			if (pairs)
-				key_sums_add(sums, scan->pair, make_pair(scan, &counted.key, &counted.item), DC_SIDE_SOURCE, counted.value, 0);
+				key_sums_add(sums, scan->pair, make_pair(scan, key, &counted[i].item), DC_SIDE_SOURCE, counted[i].value, 0);
 			else
-				key_sums_add(sums, counted.key.data, counted.key.len, DC_SIDE_SOURCE, counted.value, 0);
+				key_sums_add(sums, key->data, key->len, DC_SIDE_SOURCE, counted[i].value, 0);
 		}
 		source_eval_reset(eval);
 		if (++scan->rows % LOOK_EVERY == 0)
