@@ -433,6 +433,13 @@ compat_relation_publications(Oid relid)
 #endif
 }
 
+/* How often a subscription has failed to copy tables, in pg_stat_get_subscription_stats() AS s; 19 counts sequences apart. */
+#if PG_VERSION_NUM >= 190000
+#define COMPAT_SYNC_ERRORS "s.sync_table_error_count + s.sync_seq_error_count"
+#else
+#define COMPAT_SYNC_ERRORS "s.sync_error_count"
+#endif
+
 /* Count an error of this process, which applies a subscription; 19 sees itself what the process does. */
 static inline void
 compat_count_apply_error(Oid subscription)

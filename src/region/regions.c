@@ -177,7 +177,7 @@ look_at_link(DcRegionLook *look)
 	static const DcResultColumn columns[] = {DC_BIGINT("workers"), DC_BIGINT("errors"), {0}};
 	static const char *const sql =
 		"SELECT (SELECT count(s.pid) FROM pg_catalog.pg_stat_get_subscription($1) AS s WHERE s.relid IS NULL),"
-		" coalesce((SELECT s.apply_error_count + s.sync_error_count FROM pg_catalog.pg_stat_get_subscription_stats($1) AS s), 0)";
+		" coalesce((SELECT s.apply_error_count + " COMPAT_SYNC_ERRORS " FROM pg_catalog.pg_stat_get_subscription_stats($1) AS s), 0)";
 	bool own = look->own != NULL && strcmp(look->region, look->own) == 0;
 	Subscription *link = own ? NULL : link_find(psprintf(LINK_PREFIX "%s", look->region));
 	Oid type = OIDOID;

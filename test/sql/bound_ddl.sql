@@ -279,7 +279,9 @@ DROP TABLE ev_c;
 SELECT * FROM state;
 -- A column in use; the type of one; and the source itself
 ALTER TABLE ev DROP COLUMN v;
+\set VERBOSITY terse
 ALTER TABLE ev ALTER COLUMN v TYPE bigint;
+\set VERBOSITY default
 ALTER TABLE ev ALTER COLUMN id TYPE bigint;
 BEGIN;
 ALTER TABLE ev DROP COLUMN v CASCADE;
