@@ -135,7 +135,7 @@ sourcetext_array(Node *expr)
 	array->casecollid = DEFAULT_COLLATION_OID;
 	array->args = list_make1(when);
 	array->defresult = (Expr *) sourcetext_cast((Node *) makeFuncExpr(F_JSONB_BUILD_ARRAY_ANY, JSONBOID, list_make1(copyObject(expr)), InvalidOid, InvalidOid,
-																	 COERCE_EXPLICIT_CALL),
+																	  COERCE_EXPLICIT_CALL),
 												"key");
 	return (Node *) array;
 }
