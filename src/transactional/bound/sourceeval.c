@@ -32,8 +32,8 @@
 /* One of the values. */
 typedef struct DcValueOf
 {
-	DcTextOf text;			/* of type bigint if it is an expression */
-	int64 constant;			/* instead, if it is not 0 */
+	DcTextOf text;		   /* of type bigint if it is an expression */
+	int64 constant;		   /* instead, if it is not 0 */
 	StringInfoData suffix; /* what the array of a key ends with: the name of the value, if there are several */
 } DcValueOf;
 

@@ -14,11 +14,11 @@
 /* The members of the list that source_parse() returns. */
 enum
 {
-	PARSED_KEYS, /* expressions */
-	PARSED_VALUES, /* TargetEntry; with names if there are several */
+	PARSED_KEYS,		/* expressions */
+	PARSED_VALUES,		/* TargetEntry; with names if there are several */
 	PARSED_FILTER,		/* or NULL */
 	PARSED_DISTINCT_OF, /* or NULL */
-	PARSED_SETS /* sourcesets.c; NIL: all elements of the key are one set */
+	PARSED_SETS			/* sourcesets.c; NIL: all elements of the key are one set */
 };
 
 /* What a row counts for. */

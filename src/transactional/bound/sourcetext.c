@@ -13,6 +13,7 @@
 #include "postgres.h"
 
 #include "access/detoast.h"
+#include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
 #include "executor/executor.h"
 #include "nodes/makefuncs.h"
@@ -135,7 +136,7 @@ sourcetext_array(Node *expr)
 	array->casecollid = DEFAULT_COLLATION_OID;
 	array->args = list_make1(when);
 	array->defresult = (Expr *) sourcetext_cast((Node *) makeFuncExpr(F_JSONB_BUILD_ARRAY_ANY, JSONBOID, list_make1(copyObject(expr)), InvalidOid, InvalidOid,
-																	 COERCE_EXPLICIT_CALL),
+																	  COERCE_EXPLICIT_CALL),
 												"key");
 	return (Node *) array;
 }
