@@ -70,6 +70,14 @@ CREATE FUNCTION dc_allow(name text, key anycompatible, cost bigint DEFAULT 1) RE
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
 COMMENT ON FUNCTION dc_allow(text, anycompatible, bigint) IS 'the column allowed of dc_limit, without the rest: the quickest form';
 
+CREATE FUNCTION dc_allow_up_to(name text, key text, cost bigint) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_allow_up_to(text, text, bigint) IS 'allows as much of a cost as fits now, counts that, and returns how much it is';
+
+CREATE FUNCTION dc_allow_up_to(name text, key anycompatible, cost bigint) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_allow_up_to(text, anycompatible, bigint) IS 'allows as much of a cost as fits now, counts that, and returns how much it is';
+
 CREATE FUNCTION dc_limit_peek(name text, key anycompatible, cost bigint DEFAULT 1) RETURNS dcounter.limit_answer
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
 COMMENT ON FUNCTION dc_limit_peek(text, anycompatible, bigint) IS 'what dc_limit would say; nothing is counted';

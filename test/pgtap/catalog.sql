@@ -83,6 +83,8 @@ INSERT INTO expected VALUES
 	('public.dc_limit(name text, key anycompatible, cost bigint DEFAULT 1)', 'dcounter.limit_answer', 'volatile', 'unsafe', false, 10, 0),
 	('public.dc_allow(name text, key text, cost bigint DEFAULT 1)', 'boolean', 'volatile', 'unsafe', false, 10, 0),
 	('public.dc_allow(name text, key anycompatible, cost bigint DEFAULT 1)', 'boolean', 'volatile', 'unsafe', false, 10, 0),
+	('public.dc_allow_up_to(name text, key text, cost bigint)', 'bigint', 'volatile', 'unsafe', false, 10, 0),
+	('public.dc_allow_up_to(name text, key anycompatible, cost bigint)', 'bigint', 'volatile', 'unsafe', false, 10, 0),
 	('public.dc_limit_all(names text[], keys anycompatiblearray, costs bigint[] DEFAULT NULL::bigint[], OUT allowed boolean, OUT remaining bigint, OUT retry_after interval, OUT reset_at timestamp with time zone, OUT rule text, OUT leases bigint[])', 'record', 'volatile', 'unsafe', false, 20, 0),
 	('public.dc_limit_peek(name text, key text, cost bigint DEFAULT 1)', 'dcounter.limit_answer', 'volatile', 'unsafe', false, 10, 0),
 	('public.dc_limit_peek(name text, key anycompatible, cost bigint DEFAULT 1)', 'dcounter.limit_answer', 'volatile', 'unsafe', false, 10, 0),
