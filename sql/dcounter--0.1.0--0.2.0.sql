@@ -69,9 +69,21 @@ CREATE FUNCTION dc_limit(name text, key anycompatible, cost bigint DEFAULT 1) RE
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
 COMMENT ON FUNCTION dc_limit(text, anycompatible, bigint) IS 'whether a key may do something now; if so, it is counted, and stays counted if the transaction rolls back';
 
+CREATE FUNCTION dc_hold_all(stock regclass, keys anycompatiblearray, qtys bigint[], ttl interval DEFAULT '10 minutes', hold_id uuid DEFAULT gen_random_uuid()) RETURNS uuid
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100;
+COMMENT ON FUNCTION dc_hold_all(regclass, anycompatiblearray, bigint[], interval, uuid) IS 'sets units of many keys aside as one hold, all or none';
+
 CREATE FUNCTION dc_allow(name text, key anycompatible, cost bigint DEFAULT 1) RETURNS boolean
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
 COMMENT ON FUNCTION dc_allow(text, anycompatible, bigint) IS 'the column allowed of dc_limit, without the rest: the quickest form';
+
+CREATE FUNCTION dc_allow_up_to(name text, key text, cost bigint) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_allow_up_to(text, text, bigint) IS 'allows as much of a cost as fits now, counts that, and returns how much it is';
+
+CREATE FUNCTION dc_allow_up_to(name text, key anycompatible, cost bigint) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_allow_up_to(text, anycompatible, bigint) IS 'allows as much of a cost as fits now, counts that, and returns how much it is';
 
 CREATE FUNCTION dc_limit_peek(name text, key anycompatible, cost bigint DEFAULT 1) RETURNS dcounter.limit_answer
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;

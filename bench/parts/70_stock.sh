@@ -10,6 +10,21 @@ run_cases stock 64
 run_cases sold_out 64
 run_cases hold 64
 
+# What holds that are confirmed in part write, without anything else that writes: two transactions
+for ((round = 1; round <= ROUNDS; round++)); do
+    for name in 40_dc_hold_part 50_dc_hold_all; do
+        fresh_database "bench/cases/hold/$name"
+        sql bench 'SELECT dc_worker_stop();' >/dev/null
+        run_pgbench "bench/cases/hold/$name/run.sql" 1 "$SECONDS_PER_RUN"
+        sql bench 'CHECKPOINT;'
+        before=$(sql bench 'SELECT wal_records FROM pg_stat_wal;')
+        run_pgbench "bench/cases/hold/$name/run.sql" 1 "$SECONDS_PER_RUN"
+        # shellcheck disable=SC2154 # run_pgbench sets it
+        record hold "$name" 1 wal_records "$round" "$(sql bench "SELECT (wal_records - $before) / $transactions.0 FROM pg_stat_wal;")"
+        say 'hold, round %d: %s: %.1f WAL records' "$round" "$name" "$(recorded)"
+    done
+done
+
 folder=bench/cases/stock/30_dc_take
 
 # hold_a_unit SECONDS: takes one, and keeps its transaction open; sets holder

@@ -22,6 +22,10 @@ CREATE FUNCTION dc_hold(stock regclass, key anycompatible, qty bigint DEFAULT 1,
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 50;
 COMMENT ON FUNCTION dc_hold(regclass, anycompatible, bigint, interval, uuid) IS 'sets units aside for a while, or returns NULL if there are not enough';
 
+CREATE FUNCTION dc_hold_all(stock regclass, keys anycompatiblearray, qtys bigint[], ttl interval DEFAULT '10 minutes', hold_id uuid DEFAULT gen_random_uuid()) RETURNS uuid
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100;
+COMMENT ON FUNCTION dc_hold_all(regclass, anycompatiblearray, bigint[], interval, uuid) IS 'sets units of many keys aside as one hold, all or none';
+
 CREATE FUNCTION dc_hold_confirm(stock regclass, hold_id uuid, qty bigint DEFAULT NULL, strict boolean DEFAULT true) RETURNS text
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 50;
 COMMENT ON FUNCTION dc_hold_confirm(regclass, uuid, bigint, boolean) IS 'ends a hold with its units sold';

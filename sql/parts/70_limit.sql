@@ -81,6 +81,14 @@ CREATE FUNCTION dc_allow(name text, key anycompatible, cost bigint DEFAULT 1) RE
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
 COMMENT ON FUNCTION dc_allow(text, anycompatible, bigint) IS 'the column allowed of dc_limit, without the rest: the quickest form';
 
+CREATE FUNCTION dc_allow_up_to(name text, key text, cost bigint) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_allow_up_to(text, text, bigint) IS 'allows as much of a cost as fits now, counts that, and returns how much it is';
+
+CREATE FUNCTION dc_allow_up_to(name text, key anycompatible, cost bigint) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
+COMMENT ON FUNCTION dc_allow_up_to(text, anycompatible, bigint) IS 'allows as much of a cost as fits now, counts that, and returns how much it is';
+
 CREATE FUNCTION dc_limit_all(names text[], keys anycompatiblearray, costs bigint[] DEFAULT NULL, OUT allowed boolean, OUT remaining bigint, OUT retry_after interval, OUT reset_at timestamptz, OUT rule text, OUT leases bigint[]) RETURNS record
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 20;
 COMMENT ON FUNCTION dc_limit_all(text[], anycompatiblearray, bigint[]) IS 'asks several limits: all count, or none; rule is the one that refuses';

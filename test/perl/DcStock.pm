@@ -26,6 +26,11 @@ my $schema = q{
 		RETURN n;
 	END $$;
 
+	-- What a hold has of each of its keys. Those that are not its first count as held until it is ended
+	CREATE VIEW hold_line AS
+		SELECT h.hold_id, h.state, l.key, l.qty, h.expires_at <= statement_timestamp() AND l.key = h.key AS free
+		FROM s_hold AS h, LATERAL (SELECT h.key, h.qty WHERE h.keys IS NULL UNION ALL SELECT * FROM unnest(h.keys, h.qtys)) AS l(key, qty);
+
 	-- These return how many units were sold.
 	CREATE FUNCTION buy(k text, n bigint, how text = 'take', c text = NULL, num int = NULL) RETURNS bigint LANGUAGE plpgsql AS $$
 	DECLARE
@@ -50,7 +55,8 @@ my $schema = q{
 		got bigint := 0;
 	BEGIN
 		IF dc_hold_confirm('s', h, n, strict => false) = 'confirmed' THEN
-			INSERT INTO orders SELECT key, confirmed, h, c, num FROM s_hold WHERE hold_id = h RETURNING qty INTO STRICT got;
+			INSERT INTO orders SELECT l.key, CASE WHEN keys IS NULL THEN confirmed ELSE l.qty END, h, c, num FROM s_hold JOIN hold_line AS l USING (hold_id) WHERE hold_id = h;
+			SELECT confirmed INTO STRICT got FROM s_hold WHERE hold_id = h;
 		END IF;
 		RETURN got;
 	END $$;
@@ -60,20 +66,24 @@ my $schema = q{
 		SELECT coalesce(dc_hold('s', k, n, ttl, h), '00000000-0000-0000-0000-000000000000')
 	$$;
 
+	CREATE FUNCTION hold_cart(ks text[], ns bigint[], ttl interval, h uuid = gen_random_uuid()) RETURNS uuid LANGUAGE sql AS $$
+		SELECT coalesce(dc_hold_all('s', ks, ns, ttl, h), '00000000-0000-0000-0000-000000000000')
+	$$;
+
 	-- The books, by key. A hold whose time was up when the statement began is not held any more, also if it has not been ended
 	CREATE FUNCTION books(OUT key text, OUT restocked numeric, OUT sold numeric, OUT held numeric, OUT available bigint) RETURNS SETOF record LANGUAGE sql STABLE AS $$
 		SELECT k, coalesce(r.n, 0), coalesce(o.n, 0), coalesce(h.n, 0), dc_get('s', k)
 		FROM (SELECT key FROM restocks UNION SELECT key FROM s UNION SELECT key FROM s_shard) AS u(k)
 		LEFT JOIN (SELECT key AS k, sum(qty) AS n FROM restocks GROUP BY key) AS r USING (k)
 		LEFT JOIN (SELECT key AS k, sum(qty) AS n FROM orders GROUP BY key) AS o USING (k)
-		LEFT JOIN (SELECT key AS k, sum(qty) AS n FROM s_hold WHERE state = 'open' AND expires_at > statement_timestamp() GROUP BY key) AS h USING (k)
+		LEFT JOIN (SELECT key AS k, sum(qty) AS n FROM hold_line WHERE state = 'open' AND NOT free GROUP BY key) AS h USING (k)
 	$$;
 
 	-- What is wrong in a snapshot, and in the books of holds
 	CREATE FUNCTION wrong() RETURNS SETOF text LANGUAGE sql STABLE AS $$
 		WITH b AS MATERIALIZED (SELECT * FROM books()),
 		rows AS (SELECT key, sum(units) AS units, min(units) AS least, sum(inc - dec) AS net FROM s_shard GROUP BY key),
-		expired AS (SELECT key, sum(qty) AS n FROM s_hold WHERE state = 'open' AND expires_at <= statement_timestamp() GROUP BY key)
+		expired AS (SELECT key, sum(qty) AS n FROM hold_line WHERE state = 'open' AND free GROUP BY key)
 		SELECT format('%s: restocked %s, sold %s, held %s, available %s, expired %s, units %s, least %s, total %s, by SQL %s',
 			b.key, restocked, sold, held, available, n, units, least, s.value, coalesce(s.value, 0) + coalesce(net, 0))
 		FROM b LEFT JOIN rows USING (key) LEFT JOIN s USING (key) LEFT JOIN expired USING (key)
@@ -84,7 +94,7 @@ my $schema = q{
 		UNION ALL
 		SELECT format('hold %s: %s of %s, state %s, sold %s', hold_id, confirmed, h.qty, state, o.n)
 		FROM s_hold AS h FULL JOIN (SELECT hold, sum(qty) AS n FROM orders WHERE hold IS NOT NULL GROUP BY hold) AS o ON hold = hold_id
-		WHERE CASE state WHEN 'confirmed' THEN confirmed NOT BETWEEN 1 AND h.qty OR o.n IS DISTINCT FROM confirmed ELSE o.n IS NOT NULL END
+		WHERE CASE state WHEN 'confirmed' THEN confirmed < 1 OR o.n IS DISTINCT FROM confirmed ELSE o.n IS NOT NULL END
 	$$;
 	CREATE FUNCTION check_snapshot() RETURNS text LANGUAGE plpgsql STABLE AS $$
 	DECLARE
@@ -103,7 +113,7 @@ my $schema = q{
 	BEGIN
 		SELECT (SELECT coalesce(sum(qty), 0) FROM restocks WHERE key = k) AS restocked,
 			(SELECT coalesce(sum(qty), 0) FROM orders WHERE key = k) AS sold,
-			(SELECT coalesce(sum(qty), 0) FROM s_hold WHERE key = k AND state = 'open' AND expires_at > statement_timestamp()) AS held,
+			(SELECT coalesce(sum(qty), 0) FROM hold_line WHERE key = k AND state = 'open' AND NOT free) AS held,
 			dc_get('s', k) AS available INTO b;
 		IF b.restocked <> b.sold + b.held + b.available OR b.available < 0 THEN
 			RAISE 'wrong in a transaction: % %', k, b;
@@ -183,6 +193,11 @@ sub load_scripts
 		  "confirm(':h')", "dc_hold_release('s', ':h', strict => false)", "confirm(':h'), dc_hold_release('s', ':h', strict => false)", '1'),
 	  script('', "SELECT hold(ANY, :q + 1, ':ttl ms') AS h \\gset\n\\sleep :pause ms\nSELECT confirm(':h', :q);") . '@2',
 	  script('', "SELECT hold(HOT, 2, '1 hour') AS h \\gset\nBEGIN;\nSELECT confirm(':h');\nROLLBACK;\nSELECT confirm(':h', 1);") . '@2',
+	  # more than is held; carts
+	  script('', "SELECT hold(HOT, :q, ':ttl ms') AS h \\gset\n\\sleep :pause ms\nSELECT confirm(':h', :q + :q2);") . '@2',
+	  (map { script('', "SELECT hold_cart(ARRAY[ANY, HOT, ANY2], ARRAY[:q, 1, :q2], ':ttl ms') AS h \\gset\n\\sleep :pause ms\nSELECT $_;") . '@2' }
+		  "confirm(':h')", "dc_hold_release('s', ':h', strict => false)", '1'),
+	  script('', "SELECT hold_cart(ARRAY['k' || :id % 6 + 1, 'k' || :id % 7 + 2], ARRAY[1, 2], '5 ms', ('00000000-0000-0000-0003-' || lpad(':id', 12, '0'))::uuid) AS h \\gset\nSELECT confirm(':h');"),
 	  # the same hold by several sessions, each of which ends it in its own way
 	  (map { script('', "SELECT hold('k' || :id % 6 + 1, :id % 3 + 1, '5 ms', ('00000000-0000-0000-0001-' || lpad(':id', 12, '0'))::uuid) AS h \\gset\nSELECT $_;") }
 		  "confirm(':h')", "dc_hold_release('s', ':h', strict => false)"),

@@ -32,6 +32,7 @@ INSERT INTO expected VALUES
 INSERT INTO expected VALUES
 	('public.dc_stock_create(stock text, max_shards integer DEFAULT 64, if_not_exists boolean DEFAULT false)', 'regclass', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_take_all(stock regclass, keys anycompatiblearray, qtys bigint[])', 'boolean', 'volatile', 'unsafe', false, 100, 0),
+	('public.dc_hold_all(stock regclass, keys anycompatiblearray, qtys bigint[], ttl interval DEFAULT ''00:10:00''::interval, hold_id uuid DEFAULT gen_random_uuid())', 'uuid', 'volatile', 'unsafe', false, 100, 0),
 	('public.dc_hold_confirm(stock regclass, hold_id uuid, qty bigint DEFAULT NULL::bigint, strict boolean DEFAULT true)', 'text', 'volatile', 'unsafe', false, 50, 0),
 	('public.dc_hold_release(stock regclass, hold_id uuid, strict boolean DEFAULT true)', 'text', 'volatile', 'unsafe', false, 50, 0),
 	('public.dc_holds(stock regclass, key anycompatible DEFAULT NULL::text, OUT key text, OUT hold_id uuid, OUT qty bigint, OUT expires_at timestamp with time zone, OUT age interval)', 'SETOF record', 'stable', 'restricted', false, 100, 100),
@@ -83,6 +84,8 @@ INSERT INTO expected VALUES
 	('public.dc_limit(name text, key anycompatible, cost bigint DEFAULT 1)', 'dcounter.limit_answer', 'volatile', 'unsafe', false, 10, 0),
 	('public.dc_allow(name text, key text, cost bigint DEFAULT 1)', 'boolean', 'volatile', 'unsafe', false, 10, 0),
 	('public.dc_allow(name text, key anycompatible, cost bigint DEFAULT 1)', 'boolean', 'volatile', 'unsafe', false, 10, 0),
+	('public.dc_allow_up_to(name text, key text, cost bigint)', 'bigint', 'volatile', 'unsafe', false, 10, 0),
+	('public.dc_allow_up_to(name text, key anycompatible, cost bigint)', 'bigint', 'volatile', 'unsafe', false, 10, 0),
 	('public.dc_limit_all(names text[], keys anycompatiblearray, costs bigint[] DEFAULT NULL::bigint[], OUT allowed boolean, OUT remaining bigint, OUT retry_after interval, OUT reset_at timestamp with time zone, OUT rule text, OUT leases bigint[])', 'record', 'volatile', 'unsafe', false, 20, 0),
 	('public.dc_limit_peek(name text, key text, cost bigint DEFAULT 1)', 'dcounter.limit_answer', 'volatile', 'unsafe', false, 10, 0),
 	('public.dc_limit_peek(name text, key anycompatible, cost bigint DEFAULT 1)', 'dcounter.limit_answer', 'volatile', 'unsafe', false, 10, 0),
@@ -808,7 +811,8 @@ SELECT set_eq($$EXECUTE columns ('tickets_shard')$$, $$SELECT * FROM shards WHER
 	UNION ALL VALUES (5, 'units', 'bigint', true, '', NULL, '0'), (6, 'updated_at', 'timestamp with time zone', true, '', NULL, 'now()')$$, 'its shard rows have units as well');
 SELECT set_eq($$EXECUTE columns ('tickets_hold')$$, $$VALUES (1, 'hold_id', 'uuid', true, '', NULL, NULL), (2, 'key', 'text', true, '', 'C', NULL), (3, 'qty', 'bigint', true, '', NULL, NULL),
 	(4, 'ttl', 'interval', true, '', NULL, NULL), (5, 'state', 'text', true, '', 'default', '''open''::text'), (6, 'confirmed', 'bigint', false, '', NULL, NULL),
-	(7, 'created_at', 'timestamp with time zone', true, '', NULL, NULL), (8, 'expires_at', 'timestamp with time zone', true, '', NULL, NULL), (9, 'ended_at', 'timestamp with time zone', false, '', NULL, NULL)$$, 'columns of the table of holds');
+	(7, 'created_at', 'timestamp with time zone', true, '', NULL, NULL), (8, 'expires_at', 'timestamp with time zone', true, '', NULL, NULL), (9, 'ended_at', 'timestamp with time zone', false, '', NULL, NULL),
+	(10, 'keys', 'text[]', false, '', 'C', NULL), (11, 'qtys', 'bigint[]', false, '', NULL, NULL)$$, 'columns of the table of holds');
 SELECT set_eq($$SELECT pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = 'tickets_hold'::regclass$$, ARRAY[
 	'CREATE UNIQUE INDEX tickets_hold_pkey ON public.tickets_hold USING btree (hold_id)',
 	'CREATE INDEX tickets_hold_key_expires_at_idx ON public.tickets_hold USING btree (key, expires_at) WHERE (state = ''open''::text)',

@@ -62,6 +62,14 @@ SELECT dc_allow('fixed', 'allow', 4), dc_allow('fixed', 'allow', 3), dc_allow('l
 SELECT try($$SELECT dc_allow('jobs', 'allow')$$), try($$SELECT dc_allow('nothing', 'a')$$), try($$SELECT dc_allow(NULL, 'a')$$), try($$SELECT dc_allow('login', NULL)$$),
 	try($$SELECT dc_allow('login', 'a', NULL)$$), try($$SELECT dc_allow('login', 'a', 0)$$), try($$SELECT dc_allow('login', repeat('x', 1025))$$);
 SELECT peek('jobs', 'allow', 2);
+-- As many as are allowed; of "login" 5, of the others 3 units
+SELECT name, rate, burst FROM dcounter.limit_rule WHERE name IN ('login', 'fixed', 'log', 'sliding') ORDER BY name;
+SELECT dc_allow_up_to('login', 'up', 3), dc_allow_up_to('login', 'up', 3), dc_allow_up_to('login', 'up', 3), dc_allow('login', 'up'), peek('login', 'up');
+SELECT dc_allow_up_to('fixed', 'up', 1), dc_allow_up_to('fixed', 'up', 9223372036854775807), dc_allow_up_to('fixed', 'up', 1), peek('fixed', 'up');
+SELECT dc_allow_up_to('log', 'up', 9223372036854775807), dc_allow_up_to('log', 'up', 1), dc_allow_up_to('sliding', 'up', 1), dc_allow_up_to('sliding', 'up', 1000), dc_allow_up_to('sliding', 'up', 1000);
+SELECT dc_limit_refund('fixed', 'up', 2), dc_allow_up_to('fixed', 700, 2), dc_allow_up_to('fixed', '700', 100), dc_allow_up_to('fixed', 'up', 100);
+SELECT try($$SELECT dc_allow_up_to('jobs', 'up', 1)$$), try($$SELECT dc_allow_up_to('nothing', 'a', 1)$$), try($$SELECT dc_allow_up_to(NULL, 'a', 1)$$), try($$SELECT dc_allow_up_to('login', NULL, 1)$$),
+	try($$SELECT dc_allow_up_to('login', 'a', NULL)$$), try($$SELECT dc_allow_up_to('login', 'a', 0)$$), try($$SELECT dc_allow_up_to('login', repeat('x', 1025), 1)$$);
 SELECT ask('login', 'c', 6), ask('login', 'c', 9223372036854775807), peek('login', 'c');
 SELECT ask('burst', 'a', 2), ask('burst', 'a');
 -- What rolls back stays counted
@@ -231,6 +239,7 @@ SELECT ask('few', '1'), ask('open', '1'), peek('few', '3'), dc_limit_reset('few'
 -- a key that has its whole budget again is as new
 SELECT ask('fixed', 'whole'), dc_limit_refund('fixed', 'whole'), dc_limit_reset('fixed', 'whole');
 SELECT ask_all('{fixed,few}', '{full,4}'), peek('fixed', 'full'), ask_all('{fixed,open}', '{full,4}'), peek('fixed', 'full');
+SELECT dc_allow_up_to('few', 'full', 5), dc_allow_up_to('open', 'full', 5), peek('open', 'full');
 SELECT dc_limit_alter('few', max_keys => 3);
 SELECT ask('few', '4'), ask('few', '5');
 SET dcounter.throttle_max_keys = 5;

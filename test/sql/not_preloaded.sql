@@ -26,7 +26,7 @@ SELECT name, rate, burst, version FROM dcounter.limit_rule ORDER BY id;
 SELECT name, ttl, approx, version FROM dcounter.presence_rule ORDER BY id;
 -- and not more than that
 SELECT * FROM try_all(ARRAY[
-	$$SELECT dc_allow('login', 'k')$$, $$SELECT dc_allow('login', 7)$$, $$SELECT dc_limit('login', 'k')$$, $$SELECT dc_limit_all('{login,jobs}', '{a,b}')$$,
+	$$SELECT dc_allow('login', 'k')$$, $$SELECT dc_allow('login', 7)$$, $$SELECT dc_allow_up_to('login', 'k', 2)$$, $$SELECT dc_limit('login', 'k')$$, $$SELECT dc_limit_all('{login,jobs}', '{a,b}')$$,
 	$$SELECT dc_limit_peek('login', 'k')$$, $$SELECT dc_limit_refund('login', 'k')$$, $$SELECT dc_limit_reset('login', 'k')$$,
 	$$SELECT dc_limit_release('jobs', 'k', 1)$$, $$SELECT dc_limit_renew('jobs', 'k', 1)$$, $$SELECT dc_throttle('k', 1, 1, '1 s')$$, $$SELECT dc_throttle_reset('k')$$,
 	$$SELECT dc_enter('chat', 'r', 'm')$$, $$SELECT dc_enter('many', 7, 'm')$$, $$SELECT dc_beat('chat', 'r', 'm')$$, $$SELECT dc_beat_many('chat', '{r}', '{m}')$$,

@@ -166,6 +166,7 @@ random_pause(const DcLimitNumbers *numbers)
 
 static int wrong_answers;
 static int wrong_room;
+static int wrong_fits;
 static int wrong_retry;
 static int wrong_idle;
 static int wrong_bound;
@@ -281,6 +282,10 @@ one_run(void)
 			limit_begin(&model.numbers, &state, now, 0);
 			room = most;
 		}
+		limit_turn(&model.numbers, &state, now, &store.api);
+		wrong_fits += limit_fits(&model.numbers, &state, now, cost, &store.api) != (cost < room ? cost : room);
+		if (random_to(4) == 0 && room > 0 && cost > room)
+			cost = limit_fits(&model.numbers, &state, now, cost, &store.api);
 		if (store_call(&store, &model.numbers, &state, now, cost, call, &answer))
 			model_add(&model, now, cost, call);
 		else
@@ -455,6 +460,7 @@ main(int argc, char **argv)
 		one_run();
 	printf("# %d runs, %d denials\n", runs, denials);
 	ok(wrong_answers == 0, "what the model allows is allowed, and nothing else");
+	ok(wrong_fits == 0, "as much is allowed of a cost as the model has left");
 	ok(wrong_room == 0, "what remains is what the model has left");
 	ok(wrong_retry == 0, "retry_after is the first time at which it is allowed");
 	ok(wrong_idle == 0, "a key that is idle is like a new one");

@@ -104,11 +104,11 @@ static int delta_compare(const void *a, const void *b);
 
 /*
  * pending_add adds an amount to the deltas that this transaction will write for a key.
- * inc and dec are not negative. Raises 22003, with nothing changed, when the
- * sum of the key's pending amounts leaves bigint.
+ * inc and dec are not negative, and `back` is the part of inc that comes back to a stock. Raises
+ * 22003, with nothing changed, when the sum of the key's pending amounts leaves bigint.
  */
 void
-pending_add(Oid counter, const DcKey *key, uint64 hint, int64 inc, int64 dec)
+pending_add(Oid counter, const DcKey *key, uint64 hint, int64 inc, int64 dec, int64 back)
 {
 	int nest = GetCurrentTransactionNestLevel();
 	DcDelta amount = {
@@ -116,6 +116,7 @@ pending_add(Oid counter, const DcKey *key, uint64 hint, int64 inc, int64 dec)
 		.hint = hint,
 		.inc = inc,
 		.dec = dec,
+		.back = back,
 		.calls = 1,
 	};
 
@@ -315,6 +316,7 @@ pending_sorted(int *count)
 
 			*sum = *sorted[kept - 1];
 			delta_accumulate(sum, sorted[i]->inc, sorted[i]->dec);
+			sum->back += sorted[i]->back; /* not above inc, so it fits */
 			sum->calls += sorted[i]->calls;
 			sorted[kept - 1] = sum;
 		}
@@ -362,7 +364,7 @@ pending_keep(const List *counters)
 		last = delta->key.counter;
 		if (keep)
 			continue;
-		delta->inc = delta->dec = 0;
+		delta->inc = delta->dec = delta->back = 0;
 		delta->calls = 0;
 	}
 }
@@ -505,7 +507,7 @@ pending_level_merge_top(void)
 		{
 			level_add(into, delta);
 			/* in case a later one overflows */
-			delta->inc = delta->dec = 0;
+			delta->inc = delta->dec = delta->back = 0;
 			delta->calls = 0;
 		}
 		pending_level_pop();
@@ -561,12 +563,13 @@ level_add(DcLevel *level, const DcDelta *amount)
 
 		key.data = level_copy_key(level, &key);
 		delta = deltas_insert_hash(level->deltas, key, amount->hash, &found);
-		delta->inc = delta->dec = 0;
+		delta->inc = delta->dec = delta->back = 0;
 		delta->calls = 0;
 		delta->hint = DC_NO_HINT;
 		level->newest = delta;
 	}
 	delta_accumulate(delta, amount->inc, amount->dec);
+	delta->back += amount->back; /* not above inc, so it fits */
 	delta->calls += amount->calls;
 	if (delta->hint == DC_NO_HINT)
 		delta->hint = amount->hint;

@@ -14,7 +14,7 @@
 #include "core/rows/delta.h"
 
 extern void pending_add(Oid counter, const DcKey *key, uint64 hint,
-						int64 inc, int64 dec);
+						int64 inc, int64 dec, int64 back);
 extern bool pending_is_empty(void);
 extern bool pending_any(bool (*is)(Oid counter), int64 above);
 extern bool pending_memory_is_full(const DcKey *key);

@@ -21,8 +21,9 @@
  * with any increment (apply.c), so that it locks no row others could take from for
  * longer than that. Many units are spread over several rows: about twice the
  * square root of their number, so that an open transaction that took one unit
- * keeps few others from the rest, and a small stock needs few rows. Where
- * increments use a row of the transaction's own, units do too.
+ * keeps few others from the rest, and a small stock needs few rows. Units that come back
+ * (from a hold) go to one row: they were taken from one, and as each backend gives
+ * them to its own, they stay spread. Where increments use a row of the transaction's own, units do too.
  *
  * Units that are already there are moved from row to row by compaction only, whose
  * transactions are short. A take does not move any: it would keep other takes from those
@@ -93,7 +94,7 @@ units_add(DcDirectRel *rel, const DcDelta *delta, DcShardChoice choice,
 		  int32 number, bool own)
 {
 	DcHintList *list = hints_get(&delta->key);
-	int rows = units_rows(rel->counter, delta->inc - delta->dec);
+	int rows = units_rows(rel->counter, delta->inc - delta->back - delta->dec);
 
 	/* the first amounts of a key cannot be split (dc_set) */
 	if (rows > 1 && delta->dec == 0)
@@ -138,14 +139,16 @@ add_to_own(DcDirectRel *rel, const DcDelta *delta, DcHintList *list,
 }
 
 /*
- * add_to_many spreads units evenly over free rows of the key and new ones.
+ * add_to_many spreads units evenly over free rows of the key and new ones; those that come back go
+ * to the first.
  */
 static void
 add_to_many(DcDirectRel *rel, const DcDelta *delta, DcHintList *list, int rows,
 			int32 number, bool own)
 {
 	DcDelta part = *delta;
-	int64 left = delta->inc;
+	int64 back = delta->back;
+	int64 left = delta->inc - back;
 	int done = 0;
 	int known;
 
@@ -153,13 +156,15 @@ add_to_many(DcDirectRel *rel, const DcDelta *delta, DcHintList *list, int rows,
 	known = own ? 0 : list->nhints;
 	for (int i = 0; i < Min(known, list->nhints) && done < rows; i++)
 	{
+		int64 share = left / (rows - done); /* all of it for the last */
 		DcProbe probe;
 
-		part.inc = left / (rows - done); /* for the last row: all that is left */
+		part.inc = share + back;
 		if (probe_row(rel, &delta->key, &list->hints[i], &probe) == DC_PROBE_FREE &&
 			direct_update(rel, &part, &list->hints[i], &probe.version, ROW_TRY))
 		{
-			left -= part.inc;
+			left -= share;
+			back = 0;
 			done++;
 		}
 	}
@@ -168,12 +173,14 @@ add_to_many(DcDirectRel *rel, const DcDelta *delta, DcHintList *list, int rows,
 	{
 		bool last = done >= rows - 1 ||
 			(!own && list->nhints + 1 >= rel->counter->row.max_shards);
+		int64 share = last ? left : left / (rows - done);
 
 		CHECK_FOR_INTERRUPTS();
-		part.inc = last ? left : left / (rows - done);
+		part.inc = share + back;
 		direct_insert_row(rel, &part, list, number);
 		number = random_shard();
-		left -= part.inc;
+		left -= share;
+		back = 0;
 		done++;
 	}
 }

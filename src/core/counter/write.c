@@ -81,22 +81,43 @@ counter_add(DcCounter *counter, const DcKey *key, uint64 hint, int64 delta,
 }
 
 /*
- * counter_add_amounts adds amounts, which are not negative, to the pending ones; to rows if
+ * add_amounts adds amounts, of which `back` are units that come back, to the pending ones; to rows if
  * these are being written.
+ */
+static inline void
+add_amounts(DcCounter *counter, const DcKey *key, uint64 hint, int64 inc, int64 dec, int64 back)
+{
+	if (unlikely(apply_is_writing()))
+	{
+		DcDelta delta = {.key = delta_key(counter->relid, key), .inc = inc, .dec = dec, .back = back};
+		DcDelta *deltas = &delta;
+
+		apply_amounts(counter, &deltas, 1);
+		return;
+	}
+	if (pending_memory_is_full(key))
+		apply_when_full();
+	pending_add(counter->relid, key, hint, inc, dec, back);
+	apply_if_late();
+}
+
+/*
+ * counter_add_amounts adds amounts, which are not negative, when the transaction commits.
  */
 void
 counter_add_amounts(DcCounter *counter, const DcKey *key, uint64 hint,
 					int64 inc, int64 dec)
 {
-	if (unlikely(apply_is_writing()))
-	{
-		apply_blind(counter, key, inc, dec);
-		return;
-	}
-	if (pending_memory_is_full(key))
-		apply_when_full();
-	pending_add(counter->relid, key, hint, inc, dec);
-	apply_if_late();
+	add_amounts(counter, key, hint, inc, dec, 0);
+}
+
+/*
+ * counter_add_back adds units to a stock that were taken from it before: they go to one row of the key.
+ */
+void
+counter_add_back(DcCounter *counter, const DcKey *key, int64 units)
+{
+	add_amounts(counter, key, DC_NO_HINT, units, 0, units);
 }
 
 /*

@@ -12,6 +12,7 @@
 
 extern void counter_add(DcCounter *counter, const DcKey *key, uint64 hint,
 						int64 delta, bool subtract);
+extern void counter_add_back(DcCounter *counter, const DcKey *key, int64 units);
 extern void counter_add_amounts(DcCounter *counter, const DcKey *key,
 								uint64 hint, int64 inc, int64 dec);
 

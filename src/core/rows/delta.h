@@ -58,6 +58,7 @@ typedef struct DcDelta
 	DcDeltaKey key;
 	int64 inc;
 	int64 dec;
+	int64 back;	  /* how much of inc are units of a stock that come back: they go to one row (units.c) */
 	uint64 calls; /* of dc_incr() and its relatives */
 	uint64 hint;  /* the first hint given, or DC_NO_HINT */
 	uint32 hash;  /* of the key, for simplehash */

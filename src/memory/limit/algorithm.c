@@ -269,6 +269,18 @@ limit_test(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t now
 }
 
 /*
+ * limit_fits returns how many of so many units are allowed now, 0 to all, of a state that was turned.
+ */
+int64_t
+limit_fits(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t now, int64_t units, const DcLimitStore *store)
+{
+	DcLimitAnswer answer;
+
+	limit_test(numbers, state, now, 1, store, &answer);
+	return answer.allowed ? MIN(units, answer.remaining + 1) : 0;
+}
+
+/*
  * limit_add counts units that were allowed. A list gets the chunks that it wants from `fresh`.
  */
 void

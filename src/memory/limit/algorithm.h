@@ -84,6 +84,8 @@ extern void limit_begin(const DcLimitNumbers *numbers, DcLimitState *state, int6
 extern void limit_turn(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now, const DcLimitStore *store);
 extern void limit_test(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t now, int64_t cost,
 					   const DcLimitStore *store, DcLimitAnswer *answer);
+extern int64_t limit_fits(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t now, int64_t units,
+						  const DcLimitStore *store);
 extern void limit_add(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now, int64_t cost,
 					  int64_t lease, uint32_t fresh, const DcLimitStore *store);
 extern void limit_refund(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now, int64_t units,

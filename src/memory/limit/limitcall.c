@@ -42,6 +42,8 @@ typedef struct Partitions
 static void partitions_lock(const DcLimitCall *calls, int n, Partitions *partitions);
 static void partitions_unlock(const Partitions *partitions);
 static bool is_current(const DcLimitUse *use);
+static LWLock *key_lock(DcLimitCall *call, int64 *now);
+static DcLimitKey *limitcall_find(DcLimitCall *call, int64 now);
 static void limitcall_look(DcLimitCall *call, int64 now);
 static bool all_are_current(DcLimitCall *calls, int n);
 static DcLimitCall *limitcall_prepare(DcLimitCall *calls, int n, bool *memory, int *added);
@@ -49,8 +51,8 @@ static bool prepare_one(DcLimitCall *call, bool *memory, int *added);
 static void limitcall_give_up(DcLimitCall *calls, int n);
 static void limitcall_take_back(DcLimitCall *calls, int n);
 static void take_out(DcLimitCall *call);
-static void count_call(DcLimitCall *call, int64 now);
-static void note_result(DcLimitCall *calls, int n, bool allowed);
+static inline void count_call(DcLimitCall *call, int64 now);
+static inline void note_result(DcLimitCall *calls, int n, bool allowed);
 static void answer_full(DcLimitCall *call, int64 retry_after);
 static void clear_entry(DcLimitCall *call, const DcLimitRule *rule, int64 now);
 
@@ -186,6 +188,60 @@ limit_take(DcLimitCall *calls, int n, bool count)
 	if (added > 0)
 		limit_hand(HAND_STEPS * added);
 	return allowed;
+}
+
+/*
+ * limit_take_up_to counts as many of a call's units as are allowed, 0 to all, and returns how many. It is not a case of
+ * limit_take, which decides for each request of an application.
+ */
+int64
+limit_take_up_to(DcLimitCall *call)
+{
+	const DcLimitRule *rule = &call->use->rule;
+	int64 wanted = call->cost;
+	int added = 0;
+	int tries = 0;
+
+	for (;;)
+	{
+		bool memory = false;
+		int64 retry_after = 1;
+		bool fits = true;
+		int64 now;
+		LWLock *lock = key_lock(call, &now);
+
+		if (!call->full)
+		{
+			DcLimitStore store = limit_store(call->use->slot);
+			DcLimitKey *key = limitcall_find(call, now);
+
+			call->chunks = DC_MAP_NONE;
+			call->is_made = false;
+			call->cost = limit_fits(&rule->numbers, &key->state, now, wanted, &store);
+			call->answer.allowed = call->cost > 0;
+			fits = call->cost == 0 || prepare_one(call, &memory, &added);
+			if (!fits)
+				limitcall_give_up(call, 1);
+			else if (call->cost > 0)
+				count_call(call, now);
+		}
+		if (fits)
+			note_result(call, 1, call->answer.allowed);
+		LWLockRelease(lock);
+		if (fits)
+			break;
+		if (!is_current(call->use))
+			continue; /* its rule is copied, and all is done again */
+		if (!limit_make_room(call->use, memory, &retry_after) || ++tries > MAX_TRIES)
+		{
+			call->full = true;
+			answer_full(call, retry_after);
+			call->cost = call->answer.allowed ? wanted : 0;
+		}
+	}
+	if (added > 0)
+		limit_hand(HAND_STEPS * added);
+	return call->cost;
 }
 
 /*
@@ -464,7 +520,7 @@ take_out(DcLimitCall *call)
  * Count an allowed call in its entry, and note when the key becomes idle. This cannot fail:
  * prepare_one has taken the memory. A call that was allowed for lack of memory is not counted.
  */
-static void
+static inline void
 count_call(DcLimitCall *call, int64 now)
 {
 	const DcLimitRule *rule = &call->use->rule;
@@ -494,7 +550,7 @@ stripe_of(DcLimitCall *call)
  * note_result counts the answer for the view: as allowed in all limits, or as denied in those that
  * denied it.
  */
-static void
+static inline void
 note_result(DcLimitCall *calls, int n, bool allowed)
 {
 	for (int i = 0; i < n; i++)

@@ -232,6 +232,7 @@ extern void limit_convert_keys(DcLimitUse *use);
 /* limitcall.c */
 extern void limit_bring_up(DcLimitKey *key, const DcLimitUse *use, int64 now);
 extern bool limit_take(DcLimitCall *calls, int n, bool count);
+extern int64 limit_take_up_to(DcLimitCall *call);
 extern int64 limit_give_back(DcLimitCall *call, int64 units);
 extern bool limit_lease(DcLimitCall *call, int64 lease, bool renew);
 extern bool limit_clear(DcLimitCall *call);

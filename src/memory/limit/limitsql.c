@@ -27,6 +27,7 @@
 
 PG_FUNCTION_INFO_V1(dc_limit);
 PG_FUNCTION_INFO_V1(dc_allow);
+PG_FUNCTION_INFO_V1(dc_allow_up_to);
 PG_FUNCTION_INFO_V1(dc_limit_peek);
 PG_FUNCTION_INFO_V1(dc_limit_all);
 PG_FUNCTION_INFO_V1(dc_limit_refund);
@@ -53,6 +54,7 @@ static DcLimitUse ad_hoc;
 static void limitsql_check_context(const char *function);
 static void copy_name_arg(FunctionCallInfo fcinfo, char *name);
 static void limitsql_call_begin(FunctionCallInfo fcinfo, DcLimitCall *call, char *name, bool refund);
+static inline void allow_begin(FunctionCallInfo fcinfo, DcLimitCall *call, char *name);
 static void key_begin(DcLimitCall *call, DcLimitKnown *known, Datum key);
 static int64 units_arg(FunctionCallInfo fcinfo, int argno, const char *what);
 static Datum limitsql_result(FunctionCallInfo fcinfo, const DcLimitCall *call, bool allowed, Datum leases);
@@ -93,14 +95,39 @@ dc_allow(PG_FUNCTION_ARGS)
 	DcLimitCall call;
 
 	limitsql_check_context("dc_allow()");
-	limitsql_call_begin(fcinfo, &call, name, false);
-	if (call.use->rule.numbers.kind == LIMIT_CONCURRENT)
+	allow_begin(fcinfo, &call, name);
+	PG_RETURN_BOOL(limit_take(&call, 1, true));
+}
+
+/*
+ * dc_allow_up_to(name text, key text, cost bigint) -> how many units of the cost were allowed, and counted: 0 to all.
+ *
+ * Errors: as of dc_allow().
+ */
+Datum
+dc_allow_up_to(PG_FUNCTION_ARGS)
+{
+	char name[RULE_NAME_MAX + 1];
+	DcLimitCall call;
+
+	limitsql_check_context("dc_allow_up_to()");
+	allow_begin(fcinfo, &call, name);
+	PG_RETURN_INT64(limit_take_up_to(&call));
+}
+
+/*
+ * allow_begin takes the limit, the key and the cost of a call that does not return a lease.
+ */
+static inline void
+allow_begin(FunctionCallInfo fcinfo, DcLimitCall *call, char *name)
+{
+	limitsql_call_begin(fcinfo, call, name, false);
+	if (call->use->rule.numbers.kind == LIMIT_CONCURRENT)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("limit \"%s\" gives leases", name),
 				 errhint("Use dc_limit(), which returns the lease.")));
-	call.cost = units_arg(fcinfo, 2, "cost");
-	PG_RETURN_BOOL(limit_take(&call, 1, true));
+	call->cost = units_arg(fcinfo, 2, "cost");
 }
 
 /*

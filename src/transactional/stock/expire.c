@@ -44,9 +44,9 @@ static const DcStatement sql_hold_expire = {
 			" WHERE h.hold_id IN (SELECT e.hold_id FROM @holds AS e"
 			" WHERE e.state = 'open' AND e.expires_at <= $1"
 			" ORDER BY e.expires_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED)"
-			" RETURNING h.key, h.qty",
+			" RETURNING h.key, h.qty, @keys, @qtys",
 	.argtypes = {TIMESTAMPTZOID, INT4OID},
-	.columns = {DC_TEXT("key"), DC_BIGINT("qty")},
+	.columns = {DC_HOLD_LINES},
 	.of = DC_OF_HOLDS};
 
 /* ended before, how many */
@@ -86,7 +86,7 @@ expire_step(Oid table, bool all_owners)
 	counter_holds_layout(counter);
 	values[0] = TimestampTzGetDatum(now);
 	values[1] = Int32GetDatum(BATCH);
-	sql_begin(&session, counter);
+	holds_session(&session, counter);
 	expired = sql_run(&session, &sql_hold_expire, values);
 	holds_give_back(&session);
 	if (dc_hold_retention >= 0)

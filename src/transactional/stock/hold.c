@@ -1,14 +1,15 @@
 /*
  * hold.c
- *		Holds: units that are set aside for a checkout.
+ *		Holds: ending them, and the list of the open ones.
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * dc_hold() takes units and notes them in the stock's table of holds, in one
- * transaction. A hold is open until it is confirmed, released or expired. Each of these
+ * A hold is one row of the stock's table of holds (holdmake.c), also if it has units of several keys. It is
+ * open until it is confirmed, released or expired. Each of these
  * three locks its row first, and changes it only if it is still open: so a hold
- * ends exactly once, by the first of them. Units that are given back are added to the key
- * when that transaction commits, as by dc_restock().
+ * ends exactly once, by the first of them. Units that are given back are added to one row of
+ * their key when that transaction commits. A hold that is confirmed with more than
+ * it has takes the rest as dc_take() does, its row being locked; if that is not there it stays open.
  *
  * Time is clock_timestamp(), read after the row is locked: a ttl is wall time, as users see it
  * and as rows outlive the server. If the clock is set, holds last longer or shorter by that
@@ -52,7 +53,6 @@
 #include "transactional/stock/stock.h"
 #include "transactional/stock/take.h"
 
-PG_FUNCTION_INFO_V1(dc_hold);
 PG_FUNCTION_INFO_V1(dc_hold_confirm);
 PG_FUNCTION_INFO_V1(dc_hold_release);
 PG_FUNCTION_INFO_V1(dc_holds);
@@ -61,28 +61,23 @@ PG_FUNCTION_INFO_V1(dc_holds);
 typedef struct DcHold
 {
 	Datum id;
-	Datum key; /* text, in the caller's memory */
-	int64 qty;
+	DcCartLine *lines; /* what it has, in the caller's memory */
+	int count;
+	int64 qty;		   /* of all lines */
 	int64 confirmed;   /* units sold, if it is confirmed */
 	const char *state; /* as it is, but "expired" if its time is up */
 } DcHold;
 
 /* hold */
-static const DcStatement sql_hold_find = {
-	.text = "SELECT h.key, h.qty, h.ttl FROM @holds AS h WHERE h.hold_id = $1", .argtypes = {UUIDOID}, .columns = {DC_TEXT("key"), DC_BIGINT("qty"), DC_COLUMN("ttl", INTERVALOID)}, .of = DC_OF_HOLDS};
-
-/* hold, key, quantity, time to live, now, expiry */
-static const DcStatement sql_hold_insert = {
-	.text = "INSERT INTO @holds (hold_id, key, qty, ttl, created_at, expires_at)"
-			" VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (hold_id) DO NOTHING",
-	.argtypes = {UUIDOID, TEXTOID, INT8OID, INTERVALOID, TIMESTAMPTZOID, TIMESTAMPTZOID}};
+static const DcStatement sql_hold_known = {
+	.text = "SELECT h.qty FROM @holds AS h WHERE h.hold_id = $1", .argtypes = {UUIDOID}, .columns = {DC_BIGINT("qty")}, .of = DC_OF_HOLDS};
 
 /* hold */
 static const DcStatement sql_hold_lock = {
-	.text = "SELECT h.key, h.qty, h.state, h.expires_at, h.confirmed FROM @holds AS h"
+	.text = "SELECT h.key, h.qty, @keys, @qtys, h.state, h.expires_at, h.confirmed FROM @holds AS h"
 			" WHERE h.hold_id = $1 FOR NO KEY UPDATE",
 	.argtypes = {UUIDOID},
-	.columns = {DC_TEXT("key"), DC_BIGINT("qty"), DC_TEXT("state"), DC_TIME("expires_at"), DC_NULLABLE("confirmed", INT8OID)},
+	.columns = {DC_HOLD_LINES, DC_TEXT("state"), DC_TIME("expires_at"), DC_NULLABLE("confirmed", INT8OID)},
 	.of = DC_OF_HOLDS};
 
 /* hold, state, confirmed quantity, now */
@@ -92,8 +87,8 @@ static const DcStatement sql_hold_end = {
 	.argtypes = {UUIDOID, TEXTOID, INT8OID, TIMESTAMPTZOID}};
 
 #define HOLD_LIST(condition) \
-	"SELECT h.key, h.hold_id, h.qty, h.expires_at, $1 - h.created_at FROM @holds AS h" \
-	" WHERE h.state = 'open' AND h.expires_at > $2" condition " ORDER BY h.expires_at, h.hold_id"
+	"SELECT l.key, h.hold_id, l.qty, h.expires_at, $1 - h.created_at FROM @holds AS h, LATERAL (@lines) AS l (key, qty)" \
+	" WHERE h.state = 'open' AND h.expires_at > $2" condition " ORDER BY h.expires_at, h.hold_id, l.key"
 #define HOLD_LIST_COLUMNS \
 	{ \
 		DC_TEXT("key"), DC_COLUMN("hold_id", UUIDOID), DC_BIGINT("qty"), DC_TIME("expires_at"), DC_COLUMN("created_at", INTERVALOID) \
@@ -101,7 +96,7 @@ static const DcStatement sql_hold_end = {
 
 /* now, start of the statement, key */
 static const DcStatement sql_hold_list = {
-	.text = HOLD_LIST(" AND h.key = $3"),
+	.text = HOLD_LIST(" AND l.key = $3 AND @has"),
 	.argtypes = {TIMESTAMPTZOID, TIMESTAMPTZOID, TEXTOID},
 	.columns = HOLD_LIST_COLUMNS,
 	.of = DC_OF_HOLDS};
@@ -113,183 +108,23 @@ static const DcStatement sql_hold_list_all = {
 	.columns = HOLD_LIST_COLUMNS,
 	.of = DC_OF_HOLDS};
 
-static bool find_hold(DcCounter *counter, Datum id, const DcKey *key,
-					  int64 qty, Datum ttl, bool if_any);
-static bool wait_for_maker(DcCounter *counter, Datum id);
-static TransactionId find_maker(Relation heap, Oid index_oid, Datum id);
-static bool insert_hold(DcCounter *counter, Datum id, const DcKey *key,
-						int64 qty, Datum ttl);
 static DcCounter *open_for_hold(FunctionCallInfo fcinfo, const char *function);
 static bool strict_arg(FunctionCallInfo fcinfo, int n);
 static void check_same_quantity(const DcHold *hold, int64 qty);
+pg_noreturn static void hold_lacks_units(const DcHold *hold, int64 qty);
 pg_noreturn static void hold_is_over(const DcHold *hold);
 static bool lock_hold(DcCounter *counter, Datum id, DcHold *hold);
 static void end_hold(DcCounter *counter, const DcHold *hold, const char *state,
 					 int64 confirmed);
 
 /*
- * dc_hold(stock regclass, key text|bigint|uuid, qty bigint, ttl interval,
- * hold_id uuid) -> uuid, the hold; NULL if there are not enough units.
- *
- * Errors: 22023 for a quantity or time that is not positive, or for a hold_id that
- * was used with other arguments.
- */
-Datum
-dc_hold(PG_FUNCTION_ARGS)
-{
-	DcKey buf;
-	const DcKey *key = key_arg(fcinfo, 1, &buf);
-	DcCounter *counter = stock_open_to_write(fcinfo, "dc_hold()");
-	int64 qty = quantity_arg(fcinfo, 2);
-	Interval zero = {0};
-	bool taken;
-	Datum ttl;
-	Datum id;
-
-	arg_not_null(fcinfo, 3, "ttl");
-	arg_not_null(fcinfo, 4, "hold_id");
-	ttl = PG_GETARG_DATUM(3);
-	id = PG_GETARG_DATUM(4);
-	if (DatumGetBool(DirectFunctionCall2(interval_le, ttl, IntervalPGetDatum(&zero))))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("ttl must be greater than zero")));
-
-	do
-	{
-		if (find_hold(counter, id, key, qty, ttl, false))
-			PG_RETURN_DATUM(id);
-		taken = stock_take(counter, key, qty, 0) > 0;
-		/* if not, perhaps because another session is making the same hold */
-	} while (!taken && wait_for_maker(counter, id));
-	if (!taken)
-	{
-		/* made while the take has waited for others */
-		if (find_hold(counter, id, key, qty, ttl, true))
-			PG_RETURN_DATUM(id);
-		PG_RETURN_NULL();
-	}
-	if (!insert_hold(counter, id, key, qty, ttl))
-	{
-		/* another session has made it since we looked */
-		stock_give(counter, key, qty);
-		if (!find_hold(counter, id, key, qty, ttl, false))
-			serialization_error();
-	}
-	PG_RETURN_DATUM(id);
-}
-
-/*
- * Return true if a hold exists, with these arguments. If `if_any`, 40001 for one
- * that is too new for this transaction's snapshot.
- */
-static bool
-find_hold(DcCounter *counter, Datum id, const DcKey *key, int64 qty, Datum ttl,
-		  bool if_any)
-{
-	DcSqlSession session;
-	bool found;
-
-	holds_begin(&session, counter, RowExclusiveLock);
-	found = sql_run(&session, &sql_hold_find, &id) > 0;
-	if (found)
-	{
-		DcKey held;
-
-		key_from_text(rows_datum(&session.rows, 0, 1), &held);
-		if (key_compare(&held, key) != 0 || rows_bigint(&session.rows, 0, 2) != qty ||
-			!DatumGetBool(DirectFunctionCall2(interval_eq, ttl,
-											  rows_datum(&session.rows, 0, 3))))
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("hold %s exists with other arguments",
-							DatumGetCString(DirectFunctionCall1(uuid_out, id)))));
-	}
-	else if (if_any)
-		sql_check_newer(&session, &sql_hold_find, &id);
-	sql_end(&session);
-	return found;
-}
-
-/*
- * wait_for_maker waits for the end of another transaction that has made a hold and
- * is in progress; false if there is none.
- */
-static bool
-wait_for_maker(DcCounter *counter, Datum id)
-{
-	Relation heap = table_open_present(counter->row.holds, NoLock);
-	TransactionId maker = InvalidTransactionId;
-
-	counter_holds_layout(counter); /* code of the owner may have run since */
-	if (OidIsValid(counter->holds.index))
-		maker = find_maker(heap, counter->holds.index, id);
-	table_close(heap, NoLock);
-	if (!TransactionIdIsValid(maker))
-		return false;
-	XactLockTableWait(maker, NULL, NULL, XLTW_None);
-	return true;
-}
-
-/*
- * find_maker returns the transaction in progress that has made a hold, by the unique index;
- * InvalidTransactionId if there is none.
- */
-static TransactionId
-find_maker(Relation heap, Oid index_oid, Datum id)
-{
-	Relation index = index_open(index_oid, AccessShareLock);
-	TupleTableSlot *slot = table_slot_create(heap, NULL);
-	TransactionId maker = InvalidTransactionId;
-	IndexScanDesc scan;
-	SnapshotData dirty;
-	ScanKeyData key;
-
-	InitDirtySnapshot(dirty);
-	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_UUID_EQ, id);
-	scan = compat_index_beginscan(heap, index, &dirty, 1);
-	index_rescan(scan, &key, 1, NULL, 0);
-	while (!TransactionIdIsValid(maker) &&
-		   index_getnext_slot(scan, ForwardScanDirection, slot))
-		maker = dirty.xmin;
-	index_endscan(scan);
-	ExecDropSingleTupleTableSlot(slot);
-	index_close(index, NoLock);
-	return maker;
-}
-
-/*
- * insert_hold notes a hold; false if there is one of that id. Waits for another
- * session that is about to make it.
- */
-static bool
-insert_hold(DcCounter *counter, Datum id, const DcKey *key, int64 qty,
-			Datum ttl)
-{
-	DcSqlSession session;
-	Datum values[6];
-	bool inserted;
-
-	values[0] = id;
-	values[1] = key_text_datum(key);
-	values[2] = Int64GetDatum(qty);
-	values[3] = ttl;
-	values[4] = TimestampTzGetDatum(GetCurrentTimestamp());
-	values[5] = DirectFunctionCall2(timestamptz_pl_interval, values[4], ttl);
-	holds_begin(&session, counter, RowExclusiveLock);
-	inserted = sql_run(&session, &sql_hold_insert, values) > 0;
-	sql_end(&session);
-	return inserted;
-}
-
-/*
  * dc_hold_confirm(stock regclass, hold_id uuid, qty bigint, strict boolean) -> text: ends a
- * hold with its units sold, or with as many as qty says; the others are given back. The
- * answer is "confirmed" if this call did it, "confirmed already" if another one did, or, unless
- * strict, why it is not: "expired", "released", "unknown".
+ * hold with its units sold, or with as many as qty says; the others are given back, and what is missing
+ * is taken. The answer is "confirmed" if this call did it, "confirmed already" if another one did, or, unless
+ * strict, why it is not: "expired", "released", "unknown"; "open" if units were missing.
  *
- * Errors: 22023 if it was confirmed with another quantity. If strict, 42704 for a hold that is
- * unknown, 55000 for one that has ended otherwise.
+ * Errors: 22023 if it was confirmed with another quantity, or has several keys and qty is given. If strict,
+ * 42704 for a hold that is unknown, 55000 for one that has ended otherwise or lacks units.
  */
 Datum
 dc_hold_confirm(PG_FUNCTION_ARGS)
@@ -308,11 +143,17 @@ dc_hold_confirm(PG_FUNCTION_ARGS)
 	}
 	if (counter_has_rights(counter))
 		region_hooks->check_rights(counter); /* another database may have ended it otherwise, and sold its units */
-	if (qty > hold.qty)
+	if (qty > 0 && hold.count > 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("qty must not be greater than that of the hold"),
-				 errdetail("The hold has %lld units.", (long long) hold.qty)));
+				 errmsg("hold %s has several keys, and can only be confirmed as a whole",
+						DatumGetCString(DirectFunctionCall1(uuid_out, hold.id)))));
+	if (qty > hold.qty && stock_take(counter, &hold.lines[0].key, qty - hold.qty, 0) == 0)
+	{
+		if (strict)
+			hold_lacks_units(&hold, qty);
+		PG_RETURN_TEXT_P(cstring_to_text("open"));
+	}
 	end_hold(counter, &hold, "confirmed", qty > 0 ? qty : hold.qty);
 	PG_RETURN_TEXT_P(cstring_to_text("confirmed"));
 }
@@ -353,13 +194,24 @@ check_same_quantity(const DcHold *hold, int64 qty)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("hold %s was confirmed with another quantity",
 						DatumGetCString(DirectFunctionCall1(uuid_out, hold->id))),
-				 errdetail("%lld of its %lld units were sold.", (long long) hold->confirmed,
+				 errdetail("%lld units were sold, and it had %lld.", (long long) hold->confirmed,
 						   (long long) hold->qty)));
 }
 
 /*
- * Return argument strict; 22004 for NULL.
+ * hold_lacks_units fails, since a hold was to be confirmed with more units than it has, and there are no more.
  */
+static void
+hold_lacks_units(const DcHold *hold, int64 qty)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("there are not enough units to confirm hold %s with %lld",
+					DatumGetCString(DirectFunctionCall1(uuid_out, hold->id)), (long long) qty),
+			 errdetail("It has %lld, and stays open.", (long long) hold->qty),
+			 errhint("With strict => false the answer is \"open\", without an error.")));
+}
+
 static bool
 strict_arg(FunctionCallInfo fcinfo, int n)
 {
@@ -429,16 +281,16 @@ lock_hold(DcCounter *counter, Datum id, DcHold *hold)
 		bool isnull;
 		Datum value;
 
-		hold->key = datumCopy(rows_datum(&session.rows, 0, 1), false, -1);
+		hold->lines = hold_lines(&session, 0, &hold->count);
 		hold->qty = rows_bigint(&session.rows, 0, 2);
-		hold->state = TextDatumGetCString(rows_datum(&session.rows, 0, 3));
-		expires_at = DatumGetTimestampTz(rows_datum(&session.rows, 0, 4));
-		value = rows_nullable(&session.rows, 0, 5, &isnull);
+		hold->state = TextDatumGetCString(rows_datum(&session.rows, 0, 5));
+		expires_at = DatumGetTimestampTz(rows_datum(&session.rows, 0, 6));
+		value = rows_nullable(&session.rows, 0, 7, &isnull);
 		hold->confirmed = isnull ? 0 : DatumGetInt64(value);
 		MemoryContextSwitchTo(old);
 	}
 	else
-		sql_check_newer(&session, &sql_hold_find, &id);
+		sql_check_newer(&session, &sql_hold_known, &id);
 	sql_end(&session);
 	if (strcmp(hold->state, "open") != 0)
 		return false;
@@ -451,7 +303,7 @@ lock_hold(DcCounter *counter, Datum id, DcHold *hold)
 
 /*
  * end_hold ends an open hold whose row is locked, and gives back what is not
- * confirmed.
+ * confirmed; of several keys, all or nothing is.
  */
 static void
 end_hold(DcCounter *counter, const DcHold *hold, const char *state,
@@ -459,7 +311,6 @@ end_hold(DcCounter *counter, const DcHold *hold, const char *state,
 {
 	DcSqlSession session;
 	Datum values[4];
-	DcKey key;
 
 	values[0] = hold->id;
 	values[1] = CStringGetTextDatum(state);
@@ -472,11 +323,10 @@ end_hold(DcCounter *counter, const DcHold *hold, const char *state,
 				 errmsg("hold %s could not be ended",
 						DatumGetCString(DirectFunctionCall1(uuid_out, hold->id)))));
 	sql_end(&session);
-	if (confirmed < hold->qty)
-	{
-		key_from_text(hold->key, &key);
-		stock_give(counter, &key, hold->qty - confirmed);
-	}
+	if (hold->count > 1 && confirmed == 0)
+		hold_lines_give_back(counter, hold->lines, hold->count);
+	else if (hold->count == 1 && confirmed < hold->qty)
+		stock_give_back(counter, &hold->lines[0].key, hold->qty - confirmed);
 }
 
 /*

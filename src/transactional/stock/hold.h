@@ -12,8 +12,19 @@
 #include "core/counter/pending.h"
 #include "core/counter/sqlpath.h"
 #include "core/table/catalog.h"
+#include "transactional/stock/cart.h"
+
+/* The columns of what a hold has, of statements that read "h.key, h.qty, @keys, @qtys" (holds_begin). */
+#define DC_HOLD_LINES DC_TEXT("key"), DC_BIGINT("qty"), DC_NULLABLE("keys", TEXTARRAYOID), DC_NULLABLE("qtys", INT8ARRAYOID)
 
 extern text *ended_answer(const char *state, const char *wanted);
+
+/* holdline.c */
+extern DcCartLine *hold_lines(DcSqlSession *session, uint64 row, int *count);
+extern void hold_lines_give_back(DcCounter *counter, const DcCartLine *lines, int count);
+extern void holds_session(DcSqlSession *session, DcCounter *counter);
+extern void holds_begin(DcSqlSession *session, DcCounter *counter, LOCKMODE mode);
+extern void holds_check_lines(const DcCounter *counter);
 
 /* holdexpired.c */
 extern void holds_give_back(DcSqlSession *session);
@@ -30,6 +41,5 @@ extern const DcShape holds_shape;
 extern Oid create_holds(const RangeVar *stock, const char *maker);
 extern void find_holds(DcCounterRow *row);
 extern void counter_holds_layout(DcCounter *counter);
-extern void holds_begin(DcSqlSession *session, DcCounter *counter, LOCKMODE mode);
 
 #endif /* DC_HOLD_H */

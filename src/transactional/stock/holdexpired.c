@@ -34,14 +34,14 @@ static const DcStatement sql_hold_expire_key = {
 			" WHERE h.hold_id IN (SELECT e.hold_id FROM @holds AS e"
 			" WHERE e.state = 'open' AND e.key = $2 AND e.expires_at <= $1"
 			" ORDER BY e.expires_at LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED)"
-			" RETURNING h.key, h.qty",
+			" RETURNING h.key, h.qty, @keys, @qtys",
 	.argtypes = {TIMESTAMPTZOID, TEXTOID, INT4OID},
-	.columns = {DC_TEXT("key"), DC_BIGINT("qty")},
+	.columns = {DC_HOLD_LINES},
 	.of = DC_OF_HOLDS};
 
 /* now, key */
 static const DcStatement sql_hold_expired = {
-	.text = "SELECT least(coalesce(sum(h.qty), 0), 9223372036854775807)::int8 FROM @holds AS h"
+	.text = "SELECT least(coalesce(sum(@first), 0), 9223372036854775807)::int8 FROM @holds AS h"
 			" WHERE h.state = 'open' AND h.key = $2 AND h.expires_at <= $1",
 	.argtypes = {TIMESTAMPTZOID, TEXTOID},
 	.columns = {DC_BIGINT("qty")},
@@ -53,7 +53,7 @@ static const DcStatement sql_hold_first = {
 
 /* now, keys */
 static const DcStatement sql_expired_keys = {
-	.text = "SELECT h.key, least(sum(h.qty), 9223372036854775807)::int8 FROM @holds AS h WHERE h.state = 'open' AND h.expires_at <= $1 AND h.key = ANY ($2)"
+	.text = "SELECT h.key, least(sum(@first), 9223372036854775807)::int8 FROM @holds AS h WHERE h.state = 'open' AND h.expires_at <= $1 AND h.key = ANY ($2)"
 			" GROUP BY h.key",
 	.argtypes = {TIMESTAMPTZOID, TEXTARRAYOID},
 	.columns = {DC_TEXT("key"), DC_BIGINT("qty")},
@@ -61,7 +61,7 @@ static const DcStatement sql_expired_keys = {
 
 /* now */
 static const DcStatement sql_expired_all = {
-	.text = "SELECT h.key, least(sum(h.qty), 9223372036854775807)::int8 FROM @holds AS h WHERE h.state = 'open' AND h.expires_at <= $1 GROUP BY h.key",
+	.text = "SELECT h.key, least(sum(@first), 9223372036854775807)::int8 FROM @holds AS h WHERE h.state = 'open' AND h.expires_at <= $1 GROUP BY h.key",
 	.argtypes = {TIMESTAMPTZOID},
 	.columns = {DC_TEXT("key"), DC_BIGINT("qty")},
 	.of = DC_OF_HOLDS};
@@ -75,10 +75,10 @@ holds_give_back(DcSqlSession *session)
 {
 	for (uint64 i = 0; i < session->rows.count; i++)
 	{
-		DcKey key;
+		int count;
+		DcCartLine *lines = hold_lines(session, i, &count);
 
-		key_from_text(rows_datum(&session->rows, i, 1), &key);
-		stock_give(session->counter, &key, rows_bigint(&session->rows, i, 2));
+		hold_lines_give_back(session->counter, lines, count);
 	}
 }
 

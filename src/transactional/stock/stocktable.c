@@ -35,6 +35,8 @@
 
 PG_FUNCTION_INFO_V1(dc_stock_create);
 
+static void check_given(const DcCounter *counter, int64 qty);
+
 #define HOLDS_OPTIONS "fillfactor=80"
 #define HOLDS_COLUMNS \
 	"hold_id pg_catalog.uuid PRIMARY KEY," \
@@ -47,14 +49,16 @@ PG_FUNCTION_INFO_V1(dc_stock_create);
 	" confirmed pg_catalog.int8," \
 	" created_at pg_catalog.timestamptz NOT NULL," \
 	" expires_at pg_catalog.timestamptz NOT NULL," \
-	" ended_at pg_catalog.timestamptz"
+	" ended_at pg_catalog.timestamptz," \
+	" keys pg_catalog.text[] COLLATE pg_catalog.\"C\"," \
+	" qtys pg_catalog.int8[]"
 
-/* The same. */
+/* The same. Tables that were made by 0.1 do not have the last two columns (holdline.c). */
 const DcShape holds_shape = {
 	.relkinds = "r",
 	.nkeys = 1,
 	.keys = {0},
-	.ncolumns = 9,
+	.ncolumns = 11,
 	.columns = {{"hold_id", UUIDOID},
 				{"key", TEXTOID, C_COLLATION_OID},
 				{"qty", INT8OID},
@@ -63,7 +67,9 @@ const DcShape holds_shape = {
 				{"confirmed", INT8OID, InvalidOid, SHAPE_NULLABLE},
 				{"created_at", TIMESTAMPTZOID},
 				{"expires_at", TIMESTAMPTZOID},
-				{"ended_at", TIMESTAMPTZOID, InvalidOid, SHAPE_NULLABLE}}};
+				{"ended_at", TIMESTAMPTZOID, InvalidOid, SHAPE_NULLABLE},
+				{"keys", TEXTARRAYOID, C_COLLATION_OID, SHAPE_NULLABLE | SHAPE_OPTIONAL},
+				{"qtys", INT8ARRAYOID, InvalidOid, SHAPE_NULLABLE | SHAPE_OPTIONAL}}};
 
 /*
  * dc_stock_create(stock text, max_shards int, if_not_exists boolean) -> regclass: a
@@ -193,23 +199,31 @@ quantity_arg(FunctionCallInfo fcinfo, int argno)
 }
 
 /*
- * holds_begin is sql_begin() for statements on the table of holds. It locks the table and
- * checks it, each time, since code of the owner may have altered it.
- */
-void
-holds_begin(DcSqlSession *session, DcCounter *counter, LOCKMODE mode)
-{
-	LockRelationOid(counter->row.holds, mode);
-	counter_holds_layout(counter);
-	sql_begin(session, counter);
-}
-
-/*
- * stock_give adds units to a key, when this transaction commits. A hold whose row was written
- * by hand may have negative units, which would take units from others.
+ * stock_give adds units to a key, when this transaction commits.
  */
 void
 stock_give(DcCounter *counter, const DcKey *key, int64 qty)
+{
+	check_given(counter, qty);
+	counter_add_amounts(counter, key, DC_NO_HINT, qty, 0);
+}
+
+/*
+ * stock_give_back adds units that a hold has taken: they are not spread over rows.
+ */
+void
+stock_give_back(DcCounter *counter, const DcKey *key, int64 qty)
+{
+	check_given(counter, qty);
+	counter_add_back(counter, key, qty);
+}
+
+/*
+ * check_given raises 42809 for less than no units. A hold whose row was made by hand has perhaps that, and would take them
+ * from others.
+ */
+static void
+check_given(const DcCounter *counter, int64 qty)
 {
 	if (qty < 0)
 		ereport(ERROR,
@@ -217,5 +231,4 @@ stock_give(DcCounter *counter, const DcKey *key, int64 qty)
 				 errmsg("\"%s\" is not what dcounter has made",
 						get_rel_name(OidIsValid(counter->row.holds) ? counter->row.holds : counter->relid)),
 				 errdetail("It gives back %lld units.", (long long) qty)));
-	counter_add_amounts(counter, key, DC_NO_HINT, qty, 0);
 }

@@ -23,6 +23,7 @@ extern int64 stock_take(DcCounter *counter, const DcKey *key, int64 qty,
 						int flags);
 
 /* stocktable.c */
+extern void stock_give_back(DcCounter *counter, const DcKey *key, int64 qty);
 extern void stock_give(DcCounter *counter, const DcKey *key, int64 qty);
 
 #endif /* DC_TAKE_H */

@@ -100,6 +100,14 @@ is($status, 0, 'counting exactly') or diag($said);
 is(sql($node, 'postgres', q{SELECT string_agg(1000000000000 - remaining || '', ' ') FROM unnest('{exact_fixed,exact_sliding}'::text[]) AS r, dc_limit_peek(r, 'key 0')}), join(' ', (16_000 * torture(10, 1000)) x 2), 'each call is counted once');
 is(sql($node, 'postgres', q{SELECT allowed, remaining FROM dc_stat_limits AS s, (SELECT remaining FROM dc_limit_peek('exact_log', 'key 0')) AS p WHERE rule = 'exact_log'}), '1024|0', 'and none too many is allowed');
 
+# As many as are allowed: the sum is what there is, to the unit
+sql($node, 'postgres', q{SELECT dc_limit_create('parts_' || a, a, CASE a WHEN 'log' THEN 1000 ELSE 1000000 END, '3000 days') FROM unnest('{gcra,fixed,sliding,log}'::text[]) AS a; CREATE TABLE parts (rule text, cost bigint, n bigint)});
+($status, $said) = finish_load(start_load($node, 64, 0, '-t' => 40, map { ("parts_$_" => "\\set c random(1, 1000)\nINSERT INTO parts SELECT 'parts_$_', :c, dc_allow_up_to('parts_$_', 'key', CASE '$_' WHEN 'log' THEN 1 + :c / 100 ELSE :c * 10 END) FROM generate_series(1, 2);") } 'gcra', 'fixed', 'sliding', 'log'));
+is($status, 0, 'parts of a cost') or diag($said);
+sql($node, 'postgres', q{INSERT INTO parts SELECT r, 0, dc_allow_up_to(r, 'key', 100000000) FROM unnest('{parts_gcra,parts_fixed,parts_sliding,parts_log}'::text[]) AS r});
+is(sql($node, 'postgres', q{SELECT rule, sum(n), max(n) FILTER (WHERE cost > 0) > 0, bool_and(n >= 0), dc_allow(rule, 'key') FROM parts GROUP BY rule ORDER BY rule}),
+	join("\n", map { "parts_$_|" . ($_ eq 'log' ? 1000 : 1000000) . '|t|t|f' } 'fixed', 'gcra', 'log', 'sliding'), 'together they are what there is');
+
 ##
 ## A flood: a memory of some thousand keys. What counts stays; what is new is refused.
 my $kept = sql($node, 'postgres', q{SELECT count(*) FROM generate_series(1, 500) AS i, dc_limit('kept', 'key ' || i) AS l WHERE l.allowed});

@@ -26,7 +26,7 @@ sql($_, 'postgres', 'CREATE TABLE told (client text, number int, what text, key 
 sub transaction
 {
 	my ($client, $number) = @_;
-	my $kind = int(rand(12));
+	my $kind = int(rand(13));
 	my ($key, $other) = map { 'k' . (1 + int(rand($_))) } 8, 60;
 	my $n = 1 + int(rand(5));
 	my $me = "'$client', $number";
@@ -60,6 +60,11 @@ sub transaction
 		my $more = 5 * $n;
 
 		$sql .= "SELECT 'restocked', '$key', restock('$key', $more, $me);\n";
+	}
+	elsif ($kind == 12)
+	{
+		$sql = "SELECT hold_cart('{$other,$key}', '{1,$n}', '1 hour') AS h \\gset\nBEGIN;\nSELECT confirm(:'h', NULL, $me) > 0 AS ok \\gset\n"
+		  . "\\if :ok\n\\echo sold|$key|$n\n\\echo sold|$other|1\n\\endif\n";
 	}
 	else
 	{
@@ -264,7 +269,7 @@ sub test_standby
 	$node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
 	is(sql($standby, 'postgres', $of_shop), sql($node, 'postgres', $of_shop), 'the standby is the same');
 	foreach my $call ("dc_take('shop', 'a')", "dc_take('shop', 'b')", "dc_take_up_to('shop', 'a', 2)", "dc_take_all('shop', '{a}', '{1}')",
-		"dc_restock('shop', 'a', 1)", "dc_hold('shop', 'a')", "dc_hold_confirm('shop', '00000000-0000-0000-0000-000000000001')",
+		"dc_restock('shop', 'a', 1)", "dc_hold('shop', 'a')", "dc_hold_all('shop', '{a,b}', '{1,1}')", "dc_hold_confirm('shop', '00000000-0000-0000-0000-000000000001')",
 		"dc_hold_release('shop', '00000000-0000-0000-0000-000000000001')")
 	{
 		fails_with($standby, 'postgres', "SELECT $call", '25006', "$call is the read-only error");

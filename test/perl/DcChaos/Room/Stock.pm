@@ -15,7 +15,10 @@ use DcChaos::Mix;
 my $schema = q{
 	SELECT dc_stock_create('seats', 16);
 	CREATE TABLE log_stock (key text, n numeric);
-	CREATE TABLE log_hold (hold_id uuid PRIMARY KEY, key text, qty bigint);
+	CREATE TABLE log_hold (hold_id uuid PRIMARY KEY, key text, qty bigint, keys text[], qtys bigint[]);
+	-- what holds have of each key; of those that have expired, the first key's is available
+	CREATE VIEW hold_line AS SELECT h.hold_id, h.state, h.confirmed, h.qty AS all_qty, l.key, l.qty, h.keys IS NULL AS single, h.expires_at <= statement_timestamp() AND l.key = h.key AS free
+		FROM seats_hold AS h, LATERAL (SELECT h.key, h.qty WHERE h.keys IS NULL UNION ALL SELECT * FROM unnest(h.keys, h.qtys)) AS l(key, qty);
 	CREATE TABLE log_end (hold_id uuid PRIMARY KEY, what text, qty bigint);
 
 	CREATE FUNCTION s_restock(k text, n bigint) RETURNS void LANGUAGE plpgsql AS $$
@@ -48,28 +51,34 @@ my $schema = q{
 	BEGIN
 		INSERT INTO log_hold SELECT got, k, n FROM dc_hold('seats', k, n, ttl, h) AS got WHERE got IS NOT NULL;
 	END $$;
-	-- Ends any hold, of which "nth" chooses one; part: how much of it is confirmed
+	CREATE FUNCTION s_hold_cart(ks text[], ns bigint[], ttl interval, h uuid) RETURNS void LANGUAGE plpgsql AS $$
+	BEGIN
+		INSERT INTO log_hold SELECT got, min(k), sum(n), CASE WHEN count(*) > 1 THEN array_agg(k ORDER BY k) END, CASE WHEN count(*) > 1 THEN array_agg(n ORDER BY k) END
+		FROM dc_hold_all('seats', ks, ns, ttl, h) AS got, (SELECT k, sum(n)::bigint AS n FROM unnest(ks, ns) AS u(k, n) GROUP BY k) AS l WHERE got IS NOT NULL GROUP BY got;
+	END $$;
+	-- Ends any hold, of which "nth" chooses one; part: how much of it is confirmed, which may be more than it has
 	CREATE FUNCTION s_end(nth float8, part float8) RETURNS void LANGUAGE plpgsql AS $$
 	DECLARE
-		h record; answer text;
+		h record; answer text; n bigint;
 	BEGIN
-		SELECT hold_id, qty INTO h FROM seats_hold WHERE state = 'open' OR random() < 0.01
+		SELECT hold_id, qty, keys INTO h FROM seats_hold WHERE state = 'open' OR random() < 0.01
 		OFFSET nth * (SELECT count(*) FROM seats_hold WHERE state = 'open') LIMIT 1;
 		IF h IS NULL THEN
 			RETURN;
 		END IF;
+		n := CASE WHEN h.keys IS NULL THEN ceil(part * h.qty) END;
 		BEGIN
-			answer := CASE WHEN part IS NULL THEN dc_hold_release('seats', h.hold_id, strict => false) ELSE dc_hold_confirm('seats', h.hold_id, ceil(part * h.qty)::bigint, strict => false) END;
+			answer := CASE WHEN part IS NULL THEN dc_hold_release('seats', h.hold_id, strict => false) ELSE dc_hold_confirm('seats', h.hold_id, n, strict => false) END;
 		EXCEPTION WHEN invalid_parameter_value THEN
 			-- it must have been confirmed with another quantity
-			IF EXISTS (SELECT FROM seats_hold WHERE hold_id = h.hold_id AND state = 'confirmed' AND confirmed <> ceil(part * h.qty)) THEN
+			IF EXISTS (SELECT FROM seats_hold WHERE hold_id = h.hold_id AND state = 'confirmed' AND confirmed <> n) THEN
 				RETURN;
 			END IF;
 			RAISE;
 		END;
 		IF answer = (CASE WHEN part IS NULL THEN 'released' ELSE 'confirmed' END) THEN
-			INSERT INTO log_end VALUES (h.hold_id, answer, CASE WHEN part IS NULL THEN 0 ELSE ceil(part * h.qty) END);
-		ELSIF answer NOT IN ('expired', 'released', 'confirmed', 'released already', 'confirmed already') THEN
+			INSERT INTO log_end VALUES (h.hold_id, answer, CASE WHEN part IS NULL THEN 0 ELSE coalesce(n, h.qty) END);
+		ELSIF answer NOT IN ('expired', 'released', 'confirmed', 'released already', 'confirmed already') AND (answer <> 'open' OR part <= 1) THEN
 			RAISE SQLSTATE 'CHAOS' USING MESSAGE = format('ending hold %s: %s', h.hold_id, answer);
 		END IF;
 	END $$;
@@ -77,7 +86,7 @@ my $schema = q{
 	CREATE FUNCTION s_books(OUT key text, OUT logged numeric, OUT confirmed numeric, OUT held numeric, OUT expired numeric, OUT available bigint) RETURNS SETOF record LANGUAGE sql AS $$
 		WITH keys AS (SELECT key FROM log_stock UNION SELECT key FROM seats UNION SELECT key FROM seats_shard),
 		log AS (SELECT key, sum(n) AS n FROM log_stock GROUP BY key),
-		hold AS (SELECT h.key, sum(h.confirmed) FILTER (WHERE state = 'confirmed') AS confirmed, sum(h.qty) FILTER (WHERE state = 'open' AND h.expires_at > statement_timestamp()) AS open, sum(h.qty) FILTER (WHERE state = 'open' AND h.expires_at <= statement_timestamp()) AS expired FROM seats_hold AS h GROUP BY h.key)
+		hold AS (SELECT h.key, sum(CASE WHEN single THEN h.confirmed ELSE h.qty END) FILTER (WHERE state = 'confirmed') AS confirmed, sum(h.qty) FILTER (WHERE state = 'open' AND NOT free) AS open, sum(h.qty) FILTER (WHERE state = 'open' AND free) AS expired FROM hold_line AS h GROUP BY h.key)
 		SELECT key, coalesce(n, 0), coalesce(hold.confirmed, 0), coalesce(open, 0), coalesce(hold.expired, 0), dc_get('seats', key) FROM keys LEFT JOIN log USING (key) LEFT JOIN hold USING (key)
 	$$;
 	CREATE FUNCTION s_wrong() RETURNS SETOF text LANGUAGE sql AS $$
@@ -88,7 +97,7 @@ my $schema = q{
 		UNION ALL
 		SELECT format('hold %s of %s: %s with %s, logged %s as %s with %s', coalesce(h.hold_id, l.hold_id), h.qty, h.state, h.confirmed, l.qty, e.what, e.qty)
 		FROM seats_hold AS h FULL JOIN log_hold AS l USING (hold_id) LEFT JOIN log_end AS e ON e.hold_id = l.hold_id
-		WHERE h.hold_id IS NULL OR l.hold_id IS NULL OR (h.key, h.qty) <> (l.key, l.qty)
+		WHERE h.hold_id IS NULL OR l.hold_id IS NULL OR (h.key, h.qty, h.keys, h.qtys) IS DISTINCT FROM (l.key, l.qty, l.keys, l.qtys)
 			OR CASE WHEN e.what IS NULL THEN h.state NOT IN ('open', 'expired') ELSE h.state <> e.what END
 			OR CASE WHEN e.what = 'confirmed' THEN h.confirmed <> e.qty ELSE coalesce(h.confirmed, 0) <> 0 END
 	$$;
@@ -121,7 +130,8 @@ sub room
 			[ 8, sub { sprintf "SELECT s_take('%s', %d, '%s');\n", key('k', 20), num(1, 6), pick('take', 'take', 'up to', 'wait') } ],
 			[ 2, sub { my @k = map { key('k', 20) } 1 .. num(1, 5); sprintf "SELECT s_cart('{%s}', '{%s}');\n", join(',', @k), join(',', map { num(1, 3) } @k) } ],
 			[ 4, sub { sprintf "SELECT s_hold('%s', %d, '%d ms', '%s');\n", key('k', 20), num(1, 4), num(10, 3000), uuid() } ],
-			[ 5, sub { sprintf "SELECT s_end(%.3f, %s);\n", rand(), chance(0.5) ? 'NULL' : sprintf('%.2f', 0.01 + rand(0.98)) } ],
+			[ 5, sub { sprintf "SELECT s_end(%.3f, %s);\n", rand(), chance(0.5) ? 'NULL' : sprintf('%.2f', 0.01 + rand(chance(0.2) ? 3 : 0.98)) } ],
+			[ 3, sub { my @k = map { key('k', 20) } 1 .. num(1, 4); sprintf "SELECT s_hold_cart('{%s}', '{%s}', '%d ms', '%s');\n", join(',', @k), join(',', map { num(1, 3) } @k), num(10, 3000), uuid() } ],
 			[ 0.3, sub { sprintf "SELECT s_set('%s', %s);\n", key('k', 20), pick('NULL', num(0, 50)) } ],
 		],
 		tables => [ 'seats', 'seats_shard', 'seats_hold' ],
