@@ -179,7 +179,7 @@ DECLARE
 	c dcounter_lite.counter;
 BEGIN
 	SELECT * INTO c FROM dcounter_lite.counter AS r WHERE r.counter = dc_take.stock AND r.holds IS NOT NULL;
-	IF c.counter IS NULL OR k IS NULL OR octet_length(k) > 1024 OR dc_take.qty IS NULL OR dc_take.qty <= 0 OR dc_take.wait IS NULL
+	IF c.counter IS NULL OR ascii(c.shards::text) < 58 OR ascii(c.holds::text) < 58 OR k IS NULL OR octet_length(k) > 1024 OR dc_take.qty IS NULL OR dc_take.qty <= 0 OR dc_take.wait IS NULL
 		OR pg_typeof(dc_take.key) <> ALL ('{text,int8,int4,uuid,varchar}'::regtype[]) THEN
 		PERFORM dcounter_lite.check_key(k, pg_typeof(dc_take.key));
 		PERFORM dcounter_lite.check_qty(dc_take.qty), dcounter_lite.not_null(dc_take.wait, 'wait');

@@ -19,7 +19,7 @@ foreach my $function ('dc_incr_once(counter regclass, key', 'dcounter_lite.inser
 {
 	my ($text) = $source =~ /^(CREATE FUNCTION \Q$function\E.*?^END \$\$;)/ms or die $function;
 	$text =~ s/^CREATE/CREATE OR REPLACE/;
-	$text =~ s/(\tEXECUTE format\('(?:WITH o AS|INSERT INTO))/IF current_setting('test.stop', true) = 'on' THEN PERFORM pg_advisory_xact_lock(42); END IF; $1/ or die $function;
+	$text =~ s/(\tEXECUTE format\('INSERT INTO)/IF current_setting('test.stop', true) = 'on' THEN PERFORM pg_advisory_xact_lock(42); END IF; $1/ or die $function;
 	sql($node, 'postgres', $text);
 }
 my $turn = q{
