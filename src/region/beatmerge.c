@@ -219,7 +219,7 @@ look_at_own(const DcSelfRow *self, int64 epoch, int64 seq, const char *boot, Tim
 	if (beat_find(self->region, epoch, &own, &tid) && series_is_taken(seq, boots_are_of_series(boot, boot_text(own.boot)), own.first))
 		mark_renew(self);
 	if (retired_at != 0)
-		self_mark(epoch, "retired", NULL, retired_at);
+		self_mark(epoch, "retired", retired_at);
 }
 
 /*
@@ -244,7 +244,7 @@ look_at_earlier(const DcSelfRow *self, int64 epoch, int64 seq, const char *boot)
 	if (marks.alone)
 		mark_renew(self);
 	else
-		self_mark(self->epoch, "recopy", NULL, self->begun_at);
+		self_mark(self->epoch, "recopy", self->begun_at);
 }
 
 /*
@@ -268,8 +268,8 @@ epoch_was_continued(const char *region, const DcSeen *seen)
 static void
 mark_renew(const DcSelfRow *self)
 {
-	self_mark(self->epoch, "renew", NULL, GetCurrentTimestamp());
-	self_mark(self->epoch, "recopy", NULL, GetCurrentTimestamp());
+	self_mark(self->epoch, "renew", GetCurrentTimestamp());
+	self_mark(self->epoch, "recopy", GetCurrentTimestamp());
 	activity_note(beats_relation());
 }
 
@@ -304,7 +304,7 @@ beatmerge_better(const DcBeat *have, const DcBeat *come, bool copied, DcBeat *re
 	result->seq = Max(have->seq, come->seq);
 	result->retired_at = retired_at;
 	if (later && !conflicts && !copied && come->seq > have->seq + 1 && self_read(&self))
-		self_mark(self.epoch, "recopy", NULL, GetCurrentTimestamp());
+		self_mark(self.epoch, "recopy", GetCurrentTimestamp());
 	if (later && !conflicts && new_boot)
 		activity_note(beats_relation()); /* which will be sent soon */
 	return later || retired_at != have->retired_at;
@@ -366,7 +366,7 @@ look_for_retired(const DcSelfRow *self, const DcBeat *come)
 				(beat->epoch > seen.epoch || (beat->epoch == seen.epoch && beat->seq >= seen.seq));
 		}
 		if (!known && link_find(psprintf(LINK_PREFIX "%s", region)) == NULL && !link_refreshes())
-			self_mark(self->epoch, "recopy", NULL, GetCurrentTimestamp());
+			self_mark(self->epoch, "recopy", GetCurrentTimestamp());
 	}
 }
 
@@ -391,9 +391,9 @@ slot_is_foreign(DcCounter *counter, Relation rel, const DcRegionRow *come, int64
 	if ((come->inc <= have_inc && come->dec <= have_dec) || !slot_is_own(come, &self))
 		return false;
 	now = GetCurrentTimestamp();
-	self_mark(self.epoch, "recopy", NULL, now);
+	self_mark(self.epoch, "recopy", now);
 	if (superuser_arg(counter->owner))
-		self_mark(self.epoch, "renew", NULL, now);
+		self_mark(self.epoch, "renew", now);
 	else
 		(void) region_row_passed_over(rel, counter, _("It has more of this region than the region has."));
 	activity_note(beats_relation());
@@ -428,7 +428,7 @@ slot_is_sealed(DcRegionRel *rel, const DcRegionRow *come)
 	wanted.epoch = -come->epoch;
 	if (!region_row_find_last(rel, &wanted, wanted.epoch + REGION_EPOCH_SLOTS, &sealed))
 		return false;
-	self_mark(self.epoch, "recopy", NULL, GetCurrentTimestamp());
+	self_mark(self.epoch, "recopy", GetCurrentTimestamp());
 	(void) region_row_passed_over(rel->heap, rel->counter, _("It is of an epoch under which this region has yet to publish."));
 	activity_note(beats_relation());
 	return true;

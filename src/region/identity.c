@@ -152,6 +152,28 @@ region_stock_is_locked(void)
 }
 
 /*
+ * identity_lock keeps all others from publishing, and from changing the identity, until the transaction ends.
+ */
+void
+identity_lock(void)
+{
+	keep_identity();
+	(void) advisory_lock(REGION_LOCK_CLASS, 0, IDENTITY_LOCK, ExclusiveLock, true);
+}
+
+/*
+ * identity_try_lock does the same, but returns false if it would have to wait.
+ */
+bool
+identity_try_lock(void)
+{
+	if (!advisory_lock(REGION_LOCK_CLASS, 0, IDENTITY_LOCK, ExclusiveLock, false))
+		return false;
+	keep_identity();
+	return true;
+}
+
+/*
  * keep_identity notes that this transaction has the lock on the identity, or is about to take it.
  */
 static void

@@ -321,15 +321,6 @@ lock_work(void *arg)
 }
 
 /*
- * identity_lock keeps all others from publishing, and from changing the identity.
- */
-void
-identity_lock(void)
-{
-	(void) advisory_lock(REGION_LOCK_CLASS, 0, IDENTITY_LOCK, ExclusiveLock, true);
-}
-
-/*
  * replicated_lock_one locks a replicated counter. Returns NULL if it was dropped, or if the worker has to leave it to its
  * owner; for the user it raises an error then.
  */

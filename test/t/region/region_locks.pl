@@ -26,6 +26,17 @@ foreach my $what (q{dc_delete('likes', 'nothing')}, q{dc_want('rooms', 'may', 1)
 	like($err, qr/cannot PREPARE a transaction that has published/, "$what is not prepared");
 }
 
+# Nor is one that has noted that this database was copied
+sql($node, 'postgres', q{
+	CREATE SUBSCRIPTION dc_refresh_us CONNECTION 'host=us' PUBLICATION dcounter_all WITH (connect = false, slot_name = NONE);
+	UPDATE dcounter.self SET state = 'recopy'});
+my ($prepared, $said, $why) = $node->psql('postgres', q{BEGIN; CALL dc_region_wait_copied('dc_refresh_us'); PREPARE TRANSACTION 'copied'});
+like($why, qr/cannot PREPARE a transaction that has published/, 'a copy that is noted is not prepared');
+is(sql($node, 'postgres', 'SELECT state FROM dcounter.self'), 'recopy', 'and not noted');
+sql($node, 'postgres', q{CALL dc_region_wait_copied('dc_refresh_us')});
+is(sql($node, 'postgres', 'SELECT state FROM dcounter.self'), 'active', 'it is noted');
+sql($node, 'postgres', 'DROP SUBSCRIPTION dc_refresh_us');
+
 # One that has taken units is, by a session that has just come, and one that has counted: a server that is started begins all the same
 sql($node, 'postgres', q{BEGIN; SELECT dc_take('rooms', 'may', 1), dc_incr('likes', 'a', 2); PREPARE TRANSACTION 'taken'});
 is(sql($node, 'postgres', q{SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 91 AND classid = 0 AND objid = 0 AND mode = 'ShareLock'}), '0', 'the identity is free');
