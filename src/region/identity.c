@@ -296,7 +296,7 @@ region_identity_received(DcIdentity *identity)
 	DcSelfRow row;
 
 	if (!self_read(&row) || (self_needs_renew(&row) && boot_can_wait()))
-		region_identity_needed(identity);
+		region_identity_awaited(identity);
 	else if (self_needs_renew(&row))
 		no_identity_error(&row);
 	else

@@ -57,12 +57,20 @@ CALL dc_region_wait_copied();
 BEGIN;
 CALL dc_region_wait_copied();
 COMMIT;
--- Who may not read passwords
+-- Who may not make links
 CREATE ROLE region_user;
+SET ROLE region_user;
+SELECT dc_region_join('us', 'host=us');
+SELECT dc_region_join('us', 'host=us', anew => true);
+SELECT dc_region_refresh('us');
+-- Who may not read passwords
+RESET ROLE;
+GRANT EXECUTE ON FUNCTION dc_region_refresh TO region_user;
 SET ROLE region_user;
 SELECT dc_region_refresh('us');
 SELECT plain(dc_region_refresh('us', 'host=new', trust_owners => true));
 RESET ROLE;
+REVOKE EXECUTE ON FUNCTION dc_region_refresh FROM region_user;
 DROP SUBSCRIPTION dc_from_us;
 -- That a link has refreshed this database is noted for the owner, and if it is awaited: from us, and from known
 SET client_min_messages = error;

@@ -101,6 +101,20 @@ foreach my $begin (q{BEGIN; SAVEPOINT s; SELECT dc_set('likes', 'one', 3); ROLLB
 	is(sql($node, 'postgres', qq{SELECT s.epoch > $old FROM dcounter.self AS s}), 't', "there is a new epoch: $begin");
 	is(sql($node, 'postgres', q{SELECT dc_get('likes', 'one')}), 4, "it was set: $begin");
 }
+
+# What makes links waits for a new epoch, and keeps the next one from nobody
+$session->run(q{BEGIN; SELECT dc_set('likes', 'one', 5)});
+$old = foreign();
+my $joins = dc_session($node, 'postgres');
+$joins->send(q{BEGIN; SELECT dc_region_join('us', 'host=us', trust_owners => true)});
+is(wait_for($node, 'postgres', q{SELECT count(*) FROM pg_stat_activity WHERE query ~ '^BEGIN; SELECT dc_region_join' AND (wait_event = 'DcounterRegionStart' OR wait_event_type IN ('Lock', 'Extension'))}, '1'), '1', 'a link waits');
+$session->run('COMMIT');
+like($joins->wait, qr/CREATE SUBSCRIPTION dc_from_us/, 'it is made under the new epoch');
+is(sql($node, 'postgres', qq{SELECT s.epoch > $old FROM dcounter.self AS s}), 't', 'which there is');
+is(sql($node, 'postgres', q{SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 91 AND classid = 0 AND objid = 0 AND pid IN (SELECT pid FROM pg_stat_activity WHERE state = 'idle in transaction')}), '0', 'the identity is free');
+$old = foreign();
+is(wait_for($node, 'postgres', "SELECT epoch > $old FROM dcounter.self", 't'), 't', 'another one is taken meanwhile');
+$joins->quit;
 $session->quit;
 
 # Rows of what cannot be a region
