@@ -62,7 +62,8 @@ static void mark_renew(const DcSelfRow *self);
 static void await_own_beat(void);
 static bool beatmerge_better(const DcBeat *have, const DcBeat *come, bool copied, DcBeat *better);
 static void look_at_retired(const DcSelfRow *self, const DcBeat *come, bool copied);
-static void look_for_retired(const DcSelfRow *self, const DcBeat *come);
+static void note_retired(const List *beats, const DcSeen *seen);
+static void look_for_retired(const DcSelfRow *self, const char *region, const DcSeen *seen, const List *beats);
 
 /*
  * merge_beat() -> trigger, BEFORE INSERT OR UPDATE FOR EACH ROW
@@ -311,29 +312,47 @@ beatmerge_better(const DcBeat *have, const DcBeat *come, bool copied, DcBeat *re
 }
 
 /*
- * look_at_retired marks regions as retired that a heartbeat says are.
+ * look_at_retired marks regions as retired that a heartbeat says are. Only rows of these are read, so usually none.
  */
 static void
 look_at_retired(const DcSelfRow *self, const DcBeat *come, bool copied)
 {
 	ListCell *lc;
 
-	if (!copied)
-		look_for_retired(self, come);
+	foreach(lc, seen_regions(come))
+	{
+		const char *region = lfirst(lc);
+		List *beats;
+		DcSeen seen;
 
-	foreach(lc, beats_all())
+		if (!region_name_is_valid(region) || !seen_get(come, region, &seen) || seen.retired_at == 0)
+			continue;
+		beats = beats_of(region);
+		if (!copied)
+			look_for_retired(self, region, &seen, beats);
+		if (strcmp(region, come->region) != 0 && strcmp(region, self->region) != 0)
+			note_retired(beats, &seen);
+	}
+}
+
+/*
+ * Mark the epochs of a region as retired that another one says are.
+ */
+static void
+note_retired(const List *beats, const DcSeen *seen)
+{
+	ListCell *lc;
+
+	foreach(lc, beats)
 	{
 		DcBeat *beat = lfirst(lc);
 		ItemPointerData tid;
-		DcSeen seen;
 
-		if (beat->retired_at != 0 || strcmp(beat->region, come->region) == 0 ||
-			strcmp(beat->region, self->region) == 0 || !seen_get(come, beat->region, &seen) ||
-			seen.retired_at == 0 || beat->epoch > seen.epoch)
+		if (beat->retired_at != 0 || beat->epoch > seen->epoch)
 			continue;
 		if (beat_lock(beat->region, beat->epoch, beat, &tid) && beat->retired_at == 0)
 		{
-			beat->retired_at = seen.retired_at;
+			beat->retired_at = seen->retired_at;
 			beat_store(&tid, beat);
 		}
 	}
@@ -345,29 +364,19 @@ look_at_retired(const DcSelfRow *self, const DcBeat *come, bool copied)
  * During a refresh nothing is marked, as its end would not remove the mark: the next heartbeat checks again.
  */
 static void
-look_for_retired(const DcSelfRow *self, const DcBeat *come)
+look_for_retired(const DcSelfRow *self, const char *region, const DcSeen *seen, const List *beats)
 {
+	bool known = strcmp(region, self->region) == 0;
 	ListCell *lc;
 
-	foreach(lc, seen_regions(come))
+	foreach(lc, beats)
 	{
-		const char *region = lfirst(lc);
-		bool known = strcmp(region, self->region) == 0;
-		ListCell *lc2;
-		DcSeen seen;
+		const DcBeat *beat = lfirst(lc);
 
-		if (!region_name_is_valid(region) || !seen_get(come, region, &seen) || seen.retired_at == 0)
-			continue;
-		foreach(lc2, beats_all())
-		{
-			const DcBeat *beat = lfirst(lc2);
-
-			known |= strcmp(beat->region, region) == 0 &&
-				(beat->epoch > seen.epoch || (beat->epoch == seen.epoch && beat->seq >= seen.seq));
-		}
-		if (!known && link_find(psprintf(LINK_PREFIX "%s", region)) == NULL && !link_refreshes())
-			self_mark(self->epoch, "recopy", GetCurrentTimestamp());
+		known |= beat->epoch > seen->epoch || (beat->epoch == seen->epoch && beat->seq >= seen->seq);
 	}
+	if (!known && link_find(psprintf(LINK_PREFIX "%s", region)) == NULL && !link_refreshes())
+		self_mark(self->epoch, "recopy", GetCurrentTimestamp());
 }
 
 /*

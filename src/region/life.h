@@ -158,6 +158,7 @@ extern Oid self_relation(void);
 /* beatrow.c */
 extern const char *const beat_columns;
 extern List *beats_all(void);
+extern List *beats_of(const char *region);
 extern bool beat_find(const char *region, int64 epoch, DcBeat *beat, ItemPointer tid);
 extern bool beat_lock(const char *region, int64 epoch, DcBeat *beat, ItemPointer tid);
 extern void beat_store(ItemPointer tid, const DcBeat *beat);
