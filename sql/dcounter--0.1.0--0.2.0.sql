@@ -166,6 +166,11 @@ CREATE FUNCTION dc_region_join(peer text, conninfo text, anew boolean, topology 
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000 ROWS 3;
 COMMENT ON FUNCTION dc_region_join(text, text, boolean, text, boolean) IS 'the same, and drops a link that exists, to make it anew';
 
+-- They wait for a renewal, and what they return is for those who may make subscriptions.
+REVOKE EXECUTE ON FUNCTION dc_region_join(text, text, text, boolean) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dc_region_join(text, text, boolean, text, boolean) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dc_region_refresh(text, text, boolean) FROM PUBLIC;
+
 CREATE FUNCTION dc_region_publish() RETURNS int
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000;
 COMMENT ON FUNCTION dc_region_publish() IS 'adds to the publications of the regions what they lack; of how many counters';

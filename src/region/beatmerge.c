@@ -62,7 +62,8 @@ static void mark_renew(const DcSelfRow *self);
 static void await_own_beat(void);
 static bool beatmerge_better(const DcBeat *have, const DcBeat *come, bool copied, DcBeat *better);
 static void look_at_retired(const DcSelfRow *self, const DcBeat *come, bool copied);
-static void look_for_retired(const DcSelfRow *self, const DcBeat *come);
+static void note_retired(const List *beats, const DcSeen *seen);
+static void look_for_retired(const DcSelfRow *self, const char *region, const DcSeen *seen, const List *beats);
 
 /*
  * merge_beat() -> trigger, BEFORE INSERT OR UPDATE FOR EACH ROW
@@ -218,7 +219,7 @@ look_at_own(const DcSelfRow *self, int64 epoch, int64 seq, const char *boot, Tim
 	if (beat_find(self->region, epoch, &own, &tid) && series_is_taken(seq, boots_are_of_series(boot, boot_text(own.boot)), own.first))
 		mark_renew(self);
 	if (retired_at != 0)
-		self_mark(epoch, "retired", NULL, retired_at);
+		self_mark(epoch, "retired", retired_at);
 }
 
 /*
@@ -243,7 +244,7 @@ look_at_earlier(const DcSelfRow *self, int64 epoch, int64 seq, const char *boot)
 	if (marks.alone)
 		mark_renew(self);
 	else
-		self_mark(self->epoch, "recopy", NULL, self->begun_at);
+		self_mark(self->epoch, "recopy", self->begun_at);
 }
 
 /*
@@ -267,8 +268,8 @@ epoch_was_continued(const char *region, const DcSeen *seen)
 static void
 mark_renew(const DcSelfRow *self)
 {
-	self_mark(self->epoch, "renew", NULL, GetCurrentTimestamp());
-	self_mark(self->epoch, "recopy", NULL, GetCurrentTimestamp());
+	self_mark(self->epoch, "renew", GetCurrentTimestamp());
+	self_mark(self->epoch, "recopy", GetCurrentTimestamp());
 	activity_note(beats_relation());
 }
 
@@ -303,36 +304,54 @@ beatmerge_better(const DcBeat *have, const DcBeat *come, bool copied, DcBeat *re
 	result->seq = Max(have->seq, come->seq);
 	result->retired_at = retired_at;
 	if (later && !conflicts && !copied && come->seq > have->seq + 1 && self_read(&self))
-		self_mark(self.epoch, "recopy", NULL, GetCurrentTimestamp());
+		self_mark(self.epoch, "recopy", GetCurrentTimestamp());
 	if (later && !conflicts && new_boot)
 		activity_note(beats_relation()); /* which will be sent soon */
 	return later || retired_at != have->retired_at;
 }
 
 /*
- * look_at_retired marks regions as retired that a heartbeat says are.
+ * look_at_retired marks regions as retired that a heartbeat says are. Only rows of these are read, so usually none.
  */
 static void
 look_at_retired(const DcSelfRow *self, const DcBeat *come, bool copied)
 {
 	ListCell *lc;
 
-	if (!copied)
-		look_for_retired(self, come);
+	foreach(lc, seen_regions(come))
+	{
+		const char *region = lfirst(lc);
+		List *beats;
+		DcSeen seen;
 
-	foreach(lc, beats_all())
+		if (!region_name_is_valid(region) || !seen_get(come, region, &seen) || seen.retired_at == 0)
+			continue;
+		beats = beats_of(region);
+		if (!copied)
+			look_for_retired(self, region, &seen, beats);
+		if (strcmp(region, come->region) != 0 && strcmp(region, self->region) != 0)
+			note_retired(beats, &seen);
+	}
+}
+
+/*
+ * Mark the epochs of a region as retired that another one says are.
+ */
+static void
+note_retired(const List *beats, const DcSeen *seen)
+{
+	ListCell *lc;
+
+	foreach(lc, beats)
 	{
 		DcBeat *beat = lfirst(lc);
 		ItemPointerData tid;
-		DcSeen seen;
 
-		if (beat->retired_at != 0 || strcmp(beat->region, come->region) == 0 ||
-			strcmp(beat->region, self->region) == 0 || !seen_get(come, beat->region, &seen) ||
-			seen.retired_at == 0 || beat->epoch > seen.epoch)
+		if (beat->retired_at != 0 || beat->epoch > seen->epoch)
 			continue;
 		if (beat_lock(beat->region, beat->epoch, beat, &tid) && beat->retired_at == 0)
 		{
-			beat->retired_at = seen.retired_at;
+			beat->retired_at = seen->retired_at;
 			beat_store(&tid, beat);
 		}
 	}
@@ -344,29 +363,19 @@ look_at_retired(const DcSelfRow *self, const DcBeat *come, bool copied)
  * During a refresh nothing is marked, as its end would not remove the mark: the next heartbeat checks again.
  */
 static void
-look_for_retired(const DcSelfRow *self, const DcBeat *come)
+look_for_retired(const DcSelfRow *self, const char *region, const DcSeen *seen, const List *beats)
 {
+	bool known = strcmp(region, self->region) == 0;
 	ListCell *lc;
 
-	foreach(lc, seen_regions(come))
+	foreach(lc, beats)
 	{
-		const char *region = lfirst(lc);
-		bool known = strcmp(region, self->region) == 0;
-		ListCell *lc2;
-		DcSeen seen;
+		const DcBeat *beat = lfirst(lc);
 
-		if (!region_name_is_valid(region) || !seen_get(come, region, &seen) || seen.retired_at == 0)
-			continue;
-		foreach(lc2, beats_all())
-		{
-			const DcBeat *beat = lfirst(lc2);
-
-			known |= strcmp(beat->region, region) == 0 &&
-				(beat->epoch > seen.epoch || (beat->epoch == seen.epoch && beat->seq >= seen.seq));
-		}
-		if (!known && link_find(psprintf(LINK_PREFIX "%s", region)) == NULL && !link_refreshes())
-			self_mark(self->epoch, "recopy", NULL, GetCurrentTimestamp());
+		known |= beat->epoch > seen->epoch || (beat->epoch == seen->epoch && beat->seq >= seen->seq);
 	}
+	if (!known && link_find(psprintf(LINK_PREFIX "%s", region)) == NULL && !link_refreshes())
+		self_mark(self->epoch, "recopy", GetCurrentTimestamp());
 }
 
 /*
@@ -390,9 +399,9 @@ slot_is_foreign(DcCounter *counter, Relation rel, const DcRegionRow *come, int64
 	if ((come->inc <= have_inc && come->dec <= have_dec) || !slot_is_own(come, &self))
 		return false;
 	now = GetCurrentTimestamp();
-	self_mark(self.epoch, "recopy", NULL, now);
+	self_mark(self.epoch, "recopy", now);
 	if (superuser_arg(counter->owner))
-		self_mark(self.epoch, "renew", NULL, now);
+		self_mark(self.epoch, "renew", now);
 	else
 		(void) region_row_passed_over(rel, counter, _("It has more of this region than the region has."));
 	activity_note(beats_relation());
@@ -427,7 +436,7 @@ slot_is_sealed(DcRegionRel *rel, const DcRegionRow *come)
 	wanted.epoch = -come->epoch;
 	if (!region_row_find_last(rel, &wanted, wanted.epoch + REGION_EPOCH_SLOTS, &sealed))
 		return false;
-	self_mark(self.epoch, "recopy", NULL, GetCurrentTimestamp());
+	self_mark(self.epoch, "recopy", GetCurrentTimestamp());
 	(void) region_row_passed_over(rel->heap, rel->counter, _("It is of an epoch under which this region has yet to publish."));
 	activity_note(beats_relation());
 	return true;

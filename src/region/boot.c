@@ -368,7 +368,7 @@ note_marks(DcSelfRow *self)
 	DcSelfMarks marks;
 
 	/* a transaction that sets a key has this lock, and may stay open: other regions do not wait for it */
-	if (!advisory_lock(REGION_LOCK_CLASS, 0, IDENTITY_LOCK, ExclusiveLock, false) || !self_read(self) || self->state != SELF_ACTIVE)
+	if (!identity_try_lock() || !self_read(self) || self->state != SELF_ACTIVE)
 		return;
 	self_marks(self, &marks);
 	if (!marks.recopy)

@@ -152,6 +152,28 @@ region_stock_is_locked(void)
 }
 
 /*
+ * identity_lock keeps all others from publishing, and from changing the identity, until the transaction ends.
+ */
+void
+identity_lock(void)
+{
+	keep_identity();
+	(void) advisory_lock(REGION_LOCK_CLASS, 0, IDENTITY_LOCK, ExclusiveLock, true);
+}
+
+/*
+ * identity_try_lock does the same, but returns false if it would have to wait.
+ */
+bool
+identity_try_lock(void)
+{
+	if (!advisory_lock(REGION_LOCK_CLASS, 0, IDENTITY_LOCK, ExclusiveLock, false))
+		return false;
+	keep_identity();
+	return true;
+}
+
+/*
  * keep_identity notes that this transaction has the lock on the identity, or is about to take it.
  */
 static void
@@ -274,7 +296,7 @@ region_identity_received(DcIdentity *identity)
 	DcSelfRow row;
 
 	if (!self_read(&row) || (self_needs_renew(&row) && boot_can_wait()))
-		region_identity_needed(identity);
+		region_identity_awaited(identity);
 	else if (self_needs_renew(&row))
 		no_identity_error(&row);
 	else

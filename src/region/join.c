@@ -97,6 +97,7 @@ static void known_columns(DcCatRow *io, void *data);
 static bool join_is_known(const char *peer);
 static int join_look(const char *name, char **waiting);
 static List *links_named(const char *name);
+static const char *refreshed_from(const char *name);
 
 /*
  * dc_region_join(peer text, conninfo text [, anew boolean], topology text, trust_owners boolean) -> setof text: the statements
@@ -419,9 +420,11 @@ join_is_known(const char *peer)
 /*
  * dc_region_wait_copied(subscription text), a procedure: waits until a link has copied all its
  * tables; without a name, until all links have. Meanwhile it holds no snapshot, unless it is
- * called in a transaction block, and says now and then what it waits for.
+ * called in a transaction block, and says now and then what it waits for. Anybody may wait; but that a link has
+ * refreshed this database is noted, which ends the state recopy, so only those may call it for such a link who own it, or the
+ * database. The note is a transaction of its own, unless the call is in a block, as others cannot publish until that ends.
  *
- * Errors: 42704 if there is no such subscription, 55000 if it is disabled.
+ * Errors: 42704 if there is no such subscription, 42501 for a link that refreshes, 55000 if it is disabled.
  */
 Datum
 dc_region_wait_copied(PG_FUNCTION_ARGS)
@@ -432,6 +435,7 @@ dc_region_wait_copied(PG_FUNCTION_ARGS)
 	MemoryContext cxt = AllocSetContextCreate(PortalContext, "dcounter links", ALLOCSET_SMALL_SIZES);
 	DcMoment tell = moment_in(TELL_AGAIN_MS);
 	TimestampTz began = GetCurrentTimestamp();
+	const char *peer = refreshed_from(name);
 	char *waiting = NULL;
 	int tables;
 
@@ -459,8 +463,13 @@ dc_region_wait_copied(PG_FUNCTION_ARGS)
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
 	}
-	if (name != NULL && strncmp(name, REFRESH_PREFIX, strlen(REFRESH_PREFIX)) == 0 && !XactReadOnly)
-		region_copied(name + strlen(REFRESH_PREFIX), began);
+	peer = refreshed_from(name); /* another role may have made another link of that name meanwhile */
+	if (peer != NULL && !XactReadOnly)
+	{
+		region_copied(peer, began);
+		if (!atomic)
+			SPI_commit();
+	}
 	SPI_finish();
 	MemoryContextDelete(cxt);
 	PG_RETURN_VOID();
@@ -516,4 +525,23 @@ links_named(const char *name)
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("subscription \"%s\" does not exist", name)));
 	return list_make1(link);
+}
+
+/*
+ * Return the region from which a subscription refreshes this database, if that is what it is made for; otherwise NULL.
+ * Raise 42501 if the caller owns neither it nor the database.
+ */
+static const char *
+refreshed_from(const char *name)
+{
+	const Subscription *link;
+
+	if (name == NULL || strncmp(name, REFRESH_PREFIX, strlen(REFRESH_PREFIX)) != 0)
+		return NULL;
+	link = link_find(name);
+	if (link != NULL && !has_privs_of_role(GetUserId(), link->owner) && !compat_owns_database(MyDatabaseId, GetUserId()))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("must be owner of subscription \"%s\" or of the database to note that it has copied its tables", name)));
+	return name + strlen(REFRESH_PREFIX);
 }

@@ -131,6 +131,10 @@ typedef enum DcLifeChange
 #define BEAT_LOCK 1
 #define HEARD_LOCK 2
 
+/* identity.c */
+extern void identity_lock(void);
+extern bool identity_try_lock(void);
+
 /* self.c */
 extern const DcCatalog selves;
 extern bool self_read(DcSelfRow *row);
@@ -143,7 +147,8 @@ extern Datum self_new_boot(void);
 extern Datum self_next_boot(Datum boot);
 extern bool boots_are_of_series(const char *a, const char *b);
 extern void self_marks(const DcSelfRow *row, DcSelfMarks *marks);
-extern void self_mark(int64 epoch, const char *what, const char *peer, TimestampTz at);
+extern void self_mark(int64 epoch, const char *what, TimestampTz at);
+extern void self_mark_copied(int64 epoch, const char *peer, TimestampTz at);
 extern TimestampTz self_copied_at(int64 epoch, const char *peer);
 extern void self_forget_marks(int64 epoch, bool all);
 extern bool self_needs_renew(const DcSelfRow *row);
@@ -153,6 +158,7 @@ extern Oid self_relation(void);
 /* beatrow.c */
 extern const char *const beat_columns;
 extern List *beats_all(void);
+extern List *beats_of(const char *region);
 extern bool beat_find(const char *region, int64 epoch, DcBeat *beat, ItemPointer tid);
 extern bool beat_lock(const char *region, int64 epoch, DcBeat *beat, ItemPointer tid);
 extern void beat_store(ItemPointer tid, const DcBeat *beat);
@@ -201,7 +207,6 @@ extern DcMoment region_job_due(void);
 extern bool restore_is_under_way(bool worker);
 extern bool worker_may(Oid counter);
 extern List *replicated_lock(void);
-extern void identity_lock(void);
 extern DcCounter *replicated_lock_one(const DcCounterRow *row, bool worker);
 extern void seal_all(List *counters, const DcSelfRow *self, bool free);
 extern int64 fold_some(List *counters, const DcSelfRow *self, int64 limit, bool *more);

@@ -58,7 +58,7 @@ region_row_missed(Relation rel, DcCounter *counter, const char *problem)
 	DcIdentity self;
 
 	if (region_self(&self))
-		self_mark(self.epoch, "recopy", NULL, GetCurrentTimestamp());
+		self_mark(self.epoch, "recopy", GetCurrentTimestamp());
 	return region_row_passed_over(rel, counter, problem);
 }
 

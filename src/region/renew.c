@@ -54,6 +54,7 @@ static int64 next_epoch(const DcSelfRow *self, bool *others);
 static void publish_beats(char *region);
 static bool publish_work(void *region);
 static TimestampTz lossless_since(const DcSelfRow *self, const DcSelfMarks *marks, DcRights rights, bool folded);
+static bool copies_are_awaited(const DcSelfRow *self);
 static void clear_recopy(DcSelfRow *self);
 
 /*
@@ -159,9 +160,9 @@ region_renew(DcSelfRow *self, DcRights rights, bool worker)
 		self->state = SELF_ACTIVE;
 	self_update(self);
 	if (alone)
-		self_mark(self->epoch, "alone", NULL, self->begun_at);
+		self_mark(self->epoch, "alone", self->begun_at);
 	if (since != DT_NOBEGIN)
-		self_mark(self->epoch, "since", NULL, since);
+		self_mark(self->epoch, "since", since);
 	if (folded)
 		beat_raise(&old, true);
 	region_published();
@@ -278,17 +279,32 @@ fold_sealed(DcSelfRow *self, bool worker)
 
 /*
  * region_copied notes that all that a peer knows was copied, by a link that was made for that at a
- * time.
+ * time. If nothing has to be copied, nothing is noted, and no lock is taken, for which all that publishes would wait.
  */
 void
 region_copied(const char *peer, TimestampTz since)
 {
 	DcSelfRow self;
 
-	if (!self_read(&self))
+	if (!self_read(&self) || !copies_are_awaited(&self))
 		return;
-	self_mark(self.epoch, "copied", peer, since);
+	identity_lock();
+	if (!self_read(&self) || !copies_are_awaited(&self))
+		return;
+	self_mark_copied(self.epoch, peer, since);
 	clear_recopy(&self);
+}
+
+/*
+ * Return true if this database may have missed something, so that it is to be copied again.
+ */
+static bool
+copies_are_awaited(const DcSelfRow *self)
+{
+	DcSelfMarks marks;
+
+	self_marks(self, &marks);
+	return self->state == SELF_RECOPY || marks.recopy;
 }
 
 /*
@@ -331,7 +347,7 @@ void
 end_recopy(DcSelfRow *self)
 {
 	/* not waiting, as in note_marks() */
-	if (!advisory_lock(REGION_LOCK_CLASS, 0, IDENTITY_LOCK, ExclusiveLock, false) || !self_read(self) || !lacks_nothing(self))
+	if (!identity_try_lock() || !self_read(self) || !lacks_nothing(self))
 		return;
 	self->state = SELF_ACTIVE;
 	self_update(self);
@@ -341,7 +357,7 @@ end_recopy(DcSelfRow *self)
 
 /*
  * clear_recopy ends the state recopy, if all active regions that have a link to this one were copied since it began. Rows
- * of other regions come by these links, as in a star or a ring.
+ * of other regions come by these links, as in a star or a ring. The caller has the lock on the identity.
  */
 static void
 clear_recopy(DcSelfRow *self)
@@ -350,12 +366,7 @@ clear_recopy(DcSelfRow *self)
 	TimestampTz began;
 	ListCell *lc;
 
-	(void) advisory_lock(REGION_LOCK_CLASS, 0, IDENTITY_LOCK, ExclusiveLock, true);
-	if (!self_read(self))
-		return;
 	self_marks(self, &marks);
-	if (self->state != SELF_RECOPY && !marks.recopy)
-		return;
 	began = marks.recopy_at; /* long ago, if there is none */
 	if (self->state == SELF_RECOPY)
 		began = Max(began, self->begun_at);

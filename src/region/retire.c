@@ -221,7 +221,7 @@ set_retired(const List *beats, const DcSelfRow *self, const char *region)
 
 	if (own)
 	{
-		(void) advisory_lock(REGION_LOCK_CLASS, 0, IDENTITY_LOCK, ExclusiveLock, true);
+		identity_lock();
 		(void) advisory_lock(REGION_LOCK_CLASS, 0, BEAT_LOCK, ExclusiveLock, true);
 	}
 	foreach(lc, beats)
@@ -236,7 +236,7 @@ set_retired(const List *beats, const DcSelfRow *self, const char *region)
 		beat_store(&tid, beat);
 	}
 	if (own)
-		self_mark(self->epoch, "retired", NULL, now);
+		self_mark(self->epoch, "retired", now);
 	else
 		beat_tell(DT_NOBEGIN);
 	activity_note(beats_relation());

@@ -66,6 +66,9 @@
 /* How long the restore of a dump may take from its data to its publications. */
 #define PUBLICATIONS_US (INT64CONST(60) * USECS_PER_SEC)
 
+/* How many times dcounter.region_handshake it may take from one index to the next. */
+#define INDEX_HANDSHAKES 20
+
 #define SEAL(how) \
 	"WITH l AS MATERIALIZED (SELECT s.key, s.shard FROM @shards AS s WHERE s.shard >= 0 AND s.key NOT IN" \
 	" (SELECT x.key FROM @shards AS x WHERE x.shard >= 0 GROUP BY x.key" \
@@ -167,6 +170,7 @@ static bool lock_work(void *arg);
 static bool seal_work(void *arg);
 static bool is_in_order(DcCounter *counter, bool worker);
 static bool publications_are_awaited(void);
+static bool indexes_are_awaited(int have, int lack);
 static void log_awaited(Oid relid);
 static int64 fold_epoch(DcSqlSession *session, const DcSelfRow *self, int64 sealed, int64 limit, bool *more);
 static int64 fold_slots(DcSqlSession *session, DcRegionRel *slots, DcRegionRel *sets, const DcSelfRow *self, int64 sealed_under, int64 limit,
@@ -212,12 +216,32 @@ log_awaited(Oid relid)
 }
 
 /*
+ * Return true while tables lack indexes that a restore of a dump may be about to make. If there are some already, all
+ * data has come. Then indexes are awaited as long as they become more: a table whose owner has dropped its index would
+ * keep all counters waiting.
+ */
+static bool
+indexes_are_awaited(int have, int lack)
+{
+	static DcMoment since = DC_NEVER;
+	static int had = 0;
+
+	if (lack == 0 || have == 0 || have != had)
+		since = moment_now();
+	had = have;
+	return lack > 0 && moment_age(since) < INDEX_HANDSHAKES * INT64CONST(1000) * dc_region_handshake;
+}
+
+/*
  * Return true if a dump is being restored, as far as can be seen: a replicated counter has a
  * table without any index, or the worker sees no publications. Indexes come when all data has come, and publications after them.
  */
 bool
 restore_is_under_way(bool worker)
 {
+	Oid lacks = InvalidOid;
+	int have = 0;
+	int lack = 0;
 	ListCell *lc;
 
 	if (worker && publications_are_awaited())
@@ -230,14 +254,16 @@ restore_is_under_way(bool worker)
 		CHECK_FOR_INTERRUPTS();
 		for (int i = 0; OidIsValid(row->regions) && i < lengthof(tables); i++)
 		{
-			if (relation_lacks_indexes(tables[i]))
-			{
-				log_awaited(tables[i]);
-				return true;
-			}
+			if (!relation_lacks_indexes(tables[i]))
+				have++;
+			else if (lack++ == 0)
+				lacks = tables[i];
 		}
 	}
-	return false;
+	if (!indexes_are_awaited(have, lack))
+		return false;
+	log_awaited(lacks);
+	return true;
 }
 
 /*
@@ -318,15 +344,6 @@ lock_work(void *arg)
 
 	work->counter = replicated_lock_one(work->row, false);
 	return true;
-}
-
-/*
- * identity_lock keeps all others from publishing, and from changing the identity.
- */
-void
-identity_lock(void)
-{
-	(void) advisory_lock(REGION_LOCK_CLASS, 0, IDENTITY_LOCK, ExclusiveLock, true);
 }
 
 /*

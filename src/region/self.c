@@ -9,7 +9,7 @@
  * their finding: their transaction commits, and the rows that they have read do not come again. So they insert
  * rows into dcounter.self_mark, which are about an epoch. Nobody changes these; a renewal removes them, except
  * for those of transactions that have not committed yet. Of the latter, only marks of missed rows matter: the
- * epoch is another one by then.
+ * epoch is another one by then. Marks of copies are written under that lock, one for each peer.
  */
 #include "postgres.h"
 
@@ -44,6 +44,7 @@ typedef struct DcSelfMark
 
 static void self_columns(DcCatRow *io, void *data);
 static void self_mark_columns(DcCatRow *io, void *data);
+static bool mark_is_of_peer(const DcSelfMark *mark, const char *peer);
 
 const DcCatalog selves = {
 	.table = "self",
@@ -248,9 +249,9 @@ self_marks(const DcSelfRow *row, DcSelfMarks *marks)
  * self_mark adds a mark, unless there is an equivalent one.
  */
 void
-self_mark(int64 epoch, const char *what, const char *peer, TimestampTz at)
+self_mark(int64 epoch, const char *what, TimestampTz at)
 {
-	DcSelfMark new = {epoch, unconstify(char *, what), peer == NULL ? (Datum) 0 : CStringGetTextDatum(peer), at};
+	DcSelfMark new = {epoch, unconstify(char *, what), (Datum) 0, at};
 	TimestampTz copied_at = DT_NOBEGIN;
 	bool found = false;
 	TimestampTz found_at = DT_NOBEGIN;
@@ -272,9 +273,44 @@ self_mark(int64 epoch, const char *what, const char *peer, TimestampTz at)
 		}
 	}
 	/* a mark that is older than a copy says nothing about rows missed since */
-	if (peer == NULL && found && found_at >= copied_at)
+	if (found && found_at >= copied_at)
 		return;
 	cat_insert(&marks_catalog, &new);
+}
+
+/*
+ * Mark that all that a peer had at a time was copied, in place of what was marked of an earlier copy. The caller has the
+ * lock on the identity, exclusively.
+ */
+void
+self_mark_copied(int64 epoch, const char *peer, TimestampTz at)
+{
+	char copied[] = "copied";
+	DcSelfMark new = {epoch, copied, CStringGetTextDatum(peer), at};
+	DcCatScan scan;
+	DcSelfMark mark;
+
+	cat_scan_begin(&scan, &marks_catalog, NULL, RowExclusiveLock, NULL, 0);
+	while (cat_scan_next(&scan, ForwardScanDirection, &mark))
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (mark.epoch != epoch || !mark_is_of_peer(&mark, peer))
+			continue;
+		new.at = Max(new.at, mark.at);
+		cat_scan_delete(&scan);
+	}
+	cat_scan_end(&scan);
+	CommandCounterIncrement();
+	cat_insert(&marks_catalog, &new);
+}
+
+/*
+ * Return true if a mark is about a copy from a peer.
+ */
+static bool
+mark_is_of_peer(const DcSelfMark *mark, const char *peer)
+{
+	return mark->peer != (Datum) 0 && strcmp(TextDatumGetCString(mark->peer), peer) == 0;
 }
 
 /*
@@ -292,8 +328,7 @@ self_copied_at(int64 epoch, const char *peer)
 		const DcSelfMark *mark = lfirst(lc);
 
 		CHECK_FOR_INTERRUPTS();
-		if (mark->epoch == epoch && mark->peer != (Datum) 0 &&
-			strcmp(TextDatumGetCString(mark->peer), peer) == 0)
+		if (mark->epoch == epoch && mark_is_of_peer(mark, peer))
 			at = Max(at, mark->at);
 	}
 	return at;

@@ -92,6 +92,22 @@ indexes_insert(const DcIndexes *indexes, Relation rel, Relation but, TupleTableS
 }
 
 /*
+ * Insert the entries of a new version of a row, whose primary key is that of the old one. The check that this is unique
+ * would visit every dead entry of the row, of which a snapshot that is held keeps any number.
+ */
+void
+indexes_insert_version(const DcIndexes *indexes, Relation rel, TupleTableSlot *slot)
+{
+	for (int i = 0; i < indexes->n; i++)
+	{
+		Form_pg_index form = indexes->rels[i]->rd_index;
+
+		(void) insert_entry(indexes, i, rel, slot,
+							form->indisunique && !form->indisprimary ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO);
+	}
+}
+
+/*
  * Return true if an index is unique, and has the columns of another one.
  */
 static bool

@@ -165,7 +165,7 @@ keyrow_store(TupleTableSlot *slot, Relation heap, const AttrNumber *atts, const 
 
 /*
  * Write a row in place of the version at tid; false if that is not the latest one, or, without waiting, if
- * another transaction has it. The key stays.
+ * another transaction has it. The primary key stays, so an index of it is not asked whether it is unique.
  */
 bool
 keyrow_replace(Relation heap, const ItemPointerData *tid, TupleTableSlot *slot, bool wait)
@@ -186,7 +186,7 @@ keyrow_replace(Relation heap, const ItemPointerData *tid, TupleTableSlot *slot, 
 	if (new_entries) /* it is not on the page of the old version */
 	{
 		indexes_open(&indexes, heap);
-		indexes_insert(&indexes, heap, NULL, &slot, 1);
+		indexes_insert_version(&indexes, heap, slot);
 		indexes_close(&indexes);
 	}
 	return true;
