@@ -24,6 +24,7 @@
 #include "base/args.h"
 #include "base/compat.h"
 #include "base/key.h"
+#include "base/siphash.h"
 
 static Oid arg_type(FunctionCallInfo fcinfo, int argno);
 static Datum *to_texts(Datum *values, int count, Oid element);
@@ -261,6 +262,26 @@ Datum
 key_text_datum(const DcKey *key)
 {
 	return PointerGetDatum(cstring_to_text_with_len(key->data, key->len));
+}
+
+/*
+ * key_secret_hash returns the hash of a key's bytes in this process. It has a secret: nobody can choose keys that meet in a table.
+ */
+uint32
+key_secret_hash(const char *data, uint32 len)
+{
+	static uint64 secret[2];
+	static bool has_secret = false;
+
+	if (unlikely(!has_secret))
+	{
+		if (!pg_strong_random(secret, sizeof(secret)))
+			ereport(ERROR,
+					(errcode(ERRCODE_INTERNAL_ERROR),
+					 errmsg("could not generate random values")));
+		has_secret = true;
+	}
+	return (uint32) siphash_hash(secret, data, len);
 }
 
 /*
