@@ -16,6 +16,16 @@ my $view = q{SELECT maintained_by || coalesce(': ' || left_because, '') FROM dc_
 my $left = 'owner: what was in memory at the last shutdown takes too long to flush';
 my $logged = qr/dcounter worker leaves counter table "c" to its owner\n.*DETAIL:  What was in memory at the last shutdown/;
 
+# runs_code(VALUE): whether the worker may run code of owners
+sub runs_code
+{
+	my ($value) = @_;
+
+	sql($node, 'postgres', $_) foreach "ALTER SYSTEM SET dcounter.worker_runs_owner_code = $value", 'SELECT pg_reload_conf()';
+	die 'not set' if wait_for($node, 'postgres', 'SHOW dcounter.worker_runs_owner_code', $value) ne $value;
+	return;
+}
+
 # Rows of mallory take the worker 20 s. Where such code is not run, it leaves the table alone, and what is in memory goes to the file.
 sql($node, 'postgres', q{
 	CREATE ROLE mallory; CREATE SCHEMA m AUTHORIZATION mallory;
@@ -30,10 +40,12 @@ sql($node, 'postgres', q{
 			PERFORM pg_sleep(20);
 		END IF;
 		RETURN NEW;
-	END $$;
-	SET dcounter.worker_runs_owner_code = on;
+	END $$;});
+runs_code('on');
+sql($node, 'postgres', q{
 	CREATE TRIGGER slow BEFORE INSERT OR UPDATE ON m.c FOR EACH ROW EXECUTE FUNCTION m.slow();
 	CREATE TRIGGER slow BEFORE INSERT OR UPDATE ON m.c_shard FOR EACH ROW EXECUTE FUNCTION m.slow();});
+runs_code('off');
 
 # loads(): restarts the server, which loads a file, and returns the place in the log from where on the worker has tried to flush it
 sub loads
@@ -43,7 +55,7 @@ sub loads
 	$node->stop('fast');
 	ok(-s $node->data_dir . '/pg_stat/dcounter.buffer', 'amounts are in the file');
 	$from = -s $node->logfile;
-	$node->append_conf('postgresql.conf', 'dcounter.worker_runs_owner_code = on');
+	$node->append_conf('postgresql.auto.conf', 'dcounter.worker_runs_owner_code = on');
 	$node->start;
 	worker_runs($node, 'postgres');
 	return $from;
