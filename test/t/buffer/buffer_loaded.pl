@@ -34,7 +34,7 @@ sql($node, 'postgres', q{
 	SELECT dc_create('m.c', mode => 'buffered', flush_interval => '1 h');
 	SELECT dc_incr('m.c', 'a', 7);
 	RESET ROLE;
-	CREATE FUNCTION m.slow() RETURNS trigger LANGUAGE plpgsql AS $$
+	CREATE FUNCTION m.slow() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 	BEGIN
 		IF (SELECT backend_type FROM pg_stat_activity WHERE pid = pg_backend_pid()) <> 'client backend' THEN
 			PERFORM pg_sleep(20);
