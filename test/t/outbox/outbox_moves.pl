@@ -326,7 +326,7 @@ sub test_ring
 
 	# a consumer that is being moved or created keeps what comes after its position, as if it were there, and no more
 	$run->(q{SELECT dc_consumer_create('third')});
-	$run->("SELECT publish('before'); $maintain SELECT publish('before 2'); $maintain");
+	$run->("SELECT publish('before'); $maintain SELECT publish('before 2'); $maintain SELECT take('third')");
 	$reader->run(q{BEGIN; SELECT dc_seek('third', 'now')});
 	$writer->run(q{BEGIN; SELECT dc_consumer_create('fourth', start => 'now')});
 	is($run->("SELECT take('fast'), take('slow'); $maintain $events"), "before before 2|before before 2\n0", "$name: a position that is set in an open transaction does not keep what is before it");
