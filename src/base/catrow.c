@@ -229,6 +229,7 @@ catrow_scan_start(DcCatScan *scan, const char *index, const ScanKeyData *keys, i
 bool
 cat_scan_next(DcCatScan *scan, ScanDirection direction, void *row)
 {
+	CHECK_FOR_INTERRUPTS(); /* there may be many */
 	scan->tuple = scan->index != NULL ? systable_getnext_ordered(scan->scan, direction)
 									  : systable_getnext(scan->scan);
 	if (HeapTupleIsValid(scan->tuple) && row != NULL)

@@ -116,6 +116,9 @@ typedef struct DcBufferHooks
 	/* the table of totals is being truncated */
 	void (*truncated)(Oid counter);
 
+	/* is a table left to its owner because its flush takes too long? */
+	bool (*takes_too_long)(Oid counter);
+
 	/* dc_alter() changes how long increments stay in memory */
 	void (*altered)(struct DcCounter *counter, int64 flush_interval);
 } DcBufferHooks;

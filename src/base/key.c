@@ -28,6 +28,7 @@
 #include "base/args.h"
 #include "base/compat.h"
 #include "base/key.h"
+#include "base/siphash.h"
 
 /*
  * The bytes of a jsonb are at most a few times its text: an element takes four and what the value needs, and at least three in the text.
@@ -298,6 +299,26 @@ Datum
 key_text_datum(const DcKey *key)
 {
 	return PointerGetDatum(cstring_to_text_with_len(key->data, key->len));
+}
+
+/*
+ * key_secret_hash returns the hash of a key's bytes in this process. It has a secret: nobody can choose keys that meet in a table.
+ */
+uint32
+key_secret_hash(const char *data, uint32 len)
+{
+	static uint64 secret[2];
+	static bool has_secret = false;
+
+	if (unlikely(!has_secret))
+	{
+		if (!pg_strong_random(secret, sizeof(secret)))
+			ereport(ERROR,
+					(errcode(ERRCODE_INTERNAL_ERROR),
+					 errmsg("could not generate random values")));
+		has_secret = true;
+	}
+	return (uint32) siphash_hash(secret, data, len);
 }
 
 /*

@@ -33,6 +33,7 @@ extern Datum *key_texts_arg(FunctionCallInfo fcinfo, int argno, const char *name
 extern void key_from_value(Datum value, Oid type, DcKey *key);
 extern void key_from_text(Datum value, DcKey *key);
 extern Datum key_text_datum(const DcKey *key);
+extern uint32 key_secret_hash(const char *data, uint32 len);
 extern int key_compare(const DcKey *a, const DcKey *b);
 extern int bytes_compare(const char *a, uint32 a_len, const char *b, uint32 b_len);
 extern void key_check_text(Datum value);

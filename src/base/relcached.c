@@ -9,10 +9,11 @@
  * entry can be kept, and it is enough to check that the entry is still valid, by a flag in it
  * that the same file looks after.
  *
- * A relcache invalidation may come at any moment, also while an entry is being filled. So the
- * flag is set first, and is found reset if the values that were read may be old. An error may
- * come as well, and would leave an entry that is half filled: relcached_fill() resets the flag
- * then. All kinds share one callback, and so do other files that need to know of changes
+ * A relcache invalidation may come at any moment, also while an entry is being filled. A kind's
+ * function for changes knows only what the entry depended on before, not what is just being
+ * found. So all invalidations are counted, and an entry during whose fill any has come is filled
+ * again. An error may come as well, and would leave an entry that is half filled: relcached_fill()
+ * resets the flag then. All kinds share one callback, and so do other files that need to know of changes
  * (relcached_on_change): a backend has ten slots for callbacks, of which the server takes some,
  * and Citus five.
  */
@@ -25,6 +26,12 @@
 
 /* Entries that were made: most are never removed. */
 static int64 nmade = 0;
+
+/* Invalidations that have come, of any relation. */
+static uint64 nchanges = 0;
+
+/* Fills of an entry that invalidations may undo before it is used anyway. */
+#define RELCACHED_TRIES 8
 
 static DcRelCached *caches = NULL; /* those with a function for changes */
 
@@ -69,25 +76,37 @@ relcached_enter(DcRelCached *cache, const void *key)
 /*
  * relcached_fill fills an entry by a function. Both return false if there is nothing to fill it
  * with. The entry is not valid afterwards if so, after an error, or if an invalidation has come
- * meanwhile.
+ * in each of several tries (with debug_discard_caches one always comes): then it is fresh enough
+ * to be used once.
  */
 bool
 relcached_fill(void *entry, bool *valid, bool (*fill)(void *entry, void *arg), void *arg)
 {
-	volatile bool filled = false;
+	bool filled = true;
+	bool quiet = false;
 
-	*valid = true;
-	PG_TRY();
+	register_once();
+	*valid = false;
+	for (int tries = 0; filled && !quiet && tries < RELCACHED_TRIES; tries++)
 	{
+		uint64 before = nchanges;
+
 		filled = fill(entry, arg);
+		quiet = before == nchanges;
 	}
-	PG_FINALLY();
-	{
-		if (!filled)
-			*valid = false;
-	}
-	PG_END_TRY();
+	*valid = filled && quiet;
 	return filled;
+}
+
+/*
+ * relcached_changes returns how many invalidations have come, of any relation. If it has not changed while an entry was filled in
+ * another way, the entry is valid.
+ */
+uint64
+relcached_changes(void)
+{
+	register_once();
+	return nchanges;
 }
 
 /*
@@ -152,6 +171,7 @@ register_once(void)
 static void
 relcached_relcache_callback(Datum arg, Oid relid)
 {
+	nchanges++;
 	for (DcRelCached *cache = caches; cache != NULL; cache = cache->next)
 		relcached_changed(cache, relid);
 	for (int i = 0; i < nlisteners; i++)
@@ -167,6 +187,7 @@ relcached_changed(DcRelCached *cache, Oid relid)
 	HASH_SEQ_STATUS status;
 	void *entry;
 
+	nchanges++;
 	if (cache->hash == NULL)
 		return;
 	hash_seq_init(&status, cache->hash);

@@ -28,6 +28,7 @@ typedef struct DcRelCached
 extern void *relcached_find(DcRelCached *cache, const void *key);
 extern void *relcached_enter(DcRelCached *cache, const void *key);
 extern bool relcached_fill(void *entry, bool *valid, bool (*fill)(void *entry, void *arg), void *arg);
+extern uint64 relcached_changes(void);
 extern int64 relcached_made(void);
 extern void relcached_changed(DcRelCached *cache, Oid relid);
 extern void relcached_on_change(void (*listener)(Oid relid));

@@ -231,10 +231,12 @@ rule_known(DcRuleKind *kind, const char *name, bool trusted)
 	kind->last = known;
 	if (known->role != role || known->role_changes != role_changes)
 	{
+		uint32 roles = role_changes; /* a change that comes meanwhile is noticed the next time */
+
 		known->is_trusted = has_privs_of_role(role, known->owner) ||
 			has_one_of(role, known->trusted, known->ntrusted);
 		known->may_use = known->is_trusted || has_one_of(role, known->users, known->nusers);
-		known->role_changes = role_changes;
+		known->role_changes = roles;
 		known->role = role;
 	}
 	if (trusted ? !known->is_trusted : !known->may_use)

@@ -248,5 +248,25 @@ RESET dcounter.throttle_max_keys;
 SELECT * FROM stat ORDER BY rule, allowed;
 SELECT dc_limit_drop(name) FROM unnest('{login,burst,fixed,log,sliding,jobs,few,open}'::text[]) AS name;
 SELECT count(*), coalesce(sum(keys), 0) FROM dc_stat_limits WHERE rule IS NOT NULL;
+
+-- A role's limits can have an eighth of the slots, wherever they are; those of others have theirs
+CREATE ROLE regress_dcounter_limit;
+GRANT EXECUTE ON FUNCTION dc_limit_create(text, text, bigint, interval, bigint, text, text, bigint, boolean) TO regress_dcounter_limit;
+SET ROLE regress_dcounter_limit;
+SELECT count(dc_limit_create('slot ' || i, 'fixed', 1, '10 days')) FROM generate_series(1, 140) AS i;
+SELECT count(*) FROM generate_series(1, 128) AS i, dc_limit('slot ' || i, 'a') AS l WHERE l.allowed;
+SELECT try($$SELECT ask('slot 129', 'a')$$);
+SELECT ask('slot 128', 'b');
+-- one without keys makes room for another one
+SELECT dc_limit_reset('slot 1', 'a');
+SELECT ask('slot 129', 'a'), try($$SELECT ask('slot 1', 'a')$$);
+RESET ROLE;
+SELECT count(dc_limit_create('other ' || i, 'fixed', 1, '10 days')) FROM generate_series(1, 200) AS i;
+SELECT count(*) FROM generate_series(1, 200) AS i, dc_limit('other ' || i, 'a') AS l WHERE l.allowed;
+SELECT sum(keys) FROM dc_stat_limits WHERE rule LIKE 'slot %';
+SELECT count(dc_limit_drop(name)) FROM (SELECT 'slot ' || generate_series(1, 140) UNION SELECT 'other ' || generate_series(1, 200)) AS r (name);
+SELECT count(*) FROM dc_stat_limits WHERE rule IS NOT NULL;
+REVOKE EXECUTE ON FUNCTION dc_limit_create(text, text, bigint, interval, bigint, text, text, bigint, boolean) FROM regress_dcounter_limit;
+DROP ROLE regress_dcounter_limit;
 DROP VIEW stat;
 DROP FUNCTION try, show, ask, peek, ask_all, sneaky;

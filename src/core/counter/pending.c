@@ -43,11 +43,20 @@
 #include "base/xactrooms.h"
 #include "core/counter/pending.h"
 
+/*
+ * Return the hash of a key, which rows of others may have chosen.
+ */
+static inline uint32
+pending_hash(const DcDeltaKey *key)
+{
+	return hash_combine(key_secret_hash(key->data, key->len), murmurhash32(key->counter));
+}
+
 #define SH_PREFIX deltas
 #define SH_ELEMENT_TYPE DcDelta
 #define SH_KEY_TYPE DcDeltaKey
 #define SH_KEY key
-#define SH_HASH_KEY(tb, k) delta_key_hash(&(k))
+#define SH_HASH_KEY(tb, k) pending_hash(&(k))
 #define SH_EQUAL(tb, a, b) delta_key_equal(&(a), &(b))
 #define SH_STORE_HASH
 #define SH_GET_HASH(tb, a) (a)->hash
@@ -120,7 +129,7 @@ pending_add(Oid counter, const DcKey *key, uint64 hint, int64 inc, int64 dec, in
 		.calls = 1,
 	};
 
-	amount.hash = delta_key_hash(&amount.key);
+	amount.hash = pending_hash(&amount.key);
 	pending_level_merge_top();
 	if (top_level == NULL || top_level->nest != nest ||
 		top_level->applied_by != 0)

@@ -75,7 +75,7 @@ static bool lock_at_once(Oid relid, LOCKMODE mode);
 static DcCounter *counter_open(Oid relid, LOCKMODE mode, AclMode rights);
 static bool rights_are_known(const DcCounter *counter, AclMode rights);
 static DcCounter *open_to_change(Oid relid, const char *function, AclMode rights);
-static void note_checked(DcChecked *checked, DcCounter *counter);
+static void note_checked(DcChecked *checked, DcCounter *counter, uint32 roles);
 static bool still_holds(const DcChecked *checked);
 
 /*
@@ -103,6 +103,7 @@ counter_open_to_write(FunctionCallInfo fcinfo, const char *function)
 {
 	Oid relid = counter_arg(fcinfo);
 	DcCounter *counter = last_write.counter;
+	uint32 roles;
 
 	if (counter != NULL && counter->relid == relid && counter->valid &&
 		still_holds(&last_write) &&
@@ -112,9 +113,10 @@ counter_open_to_write(FunctionCallInfo fcinfo, const char *function)
 		return counter;
 
 	last_write.counter = NULL;
+	roles = role_changes;
 	counter = open_to_change(relid, function, ACL_INSERT | ACL_UPDATE);
 	xact_mark(DC_XACT_COUNTER); /* forgotten at the end (counter_forget_open) */
-	note_checked(&last_write, counter);
+	note_checked(&last_write, counter, roles);
 	if (counter_is_sampled(counter))
 	{
 		counter->writer_generation = last_write.generation;
@@ -128,13 +130,13 @@ counter_open_to_write(FunctionCallInfo fcinfo, const char *function)
 }
 
 /*
- * note_checked notes that an entry was checked now, and still_holds returns true if that check
- * is still valid.
+ * note_checked notes that an entry was checked now, with role_changes from before that, and
+ * still_holds returns true if that check is still valid.
  */
 static void
-note_checked(DcChecked *checked, DcCounter *counter)
+note_checked(DcChecked *checked, DcCounter *counter, uint32 roles)
 {
-	*checked = (DcChecked){counter, counter->generation, role_changes, GetUserId()};
+	*checked = (DcChecked){counter, counter->generation, roles, GetUserId()};
 }
 
 /*
@@ -575,7 +577,7 @@ counter_open(Oid relid, LOCKMODE mode, AclMode rights)
 		table_check_rights(relid, rights); /* and the rights may have changed */
 	else
 	{
-		note_checked(&last_rights, counter);
+		note_checked(&last_rights, counter, role_changes);
 		last_rights_found = rights;
 	}
 	if (rights != ACL_NO_RIGHTS) /* the owner may repair it */

@@ -7,9 +7,8 @@
  * There is one entry per counter table ever used by this backend. A relcache
  * invalidation of the counter table, of its shard table or of a partition (DDL,
  * ownership, privileges, dc_alter) marks the entry invalid. So does a change of the tables
- * that subscriptions feed. The next look-up fills it again. The entry is marked valid
- * before it is filled. An error marks it invalid, and an invalidation that arrives during
- * the fill resets the mark: then the fill starts over. So no invalidation is lost.
+ * that subscriptions feed. The next look-up fills it again, and if an invalidation arrives
+ * during the fill, it starts over (base/relcached.c). So no invalidation is lost.
  *
  * An entry is only trustworthy under a lock on the counter table. Callers lock
  * first (counter_open in access.c) and look up afterwards.
@@ -46,9 +45,6 @@ static DcRelCached cached_counters = {
 
 /* The entry that was asked for last. */
 static DcCounter *last_found = NULL;
-
-/* Fills of an entry that invalidations may undo before it is used anyway. */
-#define MAX_TRIES 16
 
 static bool countercache_fill(void *entry, void *arg);
 static void counter_fill(DcCounter *counter);
@@ -124,20 +120,13 @@ DcCounter *
 counter_find(Oid relid)
 {
 	DcCounter *counter;
-	int tries = 0;
 
 	if (last_found != NULL && last_found->relid == relid && last_found->valid)
 		return last_found;
 
 	counter = relcached_enter(&cached_counters, &relid);
-	if (counter->valid)
-		return last_found = counter;
-	do
-	{
-		if (!relcached_fill(counter, &counter->valid, countercache_fill, NULL))
-			return NULL;
-		/* with debug_discard_caches it never stays valid; it is fresh enough */
-	} while (!counter->valid && ++tries < MAX_TRIES);
+	if (!counter->valid && !relcached_fill(counter, &counter->valid, countercache_fill, NULL))
+		return NULL;
 	return last_found = counter;
 }
 
@@ -152,7 +141,7 @@ countercache_fill(void *entry, void *arg)
 
 	if (!catalog_read(counter->relid, &row))
 		return false;
-	counter->row = row; /* at once, so that the callback knows the shard table */
+	counter->row = row;
 	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(row.shards)))
 		return false;
 	counter_fill(counter);

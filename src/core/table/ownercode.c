@@ -349,10 +349,11 @@ static void
 find_members(DcFound *found, List *roots, int most)
 {
 	List *members = list_copy(roots);
+	uint64 changes = relcached_changes();
 	ListCell *lc;
 
-	found->nroots = -1;	 /* if this fails it is to be done again */
-	found->valid = true; /* an invalidation from here on resets it */
+	found->nroots = -1; /* if this fails it is to be done again */
+	found->valid = false;
 	foreach(lc, roots)
 	{
 		List *more = relation_members_most(lfirst_oid(lc), NoLock, most);
@@ -367,6 +368,7 @@ find_members(DcFound *found, List *roots, int most)
 	found->nroots = list_length(roots);
 	found->looked = false;
 	found->is_cut = list_length(members) > most;
+	found->valid = changes == relcached_changes();
 }
 
 /*

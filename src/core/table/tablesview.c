@@ -17,6 +17,7 @@
 
 #include "base/compat.h"
 #include "base/guc.h"
+#include "base/hooks.h"
 #include "base/relopen.h"
 #include "base/subxact.h"
 #include "core/table/access.h"
@@ -34,7 +35,7 @@ typedef struct DcTableLook
 	DcCounterRow row;
 	MemoryContext caller;
 	const char *answer; /* NULL: it is locked */
-	char *reason;
+	const char *reason;
 } DcTableLook;
 
 static Datum tablesview_answer(FunctionCallInfo fcinfo, bool (*look)(void *arg));
@@ -96,6 +97,11 @@ look_for_maintainer(void *arg)
 
 	if (counter_is_fed(&found->row))
 		found->answer = "publisher";
+	else if (buffer_hooks != NULL && buffer_hooks->takes_too_long(found->row.counter))
+	{
+		found->answer = "owner";
+		found->reason = "what was in memory at the last shutdown takes too long to flush";
+	}
 	else if (dc_worker_runs_owner_code)
 		found->answer = "worker";
 	else

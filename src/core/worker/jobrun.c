@@ -121,9 +121,10 @@ const char *job_step_name = NULL;
 #define URGENT_PAUSE 4
 #define URGENT_PAUSE_MAX_US (2 * 1000 * 1000)
 
-/* How often to check if DROP EXTENSION has reached the catalog, and the pause in between. */
+/* How often to check if DROP EXTENSION has reached the catalog, the pause in between, and how long to take a "no" for an answer. */
 #define LEAVING_TRIES 10
 #define LEAVING_PAUSE_US (10 * 1000)
+#define LEAVING_KNOWN_US (5 * 1000 * 1000)
 
 /* The last run of each of this worker's jobs. */
 static struct
@@ -394,6 +395,7 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 {
 	MemoryContext caller = CurrentMemoryContext;
 	ErrorData *volatile error = NULL;
+	bool failed;
 	DcMoment began;
 
 	QueryCancelPending = false; /* meant for the step before */
@@ -442,6 +444,8 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 	job_in_step = false;
 	job_step_table = InvalidOid;
 	jobnote_step(DC_LONG_AGO);
+	/* neither being told to end nor DROP EXTENSION is a failure; to find that out is part of the step's time */
+	failed = error != NULL && (!ShutdownRequestPending || job_leaving) && !job_hurries && !extension_is_leaving();
 	note_rest(run, began);
 	if (error == NULL) /* the table's owner has not made a standby slow */
 		run->took = moment_diff(began, step_worked);
@@ -450,8 +454,7 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 		return true;
 	if (step_cancelled && OidIsValid(table) && error->hint == NULL)
 		error->hint = pstrdup(_("It took too long. The owner of the table can call dc_maintain(), where a step has no limit."));
-	/* neither being told to end nor DROP EXTENSION is a failure */
-	if ((!ShutdownRequestPending || job_leaving) && !job_hurries && !extension_is_leaving())
+	if (failed)
 	{
 		job_report_failure(run, LOG, error);
 		jobnote_error(run->job, error->message);
@@ -526,16 +529,18 @@ run_urgent(bool others_wait)
  * Return true if the extension is gone, or is about to be dropped: the extension and its
  * catalog are locked, so a step that cannot lock them meanwhile has not failed. DROP EXTENSION
  * locks the former some moments before the latter. Any role can lock the extension alone (ALTER
- * FUNCTION ... DEPENDS ON EXTENSION).
+ * FUNCTION ... DEPENDS ON EXTENSION). So having waited in vain, this does not wait again for some seconds.
  */
 static bool
 extension_is_leaving(void)
 {
+	static DcMoment known_until = {0};
+	int most = moment_is_reached(known_until) ? LEAVING_TRIES : 1;
 	bool locked = true;
 	bool leaving = false;
 
 	HOLD_CANCEL_INTERRUPTS();
-	for (int tries = 0; locked && !leaving && tries < LEAVING_TRIES; tries++)
+	for (int tries = 0; locked && !leaving && tries < most; tries++)
 	{
 		Oid extension;
 
@@ -550,5 +555,7 @@ extension_is_leaving(void)
 		CommitTransactionCommand();
 	}
 	RESUME_CANCEL_INTERRUPTS();
+	if (locked && !leaving && most > 1)
+		known_until = moment_after(moment_now(), LEAVING_KNOWN_US);
 	return leaving;
 }

@@ -65,8 +65,9 @@ dc_consumer_create(PG_FUNCTION_ARGS)
 	consumers_prevent_many();
 	if (!PG_ARGISNULL(1))
 		consumer_set_topics(&consumer, PG_GETARG_ARRAYTYPE_P(1));
-	(void) positions_lock(true, true);
+	positions_begin();
 	position = position_from_text(text_to_cstring(PG_GETARG_TEXT_PP(2)));
+	positions_end(position);
 
 	consumer.id = (int32) nextval_internal(catalog_relation("consumer_id"), false);
 	consumer.name = name;

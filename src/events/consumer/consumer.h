@@ -142,10 +142,14 @@ extern DcConsumer *consumer_read_again(const DcConsumer *consumer);
 extern DcConsumer *consumer_open_to_change(FunctionCallInfo fcinfo, const char *function);
 extern bool consumer_lock_settings(int32 id, bool wait);
 extern bool positions_lock(bool shared, bool wait);
+extern void positions_unlock(void);
 extern int64 duration_arg_us(Datum value, const char *what);
 extern void consumer_check_writable(const char *function);
 
 /* consumerposition.c */
+extern void positions_begin(void);
+extern void positions_end(int64 position);
+extern bool positions_held(int64 *lowest);
 extern int64 position_from_text(const char *start);
 extern int64 position_from_int8(int64 seq);
 

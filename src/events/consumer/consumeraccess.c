@@ -195,12 +195,21 @@ consumer_lock_settings(int32 id, bool wait)
 
 /*
  * positions_lock takes the lock on positions: shared, it keeps events from being removed;
- * not shared, it keeps positions from being set. False if it would have to wait, and may
- * not.
+ * not shared, it keeps others from beginning to set positions. False if it would have to
+ * wait, and may not.
  */
 bool
 positions_lock(bool shared, bool wait)
 {
 	return advisory_lock(CONSUMER_LOCK_CLASS, 0, CONSUMER_LOCK_SETTINGS,
 						 shared ? ShareLock : ExclusiveLock, wait);
+}
+
+/*
+ * positions_unlock gives back the shared lock.
+ */
+void
+positions_unlock(void)
+{
+	advisory_unlock(CONSUMER_LOCK_CLASS, 0, CONSUMER_LOCK_SETTINGS, ShareLock);
 }

@@ -5,8 +5,9 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * The job removes events that every consumer has passed. It first takes the lock on
- * positions (needs), and keeps it until it has removed the events and committed. So no consumer is
- * created or moved back meanwhile, and all others only go forward. Locks are taken without waiting
+ * positions (needs), and keeps it until it has removed the events and committed. So no consumer
+ * begins to be created or moved back meanwhile, those that are being so hold their positions
+ * (consumerposition.c), and all others only go forward. Locks are taken without waiting
  * here: a consumer or member that is locked is left for the next time.
  */
 #include "postgres.h"
@@ -69,8 +70,9 @@ consumer_init(void)
 
 /*
  * consumerneeds_needs returns a list of DcConsumerNeed: which events the consumers still need. A
- * consumer that was cut off needs none. *busy: a position is being changed, so nothing is
- * known, and nothing may be removed. Rows are read as the last committed transactions
+ * consumer that was cut off needs none. One without an id stands for all that are just being
+ * created or moved. *busy: a position is being looked for, so nothing is known, and nothing may
+ * be removed. Rows are read as the last committed transactions
  * have left them, also in a transaction with an older snapshot.
  */
 static List *
@@ -79,11 +81,20 @@ consumerneeds_needs(bool *busy)
 	List *result = NIL;
 	List *consumers;
 	Snapshot snapshot;
+	int64 held;
 	ListCell *lc;
 
 	*busy = !positions_lock(false, false);
 	if (*busy)
 		return NIL;
+	/* before the rows are read: what is not held any more is in them */
+	if (positions_held(&held))
+	{
+		DcConsumerNeed *need = palloc0(sizeof(DcConsumerNeed));
+
+		need->passed = held;
+		result = lappend(result, need);
+	}
 	snapshot = RegisterSnapshot(GetLatestSnapshot());
 	consumers = consumer_read_all(snapshot);
 	foreach(lc, consumers)

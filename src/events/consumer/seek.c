@@ -51,8 +51,7 @@ dc_seek_int8(PG_FUNCTION_ARGS)
 }
 
 /*
- * Return the consumer to be moved, with the locks on its settings and on positions. Only its owner
- * may do that.
+ * Return the consumer to be moved, with the lock on its settings, when no events are removed any more. Only its owner may do that.
  */
 static DcConsumer *
 open_to_seek(FunctionCallInfo fcinfo)
@@ -60,7 +59,7 @@ open_to_seek(FunctionCallInfo fcinfo)
 	DcConsumer *consumer = consumer_open_to_change(fcinfo, "dc_seek()");
 
 	arg_not_null(fcinfo, 1, "position");
-	(void) positions_lock(true, true);
+	positions_begin();
 	return consumer;
 }
 
@@ -71,9 +70,12 @@ open_to_seek(FunctionCallInfo fcinfo)
 static void
 seek_seek(DcConsumer *consumer, int64 position)
 {
-	List *members = members_lock_all(consumer->id);
+	List *members;
 	int64 retry_last = 0;
 	ListCell *lc;
+
+	positions_end(position);
+	members = members_lock_all(consumer->id);
 
 	/* dead letters may come after the position again */
 	foreach(lc, members)

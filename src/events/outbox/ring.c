@@ -117,8 +117,14 @@ outbox_current(TimestampTz *since)
 {
 	if (!OidIsValid(known.table))
 	{
-		known.table = catalog_relation(OUTBOX_RING); /* a change from here on resets this */
-		(void) read_ring(&known.ring);
+		uint64 changes = relcached_changes();
+		Oid table = catalog_relation(OUTBOX_RING);
+		DcRing ring;
+
+		(void) read_ring(&ring);
+		known.ring = ring;
+		if (changes == relcached_changes())
+			known.table = table; /* else it is read again the next time */
 	}
 	if (since != NULL)
 		*since = known.ring.since;

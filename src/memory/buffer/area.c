@@ -53,7 +53,7 @@ area_init(void *new_area)
 		pg_atomic_init_u64(&table->done, 0);
 		pg_atomic_init_u64(&table->refused, 0);
 		pg_atomic_init_u32(&table->waiting, 0);
-		pg_atomic_init_u32(&table->left, 0);
+		pg_atomic_init_u32(&table->left, DC_NOT_LEFT);
 		pg_atomic_init_u64(&table->last_start, 0);
 		pg_atomic_init_u64(&table->last_us, 0);
 		pg_atomic_init_u64(&table->moves_begun, 0);
@@ -166,7 +166,7 @@ table_slot_make(Oid database, Oid counter)
 		table->counter = counter;
 		table->file_generation = 0;
 		pg_atomic_write_u32(&table->dirty, 0);
-		pg_atomic_write_u32(&table->left, 0);
+		pg_atomic_write_u32(&table->left, DC_NOT_LEFT);
 		pg_atomic_write_u32(&table->owner, InvalidOid);
 		pg_atomic_write_u64(&table->last_start, 0);
 		pg_atomic_write_u64(&table->last_us, 0);
@@ -246,7 +246,24 @@ flusher_runs(void)
 bool
 flusher_flushes(DcBufferTable *table)
 {
-	return flusher_runs() && pg_atomic_read_u32(&table->left) == 0;
+	return flusher_runs() && pg_atomic_read_u32(&table->left) == DC_NOT_LEFT;
+}
+
+/*
+ * Return true if the flusher leaves a table of this database to its owner because what was loaded for it from the file takes too
+ * long to flush.
+ */
+bool
+flusher_takes_too_long(Oid counter)
+{
+	DcBufferTable *table;
+	bool too_long;
+
+	LWLockAcquire(&buffer_area->lock, LW_SHARED);
+	table = table_slot_find(MyDatabaseId, counter);
+	too_long = table != NULL && pg_atomic_read_u32(&table->left) == DC_LEFT_LONG;
+	LWLockRelease(&buffer_area->lock);
+	return too_long;
 }
 
 /*
@@ -334,7 +351,7 @@ buffer_is_left(Oid database)
 	{
 		DcBufferTable *table = &buffer_area->tables[i];
 
-		if (table->database != database || pg_atomic_read_u32(&table->left) != 0 ||
+		if (table->database != database || pg_atomic_read_u32(&table->left) != DC_NOT_LEFT ||
 			pg_atomic_read_u32(&table->restored) == DC_UNRESOLVED)
 			continue;
 		if (table->nentries > 0)

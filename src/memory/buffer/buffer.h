@@ -50,6 +50,14 @@
 #define DC_BUFFER_TABLES 1024
 #define DC_BUFFER_FLUSHERS 128
 
+/* Why the flusher leaves a table to its owner. */
+typedef enum DcFlushLeft
+{
+	DC_NOT_LEFT,
+	DC_LEFT_CODE, /* code of the owner can run on it */
+	DC_LEFT_LONG  /* to flush what was loaded from the file takes too long */
+} DcFlushLeft;
+
 /* The payload of a map entry. */
 typedef struct DcBuffer
 {
@@ -83,7 +91,7 @@ typedef struct DcBufferTable
 	pg_atomic_uint64 done;	   /* and the last of them that is durable */
 	pg_atomic_uint64 refused;  /* times that the flusher could not do it */
 	pg_atomic_uint32 waiting;  /* sessions that wait */
-	pg_atomic_uint32 left;	   /* to its owner: the flusher does not flush it */
+	pg_atomic_uint32 left;	   /* DcFlushLeft; if it is, the flusher does not flush it */
 	pg_atomic_uint64 last_start;
 	pg_atomic_uint64 last_us; /* how long it took */
 
@@ -158,6 +166,7 @@ extern void table_slot_free(DcBufferTable *table);
 extern void table_mark_dirty(DcBufferTable *table);
 extern bool flusher_runs(void);
 extern bool flusher_flushes(DcBufferTable *table);
+extern bool flusher_takes_too_long(Oid counter);
 extern void flusher_wake(void);
 extern void buffer_altered(DcCounter *counter, int64 flush_interval);
 extern void flusher_enter(void);

@@ -40,6 +40,7 @@ static const DcBufferHooks hooks = {
 	.key_set = buffer_key_set,
 	.write_down = flush_here,
 	.truncated = discard_truncated,
+	.takes_too_long = flusher_takes_too_long,
 	.altered = buffer_altered,
 };
 

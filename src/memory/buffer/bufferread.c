@@ -331,7 +331,8 @@ collect_keys(DcCounter *counter, DcBuffered *keys, DcAmounts *amounts, int count
 }
 
 /*
- * bufferread_try_all reads all keys of a table.
+ * bufferread_try_all reads all keys of a table; false if their amounts have moved meanwhile, or an interrupt is to be served
+ * first, which must not find entries pinned.
  */
 static bool
 bufferread_try_all(DcBufferTable *table, DcSums *sums)
@@ -352,6 +353,11 @@ bufferread_try_all(DcBufferTable *table, DcSums *sums)
 
 		bufferread_read_amounts(entry, &amounts);
 		map_unpin(entry);
+		if (INTERRUPTS_PENDING_CONDITION() && INTERRUPTS_CAN_BE_PROCESSED())
+		{
+			buffer_scan_end(&scan);
+			return false;
+		}
 		sums_add(sums, amounts.inc, amounts.dec);
 		sums_add(&with_taken, amounts.inc, amounts.dec);
 		sums_add(&with_taken, amounts.taken_inc, amounts.taken_dec);

@@ -23,7 +23,8 @@
  * A step flushes up to FLUSH_KEYS keys, and goes on at once with the rest. To come to the end of a table that always has
  * more, each of these steps takes twice as many as the one before, while it is short. After a long step the next one takes
  * half, and after a very long one all tables of the owner rest (tablejob.h). If a step exceeds its time and fails, the next
- * one takes few. What was loaded from the file is one flush, and may take longer than others when that has failed.
+ * one takes few. What was loaded from the file is one flush. When that has failed it may take longer, but only if the owner is
+ * trusted. Otherwise, after it has exceeded its time LONG_TRIES times, the table is left to its owner until that is written.
  *
  * A table that a subscription feeds is left alone. If a subscription has begun to feed it
  * while it was being flushed, the flush is rolled back (subscription.c). Its memory has
@@ -76,6 +77,9 @@ PG_FUNCTION_INFO_V1(dc_flush);
 #define LEAVE_PAUSE_MS 50
 #define LEAVE_FAILED (2 * RETRY_FAILED_MIN) /* but not those that have failed twice */
 
+/* How often the flush of what was loaded from the file is tried for an owner who is not trusted. */
+#define LONG_TRIES 2
+
 /* How many keys a step flushes, and the fewest after one that has failed. */
 #define FLUSH_KEYS 60000
 #define FLUSH_KEYS_MIN 1000
@@ -94,6 +98,8 @@ typedef struct DcFlushRetry
 	int64 pause;	   /* 0: it has not failed */
 	int keys;		   /* that the next step takes at most; 0: FLUSH_KEYS */
 	bool goes_on;	   /* the last one has left some */
+	bool trusted;	   /* the owner may make others wait, as of the last step */
+	int ntries;		   /* that exceeded their time, of what was loaded from the file */
 	uint32 generation; /* of the slot */
 	uint64 served;	   /* in the worker: the number of its last flush */
 } DcFlushRetry;
@@ -110,12 +116,12 @@ typedef struct DcFlushStep
 {
 	int slot;
 	bool all_owners;
-	bool locked;  /* out: could not be locked */
-	bool fed;	  /* out: was left alone */
-	bool left;	  /* out: was left to its owner */
-	int keys;	  /* at most */
-	bool goes_on; /* out: there are more */
-	bool trusted; /* out: the owner may make the others wait */
+	bool locked;	  /* out: could not be locked */
+	bool fed;		  /* out: was left alone */
+	DcFlushLeft left; /* out: was left to its owner */
+	int keys;		  /* at most */
+	bool goes_on;	  /* out: there are more */
+	bool trusted;	  /* out: the owner may make the others wait */
 } DcFlushStep;
 
 static DcFlushRetry retries[DC_BUFFER_TABLES];
@@ -145,7 +151,9 @@ static bool flush_slot(DcJobRun *run, int slot);
 static DcFlushOwner *owner_of(int slot);
 static void flush_step(void *arg);
 static bool is_to_do(const DcJobRun *run, int slot);
+static bool is_loaded(DcBufferTable *table);
 static bool may_flush(DcFlushStep *step, DcBufferTable *table);
+static bool is_too_long(const DcFlushStep *step, DcBufferTable *table);
 static void flushjob_gather(DcBufferTable *table);
 static bool is_gone(DcBufferTable *table);
 static void flush_and_wait(DcCounter *counter);
@@ -187,7 +195,7 @@ table_due(int slot)
 	int64 last = (int64) pg_atomic_read_u64(&table->last_us);
 	DcMoment due;
 
-	if (pg_atomic_read_u32(&table->left) != 0)
+	if (pg_atomic_read_u32(&table->left) != DC_NOT_LEFT)
 		return leaving ? DC_NEVER : retry->at;
 	if (pg_atomic_read_u32(&table->dirty) == 0)
 		return DC_NEVER;
@@ -445,9 +453,10 @@ flush_slot(DcJobRun *run, int slot)
 	step.keys = retry->keys > 0 ? retry->keys : FLUSH_KEYS;
 	if (!run->all_owners)
 		step.keys = INT_MAX;
-	run->limit = run->all_owners && (retry->pause == 0 || pg_atomic_read_u32(&table->restored) == DC_NOT_RESTORED) ? DC_STEP_MS : 0;
+	run->limit = run->all_owners && (retry->pause == 0 || !retry->trusted || !is_loaded(table)) ? DC_STEP_MS : 0;
 	if (!run->step(run, flush_step, &step, table->counter))
 	{
+		retry->ntries += is_loaded(table) && !leaving && run->took >= DC_STEP_MS * INT64CONST(1000);
 		flush_wait_refused(table); /* it may have failed before the flush began */
 		retry->pause = Min(Max(2 * retry->pause, RETRY_FAILED_MIN), RETRY_FAILED_MAX);
 		retry->at = moment_after(moment_now(), retry->pause);
@@ -459,23 +468,34 @@ flush_slot(DcJobRun *run, int slot)
 		flush_wait_refused(table);
 		retry->at = retry->waited =
 			moment_after(moment_now(), step.left ? RETRY_LEFT : RETRY_LOCKED);
-		run->left += step.left;
+		run->left += step.left != DC_NOT_LEFT;
 	}
 	else
 	{
 		retry->at = step.fed ? moment_after(moment_now(), RETRY_FED) : DC_LONG_AGO;
 		retry->waited = retry->off = DC_LONG_AGO;
 		retry->pause = 0;
+		retry->ntries = 0;
 		retry->goes_on = step.goes_on;
 		if (run->took > DC_STEP_LONG_OWNER)
 			retry->keys = Max(step.keys / 2, FLUSH_KEYS_MIN);
 		else if (step.goes_on)
 			retry->keys = Min(2 * step.keys, INT_MAX / 2);
 	}
+	retry->trusted = step.trusted;
 	/* after a long step all tables of the owner rest, as in the other jobs (tablejob.c) */
 	if (run->all_owners && !leaving && !step.trusted && run->took > DC_STEP_LONG && pg_atomic_read_u32(&table->owner) != InvalidOid)
 		owner_of(slot)->until = moment_after(moment_now(), DC_STEP_PAUSE * run->took);
 	return !step.fed && !step.left;
+}
+
+/*
+ * Return true if a table has amounts from the file, which are flushed at once or not at all.
+ */
+static bool
+is_loaded(DcBufferTable *table)
+{
+	return pg_atomic_read_u32(&table->restored) != DC_NOT_RESTORED;
 }
 
 /*
@@ -537,11 +557,34 @@ may_flush(DcFlushStep *step, DcBufferTable *table)
 		step->locked = true;
 		return false;
 	}
-	step->left = code == DC_CODE_FOUND;
-	pg_atomic_write_u32(&table->left, step->left);
-	if (step->left)
+	if (code == DC_CODE_FOUND)
+	{
+		step->left = DC_LEFT_CODE;
 		ownercode_log(table->counter, reason);
-	return !step->left;
+	}
+	else if (is_too_long(step, table))
+		step->left = DC_LEFT_LONG;
+	pg_atomic_write_u32(&table->left, step->left);
+	return step->left == DC_NOT_LEFT;
+}
+
+/*
+ * Return true if the flush of what was loaded from the file has exceeded its time too often, in this worker or in one before, and
+ * the owner is not trusted. Logs that once.
+ */
+static bool
+is_too_long(const DcFlushStep *step, DcBufferTable *table)
+{
+	bool known = pg_atomic_read_u32(&table->left) == DC_LEFT_LONG;
+
+	if (step->trusted || !is_loaded(table) || (!known && retry_of(step->slot)->ntries < LONG_TRIES))
+		return false;
+	if (!known)
+		ereport(LOG,
+				(errmsg("dcounter worker leaves counter table \"%s\" to its owner", get_rel_name(table->counter)),
+				 errdetail("What was in memory at the last shutdown is written at once, and that took too long."),
+				 errhint("The owner can call dc_flush().")));
+	return true;
 }
 
 /*

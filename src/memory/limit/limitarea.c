@@ -36,7 +36,11 @@ static Size map_bytes = 0;
 static Size limit_map_size(void);
 static void limitarea_area_init(void *new_area);
 static void limit_map_init(void *new_map);
-static DcLimitSlot *limitarea_slot_make(Oid database, const DcLimitOwner *owner);
+static DcLimitSlot *limitarea_slot_make(Oid database, const DcLimitOwner *owner, Oid holder);
+static void limitarea_slot_begin(DcLimitSlot *slot, Oid database, const DcLimitOwner *owner);
+static bool limitarea_share_is_used(Oid holder);
+static DcLimitSlot *limitarea_take_unused(DcLimitSlot *slot);
+static DcLimitSlot *limitarea_unused_of(Oid holder);
 static DcLimitSlot *limitarea_slot_find(Oid database, const DcLimitOwner *owner);
 static bool changes_keys(const DcLimitSlot *slot, const DcLimitUse *use);
 static void put_rule(DcLimitSlot *slot, const DcLimitUse *use);
@@ -185,7 +189,7 @@ limit_note_young(Oid database, const DcLimitOwner *owner)
 	DcLimitSlot *slot;
 
 	LWLockAcquire(&limit_area->lock, LW_EXCLUSIVE);
-	slot = limitarea_slot_make(database, owner);
+	slot = limitarea_slot_make(database, owner, InvalidOid);
 	if (slot != NULL)
 	{
 		slot->rule.is_young = true;
@@ -209,7 +213,7 @@ limit_use_slot(DcLimitUse *use)
 		bool is_newer;
 
 		LWLockAcquire(&limit_area->lock, LW_EXCLUSIVE);
-		slot = limitarea_slot_make(MyDatabaseId, &use->owner);
+		slot = limitarea_slot_make(MyDatabaseId, &use->owner, use->holder);
 		is_newer = slot != NULL && use->owner.id != 0 && use->rule.version > slot->rule.version;
 		if (is_newer && !changes_keys(slot, use))
 		{
@@ -224,7 +228,7 @@ limit_use_slot(DcLimitUse *use)
 		if (slot != NULL)
 			limitarea_install(slot, use);
 		else if (has_made_room || !limit_make_slots())
-			limit_slots_error();
+			limit_slots_error(use->holder);
 		else
 			has_made_room = true;
 	}
@@ -301,11 +305,22 @@ limitarea_install(DcLimitSlot *slot, DcLimitUse *use)
 }
 
 /*
- * Raise the error that all slots are in use (53200).
+ * Raise the error that all slots are in use, or all that are for limits of this owner (53200).
  */
 void
-limit_slots_error(void)
+limit_slots_error(Oid holder)
 {
+	bool of_role;
+
+	LWLockAcquire(&limit_area->lock, LW_SHARED);
+	of_role = limitarea_share_is_used(holder);
+	LWLockRelease(&limit_area->lock);
+	if (of_role)
+		ereport(ERROR,
+				(errcode(ERRCODE_OUT_OF_MEMORY),
+				 errmsg("too many limits of one owner are in use"),
+				 errdetail("Of the limits of a role that is no superuser, %d can have keys in memory, of all databases.", LIMIT_SLOTS_OF_ROLE),
+				 errhint("Try again when all keys of some limit have their whole budget, or use one limit with many keys instead of many limits.")));
 	ereport(ERROR,
 			(errcode(ERRCODE_OUT_OF_MEMORY),
 			 errmsg("too many limits are in use"),
@@ -348,31 +363,92 @@ limit_gone_add(DcLimitGone *gone, Oid database, const DcLimitOwner *owner)
 }
 
 /*
- * limitarea_slot_make returns a slot, a new one if there is none, or the slot of another rule that has no key in memory;
- * NULL if all are in use. Such slots are taken in turn: the rules of one call, which have no key yet, must not take each
- * other's slots. Under area->lock.
+ * Return true if a role has all slots that are for limits of its own. Under area->lock.
+ */
+static bool
+limitarea_share_is_used(Oid holder)
+{
+	int n = 0;
+
+	for (int i = 0; OidIsValid(holder) && i < limit_area->nslots; i++)
+		n += limit_area->slots[i].holder == holder;
+	return n >= LIMIT_SLOTS_OF_ROLE;
+}
+
+/*
+ * Return the slot if it has no key in memory, so that it can be another rule's; else NULL. Under area->lock.
  */
 static DcLimitSlot *
-limitarea_slot_make(Oid database, const DcLimitOwner *owner)
+limitarea_take_unused(DcLimitSlot *slot)
 {
-	DcLimitSlot *slot = limitarea_slot_find(database, owner);
+	if (pg_atomic_read_u64(&slot->keys) != 0)
+		return NULL;
+	pg_atomic_fetch_add_u32(&slot->generation, 1); /* then look again: see limiter.h */
+	return pg_atomic_read_u64(&slot->keys) == 0 ? slot : NULL;
+}
 
-	if (slot != NULL)
-		return slot;
-	if (limit_area->nslots < LIMIT_SLOTS)
-		slot = &limit_area->slots[limit_area->nslots++];
+/*
+ * Return a slot of a role's share that has no key in memory, or NULL. They are taken in turn, as in limitarea_slot_make. Under
+ * area->lock.
+ */
+static DcLimitSlot *
+limitarea_unused_of(Oid holder)
+{
+	DcLimitSlot *slot = NULL;
+
 	for (int i = 0; slot == NULL && i < LIMIT_SLOTS; i++)
 	{
 		DcLimitSlot *other = &limit_area->slots[limit_area->next_slot++ % LIMIT_SLOTS];
 
-		if (pg_atomic_read_u64(&other->keys) != 0)
-			continue;
-		pg_atomic_fetch_add_u32(&other->generation, 1); /* then look again: see limiter.h */
-		if (pg_atomic_read_u64(&other->keys) == 0)
-			slot = other;
+		if (other->holder == holder)
+			slot = limitarea_take_unused(other);
 	}
+	return slot;
+}
+
+/*
+ * limitarea_slot_make returns a slot, a new one if there is none, or the slot of another rule that has no key in memory;
+ * NULL if all are in use, or the share of the holder is. Such slots are taken in turn: the rules of one call, which have no key
+ * yet, must not take each other's slots. A slot that is nobody's becomes the holder's, unless that is not known. One that has keys,
+ * as it was loaded from the file, does so even if the share is used up. Under area->lock.
+ */
+static DcLimitSlot *
+limitarea_slot_make(Oid database, const DcLimitOwner *owner, Oid holder)
+{
+	DcLimitSlot *slot = limitarea_slot_find(database, owner);
+	bool found = slot != NULL;
+
+	if (found && (!OidIsValid(holder) || slot->holder == holder))
+		return slot;
+	if ((!found || pg_atomic_read_u64(&slot->keys) == 0) && limitarea_share_is_used(holder))
+	{
+		DcLimitSlot *own = limitarea_unused_of(holder);
+
+		if (own == NULL)
+			return NULL;
+		if (found)
+			own->database = own->holder = InvalidOid;
+		else
+			slot = own;
+	}
+	if (slot == NULL && limit_area->nslots < LIMIT_SLOTS)
+		slot = &limit_area->slots[limit_area->nslots++];
+	for (int i = 0; slot == NULL && i < LIMIT_SLOTS; i++)
+		slot = limitarea_take_unused(&limit_area->slots[limit_area->next_slot++ % LIMIT_SLOTS]);
 	if (slot == NULL)
 		return NULL;
+	if (!found)
+		limitarea_slot_begin(slot, database, owner);
+	slot->holder = holder;
+	return slot;
+}
+
+/*
+ * Give a slot without keys to an owner in a database. Under area->lock.
+ */
+static void
+limitarea_slot_begin(DcLimitSlot *slot, Oid database, const DcLimitOwner *owner)
+{
 	slot->database = database;
 	slot->owner = *owner;
 	slot->rule = slot->previous = (DcLimitRule){0};
@@ -384,7 +460,6 @@ limitarea_slot_make(Oid database, const DcLimitOwner *owner)
 		pg_atomic_write_u64(&slot->stripes[j].allowed, 0);
 		pg_atomic_write_u64(&slot->stripes[j].denied, 0);
 	}
-	return slot;
 }
 
 /*

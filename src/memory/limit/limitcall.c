@@ -151,7 +151,7 @@ limit_take(DcLimitCall *calls, int n, bool count)
 		{
 			partitions_unlock(&partitions);
 			if (++copies > MAX_COPIES)
-				limit_slots_error();
+				limit_slots_error(calls[n - 1].use->holder);
 			for (int i = 0; i < n; i++)
 				limit_use_slot(calls[i].use);
 			continue;

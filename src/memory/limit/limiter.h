@@ -47,6 +47,10 @@
 #include "memory/limit/algorithm.h"
 
 #define LIMIT_SLOTS 1024
+
+/* Slots of rules that a role owns, in all databases, unless it is a superuser. */
+#define LIMIT_SLOTS_OF_ROLE (LIMIT_SLOTS / 8)
+
 #define LIMIT_STRIPES 8
 #define LIMIT_MAX_CALLS 64
 
@@ -88,6 +92,7 @@ typedef struct DcLimitSlot
 	/* under area->lock, except for the generation */
 	Oid database; /* invalid: free */
 	DcLimitOwner owner;
+	Oid holder; /* the rule's owner, of whose share the slot is; InvalidOid: of nobody's */
 	pg_atomic_uint32 generation;
 	DcLimitRule rule;
 	DcLimitRule previous; /* with other numbers; version 0: none */
@@ -144,6 +149,7 @@ typedef struct DcLimitAdHoc
 typedef struct DcLimitUse
 {
 	DcLimitOwner owner;
+	Oid holder;		   /* as in the slot */
 	DcLimitSlot *slot; /* NULL: not looked for yet */
 	uint32 generation;
 	DcLimitRule rule;
@@ -210,7 +216,7 @@ extern DcMap *limit_map;
 /* limitarea.c */
 extern void limit_check_memory(void);
 extern void limit_note_loss(void);
-pg_noreturn extern void limit_slots_error(void);
+pg_noreturn extern void limit_slots_error(Oid holder);
 extern void limit_use_slot(DcLimitUse *use);
 extern void limit_note_young(Oid database, const DcLimitOwner *owner);
 extern void limit_gone_add(DcLimitGone *gone, Oid database, const DcLimitOwner *owner);

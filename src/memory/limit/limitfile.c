@@ -53,7 +53,7 @@ typedef struct FileHeader
 typedef struct FileSlot
 {
 	Oid database;
-	DcLimitOwner owner;
+	DcLimitOwner owner; /* the role is the slot's holder, if it is that of a rule */
 	struct
 	{
 		int32 id;
@@ -143,6 +143,8 @@ limitfile_save(int code, Datum arg)
 		memset(&saved, 0, sizeof(saved));
 		saved.database = slot->database;
 		saved.owner = slot->owner;
+		if (slot->owner.id != 0)
+			saved.owner.role = slot->holder;
 		saved.rule.id = slot->rule.id;
 		saved.rule.version = slot->rule.version;
 		saved.rule.numbers = slot->rule.numbers;
@@ -317,6 +319,9 @@ limitfile_load_entries(Work *work, const FileHeader *header)
 			return false;
 		slot->database = saved.database;
 		slot->owner = saved.owner;
+		if (slot->owner.id != 0)
+			slot->owner.role = InvalidOid;
+		slot->holder = slot->owner.id != 0 ? saved.owner.role : InvalidOid;
 		slot->rule = (DcLimitRule){.id = saved.rule.id, .version = saved.rule.version, .counted = saved.rule.version, .numbers = saved.rule.numbers, .max_keys = saved.rule.max_keys, .allow_if_full = saved.rule.allow_if_full, .full_if_lost = saved.rule.full_if_lost, .is_young = saved.rule.is_young};
 		limit_area->nslots = i + 1;
 	}

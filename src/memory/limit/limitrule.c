@@ -114,7 +114,7 @@ limit_fill(DcRuleKnown *entry, const DcRuleRow *data)
 {
 	DcLimitUse *use = &((DcLimitKnown *) entry)->use;
 
-	*use = (DcLimitUse){.owner = {.catalog = entry->catalog, .id = data->id}, .rule = limit_rule_of((const DcLimitRow *) data)};
+	*use = (DcLimitUse){.owner = {.catalog = entry->catalog, .id = data->id}, .holder = superuser_arg(data->owner) ? InvalidOid : data->owner, .rule = limit_rule_of((const DcLimitRow *) data)};
 	limit_use_slot(use);
 }
 

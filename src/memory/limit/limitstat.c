@@ -57,6 +57,7 @@ stat_limits(PG_FUNCTION_ARGS)
 		const DcRuleRow *row = lfirst(lc);
 		DcLimitOwner owner = limit_row_owner(row->id);
 
+		CHECK_FOR_INTERRUPTS();
 		if (sees_all || rule_may_use(row))
 			limitstat_put_row(result, row->name, row->owner, limitstat_slot_of(&owner));
 	}

@@ -54,6 +54,10 @@
 #include "memory/presence/wheel.h"
 
 #define PRESENCE_SLOTS 1024
+
+/* Slots of rules that a role owns, in all databases, unless it is a superuser. */
+#define PRESENCE_SLOTS_OF_ROLE (PRESENCE_SLOTS / 8)
+
 #define PRESENCE_ROOM_LOCKS 128
 #define PRESENCE_MAX_CONNS 64
 #define PRESENCE_MAX_CONN_BYTES 128
@@ -148,6 +152,7 @@ typedef struct DcPresenceSlot
 	/* under area->lock, except for the generation */
 	Oid database;
 	DcPresenceOwner owner;
+	Oid holder;		/* the rule's owner, of whose share the slot is; InvalidOid: of nobody's */
 	int32 version;	/* of the rule that events is of */
 	uint32 counted; /* partitions whose rooms have yet to be reported from scratch; also under the lock on the rule's events */
 	pg_atomic_uint32 generation;
@@ -194,6 +199,7 @@ typedef struct DcPresenceUse
 	DcPresenceSlot *slot;
 	uint32 generation;
 	DcPresenceOwner owner;
+	Oid holder; /* as in the slot */
 	DcPresenceRule rule;
 } DcPresenceUse;
 
@@ -308,6 +314,7 @@ extern void presence_clean(DcMapEntry *room);
 extern DcRuleKind presence_rules;
 extern DcPresenceKnown *presence_known(const char *name);
 extern DcPresenceOwner presence_row_owner(int32 id);
+extern Oid presence_row_holder(const DcPresenceRow *row);
 extern DcPresenceRule presence_rule_of(const DcPresenceRow *row);
 extern bool presence_any_rule(void);
 

@@ -387,7 +387,7 @@ served_of(uint64 whose)
 static void
 tell_rule(Step *step, const DcPresenceRow *row)
 {
-	DcPresenceUse use = {.owner = presence_row_owner(row->rule.id), .rule = presence_rule_of(row)};
+	DcPresenceUse use = {.owner = presence_row_owner(row->rule.id), .holder = presence_row_holder(row), .rule = presence_rule_of(row)};
 	int first = step->ntold;
 	bool is_of_epoch = (uint64) row->epoch == step->epoch;
 	bool keeps = step->is_scarce && !is_of_epoch;

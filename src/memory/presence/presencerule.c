@@ -108,6 +108,15 @@ presence_row_owner(int32 id)
 }
 
 /*
+ * presence_row_holder returns the role of whose share a rule's slot is; InvalidOid if it is of nobody's, as superusers have no bound.
+ */
+Oid
+presence_row_holder(const DcPresenceRow *row)
+{
+	return superuser_arg(row->rule.owner) ? InvalidOid : row->rule.owner;
+}
+
+/*
  * presence_known returns a rule that the current user may use. Errors:
  * 42704, 42501, 55006 if this transaction has changed it, 55000 without shared memory.
  */
@@ -125,8 +134,9 @@ static void
 presence_fill(DcRuleKnown *entry, const DcRuleRow *data)
 {
 	DcPresenceUse *use = &((DcPresenceKnown *) entry)->use;
+	const DcPresenceRow *row = (const DcPresenceRow *) data;
 
-	*use = (DcPresenceUse){.owner = {.catalog = entry->catalog, .id = data->id}, .rule = presence_rule_of((const DcPresenceRow *) data)};
+	*use = (DcPresenceUse){.owner = {.catalog = entry->catalog, .id = data->id}, .holder = presence_row_holder(row), .rule = presence_rule_of(row)};
 	presence_use_slot(use);
 }
 

@@ -60,6 +60,7 @@ stat_presence(PG_FUNCTION_ARGS)
 		const DcPresenceRow *row = lfirst(lc);
 		DcPresenceOwner owner = presence_row_owner(row->rule.id);
 
+		CHECK_FOR_INTERRUPTS();
 		if (sees_all || rule_may_use(&row->rule))
 			presencestat_put_row(result, row, presence_slot_of(&owner));
 	}

@@ -89,6 +89,7 @@ static struct
 static bool distinctfold_is_needed(void);
 static bool job_run(DcJobRun *run);
 static List *distinctfold_list(void);
+static bool distinctfold_has(const List *sorted, Oid relid);
 static void distinctfold_start(MemoryContext cxt);
 static DcTableStep distinctfold_step(Oid relid, bool all_owners);
 static void destroy_fold_table(DcFoldTable *table);
@@ -155,22 +156,46 @@ distinctfold_list(void)
 {
 	Oid catalog = catalog_relation_if_any("distinct_table");
 	List *listed = NIL;
+	List *sorted;
 	ListCell *lc;
 
 	if (!OidIsValid(catalog) || !ConditionalLockRelationOid(catalog, AccessShareLock) || extension_is_fed())
 		return NIL;
 	foreach(lc, distinct_rows())
 		listed = lappend_oid(listed, ((DcDistinctRow *) lfirst(lc))->relid);
+	sorted = list_copy(listed);
+	list_sort(sorted, list_oid_cmp);
 	foreach(lc, tables)
 	{
 		DcFoldTable *table = lfirst(lc);
 
-		if (list_member_oid(listed, table->relid))
+		if (distinctfold_has(sorted, table->relid))
 			continue;
 		destroy_fold_table(table);
 		tables = foreach_delete_current(tables, lc);
 	}
 	return listed;
+}
+
+/*
+ * Return true if a sorted list of OIDs has one.
+ */
+static bool
+distinctfold_has(const List *sorted, Oid relid)
+{
+	int low = 0;
+	int high = list_length(sorted);
+
+	while (low < high)
+	{
+		int middle = low + (high - low) / 2;
+
+		if (list_nth_oid(sorted, middle) < relid)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < list_length(sorted) && list_nth_oid(sorted, low) == relid;
 }
 
 /*

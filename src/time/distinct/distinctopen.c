@@ -92,7 +92,7 @@ distinct_find(Oid relid)
 }
 
 /*
- * distinctopen_fill reads the row twice: the first one gives the callback the table of deltas.
+ * Fill what the session remembers of a distinct table. Return false if it is none.
  */
 static bool
 distinctopen_fill(void *data, void *arg)
@@ -104,14 +104,9 @@ distinctopen_fill(void *data, void *arg)
 
 	if (!distinct_row_read(entry->relid, &row))
 		return false;
-	entry->row = row;
 	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(entry->relid));
-	if (!distinct_row_read(entry->relid, &row) || !HeapTupleIsValid(tuple) || row.delta != entry->row.delta)
-	{
-		if (HeapTupleIsValid(tuple))
-			ReleaseSysCache(tuple);
+	if (!HeapTupleIsValid(tuple))
 		return false;
-	}
 	entry->row = row;
 	entry->owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
 	entry->rls = ((Form_pg_class) GETSTRUCT(tuple))->relrowsecurity;
@@ -171,11 +166,13 @@ distinct_lock(Oid relid, LOCKMODE mode, AclMode rights)
 	distinct = distinct_lookup(relid);
 	if (rights == ACL_NO_RIGHTS || !distinct_rights_known(distinct, rights))
 	{
+		uint32 roles = role_changes; /* a change that comes meanwhile is noticed the next time */
+
 		table_check_rights(relid, rights);
-		if (distinct->role != GetUserId() || distinct->role_changes != role_changes)
+		if (distinct->role != GetUserId() || distinct->role_changes != roles)
 			distinct->rights = ACL_NO_RIGHTS;
 		distinct->role = GetUserId();
-		distinct->role_changes = role_changes;
+		distinct->role_changes = roles;
 		distinct->rights |= rights;
 	}
 	distinctopen_check_owner(distinct);

@@ -145,15 +145,17 @@ DcWindow *
 window_open(Oid relid, AclMode rights)
 {
 	DcWindow *window;
+	uint32 roles;
 
 	AcceptInvalidationMessages(); /* for example of a REVOKE; plain SQL does so too */
 	window = window_lookup(relid);
 	if (window->checked == GetUserId() && window->rights == rights && window->roles == role_changes)
 		return window;
+	roles = role_changes; /* a change that comes meanwhile is noticed the next time */
 	table_check_rights(relid, rights);
 	window->checked = GetUserId();
 	window->rights = rights;
-	window->roles = role_changes;
+	window->roles = roles;
 	return window;
 }
 

@@ -215,9 +215,11 @@ windows_first_slots(void)
 	while (cat_scan_next(&scan, ForwardScanDirection, &row))
 	{
 		if (row.number == 0)
-			found = list_append_unique_oid(found, row.slot);
+			found = lappend_oid(found, row.slot);
 	}
 	cat_scan_end(&scan);
+	list_sort(found, list_oid_cmp);
+	list_deduplicate_oid(found);
 	return found;
 }
 

@@ -57,7 +57,7 @@ typedef struct DcKeySumsEntry
 #define SH_ELEMENT_TYPE DcKeySumsEntry
 #define SH_KEY_TYPE DcBytes
 #define SH_KEY key
-#define SH_HASH_KEY(tb, k) hash_bytes((const unsigned char *) (k).data, (k).len)
+#define SH_HASH_KEY(tb, k) key_secret_hash((k).data, (k).len)
 #define SH_EQUAL(tb, a, b) ((a).len == (b).len && memcmp((a).data, (b).data, (a).len) == 0)
 #define SH_STORE_HASH
 #define SH_GET_HASH(tb, a) (a)->hash
@@ -164,7 +164,7 @@ key_sums_know(DcKeySums *sums, const char *data, uint32 len)
 {
 	DcBytes key = {data, len};
 
-	(void) keysums_enter(sums, &key, hash_bytes((const unsigned char *) data, len));
+	(void) keysums_enter(sums, &key, key_secret_hash(data, len));
 }
 
 /*
@@ -194,7 +194,7 @@ key_sums_add(DcKeySums *sums, const char *data, uint32 len, DcSide side, int64 p
 			 int64 minus)
 {
 	DcBytes key = {data, len};
-	uint32 hash = hash_bytes((const unsigned char *) data, len);
+	uint32 hash = key_secret_hash(data, len);
 	DcPartRecord record = {.amount = plus, .len = len, .side = side};
 
 	if (minus == PG_INT64_MIN)
@@ -221,7 +221,7 @@ key_sums_mark(DcKeySums *sums, const char *data, uint32 len)
 	DcBytes key = {data, len};
 	DcPartRecord record = {.len = len, .marks = true};
 
-	keysums_add(sums, &key, hash_bytes((const unsigned char *) data, len), &record);
+	keysums_add(sums, &key, key_secret_hash(data, len), &record);
 }
 
 /*
@@ -288,7 +288,7 @@ add_part(DcKeySums *sums, BufFile *file)
 		CHECK_FOR_INTERRUPTS();
 		if (BufFileRead(file, data, record.len) != record.len)
 			break;
-		hash = hash_bytes((const unsigned char *) data, record.len);
+		hash = key_secret_hash(data, record.len);
 		entry = sumtable_lookup_hash(sums->table, key, hash);
 		if (entry == NULL && is_full(sums))
 		{

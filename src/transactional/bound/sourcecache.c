@@ -72,6 +72,7 @@ source_bindings(Relation rel)
 {
 	Oid relid = RelationGetRelid(rel);
 	Entry *entry = relcached_find(&entries, &relid);
+	uint64 changes;
 
 	if (likely(entry != NULL && entry->valid && entry->list != NULL && entry->roles == role_changes))
 		return entry->list;
@@ -79,10 +80,11 @@ source_bindings(Relation rel)
 		sourcecache_sweep();
 	entry = relcached_enter(&entries, &relid);
 	entry->list = NULL;
-	/* if an invalidation comes meanwhile, this use is the last */
-	entry->valid = true;
+	entry->valid = false;
 	entry->roles = role_changes;
+	changes = relcached_changes();
 	entry_make(entry, rel);
+	entry->valid = changes == relcached_changes(); /* else this use is the last */
 	return entry->list;
 }
 

@@ -19,7 +19,6 @@
 #include "access/tableam.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
-#include "common/hashfn.h"
 #include "common/int.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
@@ -30,6 +29,7 @@
 #include "base/args.h"
 #include "base/compat.h"
 #include "base/errors.h"
+#include "base/key.h"
 #include "base/runas.h"
 #include "core/counter/sqlpath.h"
 #include "core/table/access.h"
@@ -61,7 +61,7 @@ typedef struct DcCarriedEntry
 #define SH_ELEMENT_TYPE DcCarriedEntry
 #define SH_KEY_TYPE DcCarriedKey
 #define SH_KEY key
-#define SH_HASH_KEY(tb, k) hash_bytes((const unsigned char *) (k).data, (k).len)
+#define SH_HASH_KEY(tb, k) key_secret_hash((k).data, (k).len)
 #define SH_EQUAL(tb, a, b) ((a).len == (b).len && memcmp((a).data, (b).data, (a).len) == 0)
 #define SH_STORE_HASH
 #define SH_GET_HASH(tb, a) (a)->hash

@@ -250,8 +250,10 @@ opslots_counters(void)
 	foreach(lc, cat_read_all(&catalog, SnapshotSelf))
 	{
 		CHECK_FOR_INTERRUPTS();
-		counters = list_append_unique_oid(counters, ((DcOpSlot *) lfirst(lc))->counter);
+		counters = lappend_oid(counters, ((DcOpSlot *) lfirst(lc))->counter);
 	}
+	list_sort(counters, list_oid_cmp);
+	list_deduplicate_oid(counters);
 	return counters;
 }
 
