@@ -127,6 +127,9 @@ range_visit(const DcRange *range, const DcKey *key, int64 inc, int64 dec)
 		range->visit(range->arg, key, inc, dec);
 }
 
+/*
+ * Visit a pending delta of this transaction.
+ */
 static void
 range_add_pending(void *range, const DcDelta *delta)
 {
@@ -135,12 +138,18 @@ range_add_pending(void *range, const DcDelta *delta)
 	range_visit(range, &key, delta->inc, delta->dec);
 }
 
+/*
+ * Visit the change of a key that pending reference counts mean.
+ */
 static void
 range_add_distinct(const DcKey *key, int64 change, void *range)
 {
 	range_visit(range, key, Max(change, 0), Max(-change, 0));
 }
 
+/*
+ * Visit the units of an expired hold that has not been ended yet.
+ */
 static void
 range_add_expired(void *range, Datum key, int64 units)
 {
@@ -244,6 +253,9 @@ range_of(const DcKey *prefix, char end, char after, DcCounter *counter, DcScanne
 	counter_range_read(counter, &first, &last, range_add_found, list);
 }
 
+/*
+ * Add the amounts of a row to a list of what was found, in its memory context.
+ */
 static void
 range_add_found(void *arg, const DcKey *key, int64 inc, int64 dec)
 {
@@ -304,6 +316,9 @@ scanned_finish(DcScanned *scanned)
 	return key_compare(&text, &again) == 0;
 }
 
+/*
+ * Compare two results by the bytes of their keys, for qsort().
+ */
 static int
 scanned_compare_text(const void *a, const void *b)
 {
@@ -314,6 +329,9 @@ scanned_compare_text(const void *a, const void *b)
 	return bytes_compare(left->data, left->len, right->data, right->len);
 }
 
+/*
+ * Compare two results by their keys as jsonb does, for qsort().
+ */
 static int
 scanned_compare(const void *a, const void *b)
 {

@@ -284,6 +284,9 @@ note_altered(DcCounter *counter, HeapTuple tuple)
 		counter->altered_by = xid;
 }
 
+/*
+ * Do the same for the rows of partitions.
+ */
 static void
 note_members_altered(DcCounter *counter, List *members)
 {

@@ -236,6 +236,9 @@ rows_put(DcKeyRows *rows, ReturnSetInfo *result)
 	MemoryContextDelete(one);
 }
 
+/*
+ * Open the table in argument 0 and its deltas for a reader, and push the snapshot that it answers from.
+ */
 static void
 distinctread_open_to_read(FunctionCallInfo fcinfo, DcDistinctRel *rel)
 {
@@ -346,6 +349,9 @@ rows_begin(DcKeyRows *rows, DcDistinctRel *rel, const DcKey *key, const DcBucket
 	rows_start(rows);
 }
 
+/*
+ * Start to read the rows of all keys in a range of buckets.
+ */
 static void
 rows_begin_all(DcKeyRows *rows, DcDistinctRel *rel, const DcBucketRange *range)
 {
@@ -356,6 +362,9 @@ rows_begin_all(DcKeyRows *rows, DcDistinctRel *rel, const DcBucketRange *range)
 	rows_start(rows);
 }
 
+/*
+ * Start the scans of both tables, and find what is pending.
+ */
 static void
 rows_start(DcKeyRows *rows)
 {
@@ -390,6 +399,9 @@ rows_have(const void *arg, const DcRowKey *key)
 		(bucket_get(key->data, key->len, &bucket) && bucket >= rows->range.from && bucket <= rows->range.to);
 }
 
+/*
+ * Compare two keys of rows (DcRowKey) by their bytes, for list_sort().
+ */
 static int
 pending_compare(const ListCell *a, const ListCell *b)
 {

@@ -178,6 +178,9 @@ count_rows(Relation rel, DcCountedFor *countings, int n, int sign)
 		source_eval_free(countings[i].bound.eval);
 }
 
+/*
+ * Count a row, or take it away, for a binding.
+ */
 static void
 count_row(DcCountedFor *counting, TupleTableSlot *slot, int sign)
 {

@@ -98,6 +98,9 @@ source_eval_make(const DcSourceRow *row, Relation source, Relation rel, MemoryCo
 	return eval;
 }
 
+/*
+ * Prepare the key: one text, or, for several expressions or sets, the elements of a JSON array.
+ */
 static void
 make_key(DcSourceEval *eval, List *keys, bool list)
 {
@@ -114,6 +117,9 @@ make_key(DcSourceEval *eval, List *keys, bool list)
 		sourcetext_make_element(&eval->elements[eval->nelements++], lfirst(lc));
 }
 
+/*
+ * Prepare the values, and for each what its keys end with.
+ */
 static void
 make_values(DcSourceEval *eval, List *values)
 {
@@ -140,6 +146,9 @@ make_values(DcSourceEval *eval, List *values)
 	}
 }
 
+/*
+ * Take over the grouping sets, each as a mask of elements of the key; without group_by, one of all elements.
+ */
 static void
 make_sets(DcSourceEval *eval, List *sets)
 {
@@ -253,6 +262,9 @@ source_eval_row(DcSourceEval *eval, TupleTableSlot *slot, DcCounted **list)
 	return source_eval(eval, slot, &eval->one) ? 1 : 0;
 }
 
+/*
+ * Return true if the filter is true for the row at hand, or there is none.
+ */
 static bool
 passes_filter(DcSourceEval *eval)
 {
@@ -348,6 +360,9 @@ source_eval_reset(DcSourceEval *eval)
 	ResetExprContext(eval->context);
 }
 
+/*
+ * Free the expressions, and all that was evaluated with them.
+ */
 void
 source_eval_free(DcSourceEval *eval)
 {

@@ -144,6 +144,9 @@ parse_select(const char *text, const char *what, bool several, bool grouped)
 	return select;
 }
 
+/*
+ * Parse the text of an argument, and return its expressions.
+ */
 static List *
 parse_exprs(ParseState *pstate, const char *text, const char *what, bool several)
 {
@@ -157,6 +160,9 @@ parse_exprs(ParseState *pstate, const char *text, const char *what, bool several
 	return exprs;
 }
 
+/*
+ * Analyse parsed expressions. Raises an error for one with a name, unless they may have names.
+ */
 static List *
 transform_exprs(ParseState *pstate, List *targets, const char *what, bool named)
 {
@@ -214,6 +220,9 @@ parse_values(ParseState *pstate, const char *text)
 	return values;
 }
 
+/*
+ * Name the argument of dc_bind() in CONTEXT of errors; arg is its name and its text.
+ */
 static void
 argument_context(void *arg)
 {
@@ -383,6 +392,9 @@ source_expressions_check(DcSourceRow *row, const char *group_by, Relation source
 	check_stored_text("distinct_of", row->distinct_of);
 }
 
+/*
+ * Check the expressions of value: how many there are, what they consist of, and their names.
+ */
 static void
 check_values(List *values, Relation source)
 {
@@ -414,6 +426,9 @@ check_values(List *values, Relation source)
 	}
 }
 
+/*
+ * Check distinct_of, with which there is one value, 1, and no group_by.
+ */
 static void
 check_distinct(Node *distinct_of, List *values, List *sets, Relation source)
 {

@@ -64,6 +64,9 @@ source_sets_analyse(List *key, List *group, bool distinct, Relation source)
 	return sets;
 }
 
+/*
+ * Return the grouping sets of an analysed query, without duplicates. 54000 if there are too many.
+ */
 static List *
 analysed_sets(const Query *query, int nkeys)
 {
@@ -112,6 +115,9 @@ sourcesets_element(const Query *query, Index ref, int nkeys)
 			 errhint("A name that is also a column of the source means the column. Use the element's number.")));
 }
 
+/*
+ * Make a node of the mask of a set.
+ */
 static Const *
 sourcesets_const(uint32 mask)
 {
@@ -139,6 +145,9 @@ source_sets_read(List *group, int nkeys)
 	return sets;
 }
 
+/*
+ * Return the mask of a set that is stored: an element, several, or none.
+ */
 static uint32
 stored_set(Node *node, int nkeys)
 {
@@ -154,6 +163,9 @@ stored_set(Node *node, int nkeys)
 	return mask;
 }
 
+/*
+ * Return the mask of an element that is stored, by its number.
+ */
 static uint32
 stored_element(Node *node, int nkeys)
 {

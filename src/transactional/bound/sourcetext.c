@@ -169,6 +169,9 @@ sourcetext_uncast(Node *expr)
 	return sourcetext_unlabel(expr);
 }
 
+/*
+ * Return what an expression relabels, as long as that has the same text.
+ */
 static Node *
 sourcetext_unlabel(Node *expr)
 {
@@ -184,6 +187,9 @@ sourcetext_unlabel(Node *expr)
 	return expr;
 }
 
+/*
+ * Return the base type of an expression, with varchar taken for text: a cast between the two changes nothing.
+ */
 static Oid
 relabelled_type(Node *expr)
 {
@@ -272,6 +278,9 @@ sourcetext_element(const DcTextOf *text, ExprContext *context, TupleTableSlot *s
 	return true;
 }
 
+/*
+ * Return the value of an expression, or of the column that it is, for a row.
+ */
 static Datum
 sourcetext_datum(const DcTextOf *text, ExprContext *context, TupleTableSlot *slot, bool *isnull)
 {

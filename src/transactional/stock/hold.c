@@ -212,6 +212,9 @@ hold_lacks_units(const DcHold *hold, int64 qty)
 			 errhint("With strict => false the answer is \"open\", without an error.")));
 }
 
+/*
+ * Return the argument "strict" (22004 for NULL).
+ */
 static bool
 strict_arg(FunctionCallInfo fcinfo, int n)
 {
