@@ -107,9 +107,10 @@ static void compacttotals_insert_direct(DcCounter *counter, DcBatch *batch);
 static void batch_key_add(DcCounter *counter, DcBatchKey *key, int64 inc, int64 dec);
 
 /*
- * batch_to_totals adds the amounts of the keys to their rows of totals, and what was counted
- * here to what this region has, if the table is replicated, and to their weights, if it has a
- * trend. While that is done, only the owner, by hand, may be inserting a key's row of totals.
+ * batch_to_totals adds the amounts of the keys to their rows of totals. If the table is
+ * replicated, it also adds the amounts counted here to this region's own counts; if the table has
+ * a trend, it adds them to the weights. Meanwhile nobody else inserts a row of totals of these keys,
+ * except for an owner who does so by hand.
  */
 void
 batch_to_totals(DcSqlSession *session, DcBatch *batch)

@@ -226,8 +226,8 @@ events_read_all(void)
 }
 
 /*
- * events_write replaces the settings of a counter table, or makes them. The caller
- * has the lock.
+ * events_write replaces the settings of a counter table, or creates them. The caller
+ * holds the lock.
  */
 void
 events_write(const DcCounterEvents *row)

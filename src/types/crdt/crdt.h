@@ -90,7 +90,7 @@ typedef struct CrdtType
 	const char *(*check)(CrdtBytes state, CrdtValid valid);
 	/* the least state that is not before either; out is empty */
 	void (*merge)(CrdtBuf *out, CrdtBytes a, CrdtBytes b);
-	/* what merged into `before` gives merge(before, after); NULL if the type has none */
+	/* the delta: merged into `before`, it gives merge(before, after); NULL if the type has no deltas */
 	void (*delta)(CrdtBuf *out, CrdtBytes after, CrdtBytes before);
 } CrdtType;
 

@@ -386,8 +386,8 @@ change_flat(FmgrInfo *flinfo, Datum value, const Step *step)
 }
 
 /*
- * setexpanded_change makes a change to the first argument, any value. It stays as it is, unless it was
- * handed over for writing.
+ * setexpanded_change returns the first argument, flat or expanded, with a change. The argument itself does
+ * not change unless it was passed read-write.
  */
 static Datum
 setexpanded_change(FunctionCallInfo fcinfo, const Step *step)
