@@ -85,7 +85,7 @@ static const DcStatement sql_compact_insert_sums = {
 	.argtypes = {TEXTARRAYOID, INT4ARRAYOID},
 	.columns = {DC_TEXT("key")}};
 
-/* What is written, as parameters of the statements. */
+/* The rows to write, as parameters of the statements. */
 typedef struct DcTotalColumns
 {
 	int n;

@@ -39,7 +39,7 @@ typedef struct DcRowList
 	int capacity;
 } DcRowList;
 
-/* Changes that are to be made. */
+/* Changes to make. */
 typedef struct DcUnitsPlan
 {
 	DcRowList remove;

@@ -21,7 +21,7 @@
  *	   behind us for it. Sessions that come while the table is rewritten do wait: for a few
  *	   tenths of a second, since only some rows are left, and their pages were just read.
  *	4. cluster_rel() copies the rows that snapshots may need, with what they need to know, to
- *	   new files, and makes the index anew. It does that as the owner, in a security-restricted
+ *	   new files, and rebuilds the index. It does that as the owner, in a security-restricted
  *	   operation; only tables with nothing but our index get here, so no code of the owner's runs.
  *
  * All is in a transaction of its own, so an error or a crash leaves the table as it was. A table

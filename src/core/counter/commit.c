@@ -11,7 +11,7 @@
  * Buffered tables. Their deltas go to memory instead when the transaction commits
  * (hooks.h), with two exceptions. One is that there is no flusher. The other is that
  * the table is of durability "sync" and the transaction has an id: then it writes other
- * things, which its commit makes durable, and after a crash both or neither are to be
+ * things, which its commit makes durable, and after a crash both or neither must be
  * there. In these cases the deltas are written as those of other tables, in their place
  * in the order.
  *
@@ -240,7 +240,7 @@ reserve_all(DcApplying *applying, DcDelta **deltas, int count)
 }
 
 /*
- * Return true if all deltas of a counter table are to be written to rows
+ * Return true if all deltas of a counter table must be written to rows
  * when this transaction commits, as it is now. (Great amounts go to rows in any case.)
  */
 static bool

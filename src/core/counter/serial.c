@@ -36,7 +36,7 @@
  *			  insertion meets as well.
  *		 The server keeps that true when a page is split or deleted (it copies the
  *		 locks), when locks get too many (it replaces them by one on the index or
- *		 the heap), and when the index or the table is made anew (by one on the heap).
+ *		 the heap), and when the index or the table is rewritten (by one on the heap).
  *	out: A transaction that reads the key later comes across that row, which it does
  *		 not see, as it looks for all rows. The row is there as long as it matters: W's
  *		 id is not older than R's snapshot, which keeps VACUUM and pruning from taking
@@ -84,8 +84,8 @@
  * each prepared transaction that it has room for. Beyond that it folds the oldest into a
  * summary. The summary keeps their locks, but as those of a transaction without an end
  * (finishedBefore), which CheckTargetForConflictsIn() takes for one that had ended before
- * W began. So W does not meet R if so many have committed between R's commit and W's
- * insertion. There is nothing that we could do about that. Second, a transaction that has
+ * W began. So W does not meet R if that many have committed between R's commit and W's
+ * insertion. Nothing here can prevent that. Second, a transaction that has
  * its id before its first snapshot (LOCK TABLE ... IN ACCESS EXCLUSIVE MODE comes first)
  * is not found by that id: "out" does not work for it as W.
  */

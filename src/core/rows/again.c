@@ -58,7 +58,7 @@ static bool replace_row(DcDirectRel *rel, const DcDelta *delta, DcHintList *list
 						DcVersion *version);
 
 /*
- * Return true if rows are to be inserted in place of others.
+ * Return true if rows must be inserted in place of others.
  */
 bool
 inserts_again(DcCounter *counter)

@@ -32,7 +32,7 @@
 #include "base/lockclass.h"
 #include "core/rows/locks.h"
 
-/* What the locks of compactions are on. */
+/* The objects of compaction locks. */
 #define WHOLE_TABLE 0
 #define ALL_KEYS 1 /* of a table that Citus distributes */
 

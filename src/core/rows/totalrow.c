@@ -127,7 +127,7 @@ typedef enum DcTotalState
 	TOTAL_FAR	/* too many entries lead nowhere */
 } DcTotalState;
 
-/* In TopMemoryContext, made when first needed. Static: of this session, for good. */
+/* In TopMemoryContext, made when first needed, and kept until the session ends. */
 static DcPlace *places = NULL;
 
 static DcPlace *delta_place(const DcDeltaKey *key);

@@ -66,7 +66,7 @@
 
 DcStatsArea *stats_area = NULL;
 
-/* What stats_reclaim() has seen of an entry. */
+/* An entry as stats_reclaim() has seen it. */
 typedef struct DcStatsSeen
 {
 	int number;

@@ -38,7 +38,7 @@ typedef struct DcXactStats
 /* In TopTransactionContext, as is the next; end_xact() forgets both. */
 static DcXactStats *xact_stats = NULL;
 
-/* Counter tables dropped; from before_commit() on, for good. */
+/* Counter tables dropped; from before_commit() on, this is final. */
 static List *dropped = NIL;
 
 /* A database that was dropped, which no transaction block may do. */

@@ -69,7 +69,7 @@ static DcTableJob *running;
 /* The jobs that this process has run. */
 static DcTableJob *jobs = NULL;
 
-/* The last step of a job on a table of an owner, or, without a job, the owner; in TopMemoryContext, for good. */
+/* The last step of a job on a table of an owner, or, without a job, the owner; in TopMemoryContext, never freed. */
 typedef struct DcOwnerTurn
 {
 	DcTableJob *job; /* hash key, */

@@ -9,7 +9,7 @@
 
 #include "core/worker/slots.h"
 
-/* What the launcher is to do. */
+/* The next actions of the launcher. */
 typedef struct DcTurns
 {
 	int start[DC_MAX_DATABASES]; /* slots to start a worker for, */

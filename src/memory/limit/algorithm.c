@@ -269,7 +269,7 @@ limit_test(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t now
 }
 
 /*
- * limit_fits returns how many of so many units are allowed now, 0 to all, of a state that was turned.
+ * limit_fits returns how many of the units are allowed now, from 0 to all, for a state that was turned.
  */
 int64_t
 limit_fits(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t now, int64_t units, const DcLimitStore *store)

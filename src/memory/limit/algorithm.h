@@ -41,7 +41,7 @@ typedef struct DcLimitNumbers
 	int64_t burst; /* of LIMIT_GCRA: units at once */
 } DcLimitNumbers;
 
-/* What is known of a key. */
+/* The state of a key. */
 typedef struct DcLimitState
 {
 	int64_t idle_at;   /* from this time on the key is as good as new */

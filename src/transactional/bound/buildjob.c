@@ -62,7 +62,7 @@ static struct
 	MemoryContext cxt;
 } at;
 
-/* What the last look for tables found: */
+/* Results of the last look for tables: */
 static uint32 seen;
 static DcMoment looked = {0};
 static bool found_some = true; /* there was something to build */

@@ -188,7 +188,7 @@ source_filter(const DcSourceFilter *filter, const char *data, uint32 len)
 }
 
 /*
- * Return true if a key is to be compared, by the scan's options and the list of keys.
+ * Return true if the scan's options and the list of keys ask for a comparison of a key.
  */
 static bool
 sourcescan_wanted(DcSourceScan *scan, const char *data, uint32 len)
@@ -609,7 +609,7 @@ sourcescan_add_row(DcSourceScan *scan, Datum value, int64 inc, int64 dec)
 }
 
 /*
- * Return true if a key with these sums is to be passed over, after a message if there is something to tell.
+ * Return true if a key with these sums must be skipped, after a message if the user should know.
  */
 static bool
 pass_over(const DcSourceScan *scan, const DcKeySumsRow *row)

@@ -55,7 +55,7 @@ bits_put(BitWriter *writer, uint64_t value, int n)
 	}
 }
 
-/* Append so many zeros and a one. */
+/* Append this many zeros and a one. */
 static inline void
 bits_put_unary(BitWriter *writer, uint32_t zeros)
 {

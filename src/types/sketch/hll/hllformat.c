@@ -22,7 +22,7 @@
  * many zeros and a one, then k bits of remainder, with k after Golomb for n of a
  * universe u: the largest with n 2^k <= u 11/16. After a token's gap there are
  * six bits of rank, 1 to 41, if it has one (see hll.c). After a register's gap,
- * its value less one as so many zeros and a one.
+ * its value less one in unary: that many zeros and a one.
  *
  * The form is "few" up to a quarter of the registers. Only the contents of a state
  * decide how it is encoded: equal states are equal bytes, and other bytes
