@@ -4,22 +4,22 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Serializable snapshot isolation (SSI) has to learn of each pair of transactions
- * that overlap and of which one, R, reads rows that the other, W, writes and R does not
- * see. It has two ways:
+ * Serializable snapshot isolation (SSI) has to detect each pair of overlapping
+ * transactions of which one, R, reads rows that the other, W, writes, if R does not
+ * see the new version. It has two ways:
  *
  *	in:	 W comes second. R holds a predicate lock (SIREAD) on the rows it has read, and
  *		 W's write meets it.
  *	out: R comes second. R comes across a version that W has made or replaced, does
  *		 not see it, and looks W up.
  *
- * Of a row that is updated both ways need R and W to meet at one version: the one
- * that R sees must be the one that W replaces. Our rows are changed in between by
- * others that do not count for SSI: by compaction, levelling and flushes, which are the
- * worker's and change no value, and by increments at other levels, which write rows of
- * totals as well. Once one of these has
- * replaced R's version, an update by W does not meet R's lock, nor does R come across
- * it. SSI knows nothing of the pair then: write skew.
+ * For a row that is updated, both ways need R and W to meet at the same version: the one
+ * that R sees must be the one that W replaces. But in between, our rows are changed by
+ * transactions that SSI ignores: by compaction, levelling and flushes, which run in the
+ * worker and change no value, and by increments at other isolation levels, which also write
+ * rows of totals. Once one of these has replaced R's version, an update by W does not meet
+ * R's lock, nor does R come across it. Then SSI does not detect the pair, and write skew is
+ * possible.
  *
  * So a SERIALIZABLE transaction that changes a key inserts a row of the key into the
  * shard table, whatever else it does to the key's rows. Changes of other rows then do

@@ -11,7 +11,7 @@
  * through all these pages. Here is where each row has moved to last.
  *
  * A row is entered when it moves to another page, and when it is inserted beside other
- * rows of its key: keys with one row, which are many, would drive out the others. It is
+ * rows of its key. The many keys with only one row would evict the others. A row is
  * removed when compaction deletes it.
  *
  * There is no lock (hinttable.c), and none is needed. A place that is read may be a mixture of
@@ -20,10 +20,10 @@
  *
  *	- It may lead anywhere: the block is compared with the size of the table, and each line
  *	  pointer is checked before it is followed (rowversions.c).
- *	- What it leads to counts only if a snapshot sees it, and it holds the key and the
- *	  number that are looked for (probe.c). That key is the caller's, and that number is the one
- *	  that the hint is used for, whether or not it belongs to the place.
- *	- It does not say which rows there are: a number counts as known only when its row was
+ *	- The row there counts only if a snapshot sees it, and it has the key and the
+ *	  number that are looked for (probe.c): the caller's key, and the number for which the
+ *	  hint is used, whether or not that belongs to the place.
+ *	- It does not say which rows exist: a number counts as known only when its row was
  *	  found, and the index has all others.
  *
  * So a wrong hint costs time and nothing else.

@@ -66,7 +66,7 @@
 
 DcStatsArea *stats_area = NULL;
 
-/* An entry as stats_reclaim() has seen it. */
+/* An entry as stats_reclaim() saw it. */
 typedef struct DcStatsSeen
 {
 	int number;

@@ -312,8 +312,8 @@ find_turn(DcTableJob *job, Oid table)
 }
 
 /*
- * take_step takes a step on the table at hand, and notes its result. Only the worker comes back
- * by itself.
+ * take_step takes a step on the current table, and notes its result. Only the worker continues
+ * the table by itself later.
  */
 static void
 take_step(DcTableJob *job, DcJobRun *run)

@@ -76,8 +76,8 @@ typedef enum CrdtStringKind
 } CrdtStringKind;
 
 /*
- * Whether a string may be what it is meant to be, as the server sees it (encoding, JSON).
- * The check functions ask it about each string; NULL allows everything.
+ * Return true if the server accepts a string as a value of its kind (encoding, JSON).
+ * The check functions call it for each string; NULL allows everything.
  */
 typedef bool (*CrdtValid)(CrdtString string, CrdtStringKind kind);
 
