@@ -1,6 +1,6 @@
 /*
  * activity.h
- *		Which counter tables may have work for the worker's jobs (see activity.c).
+ *		Noting the counter tables that may have work for the worker's jobs (see activity.c).
  *
  * Copyright (c) 2026, the dcounter developers
  */

@@ -98,7 +98,7 @@ known_at(const Database *db, int key)
 	return known;
 }
 
-/* What any set has observed of it: of each slot the greatest state. */
+/* Return the events that any set has observed: the greatest state of each slot. */
 static Events
 observed_at(const Sim *sim, const Database *db, int key)
 {
@@ -161,7 +161,7 @@ firm_elsewhere(const Sim *sim, int but)
 	return firm;
 }
 
-/* What must be true at any time. */
+/* The invariants that hold at any time. */
 void
 check_database(Sim *sim, const Database *db)
 {
@@ -213,7 +213,7 @@ check_healed(Sim *sim, const Database *db)
 	}
 }
 
-/* Whether the last beats of all others have come. */
+/* Return true if the last beats of all others have arrived. */
 static bool
 has_heard_all(const Sim *sim, const Database *db)
 {
@@ -227,7 +227,7 @@ has_heard_all(const Sim *sim, const Database *db)
 	return true;
 }
 
-/* What must be true when all is quiet. */
+/* The invariants that hold when nothing is in progress. */
 void
 check_end(Sim *sim)
 {

@@ -1,6 +1,6 @@
 /*
  * commit.c
- *		When the pending deltas are written, and which of them go to memory.
+ *		Deciding when the pending deltas are written, and which of them go to memory.
  *
  * Copyright (c) 2026, the dcounter developers
  *

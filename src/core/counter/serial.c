@@ -1,6 +1,6 @@
 /*
  * serial.c
- *		How SERIALIZABLE transactions that use one key find each other.
+ *		Making conflicts on a key visible to SERIALIZABLE transactions.
  *
  * Copyright (c) 2026, the dcounter developers
  *
@@ -110,7 +110,7 @@
 #include "core/rows/direct.h"
 #include "core/rows/shardnumber.h"
 
-/* Whether a key has rows of a number. */
+/* The use of a number by rows of a key. */
 typedef enum DcNumberState
 {
 	NUMBER_FREE,

@@ -1,14 +1,14 @@
 /*
  * sharedhints.c
- *		Where the shard rows of hot keys are, for all sessions.
+ *		The places of the shard rows of hot keys, for all sessions.
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A session that knows no row of a key asks the index (scan.c). While an old snapshot is held
- * that has an entry for each page that a row was ever on, in the order of the pages, not
- * of time: so finding the live version among them takes the longer, the longer the
- * snapshot is held. And a session that knew the rows long ago has to follow the links
- * through all these pages. Here is where each row has moved to last.
+ * A session that knows no row of a key searches the index (scan.c). While an old snapshot is
+ * held, the index has an entry for each page that a row was ever on, in the order of the pages,
+ * not of time. So the longer the snapshot is held, the longer it takes to find the live version
+ * among them. And a session that knew the rows long ago has to follow the links
+ * through all these pages. This table has the last known place of each row.
  *
  * A row is entered when it moves to another page, and when it is inserted beside other
  * rows of its key. The many keys with only one row would evict the others. A row is

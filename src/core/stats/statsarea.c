@@ -1,6 +1,6 @@
 /*
  * statsarea.c
- *		Which counter table has which entry of the statistics.
+ *		The assignment of statistics entries to counter tables.
  *
  * Copyright (c) 2026, the dcounter developers
  *

@@ -1,6 +1,6 @@
 /*
  * tabledue.c
- *		Which counter tables a job of the worker has to look at.
+ *		Choosing the counter tables that a job of the worker must visit.
  *
  * Copyright (c) 2026, the dcounter developers
  *

@@ -1,6 +1,6 @@
 /*
  * tabledue.h
- *		Which tables of a job of the worker are due (see tabledue.c).
+ *		Choosing the tables that a job of the worker must visit (see tabledue.c).
  *
  * Copyright (c) 2026, the dcounter developers
  */

@@ -1,6 +1,6 @@
 /*
  * turns.c
- *		Which databases have a worker, and when it leaves for another one.
+ *		Sharing the workers between databases.
  *
  * Copyright (c) 2026, the dcounter developers
  *

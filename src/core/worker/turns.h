@@ -1,6 +1,6 @@
 /*
  * turns.h
- *		Which databases have a worker, and when it leaves for another one (see turns.c).
+ *		Sharing the workers between databases (see turns.c).
  *
  * Copyright (c) 2026, the dcounter developers
  */

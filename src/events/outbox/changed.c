@@ -1,6 +1,6 @@
 /*
  * changed.c
- *		Which counter tables emit events, and which of their keys have changed.
+ *		The counter tables that emit events, and their changed keys.
  *
  * Copyright (c) 2026, the dcounter developers
  *

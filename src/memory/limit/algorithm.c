@@ -1,7 +1,7 @@
 /*
  * algorithm.c
- *		How limits count: token bucket, fixed window, sliding window. What needs a list is in
- *		listalgorithm.c.
+ *		The algorithms of limits: token bucket, fixed window, sliding window. Those that need a list
+ *		are in listalgorithm.c.
  *
  * Copyright (c) 2026, the dcounter developers
  *

@@ -1,6 +1,6 @@
 /*
  * algorithm.h
- *		How limits count (see algorithm.c and listalgorithm.c). Knows nothing of the server.
+ *		The algorithms of limits (see algorithm.c and listalgorithm.c). Knows nothing of the server.
  *
  * Copyright (c) 2026, the dcounter developers
  *

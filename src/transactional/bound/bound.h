@@ -50,7 +50,7 @@ typedef enum DcBuildBy
 	DC_BUILD_NOW /* dc_bind() itself did */
 } DcBuildBy;
 
-/* Whether a bound counter table agrees with its source. */
+/* The state of a bound counter table compared with its source. */
 typedef enum DcSourceState
 {
 	DC_SOURCE_BUILDING, /* the rows from before dc_bind() are not all counted yet */

@@ -239,7 +239,7 @@ add_to_cells(const CmsView *view, CmsEntry added, size_t reserve, uint8_t **bloc
 	return CMS_OK;
 }
 
-/* Whether no cell needs its width. */
+/* Return true if all cells fit into half of their width. */
 static bool
 can_narrow(const CmsView *view)
 {

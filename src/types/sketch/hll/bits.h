@@ -176,7 +176,7 @@ bits_left(const BitReader *reader)
 	return (int64_t) (reader->end - reader->next) * 8 + reader->nbits - reader->zeros;
 }
 
-/* Whether all was taken but for less than a byte of zeros. */
+/* Return true if everything was read except for less than a byte of zeros. */
 static inline bool
 bits_finished(const BitReader *reader)
 {

@@ -483,7 +483,7 @@ hll_value_would_change(const uint8_t *data, size_t len, uint64_t hash)
 	return (uint32_t) rankcode_get(data + HEADER_BYTES, len - HEADER_BYTES, m, index) < rank;
 }
 
-/* Whether a value of tokens has a token, or that of the same place and a higher rank. */
+/* Return true if a value of tokens has this token, or one at the same place with a higher rank. */
 static bool
 has_token(const uint8_t *data, size_t len, uint32_t token)
 {
