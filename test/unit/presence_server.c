@@ -1,6 +1,6 @@
 /*
  * presence_server.c
- *		What presences ask of the server, for a unit test (see presence_server.h).
+ *		The parts of the server that presences need, for a unit test (see presence_server.h).
  */
 #include "presence_server.h"
 
