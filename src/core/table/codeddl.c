@@ -25,7 +25,6 @@
 #include "catalog/objectaccess.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_index.h"
-#include "catalog/pg_inherits.h"
 #include "commands/extension.h"
 #include "miscadmin.h"
 #include "utils/fmgroids.h"
@@ -125,22 +124,11 @@ may_bring_code(const DcDdl *ddl)
 static void
 lock_relatives(Oid relid)
 {
-	Relation rel = table_open(InheritsRelationId, AccessShareLock);
-	ScanKeyData key;
-	SysScanDesc scan;
-	HeapTuple tuple;
+	ListCell *lc;
 
 	ownercode_lock_member(relid);
-	ScanKeyInit(&key, Anum_pg_inherits_inhrelid, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(relid));
-	scan = systable_beginscan(rel, InheritsRelidSeqnoIndexId, true, NULL, 1, &key);
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
-	{
-		CHECK_FOR_INTERRUPTS();
-		ownercode_lock_member(((Form_pg_inherits) GETSTRUCT(tuple))->inhparent);
-	}
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
+	foreach(lc, relation_parents(relid))
+		ownercode_lock_member(lfirst_oid(lc));
 }
 
 /*
