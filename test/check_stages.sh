@@ -171,7 +171,8 @@ longest_first() {
 }
 
 # One prove a file keeps the logs apart while several run at once: one more than there are processors, as many wait
-# most of the time.
+# most of the time. The longest takes three minutes: one that hangs is ended after DC_TAP_LIMIT (900 s), so that the others and what comes after them
+# are still seen.
 stage_tap() {
     local files=() status=0 i
     # shellcheck disable=SC2086 # words
@@ -185,10 +186,13 @@ stage_tap() {
         for i in "${!files[@]}"; do printf '%s\0' $((i + 1)) "${files[i]}"; done | xargs -0 -n 2 -P $(($(nproc) + 1)) bash -c '
             name=$(basename "$2" .pl)
             place="$1 of $TOTAL, $(basename "$(dirname "$2")")/$name"
-            if prove -v "$2" >"$OUT/tap_$name.log" 2>&1; then
+            status=0
+            timeout -k 60 "${DC_TAP_LIMIT:-900}" prove -v "$2" >"$OUT/tap_$name.log" 2>&1 || status=$?
+            if [[ $status -eq 0 ]]; then
                 echo "   $place: $SECONDS s"
             else
-                echo "   $place: failed"
+                [[ $status -ne 124 && $status -ne 137 ]] || echo "not ok - ended by the time limit after $SECONDS s" >>"$OUT/tap_$name.log"
+                echo "   $place: failed after $SECONDS s"
                 cat "$OUT/tap_$name.log"
                 exit 1
             fi' run
