@@ -21,8 +21,10 @@ my $offset = -s $node->logfile;
 my $rows = 0;
 for (my $i = 0; $i < 1000 && $rows ne '1 1'; $i++)
 {
-	sql($node, 'postgres', q{SELECT dc_incr('likes', 'hot', 1), dc_incr('plain', 'hot', 1)});
+	# all that has been counted is compacted first: rows that are held while others come would only become more
 	$session->run('ROLLBACK') if $i > 0;
+	wait_for($node, 'postgres', q{SELECT count(*) FROM (TABLE likes_shard UNION ALL TABLE plain_shard) AS s WHERE key = 'hot'}, '0');
+	sql($node, 'postgres', q{SELECT dc_incr('likes', 'hot', 1), dc_incr('plain', 'hot', 1)});
 	$session->run('BEGIN');
 	$rows = join ' ', map { $session->run("SELECT count(*) FROM (SELECT 1 FROM ${_}_shard WHERE key = 'hot' FOR UPDATE) AS s") } 'likes', 'plain';
 }
@@ -34,9 +36,10 @@ is(wait_for($node, 'postgres', q{SELECT inc FROM likes_region WHERE key = 'cold'
 $session->run('ROLLBACK');
 is(wait_for($node, 'postgres', "SELECT ($published) = dc_get('likes', 'hot')", 't'), 't', 'and then this one');
 
-# While somebody goes on writing, it is found between two commits
+# While somebody goes on writing, it is found between two commits. His pauses differ, so that they are not in step with the worker's, however long a
+# commit takes.
 my $writer = start_command('pgbench', '-n', '-c', 1, '-T', 600, '-f',
-	file_of('hot.sql', "SELECT dc_incr('likes', 'hot', 1), dc_incr('plain', 'hot', 1);\n\\sleep 3 ms\n"), $node->connstr('postgres'));
+	file_of('hot.sql', "SELECT dc_incr('likes', 'hot', 1), dc_incr('plain', 'hot', 1);\n\\set pause random(1, 20)\n\\sleep :pause ms\n"), $node->connstr('postgres'));
 ok($node->wait_for_log(qr/counter table "likes": $tried 1 were compacted/, $offset), 'a try finds it between two commits');
 $writer->{run}->signal('TERM');
 finish_job($writer);
