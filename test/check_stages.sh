@@ -165,14 +165,14 @@ pgtap() {
 # go: so that at the end there is not one alone that has most of its time before it
 longest_first() {
     local known=()
-    known=(test/t/worker/worker.pl test/t/whole/owners.pl test/t/whole/chaos.pl test/t/region/region_sets.pl)
+    known=(test/t/worker/{fairness,worker}.pl test/t/whole/{owners,chaos}.pl test/t/base/clock.pl test/t/region/{region_sets,region_turns}.pl
+        test/t/lite/lite_pairs.pl test/t/worker/worker_{scale,idle}.pl test/t/outbox/outbox_moves.pl test/t/buffer/buffer_leave.pl)
     # shellcheck disable=SC2012 # names are plain
     { printf '%s\n' "${known[@]}" | grep -xFf <(printf '%s\n' "$@") || true; ls -S "$@"; } | awk '!seen[$0]++'
 }
 
-# One prove a file keeps the logs apart while several run at once: one more than there are processors, as many wait
-# most of the time. The longest takes three minutes: one that hangs is ended after DC_TAP_LIMIT (900 s), so that the others and what comes after them
-# are still seen.
+# One prove a file keeps the logs apart while several run at once: three for each processor, as they wait for most of their time.
+# The longest takes three minutes. One that hangs is ended after DC_TAP_LIMIT (900 s), so that what comes after it is still seen.
 stage_tap() {
     local files=() status=0 i
     # shellcheck disable=SC2086 # words
@@ -183,7 +183,7 @@ stage_tap() {
     (
         tap_environment
         export OUT=$out TOTAL=${#files[@]}
-        for i in "${!files[@]}"; do printf '%s\0' $((i + 1)) "${files[i]}"; done | xargs -0 -n 2 -P $(($(nproc) + 1)) bash -c '
+        for i in "${!files[@]}"; do printf '%s\0' $((i + 1)) "${files[i]}"; done | xargs -0 -n 2 -P $((3 * $(nproc))) bash -c '
             name=$(basename "$2" .pl)
             place="$1 of $TOTAL, $(basename "$(dirname "$2")")/$name"
             status=0

@@ -117,8 +117,8 @@ run_beside() {
 choose
 make_work
 logs=$DC_WORK/out
-for ((i = 0; i < ${#names[@]}; i += 2)); do
-    run_beside "${names[@]:i:2}"
+for ((i = 0; i < ${#names[@]}; i += 3)); do
+    run_beside "${names[@]:i:3}"
 done
 [[ -z ${MAKE_ONLY:-} ]] || { cat "$logs"/*.log && exit 0; }
 
