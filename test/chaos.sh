@@ -9,7 +9,8 @@
 #   CHAOS_LEG=600, OWNERS_LEG=600       seconds of a leg (300)
 #   DC_SEED=N         the seed of the first leg: that of one that failed, as printed
 #   GO_ON=1           does not end with the first leg that fails
-#   DC_CHAOS_FAULTS='clock back;signals', DC_CHAOS_WITHOUT='skew'   fewer faults, fewer rooms
+#   DC_CHAOS_FAULTS='clock back;signals', DC_CHAOS_WITH='rewrites', DC_CHAOS_WITHOUT='skew'   fewer faults, some in each
+#                     round, fewer rooms
 #   OWNERS_ROUNDS='attack;restart', OWNERS_FOCUS='stk', OWNERS_WITHOUT='sleep;types'   fewer
 #                     rounds, one room, and without some of what the owner does
 #   KEEP=1            keeps the work folder

@@ -36,8 +36,8 @@ recap() {
     for log in "$@"; do
         awk -v stage="$stage" -v log_name="$(basename "$log" .log)" '
             /^not ok [0-9-]/ && !/# TO[D]O/ || /^(test)? +[a-z0-9_]+ +\.\.\. FAILED/ ||
-            /^# +(Looks like|got:|expected:|Failed test|  at )/ || /^  (Parse errors|Non-zero)/ || /^Result: FAIL/ {
-                if (lines++ < 12) print "   " stage " " log_name ": " substr($0, 1, 300)
+            /^# +(Looks like|DC_SEED=|got:|expected:|Failed test|  at )/ || /^  (Parse errors|Non-zero)/ || /^Result: FAIL/ {
+                if (/DC_SEED=/ || lines++ < 12) print "   " stage " " log_name ": " substr($0, 1, 300)
             }' "$log"
     done >>"$out/failures"
 }

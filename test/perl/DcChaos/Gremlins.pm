@@ -37,11 +37,13 @@ sub gremlins
 				my $table = pick(@tables);
 				my $sql = weighted(
 					[ 4, "VACUUM FULL $table" ], [ 4, "REINDEX TABLE CONCURRENTLY $table" ], [ 2, "VACUUM (FREEZE, INDEX_CLEANUP ON) $table" ], [ 1, "ANALYZE $table" ],
-					[ 1, "CLUSTER $table USING ${table}_pkey" ], [ 1, "ALTER TABLE $table SET (fillfactor = " . num(30, 100) . ')' ],
+					[ 1, "SELECT format('CLUSTER $table USING %I', relname) FROM pg_index JOIN pg_class ON oid = indexrelid WHERE indrelid = '$table'::regclass AND indisvalid AND indpred IS NULL ORDER BY random() LIMIT 1 \\gexec" ],
+					[ 1, "ALTER TABLE $table SET (fillfactor = " . num(30, 100) . ')' ],
 					[ 1, "ALTER TABLE $table ALTER " . ($table eq 'bd_like' ? 'id' : 'key') . ' SET STATISTICS ' . num(1, 100) ], [ 1, "ALTER TABLE $table SET (autovacuum_enabled = " . pick('on', 'off') . ')' ],
 					[ 1, "BEGIN; LOCK $table IN " . pick('SHARE', 'EXCLUSIVE', 'ACCESS EXCLUSIVE') . ' MODE; SELECT pg_sleep(0.2); ' . pick('COMMIT', 'ROLLBACK') ]);
 
-				return sprintf("SET lock_timeout = '500ms';\n$sql;\nSELECT pg_sleep(%.3f);\n", rand(0.1));
+				$sql .= ';' if $sql !~ /\\gexec$/;
+				return sprintf("SET lock_timeout = '500ms';\n%s\nSELECT pg_sleep(%.3f);\n", $sql, rand(0.1));
 			} },
 		alters => {
 			next => sub {

@@ -1,6 +1,7 @@
 # All rooms at once under random transactions and faults (DcChaos.pm), for CHAOS_TIME seconds
 # (120). DC_SEED=N repeats the choices of a run that failed, DC_CHAOS_FAULTS='clock
-# back;signals' takes these faults only, DC_CHAOS_WITHOUT='outbox' leaves rooms out.
+# back;signals' takes these faults only, DC_CHAOS_WITH='rewrites' has these gremlins in each
+# round (DcChaos/Gremlins.pm), DC_CHAOS_WITHOUT='outbox' leaves rooms out.
 use strict;
 use warnings;
 
@@ -35,6 +36,7 @@ do
 	my ($fault, @with) = @{ $faults{$name} // die "no fault $name" };
 
 	push @with, pick(@gremlins) if chance(0.6) && !defined $ENV{DC_CHAOS_FAULTS};
+	push @with, split(/;/, $ENV{DC_CHAOS_WITH} // '');
 	$good = $run->round($name, $fault, @with);
 } while ($good && time < $end - 12);
 $run->finish if $good;
