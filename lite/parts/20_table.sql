@@ -312,7 +312,7 @@ BEGIN
 	-- one whose other tables have gone may have new ones
 	DELETE FROM dcounter_lite.counter AS r WHERE r.counter = dc_adopt.counter AND (ascii(r.shards::text) < 58 OR ascii(r.holds::text) < 58);
 	IF EXISTS (SELECT FROM dcounter_lite.counter AS r WHERE r.counter = dc_adopt.counter) THEN
-		RAISE EXCEPTION USING ERRCODE = '42710', MESSAGE = format('"%s" is a counter table already', rel);
+		RAISE EXCEPTION USING ERRCODE = '42710', MESSAGE = format('"%s" is already a counter table', rel);
 	END IF;
 	problem := dcounter_lite.adopt_problem(nsp, rel);
 	IF problem IS NOT NULL THEN

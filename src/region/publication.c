@@ -102,7 +102,7 @@ check_publication(const char *name)
 	if (!owned || !right)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("publication \"%s\" is not as dcounter makes it", name),
+				 errmsg("publication \"%s\" is not as dcounter creates it", name),
 				 owned ? errdetail("It must publish 'insert, update' of single tables.")
 					   : errdetail("It must belong to the owner of the database.")));
 }

@@ -364,7 +364,7 @@ sub hang_end
 		sleep(0.5);
 	}
 	is($value, '7', 'it is ended, and done again');
-	like(slurp_file($hanging->logfile), qr/ending the dcounter worker of database \d+: a step of it hangs/, 'by the launcher');
+	like(slurp_file($hanging->logfile), qr/terminating the dcounter worker of database \d+: one of its steps hangs/, 'by the launcher');
 	return;
 }
 

@@ -148,7 +148,7 @@ foreach my $place (0.02, 0.1, 0.5, 0.9, 1)
 }
 $node->start;
 is(present($node, 'a'), '0', 'as is one of another shutdown');
-ok(slurp_file($node->logfile) =~ /it is not of the last shutdown/, 'the log says so');
+ok(slurp_file($node->logfile) =~ /it is not from the last shutdown/, 'the log says so');
 like(told($node), qr/^reset/, 'and listeners are told');
 
 ##

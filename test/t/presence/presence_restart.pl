@@ -111,7 +111,7 @@ foreach my $state ('broken', 'old')
 	}
 	$node->start;
 	is(who($node, 'a'), '0 ', "a file that is $state is a crash");
-	ok(slurp_file($node->logfile) =~ ($state eq 'broken' ? qr/its contents are invalid/ : qr/it is not of the last shutdown/), 'and the log says so');
+	ok(slurp_file($node->logfile) =~ ($state eq 'broken' ? qr/its contents are invalid/ : qr/it is not from the last shutdown/), 'and the log says so');
 	is(told($node), 'reset', 'as are the listeners');
 }
 

@@ -289,7 +289,7 @@ SKIP:
 		'events of a stream that cannot be one are dead letters');
 	comes(sub { $redis->command('XLEN', 'fine') >= 80 }, 'all others are delivered');
 	signal($job, 'TERM', 0, 'stops after that');
-	like($job->{err}, qr/WRONGTYPE.*of topic "wrong" was refused, and comes again in .*is a dead letter now/s, 'it says so');
+	like($job->{err}, qr/WRONGTYPE.*of topic "wrong" was refused, and will be retried in .*is now a dead letter/s, 'it says so');
 	is(scalar left('poison'), 0, 'and all others are confirmed');
 	check('beside a stream that cannot be one', 4, 20, map { my %f = @{ $_->[1] }; qq("key":"$f{key}","payload":$f{payload},) } @{ $redis->command('XRANGE', 'fine', '-', '+') });
 	is(query(q{SELECT count(*) FROM dc_dead_letters WHERE consumer = 'poison' AND topic <> 'wrong'}), 0, 'no other event is a dead letter');

@@ -91,7 +91,7 @@ my %tables = (
 
 	deferred => {
 		sql => q{CREATE CONSTRAINT TRIGGER t AFTER UPDATE ON mallory.deferred DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION mallory.hook()},
-		fails => '"deferred" cannot be written to, as its constraint "t" is deferred' },
+		fails => 'cannot write to "deferred": its constraint "t" is deferred' },
 	deferred_shard_rows => {
 		sql => q{CREATE CONSTRAINT TRIGGER t AFTER DELETE ON mallory.deferred_shard_rows_shard DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION mallory.hook()},
 		fails => 'cannot fire deferred trigger within security-restricted operation' },
