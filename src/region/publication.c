@@ -93,7 +93,8 @@ check_publication(const char *name)
 	if (!HeapTupleIsValid(tuple))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("publication \"%s\" does not exist", name)));
+				 errmsg("publication \"%s\" does not exist", name),
+				 errhint("Call dc_region_publish(), which creates it.")));
 	form = (Form_pg_publication) GETSTRUCT(tuple);
 	owned = compat_owns_database(MyDatabaseId, form->pubowner);
 	right = form->pubinsert && form->pubupdate && !form->pubdelete && !form->pubtruncate &&

@@ -395,7 +395,7 @@ ROLLBACK TO s;
 COMMIT;
 SELECT source, state FROM dc_stat_drift WHERE counter = 'inh'::regclass;
 ALTER TABLE votes_old RENAME TO votes;
--- ... also if the other one is made only now, or comes from another schema
+-- ... even if the other one is created only now, or comes from another schema
 BEGIN;
 ALTER TABLE votes RENAME TO votes_old;
 CREATE TABLE votes (k int);

@@ -189,7 +189,8 @@ start_dynamic(void)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("role \"%s\" of dcounter.worker_role does not exist",
-						dc_worker_role)));
+						dc_worker_role),
+				 errhint("Create the role, or change the setting.")));
 	worker_fill(&worker, &args);
 	if (!RegisterDynamicBackgroundWorker(&worker, &handle))
 		ereport(ERROR,

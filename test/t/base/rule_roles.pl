@@ -1,6 +1,6 @@
 # Who may do what with limits and presences: rights are given for each rule, and hold from the next statement on. A role that
-# does his worst has neither others' rules nor others' memory, and runs none of his code as somebody else. Roles that are
-# dropped, and databases that are copied, dropped, and made anew.
+# does its worst has neither the rules nor the memory of others, and runs none of its code as another role. Roles that are
+# dropped, and databases that are copied, dropped, and created again.
 use strict;
 use warnings;
 
@@ -97,7 +97,7 @@ as('alice', q{SELECT dc_presence_revoke('chat', 'mallory')});
 is(as('mallory', q{SELECT count(*) FROM dcounter.limit_rule, dcounter.presence_rule}), '2', 'rules can be read by all');
 
 ##
-## Code of his does not run as another, nor use others' limits
+## Its code does not run as another role, nor use the limits of others
 as('mallory', q{
 	CREATE TABLE m.fired (who name);
 	GRANT INSERT ON m.fired TO PUBLIC; GRANT USAGE ON SCHEMA m TO PUBLIC;

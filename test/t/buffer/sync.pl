@@ -83,7 +83,7 @@ sub all_end
 	return ok(!(grep { $_ eq '' } @ended), "$name (@ended)");
 }
 
-# warned(FROM): how often the log says since then that commits do not wait any more, by why
+# warned(FROM): how often the log says since then that commits no longer wait, by reason
 sub warned
 {
 	my ($from) = @_;

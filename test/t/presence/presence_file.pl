@@ -126,7 +126,7 @@ sql($node, 'postgres', q{SELECT count(dc_presence_drop('tenant ' || i)) FROM gen
 ## Databases that are dropped
 $node->append_conf('postgresql.conf', q{dcounter.presence_size = '256kB'});
 $node->restart;
-# rooms of a rule that is dropped give their memory back at once, though no worker turns the wheel: else this fills it
+# rooms of a rule that is dropped give their memory back at once, though no worker turns the wheel: otherwise this fills it
 foreach my $round (1 .. 4)
 {
 	sql($node, 'postgres', q{SELECT dc_presence_create('many', '7 days', max_members => 1000000)});

@@ -177,7 +177,7 @@ SKIP:
 }
 
 ##
-## A rule of an extension that was made anew is not the one that had its id
+## A rule of an extension that was created again is not the one that had its id
 sql($node, 'postgres', q{SELECT dc_enter('chat', 'a', 'ann')});
 sql($node, 'postgres', q{DROP EXTENSION dcounter; CREATE EXTENSION dcounter; SELECT dc_presence_create('chat', '7 days')});
 is(who($node, 'a'), '0 ', 'nobody is there');

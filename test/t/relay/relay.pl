@@ -278,7 +278,7 @@ SKIP:
 	my @entries = map { @{ $redis->command('XRANGE', "stream$_", '-', '+') } } 0, 1;
 	check('streams', $keys, 50, map { my %f = @{ $_->[1] }; qq("key":"$f{key}","payload":$f{payload},) } @entries);
 
-	# A stream that cannot be one stops nobody else, and its events are dead letters.
+	# A key that cannot be a stream stops no others, and its events are dead letters.
 	$redis->command('SET', 'wrong', 'not a stream');
 	consumer('poison');
 	query(q{SELECT dc_consumer_alter('poison', max_attempts => 3)});

@@ -273,7 +273,7 @@ comes(sub { !kill(0, $pid) }, 'a second SIGTERM: the command is told');
 is(scalar left('c'), 1, 'a second SIGTERM: the batch was not confirmed');
 
 ##
-## nothing is lost, whoever is killed
+## nothing is lost, no matter which process is killed
 
 my $keys = 8;
 my $events = torture(150, 3000);

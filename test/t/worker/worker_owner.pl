@@ -18,7 +18,7 @@ my $node = owner_node();
 ##
 ## His tables
 #
-# For each: what is put on it, in his name, and the hooks that compaction must set
+# For each: what is put on it, in the owner's name, and the hooks that compaction must set
 # off, to be sure that they were tried. "fails": why the table cannot be compacted.
 
 my @row = map { my $op = $_; map { "$_ ROW $op" } 'BEFORE', 'AFTER' } 'INSERT', 'UPDATE', 'DELETE';

@@ -1,4 +1,4 @@
-# An end to what an owner has put on his tables (dcounter.worker_runs_owner_code is on, see
+# An end to the code that owners have put on their tables (dcounter.worker_runs_owner_code is on, see
 # worker/worker_owner.pl): where the worker leaves it alone or says what is wrong, owners who
 # may not even connect, code that does not end, and code that drops the extension.
 use strict;
@@ -111,7 +111,7 @@ eventually('evil', q{SELECT (dc_total('nina.c', 'a')).value = 6}, 'with it, it i
 
 ## Code that does not end. Meanwhile nobody is compacted; but it can be ended.
 
-# stuck(NAME): tests that the worker runs his code
+# stuck(NAME): tests that the worker runs the owner's code
 sub stuck
 {
 	my ($name) = @_;
