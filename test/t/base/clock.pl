@@ -1,5 +1,5 @@
-# The wall clock of the server is set back by an hour, and forth again, while all is at
-# work. Each job of the worker goes on within its interval, what is in memory gets to
+# The wall clock of the server is set back by an hour, and forward again, while everything is at
+# work. Each job of the worker continues within its interval, what is in memory reaches
 # the tables, waits end when they should, nothing is lost and nothing counted twice.
 #
 # Nothing depends on tight timing: intervals are short, waits may be long, and an hour

@@ -1,4 +1,4 @@
-# Who may do what with limits and presences: rights are given for each rule, and hold from the next statement on. A role that
+# Privileges for limits and presences: they are granted for each rule, and apply from the next statement on. A role that
 # does its worst has neither the rules nor the memory of others, and runs none of its code as another role. Roles that are
 # dropped, and databases that are copied, dropped, and created again.
 use strict;

@@ -1,4 +1,4 @@
-# What is loaded from the file is flushed at once, or not at all. If that takes too long, for an owner who is no superuser, the worker
+# What is loaded from the file is flushed in one step, or not at all. If that takes too long, for an owner who is not a superuser, the worker
 # leaves the table to its owner, so that others wait for no more than two steps of 2.5 s, and says so. Whatever happens then, an end of
 # the server included, each increment counts once.
 use strict;

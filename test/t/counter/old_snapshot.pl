@@ -1,4 +1,4 @@
-# A snapshot that is held for long: what reads, first increments and compaction visit stays
+# A snapshot that is held for a long time: what reads, first increments and compaction visit stays
 # bounded, in buffers, while all kinds of writers go on; counts are exact inside and outside of
 # the snapshot, after a crash, on a standby, and where shared hints are of other tables.
 # When the snapshot has ended, the rows that were kept go.

@@ -1,6 +1,6 @@
-# One link brings the rows of all counters, also of owners who are nobody's friends. What one of them writes by hand
-# into his tables, in one region, or does to them in the other one, stops nothing: his rows are passed over, and counted,
-# and his DDL is refused. Who may replicate nothing stops nothing either.
+# One link brings the rows of all counters, including those of hostile owners. What one of them writes by hand
+# into their tables in one region, or does to them in the other, stops nothing: their rows are passed over, and counted,
+# and their DDL is refused. Roles that may not replicate anything cannot stop anything either.
 use strict;
 use warnings;
 

@@ -1,7 +1,7 @@
 # Regions that are not in a mesh: a star, a ring in one direction, a tree, and a ring in both. The links
 # are made by the statements of dc_region_join(), users count everywhere, a link is cut and heals.
 # In the end each region has what was counted in all of them. Where one link carries a region no
-# row is refused; where there are two, there may be deadlocks, which are tried again. When nobody counts, no
+# row is refused; where there are two, there may be deadlocks, which are retried. When nobody counts, no
 # WAL is written.
 #
 # With DC_OTHER_PG_CONFIG, the pg_config of a server of another version that has the extension, every

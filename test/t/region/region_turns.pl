@@ -1,5 +1,5 @@
-# Owners who lock rows of their counter, or whose counter cannot be worked on, keep the counters of others neither from being
-# counted in after a start nor from having been published, as beats tell; and nothing of theirs is lost or counted twice.
+# Owners who lock rows of their counter, or whose counter cannot be processed, keep the counters of others neither from being
+# counted in after a start nor from being published, as heartbeats show; and no increment of theirs is lost or counted twice.
 use strict;
 use warnings;
 

@@ -1,5 +1,5 @@
 # dc_relay: its command line, what it writes in each format and to streams of Redis, where
-# the extension and the role are not what is usual, and errors that stay. When it confirms
+# the extension and the role are unusual, and permanent errors. When it confirms
 # what it has delivered is in relay/relay_delivery.pl.
 use strict;
 use warnings;

@@ -1,5 +1,5 @@
 # dc_relay confirms a batch after it has been delivered and not before, and nothing is lost
-# when the relay, the command it runs, who reads its output or the server stops.
+# when the relay, the command it runs, the reader of its output or the server stops.
 use strict;
 use warnings;
 

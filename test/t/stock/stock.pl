@@ -1,5 +1,5 @@
 # Stocks under load: nothing is sold twice, nothing is lost, and in the end all that
-# is available can be sold, and no more. With the worker and the sold-out gate,
+# is available can be sold, but no more. With the worker and the sold-out gate,
 # which need preload, and without.
 use strict;
 use warnings;

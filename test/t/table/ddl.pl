@@ -1,6 +1,6 @@
-# DDL on the tables of counters, with what only whole servers show: a crash of
+# DDL on the tables of counters, as far as only a whole server shows it: a crash of
 # tables that are not logged, dump and restore of the triggers that keep the tables
-# together, TRUNCATE that comes by a subscription, and increments in memory.
+# together, TRUNCATE that arrives by a subscription, and increments in memory.
 use strict;
 use warnings;
 

@@ -1,6 +1,6 @@
-# The worker runs no code of a table's owner: whatever he puts on his tables, the tables of
-# others go on being compacted and flushed, the server stops when it is told to, and who
-# looks at statistics is answered. What is left to him he can maintain himself.
+# The worker runs no code of a table's owner: whatever owners put on their tables, the tables of
+# others are still compacted and flushed, the server stops when it is told to, and sessions that
+# read statistics get an answer. Owners can maintain the tables that are left to them.
 use strict;
 use warnings;
 

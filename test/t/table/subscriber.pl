@@ -1,5 +1,5 @@
 # A logical subscriber that has the extension, with workers on both servers: what a subscription
-# feeds is left alone and comes to be what the publisher has; when the subscription is dropped,
+# feeds is left alone and becomes equal to the publisher's; when the subscription is dropped,
 # all of it is used and maintained here.
 use strict;
 use warnings;

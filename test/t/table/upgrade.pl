@@ -1,9 +1,9 @@
-# From release 0.1.0 to this version: its library and script count in every room, then the library is another one, then the script
-# is; the catalog and all values are those of a fresh install. In between a new library works with the old script, and says
+# From release 0.1.0 to this version: its library and script count in every room, then the library is replaced, then the script
+# is; the catalog and all values are those of a fresh install. In between, the new library works with the old script, and says
 # what to run; an old one refuses a newer script.
 #
-# The library of 0.1.0 is built from its commit, if the script that calls this has put its files into DC_RELEASES (test/lib.sh); else
-# today's is taken for it, and the test says so.
+# The library of 0.1.0 is built from its commit, if the calling script has put its files into DC_RELEASES (test/lib.sh); otherwise
+# today's is used instead, and the test says so.
 use strict;
 use warnings;
 

@@ -1,5 +1,5 @@
 # What was read, where rows and memory come from elsewhere: after a crash, in a dump, on a standby, in a prepared
-# transaction, of a buffered counter, on a subscriber; and under load, against the log of what everybody has done.
+# transaction, of a buffered counter, on a subscriber; and under load, against the log of what all sessions have done.
 use strict;
 use warnings;
 

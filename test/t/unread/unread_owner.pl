@@ -1,5 +1,5 @@
-# What the owner of an unread table may do to it while others mark and read: he hurts himself alone. Calls fail
-# with an error that says what is wrong, no code of his runs for them, and when the table is as it was, all goes on.
+# What the owner of an unread table may do to it while others mark and read hurts nobody else. Calls fail
+# with an error that says what is wrong, no code of the owner runs for them, and once the table is as it was, everything works again.
 use strict;
 use warnings;
 

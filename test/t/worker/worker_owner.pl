@@ -1,5 +1,5 @@
-# Owners who are not to be trusted. The worker is connected as the bootstrap
-# superuser, and compacts the tables of everybody; here it is told to do so where their code
+# Untrusted owners. The worker is connected as the bootstrap
+# superuser, and compacts the tables of all owners; here it is told to do so even where their code
 # runs, too (dcounter.worker_runs_owner_code). Code that an owner has put on their
 # tables runs as that owner and cannot escape, whatever it tries; others' tables
 # are compacted as usual. The same holds for dc_maintain() and dc_compact() of a superuser.
