@@ -182,7 +182,7 @@ SELECT count(*), count(*) FILTER (WHERE harmless) FROM cases;
 SELECT command, look(counter, command) FROM cases WHERE NOT harmless ORDER BY n;
 SELECT command, look(counter, command) FROM cases WHERE harmless AND look(counter, command) IS DISTINCT FROM 'worker' ORDER BY n;
 
--- It is left to its owner, who maintains it himself
+-- It is left to its owner, who maintains it
 CREATE TRIGGER t BEFORE INSERT OR UPDATE ON c FOR EACH ROW EXECUTE FUNCTION code();
 SELECT maintained_by, left_because FROM dc_tables WHERE counter = 'c'::regclass;
 SELECT dc_incr('c', 'a', 2);

@@ -1,5 +1,5 @@
 -- The owner of a counter table is not trusted by those who count in it: what the owner
--- puts on the tables runs as himself, in a security-restricted operation. Nor is
+-- puts on the tables runs as that owner, in a security-restricted operation. Nor is
 -- the caller's search_path trusted. This session is a superuser's.
 \pset tuples_only on
 \pset format unaligned

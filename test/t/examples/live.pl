@@ -22,7 +22,7 @@ $ann->click('like');
 is($bob->shows('count', '1'), '1', 'a click in one page is seen in the other');
 is($ann->shows('count', '1'), '1', 'and in its own');
 is(sql($node, 'postgres', q{SELECT dc_get('likes', 'post')}), '1', 'and counted');
-ok($bob->js(q{document.getElementById('back').disabled}), 'there is nothing of his to be taken back');
+ok($bob->js(q{document.getElementById('back').disabled}), 'bob has nothing to take back');
 
 # by keyboard
 my $focus = q{document.activeElement.id};

@@ -142,7 +142,7 @@ sql($_, 'postgres', q{
 				END IF;
 				COMMIT;
 				EXIT WHEN (SELECT sum(qty) FROM orders WHERE key = 'gate') = (SELECT sum(qty) FROM restocks WHERE key = 'gate');
-				-- one who has ended the hold himself may still roll back
+				-- a session that has ended the hold may still roll back
 				IF tried AND kind <> 'expiry' THEN
 					RAISE 'cycle %: refused, although one was left after %', i, kind;
 				END IF;

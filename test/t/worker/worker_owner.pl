@@ -135,7 +135,7 @@ foreach my $name (@names)
 	as_mallory("SELECT public.dc_create('mallory.$name', totals => 'compacted'" . ($tables{$name}{create} ? ", $tables{$name}{create}" : '') . ')');
 }
 sql($node, 'evil', join(';', map { "SELECT dc_incr('mallory.$_', 'a')" } @names));
-eventually('evil', 'SELECT ' . join(' + ', map { "(dc_total('mallory.$_', 'a')).value" } @names) . ' = ' . @names, 'tables of his, still as they should be');
+eventually('evil', 'SELECT ' . join(' + ', map { "(dc_total('mallory.$_', 'a')).value" } @names) . ' = ' . @names, 'tables of its own, still as they should be');
 sql($node, 'evil', 'SELECT dc_worker_stop()');
 as_mallory($tables{$_}{sql}) foreach grep { !$tables{$_}{unprevented} } @names;
 # what only event triggers prevent
@@ -178,7 +178,7 @@ sub check
 	my @spies = map { [ split /\|/, $_, -1 ] } $log =~ /LOG:  spy\|(.*)\|$/mg;
 	my %hooks = map { $_->[0] => 1 } @spies;
 
-	is(join("\n", grep { !/mallory\|mallory/ } map { "$_->[1]|$_->[2]" } @spies), '', "$way: his code runs as himself");
+	is(join("\n", grep { !/mallory\|mallory/ } map { "$_->[1]|$_->[2]" } @spies), '', "$way: its code runs as its owner");
 	my %done = map { $_ => 1 } grep { $_ ne '' } map { $_->[3] } @spies;
 	is(join("\n", sort keys %done), '', "$way: and can do nothing else");
 	foreach my $name (@names)
@@ -195,7 +195,7 @@ sub check
 		SELECT rolname FROM pg_roles WHERE rolsuper AND rolname IN ('mallory', 'eve')
 		UNION ALL SELECT roleid::regrole::text FROM pg_auth_members WHERE member = 'mallory'::regrole
 		UNION ALL SELECT oid::regclass::text FROM pg_class WHERE relname = 'x'
-		UNION ALL SELECT who FROM mallory.note WHERE who <> 'mallory'}), '', "$way: he has got nothing");
+		UNION ALL SELECT who FROM mallory.note WHERE who <> 'mallory'}), '', "$way: it has got nothing");
 
 	return;
 }
@@ -209,7 +209,7 @@ sub witness_ok
 	my %settings = map { (split /\|/)[3] => 1 } keys %seen;
 
 	is(join(' ', sort map { s/\|[^|]*$//r } keys %seen), 'boss|after|boss boss|before|boss vera|after|vera vera|before|vera', "$way: others' code runs as the others");
-	is(scalar keys %settings, 1, "$way: nothing that he has set is left") or diag(join("\n", sort keys %settings));
+	is(scalar keys %settings, 1, "$way: nothing that it has set is left") or diag(join("\n", sort keys %settings));
 	like((keys %settings)[0], $settings, "$way: settings");
 	return;
 }
@@ -222,7 +222,7 @@ my $offset = -s $node->logfile;
 is(sql($node, 'evil', 'SELECT dc_worker_start()'), 't', 'worker');
 my $pid = sql($node, 'evil', "SELECT pid FROM ($worker) AS w");
 eventually('evil', 'SELECT ' . join(' AND ', map { "(dc_total('$_', 'a')).value = 2" } @others), 'worker: tables of others are compacted');
-eventually('evil', 'SELECT ' . join(' AND ', map { "(dc_total('mallory.$tables{$_}{name}', 'a')).value = $counted{$_}" } @good), 'worker: and those of his that can be');
+eventually('evil', 'SELECT ' . join(' AND ', map { "(dc_total('mallory.$tables{$_}{name}', 'a')).value = $counted{$_}" } @good), 'worker: and those of its own that can be');
 my $runs = sql($node, 'evil', "SELECT runs FROM ($worker) AS w");
 eventually('evil', "SELECT runs >= $runs + 3 FROM ($worker) AS w", 'worker: again and again');
 my $log = slurp_file($node->logfile, $offset);
@@ -237,7 +237,7 @@ my $bad = join('|', @bad);
 is(join('', grep { !/^LOG:  dcounter job "compaction" on "($bad)" failed: / } @errors), '', 'worker: and has no other errors');
 is(sql($node, 'evil', "SELECT pid FROM ($worker) AS w"), $pid, 'worker: it survives');
 eventually('evil', "SELECT count(*) = 1 AND bool_and(objid NOT IN (4711, 4712)) FROM pg_locks WHERE pid = $pid AND locktype = 'advisory'",
-	'worker: it keeps its lock, and none of his');
+	'worker: it keeps its lock, and takes no other');
 
 ## CALL dc_maintain() and dc_compact() of a superuser
 
