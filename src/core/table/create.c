@@ -291,18 +291,22 @@ prevent_taken_totals(const RangeVar *name, Oid schema)
 {
 	DcCounterRow row;
 	Oid relid;
+	char kind;
 
 	prevent_no_create(schema);
 	relid = get_relname_relid(name->relname, schema);
 	if (!OidIsValid(relid))
 		return;
+	kind = get_rel_relkind(relid);
 	ereport(ERROR,
 			(errcode(ERRCODE_DUPLICATE_TABLE),
 			 errmsg("relation \"%s\" already exists", name->relname),
 			 catalog_read(relid, &row)
 				 ? errhint("To accept an existing counter table, use if_not_exists => true.")
-				 : errhint("Choose another name. To count the rows of \"%s\", bind the new counter table to it with dc_bind().",
-						   name->relname)));
+				 : kind == RELKIND_RELATION || kind == RELKIND_PARTITIONED_TABLE
+				 ? errhint("Choose another name. To count the rows of \"%s\", bind the new counter table to it with dc_bind().",
+						   name->relname)
+				 : errhint("Choose another name.")));
 }
 
 /*

@@ -68,7 +68,7 @@ source_expr_check(Node *expr, Relation source, const char *what)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
 				 errmsg("%s must be immutable", what),
-				 errdetail("What a row counts for must depend only on the row. The text of a timestamp depends on DateStyle, that of a float on extra_float_digits, that of bytea on bytea_output, and that of an enum on its labels, which can be renamed."),
+				 errdetail("What a row counts for must depend only on the row, not on settings. The text of a timestamp depends on DateStyle, the day of a timestamp with time zone on TimeZone, the text of a float on extra_float_digits, that of bytea on bytea_output, and that of an enum on its labels, which can be renamed."),
 				 date_walker(expr, NULL)	   ? errhint("Use a date, which needs no cast to text: t::date of a timestamp, (t AT TIME ZONE 'UTC')::date of a timestamp with time zone.")
 					 : zone_walker(expr, NULL) ? errhint("Name the time zone: t AT TIME ZONE 'UTC' instead of t, as in date_trunc('month', t AT TIME ZONE 'UTC')::date.")
 					 : enum_walker(expr, NULL) ? errhint("List the labels: CASE e WHEN 'a' THEN 'a' WHEN 'b' THEN 'b' END.")
