@@ -52,6 +52,11 @@ $ann->click('like');
 is($ann->js(q{getComputedStyle(document.querySelector('#like svg')).animationName}), 'none', 'no motion, if that is preferred');
 is($bob->shows('count', '2'), '2', 'but it counts');
 
+# a small phone: nothing is wider than the screen
+$bob->do('size', width => 320, height => 640);
+cmp_ok($bob->js('document.documentElement.scrollWidth'), '<=', 320, '320 pixels are enough');
+$bob->do('size', width => 1000, height => 800);
+
 # viewers: two tabs of a browser are one
 my $people = sub { return $_[0] . ' looking at this' };
 is($bob->shows('people', $people->('2 people')), $people->('2 people'), 'two are there');
