@@ -6,7 +6,7 @@ CREATE FUNCTION dcounter.library_0_2() RETURNS pg_catalog.text
 COMMENT ON FUNCTION dcounter.library_0_2() IS 'internal: version of the library, which is 0.2 or later';
 REVOKE EXECUTE ON FUNCTION dcounter.library_0_2() FROM PUBLIC;
 
-COMMENT ON COLUMN dcounter.region.first IS 'number of the first beat of this boot, and of those that begin like it';
+COMMENT ON COLUMN dcounter.region.first IS 'number of the first heartbeat of this boot, and of those that begin like it';
 
 -- Conditions of the caller must not see rows that these hide.
 ALTER VIEW dc_marks SET (security_barrier);
@@ -18,7 +18,7 @@ ALTER FUNCTION dc_op_status(regclass, text) PARALLEL UNSAFE;
 
 CREATE FUNCTION dc_throttle_reset(key anycompatible DEFAULT NULL::text, role regrole DEFAULT NULL) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
-COMMENT ON FUNCTION dc_throttle_reset(anycompatible, regrole) IS 'gives the ad hoc limits of a key, or all, of the calling role, or another one, their whole budget; returns how many there were';
+COMMENT ON FUNCTION dc_throttle_reset(anycompatible, regrole) IS 'gives the ad hoc limits of a key, or of all keys, of the calling or another role their full budget; returns how many there were';
 
 -- Arrays of these, too, and grouping sets. The functions are made anew, as a second one of each would make calls with untyped parameters ambiguous. One
 -- that somebody's view or function depends on stays, in another schema.
@@ -41,8 +41,8 @@ END $$;
 CREATE FUNCTION dc_bind(counter regclass, source regclass, key text, value text DEFAULT '1', filter text DEFAULT NULL, distinct_of text DEFAULT NULL,
 	build text DEFAULT 'worker', lock_timeout interval DEFAULT '200 ms', replicated boolean DEFAULT false, on_detach text DEFAULT 'subtract', group_by text DEFAULT NULL) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
-COMMENT ON FUNCTION dc_bind(regclass, regclass, text, text, text, text, text, interval, boolean, text, text) IS 'makes a counter table the count, or the sum, of a source table';
-COMMENT ON COLUMN dcounter.source.key IS 'expressions over its columns that make the key, and the grouping sets of them';
+COMMENT ON FUNCTION dc_bind(regclass, regclass, text, text, text, text, text, interval, boolean, text, text) IS 'keeps a counter table equal to counts or sums of the rows of a source table';
+COMMENT ON COLUMN dcounter.source.key IS 'expressions over its columns that form the key, and their grouping sets';
 COMMENT ON COLUMN dcounter.source.value IS 'what a row adds to the value of its key, or several of these with their names';
 CREATE FUNCTION dc_limit_all(names text[], keys anycompatiblearray, costs bigint[] DEFAULT NULL, OUT allowed boolean, OUT remaining bigint, OUT retry_after interval, OUT reset_at timestamptz, OUT rule text, OUT leases bigint[]) RETURNS record
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 20;
@@ -50,7 +50,7 @@ COMMENT ON FUNCTION dc_limit_all(text[], anycompatiblearray, bigint[]) IS 'asks 
 
 CREATE FUNCTION dc_beat_many(name text, rooms anycompatiblearray, members anycompatiblearray, conns text[] DEFAULT NULL) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100;
-COMMENT ON FUNCTION dc_beat_many(text, anycompatiblearray, anycompatiblearray, text[]) IS 'the same for many; returns how many were not known';
+COMMENT ON FUNCTION dc_beat_many(text, anycompatiblearray, anycompatiblearray, text[]) IS 'heartbeats of many connections; returns how many were unknown';
 
 CREATE FUNCTION dc_source_check(counter regclass, keys anycompatiblearray DEFAULT NULL::text[], from_key text DEFAULT NULL, to_key text DEFAULT NULL, sample float8 DEFAULT NULL, OUT key text, OUT source bigint, OUT counter bigint, OUT drift bigint) RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000 ROWS 10;
@@ -58,7 +58,7 @@ COMMENT ON FUNCTION dc_source_check(regclass, anycompatiblearray, text, text, fl
 
 CREATE FUNCTION dc_source_fix(counter regclass, keys anycompatiblearray, OUT key text, OUT drift bigint) RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000 ROWS 10;
-COMMENT ON FUNCTION dc_source_fix(regclass, anycompatiblearray) IS 'adds what keys of a bound counter table differ by from its source';
+COMMENT ON FUNCTION dc_source_fix(regclass, anycompatiblearray) IS 'repairs keys of a bound counter table that differ from its source';
 
 -- Keys, rooms and members of any type that keys of counters have
 CREATE FUNCTION dc_publish(topic text, key anycompatible, type text, payload jsonb, headers jsonb DEFAULT NULL) RETURNS uuid
@@ -75,7 +75,7 @@ COMMENT ON FUNCTION dc_hold_all(regclass, anycompatiblearray, bigint[], interval
 
 CREATE FUNCTION dc_allow(name text, key anycompatible, cost bigint DEFAULT 1) RETURNS boolean
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
-COMMENT ON FUNCTION dc_allow(text, anycompatible, bigint) IS 'the column allowed of dc_limit, without the rest: the quickest form';
+COMMENT ON FUNCTION dc_allow(text, anycompatible, bigint) IS 'the column allowed of dc_limit without the rest: the fastest form';
 
 CREATE FUNCTION dc_allow_up_to(name text, key text, cost bigint) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
@@ -99,11 +99,11 @@ COMMENT ON FUNCTION dc_limit_release(text, anycompatible, bigint) IS 'ends a lea
 
 CREATE FUNCTION dc_limit_renew(name text, key anycompatible, lease bigint) RETURNS boolean
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
-COMMENT ON FUNCTION dc_limit_renew(text, anycompatible, bigint) IS 'lets a lease begin anew; false if it had ended';
+COMMENT ON FUNCTION dc_limit_renew(text, anycompatible, bigint) IS 'renews a lease; false if it had ended';
 
 CREATE FUNCTION dc_limit_reset(name text, key anycompatible) RETURNS boolean
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
-COMMENT ON FUNCTION dc_limit_reset(text, anycompatible) IS 'gives a key its whole budget; false if it had it';
+COMMENT ON FUNCTION dc_limit_reset(text, anycompatible) IS 'gives a key its full budget; false if it already had it';
 
 CREATE FUNCTION dc_throttle(key anycompatible, burst bigint, rate bigint, per interval, cost bigint DEFAULT 1) RETURNS dcounter.limit_answer
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
@@ -111,27 +111,27 @@ COMMENT ON FUNCTION dc_throttle(anycompatible, bigint, bigint, interval, bigint)
 
 CREATE FUNCTION dc_enter(name text, room anycompatible, member text, conn text DEFAULT '', meta jsonb DEFAULT NULL) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
-COMMENT ON FUNCTION dc_enter(text, anycompatible, text, text, jsonb) IS 'a member enters a room, by one of its connections; returns how many members are there';
+COMMENT ON FUNCTION dc_enter(text, anycompatible, text, text, jsonb) IS 'enters a member into a room, by one of its connections; returns how many members are present';
 
 CREATE FUNCTION dc_enter(name text, room anycompatible, member anynonarray, conn text DEFAULT '', meta jsonb DEFAULT NULL) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
-COMMENT ON FUNCTION dc_enter(text, anycompatible, anynonarray, text, jsonb) IS 'a member enters a room, by one of its connections; returns how many members are there';
+COMMENT ON FUNCTION dc_enter(text, anycompatible, anynonarray, text, jsonb) IS 'enters a member into a room, by one of its connections; returns how many members are present';
 
 CREATE FUNCTION dc_beat(name text, room anycompatible, member text, conn text DEFAULT '') RETURNS boolean
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
-COMMENT ON FUNCTION dc_beat(text, anycompatible, text, text) IS 'a connection is alive; false if it was not known, and has entered';
+COMMENT ON FUNCTION dc_beat(text, anycompatible, text, text) IS 'heartbeat of a connection; false if it was unknown and has entered';
 
 CREATE FUNCTION dc_beat(name text, room anycompatible, member anynonarray, conn text DEFAULT '') RETURNS boolean
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
-COMMENT ON FUNCTION dc_beat(text, anycompatible, anynonarray, text) IS 'a connection is alive; false if it was not known, and has entered';
+COMMENT ON FUNCTION dc_beat(text, anycompatible, anynonarray, text) IS 'heartbeat of a connection; false if it was unknown and has entered';
 
 CREATE FUNCTION dc_exit(name text, room anycompatible, member text, conn text DEFAULT '') RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
-COMMENT ON FUNCTION dc_exit(text, anycompatible, text, text) IS 'a connection of a member goes, with NULL all of them; returns how many members are there';
+COMMENT ON FUNCTION dc_exit(text, anycompatible, text, text) IS 'removes a connection of a member, or with NULL all of them; returns how many members are present';
 
 CREATE FUNCTION dc_exit(name text, room anycompatible, member anynonarray, conn text DEFAULT '') RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
-COMMENT ON FUNCTION dc_exit(text, anycompatible, anynonarray, text) IS 'a connection of a member goes, with NULL all of them; returns how many members are there';
+COMMENT ON FUNCTION dc_exit(text, anycompatible, anynonarray, text) IS 'removes a connection of a member, or with NULL all of them; returns how many members are present';
 
 CREATE FUNCTION dc_present(name text, room anycompatible) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
@@ -139,7 +139,7 @@ COMMENT ON FUNCTION dc_present(text, anycompatible) IS 'how many members a room 
 
 CREATE FUNCTION dc_presence_list(name text, room anycompatible, after text DEFAULT NULL, n integer DEFAULT 100, OUT member text, OUT meta jsonb) RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100 ROWS 100;
-COMMENT ON FUNCTION dc_presence_list(text, anycompatible, text, integer) IS 'n members of a room, in order, from the first one or after one that need not be there any more';
+COMMENT ON FUNCTION dc_presence_list(text, anycompatible, text, integer) IS 'n members of a room, in order, from the first or after a given one, which need not be present';
 
 -- It takes shared memory, without a rule that says how much.
 REVOKE EXECUTE ON FUNCTION dc_throttle(text, bigint, bigint, interval, bigint) FROM PUBLIC;
@@ -157,14 +157,14 @@ CREATE OR REPLACE VIEW dc_stat_counters AS
 		s.flushes, s.keys_flushed, s.mean_flush_time_ms, s.cache_hits, s.cache_misses, s.cache_evictions, s.stats_reset,
 		dcounter.stat_passed_over(s.counter) AS rows_passed_over
 	FROM dcounter.stat_counters() AS s;
-COMMENT ON COLUMN dc_stat_counters.rows_passed_over IS 'rows that came from other regions and are not such as a region writes; they were not merged';
+COMMENT ON COLUMN dc_stat_counters.rows_passed_over IS 'rows from other regions that are not valid and were not merged';
 
 -- What is replicated comes by links that all counters share.
 REVOKE EXECUTE ON FUNCTION dc_replicate(regclass, boolean) FROM PUBLIC;
 
 CREATE FUNCTION dc_region_join(peer text, conninfo text, anew boolean, topology text DEFAULT 'mesh', trust_owners boolean DEFAULT false) RETURNS SETOF text
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000 ROWS 3;
-COMMENT ON FUNCTION dc_region_join(text, text, boolean, text, boolean) IS 'the same, and drops a link that exists, to make it anew';
+COMMENT ON FUNCTION dc_region_join(text, text, boolean, text, boolean) IS 'the same, but drops an existing link and creates it again';
 
 -- They wait for a renewal, and what they return is for those who may make subscriptions.
 REVOKE EXECUTE ON FUNCTION dc_region_join(text, text, text, boolean) FROM PUBLIC;
@@ -173,9 +173,9 @@ REVOKE EXECUTE ON FUNCTION dc_region_refresh(text, text, boolean) FROM PUBLIC;
 
 CREATE FUNCTION dc_region_publish() RETURNS int
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000;
-COMMENT ON FUNCTION dc_region_publish() IS 'adds to the publications of the regions what they lack; of how many counters';
+COMMENT ON FUNCTION dc_region_publish() IS 'adds what is missing to the publications of the regions; returns for how many counters';
 
-COMMENT ON FUNCTION dcounter.on_counter_delete() IS 'internal: keeps rows of stocks, ledgers and distinct tables from being changed but by their functions';
+COMMENT ON FUNCTION dcounter.on_counter_delete() IS 'internal: keeps rows of stocks, ledgers and distinct tables from being changed except by their functions';
 
 -- Triggers that dc_distinct_create() makes now (src/time/distinct/distinctddl.c): tables that exist get them, too.
 DO $$
@@ -230,7 +230,7 @@ COMMENT ON FUNCTION dc_window_adopt(regclass, interval, interval, jsonb, text) I
 CREATE FUNCTION dc_distinct_report(distinct_table regclass, since timestamptz DEFAULT NULL, until timestamptz DEFAULT NULL, OUT key text, OUT bucket timestamptz, OUT estimate double precision, OUT lower double precision, OUT upper double precision) RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000 ROWS 1000;
 COMMENT ON FUNCTION dc_distinct_report(regclass, timestamptz, timestamptz) IS 'how many different items each key has had in each bucket';
-COMMENT ON COLUMN dc_stat_regions.state IS 'active, retired, or behind (some counters are put aside); of this database also starting, renew or recopy';
+COMMENT ON COLUMN dc_stat_regions.state IS 'active, retired, or behind (some counters are put aside); for this database also starting, renew or recopy';
 
 CREATE FUNCTION dcounter.window_bytes(counter regclass) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED COST 1000;
@@ -253,20 +253,20 @@ CREATE OR REPLACE VIEW dc_windows AS
 
 CREATE FUNCTION dc_window_reopen(counter regclass) RETURNS boolean
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
-COMMENT ON FUNCTION dc_window_reopen(regclass) IS 'takes increments again that a clock that was ahead has made too late; false if there are none';
+COMMENT ON FUNCTION dc_window_reopen(regclass) IS 'accepts increments again that are too late only because the clock was ahead; false if there are none';
 
 -- Keys that are JSON arrays.
 CREATE FUNCTION dc_scan(counter regclass, prefix jsonb DEFAULT '[]', OUT key jsonb, OUT value bigint) RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 100 ROWS 100;
-COMMENT ON FUNCTION dc_scan(regclass, jsonb) IS 'exact values of the keys that are JSON arrays and begin with these elements, but those that are 0';
+COMMENT ON FUNCTION dc_scan(regclass, jsonb) IS 'exact values, except 0, of the keys that are JSON arrays and begin with these elements';
 
 -- One more column. A function that somebody's view depends on stays, in another schema.
 ALTER FUNCTION dc_regions() SET SCHEMA dcounter;
 CREATE FUNCTION dc_regions(OUT region text, OUT epochs int, OUT state text, OUT beat_at timestamptz, OUT lag interval, OUT seen_by_all_to timestamptz, OUT link_state text, OUT apply_errors bigint, OUT advice text) RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000 ROWS 5;
-COMMENT ON FUNCTION dc_regions() IS 'the regions that were heard of: how far they are, what is known of them everywhere, their links, what to do';
+COMMENT ON FUNCTION dc_regions() IS 'the known regions: how far they are, what all others have of them, their links, and what to do';
 CREATE OR REPLACE VIEW dc_stat_regions AS SELECT * FROM dc_regions();
-COMMENT ON COLUMN dc_stat_regions.advice IS 'what is wrong, and what to call; null if nothing is to be done';
+COMMENT ON COLUMN dc_stat_regions.advice IS 'what is wrong, and what to call; null if there is nothing to do';
 DO $$
 BEGIN
 	DROP FUNCTION dcounter.dc_regions();
@@ -288,7 +288,7 @@ CREATE EVENT TRIGGER dcounter_ddl ON ddl_command_end
 		'CREATE TABLE', 'CREATE FOREIGN TABLE', 'CREATE SCHEMA', 'CREATE TRIGGER', 'CREATE RULE', 'CREATE INDEX', 'CREATE STATISTICS',
 		'CREATE PUBLICATION', 'ALTER PUBLICATION', 'DROP TRIGGER', 'REVOKE')
 	EXECUTE FUNCTION dcounter.on_ddl();
-COMMENT ON EVENT TRIGGER dcounter_ddl IS 'keeps the tables of a counter together, and code of their owners from buffered ones';
+COMMENT ON EVENT TRIGGER dcounter_ddl IS 'keeps the tables of a counter together, and code of owners off buffered counter tables';
 
 -- These drop partitions, change names that expressions contain, or cannot be refused when they have ended.
 CREATE EVENT TRIGGER dcounter_begin ON ddl_command_start

@@ -16,7 +16,7 @@
 # links: what links point to is there, files and #headings.
 #
 # pages: the first page of each product has its box "You need" within 25 lines, a block within 30, a table of at most 12 functions, and at most 1,500 words. A
-# page that begins with the name of another, as bound-operation.md, is linked from it.
+# page that begins with the name of another, as bound-operation.md, is linked from it. README.md has at most 1,000 words.
 #
 # phrases: no page, outside of blocks, has one of the phrases in test/phrases. README.md has the words that people search for.
 use strict;
@@ -531,6 +531,8 @@ sub first_pages
 			print "$file has no link to $name\n" if $text !~ /\]\(\Q$name\E[#)]/;
 		}
 	}
+	my $words = () = slurp('README.md') =~ /[^\s|]*\w[^\s|]*/g;
+	print "README.md: $words words, more than 1000\n" if $words > 1000;
 	return;
 }
 

@@ -217,6 +217,11 @@ check_parallel() {
     perl test/parlint.pl
 }
 
+# Errors about our own objects say how they are made or listed.
+check_hints() {
+    perl test/hintlint.pl
+}
+
 check_names() {
     local kind name rest symbol
     local -A in_src
@@ -465,6 +470,7 @@ check versions 'control file, META.json and CHANGELOG.md agree'
 check frozen 'what releases have installed is as it was, and can be updated'
 check manual 'the manual pages have each option of dc_relay and dc_region'
 check comments 'each SQL function has its comment'
+check hints 'errors about missing objects of our own have a hint'
 check lite 'functions of dcounter_lite state what they are, are short and have a pinned search_path'
 check cost 'each SQL function states volatility, PARALLEL, COST and ROWS'
 check parallel 'only PARALLEL UNSAFE functions take snapshots of their own'

@@ -45,7 +45,7 @@ command_add(void)
 	each_region(region)
 	{
 		if (!is_reached(region) && region->why == NULL && !is_gone(region) && !takes_part(region))
-			note("%s is no region yet, and gets no links", region->name);
+			note("%s is not a region yet, and gets no links", region->name);
 	}
 	join_all();
 	for (int i = 0; i < options.count; i++)
@@ -131,11 +131,11 @@ static void
 check_fitness(const Region *region)
 {
 	if (region->state.lacks != NULL)
-		give_up(STATUS_ERROR, "%s cannot be one of the regions: %s", region->name, region->state.lacks);
+		give_up(STATUS_ERROR, "%s cannot become a region: %s", region->name, region->state.lacks);
 	each_region(other)
 	{
 		if (is_member(other) && strcmp(other->state.encoding, region->state.encoding) != 0)
-			give_up(STATUS_ERROR, "%s has the encoding %s, and %s has %s", region->name, region->state.encoding, other->name, other->state.encoding);
+			give_up(STATUS_ERROR, "%s has the encoding %s, but %s has %s", region->name, region->state.encoding, other->name, other->state.encoding);
 	}
 }
 
@@ -310,11 +310,11 @@ join_pair(Region *at, Region *from)
 		case LINK_CURRENT:
 			break;
 		case LINK_FOREIGN:
-			left_to_do("the link from %s to %s is not of a mesh; dc_region leaves it alone", from->name, at->name);
+			left_to_do("the link from %s to %s does not belong to a mesh; dc_region leaves it alone", from->name, at->name);
 			return;
 		case LINK_STALE:
 		case LINK_CUT:
-			note("the link from %s to %s is made anew: %s", from->name, at->name, why);
+			note("the link from %s to %s is created again: %s", from->name, at->name, why);
 			link_drop(at, from->name, from);
 			link_make(at, from);
 			break;
@@ -336,7 +336,7 @@ command_join(void)
 	each_region(at)
 	{
 		if (!is_reached(at) && at->why == NULL && !is_gone(at))
-			left_to_do("%s is no region yet: dc_region add %s", at->name, at->name);
+			left_to_do("%s is not a region yet: dc_region add %s", at->name, at->name);
 	}
 	join_all();
 }

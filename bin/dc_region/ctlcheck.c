@@ -58,7 +58,7 @@ command_check(void)
 	each_region(region)
 	{
 		if (!is_reached(region) && region->why == NULL && !is_gone(region))
-			left_to_do("%s is no region", region->name);
+			left_to_do("%s is not a region", region->name);
 	}
 	mesh_check();
 }
@@ -85,7 +85,7 @@ mesh_check(void)
 	now = first;
 	while (!(equal = all_equal(&now, &first, false)) && now_ms() < end)
 	{
-		patience_next(&patience, "what regions have counted is on its way to others");
+		patience_next(&patience, "increments are still on their way to other regions");
 		(void) ctlcheck_look(&next, false);
 		if (!same_parts(&now, &next))
 			end = last < now_ms() + CHECK_TIMEOUT ? last : now_ms() + CHECK_TIMEOUT;
@@ -94,7 +94,7 @@ mesh_check(void)
 	if (!equal)
 		(void) all_equal(&now, &first, true);
 	if (!sound || !equal)
-		give_up(STATUS_DIFFERENT, "%s", sound ? "regions do not have the same: dc_region refresh mends that, if no link is cut" : "values are not what the regions have counted: dc_region repair mends that");
+		give_up(STATUS_DIFFERENT, "%s", sound ? "regions differ: if no link is down, use dc_region refresh" : "values differ from what the regions have counted: use dc_region repair");
 	note("%d regions have the same", ctlcheck_members());
 }
 
@@ -212,7 +212,7 @@ ctlcheck_look_at(Parts *parts, Region *region, const char *counter, bool tell)
 			continue;
 		parts->wrong++;
 		if (tell)
-			note("%s: the values of %s keys of %s are not what the regions have counted", region->name, field(rows, i, "keys"), counter);
+			note("%s: the values of %s keys of %s differ from what the regions have counted", region->name, field(rows, i, "keys"), counter);
 	}
 }
 

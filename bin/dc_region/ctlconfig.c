@@ -47,7 +47,7 @@ config_read(const char *path)
 	if (!config_parse(content, &mesh, &line, &error))
 		give_up(STATUS_USAGE, "%s, line %d: %s", path, line, error);
 	if (mesh.count == 0)
-		give_up(STATUS_USAGE, "%s names no region", path);
+		give_up(STATUS_USAGE, "%s does not define any region", path);
 	each_region(region)
 	{
 		error = ctlconfig_check(region);
@@ -123,7 +123,7 @@ parse_line(char *line, Mesh *into, Region **section, const char **error)
 	{
 		line[strlen(line) - 1] = '\0';
 		name = ctlconfig_trimmed(line + 1);
-		*error = is_name(name) ? "the region is there already" : "a name of a region is up to 40 lower-case letters, digits and underscores";
+		*error = is_name(name) ? "the region is defined twice" : "a region name consists of up to 40 lower-case letters, digits and underscores";
 		*section = is_name(name) ? add_region(into, name) : NULL;
 		return *section != NULL;
 	}
@@ -134,7 +134,7 @@ parse_line(char *line, Mesh *into, Region **section, const char **error)
 	name = ctlconfig_trimmed(name);
 	if (region == NULL)
 	{
-		*error = is_name(name) ? "the region is there already" : "a name of a region is up to 40 lower-case letters, digits and underscores";
+		*error = is_name(name) ? "the region is defined twice" : "a region name consists of up to 40 lower-case letters, digits and underscores";
 		region = is_name(name) ? add_region(into, name) : NULL;
 		if (region == NULL)
 			return false;
@@ -146,10 +146,10 @@ parse_line(char *line, Mesh *into, Region **section, const char **error)
 		setting = &region->link;
 	else
 	{
-		*error = "a region has conninfo and link, no other settings";
+		*error = "a region has only the settings conninfo and link";
 		return false;
 	}
-	*error = "the setting is there already";
+	*error = "the setting is given twice";
 	if (*setting != NULL)
 		return false;
 	*setting = ctlconfig_trimmed(value);
@@ -212,7 +212,7 @@ ctlconfig_check(Region *region)
 	const char *both[2] = {region->conninfo, region->link};
 
 	if (region->conninfo == NULL)
-		return "there is no conninfo";
+		return "conninfo is missing";
 	for (int i = 0; i < 2; i++)
 	{
 		PQconninfoOption *settings;
@@ -221,7 +221,7 @@ ctlconfig_check(Region *region)
 			continue;
 		settings = PQconninfoParse(both[i], NULL); /* its message has parts of the text */
 		if (settings == NULL)
-			return i == 0 ? "conninfo is no connection string of libpq" : "link is no connection string of libpq";
+			return i == 0 ? "conninfo is not a valid libpq connection string" : "link is not a valid libpq connection string";
 		PQconninfoFree(settings);
 	}
 	return NULL;

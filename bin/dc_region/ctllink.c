@@ -132,11 +132,11 @@ link_condition(const Region *at, const Region *from, const char **why)
 	*why = "there is none";
 	if (row < 0)
 		return LINK_NONE;
-	*why = "it is not of a mesh";
+	*why = "it does not belong to a mesh";
 	if (!is_true(links, row, "mesh"))
 		return LINK_FOREIGN;
 	slot = field(links, row, "slot");
-	*why = "it was made for another epoch of one of them";
+	*why = "it was created for another epoch of one of them";
 	if (strncmp(field(links, row, "comment"), COMMENT, strlen(COMMENT)) == 0 ? !link_is_known(at, from) : *slot != '\0' && !is_true(links, row, "own_slot"))
 		return LINK_STALE;
 	*why = *slot == '\0' ? "it has no slot" : slot_problem(from, slot);
@@ -145,10 +145,10 @@ link_condition(const Region *at, const Region *from, const char **why)
 	*why = "it is disabled";
 	if (!is_true(links, row, "enabled"))
 		return LINK_OUT_OF_DATE;
-	*why = "its tables are not those of the other region";
+	*why = "its tables differ from those of the other region";
 	if (from->state.published != NULL && strcmp(field(links, row, "tables"), from->state.published) != 0)
 		return LINK_OUT_OF_DATE;
-	*why = "its conninfo is not that of the configuration";
+	*why = "its conninfo differs from the configuration";
 	if (at->state.superuser && strcmp(field(links, row, "conninfo"), from->link) != 0)
 		return LINK_OUT_OF_DATE;
 	*why = NULL;
@@ -167,9 +167,9 @@ slot_problem(const Region *from, const char *slot)
 	for (int i = 0; i < PQntuples(from->state.slots); i++)
 	{
 		if (strcmp(field(from->state.slots, i, "slot"), slot) == 0)
-			return strcmp(field(from->state.slots, i, "wal"), "lost") == 0 ? "its slot was too far behind, and is lost" : NULL;
+			return strcmp(field(from->state.slots, i, "wal"), "lost") == 0 ? "its slot was too far behind and is lost" : NULL;
 	}
-	return "its slot is gone";
+	return "its slot does not exist";
 }
 
 /*
@@ -333,7 +333,7 @@ set_comment(Region *at, const Region *from, bool refreshed)
 	bool known = at->state.epoch != NULL && from->state.epoch != NULL;
 
 	if (options.dry_run && !known)
-		note("a comment tells for which epochs the link is");
+		note("a comment records the epochs that the link is for");
 	else
 		step(at, "COMMENT ON SUBSCRIPTION dc_from_%s IS '%s%s'", from->name, comment_of(at, from), refreshed ? REFRESHED : "");
 }

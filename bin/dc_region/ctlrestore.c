@@ -36,7 +36,7 @@ command_restore(void)
 	bool opened = false;
 
 	if (region->state.name == NULL || is_in(region, "retired"))
-		give_up(STATUS_ERROR, "the database is no region any more; dc_region add %s is for a new one", region->name);
+		give_up(STATUS_ERROR, "the database is no longer a region; to add it as a new one: dc_region add %s", region->name);
 	check_mesh(region);
 	ctlrestore_renew(region);
 	do
@@ -80,7 +80,7 @@ check_mesh(const Region *region)
 	{
 		if (other != region && is_member(other) &&
 			(link_condition(region, other, &why) == LINK_FOREIGN || link_condition(other, region, &why) == LINK_FOREIGN))
-			give_up(STATUS_ERROR, "the links between %s and %s are not of a mesh; dc_region cannot make them anew", region->name, other->name);
+			give_up(STATUS_ERROR, "the links between %s and %s do not belong to a mesh; dc_region cannot create them again", region->name, other->name);
 	}
 }
 
@@ -189,7 +189,7 @@ wait_until_started(Region *region)
 		return;
 	patience_begin(&patience);
 	while (!says(region, text("SELECT state IN ('starting', 'renew') FROM %s.dc_regions() WHERE region = '%s'", region->state.schema, region->name), 0, NULL, "f"))
-		patience_next(&patience, "%s waits until the other regions have heard of its start", region->name);
+		patience_next(&patience, "%s waits until the other regions have acknowledged its start", region->name);
 	region_look(region);
 }
 

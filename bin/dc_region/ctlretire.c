@@ -44,7 +44,7 @@ retire_alive(Region *region)
 	Patience patience;
 
 	if (region->state.name == NULL)
-		give_up(STATUS_ERROR, "the database of %s is no region", region->name);
+		give_up(STATUS_ERROR, "the database of %s is not a region", region->name);
 	if (!is_in(region, "retired"))
 	{
 		const char *retire = text("SELECT %s.dc_region_retire(%s)", schema, quoted(region->name));
@@ -84,7 +84,7 @@ retire_alive(Region *region)
 		if (ctlretire_is_wanted(other, region->name))
 			link_drop(region, other->name, other);
 		else if (other != region && other->why != NULL && !is_gone(other))
-			left_to_do("%s is not reached, and may not have heard that %s is retired: %s", other->name, region->name, other->why);
+			left_to_do("%s cannot be reached, and may not know that %s is retired: %s", other->name, region->name, other->why);
 	}
 }
 
@@ -99,10 +99,10 @@ retire_lost(const char *name)
 	const char *state;
 
 	if (lost != NULL && lost->why == NULL && is_member(lost))
-		give_up(STATUS_ERROR, "%s is there, and would go on: stop its server first, or retire it without --force", name);
+		give_up(STATUS_ERROR, "%s is running: stop its server first, or retire it without --force", name);
 	state = region_knows(first, name, "state");
 	if (state == NULL)
-		give_up(STATUS_USAGE, "%s has heard of no region \"%s\"", first->name, name);
+		give_up(STATUS_USAGE, "%s does not know a region \"%s\"", first->name, name);
 	if (!all_know(name) && strcmp(state, "retired") != 0)
 		step(first, "SELECT %s.dc_region_retire(%s, force => true)", first->state.schema, quoted(name));
 	wait_until_known(name);
@@ -120,7 +120,7 @@ ctlretire_survivor(const char *name)
 		if (ctlretire_is_wanted(region, name))
 			return region;
 	}
-	give_up(STATUS_ERROR, "no other region is reached");
+	give_up(STATUS_ERROR, "no other region can be reached");
 }
 
 /*
@@ -166,7 +166,7 @@ wait_until_known(const char *name)
 		if (!ctlretire_is_wanted(region, name))
 			continue;
 		while (says(region, text("SELECT state FROM %s.dc_regions() WHERE region = '%s'", region->state.schema, name), 0, NULL, "active"))
-			patience_next(&patience, "%s has not heard yet that %s is retired", region->name, name);
+			patience_next(&patience, "%s does not know yet that %s is retired", region->name, name);
 	}
 	mesh_look();
 }

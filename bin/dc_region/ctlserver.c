@@ -78,7 +78,7 @@ mesh_lock(void)
 		while (!says(region, "SELECT pg_try_advisory_lock(hashtextextended('dc_region', 0))", 0, NULL, "t"))
 		{
 			if (stopping || now_ms() > end)
-				give_up(STATUS_ERROR, "another dc_region is at work in region \"%s\"", region->name);
+				give_up(STATUS_ERROR, "another dc_region is running in region \"%s\"", region->name);
 			wait_for(-1, 0, now_ms() + LOOK_AGAIN);
 		}
 	}
@@ -121,7 +121,7 @@ ask_of_counter(Region *region, const char *sql, const char *counter, int part)
 
 		if (message == NULL || PQstatus(region->connection) != CONNECTION_OK)
 			server_error(region, result);
-		left_to_do("%s: the counter %s is passed over: %s", region->name, counter, message);
+		left_to_do("%s: counter %s is skipped: %s", region->name, counter, message);
 		PQclear(result);
 		result = NULL;
 	}
@@ -182,13 +182,13 @@ wait_for_result(Region *region)
 			if (stopping || (patience.end != NO_DEADLINE && now_ms() >= patience.end))
 			{
 				ctlserver_cancel(region->connection);
-				give_up(stopping ? STATUS_ERROR : STATUS_TIMEOUT, "%s: %s", region->name, stopping ? "stopped" : "a statement has taken too long");
+				give_up(stopping ? STATUS_ERROR : STATUS_TIMEOUT, "%s: %s", region->name, stopping ? "stopped" : "a statement took too long");
 			}
 			if (wait_for(PQsocket(region->connection), POLLIN, end) != 0 && !PQconsumeInput(region->connection))
 				check_connection(region);
 			if (now_ms() - patience.told > TELL_AGAIN)
 			{
-				say("%s is still at it, after %d s", region->name, (int) ((now_ms() - patience.began) / 1000));
+				say("%s is still busy, after %d s", region->name, (int) ((now_ms() - patience.began) / 1000));
 				patience.told = now_ms();
 			}
 		}
@@ -346,11 +346,11 @@ patience_next(Patience *patience, const char *format, ...)
 		patience->told = now_ms();
 	}
 	if (over)
-		give_up(STATUS_TIMEOUT, "that has taken more than %d s; call it again to go on", options.timeout);
+		give_up(STATUS_TIMEOUT, "timed out after %d s; run it again to continue", options.timeout);
 	while (!stopping && now_ms() < next)
 		wait_for(-1, 0, next);
 	if (stopping)
-		give_up(STATUS_ERROR, "stopped; call it again to go on");
+		give_up(STATUS_ERROR, "stopped; run it again to continue");
 }
 
 /*

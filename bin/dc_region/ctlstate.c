@@ -137,7 +137,7 @@ check_functions(Region *region)
 	const char *others = answer(region, sql_false, 1, arguments);
 
 	if (others != NULL)
-		give_up(STATUS_ERROR, "%s has functions that could be called instead of those of dcounter, and that are not part of it: %s", region->name, others);
+		give_up(STATUS_ERROR, "%s has functions that do not belong to dcounter, but could be called instead of its functions: %s", region->name, others);
 }
 
 /*
@@ -198,7 +198,7 @@ bool
 is_reached(const Region *region)
 {
 	if (region->why != NULL && !is_gone(region))
-		left_to_do("%s is not reached: %s", region->name, region->why);
+		left_to_do("%s cannot be reached: %s", region->name, region->why);
 	return is_member(region);
 }
 
@@ -238,9 +238,9 @@ region_wanted(const char *name)
 	if (region == NULL)
 		give_up(STATUS_USAGE, "%s has no region \"%s\"", options.config, name);
 	if (region->why != NULL)
-		give_up(STATUS_ERROR, "%s is not reached: %s", name, region->why);
+		give_up(STATUS_ERROR, "%s cannot be reached: %s", name, region->why);
 	if (region->state.name != NULL && strcmp(region->state.name, name) != 0)
-		give_up(STATUS_USAGE, "the database that %s has for region \"%s\" is one of region \"%s\"", options.config, name, region->state.name);
+		give_up(STATUS_USAGE, "the database that %s has for region \"%s\" belongs to region \"%s\"", options.config, name, region->state.name);
 	return region;
 }
 

@@ -33,7 +33,7 @@ command_status(void)
 			left_to_do("%s", line);
 	}
 	if (!anything_left())
-		note("nothing is left to do");
+		note("nothing left to do");
 }
 
 /*
@@ -47,8 +47,8 @@ ctlstatus_show(const Region *region)
 
 	if (!is_member(region))
 	{
-		shown = is_gone(region) ? "retired" : "no region";
-		note("%-12s %s", region->name, region->why != NULL && !is_gone(region) ? "not reached" : shown);
+		shown = is_gone(region) ? "retired" : "not a region";
+		note("%-12s %s", region->name, region->why != NULL && !is_gone(region) ? "unreachable" : shown);
 		return;
 	}
 	for (int i = 0; i < PQntuples(region->state.regions); i++)
@@ -93,11 +93,11 @@ region_advice(const Region *region, Buffer *advice)
 	if (is_gone(region))
 		return true;
 	if (region->why != NULL)
-		ctlstatus_advise(advice, "%s is not reached: %s", region->name, region->why);
+		ctlstatus_advise(advice, "%s cannot be reached: %s", region->name, region->why);
 	else if (region->state.name == NULL)
-		ctlstatus_advise(advice, "%s is no region: dc_region add %s", region->name, region->name);
+		ctlstatus_advise(advice, "%s is not a region: dc_region add %s", region->name, region->name);
 	else if (strcmp(region->state.name, region->name) != 0)
-		ctlstatus_advise(advice, "the database of %s is one of region %s: mend %s", region->name, region->state.name, options.config);
+		ctlstatus_advise(advice, "the database of %s belongs to region %s: correct %s", region->name, region->state.name, options.config);
 	else
 	{
 		for (int i = 0; i < PQntuples(region->state.regions); i++)

@@ -101,7 +101,7 @@ step_statements(Region *at, Region *from, const char *function, const char *name
 	if (options.dry_run)
 	{
 		if (same_server(at, from))
-			note("two databases of one server: the slot of %s is made first, in %s", name, from->name);
+			note("two databases of one server: the slot of %s is created first, in %s", name, from->name);
 		step_shown(at, "", shown);
 		return;
 	}

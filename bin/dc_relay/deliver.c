@@ -135,7 +135,7 @@ write_bytes(const Buffer *buffer)
 		{
 			if (deadline != NO_DEADLINE && now_ms() >= deadline)
 			{
-				say("standard output is not read: the current batch stays unconfirmed");
+				say("nobody reads standard output: the current batch stays unconfirmed");
 				return false;
 			}
 			continue;

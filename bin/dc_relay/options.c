@@ -59,7 +59,7 @@ static int parse_batch(const char *text);
 static double parse_wait(const char *text);
 
 static const char help[] =
-	"dc_relay passes the events of a dcounter consumer on, at least once each.\n"
+	"dc_relay delivers the events of a dcounter consumer, each at least once.\n"
 	"\n"
 	"Usage:\n"
 	"  dc_relay -d DSN --consumer NAME [OPTION]...\n"
@@ -70,10 +70,10 @@ static const char help[] =
 	"  --member=NAME      share the consumer with other members, as this one\n"
 	"  --format=FORMAT    json (the default), debezium, redis or kafka\n"
 	"  --batch=N          fetch at most N events at once (default 100)\n"
-	"  --wait=SECONDS     ask again after waiting so long for an event (default 5)\n"
+	"  --wait=SECONDS     how long to wait for an event before asking again (default 5)\n"
 	"  --exec=COMMAND     write each batch to a shell command, instead of standard\n"
 	"                     output, and acknowledge it when the command succeeds\n"
-	"  --once             stop when nothing is left; does not wait, unless --wait says so\n"
+	"  --once             stop when no events are left; does not wait, unless --wait says so\n"
 	"  -V, --version      show the version, then exit\n"
 	"  -?, --help         show this help, then exit\n";
 

@@ -145,10 +145,10 @@ relay_pass_refuse(const Options *options, const PGresult *batch, int row)
 		delay = LONGEST_DELAY;
 	outcome = server_nack(options, batch_seq(batch, row), delay, &dead);
 	if (outcome == OUTCOME_OK && dead)
-		say("event %s of topic \"%s\" was refused %s times and is a dead letter now",
+		say("event %s of topic \"%s\" was refused %s times and is now a dead letter",
 			event.seq.data, event.topic.data, event.attempt.data);
 	else if (outcome == OUTCOME_OK)
-		say("event %s of topic \"%s\" was refused, and comes again in %.1f seconds",
+		say("event %s of topic \"%s\" was refused, and will be retried in %.1f seconds",
 			event.seq.data, event.topic.data, delay);
 	return outcome;
 }

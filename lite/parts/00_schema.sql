@@ -25,7 +25,7 @@ CREATE TABLE dcounter_lite.counter (
 	op_closed    regclass[]
 );
 COMMENT ON TABLE dcounter_lite.counter IS 'settings of each counter table';
-COMMENT ON COLUMN dcounter_lite.counter.counter IS 'the table of totals, by which the counter table is known';
+COMMENT ON COLUMN dcounter_lite.counter.counter IS 'the table of totals, which identifies the counter table';
 COMMENT ON COLUMN dcounter_lite.counter.shards IS 'its shard table';
 COMMENT ON COLUMN dcounter_lite.counter.holds IS 'the table of holds, if it is a stock';
 COMMENT ON COLUMN dcounter_lite.counter.ops IS 'the table of ops, once there are any';
@@ -51,7 +51,7 @@ COMMENT ON COLUMN dcounter_lite.op_slot.ops IS 'the table of ops';
 COMMENT ON COLUMN dcounter_lite.op_slot.partition IS 'its partition';
 COMMENT ON COLUMN dcounter_lite.op_slot.state IS 'open (ops are written to it), closed (ops are looked for in it) or empty';
 COMMENT ON COLUMN dcounter_lite.op_slot.since IS 'when it came into this state';
-COMMENT ON COLUMN dcounter_lite.op_slot.forgotten IS 'ops that were written to it up to then are no longer known';
+COMMENT ON COLUMN dcounter_lite.op_slot.forgotten IS 'ops that were written to it until then are no longer known';
 
 CREATE TABLE dcounter_lite.source (
 	counter regclass PRIMARY KEY REFERENCES dcounter_lite.counter ON DELETE CASCADE,

@@ -122,7 +122,7 @@ CREATE FUNCTION dcounter_lite.no_decrement(counter regclass) RETURNS void
 	LANGUAGE plpgsql STABLE PARALLEL RESTRICTED COST 20 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
 	RAISE EXCEPTION USING ERRCODE = '42809', MESSAGE = format('cannot decrement "%s": it is a stock', (SELECT relname FROM pg_class WHERE oid = counter)),
-		HINT = 'Use dc_take(), which tells whether there is enough.';
+		HINT = 'Use dc_take(), which returns false if there are not enough units.';
 END $$;
 COMMENT ON FUNCTION dcounter_lite.no_decrement(regclass) IS 'internal: raises that a stock cannot be decremented';
 
@@ -179,7 +179,7 @@ CREATE FUNCTION dcounter_lite.need_read_committed(counter regclass, function tex
 BEGIN
 	IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
 		RAISE EXCEPTION USING ERRCODE = '0A000', MESSAGE = format('cannot execute %s on "%s" at this isolation level', function, (SELECT relname FROM pg_class WHERE oid = counter)),
-			HINT = 'Call it in a transaction that is READ COMMITTED.';
+			HINT = 'Call it in a READ COMMITTED transaction.';
 	END IF;
 END $$;
 COMMENT ON FUNCTION dcounter_lite.need_read_committed(regclass, text) IS 'internal: refuses higher isolation levels';

@@ -154,6 +154,23 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION dcounter_lite.known_table(text, text, boolean) IS 'internal: a table of this name, if there is one';
 
+-- prevent_taken raises an error if dc_create() cannot make a table of this name, with what else to do.
+CREATE FUNCTION dcounter_lite.prevent_taken(nsp text, rel text) RETURNS void
+	LANGUAGE plpgsql STABLE PARALLEL RESTRICTED COST 20 SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+	taken regclass := to_regclass(format('%I.%I', nsp, rel));
+BEGIN
+	IF taken IS NULL OR NOT has_schema_privilege(nsp, 'CREATE') THEN
+		RETURN;
+	END IF;
+	RAISE EXCEPTION USING ERRCODE = '42P07', MESSAGE = format('relation "%s" already exists', rel),
+		HINT = CASE WHEN EXISTS (SELECT FROM dcounter_lite.counter AS c WHERE c.counter = taken) THEN 'To accept an existing counter table, use if_not_exists => true.'
+			WHEN (SELECT c.relkind FROM pg_class AS c WHERE c.oid = taken) = ANY ('{r,p}'::"char"[])
+				THEN format('Choose another name. To count the rows of "%s", bind the new counter table to it with dc_bind().', rel)
+			ELSE 'Choose another name.' END;
+END $$;
+COMMENT ON FUNCTION dcounter_lite.prevent_taken(text, text) IS 'internal: raises an error if the name of a new counter table is taken';
+
 -- check_settings raises an error for what dcounter would not accept, and for what dcounter_lite lacks. NULL is not looked at.
 CREATE FUNCTION dcounter_lite.check_settings(shard_by text, max_shards int, partitions int, mode text, op_retention interval, totals text, sample int, trend interval) RETURNS void
 	LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE COST 10 SET search_path = pg_catalog, pg_temp AS $$
@@ -187,6 +204,8 @@ DECLARE
 BEGIN
 	IF if_not_exists THEN
 		known := dcounter_lite.known_table(n.nsp, n.rel, stock);
+	ELSIF NOT stock THEN
+		PERFORM dcounter_lite.prevent_taken(n.nsp, n.rel);
 	END IF;
 	RETURN coalesce(known, dcounter_lite.create_tables(n.nsp, n.rel, partitions, stock, max_shards, op_retention));
 END $$;
@@ -312,7 +331,7 @@ BEGIN
 	-- one whose other tables have gone may have new ones
 	DELETE FROM dcounter_lite.counter AS r WHERE r.counter = dc_adopt.counter AND (ascii(r.shards::text) < 58 OR ascii(r.holds::text) < 58);
 	IF EXISTS (SELECT FROM dcounter_lite.counter AS r WHERE r.counter = dc_adopt.counter) THEN
-		RAISE EXCEPTION USING ERRCODE = '42710', MESSAGE = format('"%s" is a counter table already', rel);
+		RAISE EXCEPTION USING ERRCODE = '42710', MESSAGE = format('"%s" is already a counter table', rel);
 	END IF;
 	problem := dcounter_lite.adopt_problem(nsp, rel);
 	IF problem IS NOT NULL THEN

@@ -27,7 +27,7 @@ CREATE FUNCTION dc_set(counter regclass, key anycompatible, value bigint) RETURN
 BEGIN
 	RETURN dcounter_lite.set_value(dcounter_lite.find(dc_set.counter), dcounter_lite.check_key(dc_set.key::text, pg_typeof(dc_set.key)), dc_set.value);
 END $$;
-COMMENT ON FUNCTION dc_set(regclass, anycompatible, bigint) IS 'makes a counter exactly this value and returns the old one';
+COMMENT ON FUNCTION dc_set(regclass, anycompatible, bigint) IS 'sets a counter to exactly this value and returns the old one';
 
 CREATE FUNCTION dc_reset(counter regclass, key anycompatible) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 50 SET search_path = pg_catalog, pg_temp AS $$
@@ -35,7 +35,7 @@ CREATE FUNCTION dc_reset(counter regclass, key anycompatible) RETURNS bigint
 BEGIN
 	RETURN dcounter_lite.set_value(dcounter_lite.find(dc_reset.counter), dcounter_lite.check_key(dc_reset.key::text, pg_typeof(dc_reset.key)), 0);
 END $$;
-COMMENT ON FUNCTION dc_reset(regclass, anycompatible) IS 'sets a counter to zero and returns what was there';
+COMMENT ON FUNCTION dc_reset(regclass, anycompatible) IS 'sets a counter to zero and returns the old value';
 
 -- dc_delete deletes the rows that nobody has locked, and subtracts what is left by a row of its own. The next compaction merges both. (A plain DELETE
 -- would wait for all open transactions that have counted the key.)

@@ -101,7 +101,7 @@ BEGIN
 	END LOOP;
 	RETURN total;
 END $$;
-COMMENT ON FUNCTION dc_compact(regclass, int) IS 'moves amounts from shard rows to totals, of all the tables of the caller by default';
+COMMENT ON FUNCTION dc_compact(regclass, int) IS 'moves amounts from shard rows to totals; by default, in all tables of the caller';
 
 -- maintain_step compacts up to 500 keys of a table. Returns whether there may be more, and the last key.
 CREATE FUNCTION dcounter_lite.maintain_step(t regclass, after text, first boolean, OUT more boolean, OUT last text)

@@ -187,7 +187,7 @@ BEGIN
 	END IF;
 	RETURN dcounter_lite.take(c, k, dc_take.qty, dc_take.wait);
 END $$;
-COMMENT ON FUNCTION dc_take(regclass, anycompatible, bigint, boolean) IS 'takes units, or changes nothing and answers false';
+COMMENT ON FUNCTION dc_take(regclass, anycompatible, bigint, boolean) IS 'takes units, or changes nothing and returns false';
 
 CREATE FUNCTION dc_take_up_to(stock regclass, key anycompatible, qty bigint) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 50 SET search_path = pg_catalog, pg_temp AS $$

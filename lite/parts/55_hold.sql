@@ -20,7 +20,7 @@ BEGIN
 		GET DIAGNOSTICS n = ROW_COUNT;
 		IF n > 0 THEN
 			IF h.key <> k OR h.qty <> dc_hold.qty OR h.ttl <> dc_hold.ttl THEN
-				RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('hold %s exists with other arguments', dc_hold.hold_id);
+				RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('hold %s already exists with different arguments', dc_hold.hold_id);
 			END IF;
 			RETURN dc_hold.hold_id;
 		END IF;
@@ -88,9 +88,9 @@ CREATE FUNCTION dcounter_lite.cannot_end(hold_id uuid, state text) RETURNS void
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 50 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
 	IF state = 'unknown' THEN
-		RAISE EXCEPTION USING ERRCODE = '42704', MESSAGE = format('hold %s does not exist', hold_id), DETAIL = 'There were not enough units for it, or it has been removed since it ended.', HINT = 'With strict => false the answer says so, without an error.';
+		RAISE EXCEPTION USING ERRCODE = '42704', MESSAGE = format('hold %s does not exist', hold_id), DETAIL = 'There were not enough units for it, or it has been removed since it ended.', HINT = 'With strict => false the result says so instead of raising an error.';
 	END IF;
-	RAISE EXCEPTION USING ERRCODE = '55000', MESSAGE = format('hold %s %s', hold_id, CASE state WHEN 'expired' THEN 'has expired' ELSE 'was ' || state END), HINT = 'With strict => false the answer says so, without an error.';
+	RAISE EXCEPTION USING ERRCODE = '55000', MESSAGE = format('hold %s %s', hold_id, CASE state WHEN 'expired' THEN 'has expired' ELSE 'was ' || state END), HINT = 'With strict => false the result says so instead of raising an error.';
 END $$;
 COMMENT ON FUNCTION dcounter_lite.cannot_end(uuid, text) IS 'internal: raises why a hold cannot be ended';
 
@@ -113,7 +113,7 @@ BEGIN
 	ELSIF e.was = 'confirmed' THEN
 		EXECUTE format('SELECT confirmed = coalesce($2, qty) FROM %s WHERE hold_id = $1', c.holds) INTO same USING dc_hold_confirm.hold_id, dc_hold_confirm.qty;
 		IF NOT same THEN
-			RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('hold %s was confirmed with another quantity', dc_hold_confirm.hold_id);
+			RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('hold %s was already confirmed with a different quantity', dc_hold_confirm.hold_id);
 		END IF;
 		RETURN 'confirmed already';
 	ELSIF dc_hold_confirm.strict THEN

@@ -152,7 +152,7 @@ BEGIN
 	EXECUTE format('SELECT key, delta FROM %s WHERE op_id = $1', c.ops) INTO r USING op_id;
 	GET DIAGNOSTICS n = ROW_COUNT;
 	IF n > 0 AND (r.key <> key OR r.delta <> delta) THEN
-		RAISE EXCEPTION USING ERRCODE = '23505', MESSAGE = format('op "%s" was applied with other arguments', op_id), DETAIL = format('The first time, key was "%s" and delta was %s.', r.key, r.delta);
+		RAISE EXCEPTION USING ERRCODE = '23505', MESSAGE = format('op "%s" was already applied with different arguments', op_id), DETAIL = format('The first time, key was "%s" and delta was %s.', r.key, r.delta);
 	END IF;
 	RETURN n > 0;
 END $$;
@@ -170,7 +170,7 @@ BEGIN
 		c := dcounter_lite.find(c.counter);
 	END IF;
 	IF at > clock_timestamp() + interval '1 hour' THEN
-		RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('op "%s" is from the future', op_id), DETAIL = format('It says that it was made at %s.', at);
+		RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('op "%s" has a time in the future', op_id), DETAIL = format('It says that it was made at %s.', at);
 	END IF;
 	-- again if the ring has turned, or a transaction that had recorded the op was rolled back. A rule or a trigger could make that endless.
 	FOR i IN 1 .. 100 LOOP
@@ -183,11 +183,11 @@ BEGIN
 		ELSIF NOT is_new AND dcounter_lite.known_op(c, key, delta, op_id) THEN
 			RETURN false;
 		ELSIF at < clock_timestamp() - c.op_retention THEN
-			RAISE EXCEPTION USING ERRCODE = 'LG004', MESSAGE = format('op "%s" has expired', op_id), DETAIL = format('It was made at %s, and it is not known any more whether it was applied.', at);
+			RAISE EXCEPTION USING ERRCODE = 'LG004', MESSAGE = format('op "%s" has expired', op_id), DETAIL = format('It was made at %s, and it is no longer known whether it was applied.', at);
 		END IF;
 		c := dcounter_lite.find(c.counter);
 	END LOOP;
-	RAISE EXCEPTION USING ERRCODE = '42809', MESSAGE = format('"%s" is not what dcounter has made', c.ops), DETAIL = 'An op cannot be recorded there.';
+	RAISE EXCEPTION USING ERRCODE = '42809', MESSAGE = format('"%s" is not as dcounter created it', c.ops), DETAIL = 'An op cannot be recorded there.';
 END $$;
 COMMENT ON FUNCTION dcounter_lite.once(dcounter_lite.counter, text, bigint, text) IS 'internal: records an op, or returns false';
 

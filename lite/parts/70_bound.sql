@@ -97,7 +97,7 @@ BEGIN
 	EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', dc_bind.source);
 	-- statements from here on have snapshots that are newer than the lock
 	IF EXISTS (SELECT FROM dcounter_lite.source AS r WHERE r.counter = c.counter) THEN
-		RAISE EXCEPTION USING ERRCODE = '42710', MESSAGE = format('"%s" is bound already', c.counter), HINT = 'Unbind it with dc_unbind() first.';
+		RAISE EXCEPTION USING ERRCODE = '42710', MESSAGE = format('"%s" is already bound', c.counter), HINT = 'Unbind it with dc_unbind() first.';
 	END IF;
 	INSERT INTO dcounter_lite.source (counter, source, key, value, filter, number)
 		SELECT c.counter, dc_bind.source, dc_bind.key, dc_bind.value, coalesce(dc_bind.filter, 'true'), coalesce(max(r.number), 0) + 1 FROM dcounter_lite.source AS r WHERE r.source = dc_bind.source

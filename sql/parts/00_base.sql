@@ -53,25 +53,25 @@ CREATE TABLE dcounter.counter (
 	CONSTRAINT counter_trends_key UNIQUE (trends)
 );
 COMMENT ON TABLE dcounter.counter IS 'settings of each counter table';
-COMMENT ON COLUMN dcounter.counter.counter IS 'the table of totals, by which the counter table is known';
+COMMENT ON COLUMN dcounter.counter.counter IS 'the table of totals, which identifies the counter table';
 COMMENT ON COLUMN dcounter.counter.shards IS 'its shard table';
 COMMENT ON COLUMN dcounter.counter.shard_by IS 'which shard row a transaction tries first: random, backend or hash';
 COMMENT ON COLUMN dcounter.counter.mode IS 'where committed increments go: exact (to shard rows) or buffered (to memory, for a while)';
 COMMENT ON COLUMN dcounter.counter.flush_interval IS 'of a buffered table: how long increments stay in memory';
 COMMENT ON COLUMN dcounter.counter.durability IS 'of a buffered table: whether a commit waits until its increments are durable (sync) or not (async)';
-COMMENT ON COLUMN dcounter.counter.op_retention IS 'how long the ops of dc_incr_once() or of a ledger are kept, NULL for good';
+COMMENT ON COLUMN dcounter.counter.op_retention IS 'how long the ops of dc_incr_once() or of a ledger are kept; NULL: forever';
 COMMENT ON COLUMN dcounter.counter.ledger IS 'the ledger that it belongs to, by its table of balances';
 COMMENT ON COLUMN dcounter.counter.totals IS 'whether a commit may write rows of totals (direct), or compaction alone (compacted)';
 COMMENT ON COLUMN dcounter.counter.regions IS 'the table of the amounts of each region, if it is replicated';
 COMMENT ON COLUMN dcounter.counter.sets IS 'the table of what its keys were set to, if it is replicated';
-COMMENT ON COLUMN dcounter.counter.grants IS 'the table of units that regions have given to each other, if it is a stock that is replicated';
-COMMENT ON COLUMN dcounter.counter.wants IS 'the table of units that regions ask for, if it is a stock that is replicated';
-COMMENT ON COLUMN dcounter.counter.rights_epoch IS 'the number under which this database has its units of a stock that is replicated; of a counter, the least epoch under which it begins to count a key';
+COMMENT ON COLUMN dcounter.counter.grants IS 'the table of units that regions have given to each other, if it is a replicated stock';
+COMMENT ON COLUMN dcounter.counter.wants IS 'the table of units that regions ask for, if it is a replicated stock';
+COMMENT ON COLUMN dcounter.counter.rights_epoch IS 'the epoch under which this database has its units of a replicated stock; of a counter, the lowest epoch under which it begins to count a key';
 COMMENT ON COLUMN dcounter.counter.sample IS 'increments become multiples of it by random rounding; 1: they are exact';
-COMMENT ON COLUMN dcounter.counter.sample_max IS 'the largest that it ever was, by which dc_info() tells the error';
+COMMENT ON COLUMN dcounter.counter.sample_max IS 'the largest value it ever had, from which dc_info() computes the error';
 COMMENT ON COLUMN dcounter.counter.trends IS 'the table of decayed weights, which dc_trending() reads';
-COMMENT ON COLUMN dcounter.counter.half_life IS 'in which time these halve';
-COMMENT ON COLUMN dcounter.counter.max_shards IS 'most shard rows of one key that contention can create';
+COMMENT ON COLUMN dcounter.counter.half_life IS 'the time in which these weights halve';
+COMMENT ON COLUMN dcounter.counter.max_shards IS 'maximum number of shard rows of one key that contention can create';
 COMMENT ON COLUMN dcounter.counter.holds IS 'the table of holds, if it is a stock';
 
 CREATE FUNCTION dcounter.on_catalog_change() RETURNS pg_catalog.trigger

@@ -56,7 +56,7 @@ COMMENT ON FUNCTION dc_get_many(regclass, anycompatiblearray) IS 'exact values o
 
 CREATE FUNCTION dc_scan(counter regclass, prefix jsonb DEFAULT '[]', OUT key jsonb, OUT value bigint) RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 100 ROWS 100;
-COMMENT ON FUNCTION dc_scan(regclass, jsonb) IS 'exact values of the keys that are JSON arrays and begin with these elements, but those that are 0';
+COMMENT ON FUNCTION dc_scan(regclass, jsonb) IS 'exact values, except 0, of the keys that are JSON arrays and begin with these elements';
 
 CREATE FUNCTION dc_info(counter regclass, key anycompatible, OUT value bigint, OUT inc bigint, OUT "dec" bigint, OUT updated_at timestamptz, OUT shards int, OUT cache_age interval,
 	OUT error float8)
@@ -77,11 +77,11 @@ COMMENT ON FUNCTION dc_sum(regclass) IS 'exact sum over all keys of a counter ta
 
 CREATE FUNCTION dc_set(counter regclass, key anycompatible, value bigint) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 50;
-COMMENT ON FUNCTION dc_set(regclass, anycompatible, bigint) IS 'makes a counter exactly this value and returns the old one';
+COMMENT ON FUNCTION dc_set(regclass, anycompatible, bigint) IS 'sets a counter to exactly this value and returns the old one';
 
 CREATE FUNCTION dc_reset(counter regclass, key anycompatible) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 50;
-COMMENT ON FUNCTION dc_reset(regclass, anycompatible) IS 'sets a counter to zero and returns what was there';
+COMMENT ON FUNCTION dc_reset(regclass, anycompatible) IS 'sets a counter to zero and returns the old value';
 
 CREATE FUNCTION dc_delete(counter regclass, key anycompatible) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 50;
@@ -89,15 +89,15 @@ COMMENT ON FUNCTION dc_delete(regclass, anycompatible) IS 'removes a key and ret
 
 CREATE FUNCTION dc_compact(counter regclass DEFAULT NULL, max_keys int DEFAULT NULL) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000;
-COMMENT ON FUNCTION dc_compact(regclass, int) IS 'moves amounts from shard rows to totals, of all the tables of the caller by default';
+COMMENT ON FUNCTION dc_compact(regclass, int) IS 'moves amounts from shard rows to totals; by default, in all tables of the caller';
 
 CREATE FUNCTION dcounter.on_drop() RETURNS pg_catalog.event_trigger
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
-COMMENT ON FUNCTION dcounter.on_drop() IS 'internal: drops what belongs to tables that were dropped, or refuses that';
+COMMENT ON FUNCTION dcounter.on_drop() IS 'internal: drops what belongs to dropped tables, or refuses the drop';
 
 CREATE FUNCTION dcounter.on_ddl() RETURNS pg_catalog.event_trigger
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
-COMMENT ON FUNCTION dcounter.on_ddl() IS 'internal: does to tables what was done to the one that they belong to, or refuses that';
+COMMENT ON FUNCTION dcounter.on_ddl() IS 'internal: applies to tables what was done to the table that they belong to, or refuses it';
 
 CREATE FUNCTION dcounter.on_ddl_begin() RETURNS pg_catalog.event_trigger
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
@@ -109,7 +109,7 @@ COMMENT ON FUNCTION dcounter.on_counter_truncate() IS 'internal: truncates the t
 
 CREATE FUNCTION dcounter.on_counter_delete() RETURNS pg_catalog.trigger
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
-COMMENT ON FUNCTION dcounter.on_counter_delete() IS 'internal: keeps rows of stocks, ledgers and distinct tables from being changed but by their functions';
+COMMENT ON FUNCTION dcounter.on_counter_delete() IS 'internal: keeps rows of stocks, ledgers and distinct tables from being changed except by their functions';
 
 -- A role that may execute a trigger function may put it on a table of its own.
 REVOKE EXECUTE ON FUNCTION dcounter.on_drop() FROM PUBLIC;

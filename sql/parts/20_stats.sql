@@ -21,33 +21,33 @@ CREATE VIEW dc_stat_counters AS
 	FROM dcounter.stat_counters() AS s;
 COMMENT ON VIEW dc_stat_counters IS 'statistics of the counter tables that the caller may read';
 COMMENT ON COLUMN dc_stat_counters.counter IS 'the counter table';
-COMMENT ON COLUMN dc_stat_counters.fed_by IS 'the subscriptions that feed it: then it is not written to here, nor maintained';
+COMMENT ON COLUMN dc_stat_counters.fed_by IS 'the subscriptions that feed it; if there are any, it is neither written to nor maintained here';
 COMMENT ON COLUMN dc_stat_counters.increments IS 'calls of dc_incr() and its relatives that were committed; dc_incr_many() is one for each key';
 COMMENT ON COLUMN dc_stat_counters.keys_written IS 'writes of a key by a transaction';
-COMMENT ON COLUMN dc_stat_counters.totals_written IS 'of these, writes of the row of totals itself';
+COMMENT ON COLUMN dc_stat_counters.totals_written IS 'those of them that wrote the row of totals itself';
 COMMENT ON COLUMN dc_stat_counters.writes_per_second IS 'increments a second over the last minute or so';
-COMMENT ON COLUMN dc_stat_counters.busy_skipped IS 'shard rows passed over since another transaction was changing them';
+COMMENT ON COLUMN dc_stat_counters.busy_skipped IS 'shard rows skipped because another transaction was changing them';
 COMMENT ON COLUMN dc_stat_counters.splits IS 'shard rows inserted for a key that had one already';
 COMMENT ON COLUMN dc_stat_counters.waits IS 'waits of a commit for another one, with max_shards rows all busy';
-COMMENT ON COLUMN dc_stat_counters.early_writes IS 'writes before the commit since dcounter.pending_memory was used up';
+COMMENT ON COLUMN dc_stat_counters.early_writes IS 'writes before the commit because dcounter.pending_memory was used up';
 COMMENT ON COLUMN dc_stat_counters.estimated_shard_rows IS 'shard rows, as the server estimates them; dc_stat_shards counts';
-COMMENT ON COLUMN dc_stat_counters.compaction_lag IS 'age of the oldest change that is not compacted, at most; null if it is not known';
+COMMENT ON COLUMN dc_stat_counters.compaction_lag IS 'upper bound of the age of the oldest change that is not compacted; null if unknown';
 COMMENT ON COLUMN dc_stat_counters.keys_compacted IS 'keys whose amounts compaction has moved to the totals';
 COMMENT ON COLUMN dc_stat_counters.last_compaction IS 'end of the last compaction of the whole table';
 COMMENT ON COLUMN dc_stat_counters.last_compaction_duration IS 'how long it took';
-COMMENT ON COLUMN dc_stat_counters.overflowed_keys IS 'keys that it could not move since a sum leaves bigint; dc_set() or dc_delete() starts them anew';
+COMMENT ON COLUMN dc_stat_counters.overflowed_keys IS 'keys that it could not move because a sum is out of range for bigint; dc_set() or dc_delete() starts them over';
 COMMENT ON COLUMN dc_stat_counters.reads IS 'calls of dc_get(), dc_get_many(), dc_info() and dc_sum()';
 COMMENT ON COLUMN dc_stat_counters.mean_read_time_ms IS 'mean time of these in milliseconds';
 COMMENT ON COLUMN dc_stat_counters.buffered IS 'increments that went to memory, to be flushed by the worker';
-COMMENT ON COLUMN dc_stat_counters.buffer_full IS 'transactions that wrote their increments since that memory was full';
+COMMENT ON COLUMN dc_stat_counters.buffer_full IS 'transactions that wrote their increments because that memory was full';
 COMMENT ON COLUMN dc_stat_counters.flushes IS 'transactions of the worker that wrote what was in memory';
 COMMENT ON COLUMN dc_stat_counters.keys_flushed IS 'keys whose amounts they wrote';
 COMMENT ON COLUMN dc_stat_counters.mean_flush_time_ms IS 'mean time of these transactions in milliseconds';
 COMMENT ON COLUMN dc_stat_counters.cache_hits IS 'keys that dc_get() and dc_get_many() with max_staleness found in the cache';
 COMMENT ON COLUMN dc_stat_counters.cache_misses IS 'keys that had to be computed, or whose computation was waited for';
 COMMENT ON COLUMN dc_stat_counters.cache_evictions IS 'keys, of this table or another one, that left the cache to make room for one of this table';
-COMMENT ON COLUMN dc_stat_counters.stats_reset IS 'since when the cumulative numbers count';
-COMMENT ON COLUMN dc_stat_counters.rows_passed_over IS 'rows that came from other regions and are not such as a region writes; they were not merged';
+COMMENT ON COLUMN dc_stat_counters.stats_reset IS 'when the cumulative numbers were reset';
+COMMENT ON COLUMN dc_stat_counters.rows_passed_over IS 'rows from other regions that are not valid and were not merged';
 
 CREATE FUNCTION dcounter.stat_shards(counter regclass, OUT shard_rows bigint, OUT active_keys bigint, OUT shard_imbalance float8,
 	OUT compaction_lag interval, OUT pending_amount numeric)
@@ -62,7 +62,7 @@ COMMENT ON VIEW dc_stat_shards IS 'what is in the shard tables now, of the count
 COMMENT ON COLUMN dc_stat_shards.counter IS 'the counter table';
 COMMENT ON COLUMN dc_stat_shards.shard_rows IS 'shard rows now';
 COMMENT ON COLUMN dc_stat_shards.active_keys IS 'keys with an amount that is not compacted';
-COMMENT ON COLUMN dc_stat_shards.shard_imbalance IS 'the amount in the fullest shard row of a key to the mean of its rows, for the key where this is highest';
+COMMENT ON COLUMN dc_stat_shards.shard_imbalance IS 'ratio of the largest amount in a shard row of a key to the mean of its rows, for the key where it is highest';
 COMMENT ON COLUMN dc_stat_shards.compaction_lag IS 'age of the oldest change that is not compacted';
 COMMENT ON COLUMN dc_stat_shards.pending_amount IS 'sum of the amounts that are not compacted';
 
@@ -80,8 +80,8 @@ COMMENT ON VIEW dc_stat_hot_keys IS 'keys with the most writes lately, of the co
 COMMENT ON COLUMN dc_stat_hot_keys.counter IS 'the counter table';
 COMMENT ON COLUMN dc_stat_hot_keys.key IS 'the key, or the first 255 bytes of it';
 COMMENT ON COLUMN dc_stat_hot_keys.writes_per_second IS 'increments a second lately, estimated from a sample';
-COMMENT ON COLUMN dc_stat_hot_keys.max_error IS 'how much of that may belong to keys that are listed no more';
-COMMENT ON COLUMN dc_stat_hot_keys.writes_last_window IS 'increments a second in the last 10 seconds from one multiple of 10 to the next: a rate, which does not fade';
+COMMENT ON COLUMN dc_stat_hot_keys.max_error IS 'how much of that may belong to keys that are no longer listed';
+COMMENT ON COLUMN dc_stat_hot_keys.writes_last_window IS 'increments a second in the last whole interval of 10 seconds: a rate, which does not fade';
 
 CREATE FUNCTION dcounter.stat_memory(OUT tables bigint, OUT max_tables bigint, OUT without_statistics bigint, OUT evicted bigint)
 	RETURNS SETOF record
@@ -91,15 +91,15 @@ COMMENT ON FUNCTION dcounter.stat_memory() IS 'internal: the row of dc_stat_memo
 CREATE VIEW dc_stat_memory AS
 	SELECT s.tables, s.max_tables, s.without_statistics, s.evicted
 	FROM dcounter.stat_memory() AS s;
-COMMENT ON VIEW dc_stat_memory IS 'how many counter tables have statistics, for members of pg_monitor';
+COMMENT ON VIEW dc_stat_memory IS 'memory for the statistics of counter tables, for members of pg_monitor';
 COMMENT ON COLUMN dc_stat_memory.tables IS 'counter tables with statistics, of all databases';
-COMMENT ON COLUMN dc_stat_memory.max_tables IS 'how many dcounter.stats_size has room for';
+COMMENT ON COLUMN dc_stat_memory.max_tables IS 'how many counter tables dcounter.stats_size has room for';
 COMMENT ON COLUMN dc_stat_memory.without_statistics IS 'counter tables of this database without statistics';
-COMMENT ON COLUMN dc_stat_memory.evicted IS 'tables that have lost their statistics to others, since the server started';
+COMMENT ON COLUMN dc_stat_memory.evicted IS 'tables that lost their statistics to others since the server was started';
 
 CREATE FUNCTION dc_stat_reset(counter regclass DEFAULT NULL) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
-COMMENT ON FUNCTION dc_stat_reset(regclass) IS 'sets the statistics of a counter table to zero, of all the tables of the caller by default';
+COMMENT ON FUNCTION dc_stat_reset(regclass) IS 'resets the statistics of a counter table; by default, of all tables of the caller';
 
 -- The function behind a view decides which rows the caller is shown.
 GRANT SELECT ON dc_stat_counters, dc_stat_shards, dc_stat_hot_keys, dc_stat_memory TO PUBLIC;

@@ -3,13 +3,13 @@ CREATE TABLE dcounter.buffer_restored (
 	generation pg_catalog.int8 NOT NULL,
 	CONSTRAINT buffer_restored_pkey PRIMARY KEY (counter)
 );
-COMMENT ON TABLE dcounter.buffer_restored IS 'what a clean shutdown had left in memory and is in rows now';
+COMMENT ON TABLE dcounter.buffer_restored IS 'files of clean shutdowns whose increments have been written to rows';
 COMMENT ON COLUMN dcounter.buffer_restored.counter IS 'OID of a buffered counter table';
-COMMENT ON COLUMN dcounter.buffer_restored.generation IS 'of the file that was the last to be applied to it';
+COMMENT ON COLUMN dcounter.buffer_restored.generation IS 'generation of the last file that was applied to it';
 
 CREATE FUNCTION dc_flush(counter regclass DEFAULT NULL) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000;
-COMMENT ON FUNCTION dc_flush(regclass) IS 'writes to a buffered counter table what is in memory, to all the tables of the caller by default';
+COMMENT ON FUNCTION dc_flush(regclass) IS 'writes increments in memory to a buffered counter table; by default, to all tables of the caller';
 
 CREATE FUNCTION dcounter.stat_buffer(OUT counter regclass, OUT keys bigint, OUT increments bigint, OUT memory bigint,
 	OUT oldest interval, OUT waiting int, OUT last_flush timestamptz, OUT last_flush_time_ms float8)

@@ -8,7 +8,7 @@ COMMENT ON FUNCTION dc_restock(regclass, anycompatible, bigint) IS 'adds units t
 
 CREATE FUNCTION dc_take(stock regclass, key anycompatible, qty bigint DEFAULT 1, wait boolean DEFAULT false) RETURNS boolean
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 50;
-COMMENT ON FUNCTION dc_take(regclass, anycompatible, bigint, boolean) IS 'takes units, or changes nothing and answers false';
+COMMENT ON FUNCTION dc_take(regclass, anycompatible, bigint, boolean) IS 'takes units, or changes nothing and returns false';
 
 CREATE FUNCTION dc_take_up_to(stock regclass, key anycompatible, qty bigint) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 50;

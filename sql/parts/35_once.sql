@@ -20,8 +20,8 @@ COMMENT ON COLUMN dcounter.op_slot.ops IS 'the table of ops';
 COMMENT ON COLUMN dcounter.op_slot.partition IS 'its partition';
 COMMENT ON COLUMN dcounter.op_slot.state IS 'open and opening (ops are written to it), closed (ops are looked for in it), expired (to be emptied) or empty';
 COMMENT ON COLUMN dcounter.op_slot.since IS 'when it came into this state';
-COMMENT ON COLUMN dcounter.op_slot.closed_at IS 'of a closed or expired one: ops were written to it up to then';
-COMMENT ON COLUMN dcounter.op_slot.forgotten IS 'ops that were written to it up to then are no longer known';
+COMMENT ON COLUMN dcounter.op_slot.closed_at IS 'of a closed or expired partition: when the last ops were written to it';
+COMMENT ON COLUMN dcounter.op_slot.forgotten IS 'ops that were written to it until then are no longer known';
 
 CREATE FUNCTION dcounter.on_op_slot_change() RETURNS pg_catalog.trigger
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;

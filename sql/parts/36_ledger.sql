@@ -10,8 +10,8 @@ CREATE TABLE dcounter.ledger (
 	CONSTRAINT ledger_pkey PRIMARY KEY (ledger)
 );
 COMMENT ON TABLE dcounter.ledger IS 'tables and settings of each ledger';
-COMMENT ON COLUMN dcounter.ledger.ledger IS 'the table of balances, by which the ledger is known';
-COMMENT ON COLUMN dcounter.ledger.limits IS 'the stock of what accounts with bounds may still post';
+COMMENT ON COLUMN dcounter.ledger.ledger IS 'the table of balances, which identifies the ledger';
+COMMENT ON COLUMN dcounter.ledger.limits IS 'the stock of the amounts that bounded accounts may still post';
 COMMENT ON COLUMN dcounter.ledger.entries IS 'the entries';
 COMMENT ON COLUMN dcounter.ledger.entry_ids IS 'the sequence of their numbers';
 COMMENT ON COLUMN dcounter.ledger.accounts IS 'the accounts and their bounds';
@@ -29,7 +29,7 @@ CREATE TRIGGER on_ledger_row_change
 
 CREATE FUNCTION dcounter.on_ledger_change() RETURNS pg_catalog.trigger
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
-COMMENT ON FUNCTION dcounter.on_ledger_change() IS 'internal: keeps the tables of a ledger from being changed but by its functions';
+COMMENT ON FUNCTION dcounter.on_ledger_change() IS 'internal: keeps the tables of a ledger from being changed except by its functions';
 
 CREATE FUNCTION dc_ledger_create(ledger text, auto_open boolean DEFAULT false, op_retention interval DEFAULT NULL, partition_by text DEFAULT NULL, if_not_exists boolean DEFAULT false) RETURNS regclass
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
@@ -57,7 +57,7 @@ COMMENT ON FUNCTION dc_transfer_post(regclass, bigint, bigint) IS 'ends a pendin
 
 CREATE FUNCTION dc_transfer_void(ledger regclass, transfer_id bigint) RETURNS text
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100;
-COMMENT ON FUNCTION dc_transfer_void(regclass, bigint) IS 'ends a pending transfer and gives back what it has set aside';
+COMMENT ON FUNCTION dc_transfer_void(regclass, bigint) IS 'ends a pending transfer and gives back the amount that it set aside';
 
 CREATE FUNCTION dc_transfers_pending(ledger regclass, key anycompatible DEFAULT NULL::text, OUT transfer_id bigint, OUT from_key text, OUT to_key text, OUT amount bigint, OUT op_id text, OUT memo jsonb, OUT expires_at timestamptz, OUT age interval) RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 100 ROWS 100;
@@ -65,7 +65,7 @@ COMMENT ON FUNCTION dc_transfers_pending(regclass, anycompatible) IS 'open pendi
 
 CREATE FUNCTION dc_balance(ledger regclass, key anycompatible, OUT balance bigint, OUT pending_out bigint, OUT pending_in bigint, OUT available bigint)
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 20;
-COMMENT ON FUNCTION dc_balance(regclass, anycompatible) IS 'balance of an account, and what may go out of it';
+COMMENT ON FUNCTION dc_balance(regclass, anycompatible) IS 'balance of an account, and how much may be withdrawn from it';
 
 CREATE FUNCTION dc_balance_at(ledger regclass, key anycompatible, at timestamptz) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 100;
@@ -77,11 +77,11 @@ COMMENT ON FUNCTION dc_account_statement(regclass, anycompatible, timestamptz, t
 
 CREATE FUNCTION dc_ledger_check(ledger regclass, OUT key text, OUT balance numeric, OUT entries_sum numeric, OUT problem text) RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 10;
-COMMENT ON FUNCTION dc_ledger_check(regclass) IS 'what does not fit together in a ledger; no row if it is sound';
+COMMENT ON FUNCTION dc_ledger_check(regclass) IS 'inconsistencies in a ledger; no rows if it is sound';
 
 CREATE FUNCTION dc_ledger_detach(ledger regclass, before timestamptz) RETURNS SETOF regclass
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 10;
-COMMENT ON FUNCTION dc_ledger_detach(regclass, timestamptz) IS 'takes the entries of old months off a ledger, and carries their balances forward';
+COMMENT ON FUNCTION dc_ledger_detach(regclass, timestamptz) IS 'detaches the entries of old months from a ledger, and carries their balances forward';
 
 CREATE FUNCTION dc_ledger_adopt(ledger regclass, auto_open boolean DEFAULT false) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;

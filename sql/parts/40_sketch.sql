@@ -1,6 +1,6 @@
 -- dc_hll: how many distinct items (HyperLogLog).
 CREATE TYPE dc_hll;
-COMMENT ON TYPE dc_hll IS 'sketch of a set of items that knows how many there are, to a known error';
+COMMENT ON TYPE dc_hll IS 'HyperLogLog: a sketch that estimates the number of distinct items, with a known error';
 
 CREATE FUNCTION dcounter.hll_in(cstring, oid, int) RETURNS dc_hll
 	AS 'MODULE_PATHNAME', 'dc_hll_in' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
@@ -102,11 +102,11 @@ COMMENT ON FUNCTION dc_hll_estimate(dc_hll) IS 'how many distinct items, estimat
 
 CREATE FUNCTION dc_hll_bounds(h dc_hll, confidence float8 DEFAULT 0.95, OUT lower float8, OUT estimate float8, OUT upper float8) RETURNS record
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
-COMMENT ON FUNCTION dc_hll_bounds(dc_hll, float8) IS 'an interval that holds the number of distinct items with that probability';
+COMMENT ON FUNCTION dc_hll_bounds(dc_hll, float8) IS 'an interval that contains the number of distinct items with that probability';
 
 CREATE FUNCTION dc_hll_info(h dc_hll, OUT "precision" int, OUT hash text, OUT form text, OUT registers int, OUT tokens int, OUT relative_error float8, OUT bytes int) RETURNS record
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 50;
-COMMENT ON FUNCTION dc_hll_info(dc_hll) IS 'how a sketch is made';
+COMMENT ON FUNCTION dc_hll_info(dc_hll) IS 'properties of a sketch';
 
 CREATE FUNCTION dc_hll_intersect(a dc_hll, b dc_hll, confidence float8 DEFAULT 0.95, OUT lower float8, OUT estimate float8, OUT upper float8) RETURNS record
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1000;
@@ -403,22 +403,22 @@ COMMENT ON FUNCTION dc_cms_estimate(dc_cms, text) IS 'weight of an item, or more
 
 CREATE FUNCTION dc_cms_bounds(c dc_cms, item anyelement, OUT lower bigint, OUT estimate bigint, OUT upper bigint) RETURNS record
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 5;
-COMMENT ON FUNCTION dc_cms_bounds(dc_cms, anyelement) IS 'weight of an item, and between what it is with a confidence of 1 - delta';
+COMMENT ON FUNCTION dc_cms_bounds(dc_cms, anyelement) IS 'weight of an item, with bounds at a confidence of 1 - delta';
 
 CREATE FUNCTION dc_cms_bounds(c dc_cms, item text, OUT lower bigint, OUT estimate bigint, OUT upper bigint) RETURNS record
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5;
-COMMENT ON FUNCTION dc_cms_bounds(dc_cms, text) IS 'weight of an item, and between what it is with a confidence of 1 - delta';
+COMMENT ON FUNCTION dc_cms_bounds(dc_cms, text) IS 'weight of an item, with bounds at a confidence of 1 - delta';
 
 CREATE FUNCTION dc_cms_union(a dc_cms, b dc_cms) RETURNS dc_cms
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
-COMMENT ON FUNCTION dc_cms_union(dc_cms, dc_cms) IS 'sketch of what two sketches have together';
+COMMENT ON FUNCTION dc_cms_union(dc_cms, dc_cms) IS 'sketch of the items of both sketches';
 
 CREATE OPERATOR || (LEFTARG = dc_cms, RIGHTARG = dc_cms, FUNCTION = dc_cms_union, COMMUTATOR = ||);
-COMMENT ON OPERATOR || (dc_cms, dc_cms) IS 'sketch of what two sketches have together';
+COMMENT ON OPERATOR || (dc_cms, dc_cms) IS 'sketch of the items of both sketches';
 
 CREATE FUNCTION dc_cms_subtract(a dc_cms, b dc_cms) RETURNS dc_cms
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
-COMMENT ON FUNCTION dc_cms_subtract(dc_cms, dc_cms) IS 'sketch with what is in another taken out';
+COMMENT ON FUNCTION dc_cms_subtract(dc_cms, dc_cms) IS 'sketch without the items of another';
 
 CREATE FUNCTION dc_cms_inner_product(a dc_cms, b dc_cms) RETURNS numeric
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
@@ -426,7 +426,7 @@ COMMENT ON FUNCTION dc_cms_inner_product(dc_cms, dc_cms) IS 'sum of the products
 
 CREATE FUNCTION dc_cms_info(c dc_cms, OUT form text, OUT conservative boolean, OUT total_weight bigint, OUT width int, OUT depth int, OUT epsilon float8, OUT delta float8, OUT cell_bytes int, OUT items bigint, OUT bytes int) RETURNS record
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
-COMMENT ON FUNCTION dc_cms_info(dc_cms) IS 'what a sketch is like';
+COMMENT ON FUNCTION dc_cms_info(dc_cms) IS 'properties of a sketch';
 
 -- What the aggregates consist of
 
@@ -457,7 +457,7 @@ REVOKE EXECUTE ON FUNCTION dcounter.cms_agg_serialize(internal) FROM PUBLIC;
 
 CREATE FUNCTION dcounter.cms_agg_deserialize(bytea, internal) RETURNS internal
 	AS 'MODULE_PATHNAME', 'dc_cms_agg_deserialize' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
-COMMENT ON FUNCTION dcounter.cms_agg_deserialize(bytea, internal) IS 'internal: the state of its bytes';
+COMMENT ON FUNCTION dcounter.cms_agg_deserialize(bytea, internal) IS 'internal: a state from its bytes';
 REVOKE EXECUTE ON FUNCTION dcounter.cms_agg_deserialize(bytea, internal) FROM PUBLIC;
 
 CREATE FUNCTION dcounter.cms_agg_final(internal) RETURNS dc_cms
@@ -528,7 +528,7 @@ CREATE AGGREGATE dc_cms_union_agg(dc_cms) (
 	COMBINEFUNC = dcounter.cms_agg_combine, SERIALFUNC = dcounter.cms_agg_serialize, DESERIALFUNC = dcounter.cms_agg_deserialize,
 	PARALLEL = SAFE
 );
-COMMENT ON AGGREGATE dc_cms_union_agg(dc_cms) IS 'sketch of what all sketches have together';
+COMMENT ON AGGREGATE dc_cms_union_agg(dc_cms) IS 'sketch of the items of all sketches';
 
 CREATE TYPE dc_topk;
 
@@ -557,14 +557,14 @@ COMMENT ON TYPE dc_topk IS 'the heaviest items of a stream, with bounds of their
 
 CREATE FUNCTION dcounter.topk_from_bytea(bytea) RETURNS dc_topk
 	AS 'MODULE_PATHNAME', 'dc_topk_from_bytea' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
-COMMENT ON FUNCTION dcounter.topk_from_bytea(bytea) IS 'a dc_topk of its bytes, which are checked';
+COMMENT ON FUNCTION dcounter.topk_from_bytea(bytea) IS 'a dc_topk from its bytes, which are checked';
 
 CREATE FUNCTION dcounter.topk_to_bytea(dc_topk) RETURNS bytea
 	AS 'MODULE_PATHNAME', 'dc_topk_to_bytea' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
 COMMENT ON FUNCTION dcounter.topk_to_bytea(dc_topk) IS 'the bytes of a dc_topk';
 
 CREATE CAST (bytea AS dc_topk) WITH FUNCTION dcounter.topk_from_bytea(bytea);
-COMMENT ON CAST (bytea AS dc_topk) IS 'a dc_topk of its bytes, which are checked';
+COMMENT ON CAST (bytea AS dc_topk) IS 'a dc_topk from its bytes, which are checked';
 CREATE CAST (dc_topk AS bytea) WITH FUNCTION dcounter.topk_to_bytea(dc_topk);
 COMMENT ON CAST (dc_topk AS bytea) IS 'the bytes of a dc_topk';
 

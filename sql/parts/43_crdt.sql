@@ -1,7 +1,7 @@
 -- The last time of the database's hybrid logical clock, in microseconds since 1970. No
 -- session caches values.
 CREATE SEQUENCE dcounter.hlc_clock AS pg_catalog.int8 MAXVALUE 253402300799999999 CACHE 1 NO CYCLE;
-COMMENT ON SEQUENCE dcounter.hlc_clock IS 'the last time that dc_hlc_now() has given out, in microseconds since 1970';
+COMMENT ON SEQUENCE dcounter.hlc_clock IS 'the last time that dc_hlc_now() returned, in microseconds since 1970';
 
 CREATE FUNCTION dc_node() RETURNS text
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL SAFE COST 1;
@@ -227,7 +227,7 @@ CREATE FUNCTION dcounter.crdt_ne(dc_gcounter, dc_gcounter) RETURNS boolean
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
 COMMENT ON FUNCTION dcounter.crdt_ne(dc_gcounter, dc_gcounter) IS 'implementation of operator <>';
 CREATE OPERATOR <> (LEFTARG = dc_gcounter, RIGHTARG = dc_gcounter, FUNCTION = dcounter.crdt_ne, COMMUTATOR = <>, NEGATOR = =, RESTRICT = neqsel, JOIN = neqjoinsel);
-COMMENT ON OPERATOR <> (dc_gcounter, dc_gcounter) IS 'is another state';
+COMMENT ON OPERATOR <> (dc_gcounter, dc_gcounter) IS 'is a different state';
 CREATE FUNCTION dcounter.crdt_le(dc_gcounter, dc_gcounter) RETURNS boolean
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
 COMMENT ON FUNCTION dcounter.crdt_le(dc_gcounter, dc_gcounter) IS 'implementation of operator <=';
@@ -271,7 +271,7 @@ CREATE OPERATOR || (LEFTARG = dc_gcounter, RIGHTARG = dc_gcounter, FUNCTION = dc
 COMMENT ON OPERATOR || (dc_gcounter, dc_gcounter) IS 'what either of two dc_gcounter has seen';
 CREATE FUNCTION dc_delta(after dc_gcounter, before dc_gcounter) RETURNS dc_gcounter
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
-COMMENT ON FUNCTION dc_delta(dc_gcounter, dc_gcounter) IS 'what must be merged into one dc_gcounter to have anothers news';
+COMMENT ON FUNCTION dc_delta(dc_gcounter, dc_gcounter) IS 'what the first dc_gcounter has and the second does not';
 CREATE AGGREGATE dc_merge_agg(dc_gcounter) (SFUNC = dc_merge, STYPE = dc_gcounter, COMBINEFUNC = dc_merge, PARALLEL = SAFE);
 COMMENT ON AGGREGATE dc_merge_agg(dc_gcounter) IS 'what any of many dc_gcounter has seen';
 
@@ -285,7 +285,7 @@ CREATE FUNCTION dcounter.crdt_ne(dc_pncounter, dc_pncounter) RETURNS boolean
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
 COMMENT ON FUNCTION dcounter.crdt_ne(dc_pncounter, dc_pncounter) IS 'implementation of operator <>';
 CREATE OPERATOR <> (LEFTARG = dc_pncounter, RIGHTARG = dc_pncounter, FUNCTION = dcounter.crdt_ne, COMMUTATOR = <>, NEGATOR = =, RESTRICT = neqsel, JOIN = neqjoinsel);
-COMMENT ON OPERATOR <> (dc_pncounter, dc_pncounter) IS 'is another state';
+COMMENT ON OPERATOR <> (dc_pncounter, dc_pncounter) IS 'is a different state';
 CREATE FUNCTION dcounter.crdt_le(dc_pncounter, dc_pncounter) RETURNS boolean
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
 COMMENT ON FUNCTION dcounter.crdt_le(dc_pncounter, dc_pncounter) IS 'implementation of operator <=';
@@ -329,7 +329,7 @@ CREATE OPERATOR || (LEFTARG = dc_pncounter, RIGHTARG = dc_pncounter, FUNCTION = 
 COMMENT ON OPERATOR || (dc_pncounter, dc_pncounter) IS 'what either of two dc_pncounter has seen';
 CREATE FUNCTION dc_delta(after dc_pncounter, before dc_pncounter) RETURNS dc_pncounter
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
-COMMENT ON FUNCTION dc_delta(dc_pncounter, dc_pncounter) IS 'what must be merged into one dc_pncounter to have anothers news';
+COMMENT ON FUNCTION dc_delta(dc_pncounter, dc_pncounter) IS 'what the first dc_pncounter has and the second does not';
 CREATE AGGREGATE dc_merge_agg(dc_pncounter) (SFUNC = dc_merge, STYPE = dc_pncounter, COMBINEFUNC = dc_merge, PARALLEL = SAFE);
 COMMENT ON AGGREGATE dc_merge_agg(dc_pncounter) IS 'what any of many dc_pncounter has seen';
 
@@ -343,7 +343,7 @@ CREATE FUNCTION dcounter.crdt_ne(dc_gset, dc_gset) RETURNS boolean
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
 COMMENT ON FUNCTION dcounter.crdt_ne(dc_gset, dc_gset) IS 'implementation of operator <>';
 CREATE OPERATOR <> (LEFTARG = dc_gset, RIGHTARG = dc_gset, FUNCTION = dcounter.crdt_ne, COMMUTATOR = <>, NEGATOR = =, RESTRICT = neqsel, JOIN = neqjoinsel);
-COMMENT ON OPERATOR <> (dc_gset, dc_gset) IS 'is another state';
+COMMENT ON OPERATOR <> (dc_gset, dc_gset) IS 'is a different state';
 CREATE FUNCTION dcounter.crdt_le(dc_gset, dc_gset) RETURNS boolean
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
 COMMENT ON FUNCTION dcounter.crdt_le(dc_gset, dc_gset) IS 'implementation of operator <=';
@@ -387,7 +387,7 @@ CREATE OPERATOR || (LEFTARG = dc_gset, RIGHTARG = dc_gset, FUNCTION = dc_merge, 
 COMMENT ON OPERATOR || (dc_gset, dc_gset) IS 'what either of two dc_gset has seen';
 CREATE FUNCTION dc_delta(after dc_gset, before dc_gset) RETURNS dc_gset
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
-COMMENT ON FUNCTION dc_delta(dc_gset, dc_gset) IS 'what must be merged into one dc_gset to have anothers news';
+COMMENT ON FUNCTION dc_delta(dc_gset, dc_gset) IS 'what the first dc_gset has and the second does not';
 
 -- dc_orset: comparison
 CREATE FUNCTION dcounter.crdt_eq(dc_orset, dc_orset) RETURNS boolean
@@ -399,7 +399,7 @@ CREATE FUNCTION dcounter.crdt_ne(dc_orset, dc_orset) RETURNS boolean
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
 COMMENT ON FUNCTION dcounter.crdt_ne(dc_orset, dc_orset) IS 'implementation of operator <>';
 CREATE OPERATOR <> (LEFTARG = dc_orset, RIGHTARG = dc_orset, FUNCTION = dcounter.crdt_ne, COMMUTATOR = <>, NEGATOR = =, RESTRICT = neqsel, JOIN = neqjoinsel);
-COMMENT ON OPERATOR <> (dc_orset, dc_orset) IS 'is another state';
+COMMENT ON OPERATOR <> (dc_orset, dc_orset) IS 'is a different state';
 CREATE FUNCTION dcounter.crdt_le(dc_orset, dc_orset) RETURNS boolean
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
 COMMENT ON FUNCTION dcounter.crdt_le(dc_orset, dc_orset) IS 'implementation of operator <=';
@@ -443,7 +443,7 @@ CREATE OPERATOR || (LEFTARG = dc_orset, RIGHTARG = dc_orset, FUNCTION = dc_merge
 COMMENT ON OPERATOR || (dc_orset, dc_orset) IS 'what either of two dc_orset has seen';
 CREATE FUNCTION dc_delta(after dc_orset, before dc_orset) RETURNS dc_orset
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
-COMMENT ON FUNCTION dc_delta(dc_orset, dc_orset) IS 'what must be merged into one dc_orset to have anothers news';
+COMMENT ON FUNCTION dc_delta(dc_orset, dc_orset) IS 'what the first dc_orset has and the second does not';
 
 -- dc_lww: comparison
 CREATE FUNCTION dcounter.crdt_eq(dc_lww, dc_lww) RETURNS boolean
@@ -455,7 +455,7 @@ CREATE FUNCTION dcounter.crdt_ne(dc_lww, dc_lww) RETURNS boolean
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
 COMMENT ON FUNCTION dcounter.crdt_ne(dc_lww, dc_lww) IS 'implementation of operator <>';
 CREATE OPERATOR <> (LEFTARG = dc_lww, RIGHTARG = dc_lww, FUNCTION = dcounter.crdt_ne, COMMUTATOR = <>, NEGATOR = =, RESTRICT = neqsel, JOIN = neqjoinsel);
-COMMENT ON OPERATOR <> (dc_lww, dc_lww) IS 'is another state';
+COMMENT ON OPERATOR <> (dc_lww, dc_lww) IS 'is a different state';
 CREATE FUNCTION dcounter.crdt_le(dc_lww, dc_lww) RETURNS boolean
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
 COMMENT ON FUNCTION dcounter.crdt_le(dc_lww, dc_lww) IS 'implementation of operator <=';
@@ -499,7 +499,7 @@ CREATE OPERATOR || (LEFTARG = dc_lww, RIGHTARG = dc_lww, FUNCTION = dc_merge, CO
 COMMENT ON OPERATOR || (dc_lww, dc_lww) IS 'what either of two dc_lww has seen';
 CREATE FUNCTION dc_delta(after dc_lww, before dc_lww) RETURNS dc_lww
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
-COMMENT ON FUNCTION dc_delta(dc_lww, dc_lww) IS 'what must be merged into one dc_lww to have anothers news';
+COMMENT ON FUNCTION dc_delta(dc_lww, dc_lww) IS 'what the first dc_lww has and the second does not';
 CREATE AGGREGATE dc_merge_agg(dc_lww) (SFUNC = dc_merge, STYPE = dc_lww, COMBINEFUNC = dc_merge, PARALLEL = SAFE);
 COMMENT ON AGGREGATE dc_merge_agg(dc_lww) IS 'what any of many dc_lww has seen';
 
@@ -513,7 +513,7 @@ CREATE FUNCTION dcounter.crdt_ne(dc_mvreg, dc_mvreg) RETURNS boolean
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
 COMMENT ON FUNCTION dcounter.crdt_ne(dc_mvreg, dc_mvreg) IS 'implementation of operator <>';
 CREATE OPERATOR <> (LEFTARG = dc_mvreg, RIGHTARG = dc_mvreg, FUNCTION = dcounter.crdt_ne, COMMUTATOR = <>, NEGATOR = =, RESTRICT = neqsel, JOIN = neqjoinsel);
-COMMENT ON OPERATOR <> (dc_mvreg, dc_mvreg) IS 'is another state';
+COMMENT ON OPERATOR <> (dc_mvreg, dc_mvreg) IS 'is a different state';
 CREATE FUNCTION dcounter.crdt_le(dc_mvreg, dc_mvreg) RETURNS boolean
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
 COMMENT ON FUNCTION dcounter.crdt_le(dc_mvreg, dc_mvreg) IS 'implementation of operator <=';
@@ -557,7 +557,7 @@ CREATE OPERATOR || (LEFTARG = dc_mvreg, RIGHTARG = dc_mvreg, FUNCTION = dc_merge
 COMMENT ON OPERATOR || (dc_mvreg, dc_mvreg) IS 'what either of two dc_mvreg has seen';
 CREATE FUNCTION dc_delta(after dc_mvreg, before dc_mvreg) RETURNS dc_mvreg
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
-COMMENT ON FUNCTION dc_delta(dc_mvreg, dc_mvreg) IS 'what must be merged into one dc_mvreg to have anothers news';
+COMMENT ON FUNCTION dc_delta(dc_mvreg, dc_mvreg) IS 'what the first dc_mvreg has and the second does not';
 
 -- dc_hlc: comparison
 CREATE FUNCTION dcounter.crdt_eq(dc_hlc, dc_hlc) RETURNS boolean
@@ -569,7 +569,7 @@ CREATE FUNCTION dcounter.crdt_ne(dc_hlc, dc_hlc) RETURNS boolean
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
 COMMENT ON FUNCTION dcounter.crdt_ne(dc_hlc, dc_hlc) IS 'implementation of operator <>';
 CREATE OPERATOR <> (LEFTARG = dc_hlc, RIGHTARG = dc_hlc, FUNCTION = dcounter.crdt_ne, COMMUTATOR = <>, NEGATOR = =, RESTRICT = neqsel, JOIN = neqjoinsel);
-COMMENT ON OPERATOR <> (dc_hlc, dc_hlc) IS 'is another stamp';
+COMMENT ON OPERATOR <> (dc_hlc, dc_hlc) IS 'is a different stamp';
 CREATE FUNCTION dcounter.hlc_le(dc_hlc, dc_hlc) RETURNS boolean
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
 COMMENT ON FUNCTION dcounter.hlc_le(dc_hlc, dc_hlc) IS 'implementation of operator <=';
@@ -626,7 +626,7 @@ CREATE FUNCTION dcounter.crdt_ne(dc_vclock, dc_vclock) RETURNS boolean
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
 COMMENT ON FUNCTION dcounter.crdt_ne(dc_vclock, dc_vclock) IS 'implementation of operator <>';
 CREATE OPERATOR <> (LEFTARG = dc_vclock, RIGHTARG = dc_vclock, FUNCTION = dcounter.crdt_ne, COMMUTATOR = <>, NEGATOR = =, RESTRICT = neqsel, JOIN = neqjoinsel);
-COMMENT ON OPERATOR <> (dc_vclock, dc_vclock) IS 'is another state';
+COMMENT ON OPERATOR <> (dc_vclock, dc_vclock) IS 'is a different state';
 CREATE FUNCTION dcounter.crdt_le(dc_vclock, dc_vclock) RETURNS boolean
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
 COMMENT ON FUNCTION dcounter.crdt_le(dc_vclock, dc_vclock) IS 'implementation of operator <=';
@@ -670,7 +670,7 @@ CREATE OPERATOR || (LEFTARG = dc_vclock, RIGHTARG = dc_vclock, FUNCTION = dc_mer
 COMMENT ON OPERATOR || (dc_vclock, dc_vclock) IS 'what either of two dc_vclock has seen';
 CREATE FUNCTION dc_delta(after dc_vclock, before dc_vclock) RETURNS dc_vclock
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
-COMMENT ON FUNCTION dc_delta(dc_vclock, dc_vclock) IS 'what must be merged into one dc_vclock to have anothers news';
+COMMENT ON FUNCTION dc_delta(dc_vclock, dc_vclock) IS 'what the first dc_vclock has and the second does not';
 CREATE AGGREGATE dc_merge_agg(dc_vclock) (SFUNC = dc_merge, STYPE = dc_vclock, COMBINEFUNC = dc_merge, PARALLEL = SAFE);
 COMMENT ON AGGREGATE dc_merge_agg(dc_vclock) IS 'what any of many dc_vclock has seen';
 
@@ -778,10 +778,10 @@ CREATE FUNCTION dc_value(register dc_lww) RETURNS jsonb
 COMMENT ON FUNCTION dc_value(dc_lww) IS 'the value of a register';
 CREATE FUNCTION dc_value(register dc_mvreg) RETURNS jsonb[]
 	AS 'MODULE_PATHNAME', 'dc_value_mvreg' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
-COMMENT ON FUNCTION dc_value(dc_mvreg) IS 'the values of a register: more than one after concurrent writings';
+COMMENT ON FUNCTION dc_value(dc_mvreg) IS 'the values of a register, more than one after concurrent writes';
 CREATE FUNCTION dc_values(register dc_mvreg) RETURNS SETOF jsonb
 	AS 'MODULE_PATHNAME', 'dc_values_mvreg' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10 ROWS 10;
-COMMENT ON FUNCTION dc_values(dc_mvreg) IS 'the values of a register: more than one after concurrent writings';
+COMMENT ON FUNCTION dc_values(dc_mvreg) IS 'the values of a register, more than one after concurrent writes';
 CREATE FUNCTION dc_stamp(register dc_lww) RETURNS dc_hlc
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
 COMMENT ON FUNCTION dc_stamp(dc_lww) IS 'when and by which node a register was written';
@@ -857,11 +857,11 @@ REVOKE EXECUTE ON FUNCTION dcounter.crdt_agg_deserialize(bytea, internal) FROM P
 
 CREATE FUNCTION dc_hlc_now() RETURNS dc_hlc
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 20;
-COMMENT ON FUNCTION dc_hlc_now() IS 'a new stamp, later than all that this database has made or seen';
+COMMENT ON FUNCTION dc_hlc_now() IS 'a new stamp, later than all that this database has created or seen';
 
 CREATE FUNCTION dc_hlc_after(stamp dc_hlc) RETURNS dc_hlc
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE COST 20;
-COMMENT ON FUNCTION dc_hlc_after(dc_hlc) IS 'a new stamp, later than another one, too';
+COMMENT ON FUNCTION dc_hlc_after(dc_hlc) IS 'a new stamp, which is also later than another one';
 
 CREATE FUNCTION dc_hlc_time(stamp dc_hlc) RETURNS timestamptz
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
@@ -869,11 +869,11 @@ COMMENT ON FUNCTION dc_hlc_time(dc_hlc) IS 'the time of a stamp';
 
 CREATE FUNCTION dc_hlc_node(stamp dc_hlc) RETURNS text
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
-COMMENT ON FUNCTION dc_hlc_node(dc_hlc) IS 'the node that has made a stamp';
+COMMENT ON FUNCTION dc_hlc_node(dc_hlc) IS 'the node that made a stamp';
 
 CREATE FUNCTION dcounter.merge_row() RETURNS trigger
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
-COMMENT ON FUNCTION dcounter.merge_row() IS 'merges rows that come by logical replication with those that are there';
+COMMENT ON FUNCTION dcounter.merge_row() IS 'merges rows that arrive by logical replication with the existing rows';
 
 -- The owner of the database dumps these as well. No other role reads them, as they have rows of all roles.
 GRANT SELECT ON SEQUENCE dcounter.hlc_clock TO pg_database_owner;

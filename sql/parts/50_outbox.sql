@@ -126,10 +126,10 @@ CREATE VIEW dc_stat_outbox AS
 COMMENT ON VIEW dc_stat_outbox IS 'the outbox as it is now';
 COMMENT ON COLUMN dc_stat_outbox.last_seq IS 'last number that a transaction has drawn for its events';
 COMMENT ON COLUMN dc_stat_outbox.horizon IS 'events up to this one can be fetched';
-COMMENT ON COLUMN dc_stat_outbox.held_back IS 'numbers after it, which have to wait for a transaction that is committing or prepared';
+COMMENT ON COLUMN dc_stat_outbox.held_back IS 'numbers after it, which wait for a transaction that is committing or prepared';
 COMMENT ON COLUMN dc_stat_outbox.held_back_by_pid IS 'the session that commits';
 COMMENT ON COLUMN dc_stat_outbox.held_back_by_gid IS 'the prepared transaction';
-COMMENT ON COLUMN dc_stat_outbox.events IS 'events that are stored, at most: numbers of transactions that failed to commit are counted, too';
+COMMENT ON COLUMN dc_stat_outbox.events IS 'upper bound of the stored events: numbers of transactions that failed to commit are included';
 COMMENT ON COLUMN dc_stat_outbox.bytes IS 'size of all partitions with their indexes and TOAST tables';
 COMMENT ON COLUMN dc_stat_outbox.partitions IS 'partitions in use, of 8';
 COMMENT ON COLUMN dc_stat_outbox.current_partition IS 'the one that is written to';

@@ -19,10 +19,10 @@ CREATE TABLE dcounter.consumer (
 COMMENT ON TABLE dcounter.consumer IS 'consumers of the outbox and their settings';
 COMMENT ON COLUMN dcounter.consumer.readers IS 'roles that may fetch and acknowledge, as the owner may';
 COMMENT ON COLUMN dcounter.consumer.topics IS 'the topics it is interested in, NULL for all';
-COMMENT ON COLUMN dcounter.consumer.max_retention_age IS 'how long it may hold events back from being removed, NULL for ever';
-COMMENT ON COLUMN dcounter.consumer.max_retention_size IS 'how many bytes it may hold back, NULL for any number';
-COMMENT ON COLUMN dcounter.consumer.cut_off IS 'events up to this seq were removed though it had not had them';
-COMMENT ON COLUMN dcounter.consumer.revived IS 'grows when its members have to look for retries anew';
+COMMENT ON COLUMN dcounter.consumer.max_retention_age IS 'how long it may keep events from being removed; NULL: forever';
+COMMENT ON COLUMN dcounter.consumer.max_retention_size IS 'how many bytes it may keep from being removed; NULL: any number';
+COMMENT ON COLUMN dcounter.consumer.cut_off IS 'events up to this seq were removed before it had them';
+COMMENT ON COLUMN dcounter.consumer.revived IS 'raised when its members must look for retries again';
 
 CREATE TABLE dcounter.consumer_member (
 	consumer    pg_catalog.int4        NOT NULL,
@@ -44,16 +44,16 @@ CREATE TABLE dcounter.consumer_member (
 	CONSTRAINT consumer_member_pkey PRIMARY KEY (consumer, member, version)
 );
 COMMENT ON TABLE dcounter.consumer_member IS 'positions of consumers and of their members; each change makes a row with a higher version';
-COMMENT ON COLUMN dcounter.consumer_member.member IS 'empty for the consumer itself: what no member has';
+COMMENT ON COLUMN dcounter.consumer_member.member IS 'empty for the consumer itself, which has what no member has';
 COMMENT ON COLUMN dcounter.consumer_member.lanes IS 'which of the 64 shares of the keys it has, a bit each';
 COMMENT ON COLUMN dcounter.consumer_member.acked IS 'everything up to this seq is done, in all of its lanes';
-COMMENT ON COLUMN dcounter.consumer_member.positions IS 'the same by lane, unless acked says it for all';
+COMMENT ON COLUMN dcounter.consumer_member.positions IS 'the same by lane, unless acked applies to all';
 COMMENT ON COLUMN dcounter.consumer_member.fetched IS 'how far the last fetch has looked';
 COMMENT ON COLUMN dcounter.consumer_member.delivered IS 'the last event that was handed out';
-COMMENT ON COLUMN dcounter.consumer_member.attempts IS 'how often what was handed out has been: up to a seq, so often, up to the next one, so often; the rest has been once';
-COMMENT ON COLUMN dcounter.consumer_member.skip IS 'whether on_nack was skip at the last fetch: who has fetched goes by that';
+COMMENT ON COLUMN dcounter.consumer_member.attempts IS 'how often events were handed out: pairs of a seq and the attempts of the events up to it; all others were handed out once';
+COMMENT ON COLUMN dcounter.consumer_member.skip IS 'whether on_nack was skip at the last fetch, which applies until the next one';
 COMMENT ON COLUMN dcounter.consumer_member.retries IS 'events that were handed out from dcounter.consumer_retry';
-COMMENT ON COLUMN dcounter.consumer_member.retry_due IS 'no retry of its lanes is due before, NULL if there is none';
+COMMENT ON COLUMN dcounter.consumer_member.retry_due IS 'no retry of its lanes is due before; NULL if there is none';
 COMMENT ON COLUMN dcounter.consumer_member.retry_first IS 'no retry of its lanes has a lower seq, unless it is dead';
 COMMENT ON COLUMN dcounter.consumer_member.retry_last IS 'no retry of its lanes has a higher seq';
 COMMENT ON COLUMN dcounter.consumer_member.revived IS 'dcounter.consumer.revived when these were found';
@@ -81,10 +81,10 @@ CREATE INDEX consumer_retry_due ON dcounter.consumer_retry (consumer, due_at);
 CREATE INDEX consumer_retry_key ON dcounter.consumer_retry (consumer, pending_hash, seq);
 COMMENT ON TABLE dcounter.consumer_retry IS 'events to be delivered again, those that wait for them, and dead letters';
 COMMENT ON COLUMN dcounter.consumer_retry.pending_hash IS 'hash of topic and key, NULL if it holds up no other event';
-COMMENT ON COLUMN dcounter.consumer_retry.due_at IS 'when it is delivered again, NULL if it waits for another event of its key, or is dead; -infinity if it was dead, and was discarded';
+COMMENT ON COLUMN dcounter.consumer_retry.due_at IS 'when it is delivered again; NULL if it waits for another event of its key or is dead, -infinity if it was dead and was discarded';
 COMMENT ON COLUMN dcounter.consumer_retry.died_at IS 'when it was given up';
 COMMENT ON COLUMN dcounter.consumer_retry.attempts IS 'how often it was delivered';
-COMMENT ON COLUMN dcounter.consumer_retry.spared IS 'how many of these do not count: an event before it was nacked, and it was left alone';
+COMMENT ON COLUMN dcounter.consumer_retry.spared IS 'how many of these do not count, because an event before it was refused';
 
 CREATE FUNCTION dc_consumer_create(name text, topics text[] DEFAULT NULL, start text DEFAULT 'now', if_not_exists boolean DEFAULT false) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
@@ -104,7 +104,7 @@ COMMENT ON FUNCTION dc_consumer_grant(text, regrole) IS 'lets a role fetch and a
 
 CREATE FUNCTION dc_consumer_revoke(name text, role regrole) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
-COMMENT ON FUNCTION dc_consumer_revoke(text, regrole) IS 'takes back what dc_consumer_grant has given';
+COMMENT ON FUNCTION dc_consumer_revoke(text, regrole) IS 'revokes what dc_consumer_grant granted';
 
 CREATE FUNCTION dc_fetch(consumer text, max_events int DEFAULT 100, wait interval DEFAULT '0', member text DEFAULT NULL)
 	RETURNS TABLE (seq bigint, id uuid, topic text, key text, type text, payload jsonb, headers jsonb, created_at timestamptz, attempt int)
@@ -113,15 +113,15 @@ COMMENT ON FUNCTION dc_fetch(text, int, interval, text) IS 'the next events of a
 
 CREATE FUNCTION dcounter.last_fetch() RETURNS text
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 1;
-COMMENT ON FUNCTION dcounter.last_fetch() IS 'how the last dc_fetch of this session ended: complete; stopped, so that the next one goes on; busy, as others were at work';
+COMMENT ON FUNCTION dcounter.last_fetch() IS 'how the last dc_fetch of this session ended: complete, stopped (the next one continues) or busy (others were active)';
 
 CREATE FUNCTION dc_ack(consumer text, seq bigint, member text DEFAULT NULL) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100;
-COMMENT ON FUNCTION dc_ack(text, bigint, text) IS 'everything that was fetched up to an event is done';
+COMMENT ON FUNCTION dc_ack(text, bigint, text) IS 'acknowledges everything that was fetched, up to an event';
 
 CREATE FUNCTION dc_nack(consumer text, seq bigint, delay interval DEFAULT '10 s', reason text DEFAULT NULL, member text DEFAULT NULL) RETURNS text
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100;
-COMMENT ON FUNCTION dc_nack(text, bigint, interval, text, text) IS 'one fetched event is to be delivered again later: retry; or it was the last attempt: dead';
+COMMENT ON FUNCTION dc_nack(text, bigint, interval, text, text) IS 'refuses a fetched event, which is delivered again later (retry) or was tried for the last time (dead)';
 
 CREATE FUNCTION dc_seek(consumer text, "position" text) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
@@ -166,9 +166,9 @@ COMMENT ON COLUMN dc_stat_consumers.topics IS 'the topics it is interested in, N
 COMMENT ON COLUMN dc_stat_consumers."position" IS 'everything up to this event is done';
 COMMENT ON COLUMN dc_stat_consumers.lag_events IS 'events that are not done; an upper bound if there are more than 10000';
 COMMENT ON COLUMN dc_stat_consumers.lag_seconds IS 'age of the oldest of these, 0 if there is none';
-COMMENT ON COLUMN dc_stat_consumers.lag_bytes IS 'about how much of the outbox is after its position';
+COMMENT ON COLUMN dc_stat_consumers.lag_bytes IS 'approximate size of the outbox after its position';
 COMMENT ON COLUMN dc_stat_consumers.outstanding IS 'events that were fetched and are not acknowledged';
-COMMENT ON COLUMN dc_stat_consumers.retries IS 'events that are delivered again later, or wait for one of these';
+COMMENT ON COLUMN dc_stat_consumers.retries IS 'events that will be delivered again, or wait for such an event';
 COMMENT ON COLUMN dc_stat_consumers.dead_letters IS 'events that were given up';
 COMMENT ON COLUMN dc_stat_consumers.attempts IS 'highest number of attempts of an event that is outstanding or to be delivered again';
 COMMENT ON COLUMN dc_stat_consumers.members IS 'members with a lease that has not expired';

@@ -28,7 +28,7 @@ COMMENT ON COLUMN dc_tables.mode IS 'exact or buffered';
 COMMENT ON COLUMN dc_tables.owner IS 'its owner';
 COMMENT ON COLUMN dc_tables.settings IS 'what dc_alter() can change';
 COMMENT ON COLUMN dc_tables.maintained_by IS 'worker, owner (dc_maintain(); the worker leaves it alone) or publisher (a subscription feeds it); null while it is locked';
-COMMENT ON COLUMN dc_tables.left_because IS 'what on its tables could run code of the owner';
+COMMENT ON COLUMN dc_tables.left_because IS 'what on its tables could run code of its owner';
 COMMENT ON COLUMN dc_tables.totals IS 'direct (a commit writes them, where it need not wait) or compacted (compaction alone does); null while it is locked';
 COMMENT ON COLUMN dc_tables.compacted_because IS 'why they are compacted although the setting is direct';
 

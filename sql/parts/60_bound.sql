@@ -17,15 +17,15 @@ CREATE INDEX source_source ON dcounter.source (source, counter);
 COMMENT ON TABLE dcounter.source IS 'counter tables that are bound to a source table, which they count';
 COMMENT ON COLUMN dcounter.source.counter IS 'the counter table';
 COMMENT ON COLUMN dcounter.source.source IS 'the source table';
-COMMENT ON COLUMN dcounter.source.key IS 'expressions over its columns that make the key, and the grouping sets of them';
+COMMENT ON COLUMN dcounter.source.key IS 'expressions over its columns that form the key, and their grouping sets';
 COMMENT ON COLUMN dcounter.source.value IS 'what a row adds to the value of its key, or several of these with their names';
 COMMENT ON COLUMN dcounter.source.filter IS 'which rows count; NULL: all';
-COMMENT ON COLUMN dcounter.source.distinct_of IS 'instead of rows: of what distinct values count';
+COMMENT ON COLUMN dcounter.source.distinct_of IS 'the expression whose distinct values count, instead of rows';
 COMMENT ON COLUMN dcounter.source.refs IS 'the table with how often each of these values occurs';
 COMMENT ON COLUMN dcounter.source.carried IS 'the table with the amounts of partitions that were detached and still count';
-COMMENT ON COLUMN dcounter.source.build IS 'who counts the rows that there are: worker, or none but calls of dc_build()';
-COMMENT ON COLUMN dcounter.source.replicated IS 'whether rows count that a subscription writes';
-COMMENT ON COLUMN dcounter.source.on_detach IS 'what becomes of the rows of a partition that is detached: subtract or keep';
+COMMENT ON COLUMN dcounter.source.build IS 'who counts the existing rows: worker, or none (only calls of dc_build())';
+COMMENT ON COLUMN dcounter.source.replicated IS 'whether rows that a subscription writes are counted';
+COMMENT ON COLUMN dcounter.source.on_detach IS 'what happens to the counts of a detached partition: subtract or keep';
 COMMENT ON COLUMN dcounter.source.on_drift IS 'what the worker does when values differ: alarm or repair';
 
 CREATE TABLE dcounter.source_state (
@@ -47,10 +47,10 @@ CREATE TABLE dcounter.source_state (
 COMMENT ON TABLE dcounter.source_state IS 'how far each bound counter table agrees with its source';
 COMMENT ON COLUMN dcounter.source_state.counter IS 'the counter table';
 COMMENT ON COLUMN dcounter.source_state.state IS 'building, exact, suspect or drifted';
-COMMENT ON COLUMN dcounter.source_state.epoch IS 'changes with all that changes values other than with rows of the source';
+COMMENT ON COLUMN dcounter.source_state.epoch IS 'raised by every change of values other than by rows of the source';
 COMMENT ON COLUMN dcounter.source_state.built_to IS 'keys up to here are built';
-COMMENT ON COLUMN dcounter.source_state.pass_to IS 'the pass that is under way: what it goes over (1 counter, 2 source), the epoch at its beginning, and now, keys that differed, that were noted before it, that were repaired, that were left, and the last key';
-COMMENT ON COLUMN dcounter.source_state.passes IS 'passes over all keys that were finished';
+COMMENT ON COLUMN dcounter.source_state.pass_to IS 'the current pass: its phase (1: counter, 2: source), the epoch at its start and now, how many keys differed, were noted before, were repaired and were left, and the last key';
+COMMENT ON COLUMN dcounter.source_state.passes IS 'completed passes over all keys';
 COMMENT ON COLUMN dcounter.source_state.last_pass IS 'when the last of them was';
 COMMENT ON COLUMN dcounter.source_state.keys_checked IS 'keys compared, in all';
 COMMENT ON COLUMN dcounter.source_state.rows_checked IS 'rows of the source read for that';
@@ -72,7 +72,7 @@ CREATE TABLE dcounter.drift (
 	CONSTRAINT drift_pkey PRIMARY KEY (id)
 );
 CREATE INDEX drift_key ON dcounter.drift (counter, key);
-COMMENT ON TABLE dcounter.drift IS 'differences that were found between bound counter tables and their sources: the last 10,000';
+COMMENT ON TABLE dcounter.drift IS 'the last 10,000 differences found between bound counter tables and their sources';
 COMMENT ON SEQUENCE dcounter.drift_id_seq IS 'numbers of these differences';
 COMMENT ON COLUMN dcounter.drift.id IS 'in the order in which they were found';
 COMMENT ON COLUMN dcounter.drift.counter IS 'the counter table';
@@ -82,7 +82,7 @@ COMMENT ON COLUMN dcounter.drift.source IS 'what the source has';
 COMMENT ON COLUMN dcounter.drift.value IS 'what the counter had';
 COMMENT ON COLUMN dcounter.drift.drift IS 'the difference';
 COMMENT ON COLUMN dcounter.drift.repaired IS 'whether it was repaired at once';
-COMMENT ON COLUMN dcounter.drift.epoch IS 'that of the state: a difference that is found again in the same one is not noted again';
+COMMENT ON COLUMN dcounter.drift.epoch IS 'the epoch of the state: a difference is noted once per epoch';
 
 CREATE FUNCTION dcounter.on_source_change() RETURNS pg_catalog.trigger
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
@@ -117,7 +117,7 @@ COMMENT ON FUNCTION dcounter.source_differs(anyelement, anyelement) IS 'whether 
 CREATE FUNCTION dc_bind(counter regclass, source regclass, key text, value text DEFAULT '1', filter text DEFAULT NULL, distinct_of text DEFAULT NULL,
 	build text DEFAULT 'worker', lock_timeout interval DEFAULT '200 ms', replicated boolean DEFAULT false, on_detach text DEFAULT 'subtract', group_by text DEFAULT NULL) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
-COMMENT ON FUNCTION dc_bind(regclass, regclass, text, text, text, text, text, interval, boolean, text, text) IS 'makes a counter table the count, or the sum, of a source table';
+COMMENT ON FUNCTION dc_bind(regclass, regclass, text, text, text, text, text, interval, boolean, text, text) IS 'keeps a counter table equal to counts or sums of the rows of a source table';
 
 CREATE FUNCTION dc_unbind(counter regclass) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
@@ -129,11 +129,11 @@ COMMENT ON FUNCTION dc_source_check(regclass, anycompatiblearray, text, text, fl
 
 CREATE FUNCTION dc_source_fix(counter regclass, keys anycompatiblearray, OUT key text, OUT drift bigint) RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000 ROWS 10;
-COMMENT ON FUNCTION dc_source_fix(regclass, anycompatiblearray) IS 'adds what keys of a bound counter table differ by from its source';
+COMMENT ON FUNCTION dc_source_fix(regclass, anycompatiblearray) IS 'repairs keys of a bound counter table that differ from its source';
 
 CREATE PROCEDURE dc_build(counter regclass, max_keys int DEFAULT 1000)
 	AS 'MODULE_PATHNAME' LANGUAGE C;
-COMMENT ON PROCEDURE dc_build(regclass, int) IS 'adds what a source has and its bound counter table has not, in chunks of so many keys';
+COMMENT ON PROCEDURE dc_build(regclass, int) IS 'adds what a bound counter table lacks of its source, in chunks of this many keys';
 
 CREATE TABLE dcounter.mark (
 	counter pg_catalog.regclass    NOT NULL,
@@ -142,7 +142,7 @@ CREATE TABLE dcounter.mark (
 	keys    pg_catalog.int8        NOT NULL,
 	CONSTRAINT mark_pkey PRIMARY KEY (counter, mark)
 );
-COMMENT ON TABLE dcounter.mark IS 'marks: moments at which the values of a counter table were kept';
+COMMENT ON TABLE dcounter.mark IS 'marks: moments at which the values of a counter table were saved';
 COMMENT ON COLUMN dcounter.mark.counter IS 'the counter table';
 COMMENT ON COLUMN dcounter.mark.mark IS 'the name of the mark';
 COMMENT ON COLUMN dcounter.mark.at IS 'when';
@@ -156,25 +156,25 @@ CREATE TABLE dcounter.mark_value (
 	exact   pg_catalog.int8,
 	CONSTRAINT mark_value_pkey PRIMARY KEY (counter, mark, key)
 );
-COMMENT ON TABLE dcounter.mark_value IS 'the values that marks keep, and those that they should have been';
+COMMENT ON TABLE dcounter.mark_value IS 'the values saved by marks, and what they should have been';
 COMMENT ON COLUMN dcounter.mark_value.counter IS 'the counter table';
 COMMENT ON COLUMN dcounter.mark_value.mark IS 'the name of the mark';
 COMMENT ON COLUMN dcounter.mark_value.key IS 'the key';
 COMMENT ON COLUMN dcounter.mark_value.value IS 'its value then, 0 if it was not there';
-COMMENT ON COLUMN dcounter.mark_value.exact IS 'what that should have been, null as long as nobody has said so';
+COMMENT ON COLUMN dcounter.mark_value.exact IS 'what it should have been; null if not reconciled';
 
 CREATE FUNCTION dc_mark(counter regclass, mark text) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000;
-COMMENT ON FUNCTION dc_mark(regclass, text) IS 'keeps the exact values of all keys of a counter table under a name';
+COMMENT ON FUNCTION dc_mark(regclass, text) IS 'saves the exact values of all keys of a counter table under a name';
 
 CREATE FUNCTION dc_unmark(counter regclass, mark text) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000;
-COMMENT ON FUNCTION dc_unmark(regclass, text) IS 'removes what dc_mark() has kept';
+COMMENT ON FUNCTION dc_unmark(regclass, text) IS 'removes what dc_mark() saved';
 
 CREATE FUNCTION dc_reconcile(counter regclass, keys anycompatiblearray, exact bigint[], as_of text,
 	OUT key anycompatible, OUT was bigint, OUT exact bigint, OUT delta bigint) RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000 ROWS 100;
-COMMENT ON FUNCTION dc_reconcile(regclass, anycompatiblearray, bigint[], text) IS 'makes values what they should have been at a mark, and keeps what was added since';
+COMMENT ON FUNCTION dc_reconcile(regclass, anycompatiblearray, bigint[], text) IS 'corrects values to what they should have been at a mark, and keeps what was added since';
 
 CREATE VIEW dc_marks WITH (security_barrier) AS
 	SELECT m.counter, m.mark, m.at, m.keys
@@ -191,12 +191,12 @@ CREATE VIEW dc_stat_drift WITH (security_barrier) AS
 		s.repaired, s.last_drift_at
 	FROM dcounter.source_state AS s JOIN dcounter.source AS b ON b.counter OPERATOR(pg_catalog.=) s.counter
 	WHERE pg_catalog.has_table_privilege(s.counter, 'SELECT') OR pg_catalog.pg_has_role('pg_monitor', 'USAGE');
-COMMENT ON VIEW dc_stat_drift IS 'how far bound counter tables agree with their sources, of those that the caller may read, for members of pg_monitor of all';
+COMMENT ON VIEW dc_stat_drift IS 'how far bound counter tables agree with their sources: those that the caller may read, or all for members of pg_monitor';
 COMMENT ON COLUMN dc_stat_drift.counter IS 'the counter table';
 COMMENT ON COLUMN dc_stat_drift.source IS 'the table that it counts';
 COMMENT ON COLUMN dc_stat_drift.state IS 'building, exact, suspect (something was done that is not counted) or drifted (a difference was found, and not repaired)';
 COMMENT ON COLUMN dc_stat_drift.built_to IS 'while it is being built: keys up to here are done';
-COMMENT ON COLUMN dc_stat_drift.last_pass IS 'when all keys had been verified for the last time';
+COMMENT ON COLUMN dc_stat_drift.last_pass IS 'when the last verification of all keys ended';
 COMMENT ON COLUMN dc_stat_drift.passes IS 'how often that was';
 COMMENT ON COLUMN dc_stat_drift.keys_checked IS 'keys compared, in all';
 COMMENT ON COLUMN dc_stat_drift.rows_checked IS 'rows of the source, or entries of its indexes, read for that';

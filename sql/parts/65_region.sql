@@ -15,7 +15,7 @@ CREATE TABLE dcounter.self (
 );
 COMMENT ON TABLE dcounter.self IS 'the region that this database belongs to';
 COMMENT ON COLUMN dcounter.self.region IS 'its name';
-COMMENT ON COLUMN dcounter.self.epoch IS 'what this database counts is known by this number, which no other database ever has';
+COMMENT ON COLUMN dcounter.self.epoch IS 'the number that identifies what this database counts; no other database ever has it';
 COMMENT ON COLUMN dcounter.self.system_id IS 'the identifier of the database system for which that is true,';
 COMMENT ON COLUMN dcounter.self.timeline IS 'its timeline,';
 COMMENT ON COLUMN dcounter.self.dboid IS 'the OID of the database there,';
@@ -23,8 +23,8 @@ COMMENT ON COLUMN dcounter.self.postmaster_start IS 'and when the server was sta
 COMMENT ON COLUMN dcounter.self.state IS 'active, renew (it needs a new epoch before it publishes) or recopy (it does not have all of the others yet)';
 
 COMMENT ON COLUMN dcounter.self.boot IS 'another one after each start of the server';
-COMMENT ON COLUMN dcounter.self.starting IS 'it publishes nothing until the other regions have heard of the boot';
-COMMENT ON COLUMN dcounter.self.begun_at IS 'since when, or since when it is in its state';
+COMMENT ON COLUMN dcounter.self.starting IS 'it publishes nothing until the other regions have acknowledged the boot';
+COMMENT ON COLUMN dcounter.self.begun_at IS 'when it began, or when it entered its state';
 
 -- What apply workers find out about that; rows are added, and removed when it takes a new epoch.
 CREATE TABLE dcounter.self_mark (
@@ -34,11 +34,11 @@ CREATE TABLE dcounter.self_mark (
 	at    pg_catalog.timestamptz NOT NULL,
 	CHECK (what OPERATOR(pg_catalog.=) ANY ('{renew,recopy,retired,copied,alone,since}'::pg_catalog.text[]))
 );
-COMMENT ON TABLE dcounter.self_mark IS 'what this database has found out about its epoch';
+COMMENT ON TABLE dcounter.self_mark IS 'what this database has learned about its epoch';
 COMMENT ON COLUMN dcounter.self_mark.epoch IS 'the epoch that it is about';
 COMMENT ON COLUMN dcounter.self_mark.what IS 'renew (another database has it, too), recopy (something was missed), retired, copied (from a peer), alone (the epoch was taken when no other region was known), or since (when its epochs follow each other without a loss)';
 COMMENT ON COLUMN dcounter.self_mark.peer IS 'the region that was copied from';
-COMMENT ON COLUMN dcounter.self_mark.at IS 'when it was found out, or since when the copy has all';
+COMMENT ON COLUMN dcounter.self_mark.at IS 'when it was learned, or when the copy was complete';
 
 -- What regions know of each other.
 CREATE TABLE dcounter.region (
@@ -53,15 +53,15 @@ CREATE TABLE dcounter.region (
 	retired_at pg_catalog.timestamptz,
 	CONSTRAINT region_pkey PRIMARY KEY (region, epoch)
 ) WITH (fillfactor=50);
-COMMENT ON TABLE dcounter.region IS 'the last beat of each region and epoch';
+COMMENT ON TABLE dcounter.region IS 'the last heartbeat of each region and epoch';
 COMMENT ON COLUMN dcounter.region.region IS 'name of the region';
 COMMENT ON COLUMN dcounter.region.epoch IS 'the number by which what it counts is known';
 COMMENT ON COLUMN dcounter.region.boot IS 'another one after each start of its server';
-COMMENT ON COLUMN dcounter.region.seq IS 'how many beats there were';
-COMMENT ON COLUMN dcounter.region.first IS 'number of the first beat of this boot, and of those that begin like it';
-COMMENT ON COLUMN dcounter.region.published IS 'number of the last beat that came with something';
-COMMENT ON COLUMN dcounter.region.beat_at IS 'what it had committed before then came before the beat';
-COMMENT ON COLUMN dcounter.region.seen IS 'the last beats that it had got, by region: epoch, seq, boot, beat_at and retired_at (us since 1970)';
+COMMENT ON COLUMN dcounter.region.seq IS 'number of heartbeats';
+COMMENT ON COLUMN dcounter.region.first IS 'number of the first heartbeat of this boot, and of those that begin like it';
+COMMENT ON COLUMN dcounter.region.published IS 'number of the last heartbeat with changes';
+COMMENT ON COLUMN dcounter.region.beat_at IS 'what it had committed before then arrived before the heartbeat';
+COMMENT ON COLUMN dcounter.region.seen IS 'the last heartbeats that it had received, by region: epoch, seq, boot, beat_at and retired_at (us since 1970)';
 COMMENT ON COLUMN dcounter.region.retired_at IS 'when it was given up';
 
 CREATE FUNCTION dcounter.on_self_change() RETURNS pg_catalog.trigger
@@ -78,7 +78,7 @@ COMMENT ON FUNCTION dcounter.merge_region() IS 'internal: merges what another re
 
 CREATE FUNCTION dc_region_init(region text) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
-COMMENT ON FUNCTION dc_region_init(text) IS 'makes this database one of a region, and returns its epoch';
+COMMENT ON FUNCTION dc_region_init(text) IS 'adds this database to a region, and returns its epoch';
 
 CREATE FUNCTION dc_replicate(counter regclass, seed boolean DEFAULT false) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000;
@@ -86,7 +86,7 @@ COMMENT ON FUNCTION dc_replicate(regclass, boolean) IS 'lets other regions count
 
 CREATE FUNCTION dc_unreplicate(counter regclass) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
-COMMENT ON FUNCTION dc_unreplicate(regclass) IS 'makes a counter table one of this database alone; its values stay';
+COMMENT ON FUNCTION dc_unreplicate(regclass) IS 'ends the replication of a counter table; its values remain';
 
 CREATE FUNCTION dc_get_regions(counter regclass, key anycompatible, OUT region text, OUT inc bigint, OUT "dec" bigint, OUT value bigint, OUT updated_at timestamptz, OUT complete_to timestamptz) RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 100 ROWS 3;
@@ -94,15 +94,15 @@ COMMENT ON FUNCTION dc_get_regions(regclass, anycompatible) IS 'what each region
 
 CREATE FUNCTION dc_region_check(counter regclass, OUT region text, OUT epoch bigint, OUT keys bigint, OUT inc numeric, OUT "dec" numeric, OUT digest bigint) RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 10000 ROWS 5;
-COMMENT ON FUNCTION dc_region_check(regclass) IS 'what there is of each region, and how many keys do not have the values that the regions have counted';
+COMMENT ON FUNCTION dc_region_check(regclass) IS 'the amounts of each region, and how many keys differ from what the regions have counted';
 
 CREATE FUNCTION dc_region_repair(counter regclass) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000;
-COMMENT ON FUNCTION dc_region_repair(regclass) IS 'makes the totals what the regions have counted; returns how many keys were not';
+COMMENT ON FUNCTION dc_region_repair(regclass) IS 'corrects the totals to what the regions have counted; returns how many keys were wrong';
 
 CREATE FUNCTION dcounter.merge_beat() RETURNS pg_catalog.trigger
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 50;
-COMMENT ON FUNCTION dcounter.merge_beat() IS 'internal: merges the beats of other regions';
+COMMENT ON FUNCTION dcounter.merge_beat() IS 'internal: merges the heartbeats of other regions';
 
 CREATE TRIGGER merge_beat
 	BEFORE INSERT OR UPDATE ON dcounter.region
@@ -115,27 +115,27 @@ COMMENT ON FUNCTION dc_region_renew(boolean) IS 'gives this database a new epoch
 
 CREATE FUNCTION dc_region_publish() RETURNS int
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000;
-COMMENT ON FUNCTION dc_region_publish() IS 'adds to the publications of the regions what they lack; of how many counters';
+COMMENT ON FUNCTION dc_region_publish() IS 'adds what is missing to the publications of the regions; returns for how many counters';
 
 CREATE FUNCTION dc_region_retire(region text, force boolean DEFAULT false) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
-COMMENT ON FUNCTION dc_region_retire(text, boolean) IS 'gives up a region: it is not waited for any more; force is for one that is lost';
+COMMENT ON FUNCTION dc_region_retire(text, boolean) IS 'retires a region, which others then no longer wait for; force is for a region that is lost';
 
 CREATE FUNCTION dc_regions(OUT region text, OUT epochs int, OUT state text, OUT beat_at timestamptz, OUT lag interval, OUT seen_by_all_to timestamptz, OUT link_state text, OUT apply_errors bigint, OUT advice text) RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000 ROWS 5;
-COMMENT ON FUNCTION dc_regions() IS 'the regions that were heard of: how far they are, what is known of them everywhere, their links, what to do';
+COMMENT ON FUNCTION dc_regions() IS 'the known regions: how far they are, what all others have of them, their links, and what to do';
 
 CREATE VIEW dc_stat_regions AS SELECT * FROM dc_regions();
 COMMENT ON VIEW dc_stat_regions IS 'the regions, as dc_regions() shows them';
 COMMENT ON COLUMN dc_stat_regions.region IS 'its name';
 COMMENT ON COLUMN dc_stat_regions.epochs IS 'how many epochs it has had';
-COMMENT ON COLUMN dc_stat_regions.state IS 'active, retired, or behind (some counters are put aside); of this database also starting, renew or recopy';
+COMMENT ON COLUMN dc_stat_regions.state IS 'active, retired, or behind (some counters are put aside); for this database also starting, renew or recopy';
 COMMENT ON COLUMN dc_stat_regions.beat_at IS 'all that it had committed before then is here';
 COMMENT ON COLUMN dc_stat_regions.lag IS 'how long ago that was';
 COMMENT ON COLUMN dc_stat_regions.seen_by_all_to IS 'all that it had committed before then is in each active region';
 COMMENT ON COLUMN dc_stat_regions.link_state IS 'of the subscription dc_from_REGION: up, copying, down or disabled';
 COMMENT ON COLUMN dc_stat_regions.apply_errors IS 'how many errors that has had';
-COMMENT ON COLUMN dc_stat_regions.advice IS 'what is wrong, and what to call; null if nothing is to be done';
+COMMENT ON COLUMN dc_stat_regions.advice IS 'what is wrong, and what to call; null if there is nothing to do';
 
 CREATE FUNCTION dcounter.merge_set() RETURNS pg_catalog.trigger
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100;
@@ -143,27 +143,27 @@ COMMENT ON FUNCTION dcounter.merge_set() IS 'internal: merges what another regio
 
 CREATE FUNCTION dc_region_vacuum(counter regclass, older_than interval DEFAULT '30 days') RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000;
-COMMENT ON FUNCTION dc_region_vacuum(regclass, interval) IS 'removes what is left of keys that were deleted so long ago, where all regions know that; returns how many';
+COMMENT ON FUNCTION dc_region_vacuum(regclass, interval) IS 'removes the remains of keys that were deleted this long ago, if all regions know that; returns how many';
 
 CREATE FUNCTION dc_region_join(peer text, conninfo text, topology text DEFAULT 'mesh', trust_owners boolean DEFAULT false) RETURNS SETOF text
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000 ROWS 3;
-COMMENT ON FUNCTION dc_region_join(text, text, text, boolean) IS 'the statements that bring what another region counts to this database';
+COMMENT ON FUNCTION dc_region_join(text, text, text, boolean) IS 'the statements that replicate what another region counts to this database';
 
 CREATE FUNCTION dc_region_join(peer text, conninfo text, anew boolean, topology text DEFAULT 'mesh', trust_owners boolean DEFAULT false) RETURNS SETOF text
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000 ROWS 3;
-COMMENT ON FUNCTION dc_region_join(text, text, boolean, text, boolean) IS 'the same, and drops a link that exists, to make it anew';
+COMMENT ON FUNCTION dc_region_join(text, text, boolean, text, boolean) IS 'the same, but drops an existing link and creates it again';
 
 CREATE FUNCTION dc_region_refresh(peer text, conninfo text DEFAULT NULL, trust_owners boolean DEFAULT false) RETURNS SETOF text
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000 ROWS 4;
-COMMENT ON FUNCTION dc_region_refresh(text, text, boolean) IS 'the statements that bring all that another region knows, once';
+COMMENT ON FUNCTION dc_region_refresh(text, text, boolean) IS 'the statements that copy everything that another region knows, once';
 
 CREATE PROCEDURE dc_region_wait_copied(subscription text DEFAULT NULL)
 	AS 'MODULE_PATHNAME' LANGUAGE C;
-COMMENT ON PROCEDURE dc_region_wait_copied(text) IS 'waits until a subscription to another region, or all of them, have copied their tables';
+COMMENT ON PROCEDURE dc_region_wait_copied(text) IS 'waits until a subscription to another region, or every such subscription, has copied its tables';
 
 CREATE FUNCTION dcounter.merge_grant() RETURNS pg_catalog.trigger
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 50;
-COMMENT ON FUNCTION dcounter.merge_grant() IS 'internal: merges what another region has given, and adds what it has given to this one';
+COMMENT ON FUNCTION dcounter.merge_grant() IS 'internal: merges units that another region has given, and adds those for this region';
 
 CREATE FUNCTION dcounter.merge_want() RETURNS pg_catalog.trigger
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 50;
@@ -171,11 +171,11 @@ COMMENT ON FUNCTION dcounter.merge_want() IS 'internal: merges what another regi
 
 CREATE FUNCTION dc_want(stock regclass, key anycompatible, qty bigint) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100;
-COMMENT ON FUNCTION dc_want(regclass, anycompatible, bigint) IS 'asks other regions for units of a replicated stock, or, with 0, for none any more';
+COMMENT ON FUNCTION dc_want(regclass, anycompatible, bigint) IS 'asks other regions for units of a replicated stock; 0 withdraws the request';
 
 CREATE PROCEDURE dc_take_wait(stock regclass, key anycompatible, qty bigint, timeout interval, INOUT ok boolean DEFAULT NULL)
 	AS 'MODULE_PATHNAME' LANGUAGE C;
-COMMENT ON PROCEDURE dc_take_wait(regclass, anycompatible, bigint, interval, boolean) IS 'takes units, and waits for them so long if there are not enough; commits while it waits';
+COMMENT ON PROCEDURE dc_take_wait(regclass, anycompatible, bigint, interval, boolean) IS 'takes units, and waits this long for them if there are not enough; commits while it waits';
 
 CREATE FUNCTION dc_stock_regions(stock regclass, key anycompatible, OUT region text, OUT units bigint, OUT units_at timestamptz, OUT granted_in bigint, OUT granted_out bigint, OUT wanted bigint, OUT wanted_since timestamptz) RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 100 ROWS 3;
@@ -183,7 +183,7 @@ COMMENT ON FUNCTION dc_stock_regions(regclass, anycompatible) IS 'what is known 
 
 CREATE FUNCTION dc_rights_reclaim(stock regclass, region text, key anycompatible DEFAULT NULL::text) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000;
-COMMENT ON FUNCTION dc_rights_reclaim(regclass, text, anycompatible) IS 'takes over the units that a retired region has at most, of all keys by default; what it has sold unheard of is sold again';
+COMMENT ON FUNCTION dc_rights_reclaim(regclass, text, anycompatible) IS 'takes over the units that a retired region may still have, by default of all keys; what it sold without telling others is sold again';
 
 -- pg_dump reads the catalog. Only functions write it, which check ownership themselves.
 GRANT SELECT ON dcounter.self, dcounter.self_mark, dcounter.region TO PUBLIC;

@@ -18,15 +18,15 @@ CREATE TABLE dcounter.limit_rule (
 	created_at  pg_catalog.timestamptz NOT NULL
 );
 COMMENT ON TABLE dcounter.limit_rule IS 'limits: how often a key may do something';
-COMMENT ON COLUMN dcounter.limit_rule.users IS 'roles that may ask, as the owner may; - is everybody';
-COMMENT ON COLUMN dcounter.limit_rule.refunders IS 'of these, who may also refund and reset';
+COMMENT ON COLUMN dcounter.limit_rule.users IS 'roles that may use it, besides the owner; - is everybody';
+COMMENT ON COLUMN dcounter.limit_rule.refunders IS 'those of them that may also refund and reset';
 COMMENT ON COLUMN dcounter.limit_rule.algorithm IS 'gcra (a token bucket), fixed, log (exact) or sliding windows, or concurrent';
 COMMENT ON COLUMN dcounter.limit_rule.rate IS 'units in a period, or at a time';
 COMMENT ON COLUMN dcounter.limit_rule.per IS 'the period, or how long a lease is';
 COMMENT ON COLUMN dcounter.limit_rule.burst IS 'of a token bucket: units at once';
-COMMENT ON COLUMN dcounter.limit_rule.max_keys IS 'how many keys may be in memory, NULL for half of it';
-COMMENT ON COLUMN dcounter.limit_rule.on_full IS 'the answer for a key that there is no memory for';
-COMMENT ON COLUMN dcounter.limit_rule.after_crash IS 'whether keys begin with their whole budget when it is not known what was used, or with none';
+COMMENT ON COLUMN dcounter.limit_rule.max_keys IS 'how many keys may be in memory; NULL: half of the memory';
+COMMENT ON COLUMN dcounter.limit_rule.on_full IS 'the answer for a key for which there is no memory';
+COMMENT ON COLUMN dcounter.limit_rule.after_crash IS 'whether keys start with their full budget or with none when it is not known what was used';
 COMMENT ON COLUMN dcounter.limit_rule.version IS 'grows with each change';
 
 CREATE TYPE dcounter.limit_answer AS (
@@ -37,13 +37,13 @@ CREATE TYPE dcounter.limit_answer AS (
 	rule        pg_catalog.text,
 	lease       pg_catalog.int8
 );
-COMMENT ON TYPE dcounter.limit_answer IS 'what a limit says to a call';
+COMMENT ON TYPE dcounter.limit_answer IS 'the answer of a limit to a call';
 COMMENT ON COLUMN dcounter.limit_answer.allowed IS 'whether it may go on';
 COMMENT ON COLUMN dcounter.limit_answer.remaining IS 'units that the key has left';
-COMMENT ON COLUMN dcounter.limit_answer.retry_after IS 'when such a call will be allowed if nobody else comes; NULL: never';
-COMMENT ON COLUMN dcounter.limit_answer.reset_at IS 'when the key will have its whole budget';
+COMMENT ON COLUMN dcounter.limit_answer.retry_after IS 'when such a call will be allowed if there are no other calls; NULL: never';
+COMMENT ON COLUMN dcounter.limit_answer.reset_at IS 'when the key will have its full budget';
 COMMENT ON COLUMN dcounter.limit_answer.rule IS 'name of the limit';
-COMMENT ON COLUMN dcounter.limit_answer.lease IS 'to be given back with dc_limit_release, if the limit is one of leases';
+COMMENT ON COLUMN dcounter.limit_answer.lease IS 'the lease to end with dc_limit_release, if the limit gives leases';
 
 CREATE FUNCTION dc_limit_create(name text, algorithm text, rate bigint, per interval, burst bigint DEFAULT NULL, on_full text DEFAULT 'deny', after_crash text DEFAULT 'open', max_keys bigint DEFAULT NULL, if_not_exists boolean DEFAULT false) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
@@ -59,11 +59,11 @@ COMMENT ON FUNCTION dc_limit_drop(text) IS 'drops a limit';
 
 CREATE FUNCTION dc_limit_grant(name text, role regrole, refund boolean DEFAULT false) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
-COMMENT ON FUNCTION dc_limit_grant(text, regrole, boolean) IS 'lets a role, or everybody (-), ask a limit; with refund, also refund and reset';
+COMMENT ON FUNCTION dc_limit_grant(text, regrole, boolean) IS 'lets a role, or everybody (-), use a limit; with refund, also refund and reset';
 
 CREATE FUNCTION dc_limit_revoke(name text, role regrole) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
-COMMENT ON FUNCTION dc_limit_revoke(text, regrole) IS 'takes back what dc_limit_grant has given';
+COMMENT ON FUNCTION dc_limit_revoke(text, regrole) IS 'revokes what dc_limit_grant granted';
 
 CREATE FUNCTION dc_limit(name text, key text, cost bigint DEFAULT 1) RETURNS dcounter.limit_answer
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
@@ -75,11 +75,11 @@ COMMENT ON FUNCTION dc_limit(text, anycompatible, bigint) IS 'whether a key may 
 
 CREATE FUNCTION dc_allow(name text, key text, cost bigint DEFAULT 1) RETURNS boolean
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
-COMMENT ON FUNCTION dc_allow(text, text, bigint) IS 'the column allowed of dc_limit, without the rest: the quickest form';
+COMMENT ON FUNCTION dc_allow(text, text, bigint) IS 'the column allowed of dc_limit without the rest: the fastest form';
 
 CREATE FUNCTION dc_allow(name text, key anycompatible, cost bigint DEFAULT 1) RETURNS boolean
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
-COMMENT ON FUNCTION dc_allow(text, anycompatible, bigint) IS 'the column allowed of dc_limit, without the rest: the quickest form';
+COMMENT ON FUNCTION dc_allow(text, anycompatible, bigint) IS 'the column allowed of dc_limit without the rest: the fastest form';
 
 CREATE FUNCTION dc_allow_up_to(name text, key text, cost bigint) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
@@ -119,19 +119,19 @@ COMMENT ON FUNCTION dc_limit_release(text, anycompatible, bigint) IS 'ends a lea
 
 CREATE FUNCTION dc_limit_renew(name text, key text, lease bigint) RETURNS boolean
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
-COMMENT ON FUNCTION dc_limit_renew(text, text, bigint) IS 'lets a lease begin anew; false if it had ended';
+COMMENT ON FUNCTION dc_limit_renew(text, text, bigint) IS 'renews a lease; false if it had ended';
 
 CREATE FUNCTION dc_limit_renew(name text, key anycompatible, lease bigint) RETURNS boolean
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
-COMMENT ON FUNCTION dc_limit_renew(text, anycompatible, bigint) IS 'lets a lease begin anew; false if it had ended';
+COMMENT ON FUNCTION dc_limit_renew(text, anycompatible, bigint) IS 'renews a lease; false if it had ended';
 
 CREATE FUNCTION dc_limit_reset(name text, key text) RETURNS boolean
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
-COMMENT ON FUNCTION dc_limit_reset(text, text) IS 'gives a key its whole budget; false if it had it';
+COMMENT ON FUNCTION dc_limit_reset(text, text) IS 'gives a key its full budget; false if it already had it';
 
 CREATE FUNCTION dc_limit_reset(name text, key anycompatible) RETURNS boolean
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
-COMMENT ON FUNCTION dc_limit_reset(text, anycompatible) IS 'gives a key its whole budget; false if it had it';
+COMMENT ON FUNCTION dc_limit_reset(text, anycompatible) IS 'gives a key its full budget; false if it already had it';
 
 CREATE FUNCTION dc_throttle(key text, burst bigint, rate bigint, per interval, cost bigint DEFAULT 1) RETURNS dcounter.limit_answer
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
@@ -143,7 +143,7 @@ COMMENT ON FUNCTION dc_throttle(anycompatible, bigint, bigint, interval, bigint)
 
 CREATE FUNCTION dc_throttle_reset(key anycompatible DEFAULT NULL::text, role regrole DEFAULT NULL) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
-COMMENT ON FUNCTION dc_throttle_reset(anycompatible, regrole) IS 'gives the ad hoc limits of a key, or all, of the calling role, or another one, their whole budget; returns how many there were';
+COMMENT ON FUNCTION dc_throttle_reset(anycompatible, regrole) IS 'gives the ad hoc limits of a key, or of all keys, of the calling or another role their full budget; returns how many there were';
 
 CREATE FUNCTION dcounter.stat_limits(OUT rule text, OUT owner regrole, OUT keys bigint, OUT memory bigint, OUT allowed bigint, OUT denied bigint, OUT full_allowed bigint, OUT full_denied bigint)
 	RETURNS SETOF record
@@ -160,8 +160,8 @@ COMMENT ON COLUMN dc_stat_limits.keys IS 'keys in memory';
 COMMENT ON COLUMN dc_stat_limits.memory IS 'bytes of dcounter.limit_size that they take';
 COMMENT ON COLUMN dc_stat_limits.allowed IS 'calls that were allowed';
 COMMENT ON COLUMN dc_stat_limits.denied IS 'calls that were denied, by this limit';
-COMMENT ON COLUMN dc_stat_limits.full_allowed IS 'calls that were allowed, but not counted, for want of memory';
-COMMENT ON COLUMN dc_stat_limits.full_denied IS 'calls that were denied for want of memory';
+COMMENT ON COLUMN dc_stat_limits.full_allowed IS 'calls that were allowed, but not counted, because memory was full';
+COMMENT ON COLUMN dc_stat_limits.full_denied IS 'calls that were denied because memory was full';
 
 -- pg_dump reads the catalog. Only functions write it, which check ownership themselves.
 GRANT SELECT ON dcounter.limit_rule TO PUBLIC;

@@ -4,7 +4,7 @@ CREATE TABLE dcounter.unread (
 	CONSTRAINT unread_pkey PRIMARY KEY (unread)
 );
 CREATE INDEX unread_counter_idx ON dcounter.unread (counter);
-COMMENT ON TABLE dcounter.unread IS 'the tables of what members have read, and of what';
+COMMENT ON TABLE dcounter.unread IS 'unread tables and their counter tables';
 COMMENT ON COLUMN dcounter.unread.unread IS 'the table with a row for each member and key';
 COMMENT ON COLUMN dcounter.unread.counter IS 'the counter table whose increments are read';
 
@@ -31,15 +31,15 @@ COMMENT ON FUNCTION dc_unread_drop(regclass) IS 'drops an unread table';
 -- One for each type of a member: it need not be that of the key.
 CREATE FUNCTION dc_mark_read(unread regclass, member text, key anycompatible, upto bigint DEFAULT NULL) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 50;
-COMMENT ON FUNCTION dc_mark_read(regclass, text, anycompatible, bigint) IS 'notes that a member has read a key, or the first of its messages';
+COMMENT ON FUNCTION dc_mark_read(regclass, text, anycompatible, bigint) IS 'records that a member has read a key, or its first messages';
 
 CREATE FUNCTION dc_mark_read(unread regclass, member bigint, key anycompatible, upto bigint DEFAULT NULL) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 50;
-COMMENT ON FUNCTION dc_mark_read(regclass, bigint, anycompatible, bigint) IS 'notes that a member has read a key, or the first of its messages';
+COMMENT ON FUNCTION dc_mark_read(regclass, bigint, anycompatible, bigint) IS 'records that a member has read a key, or its first messages';
 
 CREATE FUNCTION dc_mark_read(unread regclass, member uuid, key anycompatible, upto bigint DEFAULT NULL) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 50;
-COMMENT ON FUNCTION dc_mark_read(regclass, uuid, anycompatible, bigint) IS 'notes that a member has read a key, or the first of its messages';
+COMMENT ON FUNCTION dc_mark_read(regclass, uuid, anycompatible, bigint) IS 'records that a member has read a key, or its first messages';
 
 CREATE FUNCTION dc_mark_read_many(unread regclass, member text, keys anycompatiblearray, upto bigint[] DEFAULT NULL) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 500;
@@ -55,15 +55,15 @@ COMMENT ON FUNCTION dc_mark_read_many(regclass, uuid, anycompatiblearray, bigint
 
 CREATE FUNCTION dc_unread(unread regclass, member text, keys anycompatiblearray, OUT key anycompatible, OUT unread bigint, OUT seen bigint, OUT upto bigint) RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 100 ROWS 100;
-COMMENT ON FUNCTION dc_unread(regclass, text, anycompatiblearray) IS 'how much of each of several keys a member has not read';
+COMMENT ON FUNCTION dc_unread(regclass, text, anycompatiblearray) IS 'unread counts of several keys for a member';
 
 CREATE FUNCTION dc_unread(unread regclass, member bigint, keys anycompatiblearray, OUT key anycompatible, OUT unread bigint, OUT seen bigint, OUT upto bigint) RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 100 ROWS 100;
-COMMENT ON FUNCTION dc_unread(regclass, bigint, anycompatiblearray) IS 'how much of each of several keys a member has not read';
+COMMENT ON FUNCTION dc_unread(regclass, bigint, anycompatiblearray) IS 'unread counts of several keys for a member';
 
 CREATE FUNCTION dc_unread(unread regclass, member uuid, keys anycompatiblearray, OUT key anycompatible, OUT unread bigint, OUT seen bigint, OUT upto bigint) RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 100 ROWS 100;
-COMMENT ON FUNCTION dc_unread(regclass, uuid, anycompatiblearray) IS 'how much of each of several keys a member has not read';
+COMMENT ON FUNCTION dc_unread(regclass, uuid, anycompatiblearray) IS 'unread counts of several keys for a member';
 
 CREATE VIEW dc_unread_tables AS
 	SELECT u.unread, pg_catalog.format('%I.%I', n.nspname, r.relname) AS name, u.counter, r.relowner::pg_catalog.regrole AS owner

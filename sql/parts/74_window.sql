@@ -13,16 +13,16 @@ CREATE TABLE dcounter.time_window (
 	CONSTRAINT time_window_pkey PRIMARY KEY (windowed)
 );
 COMMENT ON TABLE dcounter.time_window IS 'windowed counters; arrays have a member for each level';
-COMMENT ON COLUMN dcounter.time_window.windowed IS 'the view by which it is known';
-COMMENT ON COLUMN dcounter.time_window.late IS 'what becomes of increments that come too late: error or drop';
+COMMENT ON COLUMN dcounter.time_window.windowed IS 'the view that identifies it';
+COMMENT ON COLUMN dcounter.time_window.late IS 'what happens to increments that arrive too late: error or drop';
 COMMENT ON COLUMN dcounter.time_window.refuses IS 'increments for earlier times are refused';
-COMMENT ON COLUMN dcounter.time_window.sealed IS 'and none for times before this is in progress any more';
+COMMENT ON COLUMN dcounter.time_window.sealed IS 'no increments for times before this are still in progress';
 COMMENT ON COLUMN dcounter.time_window.widths IS 'of a bucket, in microseconds';
 COMMENT ON COLUMN dcounter.time_window.keeps IS 'for how long buckets are kept, in microseconds';
 COMMENT ON COLUMN dcounter.time_window.spans IS 'how many buckets in a row lie in one table';
 COMMENT ON COLUMN dcounter.time_window.floors IS 'the time before which increments go to the next level, in microseconds since 2000';
 COMMENT ON COLUMN dcounter.time_window.gone IS 'the time before which rows may have been truncated';
-COMMENT ON COLUMN dcounter.time_window.advanced IS 'when rows were last moved out of the level, or let go';
+COMMENT ON COLUMN dcounter.time_window.advanced IS 'when rows were last moved out of the level, or removed';
 COMMENT ON COLUMN dcounter.time_window.version IS 'raised when values are reconciled';
 
 CREATE TABLE dcounter.window_slot (
@@ -47,8 +47,8 @@ CREATE INDEX window_claim_idx ON dcounter.window_claim (windowed);
 COMMENT ON TABLE dcounter.window_claim IS 'which turns of windowed counters may have rows';
 COMMENT ON COLUMN dcounter.window_claim.windowed IS 'the windowed counter';
 COMMENT ON COLUMN dcounter.window_claim.level IS 'the level, from 0';
-COMMENT ON COLUMN dcounter.window_claim.turn IS 'the number of the turn, which says the table';
-COMMENT ON COLUMN dcounter.window_claim.emptied IS 'instead: its rows have all been moved';
+COMMENT ON COLUMN dcounter.window_claim.turn IS 'the number of the turn, which determines the table';
+COMMENT ON COLUMN dcounter.window_claim.emptied IS 'all of its rows have been moved';
 
 CREATE FUNCTION dcounter.on_window_row_change() RETURNS pg_catalog.trigger
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
@@ -83,15 +83,15 @@ COMMENT ON FUNCTION dc_window_drop(regclass) IS 'drops a windowed counter with i
 
 CREATE FUNCTION dc_window_rotate(counter regclass, at timestamptz DEFAULT clock_timestamp()) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
-COMMENT ON FUNCTION dc_window_rotate(regclass, timestamptz) IS 'rolls up, and lets go, the buckets whose time is up by then';
+COMMENT ON FUNCTION dc_window_rotate(regclass, timestamptz) IS 'rolls up and removes buckets that have expired by then';
 
 CREATE FUNCTION dc_window_reopen(counter regclass) RETURNS boolean
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
-COMMENT ON FUNCTION dc_window_reopen(regclass) IS 'takes increments again that a clock that was ahead has made too late; false if there are none';
+COMMENT ON FUNCTION dc_window_reopen(regclass) IS 'accepts increments again that are too late only because the clock was ahead; false if there are none';
 
 CREATE FUNCTION dc_window_reconcile(counter regclass, bucket timestamptz, keys anycompatiblearray, totals bigint[]) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
-COMMENT ON FUNCTION dc_window_reconcile(regclass, timestamptz, anycompatiblearray, bigint[]) IS 'gives keys the exact totals of a sealed bucket';
+COMMENT ON FUNCTION dc_window_reconcile(regclass, timestamptz, anycompatiblearray, bigint[]) IS 'sets keys to their exact totals in a sealed bucket';
 
 CREATE FUNCTION dc_incr_at(counter regclass, key anycompatible, delta bigint DEFAULT 1, at timestamptz DEFAULT clock_timestamp()) RETURNS boolean
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
@@ -107,11 +107,11 @@ COMMENT ON FUNCTION dc_buckets(regclass, anycompatible, timestamptz, timestamptz
 
 CREATE FUNCTION dc_top_window(counter regclass, span interval, n int DEFAULT 10, OUT key text, OUT value bigint, OUT rank bigint) RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 10000 ROWS 10;
-COMMENT ON FUNCTION dc_top_window(regclass, interval, int) IS 'the keys with the most in the last while';
+COMMENT ON FUNCTION dc_top_window(regclass, interval, int) IS 'the keys with the highest counts in the last span of time';
 
 CREATE PROCEDURE dc_seal(counter regclass, before timestamptz)
 	AS 'MODULE_PATHNAME' LANGUAGE C;
-COMMENT ON PROCEDURE dc_seal(regclass, timestamptz) IS 'refuses increments for times before one from now on, and waits for those in progress';
+COMMENT ON PROCEDURE dc_seal(regclass, timestamptz) IS 'refuses increments for times before this one, and waits for those in progress';
 
 CREATE FUNCTION dcounter.window_key(key text) RETURNS text
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
@@ -153,9 +153,9 @@ COMMENT ON COLUMN dc_windows.name IS 'its name, with the schema';
 COMMENT ON COLUMN dc_windows.owner IS 'its owner';
 COMMENT ON COLUMN dc_windows.bucket IS 'how long a bucket is';
 COMMENT ON COLUMN dc_windows.keep IS 'for how long such buckets are kept';
-COMMENT ON COLUMN dc_windows.late IS 'what becomes of increments that come too late';
+COMMENT ON COLUMN dc_windows.late IS 'what happens to increments that arrive too late';
 COMMENT ON COLUMN dc_windows.refuses IS 'increments for earlier times are refused';
-COMMENT ON COLUMN dc_windows.sealed IS 'and none for times before this is in progress any more';
+COMMENT ON COLUMN dc_windows.sealed IS 'no increments for times before this are still in progress';
 COMMENT ON COLUMN dc_windows.dropped IS 'how many increments were dropped as too late; null for a role that may not read it';
 COMMENT ON COLUMN dc_windows.levels IS 'how many widths of buckets there are';
 COMMENT ON COLUMN dc_windows.rollup IS 'the wider ones, and for how long they are kept';

@@ -13,8 +13,8 @@ COMMENT ON COLUMN dcounter.distinct_table.distinct_table IS 'the table with a sk
 COMMENT ON COLUMN dcounter.distinct_table.deltas IS 'the table with what is not in the sketches yet';
 COMMENT ON COLUMN dcounter.distinct_table.precision IS 'of the sketches';
 COMMENT ON COLUMN dcounter.distinct_table.bucket IS 'how long a bucket is; NULL: it has none';
-COMMENT ON COLUMN dcounter.distinct_table.keep IS 'how long a bucket is kept; NULL: for good';
-COMMENT ON COLUMN dcounter.distinct_table.newest IS 'when the newest bucket begins that has been folded';
+COMMENT ON COLUMN dcounter.distinct_table.keep IS 'how long a bucket is kept; NULL: forever';
+COMMENT ON COLUMN dcounter.distinct_table.newest IS 'start of the newest bucket that has been folded';
 
 CREATE FUNCTION dcounter.on_distinct_table_change() RETURNS pg_catalog.trigger
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10;
@@ -42,7 +42,7 @@ COMMENT ON FUNCTION dc_distinct_drop(regclass) IS 'drops a distinct table';
 
 CREATE FUNCTION dc_distinct_reset(distinct_table regclass, key anycompatible) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100;
-COMMENT ON FUNCTION dc_distinct_reset(regclass, anycompatible) IS 'lets a key start anew, in all buckets';
+COMMENT ON FUNCTION dc_distinct_reset(regclass, anycompatible) IS 'resets a key, in all buckets';
 
 -- One for each type of a key, and for text, which a literal is, and any other type of an item, as of dc_hll_add().
 -- The table is a text as well, so that literals do not mean the function of this name of mergeable sets.
@@ -100,7 +100,7 @@ COMMENT ON FUNCTION dc_add_many(regclass, anycompatiblearray, anyarray, timestam
 
 CREATE FUNCTION dc_distinct(distinct_table regclass, key anycompatible, span interval DEFAULT NULL, until timestamptz DEFAULT NULL, OUT estimate double precision, OUT lower double precision, OUT upper double precision) RETURNS record
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 100;
-COMMENT ON FUNCTION dc_distinct(regclass, anycompatible, interval, timestamptz) IS 'how many different items a key has had, with an interval that holds the true number in 95 of 100 cases';
+COMMENT ON FUNCTION dc_distinct(regclass, anycompatible, interval, timestamptz) IS 'how many different items a key has had, with an interval that contains the true number in 95 of 100 cases';
 
 CREATE FUNCTION dc_distinct_union(distinct_table regclass, keys anycompatiblearray, span interval DEFAULT NULL, until timestamptz DEFAULT NULL, OUT estimate double precision, OUT lower double precision, OUT upper double precision) RETURNS record
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 500;
@@ -130,8 +130,8 @@ COMMENT ON COLUMN dc_distinct_tables.name IS 'its name, with the schema';
 COMMENT ON COLUMN dc_distinct_tables.owner IS 'its owner';
 COMMENT ON COLUMN dc_distinct_tables.precision IS 'of the sketches';
 COMMENT ON COLUMN dc_distinct_tables.bucket IS 'how long a bucket is; NULL: it has none';
-COMMENT ON COLUMN dc_distinct_tables.keep IS 'how long a bucket is kept; NULL: for good';
-COMMENT ON COLUMN dc_distinct_tables.newest IS 'when the newest bucket begins that has been folded';
+COMMENT ON COLUMN dc_distinct_tables.keep IS 'how long a bucket is kept; NULL: forever';
+COMMENT ON COLUMN dc_distinct_tables.newest IS 'start of the newest bucket that has been folded';
 
 -- pg_dump reads the catalog. Only functions write it, which check ownership themselves.
 GRANT SELECT ON dcounter.distinct_table TO PUBLIC;

@@ -8,7 +8,7 @@ COMMENT ON FUNCTION dc_worker_stop() IS 'ends the background worker of this data
 
 CREATE PROCEDURE dc_maintain()
 	AS 'MODULE_PATHNAME' LANGUAGE C;
-COMMENT ON PROCEDURE dc_maintain() IS 'does once what the background worker does, for the tables of the caller';
+COMMENT ON PROCEDURE dc_maintain() IS 'does the work of the background worker once, for the tables of the caller';
 
 CREATE FUNCTION dcounter.stat_worker(OUT datname name, OUT pid int, OUT state text, OUT job text, OUT last_run timestamptz, OUT last_run_ms float8, OUT runs bigint, OUT work_ms float8, OUT failures bigint, OUT last_error text, OUT last_error_at timestamptz, OUT tables_left bigint) RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 1000 ROWS 10;

@@ -102,7 +102,7 @@ interval_to_duration(const Interval *interval, const char *name)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("%s must not have months or years", name),
-				 errdetail("They are not all of the same length."),
+				 errdetail("Months and years vary in length."),
 				 errhint("Use days.")));
 	return interval_to_us(interval);
 }

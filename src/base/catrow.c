@@ -95,7 +95,7 @@ catalog_relation(const char *name)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("relation \"%s.%s\" does not exist", DC_SCHEMA, name),
-				 errhint("The extension is not installed in this database, or not completely: run CREATE EXTENSION dcounter.")));
+				 errhint("The extension is missing from this database, or incomplete: run CREATE EXTENSION dcounter.")));
 	return relid;
 }
 

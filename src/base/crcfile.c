@@ -136,9 +136,9 @@ crcfile_keep_other(const DcCrcFile *file, uint32 magic, uint32 format, const cha
 		return true;
 	ereport(LOG,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("file \"%s\" has format %u, and dcounter %s reads format %u", file->path, words[1], DCOUNTER_VERSION, format),
+			 errmsg("file \"%s\" has format %u, but dcounter %s reads format %u", file->path, words[1], DCOUNTER_VERSION, format),
 			 errdetail("%s The file is kept as \"%s\".", lost, kept),
-			 errhint("To use it, start the server with the version of dcounter that wrote it, and the file under its old name.")));
+			 errhint("To use it, give the file its old name and start the server with the version of dcounter that wrote it.")));
 	pfree(kept);
 	return true;
 }

@@ -242,7 +242,7 @@ refuse_drop(Portal portal)
 	if (IsTransactionState())
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_CURSOR_STATE),
-				 errmsg("cannot drop portal \"%s\", which is not of this code", portal->name)));
+				 errmsg("cannot drop portal \"%s\": it belongs to other code", portal->name)));
 	for (int i = 0; i < nknown; i++)
 	{
 		if (known_portals[i].portal != portal)

@@ -20,7 +20,7 @@
  *	  TABLE can give it another descriptor, not even in this session.
  *	- A null where none is declared is an error.
  *
- * The error is 42809, "is not what dcounter has made". The same error is raised for a table
+ * The error is 42809, "is not as dcounter created it". The same error is raised for a table
  * whose shape is wrong when it is opened. Rows of the extension's own tables are read the same
  * way.
  */
@@ -248,6 +248,6 @@ not_made_error(Oid table, const char *detail)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-			 errmsg("\"%s\" is not what dcounter has made", get_rel_name(table)),
+			 errmsg("\"%s\" is not as dcounter created it", get_rel_name(table)),
 			 errdetail_internal("%s", detail)));
 }

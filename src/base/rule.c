@@ -155,7 +155,7 @@ rule_missing_error(const DcRuleKind *kind, const char *name)
 	ereport(ERROR,
 			(errcode(ERRCODE_UNDEFINED_OBJECT),
 			 errmsg("%s \"%s\" does not exist", kind->what, name),
-			 errhint("Create it with dc_%s_create(). %s shows those that there are.", kind->what, kind->view)));
+			 errhint("Create it with dc_%s_create(). %s lists the existing ones.", kind->what, kind->view)));
 }
 
 /*

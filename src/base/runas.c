@@ -130,5 +130,5 @@ run_ddl_done(bool done, const char *name)
 	if (!done)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("%s was renamed while it was altered", name)));
+				 errmsg("%s was renamed while it was being altered", name)));
 }

@@ -242,7 +242,7 @@ used_up(Relation rel)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED),
-			 errmsg("sequence \"%s\" is used up", RelationGetRelationName(rel))));
+			 errmsg("sequence \"%s\" is exhausted", RelationGetRelationName(rel))));
 }
 
 /*

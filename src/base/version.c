@@ -56,12 +56,12 @@ version_check(void)
 	if (order < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("the library of dcounter is of version %s, older than version %s of the extension in this database", DCOUNTER_VERSION, script),
-				 errhint("Install the library of version %s, and connect again; if dcounter is preloaded, restart the server.", script)));
+				 errmsg("the library of dcounter has version %s, which is older than version %s of the extension in this database", DCOUNTER_VERSION, script),
+				 errhint("Install version %s of the library and reconnect; if dcounter is preloaded, restart the server.", script)));
 	version_checked = true;
 	if (order > 0 && !IsParallelWorker())
 		ereport(WARNING,
-				(errmsg("the extension dcounter in this database is of version %s, and the library of version %s", script, DCOUNTER_VERSION),
+				(errmsg("the extension dcounter in this database has version %s, but the library has version %s", script, DCOUNTER_VERSION),
 				 errhint("Run \"ALTER EXTENSION dcounter UPDATE\" in this database.")));
 }
 

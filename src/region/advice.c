@@ -60,17 +60,17 @@ advice_own(const DcRegionLook *look)
 	const char *own = look->own;
 
 	if (strcmp(look->state, "renew") == 0)
-		return psprintf("%s has to take a new epoch, as it is not where it was: dc_region restore %s", own, own);
+		return psprintf("%s must take a new epoch, because it was restored, copied or promoted: dc_region restore %s", own, own);
 	if (strcmp(look->state, "starting") == 0)
-		return psprintf("%s waits until the others have heard of its start; if it was set back: dc_region restore %s", own, own);
+		return psprintf("%s waits until the others have acknowledged its start; if it was restored to an earlier state: dc_region restore %s", own, own);
 	if (strcmp(look->state, "recopy") == 0)
-		return psprintf("%s may lack what others have: dc_region restore %s", own, own);
+		return psprintf("%s may lack rows that others have: dc_region restore %s", own, own);
 	if (strcmp(look->state, "behind") == 0)
 		return psprintf("%s cannot publish some counters: its log says which, and why", own);
 	if (any_stock_is_shut())
-		return psprintf("stocks of %s are shut: dc_region_renew(lossless => true), if its server was only stopped; dc_region_renew() gives up the units of all its stocks", own);
+		return psprintf("stocks of %s are shut: dc_region_renew(lossless => true) if its server was only stopped; dc_region_renew() gives up the units of all its stocks", own);
 	if (!publications_are_complete())
-		return psprintf("%s does not publish all that it should: dc_region_publish()", own);
+		return psprintf("%s does not publish everything that it should: dc_region_publish()", own);
 	return NULL;
 }
 
@@ -107,7 +107,7 @@ advice_link(const DcRegionLook *look)
 	if (strcmp(look->link_state, "disabled") == 0)
 		return psprintf("the link from %s to %s is disabled: dc_region join", look->region, look->own);
 	if (strcmp(look->link_state, "down") == 0 && link_is_refused(look->link))
-		return psprintf("the link from %s to %s is refused by %s, as its slot is gone, or no longer good: dc_region join", look->region, look->own, look->region);
+		return psprintf("the link from %s to %s is refused by %s, because its slot is missing or no longer usable: dc_region join", look->region, look->own, look->region);
 	if (strcmp(look->link_state, "down") == 0)
 		return psprintf("the link from %s to %s is down: the log of %s says why; if its conninfo is wrong: dc_region join",
 						look->region, look->own, look->own);
@@ -125,7 +125,7 @@ advice_late(const DcRegionLook *look)
 {
 	if (look->late_ms <= Max(LATE_BEATS * (int64) dc_region_beat_interval, LATE_MS))
 		return NULL;
-	return psprintf("nothing has come from %s to %s for long: dc_stat_worker of %s shows whether its worker runs", look->region, look->own, look->region);
+	return psprintf("nothing has arrived from %s in %s for a long time: dc_stat_worker of %s shows whether its worker runs", look->region, look->own, look->region);
 }
 
 /*

@@ -133,7 +133,7 @@ beat_xact_callback(XactEvent event, void *arg)
 				ereport(ERROR,
 						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 						 errmsg("cannot PREPARE a transaction that has published amounts of a region"),
-						 errdetail("Until it ended no other transaction could publish any.")));
+						 errdetail("No other transaction could publish any before it ended.")));
 			break;
 		case XACT_EVENT_COMMIT:
 			has_news |= has_published;

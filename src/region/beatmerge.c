@@ -88,7 +88,7 @@ merge_beat(PG_FUNCTION_ARGS)
 	problem = beat_read_tuple(rel, tuple, &come) ? beat_problem(&come) : _("A column is null.");
 	if (problem == NULL && update &&
 		(!beat_read_tuple(rel, data->tg_trigtuple, &have) || strcmp(have.region, come.region) != 0 || have.epoch != come.epoch))
-		problem = _("It is to become that of another region or epoch.");
+		problem = _("It would become the row of another region or epoch.");
 	if (problem != NULL)
 		return region_row_passed_over(rel, NULL, problem);
 	return PointerGetDatum(update ? merge_changed_beat(rel, tuple, &have, &come) : merge_new_beat(rel, tuple, &come));
@@ -102,7 +102,7 @@ static const char *
 beat_problem(const DcBeat *come)
 {
 	if (!region_name_is_valid(come->region))
-		return _("The region has no name that is valid.");
+		return _("The name of the region is not valid.");
 	if (come->epoch <= 0 || come->epoch > MAX_EPOCH)
 		return _("The epoch is out of range.");
 	if (TIMESTAMP_NOT_FINITE(come->beat_at) || TIMESTAMP_NOT_FINITE(come->retired_at))
@@ -188,7 +188,7 @@ look_at_beat(const DcBeat *have, const DcBeat *come, bool copied)
 		look_at_own(&self, seen.epoch, seen.seq, seen.boot, seen.retired_at);
 	if (strcmp(come->region, self.region) == 0 && have == NULL && come->epoch > self.epoch)
 		ereport(LOG,
-				(errmsg("another database counts in region \"%s\", too", self.region)));
+				(errmsg("another database also counts in region \"%s\"", self.region)));
 	return true;
 }
 
@@ -403,7 +403,7 @@ slot_is_foreign(DcCounter *counter, Relation rel, const DcRegionRow *come, int64
 	if (superuser_arg(counter->owner))
 		self_mark(self.epoch, "renew", now);
 	else
-		(void) region_row_passed_over(rel, counter, _("It has more of this region than the region has."));
+		(void) region_row_passed_over(rel, counter, _("It has larger amounts of this region than the region itself."));
 	activity_note(beats_relation());
 	return true;
 }
@@ -437,7 +437,7 @@ slot_is_sealed(DcRegionRel *rel, const DcRegionRow *come)
 	if (!region_row_find_last(rel, &wanted, wanted.epoch + REGION_EPOCH_SLOTS, &sealed))
 		return false;
 	self_mark(self.epoch, "recopy", GetCurrentTimestamp());
-	(void) region_row_passed_over(rel->heap, rel->counter, _("It is of an epoch under which this region has yet to publish."));
+	(void) region_row_passed_over(rel->heap, rel->counter, _("It is of an epoch under which this region has not published everything yet."));
 	activity_note(beats_relation());
 	return true;
 }

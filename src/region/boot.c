@@ -203,8 +203,8 @@ next_step(DcSelfRow *self, bool worker)
 		int confirmed = boot_confirmations(self, &missing);
 
 		ereport(LOG,
-				(errmsg("%d other regions have not confirmed that they have heard of this start of region \"%s\"", missing, self->region),
-				 errdetail("It takes a new epoch."),
+				(errmsg("%d other regions have not acknowledged this start of region \"%s\"", missing, self->region),
+				 errdetail("This database takes a new epoch."),
 				 confirmed == 0 ? errhint("Stocks that are replicated are shut until dc_region_renew() is called.") : 0));
 		return begin_change(self, LIFE_RENEW, confirmed > 0 ? RIGHTS_KEPT : RIGHTS_SHUT, worker);
 	}
@@ -482,9 +482,9 @@ boot_await(void)
 		if (moment_is_reached(until))
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 errmsg("this database has not begun to be one of region \"%s\" again, after its server was started or promoted", self.region),
-					 errdetail("The worker of the database has not come to it."),
-					 errhint("See dc_stat_worker for what keeps it, or call dc_region_renew().")));
+					 errmsg("this database has not rejoined region \"%s\" since its server was started or promoted", self.region),
+					 errdetail("The worker of this database has not done that yet."),
+					 errhint("See dc_stat_worker for the reason, or call dc_region_renew().")));
 		boot_sleep(20);
 	}
 }
@@ -511,5 +511,5 @@ region_await(DcCounter *counter)
 	if (!region_identity(&identity))
 		ereport(NOTICE,
 				(errmsg("nothing of \"%s\" is published now", get_rel_name(counter->relid)),
-				 errdetail("This database needs a new epoch, or the other regions have not confirmed its start yet.")));
+				 errdetail("This database needs a new epoch, or the other regions have not acknowledged its start yet.")));
 }

@@ -45,7 +45,7 @@ counter_publish(const DcCounterRow *row, const char *region)
 	if (problem != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("\"%s\" cannot be replicated between regions as its tables are", get_rel_name(row->counter)),
+				 errmsg("\"%s\" cannot be replicated between regions with its tables as they are", get_rel_name(row->counter)),
 				 errdetail_internal("%s", problem)));
 	if (OidIsValid(row->grants))
 	{
@@ -73,7 +73,7 @@ dc_region_publish(PG_FUNCTION_ARGS)
 	if (!self_read(&self))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("this database is in no region"),
+				 errmsg("this database is not in a region"),
 				 errhint("Call dc_region_init() first.")));
 	PG_RETURN_INT32(publications_complete(self.region, true));
 }

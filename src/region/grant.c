@@ -72,7 +72,7 @@ static const DcMergeKind grant_kind = {
 	.function = "merge_grant()",
 	.table = TABLE_OF_GRANTS,
 	.problem = grant_problem,
-	.other = gettext_noop("It is to become that of another grant."),
+	.other = gettext_noop("It would become the row of another grant."),
 	.number = GRANT_UNITS,
 	.raised = grant_receive,
 };

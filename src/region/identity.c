@@ -208,7 +208,7 @@ await_identity(DcIdentity *identity)
 		if (!self_read(&row))
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 errmsg("this database is in no region"),
+					 errmsg("this database is not in a region"),
 					 errhint("Call dc_region_init() first.")));
 		self_marks(&row, &marks);
 		if (!marks.retired && ((kept && self_needs_renew(&row)) || (has_stock && (locked || moment_is_reached(soon)))))
@@ -231,8 +231,8 @@ in_the_way_error(const DcSelfRow *row, bool published)
 			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 			 errmsg("this database needs a new epoch in region \"%s\"", row->region),
 			 published
-				 ? errdetail("This transaction has published under the old one, and no new one is taken before it ends.")
-				 : errdetail("This transaction has locked a stock, which is to get a new one as well."),
+				 ? errdetail("This transaction has published under the old epoch, and a new one cannot be taken before it ends.")
+				 : errdetail("This transaction has locked a stock, which needs a new epoch as well."),
 			 errhint("The transaction might succeed if retried.")));
 }
 
@@ -250,18 +250,18 @@ no_identity_error(const DcSelfRow *row)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("region \"%s\" is retired", row->region),
-				 errhint("dc_region_renew() brings it back.")));
+				 errhint("Use dc_region_renew() to bring it back.")));
 	if (!self_needs_renew(row))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("this database has not told the other regions of its start yet"),
-				 errdetail("It publishes nothing until all of them have heard of it, or dcounter.region_handshake is over."),
-				 errhint("Without the worker, call dc_region_renew().")));
+				 errmsg("this database has not announced its start to the other regions yet"),
+				 errdetail("It publishes nothing until all of them have acknowledged it, or dcounter.region_handshake has elapsed."),
+				 errhint("If no worker runs, call dc_region_renew().")));
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("this database needs a new epoch in region \"%s\"", row->region),
 			 errdetail("It was restored, copied or promoted."),
-			 errhint("Without the worker, call dc_region_renew().")));
+			 errhint("If no worker runs, call dc_region_renew().")));
 }
 
 /*
@@ -390,8 +390,8 @@ region_check_name(const char *region)
 	if (!region_name_is_valid(region))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid name of a region: \"%s\"", region),
-				 errdetail("It must be up to %d lower-case letters, digits and underscores.", MAX_REGION_BYTES)));
+				 errmsg("invalid region name: \"%s\"", region),
+				 errdetail("A region name consists of up to %d lower-case letters, digits and underscores.", MAX_REGION_BYTES)));
 }
 
 /*

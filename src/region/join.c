@@ -18,7 +18,7 @@
  * subscribers that were restored from a backup. So the name ends with a hash of the peer and of
  * this database's epoch, which no other database has.
  *
- * Joining again replaces a link that the peer refuses (linkerrors.c), because its slot is gone or is another
+ * Joining again replaces a link that the peer refuses (linkerrors.c), because its slot does not exist or is another
  * database's. The new link has another slot: the old slot may still exist, and if it does not, it cannot be dropped
  * from here. The old link is dropped when the new one exists.
  *
@@ -105,7 +105,7 @@ static const char *refreshed_from(const char *name);
  * is dropped and made again, as is any link with `anew`. Before the first link come the statements that copy all that the peer
  * knows.
  *
- * Errors: 22004, 22023 for an invalid peer or topology, 55000 if this database is in no region, or
+ * Errors: 22004, 22023 for an invalid peer or topology, 55000 if this database is not in a region, or
  * needs a new epoch, or, before PostgreSQL 16, the owners of tables are not trusted.
  */
 Datum
@@ -202,9 +202,9 @@ check_trust(bool trusted)
 	if (COMPAT_APPLY_IS_SUBSCRIBER && !trusted)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("links between regions need trust in the owners of tables before PostgreSQL 16"),
-				 errdetail("Rows are applied as the owner of the subscription, a superuser. So what any owner of a table puts on it, as triggers, may run as a superuser."),
-				 errhint("If you trust all owners of tables in this database as you trust a superuser, use trust_owners => true. Otherwise use PostgreSQL 16.")));
+				 errmsg("before PostgreSQL 16, links between regions require trust in the owners of tables"),
+				 errdetail("Rows are applied as the owner of the subscription, a superuser, so code that the owner of any table adds to it, such as a trigger, may run as a superuser."),
+				 errhint("If you trust all owners of tables in this database as you trust a superuser, use trust_owners => true. Otherwise use PostgreSQL 16 or later.")));
 }
 
 /*
@@ -220,8 +220,8 @@ put_instead(FunctionCallInfo fcinfo, const Subscription *link, const char *peer,
 							  " ALTER SUBSCRIPTION " ANEW_PREFIX "%s RENAME TO %s; END IF; END $$",
 							  peer, link->name, link->name, link->name, peer, link->name));
 	ereport(NOTICE,
-			(errmsg("region \"%s\" refuses subscription \"%s\", so another one takes its place", peer, link->name),
-			 errhint("If replication slot \"%s\" is still there, drop it.", link->slotname)));
+			(errmsg("region \"%s\" refuses subscription \"%s\", which is replaced by another one", peer, link->name),
+			 errhint("If replication slot \"%s\" still exists, drop it.", link->slotname)));
 }
 
 /*
@@ -260,7 +260,7 @@ topology_arg(FunctionCallInfo fcinfo, int argno)
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("invalid topology: \"%s\"", name),
-			 errdetail("It says what this database is to the peer: \"mesh\", \"hub\" or \"leaf\" of a star, \"ring\" or \"tree\".")));
+			 errdetail("The topology says what this database is to the peer: \"mesh\", \"hub\" or \"leaf\" of a star, \"ring\" or \"tree\".")));
 }
 
 /*
@@ -277,7 +277,7 @@ peer_arg(FunctionCallInfo fcinfo, const DcIdentity *identity)
 	if (strcmp(peer, identity->region) == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("this database is of region \"%s\" itself", peer)));
+				 errmsg("this database itself belongs to region \"%s\"", peer)));
 	return peer;
 }
 
@@ -326,7 +326,7 @@ drop_link(FunctionCallInfo fcinfo, const Subscription *link, const char *slot)
 	{
 		join_put(fcinfo, psprintf("ALTER SUBSCRIPTION %s SET (slot_name = NONE)", link->name));
 		ereport(NOTICE,
-				(errmsg("replication slot \"%s\" at the peer is left there", link->slotname),
+				(errmsg("replication slot \"%s\" is left at the peer", link->slotname),
 				 errhint("Drop it if the database that subscription \"%s\" was dumped from is gone.", link->name)));
 	}
 	join_put(fcinfo, psprintf("DROP SUBSCRIPTION %s", link->name));
@@ -358,13 +358,13 @@ known_conninfo(const char *peer)
 		pg_class_aclcheck(SubscriptionRelationId, GetUserId(), ACL_SELECT) != ACLCHECK_OK)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("permission denied to read how a subscription connects"),
-				 errhint("Name the conninfo.")));
+				 errmsg("permission denied to read the connection string of a subscription"),
+				 errhint("Specify conninfo.")));
 	if (found == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("there is no link from region \"%s\"", peer),
-				 errhint("Name the conninfo.")));
+				 errhint("Specify conninfo.")));
 	return compat_subscription_conninfo(found);
 }
 
@@ -389,8 +389,8 @@ warn_of_paths(const char *peer, const DcTopology *topology)
 			!(topology->single || (all && join_is_known(peer))))
 			continue;
 		ereport(WARNING,
-				(errmsg("rows of the same regions may come from \"%s\" and by subscription \"%s\"", peer, other->name),
-				 errdetail("They are merged once. But apply workers that write the same rows may deadlock, which is logged and tried again.")));
+				(errmsg("rows of the same regions may arrive from \"%s\" and through subscription \"%s\"", peer, other->name),
+				 errdetail("They are merged only once, but apply workers that write the same rows may deadlock, which is logged and retried.")));
 		break;
 	}
 }
@@ -451,8 +451,8 @@ dc_region_wait_copied(PG_FUNCTION_ARGS)
 		if (moment_ms_left(tell) <= 0)
 		{
 			ereport(NOTICE,
-					(errmsg("%d tables are not copied yet, as of subscription \"%s\"", tables, waiting),
-					 errhint("If that does not change, see the server's log.")));
+					(errmsg("%d tables are not copied yet, some of them of subscription \"%s\"", tables, waiting),
+					 errhint("If that does not change, see the server log.")));
 			tell = moment_in(TELL_AGAIN_MS);
 		}
 		MemoryContextReset(cxt);
@@ -500,7 +500,7 @@ join_look(const char *name, char **waiting)
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					 errmsg("no tables can be copied: max_logical_replication_workers is 0"),
-					 errhint("Start the server without that setting.")));
+					 errhint("Increase max_logical_replication_workers and restart the server.")));
 		tables += more;
 		*waiting = link->name;
 	}

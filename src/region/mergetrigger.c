@@ -179,7 +179,7 @@ key_problem(const DcMerge *merge, const DcMergeKind *kind)
 
 		if (shape->columns[shape->keys[i]].type == TEXTOID &&
 			(toast_raw_datum_size(value) - VARHDRSZ >= NAMEDATALEN || !region_name_is_valid(TextDatumGetCString(value))))
-			return _("The region has no name that is valid.");
+			return _("The name of the region is not valid.");
 	}
 	return NULL;
 }

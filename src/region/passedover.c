@@ -42,7 +42,7 @@ region_row_passed_over(Relation rel, DcCounter *counter, const char *problem)
 	if (told_in != compat_local_xid())
 		ereport(WARNING,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("a row for \"%s\" is not one of a region, and is passed over", RelationGetRelationName(rel)),
+				 errmsg("a row for \"%s\" is not valid as a row of a region, and is passed over", RelationGetRelationName(rel)),
 				 errdetail_internal("%s", problem)));
 	told_in = compat_local_xid();
 	return PointerGetDatum(NULL);

@@ -93,7 +93,8 @@ check_publication(const char *name)
 	if (!HeapTupleIsValid(tuple))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("publication \"%s\" does not exist", name)));
+				 errmsg("publication \"%s\" does not exist", name),
+				 errhint("Call dc_region_publish(), which creates it.")));
 	form = (Form_pg_publication) GETSTRUCT(tuple);
 	owned = compat_owns_database(MyDatabaseId, form->pubowner);
 	right = form->pubinsert && form->pubupdate && !form->pubdelete && !form->pubtruncate &&
@@ -102,7 +103,7 @@ check_publication(const char *name)
 	if (!owned || !right)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("publication \"%s\" is not as dcounter makes it", name),
+				 errmsg("publication \"%s\" is not as dcounter creates it", name),
 				 owned ? errdetail("It must publish 'insert, update' of single tables.")
 					   : errdetail("It must belong to the owner of the database.")));
 }

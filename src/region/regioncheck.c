@@ -259,7 +259,7 @@ open_to_repair(FunctionCallInfo fcinfo)
 	if (IsolationUsesXactSnapshot())
 		ereport(ERROR,
 				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
-				 errmsg("cannot execute %s in a transaction with one snapshot", "dc_region_repair()"),
+				 errmsg("cannot execute %s at this isolation level", "dc_region_repair()"),
 				 errhint("Use READ COMMITTED.")));
 	LockRelationOid(regions, ShareRowExclusiveLock);
 	LockRelationOid(sets, AccessShareLock);

@@ -164,7 +164,7 @@ prevent_drop(const DcCounterRow *row)
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("cannot drop a counter table that is replicated between regions"),
-			 errdetail("Without its tables, a link that brings rows to them would stop for good."),
+			 errdetail("Without its tables, a link that brings rows to them would stop and could not continue."),
 			 errhint("Call dc_unreplicate() first.")));
 }
 

@@ -52,7 +52,7 @@ static const DcMergeKind region_kind = {
 	.function = "merge_region()",
 	.table = TABLE_OF_REGIONS,
 	.problem = region_problem,
-	.other = gettext_noop("It is to become that of another key, region or epoch."),
+	.other = gettext_noop("It would become the row of another key, region or epoch."),
 	.insert = insert_region,
 	.update = update_region,
 };

@@ -88,7 +88,7 @@ regionshape_lock(Oid relid, int looks)
 		ereport(ERROR,
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 				 errmsg("could not obtain lock on relation \"%s\"", get_rel_name(relid)),
-				 errdetail("The table is replicated between regions, and in the publication.")));
+				 errdetail("The table is replicated between regions, and belongs to their publication.")));
 }
 
 /*
@@ -126,11 +126,11 @@ table_problem(DcCounter *counter, Relation rel, DcRegionTable table, int looks)
 	if ((detail = published_problem(rel, looks)) != NULL)
 		return detail;
 	if ((looks & LOOK_OPTIONS) != 0 && RelationIsUsedAsCatalogTable(rel))
-		return _("ON CONFLICT is not for tables with user_catalog_table.");
+		return _("ON CONFLICT does not work on tables with user_catalog_table.");
 	if ((looks & LOOK_RIGHTS) != 0 && !superuser_arg(owner) && (own_rights(RelationGetRelid(rel), owner) & needed) != needed)
-		return _("Its owner must have the rights to write to its tables, and not by way of a group.");
+		return _("Its owner must have the privileges to write to its tables directly, not through a group.");
 	if ((looks & LOOK_MERGE) != 0 && !has_merge_trigger(rel))
-		return _("The trigger \"dcounter_merge\" is missing, or is not as it was made.");
+		return _("The trigger \"dcounter_merge\" is missing or has been changed.");
 	return (looks & LOOK_CODE) == 0 || superuser_arg(owner) ? NULL : code_problem(rel);
 }
 
@@ -147,7 +147,7 @@ published_problem(Relation rel, int looks)
 	RelationBuildPublicationDesc(rel, &published);
 	if (published.rf_valid_for_update && published.cols_valid_for_update && published.rf_valid_for_delete && published.cols_valid_for_delete)
 		return NULL;
-	return _("A publication of its rows would keep them from being updated or deleted.");
+	return _("A publication of its rows would prevent updates or deletes.");
 }
 
 /*
@@ -190,9 +190,9 @@ shards_problem(DcCounter *counter, int looks)
 	table_close(rel, AccessShareLock);
 	if (problem == NULL && (looks & LOOK_COLUMNS) != 0 && counter_has_layout(counter) &&
 		(!OidIsValid(counter->totals.index) || !OidIsValid(counter->shards.index)))
-		problem = _("It must have its keys, by which rows are found.");
+		problem = _("It must have its primary keys, by which rows are found.");
 	if (problem == NULL && (looks & LOOK_SHARDS) != 0 && counter_has_layout(counter) && !counter->plain_shards)
-		problem = _("More than plain tables would be in the way of rows that come.");
+		problem = _("Its tables must be plain tables, so that nothing blocks incoming rows.");
 	return problem;
 }
 
@@ -234,5 +234,5 @@ own_rights(Oid relid, Oid owner)
 static const char *
 code_problem(Relation rel)
 {
-	return ownercode_of_relation(rel) == NULL ? NULL : _("Code of its owner would be in the way of rows that come.");
+	return ownercode_of_relation(rel) == NULL ? NULL : _("Code of its owner would block incoming rows.");
 }

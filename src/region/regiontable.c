@@ -205,9 +205,9 @@ region_may_adopt(const DcCounterRow *row, Oid functions)
 		(OidIsValid(function) && compat_may_execute(function, GetUserId())))
 		return true;
 	ereport(NOTICE,
-			(errmsg("\"%s\" is adopted as a counter table that is not replicated, and its tables of regions are not used", get_rel_name(row->counter)),
-			 errdetail("To adopt these, you need the privilege EXECUTE on function dc_replicate."),
-			 errhint("Ask a superuser for GRANT EXECUTE ON FUNCTION %s TO %s. Then drop the tables of regions, and call dc_replicate().",
+			(errmsg("\"%s\" is adopted as a counter table that is not replicated; its region tables are not used", get_rel_name(row->counter)),
+			 errdetail("To adopt them, you need the privilege EXECUTE on function dc_replicate."),
+			 errhint("Ask a superuser for GRANT EXECUTE ON FUNCTION %s TO %s. Then drop the region tables, and call dc_replicate().",
 					 quote_qualified_identifier(schema, "dc_replicate"), quote_identifier(GetUserNameFromId(GetUserId(), false)))));
 	return false;
 }
@@ -299,7 +299,7 @@ static const char *
 region_table_problem(Relation rel, const DcTableLayout *layout)
 {
 	if (!layout->heap || !layout->alone || !OidIsValid(layout->index))
-		return _("It must be a plain table, without further columns.");
+		return _("It must be a plain table, without additional columns.");
 	for (int i = 0; rel->trigdesc != NULL && i < rel->trigdesc->numtriggers; i++)
 	{
 		const Trigger *trigger = &rel->trigdesc->triggers[i];

@@ -154,7 +154,7 @@ dc_region_vacuum(PG_FUNCTION_ARGS)
 		ereport(NOTICE,
 				(errmsg("deleted keys of \"%s\" that are kept: " INT64_FORMAT,
 						get_rel_name(work.counter->relid), work.unheard + work.open),
-				 errdetail("Of " INT64_FORMAT " not all regions are known to have heard that they were set or deleted. " INT64_FORMAT " were counted at the same time, and can be deleted again.",
+				 errdetail("For " INT64_FORMAT " of them, not all regions have acknowledged that they were set or deleted. " INT64_FORMAT " were incremented at the same time, and can be deleted again.",
 						   work.unheard, work.open)));
 	PG_RETURN_INT64(work.removed);
 }
@@ -178,7 +178,7 @@ open_to_vacuum(FunctionCallInfo fcinfo)
 	if (IsolationUsesXactSnapshot())
 		ereport(ERROR,
 				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
-				 errmsg("cannot execute %s in a transaction with one snapshot", "dc_region_vacuum()"),
+				 errmsg("cannot execute %s at this isolation level", "dc_region_vacuum()"),
 				 errhint("Use READ COMMITTED.")));
 	region_identity_awaited(&identity); /* before any table is locked that the worker needs to complete a start */
 	LockRelationOid(regions, ShareRowExclusiveLock);
@@ -217,8 +217,8 @@ regionvacuum_vacuum(DcVacuum *vacuum)
 	if (rows_bigint(&session.rows, 0, 1) > 0)
 	{
 		ereport(NOTICE,
-				(errmsg("nothing of \"%s\" is removed, as it has amounts that a renewal has left out", get_rel_name(counter->relid)),
-				 errhint("They are published while a worker runs, or by dc_region_renew().")));
+				(errmsg("nothing of \"%s\" is removed, because it has amounts that a renewal left out", get_rel_name(counter->relid)),
+				 errhint("They are published by the worker, or by dc_region_renew().")));
 		sql_end(&session);
 		regionrel_close(&vacuum->sets);
 		regionrel_close(&vacuum->slots);

@@ -77,12 +77,12 @@ dc_region_init(PG_FUNCTION_ARGS)
 	if (!compat_owns_database(MyDatabaseId, GetUserId()))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("must be owner of the database to make it one of a region")));
+				 errmsg("must be owner of the database to add it to a region")));
 	LockRelationOid(self_relation(), ShareRowExclusiveLock);
 	if (self_read(&old))
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
-				 errmsg("this database is in a region already")));
+				 errmsg("this database is already in a region")));
 	row.epoch = region_epoch_new();
 	self_here(&row);
 	row.state = SELF_ACTIVE;
@@ -100,7 +100,7 @@ dc_region_init(PG_FUNCTION_ARGS)
  * dc_region_renew(lossless boolean) -> bigint, the new epoch. The caller owns the database. `lossless`: this
  * database knows all sales from its stocks, so they keep their units.
  *
- * Errors: 42501, 25001 in a transaction with one snapshot, 55000 if this database is in no region; those of
+ * Errors: 42501, 25001 in a transaction with one snapshot, 55000 if this database is not in a region; those of
  * counter tables that cannot be written to.
  */
 Datum
@@ -114,12 +114,12 @@ dc_region_renew(PG_FUNCTION_ARGS)
 	if (IsolationUsesXactSnapshot())
 		ereport(ERROR,
 				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
-				 errmsg("cannot execute %s in a transaction with one snapshot", "dc_region_renew()"),
+				 errmsg("cannot execute %s at this isolation level", "dc_region_renew()"),
 				 errhint("Use READ COMMITTED.")));
 	if (!self_read(&self))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("this database is in no region"),
+				 errmsg("this database is not in a region"),
 				 errhint("Call dc_region_init() first.")));
 	region_renew(&self, lossless ? RIGHTS_KEPT : RIGHTS_GIVEN_UP, false);
 	PG_RETURN_INT64(self.epoch);
@@ -141,7 +141,7 @@ region_renew(DcSelfRow *self, DcRights rights, bool worker)
 
 	identity_lock();
 	if (!self_read(self))
-		elog(ERROR, "this database is in no region any more");
+		elog(ERROR, "this database is no longer in a region");
 	if (!worker && (!self_is_begun(self) || self->starting || self->boot == (Datum) 0))
 		self->boot = self_new_boot();
 	folded = seal_and_fold(counters, self, !self->starting, true);
@@ -216,7 +216,7 @@ publish_beats(char *region)
 		if (error->sqlerrcode == ERRCODE_QUERY_CANCELED || ShutdownRequestPending)
 			ReThrowError(error);
 		ereport(WARNING,
-				(errmsg("region \"%s\" does not publish its beats: %s", region, error->message),
+				(errmsg("region \"%s\" does not publish its heartbeats: %s", region, error->message),
 				 errhint("Call dc_region_publish().")));
 		FreeErrorData(error);
 	}
@@ -352,7 +352,7 @@ end_recopy(DcSelfRow *self)
 	self->state = SELF_ACTIVE;
 	self_update(self);
 	ereport(LOG,
-			(errmsg("all other regions have said that they have heard no more of region \"%s\" than this database knows", self->region)));
+			(errmsg("all other regions have confirmed that they know no more of region \"%s\" than this database", self->region)));
 }
 
 /*

@@ -240,7 +240,7 @@ replicate_check_counter(const DcCounter *counter)
 	if (counter_is_replicated(counter) || counter_has_rights(counter))
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
-				 errmsg("\"%s\" is replicated already", get_rel_name(counter->relid))));
+				 errmsg("\"%s\" is already replicated", get_rel_name(counter->relid))));
 	prevent_fed(counter, "dc_replicate()");
 	prevent_very_many_replicated(counter);
 	if (OidIsValid(counter->row.ledger))
@@ -287,7 +287,7 @@ take_amounts(DcCounter *counter, const DcIdentity *identity, bool seed)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("\"%s\" has negative amounts", get_rel_name(counter->relid)),
-				 errdetail("Both inc and dec of a key can only grow from nothing.")));
+				 errdetail("inc and dec of a key can only grow from zero.")));
 	values[0] = CStringGetTextDatum(identity->region);
 	values[1] = Int64GetDatum(identity->epoch);
 	if (amounts > 0)
@@ -303,7 +303,7 @@ has_amounts_error(const DcCounter *counter)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("\"%s\" has amounts already", get_rel_name(counter->relid)),
+			 errmsg("\"%s\" already has amounts", get_rel_name(counter->relid)),
 			 errhint("If no other region has them, use seed => true: they become this region's.")));
 }
 
@@ -319,7 +319,7 @@ replicate_word(DcCounter *counter, const char *word)
 }
 
 /*
- * dc_unreplicate(counter regclass) -> void: makes a counter table local to this database again. Its values stay.
+ * dc_unreplicate(counter regclass) -> void: makes a counter table local to this database again. Its values remain.
  *
  * Errors: 42501, 55000 if it is not replicated, or a subscription still feeds its tables.
  */
@@ -358,8 +358,8 @@ check_not_fed(Oid relid)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("table \"%s\" is fed by a subscription", get_rel_name(relid)),
-				 errdetail("Without the table, the subscription \"%s\" would stop for good.", names),
-				 errhint("In the other regions, take it out of the publications dcounter_own and dcounter_all. Then use ALTER SUBSCRIPTION ... REFRESH PUBLICATION here.")));
+				 errdetail("Without the table, subscription \"%s\" would stop and could not continue.", names),
+				 errhint("In the other regions, remove it from the publications dcounter_own and dcounter_all. Then use ALTER SUBSCRIPTION ... REFRESH PUBLICATION here.")));
 }
 
 /*

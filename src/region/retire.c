@@ -46,7 +46,7 @@ static void set_retired(const List *beats, const DcSelfRow *self, const char *re
 /*
  * dc_region_retire(region text, force boolean) -> void. The caller owns the database.
  *
- * Errors: 22004, 42501, 42704 if the region is unknown, 55000 if this database is in no region, or the region
+ * Errors: 22004, 42501, 42704 if the region is unknown, 55000 if this database is not in a region, or the region
  * is alive, as far as it is known, and others do not have all of it, or it has units of a stock.
  */
 Datum
@@ -80,10 +80,11 @@ dc_region_retire(PG_FUNCTION_ARGS)
 	if (what == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("nothing was heard of a region \"%s\"", region)));
+				 errmsg("region \"%s\" is not known", region),
+				 errhint("dc_regions() lists the known regions.")));
 	if (!beat_is_active(what))
 	{
-		ereport(NOTICE, (errmsg("region \"%s\" is retired already", region)));
+		ereport(NOTICE, (errmsg("region \"%s\" is already retired", region)));
 		PG_RETURN_VOID();
 	}
 	if (!force)
@@ -120,8 +121,8 @@ check_published(const char *region)
 	if (beat_publishes() || unpublished_look_all() == DT_NOBEGIN)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("region \"%s\" has counted what is not published yet", region),
-				 errhint("Stop what counts here, and call dc_flush() and dc_compact().")));
+				 errmsg("region \"%s\" has increments that are not published yet", region),
+				 errhint("Stop the writers of this region, then call dc_flush() and dc_compact().")));
 	unpublished_end();
 }
 
@@ -175,8 +176,8 @@ check_units(const char *region, bool own)
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					 errmsg("region \"%s\" has units of stock \"%s\"", region, get_rel_name(row->counter)),
-					 errdetail("Nobody could sell them any more."),
-					 errhint("In another region, ask for them by dc_want(), and wait until they have come. If the region is lost, use force => true, and take them over by dc_rights_reclaim().")));
+					 errdetail("They could no longer be sold."),
+					 errhint("In another region, ask for them with dc_want(), and wait until they have arrived. If the region is lost, use force => true, and take them over with dc_rights_reclaim().")));
 	}
 }
 
@@ -203,8 +204,8 @@ retire_check_seen(const List *current, const DcBeat *what, const char *own)
 	if (missing.len > 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("not all regions have what region \"%s\" has counted", what->region),
-				 errdetail("As far as it is known here, these have not: %s.", missing.data),
+				 errmsg("not all regions have received what region \"%s\" has counted", what->region),
+				 errdetail("As far as is known here, these have not: %s.", missing.data),
 				 errhint("Wait until they have. If the region is lost, use force => true, and refresh the others from each other.")));
 }
 

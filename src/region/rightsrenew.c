@@ -167,7 +167,7 @@ rights_identity_check(DcCounter *counter)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the units of stock \"%s\" may have been sold already", get_rel_name(counter->relid)),
-				 errdetail("This database took a new epoch, and no other region has confirmed that nothing was sold since; or the worker could not open the stock, which was locked, or on which code of its owner could run."),
+				 errdetail("This database took a new epoch, and no other region has confirmed that nothing was sold since; or the worker could not open the stock, because it was locked or code of its owner could run."),
 				 errhint("Call dc_region_renew(lossless => true) if the server was only stopped, and dc_region_renew(), which gives the units up, if it was restored.")));
 	counter->rights_open = counter->generation;
 }
@@ -285,7 +285,7 @@ renew_in_time(const DcCounterRow *row, const char *region, bool lossless, bool w
 	if (worker && !worker_is_patient() && list_member_oid(renew_failed, row->counter))
 	{
 		ereport(WARNING,
-				(errmsg("stock \"%s\" is shut: it could not be renewed, or those of its owner took too long", get_rel_name(row->counter))));
+				(errmsg("stock \"%s\" is shut: it could not be renewed, or the stocks of its owner took too long", get_rel_name(row->counter))));
 		return false;
 	}
 	PG_TRY();
@@ -352,7 +352,7 @@ rightsrenew_renew(DcCounterRow *row, const char *region, bool lossless)
 	if (counter->row.grants != locked[0] || counter->row.wants != locked[1])
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("stock \"%s\" was replicated anew meanwhile", get_rel_name(row->counter))));
+				 errmsg("stock \"%s\" was replicated again in the meantime", get_rel_name(row->counter))));
 	LockRelationOid(counter->row.holds, ShareRowExclusiveLock);
 	values[0] = CStringGetTextDatum(region);
 	values[1] = Int64GetDatum(rights_epoch_of(counter));

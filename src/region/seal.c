@@ -212,7 +212,7 @@ log_awaited(Oid relid)
 	ereport(LOG,
 			(errmsg("table \"%s\" of a replicated counter has no index: a dump is being restored", name),
 			 errdetail("The database takes a new epoch as a region when all tables have their indexes."),
-			 errhint("If nothing is being restored, make the index, or call dc_region_renew().")));
+			 errhint("If nothing is being restored, create the index, or call dc_region_renew().")));
 }
 
 /*
@@ -299,7 +299,7 @@ replicated_lock(void)
 		if (OidIsValid(row->regions) && !list_member_oid(known, row->counter))
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_IN_USE),
-					 errmsg("counter table \"%s\" was replicated meanwhile", get_rel_name(row->counter))));
+					 errmsg("counter table \"%s\" was replicated in the meantime", get_rel_name(row->counter))));
 	}
 	return counters;
 }
@@ -371,7 +371,7 @@ replicated_lock_one(const DcCounterRow *row, bool worker)
 	if (counter->row.regions != row->regions || counter->row.sets != row->sets)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("counter table \"%s\" was replicated anew meanwhile", get_rel_name(row->counter))));
+				 errmsg("counter table \"%s\" was replicated again in the meantime", get_rel_name(row->counter))));
 	return is_in_order(counter, worker) ? counter : NULL;
 }
 
@@ -508,7 +508,7 @@ seal_and_fold(List *counters, const DcSelfRow *self, bool seals, bool folds)
 				ReThrowError(error);
 			ereport(WARNING,
 					(errmsg("counter table \"%s\" is left out: %s", get_rel_name(relid), error->message),
-					 errdetail("What was counted in it is published later.")));
+					 errdetail("Its increments are published later.")));
 			FreeErrorData(error);
 		}
 		PG_END_TRY();

@@ -216,7 +216,7 @@ turns_end(const DcSelfRow *self, bool done)
 		if (name != NULL)
 			ereport(WARNING,
 					(errmsg("counter table \"%s\" was left out when region \"%s\" began or took a new epoch", name, self->region),
-					 errdetail("It was locked, or could not be worked on in time. What was counted in it is published later.")));
+					 errdetail("It was locked, or there was not enough time for it. Its increments are published later.")));
 	}
 	if (done && turns.folds && turns.failed != NIL)
 	{

@@ -95,7 +95,7 @@ self_mark_columns(DcCatRow *io, void *data)
 }
 
 /*
- * self_read reads the row; false if this database is in no region. A row that is being replaced may
+ * self_read reads the row; false if this database is not in a region. A row that is being replaced may
  * be missed by one look (base/catrow.c).
  */
 bool
@@ -137,7 +137,7 @@ void
 self_update(const DcSelfRow *row)
 {
 	if (!cat_update(&selves, row))
-		elog(ERROR, "this database is in no region any more");
+		elog(ERROR, "this database is no longer in a region");
 	region_forget_self();
 }
 

@@ -94,7 +94,7 @@ static const DcMergeKind set_kind = {
 	.function = "merge_set()",
 	.table = TABLE_OF_SETS,
 	.problem = set_problem,
-	.other = gettext_noop("It is to become that of another key or region."),
+	.other = gettext_noop("It would become the row of another key or region."),
 	.insert = insert_set,
 	.update = update_set,
 };
@@ -137,7 +137,7 @@ set_problem(DcMerge *row)
 	const char *problem;
 
 	if (toast_raw_datum_size(come->upto) > SET_OBSERVED_MAX)
-		return _("It has observed too much.");
+		return _("Its observed amounts are too large.");
 	if ((problem = observed_wrong(come->upto)) != NULL)
 		return problem;
 	if (come->hlc <= 0 || come->hlc > STAMP_MAX_TIME)
@@ -169,7 +169,7 @@ set_row_has_news(DcSetMerge *merge)
 		observed += toast_raw_datum_size(merge->rows.rows[i].upto);
 	if (observed <= SET_BYTES_MAX && !merge->rows.too_many)
 		return set_has_news(&merge->come, merge->have);
-	(void) region_row_passed_over(merge->sets.heap, merge->counter, _("What was observed of its key is too much."));
+	(void) region_row_passed_over(merge->sets.heap, merge->counter, _("The observed amounts of its key are too large."));
 	return false;
 }
 
@@ -372,7 +372,7 @@ merge_row(DcSetMerge *merge)
 	if (!setmerge_fits(merge->tally.inc) || !setmerge_fits(merge->tally.inc + raised.inc) ||
 		!setmerge_fits(merge->tally.dec) || !setmerge_fits(merge->tally.dec + raised.dec))
 	{
-		(void) region_row_passed_over(merge->sets.heap, merge->counter, _("What it changes is out of range."));
+		(void) region_row_passed_over(merge->sets.heap, merge->counter, _("The amount that it changes is out of range."));
 		return false;
 	}
 	if (!knows_all)

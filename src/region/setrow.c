@@ -148,8 +148,8 @@ set_rows_check(DcRegionRel *rel, const DcSetRows *rows)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("key \"%s\" of counter table \"%s\" has too many sets", TextDatumGetCString(rows->rows[0].key), get_rel_name(rel->counter->relid)),
-				 errdetail("There is one of each region, unless some were written by hand."),
-				 errhint("Delete those from table \"%s\" whose region there is not.", RelationGetRelationName(rel->heap))));
+				 errdetail("There is one per region, unless some were written by hand."),
+				 errhint("Delete those from table \"%s\" whose region does not exist.", RelationGetRelationName(rel->heap))));
 }
 
 /*

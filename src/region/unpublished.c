@@ -284,7 +284,7 @@ unpublished_look_step(void *arg)
 static void
 hold_step(void *arg)
 {
-	unpublished_hold(known_of(*(Oid *) arg), _("It could not be looked at in time."));
+	unpublished_hold(known_of(*(Oid *) arg), _("It could not be examined in time."));
 }
 
 /*
@@ -330,7 +330,7 @@ unpublished_before(void)
 			continue;
 		of = known_of(row->counter);
 		if (of->all_before == DT_NOBEGIN && !waits)
-			put_aside(of, _("It was replicated not long ago, and others were before."));
+			put_aside(of, _("It was replicated recently, and others were replicated before it."));
 		if (!of->aside)
 			before = Min(before, of->all_before);
 	}
@@ -412,7 +412,7 @@ unpublished_look_at(Oid counter)
 	reason = list_counter(rows, &row);
 	PopActiveSnapshot();
 	if (reason == NULL && rows_of_owner(of) + hash_get_num_entries(rows) > MAX_ROWS_OF_OWNER)
-		reason = _("The counters of its owner have too many rows that are not published.");
+		reason = _("The counters of its owner have too many unpublished rows.");
 	if (reason != NULL)
 	{
 		forget_list(of);
@@ -425,7 +425,7 @@ unpublished_look_at(Oid counter)
 		if (!strike_off(of->list, rows))
 		{
 			MemoryContextDelete(ctl.hcxt);
-			unpublished_hold(of, _("Rows that have been there for long are locked, or their sums would leave bigint."));
+			unpublished_hold(of, _("Rows that have existed for a long time are locked, or their sums would be out of range for bigint."));
 			return;
 		}
 		all_before = of->listed_at;
@@ -551,9 +551,9 @@ put_aside(Known *of, const char *reason)
 		return;
 	of->aside = true;
 	ereport(WARNING,
-			(errmsg("counter table \"%s\" is put aside: beats of region \"%s\" do not wait until it is published", get_rel_name(of->counter), self.region),
+			(errmsg("counter table \"%s\" is put aside: heartbeats of region \"%s\" no longer wait until it is published", get_rel_name(of->counter), self.region),
 			 errdetail_internal("%s", reason),
-			 errhint("When the reason is gone it is published as others are, and dc_regions() does not show \"behind\" any more.")));
+			 errhint("Once the reason is gone, it is published like the others, and dc_regions() no longer shows \"behind\".")));
 }
 
 /*
@@ -582,19 +582,19 @@ list_counter(HTAB *rows, const DcCounterRow *row)
 	ListCell *lc;
 
 	if (!ConditionalLockRelationOid(row->shards, AccessShareLock))
-		return _("A table of it is locked.");
+		return _("One of its tables is locked.");
 	if (get_rel_name(row->shards) == NULL)
 		return NULL;
 	members = get_rel_relkind(row->shards) == RELKIND_PARTITIONED_TABLE ? relation_members_most(row->shards, NoLock, DC_MANY_MEMBERS)
 																		: list_make1_oid(row->shards);
 	if (list_length(members) > DC_MANY_MEMBERS)
-		return _("It has very many partitions.");
+		return _("It has too many partitions.");
 	foreach(lc, members)
 	{
 		Oid relid = lfirst_oid(lc);
 
 		if (!ConditionalLockRelationOid(relid, AccessShareLock))
-			return _("A table of it is locked.");
+			return _("One of its tables is locked.");
 		if (reason == NULL && get_rel_relkind(relid) == RELKIND_RELATION)
 			reason = list_leaf(rows, row->counter, relid, began);
 	}
@@ -634,7 +634,7 @@ list_leaf(HTAB *rows, Oid counter, Oid relid, DcMoment began)
 
 		CHECK_FOR_INTERRUPTS();
 		if (++n % 1024 == 0 && moment_age(began) > MAX_READ_MS * INT64CONST(1000))
-			reason = _("It takes too long to read its shard rows.");
+			reason = _("Reading its shard rows takes too long.");
 		if (isnull[0] || isnull[1] || isnull[2] || isnull[3] || shard_is_remote(DatumGetInt32(number)) ||
 			(DatumGetInt64(more) == 0 && DatumGetInt64(less) == 0) ||
 			toast_raw_datum_size(text) > DC_MAX_KEY_BYTES + VARHDRSZ) /* that is never published: it is not a valid key */
@@ -643,7 +643,7 @@ list_leaf(HTAB *rows, Oid counter, Oid relid, DcMoment began)
 		row.key = hash_key(text);
 		(void) hash_search(rows, &row, HASH_ENTER, NULL);
 		if (hash_get_num_entries(rows) > MAX_ROWS)
-			reason = _("It has too many rows that are not published.");
+			reason = _("It has too many unpublished rows.");
 	}
 	table_endscan(scan);
 	ExecDropSingleTupleTableSlot(slot);

@@ -115,7 +115,7 @@ static const DcMergeKind want_kind = {
 	.function = "merge_want()",
 	.table = TABLE_OF_WANTS,
 	.problem = want_problem,
-	.other = gettext_noop("It is to become that of another key or region."),
+	.other = gettext_noop("It would become the row of another key or region."),
 	.number = WANT_HLC,
 	.raised = want_raised,
 };

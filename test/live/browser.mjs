@@ -5,6 +5,7 @@
 //   {"do": "click", "tab", "selector"} with the mouse
 //   {"do": "key", "tab", "key"}        Tab, Enter or Space
 //   {"do": "media", "tab", "features": {"prefers-color-scheme": "dark"}}
+//   {"do": "size", "tab", "width", "height"}
 //   {"do": "picture", "tab", "file", "width", "height"}
 //   {"do": "close", "tab"}
 import { spawn } from 'node:child_process';
@@ -83,8 +84,11 @@ const commands = {
     async media({ tab, features }) {
         await call('Emulation.setEmulatedMedia', { features: Object.entries(features).map(([name, value]) => ({ name, value })) }, sessions.get(tab));
     },
-    async picture({ tab, file: name, width, height }) {
+    async size({ tab, width, height }) {
         await call('Emulation.setDeviceMetricsOverride', { width, height, deviceScaleFactor: 1, mobile: false }, sessions.get(tab));
+    },
+    async picture({ tab, file: name, width, height }) {
+        await commands.size({ tab, width, height });
         await sleep(300);
         writeFileSync(name, Buffer.from((await call('Page.captureScreenshot', { format: 'png' }, sessions.get(tab))).data, 'base64'));
     },

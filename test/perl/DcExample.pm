@@ -128,7 +128,7 @@ sub left_as_it_should
 	my $name = $shop->{name};
 
 	is($sums->{asked}, $all, "$name: each round asked for a seat");
-	is($sums->{new}, $rounds, "$name: each fan was told once that his like is new");
+	is($sums->{new}, $rounds, "$name: each fan was told once that their like is new");
 	is(sql($node, $database, qq{SELECT count(*), dc_get('post_likes', 1) FROM $shop->{likes} WHERE post_id = 1}), "$rounds|$rounds", "$name: likes are exact");
 	is(sql($node, $database, q{SELECT count(*) FROM dc_source_check('post_likes')}), '0', "$name: the counter is the number of rows");
 	is(sql($node, $database, qq{SELECT count(*) FROM $shop->{tickets}}), $sums->{bought}, "$name: who was told to have bought has a ticket");

@@ -1,11 +1,11 @@
-# The runner of make owners: mallory, who has no rights but to his own schema, alters tables of
+# The runner of make owners: mallory, a role that has no rights but to its own schema, alters tables of
 # all rooms while they are used, and puts code on them that does so as well. In each round
-# users, owners and the worker are at work; then the clients stop, his attacks stay in
+# users, owners and the worker are at work; then the clients stop, its attacks stay in
 # place, and the server is looked at:
 #
 #   - it has neither crashed nor failed an assertion, nor reported an error of memory
 #   - no internal error (XX000) but in a session of mallory's own
-#   - none of his code has run as anybody else, or could do what he may not
+#   - none of its code has run as anybody else, or could do what it may not
 #   - what users did with alice's tables is there, exactly
 #   - her tables are compacted, flushed and expired, and listeners of her presences told, in time
 #   - her counter that another region counts in as well is the same in both
@@ -52,7 +52,7 @@ sub new
 	return $self;
 }
 
-# schema: roles, mallory's and alice's tables, and all of his code
+# schema: roles, mallory's and alice's tables, and all of its code
 sub schema
 {
 	my ($self) = @_;
@@ -91,7 +91,7 @@ sub schema
 }
 
 # other_region: a database whose rows come to tables of mallory; and to those of alice, and hers to it, by
-# links of their own, which his tables cannot stop. To make the slot of a link to a database of the same
+# links of their own, which its tables cannot stop. To make the slot of a link to a database of the same
 # server is a step of its own.
 sub other_region
 {
@@ -151,7 +151,7 @@ sub regions_differ
 	return (@wrong, 'here:', @here, 'there:', @there);
 }
 
-# users_code: m.call and m.calls() again, for carol, who would trust nothing that is his
+# users_code: m.call and m.calls() again, for carol, who would trust nothing that is mallory's
 sub users_code
 {
 	return (q{CREATE TABLE c.call AS TABLE m.call}, q{GRANT SELECT ON c.call TO carol}, q{
@@ -252,7 +252,7 @@ sub look
 	return $good;
 }
 
-# silence: a table of his has a part on a server that does not answer
+# silence: a table of its own has a part on a server that does not answer
 sub silence
 {
 	my ($self) = @_;
@@ -335,9 +335,9 @@ sub acceptable
 
 	# two sessions that change one row of a catalog
 	return 1 if $entry =~ /tuple concurrently (?:updated|deleted)/;
-	# of rows that a trigger or a rule of his has kept as they were
+	# of rows that a trigger or a rule of its own has kept as they were
 	return 1 if $entry =~ /locked shard rows have changed|limit of an account could not be changed/;
-	# statements of his own that the server does not expect within an index or a constraint
+	# statements of its own that the server does not expect within an index or a constraint
 	return 1 if $entry =~ /CAUGHT XX/ && ($who =~ / mallory$/ || $entry !~ / in (?:SELECT (?:\* FROM )?|CALL )public\.dc_/);
 	# an index expression changes the table while a row is inserted speculatively
 	return 1 if $entry =~ /attempted to kill a non-speculative tuple/;

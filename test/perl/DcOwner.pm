@@ -29,7 +29,7 @@ sub eventually
 	return ok($node->poll_query_until($database, $query), $name) || die 'waited in vain';
 }
 
-# as_mallory(SQL): in a session of his own
+# as_mallory(SQL): in a session of its own
 sub as_mallory
 {
 	my ($sql) = @_;
@@ -56,7 +56,7 @@ my @forbidden = (
 	'LISTEN mallory', 'PREPARE p AS SELECT 1', 'DECLARE c CURSOR WITH HOLD FOR SELECT 1', 'DISCARD TEMP', 'DISCARD ALL',
 	'COMMIT', 'ROLLBACK', 'DO $x$ BEGIN COMMIT; END $x$', 'CALL mallory.commits()');
 
-# What he may do, and what must end with it
+# What it may do, and what must end with it
 my @allowed = (
 	'RESET ALL', 'SET search_path = mallory, pg_catalog', 'SET synchronous_commit = on', 'SET application_name = mallory',
 	'SET statement_timeout = 1', 'SET lock_timeout = 1', 'SET default_transaction_read_only = on', q{SET default_transaction_isolation = 'serializable'},

@@ -156,7 +156,7 @@ SELECT dc_create('k');
 SELECT dc_unbind('k');
 SELECT dc_unbind(NULL);
 
--- Rights: the owner of both binds, whoever may write to the source counts
+-- Rights: the owner of both binds, and every role that may write to the source counts
 CREATE ROLE bound_alice;
 CREATE ROLE bound_mallory;
 GRANT ALL ON SCHEMA bound TO bound_alice, bound_mallory;
@@ -166,11 +166,11 @@ SELECT dc_bind('k', 'm', 'a');
 SELECT dc_create('mk');
 SELECT dc_bind('mk', 'likes', 'post');
 SELECT dc_unbind('n');
--- a trigger of his own on a table of his own counts nothing
+-- a trigger of another role on its own table counts nothing
 CREATE TRIGGER dcounter_source_row AFTER INSERT ON m FOR EACH ROW EXECUTE FUNCTION dcounter.source_row();
 INSERT INTO m VALUES (1);
 INSERT INTO m VALUES (1);
--- nor may code of his run in others' sessions
+-- nor may its code run in the sessions of others
 CREATE FUNCTION mine(int) RETURNS text LANGUAGE sql IMMUTABLE AS 'SELECT ''x''';
 CREATE OPERATOR === (LEFTARG = int, RIGHTARG = int, FUNCTION = int4eq);
 CREATE FUNCTION ne(int, int) RETURNS bool LANGUAGE sql IMMUTABLE AS 'SELECT false';

@@ -121,7 +121,7 @@ INSERT INTO likes VALUES (6, 'own', 2);
 SELECT drift('now'), drift('dnow'), state('now');
 COMMIT;
 SELECT drift('now'), drift('dnow'), state('now'), dc_get('now', '6') = (SELECT count(*) FROM likes WHERE post = 6) AS same;
--- a session whose transactions are something else
+-- a session with other transactions
 SET default_transaction_isolation = 'serializable';
 CALL dc_build('s', 1);
 SET default_transaction_isolation = 'repeatable read';

@@ -395,7 +395,7 @@ ROLLBACK TO s;
 COMMIT;
 SELECT source, state FROM dc_stat_drift WHERE counter = 'inh'::regclass;
 ALTER TABLE votes_old RENAME TO votes;
--- ... also if the other one is made only now, or comes from another schema
+-- ... even if the other one is created only now, or comes from another schema
 BEGIN;
 ALTER TABLE votes RENAME TO votes_old;
 CREATE TABLE votes (k int);
@@ -431,6 +431,38 @@ SELECT dc_bind('ordered', 'source', $$k, (extract(year FROM d) * 10000 + extract
 INSERT INTO source VALUES (1, '2026-11-29', 1, '1', 'new');
 SELECT key, inc FROM ordered;
 SELECT dc_unbind('ordered');
+-- A time zone, a date as text, and names: what to write instead
+CREATE TABLE stamped (k int, at timestamptz);
+SELECT dc_bind('ordered', 'stamped', 'date_trunc(''month'', at)');
+SELECT dc_bind('ordered', 'stamped', 'to_char(at, ''YYYY-MM'')');
+SELECT dc_bind('ordered', 'stamped', 'k AS key');
+SELECT dc_bind('ordered', 'stamped', 'k at');
+SELECT dc_bind('ordered', 'stamped', 'date_trunc(''month'', at AT TIME ZONE ''UTC'')::date', build => 'now');
+SELECT dc_unbind('ordered');
+-- Privileges would be of no use to a role that wants to write to a bound counter
+SELECT dc_bind('ordered', 'stamped', 'k', build => 'now');
+CREATE ROLE bd_nobody;
+GRANT USAGE ON SCHEMA bd TO bd_nobody;
+SET ROLE bd_nobody;
+SELECT dc_incr('ordered', '1');
+SELECT dc_get('ordered', '1');
+RESET ROLE;
+DROP OWNED BY bd_nobody;
+DROP ROLE bd_nobody;
+-- Keys that are repaired leave the state as it is
+SET client_min_messages = error;
+ALTER TABLE stamped DISABLE TRIGGER ALL;
+SET client_min_messages = notice;
+INSERT INTO stamped VALUES (2, now());
+ALTER TABLE stamped ENABLE TRIGGER ALL;
+SELECT * FROM dc_source_fix('ordered', ARRAY['2']);
+CALL dc_build('ordered');
+SELECT state FROM dc_stat_drift WHERE counter = 'ordered'::regclass;
+SELECT * FROM dc_source_fix('ordered', ARRAY['2']);
+SET client_min_messages = warning;
+SELECT dc_unbind('ordered');
+DROP TABLE stamped;
+
 -- Distinct values whose equal ones have several spellings
 CREATE DOMAIN dozen AS numeric;
 ALTER TABLE source ADD nn dozen;

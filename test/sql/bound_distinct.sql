@@ -269,7 +269,7 @@ COMMIT;
 SELECT dc_get('visitors', 'u'), dc_get('visits', 'u'), to_regclass('visitors_ref') IS NULL AS gone;
 
 -- what there was before is built, in one transaction and in chunks; what is changed where triggers
--- do not fire is found and repaired, also if it has changed no value yet
+-- do not fire is found and repaired, even if it has not changed a value yet
 CREATE TABLE seen (page text, visitor int);
 INSERT INTO seen SELECT 'p' || g % 7, g % 30 FROM generate_series(1, 1000) AS g;
 INSERT INTO seen VALUES ('p1', NULL), (NULL, 1), ('once', 1), ('twice', 1), ('twice', 1);

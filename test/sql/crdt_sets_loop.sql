@@ -23,7 +23,7 @@ BEGIN
 	END LOOP;
 	RETURN s;
 END $$;
--- The same value, read anew from its text
+-- The same value, read again from its text
 CREATE FUNCTION anew(s dc_orset) RETURNS dc_orset LANGUAGE sql AS 'SELECT s::text::dc_orset';
 CREATE FUNCTION anew(s dc_gset) RETURNS dc_gset LANGUAGE sql AS 'SELECT s::text::dc_gset';
 
@@ -35,7 +35,7 @@ SELECT dc_contains(orset_of(1000), 'e1000') AS there, dc_contains(orset_of(1000)
 SELECT orset_of(1000)::jsonb->'seen' AS seen, orset_of(1000)::jsonb->'elements'->'e77' AS dots;
 SELECT dc_reset(orset_of(1000)), dc_add(dc_reset(orset_of(1000)), 'x', 'eu');
 
--- Random changes of several variables that come from each other, each beside its value read anew
+-- Random changes of several variables that derive from each other, each compared with its value read again
 CREATE FUNCTION random_changes(steps int, elements int) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	a dc_orset := orset_of(elements / 2);

@@ -98,7 +98,7 @@ SELECT dc_adopt('good'), dc_get('good', 'a');
 SELECT obj_description('good_shard'::regclass);
 SELECT dc_incr('good', 'a', 1), dc_apply(), dc_get('good', 'a');
 SELECT try($$SELECT dc_adopt('likes_shard')$$), try($$SELECT dc_adopt('taken')$$), try($$SELECT dc_adopt('nothing')$$), try($$SELECT dc_adopt('0')$$), try($$SELECT dc_adopt('likes_pkey')$$);
--- Each row: what is done to a fresh copy of the tables, and what comes of it
+-- Each row: what is done to a fresh copy of the tables, and the result
 CREATE FUNCTION adopt(change text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	result text;

@@ -244,7 +244,7 @@ DROP FUNCTION public.regress_dc_rooms;
 DROP ROLE regress_dc_receiver;
 SET search_path = regress_dc, public;
 -- What follows a table is named in a statement. If another table has its name by then, it is
--- left alone: its owner may rename schemas while a superuser drops or alters his table.
+-- left alone: its owner may rename schemas while a superuser drops or alters the table.
 CREATE SCHEMA regress_dc_swap;
 CREATE SCHEMA regress_dc_other;
 SELECT dc_create('regress_dc_swap.c');

@@ -81,7 +81,7 @@ SELECT dc_add('visitors', 'sp', 'd'); -- was rolled back, so it is not known
 SELECT round(estimate) FROM dc_distinct('visitors', 'sp');
 -- rows that the session has read of its own, and that are rolled back, are not known
 BEGIN;
-SET LOCAL synchronous_commit = off; -- else what is known has to be on disk
+SET LOCAL synchronous_commit = off; -- otherwise what is known must be on disk
 SAVEPOINT a;
 SELECT dc_add_many('visitors', array_agg('own' || i), array_agg('x'::text)) FROM generate_series(1, 1001) AS i; -- too many to read before
 ALTER TABLE rows_dummy SET (fillfactor = 75);

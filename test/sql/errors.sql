@@ -77,7 +77,7 @@ ROLLBACK;
 SELECT dc_set('e', 'sum', 9223372036854775807), dc_compact('e');
 SELECT dc_incr('e', 'sum', 1);
 SELECT try($$SELECT dc_get('e', 'sum')$$), try($$SELECT dc_get_many('e', '{a,sum}')$$), try($$SELECT dc_info('e', 'sum')$$);
--- ... setters start such a key anew (overflow.sql)
+-- ... setters start such a key over (overflow.sql)
 BEGIN;
 SELECT dc_set('e', 'sum', 1), dc_reset('e', 'sum'), dc_delete('e', 'sum');
 ROLLBACK;

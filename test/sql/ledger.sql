@@ -113,7 +113,7 @@ SELECT count(*), count(memo) FROM wallet_entry WHERE op_id = repeat('x', 1024);
 --
 SELECT * FROM dc_transfer('wallet', 'bank', 'alice', 100, 'e1');
 SELECT count(*) FROM (SELECT dc_transfer('wallet', 'alice', 'bob', 30, 'e2') FROM generate_series(1, 5)) AS d;
--- ... also if it could not be posted any more, or the memo is another
+-- ... even if it could no longer be posted, or the memo is different
 SELECT * FROM dc_transfer('wallet', 'alice', 'bank', 70, 'b1', '{"memo": "another"}');
 SELECT memo FROM wallet_entry WHERE op_id = 'b1';
 -- ... a duplicate writes nothing

@@ -129,7 +129,7 @@ SELECT key, value FROM more ORDER BY value DESC;
 RESET enable_seqscan;
 SELECT state('more'), dc_sum('more');
 
--- By SQL, where there is code of the owner: with it, and as him
+-- By SQL, if there is code of the owner: with that code, and as the owner
 SELECT dc_create('coded');
 CREATE TABLE log(who text, key text, inc bigint);
 CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN INSERT INTO regress_dc.log VALUES (current_user, NEW.key, NEW.inc); RETURN NEW; END$$;
@@ -140,7 +140,7 @@ SELECT public.dc_load('regress_dc.coded', '{b,a,b}', '{1,2,3}'), public.dc_load(
 SET ROLE regress_dc_owner;
 SELECT state('coded'), dc_sum('coded');
 SELECT * FROM log ORDER BY inc;
--- ... columns and constraints of his
+-- ... columns and constraints of the owner
 ALTER TABLE coded ADD COLUMN note text NOT NULL DEFAULT 'none', ADD CHECK (inc < 1000);
 SELECT dc_load('coded', '{d}', '{5}'), try($$dc_load('coded', '{e,f}', '{5,1000}')$$);
 SELECT key, inc, note FROM coded WHERE key > 'c';

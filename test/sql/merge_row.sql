@@ -132,7 +132,7 @@ UPDATE cart SET name = 'x' WHERE id = 10;
 UPDATE cart SET hits = dc_add(hits, 1, 'somebody') WHERE id = 10;
 SET dcounter.node = 'eu';
 
--- Values that are stored apart: one that an update of the group leaves alone is stored anew, so that
+-- Values that are stored out of line: one that an update of the group leaves unchanged is stored again, so that
 -- it is sent with the rest. One of another update is not.
 CREATE TABLE big (id int PRIMARY KEY, doc text, n int, hits dc_gcounter, stamp dc_hlc);
 ALTER TABLE big ALTER doc SET STORAGE EXTERNAL;

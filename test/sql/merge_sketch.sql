@@ -72,7 +72,7 @@ SELECT * FROM seens WHERE node = 'eu';
 SELECT dc_cms_estimate(dc_cms_union_agg(freq), 'x') FROM seen WHERE node <> 'us';
 SELECT string_agg(item || estimate, ' ' ORDER BY rank) FROM dc_topk_list((SELECT dc_topk_union_agg(top) FROM seen));
 
--- Stored apart, and compressed: only a greater one is stored anew
+-- Stored out of line and compressed: only a greater one is stored again
 CREATE TABLE big (key text, node text, freq dc_cms, PRIMARY KEY (key, node));
 CREATE TRIGGER m BEFORE INSERT OR UPDATE ON big FOR EACH ROW EXECUTE FUNCTION dcounter.merge_row();
 ALTER TABLE big ENABLE ALWAYS TRIGGER m;

@@ -236,7 +236,7 @@ EXCEPTION WHEN OTHERS THEN
 END $$;
 -- A unique one has its say
 SELECT refused(format('TRUNCATE %1$s; CREATE UNIQUE INDEX once_alone ON %1$s (key); SELECT dc_incr_once(''likes'', ''q'', 2, ''q0'')', :'ops'));
--- All else on them is refused, and nothing is applied
+-- Everything else on them is refused, and nothing is applied
 CREATE TABLE seen (op_id text);
 CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 	INSERT INTO public.seen VALUES (NEW.op_id);

@@ -203,7 +203,7 @@ RESET search_path;
 INSERT INTO item VALUES (199, 'no', 1), (201, 'yes', 1);
 SELECT * FROM news();
 SELECT dc_outbox_detach('item');
--- One expression and nothing else
+-- Exactly one expression
 SELECT dc_outbox_attach('item', condition => 'true) EXECUTE FUNCTION upcase(); DROP TABLE item; --');
 SELECT dc_outbox_attach('item', condition => 'true; DROP TABLE item');
 SELECT dc_outbox_attach('item', condition => 'true FROM item');
@@ -468,7 +468,7 @@ SELECT * FROM news();
 ALTER TYPE kind DROP ATTRIBUTE b CASCADE;
 DROP TABLE typed;
 
--- Rights: who may write to the table writes its events, and nobody else does
+-- Rights: roles that may write to the table write its events, and no others
 CREATE ROLE regress_owner;
 CREATE ROLE regress_writer;
 GRANT CREATE ON SCHEMA public TO regress_owner;
@@ -571,7 +571,7 @@ DROP SCHEMA rules CASCADE;
 DROP DOMAIN pair_domain, positive;
 DROP TYPE pair, mood, kind;
 
--- A column that goes with its type: whoever drops the type is not held up
+-- A column that is dropped with its type: nothing prevents the drop of the type
 CREATE DOMAIN colour AS text;
 CREATE TABLE coloured (id int PRIMARY KEY, c colour, "odd "",name" int) PARTITION BY LIST (id);
 CREATE TABLE coloured_1 PARTITION OF coloured FOR VALUES IN (1);

@@ -111,7 +111,7 @@ SELECT dc_seek('p', '2000-01-01'), got('p', 1);
 SELECT dc_seek('p', '2100-01-01'), got('p', 1) IS NULL;
 SELECT dc_seek('p', 'now'), got('p', 1) IS NULL;
 SELECT dc_seek('p', seq_of('a1')), got('p', 1);
--- what was fetched before cannot be acknowledged any more
+-- what was fetched before can no longer be acknowledged
 \set VERBOSITY sqlstate
 SELECT dc_seek('p', 'beginning'), got('p', 1), dc_seek('p', 0), ack('p', 'a2');
 \set VERBOSITY terse
@@ -158,7 +158,7 @@ SELECT got('c');
 SELECT nack('c', 'e1', '1 hour', 'first'), ack('c', 'e3');
 SELECT later('c'), got('c');
 SELECT nack('c', 'e1', '1 hour', 'second');
--- e2 is not out any more, so this does not acknowledge it
+-- e2 is no longer outstanding, so this does not acknowledge it
 SELECT ack('c', 'e2'), got('c') IS NULL;
 SELECT count(*) FROM dc_dead_letters;
 SELECT later('c'), got('c');
@@ -213,7 +213,7 @@ SELECT dc_consumer_alter('c', max_attempts => 1), publish('oc', 'k1', 'j8 j9');
 SELECT got('c'), nack('c', 'j8'), ack('c', 'j9'), got('c'), ack('c', 'j9'), got('c') IS NULL;
 SELECT dc_seek('c', seq_of('j7')), got('c'), ack('c', 'j9'), dc_dead_letter_retry('c'), got('c'), ack('c', 'j8'), got('c') IS NULL;
 SELECT dc_consumer_alter('c', max_attempts => 10);
--- what was discarded does not come again, also if the position is before it; then its row is not needed
+-- what was discarded is not delivered again, even if the position is before it; then its row is not needed
 SELECT dc_consumer_alter('c', max_attempts => 1), publish('oc', 'k1', 'ad1'), publish('oc', 'k2', 'ad2 ad3'), publish('oc', 'k3', 'ad4');
 SELECT got('c'), dc_nack('c', seq_of('ad2')), dc_nack('c', seq_of('ad4'));
 SELECT dc_dead_letter_discard('c', seq_of('ad2')), dc_dead_letter_discard('c', seq_of('ad2')), dc_dead_letter_retry('c', seq_of('ad2'));

@@ -117,7 +117,7 @@ SET ROLE regress_dc_o3;
 SELECT name FROM dc_stat_consumers ORDER BY name COLLATE "C";
 SELECT by FROM state;
 RESET ROLE;
--- Who was cut off needs nothing any more
+-- A consumer that was cut off no longer needs anything
 UPDATE dcounter.consumer SET cut_off = (SELECT seq FROM base) + 5 WHERE name = 'regress_first';
 SELECT cut_off FROM consumers WHERE name = 'regress_first';
 SELECT by FROM state;

@@ -1,5 +1,5 @@
 -- Keys that hold more than bigint can: rows that each fit, and a sum that does not.
--- Setters start such a key anew.
+-- Setters start such a key over.
 \set VERBOSITY terse
 \pset tuples_only on
 \pset format unaligned

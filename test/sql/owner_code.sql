@@ -182,18 +182,18 @@ SELECT count(*), count(*) FILTER (WHERE harmless) FROM cases;
 SELECT command, look(counter, command) FROM cases WHERE NOT harmless ORDER BY n;
 SELECT command, look(counter, command) FROM cases WHERE harmless AND look(counter, command) IS DISTINCT FROM 'worker' ORDER BY n;
 
--- It is left to its owner, who maintains it himself
+-- It is left to its owner, who maintains it
 CREATE TRIGGER t BEFORE INSERT OR UPDATE ON c FOR EACH ROW EXECUTE FUNCTION code();
 SELECT maintained_by, left_because FROM dc_tables WHERE counter = 'c'::regclass;
 SELECT dc_incr('c', 'a', 2);
 CALL dc_maintain();
 SELECT key, inc FROM c ORDER BY key;
--- Statistics: the owner runs his own code, others do not
+-- Statistics: owners run their own code, others do not
 SELECT shard_rows IS NOT NULL AS shown FROM dc_stat_shards WHERE counter = 'c'::regclass;
 RESET ROLE;
 SELECT shard_rows IS NOT NULL AS shown FROM dc_stat_shards WHERE counter = 'coder.c'::regclass;
 SELECT shard_rows IS NOT NULL AS shown FROM dc_stat_shards WHERE counter = 'coder.p'::regclass;
--- a superuser may do as he likes
+-- a superuser may do anything
 ALTER ROLE regress_coder SUPERUSER;
 SELECT maintained_by, left_because FROM dc_tables WHERE counter = 'coder.c'::regclass;
 SELECT shard_rows IS NOT NULL AS shown FROM dc_stat_shards WHERE counter = 'coder.c'::regclass;
@@ -203,7 +203,7 @@ CREATE ROLE regress_coder_boss SUPERUSER;
 ALTER TABLE coder.c OWNER TO regress_coder_boss;
 SELECT maintained_by, left_because FROM dc_tables WHERE counter = 'coder.c'::regclass;
 ALTER TABLE coder.c OWNER TO regress_coder;
--- as soon as it has no such code any more, it is the worker's again
+-- as soon as that code is gone, the worker maintains it again
 DROP TRIGGER t ON coder.c;
 SELECT maintained_by, left_because FROM dc_tables WHERE counter = 'coder.c'::regclass;
 

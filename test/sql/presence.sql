@@ -104,7 +104,7 @@ CALL dc_maintain();
 CALL dc_maintain();
 SELECT aggregateid, type, payload - 'version' - 'epoch' FROM dcounter.outbox WHERE aggregatetype = 'told' ORDER BY seq;
 SELECT untold FROM dc_stat_presence WHERE name = 'told';
--- Counts follow from each other, or a reset says that they do not: without events for a while, and made anew
+-- Counts follow from each other, or a reset says that they do not: without events for a while, and re-created
 CREATE VIEW told_counts AS
 	SELECT seq, aggregateid AS room, replace(type, 'presence.', '') AS type, payload ->> 'count' AS count, payload ->> 'joined' AS joined, payload ->> 'left' AS left FROM dcounter.outbox WHERE aggregatetype = 'told';
 SELECT coalesce(max(seq), 0) AS seen FROM told_counts \gset

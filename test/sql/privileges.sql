@@ -184,7 +184,7 @@ SELECT dc_incr('likes', 'definer');
 COMMIT;
 SELECT dc_get('likes', 'definer');
 -- Creating takes CREATE in the schema; dropping and adopting, the ownership,
--- which is checked before the table is locked or anything else is said of it
+-- which is checked before the table is locked, and before any other error
 SELECT regress_dc_try($$SELECT dc_create('regress_dc.mine')$$), regress_dc_try('SELECT dc_adopt(''likes'')'), regress_dc_try('SELECT dc_adopt(''pg_class'')'), regress_dc_try('DROP TABLE likes');
 -- ... and the error shows no statement of dcounter's
 SELECT dc_create('mine');

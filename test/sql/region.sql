@@ -164,7 +164,7 @@ SELECT * FROM keys_of('likes');
 SELECT key, region, inc, dec FROM (TABLE likes_region EXCEPT TABLE own) AS d;
 SELECT dc_get('likes', 'a'), dc_top('likes', 1), is_sound('likes');
 SELECT region, inc, "dec", value, complete_to IS NULL FROM dc_get_regions('likes', 'a');
--- As by an epoch that is not of this database any more
+-- As under an epoch that this database no longer has
 INSERT INTO likes_region VALUES ('a', 'eu', 1, 1000, 0, now());
 SELECT region, inc, "dec", value FROM dc_get_regions('likes', 'a');
 RESET session_replication_role;

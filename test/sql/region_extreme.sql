@@ -36,7 +36,7 @@ SELECT 'likes', key, value FROM likes UNION ALL SELECT 'slow', key, value FROM s
 SELECT count(*) FROM likes_shard WHERE inc <> 0 OR dec <> 0;
 TABLE is_sound;
 
--- One that has left bigint is reset here, whoever has counted it
+-- A value out of range for bigint is reset here, no matter who counted it
 SELECT come(format($$INSERT INTO %I VALUES ('c', 'us', 7, 9223372036854775807, 3, now()), ('c', 'asia', 8, 9223372036854775807, 0, now())$$, t || '_region'))
 	FROM unnest('{likes,slow}'::text[]) AS t;
 SELECT dc_compact(t) FROM unnest('{likes,slow}'::regclass[]) AS t;
@@ -46,7 +46,7 @@ SELECT dc_incr(t, 'c', 1), dc_compact(t) FROM unnest('{likes,slow}'::regclass[])
 SELECT dc_get(t, 'c') FROM unnest('{likes,slow}'::regclass[]) AS t;
 TABLE is_sound;
 
--- Anything that may be in a row, as an insertion and as an update of what is there. The database is none of its epoch any more if
+-- Anything that may be in a row, as an insertion and as an update of what is there. The database no longer has its epoch if
 -- somebody has more of that
 CREATE TABLE numbers AS SELECT n FROM unnest('{-9223372036854775808,-9223372036854775807,-1,0,1,5,9223372036854775806,9223372036854775807}'::bigint[]) AS n;
 CREATE FUNCTION storm(rows text, tables text[]) RETURNS bigint LANGUAGE plpgsql AS $$

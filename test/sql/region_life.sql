@@ -197,7 +197,7 @@ SELECT starting FROM dcounter.self;
 SELECT * FROM slots WHERE key IN ('a', 'gone');
 SELECT is_sound('likes'), dc_compact('likes'), dc_get('likes', 'a');
 SELECT * FROM slots WHERE key IN ('a', 'gone');
--- a later epoch that another region has heard of: this database was set back, if it is starting
+-- a later epoch that another region knows: this database was restored to an earlier state, if it is starting
 \set later 'UPDATE dcounter.region AS r SET seq = r.seq + 1, seen = (SELECT jsonb_build_object(\'eu\', jsonb_build_array(epoch + 1, 1, boot, NULL, NULL)) FROM dcounter.self) WHERE r.region = \'us\' AND epoch = 2048;'
 SET session_replication_role = replica;
 :later
@@ -236,9 +236,9 @@ SELECT dc_region_renew() > 0; -- with a warning
 ALTER TABLE likes_region DROP note;
 SELECT dc_region_renew() > 0;
 
--- Retired: others tell it, with the epoch that they mean
+-- Retired: others say so, with the epoch that they mean
 SELECT dc_region_retire('nobody');
-SELECT dc_region_retire('us'); -- of what it has published, all that are active have heard
+SELECT dc_region_retire('us'); -- all active regions have received what it has published
 SELECT dc_region_retire('us');
 SELECT region, state FROM dc_regions() ORDER BY 1;
 SELECT epoch, retired_at IS NOT NULL FROM dcounter.region WHERE region = 'us' ORDER BY 1;

@@ -14,7 +14,7 @@ SET ROLE region_owner;
 SET search_path = region_mine, public;
 CREATE SEQUENCE ran; -- which a transaction that fails leaves as it is
 GRANT ALL ON SCHEMA region_mine TO PUBLIC;
--- What he would like to be run as somebody else
+-- What the owner would like to run as somebody else
 CREATE FUNCTION note() RETURNS void LANGUAGE plpgsql AS $$BEGIN IF current_user <> 'region_owner' THEN PERFORM nextval('region_mine.ran'); END IF; END$$;
 CREATE FUNCTION spy(anyelement) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$BEGIN PERFORM region_mine.note(); RETURN true; END$$;
 CREATE FUNCTION spy_trigger() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN PERFORM region_mine.note(); RETURN NEW; END$$;
@@ -57,7 +57,7 @@ SET session_replication_role = replica;
 INSERT INTO plays_region VALUES ('c', 'asia', 1, 1, 0, now());
 RESET session_replication_role;
 SELECT * FROM come();
--- What he does, what comes of it, and that all is well when it is undone
+-- What the owner does, the result, and that all is well after it is undone
 CREATE FUNCTION attack(do_it text, undo_it text, OUT inserted text, OUT updated text, OUT compacted text, OUT ran bigint, OUT sound boolean) LANGUAGE plpgsql AS $$
 BEGIN
 	SET ROLE region_owner;
@@ -130,7 +130,7 @@ REVOKE SELECT ON seats_want FROM region_reader;
 GRANT INSERT ON seats_want TO region_owner;
 REVOKE INSERT ON seats_want FROM region_owner;
 ROLLBACK;
--- Who owns the schema takes away the right to use it, whoever has stocks there
+-- The owner of the schema revokes its use from an owner of stocks there
 BEGIN;
 CREATE ROLE region_landlord;
 ALTER SCHEMA region_mine OWNER TO region_landlord;
@@ -182,7 +182,7 @@ SELECT counter, regions, sets FROM dcounter.counter WHERE counter::text LIKE 're
 DROP SCHEMA region_hand CASCADE;
 REVOKE SELECT ON plays, plays_shard, plays_region, plays_set, seats, seats_shard, seats_hold, seats_grant, seats_want FROM region_poor, region_reader;
 DROP ROLE region_poor, region_reader;
--- not sent by this database any more, so that he may do it
+-- no longer sent by this database, so the owner may do it
 ALTER PUBLICATION dcounter_own DROP TABLE plays_region, seats_grant, seats_want;
 ALTER PUBLICATION dcounter_all DROP TABLE plays_region, seats_grant, seats_want;
 ALTER PUBLICATION dcounter_own DROP TABLE plays_set;
@@ -203,7 +203,7 @@ SELECT * FROM attack('CREATE TRIGGER z AFTER INSERT OR UPDATE ON plays_region EX
 SELECT * FROM attack('CREATE TRIGGER z BEFORE INSERT OR UPDATE OR TRUNCATE ON plays_region EXECUTE FUNCTION spy_trigger()', 'DROP TRIGGER z ON plays_region');
 SELECT * FROM attack('CREATE DOMAIN d AS bigint CHECK (value <> -7); ALTER TABLE plays_region ALTER inc TYPE d', 'ALTER TABLE plays_region ALTER inc TYPE bigint; DROP DOMAIN d');
 SELECT * FROM attack('ALTER TABLE plays_region ALTER inc TYPE int', 'ALTER TABLE plays_region ALTER inc TYPE bigint');
--- without the trigger that merges, his values are wrong, and can be repaired
+-- without the merge trigger the values are wrong, and can be repaired
 SELECT * FROM attack('ALTER TABLE plays_region DISABLE TRIGGER ALL', 'ALTER TABLE plays_region ENABLE REPLICA TRIGGER dcounter_merge');
 SELECT dc_region_repair('plays') > 0;
 -- the trigger that merges, as it is restored by an owner of a database: twice, and under another name

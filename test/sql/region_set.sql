@@ -110,7 +110,7 @@ DELETE FROM likes_region WHERE key = 'tie 2';
 DELETE FROM likes_shard WHERE key = 'tie 2';
 SELECT dc_get('likes', 'tie');
 RESET session_replication_role;
--- the next of this region is later than all that it knows, also than what comes of the future
+-- the next stamp of this region is later than all that it knows, even one from the future
 SET session_replication_role = replica;
 INSERT INTO likes_set VALUES ('tie', 'asia', 253000000000000000, 10, false, dc_pncounter());
 RESET session_replication_role;
@@ -308,7 +308,7 @@ SELECT dc_region_vacuum('likes', '0');
 SELECT dc_region_vacuum('likes', '0');
 SELECT dc_delete('likes', 'd') > 0, dc_delete('likes', 'd2') > 0, dc_delete('likes', 'a') > 0, dc_delete('likes', 'open');
 SELECT * FROM sets WHERE key = 'open';
--- a region that may not have heard of them
+-- a region that may not know of them
 INSERT INTO dcounter.region (region, epoch) VALUES ('us', 7);
 SELECT dc_region_vacuum('likes', '0');
 UPDATE dcounter.region SET retired_at = now();

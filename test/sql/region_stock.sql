@@ -26,7 +26,7 @@ CREATE FUNCTION granted(OUT key text, OUT "from" text, OUT "to" text, OUT own_ep
 	SELECT g.key, g.from_region, g.to_region, (g.from_epoch = c.rights_epoch)::text || (g.to_epoch = c.rights_epoch), g.units
 	FROM shop_grant AS g, dcounter.counter AS c WHERE c.counter = 'shop'::regclass ORDER BY 1, 2, 3, 4, 5 $$;
 
--- Takes are as ever; setters are refused
+-- Takes work as before; setters are refused
 SELECT dc_take('shop', 'a', 3), dc_get('shop', 'a');
 SELECT dc_set('shop', 'a', 1);
 SELECT dc_reset('shop', 'a');
@@ -105,7 +105,7 @@ CALL dc_take_wait('shop', 'c', 0, '1 second');
 CALL dc_take_wait('shop', 'c', 1, '-1 second');
 CALL dc_take_wait('shop', 'c', 1, NULL);
 
--- Units that nobody has asked for are told, and told anew later; a region that has units is not retired
+-- Units that nobody has asked for are reported, and reported again later; a region that has units cannot be retired
 SELECT dc_restock('shop', 'told', 6), dc_restock('shop', 'sold', 1);
 SELECT dc_take('shop', 'sold');
 CALL dc_maintain();

@@ -24,7 +24,7 @@ TABLE slots;
 SELECT dc_get('likes', 'a');
 TABLE is_sound;
 
--- what is set is counted here as well, and what comes after a deletion begins anew
+-- what is set is counted here as well, and what comes after a deletion starts from zero
 SELECT dc_incr('likes', 'a', 10);
 SELECT dc_set('likes', 'a', 3);
 SELECT dc_delete('likes', 'b');

@@ -1,5 +1,5 @@
--- The owner of a counter table is not trusted by those who count in it: what he
--- puts on the tables runs as himself, in a security-restricted operation. Nor is
+-- The owner of a counter table is not trusted by those who count in it: what the owner
+-- puts on the tables runs as that owner, in a security-restricted operation. Nor is
 -- the caller's search_path trusted. This session is a superuser's.
 \pset tuples_only on
 \pset format unaligned
@@ -41,7 +41,7 @@ END $$;
 CREATE TRIGGER spy BEFORE INSERT OR UPDATE OR DELETE ON c FOR EACH ROW EXECUTE FUNCTION spy();
 CREATE TRIGGER spy AFTER INSERT OR UPDATE OR DELETE ON c_shard FOR EACH STATEMENT EXECUTE FUNCTION spy();
 CREATE TRIGGER spy BEFORE INSERT OR UPDATE OR DELETE ON c2_shard FOR EACH ROW EXECUTE FUNCTION spy();
--- A check, an index expression and a default of his own
+-- A check, an index expression and a default of the owner
 CREATE FUNCTION spy_value(what text) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
 	IF current_user <> 'regress_dc_owner' THEN RAISE WARNING 'escaped: % runs as %', what, current_user; END IF;

@@ -98,7 +98,7 @@ CREATE VIEW changes AS
 		ELSE 'ALTER TABLE %s ALTER %2$I TYPE text COLLATE "POSIX"' END, tab, col) FROM cols AS c WHERE type = 'text';
 -- The columns with which each call says so, and all others
 CREATE VIEW altered AS
-	SELECT c.change, c.tab, c.col, c.attnum, r.result LIKE '42809 "' || c.tab || '%" is not what dcounter has made / It% column "' || c.col || '"%' AS told, call, result
+	SELECT c.change, c.tab, c.col, c.attnum, r.result LIKE '42809 "' || c.tab || '%" is not as dcounter created it / It% column "' || c.col || '"%' AS told, call, result
 	FROM changes AS c, LATERAL unnest(calls, after(ddl, calls)) AS r(call, result);
 CREATE TABLE told AS SELECT * FROM altered;
 SELECT change, tab, string_agg(col, ' ' ORDER BY attnum) FROM (SELECT change, tab, col, attnum FROM told GROUP BY 1, 2, 3, 4 HAVING bool_and(told)) AS t GROUP BY 1, 2 ORDER BY 1, 2;

@@ -29,7 +29,7 @@ SELECT dc_stat_reset('likes');
 -- Amounts, keys and rows
 SELECT dc_incr_many('likes', ARRAY['a', 'b', 'c'], ARRAY[5, -3, 7]), dc_incr_many('views', ARRAY['a', 'b', 'c', 'd'], ARRAY[1, 2, 3, 4]);
 SELECT * FROM live ORDER BY counter::text;
--- What the server believes, once it has been told: it counts for itself
+-- What the server believes after it was told: it counts by itself
 SELECT pg_stat_force_next_flush();
 SELECT counter, estimated_shard_rows FROM dc_stat_counters ORDER BY counter::text;
 -- What this transaction has written counts, and what it has not written does not

@@ -16,7 +16,7 @@ CREATE FUNCTION is_right(OUT key text, OUT value bigint, OUT right_sums boolean)
 
 SELECT shards, shard_by, max_shards, holds FROM dcounter.counter WHERE counter = 's'::regclass;
 
--- A key that nobody has heard of has no stock
+-- An unknown key has no stock
 SELECT dc_take('s', 'nothing'), dc_take('s', 'nothing', 5, true), dc_take_up_to('s', 'nothing', 5), dc_hold('s', 'nothing'), dc_get('s', 'nothing');
 
 -- Restock and take; from one row, and from several
@@ -254,7 +254,7 @@ DO $$ BEGIN
 	BEGIN PERFORM dc_take_all('s', ARRAY['k1', repeat('x', 1025)], '{1,1}'); EXCEPTION WHEN OTHERS THEN RAISE NOTICE '%', sqlerrm; END;
 	BEGIN PERFORM dc_take_all('s', ARRAY['k1', 'k2'], '{1,1}'); PERFORM 1 / 0; EXCEPTION WHEN OTHERS THEN RAISE NOTICE '%', sqlerrm; END;
 END $$;
--- The primary key may be built anew without a lock, or have a twin
+-- The primary key may be rebuilt concurrently, or have a twin
 REINDEX INDEX CONCURRENTLY s_shard_pkey;
 CREATE UNIQUE INDEX twin ON s_shard (key, shard);
 SELECT dc_restock('s', 'twin', 500);

@@ -43,7 +43,7 @@ SELECT dc_hold_confirm('s', id(3));
 BEGIN; SELECT dc_hold_all('s', '{a,b}', '{1,1}', '1 hour', id(4)) = id(4); SAVEPOINT p; SELECT dc_hold_release('s', id(4)); ROLLBACK TO p; TABLE units; ROLLBACK;
 TABLE units; SELECT dc_hold_confirm('s', id(4), strict => false);
 
--- Expired: its first key counts as available at once, the others when it is ended, by whoever needs units of the first key,
+-- Expired: its first key counts as available at once, the others when it is ended, by the first call that needs units of the first key,
 SELECT dc_hold_all('s', '{a,b}', '{5,6}', '1 us', id(5)) = id(5);
 TABLE units; SELECT dc_sum('s'), (dc_info('s', 'a')).value AS a, (dc_info('s', 'b')).value AS b; SELECT * FROM dc_get_many('s', '{a,b}');
 SELECT count(*) FROM dc_holds('s') WHERE hold_id = id(5);
@@ -99,7 +99,7 @@ CALL dc_maintain();
 SELECT dc_get('s', 'many') = 40000 - 100 + 5 * 25 - 500 AS right;
 SELECT * FROM units WHERE key = 'many';
 
--- A table of holds of 0.1: no holds of several keys, all else as ever
+-- A table of holds of 0.1: no holds of several keys, everything else as before
 ALTER TABLE s_hold DROP keys CASCADE, DROP qtys;
 SELECT dc_hold_all('s', '{a,b}', '{1,1}');
 SELECT dc_set('s', 'b', 5), dc_hold_all('s', '{b}', '{2}', '1 hour', id(30)) = id(30), dc_hold('s', 'b', 1, '1 us', id(31)) = id(31);

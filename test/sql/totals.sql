@@ -31,7 +31,7 @@ SELECT * FROM dc_top('likes');
 SELECT * FROM dc_top('likes', 3);
 SELECT * FROM dc_top('likes', 0);
 SELECT * FROM dc_top('parts', 1);
--- by an index on value, also if that is made later
+-- by an index on value, even one that is created later
 CREATE INDEX ON likes (value);
 SELECT * FROM dc_top('likes', 3);
 INSERT INTO likes (key, inc, dec) SELECT 'key ' || i, i, 0 FROM generate_series(1000, 3000) i;

@@ -53,7 +53,7 @@ SET ROLE regress_dc_owner;
 SELECT dc_adopt('moved');
 SELECT way('moved');
 
--- What a plain UPDATE or INSERT would entail: code of the owner ...
+-- What a plain UPDATE or INSERT would run: code of the owner ...
 CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RETURN NEW; END$$;
 CREATE TABLE log(key text);
 CREATE TABLE pages(key text COLLATE "C" PRIMARY KEY);

@@ -68,7 +68,7 @@ INSERT INTO begun_trend VALUES ('new', 2.0 ^ 20, 1000), ('before', 3 * 2.0 ^ 532
 SELECT key, rank FROM dc_trending('begun', 1);
 SELECT key, rank FROM dc_trending('begun', 2);
 SELECT dc_drop('begun');
--- One that is worth nothing any more; one of an epoch that no clock has reached; numbers that are none
+-- One that has decayed to nothing; one of an epoch that no clock has reached; values that are not numbers
 INSERT INTO likes_trend VALUES ('past', 1e300, :now - 2), ('small', 1e100, :now - 1), ('beyond', 1e300, :now + 2), ('beyond', 1, 9223372036854775807) ON CONFLICT DO NOTHING;
 INSERT INTO likes_trend VALUES ('inf', 'Infinity', :now), ('nan', 'NaN', :now), ('-inf', '-Infinity', :now), ('first', 1, -9223372036854775808);
 SELECT top('likes');
@@ -110,7 +110,7 @@ INSERT INTO likes_trend SELECT 'odd ' || i, w, e + d FROM (SELECT max(epoch) AS 
 SELECT dc_alter('likes', trend => '1 day');
 SELECT key FROM likes_trend WHERE key LIKE 'odd%';
 
--- Ending it, and beginning anew
+-- Ending it, and starting over
 SELECT dc_alter('likes', trend => '0');
 SELECT to_regclass('likes_trend'), trends, half_life FROM dcounter.counter WHERE counter = 'likes'::regclass;
 SELECT totals FROM dc_tables WHERE counter = 'likes'::regclass;
@@ -166,7 +166,7 @@ RESET ROLE;
 ALTER TABLE elsewhere.hearts_trend OWNER TO CURRENT_USER;
 SELECT dc_incr('elsewhere.hearts', 'a', 2), dc_compact('elsewhere.hearts');
 ALTER TABLE elsewhere.hearts_trend OWNER TO trend_owner;
--- A parent, or a child, has rows of somebody else's
+-- A parent or a child has rows of another role
 CREATE TABLE elsewhere.parent (key text COLLATE "C" NOT NULL, weight float8 NOT NULL, epoch int8 NOT NULL) PARTITION BY LIST (key);
 ALTER TABLE elsewhere.parent ATTACH PARTITION elsewhere.hearts_trend DEFAULT;
 SELECT dc_incr('elsewhere.hearts', 'a', 2), dc_compact('elsewhere.hearts');

@@ -163,7 +163,7 @@ SET session_replication_role = replica;
 ALTER TABLE regress_dc.u_shard OWNER TO CURRENT_USER;
 RESET session_replication_role;
 SELECT try('TRUNCATE regress_dc.u');
--- The functions do nothing elsewhere, whoever calls them
+-- The functions do nothing elsewhere, no matter who calls them
 SELECT try('SELECT dcounter.on_counter_truncate()'), try('SELECT dcounter.on_counter_delete()');
 SET ROLE regress_dc_cleaned;
 CREATE TABLE regress_dc.mine (i int);

@@ -118,7 +118,7 @@ SET ROLE regress_dc_user;
 SELECT DISTINCT counter FROM dc_stat_drift UNION SELECT DISTINCT counter FROM dc_drifts;
 RESET ROLE;
 SELECT passes FROM stat WHERE counter = 'n'::regclass \gset
--- An owner of the counter who does not own the source any more
+-- An owner of the counter who no longer owns the source
 ALTER TABLE likes OWNER TO regress_dc_user;
 SET ROLE regress_dc_owner;
 CALL dc_maintain();
@@ -270,7 +270,7 @@ ALTER TABLE off ENABLE TRIGGER dcounter_source_row;
 CALL dc_maintain();
 SELECT state, passes FROM stat WHERE counter = 'offs'::regclass;
 CALL dc_build('offs');
--- ... also if another binding enables them; that does not change what else is under way
+-- ... even if another binding enables them; that does not affect anything else in progress
 SELECT dc_create('offs2');
 RESET ROLE;
 SELECT epoch FROM dcounter.source_state WHERE counter = 'offs'::regclass \gset

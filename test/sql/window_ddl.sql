@@ -121,7 +121,7 @@ RESET ROLE;
 SELECT dc_window_create('wd_d', '1 minute', '10 minutes');
 DROP VIEW wd_d;
 SELECT count(*) FROM pg_class WHERE relname LIKE 'wd\_%';
--- a slot that is no counter table any more
+-- a slot that is no longer a counter table
 SELECT dc_window_create('wd_e', '1 minute', '10 minutes', late => 'drop');
 DELETE FROM dcounter.counter WHERE counter = ANY (SELECT slot FROM dcounter.window_slot);
 \set VERBOSITY sqlstate

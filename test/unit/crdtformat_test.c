@@ -258,10 +258,10 @@ typedef struct Wrong
 } Wrong;
 
 static const Wrong wrongs[] = {
-	{&crdt_gcounter, "", "A value is not empty."},
-	{&crdt_gcounter, "2100", "The first byte tells of another type."},
-	{&crdt_gcounter, "12", "The version is not known."},
-	{&crdt_gcounter, "10", "The version is not known."},
+	{&crdt_gcounter, "", "A value must not be empty."},
+	{&crdt_gcounter, "2100", "The first byte belongs to another type."},
+	{&crdt_gcounter, "12", "The version is unknown."},
+	{&crdt_gcounter, "10", "The version is unknown."},
 
 	{&crdt_gcounter, "11", "The number of nodes is missing."},
 	{&crdt_gcounter, "118000", "The number of nodes is missing."},
@@ -272,84 +272,84 @@ static const Wrong wrongs[] = {
 	{&crdt_gcounter, "11 01 02 61", "A node's name is missing or too long."},
 	{&crdt_gcounter, "11 01 41 x65 61 01", "A node's name is missing or too long."},
 	{&crdt_gcounter, "11 01 ffffffffffffffff7f 61 01", "A node's name is missing or too long."},
-	{&crdt_gcounter, "11 01 00 01", "A node's name is not empty."},
-	{&crdt_gcounter, "11 01 02 610a 01", "A node's name has no control characters."},
-	{&crdt_gcounter, "11 01 01 7f 01", "A node's name has no control characters."},
-	{&crdt_gcounter, "11 01 01 00 01", "A node's name has no control characters."},
+	{&crdt_gcounter, "11 01 00 01", "A node's name must not be empty."},
+	{&crdt_gcounter, "11 01 02 610a 01", "A node's name must not contain control characters."},
+	{&crdt_gcounter, "11 01 01 7f 01", "A node's name must not contain control characters."},
+	{&crdt_gcounter, "11 01 01 00 01", "A node's name must not contain control characters."},
 	{&crdt_gcounter, "11 01 01 21 01", "A node's name is not valid in the database's encoding."},
-	{&crdt_gcounter, "11 02 0162 01 0161 01", "Nodes are in order, each once."},
-	{&crdt_gcounter, "11 02 0161 01 0161 01", "Nodes are in order, each once."},
-	{&crdt_gcounter, "11 02 026161 01 0161 01", "Nodes are in order, each once."},
-	{&crdt_gcounter, "11 01 0161", "An amount is missing, or not in its shortest form."},
-	{&crdt_gcounter, "11 01 0161 8100", "An amount is missing, or not in its shortest form."},
-	{&crdt_gcounter, "11 01 0161 ffffffffffffffffff01", "An amount is missing, or not in its shortest form."},
-	{&crdt_gcounter, "11 01 0161 00", "A node without amounts is not in a state."},
-	{&crdt_gcounter, "11 00 00", "There are bytes after the end."},
-	{&crdt_gcounter, "11 01 0161 01 02", "There are bytes after the end."},
-	{&crdt_vclock, "81 01 0161 00", "A node without amounts is not in a state."},
-	{&crdt_pncounter, "21 01 0161 01 00 00", "An amount is missing, or not in its shortest form."},
-	{&crdt_pncounter, "21 01 0161 00 00 00 00", "A node without amounts is not in a state."},
-	{&crdt_pncounter, "21 01 0161 00 00 01 00", "A node without amounts is not in a state."},
-	{&crdt_pncounter, "21 01 0161 01 02 02 00", "A reset takes away no more than was there."},
-	{&crdt_pncounter, "21 01 0161 02 01 00 02", "A reset takes away no more than was there."},
+	{&crdt_gcounter, "11 02 0162 01 0161 01", "Nodes must be in order, without duplicates."},
+	{&crdt_gcounter, "11 02 0161 01 0161 01", "Nodes must be in order, without duplicates."},
+	{&crdt_gcounter, "11 02 026161 01 0161 01", "Nodes must be in order, without duplicates."},
+	{&crdt_gcounter, "11 01 0161", "An amount is missing or not in its shortest form."},
+	{&crdt_gcounter, "11 01 0161 8100", "An amount is missing or not in its shortest form."},
+	{&crdt_gcounter, "11 01 0161 ffffffffffffffffff01", "An amount is missing or not in its shortest form."},
+	{&crdt_gcounter, "11 01 0161 00", "A node must have amounts."},
+	{&crdt_gcounter, "11 00 00", "There are extra bytes at the end."},
+	{&crdt_gcounter, "11 01 0161 01 02", "There are extra bytes at the end."},
+	{&crdt_vclock, "81 01 0161 00", "A node must have amounts."},
+	{&crdt_pncounter, "21 01 0161 01 00 00", "An amount is missing or not in its shortest form."},
+	{&crdt_pncounter, "21 01 0161 00 00 00 00", "A node must have amounts."},
+	{&crdt_pncounter, "21 01 0161 00 00 01 00", "A node must have amounts."},
+	{&crdt_pncounter, "21 01 0161 01 02 02 00", "A reset must not exceed the amount."},
+	{&crdt_pncounter, "21 01 0161 02 01 00 02", "A reset must not exceed the amount."},
 
 	{&crdt_gset, "31", "The number of elements is missing."},
 	{&crdt_gset, "31 ffffffffffffffff7f", "An element is missing or too long."},
 	{&crdt_gset, "31 02 00", "An element is missing or too long."},
 	{&crdt_gset, "31 01 818040 x1048577 61", "An element is missing or too long."},
-	{&crdt_gset, "31 02 0162 0161", "Elements are in order, each once."},
-	{&crdt_gset, "31 02 00 00", "Elements are in order, each once."},
+	{&crdt_gset, "31 02 0162 0161", "Elements must be in order, without duplicates."},
+	{&crdt_gset, "31 02 00 00", "Elements must be in order, without duplicates."},
 	{&crdt_gset, "31 01 0121", "An element is not valid."},
-	{&crdt_gset, "31 00 61", "There are bytes after the end."},
+	{&crdt_gset, "31 00 61", "There are extra bytes at the end."},
 
 	{&crdt_orset, "41", "The number of nodes is missing."},
 	{&crdt_orset, "41 01", "A node's name is missing or too long."},
-	{&crdt_orset, "41 01 00 01 00 00 00", "A node's name is not empty."},
+	{&crdt_orset, "41 01 00 01 00 00 00", "A node's name must not be empty."},
 	{&crdt_orset, "41 01 0121 01 00 00 00", "A node's name is not valid in the database's encoding."},
-	{&crdt_orset, "41 02 0162 01 0000 0161 01 0000 00", "Nodes are in order, each once."},
-	{&crdt_orset, "41 01 0161 00 00", "A node has at least one range of dots."},
-	{&crdt_orset, "41 01 0161", "A node has at least one range of dots."},
-	{&crdt_orset, "41 01 0161 02 0000", "A range of dots is missing, or not in its shortest form."},
-	{&crdt_orset, "41 01 0161 01 8000 00", "A range of dots is missing, or not in its shortest form."},
-	{&crdt_orset, "41 01 0161 ffffffffffffffff7f 00", "A range of dots is missing, or not in its shortest form."},
-	{&crdt_orset, "41 01 0161 02 0000 0000 00", "Ranges of dots that touch are one."},
+	{&crdt_orset, "41 02 0162 01 0000 0161 01 0000 00", "Nodes must be in order, without duplicates."},
+	{&crdt_orset, "41 01 0161 00 00", "A node must have at least one range of dots."},
+	{&crdt_orset, "41 01 0161", "A node must have at least one range of dots."},
+	{&crdt_orset, "41 01 0161 02 0000", "A range of dots is missing or not in its shortest form."},
+	{&crdt_orset, "41 01 0161 01 8000 00", "A range of dots is missing or not in its shortest form."},
+	{&crdt_orset, "41 01 0161 ffffffffffffffff7f 00", "A range of dots is missing or not in its shortest form."},
+	{&crdt_orset, "41 01 0161 02 0000 0000 00", "Adjacent ranges of dots must be joined."},
 	{&crdt_orset, "41 01 0161 01 ffffffffffffffff7f 00 00", "A dot is out of range."},
 	{&crdt_orset, "41 01 0161 01 00 ffffffffffffffff7f 00", "A dot is out of range."},
 	{&crdt_orset, "41 01 0161 02 00 feffffffffffffff7f 01 00 00", "A dot is out of range."},
 	{&crdt_orset, "41 00", "The number of elements is missing."},
 	{&crdt_orset, "41 00 01", "An element is missing or too long."},
-	{&crdt_orset, "41 01 0161 01 0001 02 0162 01 0001 0161 01 0002", "Elements are in order, each once."},
+	{&crdt_orset, "41 01 0161 01 0001 02 0162 01 0001 0161 01 0002", "Elements must be in order, without duplicates."},
 	{&crdt_orset, "41 01 0161 01 0000 01 0121 01 0001", "An element is not valid."},
-	{&crdt_orset, "41 01 0161 01 0000 01 0161", "An element has at least one dot."},
-	{&crdt_orset, "41 01 0161 01 0000 01 0161 00", "An element has at least one dot."},
-	{&crdt_orset, "41 01 0161 01 0000 01 0161 01 00", "A dot is missing, or not in its shortest form."},
-	{&crdt_orset, "41 01 0161 01 0000 01 0161 02 00 01", "A dot is missing, or not in its shortest form."},
+	{&crdt_orset, "41 01 0161 01 0000 01 0161", "An element must have at least one dot."},
+	{&crdt_orset, "41 01 0161 01 0000 01 0161 00", "An element must have at least one dot."},
+	{&crdt_orset, "41 01 0161 01 0000 01 0161 01 00", "A dot is missing or not in its shortest form."},
+	{&crdt_orset, "41 01 0161 01 0000 01 0161 02 00 01", "A dot is missing or not in its shortest form."},
 	{&crdt_orset, "41 01 0161 01 0000 01 0161 01 00 00", "A dot has not been seen."},
 	{&crdt_orset, "41 01 0161 01 0000 01 0161 01 00 02", "A dot has not been seen."},
 	{&crdt_orset, "41 01 0161 01 0000 01 0161 01 01 01", "A dot has not been seen."},
 	{&crdt_orset, "41 00 01 0161 01 00 01", "A dot has not been seen."},
-	{&crdt_orset, "41 01 0161 01 0001 01 0161 02 0002 0001", "Dots are in order, each once."},
-	{&crdt_orset, "41 01 0161 01 0001 01 0161 02 0001 0001", "Dots are in order, each once."},
-	{&crdt_orset, "41 02 0161 01 0000 0162 01 0000 01 0161 02 0101 0001", "Dots are in order, each once."},
-	{&crdt_orset, "41 00 00 00", "There are bytes after the end."},
+	{&crdt_orset, "41 01 0161 01 0001 01 0161 02 0002 0001", "Dots must be in order, without duplicates."},
+	{&crdt_orset, "41 01 0161 01 0001 01 0161 02 0001 0001", "Dots must be in order, without duplicates."},
+	{&crdt_orset, "41 02 0161 01 0000 0162 01 0000 01 0161 02 0101 0001", "Dots must be in order, without duplicates."},
+	{&crdt_orset, "41 00 00 00", "There are extra bytes at the end."},
 	{&crdt_mvreg, "61 01 0161 01 0000 01 0121 01 0001", "An element is not valid."},
-	{&crdt_mvreg, "61 00 00 00", "There are bytes after the end."},
+	{&crdt_mvreg, "61 00 00 00", "There are extra bytes at the end."},
 
 	{&crdt_lww, "51 80", "The time is missing or out of range."},
 	{&crdt_lww, "51 80c0cde3cc8191c203 0161 0131", "The time is missing or out of range."},
 	{&crdt_lww, "51 01", "A node's name is missing or too long."},
-	{&crdt_lww, "51 01 00 0131", "A node's name is not empty."},
+	{&crdt_lww, "51 01 00 0131", "A node's name must not be empty."},
 	{&crdt_lww, "51 01 0121 0131", "A node's name is not valid in the database's encoding."},
 	{&crdt_lww, "51 01 0161", "The value is missing or too long."},
 	{&crdt_lww, "51 01 0161 02 31", "The value is missing or too long."},
 	{&crdt_lww, "51 01 0161 818040 x1048577 31", "The value is missing or too long."},
-	{&crdt_lww, "51 01 0161 0121", "The value is not what jsonb prints."},
-	{&crdt_lww, "51 01 0161 0131 00", "There are bytes after the end."},
+	{&crdt_lww, "51 01 0161 0121", "The value is not in the form in which jsonb is printed."},
+	{&crdt_lww, "51 01 0161 0131 00", "There are extra bytes at the end."},
 	{&crdt_hlc, "71", "The time is missing or out of range."},
 	{&crdt_hlc, "71 ffffffffffffffff7f 0161", "The time is missing or out of range."},
 	{&crdt_hlc, "71 01 41 x65 61", "A node's name is missing or too long."},
 	{&crdt_hlc, "71 01 0121", "A node's name is not valid in the database's encoding."},
-	{&crdt_hlc, "71 01 0161 00", "There are bytes after the end."},
+	{&crdt_hlc, "71 01 0161 00", "There are extra bytes at the end."},
 };
 
 static void
@@ -511,7 +511,7 @@ test_strings(void)
 	hlc_encode(&state, &(Stamp){STAMP_MAX_TIME, node});
 	ok(unit_valid(&crdt_hlc, &state), "in a stamp");
 	node.len++;
-	ok(strcmp(crdt_node_wrong(node), "A node's name has at most 64 bytes.") == 0, "of 65");
+	ok(strcmp(crdt_node_wrong(node), "A node's name must not be longer than 64 bytes.") == 0, "of 65");
 	ok(crdt_node_wrong((CrdtString){"\xc3\xa4 \x80", 4}) == NULL, "bytes beyond ASCII are no control characters");
 
 	crdt_buf_free(&out);
@@ -519,9 +519,9 @@ test_strings(void)
 	memset(out.data, 0, CRDT_MAX_SIZE + 1);
 	out.data[0] = CRDT_HEADER(CRDT_GSET);
 	too_large = crdt_check(&crdt_gset, (CrdtBytes){out.data, CRDT_MAX_SIZE + 1}, NULL);
-	ok(too_large != NULL && strcmp(too_large, "A value has at most 10 MB.") == 0, "a state of 10 MB and a byte");
+	ok(too_large != NULL && strcmp(too_large, "A value must not be larger than 10 MB.") == 0, "a state of 10 MB and a byte");
 	too_large = crdt_check(&crdt_gset, (CrdtBytes){out.data, CRDT_MAX_SIZE}, NULL);
-	ok(too_large != NULL && strcmp(too_large, "There are bytes after the end.") == 0, "10 MB are looked at");
+	ok(too_large != NULL && strcmp(too_large, "There are extra bytes at the end.") == 0, "10 MB are looked at");
 	crdt_buf_free(&out);
 	crdt_buf_free(&state);
 }

@@ -649,8 +649,8 @@ test_check(void)
 	WRONG("\1\0\1\100\1\5\0\0\0\1a", NULL);
 	WRONG("\1\0\1\2\2\10\1\4\0\1a\1\1\1b", NULL);
 	WRONG("\1\0\1\2\2\10\0\4\0\0\0\0\1a", NULL);
-	WRONG("", "The value is cut short.");
-	WRONG("\1", "The value is cut short.");
+	WRONG("", "The value is truncated.");
+	WRONG("\1", "The value is truncated.");
 	WRONG("\2\0\1\100\0\0\0", "The version is unknown.");
 	WRONG("\1\1\1\100\0\0\0", "Reserved bits are set.");
 	WRONG("\1\0\1\100\0\0", "The header is malformed.");
@@ -660,10 +660,10 @@ test_check(void)
 	WRONG("\1\0\1\2\3\10\0\4\0\1a\0\0\0\0\0\1c", "The header is malformed.");
 	WRONG("\1\0\201\0\100\0\0\0", "The header is malformed.");
 	WRONG("\1\0\1\100\0\377\377\377\377\377\377\377\377\377\1\0", "The header is malformed.");
-	WRONG("\1\0\1\300\204\75\300\204\75\5\0\0\0\1a", "The value is cut short.");
-	WRONG("\1\0\1\100\1\5\0\0\0\2a", "An item is cut short, or has a malformed number.");
-	WRONG("\1\0\1\100\1\5\0\6\0\1a", "An item is cut short, or has a malformed number.");
-	WRONG("\1\0\1\100\1\5\0\0\0\377\377\377\377\377\377\377\377\177", "An item is cut short, or has a malformed number.");
+	WRONG("\1\0\1\300\204\75\300\204\75\5\0\0\0\1a", "The value is truncated.");
+	WRONG("\1\0\1\100\1\5\0\0\0\2a", "An item is truncated or has a malformed number.");
+	WRONG("\1\0\1\100\1\5\0\6\0\1a", "An item is truncated or has a malformed number.");
+	WRONG("\1\0\1\100\1\5\0\0\0\377\377\377\377\377\377\377\377\177", "An item is truncated or has a malformed number.");
 	WRONG("\1\0\1\100\2\5\0\0\0\1a\5\0\1b", "A count is too low.");
 	WRONG("\1\0\1\2\2\10\3\4\0\1a\2\1\1b", "A count is too low.");
 	WRONG("\1\0\1\100\1\5\0\0\1\1a", "An error is too high.");

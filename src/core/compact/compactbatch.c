@@ -150,6 +150,6 @@ batch_tell_stuck(DcSweep *sweep, DcCounter *counter, const DcBatch *batch)
 						get_rel_name(counter->relid)),
 				 OidIsValid(counter->row.ledger)
 					 ? 0
-					 : errhint("dc_set(), dc_reset() or dc_delete() starts the key anew.")));
+					 : errhint("Use dc_set(), dc_reset() or dc_delete() to start the key over.")));
 	}
 }

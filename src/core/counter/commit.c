@@ -79,7 +79,7 @@ counter_xact_init(void)
 /*
  * xact_callback_move makes ours the first of the transaction callbacks. The one that was
  * registered before stays: its memory may be in use, if another extension's callback runs SQL
- * that leads to here. It finds that nothing is left to do.
+ * that leads to here. It finds that nothing left to do.
  */
 void
 xact_callback_move(void)

@@ -216,7 +216,7 @@ load_add_amount(DcLoadKey *key, int64 amount)
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 				 errmsg("bigint out of range"),
-				 errdetail("What is loaded for a key must fit into bigint.")));
+				 errdetail("The amounts loaded for a key must fit into bigint.")));
 }
 
 /*
@@ -469,9 +469,9 @@ check_stored(DcSqlSession *session, DcLoadKey *keys, int n, uint64 stored)
 			found->dec != rows_bigint(&session->rows, i, 3))
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 errmsg("\"%s\" has stored another row than it was given",
+					 errmsg("\"%s\" stored a different row than it was given",
 							get_rel_name(session->counter->relid)),
-					 errdetail("A trigger or a rule on it has changed the row.")));
+					 errdetail("A trigger or rule on it changed the row.")));
 		found->exists = false;
 	}
 }

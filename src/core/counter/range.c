@@ -188,7 +188,7 @@ dc_scan(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("dc_scan() cannot read a buffered counter"),
-				 errhint("Keys that are in memory alone cannot be found. Use dc_get_many().")));
+				 errhint("Keys that are only in memory cannot be found. Use dc_get_many().")));
 	InitMaterializedSRF(fcinfo, 0);
 	scan_prefix(counter, &prefix, &list);
 	PopActiveSnapshot();

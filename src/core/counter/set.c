@@ -298,7 +298,7 @@ prevent_snapshot(const DcCounter *counter, const char *function)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot execute %s on \"%s\" at this isolation level", function, get_rel_name(counter->relid)),
 				 errdetail_internal("%s", elsewhere_detail(counter)),
-				 errhint("Call it in a transaction that is READ COMMITTED.")));
+				 errhint("Call it in a READ COMMITTED transaction.")));
 }
 
 /*

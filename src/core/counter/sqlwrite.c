@@ -325,7 +325,7 @@ add_to_shard(DcSqlSession *session, Datum *values)
 		ereport(ERROR,
 				(errcode(ERRCODE_TRIGGERED_DATA_CHANGE_VIOLATION),
 				 errmsg("an increment of \"%s\" was not written", get_rel_name(session->counter->relid)),
-				 errdetail("A trigger or a rule has kept it away.")));
+				 errdetail("A trigger or rule prevented it.")));
 }
 
 /*

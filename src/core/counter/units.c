@@ -62,9 +62,9 @@ units_check(DcCounter *counter)
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("stock \"%s\" cannot be used as its tables are",
+			 errmsg("stock \"%s\" cannot be used with its tables as they are",
 					get_rel_name(counter->relid)),
-			 errdetail("The tables of a stock must be plain tables, and \"%s\" must have no triggers, rules, check constraints, further columns or indexes.",
+			 errdetail("The tables of a stock must be plain tables, and \"%s\" must have no triggers, rules, check constraints, additional columns or indexes.",
 					   get_rel_name(counter->row.shards))));
 }
 

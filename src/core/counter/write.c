@@ -50,7 +50,7 @@ check_stock(DcCounter *counter, bool decrement)
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("cannot decrement \"%s\": it is a stock",
 						get_rel_name(counter->relid)),
-				 errhint("Use dc_take(), which tells whether there is enough.")));
+				 errhint("Use dc_take(), which returns false if there are not enough units.")));
 	units_check(counter);
 }
 

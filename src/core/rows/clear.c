@@ -89,5 +89,5 @@ rows_changed_error(DcDirectRel *rel)
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("rows of \"%s\" were changed while they were being compacted",
 					RelationGetRelationName(rel->heap)),
-			 errdetail("Code of its owner has done so.")));
+			 errdetail("Code of its owner did that.")));
 }

@@ -37,7 +37,7 @@ const char *
 write_problem(Relation rel, bool alone)
 {
 	if (!alone)
-		return _("It has further columns, or constraints NOT NULL.");
+		return _("It has additional columns, or NOT NULL constraints.");
 	return extras_problem(rel, EXTRAS_OF_UPDATE);
 }
 

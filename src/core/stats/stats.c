@@ -410,9 +410,9 @@ log_full(Oid counter)
 	LWLockRelease(&stats_area->lock);
 	if (!logged)
 		ereport(LOG,
-				(errmsg("no statistics of counter table \"%s\"",
+				(errmsg("no statistics are collected for counter table \"%s\"",
 						get_rel_name(counter)),
-				 errdetail("There are statistics of %d counter tables, which is the limit. Further ones are counted exactly as before, but their statistics are not collected.",
+				 errdetail("Statistics are collected for %d counter tables, which is the limit. Other tables work as before, but without statistics.",
 						   stats_area->nentries),
 				 errhint("Consider increasing the configuration parameter \"dcounter.stats_size\".")));
 }

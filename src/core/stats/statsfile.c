@@ -70,7 +70,7 @@ statsfile_load(DcTableStats **stats)
 	*stats = NULL;
 	if (!crcfile_read(&file, STATS_FILE, LOG))
 		return 0;
-	if (!is_of_0_1(&file) && crcfile_keep_other(&file, STATS_MAGIC, STATS_FORMAT, "Statistics of counter tables begin anew.", LOG))
+	if (!is_of_0_1(&file) && crcfile_keep_other(&file, STATS_MAGIC, STATS_FORMAT, "Statistics of counter tables start from zero.", LOG))
 	{
 		free(file.data);
 		return 0;

@@ -192,7 +192,7 @@ dc_stat_reset(PG_FUNCTION_ARGS)
 	if (!stats_enabled())
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("there are no statistics of counter tables"),
+				 errmsg("statistics of counter tables are not available"),
 				 errhint("Add dcounter to shared_preload_libraries and restart the server.")));
 	if (!PG_ARGISNULL(0))
 	{

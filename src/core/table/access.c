@@ -326,7 +326,7 @@ prevent_sampled(const DcCounter *counter, const char *function)
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("cannot execute %s on \"%s\": it is sampled",
 						function, get_rel_name(counter->relid)),
-				 errdetail("Its counts have an error, which dc_info() tells.")));
+				 errdetail("Its counts have an error, which dc_info() returns.")));
 }
 
 /*
@@ -621,7 +621,8 @@ table_check_rights(Oid relid, AclMode rights)
 }
 
 /*
- * Raise 42501, as the server does, with the privileges that are missing and the statement that grants them.
+ * Raise 42501, as the server does, with the privileges that are missing and the statement that grants them. Nobody may
+ * write to a bound counter, so a privilege would be of no use there.
  */
 void
 permission_error(Oid relid, AclMode missing)
@@ -632,6 +633,7 @@ permission_error(Oid relid, AclMode missing)
 		const char *name;
 	} names[] = {{ACL_SELECT, "SELECT"}, {ACL_INSERT, "INSERT"}, {ACL_UPDATE, "UPDATE"}, {ACL_DELETE, "DELETE"}};
 	char kind = get_rel_relkind(relid);
+	DcCounter *counter = (missing & ~ACL_SELECT) != 0 ? counter_find(relid) : NULL;
 	StringInfoData privileges;
 
 	initStringInfo(&privileges);
@@ -646,8 +648,10 @@ permission_error(Oid relid, AclMode missing)
 					kind == RELKIND_VIEW ? "view" : kind == RELKIND_FOREIGN_TABLE ? "foreign table"
 																				  : "table",
 					get_rel_name(relid)),
-			 errhint("Its owner can allow it with GRANT %s ON %s TO %s.", privileges.data, relation_sql_name(relid),
-					 quote_identifier(GetUserNameFromId(GetUserId(), false)))));
+			 counter != NULL && counter->bound
+				 ? errhint("It is bound to a source table: change the rows of that table instead.")
+				 : errhint("Its owner can allow it with GRANT %s ON %s TO %s.", privileges.data, relation_sql_name(relid),
+						   quote_identifier(GetUserNameFromId(GetUserId(), false)))));
 }
 
 /*

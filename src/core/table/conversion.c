@@ -217,9 +217,9 @@ conversion_prevent(const DcDdl *ddl)
 		if (is_in_catalogs(lfirst_oid(lc)))
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("\"%s\" cannot become a shard of Citus, as it belongs to dcounter", stmt->relation->relname),
+					 errmsg("\"%s\" cannot become a shard of Citus, because it belongs to dcounter", stmt->relation->relname),
 					 errdetail("Citus renames it to \"%s\", and puts an empty table in its place.", stmt->newname),
-					 errhint("Use create_distributed_table() for both tables of a counter; other tables of dcounter stay local ones.")));
+					 errhint("Use create_distributed_table() for both tables of a counter; other tables of dcounter must stay local.")));
 	}
 }
 

@@ -175,7 +175,7 @@ prevent_other_kind(Oid relid)
 	if (kind != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("\"%s\" is %s %s", get_rel_name(relid), kind[0] == 'u' ? "an" : "a", kind),
+				 errmsg("\"%s\" is %s %s, not a counter table", get_rel_name(relid), kind[0] == 'u' ? "an" : "a", kind),
 				 errhint("%s", hint)));
 }
 

@@ -64,6 +64,7 @@ PG_FUNCTION_INFO_V1(dc_create);
 
 static const char *table_kind(const DcCounterRow *row);
 static void prevent_no_create(Oid schema);
+static void prevent_taken_totals(const RangeVar *name, Oid schema);
 static void prevent_taken(const char *schema, const char *name);
 static void create_partitioned(const char *schema, const char *name,
 							   const char *columns, const char *options,
@@ -110,7 +111,10 @@ dc_create(PG_FUNCTION_ARGS)
 	name = table_name_arg(fcinfo, 0);
 	relid = table_existing(fcinfo, 11, name, "counter");
 	if (!OidIsValid(relid))
+	{
+		prevent_taken_totals(name, table_schema(name, "counter tables"));
 		relid = table_create(name, row, false, partitions, "dc_create()");
+	}
 	PG_RETURN_OID(relid);
 }
 
@@ -279,6 +283,33 @@ sibling_name(const char *name, const char *suffix)
 }
 
 /*
+ * Raise 42501 if dc_create() cannot make a table, or 42P07 if its name is taken, with what else to do: most databases have
+ * a table "likes".
+ */
+static void
+prevent_taken_totals(const RangeVar *name, Oid schema)
+{
+	DcCounterRow row;
+	Oid relid;
+	char kind;
+
+	prevent_no_create(schema);
+	relid = get_relname_relid(name->relname, schema);
+	if (!OidIsValid(relid))
+		return;
+	kind = get_rel_relkind(relid);
+	ereport(ERROR,
+			(errcode(ERRCODE_DUPLICATE_TABLE),
+			 errmsg("relation \"%s\" already exists", name->relname),
+			 catalog_read(relid, &row)
+				 ? errhint("To accept an existing counter table, use if_not_exists => true.")
+				 : kind == RELKIND_RELATION || kind == RELKIND_PARTITIONED_TABLE
+				 ? errhint("Choose another name. To count the rows of \"%s\", bind the new counter table to it with dc_bind().",
+						   name->relname)
+				 : errhint("Choose another name.")));
+}
+
+/*
  * Raise 42501 or 42P07, as the server does, if a table cannot be made, or its name is taken.
  * The server's own error would show our statement, which the user has not written.
  */
@@ -311,7 +342,7 @@ sibling_create(Oid relid, const char *suffix, const char *columns, const char *o
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_TABLE),
 				 errmsg("relation \"%s\" already exists", name),
-				 errhint("If it was restored with its schema alone, drop it: it is made anew.")));
+				 errhint("If it was restored with its schema only, drop it: it is created again.")));
 	create_table(schema, name, columns, options, what);
 	sibling = get_relname_relid(name, namespace);
 	run_ddl_done(OidIsValid(sibling) && relation_owner(sibling) == relation_owner(relid), name);

@@ -481,8 +481,8 @@ tables_dropped(const DcDdl *ddl)
 			sibling_drop(row.holds, ddl);
 			if (distribution_is_converting())
 				ereport(NOTICE,
-						(errmsg("a table that Citus makes anew is no counter table yet"),
-						 errhint("Call dc_adopt() when both of its tables are as you want them.")));
+						(errmsg("a table that Citus re-creates is not a counter table yet"),
+						 errhint("Call dc_adopt() once both of its tables are as you want them.")));
 		}
 		else if (catalog_read_by_shards(relid, &row) ||
 				 catalog_read_by_holds(relid, &row))
@@ -518,8 +518,8 @@ sibling_drop(Oid relid, const DcDdl *ddl)
 	if (distribution_is_converting() || ddl->has_shard)
 	{
 		ereport(NOTICE,
-				(errmsg("table %s stays, as Citus has dropped the one that it belongs to", relation_sql_name(relid)),
-				 errhint("Register both again when they are as you want them, or drop it.")));
+				(errmsg("table %s is kept, although Citus dropped the table that it belongs to", relation_sql_name(relid)),
+				 errhint("Register both again once they are as you want them, or drop it.")));
 		return;
 	}
 	table_drop(relid, ddl_cascades(ddl));

@@ -177,7 +177,7 @@ tables_problem(const DcCounter *counter, Relation totals, Relation shards)
 	if (!counter->direct_write)
 		return counter->totals.index_is_young
 			? psprintf(_("index \"%s\" is not for all snapshots"), get_rel_name(counter->totals.index))
-			: psprintf(_("what there is on \"%s\""), RelationGetRelationName(shards));
+			: psprintf(_("objects on \"%s\""), RelationGetRelationName(shards));
 	if (totals->rd_rel->relpersistence != shards->rd_rel->relpersistence)
 		return _("not all of its tables are logged");
 	return NULL;
@@ -212,7 +212,7 @@ column_problem(const DcCounter *counter, Relation totals)
 	TupleDesc desc = RelationGetDescr(totals);
 
 	if (!counter->totals.alone)
-		return _("it has further columns, or a column that must not be null");
+		return _("it has additional columns, or a column that must not be null");
 	if (counter->totals.atts[DC_COL_VALUE] != InvalidAttrNumber &&
 		!is_difference(desc, counter->totals.atts))
 		return _("column \"value\" is not just inc - dec");

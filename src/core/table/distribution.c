@@ -330,7 +330,7 @@ distribution_check(const DcCounter *counter)
 	problem = distribution_problem_of(counter, &hint);
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("counter table \"%s\" cannot be used as Citus distributes it", get_rel_name(counter->relid)),
+			 errmsg("counter table \"%s\" cannot be used the way Citus distributes it", get_rel_name(counter->relid)),
 			 problem != NULL ? errdetail_internal("%s", problem) : 0,
 			 hint != NULL ? errhint("%s", hint) : 0));
 }
@@ -345,9 +345,9 @@ prevent_part(const DcCounter *counter)
 	if (is_internal())
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("counter table \"%s\" cannot be used in a part of a query that Citus runs where the rows are",
+				 errmsg("counter table \"%s\" cannot be used in a part of a query that Citus pushes down to the shards",
 						get_rel_name(counter->relid)),
-				 errhint("Let the function be called with the result of the query: WITH r AS MATERIALIZED (...) SELECT dc_incr(..., r.key) FROM r.")));
+				 errhint("Call the function with the result of the query: WITH r AS MATERIALIZED (...) SELECT dc_incr(..., r.key) FROM r.")));
 }
 
 /*
@@ -372,7 +372,7 @@ distribution_problem_of(const DcCounter *counter, char **hint)
 	}
 	if (relation_is_shard(counter->relid) || relation_is_shard(counter->row.shards))
 	{
-		*hint = _("undistribute_table() makes the table local again that it is a shard of; dc_adopt() then registers that.");
+		*hint = _("Make the table that it is a shard of local again with undistribute_table(), and register that with dc_adopt().");
 		return _("It has become a shard of Citus.");
 	}
 	problem = kind_problem(counter, hint);
@@ -386,7 +386,7 @@ distribution_problem_of(const DcCounter *counter, char **hint)
 static char *
 kind_problem(const DcCounter *counter, char **hint)
 {
-	*hint = _("undistribute_table() makes it local again; dc_adopt() then registers it.");
+	*hint = _("Make it local again with undistribute_table(), and register it with dc_adopt().");
 	if (counter_is_stock(counter))
 		return _("It is a stock, whose units are taken without SQL.");
 	if (OidIsValid(counter->row.ledger))
@@ -410,13 +410,13 @@ kind_problem(const DcCounter *counter, char **hint)
 	}
 	if (catalog_has(catalog_relation("window_slot"), counter->relid))
 	{
-		*hint = _("undistribute_table() makes it local again, with its amounts, and as a table that belongs to no window: dc_load() brings them elsewhere.");
-		return _("It is a part of a windowed counter, which empties it.");
+		*hint = _("undistribute_table() makes it local again, with its amounts, but outside of any windowed counter. Move the amounts elsewhere with dc_load().");
+		return _("It is part of a windowed counter, which empties it.");
 	}
 	if (counter->nforeign > 0)
 		return _("It has foreign partitions.");
 	if (get_rel_relkind(counter->relid) != RELKIND_RELATION || get_rel_relkind(counter->row.shards) != RELKIND_RELATION)
-		return _("It is partitioned. Citus makes shards of a plain table.");
+		return _("It is partitioned. Only plain counter tables can be distributed.");
 	*hint = NULL;
 	return NULL;
 }
@@ -447,12 +447,12 @@ layout_problem(const DcCounter *counter, char **hint)
 		char *name = get_rel_name(relids[i]);
 
 		if (name == NULL || !distribution_find(relids[i], &found[i]))
-			return psprintf(_("\"%s\" is not distributed, and the other one of its two tables is."), name != NULL ? name : "");
+			return psprintf(_("\"%s\" is not distributed, but the other of its two tables is."), name != NULL ? name : "");
 		if (found[i].method != 'h' || found[i].column == InvalidAttrNumber ||
 			found[i].column != get_attnum(relids[i], "key"))
 			return psprintf(_("\"%s\" is not distributed by a hash of its key."), name);
 		if (found[i].copies != 's')
-			return psprintf(_("The shards of \"%s\" have several copies, which Citus writes by itself."), name);
+			return psprintf(_("The shards of \"%s\" have several copies, which Citus writes itself."), name);
 	}
 	if (found[0].colocation == 0 || found[0].colocation != found[1].colocation)
 		return _("Its two tables are not colocated, so the rows of a key are on several servers.");
@@ -473,10 +473,10 @@ method_problem(Oid counter, Oid relid, const DcDistribution *found, char **hint)
 		return NULL;
 	if (schema_is_distributed(get_rel_namespace(relid)))
 	{
-		*hint = _("Use a schema that is not distributed. citus_schema_undistribute() makes its tables local again; dc_adopt() then registers them.");
+		*hint = _("Use a schema that is not distributed. Make its tables local again with citus_schema_undistribute(), and register them with dc_adopt().");
 		return psprintf(_("\"%s\" is in a distributed schema, with all rows in one shard."), name);
 	}
-	*hint = psprintf(_("Call undistribute_table() for those of its tables that are like that, then dc_adopt('%s'); create_distributed_table() distributes both by their key."),
+	*hint = psprintf(_("Call undistribute_table() for each of its tables of that kind, then dc_adopt('%s'). Then distribute both by their key with create_distributed_table()."),
 					 relation_sql_name(counter));
 	if (found->method == 'n' && found->copies == 't')
 		return psprintf(_("\"%s\" is a reference table, of which each server has a copy."), name);
@@ -555,8 +555,8 @@ distribution_write(void)
 	if (distribution_is_converting())
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("a table cannot be made anew while this transaction has increments of it"),
-				 errhint("Call dc_apply() before, or commit.")));
+				 errmsg("a table cannot be re-created while this transaction has pending increments of it"),
+				 errhint("Call dc_apply() or commit first.")));
 	if (writes_alone)
 		return;
 	xact_mark(DC_XACT_COUNTER);

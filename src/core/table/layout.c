@@ -203,7 +203,7 @@ layout_altered_error(Relation rel)
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("\"%s\" was altered while it was being used",
 					RelationGetRelationName(rel)),
-			 errdetail("Code of its owner has done so.")));
+			 errdetail("Code of its owner did that.")));
 }
 
 /*
@@ -225,12 +225,12 @@ counter_check_deferred(const DcCounter *counter, bool totals)
 	if (trigger != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("\"%s\" cannot be written to, as its constraint \"%s\" is deferred",
+				 errmsg("cannot write to \"%s\": its constraint \"%s\" is deferred",
 						RelationGetRelationName(rel),
 						OidIsValid(trigger->tgconstraint) ? get_constraint_name(trigger->tgconstraint)
 														  : trigger->tgname),
-				 errdetail("What the functions of a counter table write is checked at once, as the table's owner."),
-				 errhint("Drop the constraint, and create it as NOT DEFERRABLE.")));
+				 errdetail("Rows that functions write to a counter table are checked immediately, as the table's owner."),
+				 errhint("Drop the constraint and create it again as NOT DEFERRABLE.")));
 	table_close(rel, NoLock);
 }
 

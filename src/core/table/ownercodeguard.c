@@ -81,7 +81,7 @@ ownercodeguard_hook(FmgrHookEventType event, FmgrInfo *info, Datum *arg)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("function %s must not run here", format_procedure(info->fn_oid)),
-				 errdetail("Code of a table's owner has come to a table that was in use.")));
+				 errdetail("Code of its owner was added to a table that was in use.")));
 	if (previous_hook != NULL)
 		previous_hook(event, info, arg);
 }

@@ -363,7 +363,7 @@ on_counter_truncate(PG_FUNCTION_ARGS)
 				 errmsg("cannot truncate \"%s\": counter table \"%s\" is replicated between regions",
 						get_rel_name(relid), get_rel_name(row.counter)),
 				 OidIsValid(row.grants)
-					 ? errdetail("The other regions would keep what was given to them, and send it again.")
+					 ? errdetail("The other regions would keep the units given to them, and send them again.")
 					 : errdetail("The other regions would keep their amounts, and send them again.")));
 	switch (member)
 	{
@@ -596,7 +596,7 @@ refuse_truncate(const DcCounterRow *row, Oid relid)
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("cannot truncate \"%s\" by itself", get_rel_name(relid)),
 			 must_agree_detail(row),
-			 errhint("TRUNCATE \"%s\" alone, and all of its tables are emptied.",
+			 errhint("Use TRUNCATE on \"%s\" alone, which empties all of its tables.",
 					 get_rel_name(OidIsValid(row->ledger) ? row->ledger : row->counter))));
 }
 

@@ -139,7 +139,7 @@ shape_error(const char *table, const DcShapeProblem *problem)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-			 errmsg("\"%s\" is not what dcounter has made", table),
+			 errmsg("\"%s\" is not as dcounter created it", table),
 			 errdetail_internal("%s", problem->detail),
 			 problem->hint != NULL ? errhint("%s", problem->hint) : 0));
 }
@@ -289,7 +289,7 @@ shape_find_key(Relation rel, const DcShape *shape, DcTableLayout *layout,
 		if (index_has_columns(index, shape, layout->atts) && !form->indimmediate)
 		{
 			problem->detail = psprintf(_("Its primary key on (%s) is deferrable."), key_names(shape));
-			problem->hint = _("Drop the constraint, and create it as NOT DEFERRABLE.");
+			problem->hint = _("Drop the constraint and create it again as NOT DEFERRABLE.");
 		}
 		else if (shape_is_key(index, shape, layout->atts) && !form->indisvalid)
 		{

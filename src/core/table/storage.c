@@ -168,7 +168,7 @@ refuse_relative(Oid relid)
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 			 errmsg("\"%s\" cannot be a parent or a child of another table", get_rel_name(relid)),
-			 errdetail("It is a table of the counter table \"%s\", whose tables are read together.",
+			 errdetail("It belongs to counter table \"%s\", whose tables are read together.",
 					   get_rel_name(row.counter)),
 			 errhint("Create a counter table with partitions: dc_create(..., partitions => n).")));
 }

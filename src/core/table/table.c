@@ -87,7 +87,7 @@ dc_alter(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("totals of \"%s\" cannot be direct: it is replicated between regions",
 						get_rel_name(counter->relid)),
-				 errdetail("What is in the totals has been published.")));
+				 errdetail("Amounts in the totals must have been published.")));
 	if (!PG_ARGISNULL(11))
 	{
 		sample_arg(fcinfo, 11, &row);
@@ -193,7 +193,7 @@ prevent_sampled_buffer(const DcCounterRow *row)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("a buffered counter table cannot be sampled"),
-				 errdetail("Increments in memory touch no row as it is.")));
+				 errdetail("Increments in memory write no rows anyway.")));
 }
 
 /*
@@ -344,7 +344,7 @@ replace_shards(Oid relid)
 	create_shards(get_namespace_name(get_rel_namespace(relid)), shards, false, 0, "dc_adopt()");
 	ereport(NOTICE,
 			(errmsg("shard table \"%s\" does not exist, creating an empty one", shards),
-			 errdetail("What was not in the totals yet is lost.")));
+			 errdetail("Increments that were not in the totals yet are lost.")));
 }
 
 /*
@@ -369,7 +369,7 @@ table_adopt(DcCounterRow *row, Oid functions)
 		catalog_read_by_shards(row->shards, &other))
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
-				 errmsg("\"%s\" is a counter table already",
+				 errmsg("\"%s\" is already a counter table",
 						get_rel_name(row->counter))));
 	if (get_attnum(row->shards, "units") != InvalidAttrNumber) /* the shard table of a stock */
 		stock_hooks->find_holds(row);

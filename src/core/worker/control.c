@@ -117,8 +117,8 @@ dc_maintain(PG_FUNCTION_ARGS)
 	if (is_maintaining)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("dc_maintain() is running in this session already"),
-				 errdetail("It was called by code that runs while one of its steps commits, as a deferred trigger does.")));
+				 errmsg("dc_maintain() is already running in this session"),
+				 errdetail("It was called by code that runs while one of its steps commits, such as a deferred trigger.")));
 	is_maintaining = true;
 	PG_TRY();
 	{
@@ -162,7 +162,7 @@ start_by_launcher(void)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 				 errmsg("the dcounter worker has not started"),
-				 errhint("The server log says why, or it waits for its turn, as dc_stat_worker shows. "
+				 errhint("See the server log for the reason, or dc_stat_worker if it is waiting for its turn. "
 						 "You may need to increase max_worker_processes or dcounter.max_workers.")));
 	if (worker_found_nothing())
 		ereport(NOTICE,
@@ -189,7 +189,8 @@ start_dynamic(void)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("role \"%s\" of dcounter.worker_role does not exist",
-						dc_worker_role)));
+						dc_worker_role),
+				 errhint("Create the role, or change the setting.")));
 	worker_fill(&worker, &args);
 	if (!RegisterDynamicBackgroundWorker(&worker, &handle))
 		ereport(ERROR,
@@ -202,7 +203,7 @@ start_dynamic(void)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the dcounter worker has not started"),
-				 errhint("The server log says why.")));
+				 errhint("See the server log for the reason.")));
 }
 
 /*

@@ -430,7 +430,7 @@ log_room(const DcTurns *turns)
 	ereport(LOG,
 			(errmsg("dcounter leaves background worker slots to others: %d databases wait for a worker",
 					turns->nwaiting),
-			 errhint("To have dcounter.max_workers of them, you may need to increase max_worker_processes.")));
+			 errhint("To run dcounter.max_workers workers, you may need to increase max_worker_processes.")));
 }
 
 /*
@@ -466,7 +466,7 @@ start_worker(int i, Oid role)
 	if (!no_process_logged)
 		ereport(LOG,
 				(errmsg("could not start a dcounter worker: no background worker slot is free"),
-				 errdetail("This is tried again every %d seconds.", RETRY_MAX_MS / 1000),
+				 errdetail("This is retried every %d seconds.", RETRY_MAX_MS / 1000),
 				 errhint("You may need to increase max_worker_processes.")));
 	no_process_logged = true;
 }
@@ -493,7 +493,7 @@ static void
 end_hanging(const DcWorkerSlot *slot)
 {
 	ereport(LOG,
-			(errmsg("ending the dcounter worker of database %u: a step of it hangs",
+			(errmsg("terminating the dcounter worker of database %u: one of its steps hangs",
 					slot->database)));
 	(void) slot_terminate(slot);
 }

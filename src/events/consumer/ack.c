@@ -60,7 +60,7 @@ dc_ack(PG_FUNCTION_ARGS)
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					 errmsg("event %lld of consumer \"%s\" has not been fetched",
 							(long long) seq, name),
-					 errhint("Fetch again: it has been fetched by somebody else, or before the consumer was moved.")));
+					 errhint("It was fetched by another session, or before the consumer was moved. Fetch again.")));
 		member_advance(&me, done);
 		changed = true;
 	}

@@ -140,7 +140,7 @@ consumer_is_missing(const char *name)
 	ereport(ERROR,
 			(errcode(ERRCODE_UNDEFINED_OBJECT),
 			 errmsg("consumer \"%s\" does not exist", name),
-			 errhint("Create it with dc_consumer_create(). dc_stat_consumers shows those that there are.")));
+			 errhint("Create it with dc_consumer_create(). dc_stat_consumers lists the existing ones.")));
 }
 
 /*

@@ -204,7 +204,7 @@ fetch_try(Fetch *fetch)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("consumer \"%s\" was cut off", fetch->name),
-				 errdetail("It was more behind than its max_retention_age or max_retention_size allows; events up to %lld have been removed.",
+				 errdetail("It was further behind than its max_retention_age or max_retention_size allows; events up to %lld were removed.",
 						   (long long) fetch->consumer->cut_off),
 				 errhint("Move it to another position with dc_seek().")));
 	fetch->busy = !member_lock(fetch->consumer->id, fetch->member, false, NULL);
@@ -245,12 +245,12 @@ open_self(Fetch *fetch)
 	if (fetch->me.lanes != ALL_LANES)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("members of consumer \"%s\" are at work", fetch->name),
+				 errmsg("consumer \"%s\" has active members", fetch->name),
 				 holder != NULL
 					 ? errdetail("Member \"%s\" has a lease until %s.", holder->name,
 								 timestamptz_to_str(holder->lease_until))
 					 : 0,
-				 errhint("Fetch as a member, too, or when their leases have expired.")));
+				 errhint("Fetch as a member, or wait until their leases have expired.")));
 }
 
 /*

@@ -256,12 +256,12 @@ prevent_very_many_members(const DcConsumer *consumer, const DcMember *me, int nr
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("consumer \"%s\" cannot have more than %d members", consumer->name, MEMBERS_MAX),
-				 errhint("Use the same names again. Members that have left are forgotten after an hour.")));
+				 errhint("Reuse the names of members. Members that have left are forgotten after an hour.")));
 	if (!ItemPointerIsValid(&me->tid) && members_of_role(consumer->owner) > MEMBERS_OF_ROLE)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("the consumers of a role cannot have more than %d members", MEMBERS_OF_ROLE),
-				 errhint("Use the same names again. Members that have left are forgotten after an hour.")));
+				 errhint("Reuse the names of members. Members that have left are forgotten after an hour.")));
 }
 
 /*

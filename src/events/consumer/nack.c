@@ -77,9 +77,9 @@ dc_nack(PG_FUNCTION_ARGS)
 	if (retry == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("event %lld of consumer \"%s\" is not being worked on",
+				 errmsg("event %lld of consumer \"%s\" is not outstanding",
 						(long long) nack.seq, name),
-				 errhint("Only what was fetched and is not acknowledged can be delivered again, and of a key only the first that was refused.")));
+				 errhint("Only an event that was fetched and is not acknowledged can be refused, and only the first refused event of a key is delivered again.")));
 	hold_up(&nack, retry);
 	member_write(&nack.me);
 	consumer_xact_leave();

@@ -100,7 +100,7 @@ dc_outbox_attach(PG_FUNCTION_ARGS)
 	{
 		ereport(may_exist ? NOTICE : ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
-				 errmsg("table \"%s\" is attached to the outbox already%s",
+				 errmsg("table \"%s\" is already attached to the outbox%s",
 						RelationGetRelationName(rel), may_exist ? ", skipping" : ""),
 				 may_exist ? 0 : errhint("Call dc_outbox_detach() first.")));
 		table_close(rel, NoLock);
@@ -144,7 +144,7 @@ dc_outbox_detach(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("table \"%s\" is not attached to the outbox",
 						RelationGetRelationName(rel)),
-				 copied ? errhint("Detach the table that it is a partition of.") : 0));
+				 copied ? errhint("Detach the partitioned table that it belongs to.") : 0));
 	for (int i = 0; i < lengthof(trigger_names); i++)
 	{
 		Oid relid = RelationGetRelid(rel);
@@ -182,7 +182,7 @@ attach_open_source(FunctionCallInfo fcinfo, LOCKMODE mode, const char *function)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is a temporary table", RelationGetRelationName(rel)),
-				 errdetail("What a session keeps for itself is not for other systems.")));
+				 errdetail("Events are for other systems, which cannot see a temporary table.")));
 	return rel;
 }
 
@@ -207,7 +207,7 @@ attach_check_source(Oid relid)
 		schema == get_namespace_oid(DC_SCHEMA, true))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("\"%s\" is a table of the system or of the extension", name)));
+				 errmsg("\"%s\" is a system table or a table of the extension", name)));
 	if (!compat_owns_relation(relid, GetUserId()))
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, name);
 }
@@ -329,7 +329,7 @@ check_primary_key(Relation rel)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("table \"%s\" has no primary key", RelationGetRelationName(rel)),
-				 errhint("Give key_columns.")));
+				 errhint("Specify key_columns.")));
 }
 
 /*
@@ -343,7 +343,7 @@ check_sink(const char *sink)
 	if (capture_to_wal(sink) && wal_level < WAL_LEVEL_LOGICAL)
 		ereport(WARNING,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("nobody can read events from the WAL: wal_level is not \"logical\""),
+				 errmsg("events cannot be read from the WAL: wal_level is not \"logical\""),
 				 errhint("Set wal_level to logical and restart the server.")));
 }
 

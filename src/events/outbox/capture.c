@@ -166,9 +166,9 @@ row_key(DcCapture *capture, Relation rel, TupleTableSlot *row)
 	}
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("table \"%s\" has no primary key any more, which is the key of its events",
+			 errmsg("table \"%s\" no longer has the primary key that was the key of its events",
 					RelationGetRelationName(rel)),
-			 errhint("Call dc_outbox_detach(), and dc_outbox_attach() with key_columns.")));
+			 errhint("Call dc_outbox_detach(), then dc_outbox_attach() with key_columns.")));
 	return NULL;
 }
 

@@ -328,7 +328,7 @@ column_numbers(Relation rel, List *names, int *n)
 					(errcode(ERRCODE_UNDEFINED_COLUMN),
 					 errmsg("column \"%s\" of relation \"%s\" does not exist",
 							(char *) lfirst(lc), RelationGetRelationName(rel)),
-					 errhint("Call dc_outbox_detach(), and dc_outbox_attach() with other columns.")));
+					 errhint("Call dc_outbox_detach(), then dc_outbox_attach() with other columns.")));
 		for (int i = 0; i < *n; i++)
 		{
 			if (attnums[i] == attnum)

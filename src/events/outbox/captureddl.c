@@ -99,7 +99,7 @@ drop_triggers(const DcDdlColumn *dropped, Oid function)
 	}
 	if (n > 0)
 		ereport(WARNING,
-				(errmsg("changes of table \"%s\" are no longer events, since column \"%s\" was dropped",
+				(errmsg("changes of table \"%s\" no longer write events, because column \"%s\" was dropped",
 						RelationGetRelationName(rel), dropped->name)));
 	relation_close(rel, NoLock);
 	performMultipleDeletions(triggers, DROP_RESTRICT, PERFORM_DELETION_INTERNAL);

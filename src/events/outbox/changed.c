@@ -143,7 +143,7 @@ changed_alter(Oid counter, const Interval *every, const text *channel)
 		(off || (!exists && every == NULL)))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("notify needs events"),
+				 errmsg("notify requires events"),
 				 errhint("Set events to an interval greater than zero.")));
 	if (off || (!exists && every == NULL))
 	{

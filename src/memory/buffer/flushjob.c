@@ -582,7 +582,7 @@ is_too_long(const DcFlushStep *step, DcBufferTable *table)
 	if (!known)
 		ereport(LOG,
 				(errmsg("dcounter worker leaves counter table \"%s\" to its owner", get_rel_name(table->counter)),
-				 errdetail("What was in memory at the last shutdown is written at once, and that took too long."),
+				 errdetail("Increments that were in memory at the last shutdown must be written in one step, which took too long."),
 				 errhint("The owner can call dc_flush().")));
 	return true;
 }

@@ -319,13 +319,13 @@ limit_slots_error(Oid holder)
 		ereport(ERROR,
 				(errcode(ERRCODE_OUT_OF_MEMORY),
 				 errmsg("too many limits of one owner are in use"),
-				 errdetail("Of the limits of a role that is no superuser, %d can have keys in memory, of all databases.", LIMIT_SLOTS_OF_ROLE),
-				 errhint("Try again when all keys of some limit have their whole budget, or use one limit with many keys instead of many limits.")));
+				 errdetail("A role that is not a superuser can have %d limits with keys in memory, in all databases together.", LIMIT_SLOTS_OF_ROLE),
+				 errhint("Try again once all keys of one limit have their full budget, or use one limit with many keys instead of many limits.")));
 	ereport(ERROR,
 			(errcode(ERRCODE_OUT_OF_MEMORY),
 			 errmsg("too many limits are in use"),
-			 errdetail("There can be %d limits with keys in memory, of all databases.", LIMIT_SLOTS),
-			 errhint("Try again when all keys of some limit have their whole budget, or use one limit with many keys instead of many limits.")));
+			 errdetail("There can be %d limits with keys in memory, in all databases together.", LIMIT_SLOTS),
+			 errhint("Try again once all keys of one limit have their full budget, or use one limit with many keys instead of many limits.")));
 }
 
 /*

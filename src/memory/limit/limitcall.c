@@ -651,7 +651,7 @@ limit_lease(DcLimitCall *call, int64 lease, bool renew)
 
 /*
  * limit_clear makes a key as if it were new, with its whole budget; false if it had that. After a loss that needs an
- * entry: 53200 if there is no memory for it.
+ * entry: 53200 if there is not enough memory for it.
  */
 bool
 limit_clear(DcLimitCall *call)

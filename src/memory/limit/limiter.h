@@ -193,7 +193,7 @@ typedef struct DcLimitCall
 	DcLimitKey fresh;  /* if entry is NULL */
 	uint32 chunks;
 	bool is_made; /* the entry is of this call */
-	bool full;	  /* there is no memory for it */
+	bool full;	  /* there is not enough memory for it */
 } DcLimitCall;
 
 /* A rule that is gone. */

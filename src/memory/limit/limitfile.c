@@ -155,7 +155,7 @@ limitfile_save(int code, Datum arg)
 		crcfile_put(&work.file, &saved, sizeof(saved));
 	}
 	map_sweep(limit_map, limitfile_save_entry, &work);
-	crcfile_close(&work.file, "What limits have counted is lost.");
+	crcfile_close(&work.file, "The counts of limits are lost.");
 }
 
 /*
@@ -236,13 +236,13 @@ limitfile_load(uint64 lsn)
 			save_nothing(lsn);
 		return;
 	}
-	if (crcfile_keep_other(&work.file, LIMIT_MAGIC, LIMIT_FORMAT, "Keys of limits begin anew.", LOG))
+	if (crcfile_keep_other(&work.file, LIMIT_MAGIC, LIMIT_FORMAT, "Keys of limits start with their full budget.", LOG))
 		why = "it has another format";
 	else if (!crcfile_is_valid(&work.file) || !crcfile_get(&work.file, &header, sizeof(header)) ||
 			 header.magic != LIMIT_MAGIC || header.format != LIMIT_FORMAT || header.layout != FILE_LAYOUT || header.nslots > LIMIT_SLOTS)
 		why = "its contents are invalid";
 	else if (lsn == 0 || header.lsn != lsn)
-		why = "it is not of the last shutdown";
+		why = "it is not from the last shutdown";
 	else
 	{
 		int64 down = GetCurrentTimestamp() - header.saved_at; /* wall time; see above */
@@ -250,7 +250,7 @@ limitfile_load(uint64 lsn)
 		work.now = moment_now().us;
 		work.shift = work.now - Min(Max(down, 0), LIMIT_MAX_US) - header.moment;
 		if (!limitfile_load_entries(&work, &header))
-			why = "there is no memory for it";
+			why = "there is not enough memory for it";
 	}
 	free(work.file.data);
 	if (why != NULL)
@@ -281,7 +281,7 @@ static void
 limitfile_lost(const char *why)
 {
 	ereport(LOG,
-			(errmsg("what limits have counted is lost"),
+			(errmsg("the counts of limits are lost"),
 			 errdetail("File \"%s\" is ignored: %s.", LIMIT_FILE, why)));
 	limit_note_loss();
 }

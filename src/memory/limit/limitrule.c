@@ -39,7 +39,7 @@ DcRuleKind limit_rules = {
 	.what = "limit",
 	.name_arg = "limit name",
 	.view = "dc_stat_limits",
-	.uncommits = "Limits are not transactional: what is counted by one would stay if it is rolled back.",
+	.uncommits = "Limits are not transactional: what one counts would remain after a rollback.",
 	.by_name = "limit_rule_name_key",
 	.ids = "limit_id",
 	.trusted_args = "..., refund => true",

@@ -334,11 +334,11 @@ begin_all(FunctionCallInfo fcinfo, DcLimitCall *calls, int *which, int *count)
 	if (nkeys != *count || (costs != NULL && ncosts != *count))
 		ereport(ERROR,
 				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
-				 errmsg("there must be as many keys, and costs, as limits")));
+				 errmsg("limits, keys and costs must have the same length")));
 	if (*count == 0 || *count > LIMIT_MAX_CALLS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("there must be 1 to %d limits", LIMIT_MAX_CALLS)));
+				 errmsg("number of limits must be between 1 and %d", LIMIT_MAX_CALLS)));
 	for (int i = 0; i < *count; i++)
 	{
 		char name[RULE_NAME_MAX + 1];

@@ -224,13 +224,13 @@ presence_use_slot(DcPresenceUse *use)
 		ereport(ERROR,
 				(errcode(ERRCODE_OUT_OF_MEMORY),
 				 errmsg("too many presences of one owner are in use"),
-				 errdetail("Of the presences of a role that is no superuser, %d can have rooms in memory, of all databases.", PRESENCE_SLOTS_OF_ROLE),
-				 errhint("Try again when some presence has no members, or use one presence with many rooms instead of many presences.")));
+				 errdetail("A role that is not a superuser can have %d presences with rooms in memory, in all databases together.", PRESENCE_SLOTS_OF_ROLE),
+				 errhint("Try again once one presence has no members, or use one presence with many rooms instead of many presences.")));
 	ereport(ERROR,
 			(errcode(ERRCODE_OUT_OF_MEMORY),
 			 errmsg("too many presences are in use"),
-			 errdetail("There can be %d with rooms in memory, of all databases.", PRESENCE_SLOTS),
-			 errhint("Try again when some presence has no members, or use one presence with many rooms instead of many presences.")));
+			 errdetail("There can be %d presences with rooms in memory, in all databases together.", PRESENCE_SLOTS),
+			 errhint("Try again once one presence has no members, or use one presence with many rooms instead of many presences.")));
 }
 
 /*

@@ -61,7 +61,7 @@ dc_enter(PG_FUNCTION_ARGS)
 		Jsonb *meta = PG_GETARG_JSONB_P(4);
 
 		if (call.use->rule.approx)
-			approx_error("has no meta of members");
+			approx_error("does not store meta of members");
 		call.has_meta = true;
 		call.meta = VARDATA(meta);
 		call.meta_len = VARSIZE(meta) - VARHDRSZ;
@@ -109,7 +109,7 @@ dc_beat_many(PG_FUNCTION_ARGS)
 	if (nmembers != count || (conns != NULL && nconns != count))
 		ereport(ERROR,
 				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
-				 errmsg("there must be as many members, and connections, as rooms")));
+				 errmsg("rooms, members and connections must have the same length")));
 	for (int i = 0; i < count; i++)
 	{
 		DcPresenceCall call = {.use = use};
@@ -204,7 +204,7 @@ approx_error(const char *what)
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 			 errmsg("an approximate presence %s", what),
-			 errdetail("It does not know who is there, only about how many.")));
+			 errdetail("It only estimates how many members are present.")));
 }
 
 /*
@@ -263,7 +263,7 @@ dc_presence_list(PG_FUNCTION_ARGS)
 	if (most <= 0 || most > LIST_MAX)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("number of members must be from 1 to %d", LIST_MAX)));
+				 errmsg("number of members must be between 1 and %d", LIST_MAX)));
 	if (!PG_ARGISNULL(2))
 	{
 		text_to_bytes(PG_GETARG_DATUM(2), &after, "name of a member", DC_MAX_KEY_BYTES);

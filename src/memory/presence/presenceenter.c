@@ -54,8 +54,8 @@ presence_full_error(const DcPresenceRule *rule, const char *full)
 	if (strcmp(full, "connections") == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("too many connections of a member"),
-				 errdetail("A member can have %d connections with names.", PRESENCE_MAX_CONNS)));
+				 errmsg("too many connections for one member"),
+				 errdetail("A member can have %d named connections.", PRESENCE_MAX_CONNS)));
 	if (rule->max_members != 0 && strcmp(full, "memory") != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OUT_OF_MEMORY),
@@ -65,7 +65,7 @@ presence_full_error(const DcPresenceRule *rule, const char *full)
 	ereport(ERROR,
 			(errcode(ERRCODE_OUT_OF_MEMORY),
 			 errmsg("out of %s for a presence", full),
-			 rule->max_members == 0 ? errdetail("One without max_members can have half of the memory.") : 0,
+			 rule->max_members == 0 ? errdetail("A presence without max_members can use half of the memory.") : 0,
 			 errhint("Increase dcounter.presence_size.")));
 }
 

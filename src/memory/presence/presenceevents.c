@@ -710,7 +710,7 @@ presenceevents_xact_callback(XactEvent event, void *arg)
 			if (step_now != NULL && step_now->ntold + step_now->nepochs > 0)
 				ereport(ERROR,
 						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-						 errmsg("cannot PREPARE a transaction that has made events of a presence")));
+						 errmsg("cannot PREPARE a transaction that has written events of a presence")));
 			break;
 		case XACT_EVENT_COMMIT:
 			settle_told(0, true);

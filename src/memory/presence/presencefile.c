@@ -179,7 +179,7 @@ presencefile_save(int code, Datum arg)
 	}
 	(void) presencefile_walk(&work, PRESENCE_ROOM, true);
 	(void) presencefile_walk(&work, PRESENCE_MEMBER, true);
-	crcfile_close(&work.file, "Who was present is lost.");
+	crcfile_close(&work.file, "The members of all presences are lost.");
 }
 
 /*
@@ -305,7 +305,7 @@ presencefile_load(uint64 lsn)
 			 header.nrooms > work.file.left / sizeof(FileRoom))
 		why = "it is malformed";
 	else if (lsn == 0 || header.lsn != lsn)
-		why = "it is not of the last shutdown";
+		why = "it is not from the last shutdown";
 	else
 	{
 		int64 down = GetCurrentTimestamp() - header.saved_at; /* wall time; see above */
@@ -316,14 +316,14 @@ presencefile_load(uint64 lsn)
 		if (work.full || !presencefile_load_rooms(&work, &header))
 		{
 			presence_start_empty();
-			why = work.full ? "there is no memory for it" : "it is malformed";
+			why = work.full ? "there is not enough memory for it" : "it is malformed";
 		}
 	}
 	free(work.rooms);
 	free(work.file.data);
 	if (why != NULL)
 		ereport(LOG,
-				(errmsg("who was present is lost"),
+				(errmsg("the members of all presences are lost"),
 				 errdetail("File \"%s\" is ignored: %s.", PRESENCE_FILE, why)));
 }
 

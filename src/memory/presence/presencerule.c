@@ -39,7 +39,7 @@ DcRuleKind presence_rules = {
 	.what = "presence",
 	.name_arg = "presence name",
 	.view = "dc_stat_presence",
-	.uncommits = "Presences are not transactional: members would stay if it is rolled back.",
+	.uncommits = "Presences are not transactional: members would remain after a rollback.",
 	.by_name = "presence_rule_name_key",
 	.ids = "presence_id",
 	.lockclass = PRESENCE_LOCK_CLASS,
@@ -214,7 +214,7 @@ take_settings(FunctionCallInfo fcinfo, DcPresenceRow *row, int first)
 		if (row->ttl < PRESENCE_MIN_TTL_US || row->ttl > PRESENCE_MAX_TTL_US)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("ttl must be from 1 second to 7 days")));
+					 errmsg("ttl must be between 1 second and 7 days")));
 	}
 	if (!PG_ARGISNULL(first + 1))
 	{
@@ -222,7 +222,7 @@ take_settings(FunctionCallInfo fcinfo, DcPresenceRow *row, int first)
 		if (row->events < 0 || row->events > PRESENCE_MAX_TTL_US || (is_new && row->events == 0))
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("events must be greater than zero, and 7 days at most")));
+					 errmsg("events must be greater than zero and at most 7 days")));
 		if (row->events == 0)
 			row->events = -1;
 	}
@@ -236,7 +236,7 @@ take_settings(FunctionCallInfo fcinfo, DcPresenceRow *row, int first)
 	if (row->channel != NULL && row->events < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("notify needs events")));
+				 errmsg("notify requires events")));
 	if (!PG_ARGISNULL(first + 3))
 	{
 		row->max_members = PG_GETARG_INT64(first + 3);

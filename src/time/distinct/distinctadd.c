@@ -220,13 +220,13 @@ bucket_arg(FunctionCallInfo fcinfo, const DcDistinct *distinct, int argno)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 					 errmsg("the time is in the future"),
-					 errdetail("It is %s, more than a bucket from now.", timestamptz_to_str(at))));
+					 errdetail("It is %s, more than one bucket ahead of the clock.", timestamptz_to_str(at))));
 	}
 	if (bucket < bucket_horizon(now, PG_INT64_MAX, width, distinct->row.keep) || bucket < 0 || bucket > BUCKET_MAX)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATETIME_FIELD_OVERFLOW),
 				 errmsg("the time is out of range"),
-				 errdetail("Its bucket is not kept any more, or there is none.")));
+				 errdetail("Its bucket is no longer kept, or does not exist.")));
 	return bucket;
 }
 

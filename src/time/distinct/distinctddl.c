@@ -90,7 +90,7 @@ distinctddl_altered(const DcDdl *ddl)
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					 errmsg("\"%s\" cannot be made logged or unlogged by itself", get_rel_name(row.delta)),
-					 errdetail("A crash would empty either it or the distinct table \"%s\", and leave the other.",
+					 errdetail("A crash would empty only one of it and the distinct table \"%s\".",
 							   get_rel_name(row.relid)),
 					 errhint("Use ALTER TABLE on \"%s\", and this one follows.", get_rel_name(row.relid))));
 	}
@@ -139,7 +139,7 @@ distinct_prevent_change(Oid relid)
 				 errmsg("cannot delete or update rows of \"%s\"", get_rel_name(relid)),
 				 errdetail("Sessions remember what distinct table \"%s\" has, and would not add those items again.",
 						   get_rel_name(row.relid)),
-				 errhint("Use dc_distinct_reset() to let a key start anew, or TRUNCATE \"%s\".", get_rel_name(row.relid))));
+				 errhint("Use dc_distinct_reset() to reset a key, or TRUNCATE \"%s\".", get_rel_name(row.relid))));
 }
 
 const DcDdlHook distinct_ddl = {distinctddl_dropped, distinctddl_altered, NULL};

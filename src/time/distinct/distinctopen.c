@@ -226,7 +226,7 @@ distinctrel_open(DcDistinctRel *rel, DcDistinct *distinct, LOCKMODE mode)
 	{
 		DcShapeProblem problem = {
 			.detail = distinct->problem,
-			.hint = _("Nothing but plain indexes may be added to a distinct table and its deltas."),
+			.hint = _("Only plain indexes may be added to a distinct table and its deltas."),
 		};
 
 		shape_error(get_rel_name(distinct->relid), &problem);
@@ -369,7 +369,7 @@ distinctopen_check_shape(DcDistinct *distinct, int which, Relation heap)
 	}
 	else if (!OidIsValid(distinct->indexes[which]))
 	{
-		problem.detail = _("It has no index on (key) alone, in the usual order.");
+		problem.detail = _("It has no ascending index on (key) alone.");
 		problem.hint = _("Use CREATE INDEX.");
 	}
 	if (problem.detail != NULL)

@@ -283,7 +283,7 @@ span_arg(FunctionCallInfo fcinfo, const DcDistinct *distinct, int argno)
 	if (span <= 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("span must be above zero")));
+				 errmsg("span must be greater than zero")));
 	if (TIMESTAMP_IS_NOBEGIN(until))
 		range.to = -1;
 	else if (!TIMESTAMP_IS_NOEND(until))

@@ -127,13 +127,13 @@ dc_distinct_adopt(PG_FUNCTION_ARGS)
 	if (distinct_row_read(row.relid, &other))
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
-				 errmsg("\"%s\" is a distinct table already", get_rel_name(row.relid))));
+				 errmsg("\"%s\" is already a distinct table", get_rel_name(row.relid))));
 	row.delta = sibling_find(row.relid, DISTINCT_DELTA_SUFFIX);
 	if (!OidIsValid(row.delta))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("\"%s\" has no table of deltas", get_rel_name(row.relid)),
-				 errdetail("It would be in the same schema, and its name would end with \"%s\".", DISTINCT_DELTA_SUFFIX)));
+				 errdetail("It must be in the same schema, and its name must end with \"%s\".", DISTINCT_DELTA_SUFFIX)));
 	lock_own_table(row.delta, ShareRowExclusiveLock);
 	if (distinct_row_read_delta(row.delta, &other))
 		ereport(ERROR,
@@ -223,7 +223,7 @@ check_keep(const DcDistinctRow *row)
 	if (row->bucket == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("keep is for tables with buckets")));
+				 errmsg("keep requires bucket")));
 	if (row->keep < row->bucket)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -241,6 +241,6 @@ duration_arg(FunctionCallInfo fcinfo, int argno, const char *name)
 	if (us <= 0 || us > MAX_KEEP)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("%s must be above zero, and at most 36500 days", name)));
+				 errmsg("%s must be greater than zero and at most 36500 days", name)));
 	return us;
 }

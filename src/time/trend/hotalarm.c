@@ -237,7 +237,7 @@ log_told(const DcToldHot *hot)
 			(hot->is_hot
 				 ? errmsg("key \"%s\" of counter table \"%s\" is hot: %lld writes a second",
 						  hot->key, hot->table, (long long) hot->rate)
-				 : errmsg("key \"%s\" of counter table \"%s\" is not hot any more: %lld writes a second",
+				 : errmsg("key \"%s\" of counter table \"%s\" is no longer hot: %lld writes a second",
 						  hot->key, hot->table, (long long) hot->rate),
 			 errhidestmt(true)));
 }

@@ -36,7 +36,7 @@ trendddl_dropped(const DcDdl *ddl)
 			row.half_life = 0;
 			if (catalog_update(&row) && ddl_keeps(ddl, row.counter))
 				ereport(NOTICE,
-						(errmsg("counter table \"%s\" has no trend any more", get_rel_name(row.counter))));
+						(errmsg("counter table \"%s\" no longer has a trend", get_rel_name(row.counter))));
 		}
 	}
 }

@@ -117,14 +117,14 @@ open_trend(FunctionCallInfo fcinfo)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("counter table \"%s\" has no trend", get_rel_name(counter->relid)),
-				 errhint("Its owner can begin one with dc_alter(..., trend => '1 hour').")));
+				 errhint("Its owner can start one with dc_alter(..., trend => '1 hour').")));
 	problem = counter->trend_fits && counter->trend_generation == counter->generation ? NULL : trend_problem(counter);
 	if (problem != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the trend of counter table \"%s\" cannot be read", get_rel_name(counter->relid)),
 				 errdetail_internal("%s", problem),
-				 errhint("Put it in order, or end the trend with dc_alter(..., trend => '0').")));
+				 errhint("Correct that, or remove the trend with dc_alter(..., trend => '0').")));
 	return counter;
 }
 

@@ -158,9 +158,9 @@ trend_fits(DcCounter *counter)
 	if (problem != NULL)
 		ereport(WARNING,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("the trend of counter table \"%s\" is not kept", get_rel_name(counter->relid)),
+				 errmsg("the trend of counter table \"%s\" is not updated", get_rel_name(counter->relid)),
 				 errdetail_internal("%s", problem),
-				 errhint("Put its table in order, or end the trend with dc_alter(..., trend => '0').")));
+				 errhint("Correct that, or remove the trend with dc_alter(..., trend => '0').")));
 	return counter->trend_fits;
 }
 
@@ -174,7 +174,7 @@ trend_problem(const DcCounter *counter)
 	const char *problem;
 
 	if (rel == NULL)
-		return _("Its table does not exist any more.");
+		return _("Its table no longer exists.");
 	problem = trendtable_problem_of(counter, rel);
 	table_close(rel, NoLock);
 	return problem;
@@ -194,10 +194,10 @@ trendtable_problem_of(const DcCounter *counter, Relation rel)
 	if (rel->rd_rel->relrowsecurity)
 		return psprintf(_("\"%s\" has row-level security."), RelationGetRelationName(rel));
 	if (rel->rd_rel->relispartition || rel->rd_rel->relhassubclass)
-		return psprintf(_("\"%s\" has become a partition, or has children."), RelationGetRelationName(rel));
+		return psprintf(_("\"%s\" has become a partition or a parent of other tables."), RelationGetRelationName(rel));
 	if (!shape_fits(rel, &trend_shape, &layout, &problem))
 		return problem.detail;
 	if (!layout.alone)
-		return psprintf(_("\"%s\" has further columns."), RelationGetRelationName(rel));
+		return psprintf(_("\"%s\" has additional columns."), RelationGetRelationName(rel));
 	return NULL;
 }

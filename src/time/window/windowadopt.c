@@ -63,7 +63,7 @@ dc_window_adopt(PG_FUNCTION_ARGS)
 		OidIsValid(get_relname_relid(sibling_name(name->relname, window_slot_suffix(nslots)), get_rel_namespace(relid))))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("\"%s\" has more tables than the rollup says", name->relname)));
+				 errmsg("\"%s\" has more tables than the rollup needs", name->relname)));
 	window_create_view(name, &row, slots);
 	SPI_connect();
 	for (int i = 0; i < nslots; i++)
@@ -94,7 +94,7 @@ lock_view(Oid relid)
 	if (window_row_read(relid, &row))
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
-				 errmsg("\"%s\" is a windowed counter already", get_rel_name(relid))));
+				 errmsg("\"%s\" is already a windowed counter", get_rel_name(relid))));
 }
 
 /*
@@ -112,7 +112,7 @@ adopt_slot(const RangeVar *name, int number)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("\"%s\" has no table \"%s\"", name->relname, slot),
-				 errhint("Use the rollup that the windowed counter was created with.")));
+				 errhint("Use the rollup with which the windowed counter was created.")));
 	lock_own_table(relid, ShareUpdateExclusiveLock);
 	if (window_slot_read(relid, &other))
 		ereport(ERROR,
@@ -160,8 +160,8 @@ claim_rows(DcWindowRow *row, int number, Oid slot)
 		if (window_turn_slot(level, turn) != number)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("rows of table \"%s\" do not fit bucket, keep and rollup", get_rel_name(slot)),
-					 errhint("Use those that the windowed counter was created with. dc_window_alter() changes keep.")));
+					 errmsg("rows of table \"%s\" do not match bucket, keep and rollup", get_rel_name(slot)),
+					 errhint("Use the values with which the windowed counter was created. To change keep, use dc_window_alter() afterwards.")));
 		if (turn != claimed)
 			window_claim_insert(row->windowed, level, turn, false);
 		claimed = turn;

@@ -136,7 +136,7 @@ window_tell_foreign(DcWindow *window, const DcWindowMove *move, bool in_worker)
 								get_rel_name(slot), get_rel_name(window->relid))
 					   : errmsg("table \"%s\" of windowed counter \"%s\" cannot be emptied",
 								get_rel_name(slot), get_rel_name(window->relid)),
-			 errdetail("It has rows that no increment has written."),
+			 errdetail("It has rows that were not written by increments."),
 			 errhint("Use DELETE FROM %s WHERE dcounter.window_key(key) IS NULL, and then dc_window_rotate().",
 					 relation_sql_name(slot))));
 }

@@ -128,7 +128,7 @@ prevent_unlogged(const DcDdl *ddl)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("table \"%s\" of a windowed counter must not be unlogged", get_rel_name(slot.slot)),
-					 errdetail("A crash would empty it, and leave the other tables of \"%s\".", get_rel_name(slot.windowed))));
+					 errdetail("A crash would empty it, but not the other tables of \"%s\".", get_rel_name(slot.windowed))));
 	}
 }
 

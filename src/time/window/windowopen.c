@@ -257,8 +257,8 @@ window_slot_gone(const DcWindow *window)
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("\"%s\" lacks one of its tables", get_rel_name(window->relid)),
-			 errdetail("A table that belongs to the windowed counter was dropped, or is no counter table any more."),
-			 errhint("What is left can be read from the other tables. dc_window_drop() drops them.")));
+			 errdetail("A table that belongs to the windowed counter was dropped, or is no longer a counter table."),
+			 errhint("The rest can be read from the other tables. To drop them, use dc_window_drop().")));
 }
 
 /*

@@ -97,7 +97,7 @@ seal_refuse(Oid relid, TimestampTz before)
 	if (TIMESTAMP_NOT_FINITE(before) || before > GetCurrentTimestamp())
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("cannot seal buckets that are not over")));
+				 errmsg("cannot seal buckets that have not ended")));
 	border = bucket_start(bucket_of(before, width), width);
 	if (window_row_read(relid, &row) && row.refuses < border)
 	{
@@ -226,7 +226,7 @@ check_once(Datum *keys, int count)
 		if (key_compare(&sorted[i - 1], &sorted[i]) == 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("key \"%.*s\" is there twice", (int) sorted[i].len, sorted[i].data)));
+					 errmsg("key \"%.*s\" occurs twice", (int) sorted[i].len, sorted[i].data)));
 	}
 	pfree(sorted);
 }
@@ -253,7 +253,7 @@ bucket_level(const DcWindowRow *row, TimestampTz bucket)
 	if (level < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
-				 errmsg("\"%s\" keeps no bucket of that time", get_rel_name(row->windowed))));
+				 errmsg("\"%s\" keeps no bucket for that time", get_rel_name(row->windowed))));
 	if (bucket_start(bucket_of(bucket, width), width) != bucket)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -263,7 +263,7 @@ bucket_level(const DcWindowRow *row, TimestampTz bucket)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the bucket is not sealed"),
-				 errhint("CALL dc_seal() first.")));
+				 errhint("Use CALL dc_seal() first.")));
 	return level;
 }
 

@@ -158,7 +158,7 @@ rollup_arg(FunctionCallInfo fcinfo, int argno, DcLevels *levels)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("rollup must be a JSON object"),
-				 errhint("It has the width of wider buckets, and how long they are kept: {\"1 hour\": \"90 days\"}.")));
+				 errhint("It maps the width of wider buckets to how long they are kept: {\"1 hour\": \"90 days\"}.")));
 	SPI_connect();
 	if (SPI_execute_with_args("SELECT e.key, e.value FROM pg_catalog.jsonb_each_text($1) AS e", 1, &type, &value,
 							  NULL, true, 0) != SPI_OK_SELECT)
@@ -227,7 +227,7 @@ check_levels(const DcLevels *levels)
 	if (detail != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("bucket, keep and rollup do not fit each other"),
+				 errmsg("bucket, keep and rollup do not match"),
 				 errdetail_internal("%s", detail)));
 }
 
@@ -309,7 +309,7 @@ dc_window_alter(PG_FUNCTION_ARGS)
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 					 errmsg("keep must be at most %s",
 							DatumGetCString(DirectFunctionCall1(interval_out, IntervalPGetDatum(interval_from_us(room))))),
-					 errdetail("The tables of \"%s\" were made for that.", get_rel_name(relid)),
+					 errdetail("The tables of \"%s\" were created for that.", get_rel_name(relid)),
 					 errhint("Create another windowed counter, and count in both for a while.")));
 	}
 	if (!PG_ARGISNULL(2))

@@ -76,7 +76,7 @@ window_start(PG_FUNCTION_ARGS)
 	if (!window_slot_read(PG_GETARG_OID(0), &slot) || !window_row_read(slot.windowed, &now))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("the view is one of a windowed counter no more")));
+				 errmsg("the view no longer belongs to a windowed counter")));
 	row = now;
 	if (ActiveSnapshotSet() && XidInMVCCSnapshot(now.changed_by, GetActiveSnapshot()) &&
 		!TransactionIdIsCurrentTransactionId(now.changed_by))

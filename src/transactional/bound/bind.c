@@ -165,8 +165,8 @@ dc_bind(PG_FUNCTION_ARGS)
 	if (row.distinct_of != NULL && row.on_detach == DC_DETACH_KEEP)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("distinct values of partitions that are detached cannot be kept"),
-				 errdetail("The rows that are left may have the same values."),
+				 errmsg("distinct values of detached partitions cannot be kept"),
+				 errdetail("The remaining rows may have the same values."),
 				 errhint("Use on_detach => 'subtract'.")));
 	if (row.distinct_of != NULL)
 	{
@@ -188,7 +188,7 @@ dc_bind(PG_FUNCTION_ARGS)
 		build_now(&row);
 	else if (row.build == DC_BUILD_WORKER && (job_has_worker == NULL || !job_has_worker()))
 		ereport(NOTICE,
-				(errmsg("\"%s\" is not built yet, as no worker runs in this database", get_rel_name(row.counter)),
+				(errmsg("\"%s\" is not built yet, because no worker runs in this database", get_rel_name(row.counter)),
 				 errhint("Run CALL dc_build('%s').", relation_sql_name(row.counter))));
 	PG_RETURN_VOID();
 }
@@ -321,7 +321,7 @@ locked_error(Oid source)
 			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 			 errmsg("could not lock \"%s\" within lock_timeout", get_rel_name(source)),
 			 detail[0] != '\0' ? errdetail_internal("%s", detail) : 0,
-			 errhint("Writers would have to wait meanwhile. Try again, with a longer lock_timeout if need be.")));
+			 errhint("Writers would have to wait in the meantime. Try again, with a longer lock_timeout if necessary.")));
 }
 
 /*
@@ -346,7 +346,7 @@ bind_check_source(Oid source)
 		schema == get_namespace_oid(DC_SCHEMA, true))
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("\"%s\" is a table of the system or of the extension", name)));
+				 errmsg("\"%s\" is a system table or a table of the extension", name)));
 	prevent_not_owner(source);
 	if (catalog_read(source, &row) || catalog_read_by_shards(source, &row) || catalog_read_by_holds(source, &row))
 		ereport(ERROR,
@@ -387,7 +387,7 @@ check_members(Oid source)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("\"%s\" is unlogged", get_rel_name(relid)),
-					 errdetail("A crash would empty it, and leave the counter.")));
+					 errdetail("A crash would empty it, but not the counter.")));
 	}
 }
 
@@ -429,14 +429,14 @@ bind_check_counter(const DcCounter *counter)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("\"%s\" is unlogged", name),
-				 errdetail("A crash would empty it, and leave the source.")));
+				 errdetail("A crash would empty it, but not the source.")));
 	prevent_sampled(counter, "dc_bind()");
 	prevent_fed(counter, "dc_bind()");
 	prevent_replicated(counter, "dc_bind()");
 	if (source_is_bound(counter->relid))
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
-				 errmsg("\"%s\" is bound to a source already", name),
+				 errmsg("\"%s\" is already bound to a source", name),
 				 errhint("Call dc_unbind() first.")));
 }
 

@@ -254,7 +254,7 @@ scan_step(Oid table, bool all_owners)
 	note_too_large(table);
 	ereport(LOG,
 			(errmsg("dcounter worker leaves building \"%s\" to its owner", get_rel_name(table)),
-			 errdetail("To read its source takes longer than %d s.", SCAN_MS / 1000),
+			 errdetail("Reading its source takes longer than %d s.", SCAN_MS / 1000),
 			 errhint("The owner can call dc_build().")));
 	job.left = true;
 	return buildjob_stop(TABLE_DONE);

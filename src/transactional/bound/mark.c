@@ -138,15 +138,15 @@ dc_mark(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot mark \"%s\": it is buffered", get_rel_name(counter->relid)),
-				 errdetail("What is in memory belongs to no snapshot."),
+				 errdetail("Increments in memory belong to no snapshot."),
 				 errhint("In one transaction, make it exact with dc_alter(), mark it, and make it buffered again.")));
 	mark.counter = counter->relid;
 	mark_lock(mark.counter, mark.mark);
 	if (mark_find(mark.counter, mark.mark))
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
-				 errmsg("\"%s\" has a mark \"%s\" already", get_rel_name(mark.counter), mark.mark),
-				 errhint("Remove it with dc_unmark(), or take another name.")));
+				 errmsg("\"%s\" already has a mark \"%s\"", get_rel_name(mark.counter), mark.mark),
+				 errhint("Remove it with dc_unmark(), or use another name.")));
 	apply_early();
 	CommandCounterIncrement();
 	snapshot_push(counter);
@@ -498,8 +498,8 @@ reconcile_key(DcCounter *counter, const char *mark, Datum key, int64 exact, int6
 	if (value.noted && value.exact != exact)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNIQUE_VIOLATION),
-				 errmsg("a key of \"%s\" was reconciled with another number", get_rel_name(counter->relid)),
-				 errdetail("Key \"%s\" had %lld at mark \"%s\", and not %lld.",
+				 errmsg("a key of \"%s\" was already reconciled with a different value", get_rel_name(counter->relid)),
+				 errdetail("Key \"%s\" had %lld at mark \"%s\", not %lld.",
 						   TextDatumGetCString(key), (long long) value.exact, mark, (long long) exact),
 				 errhint("Make another mark.")));
 	if (value.noted)

@@ -220,7 +220,7 @@ left_over(const DcKey *key, const DcKey *item, int64 n, void *row)
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("reference counts of \"%s\" were not deleted", get_rel_name(((DcSourceRow *) row)->counter)),
-			 errdetail("A trigger, a rule or row-level security has kept rows from being deleted.")));
+			 errdetail("A trigger, a rule or row-level security prevented rows from being deleted.")));
 }
 
 /*

@@ -199,7 +199,7 @@ add_batch(DcSqlSession *session, DcRef **refs, int count, DcValueChange *changes
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("reference counts of \"%s\" were not written",
 						get_rel_name(session->counter->relid)),
-				 errdetail("A trigger or a rule has kept rows from being written.")));
+				 errdetail("A trigger or rule prevented rows from being written.")));
 	for (int i = 0; i < count; i++)
 	{
 		int64 n = rows_bigint(&session->rows, i, 3);
@@ -237,7 +237,7 @@ check_row(const DcSqlSession *session, uint64 row, const DcRef *ref)
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("reference counts of \"%s\" were written to other rows",
 					get_rel_name(session->counter->relid)),
-			 errdetail("A trigger has changed the key or the item.")));
+			 errdetail("A trigger changed the key or the item.")));
 }
 
 /*

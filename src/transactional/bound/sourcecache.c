@@ -190,7 +190,7 @@ source_check_owners(Oid source, Oid counter)
 	ereport(ERROR,
 			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 			 errmsg("rows of \"%s\" cannot be counted in \"%s\"", get_rel_name(source), get_rel_name(counter)),
-			 errdetail("The tables have different owners, and that of the first has no rights of the other's."),
+			 errdetail("The tables have different owners, and the owner of the first does not have the privileges of the other."),
 			 errhint("Give both to one owner, or call dc_unbind().")));
 }
 

@@ -236,7 +236,7 @@ sourcecarried_flush(DcCarrying *carrying)
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					 errmsg("carried amounts of \"%s\" were not written", get_rel_name(carrying->row->counter)),
-					 errdetail("A trigger or a rule has kept rows from being written.")));
+					 errdetail("A trigger or rule prevented rows from being written.")));
 		sql_end(&session);
 		relation_close(rel, NoLock);
 	}

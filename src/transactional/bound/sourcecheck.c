@@ -54,6 +54,7 @@ static void check_may_read(Oid relid);
 static void sample_options(FunctionCallInfo fcinfo, DcSourceScanOptions *options);
 static void check_keys(FunctionCallInfo fcinfo, DcSourceRead *read, const DcSourceScanOptions *options);
 static void put_diff(ReturnSetInfo *result, const DcSourceDiff *diff);
+static void notice_state(Oid counter);
 
 /*
  * dc_source_check(counter regclass, keys anycompatiblearray, from_key text, to_key text, sample double precision)
@@ -135,7 +136,7 @@ sample_options(FunctionCallInfo fcinfo, DcSourceScanOptions *options)
 	if (!(options->sample > 0 && options->sample <= 1))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("sample must be above 0 and at most 1")));
+				 errmsg("sample must be greater than 0 and at most 1")));
 	if (options->sample == 1)
 		options->sample = 0; /* all */
 }
@@ -191,6 +192,8 @@ put_diff(ReturnSetInfo *result, const DcSourceDiff *diff)
 /*
  * dc_source_fix(counter regclass, keys anycompatiblearray) -> setof (key text, drift bigint): what was added
  *
+ * The state of the binding stays as it is, as other keys may differ; a NOTICE says so.
+ *
  * Errors: 42501 if the caller does not own both tables, 22004 for NULL, 25001 but under READ
  * COMMITTED, 55000 if the counter is not bound, or a partition is being detached, 55006: see
  * sourceread.c.
@@ -233,6 +236,7 @@ dc_source_fix(PG_FUNCTION_ARGS)
 	diffs = source_probe(&read, keys, nkeys, &ndiffs, &rows);
 	build_keys(&read, keys, nkeys, diffs, ndiffs);
 	source_read_end(&read);
+	notice_state(relid);
 	for (int i = 0; i < ndiffs; i++)
 	{
 		Datum values[2];
@@ -245,4 +249,19 @@ dc_source_fix(PG_FUNCTION_ARGS)
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
 	PG_RETURN_NULL();
+}
+
+/*
+ * Raise a NOTICE if a binding is not known to be exact although keys were repaired.
+ */
+static void
+notice_state(Oid counter)
+{
+	DcSourceStateRow state;
+
+	if (source_state_read(counter, &state) && (state.state == DC_SOURCE_DRIFTED || state.state == DC_SOURCE_SUSPECT))
+		ereport(NOTICE,
+				(errmsg("the state of \"%s\" stays \"%s\" until all of its keys have been compared", get_rel_name(counter),
+						state.state == DC_SOURCE_DRIFTED ? "drifted" : "suspect"),
+				 errhint("The worker compares them in its next pass. CALL dc_build('%s') does it now.", relation_sql_name(counter))));
 }

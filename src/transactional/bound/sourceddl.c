@@ -148,7 +148,7 @@ source_dropped(const DcDdl *ddl, Oid source)
 		if (ddl_keeps(ddl, row->counter))
 			ereport(NOTICE,
 					(errmsg("counter table \"%s\" is no longer bound, as its source was dropped", get_rel_name(row->counter)),
-					 errdetail("Its values stay.")));
+					 errdetail("Its values remain.")));
 		bound_forget(row, false, ddl_cascades(ddl));
 	}
 }
@@ -340,7 +340,7 @@ bound_forget(const DcSourceRow *row, bool drop_triggers, bool cascade)
 	if (distribution_is_converting()) /* the tables below have amounts that are nowhere else */
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("a counter table that is bound, or its source, cannot be made anew"),
+				 errmsg("a bound counter table or its source cannot be re-created"),
 				 errhint("Call dc_unbind() first.")));
 	(void) bound_lock(row->counter, true);
 	(void) source_delete(row->counter);
@@ -377,13 +377,13 @@ end_binding(const DcDdl *ddl, DcSourceRow *row)
 	if (!ddl_cascades(ddl))
 		ereport(ERROR,
 				(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
-				 errmsg("cannot drop what the binding of counter table \"%s\" to \"%s\" names",
+				 errmsg("cannot drop an object that the binding of counter table \"%s\" to \"%s\" refers to",
 						get_rel_name(row->counter), get_rel_name(row->source)),
 				 errhint("Call dc_unbind() first, or use DROP ... CASCADE.")));
 	ereport(WARNING,
 			(errmsg("counter table \"%s\" is no longer bound to \"%s\"",
 					get_rel_name(row->counter), get_rel_name(row->source)),
-			 errdetail("What its expressions name was dropped.")));
+			 errdetail("An object that its expressions refer to was dropped.")));
 	bound_forget(row, false, true);
 }
 
@@ -615,9 +615,9 @@ check_logged(Oid relid, const char *what, Oid counter)
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 			 OidIsValid(counter)
-				 ? errmsg("\"%s\" must be logged, as \"%s\" is bound to a source", get_rel_name(relid), get_rel_name(counter))
-				 : errmsg("\"%s\" must be logged, as counters are bound to it", get_rel_name(relid)),
-			 errdetail("A crash would empty it, and leave the %s.", what)));
+				 ? errmsg("\"%s\" must be logged, because \"%s\" is bound to a source", get_rel_name(relid), get_rel_name(counter))
+				 : errmsg("\"%s\" must be logged, because counters are bound to it", get_rel_name(relid)),
+			 errdetail("A crash would empty it, but not the %s.", what)));
 }
 
 /*

@@ -139,7 +139,7 @@ parse_select(const char *text, const char *what, bool several, bool grouped)
 		(!several && list_length(select->targetList) != 1))
 		ereport(ERROR,
 				(errcode(ERRCODE_SYNTAX_ERROR),
-				 several ? errmsg("%s must be an expression, or several with commas in between", what)
+				 several ? errmsg("%s must be an expression, or several separated by commas", what)
 						 : errmsg("%s must be one expression", what)));
 	return select;
 }
@@ -176,7 +176,10 @@ transform_exprs(ParseState *pstate, List *targets, const char *what, bool named)
 		if ((target->name != NULL && !named) || target->indirection != NIL)
 			ereport(ERROR,
 					(errcode(ERRCODE_SYNTAX_ERROR),
-					 errmsg("an expression of %s cannot have a name", what)));
+					 errmsg("an expression of %s cannot have a name", what),
+					 target->name != NULL
+						 ? errhint("Remove the name \"%s\". Several expressions are separated by commas.", target->name)
+						 : 0));
 		/* this kind accepts everything; source_expr_check() rejects what is not allowed */
 		exprs = lappend(exprs, transformExpr(pstate, target->val, EXPR_KIND_OTHER));
 	}
@@ -416,7 +419,7 @@ check_values(List *values, Relation source)
 			ereport(ERROR,
 					(errcode(ERRCODE_SYNTAX_ERROR),
 					 errmsg("each of several values must have a name"),
-					 errdetail("It is the last element of the keys."),
+					 errdetail("The name is the last element of the keys."),
 					 errhint("For example: value => '1 AS comments, length(body) AS bytes'.")));
 		if (list_member(names, makeString(value->resname)))
 			ereport(ERROR,

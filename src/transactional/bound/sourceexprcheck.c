@@ -42,6 +42,7 @@ static bool setting_walker(Node *node, void *arg);
 static bool is_setting_function(Oid function, void *arg);
 static bool date_walker(Node *node, void *arg);
 static bool is_date_output(Oid function, void *arg);
+static bool zone_walker(Node *node, void *arg);
 static bool enum_walker(Node *node, void *arg);
 static bool is_enum_output(Oid function, void *arg);
 static bool check_walker(Node *node, void *arg);
@@ -67,9 +68,10 @@ source_expr_check(Node *expr, Relation source, const char *what)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
 				 errmsg("%s must be immutable", what),
-				 errdetail("What a row counts for must depend on the row alone. That includes a cast to text: of a timestamp it depends on DateStyle, of a float on extra_float_digits, of bytea on bytea_output, of an enum on its labels, which can be renamed."),
-				 date_walker(expr, NULL)	   ? errhint("A date is a part of a key without a cast to text. A timestamp becomes one by t::date, a time with time zone by (t AT TIME ZONE 'UTC')::date.")
-					 : enum_walker(expr, NULL) ? errhint("Name the labels: CASE e WHEN 'a' THEN 'a' WHEN 'b' THEN 'b' END.")
+				 errdetail("What a row counts for must depend only on the row, not on settings. The text of a timestamp depends on DateStyle, the day of a timestamp with time zone on TimeZone, the text of a float on extra_float_digits, that of bytea on bytea_output, and that of an enum on its labels, which can be renamed."),
+				 date_walker(expr, NULL)	   ? errhint("Use a date, which needs no cast to text: t::date of a timestamp, (t AT TIME ZONE 'UTC')::date of a timestamp with time zone.")
+					 : zone_walker(expr, NULL) ? errhint("Name the time zone: t AT TIME ZONE 'UTC' instead of t, as in date_trunc('month', t AT TIME ZONE 'UTC')::date.")
+					 : enum_walker(expr, NULL) ? errhint("List the labels: CASE e WHEN 'a' THEN 'a' WHEN 'b' THEN 'b' END.")
 											   : 0));
 }
 
@@ -87,15 +89,36 @@ source_item_check(Node *expr)
 	if (type == NUMERICOID && !(IsA(expr, FuncExpr) && ((FuncExpr *) expr)->funcid == F_TRIM_SCALE))
 		hint = _("Use trim_scale().");
 	else if (type == JSONBOID)
-		hint = _("Numbers in it can be written in several ways. Use a part of it, by ->>.");
+		hint = _("Equal numbers in it can be written in several ways. Extract a field as text with ->>.");
 	else if (OidIsValid(collation) && !get_collation_isdeterministic(collation))
-		hint = _("Add COLLATE \"C\", to tell texts apart by their bytes.");
+		hint = _("Add COLLATE \"C\" to compare texts by their bytes.");
 	else
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("distinct_of would count spellings of equal values"),
+			 errmsg("distinct_of would count different spellings of equal values"),
 			 errhint("%s", hint)));
+}
+
+/*
+ * Return true if an expression has a function of a timestamp with time zone that depends on the setting of the zone.
+ */
+static bool
+zone_walker(Node *node, void *arg)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, FuncExpr) && func_volatile(castNode(FuncExpr, node)->funcid) != PROVOLATILE_IMMUTABLE)
+	{
+		ListCell *lc;
+
+		foreach(lc, castNode(FuncExpr, node)->args)
+		{
+			if (exprType(lfirst(lc)) == TIMESTAMPTZOID)
+				return true;
+		}
+	}
+	return expression_tree_walker(node, zone_walker, arg);
 }
 
 /*
@@ -111,12 +134,13 @@ date_walker(Node *node, void *arg)
 
 /*
  * Return true for a function that writes a date or a timestamp as text, which depends on
- * DateStyle and TimeZone.
+ * DateStyle and TimeZone, or on lc_time.
  */
 static bool
 is_date_output(Oid function, void *arg)
 {
-	return function == F_DATE_OUT || function == F_TIMESTAMP_OUT || function == F_TIMESTAMPTZ_OUT;
+	return function == F_DATE_OUT || function == F_TIMESTAMP_OUT || function == F_TIMESTAMPTZ_OUT ||
+		function == F_TO_CHAR_TIMESTAMP_TEXT || function == F_TO_CHAR_TIMESTAMPTZ_TEXT;
 }
 
 /*
@@ -218,7 +242,7 @@ check_walker(Node *node, void *arg)
 				ereport(ERROR,
 						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 						 errmsg("%s cannot contain a constant of type %s", check->what, format_type_be(((Const *) node)->consttype)),
-						 errdetail("It is stored as a name, which may come to mean another object.")));
+						 errdetail("It is stored as a name, which may later refer to another object.")));
 			break;
 		case T_FuncExpr:
 			if (((FuncExpr *) node)->funcretset)
@@ -234,8 +258,8 @@ check_walker(Node *node, void *arg)
 		(!IsA(node, List) && !IsA(node, CaseWhen) && !is_plain_type(exprType(node))))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("%s cannot use functions, operators or types that are not the server's own", check->what),
-				 errdetail("It is evaluated in the sessions of all who write to the table.")));
+				 errmsg("%s can use only built-in functions, operators and types", check->what),
+				 errdetail("It is evaluated in the sessions of all roles that write to the table.")));
 	if ((IsA(node, Var) || IsA(node, Const)) && is_temp_type(exprType(node)))
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),

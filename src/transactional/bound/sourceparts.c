@@ -330,9 +330,9 @@ check_partition(Oid relid, Oid source)
 	if (get_rel_persistence(relid) != RELPERSISTENCE_PERMANENT)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("\"%s\" cannot be a partition of \"%s\", whose rows are counted, as it is not logged",
+				 errmsg("\"%s\" cannot be a partition of \"%s\", whose rows are counted, because it is not logged",
 						get_rel_name(relid), get_rel_name(source)),
-				 errdetail("A crash would empty it, and leave the counter.")));
+				 errdetail("A crash would empty it, but not the counter.")));
 }
 
 /*

@@ -153,7 +153,7 @@ sourcerename_open_source(const DcSourceRow *row, bool wait)
 		ereport(ERROR,
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 				 errmsg("could not obtain lock on relation \"%s\"", get_rel_name(row->source)),
-				 errdetail("What is being renamed is named in how it is counted in \"%s\".", get_rel_name(row->counter))));
+				 errdetail("The object being renamed is used in the binding of \"%s\".", get_rel_name(row->counter))));
 	return try_relation_open(row->source, NoLock);
 }
 
@@ -208,14 +208,14 @@ deparse_binding(const DcParsed *binding)
 	if (!bound_lock(binding->row.counter, sourcerename_is_column(binding->statement)))
 		ereport(ERROR,
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-				 errmsg("could not obtain the lock of the binding of \"%s\"", get_rel_name(binding->row.counter)),
-				 errdetail("What is being renamed is named in how it is counted.")));
+				 errmsg("could not obtain lock on the binding of \"%s\"", get_rel_name(binding->row.counter)),
+				 errdetail("The object being renamed is used in it.")));
 	if (source_read(binding->row.counter, &row) && row.source == binding->row.source)
 	{
 		if (!source_texts_equal(&row, &binding->row))
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 errmsg("how \"%s\" is counted in \"%s\" was changed meanwhile",
+					 errmsg("the way \"%s\" is counted in \"%s\" was changed in the meantime",
 							RelationGetRelationName(source), get_rel_name(row.counter)),
 					 errhint("Try again.")));
 		source_deparse(&row, binding->exprs, source);
@@ -310,9 +310,9 @@ sourcerename_swapped(const DcSourceRow *row, const DcRenamed *was)
 {
 	(void) bound_lock(row->counter, true);
 	ereport(WARNING,
-			(errmsg("counter table \"%s\" goes on counting %s, and not the table that is %s now", get_rel_name(row->counter),
+			(errmsg("counter table \"%s\" still counts %s, not the table that is now %s", get_rel_name(row->counter),
 					relation_sql_name(row->source), quote_qualified_identifier(get_namespace_name(was->schema), was->name)),
-			 errhint("Call dc_unbind() and dc_bind() to count that one, or dc_build() if this is as it should be.")));
+			 errhint("Call dc_unbind() and dc_bind() to count that one, or dc_build() if this is intended.")));
 	source_state_change(row->counter, DC_SOURCE_SUSPECT, false);
 }
 

@@ -136,7 +136,7 @@ not_opened_error(const DcKey *key)
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("account \"%.*s\" could not be opened", (int) key->len, key->data),
-			 errdetail("A trigger or rule has kept it from being inserted.")));
+			 errdetail("A trigger or rule prevented it from being inserted.")));
 }
 
 /*

@@ -153,7 +153,7 @@ check_detachable(DcLedger *ledger)
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("the entries of \"%s\" are not kept by month",
 						get_rel_name(ledger->relid)),
-				 errhint("That is chosen when a ledger is made, with partition_by => 'month'.")));
+				 errhint("Monthly partitions can only be chosen when a ledger is created, with partition_by => 'month'.")));
 	if (IsolationUsesXactSnapshot())
 		ereport(ERROR,
 				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),

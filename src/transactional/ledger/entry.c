@@ -141,7 +141,7 @@ entry_insert_by_sql(DcLedger *ledger, const DcEntries *batch)
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					 errmsg("an entry of the ledger could not be written"),
-					 errdetail("A trigger or rule has kept it from being inserted.")));
+					 errdetail("A trigger or rule prevented it from being inserted.")));
 	}
 	sql_end(&session);
 }

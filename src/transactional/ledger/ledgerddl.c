@@ -169,10 +169,10 @@ check_ops(Oid relid, const DcDdl *ddl)
 		ledgerddl_refuse(counter);
 	opslots_delete(counter);
 	ereport(NOTICE,
-			(errmsg("the ops of counter table \"%s\" are forgotten",
+			(errmsg("the ops of counter table \"%s\" are no longer known",
 					get_rel_name(counter)),
-			 errdetail("The next dc_incr_once() makes new tables of ops. "
-					   "What was applied before could be applied again.")));
+			 errdetail("The next dc_incr_once() creates new tables of ops. "
+					   "Ops that were applied before could be applied again.")));
 }
 
 /*
@@ -184,7 +184,7 @@ ledgerddl_refuse(Oid needed_by)
 	ereport(ERROR,
 			(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
 			 errmsg("cannot drop a table that \"%s\" needs", get_rel_name(needed_by)),
-			 errhint("Drop \"%s\", and all of its tables are dropped.",
+			 errhint("Drop \"%s\" instead, which drops all of its tables.",
 					 get_rel_name(needed_by))));
 }
 

@@ -167,7 +167,7 @@ ledger_register(const DcLedgerRow *ledger)
 			ereport(ERROR,
 					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 					 errmsg("\"%s\" is not a counter table", get_rel_name(i == 0 ? ledger->ledger : ledger->limits)),
-					 errdetail("Its shard table was dropped just now.")));
+					 errdetail("Its shard table was just dropped.")));
 		row.ledger = ledger->ledger;
 		catalog_update(&row);
 		protect_create(&row);

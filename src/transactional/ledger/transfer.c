@@ -254,9 +254,9 @@ check_same(const DcOp *op, const DcOp *first)
 	key = TextDatumGetCString(first->key);
 	ereport(ERROR,
 			(errcode(ERRCODE_UNIQUE_VIOLATION),
-			 errmsg("op \"%.*s\" was posted with other arguments",
+			 errmsg("op \"%.*s\" was already posted with different arguments",
 					(int) op->id_len, op->id),
-			 errdetail("Transfer %lld has posted it; its first line moves %lld from \"%s\".",
+			 errdetail("It was posted by transfer %lld, whose first line moves %lld from \"%s\".",
 					   (long long) first->transfer_id, (long long) first->delta, key)));
 }
 

@@ -184,7 +184,7 @@ note_pending(DcLedger *ledger, const DcTransfer *transfer, bool expires,
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("a pending transfer could not be noted"),
-				 errdetail("A trigger or rule has kept it from being inserted.")));
+				 errdetail("A trigger or rule prevented it from being inserted.")));
 	sql_end(&session);
 }
 
@@ -221,7 +221,7 @@ dc_transfer_post(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("amount must not be greater than that of the pending transfer"),
-				 errdetail("It has set aside %lld.", (long long) set_aside)));
+				 errdetail("The pending transfer sets aside %lld.", (long long) set_aside)));
 	end_pending(ledger, &pending, "posted", pending.line.amount);
 	legs = transfer_legs(ledger, &pending.line, 1, &nlegs);
 	pending.transfer.op.transfer_id = entries_draw(ledger, 2);
@@ -241,7 +241,7 @@ check_same_amount(const DcPendingTransfer *pending, int64 amount)
 	if (strcmp(pending->state, "posted") == 0 && pending->posted != amount)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNIQUE_VIOLATION),
-				 errmsg("pending transfer %lld was posted with another amount", (long long) pending->id),
+				 errmsg("pending transfer %lld was already posted with a different amount", (long long) pending->id),
 				 errdetail("%lld of %lld were posted.", (long long) pending->posted,
 						   (long long) pending->line.amount)));
 }

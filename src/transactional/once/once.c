@@ -81,7 +81,7 @@ check_local(const DcCounter *counter)
 	if (counter->foreign)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("\"%s\" cannot count ops once", get_rel_name(counter->relid)),
+				 errmsg("\"%s\" does not support idempotent increments", get_rel_name(counter->relid)),
 				 errdetail_internal("%s", elsewhere_detail(counter))));
 }
 

@@ -122,7 +122,7 @@ op_check_same(const DcOp *op, const DcOp *found)
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_UNIQUE_VIOLATION),
-			 errmsg("op \"%s\" was applied with other arguments",
+			 errmsg("op \"%s\" was already applied with different arguments",
 					pnstrdup(op->id, op->id_len)),
 			 errdetail("The first time, key was \"%s\" and delta was %lld.",
 					   pnstrdup(first.data, first.len), (long long) found->delta)));
@@ -272,7 +272,7 @@ ops_lookup(DcOpLog *log, DcOp *op, DcOp *found)
 		if (made > now + DC_OP_TOLERANCE)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("op \"%s\" is from the future",
+					 errmsg("op \"%s\" has a time in the future",
 							pnstrdup(op->id, op->id_len)),
 					 errdetail("It says that it was made at %s.",
 							   timestamptz_to_str(made))));
@@ -281,7 +281,7 @@ ops_lookup(DcOpLog *log, DcOp *op, DcOp *found)
 					(errcode(ERRCODE_OP_EXPIRED),
 					 errmsg("op \"%s\" has expired",
 							pnstrdup(op->id, op->id_len)),
-					 errdetail("It was made at %s, and it is not known any more whether it was applied.",
+					 errdetail("It was made at %s, and it is no longer known whether it was applied.",
 							   timestamptz_to_str(made))));
 	}
 	return find_op(log, op, FIND_TO_WRITE, found);

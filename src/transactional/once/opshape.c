@@ -106,16 +106,16 @@ opslot_check(DcOpSlot *slot, Relation heap)
 	if (!layout.heap)
 		problem.detail = _("It is not stored as a heap.");
 	else if (!layout.alone)
-		problem.detail = _("It has further columns, or constraints NOT NULL.");
+		problem.detail = _("It has additional columns, or NOT NULL constraints.");
 	else if (!OidIsValid(layout.index))
-		problem.detail = _("Its index on (op_id) has another order, or further columns.");
+		problem.detail = _("Its index on (op_id) has a different order, or additional columns.");
 	else
 		problem.detail = extras_problem(heap, EXTRAS_OF_INSERT);
 	if (problem.detail == NULL)
 		problem.detail = part_problem(slot, RelationGetRelid(heap));
 	if (problem.detail != NULL)
 	{
-		problem.hint = _("Nothing but plain indexes may be added to a table of ops.");
+		problem.hint = _("Only plain indexes may be added to a table of ops.");
 		shape_error(RelationGetRelationName(heap), &problem);
 	}
 	slot->layout = layout;

@@ -192,7 +192,7 @@ check_same_quantity(const DcHold *hold, int64 qty)
 	if (strcmp(hold->state, "confirmed") == 0 && hold->confirmed != (qty > 0 ? qty : hold->qty))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("hold %s was confirmed with another quantity",
+				 errmsg("hold %s was already confirmed with a different quantity",
 						DatumGetCString(DirectFunctionCall1(uuid_out, hold->id))),
 				 errdetail("%lld units were sold, and it had %lld.", (long long) hold->confirmed,
 						   (long long) hold->qty)));
@@ -209,7 +209,7 @@ hold_lacks_units(const DcHold *hold, int64 qty)
 			 errmsg("there are not enough units to confirm hold %s with %lld",
 					DatumGetCString(DirectFunctionCall1(uuid_out, hold->id)), (long long) qty),
 			 errdetail("It has %lld, and stays open.", (long long) hold->qty),
-			 errhint("With strict => false the answer is \"open\", without an error.")));
+			 errhint("With strict => false the result is \"open\" instead of an error.")));
 }
 
 /*
@@ -237,7 +237,7 @@ hold_is_over(const DcHold *hold)
 				 : errmsg("hold %s %s %s", DatumGetCString(DirectFunctionCall1(uuid_out, hold->id)),
 						  strcmp(hold->state, "expired") == 0 ? "has" : "was", hold->state),
 			 unknown ? errdetail("There were not enough units for it, or it has been removed since it ended.") : 0,
-			 errhint("With strict => false the answer says so, without an error.")));
+			 errhint("With strict => false the result says so instead of raising an error.")));
 }
 
 /*

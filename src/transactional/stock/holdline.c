@@ -79,7 +79,7 @@ holds_check_lines(const DcCounter *counter)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("stock \"%s\" cannot have holds of several keys", get_rel_name(counter->relid)),
-				 errdetail("Its table of holds was made by a version of dcounter that had none."),
+				 errdetail("Its table of holds was created by a version of dcounter that did not have them."),
 				 errhint("Use ALTER TABLE %s ADD COLUMN keys text[] COLLATE \"C\", ADD COLUMN qtys bigint[].",
 						 quote_qualified_identifier(get_namespace_name(get_rel_namespace(counter->row.holds)),
 													get_rel_name(counter->row.holds)))));
@@ -156,8 +156,8 @@ hold_lines(DcSqlSession *session, uint64 row, int *count)
 	if (!sound)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("\"%s\" is not what dcounter has made", get_rel_name(session->counter->row.holds)),
-				 errdetail("A hold has keys that its quantities do not fit.")));
+				 errmsg("\"%s\" is not as dcounter created it", get_rel_name(session->counter->row.holds)),
+				 errdetail("The keys and quantities of a hold do not match.")));
 	return lines;
 }
 

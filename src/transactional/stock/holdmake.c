@@ -213,7 +213,7 @@ find_hold(DcNewHold *hold, bool if_any)
 		if (!same)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("hold %s exists with other arguments",
+					 errmsg("hold %s already exists with different arguments",
 							DatumGetCString(DirectFunctionCall1(uuid_out, hold->id)))));
 	}
 	else if (if_any)

@@ -228,7 +228,7 @@ check_given(const DcCounter *counter, int64 qty)
 	if (qty < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("\"%s\" is not what dcounter has made",
+				 errmsg("\"%s\" is not as dcounter created it",
 						get_rel_name(OidIsValid(counter->row.holds) ? counter->row.holds : counter->relid)),
 				 errdetail("It gives back %lld units.", (long long) qty)));
 }

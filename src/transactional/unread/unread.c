@@ -165,7 +165,7 @@ check_upto(int64 upto)
 	if (upto < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("upto must not be below zero")));
+				 errmsg("upto must not be negative")));
 }
 
 /*

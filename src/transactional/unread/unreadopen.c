@@ -287,7 +287,7 @@ unreadopen_check_shape(DcUnread *unread, Relation heap)
 	if (!unread->layout.heap)
 		problem.detail = _("It is not stored as a heap.");
 	else if (!OidIsValid(unread->layout.index))
-		problem.detail = _("Its index on (member, key) has another order, or further columns.");
+		problem.detail = _("Its index on (member, key) has a different order, or additional columns.");
 	if (problem.detail != NULL)
 		shape_error(RelationGetRelationName(heap), &problem);
 	unread->writable = write_problem(heap, unread->layout.alone) == NULL;
@@ -301,7 +301,7 @@ write_error(Relation heap, const char *detail)
 {
 	DcShapeProblem problem = {
 		.detail = detail,
-		.hint = _("Nothing but plain indexes may be added to an unread table."),
+		.hint = _("Only plain indexes may be added to an unread table."),
 	};
 
 	shape_error(RelationGetRelationName(heap), &problem);

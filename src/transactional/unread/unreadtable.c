@@ -117,7 +117,7 @@ dc_unread_adopt(PG_FUNCTION_ARGS)
 	if (unread_read(row.unread, &other))
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
-				 errmsg("\"%s\" is an unread table already", get_rel_name(row.unread)),
+				 errmsg("\"%s\" is already an unread table", get_rel_name(row.unread)),
 				 errdetail("Its counter table is \"%s\".", get_rel_name(other.counter))));
 	if (relation_owner(row.unread) != counter->owner)
 		ereport(ERROR,

@@ -76,10 +76,10 @@ const char *
 amounts_entry_wrong(const AmountsEntry *entry)
 {
 	if (entry->amounts[AMOUNT_INC] == 0 && entry->amounts[AMOUNT_DEC] == 0)
-		return "A node without amounts is not in a state.";
+		return "A node must have amounts.";
 	if (entry->amounts[AMOUNT_INC_RESET] > entry->amounts[AMOUNT_INC] ||
 		entry->amounts[AMOUNT_DEC_RESET] > entry->amounts[AMOUNT_DEC])
-		return "A reset takes away no more than was there.";
+		return "A reset must not exceed the amount.";
 	return NULL;
 }
 
@@ -110,18 +110,18 @@ amounts_check(CrdtBytes state, CrdtValid valid)
 		if (valid != NULL && !valid(entry.node, CRDT_STRING_NODE))
 			return "A node's name is not valid in the database's encoding.";
 		if (i > 0 && crdt_compare(before, entry.node) >= 0)
-			return "Nodes are in order, each once.";
+			return "Nodes must be in order, without duplicates.";
 		before = entry.node;
 		for (int field = 0; field < fields_of(state.data[0]); field++)
 		{
 			if (!bytes_get_varint(&next, end, &entry.amounts[field]))
-				return "An amount is missing, or not in its shortest form.";
+				return "An amount is missing or not in its shortest form.";
 		}
 		wrong = amounts_entry_wrong(&entry);
 		if (wrong != NULL)
 			return wrong;
 	}
-	return next == end ? NULL : "There are bytes after the end.";
+	return next == end ? NULL : "There are extra bytes at the end.";
 }
 
 /*

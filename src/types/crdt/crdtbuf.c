@@ -74,13 +74,13 @@ const char *
 crdt_check(const CrdtType *type, CrdtBytes state, CrdtValid valid)
 {
 	if (state.len == 0)
-		return "A value is not empty.";
+		return "A value must not be empty.";
 	if (state.len > CRDT_MAX_SIZE)
-		return "A value has at most 10 MB.";
+		return "A value must not be larger than 10 MB.";
 	if (state.data[0] >> 4 != type->kind)
-		return "The first byte tells of another type.";
+		return "The first byte belongs to another type.";
 	if (state.data[0] != CRDT_HEADER(type->kind))
-		return "The version is not known.";
+		return "The version is unknown.";
 	return type->check(state, valid);
 }
 
@@ -92,15 +92,15 @@ const char *
 crdt_node_wrong(CrdtString node)
 {
 	if (node.len == 0)
-		return "A node's name is not empty.";
+		return "A node's name must not be empty.";
 	if (node.len > CRDT_MAX_NODE)
-		return "A node's name has at most 64 bytes.";
+		return "A node's name must not be longer than 64 bytes.";
 	for (size_t i = 0; i < node.len; i++)
 	{
 		uint8_t byte = (uint8_t) node.data[i];
 
 		if (byte < 0x20 || byte == 0x7f)
-			return "A node's name has no control characters.";
+			return "A node's name must not contain control characters.";
 	}
 	return NULL;
 }

@@ -144,10 +144,10 @@ static bool
 read_json(Parser *parser, JsonbValue *value, CrdtString *text)
 {
 	if (!crdt_json_value_of(value, text))
-		return crdtparse_refuse(parser, "A register's value has at most 1 MB of text.");
+		return crdtparse_refuse(parser, "The text of a register's value must not be larger than 1 MB.");
 	parser->value_bytes += text->len;
 	if (parser->value_bytes > CRDT_MAX_SIZE)
-		return crdtparse_refuse(parser, "A value has at most 10 MB.");
+		return crdtparse_refuse(parser, "A value must not be larger than 10 MB.");
 	return true;
 }
 
@@ -185,7 +185,7 @@ read_pncounter_entry(const Parser *parser, const JsonbValue *value, AmountsEntry
 	Members members;
 
 	if (!crdtparse_is_object(value))
-		return crdtparse_refuse(parser, "A node has an object of amounts.");
+		return crdtparse_refuse(parser, "The amounts of a node must be an object.");
 	open_members(&members, value->val.binary.data);
 	while (next_member(&members))
 	{
@@ -194,9 +194,9 @@ read_pncounter_entry(const Parser *parser, const JsonbValue *value, AmountsEntry
 		while (field < AMOUNTS_FIELDS && !key_is(members.key, names[field]))
 			field++;
 		if (field == AMOUNTS_FIELDS)
-			return crdtparse_refuse(parser, "A node's amounts are inc, dec, inc_reset and dec_reset.");
+			return crdtparse_refuse(parser, "The amounts of a node must be inc, dec, inc_reset and dec_reset.");
 		if (!crdtparse_get_number(&members.value, &entry->amounts[field]))
-			return crdtparse_refuse(parser, "An amount is a whole number from 0 to 9223372036854775807.");
+			return crdtparse_refuse(parser, "An amount must be an integer between 0 and 9223372036854775807.");
 	}
 	return true;
 }
@@ -222,7 +222,7 @@ crdtparse_read_amounts(CrdtBuf *out, const Parser *parser, JsonbContainer *root)
 	size_t n = 0;
 
 	if (!JsonContainerIsObject(root))
-		return crdtparse_refuse(parser, "A value is an object with the nodes' names as keys.");
+		return crdtparse_refuse(parser, "A value must be an object with the names of nodes as keys.");
 	entries = array_for(JsonContainerSize(root), sizeof(AmountsEntry));
 	open_members(&members, root);
 	while (next_member(&members))
@@ -235,7 +235,7 @@ crdtparse_read_amounts(CrdtBuf *out, const Parser *parser, JsonbContainer *root)
 				return false;
 		}
 		else if (!crdtparse_get_number(&members.value, &entry.amounts[AMOUNT_INC]))
-			return crdtparse_refuse(parser, "An amount is a whole number from 0 to 9223372036854775807.");
+			return crdtparse_refuse(parser, "An amount must be an integer between 0 and 9223372036854775807.");
 		entries[n++] = entry;
 	}
 	qsort(entries, n, sizeof(AmountsEntry), by_node);
@@ -268,13 +268,13 @@ read_gset(CrdtBuf *out, const Parser *parser, JsonbContainer *root)
 	size_t kept = 0;
 
 	if (!JsonContainerIsArray(root) || JsonContainerIsScalar(root))
-		return crdtparse_refuse(parser, "A value is an array of strings.");
+		return crdtparse_refuse(parser, "A value must be an array of strings.");
 	elements = array_for(JsonContainerSize(root), sizeof(CrdtString));
 	open_members(&members, root);
 	while (next_member(&members))
 	{
 		if (members.value.type != jbvString)
-			return crdtparse_refuse(parser, "A value is an array of strings.");
+			return crdtparse_refuse(parser, "A value must be an array of strings.");
 		elements[n++] = (CrdtString){members.value.val.string.val, members.value.val.string.len};
 	}
 	qsort(elements, n, sizeof(CrdtString), by_bytes);
@@ -302,17 +302,17 @@ read_range(const Parser *parser, const JsonbValue *value, int64 last, DotsRange 
 	int n = 0;
 
 	if (!is_array(value) || JsonContainerSize(value->val.binary.data) != 2)
-		return crdtparse_refuse(parser, "A range of dots is an array of two numbers.");
+		return crdtparse_refuse(parser, "A range of dots must be an array of two numbers.");
 	open_members(&members, value->val.binary.data);
 	while (next_member(&members))
 	{
 		if (!crdtparse_get_number(&members.value, &ends[n++]))
-			return crdtparse_refuse(parser, "A range of dots is an array of two numbers.");
+			return crdtparse_refuse(parser, "A range of dots must be an array of two numbers.");
 	}
 	*range = (DotsRange){ends[0], ends[1]};
 	if (range->first < 1 || range->first > range->last ||
 		(last > 0 && range->first - 1 <= last))
-		return crdtparse_refuse(parser, "Ranges of dots are in order, with gaps between them.");
+		return crdtparse_refuse(parser, "Ranges of dots must be in order, with gaps between them.");
 	return true;
 }
 
@@ -331,7 +331,7 @@ read_ranges(const Parser *parser, const JsonbValue *value, DotsNode *node)
 		node->ranges = array_for(1, sizeof(DotsRange));
 		node->ranges[node->n++].first = 1;
 		if (!crdtparse_get_number(value, &node->ranges[0].last) || node->ranges[0].last < 1)
-			return crdtparse_refuse(parser, "What was seen of a node is a number, or an array of ranges.");
+			return crdtparse_refuse(parser, "What was seen of a node must be a number or an array of ranges.");
 		return true;
 	}
 	node->ranges = array_for(JsonContainerSize(value->val.binary.data), sizeof(DotsRange));
@@ -387,7 +387,7 @@ add_counters(const Parser *parser, DotsElement *element, size_t node, const Json
 	Members members;
 
 	if (!is_array(counters))
-		return crdtparse_refuse(parser, "A node's dots are an array of numbers.");
+		return crdtparse_refuse(parser, "The dots of a node must be an array of numbers.");
 	element->size += JsonContainerSize(counters->val.binary.data);
 	element->dots = element->dots == NULL ? array_for(element->size, sizeof(Dot))
 										  : repalloc_huge(element->dots, Max(element->size, 1) * sizeof(Dot));
@@ -395,7 +395,7 @@ add_counters(const Parser *parser, DotsElement *element, size_t node, const Json
 	while (next_member(&members))
 	{
 		if (!crdtparse_get_number(&members.value, &element->dots[element->n].counter))
-			return crdtparse_refuse(parser, "A node's dots are an array of numbers.");
+			return crdtparse_refuse(parser, "The dots of a node must be an array of numbers.");
 		element->dots[element->n++].node = node;
 	}
 	return true;
@@ -421,7 +421,7 @@ read_dots(const Parser *parser, const DotsContext *context, const JsonbValue *do
 	Members members;
 
 	if (!crdtparse_is_object(dots))
-		return crdtparse_refuse(parser, "An element's dots are an object with the nodes' names as keys.");
+		return crdtparse_refuse(parser, "The dots of an element must be an object with the names of nodes as keys.");
 	open_members(&members, dots->val.binary.data);
 	while (next_member(&members))
 	{
@@ -449,7 +449,7 @@ read_value(Parser *parser, const DotsContext *context, const JsonbValue *value, 
 	bool have_dots = false;
 
 	if (!crdtparse_is_object(value))
-		return crdtparse_refuse(parser, "A member of \"values\" is an object.");
+		return crdtparse_refuse(parser, "A member of \"values\" must be an object.");
 	open_members(&members, value->val.binary.data);
 	while (next_member(&members))
 	{
@@ -466,10 +466,10 @@ read_value(Parser *parser, const DotsContext *context, const JsonbValue *value, 
 			have_dots = true;
 		}
 		else
-			return crdtparse_refuse(parser, "A member of \"values\" has \"value\" and \"dots\".");
+			return crdtparse_refuse(parser, "A member of \"values\" must have \"value\" and \"dots\".");
 	}
 	if (!have_value || !have_dots)
-		return crdtparse_refuse(parser, "A member of \"values\" has \"value\" and \"dots\".");
+		return crdtparse_refuse(parser, "A member of \"values\" must have \"value\" and \"dots\".");
 	return true;
 }
 
@@ -509,7 +509,7 @@ read_elements(CrdtBuf *out, Parser *parser, const DotsContext *context, JsonbCon
 		else if (!read_dots(parser, context, &members.value, element))
 			return false;
 		if (element->n == 0)
-			return crdtparse_refuse(parser, "An element has at least one dot.");
+			return crdtparse_refuse(parser, "An element must have at least one dot.");
 	}
 	qsort(elements, n, sizeof(DotsElement), by_element);
 	for (size_t i = 0; i < n; i++)
@@ -532,7 +532,7 @@ read_dotted(CrdtBuf *out, Parser *parser, JsonbContainer *root)
 	DotsContext context;
 
 	if (!JsonContainerIsObject(root))
-		return crdtparse_refuse(parser, is_register ? "A value is an object with \"values\" and \"seen\"." : "A value is an object with \"elements\" and \"seen\".");
+		return crdtparse_refuse(parser, is_register ? "A value must be an object with \"values\" and \"seen\"." : "A value must be an object with \"elements\" and \"seen\".");
 	open_members(&members, root);
 	while (next_member(&members))
 	{
@@ -541,10 +541,10 @@ read_dotted(CrdtBuf *out, Parser *parser, JsonbContainer *root)
 		else if (key_is(members.key, "seen"))
 			seen = members.value;
 		else
-			return crdtparse_refuse(parser, "There is a key that is not known.");
+			return crdtparse_refuse(parser, "There is an unknown key.");
 	}
 	if (!crdtparse_is_object(&seen) || !(is_register ? is_array(&elements) : crdtparse_is_object(&elements)))
-		return crdtparse_refuse(parser, is_register ? "\"values\" is an array, and \"seen\" an object." : "\"elements\" and \"seen\" are objects.");
+		return crdtparse_refuse(parser, is_register ? "\"values\" must be an array, and \"seen\" an object." : "\"elements\" and \"seen\" must be objects.");
 	return read_seen(parser, &seen, &context) &&
 		read_elements(out, parser, &context, elements.val.binary.data);
 }
@@ -563,7 +563,7 @@ read_stamped(CrdtBuf *out, Parser *parser, JsonbContainer *root)
 	Members members;
 
 	if (!JsonContainerIsObject(root))
-		return crdtparse_refuse(parser, "A value is an object.");
+		return crdtparse_refuse(parser, "A value must be an object.");
 	open_members(&members, root);
 	while (next_member(&members))
 	{
@@ -571,7 +571,7 @@ read_stamped(CrdtBuf *out, Parser *parser, JsonbContainer *root)
 		{
 			have_time = true;
 			if (!crdtparse_get_number(&members.value, &lww.stamp.time))
-				return crdtparse_refuse(parser, "\"time\" is a whole number of microseconds.");
+				return crdtparse_refuse(parser, "\"time\" must be an integer, in microseconds.");
 		}
 		else if (key_is(members.key, "node") && members.value.type == jbvString)
 			lww.stamp.node = (CrdtString){members.value.val.string.val, members.value.val.string.len};
@@ -581,7 +581,7 @@ read_stamped(CrdtBuf *out, Parser *parser, JsonbContainer *root)
 				return false;
 		}
 		else
-			return crdtparse_refuse(parser, "There is a key that is not known, or a value of another type.");
+			return crdtparse_refuse(parser, "There is an unknown key, or a value of the wrong type.");
 	}
 	if (is_register && !have_time && lww.stamp.node.data == NULL && lww.value.data == NULL)
 	{
@@ -589,7 +589,7 @@ read_stamped(CrdtBuf *out, Parser *parser, JsonbContainer *root)
 		return true;
 	}
 	if (!have_time || lww.stamp.node.data == NULL || (is_register && lww.value.data == NULL))
-		return crdtparse_refuse(parser, is_register ? "A value has \"value\", \"time\" and \"node\", or nothing." : "A value has \"time\" and \"node\".");
+		return crdtparse_refuse(parser, is_register ? "A value must have \"value\", \"time\" and \"node\", or nothing." : "A value must have \"time\" and \"node\".");
 	lww.written = true;
 	if (is_register)
 		lww_encode(out, &lww);

@@ -131,7 +131,7 @@ crdt_type_of_value(CrdtBytes state)
 	if (kind < CRDT_GCOUNTER || kind > CRDT_VCLOCK || state.data[0] != CRDT_HEADER(kind))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("stored value of a mergeable type is damaged")));
+				 errmsg("stored value of a mergeable type is corrupted")));
 	return types[kind - 1].type;
 }
 
@@ -162,7 +162,7 @@ crdt_too_large(const CrdtType *type, size_t len)
 	ereport(ERROR,
 			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 			 errmsg("a value of type %s would be too large", type->name),
-			 errdetail("It would have %zu bytes, at most %d are possible.", len, CRDT_MAX_SIZE)));
+			 errdetail("It would have %zu bytes; the limit is %d.", len, CRDT_MAX_SIZE)));
 }
 
 /*
@@ -205,7 +205,7 @@ crdt_node_arg(FunctionCallInfo fcinfo, int argno)
 	if (wrong != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid name of a node"),
+				 errmsg("invalid node name"),
 				 errdetail_internal("%s", wrong)));
 	return node;
 }

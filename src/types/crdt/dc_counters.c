@@ -112,7 +112,7 @@ dc_value_counter(PG_FUNCTION_ARGS)
 	if (!amounts_value(state, &value))
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-				 errmsg("value of the counter is out of range")));
+				 errmsg("the value of the counter is out of range")));
 	PG_RETURN_INT64(value);
 }
 

@@ -36,19 +36,19 @@ check_dots(const uint8_t **next, const uint8_t *end, const DotsContext *context)
 	int64_t dots;
 
 	if (!bytes_get_varint(next, end, &dots) || dots == 0)
-		return "An element has at least one dot.";
+		return "An element must have at least one dot.";
 	for (int64_t i = 0; i < dots; i++)
 	{
 		int64_t node;
 		int64_t counter;
 
 		if (!bytes_get_varint(next, end, &node) || !bytes_get_varint(next, end, &counter))
-			return "A dot is missing, or not in its shortest form.";
+			return "A dot is missing or not in its shortest form.";
 		if ((uint64_t) node >= context->n || !dots_seen(context, (size_t) node, counter))
 			return "A dot has not been seen.";
 		dot = (Dot){(size_t) node, counter};
 		if (i > 0 && dots_order(&before, &dot) >= 0)
-			return "Dots are in order, each once.";
+			return "Dots must be in order, without duplicates.";
 		before = dot;
 	}
 	return NULL;
@@ -75,7 +75,7 @@ check_elements(const uint8_t **next, const uint8_t *end, const DotsContext *cont
 		if (!crdt_check_string(next, end, CRDT_MAX_ELEMENT, &element))
 			return "An element is missing or too long.";
 		if (i > 0 && crdt_compare(before, element) >= 0)
-			return "Elements are in order, each once.";
+			return "Elements must be in order, without duplicates.";
 		before = element;
 		if (valid != NULL && !valid(element, kind))
 			return "An element is not valid.";
@@ -108,7 +108,7 @@ dots_check(CrdtBytes state, CrdtValid valid)
 	dots_context_free(&context);
 	if (wrong != NULL)
 		return wrong;
-	return next == end ? NULL : "There are bytes after the end.";
+	return next == end ? NULL : "There are extra bytes at the end.";
 }
 
 /*

@@ -38,16 +38,16 @@ check_ranges(const uint8_t **next, const uint8_t *end)
 	int64_t last = 0;
 
 	if (!bytes_get_varint(next, end, &ranges) || ranges == 0)
-		return "A node has at least one range of dots.";
+		return "A node must have at least one range of dots.";
 	for (int64_t i = 0; i < ranges; i++)
 	{
 		int64_t gap;
 		int64_t more;
 
 		if (!bytes_get_varint(next, end, &gap) || !bytes_get_varint(next, end, &more))
-			return "A range of dots is missing, or not in its shortest form.";
+			return "A range of dots is missing or not in its shortest form.";
 		if (i > 0 && gap == 0)
-			return "Ranges of dots that touch are one.";
+			return "Adjacent ranges of dots must be joined.";
 		if (gap >= INT64_MAX - last || more > INT64_MAX - last - gap - 1)
 			return "A dot is out of range.";
 		last += gap + 1 + more;
@@ -80,7 +80,7 @@ dots_context_check(const uint8_t **next, const uint8_t *end, CrdtValid valid)
 		if (valid != NULL && !valid(node, CRDT_STRING_NODE))
 			return "A node's name is not valid in the database's encoding.";
 		if (i > 0 && crdt_compare(before, node) >= 0)
-			return "Nodes are in order, each once.";
+			return "Nodes must be in order, without duplicates.";
 		before = node;
 		wrong = check_ranges(next, end);
 		if (wrong != NULL)

@@ -30,12 +30,12 @@ gset_check(CrdtBytes state, CrdtValid valid)
 		if (!crdt_check_string(&next, end, CRDT_MAX_ELEMENT, &element))
 			return "An element is missing or too long.";
 		if (i > 0 && crdt_compare(before, element) >= 0)
-			return "Elements are in order, each once.";
+			return "Elements must be in order, without duplicates.";
 		before = element;
 		if (valid != NULL && !valid(element, CRDT_STRING_TEXT))
 			return "An element is not valid.";
 	}
-	return next == end ? NULL : "There are bytes after the end.";
+	return next == end ? NULL : "There are extra bytes at the end.";
 }
 
 /*

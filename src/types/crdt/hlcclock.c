@@ -79,8 +79,8 @@ hlc_clock_init(void)
 {
 	DefineCustomStringVariable("dcounter.node",
 							   "Sets the name of this database among its replicas.",
-							   "What mergeable values say about who has written comes under this name. "
-							   "No two databases may ever have the same.",
+							   "Mergeable values record the writes of this database under this name. "
+							   "No two databases may ever use the same one.",
 							   &node, "", PGC_SUSET, 0, check_node, NULL, NULL);
 	DefineCustomIntVariable("dcounter.clock_drift",
 							"Sets how far stamps of other databases may be ahead of this server's clock.",
@@ -118,7 +118,7 @@ node_name(void)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("this database has no node name"),
-				 errhint("Set \"dcounter.node\" to a name that no other database uses, with ALTER DATABASE.")));
+				 errhint("Use ALTER DATABASE to set \"dcounter.node\" to a name that no other database uses.")));
 	(void) pg_verifymbstr(name, (int) strlen(name), false);
 	return name;
 }

@@ -257,7 +257,7 @@ mergerow_find_row(const MergeTable *table, Relation rel, TupleTableSlot *row, Re
 		if (isnull)
 			ereport(ERROR,
 					(errcode(ERRCODE_NOT_NULL_VIOLATION),
-					 errmsg("null value in column \"%s\" of table \"%s\", which is of its key",
+					 errmsg("null value in column \"%s\" of table \"%s\", which is part of its key",
 							NameStr(TupleDescAttr(RelationGetDescr(rel), table->keys[i] - 1)->attname),
 							RelationGetRelationName(rel))));
 		ScanKeyEntryInitialize(&keys[i], 0, i + 1, BTEqualStrategyNumber, InvalidOid,
@@ -444,7 +444,7 @@ check_key(const MergeTable *table, TriggerData *data)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot change the key of a row of \"%s\"", RelationGetRelationName(data->tg_relation)),
-				 errdetail("Its rows merge with those of other databases by their key."),
+				 errdetail("Its rows are merged with those of other databases by their key."),
 				 errhint("Insert another row, and delete this one.")));
 	}
 }

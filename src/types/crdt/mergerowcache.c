@@ -214,7 +214,7 @@ warn_not_always(Entry *entry, TriggerData *data)
 	entry->warned = true;
 	ereport(WARNING,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("rows that a subscription brings to \"%s\" are not merged",
+			 errmsg("rows that a subscription applies to \"%s\" are not merged",
 					RelationGetRelationName(data->tg_relation)),
 			 errdetail("Trigger \"%s\" does not fire for them.", data->tg_trigger->tgname),
 			 errhint("Use ALTER TABLE %s ENABLE ALWAYS TRIGGER %s.",
@@ -393,15 +393,15 @@ add_argument(MergeTable *table, Relation rel, const char *name, MergeRole role)
 	if (column->role == MERGE_KEY)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_COLUMN_REFERENCE),
-				 errmsg("column \"%s\" of table \"%s\" cannot be merged, as it is of the key", name, table_name)));
+				 errmsg("column \"%s\" of table \"%s\" cannot be merged, because it is part of the key", name, table_name)));
 	if (column->role != MERGE_IGNORED || (role == MERGE_STAMP && table->stamp != 0))
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_COLUMN),
-				 errmsg("merge_row() has column \"%s\" of table \"%s\" twice, or a second stamp", name, table_name)));
+				 errmsg("merge_row() names column \"%s\" of table \"%s\" twice, or a second stamp", name, table_name)));
 	if (TupleDescAttr(RelationGetDescr(rel), attnum - 1)->attgenerated != '\0')
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_COLUMN_REFERENCE),
-				 errmsg("column \"%s\" of table \"%s\" cannot be merged, as it is generated", name, table_name)));
+				 errmsg("column \"%s\" of table \"%s\" cannot be merged, because it is generated", name, table_name)));
 	if (!merge_set_type(column) ||
 		(role == MERGE_STAMP && column->state != &crdt_hlc))
 		ereport(ERROR,

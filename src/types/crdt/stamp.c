@@ -120,7 +120,7 @@ hlc_check(CrdtBytes state, CrdtValid valid)
 
 	if (wrong != NULL)
 		return wrong;
-	return next == end ? NULL : "There are bytes after the end.";
+	return next == end ? NULL : "There are extra bytes at the end.";
 }
 
 /*
@@ -178,9 +178,9 @@ lww_check(CrdtBytes state, CrdtValid valid)
 	if (!crdt_check_string(&next, end, CRDT_MAX_ELEMENT, &value))
 		return "The value is missing or too long.";
 	if (next != end)
-		return "There are bytes after the end.";
+		return "There are extra bytes at the end.";
 	if (valid != NULL && !valid(value, CRDT_STRING_JSON))
-		return "The value is not what jsonb prints.";
+		return "The value is not in the form in which jsonb is printed.";
 	return NULL;
 }
 

@@ -71,7 +71,7 @@ sketch_damaged(const SketchIo *io, const char *wrong)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_DATA_CORRUPTED),
-			 errmsg("stored value of type %s is damaged", io->type),
+			 errmsg("stored value of type %s is corrupted", io->type),
 			 wrong != NULL ? errdetail_internal("%s", wrong) : 0));
 }
 
@@ -121,7 +121,7 @@ sketch_in(FunctionCallInfo fcinfo, const SketchIo *io)
 		compat_ereturn(fcinfo->context, (Datum) 0,
 					   (errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
 						errmsg("invalid input syntax for type %s", io->type),
-						errdetail("A value is \\x and an even number of hexadecimal digits.")));
+						errdetail("A value consists of \\x and an even number of hexadecimal digits.")));
 	digits -= 2;
 	value = palloc(VARHDRSZ + digits / 2);
 	data = (uint8 *) VARDATA(value);

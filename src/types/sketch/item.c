@@ -335,7 +335,7 @@ foreign_hash(ItemType *type, Datum value)
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("items of type %s cannot be added to a sketch of postgresql-hll",
 							format_type_be(type->type)),
-					 errdetail("It can take text, bytea, boolean, smallint, integer and bigint, hashed as postgresql-hll hashes them.")));
+					 errdetail("It accepts text, bytea, boolean, smallint, integer and bigint, hashed as postgresql-hll hashes them.")));
 	}
 	for (int i = 0; i < width; i++)
 		bytes[i] = (char) (word >> (8 * i));

@@ -103,10 +103,10 @@ sub clients
 				return weighted([ 8, some_calls(@alices) ], [ 1, pick("CALL dc_maintain();\n", "SELECT dc_compact();\n", "SELECT dc_flush();\n", "SELECT * FROM dc_stat_counters;\n") ]) . sprintf("SELECT pg_sleep(%.3f);\n", rand(0.05));
 			} },
 		admin => { user => 'postgres', next => \&admin },
-		# another region, whose rows come to his tables; and who makes the link know of new ones
+		# another region, whose rows come to its tables; and who makes the link know of new ones
 		remote => { user => 'postgres', database => 'there', next => \&remote },
 		linker => { user => 'postgres', next => sub { "ALTER SUBSCRIPTION mallorys REFRESH PUBLICATION WITH (copy_data = false);\nSELECT pg_sleep(0.05);\n" } },
-		# his view of the server must not depend on what is on anybody's tables
+		# its view of the server must not depend on what is on anybody's tables
 		monitor => {
 			user => 'mona',
 			strict => 1,

@@ -1,5 +1,5 @@
-# mallory's means of attack: functions that draw a random statement against his own tables,
-# and the code that he puts on them, which draws its action each time that it is run. All of it
+# mallory's means of attack: functions that draw a random statement against its own tables,
+# and the code that it puts on them, which draws its action each time that it is run. All of it
 # must run as mallory, whoever triggers it.
 #
 # m.some_ddl() and m.some_dml() return a statement, so that a session can run it alone
@@ -144,7 +144,7 @@ my $hostile = q{
 	CREATE TABLE m.forbidden (sql text);
 	CREATE TABLE m.setting (sql text);
 
-	-- for rows of his sources. The server would fire deferred triggers as whoever commits. What his
+	-- for rows of its sources. The server would fire deferred triggers as whoever commits. What its
 	-- code leaves in the session, called in this way, is the caller's own doing
 	CREATE FUNCTION m.write(statement text) RETURNS void LANGUAGE plpgsql SECURITY DEFINER AS $$
 	DECLARE
@@ -272,7 +272,7 @@ my $hostile = q{
 			WHEN 'held cursor' THEN
 				PERFORM m.try(hook, near, m.some('DECLARE left4 CURSOR WITH HOLD FOR SELECT 1', 'DECLARE left5 NO SCROLL CURSOR FOR SELECT 1', 'CLOSE ALL', 'MOVE ALL IN "left"', 'CLOSE "left"'));
 			WHEN 'sleep' THEN
-				-- those who use his tables have to wait for him, but others must not
+				-- those who use its tables have to wait for it, but others must not
 				PERFORM m.sleep(CASE WHEN current_setting('application_name') ~ 'dcounter' THEN 300 WHEN current_setting('application_name') = 'monitor' THEN 20 ELSE random() END);
 			WHEN 'error' THEN
 				RAISE EXCEPTION 'hostile' USING ERRCODE = m.some('P0001', '40001', '40P01', '57014', '55P03', '23505', '42P01', '22003', '53200', 'XX000', '0A000', '57P01');

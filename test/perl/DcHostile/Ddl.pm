@@ -1,8 +1,8 @@
 # What an owner can do to a table, as templates: m.expand() (DcHostile/Code.pm) puts in names
 # of the moment.
-#   %table %column %other   a table of his, and two of its columns
+#   %table %column %other   a table of its own, and two of its columns
 #   %room                   a counter table that the table belongs to
-#   %table2 %part %child    another one; a partition or child of it; any that he has made
+#   %table2 %part %child    another one; a partition or child of it; any that it has made
 #   %pkey %constraint %index %trigger
 #   %text                   one of its columns of words
 #   %type %using            any type, and an expression that makes it of the column

@@ -2,7 +2,7 @@
 # users do with them. In m they are called as they are, with values that are as odd as
 # possible. In a each change is logged in the same transaction, so the books
 # of alice must balance whatever mallory does, and what her jobs have to do must be done in time. Limits and
-# presences have no table that could be his: there are hers only, which his code tries to use.
+# presences have no table that could be mallory's: there are only alice's, which its code tries to use.
 package DcHostile::Rooms;
 
 use strict;
@@ -62,7 +62,7 @@ sub room_names
 	return sort keys %create;
 }
 
-# focus: those that mallory and those who use his tables are at in this round
+# focus: those that mallory and those who use its tables are at in this round
 sub focus
 {
 	return $ENV{OWNERS_FOCUS} ? split(' ', $ENV{OWNERS_FOCUS}) : room_names();
@@ -188,7 +188,7 @@ sub alices_code
 			UPDATE a.bnd_prt SET part = 3 - part, key = k || 'x' WHERE ctid IN (SELECT ctid FROM a.bnd_prt WHERE key = k LIMIT 1);
 		END $$;
 
-		-- what he cannot have changed
+		-- what it cannot have changed
 		CREATE FUNCTION a.wrong() RETURNS SETOF text LANGUAGE sql AS $$
 			WITH log AS (SELECT room, key, sum(n) AS n FROM a.log GROUP BY room, key)
 			SELECT format('%s %s: value %s, log %s', room, key, value, n) FROM log, LATERAL (SELECT dc_get(('a.' || room)::regclass, key) AS value) AS v WHERE room IN ('cnt', 'buf', 'par', 'hsh', 'onc', 'unr', 'trd') AND value <> n
@@ -300,7 +300,7 @@ sub calls_of
 		my $item = $word->();
 		my $part = num(1, 2);
 
-		# by his function: the server runs triggers and rules as whoever writes to a table
+		# by its function: the server runs triggers and rules as whoever writes to a table
 		return "SELECT $schema.write(\$w\$" . pick("INSERT INTO $schema.bnd_src (key, item, n) VALUES (" . $word->() . ", $item, " . $amount->() . ')', "INSERT INTO $schema.bnd_src (key, item) SELECT 'k' || g % 6, 'i' || g FROM generate_series(1, 20) AS g",
 			"INSERT INTO $schema.bnd_prt VALUES ($part, " . $word->() . ", $item)", "UPDATE $schema.bnd_src SET key = " . $word->() . ', gone = NOT gone WHERE key = ' . $word->(), "UPDATE $schema.bnd_prt SET part = $part, item = $item WHERE key = " . $word->(),
 			"DELETE FROM $schema.bnd_src WHERE key = " . $word->(), "DELETE FROM $schema.bnd_prt WHERE key = " . $word->(), "TRUNCATE $schema." . pick('bnd_src', 'bnd_prt', 'bnd_prt_1')) . "\$w\$);\n";

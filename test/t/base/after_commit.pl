@@ -16,7 +16,7 @@ my $node = buffer_node('after_commit');
 # more than the first waits that a session makes room for
 my $waits = 20;
 
-# bob may count in a table of alice's, and nothing else
+# bob may count in a table of alice, and nothing else
 sql($node, 'postgres', q{
 	CREATE ROLE alice; CREATE ROLE bob LOGIN;
 	CREATE SCHEMA a AUTHORIZATION alice; GRANT USAGE ON SCHEMA a TO bob;

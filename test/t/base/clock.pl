@@ -1,5 +1,5 @@
-# The wall clock of the server is set back by an hour, and forth again, while all is at
-# work. Each job of the worker goes on within its interval, what is in memory gets to
+# The wall clock of the server is set back by an hour, and forward again, while everything is at
+# work. Each job of the worker continues within its interval, what is in memory reaches
 # the tables, waits end when they should, nothing is lost and nothing counted twice.
 #
 # Nothing depends on tight timing: intervals are short, waits may be long, and an hour
@@ -364,7 +364,7 @@ sub hang_end
 		sleep(0.5);
 	}
 	is($value, '7', 'it is ended, and done again');
-	like(slurp_file($hanging->logfile), qr/ending the dcounter worker of database \d+: a step of it hangs/, 'by the launcher');
+	like(slurp_file($hanging->logfile), qr/terminating the dcounter worker of database \d+: one of its steps hangs/, 'by the launcher');
 	return;
 }
 

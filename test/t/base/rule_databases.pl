@@ -1,6 +1,6 @@
-# Rules of limits and presences in databases that are copied, dumped, dropped and made anew, or whose extension is;
+# Rules of limits and presences in databases that are copied, dumped, dropped and created again, or whose extension is;
 # rules that are dropped in a transaction that is prepared; on a standby that is promoted. No two share what is in memory, though
-# their ids are the same, and what was in a database that is gone gives its memory back.
+# their ids are the same, and the memory of a dropped database is freed.
 use strict;
 use warnings;
 

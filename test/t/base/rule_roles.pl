@@ -1,6 +1,6 @@
-# Who may do what with limits and presences: rights are given for each rule, and hold from the next statement on. A role that
-# does his worst has neither others' rules nor others' memory, and runs none of his code as somebody else. Roles that are
-# dropped, and databases that are copied, dropped, and made anew.
+# Privileges for limits and presences: they are granted for each rule, and apply from the next statement on. A role that
+# does its worst has neither the rules nor the memory of others, and runs none of its code as another role. Roles that are
+# dropped, and databases that are copied, dropped, and created again.
 use strict;
 use warnings;
 
@@ -65,9 +65,9 @@ $session->run('SET SESSION AUTHORIZATION mallory');
 my $both = q{SELECT allowed, dc_present('chat', 'lobby') > 0 FROM dc_limit_peek('api', 'k')};
 is($session->run($both), 'ERROR 42501', 'a session of one who may not');
 sql($node, 'postgres', 'GRANT team TO mallory');
-is($session->run($both), 't|t', 'may when he is a member of a role that may');
+is($session->run($both), 't|t', 'may when it is a member of a role that may');
 sql($node, 'postgres', 'REVOKE team FROM mallory');
-is($session->run($both), 'ERROR 42501', 'and not when he is not any more');
+is($session->run($both), 'ERROR 42501', 'and not when it no longer is');
 as('alice', q{SELECT dc_limit_grant('api', '-'), dc_presence_grant('chat', '-')});
 is($session->run($both), 't|t', 'everybody may');
 as('alice', q{SELECT dc_limit_revoke('api', '-'), dc_presence_revoke('chat', '-')});
@@ -89,15 +89,15 @@ is(as('mallory', q{SELECT throttled('k')}) . as('bob', q{SELECT throttled('k')})
 ## Who sees what
 my $seen = q{SELECT (SELECT string_agg(coalesce(rule, '(' || owner || ')'), ' ' ORDER BY rule, owner::text) FROM dc_stat_limits) || '/' || coalesce((SELECT string_agg(name, ' ' ORDER BY name) FROM dc_stat_presence), '')};
 is(as('alice', $seen), 'api jobs (alice)/chat', 'alice sees hers');
-is(as('mallory', $seen), '(mallory)/', 'mallory sees his');
+is(as('mallory', $seen), '(mallory)/', 'mallory sees its own');
 is(as('watcher', $seen), 'api jobs (alice) (mallory)/chat', 'who may read statistics sees all');
 as('alice', q{SELECT dc_presence_grant('chat', 'mallory')});
-is(as('mallory', $seen), '(mallory)/chat', 'what he may use, he sees');
+is(as('mallory', $seen), '(mallory)/chat', 'what it may use, it sees');
 as('alice', q{SELECT dc_presence_revoke('chat', 'mallory')});
 is(as('mallory', q{SELECT count(*) FROM dcounter.limit_rule, dcounter.presence_rule}), '2', 'rules can be read by all');
 
 ##
-## Code of his does not run as another, nor use others' limits
+## Its code does not run as another role, nor use the limits of others
 as('mallory', q{
 	CREATE TABLE m.fired (who name);
 	GRANT INSERT ON m.fired TO PUBLIC; GRANT USAGE ON SCHEMA m TO PUBLIC;
@@ -120,7 +120,7 @@ sql($node, 'postgres', q{
 	SELECT count(*) FROM dc_stat_limits, dc_stat_presence;
 	SELECT dc_limit_drop('s'), dc_presence_drop('s');});
 is(sql($node, 'postgres', 'SELECT count(*) FROM m.fired'), '0', 'nothing in a search_path is called');
-# An index's expression runs when others write to his table, or maintain it; his own rules do, too
+# An index's expression runs when others write to its table, or maintain it; its own rules do, too
 as('mallory', q{
 	SELECT dc_limit_create('his', 'fixed', 5, '1 day'), dc_presence_create('hall', '1 day');
 	SELECT dc_limit_grant('his', '-'), dc_presence_grant('hall', '-');
@@ -157,14 +157,14 @@ is(as('carol', q{SELECT dc_limit_create('late', 'fixed', 1, '1 day', max_keys =>
 as('bob', q{SELECT dc_throttle_reset()});
 is(as('alice', q{SELECT allowed FROM dc_throttle('new', 1, 1, '1 day')}), 't', 'a role gives its own back');
 as('mallory', q{SELECT dc_limit_drop('his'), dc_presence_drop('hall')});
-is(as('alice', q{SELECT dc_limit_drop('api'), dc_presence_alter('chat', max_members => 1000)}), '|', 'what he has filled is hers');
+is(as('alice', q{SELECT dc_limit_drop('api'), dc_presence_alter('chat', max_members => 1000)}), '|', 'what mallory has filled is free for alice');
 foreach my $round (1 .. 4)
 {
 	is(as('mallory', q{SELECT dc_presence_create('hall', '1 day', max_members => 2000), dc_limit_create('his', 'fixed', 5, '1 day', max_keys => 2000);
 		SELECT count(dc_enter('hall', 'room', 'x' || i)), count(*) FILTER (WHERE (dc_limit('his', i::text)).allowed) FROM generate_series(1, 2000) AS i;
 		SELECT dc_presence_drop('hall'), dc_limit_drop('his')}), "|\n2000|2000\n|", "$round: what is dropped gives back its memory");
 }
-# his transaction holds up nobody's events but his own
+# its transaction holds up nobody's events but its own
 as('mallory', q{SELECT dc_presence_create('hall', '1 day', events => '1 us'); SELECT dc_enter('hall', 'r', 'x')});
 as('alice', q{SELECT dc_enter('chat', 'events', 'ann')});
 $session = dc_session($node, 'postgres');
@@ -173,9 +173,9 @@ $session->run('BEGIN');
 $session->run('CALL dc_maintain()');
 my $told = q{SELECT string_agg(aggregatetype || ' ' || aggregateid || ' ' || (payload ->> 'count'), ', ' ORDER BY seq) FROM dcounter.outbox WHERE aggregatetype IN ('chat', 'hall') AND aggregateid IN ('events', 'r')};
 sql($node, 'postgres', 'CALL dc_maintain()');
-is(sql($node, 'postgres', $told), 'chat events 1', 'the events of others are made while he holds his');
+is(sql($node, 'postgres', $told), 'chat events 1', 'the events of others are made while it holds its own');
 $session->run('ROLLBACK');
-is(sql($node, 'postgres', "CALL dc_maintain(); $told"), 'chat events 1, hall r 1', 'and his when he has rolled back');
+is(sql($node, 'postgres', "CALL dc_maintain(); $told"), 'chat events 1, hall r 1', 'and its own when it has rolled back');
 as('mallory', q{SELECT dc_enter('hall', 'r', 'y')});
 $session->run('BEGIN');
 $session->run('SAVEPOINT s');

@@ -1,5 +1,5 @@
-# Bound counters and what only whole servers show: sessions that have not loaded the library when a
-# command begins, dump and restore in every way, pg_upgrade, rows and TRUNCATE that come by a subscription,
+# Bound counters, as far as only a whole server shows it: sessions that have not loaded the library when a
+# command begins, dump and restore in every way, pg_upgrade, rows and TRUNCATE that arrive by a subscription,
 # DETACH CONCURRENTLY that is killed.
 use strict;
 use warnings;

@@ -1,6 +1,6 @@
 # Bound counters under load, with everything that changes rows of a source: inserts, deletes, moved
 # keys, upserts, MERGE, COPY, cascades, savepoints, rollbacks, all isolation levels, prepared
-# transactions, TRUNCATE, partitions that come and go; beside builds, fixes and compaction; with
+# transactions, TRUNCATE, partitions that are attached and detached; beside builds, fixes and compaction; with
 # kill -9. No check may ever see a difference. Before anything is built, the differences are
 # the same in all snapshots. And what must show differences, does: a repair that sets instead of
 # adding, and rows that were changed where triggers do not fire, until they are repaired.

@@ -4,7 +4,7 @@
 # "error" fail is tested with those of all pages, in whole/readme.pl.)
 #
 # Of each section the counters that it has bound are compared with their sources, in plain SQL;
-# and who reads a counter while it is replaced by another never sees one that is half built.
+# and readers of a counter that is being replaced never see one that is half built.
 use strict;
 use warnings;
 

@@ -287,7 +287,7 @@ unlike(PostgreSQL::Test::Utils::slurp_file($node->logfile), qr/PANIC|TRAP|termin
 foreach my $worker (1, 0)
 {
 	my $err;
-	my $said = qq{NOTICE:  "said" is not built yet, as no worker runs in this database\nHINT:  Run CALL dc_build('public.said').};
+	my $said = qq{NOTICE:  "said" is not built yet, because no worker runs in this database\nHINT:  Run CALL dc_build('public.said').};
 
 	sql($node, 'postgres', 'SELECT dc_worker_stop()') unless $worker;
 	# autovacuum may be at the source

@@ -1,5 +1,5 @@
 # Buffered counters beside a worker: settings, what goes to memory and what to rows, keys,
-# dc_set() and its like, sums that leave bigint, rights. Tables that change are in
+# dc_set() and similar functions, sums out of range for bigint, rights. Tables that change are in
 # buffer/buffer_ddl.pl, the worker and load in buffer/buffer_load.pl. Most tables have a flush
 # interval of a day: there only dc_flush() flushes.
 use strict;

@@ -1,5 +1,5 @@
 # Buffered counters and kill -9: after a crash no key has more than what clients have
-# tried to commit. What a sync table has counted is there. Of an async table all is
+# tried to commit. Everything that a sync table has counted is there. Of an async table everything is
 # there that was committed before the last flush but one began. On a standby, and after
 # its promotion.
 use strict;

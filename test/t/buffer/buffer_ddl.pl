@@ -50,7 +50,7 @@ sub truncate_waits
 	{
 		play($node, \%steps, 'x:b x:add y:part&');
 		waits($node, 'y');
-		unlike(play($node, \%steps, "x:$then x:c y:"), qr/ERROR|deadlock/, "TRUNCATE of a partition waits for who has counted, and lets him go on: $then");
+		unlike(play($node, \%steps, "x:$then x:c y:"), qr/ERROR|deadlock/, "TRUNCATE of a partition waits for those that have counted, and lets them continue: $then");
 	}
 	is(play($node, \%steps, 'x:left'), 't', 'TRUNCATE of a partition takes what is in it, and no more');
 	play($node, \%steps, 'x:gone');

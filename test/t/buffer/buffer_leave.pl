@@ -129,7 +129,7 @@ sub test_refused
 	state_is($node, $_, 'refused', '1 0', "$_: what was not refused is in memory") foreach 'first', 'last';
 	sql($node, 'postgres', q{DELETE FROM log WHERE kind = 'refused'});
 
-	# Most tables are refused, with nothing else in the transaction
+	# Most tables are refused, in a transaction of their own
 	$writer->run("BEGIN; SELECT dc_incr('first', 'refused', $great), dc_incr('synced', 'refused', $great), dc_incr('narrow', 'refused', $great), dc_incr('last', 'refused', 1), dc_incr('slow', 'refused', $great); COMMIT");
 	state_is($node, $_->[0], 'refused', "$_->[1] $_->[2]", "$_->[0]: most is refused")
 	  foreach [ 'first', 1 + $great, $great ], [ 'synced', 1 + $great, 1 + $great ], [ 'narrow', $great, $great ], [ 'last', 2, 0 ], [ 'slow', $great, $great ];

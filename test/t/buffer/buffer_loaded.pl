@@ -1,4 +1,4 @@
-# What is loaded from the file is flushed at once, or not at all. If that takes too long, for an owner who is no superuser, the worker
+# What is loaded from the file is flushed in one step, or not at all. If that takes too long, for an owner who is not a superuser, the worker
 # leaves the table to its owner, so that others wait for no more than two steps of 2.5 s, and says so. Whatever happens then, an end of
 # the server included, each increment counts once.
 use strict;
@@ -14,7 +14,7 @@ my $node = buffer_node('loaded', "dcounter.compact_interval = '100ms'");
 my $value = q{SELECT dc_get('m.c', 'a')};
 my $view = q{SELECT maintained_by || coalesce(': ' || left_because, '') FROM dc_tables WHERE counter = 'm.c'::regclass};
 my $left = 'owner: what was in memory at the last shutdown takes too long to flush';
-my $logged = qr/dcounter worker leaves counter table "c" to its owner\n.*DETAIL:  What was in memory at the last shutdown/;
+my $logged = qr/dcounter worker leaves counter table "c" to its owner\n.*DETAIL:  Increments that were in memory at the last shutdown/;
 
 # runs_code(VALUE): whether the worker may run code of owners
 sub runs_code

@@ -126,7 +126,7 @@ each_of($_, 'REPEATABLE READ', 'and memory', '^(?:row locked|compaction|nothing)
 stuck($node, 'postgres', 'alone', 1);
 each_of('alone', 'REPEATABLE READ', 'and memory', '^(?:row locked|compaction|nothing|increment)$');
 
-# It is not buffered any more at the call
+# It is no longer buffered at the call
 $other->run(q{SELECT dc_incr('altered', 'k', 100); SELECT dc_flush('altered'); SELECT dc_incr('altered', 'k', 8)});
 $setter->run('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM memory LIMIT 1');
 $other->run(q{BEGIN; SELECT FROM altered WHERE key = 'k' FOR UPDATE; SELECT dc_alter('altered', mode => 'exact'); COMMIT});

@@ -1,6 +1,6 @@
 # Sync commits asleep, and what may keep them so: a worker that stands still, a flush that fails
 # or belongs to an open transaction, cancels, terminations, a worker that leaves in each way,
-# shutdown, death of the postmaster. No session sleeps for ever, nothing is acknowledged that a
+# shutdown, death of the postmaster. No session sleeps forever, nothing is acknowledged that a
 # crash loses, and each increment counts once. The load is in buffer/sync_load.pl.
 #
 # A sleeping commit is woken by others, and by a time-out of its own. Time-outs go by the wall
@@ -83,7 +83,7 @@ sub all_end
 	return ok(!(grep { $_ eq '' } @ended), "$name (@ended)");
 }
 
-# warned(FROM): how often the log says since then that commits do not wait any more, by why
+# warned(FROM): how often the log says since then that commits no longer wait, by reason
 sub warned
 {
 	my ($from) = @_;

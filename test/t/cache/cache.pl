@@ -496,7 +496,7 @@ sub test_eviction
 	return;
 }
 
-# A standby has a cache of its own. Nobody tells it what was set.
+# A standby has a cache of its own, and is not notified of what was set.
 sub test_standby
 {
 	my $primary = dc_node('primary', init => { allows_streaming => 1 }, conf => [ $preload, 'dcounter.worker = off', 'autovacuum = off' ]);

@@ -1,5 +1,5 @@
 # When sessions that increment a table that Citus distributes may be told that they have counted: not before the statement is
-# committed, wherever it is executed. And no session fails beside others that hold rows.
+# committed, wherever it is executed. And no session fails because others hold rows.
 use strict;
 use warnings;
 

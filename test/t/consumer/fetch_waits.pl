@@ -87,7 +87,7 @@ foreach my $case ('expired', 'plain', 'retried')
 	is($session{$case}->wait, '1', "$case: an event ends the wait");
 }
 
-# whoever has too many lanes gives them with the events that it gets
+# a member that has too many lanes gives them up with the events that it gets
 publish('gives', 1, 100);
 cmp_ok($session{gives}->wait, '>', 0, 'gives: its events end the wait');
 is(sql($node, 'postgres', q{SELECT lanes('gives', 'a'), lanes('gives', '')}), '32|32', 'gives: and the other lanes are given with them');

@@ -1,4 +1,4 @@
-# A snapshot that is held for long: what reads, first increments and compaction visit stays
+# A snapshot that is held for a long time: what reads, first increments and compaction visit stays
 # bounded, in buffers, while all kinds of writers go on; counts are exact inside and outside of
 # the snapshot, after a crash, on a standby, and where shared hints are of other tables.
 # When the snapshot has ended, the rows that were kept go.
@@ -61,7 +61,7 @@ sub write_all
 }
 
 # what this transaction has visited of the counters' tables and indexes. Buffers of catalogs do not count: how
-# often a session reads those anew is up to autovacuum, which begins every second.
+# often a session reads those again is up to autovacuum, which begins every second.
 my $fetched = q{SELECT sum(pg_stat_get_xact_blocks_fetched(oid)) FROM pg_class WHERE relname ~ '^(compacted|direct)(_|$)'};
 
 # hits(STATEMENT): what it visits in a session that is new

@@ -1,5 +1,5 @@
-# WAIT FOR LSN, which PostgreSQL has since 19: who has counted reads their own count on a standby, as doc/backup.md says. The standby applies
-# what comes 2 seconds late, so that it would be missing without.
+# WAIT FOR LSN, which PostgreSQL has since 19: sessions read their own increments on a standby, as doc/backup.md says. The standby applies
+# WAL 2 seconds late, so the increments would be missing without it.
 use strict;
 use warnings;
 

@@ -77,7 +77,7 @@ if (@shops)
 	left_as_it_should($node, { %tables, name => 'all at once' }, $database, $sums->{$database}, $rounds, @shops * $processes * $rounds, $stock);
 }
 
-# A bigint is a text to node-postgres, unless one asks for something else; as a BigInt it is exact above 2^53, too.
+# A bigint is a text to node-postgres, unless configured otherwise; as a BigInt it is exact above 2^53, too.
 SKIP:
 {
 	skip 'no node-postgres', 1 if !$nodejs;

@@ -22,7 +22,7 @@ $ann->click('like');
 is($bob->shows('count', '1'), '1', 'a click in one page is seen in the other');
 is($ann->shows('count', '1'), '1', 'and in its own');
 is(sql($node, 'postgres', q{SELECT dc_get('likes', 'post')}), '1', 'and counted');
-ok($bob->js(q{document.getElementById('back').disabled}), 'there is nothing of his to be taken back');
+ok($bob->js(q{document.getElementById('back').disabled}), 'bob has nothing to take back');
 
 # by keyboard
 my $focus = q{document.activeElement.id};
@@ -51,6 +51,11 @@ $ann->do('media', features => { 'prefers-reduced-motion' => 'reduce' });
 $ann->click('like');
 is($ann->js(q{getComputedStyle(document.querySelector('#like svg')).animationName}), 'none', 'no motion, if that is preferred');
 is($bob->shows('count', '2'), '2', 'but it counts');
+
+# a small phone: nothing is wider than the screen
+$bob->do('size', width => 320, height => 640);
+cmp_ok($bob->js('document.documentElement.scrollWidth'), '<=', 320, '320 pixels are enough');
+$bob->do('size', width => 1000, height => 800);
 
 # viewers: two tabs of a browser are one
 my $people = sub { return $_[0] . ' looking at this' };

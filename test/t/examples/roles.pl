@@ -1,6 +1,6 @@
 # doc/roles.md: what its roles are granted is enough for what the page has them do, and nothing of it is too much. The blocks that
 # begin with SET ROLE are run by a session of that role, which has nothing but the grants of the page. Then each
-# grant is taken back alone, after which the same block fails or says something else.
+# grant is revoked alone, after which the same block fails or returns something else.
 use strict;
 use warnings;
 

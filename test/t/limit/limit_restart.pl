@@ -109,7 +109,7 @@ foreach my $state ('broken', 'old')
 	}
 	$node->start;
 	is(join(' ', peek($node, 'log', 'a'), peek($node, 'log_full', 'a')), '5 0', "a file that is $state is a crash");
-	ok(slurp_file($node->logfile) =~ ($state eq 'broken' ? qr/its contents are invalid/ : qr/it is not of the last shutdown/), 'and the log says so');
+	ok(slurp_file($node->logfile) =~ ($state eq 'broken' ? qr/its contents are invalid/ : qr/it is not from the last shutdown/), 'and the log says so');
 }
 
 is(peek($node, 'young', 'a'), '0', 'then it is older than the loss');

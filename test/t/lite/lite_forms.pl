@@ -86,7 +86,7 @@ foreach my $database ('upgraded', 'with_c')
 }
 is($dumps[0], $dumps[1], 'tables are those of the extension');
 
-# an upgrade: all functions of an older version do something else, and one is not there
+# an upgrade: all functions of an older version do something else, and one is missing
 my $fresh = sql($node, 'as_file', $catalog =~ s/proacl/CASE WHEN proacl IS NULL THEN 1 END/r =~ s/relacl/1/r);
 sql($node, 'upgraded', q{
 	DO $$

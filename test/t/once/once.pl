@@ -112,7 +112,7 @@ sub crashes
 		$node->kill9;
 		finish_job($_) foreach @jobs;
 		restart_after_kill9($node);
-		# whoever was told so before can be sure
+		# a caller that was told so before can be sure
 		$lost += sql($node, 'postgres', qq{
 			SELECT count(*) FROM acked AS a, dc_op_status('$counter', a.op) AS s
 			WHERE a.op LIKE 'r$round-%' AND NOT s.applied});

@@ -13,7 +13,7 @@ use Time::HiRes qw(sleep time);
 my $limit = 40;
 my $node = dc_node('events',
 	conf => [ "shared_preload_libraries = 'dcounter'", 'dcounter.compact_interval = 50ms', 'dcounter.events_interval = 20ms', 'timezone = UTC',
-		# nobody waits for a standby that there is not, unless he wants to
+		# nobody waits for a standby that does not exist, unless asked to
 		'wal_level = replica', 'max_wal_senders = 2', q(synchronous_standby_names = 'nobody'), 'synchronous_commit = local' ]);
 
 # events(KEY): the values that were reported of a key, in order

@@ -229,7 +229,7 @@ my $schema = q{
 			UNION ALL SELECT format('told to be dead, and it is not: %s', id) FROM answer AS a WHERE c <> 'mixed' AND who = c AND answer = 'dead'
 				AND NOT EXISTS (SELECT FROM ended AS e WHERE e.id = a.id AND how = 'dead')
 			UNION ALL SELECT format('out of order: %s %s', key, place) FROM ordered WHERE c <> 'mixed' AND n < before
-				AND how = 'done' -- who gives up an event may not have acknowledged yet what he has done before
+				AND how = 'done' -- a reader that gives up an event may not have acknowledged yet what it has done before
 			UNION ALL SELECT format('handed out before the one before it has ended: %s %s', key, o.place) FROM ordered AS o JOIN got AS d USING (id)
 			WHERE c <> 'mixed' AND o.previous_n > d.n AND NOT EXISTS (SELECT FROM got AS same WHERE same.id = o.previous AND same.n = d.n)
 		)
@@ -278,7 +278,7 @@ sub ended
 	return join('', map { "$_\n" } grep { /ERROR|FATAL|PANIC/ && !/ERROR:  55000:|FATAL:  57P0[123]:|psql: error:|FATAL:  the database system|FATAL:  terminating connection due to (?:unexpected postmaster exit|administrator command)/ } split(/\n/, $job->{err}));
 }
 
-# decide(NODE, WHERE): ends prepared transactions that nobody else will
+# decide(NODE, WHERE): ends prepared transactions that nobody else will end
 sub decide
 {
 	my ($node, $where) = @_;

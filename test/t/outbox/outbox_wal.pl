@@ -13,7 +13,7 @@ my $node = dc_node('wal', conf => [ 'wal_level = replica', 'max_wal_senders = 10
 
 sql($node, 'postgres', 'CREATE TABLE item (id int PRIMARY KEY, v text); CREATE TABLE stored (id int PRIMARY KEY, v text)');
 my ($status, $out, $err) = $node->psql('postgres', q{SELECT dc_outbox_attach('item', 'items', sink => 'wal')});
-like($err, qr/WARNING:  nobody can read events from the WAL.*\nHINT:  Set wal_level to logical/, 'a warning if nobody can read the WAL');
+like($err, qr/WARNING:  events cannot be read from the WAL.*\nHINT:  Set wal_level to logical/, 'a warning if nobody can read the WAL');
 sql($node, 'postgres', q{INSERT INTO item VALUES (1, 'one')});
 is(sql($node, 'postgres', 'SELECT count(*) FROM item'), '1', 'which does no harm');
 

@@ -59,7 +59,7 @@ sql($node, 'postgres', 'CALL dc_maintain()');
 is(sql($node, 'postgres', q{SELECT payload ->> 'count' FROM dcounter.outbox WHERE aggregatetype = 'live' AND aggregateid = 'all' ORDER BY seq DESC LIMIT 1}), $all, 'the last event has it, too');
 my $grow = q{SELECT bool_and(v > b) FROM (SELECT (payload ->> 'version')::bigint AS v, lag((payload ->> 'version')::bigint) OVER (PARTITION BY aggregatetype, aggregateid ORDER BY seq) AS b FROM dcounter.outbox) AS e WHERE b IS NOT NULL};
 is(sql($node, 'postgres', $grow), 't', 'versions grow');
-# also when listeners are told of all rooms anew, as they have missed something
+# also when listeners are notified of all rooms again, because they have missed something
 my $resets = q{SELECT count(*) FROM dcounter.outbox WHERE aggregatetype = 'live' AND type = 'presence.reset'};
 my $before = sql($node, 'postgres', $resets);
 sql($node, 'postgres', $_) foreach q{SELECT dc_presence_alter('live', events => '0')}, q{SELECT dc_beat('live', 'few', 'untold')}, q{SELECT dc_presence_alter('live', events => '1 ms')};

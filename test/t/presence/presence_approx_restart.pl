@@ -107,7 +107,7 @@ while (1)
 }
 is(wait_for($node, 'postgres', q{CALL dc_maintain(); SELECT rooms, memory FROM dc_stat_presence WHERE name = 'brief'}, '0|0'), '0|0', 'the room goes, and its memory is free');
 is(sql($node, 'postgres', q{SELECT string_agg(payload ->> 'count', ',' ORDER BY seq) ~ '^(1,)?0$' FROM dcounter.outbox WHERE aggregatetype = 'brief'}), 't', 'of which listeners are told');
-# a shorter ttl holds for who is there from when the room is next heard of
+# a shorter ttl applies to present members from the next heartbeat of the room
 sql($node, 'postgres', q{SELECT dc_beat('brief', 'long', 'm'); SELECT dc_presence_alter('live', '3 s')});
 sql($node, 'postgres', q{SELECT dc_beat('live', 'big', 'm1')});
 is(wait_for($node, 'postgres', q{CALL dc_maintain(); SELECT dc_present('live', 'big')}, '0'), '0', 'a shorter ttl');
@@ -148,7 +148,7 @@ foreach my $place (0.02, 0.1, 0.5, 0.9, 1)
 }
 $node->start;
 is(present($node, 'a'), '0', 'as is one of another shutdown');
-ok(slurp_file($node->logfile) =~ /it is not of the last shutdown/, 'the log says so');
+ok(slurp_file($node->logfile) =~ /it is not from the last shutdown/, 'the log says so');
 like(told($node), qr/^reset/, 'and listeners are told');
 
 ##
@@ -213,7 +213,7 @@ SKIP:
 }
 
 ##
-## A rule of an extension that was made anew is not the one that had its id
+## A rule of an extension that was created again is not the one that had its id
 sql($node, 'postgres', q{SELECT dc_beat('live', 'a', 'ann')});
 sql($node, 'postgres', q{DROP EXTENSION dcounter; CREATE EXTENSION dcounter; SELECT dc_presence_create('live', '7 days', approx => true)});
 is(present($node, 'a'), '0', 'nobody is there');

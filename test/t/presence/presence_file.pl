@@ -77,7 +77,7 @@ foreach (@refused)
 	change($name eq 'leaves' ? (leaves(), 'L') : @{ $at{$name} }, $number);
 	$node->start;
 	is(there(), '0|f|t', "$name $number: nobody is there");
-	like(substr(slurp_file($node->logfile), $log), qr/who was present is lost\n.*DETAIL:  File "pg_stat\/dcounter.presence" is ignored: it is malformed\./, 'the log says so');
+	like(substr(slurp_file($node->logfile), $log), qr/the members of all presences are lost\n.*DETAIL:  File "pg_stat\/dcounter.presence" is ignored: it is malformed\./, 'the log says so');
 	is(sql($node, 'postgres', "CALL dc_maintain(); SELECT string_agg(type, ' ') FROM dcounter.outbox WHERE seq > $seen AND type = 'presence.reset'"), 'presence.reset', 'and so are listeners told');
 	is(map_bytes(), $bytes, 'with as much memory as before');
 	is(sql($node, 'postgres', q{SELECT sum(members), sum(memory) FROM dc_stat_presence}), '0|0', 'none of which is in use');
@@ -103,7 +103,7 @@ $node->stop;
 change(@{ $at{cells} }, 0);
 $node->start;
 is(there(), '0|f|t', 'no cells: nothing is loaded in part');
-like(slurp_file($node->logfile), qr/is ignored: there is no memory for it/, 'as there is no memory');
+like(slurp_file($node->logfile), qr/is ignored: there is not enough memory for it/, 'as there is no memory');
 cmp_ok(map_bytes(), '<=', 128 * 1024, 'which is as small as it was set');
 is(sql($node, 'postgres', q{SELECT dc_enter('chat', 'a', 'ann'), dc_enter('live', 'b', 'ann')}), '1|1', 'and can be used');
 
@@ -126,7 +126,7 @@ sql($node, 'postgres', q{SELECT count(dc_presence_drop('tenant ' || i)) FROM gen
 ## Databases that are dropped
 $node->append_conf('postgresql.conf', q{dcounter.presence_size = '256kB'});
 $node->restart;
-# rooms of a rule that is dropped give their memory back at once, though no worker turns the wheel: else this fills it
+# rooms of a rule that is dropped give their memory back at once, though no worker turns the wheel: otherwise this fills it
 foreach my $round (1 .. 4)
 {
 	sql($node, 'postgres', q{SELECT dc_presence_create('many', '7 days', max_members => 1000000)});

@@ -111,7 +111,7 @@ foreach my $state ('broken', 'old')
 	}
 	$node->start;
 	is(who($node, 'a'), '0 ', "a file that is $state is a crash");
-	ok(slurp_file($node->logfile) =~ ($state eq 'broken' ? qr/its contents are invalid/ : qr/it is not of the last shutdown/), 'and the log says so');
+	ok(slurp_file($node->logfile) =~ ($state eq 'broken' ? qr/its contents are invalid/ : qr/it is not from the last shutdown/), 'and the log says so');
 	is(told($node), 'reset', 'as are the listeners');
 }
 
@@ -177,7 +177,7 @@ SKIP:
 }
 
 ##
-## A rule of an extension that was made anew is not the one that had its id
+## A rule of an extension that was created again is not the one that had its id
 sql($node, 'postgres', q{SELECT dc_enter('chat', 'a', 'ann')});
 sql($node, 'postgres', q{DROP EXTENSION dcounter; CREATE EXTENSION dcounter; SELECT dc_presence_create('chat', '7 days')});
 is(who($node, 'a'), '0 ', 'nobody is there');

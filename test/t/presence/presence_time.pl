@@ -34,7 +34,7 @@ sub second_passes
 sql($node, 'postgres', q{SELECT dc_presence_create('chat', '1 s', events => '1 us')});
 
 ##
-## A heartbeat puts off the end; nothing else does
+## Only a heartbeat postpones the end
 my $enter = q{
 	SELECT dc_presence_alter('chat', '1 s');
 	SELECT dc_enter('chat', 'a', m) FROM unnest('{beaten,entered,many,left alone,asked}'::text[]) AS m;
@@ -70,7 +70,7 @@ is(here('a'), 'beaten entered many', 'and takes nothing from what was promised')
 is(sql($node, 'postgres', q{SELECT joined - "left", expired >= 5 FROM dc_stat_presence}), '3|t', 'the view knows who has expired');
 
 ##
-## Who looks: calls, when nobody else does
+## What looks for expired members: calls, when nothing else does
 is(second_passes(''), '0', 'a list');
 foreach my $call (q{SELECT dc_present('chat', 'b')}, q{SELECT dc_enter('chat', 'b', 'y') - 1}, q{SELECT dc_exit('chat', 'b', 'z')})
 {

@@ -68,7 +68,7 @@ is(wait_for($eu, 'postgres', q{SELECT count(*) FROM pg_replication_slots WHERE s
 sql($eu, 'postgres', q{SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name LIKE 'dc\_us\_%'; SELECT dc_incr('likes', 'a', 4)});
 sql($us, 'postgres', 'ALTER SUBSCRIPTION dc_from_eu ENABLE');
 errors($us, sql($us, 'postgres', 'SELECT sum(apply_errors) FROM dc_regions()'));
-advises('a slot that is gone', $us, 'eu', '^the link from eu to us is refused by eu, as its slot is gone, or no longer good: dc_region join$');
+advises('a slot that is gone', $us, 'eu', '^the link from eu to us is refused by eu, because its slot is missing or no longer usable: dc_region join$');
 joins($us, $eu, $eu->connstr('postgres'));
 is(wait_for($us, 'postgres', q{SELECT dc_get('likes', 'a')}, '7'), '7', 'it is made anew');
 advises('it is made anew', $us, 'eu', '^$');
@@ -92,7 +92,7 @@ $errors = errors($us, $errors + 1);
 advises('a region that is down', $us, 'eu', '^the link from eu to us is down: ');
 $us->stop('immediate');
 $us->start;
-advises('nobody has confirmed its start', $us, 'us', '^us waits until the others have heard of its start; if it was set back: dc_region restore us$');
+advises('nobody has confirmed its start', $us, 'us', '^us waits until the others have acknowledged its start; if it was restored to an earlier state: dc_region restore us$');
 $eu->start;
 advises('a region that is back, both having been started at once', $us, 'eu', '^$');
 advises('the start is confirmed', $us, 'us', '^$');
@@ -103,12 +103,12 @@ advises('no link', $us, 'eu', '^there is no link from eu to us: dc_region join$'
 joins($us, $eu, $eu->connstr('postgres'));
 advises('it is made', $us, 'eu', '^$');
 sql($us, 'postgres', 'ALTER PUBLICATION dcounter_own DROP TABLE likes_region');
-advises('a publication that lacks a table', $us, 'us', 'does not publish all that it should: dc_region_publish\(\)');
+advises('a publication that lacks a table', $us, 'us', 'does not publish everything that it should: dc_region_publish\(\)');
 sql($us, 'postgres', 'SELECT dc_region_publish()');
 advises('it is mended', $us, 'us', '^$');
 sql($us, 'postgres', q{INSERT INTO dcounter.self_mark SELECT epoch, 'recopy', NULL, now() FROM dcounter.self});
 # it is copied before or after the worker has noted that
-advises('something was missed', $us, 'us', '^us may lack what others have: dc_region restore us$');
+advises('something was missed', $us, 'us', '^us may lack rows that others have: dc_region restore us$');
 region_refresh($us, $eu);
 advises('it was copied', $us, 'us', '^$');
 

@@ -68,7 +68,7 @@ is(sql($node, 'postgres', q{SELECT dc_take('rooms', 'may', 7), dc_take('rooms', 
 # What is in memory keeps a region from being retired, until it is published
 sql($node, 'postgres', q{SELECT dc_incr('buffered', 'm', 3)});
 ($ret, $out, $err) = $node->psql('postgres', q{SELECT dc_region_retire('eu')});
-like($err, qr/has counted what is not published yet/, 'it is not retired with amounts in memory');
+like($err, qr/has increments that are not published yet/, 'it is not retired with amounts in memory');
 is(sql($node, 'postgres', q{SELECT dc_get('buffered', 'm')}), '3', 'which are still there');
 
 # foreign: a row tells of the work of a copy, so a new epoch is wanted; returns the one that there is
@@ -123,7 +123,7 @@ foreach my $row (q{likes_region VALUES ('k', 'Bad name', 5, 1, 1, now())}, q{lik
 	q{dcounter.region (region, epoch, seq) VALUES ('us', -1, 1)}, q{dcounter.region (region, epoch, seq, beat_at) VALUES ('us', 1, 1, 'infinity')})
 {
 	($ret, $out, $err) = $node->psql('postgres', "SET session_replication_role = replica; INSERT INTO $row");
-	like($err, qr/a row for "\w+" is not one of a region/, "refused: $row");
+	like($err, qr/a row for "\w+" is not valid as a row of a region/, "refused: $row");
 }
 sql($node, 'postgres', q{SELECT dc_set('likes', 'k', 7)});
 is(sql($node, 'postgres', q{SELECT dc_get('likes', 'k'), upto FROM likes_set WHERE key = 'k'}), '7|{}', 'a set observes none of these');

@@ -18,7 +18,7 @@ my $old = sql($us, 'postgres', 'SHOW server_version_num') < 160000;
 my $connection = $eu->connstr('postgres') =~ s/'/''/gr;
 my $counted = 0;
 
-# mallory(NODE, STATEMENTS): as him
+# mallory(NODE, STATEMENTS): as mallory
 sub mallory
 {
 	my ($node, $sql) = @_;
@@ -59,7 +59,7 @@ sub arrived
 	return;
 }
 
-# who(OFFSET): as whom his code has run since then, by what it has written to the log: a transaction that failed
+# who(OFFSET): as whom its code has run since then, by what it has written to the log: a transaction that failed
 # has left nothing else
 sub who
 {
@@ -69,7 +69,7 @@ sub who
 	return join(' ', sort keys %who);
 }
 
-# by_superuser(NODE, STATEMENTS): as a superuser, who may do what is refused to him
+# by_superuser(NODE, STATEMENTS): as a superuser, who may do what is refused to mallory
 sub by_superuser
 {
 	my ($node, $sql) = @_;
@@ -77,8 +77,8 @@ sub by_superuser
 	return sql($node, 'postgres', "SET search_path = m, public; $sql");
 }
 
-# obstacle(NAME, STATEMENT, STATEMENT, ERROR [, RUNS]): he cannot do something; a superuser does it for him, and removes
-# it. With RUNS the server calls his code before the trigger that merges.
+# obstacle(NAME, STATEMENT, STATEMENT, ERROR [, RUNS]): mallory cannot do something; a superuser does it instead, and removes
+# it. With RUNS the server calls its code before the trigger that merges.
 sub obstacle
 {
 	my ($name, $put, $remove, $error, $runs) = @_;
@@ -91,11 +91,11 @@ sub obstacle
 	foreach (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
 	{
 		$log = slurp_file($us->logfile, $from);
-		last if $log =~ /ERROR:  "marks_region" is not what dcounter has made.*?DETAIL:  \Q$error\E/s;
+		last if $log =~ /ERROR:  "marks_region" is not as dcounter created it.*?DETAIL:  \Q$error\E/s;
 		select(undef, undef, undef, 0.1);
 	}
-	like($log, qr/ERROR:  "marks_region" is not what dcounter has made.*?DETAIL:  \Q$error\E/s, "$name: the log says what is wrong");
-	is(who($from), '', "$name: none of his code has run") if !$runs;
+	like($log, qr/ERROR:  "marks_region" is not as dcounter created it.*?DETAIL:  \Q$error\E/s, "$name: the log says what is wrong");
+	is(who($from), '', "$name: none of its code has run") if !$runs;
 	is(who($from), $old ? sql($us, 'postgres', 'SELECT current_user') : 'mallory', "$name: as whom it has run") if $runs;
 	by_superuser($us, $remove);
 	count_more('new');
@@ -116,14 +116,14 @@ foreach my $node (@nodes)
 my ($status, $err) = join_us('');
 if ($old)
 {
-	isnt($status, 0, 'his code would run as a superuser: refused');
-	like($err, qr/ERROR:  55000: links between regions need trust in the owners of tables/, 'and it is said why');
+	isnt($status, 0, 'its code would run as a superuser: refused');
+	like($err, qr/ERROR:  55000: before PostgreSQL 16, links between regions require trust in the owners of tables/, 'and it is said why');
 	like($err, qr/HINT:  .*trust_owners => true/, 'and what to do');
 	is(sql($us, 'postgres', 'SELECT count(*) FROM pg_subscription'), '0', 'there is no link');
 }
 else
 {
-	is($status, 0, 'his code runs as him: not refused');
+	is($status, 0, 'its code runs as mallory: not refused');
 }
 ($status, $err) = join_us(', trust_owners => true');
 is($status, 0, 'with trust_owners') or diag($err);
@@ -144,7 +144,7 @@ foreach my $kind ('REPLICA', 'ALWAYS')
 	obstacle("a trigger, $kind", "CREATE TRIGGER spy BEFORE INSERT OR UPDATE ON marks_region FOR EACH ROW EXECUTE FUNCTION spy_trigger(); ALTER TABLE marks_region ENABLE $kind TRIGGER spy", 'DROP TRIGGER spy ON marks_region', 'It has a trigger.');
 }
 obstacle('a trigger after', 'CREATE TRIGGER a AFTER INSERT OR UPDATE ON marks_region FOR EACH ROW EXECUTE FUNCTION spy_trigger(); ALTER TABLE marks_region ENABLE ALWAYS TRIGGER a', 'DROP TRIGGER a ON marks_region', 'It has a trigger.');
-# What the server calls before. For this he has to be trusted.
+# What the server calls before. For this it has to be trusted.
 obstacle('a trigger before', 'CREATE TRIGGER a BEFORE INSERT OR UPDATE ON marks_region FOR EACH ROW EXECUTE FUNCTION spy_trigger(); ALTER TABLE marks_region ENABLE ALWAYS TRIGGER a', 'DROP TRIGGER a ON marks_region', 'It has a trigger.', 1);
 obstacle('a default', q{ALTER TABLE marks_region ADD more boolean; ALTER TABLE marks_region ALTER more SET DEFAULT spy(1)}, 'ALTER TABLE marks_region DROP more', 'It must be a plain table', 1);
 
@@ -152,12 +152,12 @@ obstacle('a default', q{ALTER TABLE marks_region ADD more boolean; ALTER TABLE m
 if ($old)
 {
 	($status, $err) = join_us('');
-	like($err, qr/ERROR:  55000: links between regions need trust/, 'the next time: refused');
+	like($err, qr/ERROR:  55000: before PostgreSQL 16, links between regions require trust/, 'the next time: refused');
 }
 
 # He cannot have code at events of DDL, nor use the functions of dcounter's triggers
 fails_with($us, 'postgres', q{SET SESSION AUTHORIZATION mallory; CREATE FUNCTION m.e() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN END'; CREATE EVENT TRIGGER e ON ddl_command_end EXECUTE FUNCTION m.e()}, '42501', 'event triggers are for superusers');
-fails_with($us, 'postgres', q{SET SESSION AUTHORIZATION mallory; CREATE TABLE m.t (LIKE m.marks_region); CREATE TRIGGER t BEFORE INSERT ON m.t FOR EACH ROW EXECUTE FUNCTION dcounter.merge_region()}, '42501', 'the trigger that merges is not his');
+fails_with($us, 'postgres', q{SET SESSION AUTHORIZATION mallory; CREATE TABLE m.t (LIKE m.marks_region); CREATE TRIGGER t BEFORE INSERT ON m.t FOR EACH ROW EXECUTE FUNCTION dcounter.merge_region()}, '42501', 'the trigger that merges is not its');
 is(sql($us, 'postgres', q{SELECT apply_error_count > 0 FROM pg_stat_subscription_stats}), 't', 'the errors are counted');
 unlike(slurp_file($us->logfile), qr/XX000|PANIC|signal 11/, 'no internal error');
 

@@ -1,6 +1,6 @@
-# One link brings the rows of all counters, also of owners who are nobody's friends. What one of them writes by hand
-# into his tables, in one region, or does to them in the other one, stops nothing: his rows are passed over, and counted,
-# and his DDL is refused. Who may replicate nothing stops nothing either.
+# One link brings the rows of all counters, including those of hostile owners. What one of them writes by hand
+# into their tables in one region, or does to them in the other, stops nothing: their rows are passed over, and counted,
+# and their DDL is refused. Roles that may not replicate anything cannot stop anything either.
 use strict;
 use warnings;
 
@@ -14,7 +14,7 @@ my @nodes = map { region_node($_) } 'eu', 'us';
 my ($eu, $us) = @nodes;
 my $n = 0;
 
-# mallory(NODE, STATEMENTS): as him
+# mallory(NODE, STATEMENTS): as mallory
 sub mallory
 {
 	my ($node, $sql) = @_;
@@ -203,7 +203,7 @@ foreach my $owner ('team', 'mallory')
 }
 mallory($eu, 'REVOKE ALL ON SCHEMA m FROM team');
 mallory($us, q{SELECT dc_incr('r', 'good', 3)});
-is(wait_for($eu, 'postgres', q{SELECT dc_get('m.r', 'good')}, '3'), '3', 'his own rows that are right come');
+is(wait_for($eu, 'postgres', q{SELECT dc_get('m.r', 'good')}, '3'), '3', 'its own rows that are right come');
 still('DDL');
 
 # What a REINDEX that was canceled leaves keeps no rows from coming, and the owner from nothing

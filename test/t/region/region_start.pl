@@ -1,5 +1,5 @@
-# What a region does when its server is started: it publishes nothing until the others have confirmed that they have heard of
-# it, and takes a new epoch if they do not, or if what it has is a snapshot of the disk.
+# What a region does when its server is started: it publishes nothing until the others have acknowledged
+# the start, and takes a new epoch if they do not, or if its data is a snapshot of the disk.
 use strict;
 use warnings;
 

@@ -1,6 +1,6 @@
 # Three regions sell from one stock of few units. Buyers take, wait and restock in all of them, with
 # workers on, while links are cut and servers are killed. Whatever happens, what was sold, what is left and what
-# is on its way is what was stocked. In the end the last unit is sold where somebody wants it, and the
+# is in transit adds up to what was stocked. In the end the last unit is sold where a buyer wants it, and the
 # older of two requests is served first.
 use strict;
 use warnings;

@@ -1,7 +1,7 @@
 # Regions that are not in a mesh: a star, a ring in one direction, a tree, and a ring in both. The links
 # are made by the statements of dc_region_join(), users count everywhere, a link is cut and heals.
 # In the end each region has what was counted in all of them. Where one link carries a region no
-# row is refused; where there are two, there may be deadlocks, which are tried again. When nobody counts, no
+# row is refused; where there are two, there may be deadlocks, which are retried. When nobody counts, no
 # WAL is written.
 #
 # With DC_OTHER_PG_CONFIG, the pg_config of a server of another version that has the extension, every
@@ -111,7 +111,7 @@ region_is_sound('refreshed', @star);
 is(wait_for($leaves[2], 'postgres', q{SELECT state FROM dc_regions() WHERE region = 'leaf3'}, 'active'), 'active', 'the hub alone gives it all');
 
 # From a leaf to a link of its own
-like(join_link($leaves[0], $leaves[1], 'mesh'), qr/WARNING:  rows of the same regions may come/, 'a second path is told of')
+like(join_link($leaves[0], $leaves[1], 'mesh'), qr/WARNING:  rows of the same regions may arrive/, 'a second path is told of')
   if sql($leaves[0], 'postgres', q{SELECT count(*) FROM dcounter.region WHERE region = 'leaf2'}) ne '0';
 $_->stop('immediate') foreach @star;
 
@@ -128,7 +128,7 @@ is(apply_errors(@ring), '0', 'ring: no row was refused');
 ##
 ## Now in both: each region comes by two ways
 
-like(join_link($ring[$_], $ring[ ($_ + 1) % @ring ], 'ring'), qr/WARNING:  rows of the same regions may come/, 'a second path is told of') foreach 0 .. $#ring;
+like(join_link($ring[$_], $ring[ ($_ + 1) % @ring ], 'ring'), qr/WARNING:  rows of the same regions may arrive/, 'a second path is told of') foreach 0 .. $#ring;
 copied(@ring);
 count_and_cut($ring[0], @ring);
 

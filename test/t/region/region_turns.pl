@@ -1,5 +1,5 @@
-# Owners who lock rows of their counter, or whose counter cannot be worked on, keep the counters of others neither from being
-# counted in after a start nor from having been published, as beats tell; and nothing of theirs is lost or counted twice.
+# Owners who lock rows of their counter, or whose counter cannot be processed, keep the counters of others neither from being
+# counted in after a start nor from being published, as heartbeats show; and no increment of theirs is lost or counted twice.
 use strict;
 use warnings;
 
@@ -79,7 +79,7 @@ my $now = sql($node, 'postgres', 'SELECT now()');
 is(wait_for($node, 'postgres', sprintf($later, $now), 't'), 't', 'beats tell of what was committed after a row that cannot be published');
 is(wait_for($node, 'postgres', $state, 'behind'), 'behind', 'it is shown that not all is');
 is(sql($node, 'postgres', q{SELECT seen -> '!aside' FROM dcounter.region WHERE region = 'eu' ORDER BY epoch DESC LIMIT 1}), '["public.large"]', 'and of which counter');
-ok($node->wait_for_log(qr/WARNING: .*counter table "large" is put aside.*\n.*DETAIL: .*their sums would leave bigint/, $offset), 'and why');
+ok($node->wait_for_log(qr/WARNING: .*counter table "large" is put aside.*\n.*DETAIL: .*their sums would be out of range for bigint/, $offset), 'and why');
 sql($node, 'postgres', q{BEGIN; LOCK TABLE held_shard; PREPARE TRANSACTION 'table'});
 is(wait_for($node, 'postgres', q{SELECT seen -> '!aside' ? 'public.held' FROM dcounter.region WHERE region = 'eu' ORDER BY epoch DESC LIMIT 1}, 't'), 't', 'so it is with one that is locked');
 $now = sql($node, 'postgres', 'SELECT now()');
@@ -96,7 +96,7 @@ $setter->quit;
 is(wait_for($node, 'postgres', 'SELECT state FROM dcounter.self', 'recopy'), 'recopy', 'before that has ended');
 sql($node, 'postgres', q{DELETE FROM dcounter.self_mark; UPDATE dcounter.self SET state = 'active'});
 my ($ret, $out, $err) = $node->psql('postgres', q{SELECT dc_region_retire('eu')});
-like($err, qr/has counted what is not published yet/, 'a region is not retired meanwhile');
+like($err, qr/has increments that are not published yet/, 'a region is not retired meanwhile');
 sql($node, 'postgres', q{COMMIT PREPARED 'table'});
 is(scalar(() = slurp_file($node->logfile) =~ /counter table "large" is put aside/g), 1, 'the log says it once');
 

@@ -1,5 +1,5 @@
 # dc_relay: its command line, what it writes in each format and to streams of Redis, where
-# the extension and the role are not what is usual, and errors that stay. When it confirms
+# the extension and the role are unusual, and permanent errors. When it confirms
 # what it has delivered is in relay/relay_delivery.pl.
 use strict;
 use warnings;
@@ -278,7 +278,7 @@ SKIP:
 	my @entries = map { @{ $redis->command('XRANGE', "stream$_", '-', '+') } } 0, 1;
 	check('streams', $keys, 50, map { my %f = @{ $_->[1] }; qq("key":"$f{key}","payload":$f{payload},) } @entries);
 
-	# A stream that cannot be one stops nobody else, and its events are dead letters.
+	# A key that cannot be a stream stops no others, and its events are dead letters.
 	$redis->command('SET', 'wrong', 'not a stream');
 	consumer('poison');
 	query(q{SELECT dc_consumer_alter('poison', max_attempts => 3)});
@@ -289,7 +289,7 @@ SKIP:
 		'events of a stream that cannot be one are dead letters');
 	comes(sub { $redis->command('XLEN', 'fine') >= 80 }, 'all others are delivered');
 	signal($job, 'TERM', 0, 'stops after that');
-	like($job->{err}, qr/WRONGTYPE.*of topic "wrong" was refused, and comes again in .*is a dead letter now/s, 'it says so');
+	like($job->{err}, qr/WRONGTYPE.*of topic "wrong" was refused, and will be retried in .*is now a dead letter/s, 'it says so');
 	is(scalar left('poison'), 0, 'and all others are confirmed');
 	check('beside a stream that cannot be one', 4, 20, map { my %f = @{ $_->[1] }; qq("key":"$f{key}","payload":$f{payload},) } @{ $redis->command('XRANGE', 'fine', '-', '+') });
 	is(query(q{SELECT count(*) FROM dc_dead_letters WHERE consumer = 'poison' AND topic <> 'wrong'}), 0, 'no other event is a dead letter');

@@ -1,5 +1,5 @@
 # dc_relay confirms a batch after it has been delivered and not before, and nothing is lost
-# when the relay, the command it runs, who reads its output or the server stops.
+# when the relay, the command it runs, the reader of its output or the server stops.
 use strict;
 use warnings;
 
@@ -273,7 +273,7 @@ comes(sub { !kill(0, $pid) }, 'a second SIGTERM: the command is told');
 is(scalar left('c'), 1, 'a second SIGTERM: the batch was not confirmed');
 
 ##
-## nothing is lost, whoever is killed
+## nothing is lost, no matter which process is killed
 
 my $keys = 8;
 my $events = torture(150, 3000);

@@ -94,7 +94,7 @@ sub exported
 	return pack('H*', $hex);
 }
 
-# stale(VALUE): the same without its cached count, which Redis then makes anew
+# stale(VALUE): the same without its cached count, which Redis then computes again
 sub stale
 {
 	my ($value) = @_;

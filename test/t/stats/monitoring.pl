@@ -1,5 +1,5 @@
-# What owners lock, or have written by hand, keeps nobody from looking at the views of all tables; and what depends on functions
-# or has the name of a trigger keeps no update of the extension from going on.
+# Whatever owners lock, or have written by hand, the views of all tables can be read; and objects that depend on functions
+# or have the name of a trigger do not prevent an update of the extension.
 use strict;
 use warnings;
 

@@ -43,7 +43,7 @@ sub test_many
 		DO \$\$ BEGIN FOR i IN 1 .. $many LOOP PERFORM dc_incr('t' || i, 'a', 7), dc_incr('t' || i, 'b'); COMMIT; END LOOP; END \$\$});
 	is(sql($node, 'postgres', 'SELECT tables, without_statistics FROM dc_stat_memory'), "$many|0", 'a table takes it when it is used');
 	is(sql($node, 'postgres', 'SELECT count(*), min(increments), max(increments), min(keys_written), max(keys_written) FROM dc_stat_counters'), "$many|2|2|2|2", 'all have statistics, which are right');
-	unlike(slurp_file($node->logfile), qr/no statistics of counter table/, 'and the log does not complain');
+	unlike(slurp_file($node->logfile), qr/no statistics are collected for counter table/, 'and the log does not complain');
 	test_no_table_is_read();
 	my $all = sql($node, 'postgres', 'SELECT md5(string_agg(s::text, chr(10) ORDER BY counter)) FROM (SELECT counter, increments, keys_written, stats_reset FROM dc_stat_counters) AS s');
 	$node->restart;
@@ -93,7 +93,7 @@ sub test_limit
 	is(sql($node, 'postgres', $counted), join('|', $room - 1, $tables), 'as many tables as there is memory for have statistics');
 	is(sql($node, 'postgres', 'SELECT sum(increments) FROM dc_stat_counters'), 2 * ($room - 1), 'which are right');
 	is(sql($node, 'postgres', 'SELECT tables, max_tables, without_statistics, evicted FROM dc_stat_memory'), "$room|$room|11|0", 'the others can be seen');
-	my $n = () = substr(slurp_file($node->logfile), $offset) =~ /LOG:  no statistics of counter table/g;
+	my $n = () = substr(slurp_file($node->logfile), $offset) =~ /LOG:  no statistics are collected for counter table/g;
 	is($n, 1, 'the log says once that there are some');
 	is(sql($node, 'postgres', qq{SELECT count(*) FROM generate_series(1, $tables) AS i WHERE dc_get('t' || i, 'a') <> 2}), '0', 'all count');
 

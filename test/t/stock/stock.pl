@@ -1,5 +1,5 @@
 # Stocks under load: nothing is sold twice, nothing is lost, and in the end all that
-# is available can be sold, and no more. With the worker and the sold-out gate,
+# is available can be sold, but no more. With the worker and the sold-out gate,
 # which need preload, and without.
 use strict;
 use warnings;
@@ -142,7 +142,7 @@ sql($_, 'postgres', q{
 				END IF;
 				COMMIT;
 				EXIT WHEN (SELECT sum(qty) FROM orders WHERE key = 'gate') = (SELECT sum(qty) FROM restocks WHERE key = 'gate');
-				-- one who has ended the hold himself may still roll back
+				-- a session that has ended the hold may still roll back
 				IF tried AND kind <> 'expiry' THEN
 					RAISE 'cycle %: refused, although one was left after %', i, kind;
 				END IF;

@@ -1,6 +1,6 @@
-# DDL on the tables of counters, with what only whole servers show: a crash of
+# DDL on the tables of counters, as far as only a whole server shows it: a crash of
 # tables that are not logged, dump and restore of the triggers that keep the tables
-# together, TRUNCATE that comes by a subscription, and increments in memory.
+# together, TRUNCATE that arrives by a subscription, and increments in memory.
 use strict;
 use warnings;
 
@@ -164,7 +164,7 @@ is(sql($subscriber, 'postgres', $by_partition), "0|$one", 'TRUNCATE of a partiti
 sql($subscriber, 'postgres', q{SELECT dc_incr('p', k::text, 1) FROM generate_series(1, 9) AS k; SELECT dc_flush('p')});
 is(sql($subscriber, 'postgres', $by_partition), "$zero|" . 2 * $one, '... and count again');
 
-# ... beside one who has read the partition, and then sets a key: he waits for the flusher,
+# ... beside one who has read the partition, and then sets a key: it waits for the flusher,
 # who would wait behind the TRUNCATE. What the worker knows of the table is outdated.
 my $waits = q{SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'p_p0'::regclass AND mode = 'AccessExclusiveLock'};
 my $setter = dc_session($subscriber, 'postgres');

@@ -299,7 +299,7 @@ is(sql($node, 'owned', join(' UNION ALL ', map { my $table = $_; map { "SELECT '
 is(sql($node, 'owned', join(' UNION ALL ', map { "SELECT '$_' WHERE has_table_privilege('db_owner', '$_', 'INSERT, UPDATE, DELETE, TRUNCATE, TRIGGER, REFERENCES')" } grep { !/_seq|_id/ } @secret)),
 	'', 'and the owner of the database may read only');
 is(sql($node, 'owned', q{SELECT has_sequence_privilege('db_owner', 'dcounter.outbox_seq', 'USAGE, UPDATE')}), 'f', 'also the sequences');
-fails_with($node, 'owned', "SET ROLE db_owner; SELECT nextval('dcounter.outbox_seq')", '42501', 'he draws no number');
+fails_with($node, 'owned', "SET ROLE db_owner; SELECT nextval('dcounter.outbox_seq')", '42501', 'it draws no number');
 fails_with($node, 'owned', 'SET ROLE other; SELECT * FROM dcounter.mark_value', '42501', 'marks are secret, too');
 fails_with($node, 'owned', 'SET ROLE other; SELECT * FROM dcounter.outbox_0', '42501', 'events are secret');
 fails_with($node, 'owned', 'SET ROLE other; SELECT last_value FROM dcounter.outbox_seq', '42501', 'and so is how many there are');

@@ -1,6 +1,6 @@
-# The worker runs no code of a table's owner: whatever he puts on his tables, the tables of
-# others go on being compacted and flushed, the server stops when it is told to, and who
-# looks at statistics is answered. What is left to him he can maintain himself.
+# The worker runs no code of a table's owner: whatever owners put on their tables, the tables of
+# others are still compacted and flushed, the server stops when it is told to, and sessions that
+# read statistics get an answer. Owners can maintain the tables that are left to them.
 use strict;
 use warnings;
 
@@ -84,13 +84,13 @@ sub log_since
 	return slurp_file($node->logfile, $_[0]);
 }
 
-# runs_none(NAME): none of his code has run
+# runs_none(NAME): none of its code has run
 sub runs_none
 {
 	my ($name) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 
-	return unlike(log_since(0), qr/code of an owner runs/, "$name: no code of his runs");
+	return unlike(log_since(0), qr/code of an owner runs/, "$name: no code of its own runs");
 }
 
 # job(JOB, COLUMN)
@@ -139,7 +139,7 @@ sub test_triggers
 	is(scalar(() = log_since(0) =~ /leaves counter table "t1" to its owner/g), 1, 'the log says so once');
 	is(job('compaction', 'failures'), 0, 'that is no failure');
 	as_role('mallory', 'CALL dc_maintain()');
-	is(sql($node, 'postgres', q{SELECT count(*) FROM m.t1 WHERE inc = 1}), 2, 'he maintains them himself');
+	is(sql($node, 'postgres', q{SELECT count(*) FROM m.t1 WHERE inc = 1}), 2, 'it maintains them itself');
 	as_role('mallory', q{SELECT dc_incr('m.t2', 'c'), dc_compact('m.t2')});
 	return runs_none('triggers');
 }
@@ -174,11 +174,11 @@ sub test_foreign
 sub test_statistics
 {
 	as_role('mallory', q{
-		SELECT dc_drop('m.f'); -- he would wait for its server himself
+		SELECT dc_drop('m.f'); -- it would wait for its server itself
 		SELECT dc_create('m.i'); SELECT dc_incr('m.i', 'a');
 		CREATE INDEX ON m.i_shard (key) WHERE m.pure('x');});
-	is(as_role('watcher', q{SET statement_timeout = '20s'; SELECT string_agg(counter || ' ' || coalesce(shard_rows::text, '-'), ', ' ORDER BY counter::text) FROM dc_stat_shards WHERE counter::text IN ('m.i', 'v.exact')}), 'm.i -, v.exact 0', 'no live numbers where they would run his code');
-	is(as_role('mallory', q{SELECT shard_rows IS NOT NULL FROM dc_stat_shards WHERE counter = 'm.i'::regclass}), 't', 'he sees them himself');
+	is(as_role('watcher', q{SET statement_timeout = '20s'; SELECT string_agg(counter || ' ' || coalesce(shard_rows::text, '-'), ', ' ORDER BY counter::text) FROM dc_stat_shards WHERE counter::text IN ('m.i', 'v.exact')}), 'm.i -, v.exact 0', 'no live numbers where they would run its code');
+	is(as_role('mallory', q{SELECT shard_rows IS NOT NULL FROM dc_stat_shards WHERE counter = 'm.i'::regclass}), 't', 'it sees them itself');
 
 	# an index that is locked, without its table
 	my $session = dc_session($node, 'postgres');
@@ -240,7 +240,7 @@ sub test_buffered
 		CREATE TRIGGER t BEFORE INSERT ON m.b FOR EACH ROW EXECUTE FUNCTION m.code();});
 	is(sql($node, 'postgres', q{SELECT dc_get('m.b', 'a')}), 1, 'in exact mode it may have a trigger');
 	is(error_of('postgres', q{SELECT dc_create('super', mode => 'buffered'); CREATE TRIGGER t BEFORE INSERT ON super FOR EACH ROW EXECUTE FUNCTION m.code()}), '', 'and so may that of a superuser, buffered');
-	is(error_of('postgres', 'ALTER TABLE super OWNER TO mallory') =~ /^55000/, 1, '... as long as it is his');
+	is(error_of('postgres', 'ALTER TABLE super OWNER TO mallory') =~ /^55000/, 1, '... as long as mallory owns it');
 	return;
 }
 

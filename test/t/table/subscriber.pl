@@ -1,5 +1,5 @@
 # A logical subscriber that has the extension, with workers on both servers: what a subscription
-# feeds is left alone and comes to be what the publisher has; when the subscription is dropped,
+# feeds is left alone and becomes equal to the publisher's; when the subscription is dropped,
 # all of it is used and maintained here.
 use strict;
 use warnings;
@@ -102,7 +102,7 @@ $subscriber->command_ok([ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-d', $subscri
 sql($subscriber, 'postgres', q{SELECT dc_adopt('app.' || c) FROM unnest('{likes,parts,views,plays,seats}'::text[]) AS c; SELECT dc_ledger_adopt('app.wallet');
 	SELECT dc_alter('app.views', mode => 'buffered'), dc_alter('app.plays', op_retention => '1 hour'), dc_alter('app.wallet', op_retention => '1 hour')});
 
-# What somebody has counted here before stays his
+# What somebody has counted here before stays theirs
 sql($subscriber, 'postgres', q{SELECT dc_create('mine')});
 sql($subscriber, 'postgres', qq{CREATE SUBSCRIPTION s CONNECTION \$c\$$connection\$c\$ PUBLICATION p});
 $subscriber->wait_for_subscription_sync($publisher, 's');

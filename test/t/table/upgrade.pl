@@ -1,9 +1,9 @@
-# From release 0.1.0 to this version: its library and script count in every room, then the library is another one, then the script
-# is; the catalog and all values are those of a fresh install. In between a new library works with the old script, and says
+# From release 0.1.0 to this version: its library and script count in every room, then the library is replaced, then the script
+# is; the catalog and all values are those of a fresh install. In between, the new library works with the old script, and says
 # what to run; an old one refuses a newer script.
 #
-# The library of 0.1.0 is built from its commit, if the script that calls this has put its files into DC_RELEASES (test/lib.sh); else
-# today's is taken for it, and the test says so.
+# The library of 0.1.0 is built from its commit, if the calling script has put its files into DC_RELEASES (test/lib.sh); otherwise
+# today's is used instead, and the test says so.
 use strict;
 use warnings;
 
@@ -87,7 +87,7 @@ sub warned
 {
 	my ($from) = @_;
 
-	return scalar(() = substr(PostgreSQL::Test::Utils::slurp_file($node->logfile), $from) =~ /WARNING:  the extension dcounter in this database is of version 0\.1\.0, and the library of version \Q$version\E/g);
+	return scalar(() = substr(PostgreSQL::Test::Utils::slurp_file($node->logfile), $from) =~ /WARNING:  the extension dcounter in this database has version 0\.1\.0, but the library has version \Q$version\E/g);
 }
 
 # A library of 0.1.0 and its script, then the script of today, which does not know that library
@@ -121,7 +121,7 @@ is(psql_file('old', 'check'), $expected{check}, 'all values are there');
 	my ($status, $out, $err) = $node->psql('old', q{SELECT dc_get('rooms.plain', 'post:2'); SELECT dc_get('rooms.compacted', '42'); SELECT count(*) FROM dc_tables});
 
 	is(scalar(() = $err =~ /WARNING/g), 1, 'a session is warned once');
-	like($err, qr/WARNING:  the extension dcounter in this database is of version 0\.1\.0, and the library of version \Q$version\E\nHINT:  Run "ALTER EXTENSION dcounter UPDATE" in this database\.$/m, 'and told what to run');
+	like($err, qr/WARNING:  the extension dcounter in this database has version 0\.1\.0, but the library has version \Q$version\E\nHINT:  Run "ALTER EXTENSION dcounter UPDATE" in this database\.$/m, 'and told what to run');
 	is($out =~ s/\n.*//sr, '2', 'and works');
 }
 my $seen = -s $node->logfile;
@@ -151,7 +151,7 @@ sql($node, 'old', q{UPDATE pg_extension SET extversion = '0.10.0' WHERE extname 
 {
 	my ($status, $out, $err) = $node->psql('old', "\\set VERBOSITY verbose\nSELECT dc_incr('rooms.plain', 'post:2')");
 
-	like($err, qr/ERROR:  55000: the library of dcounter is of version \Q$version\E, older than version 0\.10\.0 of the extension in this database/, 'an older library refuses to work');
+	like($err, qr/ERROR:  55000: the library of dcounter has version \Q$version\E, which is older than version 0\.10\.0 of the extension in this database/, 'an older library refuses to work');
 	like($err, qr/HINT:  Install the library of version 0\.10\.0/, 'with a hint');
 }
 
@@ -180,13 +180,13 @@ foreach my $statement ('DROP TABLE rooms.plain', 'DROP TABLE rooms.plain_shard',
 {
 	my ($status, $out, $err) = $node->psql('old', $statement);
 
-	like($err, qr/ERROR:  the library of dcounter is of version \Q$version\E, older than/, "and not $statement");
+	like($err, qr/ERROR:  the library of dcounter has version \Q$version\E, which is older than/, "and not $statement");
 }
 # nor of scripts of other extensions
 my %script = (1 => 'CREATE TABLE other (id int); ALTER TABLE other ADD COLUMN more int', '1--2' => 'ALTER TABLE rooms.plain ADD COLUMN more int');
 write_file("$root$dir{sharedir}/extension/other_extension.control", "default_version = '1'\n");
 write_file("$root$dir{sharedir}/extension/other_extension--$_.sql", $script{$_}) foreach keys %script;
-foreach (([ 'CREATE EXTENSION other_extension', qr/^$/ ], [ q{ALTER EXTENSION other_extension UPDATE TO '2'}, qr/ERROR:  the library of dcounter is of version/ ], [ 'DROP EXTENSION other_extension', qr/^$/ ]))
+foreach (([ 'CREATE EXTENSION other_extension', qr/^$/ ], [ q{ALTER EXTENSION other_extension UPDATE TO '2'}, qr/ERROR:  the library of dcounter has version/ ], [ 'DROP EXTENSION other_extension', qr/^$/ ]))
 {
 	my ($status, $out, $err) = $node->psql('old', $_->[0]);
 
@@ -219,7 +219,7 @@ $node->start;
 my $log = substr(PostgreSQL::Test::Utils::slurp_file($node->logfile), $seen);
 foreach my $name (sort keys %file)
 {
-	like($log, qr/LOG:  file "pg_stat\/dcounter.\w+" has format 99, and dcounter \Q$version\E reads format \d+\n.*DETAIL: .* The file is kept as "\Q$file{$name}\E\.format-99"|LOG:  file "\S+\Q@{[ basename($file{$name}) ]}\E" has format 99/, "$name: the log says so");
+	like($log, qr/LOG:  file "pg_stat\/dcounter.\w+" has format 99, but dcounter \Q$version\E reads format \d+\n.*DETAIL: .* The file is kept as "\Q$file{$name}\E\.format-99"|LOG:  file "\S+\Q@{[ basename($file{$name}) ]}\E" has format 99/, "$name: the log says so");
 	is(-e "$file{$name}.format-99" ? PostgreSQL::Test::Utils::slurp_file("$file{$name}.format-99") : '', $kept{$name}, "$name: a file of another format is kept as it is");
 }
 is(psql_file('old', 'check'), psql_file('fresh', 'check'), 'the server works without them');
@@ -254,7 +254,7 @@ foreach my $column ('g', 'pn', 'gs', 'os', 'lww', 'mv', 'clock')
 	write_file("$path.changed", $bytes);
 	my ($status, $out, $err) = $node->psql('old', "COPY rooms.merged_copy ($column) FROM '$path.changed' (FORMAT binary)");
 
-	like($err, qr/ERROR:  .*The version is not known/s, "$column: an unknown version is refused");
+	like($err, qr/ERROR:  .*The version is unknown/s, "$column: an unknown version is refused");
 }
 unlike(PostgreSQL::Test::Utils::slurp_file($node->logfile), qr/PANIC|TRAP|terminated by signal/, 'no crash');
 $node->stop;

@@ -1,5 +1,5 @@
-# Hot keys: the rate of a window that is over, and the alarm, which tells of each key once: not in a transaction, nor in a
-# savepoint, that is rolled back, by whoever of the worker and dc_maintain() comes first. The key has a letter that the encoding
+# Hot keys: the rate of a window that is over, and the alert, which reports each key once: not in a transaction, nor in a
+# savepoint, that is rolled back, by the worker or dc_maintain(), whichever comes first. The key has a letter that the encoding
 # of a client lacks, which sees no message of the log.
 use strict;
 use warnings;

@@ -1,5 +1,5 @@
 # What was read, where rows and memory come from elsewhere: after a crash, in a dump, on a standby, in a prepared
-# transaction, of a buffered counter, on a subscriber; and under load, against the log of what everybody has done.
+# transaction, of a buffered counter, on a subscriber; and under load, against the log of what all sessions have done.
 use strict;
 use warnings;
 
@@ -81,10 +81,10 @@ is(sql($node, 'postgres', q{BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1; SEL
 	SELECT unread FROM dc_unread('seen_mem', 'ann', '{a}')}), "1\n\n2\n\n0", 'in a transaction as well');
 $node->stop('immediate');
 $node->start;
-is(unread($node, 'postgres', 'seen_mem', 'ann'), '0/16/10', 'after a crash he has read more than there is: nothing is unread');
+is(unread($node, 'postgres', 'seen_mem', 'ann'), '0/16/10', 'after a crash ann has read more than there is: nothing is unread');
 is(unread($node, 'postgres', 'seen_mem', 'ben'), '7/3/10', 'others have what is there unread');
 sql($node, 'postgres', q{SELECT dc_mark_read('seen_mem', 'ann', 'a', 12); SELECT dc_incr('mem', 'a')});
-is(unread($node, 'postgres', 'seen_mem', 'ann'), '1/10/11', 'after his next mark the next message is unread');
+is(unread($node, 'postgres', 'seen_mem', 'ann'), '1/10/11', 'after the next mark of ann the next message is unread');
 sql($node, 'postgres', q{SELECT dc_delete('mem', 'a'); SELECT dc_incr('mem', 'a', 2)});
 is(unread($node, 'postgres', 'seen_mem', 'ann'), '2/10/13', 'deleted, with what was in memory');
 sql($node, 'postgres', q{SELECT dc_alter('mem', mode => 'exact'); SELECT dc_mark_read('seen_mem', 'ann', 'a')});

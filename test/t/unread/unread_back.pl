@@ -1,5 +1,5 @@
 # A watermark goes back only if increments were lost. Amounts in memory, and those on another server, are not of one
-# snapshot with the watermark: who marks must not take it back because he has read less than somebody else has marked.
+# snapshot with the watermark: a session must not move it back because it has read less than another session has marked.
 use strict;
 use warnings;
 

@@ -1,5 +1,5 @@
-# What the owner of an unread table may do to it while others mark and read: he hurts himself alone. Calls fail
-# with an error that says what is wrong, no code of his runs for them, and when the table is as it was, all goes on.
+# What the owner of an unread table may do to it while others mark and read hurts nobody else. Calls fail
+# with an error that says what is wrong, no code of the owner runs for them, and once the table is as it was, everything works again.
 use strict;
 use warnings;
 
@@ -86,7 +86,7 @@ foreach my $harm (@harm)
 	$before = ran();
 	is(as('alice', q{SELECT dc_mark_read('m.seen', 'alice', 'a', 3)}), "ERROR $state", "$what: a mark is refused");
 	is(as('alice', q{SELECT unread FROM dc_unread('m.seen', 'alice', '{a}')}), $read, "$what: a read");
-	is(ran(), $before, "$what: nothing of his ran");
+	is(ran(), $before, "$what: nothing of its own ran");
 	as('mallory', $undo) eq '' or die "$what, undone";
 	is(as('alice', q{SELECT dc_mark_read('m.seen', 'alice', 'a', 2); SELECT unread FROM dc_unread('m.seen', 'alice', '{a}')}), "\n3", "$what: when it is gone, all is as before");
 }
@@ -189,7 +189,7 @@ foreach my $job (@jobs)
 	unlike($job->{err}, qr/server closed|connection to server was lost/, 'the server is up');
 }
 is(as('alice', q{SELECT dc_mark_read('m.seen', 'm1', 'k1'); SELECT unread FROM dc_unread('m.seen', 'm1', '{k1}')}), "\n0", 'and all goes on');
-is(sql($node, 'postgres', q{SELECT count(*) FROM ran WHERE who <> 'mallory'}), '0', 'no code of his ran as somebody else');
+is(sql($node, 'postgres', q{SELECT count(*) FROM ran WHERE who <> 'mallory'}), '0', 'no code of its own ran as somebody else');
 is(sql($node, 'postgres', q{SET enable_seqscan = off; SELECT count(*) FROM m.seen AS s WHERE (SELECT count(*) FROM m.seen AS t WHERE t.member = s.member AND t.key = s.key) <> 1}), '0', 'each row is there once');
 
 $node->stop;

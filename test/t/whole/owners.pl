@@ -1,7 +1,7 @@
-# An owner who does his worst to his own tables, of all rooms, while they are used
+# Owners who do their worst to their own tables, of all rooms, while they are used
 # (DcHostile.pm), for OWNERS_TIME seconds (60). DC_SEED=N repeats the choices of a run that
-# failed, OWNERS_WITHOUT='sleep;cursor;types' leaves out what he does (DcHostile/Code.pm) and
-# what he alters (DcHostile/Ddl.pm), OWNERS_ROUNDS='attack;restart' takes these rounds only.
+# failed, OWNERS_WITHOUT='sleep;cursor;types' leaves out what they do (DcHostile/Code.pm) and
+# what they alter (DcHostile/Ddl.pm), OWNERS_ROUNDS='attack;restart' takes these rounds only.
 use strict;
 use warnings;
 

@@ -1,5 +1,5 @@
 # Rows that an owner has put into a table of a windowed counter by hand: the worker moves what can be moved, reads the other rows once,
-# leaves that table to its owner, and goes on with the rest.
+# leaves that table to its owner, and continues with the others.
 use strict;
 use warnings;
 

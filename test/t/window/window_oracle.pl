@@ -1,7 +1,7 @@
 # Windowed counters against a log of all that was counted, in every snapshot: at the edges of buckets, late, in the future,
 # in savepoints, while a worker rolls up and empties tables all the time. Clients count, and note what was counted in the same
 # transaction; others compare in one snapshot each, old ones too. A snapshot that cannot be answered is a serialization
-# failure, which pgbench tries again.
+# failure, which pgbench retries.
 use strict;
 use warnings;
 

@@ -1,7 +1,7 @@
-# Fairness of the worker: while one owner's tables keep it busy, have it wait or cannot be worked on, another owner's
+# Fairness of the worker: while one owner's tables keep it busy, make it wait or cannot be processed, another owner's
 # amounts are compacted and flushed, holds expire, distinct tables are folded, and sources verified. Idle, that takes a second or
 # two here, and under each of these loads it should take no more than 3 s longer. The limit leaves room for a slow machine; where a
-# table's turn had no bound, half of these took longer than 15 s, and some did not come at all.
+# table's turn had no bound, half of these took longer than 15 s, and some never ended.
 use strict;
 use warnings;
 

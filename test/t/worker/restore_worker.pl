@@ -1,5 +1,5 @@
 # The worker while a dump is being restored: tables that have their rows, but no primary key yet, are left alone without a
-# failure, and looked after when all is there.
+# failure, and maintained once everything is there.
 use strict;
 use warnings;
 

@@ -1,6 +1,6 @@
 # Fairness of what the worker does for roles that were granted a presence, or consumers: rooms that change all the time, presences that
 # take all places, and consumers that are far behind keep neither the events of other presences nor other jobs from their turns.
-# Where these had no bound, the events did not come at all, and all jobs were half a minute late. And consumers, and members of one, that
+# Where these had no bound, the events never came, and all jobs were half a minute late. And consumers, and members of one, that
 # are more than the server has locks do not keep the outbox from being emptied.
 use strict;
 use warnings;

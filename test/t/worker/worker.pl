@@ -106,7 +106,7 @@ soon($node, 'postgres', q{SELECT string_agg(datname, ' ' ORDER BY datname) FROM 
 	'a plain postgres', 'DROP DATABASE of a database with a worker, by its owner');
 
 #
-# Databases that may have none any more
+# Databases that may no longer have one
 #
 sql($node, 'postgres', 'ALTER DATABASE plain IS_TEMPLATE true');
 state_is($node, 'plain', 'not allowed', 'IS_TEMPLATE true');
@@ -196,7 +196,7 @@ is(answer($alone, 'postgres', 'SELECT dc_worker_start(), dc_worker_stop(), dc_wo
 is(sql($alone, 'postgres', $workers), 'postgres', 'it is there');
 compacts($alone, 'postgres', 'c', 'and works');
 
-# A signal that comes when the step cannot be interrupted any more: it is done,
+# A signal that arrives when the step can no longer be interrupted: it is done,
 # and the worker ends all the same.
 sql($alone, 'postgres', q{
 	SELECT dc_worker_stop();

@@ -1,5 +1,5 @@
-# Workers when something is in their way: settings, tables and keys that fail, roles that
-# may not, a crash, a shutdown, no room, a standby.
+# Workers that cannot do their work: settings, tables and keys that fail, roles that
+# lack privileges, a crash, a shutdown, no free slot, a standby.
 use strict;
 use warnings;
 

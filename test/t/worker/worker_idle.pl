@@ -1,5 +1,5 @@
 # Tables that nobody writes to: the worker runs no query on them, and comes back at once when
-# there is something to do, whoever has done it.
+# there is something to do, no matter who caused it.
 use strict;
 use warnings;
 

@@ -1,5 +1,5 @@
-# Owners who are not to be trusted. The worker is connected as the bootstrap
-# superuser, and compacts the tables of everybody; here it is told to do so where their code
+# Untrusted owners. The worker is connected as the bootstrap
+# superuser, and compacts the tables of all owners; here it is told to do so even where their code
 # runs, too (dcounter.worker_runs_owner_code). Code that an owner has put on their
 # tables runs as that owner and cannot escape, whatever it tries; others' tables
 # are compacted as usual. The same holds for dc_maintain() and dc_compact() of a superuser.
@@ -18,7 +18,7 @@ my $node = owner_node();
 ##
 ## His tables
 #
-# For each: what is put on it, in his name, and the hooks that compaction must set
+# For each: what is put on it, in the owner's name, and the hooks that compaction must set
 # off, to be sure that they were tried. "fails": why the table cannot be compacted.
 
 my @row = map { my $op = $_; map { "$_ ROW $op" } 'BEFORE', 'AFTER' } 'INSERT', 'UPDATE', 'DELETE';
@@ -91,7 +91,7 @@ my %tables = (
 
 	deferred => {
 		sql => q{CREATE CONSTRAINT TRIGGER t AFTER UPDATE ON mallory.deferred DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION mallory.hook()},
-		fails => '"deferred" cannot be written to, as its constraint "t" is deferred' },
+		fails => 'cannot write to "deferred": its constraint "t" is deferred' },
 	deferred_shard_rows => {
 		sql => q{CREATE CONSTRAINT TRIGGER t AFTER DELETE ON mallory.deferred_shard_rows_shard DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION mallory.hook()},
 		fails => 'cannot fire deferred trigger within security-restricted operation' },
@@ -135,7 +135,7 @@ foreach my $name (@names)
 	as_mallory("SELECT public.dc_create('mallory.$name', totals => 'compacted'" . ($tables{$name}{create} ? ", $tables{$name}{create}" : '') . ')');
 }
 sql($node, 'evil', join(';', map { "SELECT dc_incr('mallory.$_', 'a')" } @names));
-eventually('evil', 'SELECT ' . join(' + ', map { "(dc_total('mallory.$_', 'a')).value" } @names) . ' = ' . @names, 'tables of his, still as they should be');
+eventually('evil', 'SELECT ' . join(' + ', map { "(dc_total('mallory.$_', 'a')).value" } @names) . ' = ' . @names, 'tables of its own, still as they should be');
 sql($node, 'evil', 'SELECT dc_worker_stop()');
 as_mallory($tables{$_}{sql}) foreach grep { !$tables{$_}{unprevented} } @names;
 # what only event triggers prevent
@@ -178,7 +178,7 @@ sub check
 	my @spies = map { [ split /\|/, $_, -1 ] } $log =~ /LOG:  spy\|(.*)\|$/mg;
 	my %hooks = map { $_->[0] => 1 } @spies;
 
-	is(join("\n", grep { !/mallory\|mallory/ } map { "$_->[1]|$_->[2]" } @spies), '', "$way: his code runs as himself");
+	is(join("\n", grep { !/mallory\|mallory/ } map { "$_->[1]|$_->[2]" } @spies), '', "$way: its code runs as its owner");
 	my %done = map { $_ => 1 } grep { $_ ne '' } map { $_->[3] } @spies;
 	is(join("\n", sort keys %done), '', "$way: and can do nothing else");
 	foreach my $name (@names)
@@ -195,7 +195,7 @@ sub check
 		SELECT rolname FROM pg_roles WHERE rolsuper AND rolname IN ('mallory', 'eve')
 		UNION ALL SELECT roleid::regrole::text FROM pg_auth_members WHERE member = 'mallory'::regrole
 		UNION ALL SELECT oid::regclass::text FROM pg_class WHERE relname = 'x'
-		UNION ALL SELECT who FROM mallory.note WHERE who <> 'mallory'}), '', "$way: he has got nothing");
+		UNION ALL SELECT who FROM mallory.note WHERE who <> 'mallory'}), '', "$way: it has got nothing");
 
 	return;
 }
@@ -209,7 +209,7 @@ sub witness_ok
 	my %settings = map { (split /\|/)[3] => 1 } keys %seen;
 
 	is(join(' ', sort map { s/\|[^|]*$//r } keys %seen), 'boss|after|boss boss|before|boss vera|after|vera vera|before|vera', "$way: others' code runs as the others");
-	is(scalar keys %settings, 1, "$way: nothing that he has set is left") or diag(join("\n", sort keys %settings));
+	is(scalar keys %settings, 1, "$way: nothing that it has set is left") or diag(join("\n", sort keys %settings));
 	like((keys %settings)[0], $settings, "$way: settings");
 	return;
 }
@@ -222,7 +222,7 @@ my $offset = -s $node->logfile;
 is(sql($node, 'evil', 'SELECT dc_worker_start()'), 't', 'worker');
 my $pid = sql($node, 'evil', "SELECT pid FROM ($worker) AS w");
 eventually('evil', 'SELECT ' . join(' AND ', map { "(dc_total('$_', 'a')).value = 2" } @others), 'worker: tables of others are compacted');
-eventually('evil', 'SELECT ' . join(' AND ', map { "(dc_total('mallory.$tables{$_}{name}', 'a')).value = $counted{$_}" } @good), 'worker: and those of his that can be');
+eventually('evil', 'SELECT ' . join(' AND ', map { "(dc_total('mallory.$tables{$_}{name}', 'a')).value = $counted{$_}" } @good), 'worker: and those of its own that can be');
 my $runs = sql($node, 'evil', "SELECT runs FROM ($worker) AS w");
 eventually('evil', "SELECT runs >= $runs + 3 FROM ($worker) AS w", 'worker: again and again');
 my $log = slurp_file($node->logfile, $offset);
@@ -237,7 +237,7 @@ my $bad = join('|', @bad);
 is(join('', grep { !/^LOG:  dcounter job "compaction" on "($bad)" failed: / } @errors), '', 'worker: and has no other errors');
 is(sql($node, 'evil', "SELECT pid FROM ($worker) AS w"), $pid, 'worker: it survives');
 eventually('evil', "SELECT count(*) = 1 AND bool_and(objid NOT IN (4711, 4712)) FROM pg_locks WHERE pid = $pid AND locktype = 'advisory'",
-	'worker: it keeps its lock, and none of his');
+	'worker: it keeps its lock, and takes no other');
 
 ## CALL dc_maintain() and dc_compact() of a superuser
 

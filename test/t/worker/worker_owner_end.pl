@@ -1,4 +1,4 @@
-# An end to what an owner has put on his tables (dcounter.worker_runs_owner_code is on, see
+# An end to the code that owners have put on their tables (dcounter.worker_runs_owner_code is on, see
 # worker/worker_owner.pl): where the worker leaves it alone or says what is wrong, owners who
 # may not even connect, code that does not end, and code that drops the extension.
 use strict;
@@ -59,7 +59,7 @@ goes_on('row-level security and wrong columns: tables of others are compacted');
 my $runs = sql($node, 'evil', "SELECT runs FROM ($worker) AS w");
 eventually('evil', "SELECT runs >= $runs + 2 FROM ($worker) AS w", 'again and again');
 my $log = slurp_file($node->logfile, $offset);
-unlike($log, qr/spy\|(?!message)/, 'nothing of his runs');
+unlike($log, qr/spy\|(?!message)/, 'nothing of its own runs');
 is(join('', grep { !/on "worst_message" failed/ } errors($log)), '', 'and nothing fails');
 as_mallory('ALTER TABLE mallory.secured DISABLE ROW LEVEL SECURITY; ALTER TABLE mallory.secured_shard DISABLE ROW LEVEL SECURITY');
 as_mallory('ALTER TABLE mallory.altered_shard ALTER inc TYPE bigint');
@@ -111,7 +111,7 @@ eventually('evil', q{SELECT (dc_total('nina.c', 'a')).value = 6}, 'with it, it i
 
 ## Code that does not end. Meanwhile nobody is compacted; but it can be ended.
 
-# stuck(NAME): tests that the worker runs his code
+# stuck(NAME): tests that the worker runs the owner's code
 sub stuck
 {
 	my ($name) = @_;
@@ -158,7 +158,7 @@ stuck('once more');
 ok($node->stop('fast', fail_ok => 1), 'the server can be stopped')
   or $node->stop('immediate');
 $node->start;
-stuck('it starts, and so does he');
+stuck('it starts, and so does the owner');
 is(sql($node, 'evil', 'SELECT dc_worker_stop()'), 't', 'the worker is stopped');
 as_mallory('DROP TABLE mallory.loop');
 
@@ -169,7 +169,7 @@ as_mallory(q{
 	CREATE FUNCTION mallory.last() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN DROP SCHEMA public CASCADE; RETURN NEW; END $$;
 	CREATE TRIGGER t BEFORE INSERT ON mallory.last FOR EACH ROW EXECUTE FUNCTION mallory.last()});
 sql($node, 'evil', "SELECT dc_incr('mallory.last', 'a'); SELECT dc_worker_start()");
-eventually('evil', q{SELECT count(*) = 0 FROM pg_extension WHERE extname = 'dcounter'}, 'he drops the extension in the middle of compaction');
+eventually('evil', q{SELECT count(*) = 0 FROM pg_extension WHERE extname = 'dcounter'}, 'it drops the extension in the middle of compaction');
 eventually('postgres', q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'dcounter worker' AND datname = 'evil'}, 'the worker leaves');
 is(sql($node, 'evil', 'SELECT sum(inc - dec) FROM (SELECT inc, dec FROM vera.before UNION ALL SELECT inc, dec FROM vera.before_shard) AS u'),
 	$counted{'vera.before'}, 'the amounts of others are there');

@@ -1,4 +1,4 @@
-# More databases than workers: turns, who gets none, slots that are left to others.
+# More databases than workers: turns, databases without one, slots that are left to others.
 use strict;
 use warnings;
 

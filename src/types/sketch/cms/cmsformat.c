@@ -105,20 +105,20 @@ cms_open(const uint8_t *data, size_t len, CmsView *view)
 	if (len < CMS_HEADER_BYTES)
 		return "The value is shorter than its header.";
 	if (data[0] != CMS_VERSION)
-		return "The version of the format is not known.";
+		return "The version of the format is unknown.";
 	if (data[1] >= 1 << (CELL_SHIFT + 2) || ((data[1] & DENSE) == 0 && data[1] > CONSERVATIVE))
 		return "Reserved bits are set.";
 	if (data[2] != SKETCH_HASH_REDIS)
-		return "The hash function is not known.";
+		return "The hash function is unknown.";
 	cms_view(data, len, view);
 	if (cms_shape(view->shape.epsilon, view->shape.delta, view->shape.conservative, &shape) != CMS_OK)
 		return "Epsilon or delta is out of range.";
 	if (!cms_same_shape(&view->shape, &shape))
-		return "Width and depth are not those of epsilon and delta.";
+		return "Width and depth do not match epsilon and delta.";
 	if (view->total < 0)
 		return "The total weight is out of range.";
 	if (view->cell_bytes != 0 && view->body_len != (size_t) cms_cells(&shape) * view->cell_bytes)
-		return "The length is not that of the cells.";
+		return "The length does not match the cells.";
 	return NULL;
 }
 
@@ -152,11 +152,11 @@ check_list(const CmsView *view)
 		if (++n > cms_sparse_limit(&view->shape))
 			return "The list has too many items.";
 		if (cursor.entry.weight > left)
-			return "The weights are more than the total.";
+			return "The weights add up to more than the total.";
 		left -= cursor.entry.weight;
 	}
 	if (cursor.wrong == NULL && left != 0)
-		return "The weights are less than the total.";
+		return "The weights add up to less than the total.";
 	return cursor.wrong;
 }
 
@@ -171,7 +171,7 @@ check_cells(const CmsView *view)
 	int64_t highest = 0;
 
 	if (view->total == 0)
-		return "An empty sketch has no cells.";
+		return "An empty sketch must not have cells.";
 	for (uint32_t row = 0; row < shape->depth; row++)
 	{
 		int64_t left = view->total;
@@ -184,16 +184,16 @@ check_cells(const CmsView *view)
 			for (uint32_t i = 0; i < n; i++)
 			{
 				if (values[i] < 0 || values[i] > left)
-					return "The cells are more than the total.";
+					return "The cells add up to more than the total.";
 				left -= values[i];
 				highest = values[i] > highest ? values[i] : highest;
 			}
 		}
 		if (left != 0 && !shape->conservative)
-			return "The cells are less than the total.";
+			return "The cells add up to less than the total.";
 	}
 	if (view->cell_bytes > 1 && highest >> (4 * view->cell_bytes) == 0)
-		return "The cells are wider than they need to be.";
+		return "The cells are wider than necessary.";
 	return NULL;
 }
 
@@ -220,7 +220,7 @@ cms_next(CmsCursor *cursor)
 
 	if (cursor->at == cursor->end)
 		return false;
-	cursor->wrong = "The list is damaged.";
+	cursor->wrong = "The list is corrupted.";
 	if (!bytes_get_varint(&cursor->at, cursor->end, &high) || high > 0xffff ||
 		cursor->end - cursor->at < 6)
 		return false;

@@ -65,8 +65,8 @@ dc_cms_raise(CmsError error)
 		case CMS_CELLS:
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("a sketch of this epsilon and delta would have too many cells"),
-					 errdetail("At most %u are possible.", CMS_MAX_CELLS),
+					 errmsg("a sketch with this epsilon and delta would have too many cells"),
+					 errdetail("The limit is %u.", CMS_MAX_CELLS),
 					 errhint("Use a larger epsilon.")));
 			break;
 		case CMS_OVERFLOW:
@@ -77,13 +77,13 @@ dc_cms_raise(CmsError error)
 		case CMS_NEGATIVE:
 			ereport(ERROR,
 					(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-					 errmsg("weight of an item would be less than zero"),
-					 errhint("Take out of a sketch only what was added to it.")));
+					 errmsg("weight of an item would be negative"),
+					 errhint("Remove from a sketch only what was added to it.")));
 			break;
 		case CMS_CONSERVATIVE:
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("nothing can be taken out of a sketch with conservative update")));
+					 errmsg("cannot remove items from a sketch with conservative update")));
 			break;
 		case CMS_UNKNOWN:
 			elog(ERROR, "row to take out of a window's sketch was not added");
@@ -111,7 +111,7 @@ dc_cms_mergeable(const CmsShape *a, const CmsShape *b)
 				 errmsg("sketches differ in epsilon or delta"),
 				 errdetail("One has epsilon %g and delta %g, the other %g and %g.",
 						   a->epsilon, a->delta, b->epsilon, b->delta),
-				 errhint("Make them with the same epsilon and delta.")));
+				 errhint("Create them with the same epsilon and delta.")));
 }
 
 /*
@@ -309,7 +309,7 @@ dc_cms_inner_product(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("two sketches with conservative update have no inner product"),
-				 errdetail("It could be less than the truth.")));
+				 errdetail("It could be too low.")));
 	return DirectFunctionCall3(numeric_in, CStringGetDatum(cms_wide_text(product, text)),
 							   ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
 }

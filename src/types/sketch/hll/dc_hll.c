@@ -73,7 +73,7 @@ hll_check_precision(int precision)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("precision %d is out of range", precision),
-				 errdetail("The precision of a dc_hll is %d to %d.",
+				 errdetail("The precision of a dc_hll must be between %d and %d.",
 						   HLL_MIN_PRECISION, HLL_MAX_PRECISION)));
 }
 
@@ -86,8 +86,8 @@ hll_check_same_hash(int hash, int other)
 	if (hash != other)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("sketches of different hash functions cannot be combined"),
-				 errdetail("The same item has other registers in each of them: it would be counted twice.")));
+				 errmsg("sketches with different hash functions cannot be combined"),
+				 errdetail("The same item has different registers in each of them, and would be counted twice.")));
 }
 
 /*
@@ -264,7 +264,7 @@ coerce_precision(Datum value, int32 typmod, CompatNode escontext)
 					   (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 						errmsg("a sketch of precision %d cannot be stored as dc_hll(%d)",
 							   precision, typmod),
-						errdetail("Precision can be lowered, not raised.")));
+						errdetail("Precision can be reduced, but not increased.")));
 	return hll_value(hll_reduce(hll_state_of(value), typmod));
 }
 

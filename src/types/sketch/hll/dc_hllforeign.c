@@ -63,13 +63,13 @@ dc_hll_to_redis(PG_FUNCTION_ARGS)
 	if (state->hash != SKETCH_HASH_REDIS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("a sketch of another hash function than Redis's cannot be exported to Redis"),
+				 errmsg("only a sketch with the hash function of Redis can be exported to Redis"),
 				 errdetail("Redis would count its items a second time.")));
 	if (state->precision < HLL_REDIS_PRECISION)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("a sketch of precision %d cannot be exported to Redis", state->precision),
-				 errdetail("Redis has a precision of %d; precision can be lowered, not raised.",
+				 errdetail("Redis has a precision of %d. Precision can be reduced, but not increased.",
 						   HLL_REDIS_PRECISION)));
 	bytes = hll_to_redis(hll_reduce(state, HLL_REDIS_PRECISION), &len);
 	PG_RETURN_BYTEA_P(sketch_value(bytes, len));

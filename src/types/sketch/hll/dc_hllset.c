@@ -30,7 +30,7 @@ joint_of(FunctionCallInfo fcinfo, double confidence, HllJoint *joint)
 	if (!hll_joint(a, b, confidence, joint))
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-				 errmsg("a sketch of full registers stands for no number of items")));
+				 errmsg("a sketch whose registers are all full has no estimate")));
 }
 
 /*

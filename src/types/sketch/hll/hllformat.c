@@ -258,7 +258,7 @@ hll_check(const uint8_t *data, size_t len)
 	{
 		again = hll_encode(state, &again_len);
 		if (again_len != len || memcmp(again, data, len) != 0)
-			wrong = "It is not the only encoding of what it holds.";
+			wrong = "It is not in canonical form.";
 		sketch_free(again);
 	}
 	sketch_free(state);
@@ -274,13 +274,13 @@ hll_check_header(const uint8_t *data, size_t len)
 	if (len < HEADER_BYTES)
 		return "It is too short.";
 	if (data[0] >> 4 != VERSION)
-		return "Its version is not known.";
+		return "Its version is unknown.";
 	if (value_form(data) > FORM_MANY)
-		return "Its form is not known.";
+		return "Its form is unknown.";
 	if (data[1] < HLL_MIN_PRECISION || data[1] > HLL_MAX_PRECISION)
 		return "Its precision is out of range.";
 	if (data[2] != SKETCH_HASH_REDIS && data[2] != SKETCH_HASH_MURMUR3)
-		return "Its hash or its kind of registers is not known.";
+		return "Its hash or its kind of registers is unknown.";
 	return NULL;
 }
 

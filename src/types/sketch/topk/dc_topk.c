@@ -171,7 +171,7 @@ topk_state_value(const TopkState *state)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("a value of type dc_topk would be too large"),
-				 errdetail("It lists %d items of %zu bytes in all.", list.n, size),
+				 errdetail("It lists %d items with a total of %zu bytes.", list.n, size),
 				 errhint("Use fewer counters or shorter items.")));
 	value = palloc(VARHDRSZ + size);
 	SET_VARSIZE(value, VARHDRSZ + size);
@@ -356,8 +356,8 @@ dc_topk_heavy(PG_FUNCTION_ARGS)
 	if (list.floor > 0 && topk_has_share(list.floor, list.total, share, false))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("items of so small a share may be missing from this sketch"),
-				 errdetail("An item that it does not list may have a weight of up to %lld of %lld.",
+				 errmsg("items with such a small share may be missing from this sketch"),
+				 errdetail("An item that is not listed may have a weight of up to %lld out of %lld.",
 						   (long long) list.floor, (long long) list.total),
 				 errhint("Ask for a larger share, or use more counters than the %d of this sketch.", list.counters)));
 	for (int i = 0; i < list.n; i++)

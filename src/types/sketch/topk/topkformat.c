@@ -193,7 +193,7 @@ check_items(TopkReader *reader, TopkList *list)
 		TopkItem *item = &list->items[i];
 
 		if (!topk_read_item(reader, item))
-			return "An item is cut short, or has a malformed number.";
+			return "An item is truncated or has a malformed number.";
 		if (item->count < 1 || item->count < list->floor)
 			return "A count is too low.";
 		if (item->error >= item->count || item->error > list->floor)
@@ -233,7 +233,7 @@ topk_check(const uint8_t *data, size_t len)
 	const char *wrong;
 
 	if (len < HEADER_BYTES)
-		return "The value is cut short.";
+		return "The value is truncated.";
 	if (data[0] != TOPK_VERSION)
 		return "The version is unknown.";
 	if (data[1] != 0)
@@ -241,7 +241,7 @@ topk_check(const uint8_t *data, size_t len)
 	if (!get_header(&reader, &list))
 		return "The header is malformed.";
 	if (list.n > (reader.end - reader.next) / MIN_ITEM_BYTES)
-		return "The value is cut short.";
+		return "The value is truncated.";
 	list.items = sketch_alloc(((size_t) list.n + 1) * sizeof(TopkItem));
 	wrong = check_items(&reader, &list);
 	sketch_free(list.items);
