@@ -49,7 +49,7 @@ test:
 check:
 	@cd $(TREE) && bash test/check.sh
 check-package:
-	@cd $(TREE) && bash test/package.sh $(FOLDER)
+	@cd $(TREE) && bash test/package.sh $(FOLDER) $(if $(VERSIONS),'$(VERSIONS)')
 check-s390x:
 	@cd $(TREE) && CHECK_ONLY=s390x bash test/versions.sh
 check-memory:
