@@ -4,7 +4,8 @@
 # that have nothing else (test/package.sh). With 15, which make check itself is for, come the unit tests on another processor
 # (test/s390x.sh). Ends with "N passed, N failed". Where a folder cannot be made, it says why, and that this was not tested.
 #   VERSIONS=17                      this one only (of: 15 17 18 19)
-#   CHECK_ONLY='regress iso'         these stages only (of: unit regress iso pgtap installcheck tap for all but 15, package for all, s390x for 15)
+#   CHECK_ONLY='regress iso'         these stages only (of: unit regress iso pgtap installcheck neighbours tap for all but 15, package for all, s390x for 15)
+#   CHECK_TAP='once owners'          of the TAP tests, those of these rooms or with these names
 #   DC_VERSIONS_FOLDER=...           where the folders are kept
 #   MAKE_ONLY=1                      makes the folders, and tests nothing
 set -euo pipefail
@@ -25,7 +26,7 @@ untested=()
 choose() {
     local stage name major package='' s390x=''
     local majors=" ${VERSIONS:-15 17 18 19} "
-    for stage in ${CHECK_ONLY:-unit regress iso pgtap installcheck tap package s390x}; do
+    for stage in ${CHECK_ONLY:-unit regress iso pgtap installcheck neighbours tap package s390x}; do
         case $stage in
         package) package=1 ;;
         s390x) s390x=1 ;;
@@ -91,7 +92,7 @@ test_name() {
         in_copy "$1" bash /dcounter/test/s390x.sh /dcounter
         ;;
     *)
-        in_copy "$1" PG_CONFIG="/usr/lib/postgresql/$1/bin/pg_config" CHECK_ONLY="${stages[*]}" DC_TORTURE="${DC_TORTURE:-}" unity=yes IN_PLACE=1 STRICT=1 \
+        in_copy "$1" PG_CONFIG="/usr/lib/postgresql/$1/bin/pg_config" CHECK_ONLY="${stages[*]}" CHECK_TAP="${CHECK_TAP:-}" DC_TORTURE="${DC_TORTURE:-}" unity=yes IN_PLACE=1 STRICT=1 \
             bash /dcounter/test/check.sh
         ;;
     esac
