@@ -72,7 +72,9 @@ released='' released_commit=''
 while read -r version commit _; do
     if [[ $version != '#' ]] && git cat-file -e "$commit" 2>/dev/null; then released=$version released_commit=$commit; fi
 done <sql/releases
-if [[ -n $released && -z ${REUSE:-} ]]; then
+before=
+if [[ -n $released && ! -d $folder/build/before ]]; then
+    before=new
     mkdir -p "$folder/build/before/sources"
     git archive "$released_commit" src sql Makefile dcounter.control test/regress.list | tar -xf - -C "$folder/build/before/sources"
 fi
@@ -96,8 +98,8 @@ if [[ -z ${REUSE:-} ]]; then
             for package in ../again/*.deb; do cmp "$package" "../$(basename "$package")"; done
             [ "$(ls ../again/*.deb)" = "$(ls ../*-dcounter_*.deb ../dcounter-relay_*.deb | sed s,^..,../again,)" ]'
     fi
-    if [[ -n $released ]]; then step "packages of $released, for the upgrade" "sh test/package/before.sh build /build/before/sources $released $majors"; fi
 fi
+if [[ -n $before ]]; then step "packages of $released, for the upgrade" "sh test/package/before.sh build /build/before/sources $released $majors"; fi
 step 'lintian finds nothing' builder 'lintian --fail-on error,warning ../dcounter_*.changes && ! lintian ../dcounter_*.changes | grep .'
 step 'nothing but what belongs there is packaged' \
     'for deb in ../*-dcounter_*.deb ../dcounter-relay_*.deb; do dpkg -c "$deb"; done >/tmp/list; grep -q "lib/dcounter.so$" /tmp/list; grep -q "/usr/bin/dc_relay$" /tmp/list; grep -q "/usr/bin/dc_region$" /tmp/list; ! grep -E "bitcode|\.bc$|\.o$|lib/postgresql/.*/bin/|\.c$" /tmp/list'

@@ -56,6 +56,7 @@ count)
 		[ -e "$package" ] || exit 0
 		major=$(basename "$package" .deb)
 		apt-get install -y --no-install-recommends "$package"
+		rm -rf "$folder/data$major"
 		mkdir "$folder/data$major"
 		chown "$user:" "$folder" "$folder/data$major"
 		setpriv --reuid="$user" --regid="$user" --init-groups "/usr/lib/postgresql/$major/bin/initdb" -D "$folder/data$major" -U postgres -A trust -E UTF8 --locale=C --no-sync >/dev/null
