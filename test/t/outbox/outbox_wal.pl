@@ -10,7 +10,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 # 19 makes "logical" of "replica" by itself
-my ($less, $enough) = PostgreSQL::Test::Cluster->new('version')->pg_version >= 19 ? ('minimal', 'replica') : ('replica', 'logical');
+my ($less, $enough) = PostgreSQL::Test::Cluster->new('version')->pg_version->major >= 19 ? ('minimal', 'replica') : ('replica', 'logical');
 my $node = dc_node('wal', conf => [ "wal_level = $less", 'max_wal_senders = 0', 'max_replication_slots = 10', 'timezone = UTC' ]);
 
 sql($node, 'postgres', 'CREATE TABLE item (id int PRIMARY KEY, v text); CREATE TABLE stored (id int PRIMARY KEY, v text)');

@@ -10,7 +10,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 # 19 makes "logical" of "replica" by itself
-my $version = PostgreSQL::Test::Cluster->new('version')->pg_version;
+my $version = PostgreSQL::Test::Cluster->new('version')->pg_version->major;
 my $level = $version >= 19 ? 'replica' : 'logical';
 my ($eu, $us) = my @nodes = map { region_node($_, "wal_level = $level", "dcounter.region_beat_interval = '500ms'", "dcounter.region_handshake = '1h'") } 'eu', 'us';
 

@@ -9,7 +9,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $node = dc_node('except', conf => [ 'wal_level = logical' ]);
+my $node = dc_node('except', conf => [ 'wal_level = logical', 'max_wal_senders = 4' ]);
 
 if (sql($node, 'postgres', 'SHOW server_version_num') < 190000)
 {

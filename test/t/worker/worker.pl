@@ -264,7 +264,7 @@ compacts($alone, 'postgres', 'c', 'which works');
 # A statement that needs a database for itself has the worker leave since 19, without preload, too. Before, it fails, after some seconds.
 SKIP:
 {
-	skip 'PostgreSQL before 19 does not end workers', 2 if $alone->pg_version < 19;
+	skip 'PostgreSQL before 19 does not end workers', 2 if $alone->pg_version->major < 19;
 	sql($alone, 'postgres', 'CREATE DATABASE theirs');
 	sql($alone, 'theirs', q{CREATE EXTENSION dcounter; SELECT dc_create('c', totals => 'compacted'), dc_worker_start()});
 	isnt(pid_of($alone, 'theirs'), '', 'a worker of another database');
