@@ -73,7 +73,7 @@ while read -r version commit _; do
     if [[ $version != '#' ]] && git cat-file -e "$commit" 2>/dev/null; then released=$version released_commit=$commit; fi
 done <sql/releases
 before=
-if [[ -n $released && ! -d $folder/build/before ]]; then
+if [[ -n $released ]] && ! compgen -G "$folder/build/before/*.deb" >/dev/null; then
     before=new
     mkdir -p "$folder/build/before/sources"
     git archive "$released_commit" src sql Makefile dcounter.control test/regress.list | tar -xf - -C "$folder/build/before/sources"
