@@ -28,7 +28,7 @@ help:
 	@echo 'make lint       the style and consistency checks alone'
 	@echo 'make checkver   do control file, META.json and CHANGELOG.md agree?'
 	@echo 'make check-memory   the tests on a server that finds errors of memory'
-	@echo 'make check-versions the tests on PostgreSQL 17, 18 and 19, the packages and s390x, in folders that debootstrap makes'
+	@echo 'make check-versions the tests on PostgreSQL 17, 18 and 19, the packages of all and s390x, in folders that debootstrap makes'
 	@echo 'make lite       dcounter_lite, for servers where no library can be installed: lite/build'
 	@echo 'make dist       dcounter-$(EXTVERSION).zip, as PGXN takes it'
 	@echo 'make check-package FOLDER=...   the Debian packages, in a folder that debootstrap has made'
@@ -49,7 +49,7 @@ test:
 check:
 	@cd $(TREE) && bash test/check.sh
 check-package:
-	@cd $(TREE) && bash test/package.sh $(FOLDER)
+	@cd $(TREE) && bash test/package.sh $(FOLDER) $(if $(VERSIONS),'$(VERSIONS)')
 check-s390x:
 	@cd $(TREE) && CHECK_ONLY=s390x bash test/versions.sh
 check-memory:

@@ -1,7 +1,8 @@
 #!/bin/sh
 # What the container runs: makes a cluster in the volume if there is none, with dcounter preloaded and in its databases, and
 # is the server from then on. DCOUNTER_PASSWORD is the password of the role postgres for connections from
-# outside: without it, only the socket accepts any.
+# outside: without it, only the socket accepts any. The files /container-init/*.sql are run once, in the database postgres of a new
+# cluster.
 set -eu
 PGDATA=${PGDATA:-/var/lib/postgresql/data}
 bin=$(find /usr/lib/postgresql -mindepth 2 -maxdepth 2 -name bin | sort -V | tail -n 1)
@@ -29,6 +30,9 @@ END
 	"$bin/pg_ctl" -D "$PGDATA" -w -o "-c listen_addresses=''" start
 	for database in template1 postgres; do
 		psql -Xq -v ON_ERROR_STOP=1 -h /run/postgresql -d "$database" -c 'CREATE EXTENSION dcounter'
+	done
+	for file in /container-init/*.sql; do
+		[ ! -e "$file" ] || psql -Xq -v ON_ERROR_STOP=1 -h /run/postgresql -d postgres -f "$file" >/dev/null
 	done
 	if [ -n "${DCOUNTER_PASSWORD:-}" ]; then
 		psql -Xq -v ON_ERROR_STOP=1 -h /run/postgresql -d postgres -v password="$DCOUNTER_PASSWORD" <<'END'

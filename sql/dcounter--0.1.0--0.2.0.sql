@@ -260,13 +260,14 @@ CREATE FUNCTION dc_scan(counter regclass, prefix jsonb DEFAULT '[]', OUT key jso
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 100 ROWS 100;
 COMMENT ON FUNCTION dc_scan(regclass, jsonb) IS 'exact values, except 0, of the keys that are JSON arrays and begin with these elements';
 
--- One more column. A function that somebody's view depends on stays, in another schema.
+-- Two more columns. A function that somebody's view depends on stays, in another schema.
 ALTER FUNCTION dc_regions() SET SCHEMA dcounter;
-CREATE FUNCTION dc_regions(OUT region text, OUT epochs int, OUT state text, OUT beat_at timestamptz, OUT lag interval, OUT seen_by_all_to timestamptz, OUT link_state text, OUT apply_errors bigint, OUT advice text) RETURNS SETOF record
+CREATE FUNCTION dc_regions(OUT region text, OUT epochs int, OUT state text, OUT beat_at timestamptz, OUT lag interval, OUT seen_by_all_to timestamptz, OUT link_state text, OUT apply_errors bigint, OUT advice text, OUT conflicts bigint) RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000 ROWS 5;
 COMMENT ON FUNCTION dc_regions() IS 'the known regions: how far they are, what all others have of them, their links, and what to do';
 CREATE OR REPLACE VIEW dc_stat_regions AS SELECT * FROM dc_regions();
 COMMENT ON COLUMN dc_stat_regions.advice IS 'what is wrong, and what to call; null if there is nothing to do';
+COMMENT ON COLUMN dc_stat_regions.conflicts IS 'how many rows it has brought that met another row, or none, where they had to find one; null before PostgreSQL 18';
 DO $$
 BEGIN
 	DROP FUNCTION dcounter.dc_regions();

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # make check: builds, installs into a copy of the server, and runs every test on throwaway clusters.
 # The last line on standard output is "N passed, N failed".
-#   CHECK_ONLY='regress iso'  runs these stages only (see check_stages.sh)
+#   CHECK_ONLY='regress iso'  runs these stages only (see check_stages.sh); "neighbours", all tests of SQL beside other extensions, only so
 #   CHECK_TAP='once owners'   of the TAP tests, those of these rooms or with these names
 #   KEEP=1                    keeps the work folder
 #   PG_CONFIG=...             the PostgreSQL to test with

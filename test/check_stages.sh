@@ -134,6 +134,63 @@ stage_installcheck_pgtap() {
     pgtap installcheck_pgtap
 }
 
+# Other extensions whose libraries, and whose SQL, are beside ours. Some can be loaded by any session, most only when the server starts.
+neighbour_libraries=(pg_stat_statements pg_cron pg_partman_bgw timescaledb hll vector)
+session_libraries=(hll vector)
+neighbour_extensions=(pg_stat_statements hll vector)
+
+# found_libraries NAME...: those that are installed, with commas
+found_libraries() {
+    local name found=
+    for name in "$@"; do
+        [[ ! -e $("$PG_CONFIG" --pkglibdir)/$name.so ]] || found+="${found:+, }$name"
+    done
+    echo "$found"
+}
+
+# neighbours STAGE VARIABLE...: all tests of SQL in databases that have other extensions, too
+neighbours() {
+    local stage=$1 name options=()
+    local tests=(test/sql/*.sql) specs=(test/specs/*.spec)
+    shift
+    echo "   $stage: $(sql postgres "SELECT current_setting('shared_preload_libraries') || ' | ' || current_setting('session_preload_libraries')")"
+    for name in "${neighbour_extensions[@]}"; do
+        [[ ! -e $("$PG_CONFIG" --sharedir)/extension/$name.control ]] || options+=("--load-extension=$name")
+    done
+    installcheck "${stage}_regress" "${#tests[@]}" "$stage" ISOLATION= EXTRA_REGRESS_OPTS="${options[*]}" "$@"
+    installcheck "${stage}_iso" "${#specs[@]}" "$stage" REGRESS= EXTRA_REGRESS_OPTS="${options[*]}" "$@"
+    pgtap "${stage}_pgtap"
+}
+
+stage_neighbours_first() {
+    neighbours neighbours_first preloaded=yes
+}
+
+stage_neighbours_last() {
+    neighbours neighbours_last preloaded=yes
+}
+
+stage_neighbours_session_first() {
+    neighbours neighbours_session_first
+}
+
+stage_neighbours_session_last() {
+    neighbours neighbours_session_last
+}
+
+# all_neighbours: a server for each order in which the libraries are loaded. Citus must be the first.
+all_neighbours() {
+    local others citus light
+    others=$(found_libraries "${neighbour_libraries[@]}")
+    light=$(found_libraries "${session_libraries[@]}")
+    citus=$(found_libraries citus)
+    local settings=('cron.use_background_workers = on' 'timescaledb.telemetry_level = off' 'max_worker_processes = 24')
+    beside "${settings[@]}" "shared_preload_libraries = '${citus:+$citus, }${others:+$others, }dcounter'" -- neighbours_first
+    beside "${settings[@]}" "shared_preload_libraries = '${citus:+$citus, }dcounter${others:+, $others}'" -- neighbours_last
+    beside "session_preload_libraries = '${light:+$light, }dcounter'" -- neighbours_session_first
+    beside "session_preload_libraries = 'dcounter${light:+, $light}'" -- neighbours_session_last
+}
+
 stage_pgtap() {
     pgtap pgtap
 }
@@ -285,6 +342,8 @@ beside 'max_prepared_transactions = 20' -- iso pgtap
 beside 'max_prepared_transactions = 20' -- regress
 beside "shared_preload_libraries = 'dcounter'" 'max_prepared_transactions = 0' -- installcheck_iso
 beside "shared_preload_libraries = 'dcounter'" 'max_prepared_transactions = 0' -- installcheck_regress installcheck_pgtap
+# these only if they are asked for: all of SQL four times
+if [[ " ${CHECK_ONLY:-} " == *' neighbours '* ]]; then all_neighbours; fi
 if wanted tap; then stage_tap; fi
 end_beside
 

@@ -116,6 +116,9 @@ if [[ $sets == *' test '* ]]; then
     want_pg "postgresql-$major-wal2json" "${libdir:+$libdir/wal2json.so}"
     want_pg "postgresql-$major-hll" "${share:+$share/hll.control}"
     want_pg "postgresql-$major-cron" "${share:+$share/pg_cron.control}"
+    want_pg "postgresql-$major-pgvector" "${share:+$share/vector.control}"
+    want_pg "postgresql-$major-partman" "${share:+$share/pg_partman.control}"
+    want_pg "postgresql-$major-timescaledb" "${share:+$share/timescaledb.control}"
     need clang-format command -v clang-format
     need redis-tools find_redis
     command -v kcat >/dev/null || optional+=(kcat)
@@ -170,7 +173,7 @@ fi
 # Fails for nothing: without them, some tests are skipped. All in one call; one by one only if that fails,
 # as one of them is not to be had here, or not together with another.
 install_optional() {
-    local package
+    local package known=()
     [[ ${#optional[@]} -gt 0 ]] || return 0
     if [[ $(id -u) -eq 0 ]] || sudo -n true 2>/dev/null; then
         # are there any lists?
@@ -178,8 +181,16 @@ install_optional() {
             apt update >/dev/null 2>&1 || true
             updated=1
         fi
-        apt install --no-install-recommends "${optional[@]}" >/dev/null 2>&1 && return
         for package in "${optional[@]}"; do
+            if apt-cache show "$package" >/dev/null 2>&1; then
+                known+=("$package")
+            else
+                echo "deps: there is no package $package here: the tests that use it are skipped"
+            fi
+        done
+        [[ ${#known[@]} -gt 0 ]] || return 0
+        apt install --no-install-recommends "${known[@]}" >/dev/null 2>&1 && return
+        for package in "${known[@]}"; do
             apt install --no-install-recommends "$package" >/dev/null 2>&1 ||
                 echo "deps: could not install $package: the tests that use it are skipped"
         done

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # make check-versions: make check on the PostgreSQL of other releases of Debian, each in a folder that debootstrap makes. The
-# build is strict, and each is tested preloaded and not. With 15, which make check itself is for, come the Debian packages
-# in a folder that has nothing else (test/package.sh), and the unit tests on another processor (test/s390x.sh). Ends with "N passed,
-# N failed". Where a folder cannot be made, it says why, and that this was not tested.
+# build is strict, and each is tested preloaded and not. The Debian packages of 15, 17, and of 18 and 19 from one source are tested in folders
+# that have nothing else (test/package.sh). With 15, which make check itself is for, come the unit tests on another processor
+# (test/s390x.sh). Ends with "N passed, N failed". Where a folder cannot be made, it says why, and that this was not tested.
 #   VERSIONS=17                      this one only (of: 15 17 18 19)
-#   CHECK_ONLY='regress iso'         these stages only (of: unit regress iso pgtap installcheck tap for all but 15, package s390x for 15)
+#   CHECK_ONLY='regress iso'         these stages only (of: unit regress iso pgtap installcheck neighbours tap for all but 15, package for all, s390x for 15)
+#   CHECK_TAP='once owners'          of the TAP tests, those of these rooms or with these names
 #   DC_VERSIONS_FOLDER=...           where the folders are kept
 #   MAKE_ONLY=1                      makes the folders, and tests nothing
 set -euo pipefail
@@ -13,7 +14,8 @@ cd "$(dirname "$0")/.."
 source test/lib.sh
 
 base=${DC_VERSIONS_FOLDER:-/var/tmp/dcounter_versions}
-declare -A suites=([package]=bookworm [s390x]=bookworm [17]=trixie [18]=sid [19]=sid+experimental)
+declare -A suites=([package15]=bookworm [package17]=trixie [package19]=sid+experimental [s390x]=bookworm [17]=trixie [18]=sid [19]=sid+experimental)
+declare -A packaged=([package15]=15 [package17]=17 [package19]='18 19') # the versions whose packages are built in it
 stages=() # of make check
 names=()  # of what is tested: each has a folder
 passed=0
@@ -22,26 +24,32 @@ untested=()
 
 # choose: stages and names
 choose() {
-    local stage major extra=()
-    for stage in ${CHECK_ONLY:-unit regress iso pgtap installcheck tap package s390x}; do
-        if [[ -n ${suites[$stage]:-} ]]; then extra+=("$stage"); else stages+=("$stage"); fi
+    local stage name major package='' s390x=''
+    local majors=" ${VERSIONS:-15 17 18 19} "
+    for stage in ${CHECK_ONLY:-unit regress iso pgtap installcheck neighbours tap package s390x}; do
+        case $stage in
+        package) package=1 ;;
+        s390x) s390x=1 ;;
+        *) stages+=("$stage") ;;
+        esac
     done
-    for major in ${VERSIONS:-15 17 18 19}; do
-        if [[ $major == 15 ]]; then
-            names+=("${extra[@]}")
-        elif [[ -z ${suites[$major]:-} ]]; then
-            die "there is no PostgreSQL $major to be tested"
-        elif [[ ${#stages[@]} -gt 0 ]]; then
-            names+=("$major")
-        fi
+    for major in $majors; do
+        [[ $major == 15 || -n ${suites[$major]:-} ]] || die "there is no PostgreSQL $major to be tested"
+        [[ $major == 15 || ${#stages[@]} -eq 0 ]] || names+=("$major")
     done
+    for name in ${package:+package15 package17 package19}; do
+        for major in ${packaged[$name]}; do
+            if [[ $majors == *" $major "* ]]; then names+=("$name") && break; fi
+        done
+    done
+    [[ -z $s390x || $majors != *' 15 '* ]] || names+=(s390x)
 }
 
 # packages NAME: what its folder begins with. What the tests of packages install themselves is not there; for others, the tree's
 # own deps.sh adds what is missing.
 packages() {
     case $1 in
-    package) ;;
+    package*) ;;
     s390x) echo gcc libc6-dev make gcc-s390x-linux-gnu libc6-dev-s390x-cross qemu-user ;;
     *) echo gcc libc6-dev make perl libpq-dev "postgresql-$1" "postgresql-server-dev-$1" \
         libtap-parser-sourcehandler-pgtap-perl ;;
@@ -76,15 +84,15 @@ in_copy() {
 # test_name NAME
 test_name() {
     case $1 in
-    package)
+    package*)
         git rev-parse -q --verify HEAD >/dev/null || { echo 'packages are built of the last commit, and there is no history here' && return 1; }
-        bash test/package.sh "$base/$1"
+        bash test/package.sh "$base/$1" "${packaged[$1]}"
         ;;
     s390x)
         in_copy "$1" bash /dcounter/test/s390x.sh /dcounter
         ;;
     *)
-        in_copy "$1" PG_CONFIG="/usr/lib/postgresql/$1/bin/pg_config" CHECK_ONLY="${stages[*]}" DC_TORTURE="${DC_TORTURE:-}" unity=yes IN_PLACE=1 STRICT=1 \
+        in_copy "$1" PG_CONFIG="/usr/lib/postgresql/$1/bin/pg_config" CHECK_ONLY="${stages[*]}" CHECK_TAP="${CHECK_TAP:-}" DC_TORTURE="${DC_TORTURE:-}" unity=yes IN_PLACE=1 STRICT=1 \
             bash /dcounter/test/check.sh
         ;;
     esac

@@ -14,7 +14,9 @@
 
 /* Of any database */
 static const char sql_server[] =
-	"SELECT pg_is_in_recovery() AS standby, current_setting('wal_level') AS wal_level,"
+	"SELECT pg_is_in_recovery() AS standby,"
+	/* 19 makes "logical" of "replica" by itself, as soon as there is a slot for a link */
+	" current_setting('wal_level') = 'logical' OR current_setting('wal_level') = 'replica' AND current_setting('server_version_num')::int >= 190000 AS logical,"
 	" (SELECT pg_encoding_to_char(encoding) FROM pg_database WHERE datname = current_database()) AS encoding,"
 	" current_setting('max_logical_replication_workers')::int > 0 AS workers,"
 	" (SELECT system_identifier FROM pg_control_system()) || ' ' || pg_postmaster_start_time() AS server,"
@@ -150,7 +152,7 @@ ctlstate_lacks(const PGresult *server)
 		return "it is a standby";
 	if (!is_true(server, 0, "available"))
 		return "dcounter is not installed there";
-	if (strcmp(field(server, 0, "wal_level"), "logical") != 0)
+	if (!is_true(server, 0, "logical"))
 		return "its wal_level is not logical";
 	return NULL;
 }

@@ -121,7 +121,7 @@ CREATE FUNCTION dc_region_retire(region text, force boolean DEFAULT false) RETUR
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
 COMMENT ON FUNCTION dc_region_retire(text, boolean) IS 'retires a region, which others then no longer wait for; force is for a region that is lost';
 
-CREATE FUNCTION dc_regions(OUT region text, OUT epochs int, OUT state text, OUT beat_at timestamptz, OUT lag interval, OUT seen_by_all_to timestamptz, OUT link_state text, OUT apply_errors bigint, OUT advice text) RETURNS SETOF record
+CREATE FUNCTION dc_regions(OUT region text, OUT epochs int, OUT state text, OUT beat_at timestamptz, OUT lag interval, OUT seen_by_all_to timestamptz, OUT link_state text, OUT apply_errors bigint, OUT advice text, OUT conflicts bigint) RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000 ROWS 5;
 COMMENT ON FUNCTION dc_regions() IS 'the known regions: how far they are, what all others have of them, their links, and what to do';
 
@@ -136,6 +136,7 @@ COMMENT ON COLUMN dc_stat_regions.seen_by_all_to IS 'all that it had committed b
 COMMENT ON COLUMN dc_stat_regions.link_state IS 'of the subscription dc_from_REGION: up, copying, down or disabled';
 COMMENT ON COLUMN dc_stat_regions.apply_errors IS 'how many errors that has had';
 COMMENT ON COLUMN dc_stat_regions.advice IS 'what is wrong, and what to call; null if there is nothing to do';
+COMMENT ON COLUMN dc_stat_regions.conflicts IS 'how many rows it has brought that met another row, or none, where they had to find one; null before PostgreSQL 18';
 
 CREATE FUNCTION dcounter.merge_set() RETURNS pg_catalog.trigger
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100;

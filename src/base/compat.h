@@ -394,6 +394,18 @@ compat_wait_event(const char *name)
 #endif
 }
 
+/* 19 ends a worker with this flag for a statement that needs its database for itself, such as DROP DATABASE. */
+#ifndef BGWORKER_INTERRUPTIBLE
+#define BGWORKER_INTERRUPTIBLE 0
+#endif
+
+/* The least wal_level from which the WAL can be decoded: 19 writes what that needs as soon as there is a logical slot. */
+#if PG_VERSION_NUM >= 190000
+#define COMPAT_LOGICAL_WAL_LEVEL WAL_LEVEL_REPLICA
+#else
+#define COMPAT_LOGICAL_WAL_LEVEL WAL_LEVEL_LOGICAL
+#endif
+
 /* 19 wants the name of a tranche of locks when it is made, and keeps it for all processes. */
 static inline int
 compat_new_tranche(const char *name)
@@ -438,6 +450,21 @@ compat_relation_publications(Oid relid)
 #define COMPAT_SYNC_ERRORS "s.sync_table_error_count + s.sync_seq_error_count"
 #else
 #define COMPAT_SYNC_ERRORS "s.sync_error_count"
+#endif
+
+/*
+ * How many rows of a subscription met another row, or none, where they had to find one; counted since 18. Where the row was only written
+ * by another region before (origin_differs) nothing is lost, and that is not counted.
+ */
+#if PG_VERSION_NUM >= 190000
+#define COMPAT_CONFLICTS \
+	"s.confl_insert_exists + s.confl_update_exists + s.confl_update_missing + s.confl_update_deleted + s.confl_delete_missing" \
+	" + s.confl_multiple_unique_conflicts"
+#elif PG_VERSION_NUM >= 180000
+#define COMPAT_CONFLICTS \
+	"s.confl_insert_exists + s.confl_update_exists + s.confl_update_missing + s.confl_delete_missing + s.confl_multiple_unique_conflicts"
+#else
+#define COMPAT_CONFLICTS "NULL::pg_catalog.int8"
 #endif
 
 /* Count an error of this process, which applies a subscription; 19 sees itself what the process does. */

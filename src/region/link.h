@@ -29,7 +29,8 @@ typedef struct DcRegionLook
 	const Subscription *link; /* from it, or NULL */
 	const char *link_state;	  /* likewise */
 	int64 apply_errors;
-	int64 late_ms; /* ms since the time before which all of its commits have come */
+	int64 conflicts; /* -1: they are not counted, as before PostgreSQL 18 */
+	int64 late_ms;	 /* ms since the time before which all of its commits have come */
 } DcRegionLook;
 
 extern Subscription *link_find(const char *name);

@@ -37,7 +37,8 @@ enum
 	COL_SEEN_BY_ALL_TO,
 	COL_LINK_STATE,
 	COL_APPLY_ERRORS,
-	COL_ADVICE, /* not before 0.2.0 */
+	COL_ADVICE, /* not before 0.2.0, nor is the next one */
+	COL_CONFLICTS,
 	NUM_COLUMNS
 };
 
@@ -49,7 +50,7 @@ static void look_at_link(DcRegionLook *look);
 static void regions_put_text(Datum *values, bool *nulls, int column, const char *value);
 
 /*
- * dc_regions() -> setof (region, epochs, state, beat_at, lag, seen_by_all_to, link_state, apply_errors, advice)
+ * dc_regions() -> setof (region, epochs, state, beat_at, lag, seen_by_all_to, link_state, apply_errors, advice, conflicts)
  */
 Datum
 dc_regions(PG_FUNCTION_ARGS)
@@ -88,6 +89,8 @@ dc_regions(PG_FUNCTION_ARGS)
 		values[COL_SEEN_BY_ALL_TO] = TimestampTzGetDatum(seen);
 		nulls[COL_APPLY_ERRORS] = look.link == NULL;
 		values[COL_APPLY_ERRORS] = Int64GetDatum(look.apply_errors);
+		nulls[COL_CONFLICTS] = look.link == NULL || look.conflicts < 0;
+		values[COL_CONFLICTS] = Int64GetDatum(look.conflicts);
 		regions_put_text(values, nulls, COL_REGION, look.region);
 		regions_put_text(values, nulls, COL_STATE, look.state);
 		regions_put_text(values, nulls, COL_LINK_STATE, look.link_state);
@@ -174,15 +177,17 @@ own_state(const DcSelfRow *self, const DcBeat *beat)
 static void
 look_at_link(DcRegionLook *look)
 {
-	static const DcResultColumn columns[] = {DC_BIGINT("workers"), DC_BIGINT("errors"), {0}};
+	static const DcResultColumn columns[] = {DC_BIGINT("workers"), DC_BIGINT("errors"), DC_NULLABLE("conflicts", INT8OID), {0}};
 	static const char *const sql =
 		"SELECT (SELECT count(s.pid) FROM pg_catalog.pg_stat_get_subscription($1) AS s WHERE s.relid IS NULL),"
-		" coalesce((SELECT s.apply_error_count + " COMPAT_SYNC_ERRORS " FROM pg_catalog.pg_stat_get_subscription_stats($1) AS s), 0)";
+		" coalesce((SELECT s.apply_error_count + " COMPAT_SYNC_ERRORS " FROM pg_catalog.pg_stat_get_subscription_stats($1) AS s), 0),"
+		" (SELECT " COMPAT_CONFLICTS " FROM pg_catalog.pg_stat_get_subscription_stats($1) AS s)";
 	bool own = look->own != NULL && strcmp(look->region, look->own) == 0;
 	Subscription *link = own ? NULL : link_find(psprintf(LINK_PREFIX "%s", look->region));
 	Oid type = OIDOID;
 	Datum value;
 	DcRows rows;
+	bool uncounted;
 	int level;
 
 	if (link == NULL)
@@ -198,6 +203,8 @@ look_at_link(DcRegionLook *look)
 		: link_not_copied(link) > 0												   ? "copying"
 																				   : "up";
 	look->apply_errors = rows_bigint(&rows, 0, 2);
+	value = rows_nullable(&rows, 0, 3, &uncounted);
+	look->conflicts = uncounted ? -1 : DatumGetInt64(value);
 	SPI_finish();
 	AtEOXact_GUC(true, level);
 }

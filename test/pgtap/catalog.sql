@@ -594,7 +594,7 @@ INSERT INTO expected VALUES
 	('public.dc_region_renew(lossless boolean DEFAULT false)', 'bigint', 'volatile', 'unsafe', false, 10000, 0),
 	('public.dc_region_publish()', 'integer', 'volatile', 'unsafe', false, 10000, 0),
 	('public.dc_region_retire(region text, force boolean DEFAULT false)', 'void', 'volatile', 'unsafe', false, 1000, 0),
-	('public.dc_regions(OUT region text, OUT epochs integer, OUT state text, OUT beat_at timestamp with time zone, OUT lag interval, OUT seen_by_all_to timestamp with time zone, OUT link_state text, OUT apply_errors bigint, OUT advice text)', 'SETOF record', 'stable', 'restricted', false, 1000, 5),
+	('public.dc_regions(OUT region text, OUT epochs integer, OUT state text, OUT beat_at timestamp with time zone, OUT lag interval, OUT seen_by_all_to timestamp with time zone, OUT link_state text, OUT apply_errors bigint, OUT advice text, OUT conflicts bigint)', 'SETOF record', 'stable', 'restricted', false, 1000, 5),
 	('dcounter.on_source_state_change()', 'trigger', 'volatile', 'unsafe', false, 10, 0);
 SELECT set_eq(
 	$$SELECT format('%s.%s(%s)', schema, proname, pg_get_function_arguments(oid)) AS signature, pg_get_function_result(oid) AS result,

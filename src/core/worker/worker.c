@@ -92,7 +92,7 @@ void
 worker_fill(BackgroundWorker *worker, const DcWorkerArgs *args)
 {
 	memset(worker, 0, sizeof(*worker));
-	worker->bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+	worker->bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION | BGWORKER_INTERRUPTIBLE;
 	worker->bgw_start_time = BgWorkerStart_RecoveryFinished;
 	worker->bgw_restart_time = BGW_NEVER_RESTART;
 	worker->bgw_notify_pid = MyProcPid;

@@ -340,7 +340,7 @@ check_sink(const char *sink)
 {
 	if (sink == NULL)
 		null_not_allowed("sink");
-	if (capture_to_wal(sink) && wal_level < WAL_LEVEL_LOGICAL)
+	if (capture_to_wal(sink) && wal_level < COMPAT_LOGICAL_WAL_LEVEL)
 		ereport(WARNING,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("events cannot be read from the WAL: wal_level is not \"logical\""),

@@ -1,5 +1,6 @@
 # Beside other extensions, in one session and preloaded in any order: each library calls its own functions. On PostgreSQL 15 libraries
-# hide no names unless they do so themselves, and the server loads them so that a name of two of them can be one function.
+# hide no names unless they do so themselves, and the server loads them so that a name of two of them can be one function. The stage
+# neighbours of make check runs all tests of SQL beside them.
 use strict;
 use warnings;
 
@@ -38,8 +39,12 @@ my %theirs = (
 	hll => 'SELECT hll_cardinality(hll_add_agg(hll_hash_integer(i))) BETWEEN 900 AND 1100 FROM generate_series(1, 1000) i',
 	pg_cron => q{SELECT cron.schedule('neighbour', '0 0 1 1 *', 'SELECT 1') > 0},
 	pg_stat_statements => 'SELECT count(*) >= 0 FROM pg_stat_statements',
+	pg_partman => 'SELECT count(*) = 0 FROM part_config',
+	vector => q{SELECT '[1,2,3]'::vector <-> '[1,2,5]'::vector = 2},
+	timescaledb => q{SELECT time_bucket('1 hour', timestamptz '2026-01-01 00:30Z') = '2026-01-01 00:00Z'},
 	citus => q{SELECT citus_version() LIKE 'Citus%'});
-my @found = grep { -e "$share/extension/$_.control" && -e "$libdir/$_.so" } sort keys %theirs;
+my %library = (map({ $_ => $_ } keys %theirs), pg_partman => 'pg_partman_bgw');
+my @found = grep { -e "$share/extension/$_.control" && -e "$libdir/$library{$_}.so" } sort keys %theirs;
 note("found here: @found; not tested, as they are not installed: ", join(' ', grep { my $name = $_; !grep { $_ eq $name } @found } sort keys %theirs));
 
 sub together
@@ -56,12 +61,12 @@ sub together
 }
 
 # Loaded by their first use. Some work only when they are preloaded.
-my @lazy = grep { /^(?:hll)$/ } @found;
+my @lazy = grep { /^(?:hll|vector|pg_partman)$/ } @found;
 my $node = dc_node('lazy');
 sql($node, 'postgres', join ';', q{SELECT dc_create('likes')}, map { "CREATE EXTENSION $_" } @lazy);
 SKIP:
 {
-	skip 'hll is not installed', 3 if !@lazy;
+	skip 'none of them is installed', 3 if !@lazy;
 	together($node, \@lazy, "beside @lazy");
 }
 $node->stop;
@@ -71,7 +76,7 @@ my @others = grep { $_ ne 'citus' } @found;
 my @citus = grep { $_ eq 'citus' } @found;
 foreach my $order ([ @others, 'dcounter' ], [ 'dcounter', @others ])
 {
-	my $list = join ', ', @citus, @$order;
+	my $list = join ', ', map { $library{$_} // $_ } @citus, @$order;
 
 	$node = dc_node('preloaded' . ($order->[0] eq 'dcounter' ? '_first' : '_last'), extension => 0, conf => [
 			"shared_preload_libraries = '$list'", "cron.use_background_workers = on", 'max_worker_processes = 20' ]);

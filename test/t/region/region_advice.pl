@@ -9,7 +9,10 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my ($eu, $us) = my @nodes = map { region_node($_, "dcounter.region_beat_interval = '500ms'", "dcounter.region_handshake = '1h'") } 'eu', 'us';
+# 19 makes "logical" of "replica" by itself
+my $version = PostgreSQL::Test::Cluster->new('version')->pg_version->major;
+my $level = $version >= 19 ? 'replica' : 'logical';
+my ($eu, $us) = my @nodes = map { region_node($_, "wal_level = $level", "dcounter.region_beat_interval = '500ms'", "dcounter.region_handshake = '1h'") } 'eu', 'us';
 
 # advises(NAME, NODE, REGION, PATTERN): what a region says of another one, or of itself, in the end; '' for nothing
 sub advises
@@ -96,6 +99,17 @@ advises('nobody has confirmed its start', $us, 'us', '^us waits until the others
 $eu->start;
 advises('a region that is back, both having been started at once', $us, 'eu', '^$');
 advises('the start is confirmed', $us, 'us', '^$');
+
+# A row that somebody has removed by hand: what another region adds to it finds none. The server counts that since 18
+my $conflicts = q{SELECT conflicts FROM dc_regions() WHERE region = 'eu'};
+is(sql($us, 'postgres', $conflicts), $version >= 18 ? '0' : '', 'no conflicts');
+sql($us, 'postgres', q{SET session_replication_role = replica; DELETE FROM likes_region WHERE region = 'eu' AND key = 'a'});
+sql($eu, 'postgres', q{SELECT dc_incr('likes', 'a', 10), dc_incr('likes', 'b', 5)});
+is(wait_for($us, 'postgres', q{SELECT dc_get('likes', 'b')}, '5'), '5', 'others come');
+is(wait_for($us, 'postgres', $conflicts, $version >= 18 ? '1' : ''), $version >= 18 ? '1' : '', 'a conflict');
+region_refresh($us, $eu);
+sql($us, 'postgres', q{SELECT dc_region_repair('likes')});
+is(sql($us, 'postgres', q{SELECT dc_get('likes', 'a')}), '25', 'a refresh brings the row, and a repair the value');
 
 # No link
 sql($us, 'postgres', 'DROP SUBSCRIPTION dc_from_eu');

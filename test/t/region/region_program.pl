@@ -14,10 +14,12 @@ use Time::HiRes qw(sleep);
 
 my $start = time;
 my $secret = 'open_sesame';
+# 19 makes "logical" of "replica" by itself
+my $level = PostgreSQL::Test::Cluster->new('version')->pg_version->major >= 19 ? 'replica' : 'logical';
 my %nodes = map { $_ => dc_node($_, extension => 0, init => { allows_streaming => 'logical' }, conf => [
 			"shared_preload_libraries = 'dcounter'", 'fsync = off', 'max_worker_processes = 30', 'max_logical_replication_workers = 20',
 			'max_replication_slots = 30', 'max_wal_senders = 30', "wal_retrieve_retry_interval = '100ms'", "dcounter.compact_interval = '200ms'",
-			"dcounter.region_beat_interval = '500ms'", "dcounter.region_handshake = '1h'" ]) } 'eu', 'us', 'ap';
+			"dcounter.region_beat_interval = '500ms'", "dcounter.region_handshake = '1h'", "wal_level = $level" ]) } 'eu', 'us', 'ap';
 my %database = map { $_ => 'postgres' } keys %nodes;
 my $printed = '';
 my $config;
