@@ -54,6 +54,9 @@ typedef struct DcRange
 	void *arg;
 } DcRange;
 
+/* Bytes for parsing a key and writing it again, with some to spare: this memory is not given back in between. */
+#define KEY_MEMORY (32 * 1024)
+
 /* Amounts of a key that dc_scan() has found; in the end, one for each key, and its value. */
 typedef struct DcScanned
 {
@@ -83,7 +86,7 @@ static void scan_prefix(DcCounter *counter, const DcKey *prefix, DcScannedList *
 static void range_of(const DcKey *prefix, char end, char after, DcCounter *counter, DcScannedList *list);
 static void range_add_found(void *list, const DcKey *key, int64 inc, int64 dec);
 static void scanned_sum(DcScannedList *list);
-static bool scanned_finish(DcScanned *scanned);
+static bool scanned_finish(DcScanned *scanned, MemoryContext row);
 static int scanned_compare_text(const void *a, const void *b);
 static int scanned_compare(const void *a, const void *b);
 
@@ -211,6 +214,7 @@ dc_scan(PG_FUNCTION_ARGS)
 static void
 scan_prefix(DcCounter *counter, const DcKey *prefix, DcScannedList *list)
 {
+	MemoryContext row = AllocSetContextCreate(list->cxt, "dcounter scan: key", 0, KEY_MEMORY, ALLOCSET_DEFAULT_MAXSIZE);
 	int64 kept = 0;
 
 	if (prefix->len == 2) /* no elements */
@@ -223,9 +227,11 @@ scan_prefix(DcCounter *counter, const DcKey *prefix, DcScannedList *list)
 	scanned_sum(list);
 	for (int64 i = 0; i < list->n; i++)
 	{
-		if (scanned_finish(&list->found[i]))
+		if (scanned_finish(&list->found[i], row))
 			list->found[kept++] = list->found[i];
+		MemoryContextReset(row);
 	}
+	MemoryContextDelete(row);
 	list->n = kept;
 	qsort(list->found, list->n, sizeof(DcScanned), scanned_compare);
 }
@@ -298,22 +304,29 @@ scanned_sum(DcScannedList *list)
 }
 
 /*
- * scanned_finish sets key and value; false if the value is 0, or the key not the text of a jsonb.
+ * scanned_finish sets key and value; false if the value is 0, or the key not the text of a jsonb. Works in the memory of `row`.
  */
 static bool
-scanned_finish(DcScanned *scanned)
+scanned_finish(DcScanned *scanned, MemoryContext row)
 {
+	MemoryContext old = MemoryContextSwitchTo(row);
 	DcKey text = {.data = scanned->data, .len = scanned->len};
 	DcKey again;
 	Datum key;
+	bool is_jsonb;
 
 	CHECK_FOR_INTERRUPTS();
 	scanned->value = sums_value(&scanned->sums, key_text_datum(&text));
-	if (scanned->value == 0 || !compat_jsonb_try(scanned->data, &key))
-		return false;
-	scanned->key = DatumGetJsonbP(key);
-	key_from_value(key, JSONBOID, &again);
-	return key_compare(&text, &again) == 0;
+	is_jsonb = scanned->value != 0 && compat_jsonb_try(scanned->data, &key);
+	if (is_jsonb)
+	{
+		key_from_value(key, JSONBOID, &again);
+		is_jsonb = key_compare(&text, &again) == 0;
+	}
+	MemoryContextSwitchTo(old);
+	if (is_jsonb)
+		scanned->key = DatumGetJsonbPCopy(key);
+	return is_jsonb;
 }
 
 /*

@@ -11,6 +11,8 @@
  * With grouping sets or several values it counts for a list of keys, one for each set and value: the array of all elements of the key, null
  * for those that are not in the set, and the name of the value behind them, if there are several. That is what GROUP BY GROUPING SETS
  * returns. A set of which an element is null is left out, so null always means all. Each element is evaluated, and written, once.
+ *
+ * A scan that adds up rows before it makes keys of them (sourcegroups.c) takes a row in parts.
  */
 #include "postgres.h"
 
@@ -20,6 +22,7 @@
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "parser/parse_coerce.h"
+#include "port/pg_bitutils.h"
 #include "utils/json.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -59,7 +62,9 @@ struct DcSourceEval
 static void make_key(DcSourceEval *eval, List *keys, bool list);
 static void make_values(DcSourceEval *eval, List *values);
 static void make_sets(DcSourceEval *eval, List *sets);
+static uint32 all_elements(int n);
 static bool passes_filter(DcSourceEval *eval);
+static uint32 values_of(DcSourceEval *eval, TupleTableSlot *slot, int64 *values);
 static bool value_of(DcSourceEval *eval, const DcValueOf *of, TupleTableSlot *slot, int64 *value);
 static bool key_of(DcSourceEval *eval, TupleTableSlot *slot, DcKey *key);
 static uint32 elements_of(DcSourceEval *eval, TupleTableSlot *slot, int *ends);
@@ -162,8 +167,17 @@ make_sets(DcSourceEval *eval, List *sets)
 	eval->sets = palloc(Max(list_length(sets), 1) * sizeof(uint32));
 	foreach(lc, sets)
 		eval->sets[eval->nsets++] = source_set_mask(lfirst(lc));
-	if (sets == NIL) /* all elements */
-		eval->sets[eval->nsets++] = PG_UINT32_MAX >> (SOURCE_MAX_ELEMENTS - eval->nelements);
+	if (sets == NIL)
+		eval->sets[eval->nsets++] = all_elements(eval->nelements);
+}
+
+/*
+ * Return the set of all of n elements.
+ */
+static uint32
+all_elements(int n)
+{
+	return PG_UINT32_MAX >> (SOURCE_MAX_ELEMENTS - n);
 }
 
 /*
@@ -207,20 +221,11 @@ source_eval_list(DcSourceEval *eval, TupleTableSlot *slot, MemoryContext cxt, Dc
 	int64 values[SOURCE_MAX_VALUES];
 	int ends[SOURCE_MAX_ELEMENTS];
 	uint32 nulls = 0;
-	bool any = false;
+	bool any;
 
 	*list = counted;
 	eval->context->ecxt_scantuple = slot;
-	if (passes_filter(eval))
-	{
-		for (int v = 0; v < eval->nvalues; v++)
-		{
-			if (value_of(eval, &eval->values[v], slot, &values[v]))
-				any = true;
-			else
-				values[v] = 0;
-		}
-	}
+	any = passes_filter(eval) && values_of(eval, slot, values) != 0;
 	if (any)
 		nulls = elements_of(eval, slot, ends);
 	for (int s = 0; any && s < eval->nsets; s++)
@@ -263,6 +268,117 @@ source_eval_row(DcSourceEval *eval, TupleTableSlot *slot, DcCounted **list)
 }
 
 /*
+ * source_eval_sets sets `sets` to the sets of elements, of which rows make keys, and returns their number; 0 if rows cannot be taken in parts: the
+ * key is no array, or a very long one, or distinct values are counted.
+ */
+int
+source_eval_sets(const DcSourceEval *eval, uint32 *sets)
+{
+	if (eval->nelements == 0 || eval->nelements > SOURCE_MAX_ELEMENTS || eval->distinct)
+		return 0;
+	if (eval->nsets == 0)
+	{
+		sets[0] = all_elements(eval->nelements);
+		return 1;
+	}
+	memcpy(sets, eval->sets, eval->nsets * sizeof(uint32));
+	return eval->nsets;
+}
+
+/*
+ * source_eval_values returns the number of values.
+ */
+int
+source_eval_values(const DcSourceEval *eval)
+{
+	return eval->nvalues;
+}
+
+/*
+ * source_eval_parts evaluates a row, for bindings that have sets; false if it does not count at all.
+ */
+bool
+source_eval_parts(DcSourceEval *eval, TupleTableSlot *slot, DcCountedParts *parts)
+{
+	MemoryContext old = MemoryContextSwitchTo(eval->context->ecxt_per_tuple_memory);
+	bool counts = false;
+
+	eval->context->ecxt_scantuple = slot;
+	parts->nulls = 0;
+	parts->counts = passes_filter(eval) ? values_of(eval, slot, parts->values) : 0;
+	if (parts->counts != 0)
+	{
+		counts = true;
+		for (int i = 0; i < eval->nelements && counts; i++)
+		{
+			const DcTextOf *text = &eval->elements[i];
+
+			if (sourcetext_value(text, eval->context, slot, &parts->elements[i]) && !(eval->nsets > 0 && sourcetext_is_json_null(text, parts->elements[i])))
+				continue;
+			parts->nulls |= 1U << i;
+			counts = eval->nsets > 0;
+		}
+	}
+	MemoryContextSwitchTo(old);
+	return counts;
+}
+
+/*
+ * source_eval_pack appends the bytes of the elements of a set, none of them null. They are the same for the same key.
+ */
+void
+source_eval_pack(const DcSourceEval *eval, const Datum *elements, uint32 set, StringInfo packed)
+{
+	for (; set != 0; set &= set - 1)
+	{
+		int i = pg_rightmost_one_pos32(set);
+
+		sourcetext_pack(&eval->elements[i], elements[i], packed);
+	}
+}
+
+/*
+ * source_eval_unpack sets the elements of a set to what source_eval_pack() has appended, which is at an aligned address and must stay there.
+ */
+void
+source_eval_unpack(const DcSourceEval *eval, const char *packed, uint32 set, Datum *elements)
+{
+	for (; set != 0; set &= set - 1)
+	{
+		int i = pg_rightmost_one_pos32(set);
+
+		packed = sourcetext_unpack(&eval->elements[i], packed, &elements[i]);
+	}
+}
+
+/*
+ * source_eval_key makes the key of a set and a value (its number), which lives until the next call or source_eval_reset(). One that is too long is
+ * an error (54000).
+ */
+void
+source_eval_key(DcSourceEval *eval, const Datum *elements, uint32 set, int value, DcKey *key)
+{
+	const StringInfoData *suffix = &eval->values[value].suffix;
+	StringInfo array = &eval->array;
+	MemoryContext old = MemoryContextSwitchTo(eval->context->ecxt_per_tuple_memory);
+
+	resetStringInfo(array);
+	for (int i = 0; i < eval->nelements; i++)
+	{
+		appendStringInfoString(array, i > 0 ? ", " : "[");
+		if ((set & (1U << i)) != 0)
+			sourcetext_append(&eval->elements[i], elements[i], array);
+		else
+			appendStringInfoString(array, "null");
+	}
+	appendBinaryStringInfo(array, suffix->data, suffix->len);
+	MemoryContextSwitchTo(old);
+	check_length("counter key", array->len, 0, DC_MAX_KEY_BYTES);
+	key->data = array->data;
+	key->len = array->len;
+}
+
+/*
  * Return true if the filter is true for the row at hand, or there is none.
  */
 static bool
@@ -271,6 +387,24 @@ passes_filter(DcSourceEval *eval)
 	bool isnull;
 
 	return eval->filter == NULL || (DatumGetBool(ExecEvalExpr(eval->filter, eval->context, &isnull)) && !isnull);
+}
+
+/*
+ * Set the values of a row, and return a mask of those that are neither null nor zero.
+ */
+static uint32
+values_of(DcSourceEval *eval, TupleTableSlot *slot, int64 *values)
+{
+	uint32 counts = 0;
+
+	for (int v = 0; v < eval->nvalues; v++)
+	{
+		if (value_of(eval, &eval->values[v], slot, &values[v]))
+			counts |= 1U << v;
+		else
+			values[v] = 0;
+	}
+	return counts;
 }
 
 /*

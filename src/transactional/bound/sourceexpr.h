@@ -7,9 +7,12 @@
 #ifndef DC_SOURCEEXPR_H
 #define DC_SOURCEEXPR_H
 
+#include "lib/stringinfo.h"
+
 #include "transactional/bound/bound.h"
 
 #define SOURCE_MAX_VALUES 8
+#define SOURCE_MAX_ELEMENTS 32
 
 /* The members of the list that source_parse() returns. */
 enum
@@ -29,6 +32,15 @@ typedef struct DcCounted
 	DcKey item;	 /* of distinct_of: the value, of at most DC_MAX_KEY_BYTES; value is 1 then */
 } DcCounted;
 
+/* A row in parts, before keys are made of it. The elements live as long as the row, or until source_eval_reset(). */
+typedef struct DcCountedParts
+{
+	Datum elements[SOURCE_MAX_ELEMENTS]; /* of the key */
+	uint32 nulls;						 /* those that are null, as a mask */
+	uint32 counts;						 /* those of the values that count, as a mask */
+	int64 values[SOURCE_MAX_VALUES];
+} DcCountedParts;
+
 /* The expressions of a binding, ready to be evaluated on rows of one relation. */
 typedef struct DcSourceEval DcSourceEval;
 
@@ -38,6 +50,12 @@ extern bool source_eval(DcSourceEval *eval, TupleTableSlot *slot, DcCounted *cou
 extern bool source_eval_is_list(const DcSourceEval *eval);
 extern int source_eval_list(DcSourceEval *eval, TupleTableSlot *slot, MemoryContext cxt, DcCounted **list);
 extern int source_eval_row(DcSourceEval *eval, TupleTableSlot *slot, DcCounted **list);
+extern int source_eval_sets(const DcSourceEval *eval, uint32 *sets);
+extern int source_eval_values(const DcSourceEval *eval);
+extern bool source_eval_parts(DcSourceEval *eval, TupleTableSlot *slot, DcCountedParts *parts);
+extern void source_eval_pack(const DcSourceEval *eval, const Datum *elements, uint32 set, StringInfo packed);
+extern void source_eval_unpack(const DcSourceEval *eval, const char *packed, uint32 set, Datum *elements);
+extern void source_eval_key(DcSourceEval *eval, const Datum *elements, uint32 set, int value, DcKey *key);
 extern void source_eval_reset(DcSourceEval *eval);
 extern void source_eval_free(DcSourceEval *eval);
 extern AttrNumber source_eval_key_column(const DcSourceEval *eval);

@@ -13,8 +13,8 @@
  * The counter's side is all rows of both tables and this transaction's pending deltas. Tables
  * that cannot be read without SQL are read page by page, in the order of their keys.
  *
- * Amounts are added up by key (keysums.c), so memory is bounded by maintenance_work_mem. Keys come
- * out in "C" order. With distinct_of there are two layers: source and reference
+ * Amounts are added up by key (keysums.c), rows whose keys are arrays in groups before that
+ * (sourcegroups.c), so memory is bounded by maintenance_work_mem. Keys come out in "C" order. With distinct_of there are two layers: source and reference
  * counts, by key and item; and the number of items, and the counter, by key. A key and an
  * item are added up as one string, with a zero byte in between, which no text has: so these
  * are in the order of the key, and then of the item.
@@ -46,6 +46,7 @@
 #include "transactional/bound/keysums.h"
 #include "transactional/bound/refs.h"
 #include "transactional/bound/sourceexpr.h"
+#include "transactional/bound/sourcegroups.h"
 #include "transactional/bound/sourcescan.h"
 
 /* Rows after which the clock is looked at, and memory of values is freed. */
@@ -59,6 +60,7 @@ struct DcSourceScan
 	DcKeySums *known; /* the keys that are asked for, or NULL: all */
 	DcKeySums *sums;
 	int64 rows;		   /* of the source, that were read */
+	int64 given;	   /* sums of groups of them */
 	MemoryContext row; /* of the rows of other tables */
 	char pair[2 * DC_MAX_KEY_BYTES + 1];
 };
@@ -80,7 +82,9 @@ static void know_keys(DcSourceScan *scan);
 static bool sourcescan_wanted(DcSourceScan *scan, const char *data, uint32 len);
 static bool sourcescan_look(DcSourceScan *scan);
 static bool scan_source(DcSourceScan *scan, DcKeySums *sums, bool pairs);
-static bool scan_leaf(DcSourceScan *scan, Relation source, Oid relid, DcKeySums *sums, bool pairs);
+static bool scan_leaf(DcSourceScan *scan, Relation source, Oid relid, DcKeySums *sums, bool pairs, DcSourceGroups *groups);
+static void sourcescan_add_counted(DcSourceScan *scan, DcSourceEval *eval, TupleTableSlot *slot, DcKeySums *sums, bool pairs);
+static bool add_group(void *arg, const DcKey *key, int64 sum);
 static uint32 make_pair(DcSourceScan *scan, const DcKey *key, const DcKey *item);
 static bool sourcescan_count_items(DcSourceScan *scan);
 static bool scan_carried(DcSourceScan *scan);
@@ -219,21 +223,28 @@ static bool
 scan_source(DcSourceScan *scan, DcKeySums *sums, bool pairs)
 {
 	Relation source = table_open_present(scan->read->row.source, NoLock);
+	DcSourceGroups *groups = source_groups_begin(&scan->read->row, source, maintenance_work_mem / 2, add_group, scan);
 	bool done = true;
 	ListCell *lc;
 
+	Assert(groups == NULL || (sums == scan->sums && !pairs));
 	foreach(lc, scan->read->leaves)
-		done = done && scan_leaf(scan, source, lfirst_oid(lc), sums, pairs);
+		done = done && scan_leaf(scan, source, lfirst_oid(lc), sums, pairs, groups);
+	if (groups != NULL)
+	{
+		done = done && source_groups_finish(groups);
+		source_groups_end(groups);
+	}
 	table_close(source, NoLock);
 	return done;
 }
 
 /*
- * Add up the rows of a leaf partition, by key or (pairs) by key and item; false if that took
+ * Add up the rows of a leaf partition, by key or (pairs) by key and item, or in groups; false if that took
  * too long.
  */
 static bool
-scan_leaf(DcSourceScan *scan, Relation source, Oid relid, DcKeySums *sums, bool pairs)
+scan_leaf(DcSourceScan *scan, Relation source, Oid relid, DcKeySums *sums, bool pairs, DcSourceGroups *groups)
 {
 	Relation rel = table_open_present(relid, NoLock);
 	DcSourceEval *eval = source_eval_make(&scan->read->row, source, rel, CurrentMemoryContext);
@@ -245,30 +256,55 @@ scan_leaf(DcSourceScan *scan, Relation source, Oid relid, DcKeySums *sums, bool 
 		scan->options.pace->relid = relid;
 	while (done && table_scan_getnextslot(heap, ForwardScanDirection, slot))
 	{
-		DcCounted *counted;
-		int n = source_eval_row(eval, slot, &counted);
-
 		CHECK_FOR_INTERRUPTS();
-		for (int i = 0; i < n; i++)
-		{
-			const DcKey *key = &counted[i].key;
-
-			if (counted[i].value == 0 || !sourcescan_wanted(scan, key->data, key->len))
-				continue;
-			if (pairs)
-				key_sums_add(sums, scan->pair, make_pair(scan, key, &counted[i].item), DC_SIDE_SOURCE, counted[i].value, 0);
-			else
-				key_sums_add(sums, key->data, key->len, DC_SIDE_SOURCE, counted[i].value, 0);
-		}
+		if (groups != NULL)
+			done = source_groups_add(groups, eval, slot);
+		else
+			sourcescan_add_counted(scan, eval, slot, sums, pairs);
 		source_eval_reset(eval);
 		if (++scan->rows % LOOK_EVERY == 0)
-			done = sourcescan_look(scan);
+			done = done && sourcescan_look(scan);
 	}
 	table_endscan(heap);
 	ExecDropSingleTupleTableSlot(slot);
 	source_eval_free(eval);
 	table_close(rel, NoLock);
 	return done;
+}
+
+/*
+ * Add up a row of the source, by key or (pairs) by key and item.
+ */
+static void
+sourcescan_add_counted(DcSourceScan *scan, DcSourceEval *eval, TupleTableSlot *slot, DcKeySums *sums, bool pairs)
+{
+	DcCounted *counted;
+	int n = source_eval_row(eval, slot, &counted);
+
+	for (int i = 0; i < n; i++)
+	{
+		const DcKey *key = &counted[i].key;
+
+		if (counted[i].value == 0 || !sourcescan_wanted(scan, key->data, key->len))
+			continue;
+		if (pairs)
+			key_sums_add(sums, scan->pair, make_pair(scan, key, &counted[i].item), DC_SIDE_SOURCE, counted[i].value, 0);
+		else
+			key_sums_add(sums, key->data, key->len, DC_SIDE_SOURCE, counted[i].value, 0);
+	}
+}
+
+/*
+ * Add the sum of a group of rows to its key; false if the scan is late. arg is the scan.
+ */
+static bool
+add_group(void *arg, const DcKey *key, int64 sum)
+{
+	DcSourceScan *scan = arg;
+
+	if (sourcescan_wanted(scan, key->data, key->len))
+		key_sums_add(scan->sums, key->data, key->len, DC_SIDE_SOURCE, sum, 0);
+	return ++scan->given % LOOK_EVERY != 0 || sourcescan_look(scan);
 }
 
 /*

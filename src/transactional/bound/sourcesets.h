@@ -13,7 +13,6 @@
 #include "utils/relcache.h"
 
 #define SOURCE_MAX_SETS 16
-#define SOURCE_MAX_ELEMENTS 32
 
 extern List *source_sets_analyse(List *key, List *group, bool distinct, Relation source);
 extern List *source_sets_read(List *group, int nkeys);

@@ -24,6 +24,7 @@
 #include "utils/fmgroids.h"
 #include "utils/json.h"
 #include "utils/lsyscache.h"
+#include "utils/uuid.h"
 
 #include "base/args.h"
 #include "base/rowread.h"
@@ -35,6 +36,8 @@ static Node *sourcetext_unlabel(Node *expr);
 static Oid relabelled_type(Node *expr);
 static void sourcetext_prepare(DcTextOf *text, Node *expr);
 static Datum sourcetext_datum(const DcTextOf *text, ExprContext *context, TupleTableSlot *slot, bool *isnull);
+static bool sourcetext_is_varlena(const DcTextOf *text);
+static int64 sourcetext_integer(const DcTextOf *text, Datum value);
 static void sourcetext_check_length(Datum value);
 static void append_string(StringInfo array, Datum value);
 
@@ -232,9 +235,7 @@ sourcetext_number(const DcTextOf *text, ExprContext *context, TupleTableSlot *sl
 	bool isnull;
 	Datum datum = sourcetext_datum(text, context, slot, &isnull);
 
-	*value = text->base == INT4OID ? DatumGetInt32(datum)
-		: text->base == INT2OID	   ? DatumGetInt16(datum)
-								   : DatumGetInt64(datum);
+	*value = isnull ? 0 : sourcetext_integer(text, datum);
 	return !isnull;
 }
 
@@ -244,16 +245,66 @@ sourcetext_number(const DcTextOf *text, ExprContext *context, TupleTableSlot *sl
 bool
 sourcetext_element(const DcTextOf *text, ExprContext *context, TupleTableSlot *slot, StringInfo array)
 {
+	Datum value;
+
+	if (!sourcetext_value(text, context, slot, &value))
+		return false;
+	sourcetext_append(text, value, array);
+	return true;
+}
+
+/*
+ * sourcetext_value reads an element of a row, for sourcetext_append() and sourcetext_pack(); false if it is null. Raises 54000 for a text that is
+ * longer than a key. Others are detoasted, in the current memory context.
+ */
+bool
+sourcetext_value(const DcTextOf *text, ExprContext *context, TupleTableSlot *slot, Datum *value)
+{
 	bool isnull;
-	Datum value = sourcetext_datum(text, context, slot, &isnull);
+
+	*value = sourcetext_datum(text, context, slot, &isnull);
+	if (!isnull && sourcetext_is_varlena(text))
+	{
+		sourcetext_check_length(*value);
+		*value = PointerGetDatum(PG_DETOAST_DATUM_PACKED(*value));
+	}
+	return !isnull;
+}
+
+/*
+ * Return true if the values of an element are texts.
+ */
+static bool
+sourcetext_is_varlena(const DcTextOf *text)
+{
+	return text->base == InvalidOid || text->base == TEXTOID || text->base == VARCHAROID;
+}
+
+/*
+ * sourcetext_is_json_null returns true if an element is the null of JSON.
+ */
+bool
+sourcetext_is_json_null(const DcTextOf *text, Datum value)
+{
 	DcKey key;
 
-	if (isnull)
+	if (text->base != InvalidOid)
 		return false;
+	key_from_text(value, &key);
+	return key.len == strlen("[null]") && memcmp(key.data, "[null]", key.len) == 0;
+}
+
+/*
+ * sourcetext_append appends an element that is not null to the text of a JSON array.
+ */
+void
+sourcetext_append(const DcTextOf *text, Datum value, StringInfo array)
+{
+	DcKey key;
+
 	switch (text->base)
 	{
 		case InvalidOid: /* an array of this element */
-			sourcetext_check_length(value);
 			key_from_text(value, &key);
 			appendBinaryStringInfo(array, key.data + 1, key.len - 2);
 			break;
@@ -275,7 +326,85 @@ sourcetext_element(const DcTextOf *text, ExprContext *context, TupleTableSlot *s
 			key_from_value(value, text->base, &key);
 			appendBinaryStringInfo(array, key.data, key.len);
 	}
-	return true;
+}
+
+/*
+ * sourcetext_pack appends the bytes of an element that is not null: the same for values with the same text, and others for others. Their number
+ * is a multiple of MAXIMUM_ALIGNOF.
+ */
+void
+sourcetext_pack(const DcTextOf *text, Datum value, StringInfo packed)
+{
+	DcKey key;
+
+	if (text->base == UUIDOID)
+		appendBinaryStringInfo(packed, (const char *) DatumGetUUIDP(value), UUID_LEN);
+	else if (sourcetext_is_varlena(text))
+	{
+		Size len;
+		char *at;
+
+		key_from_text(value, &key);
+		len = MAXALIGN(VARHDRSZ + key.len);
+		enlargeStringInfo(packed, len);
+		at = packed->data + packed->len;
+		memset(at, 0, len);
+		SET_VARSIZE(at, VARHDRSZ + key.len);
+		memcpy(VARDATA(at), key.data, key.len);
+		packed->len += len;
+	}
+	else
+	{
+		int64 number = sourcetext_integer(text, value);
+
+		appendBinaryStringInfo(packed, (const char *) &number, sizeof(number));
+	}
+}
+
+/*
+ * sourcetext_unpack sets *value to an element whose bytes are at an aligned address, and returns where they end. The value points into them.
+ */
+const char *
+sourcetext_unpack(const DcTextOf *text, const char *packed, Datum *value)
+{
+	int64 number;
+
+	if (text->base == UUIDOID)
+	{
+		*value = PointerGetDatum(packed);
+		return packed + UUID_LEN;
+	}
+	if (sourcetext_is_varlena(text))
+	{
+		*value = PointerGetDatum(packed);
+		return packed + MAXALIGN(VARSIZE(packed));
+	}
+	number = *(const int64 *) packed;
+	*value = text->base == INT8OID ? Int64GetDatum(number)
+		: text->base == BOOLOID	   ? BoolGetDatum(number != 0)
+		: text->base == INT2OID	   ? Int16GetDatum((int16) number)
+								   : Int32GetDatum((int32) number); /* dates as well */
+	return packed + sizeof(number);
+}
+
+/*
+ * Return a value of a type that is passed by value as a number.
+ */
+static int64
+sourcetext_integer(const DcTextOf *text, Datum value)
+{
+	switch (text->base)
+	{
+		case BOOLOID:
+			return DatumGetBool(value);
+		case INT2OID:
+			return DatumGetInt16(value);
+		case INT4OID:
+		case DATEOID:
+			return DatumGetInt32(value);
+		default:
+			return DatumGetInt64(value);
+	}
 }
 
 /*
@@ -307,7 +436,6 @@ append_string(StringInfo array, Datum value)
 	DcKey key;
 	uint32 plain = 0;
 
-	sourcetext_check_length(value);
 	key_from_text(value, &key);
 	while (plain < key.len && (unsigned char) key.data[plain] >= ' ' && key.data[plain] != '"' && key.data[plain] != '\\')
 		plain++;

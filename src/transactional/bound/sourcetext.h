@@ -27,6 +27,11 @@ extern void sourcetext_make(DcTextOf *text, Node *expr);
 extern void sourcetext_make_element(DcTextOf *text, Node *expr);
 extern bool sourcetext_key(const DcTextOf *text, ExprContext *context, TupleTableSlot *slot, DcKey *key);
 extern bool sourcetext_number(const DcTextOf *text, ExprContext *context, TupleTableSlot *slot, int64 *value);
+extern bool sourcetext_value(const DcTextOf *text, ExprContext *context, TupleTableSlot *slot, Datum *value);
+extern bool sourcetext_is_json_null(const DcTextOf *text, Datum value);
+extern void sourcetext_append(const DcTextOf *text, Datum value, StringInfo array);
+extern void sourcetext_pack(const DcTextOf *text, Datum value, StringInfo packed);
+extern const char *sourcetext_unpack(const DcTextOf *text, const char *packed, Datum *value);
 extern bool sourcetext_element(const DcTextOf *text, ExprContext *context, TupleTableSlot *slot, StringInfo array);
 
 #endif /* DC_SOURCETEXT_H */
