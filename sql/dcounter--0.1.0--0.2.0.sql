@@ -275,6 +275,10 @@ EXCEPTION WHEN dependent_objects_still_exist THEN
 	RAISE WARNING 'dc_regions() is kept in schema dcounter, as objects depend on it';
 END $$;
 
+-- Dropping a table does not read all bindings.
+CREATE INDEX source_refs ON dcounter.source (refs);
+CREATE INDEX source_carried ON dcounter.source (carried);
+
 -- Marks of one more kind.
 ALTER TABLE dcounter.self_mark DROP CONSTRAINT self_mark_what_check;
 ALTER TABLE dcounter.self_mark ADD CHECK (what OPERATOR(pg_catalog.=) ANY ('{renew,recopy,retired,copied,alone,since}'::pg_catalog.text[]));

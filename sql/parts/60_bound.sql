@@ -14,6 +14,8 @@ CREATE TABLE dcounter.source (
 	CONSTRAINT source_pkey PRIMARY KEY (counter)
 );
 CREATE INDEX source_source ON dcounter.source (source, counter);
+CREATE INDEX source_refs ON dcounter.source (refs);
+CREATE INDEX source_carried ON dcounter.source (carried);
 COMMENT ON TABLE dcounter.source IS 'counter tables that are bound to a source table, which they count';
 COMMENT ON COLUMN dcounter.source.counter IS 'the counter table';
 COMMENT ON COLUMN dcounter.source.source IS 'the source table';

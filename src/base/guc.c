@@ -20,6 +20,7 @@ bool dc_worker = true;
 int dc_max_workers = 3;
 char *dc_worker_role = NULL;
 bool dc_worker_runs_owner_code = false;
+bool dc_prepare_events = false;
 int dc_compact_interval = 1000;
 int dc_compact_batch = 1000;
 int dc_worker_load = 15;
@@ -219,6 +220,10 @@ static const BoolSetting bools[] = {
 	 "tables. When off, such a table is left to its owner, who calls dc_maintain(). Tables of superusers are "
 	 "maintained in any case.",
 	 &dc_worker_runs_owner_code, PGC_SIGHUP},
+	{"dcounter.prepare_events",
+	 "Lets roles that are not superusers use PREPARE TRANSACTION after they have written events.",
+	 "Until a prepared transaction ends, no later event of the database is delivered.",
+	 &dc_prepare_events, PGC_SUSET},
 	{"dcounter.async_ack",
 	 "Lets transactions that only fetch and acknowledge events commit without waiting for the disk.",
 	 "After a crash events may be delivered again, as they may be in any case. Transactions that write "

@@ -160,6 +160,9 @@ typedef struct DcOnceHooks
 	/* add the tables that belong to a counter table for its ops (OIDs) */
 	List *(*tables)(Oid counter, List *tables);
 
+	/* the counter table that one of these tables belongs to, or InvalidOid */
+	Oid (*counter)(Oid relid);
+
 	/* a counter table was adopted, perhaps with tables of ops */
 	void (*adopted)(struct DcCounter *counter);
 } DcOnceHooks;

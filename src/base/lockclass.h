@@ -29,6 +29,8 @@
  *				(counter, 1), of a table that Citus distributes: by a compaction of many keys; nobody waits for it
  *	events		(counter, 0): changed.c, by rounds of the job, which do not wait, and by
  *				changes of the settings
+ *				(counter, 1): changed.c, shared, by transactions that have made marks. None waits for it: the job
+ *				looks whether anybody holds it
  *	consumer	(0, 0), positions: consumeraccess.c, exclusively by the retention job, which
  *				does not wait, and shared, for a moment, by calls that need events again
  *				(consumer, 0), its settings: by calls that change them
@@ -46,9 +48,9 @@
  *	region		(0, 0), the identity: shared by all that publishes, exclusively by what changes it
  *				(0, 1), the own beat: beat.c, by what has published, at the end of its commit
  *				(hash of region and epoch, 2): beatmerge.c, by an apply worker that inserts a beat
- *	limit		(0, hash of the name): ruleddl.c, by calls that create a limit
+ *	limit		(role, hash of the name, with its highest bit set): ruleddl.c, by calls of a role that create a limit
  *				(its id, 0): by calls that change it
- *	presence	(0, hash of the name): ruleddl.c, by calls that create a presence
+ *	presence	(role, hash of the name, with its highest bit set): ruleddl.c, by calls of a role that create a presence
  *				(its id, 0): by calls that change it
  *				(its id, 1): presenceevents.c, by transactions that make its events, which do not wait
  *	window		(windowed counter, 0): windowopen.c, by what changes its row or moves its amounts; the

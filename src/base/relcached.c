@@ -21,6 +21,7 @@
 
 #include "utils/inval.h"
 #include "utils/memutils.h"
+#include "utils/syscache.h"
 
 #include "base/relcached.h"
 
@@ -71,6 +72,20 @@ relcached_enter(DcRelCached *cache, const void *key)
 		nmade++;
 	}
 	return entry;
+}
+
+/*
+ * relcached_enter_relation does the same for the OID of a relation that a caller has named; NULL if there is neither an entry nor a
+ * relation: no session grows with the OIDs of nothing that it is asked for.
+ */
+void *
+relcached_enter_relation(DcRelCached *cache, Oid relid)
+{
+	void *entry = relcached_find(cache, &relid);
+
+	if (entry != NULL || !SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
+		return entry;
+	return relcached_enter(cache, &relid);
 }
 
 /*

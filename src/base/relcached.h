@@ -27,6 +27,7 @@ typedef struct DcRelCached
 
 extern void *relcached_find(DcRelCached *cache, const void *key);
 extern void *relcached_enter(DcRelCached *cache, const void *key);
+extern void *relcached_enter_relation(DcRelCached *cache, Oid relid);
 extern bool relcached_fill(void *entry, bool *valid, bool (*fill)(void *entry, void *arg), void *arg);
 extern uint64 relcached_changes(void);
 extern int64 relcached_made(void);

@@ -5,7 +5,7 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * These are transactional, unlike what is done with a rule. A transaction that changes a rule
- * has the lock on its id, and one that creates a rule that on its name, until it ends. A room's
+ * has the lock on its id, and one that creates a rule that on its name and role, until it ends. A room's
  * memory of a rule that is dropped is freed when that is committed. (Not if it was prepared:
  * then it stays until it is idle.) What was created or dropped is private to the backend, in
  * TopTransactionContext; the callback forgets it at each end, as it does that rules were
@@ -25,8 +25,12 @@
 #include "base/rule.h"
 #include "base/xactrooms.h"
 
+/* In the lock of a name: ids of rules are locked with less. */
+#define RULE_NAME_LOCK 0x80000000
+
 static DcRuleKind *kinds = NULL;
 
+static void rule_exists(const DcRuleKind *kind, const char *name, bool may_exist);
 static void ruleddl_add_change(DcRuleKind *kind, int32 id, bool is_new);
 static bool rules_are_idle(void);
 static void rules_xact_callback(XactEvent event, void *arg);
@@ -55,6 +59,18 @@ mark_changed(DcRuleKind *kind)
 }
 
 /*
+ * lock_name locks a name against other sessions of the same role that create a rule of it. Roles do not wait for each other here, as
+ * other names have the same hash: the unique index decides between them.
+ */
+static void
+lock_name(const DcRuleKind *kind, const char *name)
+{
+	uint32 hash = hash_bytes((const unsigned char *) name, strlen(name));
+
+	(void) advisory_lock(kind->lockclass, GetUserId(), hash | RULE_NAME_LOCK, ExclusiveLock, true);
+}
+
+/*
  * rule_create_begin sets the name of a new row, and locks the name. If a rule of that name
  * exists, it returns false after a notice if the argument number if_not_exists is true, and
  * raises 42710 otherwise.
@@ -66,17 +82,46 @@ rule_create_begin(DcRuleKind *kind, FunctionCallInfo fcinfo, int if_not_exists, 
 	bool may_exist = bool_arg(fcinfo, if_not_exists, "if_not_exists");
 
 	prevent_write(psprintf("dc_%s_create()", kind->what));
-	(void) advisory_lock(kind->lockclass, 0, hash_bytes((const unsigned char *) name, strlen(name)), ExclusiveLock, true);
+	lock_name(kind, name);
 	if (rule_read(kind, name) != NULL)
 	{
-		ereport(may_exist ? NOTICE : ERROR,
-				(errcode(ERRCODE_DUPLICATE_OBJECT),
-				 errmsg("%s \"%s\" already exists%s", kind->what, name, may_exist ? ", skipping" : "")));
+		rule_exists(kind, name, may_exist);
 		return false;
 	}
 	row->name = name;
 	row->version = 1;
 	return true;
+}
+
+/*
+ * Raise 42710, or a NOTICE if that is wanted: there is a rule of this name.
+ */
+static void
+rule_exists(const DcRuleKind *kind, const char *name, bool may_exist)
+{
+	ereport(may_exist ? NOTICE : ERROR,
+			(errcode(ERRCODE_DUPLICATE_OBJECT),
+			 errmsg("%s \"%s\" already exists%s", kind->what, name, may_exist ? ", skipping" : "")));
+}
+
+/*
+ * Insert a new row. Another role may have created a rule of the same name meanwhile.
+ */
+static void
+insert_unique(const DcRuleKind *kind, const DcRuleRow *row)
+{
+	PG_TRY();
+	{
+		rule_insert(kind, row);
+	}
+	PG_CATCH();
+	{
+		if (geterrcode() != ERRCODE_UNIQUE_VIOLATION)
+			PG_RE_THROW();
+		FlushErrorState();
+		rule_exists(kind, row->name, false);
+	}
+	PG_END_TRY();
 }
 
 /*
@@ -89,7 +134,7 @@ rule_create(DcRuleKind *kind, DcRuleRow *row)
 	row->id = (int32) nextval_internal(catalog_relation(kind->ids), false);
 	row->owner = GetUserId();
 	row->created_at = GetCurrentTimestamp(); /* wall time, to be shown */
-	rule_insert(kind, row);
+	insert_unique(kind, row);
 	mark_changed(kind);
 	ruleddl_add_change(kind, row->id, true);
 	if (!rules_have_memory())

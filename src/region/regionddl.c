@@ -138,13 +138,13 @@ prevent_stripped(const DcDdl *ddl)
 	if ((ddl->triggers == NIL && !ddl->has_index) ||
 		(IsA(ddl->parsetree, DropStmt) && ((const DropStmt *) ddl->parsetree)->removeType == OBJECT_TABLE))
 		return;
-	foreach(lc, catalog_read_all())
+	foreach(lc, catalog_read_replicated())
 	{
 		const DcCounterRow *row = lfirst(lc);
 		const char *problem;
 
 		CHECK_FOR_INTERRUPTS();
-		if (!is_replicated(row) || get_rel_name(row->counter) == NULL || !regionddl_is_being_altered(row) || !regionddl_is_shared(row))
+		if (get_rel_name(row->counter) == NULL || !regionddl_is_being_altered(row) || !regionddl_is_shared(row))
 			continue;
 		problem = regions_problem(row, LOOK_MERGE | LOOK_COLUMNS);
 		if (problem != NULL)
@@ -231,7 +231,7 @@ prevent_rename(const DcDdl *ddl)
 
 	if (!IsA(ddl->parsetree, RenameStmt) && !IsA(ddl->parsetree, AlterObjectSchemaStmt))
 		return;
-	foreach(lc, catalog_read_all())
+	foreach(lc, catalog_read_replicated())
 	{
 		const DcCounterRow *row = lfirst(lc);
 		const Oid tables[] = {row->counter, row->regions, row->sets, row->grants, row->wants};
@@ -258,13 +258,13 @@ prevent_changed(const DcDdl *ddl)
 	int looks = looks_of(ddl->parsetree);
 	ListCell *lc;
 
-	foreach(lc, catalog_read_all())
+	foreach(lc, catalog_read_replicated())
 	{
 		const DcCounterRow *row = lfirst(lc);
 		const char *problem;
 
 		CHECK_FOR_INTERRUPTS();
-		if (!is_replicated(row) || !(grant != NULL ? is_granted_on(grant, row) : regionddl_is_being_altered(row) || is_republished(ddl, row)) ||
+		if (!(grant != NULL ? is_granted_on(grant, row) : regionddl_is_being_altered(row) || is_republished(ddl, row)) ||
 			is_following(ddl, row) || !regionddl_is_shared(row))
 			continue;
 		problem = regions_problem(row, looks);

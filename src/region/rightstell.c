@@ -22,6 +22,7 @@
 #include "catalog/pg_type.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 #include "base/guc.h"
@@ -69,7 +70,13 @@ typedef struct DcTelling
 	bool again;	 /* since then something was, or is, to be reported */
 } DcTelling;
 
+/* Stocks (DcTelling) that are gone over, in TopMemoryContext. Those that are dropped meanwhile go when there are many (tellings_forget). */
+static HTAB *tellings = NULL;
+
+#define MANY_TELLINGS 1000
+
 static DcTelling *telling_of(Oid stock);
+static void tellings_forget(void);
 static int keys_to_tell(DcCounter *counter, const DcIdentity *identity, const DcTelling *telling, DcKey *keys, int64 *whats);
 
 /*
@@ -79,9 +86,11 @@ static int keys_to_tell(DcCounter *counter, const DcIdentity *identity, const Dc
 bool
 rights_tell(DcCounter *counter, const DcIdentity *identity, bool all)
 {
-	DcTelling *telling = telling_of(counter->relid);
+	Oid stock = counter->relid;
+	DcTelling *telling = telling_of(stock);
 	DcKey *keys = palloc(KEYS_PER_ROUND * sizeof(DcKey));
 	int64 *whats = palloc(KEYS_PER_ROUND * sizeof(int64));
+	bool done;
 	int n;
 
 	do
@@ -104,7 +113,11 @@ rights_tell(DcCounter *counter, const DcIdentity *identity, bool all)
 			pfree(telling->after);
 		telling->after = after;
 	} while (all && telling->after != NULL);
-	return telling->after == NULL && !telling->again;
+	if (telling->after != NULL)
+		return false;
+	done = !telling->again;
+	(void) hash_search(tellings, &stock, HASH_REMOVE, NULL); /* the next round begins at the first key in any case */
+	return done;
 }
 
 /*
@@ -114,7 +127,6 @@ rights_tell(DcCounter *counter, const DcIdentity *identity, bool all)
 static DcTelling *
 telling_of(Oid stock)
 {
-	static HTAB *tellings = NULL;
 	DcTelling *telling;
 	bool found;
 
@@ -124,6 +136,8 @@ telling_of(Oid stock)
 
 		tellings = hash_create("dcounter stocks that are told of", 16, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	}
+	if (hash_get_num_entries(tellings) >= MANY_TELLINGS)
+		tellings_forget();
 	telling = hash_search(tellings, &stock, HASH_ENTER, &found);
 	if (!found)
 	{
@@ -131,6 +145,26 @@ telling_of(Oid stock)
 		telling->again = false;
 	}
 	return telling;
+}
+
+/*
+ * Remove the entries of stocks that were dropped.
+ */
+static void
+tellings_forget(void)
+{
+	HASH_SEQ_STATUS status;
+	DcTelling *telling;
+
+	hash_seq_init(&status, tellings);
+	while ((telling = hash_seq_search(&status)) != NULL)
+	{
+		if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(telling->stock)))
+			continue;
+		if (telling->after != NULL)
+			pfree(telling->after);
+		(void) hash_search(tellings, &telling->stock, HASH_REMOVE, NULL);
+	}
 }
 
 /*

@@ -174,6 +174,20 @@ SELECT dc_create('parted', partitions => 2);
 \set SHOW_CONTEXT never
 DROP TABLE taken_shard, parted_p1;
 
+-- A session does not grow by what it remembers of relations that do not exist
+CREATE FUNCTION remembered() RETURNS numeric LANGUAGE sql AS $$ SELECT sum(used_bytes) FROM pg_backend_memory_contexts WHERE name ~ '^dcounter' $$;
+CREATE FUNCTION grows_by(call text) RETURNS numeric LANGUAGE plpgsql AS $$
+DECLARE before numeric := remembered();
+BEGIN
+	FOR i IN 1 .. 500 LOOP
+		PERFORM try(format(call, 1000000000 + i));
+	END LOOP;
+	RETURN remembered() - before;
+END $$;
+SELECT call, try(format(call, 1000000000)) AS error, grows_by(call) FROM (VALUES ('SELECT dc_get(''%s'', ''a'')'), ('SELECT dc_window(''%s'', ''a'', ''1 minute'')'),
+	('SELECT dc_distinct(''%s''::regclass, ''a'')'), ('SELECT dc_unread(''%s'', ''u'', ARRAY[''a''])')) AS c (call);
+DROP FUNCTION remembered, grows_by;
+
 -- The internal functions, called from where they do not belong
 SELECT try('SELECT dcounter.on_catalog_change()'), try('SELECT dcounter.on_drop()'), try('SELECT dcounter.on_ddl()');
 CREATE TRIGGER t BEFORE INSERT ON plain FOR EACH ROW EXECUTE FUNCTION dcounter.on_catalog_change();

@@ -52,6 +52,13 @@ SELECT dc_incr('likes', 'a', 3), dc_incr('likes', 'b'), dc_decr('likes', 'b', 5)
 SELECT key FROM dcounter.changed_key;
 SELECT dc_compact('likes');
 SELECT counter, key FROM dcounter.changed_key ORDER BY key;
+-- Transactions that have made marks are known by table: the worker waits for none of another one
+SELECT dc_create('other');
+BEGIN;
+SELECT dc_alter('other', events => '1 us'), dc_set('other', 'a', 1), dc_incr('likes', 'b', 0);
+SELECT classid::regclass, mode FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 81 AND objid = 1;
+ROLLBACK;
+SELECT dc_drop('other');
 CALL dc_maintain();
 SELECT * FROM news();
 SELECT count(*) FROM dcounter.changed_key;

@@ -24,6 +24,7 @@
 #include "core/compact/compactstuck.h"
 
 #define RETRY (10 * INT64CONST(1000000)) /* us */
+#define FORGET (60 * RETRY)
 #define MAX_STUCK 1000
 
 typedef struct DcStuckKey
@@ -58,8 +59,8 @@ stuck_note(Oid table, Datum key)
 			return false;
 		}
 	}
-	if (list_length(stuck_keys) >= MAX_STUCK)
-		forget_older(2 * RETRY); /* of tables that are gone: not tried for long */
+	/* those of tables that are gone are not tried any more */
+	forget_older(list_length(stuck_keys) >= MAX_STUCK ? 2 * RETRY : FORGET);
 	if (list_length(stuck_keys) >= MAX_STUCK)
 		return false;
 	old = MemoryContextSwitchTo(TopMemoryContext);

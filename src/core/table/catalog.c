@@ -13,6 +13,7 @@
 #include "catalog/pg_class.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
@@ -189,6 +190,40 @@ catalog_read_all(void)
 {
 	List *rows = cat_read_all(&counters, SnapshotSelf);
 
+	list_sort(rows, by_table);
+	return rows;
+}
+
+/*
+ * catalog_read_replicated does the same for those that are replicated between regions. It reads no others, as each command
+ * of any role may call it.
+ */
+List *
+catalog_read_replicated(void)
+{
+	static const struct
+	{
+		const char *index;
+		AttrNumber column;
+	} by[] = {{"counter_regions_key", COL_REGIONS}, {"counter_grants_key", COL_GRANTS}};
+	List *rows = NIL;
+
+	for (int i = 0; i < lengthof(by); i++)
+	{
+		DcCatScan scan;
+		ScanKeyData key;
+		DcCounterRow row;
+
+		/* any table; a null is not greater than anything */
+		ScanKeyInit(&key, by[i].column, BTGreaterStrategyNumber, F_OIDGT, ObjectIdGetDatum(InvalidOid));
+		cat_scan_begin(&scan, &counters, by[i].index, AccessShareLock, &key, 1);
+		while (cat_scan_next(&scan, ForwardScanDirection, &row))
+		{
+			if (i == 0 || !OidIsValid(row.regions))
+				rows = lappend(rows, memcpy(palloc(sizeof(row)), &row, sizeof(row)));
+		}
+		cat_scan_end(&scan);
+	}
 	list_sort(rows, by_table);
 	return rows;
 }

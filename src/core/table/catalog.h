@@ -242,6 +242,7 @@ extern bool catalog_read_by_trends(Oid trends, DcCounterRow *row);
 extern bool catalog_lock_at_once(void);
 extern bool catalog_is_leaving(void);
 extern List *catalog_read_all(void);
+extern List *catalog_read_replicated(void);
 extern bool catalog_has_rows(void);
 extern void catalog_insert(const DcCounterRow *row);
 extern bool catalog_update(const DcCounterRow *row);

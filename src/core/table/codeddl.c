@@ -12,7 +12,8 @@
  *	  tables, too, for which no event trigger fires.
  *	- If one of the tables of a buffered counter has got such code, that is refused:
  *	  amounts in memory could not be flushed. The tables that are looked at are those that
- *	  this transaction has locked against other DDL, as every such command does.
+ *	  the command is about, with their relatives, as far as this transaction has locked them against other
+ *	  DDL, as every such command does. So the cost does not depend on how many counters others have.
  *
  * CREATE INDEX CONCURRENTLY ends when the index is committed, which is too late to refuse it. So the hook that is called for each object checks the
  * index while the command runs: its table is locked by then, so the name can no longer mean another table. The library is loaded, because an event
@@ -22,8 +23,11 @@
 
 #include "access/genam.h"
 #include "access/table.h"
+#include "catalog/index.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_constraint.h"
+#include "catalog/pg_depend.h"
 #include "catalog/pg_index.h"
 #include "commands/extension.h"
 #include "miscadmin.h"
@@ -34,6 +38,7 @@
 
 #include "base/compat.h"
 #include "base/guc.h"
+#include "base/hooks.h"
 #include "base/relopen.h"
 #include "base/version.h"
 #include "core/table/codeddl.h"
@@ -46,7 +51,11 @@
 static bool may_bring_code(const DcDdl *ddl);
 static void lock_relatives(Oid relid);
 static void prevent_buffered(void);
-static bool codeddl_is_being_altered(const DcCounterRow *row);
+static void codeddl_note_tables(TupleTableSlot *slot, Oid class, void *arg);
+static List *codeddl_depends_on(Oid class, Oid object);
+static List *codeddl_referenced(Oid relid);
+static List *codeddl_relatives(Oid relid);
+static bool codeddl_counter_of(Oid relid, DcCounterRow *row);
 static void codeddl_access_hook(ObjectAccessType access, Oid class, Oid relid, int column, void *arg);
 static void prevent_code_index(Oid relid);
 static void prevent_buffered_index(HeapTuple tuple);
@@ -133,45 +142,139 @@ lock_relatives(Oid relid)
 
 /*
  * prevent_buffered raises an error if a buffered counter has code of its owner on a table
- * that is being altered.
+ * that the command is about.
  */
 static void
 prevent_buffered(void)
 {
+	List *tables = NIL;
+	List *looked = NIL;
 	ListCell *lc;
 
-	foreach(lc, catalog_read_all())
+	if (dc_worker_runs_owner_code)
+		return;
+	ddl_each_object(F_PG_EVENT_TRIGGER_DDL_COMMANDS, codeddl_note_tables, &tables);
+	list_sort(tables, list_oid_cmp);
+	list_deduplicate_oid(tables);
+	foreach(lc, tables)
+		looked = list_concat(looked, codeddl_relatives(lfirst_oid(lc)));
+	list_sort(looked, list_oid_cmp);
+	list_deduplicate_oid(looked);
+	foreach(lc, looked)
 	{
-		const DcCounterRow *row = lfirst(lc);
+		DcCounterRow row;
 
-		CHECK_FOR_INTERRUPTS();
-		if (row->mode == DC_MODE_BUFFERED && codeddl_is_being_altered(row))
-			ownercode_prevent_buffered(row);
+		if (codeddl_counter_of(lfirst_oid(lc), &row) && row.mode == DC_MODE_BUFFERED)
+			ownercode_prevent_buffered(&row);
 	}
 }
 
 /*
- * Return true if this transaction has locked a table of the counter, or a partition, against
- * other DDL.
+ * Add to a list (*arg) the tables that an object of the command is, or is on; and those that it refers to, as a foreign key puts
+ * triggers on them.
  */
-static bool
-codeddl_is_being_altered(const DcCounterRow *row)
+static void
+codeddl_note_tables(TupleTableSlot *slot, Oid class, void *arg)
 {
-	List *tables = counter_tables(row);
+	List **tables = arg;
+	Oid object = ddl_object(slot);
+
+	if (class != RelationRelationId)
+		*tables = list_concat(*tables, codeddl_depends_on(class, object));
+	else if (get_rel_relkind(object) == RELKIND_INDEX || get_rel_relkind(object) == RELKIND_PARTITIONED_INDEX)
+		*tables = lappend_oid(*tables, IndexGetRelation(object, true));
+	else
+		*tables = list_concat(lappend_oid(*tables, object), codeddl_referenced(object));
+}
+
+/*
+ * Return the relations that an object depends on: a trigger, a rule, a policy or statistics are on one of them.
+ */
+static List *
+codeddl_depends_on(Oid class, Oid object)
+{
+	Relation rel = table_open(DependRelationId, AccessShareLock);
+	List *relations = NIL;
+	ScanKeyData keys[2];
+	SysScanDesc scan;
+	HeapTuple tuple;
+
+	ScanKeyInit(&keys[0], Anum_pg_depend_classid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(class));
+	ScanKeyInit(&keys[1], Anum_pg_depend_objid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(object));
+	scan = systable_beginscan(rel, DependDependerIndexId, true, NULL, lengthof(keys), keys);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_depend depend = (Form_pg_depend) GETSTRUCT(tuple);
+
+		CHECK_FOR_INTERRUPTS();
+		if (depend->refclassid == RelationRelationId)
+			relations = lappend_oid(relations, depend->refobjid);
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return relations;
+}
+
+/*
+ * Return the tables that the foreign keys of a table refer to.
+ */
+static List *
+codeddl_referenced(Oid relid)
+{
+	Relation rel = table_open(ConstraintRelationId, AccessShareLock);
+	List *tables = NIL;
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple tuple;
+
+	ScanKeyInit(&key, Anum_pg_constraint_conrelid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relid));
+	scan = systable_beginscan(rel, ConstraintRelidTypidNameIndexId, true, NULL, 1, &key);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_constraint constraint = (Form_pg_constraint) GETSTRUCT(tuple);
+
+		CHECK_FOR_INTERRUPTS();
+		if (constraint->contype == CONSTRAINT_FOREIGN)
+			tables = lappend_oid(tables, constraint->confrelid);
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return tables;
+}
+
+/*
+ * Return a table and its partitions or children, as far as this transaction has locked them against other DDL, and
+ * the tables that these are partitions or children of.
+ */
+static List *
+codeddl_relatives(Oid relid)
+{
+	List *relatives = NIL;
 	ListCell *lc;
 
-	foreach(lc, tables)
+	foreach(lc, relation_members(relid, NoLock))
 	{
-		List *members = relation_members(lfirst_oid(lc), NoLock);
-		ListCell *lc2;
-
-		foreach(lc2, members)
-		{
-			if (compat_has_locked(lfirst_oid(lc2), ShareUpdateExclusiveLock))
-				return true;
-		}
+		CHECK_FOR_INTERRUPTS();
+		if (compat_has_locked(lfirst_oid(lc), ShareUpdateExclusiveLock))
+			relatives = list_concat(relatives, relation_ancestors(lfirst_oid(lc)));
 	}
-	return false;
+	return relatives;
+}
+
+/*
+ * Return true if a table is one of those of a counter (counter_tables), and set the counter's row. Those of a ledger or of a
+ * binding are not looked for, as their counters are never buffered.
+ */
+static bool
+codeddl_counter_of(Oid relid, DcCounterRow *row)
+{
+	Oid counter;
+
+	if (catalog_read(relid, row) || catalog_read_by_shards(relid, row) || catalog_read_by_holds(relid, row) ||
+		catalog_read_by_trends(relid, row))
+		return true;
+	counter = once_hooks->counter(relid);
+	return OidIsValid(counter) && catalog_read(counter, row);
 }
 
 /*

@@ -124,8 +124,8 @@ counter_find(Oid relid)
 	if (last_found != NULL && last_found->relid == relid && last_found->valid)
 		return last_found;
 
-	counter = relcached_enter(&cached_counters, &relid);
-	if (!counter->valid && !relcached_fill(counter, &counter->valid, countercache_fill, NULL))
+	counter = relcached_enter_relation(&cached_counters, relid);
+	if (counter == NULL || (!counter->valid && !relcached_fill(counter, &counter->valid, countercache_fill, NULL)))
 		return NULL;
 	return last_found = counter;
 }

@@ -76,6 +76,7 @@ PG_FUNCTION_INFO_V1(on_ddl_begin);
 #define COL_TYPE 7
 #define COL_SCHEMA 8
 #define COL_NAME 9
+#define COL_IDENTITY 10
 #define COL_NAMES 11
 
 /* Of pg_event_trigger_ddl_commands(). */
@@ -84,13 +85,16 @@ PG_FUNCTION_INFO_V1(on_ddl_begin);
 static DcDdl ddl_begin(FunctionCallInfo fcinfo, const char *function);
 static void ddl_ended(DcDdl *ddl);
 static bool snapshot_push_if_none(void);
-static void ddl_read(DcDdl *ddl, Oid function);
+static void read_dropped(TupleTableSlot *slot, Oid class, void *arg);
+static void read_altered(TupleTableSlot *slot, Oid class, void *arg);
 static bool is_table(TupleTableSlot *slot);
 static bool is_index(TupleTableSlot *slot);
 static bool is_shard(TupleTableSlot *slot);
 static void add_object(DcDdl *ddl, Oid class, TupleTableSlot *slot);
 static void ddlhooks_add_column(DcDdl *ddl, TupleTableSlot *slot, bool dropped);
 static void add_trigger(DcDdl *ddl, TupleTableSlot *slot);
+static bool is_array(TupleTableSlot *slot);
+static void add_row_type(DcDdl *ddl, TupleTableSlot *slot);
 static void add_type(DcDdl *ddl, TupleTableSlot *slot);
 static void add_partitions(DcDdl *ddl, TupleTableSlot *slot);
 static Oid partition_by_name(const RangeVar *name, const DcDdlPartition *partition);
@@ -122,7 +126,7 @@ on_drop(PG_FUNCTION_ARGS)
 
 	if (older_passes(&ddl))
 		PG_RETURN_NULL();
-	ddl_read(&ddl, F_PG_EVENT_TRIGGER_DROPPED_OBJECTS);
+	ddl_each_object(F_PG_EVENT_TRIGGER_DROPPED_OBJECTS, read_dropped, &ddl);
 	if (ddl.relations == NIL && ddl.columns == NIL && ddl.triggers == NIL && ddl.types == NIL && !ddl.has_index)
 		PG_RETURN_NULL();
 	for (int i = nhooks - 1; i >= 0; i--)
@@ -157,7 +161,7 @@ static void
 ddl_ended(DcDdl *ddl)
 {
 	if (ddl_alters(ddl) || makes_relatives(ddl->parsetree))
-		ddl_read(ddl, F_PG_EVENT_TRIGGER_DDL_COMMANDS);
+		ddl_each_object(F_PG_EVENT_TRIGGER_DDL_COMMANDS, read_altered, ddl);
 	conversion_prevent(ddl);
 	for (int i = 0; i < nhooks; i++)
 	{
@@ -229,13 +233,12 @@ ddl_alters(const DcDdl *ddl)
 }
 
 /*
- * ddl_read calls one of the two functions of the server that list the objects of a command.
- * It does so without SQL, as most commands are about objects that are not ours.
+ * ddl_each_object calls one of the two functions of the server that list the objects of a command, and
+ * a function for each of them. It does so without SQL, as most commands are about objects that are not ours.
  */
-static void
-ddl_read(DcDdl *ddl, Oid function)
+void
+ddl_each_object(Oid function, void (*each)(TupleTableSlot *slot, Oid class, void *arg), void *arg)
 {
-	bool dropped = function == F_PG_EVENT_TRIGGER_DROPPED_OBJECTS;
 	LOCAL_FCINFO(call, 0);
 	ReturnSetInfo result = {.type = T_ReturnSetInfo, .allowedModes = SFRM_Materialize};
 	FmgrInfo finfo;
@@ -252,30 +255,66 @@ ddl_read(DcDdl *ddl, Oid function)
 		Datum class = slot_nullable(slot, COL_CLASS, OIDOID, &isnull);
 
 		CHECK_FOR_INTERRUPTS();
-		if (isnull)
-			continue;
-		if (DatumGetObjectId(class) != RelationRelationId)
-		{
-			if (dropped)
-				add_object(ddl, DatumGetObjectId(class), slot);
-			continue;
-		}
-		if (DatumGetInt32(slot_datum(slot, COL_COLUMN, INT4OID)) != 0)
-			ddlhooks_add_column(ddl, slot, dropped);
-		else if (!dropped || is_table(slot))
-		{
-			ddl->relations = lappend_oid(ddl->relations,
-										 DatumGetObjectId(slot_datum(slot, COL_OBJECT, OIDOID)));
-			ddl->has_shard |= dropped && is_shard(slot);
-		}
-		else
-			ddl->has_index |= is_index(slot);
-		if (!dropped)
-			add_partitions(ddl, slot);
+		if (!isnull)
+			each(slot, DatumGetObjectId(class), arg);
 	}
 	ExecDropSingleTupleTableSlot(slot);
 	tuplestore_end(result.setResult);
 	FreeExprContext(result.econtext, true);
+}
+
+/*
+ * ddl_object returns the OID of an object that ddl_each_object() has found.
+ */
+Oid
+ddl_object(TupleTableSlot *slot)
+{
+	return DatumGetObjectId(slot_datum(slot, COL_OBJECT, OIDOID));
+}
+
+/*
+ * Note an object that a command has dropped; *arg is its DcDdl.
+ */
+static void
+read_dropped(TupleTableSlot *slot, Oid class, void *arg)
+{
+	DcDdl *ddl = arg;
+
+	if (class != RelationRelationId)
+	{
+		add_object(ddl, class, slot);
+		return;
+	}
+	if (DatumGetInt32(slot_datum(slot, COL_COLUMN, INT4OID)) != 0)
+	{
+		ddlhooks_add_column(ddl, slot, true);
+		return;
+	}
+	add_row_type(ddl, slot);
+	if (is_table(slot))
+	{
+		ddl->relations = lappend_oid(ddl->relations, ddl_object(slot));
+		ddl->has_shard |= is_shard(slot);
+	}
+	else
+		ddl->has_index |= is_index(slot);
+}
+
+/*
+ * Note a relation that a command has created or altered; *arg is its DcDdl.
+ */
+static void
+read_altered(TupleTableSlot *slot, Oid class, void *arg)
+{
+	DcDdl *ddl = arg;
+
+	if (class != RelationRelationId)
+		return;
+	if (DatumGetInt32(slot_datum(slot, COL_COLUMN, INT4OID)) != 0)
+		ddlhooks_add_column(ddl, slot, false);
+	else
+		ddl->relations = lappend_oid(ddl->relations, ddl_object(slot));
+	add_partitions(ddl, slot);
 }
 
 /*
@@ -370,6 +409,40 @@ add_trigger(DcDdl *ddl, TupleTableSlot *slot)
 }
 
 /*
+ * Return true if an object that was dropped is an array type. It has no name of its own: what contains it names its elements.
+ */
+static bool
+is_array(TupleTableSlot *slot)
+{
+	char *identity = TextDatumGetCString(slot_datum(slot, COL_IDENTITY, TEXTOID));
+	size_t len = strlen(identity);
+
+	return len > 2 && strcmp(identity + len - 2, "[]") == 0;
+}
+
+/*
+ * Note the name of a relation that was dropped, if its row type has that name as well. Types of temporary ones are not noted.
+ */
+static void
+add_row_type(DcDdl *ddl, TupleTableSlot *slot)
+{
+	static const char *const kinds[] = {"table", "foreign table", "view", "materialized view", "composite type"};
+	char *kind = TextDatumGetCString(slot_datum(slot, COL_TYPE, TEXTOID));
+
+	for (int i = 0; i < lengthof(kinds); i++)
+	{
+		DcDdlName *row;
+
+		if (strcmp(kind, kinds[i]) != 0 || DatumGetBool(slot_datum(slot, COL_TEMPORARY, BOOLOID)))
+			continue;
+		row = palloc(sizeof(DcDdlName));
+		row->schema = TextDatumGetCString(slot_datum(slot, COL_SCHEMA, TEXTOID));
+		row->name = TextDatumGetCString(slot_datum(slot, COL_NAME, TEXTOID));
+		ddl->row_types = lappend(ddl->row_types, row);
+	}
+}
+
+/*
  * Note a type or a collation that was dropped.
  */
 static void
@@ -377,12 +450,13 @@ add_type(DcDdl *ddl, TupleTableSlot *slot)
 {
 	bool isnull;
 	Datum schema = slot_nullable(slot, COL_SCHEMA, TEXTOID, &isnull);
-	DcDdlName *type = palloc(sizeof(DcDdlName));
+	DcDdlName *type;
 	Datum name;
 	int n;
 
-	if (isnull)
+	if (isnull || is_array(slot))
 		return;
+	type = palloc(sizeof(DcDdlName));
 	type->schema = TextDatumGetCString(schema);
 	name = slot_nullable(slot, COL_NAME, TEXTOID, &isnull);
 	if (!isnull)

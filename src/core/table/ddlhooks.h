@@ -7,6 +7,7 @@
 #ifndef DC_DDLHOOKS_H
 #define DC_DDLHOOKS_H
 
+#include "executor/tuptable.h"
 #include "nodes/pg_list.h"
 #include "tcop/cmdtag.h"
 
@@ -53,7 +54,8 @@ typedef struct DcDdl
 	List *columns;	  /* DcDdlColumn *, likewise */
 	List *triggers;	  /* DcDdlTrigger *, dropped */
 	List *partitions; /* DcDdlPartition * */
-	List *types;	  /* DcDdlName *, types and collations that it has dropped */
+	List *types;	  /* DcDdlName *, types and collations that it has dropped, but no arrays */
+	List *row_types;  /* DcDdlName *, those of relations that it has dropped */
 } DcDdl;
 
 /*
@@ -71,6 +73,8 @@ typedef struct DcDdlHook
 extern const DcDdlHook table_ddl;
 
 extern void ddl_hook_add(const DcDdlHook *hook);
+extern void ddl_each_object(Oid function, void (*each)(TupleTableSlot *slot, Oid class, void *arg), void *arg);
+extern Oid ddl_object(TupleTableSlot *slot);
 extern bool ddl_alters(const DcDdl *ddl);
 extern bool ddl_cascades(const DcDdl *ddl);
 extern bool ddl_keeps(const DcDdl *ddl, Oid relid);

@@ -14,8 +14,8 @@
  * of a key. One lock for each counter table (lockclass.h) lets one round at a time work on it, and
  * keeps dc_alter() and rounds apart.
  *
- * Both tables are catalogs (catrow.c). A lock on the table of marks is held to the
- * end of the transaction, so that a round can see whether marks may be on their way.
+ * Both tables are catalogs (catrow.c). Another lock for each counter table is held to the
+ * end of the transaction, so that a round can see whether marks of it may be on their way.
  */
 #include "postgres.h"
 
@@ -103,6 +103,7 @@ changed_changed(Oid counter, const Datum *keys, int nkeys)
 
 	if (RelationGetDescr(rel)->natts != MARK_NUM_COLUMNS)
 		elog(ERROR, "table \"%s.%s\" has columns of its own", DC_SCHEMA, MARKS_TABLE);
+	(void) advisory_lock(EVENTS_LOCK_CLASS, counter, EVENTS_LOCK_MARKS, ShareLock, true);
 	values[MARK_COUNTER - 1] = ObjectIdGetDatum(counter);
 	values[MARK_AT - 1] = TimestampTzGetDatum(GetCurrentTimestamp());
 	for (int i = 0; i < nkeys; i++)

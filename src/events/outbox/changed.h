@@ -16,6 +16,9 @@
 #define EVENTS_TABLE "counter_events"
 #define MARKS_TABLE "changed_key"
 
+/* The lock of a counter table's marks (base/lockclass.h) */
+#define EVENTS_LOCK_MARKS 1
+
 /* Columns of dcounter.changed_key */
 enum
 {

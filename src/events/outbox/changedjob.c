@@ -57,6 +57,7 @@
 #include "base/compat.h"
 #include "base/interval.h"
 #include "base/key.h"
+#include "base/lockclass.h"
 #include "base/relcached.h"
 #include "base/rowread.h"
 #include "core/compact/compact.h"
@@ -172,7 +173,7 @@ static bool has_marks(Oid counter);
 static bool any_marks(Oid counter, TimestampTz from);
 static void round_begin(Oid counter, bool all_owners);
 static void round_end(Oid counter);
-static bool marks_settled(void);
+static bool marks_settled(Oid counter);
 static bool take_marks(Oid counter, Keys *keys);
 static bool is_covered(HeapTuple mark);
 static Seen *seen_of(Oid counter);
@@ -274,7 +275,7 @@ has_marks(Oid counter)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	Seen *seen = seen_of(counter);
-	bool settled = marks_settled();
+	bool settled = marks_settled(counter);
 	DcMoment began = moment_now();
 	bool found;
 
@@ -407,7 +408,7 @@ round_begin(Oid counter, bool all_owners)
 	round_now.xmin = InvalidTransactionId;
 	round_now.from = all_owners ? seen_of(counter)->at : DT_NOBEGIN;
 	round_now.full = TIMESTAMP_IS_NOBEGIN(round_now.from);
-	round_now.settled = all_owners && marks_settled();
+	round_now.settled = all_owners && marks_settled(counter);
 }
 
 /*
@@ -428,17 +429,17 @@ round_end(Oid counter)
 }
 
 /*
- * Return true if no other transaction can have inserted marks that
- * are not visible yet.
+ * Return true if no other transaction can have inserted marks of a counter table that
+ * are not visible yet. Those of other tables, which any role may leave open or prepared, do not matter.
  */
 static bool
-marks_settled(void)
+marks_settled(Oid counter)
 {
 	LOCKTAG tag;
 	int count;
 
-	SET_LOCKTAG_RELATION(tag, MyDatabaseId, catalog_relation(MARKS_TABLE));
-	pfree(GetLockConflicts(&tag, ShareLock, &count));
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, counter, EVENTS_LOCK_MARKS, EVENTS_LOCK_CLASS);
+	pfree(GetLockConflicts(&tag, ExclusiveLock, &count));
 	return count == 0;
 }
 

@@ -20,7 +20,8 @@
  * its own, are written at once.
  *
  * PREPARE TRANSACTION is where a prepared transaction draws its numbers: it still
- * has its row locks then, so the above is true of it, too.
+ * has its row locks then, so the above is true of it, too. It holds back all later events until it ends, so only
+ * superusers may do that, and roles for which dcounter.prepare_events is on.
  *
  * Nothing of this runs code of users: the rows are written below the executor, no
  * trigger fires, and a role that publishes needs no right to the tables. So an event
@@ -233,6 +234,22 @@ eventwrite_is_idle(void)
 }
 
 /*
+ * Raise 42501 if a role prepares a transaction that has events, and is not trusted with that: it could hold back the events
+ * of all others as long as it likes.
+ */
+static void
+prevent_prepare(void)
+{
+	if ((log_count() == 0 && !registry_is_entered()) || dc_prepare_events || superuser())
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("permission denied to PREPARE a transaction that has written events"),
+			 errdetail("Until a prepared transaction ends, it holds back all later events of the database."),
+			 errhint("A superuser can allow a role to do so with ALTER ROLE ... SET dcounter.prepare_events = on.")));
+}
+
+/*
  * Write the transaction's events when it commits or is prepared. When it has ended, leave the
  * registry and wake readers.
  */
@@ -243,6 +260,8 @@ eventwrite_xact_callback(XactEvent event, void *arg)
 	{
 		case XACT_EVENT_PRE_COMMIT:
 		case XACT_EVENT_PRE_PREPARE:
+			if (event == XACT_EVENT_PRE_PREPARE)
+				prevent_prepare();
 			if (log_count() > 0)
 				write_events(event == XACT_EVENT_PRE_PREPARE);
 			else

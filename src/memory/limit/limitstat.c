@@ -65,6 +65,7 @@ stat_limits(PG_FUNCTION_ARGS)
 	{
 		const DcLimitSlot *slot = &limit_area->slots[i];
 
+		CHECK_FOR_INTERRUPTS();
 		if (slot->database == MyDatabaseId && slot->owner.id == 0 &&
 			(sees_all || has_privs_of_role(GetUserId(), slot->owner.role)))
 			limitstat_put_row(result, NULL, slot->owner.role, slot);

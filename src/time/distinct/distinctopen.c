@@ -84,8 +84,10 @@ distinctopen_entry_changed(void *data, Oid relid)
 DcDistinct *
 distinct_find(Oid relid)
 {
-	DcDistinct *entry = relcached_enter(&entries, &relid);
+	DcDistinct *entry = relcached_enter_relation(&entries, relid);
 
+	if (entry == NULL)
+		return NULL;
 	if (entry->valid || relcached_fill(entry, &entry->valid, distinctopen_fill, NULL))
 		return entry;
 	return NULL;

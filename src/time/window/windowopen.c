@@ -62,8 +62,10 @@ windowopen_entry_changed(void *data, Oid relid)
 DcWindow *
 window_find(Oid relid)
 {
-	DcWindow *entry = relcached_enter(&entries, &relid);
+	DcWindow *entry = relcached_enter_relation(&entries, relid);
 
+	if (entry == NULL)
+		return NULL;
 	if (entry->valid || relcached_fill(entry, &entry->valid, windowopen_fill, NULL))
 		return entry;
 	return NULL;

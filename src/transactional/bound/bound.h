@@ -101,6 +101,8 @@ extern bool source_read_in(Oid counter, Snapshot snapshot, DcSourceRow *row);
 extern List *source_rows_of(Oid source);
 extern List *source_read_all(void);
 extern List *source_select(bool (*wanted)(const DcSourceRow *row, void *arg), void *arg);
+extern bool source_finds_siblings(void);
+extern bool source_read_by_sibling(Oid relid, DcSourceRow *row);
 extern bool source_is_bound(Oid counter);
 extern void source_insert(const DcSourceRow *row);
 extern void source_update(const DcSourceRow *row);

@@ -49,13 +49,6 @@
 /* schema.name */
 #define TYPE_KEY_SIZE (2 * NAMEDATALEN)
 
-/* Objects dropped by a command that expressions may name. */
-typedef struct DcDroppedNames
-{
-	const DcDdl *ddl; /* columns */
-	HTAB *types;
-} DcDroppedNames;
-
 static void counter_dropped(const DcDdl *ddl, Oid relid);
 static void source_dropped(const DcDdl *ddl, Oid source);
 static void check_siblings(const DcDdl *ddl);
@@ -154,13 +147,27 @@ source_dropped(const DcDdl *ddl, Oid source)
 }
 
 /*
- * check_siblings raises 2BP01 if a table that a bound counter needs is dropped alone.
+ * check_siblings raises 2BP01 if a table that a bound counter needs is dropped alone. Commands of anybody come here: with the indexes
+ * of the current script, they do not read all bindings.
  */
 static void
 check_siblings(const DcDdl *ddl)
 {
-	List *counters = ddl->relations != NIL ? source_select(lacks_sibling, (void *) ddl) : NIL;
+	List *counters = NIL;
+	ListCell *lc;
 
+	if (!source_finds_siblings())
+		counters = ddl->relations != NIL ? source_select(lacks_sibling, (void *) ddl) : NIL;
+	else
+	{
+		foreach(lc, ddl->relations)
+		{
+			DcSourceRow row;
+
+			if (source_read_by_sibling(lfirst_oid(lc), &row) && lacks_sibling(&row, (void *) ddl))
+				counters = lappend_oid(counters, row.counter);
+		}
+	}
 	if (counters != NIL)
 		ereport(ERROR,
 				(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
@@ -232,12 +239,23 @@ bindings_over(Oid relid)
 static void
 end_broken(const DcDdl *ddl)
 {
-	DcDroppedNames dropped = {ddl, dropped_types(ddl)};
-	List *counters = source_select(sourceddl_is_about, &dropped);
+	HTAB *types = dropped_types(ddl);
+	List *counters = NIL;
 	List *sources = NIL;
 	ListCell *lc;
 
+	/* with a table goes its row type, which no expression can name: commands of anybody do not look through all texts for it */
+	if (hash_get_num_entries(types) > 0)
+		counters = source_select(sourceddl_is_about, types);
+	foreach(lc, ddl->columns)
+	{
+		ListCell *lc2;
+
+		foreach(lc2, source_rows_of(((DcDdlColumn *) lfirst(lc))->relid))
+			counters = lappend_oid(counters, ((DcSourceRow *) lfirst(lc2))->counter);
+	}
 	list_sort(counters, list_oid_cmp);
+	list_deduplicate_oid(counters);
 	foreach(lc, counters)
 	{
 		DcSourceRow row;
@@ -248,7 +266,7 @@ end_broken(const DcDdl *ddl)
 		end_binding(ddl, &row);
 		sources = list_append_unique_oid(sources, row.source);
 	}
-	hash_destroy(dropped.types);
+	hash_destroy(types);
 	foreach(lc, sources)
 	{
 		if (source_lock_at_once(lfirst_oid(lc)))
@@ -257,21 +275,13 @@ end_broken(const DcDdl *ddl)
 }
 
 /*
- * Return true if a command may have dropped what a binding names: a binding that does not parse
+ * Return true if a command may have dropped a type or a collation that a binding names: a binding that does not parse
  * for another reason must not keep others from dropping their objects.
  */
 static bool
 sourceddl_is_about(const DcSourceRow *row, void *arg)
 {
-	DcDroppedNames *dropped = arg;
-	ListCell *lc;
-
-	foreach(lc, dropped->ddl->columns)
-	{
-		if (((DcDdlColumn *) lfirst(lc))->relid == row->source)
-			return true;
-	}
-	return dropped->ddl->types != NIL && source_any_name(row, is_dropped_type, dropped->types);
+	return source_any_name(row, is_dropped_type, arg);
 }
 
 /*
@@ -287,7 +297,7 @@ is_dropped_type(const char *schema, const char *name, void *arg)
 }
 
 /*
- * Return the names of the types and collations that a command has dropped: with a schema they may be very many.
+ * Return the names of the types and collations that a command has dropped, but those of row types: with a schema they may be very many.
  */
 static HTAB *
 dropped_types(const DcDdl *ddl)
@@ -303,6 +313,14 @@ dropped_types(const DcDdl *ddl)
 
 		snprintf(key, sizeof(key), "%s.%s", type->schema, type->name);
 		(void) hash_search(types, key, HASH_ENTER, NULL);
+	}
+	foreach(lc, ddl->row_types)
+	{
+		const DcDdlName *type = lfirst(lc);
+		char key[TYPE_KEY_SIZE];
+
+		snprintf(key, sizeof(key), "%s.%s", type->schema, type->name);
+		(void) hash_search(types, key, HASH_REMOVE, NULL);
 	}
 	return types;
 }

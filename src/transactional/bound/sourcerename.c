@@ -75,6 +75,7 @@ typedef struct DcTried
 
 static void source_swap_begins(const Node *statement);
 static void sourcerename_swapped(const DcSourceRow *row, const DcRenamed *was);
+static List *sourcerename_concerned(DcNamed *named);
 static void parse_binding(Oid counter, Node *statement);
 static Relation sourcerename_open_source(const DcSourceRow *row, bool wait);
 static bool sourcerename_is_column(const Node *statement);
@@ -103,8 +104,35 @@ source_rename_begins(const DcDdl *ddl)
 		if (((DcParsed *) lfirst(lc))->statement == ddl->parsetree)
 			parsed = foreach_delete_current(parsed, lc);
 	}
-	foreach(lc, source_select(source_names, &named))
+	foreach(lc, sourcerename_concerned(&named))
 		parse_binding(lfirst_oid(lc), ddl->parsetree);
+}
+
+/*
+ * Return the counter tables of the bindings that name what is renamed. For a column, only those of its tables are read.
+ */
+static List *
+sourcerename_concerned(DcNamed *named)
+{
+	List *counters = NIL;
+	ListCell *lc;
+
+	if (!named->column || OidIsValid(named->type))
+		return source_select(source_names, named);
+	foreach(lc, named->tables)
+	{
+		ListCell *lc2;
+
+		CHECK_FOR_INTERRUPTS();
+		foreach(lc2, source_rows_of(lfirst_oid(lc)))
+		{
+			const DcSourceRow *row = lfirst(lc2);
+
+			if (source_names(row, named))
+				counters = lappend_oid(counters, row->counter);
+		}
+	}
+	return counters;
 }
 
 /*

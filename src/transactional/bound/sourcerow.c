@@ -30,6 +30,10 @@ PG_FUNCTION_INFO_V1(on_source_state_change);
 
 #define SOURCE_COLUMN 2				 /* of dcounter.source, */
 #define SOURCE_INDEX "source_source" /* which has an index, with the counter */
+#define REFS_COLUMN 7
+#define REFS_INDEX "source_refs"
+#define CARRIED_COLUMN 8
+#define CARRIED_INDEX "source_carried"
 
 static const char *const build_names[] = {"worker", "none", "now"};
 static const char *const detach_names[] = {"subtract", "keep"};
@@ -129,6 +133,27 @@ source_read(Oid counter, DcSourceRow *row)
 {
 	return OidIsValid(catalog_relation_if_any(sources.table)) &&
 		cat_read(&sources, row, ObjectIdGetDatum(counter));
+}
+
+/*
+ * source_finds_siblings returns true if the extension's script has made the indexes for source_read_by_sibling().
+ */
+bool
+source_finds_siblings(void)
+{
+	return OidIsValid(catalog_relation_if_any(REFS_INDEX)) && OidIsValid(catalog_relation_if_any(CARRIED_INDEX));
+}
+
+/*
+ * source_read_by_sibling fetches the binding that a table of reference counts or of carried amounts belongs to; false if it is
+ * none.
+ */
+bool
+source_read_by_sibling(Oid relid, DcSourceRow *row)
+{
+	Datum key = ObjectIdGetDatum(relid);
+
+	return cat_read_by(&sources, row, REFS_INDEX, REFS_COLUMN, key) || cat_read_by(&sources, row, CARRIED_INDEX, CARRIED_COLUMN, key);
 }
 
 /*

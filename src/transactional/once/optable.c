@@ -45,6 +45,7 @@
 #define OP_COMMENT "ops, which count once; see dc_incr_once()"
 
 static void make_all(DcCounter *counter, int want);
+static Oid ops_counter(Oid relid);
 static void ops_adopt(DcCounter *counter);
 static bool optable_adopt(DcCounter *counter);
 static void lock_making(Oid counter, LOCKMODE mode);
@@ -94,7 +95,7 @@ ops_create(DcCounter *counter)
 void
 once_init(void)
 {
-	static const DcOnceHooks hooks = {.tables = ops_tables, .adopted = ops_adopt};
+	static const DcOnceHooks hooks = {.tables = ops_tables, .counter = ops_counter, .adopted = ops_adopt};
 
 	once_hooks = &hooks;
 	job_register((DcJob){.name = "ledger_ops", .interval = &dc_op_interval, .run = op_job});
@@ -111,6 +112,18 @@ ops_tables(Oid counter, List *tables)
 	if (opslots_read_first(counter, &slot))
 		tables = lappend_oid(tables, slot.ops);
 	return tables;
+}
+
+/*
+ * Return the counter table that a table of ops, or a partition of one, belongs to; InvalidOid if it is no such table.
+ */
+static Oid
+ops_counter(Oid relid)
+{
+	Oid counter;
+	Oid ops;
+
+	return opslots_find_table(relid, &counter, &ops) ? counter : InvalidOid;
 }
 
 /*

@@ -85,8 +85,10 @@ unreadopen_entry_changed(void *data, Oid relid)
 DcUnread *
 unread_find(Oid relid)
 {
-	DcUnread *entry = relcached_enter(&entries, &relid);
+	DcUnread *entry = relcached_enter_relation(&entries, relid);
 
+	if (entry == NULL)
+		return NULL;
 	if (entry->valid || relcached_fill(entry, &entry->valid, unreadopen_fill, NULL))
 		return entry;
 	return NULL;

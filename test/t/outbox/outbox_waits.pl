@@ -146,6 +146,29 @@ sub test_prepared
 	publish($node, 'after');
 	is(taken($node), 'after', "$name: one whose events were all rolled back does not");
 	sql($node, 'postgres', q{COMMIT PREPARED 'events rolled back'});
+	test_may_prepare($node, $name);
+	return;
+}
+
+# A role that anybody may be holds back nobody's events
+sub test_may_prepare
+{
+	my ($node, $name) = @_;
+	my $session = dc_session($node, 'postgres');
+	my $prepare = q{BEGIN; SELECT publish('r'); PREPARE TRANSACTION 'of a role'};
+
+	sql($node, 'postgres', 'CREATE ROLE plain');
+	$session->run('SET SESSION AUTHORIZATION plain');
+	is($session->run($prepare), 'ERROR 42501', "$name: a role may not prepare events");
+	is($session->run(q{BEGIN; SAVEPOINT a; SELECT publish('r'); ROLLBACK TO a; PREPARE TRANSACTION 'of a role'; ROLLBACK PREPARED 'of a role'}), '', "$name: but it may without them");
+	is($session->run('SET dcounter.prepare_events = on'), 'ERROR 42501', "$name: nor can it allow itself to");
+	publish($node, 'after');
+	is(taken($node), 'after', "$name: nothing is held back");
+	$session->run('RESET SESSION AUTHORIZATION; SET dcounter.prepare_events = on; SET SESSION AUTHORIZATION plain');
+	is($session->run("$prepare; COMMIT PREPARED 'of a role'"), '', "$name: a superuser can allow it");
+	is(taken($node), 'r', "$name: ... and its events come");
+	$session->quit;
+	sql($node, 'postgres', 'DROP ROLE plain');
 	return;
 }
 
