@@ -2,7 +2,7 @@
 # developer targets below (make help lists them).
 
 # Targets that call a script. They work before PostgreSQL is installed.
-OWN = help deps test check check-memory check-versions check-package check-s390x lint checkver dist demo live bench torture chaos owners fuzz clean-all
+OWN = help deps test check check-memory check-versions check-package check-s390x lint checkver lite dist demo live bench torture chaos owners fuzz clean-all
 
 # The tree, from the folder that make runs in: "." or, where that is another one
 # (make -f ../Makefile, or pg_buildext of Debian), a path to it. PGXS knows it as
@@ -28,7 +28,8 @@ help:
 	@echo 'make lint       the style and consistency checks alone'
 	@echo 'make checkver   do control file, META.json and CHANGELOG.md agree?'
 	@echo 'make check-memory   the tests on a server that finds errors of memory'
-	@echo 'make check-versions the tests on PostgreSQL 17 and 18, the packages and s390x, in folders that debootstrap makes'
+	@echo 'make check-versions the tests on PostgreSQL 17, 18 and 19, the packages and s390x, in folders that debootstrap makes'
+	@echo 'make lite       dcounter_lite, for servers where no library can be installed: lite/build'
 	@echo 'make dist       dcounter-$(EXTVERSION).zip, as PGXN takes it'
 	@echo 'make check-package FOLDER=...   the Debian packages, in a folder that debootstrap has made'
 	@echo 'make check-s390x    the unit tests with bytes the other way around, by qemu, in a folder that debootstrap makes'
@@ -57,10 +58,14 @@ check-versions:
 	@cd $(TREE) && bash test/versions.sh
 lint:
 	@cd $(TREE) && bash test/lint.sh
-# What PGXN takes: the files of the last commit, and its install script, which META.json names. Not that of the tree, which may have changed.
+lite:
+	@cd $(TREE) && bash lite/build.sh
+# What PGXN takes: the files of the last commit, and its install script, which META.json names, and dcounter_lite. Not those of the tree, which may have changed.
 dist:
 	folder=$$(mktemp -d) && cd $(TREE) && git archive HEAD sql/parts | tar -xOf - >$$folder/dcounter--$(EXTVERSION).sql && \
+		git archive HEAD lite dcounter.control | tar -xf - -C $$folder && bash $$folder/lite/build.sh && \
 		git archive --format=zip --prefix=dcounter-$(EXTVERSION)/sql/ --add-file=$$folder/dcounter--$(EXTVERSION).sql \
+		--prefix=dcounter-$(EXTVERSION)/lite/build/ $$(printf -- '--add-file=%s ' $$folder/lite/build/*) \
 		--prefix=dcounter-$(EXTVERSION)/ -o $(CURDIR)/dcounter-$(EXTVERSION).zip HEAD && rm -r $$folder
 checkver:
 	@cd $(TREE) && bash test/lint.sh versions
@@ -82,6 +87,7 @@ clean-all:
 	find src bin test/unit -name '*.o' -delete -o -name '*.bc' -delete 2>/dev/null || true
 	rm -rf test/fuzz/build
 	rm -rf dcounter.so bin/dc_relay/dc_relay bin/dc_region/dc_region results output_iso tmp_check tmp_check_iso log
+	rm -rf lite/build
 	rm -f regression.diffs regression.out sql/dcounter--$(EXTVERSION).sql dcounter-$(EXTVERSION).zip
 
 $(OTHERS):
@@ -192,12 +198,25 @@ bin/dc_region/dc_region: $(filter bin/client/% bin/dc_region/%,$(PROGRAM_OBJS))
 $(PROGRAMS):
 	$(CC) $(CFLAGS) $^ $(LDFLAGS) $(LDFLAGS_EX) $(libpq) -o $@
 
-all: $(PROGRAMS)
-install: install-programs
-uninstall: uninstall-programs
-clean: clean-programs
+# dcounter_lite is installed, too, as an extension that a database can have instead.
+LITE_SCRIPT = lite/build/dcounter_lite--$(EXTVERSION).sql
+LITE_FOLDER = $(DESTDIR)$(datadir)/extension
+$(LITE_SCRIPT): $(addprefix $(TREE)/,$(call sources,lite/parts/*.sql lite/forms/*) lite/build.sh lite/parts dcounter.control)
+	bash $(TREE)/lite/build.sh lite/build
 
-.PHONY: install-programs uninstall-programs clean-programs
+all: $(PROGRAMS) $(LITE_SCRIPT)
+install: install-programs install-lite
+uninstall: uninstall-programs uninstall-lite
+clean: clean-programs clean-lite
+
+.PHONY: install-programs uninstall-programs clean-programs install-lite uninstall-lite clean-lite
+install-lite: $(LITE_SCRIPT)
+	$(MKDIR_P) '$(LITE_FOLDER)'
+	$(INSTALL_DATA) lite/build/dcounter_lite.control $(LITE_SCRIPT) '$(LITE_FOLDER)'
+uninstall-lite:
+	rm -f '$(LITE_FOLDER)/dcounter_lite.control' '$(LITE_FOLDER)/dcounter_lite--$(EXTVERSION).sql'
+clean-lite:
+	rm -rf lite/build
 install-programs: $(PROGRAMS)
 	$(MKDIR_P) '$(DESTDIR)$(bindir)' '$(DESTDIR)$(mandir)/man1'
 	$(INSTALL_PROGRAM) $(PROGRAMS) '$(DESTDIR)$(bindir)'

@@ -71,6 +71,7 @@ setting SCALE_TABLES 2000 200
 setting SCALE_SETTLE 150 5
 setting SCALE_DATABASES 50 6
 setting SCALE_SECONDS 60 3
+setting LITE_KEYS 1000000 20000
 setting PARTS '' ''
 setting CASES '' ''
 export HELD_WINDOW

@@ -91,13 +91,18 @@ fill_wal() {
 }
 
 # fresh_database FOLDER: the database bench, new, with what setup.sql of the
-# case makes, under the case's settings
+# case makes, under the case's settings. With dcounter_lite instead of the extension if it has a file "lite"
 fresh_database() {
     use_settings "$1/postgresql.conf"
     sql postgres 'SET client_min_messages = error; DROP DATABASE IF EXISTS bench WITH (FORCE);'
     sql postgres 'CREATE DATABASE bench;'
     export PGDATABASE=bench
-    sql bench 'CREATE EXTENSION dcounter;'
+    if [[ -e $1/lite ]]; then
+        [[ -d lite/build ]] || bash lite/build.sh
+        sql bench '' -1 -f lite/build/dcounter_lite--*.sql >/dev/null
+    else
+        sql bench 'CREATE EXTENSION dcounter;'
+    fi
     sql bench "$(cat "$1/setup.sql")" >/dev/null
     # What earlier runs left to write or to clean must not cost this one.
     sql bench 'VACUUM ANALYZE;'

@@ -20,14 +20,15 @@ CREATE FUNCTION dc_throttle_reset(key anycompatible DEFAULT NULL::text, role reg
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
 COMMENT ON FUNCTION dc_throttle_reset(anycompatible, regrole) IS 'gives the ad hoc limits of a key, or all, of the calling role, or another one, their whole budget; returns how many there were';
 
--- Arrays of these, too. The functions are made anew, as a second one of each would make calls with untyped parameters ambiguous. One
+-- Arrays of these, too, and grouping sets. The functions are made anew, as a second one of each would make calls with untyped parameters ambiguous. One
 -- that somebody's view or function depends on stays, in another schema.
 DO $$
 DECLARE
 	f text;
 BEGIN
 	FOREACH f IN ARRAY '{"dc_limit_all(text[], text[], bigint[])", "dc_beat_many(text, text[], text[], text[])",
-		"dc_source_check(regclass, text[], text, text, float8)", "dc_source_fix(regclass, text[])"}'::pg_catalog.text[]
+		"dc_source_check(regclass, text[], text, text, float8)", "dc_source_fix(regclass, text[])",
+		"dc_bind(regclass, regclass, text, text, text, text, text, interval, boolean, text)"}'::pg_catalog.text[]
 	LOOP
 		BEGIN
 			EXECUTE pg_catalog.concat('DROP FUNCTION ', f);
@@ -37,6 +38,12 @@ BEGIN
 		END;
 	END LOOP;
 END $$;
+CREATE FUNCTION dc_bind(counter regclass, source regclass, key text, value text DEFAULT '1', filter text DEFAULT NULL, distinct_of text DEFAULT NULL,
+	build text DEFAULT 'worker', lock_timeout interval DEFAULT '200 ms', replicated boolean DEFAULT false, on_detach text DEFAULT 'subtract', group_by text DEFAULT NULL) RETURNS void
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
+COMMENT ON FUNCTION dc_bind(regclass, regclass, text, text, text, text, text, interval, boolean, text, text) IS 'makes a counter table the count, or the sum, of a source table';
+COMMENT ON COLUMN dcounter.source.key IS 'expressions over its columns that make the key, and the grouping sets of them';
+COMMENT ON COLUMN dcounter.source.value IS 'what a row adds to the value of its key, or several of these with their names';
 CREATE FUNCTION dc_limit_all(names text[], keys anycompatiblearray, costs bigint[] DEFAULT NULL, OUT allowed boolean, OUT remaining bigint, OUT retry_after interval, OUT reset_at timestamptz, OUT rule text, OUT leases bigint[]) RETURNS record
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 20;
 COMMENT ON FUNCTION dc_limit_all(text[], anycompatiblearray, bigint[]) IS 'asks several limits: all count, or none; rule is the one that refuses';
@@ -159,6 +166,11 @@ CREATE FUNCTION dc_region_join(peer text, conninfo text, anew boolean, topology 
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000 ROWS 3;
 COMMENT ON FUNCTION dc_region_join(text, text, boolean, text, boolean) IS 'the same, and drops a link that exists, to make it anew';
 
+-- They wait for a renewal, and what they return is for those who may make subscriptions.
+REVOKE EXECUTE ON FUNCTION dc_region_join(text, text, text, boolean) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dc_region_join(text, text, boolean, text, boolean) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dc_region_refresh(text, text, boolean) FROM PUBLIC;
+
 CREATE FUNCTION dc_region_publish() RETURNS int
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000;
 COMMENT ON FUNCTION dc_region_publish() IS 'adds to the publications of the regions what they lack; of how many counters';
@@ -214,6 +226,10 @@ COMMENT ON FUNCTION dc_unread_drop(regclass) IS 'drops an unread table';
 CREATE FUNCTION dc_window_adopt(counter regclass, bucket interval, keep interval, rollup jsonb DEFAULT NULL, late text DEFAULT 'error') RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
 COMMENT ON FUNCTION dc_window_adopt(regclass, interval, interval, jsonb, text) IS 'registers an existing windowed counter';
+
+CREATE FUNCTION dc_distinct_report(distinct_table regclass, since timestamptz DEFAULT NULL, until timestamptz DEFAULT NULL, OUT key text, OUT bucket timestamptz, OUT estimate double precision, OUT lower double precision, OUT upper double precision) RETURNS SETOF record
+	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000 ROWS 1000;
+COMMENT ON FUNCTION dc_distinct_report(regclass, timestamptz, timestamptz) IS 'how many different items each key has had in each bucket';
 COMMENT ON COLUMN dc_stat_regions.state IS 'active, retired, or behind (some counters are put aside); of this database also starting, renew or recopy';
 
 CREATE FUNCTION dcounter.window_bytes(counter regclass) RETURNS bigint
@@ -238,6 +254,11 @@ CREATE OR REPLACE VIEW dc_windows AS
 CREATE FUNCTION dc_window_reopen(counter regclass) RETURNS boolean
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
 COMMENT ON FUNCTION dc_window_reopen(regclass) IS 'takes increments again that a clock that was ahead has made too late; false if there are none';
+
+-- Keys that are JSON arrays.
+CREATE FUNCTION dc_scan(counter regclass, prefix jsonb DEFAULT '[]', OUT key jsonb, OUT value bigint) RETURNS SETOF record
+	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 100 ROWS 100;
+COMMENT ON FUNCTION dc_scan(regclass, jsonb) IS 'exact values of the keys that are JSON arrays and begin with these elements, but those that are 0';
 
 -- One more column. A function that somebody's view depends on stays, in another schema.
 ALTER FUNCTION dc_regions() SET SCHEMA dcounter;

@@ -54,6 +54,9 @@ DC_MODULE_MAGIC;
 
 extern PGDLLEXPORT void _PG_init(void);
 
+/*
+ * Called when the library is loaded, by the postmaster or by a session.
+ */
 void
 _PG_init(void)
 {

@@ -256,7 +256,19 @@ if [[ " ${missing[*]} " == *" postgresql-$major "* && ! -e $conf ]]; then
 fi
 
 [[ -n $updated ]] || apt update >/dev/null
+# pgTAP is SQL alone: a PostgreSQL that is too new to have a package of it takes the files of the one before.
+pgtap=postgresql-$major-pgtap older=
+if [[ " ${missing[*]} " == *" $pgtap "* ]] && ! apt-cache show "$pgtap" >/dev/null 2>&1; then
+    mapfile -t missing < <(printf '%s\n' "${missing[@]}" | grep -vxF "$pgtap")
+    older=$((major - 1))
+fi
 apt install --no-install-recommends "${missing[@]}"
+if [[ -n $older ]]; then
+    folder=$(mktemp -d)
+    (cd "$folder" && apt-get -q download "postgresql-$older-pgtap" && dpkg-deb -x ./*.deb .)
+    as_root cp -R "$folder/usr/share/postgresql/$older/." "/usr/share/postgresql/$major/"
+    rm -rf "$folder"
+fi
 updated=1
 install_citus
 install_optional

@@ -506,7 +506,7 @@ my @products;
 
 BEGIN
 {
-	@products = qw(counters stock once ledger bound buffer limits presence unread windows trending distinct time hll cms topk crdt outbox relay live regions);
+	@products = qw(counters stock once ledger bound rollups buffer limits presence unread windows trending distinct time lite hll cms topk crdt outbox relay live regions);
 }
 
 sub first_pages

@@ -8,7 +8,8 @@ export LC_ALL=C
 
 sources=(src/**/*.[ch] bin/**/*.[ch] test/unit/**/*.[ch] test/fuzz/*.[ch] test/clock/*.c)
 parts=(sql/parts/*.sql)
-scripts=(container/*.sh test/**/*.sh bench/**/*.sh examples/*/*.sh .ci/run)
+lite=(lite/parts/*.sql)
+scripts=(container/*.sh lite/*.sh test/**/*.sh bench/**/*.sh examples/*/*.sh .ci/run)
 status=0
 
 # check NAME TITLE: runs check_NAME, which prints what is wrong and nothing else;
@@ -158,6 +159,22 @@ check_manual() {
     done
 }
 
+# dcounter_lite: a comment for each function, what each function states, a screen at most for each, and no search_path that a caller could have set, but for
+# those that say so.
+check_lite() {
+    local text name parts=("${lite[@]}")
+    check_comments
+    awk '/^CREATE (FUNCTION|PROCEDURE) / { name = $3; sub(/\(.*/, "", name); from = FNR }
+        /^END \$\$;$/ && FNR - from > 60 { print FILENAME ": " name "() has " FNR - from " lines" }' "${lite[@]}"
+    while read -r text; do
+        name=${text#CREATE * }
+        name=${name%%(*}
+        [[ $text =~ \ LANGUAGE\ [a-z]+\ (IMMUTABLE|STABLE|VOLATILE)\ PARALLEL\ (SAFE|RESTRICTED|UNSAFE)\ COST\ [0-9]+\  ]] || echo "$name: lacks volatility, PARALLEL or COST"
+        [[ $text == *' SET search_path = pg_catalog, pg_temp '* || $name == @(dc_incr|dc_create|dc_stock_create|dc_apply|dcounter_lite.version) ]] || echo "$name: search_path is not pinned"
+    done < <(awk '/^CREATE FUNCTION / { text = ""; inside = 1 } inside { gsub(/^[ \t]+/, ""); text = text (text == "" ? "" : " ") $0 } inside && / AS \$\$/ { print text; inside = 0 }' "${lite[@]}")
+    sed 's/--.*//' "${lite[@]}" | grep -nE '^CREATE OR REPLACE|IF NOT EXISTS [a-z]'
+}
+
 # Overloads are told apart by their number only; pgTAP looks at the real ones.
 check_comments() {
     local kind='(FUNCTION|PROCEDURE|AGGREGATE)'
@@ -190,7 +207,7 @@ check_cost() {
 
 # dc_VERB works on counters and events, dc_NOUN_VERB on the thing it names; the rest is in schema
 # dcounter, without dc_. HOW is how a verb is done.
-verbs='trending|incr_at|window|buckets|top_window|seal|throttle|allow|enter|beat|exit|present|unread|mark_read|replicate|unreplicate|add|remove|contains|merge|delta|bind|unbind|build|mark|unmark|reconcile|incr|decr|load|set|reset|delete|get|info|total|top|sum|take|want|restock|hold|transfer|publish|fetch|ack|nack|seek|create|alter|adopt|drop|apply|compact|flush|maintain'
+verbs='trending|incr_at|window|buckets|top_window|seal|throttle|allow|enter|beat|exit|present|unread|mark_read|replicate|unreplicate|add|remove|contains|merge|delta|bind|unbind|build|mark|unmark|reconcile|incr|decr|load|set|reset|delete|get|info|total|top|scan|sum|take|want|restock|hold|transfer|publish|fetch|ack|nack|seek|create|alter|adopt|drop|apply|compact|flush|maintain'
 how='wait|regions|as|many|all|once|once_many|returning|hashed|up_to'
 nouns='throttle|distinct|window|limit|presence|unread|right|region|gcounter|pncounter|vclock|gset|orset|lww|mvreg|hlc|node|value|stamp|merge|source|table|stock|hold|ledger|account|balance|transfer|op|hll|cms|topk|outbox|consumer|dead_letter|worker|stat|mark|drift'
 # As SQL says it: count(DISTINCT item).
@@ -402,7 +419,7 @@ check_length() {
     done
 }
 
-written=(src bin sql/parts debian container Containerfile test bench examples .ci Makefile dcounter.control ./*.md doc)
+written=(src bin sql/parts lite debian container Containerfile test bench examples .ci Makefile dcounter.control ./*.md doc)
 
 # Binary files, build products, inputs of the fuzzers and patches are not
 # looked at.
@@ -448,6 +465,7 @@ check versions 'control file, META.json and CHANGELOG.md agree'
 check frozen 'what releases have installed is as it was, and can be updated'
 check manual 'the manual pages have each option of dc_relay and dc_region'
 check comments 'each SQL function has its comment'
+check lite 'functions of dcounter_lite state what they are, are short and have a pinned search_path'
 check cost 'each SQL function states volatility, PARALLEL, COST and ROWS'
 check parallel 'only PARALLEL UNSAFE functions take snapshots of their own'
 check names 'names are by the rule, C symbols are named like them'

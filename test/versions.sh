@@ -3,8 +3,8 @@
 # build is strict, and each is tested preloaded and not. With 15, which make check itself is for, come the Debian packages
 # in a folder that has nothing else (test/package.sh), and the unit tests on another processor (test/s390x.sh). Ends with "N passed,
 # N failed". Where a folder cannot be made, it says why, and that this was not tested.
-#   VERSIONS=17                      this one only (of: 15 17 18)
-#   CHECK_ONLY='regress iso'         these stages only (of: unit regress iso pgtap installcheck tap for 17 and 18, package s390x for 15)
+#   VERSIONS=17                      this one only (of: 15 17 18 19)
+#   CHECK_ONLY='regress iso'         these stages only (of: unit regress iso pgtap installcheck tap for all but 15, package s390x for 15)
 #   DC_VERSIONS_FOLDER=...           where the folders are kept
 #   MAKE_ONLY=1                      makes the folders, and tests nothing
 set -euo pipefail
@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.."
 source test/lib.sh
 
 base=${DC_VERSIONS_FOLDER:-/var/tmp/dcounter_versions}
-declare -A suites=([package]=bookworm [s390x]=bookworm [17]=trixie [18]=sid)
+declare -A suites=([package]=bookworm [s390x]=bookworm [17]=trixie [18]=sid [19]=sid+experimental)
 stages=() # of make check
 names=()  # of what is tested: each has a folder
 passed=0
@@ -26,7 +26,7 @@ choose() {
     for stage in ${CHECK_ONLY:-unit regress iso pgtap installcheck tap package s390x}; do
         if [[ -n ${suites[$stage]:-} ]]; then extra+=("$stage"); else stages+=("$stage"); fi
     done
-    for major in ${VERSIONS:-15 17 18}; do
+    for major in ${VERSIONS:-15 17 18 19}; do
         if [[ $major == 15 ]]; then
             names+=("${extra[@]}")
         elif [[ -z ${suites[$major]:-} ]]; then
@@ -43,7 +43,7 @@ packages() {
     case $1 in
     package) ;;
     s390x) echo gcc libc6-dev make gcc-s390x-linux-gnu libc6-dev-s390x-cross qemu-user ;;
-    *) echo gcc libc6-dev make perl libpq-dev "postgresql-$1" "postgresql-server-dev-$1" "postgresql-$1-pgtap" \
+    *) echo gcc libc6-dev make perl libpq-dev "postgresql-$1" "postgresql-server-dev-$1" \
         libtap-parser-sourcehandler-pgtap-perl ;;
     esac
 }
@@ -136,8 +136,8 @@ for name in "${names[@]}"; do
 done
 
 # pg_upgrade through them all, with what was built and installed for each
-if [[ -z ${VERSIONS:-} && ${#stages[@]} -gt 0 && " ${untested[*]} " != *' 1'[78]' '* ]]; then
-    bash test/versions/upgrade.sh "$base/17" "$base/18" | tee "$logs/upgrade.log" || true
+if [[ -z ${VERSIONS:-} && ${#stages[@]} -gt 0 && " ${untested[*]} " != *' 1'[789]' '* ]]; then
+    bash test/versions/upgrade.sh "$base/17" "$base/18" "$base/19" | tee "$logs/upgrade.log" || true
     passed=$((passed + $(grep -c '^ok ' "$logs/upgrade.log" || true)))
     failed=$((failed + $(grep -c '^not ok ' "$logs/upgrade.log" || true)))
     tail -n 1 "$logs/upgrade.log" | grep -q '^1\.\.' || failed=$((failed + 1))

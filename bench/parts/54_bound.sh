@@ -39,6 +39,7 @@ statement() {
     case $1 in
     bound_copy) echo "COPY likes (post_id, fan) FROM '$rows';" ;;
     bound_update) echo 'UPDATE likes SET seen = seen + 1;' ;;
+    rollup_rows) echo "INSERT INTO comments (post_id, author_id, category, amount, at) SELECT abs(hashint4(i) % 1000), abs(hashint4(i + 7) % 5000), i % 20, i % 100, '2026-01-01'::timestamptz + i % 60 * interval '1 day' FROM generate_series(1, $BOUND_UPDATE_ROWS) AS i;" ;;
     esac
 }
 
@@ -64,3 +65,7 @@ sql postgres "COPY (SELECT abs(hashint4(i) % 1000), i FROM generate_series(1, $B
 run_part bound_copy "$BOUND_COPY_ROWS"
 rm "$rows"
 run_part bound_update "$BOUND_UPDATE_ROWS"
+
+# Roll-ups: several keys of a row, and keys of several columns.
+run_costs_cases rollup_insert 16
+run_part rollup_rows "$BOUND_UPDATE_ROWS"

@@ -135,6 +135,23 @@ for ((round = 0; round <= BOUND_BUILD_ROUNDS; round++)); do
     build_once "$round"
 done
 
+# build_sets ROUND: four grouping sets of two measures at once, against GROUP BY of the finest
+build_sets() {
+    local plain build
+    plain=$(seconds_of "SET max_parallel_workers_per_gather = 0; SELECT count(*) FROM (SELECT post_id, fan % 20, count(*), sum(fan) FROM likes GROUP BY 1, 2) AS finest;" | tail -n 1)
+    sql bench "SELECT dc_create('post_likes'); SELECT dc_bind('post_likes', 'likes', key => 'post_id, fan % 20', value => '1 AS n, fan', group_by => 'CUBE (1, 2)', build => 'none'); CHECKPOINT;" >/dev/null
+    build=$(seconds_of "CALL dc_build('post_likes');")
+    check build_sets
+    sql bench "SELECT dc_unbind('post_likes'); SELECT dc_drop('post_likes');" >/dev/null
+    record bound_build group_by_finest any seconds "$1" "$plain"
+    record bound_build dc_build_sets any seconds "$1" "$build"
+    say 'bound_build, round %d: GROUP BY of the finest %.2f s, dc_build of four sets %.2f s' "$1" "$plain" "$build"
+}
+
+for ((round = 1; round <= BOUND_BUILD_ROUNDS; round++)); do
+    build_sets "$round"
+done
+
 # Verifying goes by an index.
 sql bench "CREATE INDEX ON likes (post_id); SELECT dc_create('post_likes'); SELECT dc_bind('post_likes', 'likes', key => 'post_id', build => 'now'); VACUUM ANALYZE likes; CHECKPOINT;" >/dev/null
 during='' checked=''

@@ -1,6 +1,6 @@
 /*
  * client.h
- *		What dc_relay and dc_region share: strings that grow, text for a terminal, signals, waiting.
+ *		Shared by dc_relay and dc_region: growing strings, text for a terminal, signals, waiting.
  *
  * Copyright (c) 2026, the dcounter developers
  *
@@ -23,7 +23,7 @@
 #define PRINTF_LIKE(string, args)
 #endif
 
-/* The name of the program, which messages begin with. Each has its own. */
+/* The name of the program, with which its messages begin. */
 extern const char program[];
 
 /* ---------- sendbuffer.c ---------- */

@@ -4,12 +4,11 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Any user that may write events chooses keys and the like, and they are part of some
- * messages of the server. They could clear a screen, hide lines, or type answers in the
- * terminal of a user that looks at the output. Such characters are the C0 controls, DEL,
- * the C1 controls, which in UTF-8 have two bytes, and the characters that change the
- * direction of text. Bytes that are not UTF-8 count as well, since some terminals take
- * them for C1.
+ * Any user that may write events chooses keys and other text, which also appear in some messages of
+ * the server. They could clear a screen, hide lines, or type answers in the terminal of a user that
+ * looks at the output. Such characters are the C0 controls, DEL, the C1 controls, which in UTF-8
+ * have two bytes, and the characters that change the direction of text. Bytes that are not UTF-8
+ * count as well, since some terminals take them for C1.
  */
 #include "bin/client/client.h"
 

@@ -14,6 +14,10 @@
 /* Memory that one huge event needed is not kept for the small ones after it. */
 #define KEEP (1024 * 1024)
 
+/*
+ * Make room for `more` bytes and one more, so that a string can always be ended. Exits if there is
+ * no memory.
+ */
 static void
 client_sendbuffer_make_room(Buffer *buffer, size_t more)
 {
@@ -33,6 +37,9 @@ client_sendbuffer_make_room(Buffer *buffer, size_t more)
 	buffer->size = size;
 }
 
+/*
+ * Append bytes. They may have zeros among them; the buffer is not terminated.
+ */
 void
 buffer_add(Buffer *buffer, const char *data, size_t length)
 {
@@ -41,6 +48,9 @@ buffer_add(Buffer *buffer, const char *data, size_t length)
 	buffer->length += length;
 }
 
+/*
+ * Append a string without its terminating zero.
+ */
 void
 buffer_add_string(Buffer *buffer, const char *string)
 {
@@ -48,7 +58,7 @@ buffer_add_string(Buffer *buffer, const char *string)
 }
 
 /*
- * buffer_printf is for numbers and the like: its result is short.
+ * buffer_printf appends formatted text, which must be short, such as numbers.
  */
 void
 buffer_printf(Buffer *buffer, const char *format, ...)
@@ -65,6 +75,10 @@ buffer_printf(Buffer *buffer, const char *format, ...)
 	buffer_add(buffer, text, (size_t) length);
 }
 
+/*
+ * Empty the buffer. The memory of a large one is freed, so that one large event does not hold it
+ * forever.
+ */
 void
 buffer_reset(Buffer *buffer)
 {
@@ -76,6 +90,9 @@ buffer_reset(Buffer *buffer)
 	}
 }
 
+/*
+ * Allocate memory, or exit.
+ */
 void *
 get_memory(size_t size)
 {

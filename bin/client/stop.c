@@ -38,9 +38,8 @@ static void client_stop_install(int signal_number, void (*handler)(int));
 static void client_stop_drain(void);
 
 /*
- * signals_init installs the handlers. It also sees to it that no file or socket that is
- * opened later becomes descriptor 0, 1 or 2: with standard output closed, events would go
- * to the server.
+ * signals_init installs the handlers. It also ensures that no file or socket that is opened later
+ * becomes descriptor 0, 1 or 2: with standard output closed, events would go to the server.
  */
 void
 signals_init(void)
@@ -64,6 +63,9 @@ signals_init(void)
 	signals_unblock();
 }
 
+/*
+ * Install a handler of a signal. Calls that it interrupts are not restarted.
+ */
 static void
 client_stop_install(int signal_number, void (*handler)(int))
 {
@@ -75,6 +77,10 @@ client_stop_install(int signal_number, void (*handler)(int))
 	sigaction(signal_number, &action, NULL);
 }
 
+/*
+ * Handle a signal that asks to stop: note it and wake up the main loop. The second one ends the
+ * process at once, and the command of --exec.
+ */
 static void
 on_stop(int signal_number)
 {
@@ -93,6 +99,9 @@ on_stop(int signal_number)
 	errno = saved_errno;
 }
 
+/*
+ * Handle the end of a child: wake up the main loop, which looks after it.
+ */
 static void
 on_child(int signal_number)
 {
@@ -104,6 +113,9 @@ on_child(int signal_number)
 	errno = saved_errno;
 }
 
+/*
+ * Return the set of signals that have a handler here.
+ */
 static void
 our_signals(sigset_t *set)
 {
@@ -114,6 +126,9 @@ our_signals(sigset_t *set)
 	sigaddset(set, SIGPIPE);
 }
 
+/*
+ * Keep the signals pending that have a handler here, until signals_unblock.
+ */
 void
 signals_block(void)
 {
@@ -123,6 +138,9 @@ signals_block(void)
 	sigprocmask(SIG_BLOCK, &set, NULL);
 }
 
+/*
+ * Let the signals through again that signals_block has kept pending.
+ */
 void
 signals_unblock(void)
 {
@@ -154,7 +172,7 @@ signals_of_child(long pid)
 }
 
 /*
- * watch_output makes wait_for() notice that a descriptor has no reader any more.
+ * watch_output makes wait_for() notice that a descriptor no longer has a reader.
  */
 void
 watch_output(int fd)
@@ -162,6 +180,9 @@ watch_output(int fd)
 	output = fd;
 }
 
+/*
+ * Return the time of the monotonic clock in milliseconds.
+ */
 int64_t
 now_ms(void)
 {
@@ -173,8 +194,8 @@ now_ms(void)
 
 /*
  * wait_for waits until something happens to the descriptor (-1: to none), a signal
- * comes, or the deadline is reached. Returns what happened to the descriptor. 0
- * does not tell which of the others happened, so callers look for themselves.
+ * comes, or the deadline is reached. Returns what happened to the descriptor. 0 does not say which
+ * of the others happened, so callers check for themselves.
  */
 short
 wait_for(int fd, short events, int64_t deadline)
@@ -201,6 +222,9 @@ wait_for(int fd, short events, int64_t deadline)
 	return fds[1].revents;
 }
 
+/*
+ * Empty the pipe of the handlers, which does not block.
+ */
 static void
 client_stop_drain(void)
 {
@@ -210,6 +234,9 @@ client_stop_drain(void)
 		;
 }
 
+/*
+ * Let the next pause be the shortest one again, as after a success.
+ */
 void
 pause_reset(Pause *pause)
 {
@@ -217,7 +244,7 @@ pause_reset(Pause *pause)
 }
 
 /*
- * pause_next waits, longer than the last time; less if told to stop.
+ * pause_next waits longer than the last time, or until told to stop.
  */
 void
 pause_next(Pause *pause)
@@ -240,7 +267,7 @@ void
 say_args(const char *format, va_list args)
 {
 	char text[8192];
-	char storage[4 * sizeof(text) + 1]; /* not allocated: the message may be of that failing */
+	char storage[4 * sizeof(text) + 1]; /* not allocated: the message may be about a failed allocation */
 	Buffer visible = {.data = storage, .size = sizeof(storage)};
 	size_t length;
 
@@ -252,6 +279,9 @@ say_args(const char *format, va_list args)
 	fprintf(stderr, "%s: %.*s\n", program, (int) visible.length, visible.data);
 }
 
+/*
+ * Print a message to standard error.
+ */
 void
 say(const char *format, ...)
 {
@@ -262,6 +292,9 @@ say(const char *format, ...)
 	va_end(args);
 }
 
+/*
+ * Print a message to standard error and exit with status 1.
+ */
 void
 fail(const char *format, ...)
 {

@@ -1,14 +1,14 @@
 /*
  * ctl.h
- *		dc_region: makes and mends the links between regions.
+ *		dc_region: makes and repairs the links between regions.
  *
  * Copyright (c) 2026, the dcounter developers
  *
  * A command looks at all regions, takes the steps that are left to do, and looks again. It keeps
- * nothing between two calls: what is left follows from what the servers have. So it can be ended
- * at any point, and called again.
+ * nothing between two calls: the steps left follow from the state of the servers. So it can be
+ * stopped at any point, and called again.
  *
- * The program ends soon, so what it has allocated is not freed.
+ * The program ends soon, so it does not free its memory.
  */
 #ifndef DC_CTL_H
 #define DC_CTL_H
@@ -17,7 +17,7 @@
 
 #include <libpq-fe.h>
 
-/* What the program ends with; doc/dc_region.1 has the same */
+/* Exit statuses; doc/dc_region.1 has the same */
 enum
 {
 	STATUS_DONE = 0,
@@ -59,7 +59,7 @@ extern char *text_args(const char *format, va_list args) PRINTF_LIKE(1, 0);
 
 /* ---------- ctlconfig.c ---------- */
 
-/* What a database has (ctlstate.c) */
+/* The state of a database (ctlstate.c) */
 typedef struct State
 {
 	const char *schema;	  /* of the extension, or NULL */
@@ -68,12 +68,12 @@ typedef struct State
 	const char *epochs;	  /* all of them, as an array */
 	const char *lossless; /* " EPOCH " of each since which nothing is missing */
 	const char *state;	  /* as dc_regions() has it */
-	bool renewed;		  /* it has a new epoch, and not yet all that the others have */
-	bool shut;			  /* it has stocks that sell nothing until somebody says what became of their units */
+	bool renewed;		  /* it has a new epoch, and may still lack rows of the others */
+	bool shut;			  /* it has stocks that sell nothing until an operator says whether units were lost */
 	const char *server;	  /* where the database is, to compare */
 	const char *encoding;
 	const char *published; /* tables of dcounter_own */
-	const char *lacks;	   /* what has to be changed in the configuration of the server, or NULL */
+	const char *lacks;	   /* the settings of the server that have to be changed, or NULL */
 	bool superuser;
 	bool workers; /* of logical replication may run */
 	PGresult *regions;
@@ -120,7 +120,7 @@ extern const char *quoted(const char *literal);
 extern const char *field(const PGresult *result, int row, const char *column);
 extern bool is_true(const PGresult *result, int row, const char *column);
 
-/* A wait, which tells now and then what it waits for */
+/* A wait, which prints now and then what it waits for */
 typedef struct Patience
 {
 	int64_t end;

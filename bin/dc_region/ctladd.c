@@ -1,7 +1,7 @@
 /*
  * ctladd.c
  *		dc_region add: from an empty database to one that is linked with all others.
- *		dc_region join: the links between regions that are there.
+ *		dc_region join: the links between existing regions.
  *
  * Copyright (c) 2026, the dcounter developers
  */
@@ -27,7 +27,7 @@ static void join_pair(Region *at, Region *from);
 static bool is_named(const Region *region);
 
 /*
- * command_add can be called again: it does what is left.
+ * command_add can be called again: it does the steps that are left.
  */
 void
 command_add(void)
@@ -55,7 +55,7 @@ command_add(void)
 }
 
 /*
- * make_region makes a database one of a region, with its extension, and the role of its links.
+ * make_region makes a database part of a region, with its extension, and the role of its links.
  */
 static void
 make_region(Region *region)
@@ -73,7 +73,7 @@ make_region(Region *region)
 }
 
 /*
- * copy_past brings what the others do not send: what a region has counted that is retired, or this one before.
+ * copy_past copies rows that the others do not send: counts of retired regions, and earlier ones of this region.
  */
 static void
 copy_past(Region *region)
@@ -94,7 +94,7 @@ takes_part(const Region *region)
 }
 
 /*
- * join_all makes or mends the links from and to the regions that are named, or all.
+ * join_all makes or repairs the links from and to the named regions, or all.
  */
 static void
 join_all(void)
@@ -109,6 +109,10 @@ join_all(void)
 	}
 }
 
+/*
+ * Return the first region of the file that is reached and is a region, other than `but`; NULL if
+ * there is none.
+ */
 static Region *
 first_member(const Region *but)
 {
@@ -121,7 +125,7 @@ first_member(const Region *but)
 }
 
 /*
- * check_fitness ends the program if a database cannot be one of a region.
+ * check_fitness ends the program if a database cannot be part of a region.
  */
 static void
 check_fitness(const Region *region)
@@ -135,6 +139,10 @@ check_fitness(const Region *region)
 	}
 }
 
+/*
+ * Create the extension in the schema that it has in another region, as functions must have the same
+ * names everywhere.
+ */
 static void
 make_extension(Region *region, const Region *model)
 {
@@ -147,7 +155,8 @@ make_extension(Region *region, const Region *model)
 }
 
 /*
- * make_role makes the role that the other regions connect as, if it is not there. It cannot log in by a password, as it has none.
+ * make_role creates the role as which the other regions connect, unless it exists. It cannot log in with a password, as
+ * it has none.
  */
 static void
 make_role(Region *region)
@@ -171,7 +180,7 @@ make_role(Region *region)
 }
 
 /*
- * make_counters makes the counters that another region has.
+ * make_counters creates the counters that another region has.
  */
 static void
 make_counters(Region *region, const Region *model)
@@ -195,8 +204,8 @@ make_counters(Region *region, const Region *model)
 }
 
 /*
- * make_counter makes a counter, with its owner, if it is not there. One that is there may have amounts: then dc_replicate() refuses it, and
- * the operator has to say whose these are.
+ * make_counter creates a counter, with its owner, unless it exists. An existing one may have amounts: then
+ * dc_replicate() refuses it, and the operator has to say whose these are.
  */
 static void
 make_counter(Region *region, const PGresult *counters, int row)
@@ -223,7 +232,8 @@ make_counter(Region *region, const PGresult *counters, int row)
 }
 
 /*
- * other_role returns a role, as SQL has it, if it is there, and is no superuser, as this program is.
+ * other_role returns a role, quoted for SQL, if it exists and is not a superuser, as this program
+ * is one.
  */
 static const char *
 other_role(Region *region, const char *name)
@@ -233,6 +243,9 @@ other_role(Region *region, const char *name)
 	return answer(region, "SELECT quote_ident(rolname) FROM pg_roles WHERE rolname = $1 AND NOT rolsuper", 1, arguments);
 }
 
+/*
+ * Return the arguments of dc_create() for those settings of a counter that are not the default.
+ */
 static const char *
 counter_settings(const PGresult *counters, int row)
 {
@@ -264,6 +277,10 @@ counter_settings(const PGresult *counters, int row)
 	return result.data;
 }
 
+/*
+ * Return true if the region knows of a past that a new one has missed: a retired region, or an
+ * earlier epoch of the new one's name.
+ */
 static bool
 knows_past(const Region *region, const char *name)
 {
@@ -278,8 +295,8 @@ knows_past(const Region *region, const char *name)
 }
 
 /*
- * join_pair makes or mends the link by which the rows of one region come to another one, and waits for the copy. A link from
- * a database that has been another one since is for dc_region restore.
+ * join_pair makes or repairs the link by which the rows of one region come to another one, and waits for the copy. A link
+ * from an earlier epoch of a database is left to dc_region restore.
  */
 static void
 join_pair(Region *at, Region *from)
@@ -309,7 +326,7 @@ join_pair(Region *at, Region *from)
 }
 
 /*
- * command_join makes the links between the regions that are named, or all, and all others.
+ * command_join makes the links between the named regions, or all, and all others.
  */
 void
 command_join(void)
@@ -324,6 +341,10 @@ command_join(void)
 	join_all();
 }
 
+/*
+ * Return true if the region is among the command's arguments, or there are none, which stands for
+ * all.
+ */
 static bool
 is_named(const Region *region)
 {

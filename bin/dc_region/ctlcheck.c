@@ -4,18 +4,18 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * While users count, what a region has counted runs ahead of what the others have of it. But amounts only grow: so it is enough if
- * all others come to have, in time, as much as any had at the first look; of what does not change, exactly the same.
+ * While users count, the counts of a region are ahead of their copies in the others. But amounts only grow: so it is
+ * enough if all others reach, in time, as much as any had at the first look. Amounts that do not change must be equal.
  */
 #include "bin/dc_region/ctl.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define CHECK_TIMEOUT 20000		 /* ms in which nothing that is missing comes */
-#define CHECK_TIMEOUT_MAX 200000 /* in which something comes, but not what is missing */
+#define CHECK_TIMEOUT 20000		 /* ms without any of the missing amounts */
+#define CHECK_TIMEOUT_MAX 200000 /* with some amounts, but not the missing ones */
 
-/* What a region has of what a region has counted in a counter under an epoch, or has set */
+/* A region's copy of what some region has counted in a counter under an epoch, or has set */
 typedef struct Part
 {
 	const char *counter;
@@ -30,11 +30,11 @@ typedef struct Part
 typedef struct Parts
 {
 	Part *parts;
-	int count; /* in the order of what they are of, and of regions */
+	int count; /* in the order of `what`, and of regions */
 	int wrong; /* keys whose values do not add up */
 } Parts;
 
-/* Counters that could not be looked at in a region, which are not compared. */
+/* Counters that could not be read in a region, and are not compared. */
 static const char **failed;
 static int nfailed;
 
@@ -48,6 +48,10 @@ static bool is_behind(const Parts *now, const Parts *first, const Part *part, bo
 static const Part *find_part(const Parts *parts, const char *what, const Region *at);
 static int ctlcheck_members(void);
 
+/*
+ * Run dc_region check. A database of the file that is reached, but is not a region, is something
+ * left to do.
+ */
 void
 command_check(void)
 {
@@ -107,6 +111,9 @@ same_parts(const Parts *one, const Parts *other)
 	return same;
 }
 
+/*
+ * Return how many regions are reached.
+ */
 static int
 ctlcheck_members(void)
 {
@@ -118,7 +125,7 @@ ctlcheck_members(void)
 }
 
 /*
- * ctlcheck_look reads what all have; false if values do not add up somewhere.
+ * ctlcheck_look reads the parts of all regions; false if values do not add up somewhere.
  */
 static bool
 ctlcheck_look(Parts *parts, bool tell)
@@ -137,6 +144,9 @@ ctlcheck_look(Parts *parts, bool tell)
 	return parts->wrong == 0;
 }
 
+/*
+ * Compare two parts by what they count, and where, for qsort() and bsearch().
+ */
 static int
 compare_parts(const void *one, const void *other)
 {
@@ -147,6 +157,9 @@ compare_parts(const void *one, const void *other)
 	return order != 0 ? order : strcmp(left->at->name, right->at->name);
 }
 
+/*
+ * Return true if dc_region_check() could not be called for the counter in some region.
+ */
 static bool
 has_failed(const char *counter)
 {
@@ -158,6 +171,10 @@ has_failed(const char *counter)
 	return false;
 }
 
+/*
+ * Add a region's amounts of a counter to the parts, and count values that do not add up; with
+ * `tell`, print them. A counter for which the call fails is noted as failed.
+ */
 static void
 ctlcheck_look_at(Parts *parts, Region *region, const char *counter, bool tell)
 {
@@ -217,7 +234,7 @@ all_equal(const Parts *now, const Parts *first, bool tell)
 
 /*
  * is_behind returns true if another region lacks some of a part. A part that has changed since the first look is still being
- * counted, so only what it was then has to be there.
+ * counted, so the other region only needs the amounts of the first look.
  */
 static bool
 is_behind(const Parts *now, const Parts *first, const Part *part, bool tell)
@@ -249,6 +266,9 @@ is_behind(const Parts *now, const Parts *first, const Part *part, bool tell)
 	return behind;
 }
 
+/*
+ * Return the part of this name in a region, or NULL. The parts are sorted.
+ */
 static const Part *
 find_part(const Parts *parts, const char *what, const Region *at)
 {

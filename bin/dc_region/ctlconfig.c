@@ -9,7 +9,7 @@
  *		link = host=eu.example.com dbname=shop user=replicator
  *
  * "conninfo" is for dc_region, "link" for the servers of the other regions: without it, it is the
- * same, but for the password. "eu = CONNINFO" outside of a section is short for a section with
+ * same except for the password. "eu = CONNINFO" outside of a section is short for a section with
  * conninfo alone. Lines that begin with # or ; are comments.
  */
 #include "bin/dc_region/ctl.h"
@@ -34,8 +34,8 @@ static const char *without_password(const char *conninfo, const char *instead);
 static void add_setting(Buffer *to, const char *keyword, const char *value);
 
 /*
- * config_read fills in the mesh, or ends the program. What it says of a mistake has none of the text of the
- * file, in which there may be a password.
+ * config_read fills in the mesh, or ends the program. Its messages do not quote the file, as it may have
+ * passwords.
  */
 void
 config_read(const char *path)
@@ -59,6 +59,9 @@ config_read(const char *path)
 	}
 }
 
+/*
+ * Return the content of a file as a string, or exit.
+ */
 static char *
 ctlconfig_read_file(const char *path)
 {
@@ -79,7 +82,7 @@ ctlconfig_read_file(const char *path)
 }
 
 /*
- * config_parse reads the text of a file, which it changes; false for one that is wrong in a line.
+ * config_parse reads the text of a file, which it changes; false if a line is wrong.
  */
 bool
 config_parse(char *content, Mesh *into, int *line, const char **error)
@@ -102,6 +105,10 @@ config_parse(char *content, Mesh *into, int *line, const char **error)
 	return true;
 }
 
+/*
+ * Read a line of the file, which is trimmed, and change it. *section is the region that the line is
+ * about. Return false, and *error, if it cannot be read.
+ */
 static bool
 parse_line(char *line, Mesh *into, Region **section, const char **error)
 {
@@ -149,6 +156,9 @@ parse_line(char *line, Mesh *into, Region **section, const char **error)
 	return true;
 }
 
+/*
+ * Return the string without white space around it. It is cut in place.
+ */
 static char *
 ctlconfig_trimmed(char *begin)
 {
@@ -163,6 +173,9 @@ ctlconfig_trimmed(char *begin)
 	return begin;
 }
 
+/*
+ * Return true if a region can have the name.
+ */
 static bool
 is_name(const char *name)
 {
@@ -189,6 +202,10 @@ add_region(Mesh *into, const char *name)
 	return &into->regions[into->count++];
 }
 
+/*
+ * Return what is wrong with a region's connection strings, or NULL. They are not part of the
+ * message, as they may have passwords.
+ */
 static const char *
 ctlconfig_check(Region *region)
 {
@@ -211,7 +228,7 @@ ctlconfig_check(Region *region)
 }
 
 /*
- * without_password returns a connection string with something else as its password, or none.
+ * without_password returns a connection string with another password, or none.
  */
 static const char *
 without_password(const char *conninfo, const char *instead)
@@ -235,6 +252,9 @@ without_password(const char *conninfo, const char *instead)
 	return result.data;
 }
 
+/*
+ * Append a setting to a connection string, quoted if need be.
+ */
 static void
 add_setting(Buffer *to, const char *keyword, const char *value)
 {

@@ -5,8 +5,8 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * The statements that make a link come from dc_region_join() and dc_region_refresh(). It is dropped here without its
- * slot, which may be gone, out of reach, or another database's that has the same past; and the slot afterwards, by its
- * name, if nobody uses it.
+ * slot, which may be gone, out of reach, or that of another database with the same past. The slot is dropped
+ * afterwards, by its name, if nobody uses it.
  */
 #include "bin/dc_region/ctl.h"
 
@@ -15,11 +15,11 @@
 
 #define COMMENT "dc_region: "
 #define REFRESHED " refreshed"
-#define SLOT_TIMEOUT 30000 /* ms until a slot is free that was used */
+#define SLOT_TIMEOUT 30000 /* ms until a slot that was in use is free */
 
 /*
- * Slots in the server of a region for another one: of any of its epochs, but for those in use. One may be of another database, if the conninfo
- * named that before. The names: src/region/join.c
+ * Slots in the server of a region for another one: for any of its epochs, except for those in use. One may be of
+ * another database, if the conninfo named that before. src/region/join.c makes the names.
  */
 static const char sql_slots_of[] =
 	"SELECT s.slot_name, s.active FROM pg_replication_slots AS s WHERE NOT s.slot_name::text = ANY ($4::text[])"
@@ -41,6 +41,10 @@ static const char *slots_in_use(const Region *region);
 static void slot_drop(Region *at, const char *slot, const char *of);
 static void set_comment(Region *at, const Region *from, bool refreshed);
 
+/*
+ * Return the row of a link in the region's state, or -1 if there is none. With --dry-run, one that
+ * would have been dropped does not count.
+ */
 static int
 link_row(const Region *at, const char *link)
 {
@@ -56,6 +60,9 @@ link_row(const Region *at, const char *link)
 	return -1;
 }
 
+/*
+ * Return true if the region has a link, or one that refreshes, from the region of this name.
+ */
 bool
 link_exists(const Region *at, const char *from)
 {
@@ -63,7 +70,8 @@ link_exists(const Region *at, const char *from)
 }
 
 /*
- * comment_of returns what the comment of a link between two databases, as they are now, begins with.
+ * comment_of returns the beginning of the comment of a link between two databases, for their
+ * present epochs.
  */
 static const char *
 comment_of(const Region *at, const Region *from)
@@ -72,8 +80,8 @@ comment_of(const Region *at, const Region *from)
 }
 
 /*
- * link_is_known returns true for a link that was made by this program for what both databases are now; that cannot be told of a
- * region that is not reached.
+ * link_is_known returns true for a link that was made by this program for the present epochs of both databases. That is
+ * not known of a region that is not reached.
  */
 bool
 link_is_known(const Region *at, const Region *from)
@@ -84,7 +92,7 @@ link_is_known(const Region *at, const Region *from)
 }
 
 /*
- * is_of_epochs returns true if a comment is of epochs since which both databases have gone on without a loss.
+ * is_of_epochs returns true if a comment has epochs since which neither database has lost anything.
  */
 static bool
 is_of_epochs(const char *comment, const Region *at, const Region *from)
@@ -97,6 +105,10 @@ is_of_epochs(const char *comment, const Region *at, const Region *from)
 		(from->state.lossless == NULL || strstr(from->state.lossless, text(" %s ", epochs[1])) != NULL);
 }
 
+/*
+ * Return true if the link is of the present epochs, and all that the other region knew has been
+ * copied since it was made.
+ */
 bool
 link_is_refreshed(const Region *at, const Region *from)
 {
@@ -108,7 +120,7 @@ link_is_refreshed(const Region *at, const Region *from)
 }
 
 /*
- * link_condition returns what is to be done about a link, and why.
+ * link_condition returns what has to be done about a link, and why.
  */
 LinkCondition
 link_condition(const Region *at, const Region *from, const char **why)
@@ -143,6 +155,10 @@ link_condition(const Region *at, const Region *from, const char **why)
 	return LINK_CURRENT;
 }
 
+/*
+ * Return what is wrong with the slot of a link, or NULL; also NULL if its region is not reached, as
+ * that is not known then.
+ */
 static const char *
 slot_problem(const Region *from, const char *slot)
 {
@@ -157,7 +173,7 @@ slot_problem(const Region *from, const char *slot)
 }
 
 /*
- * link_disable keeps a link from bringing anything.
+ * link_disable stops a link without dropping it.
  */
 void
 link_disable(Region *at, const char *from)
@@ -173,7 +189,7 @@ link_disable(Region *at, const char *from)
 }
 
 /*
- * link_drop drops the links from a region, and their slots there if that is reached.
+ * link_drop drops the links from a region, and their slots there if the region is reached.
  */
 void
 link_drop(Region *at, const char *from_name, Region *from)
@@ -184,6 +200,9 @@ link_drop(Region *at, const char *from_name, Region *from)
 		slots_drop(from, at->name, at);
 }
 
+/*
+ * Drop a link if it is there, without its slot. The region's state is read again afterwards.
+ */
 static void
 drop_one(Region *at, const char *link)
 {
@@ -204,6 +223,9 @@ drop_one(Region *at, const char *link)
 	ctllink_list(&dropped, text(" %s/%s ", at->name, link));
 }
 
+/*
+ * Add a mark to a list, which is a string.
+ */
 static void
 ctllink_list(Buffer *listed, const char *mark)
 {
@@ -212,6 +234,10 @@ ctllink_list(Buffer *listed, const char *mark)
 	buffer_add(listed, mark, strlen(mark) + 1);
 }
 
+/*
+ * Return true if the list has the mark. Marks begin and end with a space, so none is found within
+ * another.
+ */
 static bool
 ctllink_is_listed(const Buffer *listed, const char *mark)
 {
@@ -219,7 +245,8 @@ ctllink_is_listed(const Buffer *listed, const char *mark)
 }
 
 /*
- * slots_drop drops those that a region has for another one, which may be out of reach, but for those of its links.
+ * slots_drop drops the slots that a region has for another one, which may be out of reach, except for those of its
+ * links.
  */
 void
 slots_drop(Region *at, const char *of, const Region *region)
@@ -234,6 +261,9 @@ slots_drop(Region *at, const char *of, const Region *region)
 		region_look(at);
 }
 
+/*
+ * Return the array, as text, of the slots that the region's links use.
+ */
 static const char *
 slots_in_use(const Region *region)
 {
@@ -253,7 +283,8 @@ slots_in_use(const Region *region)
 }
 
 /*
- * slot_drop drops a slot as soon as nobody uses it. One that stays in use is another database's, of which this one is a copy.
+ * slot_drop drops a slot as soon as nobody uses it. A slot that stays in use belongs to another database, of which this one is
+ * a copy.
  */
 static void
 slot_drop(Region *at, const char *slot, const char *of)
@@ -276,7 +307,7 @@ slot_drop(Region *at, const char *slot, const char *of)
 }
 
 /*
- * link_make makes a link, or brings it up to date.
+ * link_make makes a link, or updates it.
  */
 void
 link_make(Region *at, Region *from)
@@ -285,7 +316,7 @@ link_make(Region *at, Region *from)
 	bool exists = link_row(at, link) >= 0;
 
 	if (!exists && is_member(at) && is_member(from))
-		slots_drop(from, at->name, at); /* of one that was not made to its end */
+		slots_drop(from, at->name, at); /* of a link that was not completed */
 	step_statements(at, from, "dc_region_join", link);
 	if (!exists)
 		set_comment(at, from, false);
@@ -293,6 +324,9 @@ link_make(Region *at, Region *from)
 		region_look(at);
 }
 
+/*
+ * Note in the link's comment the epochs of both databases, and whether it was refreshed.
+ */
 static void
 set_comment(Region *at, const Region *from, bool refreshed)
 {
@@ -327,7 +361,7 @@ link_wait(Region *at, const Region *from)
 }
 
 /*
- * link_refresh brings all that a region knows to another one, and notes that in the comment of the link.
+ * link_refresh copies all that a region knows to another one, and notes that in the comment of the link.
  */
 void
 link_refresh(Region *at, Region *from)

@@ -33,6 +33,9 @@ static const Command commands[] = {
 
 static const Command *find_command(void);
 
+/*
+ * Run the command. Exit with STATUS_INCOMPLETE if something is left to do.
+ */
 int
 main(int argc, char **argv)
 {
@@ -53,6 +56,10 @@ main(int argc, char **argv)
 	return anything_left() ? STATUS_INCOMPLETE : STATUS_DONE;
 }
 
+/*
+ * Return the command of the command line. Exits if there is none of that name, or with the wrong
+ * number of arguments.
+ */
 static const Command *
 find_command(void)
 {

@@ -18,7 +18,7 @@
 
 const char program[] = "dc_region";
 
-/* What was left to do. */
+/* How many things are left to do. */
 static int left;
 
 CtlOptions options = {.config = DEFAULT_CONFIG, .timeout = DEFAULT_TIMEOUT};
@@ -103,6 +103,9 @@ ctl_options(int argc, char **argv)
 	options.count = argc - optind - 1;
 }
 
+/*
+ * Take an option that getopt has found. Exits with --help, --version, and for one that is wrong.
+ */
 static void
 take_option(int option, char **argv)
 {
@@ -146,6 +149,9 @@ take_option(int option, char **argv)
 	}
 }
 
+/*
+ * Print a text to standard output and exit.
+ */
 static void
 ctloptions_print_and_exit(const char *what)
 {
@@ -153,6 +159,9 @@ ctloptions_print_and_exit(const char *what)
 	exit(fflush(stdout) == 0 ? STATUS_DONE : STATUS_ERROR);
 }
 
+/*
+ * Return the number that an option was given, or exit.
+ */
 static int
 ctloptions_number(const char *name, const char *value)
 {
@@ -166,6 +175,9 @@ ctloptions_number(const char *name, const char *value)
 	return (int) parsed;
 }
 
+/*
+ * Print a message and a hint at --help, and exit with STATUS_USAGE.
+ */
 void
 wrong_usage(const char *format, ...)
 {
@@ -193,7 +205,7 @@ give_up(int status, const char *format, ...)
 }
 
 /*
- * text returns what printf() would print.
+ * text returns a string, formatted as by printf().
  */
 char *
 text(const char *format, ...)
@@ -207,6 +219,9 @@ text(const char *format, ...)
 	return result;
 }
 
+/*
+ * Return a formatted string in memory of its own, or exit.
+ */
 char *
 text_args(const char *format, va_list args)
 {
@@ -225,7 +240,7 @@ text_args(const char *format, va_list args)
 }
 
 /*
- * note prints a line about what is not a statement.
+ * note prints a line that is not a statement, as a comment.
  */
 void
 note(const char *format, ...)
@@ -238,7 +253,8 @@ note(const char *format, ...)
 }
 
 /*
- * left_to_do is for what this call cannot do: it says so, and has its status of its own.
+ * left_to_do prints something that this call cannot do. The program then exits with
+ * STATUS_INCOMPLETE.
  */
 void
 left_to_do(const char *format, ...)
@@ -251,6 +267,9 @@ left_to_do(const char *format, ...)
 	left++;
 }
 
+/*
+ * Return true if left_to_do has been called.
+ */
 bool
 anything_left(void)
 {
@@ -258,7 +277,7 @@ anything_left(void)
 }
 
 /*
- * print_line prints a line, with what is not text made visible.
+ * print_line prints a line, with control characters made visible.
  */
 void
 print_line(const char *line)

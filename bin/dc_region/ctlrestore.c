@@ -1,13 +1,13 @@
 /*
  * ctlrestore.c
- *		dc_region restore: a database that is not what it was, as after a restore, takes a new epoch; all its links are made anew;
- *		and it gets back what the others have of it. So do others that have missed something of it meanwhile.
- *		dc_region refresh: the last of that alone. dc_region repair: what can be mended without an operator's decision.
+ *		dc_region restore: a database that was restored, or the like, takes a new epoch; all its links are made again;
+ *		and it gets its rows back from the others. Others that have missed rows of it are refreshed as well. dc_region
+ *		refresh: only the last of these steps. dc_region repair: all repairs that need no decision of an operator.
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A link of its own from a region that is not reached stays, disabled: as long as it is there, the database remembers (by its
- * state recopy) that it has not got everything.
+ * Its link from a region that is not reached stays, disabled: as long as it exists, the database remembers (by its state
+ * recopy) that it may lack rows.
  */
 #include "bin/dc_region/ctl.h"
 
@@ -26,7 +26,7 @@ static bool has_old_links(const Region *region);
 static void repair_counter(Region *region, const char *counter);
 
 /*
- * command_restore can be called again: the comments of links say which are new.
+ * command_restore can be called again: the comments of links show which are new.
  */
 void
 command_restore(void)
@@ -68,7 +68,8 @@ command_restore(void)
 }
 
 /*
- * check_mesh ends the program before anything is changed, if links of the region are of another topology.
+ * check_mesh ends the program before anything is changed, if links of the region belong to another
+ * topology.
  */
 static void
 check_mesh(const Region *region)
@@ -84,8 +85,8 @@ check_mesh(const Region *region)
 }
 
 /*
- * ctlrestore_renew gives the database a new epoch, if it has not taken one by itself. In the states renew and starting it is about to find out
- * whether it must; but it may have renewed, and then been started again.
+ * ctlrestore_renew gives the database a new epoch, unless it has taken one by itself. In the states renew and starting
+ * it is about to find out whether it must; but it may have renewed already, and been started again since.
  */
 static void
 ctlrestore_renew(Region *region)
@@ -97,20 +98,20 @@ ctlrestore_renew(Region *region)
 }
 
 /*
- * renew_now also opens stocks that are shut: they have no units then, unless nothing was lost.
+ * renew_now also opens stocks that are shut: they lose their units, unless nothing was lost.
  */
 static void
 renew_now(Region *region)
 {
 	step(region, "SELECT %s.dc_region_renew(%s)", region->state.schema, options.lossless ? "lossless => true" : "");
 	if (options.dry_run)
-		region->state.epoch = "NEW"; /* so that no link is of it */
+		region->state.epoch = "NEW"; /* so that no link has this epoch */
 	else
 		region_look(region);
 }
 
 /*
- * drop_stale drops the links of the region, and those of the others to it, that are not of its epoch.
+ * drop_stale drops the links of the region, and those of the others to it, that have another epoch.
  */
 static void
 drop_stale(Region *region)
@@ -135,7 +136,7 @@ drop_stale(Region *region)
 }
 
 /*
- * ctlrestore_is_old returns true for a link that is to be made anew. One that was made by hand may be of any epoch.
+ * ctlrestore_is_old returns true for a link that has to be made again. One that was made by hand may have any epoch.
  */
 static bool
 ctlrestore_is_old(const Region *at, const Region *from)
@@ -177,7 +178,7 @@ make_links(Region *region)
 }
 
 /*
- * wait_until_started waits until the others have confirmed that its start was heard of.
+ * wait_until_started waits until the others have confirmed the start.
  */
 static void
 wait_until_started(Region *region)
@@ -193,8 +194,8 @@ wait_until_started(Region *region)
 }
 
 /*
- * refresh_all brings what the others know to a region; unless `again`, not from those from which that was done since its links were
- * made.
+ * refresh_all copies all that the others know to a region. Without `again`, it skips those from which that was done
+ * since its links were made.
  */
 static void
 refresh_all(Region *region, bool again)
@@ -207,8 +208,8 @@ refresh_all(Region *region, bool again)
 }
 
 /*
- * refresh_others does so for the others that miss something: by its old links, the region may have passed over some of what it sent.
- * One that was restored itself, and has old links, is for a call of its own.
+ * refresh_others refreshes the others that miss something: over the old links, some rows of the region may have been
+ * lost. A region that was restored itself, and has old links, needs a call of its own.
  */
 static void
 refresh_others(const Region *region)
@@ -224,6 +225,9 @@ refresh_others(const Region *region)
 	}
 }
 
+/*
+ * Return true if a link from or to the region is of another epoch than the present ones.
+ */
 static bool
 has_old_links(const Region *region)
 {
@@ -236,7 +240,7 @@ has_old_links(const Region *region)
 }
 
 /*
- * command_refresh is for the regions that are named, or all.
+ * command_refresh refreshes the named regions, or all.
  */
 void
 command_refresh(void)
@@ -255,8 +259,8 @@ command_refresh(void)
 }
 
 /*
- * command_repair makes values what the regions have counted, mends links, and refreshes regions that lack something. A database that
- * has to take a new epoch, or a link from one that has, is for dc_region restore.
+ * command_repair sets values to what the regions have counted, repairs links, and refreshes regions that lack
+ * something. A database that has to take a new epoch, and links from one that has, are left to dc_region restore.
  */
 void
 command_repair(void)
@@ -284,6 +288,9 @@ command_repair(void)
 		mesh_check();
 }
 
+/*
+ * Repair the values of a counter that do not add up in the region, if there are any.
+ */
 static void
 repair_counter(Region *region, const char *counter)
 {

@@ -5,8 +5,8 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * After the loss of a region the others may have heard different things of it. So each of them first stops to hear of it, and
- * refreshes from each other one, and only then drops the link from it: while that is there, something is left to do.
+ * After the loss of a region the others may know different states of it. So each of them first disables its link from it, and
+ * refreshes from each other one, and only then drops the link: while it exists, something is left to do.
  */
 #include "bin/dc_region/ctl.h"
 
@@ -20,6 +20,9 @@ static void wait_until_known(const char *name);
 static void forget_lost(const char *name);
 static bool ctlretire_is_wanted(const Region *region, const char *name);
 
+/*
+ * Run dc_region retire. Without --force, the region must be reached: it hands over what it has.
+ */
 void
 command_retire(void)
 {
@@ -32,7 +35,7 @@ command_retire(void)
 }
 
 /*
- * retire_alive has the last that the region has counted heard by all, then the retirement, and then drops its links.
+ * retire_alive waits until all others know the region's last counts, then its retirement, and then drops its links.
  */
 static void
 retire_alive(Region *region)
@@ -85,6 +88,9 @@ retire_alive(Region *region)
 	}
 }
 
+/*
+ * Retire a region that is lost. One that is still reached is refused, as it would go on counting.
+ */
 static void
 retire_lost(const char *name)
 {
@@ -103,6 +109,9 @@ retire_lost(const char *name)
 	forget_lost(name);
 }
 
+/*
+ * Return the first region that is reached and has another name. Exits if there is none.
+ */
 static Region *
 ctlretire_survivor(const char *name)
 {
@@ -114,12 +123,19 @@ ctlretire_survivor(const char *name)
 	give_up(STATUS_ERROR, "no other region is reached");
 }
 
+/*
+ * Return true if the region is reached and has another name: one that has to learn of the
+ * retirement.
+ */
 static bool
 ctlretire_is_wanted(const Region *region, const char *name)
 {
 	return is_member(region) && strcmp(region->name, name) != 0;
 }
 
+/*
+ * Return true if all regions that are reached, and know the name, know it as retired.
+ */
 static bool
 all_know(const char *name)
 {
@@ -133,6 +149,10 @@ all_know(const char *name)
 	return true;
 }
 
+/*
+ * Wait until all other regions that are reached know that the region is retired, and read all
+ * states again. Exits when the time is up.
+ */
 static void
 wait_until_known(const char *name)
 {
@@ -152,7 +172,7 @@ wait_until_known(const char *name)
 }
 
 /*
- * forget_lost ends the links from a region that is retired and not reached, in all others.
+ * forget_lost drops the links from a region that is retired and not reached, in all others.
  */
 static void
 forget_lost(const char *name)
@@ -188,7 +208,7 @@ forget_lost(const char *name)
 }
 
 /*
- * command_forget is for a region that was retired by another way.
+ * command_forget drops the links of a region that was retired in another way.
  */
 void
 command_forget(void)

@@ -1,11 +1,10 @@
 /*
  * ctlserver.c
- *		The connections to the regions, and asking them.
+ *		The connections to the regions, and queries.
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * What a server says of an error is printed without the statement, in which there may be a password: only the message,
- * detail and hint of it.
+ * Errors of a server are printed without the statement, which may have a password: only message, detail and hint.
  */
 #include "bin/dc_region/ctl.h"
 
@@ -14,8 +13,8 @@
 #include <string.h>
 
 #define CONNECT_TIMEOUT "10" /* seconds, unless the conninfo says otherwise */
-#define TELL_FIRST 3000		 /* ms until a wait tells what it waits for, */
-#define TELL_AGAIN 15000	 /* and tells it again */
+#define TELL_FIRST 3000		 /* ms until a wait prints what it waits for, */
+#define TELL_AGAIN 15000	 /* and prints it again */
 #define LOOK_AGAIN 200		 /* ms */
 #define LOCK_TIMEOUT 60000	 /* ms that another call of dc_region may take to end */
 
@@ -27,7 +26,7 @@ static void server_error(const Region *region, const PGresult *result) __attribu
 static void ctlserver_on_notice(void *region, const PGresult *result);
 
 /*
- * mesh_connect connects to all regions. One that is not reached says why.
+ * mesh_connect connects to all regions. If one is not reached, region->why says why.
  */
 void
 mesh_connect(void)
@@ -37,7 +36,8 @@ mesh_connect(void)
 }
 
 /*
- * connect_one sets up a session. Names are looked up in no schema of users. A statement ends if this program does.
+ * connect_one sets up a session. Names are not looked up in schemas of users. A statement is canceled if this
+ * program ends.
  */
 static void
 connect_one(Region *region)
@@ -63,8 +63,8 @@ connect_one(Region *region)
 }
 
 /*
- * mesh_lock waits until no other dc_region changes anything in a region that is reached. The statement that one was
- * doing that was killed goes on until the server notices.
+ * mesh_lock waits until no other dc_region changes anything in a region that is reached. A statement of one that was
+ * killed goes on until the server notices.
  */
 void
 mesh_lock(void)
@@ -101,8 +101,9 @@ ask(Region *region, const char *sql, int count, const char *const *arguments)
 }
 
 /*
- * ask_of_counter sends a query about one counter, and returns its rows. What its owner has done to it may be in the way, for which the
- * others must not suffer: then NULL, and something is left to do. So it may take so many quarters of the time there is.
+ * ask_of_counter sends a query about one counter, and returns its rows. If its owner has made that impossible, the
+ * other counters must not suffer: then it returns NULL, and something is left to do. For the same reason, it may take
+ * at most `part` quarters of the time.
  */
 PGresult *
 ask_of_counter(Region *region, const char *sql, const char *counter, int part)
@@ -130,8 +131,8 @@ ask_of_counter(Region *region, const char *sql, const char *counter, int part)
 }
 
 /*
- * run sends a statement, and returns its result; an error ends the program, but for one of an SQLSTATE that the
- * caller knows (NULL: none).
+ * run sends a statement, and returns its result; an error ends the program, except for one SQLSTATE that the
+ * caller expects (NULL: none).
  */
 PGresult *
 run(Region *region, const char *sql, const char *sqlstate)
@@ -161,7 +162,7 @@ answer(Region *region, const char *sql, int count, const char *const *arguments)
 }
 
 /*
- * wait_for_result returns the last result of what was sent.
+ * wait_for_result returns the last result of the statement that was sent.
  */
 static PGresult *
 wait_for_result(Region *region)
@@ -202,6 +203,9 @@ wait_for_result(Region *region)
 	return last;
 }
 
+/*
+ * Ask the server to cancel the statement that is running.
+ */
 static void
 ctlserver_cancel(PGconn *connection)
 {
@@ -213,12 +217,18 @@ ctlserver_cancel(PGconn *connection)
 	PQfreeCancel(request);
 }
 
+/*
+ * Exit with what libpq says about the connection.
+ */
 static void
 check_connection(const Region *region)
 {
 	give_up(STATUS_ERROR, "%s: %s", region->name, PQerrorMessage(region->connection));
 }
 
+/*
+ * Exit with the message, detail and hint of a server's error, without the statement.
+ */
 static void
 server_error(const Region *region, const PGresult *result)
 {
@@ -237,7 +247,7 @@ server_error(const Region *region, const PGresult *result)
 }
 
 /*
- * ctlserver_on_notice prints warnings; notices tell what everybody sees.
+ * ctlserver_on_notice prints warnings, but not notices.
  */
 static void
 ctlserver_on_notice(void *region, const PGresult *result)
@@ -250,7 +260,8 @@ ctlserver_on_notice(void *region, const PGresult *result)
 }
 
 /*
- * says returns true if a query has this value. It can be asked again and again.
+ * says returns true if a query returns this value. Its result is freed, so it can be called in a
+ * loop.
  */
 bool
 says(Region *region, const char *sql, int count, const char *const *arguments, const char *expected)
@@ -295,12 +306,19 @@ field(const PGresult *result, int row, const char *column)
 	return PQgetvalue(result, row, number);
 }
 
+/*
+ * Return true if a column of type boolean is true; NULL is not.
+ */
 bool
 is_true(const PGresult *result, int row, const char *column)
 {
 	return strcmp(field(result, row, column), "t") == 0;
 }
 
+/*
+ * Begin to wait, with the deadline of --timeout, if it is not 0. Messages come after TELL_FIRST,
+ * then every TELL_AGAIN milliseconds.
+ */
 void
 patience_begin(Patience *patience)
 {
@@ -310,7 +328,7 @@ patience_begin(Patience *patience)
 }
 
 /*
- * patience_next pauses. It says now and then what for, and ends the program when that has taken too long.
+ * patience_next pauses. It prints now and then what for, and ends the program when that has taken too long.
  */
 void
 patience_next(Patience *patience, const char *format, ...)
@@ -336,7 +354,8 @@ patience_next(Patience *patience, const char *format, ...)
 }
 
 /*
- * same_server returns true for two databases of one server. CREATE SUBSCRIPTION waits for ever there, if it makes its slot.
+ * same_server returns true for two databases of one server. Within one, CREATE SUBSCRIPTION waits forever if it makes its
+ * slot.
  */
 bool
 same_server(const Region *one, const Region *other)

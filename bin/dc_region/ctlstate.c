@@ -1,12 +1,12 @@
 /*
  * ctlstate.c
- *		What the servers have of regions: all that a command decides by.
+ *		The state of the regions' servers, on which all decisions of a command are based.
  *
  * Copyright (c) 2026, the dcounter developers
  *
  * A link that dc_region has made has a comment with the epochs of both databases for which it was made, and with
- * "refreshed" if all that the other knew was copied since. A link of other epochs is of a database
- * that has been another one since: its position says nothing. That is not so of epochs between which nothing was missed.
+ * "refreshed" if all that the other knew was copied since. A link of other epochs is out of date, as one of the databases
+ * was replaced since: its position says nothing. Epochs between which nothing was missed are an exception.
  */
 #include "bin/dc_region/ctl.h"
 
@@ -28,18 +28,18 @@ static const char sql_false[] =
 	" WHERE p.pronamespace = $1::regnamespace AND p.proname ~ '^dc_(region|replicate$|create$|stock_create$|flush$|compact$)'"
 	" AND NOT EXISTS (SELECT FROM pg_depend AS d WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e')";
 
-/* The epoch, and those before since which nothing is missing (src/region/renew.c). They begin with their time. */
+/* The epoch, and earlier ones since which nothing is missing (src/region/renew.c). Epochs begin with their time. */
 #define SQL_LOSSLESS \
 	"SELECT s.epoch UNION SELECT r.epoch FROM dcounter.region AS r, dcounter.self_mark AS m" \
 	" WHERE r.region = s.region AND r.epoch <= s.epoch AND m.epoch = s.epoch AND m.what = 'since' AND s.state = 'active'" \
 	" AND r.epoch >> 10 >= extract(epoch FROM m.at) * 1000000"
 
-/* Of one with the extension; %s: its schema */
+/* Of a database with the extension; %s: its schema */
 static const char sql_self[] =
 	"SELECT s.region, s.epoch, s.state = 'recopy' AS renewed, (SELECT r.state FROM %s.dc_regions() AS r WHERE r.region = s.region) AS state,"
 	" (SELECT array_agg(e.epoch) FROM (SELECT s.epoch UNION SELECT r.epoch FROM dcounter.region AS r WHERE r.region = s.region) AS e) AS epochs,"
 	" (SELECT string_agg(format(' %%s ', e.epoch), '') FROM (" SQL_LOSSLESS ") AS e) AS lossless,"
-	/* those of most owners: an owner's own rows may keep stocks shut */
+	/* stocks of most owners: rows of an owner may keep their own stocks shut */
 	" (SELECT count(DISTINCT t.relowner) FILTER (WHERE c.rights_epoch < 0) * 2 > count(DISTINCT t.relowner) FROM dcounter.counter AS c"
 	" JOIN pg_class AS t ON t.oid = c.counter WHERE c.grants <> 0) AS shut FROM dcounter.self AS s";
 
@@ -47,7 +47,7 @@ static const char sql_regions[] =
 	"SELECT r.region, r.epochs, r.state, date_trunc('milliseconds', r.lag) AS lag, r.link_state, r.apply_errors, to_jsonb(r) ->> 'advice' AS advice,"
 	" (SELECT max(b.epoch) FROM dcounter.region AS b WHERE b.region = r.region) AS epoch FROM %s.dc_regions() AS r ORDER BY r.region";
 
-/* Links by their names, and whether they are for this epoch. The name of a slot: src/region/join.c */
+/* Links by their names, and whether they are for this epoch. src/region/join.c makes the names of slots. */
 static const char sql_links[] =
 	"SELECT l.subname AS link, l.subenabled AS enabled, l.subslotname AS slot, 'dcounter_own' = ANY (l.subpublications) AS mesh, %s AS conninfo,"
 	" coalesce(obj_description(l.oid, 'pg_subscription'), '') AS comment,"
@@ -77,7 +77,7 @@ static const char *ctlstate_lacks(const PGresult *server);
 static const char *value_or_null(const PGresult *result, int row, const char *column);
 
 /*
- * mesh_look looks at all regions that are reached.
+ * mesh_look reads the state of all regions that are reached.
  */
 void
 mesh_look(void)
@@ -89,6 +89,10 @@ mesh_look(void)
 	}
 }
 
+/*
+ * Read the region's state from its server. If the database lacks the extension, or is in no region,
+ * the rest stays empty.
+ */
 void
 region_look(Region *region)
 {
@@ -137,7 +141,7 @@ check_functions(Region *region)
 }
 
 /*
- * ctlstate_lacks returns what keeps a database from being one of a region.
+ * ctlstate_lacks returns what keeps a database from being part of a region.
  */
 static const char *
 ctlstate_lacks(const PGresult *server)
@@ -151,6 +155,9 @@ ctlstate_lacks(const PGresult *server)
 	return NULL;
 }
 
+/*
+ * Return a column as a string, or NULL if it is NULL.
+ */
 static const char *
 value_or_null(const PGresult *result, int row, const char *column)
 {
@@ -167,7 +174,7 @@ is_member(const Region *region)
 }
 
 /*
- * is_gone returns true for a region that is retired, as it says itself, or another one.
+ * is_gone returns true for a region that is retired, according to itself or to another one.
  */
 bool
 is_gone(const Region *region)
@@ -195,6 +202,9 @@ is_reached(const Region *region)
 	return is_member(region);
 }
 
+/*
+ * Return true if the region is in a state, such as "recopy".
+ */
 bool
 is_in(const Region *region, const char *state)
 {
@@ -202,7 +212,7 @@ is_in(const Region *region, const char *state)
 }
 
 /*
- * region_knows returns what a region knows of another one, a column of dc_regions(); NULL for nothing.
+ * region_knows returns what a region knows of another one: a column of dc_regions(), or NULL.
  */
 const char *
 region_knows(const Region *region, const char *other, const char *column)
@@ -218,7 +228,7 @@ region_knows(const Region *region, const char *other, const char *column)
 }
 
 /*
- * region_wanted returns the region of a name that was given, if it is reached; else it ends the program.
+ * region_wanted returns the region of a name, if it is reached; otherwise it ends the program.
  */
 Region *
 region_wanted(const char *name)

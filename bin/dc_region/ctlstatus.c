@@ -1,6 +1,6 @@
 /*
  * ctlstatus.c
- *		dc_region status: each region, what is wrong with it, and what to call.
+ *		dc_region status: each region, what is wrong with it, and which command helps.
  *
  * Copyright (c) 2026, the dcounter developers
  */
@@ -14,6 +14,9 @@ static void ctlstatus_advise(Buffer *advice, const char *format, ...) PRINTF_LIK
 static void advise_of(const Region *region, const char *other, Buffer *advice);
 static bool link_advice(const Region *at, const Region *from, Buffer *advice);
 
+/*
+ * Run dc_region status: print all regions, and what is left to do in each.
+ */
 void
 command_status(void)
 {
@@ -33,6 +36,9 @@ command_status(void)
 		note("nothing is left to do");
 }
 
+/*
+ * Print a region's line: its state, epochs and counters, and its links from others.
+ */
 static void
 ctlstatus_show(const Region *region)
 {
@@ -59,6 +65,9 @@ ctlstatus_show(const Region *region)
 		 links.length > 1 ? ", " : "", links.data);
 }
 
+/*
+ * Add a line to the advice. Messages of servers may have several lines, which become one.
+ */
 static void
 ctlstatus_advise(Buffer *advice, const char *format, ...)
 {
@@ -75,8 +84,8 @@ ctlstatus_advise(Buffer *advice, const char *format, ...)
 }
 
 /*
- * region_advice adds lines on what is wrong with a region, and what to call; true if there is nothing. A region says itself what it
- * sees; what is added here is seen only by comparing databases.
+ * region_advice adds lines on what is wrong with a region, and which command helps; true if there are none. A region
+ * reports problems that it sees itself; the ones added here are seen only by comparing databases.
  */
 bool
 region_advice(const Region *region, Buffer *advice)
@@ -98,14 +107,14 @@ region_advice(const Region *region, Buffer *advice)
 		each_region(from)
 		{
 			if (from != region && is_member(from) && region_knows(region, from->name, "state") == NULL)
-				link_advice(region, from, advice); /* not heard of yet */
+				link_advice(region, from, advice); /* not known yet */
 		}
 	}
 	return advice->length == 0;
 }
 
 /*
- * advise_of is about a region that another one, or itself, has heard of.
+ * advise_of adds advice about a region that another one, or itself, reports.
  */
 static void
 advise_of(const Region *region, const char *other, Buffer *advice)
@@ -122,7 +131,8 @@ advise_of(const Region *region, const char *other, Buffer *advice)
 }
 
 /*
- * link_advice adds what both ends of a link say together; true if nothing else is to be said of it.
+ * link_advice adds problems that are seen by comparing both ends of a link; true if it has said all
+ * about the link.
  */
 static bool
 link_advice(const Region *at, const Region *from, Buffer *advice)

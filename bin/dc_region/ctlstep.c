@@ -1,7 +1,7 @@
 /*
  * ctlstep.c
- *		Steps: statements that change something. They are printed, and executed unless --dry-run was given. What is
- *		printed by --dry-run can be given to psql, server by server.
+ *		Steps: statements that change something. They are printed, and executed unless --dry-run was given. The
+ *		output of --dry-run can be given to psql, server by server.
  *
  * Copyright (c) 2026, the dcounter developers
  */
@@ -19,7 +19,7 @@ static const char *with_slot(const char *statement, const char *slot);
 static char *ctlstep_slot_of(const char *statement);
 
 /*
- * step takes a statement.
+ * step runs a statement.
  */
 void
 step(Region *region, const char *format, ...)
@@ -34,7 +34,7 @@ step(Region *region, const char *format, ...)
 }
 
 /*
- * step_shown takes a statement that is printed in another form.
+ * step_shown runs a statement that is printed in another form.
  */
 void
 step_shown(Region *region, const char *sql, const char *shown)
@@ -47,7 +47,7 @@ step_shown(Region *region, const char *sql, const char *shown)
 }
 
 /*
- * step_of_counter takes a statement about one counter; if that fails, something is left to do.
+ * step_of_counter runs a statement about one counter; if that fails, something is left to do.
  */
 void
 step_of_counter(Region *region, const char *sql, const char *counter)
@@ -59,6 +59,9 @@ step_of_counter(Region *region, const char *sql, const char *counter)
 	step_done();
 }
 
+/*
+ * Print a statement for psql, after the region's name if the last one was for another region.
+ */
 void
 step_print(const Region *region, const char *shown)
 {
@@ -83,8 +86,8 @@ step_done(void)
 }
 
 /*
- * step_statements takes those that dc_region_join() or dc_region_refresh() returns for a link from another region, named for what
- * is made. They are as that says, but that a link within one server is made with a slot that is there already.
+ * step_statements runs the statements that dc_region_join() or dc_region_refresh() returns for a link from another
+ * region. They are unchanged, except that a link within one server uses a slot that exists already.
  */
 void
 step_statements(Region *at, Region *from, const char *function, const char *name)
@@ -118,7 +121,7 @@ step_statements(Region *at, Region *from, const char *function, const char *name
 }
 
 /*
- * ctlstep_hidden returns a statement with the conninfo as it is to be printed.
+ * ctlstep_hidden returns a statement with the conninfo in the form in which it is printed.
  */
 static const char *
 ctlstep_hidden(const char *statement, const Region *from)
@@ -151,6 +154,10 @@ ctlstep_slot_of(const char *statement)
 	return begin == NULL ? NULL : text("%.*s", (int) strcspn(begin, ",) "), begin);
 }
 
+/*
+ * Return the CREATE SUBSCRIPTION statement with the option not to create the slot, which is there
+ * already. It goes behind the slot's name, whose last occurrence is the option.
+ */
 static const char *
 with_slot(const char *statement, const char *slot)
 {

@@ -5,11 +5,10 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * The part is confirmed if the command ends with status 0 and has read all of it.
- * That it was written would not be enough: it may still have been in the pipe
- * when the command ended, depending on which of the two was faster. So the relay keeps
- * the pipe's other end open too, and looks afterwards how much is left in it. (So there
- * is no EPIPE either: the relay knows that a command has stopped reading early by its
- * end.)
+ * Writing it would not be enough: it may still have been in the pipe when the command ended,
+ * depending on which of the two was faster. So the relay keeps the pipe's other end open too, and
+ * looks afterwards how much is left in it. (So there is no EPIPE either: the relay knows that a
+ * command has stopped reading early by its end.)
  *
  * The command's standard output goes to the relay's standard error, since the relay's
  * standard output may belong to something else.
@@ -41,6 +40,10 @@ static bool write_child(void *target, const Buffer *buffer);
 static bool child_ended(Child *child);
 static Delivery relay_child_judge(const Child *child, bool all_written);
 
+/*
+ * Deliver a part to the command: start it, write the part to its standard input, and wait for its
+ * end.
+ */
 Delivery
 child_deliver(const Options *options, Part part)
 {
@@ -59,6 +62,10 @@ child_deliver(const Options *options, Part part)
 	return delivery;
 }
 
+/*
+ * Start the command in a process group of its own, with a pipe to its standard input. Return false
+ * if that fails.
+ */
 static bool
 child_start(Child *child, const char *command)
 {
@@ -98,6 +105,9 @@ child_start(Child *child, const char *command)
 	return true;
 }
 
+/*
+ * Replace the forked process by the command. Its standard output is the relay's standard error.
+ */
 static void
 become_command(const char *command, int input)
 {
@@ -110,8 +120,8 @@ become_command(const char *command, int input)
 }
 
 /*
- * write_child returns false if the command has ended. When the relay is told to stop, it
- * neither stops the command nor leaves it alone: the command's part is nearly done.
+ * write_child returns false if the command has ended. When the relay is told to stop, it neither
+ * stops the command nor abandons it: the command's part is nearly done.
  */
 static bool
 write_child(void *target, const Buffer *buffer)
@@ -139,6 +149,9 @@ write_child(void *target, const Buffer *buffer)
 	return true;
 }
 
+/*
+ * Return true if the command has ended, and note its status. Does not wait.
+ */
 static bool
 child_ended(Child *child)
 {

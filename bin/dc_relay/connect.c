@@ -4,11 +4,10 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Nothing here blocks but the look-up of names. libpq would try several hosts by
- * itself. But when it is not to block, it leaves timeouts to its caller, which cannot
- * make it go on to the next host. So each host is tried on its own, in the order of
- * the DSN, and a host that fails in any way is followed by the next. With
- * target_session_attrs=prefer-standby there are two rounds, as in libpq.
+ * Only the look-up of names blocks. libpq would try several hosts by itself. But in non-blocking
+ * mode it leaves timeouts to its caller, which cannot make it go on to the next host. So each host
+ * is tried on its own, in the order of the DSN, and a host that fails in any way is followed by the
+ * next. With target_session_attrs=prefer-standby there are two rounds, as in libpq.
  */
 #include "bin/dc_relay/relay.h"
 
@@ -54,8 +53,8 @@ static bool starting_up(const Options *options, const Target *target);
 
 /*
  * connect_server tries all hosts once. OUTCOME_LOST: not this time. The first time,
- * any failure but that of a server that is starting up ends the program, since wrong
- * parameters do not become right.
+ * any failure except that of a server that is starting up ends the program, since wrong parameters
+ * do not become right.
  */
 Outcome
 connect_server(const Options *options, bool first_time, PGconn **connection)
@@ -82,8 +81,8 @@ connect_server(const Options *options, bool first_time, PGconn **connection)
 }
 
 /*
- * hosts_read asks libpq for the settings that it would use. A connection with an invalid
- * sslmode is not even begun, but knows all its settings.
+ * hosts_read asks libpq for the settings that it would use. A connection with an invalid sslmode is
+ * never begun, but knows all its settings.
  */
 static void
 hosts_read(Hosts *hosts, const Options *options)
@@ -111,8 +110,8 @@ hosts_read(Hosts *hosts, const Options *options)
 }
 
 /*
- * relay_connect_setting returns NULL also for one that is empty, or that this libpq does not
- * have.
+ * relay_connect_setting returns a setting; NULL also for one that is empty, or that this libpq does
+ * not have.
  */
 static const char *
 relay_connect_setting(const Hosts *hosts, const char *name)
@@ -126,9 +125,9 @@ relay_connect_setting(const Hosts *hosts, const char *name)
 }
 
 /*
- * count_hosts returns 1 as well for lists that do not match, about which libpq
- * complains, and for lists with an empty item: no value that could be set stands for
- * its default.
+ * count_hosts returns the number of hosts. It returns 1 as well for lists that do not match, about
+ * which libpq complains, and for lists with an empty item: no value can be set that means the
+ * default.
  */
 static int
 count_hosts(const Hosts *hosts)
@@ -144,6 +143,9 @@ count_hosts(const Hosts *hosts)
 	return count > 1 ? count : 1;
 }
 
+/*
+ * Return the number of items in a list that is separated by commas; 0 for NULL.
+ */
 static int
 relay_connect_count_items(const char *list)
 {
@@ -159,6 +161,10 @@ relay_connect_count_items(const char *list)
 	return count;
 }
 
+/*
+ * Return true if an item of the list is empty. Then the list is left to libpq, which has defaults
+ * for such items.
+ */
 static bool
 empty_item(const char *list)
 {
@@ -171,7 +177,7 @@ empty_item(const char *list)
 }
 
 /*
- * relay_connect_item returns a copy of the nth item, from 0. The item of a list of one is for all hosts.
+ * relay_connect_item returns a copy of the nth item, from 0. A single item is for all hosts.
  */
 static char *
 relay_connect_item(const char *list, int n)
@@ -192,8 +198,8 @@ relay_connect_item(const char *list, int n)
 }
 
 /*
- * relay_connect_try_all tries one host after the other. The first time, it finds out whether
- * one that failed may be there soon.
+ * relay_connect_try_all tries one host after the other. The first time, it finds out whether a host
+ * that failed may soon be available.
  */
 static Outcome
 relay_connect_try_all(const Options *options, const Hosts *hosts, const char *attributes, bool first_time, PGconn **connection, bool *may_come)
@@ -253,8 +259,8 @@ try_one(const Options *options, const Target *target, int seconds, PGconn **conn
 }
 
 /*
- * relay_connect_start begins to connect. A later parameter wins, and "dbname" stands for all that the
- * DSN has.
+ * relay_connect_start begins to connect. A later parameter wins, and "dbname" stands for the whole
+ * DSN.
  */
 static PGconn *
 relay_connect_start(const Options *options, const Target *target)
@@ -267,6 +273,9 @@ relay_connect_start(const Options *options, const Target *target)
 	return PQconnectStartParams(keywords, values, 1);
 }
 
+/*
+ * Bring a connection to its end: made, failed or timed out, or interrupted by a signal to stop.
+ */
 static Outcome
 relay_connect_finish(PGconn *connection, int64_t deadline)
 {
@@ -294,8 +303,8 @@ relay_connect_finish(PGconn *connection, int64_t deadline)
 }
 
 /*
- * Return true if a server is not ready yet, or was so before and is
- * not there just now: it may be restarted while it starts.
+ * Return true if a server is not ready yet, or was so before and cannot be reached just now: it may
+ * be restarted while it starts.
  */
 static bool
 starting_up(const Options *options, const Target *target)

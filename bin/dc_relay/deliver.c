@@ -5,13 +5,12 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * Events are formatted one after the other into a buffer that is written when
- * it is full. So a batch needs the memory that libpq keeps it in, and that of its largest
- * event once more.
+ * it is full. So a batch needs libpq's memory for it, and that of its largest event once more.
  *
  * Standard output belongs to other processes as well (it may be the same open file as
  * standard error, or a shell's terminal), so it is not made non-blocking. Instead,
  * each write is of so few bytes that a pipe which poll() says is writable has room for
- * them. So the relay can be stopped also when a reader has stopped reading.
+ * them. So the relay can be stopped even when a reader has stopped reading.
  */
 #include "bin/dc_relay/relay.h"
 
@@ -34,8 +33,7 @@ static bool write_bytes(const Buffer *buffer);
 static void sync_output(void);
 
 /*
- * deliver_init fails if there is nowhere to write to, before any event is
- * fetched.
+ * deliver_init exits if there is nowhere to write to, before any event is fetched.
  */
 void
 deliver_init(const Options *options)
@@ -51,6 +49,10 @@ deliver_init(const Options *options)
 	watch_output(STDOUT_FILENO);
 }
 
+/*
+ * Deliver a part of a batch to the command or to standard output. A file is synchronized, so that
+ * the acknowledgement does not come before the events are on disk.
+ */
 Delivery
 deliver(const Options *options, Part part)
 {
@@ -95,8 +97,8 @@ write_part(const Options *options, Part part, WriteBuffer write_buffer, void *ta
 }
 
 /*
- * write_output writes whole events. In formats that are no JSON a terminal gets
- * text that cannot be read back, but does no harm.
+ * write_output writes whole events. In formats other than JSON, a terminal gets text that cannot be
+ * parsed again, but does no harm.
  */
 static bool
 write_output(void *target, const Buffer *buffer)
@@ -148,10 +150,10 @@ write_bytes(const Buffer *buffer)
 }
 
 /*
- * sync_output sees to it that a crash of this machine does not undo the writing of events
- * that are about to be acknowledged. After a failure it is not known what is on the disk,
- * and asking again would say that all is well. So a failure ends the program. EINVAL and
- * EROFS come from files that only look regular, and have nothing on a disk.
+ * sync_output ensures that a crash of this machine does not lose events that are about to be
+ * acknowledged. After a failure it is not known what is on the disk, and asking again would say
+ * that all is well. So a failure ends the program. EINVAL and EROFS come from files that only look
+ * regular, and have nothing on a disk.
  */
 static void
 sync_output(void)

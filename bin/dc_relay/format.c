@@ -33,6 +33,9 @@ static void add_resp_pair(Buffer *buffer, const char *name, const Field *value);
 static void time_text(char *text, int64_t usecs, const char *zone);
 static Field field_of(const char *string);
 
+/*
+ * Append an event to the buffer, in a format.
+ */
 void
 format_event(Buffer *buffer, Format format, const Event *event, const Source *source)
 {
@@ -54,7 +57,7 @@ format_event(Buffer *buffer, Format format, const Event *event, const Source *so
 }
 
 /*
- * A line with the columns of dc_fetch. The time is as to_jsonb() has it, in UTC.
+ * A line with the columns of dc_fetch. The time has the format of to_jsonb(), in UTC.
  */
 static void
 format_json(Buffer *buffer, const Event *event)
@@ -87,7 +90,7 @@ format_debezium(Buffer *buffer, const Event *event, const Source *source)
 	Field database = field_of(source->database);
 	struct timespec now;
 
-	clock_gettime(CLOCK_REALTIME, &now); /* ts_ms is to be shown */
+	clock_gettime(CLOCK_REALTIME, &now); /* ts_ms is shown */
 	time_text(created_at, event->created_at, "Z");
 	add_number(buffer, "{\"before\":null,\"after\":{\"seq\":", &event->seq);
 	buffer_printf(buffer, ",\"created_at\":\"%s\"", created_at);
@@ -181,7 +184,7 @@ add_number(Buffer *buffer, const char *name, const Field *field)
 	buffer_add(buffer, field->data, field->length);
 }
 
-/* Likewise, with JSON as it is but for control characters */
+/* Likewise, with JSON unchanged except for control characters */
 static void
 add_json(Buffer *buffer, const char *name, const Field *field)
 {
@@ -208,8 +211,8 @@ add_string(Buffer *buffer, const char *name, const Field *field)
 }
 
 /*
- * add_escaped escapes control characters, and those that JSON has escaped if the field is
- * to be in a string.
+ * add_escaped appends a field with control characters escaped, and, within a string, the characters
+ * that JSON escapes.
  */
 static void
 add_escaped(Buffer *buffer, const Field *field, bool in_string)
@@ -262,6 +265,10 @@ add_resp_pair(Buffer *buffer, const char *name, const Field *value)
 	add_resp(buffer, value);
 }
 
+/*
+ * Write a time, in microseconds since 1970, in ISO 8601 with `zone` at its end. `text` has
+ * TIME_SIZE bytes.
+ */
 static void
 time_text(char *text, int64_t usecs, const char *zone)
 {
@@ -279,6 +286,9 @@ time_text(char *text, int64_t usecs, const char *zone)
 	snprintf(text + length, TIME_SIZE - length, ".%06d%s", (int) part, zone);
 }
 
+/*
+ * Return a string as a field.
+ */
 static Field
 field_of(const char *string)
 {

@@ -8,8 +8,8 @@
  * before that makes it come again. There is one batch at a time, and nothing is kept of
  * it afterwards.
  *
- * Exit status: 0 if told to stop, or with --once when nothing is left; 1 for an
- * error that trying again does not mend.
+ * Exit status: 0 if told to stop, or with --once when nothing is left; 1 for an error that a retry
+ * does not fix.
  */
 #include "bin/dc_relay/relay.h"
 
@@ -24,6 +24,9 @@ static void relay_main_relay(const Options *options);
 static Outcome one_batch(const Options *options, bool *empty);
 static Outcome look_whether_empty(bool *empty);
 
+/*
+ * Run the relay until it is told to stop, or with --once until nothing is left.
+ */
 int
 main(int argc, char **argv)
 {
@@ -36,6 +39,10 @@ main(int argc, char **argv)
 	return EXIT_SUCCESS;
 }
 
+/*
+ * Pass batches on, one after the other. After a failure it pauses, for longer each time, and
+ * connects again if need be.
+ */
 static void
 relay_main_relay(const Options *options)
 {
@@ -79,7 +86,7 @@ relay_main_relay(const Options *options)
 }
 
 /*
- * one_batch takes a batch from fetch to acknowledgement.
+ * one_batch fetches, delivers and acknowledges a batch.
  */
 static Outcome
 one_batch(const Options *options, bool *empty)
@@ -108,7 +115,7 @@ one_batch(const Options *options, bool *empty)
 
 /*
  * look_whether_empty finds out whether a fetch that has found nothing means that nothing is
- * left. There may be more to look through, or another session may be fetching.
+ * left. There may be more events to look through, or another session may be fetching.
  */
 static Outcome
 look_whether_empty(bool *empty)

@@ -133,6 +133,9 @@ options_parse(Options *options, int argc, char **argv)
 		options->wait = options->once ? 0 : DEFAULT_WAIT;
 }
 
+/*
+ * Print a text to standard output and exit.
+ */
 static void
 relay_options_print_and_exit(const char *text)
 {
@@ -140,6 +143,9 @@ relay_options_print_and_exit(const char *text)
 	exit(fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
 }
 
+/*
+ * Print a message and a hint at --help, and exit with status 1.
+ */
 static void
 wrong_usage(const char *format, ...)
 {
@@ -151,6 +157,9 @@ wrong_usage(const char *format, ...)
 	fail(TRY_HELP);
 }
 
+/*
+ * Return the format of a name, or exit.
+ */
 static Format
 parse_format(const char *name)
 {
@@ -162,6 +171,9 @@ parse_format(const char *name)
 	wrong_usage("unknown format \"%s\"", name);
 }
 
+/*
+ * Return the number of events that --batch says, or exit.
+ */
 static int
 parse_batch(const char *text)
 {
@@ -175,6 +187,9 @@ parse_batch(const char *text)
 	return (int) value;
 }
 
+/*
+ * Return the seconds that --wait says, or exit.
+ */
 static double
 parse_wait(const char *text)
 {

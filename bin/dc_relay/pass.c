@@ -4,19 +4,18 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A batch that was not accepted comes again. That is right as long as the trouble is with
- * the receiver. But if it is with one of the events, this would go on for ever,
- * and nothing else would be delivered. On the other hand, events must not become dead
- * letters because a server was down for a while. So events are refused, by dc_nack(), only
- * if they are known to be at fault:
+ * A batch that was not accepted comes again. That is right as long as the receiver is the problem.
+ * But if one of the events is, this would go on forever, and nothing else would be delivered. On
+ * the other hand, events must not become dead letters because a server was down for a while. So
+ * events are refused, by dc_nack(), only if they are known to be at fault:
  *
  *	- the command says so: it ends with status 65 (EX_DATAERR of sysexits.h);
  *	- or the command gets commands of Redis and fails, but accepts one that adds
  *	  nothing. Redis would refuse that one, too, if it refused all events: without
- *	  memory, as a replica, while it loads, without a password. redis-cli cannot say more
- *	  than that something was wrong. An event alone must fail once more after that, and the
- *	  harmless command must be accepted again, so that an outage which ends in between is
- *	  not taken for the event's fault.
+ *	  memory, as a replica, while it loads, without a password. redis-cli only reports that
+ *	  something went wrong. After that, the event alone must fail once more, and the harmless
+ *	  command must be accepted again, so that an outage which ends in between is not taken for the
+ *	  event's fault.
  *
  * Halving finds the event at fault: the command gets parts of the batch, one
  * after the other. Each is acknowledged when it has been accepted. A part of one
@@ -24,8 +23,8 @@
  * letter (max_attempts of the consumer). Parts grow again as they are accepted.
  *
  * The order of a key is kept: parts are delivered in order, and none goes on
- * with a key of which an event was refused. The server decides whether the key's later
- * events have to wait (on_nack), so the batch ends in front of the first of them.
+ * with a key that has had an event refused. The server decides whether the key's later events have
+ * to wait (on_nack), so the batch ends in front of the first of them.
  */
 #include "bin/dc_relay/relay.h"
 
@@ -117,6 +116,10 @@ deliver_part(const Options *options, Part part)
 	return delivery;
 }
 
+/*
+ * Return true if the command accepts something that adds nothing: then it is the event that is at
+ * fault, not the receiver.
+ */
 static bool
 accepts_harmless(const Options *options, Part part)
 {
@@ -125,7 +128,7 @@ accepts_harmless(const Options *options, Part part)
 }
 
 /*
- * relay_pass_refuse has the server deliver an event later, or give it up.
+ * relay_pass_refuse makes the server deliver an event later, or give it up.
  */
 static Outcome
 relay_pass_refuse(const Options *options, const PGresult *batch, int row)
@@ -187,6 +190,9 @@ relay_pass_same_key(const PGresult *batch, int a, int b)
 		relay_pass_same(left.key, right.key) && relay_pass_same(left.topic, right.topic);
 }
 
+/*
+ * Return true if both fields have the same bytes.
+ */
 static bool
 relay_pass_same(Field a, Field b)
 {

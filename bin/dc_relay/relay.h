@@ -43,7 +43,7 @@ extern void options_parse(Options *options, int argc, char **argv);
 
 /* ---------- format.c ---------- */
 
-/* A column's text; data is NULL if the column is */
+/* A column's text; data is NULL if the column is NULL */
 typedef struct Field
 {
 	const char *data;
@@ -63,7 +63,7 @@ typedef struct Event
 	Field attempt;
 } Event;
 
-/* Where events come from, as the envelope says it */
+/* Where events come from, for the envelope */
 typedef struct Source
 {
 	const char *consumer;
@@ -108,7 +108,7 @@ extern int64_t batch_seq(const PGresult *batch, int row);
 typedef enum Delivery
 {
 	DELIVERED,
-	NOT_DELIVERED, /* failed, and said why */
+	NOT_DELIVERED, /* failed, and printed why */
 	AT_FAULT,	   /* likewise, because of the events or one of them */
 	ABANDONED	   /* told to stop first */
 } Delivery;

@@ -5,14 +5,13 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * Nothing here blocks: a query is sent, and wait_for() waits for its answer or for
- * a signal. A fetch that waits for events is cancelled as soon as the relay is told to
- * stop. An acknowledgement gets some time, since without it a batch that has
- * arrived would come again.
+ * a signal. A fetch that waits for events is canceled as soon as the relay is told to stop. An
+ * acknowledgement gets some time, since without it a batch that was delivered would come again.
  *
- * An acknowledgement is never repeated on another connection. After a crash the
- * server may remember an earlier division of the keys between members, where the
- * same seq stands for more events than the relay had. So after a lost connection the
- * relay fetches, and gets again the events that the server does not know to be done.
+ * An acknowledgement is never repeated on another connection. After a crash the server may remember
+ * an earlier assignment of keys to members, for which the same seq stands for more events than the
+ * relay had. So after a lost connection the relay fetches again, and gets the events that the
+ * server does not know to be done.
  */
 #include "bin/dc_relay/relay.h"
 
@@ -40,8 +39,8 @@ enum
 };
 
 /*
- * The relay's sessions have no timeouts, whatever is set for the role. The first statement is the one that could run into
- * it, at each try: so it is one for which the server looks nothing up.
+ * The relay's sessions have no timeouts, whatever is set for the role. The first statement is the only one that could run
+ * into one, at each try: so it is one for which the server looks nothing up.
  */
 static const char end_timeout[] = "SET statement_timeout = 0";
 static const char prepare_session[] =
@@ -53,7 +52,7 @@ static const char prepare_session[] =
 
 /*
  * A session that waits for events should notice that the relay was killed, so that other
- * members get its keys. Not all platforms can do that: an error means nothing.
+ * members get its keys. Not all platforms can do that, so an error is ignored.
  */
 static const char check_client[] =
 	"SELECT pg_catalog.set_config('client_connection_check_interval', '1000', false)";
@@ -75,7 +74,7 @@ static const char last_fetch[] = "SELECT dcounter.last_fetch()";
 
 static const char ack_format[] = "SELECT %s.dc_ack($1, $2, $3)";
 
-/* Type oids of parameters: their names cannot be looked up without a query. */
+/* Type OIDs of parameters: looking up their names would take a query. */
 #define TYPE_INT8 20
 #define TYPE_INT4 23
 #define TYPE_TEXT 25
@@ -119,6 +118,9 @@ server_connect(const Options *options)
 	return outcome;
 }
 
+/*
+ * Close the connection, if there is one.
+ */
 void
 server_close(void)
 {
@@ -126,6 +128,9 @@ server_close(void)
 	connection = NULL;
 }
 
+/*
+ * Return the name of the database, as the connection has it.
+ */
 const char *
 server_database(void)
 {
@@ -165,6 +170,9 @@ look_around(void)
 	return OUTCOME_OK;
 }
 
+/*
+ * Set a query to its text with the extension's schema, quoted, in place of %s.
+ */
 static void
 set_query(Buffer *buffer, const char *format, const char *schema)
 {
@@ -176,6 +184,9 @@ set_query(Buffer *buffer, const char *format, const char *schema)
 	buffer_add(buffer, place + 2, strlen(place + 2) + 1);
 }
 
+/*
+ * Print the server's notices to standard error.
+ */
 static void
 relay_server_on_notice(void *arg, const char *message)
 {
@@ -220,8 +231,8 @@ server_ack(const Options *options, int64_t seq)
 }
 
 /*
- * server_nack tells the server that an event was not accepted, and when it is to come
- * again. *dead: it will not.
+ * server_nack reports to the server that an event was not accepted, and when to deliver it again.
+ * *dead: it will not come again.
  */
 Outcome
 server_nack(const Options *options, int64_t seq, double delay, bool *dead)
@@ -244,8 +255,7 @@ server_nack(const Options *options, int64_t seq, double delay, bool *dead)
 }
 
 /*
- * server_last_fetch asks whether the last fetch, which was empty, has looked at all that
- * there was.
+ * server_last_fetch asks whether the last fetch, which was empty, has looked at all events.
  */
 Outcome
 server_last_fetch(FetchEnd *end)
@@ -341,6 +351,9 @@ await_answer(int64_t grace)
 	return OUTCOME_LOST;
 }
 
+/*
+ * Ask the server to cancel the query that is running.
+ */
 static void
 relay_server_cancel(void)
 {
@@ -359,7 +372,7 @@ relay_server_cancel(void)
 static Outcome
 relay_server_judge(const PGresult *result)
 {
-	/* codes, and classes of them, that may go away; most have to do with what others do */
+	/* codes, and classes of codes, of errors that may go away; most depend on what others do */
 	static const struct
 	{
 		const char *sqlstate;
@@ -396,6 +409,9 @@ relay_server_judge(const PGresult *result)
 	exit(EXIT_FAILURE);
 }
 
+/*
+ * Set the event from a row of the batch. Its fields point into the batch.
+ */
 void
 batch_op(const PGresult *batch, int row, Event *event)
 {
@@ -410,6 +426,9 @@ batch_op(const PGresult *batch, int row, Event *event)
 	event->attempt = relay_server_column(batch, row, COLUMN_ATTEMPT);
 }
 
+/*
+ * Return a column of a row as a field; NULL has no data.
+ */
 static Field
 relay_server_column(const PGresult *batch, int row, int column)
 {
@@ -419,8 +438,8 @@ relay_server_column(const PGresult *batch, int row, int column)
 }
 
 /*
- * batch_seq returns the number of an event. The events of a batch are in the order of
- * their numbers, also those that come again.
+ * batch_seq returns the number of an event. The events of a batch are in the order of their
+ * numbers, including those that come again.
  */
 int64_t
 batch_seq(const PGresult *batch, int row)

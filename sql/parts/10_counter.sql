@@ -54,6 +54,10 @@ CREATE FUNCTION dc_get_many(counter regclass, keys anycompatiblearray, OUT key a
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 100 ROWS 100;
 COMMENT ON FUNCTION dc_get_many(regclass, anycompatiblearray) IS 'exact values of many counters, in the order asked';
 
+CREATE FUNCTION dc_scan(counter regclass, prefix jsonb DEFAULT '[]', OUT key jsonb, OUT value bigint) RETURNS SETOF record
+	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 100 ROWS 100;
+COMMENT ON FUNCTION dc_scan(regclass, jsonb) IS 'exact values of the keys that are JSON arrays and begin with these elements, but those that are 0';
+
 CREATE FUNCTION dc_info(counter regclass, key anycompatible, OUT value bigint, OUT inc bigint, OUT "dec" bigint, OUT updated_at timestamptz, OUT shards int, OUT cache_age interval,
 	OUT error float8)
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 20;

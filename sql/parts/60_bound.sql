@@ -17,8 +17,8 @@ CREATE INDEX source_source ON dcounter.source (source, counter);
 COMMENT ON TABLE dcounter.source IS 'counter tables that are bound to a source table, which they count';
 COMMENT ON COLUMN dcounter.source.counter IS 'the counter table';
 COMMENT ON COLUMN dcounter.source.source IS 'the source table';
-COMMENT ON COLUMN dcounter.source.key IS 'expressions over its columns that make the key';
-COMMENT ON COLUMN dcounter.source.value IS 'what a row adds to the value of its key';
+COMMENT ON COLUMN dcounter.source.key IS 'expressions over its columns that make the key, and the grouping sets of them';
+COMMENT ON COLUMN dcounter.source.value IS 'what a row adds to the value of its key, or several of these with their names';
 COMMENT ON COLUMN dcounter.source.filter IS 'which rows count; NULL: all';
 COMMENT ON COLUMN dcounter.source.distinct_of IS 'instead of rows: of what distinct values count';
 COMMENT ON COLUMN dcounter.source.refs IS 'the table with how often each of these values occurs';
@@ -115,9 +115,9 @@ CREATE FUNCTION dcounter.source_differs(anyelement, anyelement) RETURNS boolean
 COMMENT ON FUNCTION dcounter.source_differs(anyelement, anyelement) IS 'whether two values differ in a byte';
 
 CREATE FUNCTION dc_bind(counter regclass, source regclass, key text, value text DEFAULT '1', filter text DEFAULT NULL, distinct_of text DEFAULT NULL,
-	build text DEFAULT 'worker', lock_timeout interval DEFAULT '200 ms', replicated boolean DEFAULT false, on_detach text DEFAULT 'subtract') RETURNS void
+	build text DEFAULT 'worker', lock_timeout interval DEFAULT '200 ms', replicated boolean DEFAULT false, on_detach text DEFAULT 'subtract', group_by text DEFAULT NULL) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
-COMMENT ON FUNCTION dc_bind(regclass, regclass, text, text, text, text, text, interval, boolean, text) IS 'makes a counter table the count, or the sum, of a source table';
+COMMENT ON FUNCTION dc_bind(regclass, regclass, text, text, text, text, text, interval, boolean, text, text) IS 'makes a counter table the count, or the sum, of a source table';
 
 CREATE FUNCTION dc_unbind(counter regclass) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;

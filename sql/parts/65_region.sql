@@ -203,6 +203,10 @@ REVOKE EXECUTE ON FUNCTION dcounter.merge_want() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION dcounter.merge_want() TO pg_database_owner;
 -- What is replicated comes by links that all counters share.
 REVOKE EXECUTE ON FUNCTION dc_replicate(regclass, boolean) FROM PUBLIC;
+-- They wait for a renewal, and what they return is for those who may make subscriptions.
+REVOKE EXECUTE ON FUNCTION dc_region_join(text, text, text, boolean) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dc_region_join(text, text, boolean, text, boolean) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION dc_region_refresh(text, text, boolean) FROM PUBLIC;
 
 SELECT pg_catalog.pg_extension_config_dump('dcounter.self', '');
 SELECT pg_catalog.pg_extension_config_dump('dcounter.region', '');

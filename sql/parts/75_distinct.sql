@@ -114,6 +114,10 @@ CREATE FUNCTION dc_distinct_buckets(distinct_table regclass, key anycompatible, 
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 500 ROWS 100;
 COMMENT ON FUNCTION dc_distinct_buckets(regclass, anycompatible, timestamptz, timestamptz) IS 'how many different items a key has had in each bucket';
 
+CREATE FUNCTION dc_distinct_report(distinct_table regclass, since timestamptz DEFAULT NULL, until timestamptz DEFAULT NULL, OUT key text, OUT bucket timestamptz, OUT estimate double precision, OUT lower double precision, OUT upper double precision) RETURNS SETOF record
+	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000 ROWS 1000;
+COMMENT ON FUNCTION dc_distinct_report(regclass, timestamptz, timestamptz) IS 'how many different items each key has had in each bucket';
+
 CREATE VIEW dc_distinct_tables AS
 	SELECT d.distinct_table, pg_catalog.format('%I.%I', n.nspname, r.relname) AS name, r.relowner::pg_catalog.regrole AS owner,
 			d.precision, d.bucket, d.keep, d.newest

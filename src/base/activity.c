@@ -5,17 +5,16 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * A transaction that writes shard rows, or anything else that a job looks for, notes the
- * counter table, and publishes that when it has ended. A job collects what was published
- * for a table before it looks at it, and leaves the table alone until that differs. So
- * a table that nobody writes to costs the worker a look into shared memory.
+ * counter table, and publishes that when it has ended. A job collects what was published for a
+ * table before it looks at it, and leaves the table alone until that differs. So an idle table
+ * only costs the worker a look into shared memory.
  *
- * What was published is a number in an array, at the place that the hash of database and
- * table gives. An even number: nothing was published since it was last collected. A
- * publisher makes it odd, if it is even; a collector makes it even again, and remembers
- * the number. Tables that share a place, and several collectors, do no harm: each compares
- * with the number that it has remembered, so a look too many is all that comes of it. A
- * table that is written to by many costs two changes of its place for each round of a job,
- * not one for each commit.
+ * What was published is a number in an array, at the place that the hash of database and table
+ * gives. An even number: nothing was published since it was last collected. A publisher makes
+ * it odd, if it is even; a collector makes it even again, and remembers the number. Tables that
+ * share a place, and several collectors, do no harm: each compares with the number that it has
+ * remembered, so at worst a job looks once too often. A busy table costs two changes of its
+ * place for each round of a job, not one for each commit.
  *
  * Nothing is missed, in this order:
  *
@@ -28,10 +27,10 @@
  * before its commit. It also does when it is rolled back: a job may have passed over a row
  * that it had locked.
  *
- * What is not published: rows that others than the extension's functions write (by SQL,
- * by a restore), and what a session cannot know (its process is killed: then the memory
- * is made anew, and the workers, too). A transaction that is prepared publishes nothing, and
- * COMMIT PREPARED, which knows no tables, that all may have changed. So this is a hint, and
+ * What is not published: rows that others than the extension's functions write (by SQL, by a
+ * restore), and changes of a session that is killed: then shared memory is reinitialized, and
+ * the workers are restarted, too. A transaction that is prepared publishes nothing, and COMMIT
+ * PREPARED, which knows no tables, publishes that all may have changed. So this is a hint, and
  * jobs look at each table now and then in any case (core/table/tabledue.c).
  *
  * It is in shared memory, so it is not known without preload: then nothing is noted, and
@@ -61,7 +60,7 @@ typedef struct DcActivityPlace
 
 static DcActivityPlace *places = NULL; /* in shared memory */
 
-/* Tells the launcher that a number has become odd. */
+/* The function that tells the launcher that a number has become odd. */
 static void (*wake_launcher)(void) = NULL;
 
 /* Of this transaction; emptied when it ends. */
@@ -84,6 +83,9 @@ activity_init(void)
 	xact_room_add(DC_XACT_ACTIVITY, activity_xact_callback, NULL, activity_is_idle);
 }
 
+/*
+ * Initialize the places: nothing was published.
+ */
 static void
 places_init(void *area)
 {
@@ -95,7 +97,7 @@ places_init(void *area)
 }
 
 /*
- * activity_set_wake says how the launcher is told of what it may have to act on.
+ * activity_set_wake sets the function that wakes the launcher when it may have to act.
  */
 void
 activity_set_wake(void (*wake)(void))
@@ -130,7 +132,7 @@ activity_note(Oid what)
 	if (nnoted == MAX_NOTED)
 	{
 		nnoted = 0;
-		noted[nnoted++] = DC_ACTIVITY_THINGS; /* which may have been among them */
+		noted[nnoted++] = DC_ACTIVITY_THINGS; /* changes of that kind may be among them */
 		noted[nnoted++] = DC_ACTIVITY_ALL;
 	}
 	else if (nnoted < 2 || noted[1] != DC_ACTIVITY_ALL)
@@ -207,6 +209,9 @@ activity_since(Oid database, Oid what)
 	return pg_atomic_read_u32(&place->number) % 2 == 1 ? moment_read(&place->since) : DC_NEVER;
 }
 
+/*
+ * Return the place for a table (or another thing) of a database.
+ */
 static DcActivityPlace *
 activity_place_of(Oid database, Oid what)
 {
@@ -234,12 +239,18 @@ activity_publish(Oid what)
 	return what == DC_ACTIVITY_ANY || what == DC_ACTIVITY_THINGS;
 }
 
+/*
+ * Return true if this transaction has noted nothing.
+ */
 static bool
 activity_is_idle(void)
 {
 	return nnoted == 0;
 }
 
+/*
+ * Publish what the transaction has noted, when it has ended. Must not throw.
+ */
 static void
 activity_xact_callback(XactEvent event, void *arg)
 {

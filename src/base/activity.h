@@ -11,7 +11,7 @@
 
 /* What may change: a counter table, by its OID, or one of these, of a whole database. */
 #define DC_ACTIVITY_ANY ((Oid) 0)	 /* any of its counter tables */
-#define DC_ACTIVITY_ALL ((Oid) 1)	 /* all of them, for all that is known */
+#define DC_ACTIVITY_ALL ((Oid) 1)	 /* possibly all of them */
 #define DC_ACTIVITY_THINGS ((Oid) 2) /* there is something new to look after */
 
 extern void activity_init(void);

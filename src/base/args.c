@@ -18,6 +18,9 @@
 #include "base/interval.h"
 #include "base/roles.h"
 
+/*
+ * Raise 22004 for an argument, or a member of one.
+ */
 void
 null_not_allowed(const char *name)
 {
@@ -27,7 +30,8 @@ null_not_allowed(const char *name)
 }
 
 /*
- * length_error reports a text that is empty, and must not be (22023), or too long (54000).
+ * length_error raises the error for a text that must not be empty and is (22023), or is too
+ * long (54000).
  */
 void
 length_error(const char *what, Size len, Size max)
@@ -43,7 +47,8 @@ length_error(const char *what, Size len, Size max)
 }
 
 /*
- * text_arg_limited returns a text argument of 1 to max bytes (22004 for NULL). `what` is what error messages call it.
+ * text_arg_limited returns a text argument of 1 to max bytes (22004 for NULL). Error messages
+ * call it `what`.
  */
 char *
 text_arg_limited(FunctionCallInfo fcinfo, int argno, const char *what, Size max)
@@ -57,8 +62,8 @@ text_arg_limited(FunctionCallInfo fcinfo, int argno, const char *what, Size max)
 }
 
 /*
- * role_arg returns a role (22004 for NULL; 42704 if it must exist, and does not). InvalidOid ('-' as a regrole) may
- * stand for everybody.
+ * role_arg returns a role (22004 for NULL; 42704 if it must exist, and does not). InvalidOid
+ * ('-' as a regrole) may stand for all roles.
  */
 Oid
 role_arg(FunctionCallInfo fcinfo, int argno, bool must_exist, bool or_everybody)
@@ -127,8 +132,9 @@ array_datum(Datum *values, int count, Oid type)
 }
 
 /*
- * array_arg returns the members of an array argument (22004 for NULL, as one of them,
- * too, 2202E for one of several dimensions). `name` and `member` are what error messages call it and them.
+ * array_arg returns the members of an array argument (22004 for NULL, also as a member; 2202E
+ * for an array of several dimensions). Error messages call the argument `name` and a member
+ * `member`.
  */
 Datum *
 array_arg(FunctionCallInfo fcinfo, int argno, const char *name,
@@ -172,8 +178,8 @@ record_result(FunctionCallInfo fcinfo, Datum *values, bool *nulls)
 }
 
 /*
- * prevent_write raises an error where a function that writes must not run: in
- * a read-only transaction or on a standby, and where prevent_lasting() does.
+ * prevent_write raises an error where a function that writes must not run: in a read-only
+ * transaction, on a standby, and where prevent_lasting() raises one.
  */
 void
 prevent_write(const char *function)
@@ -183,9 +189,9 @@ prevent_write(const char *function)
 }
 
 /*
- * prevent_lasting raises an error where a function must not run whose work outlasts its call: in a parallel
- * operation, and inside a security-restricted operation (an index expression, REFRESH MATERIALIZED
- * VIEW, ANALYZE), where work left for the commit would escape the sandbox.
+ * prevent_lasting raises an error where a function whose work outlasts its call must not run:
+ * in a parallel operation, and inside a security-restricted operation (an index expression,
+ * REFRESH MATERIALIZED VIEW, ANALYZE), where work left for the commit would escape the sandbox.
  */
 void
 prevent_lasting(const char *function)

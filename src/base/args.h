@@ -28,7 +28,7 @@ extern void prevent_write(const char *function);
 extern void prevent_lasting(const char *function);
 
 /*
- * arg_not_null raises 22004 if an argument is NULL; `name` is what the message calls it.
+ * arg_not_null raises 22004 if an argument is NULL; the message calls it `name`.
  */
 static inline void
 arg_not_null(FunctionCallInfo fcinfo, int argno, const char *name)

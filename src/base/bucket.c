@@ -12,7 +12,7 @@
  * collation the buckets of a key follow each other, in their order. Rows of another key may be among
  * them, if that begins with these bytes: it is longer, so bucket_get() and the length tell them apart.
  *
- * Nothing here knows of the server: the unit tests build it as it is.
+ * Nothing here depends on the server: the unit tests build it as it is.
  */
 #include "base/bucket.h"
 
@@ -28,7 +28,8 @@ bucket_of(int64_t at, int64_t width)
 }
 
 /*
- * bucket_start returns when a bucket begins; one that is beyond all times, as of a row by hand, at the last or first of these.
+ * bucket_start returns when a bucket begins. For a bucket beyond the range of times, as in a
+ * row written by hand, it returns the last or first time.
  */
 int64_t
 bucket_start(int64_t bucket, int64_t width)
@@ -72,7 +73,7 @@ bucket_put(char *suffix, int64_t bucket)
 }
 
 /*
- * bucket_get reads it; false if the key has no such end.
+ * bucket_get reads the bucket from the end of a row's key; false if the key has no such end.
  */
 bool
 bucket_get(const char *key, uint32_t len, int64_t *bucket)

@@ -97,8 +97,8 @@ cat_key(ScanKey key, TupleDesc desc, AttrNumber column, Datum value)
 }
 
 /*
- * next_column returns the number of the next column, from 0, which must be of a type;
- * InvalidOid stands for all that are OIDs.
+ * next_column returns the number of the next column, from 0, which must be of this type;
+ * InvalidOid stands for all types that are OIDs.
  */
 static int
 next_column(DcCatRow *io, Oid type)
@@ -114,6 +114,9 @@ next_column(DcCatRow *io, Oid type)
 	return io->column++;
 }
 
+/*
+ * Set a column of the tuple that is made. A zero becomes null where the column allows that.
+ */
 static void
 catcolumn_put(DcCatRow *io, int column, Datum value, bool is_zero)
 {
@@ -125,6 +128,9 @@ catcolumn_put(DcCatRow *io, int column, Datum value, bool is_zero)
 	io->nulls[column] = is_zero && !att->attnotnull;
 }
 
+/*
+ * Raise an error: a column that must have a value has none.
+ */
 static void
 no_value(const DcCatRow *io, int column)
 {
@@ -161,8 +167,8 @@ CAT_SCALAR(cat_time, TimestampTz, TIMESTAMPTZOID, DatumGetTimestampTz, Timestamp
 CAT_SCALAR(cat_oid, Oid, InvalidOid, DatumGetObjectId, ObjectIdGetDatum) /* regclass, regrole */
 
 /*
- * cat_duration is for an interval, which is microseconds in the struct. It is shown in days
- * and time, or as time alone.
+ * cat_duration reads or writes an interval, which is microseconds in the struct. It is stored
+ * as days and time, or as time alone.
  */
 void
 cat_duration(DcCatRow *io, int64 *field, bool days)
@@ -181,7 +187,7 @@ cat_duration(DcCatRow *io, int64 *field, bool days)
 }
 
 /*
- * cat_string is for a text that is not null; what is read is a copy.
+ * cat_string reads or writes a text that is not null; what is read is a copy.
  */
 void
 cat_string(DcCatRow *io, char **field)
@@ -197,7 +203,7 @@ cat_string(DcCatRow *io, char **field)
 }
 
 /*
- * cat_choice is for a text that is one of `names`. Returns the number of the name.
+ * cat_choice reads or writes a text that is one of `names`, and returns the number of the name.
  */
 int
 cat_choice(DcCatRow *io, int field, const char *const *names, int n)
@@ -237,7 +243,7 @@ choice_from_text(const char *what, const char *value, const char *const *names, 
 }
 
 /*
- * cat_datum is for a value of any type, of which a copy is read.
+ * cat_datum reads or writes a value of any type; what is read is a copy.
  */
 void
 cat_datum(DcCatRow *io, Oid type, Datum *field)
@@ -263,7 +269,8 @@ cat_not_null(const DcCatRow *io)
 }
 
 /*
- * cat_roles is for an array of roles, never null. One with a null in it is read as empty.
+ * cat_roles reads or writes an array of roles, which is never null. An array with a null in it
+ * is read as empty.
  */
 void
 cat_roles(DcCatRow *io, List **roles)
@@ -293,7 +300,7 @@ cat_roles(DcCatRow *io, List **roles)
 }
 
 /*
- * cat_int8s is for an array of bigint, of which `max` are read at most.
+ * cat_int8s reads or writes an array of bigint; at most `max` are read.
  */
 void
 cat_int8s(DcCatRow *io, int64 *items, int *count, int max)

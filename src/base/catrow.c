@@ -4,9 +4,8 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Their rows are read and written below the executor: no role needs a privilege on a
- * catalog to use what it describes, and none may edit it with SQL. Rights are checked by
- * the functions in front.
+ * Their rows are read and written below the executor: no role needs a privilege on a catalog to
+ * use what it describes, and none may edit it with SQL. The SQL functions check rights.
  *
  * How rows are read (the snapshot rule):
  *
@@ -17,21 +16,20 @@
  *	  catalog is a user's table: reads with an MVCC snapshot would make transactions conflict
  *	  that have nothing in common. It does not look at reads with SnapshotSelf.
  *	- Such a read is not of one moment. It may come to the old version of a row when the
- *	  replacement has been committed already, having passed by the place of the new version
- *	  before that was there. So a row that is not found by its key is looked for once more.
- *	  The second read begins when the replacement is committed, and finds it. To miss a row
- *	  twice, two changes of it would have to be committed just within these two reads.
- *	  Where rows change often, the writer holds a lock that readers take, too (see
- *	  events/consumer/memberrow.c).
+ *	  replacement has been committed already, having passed by the place of the new version before
+ *	  that was there. So a row that is not found by its key is looked for once more. The second
+ *	  read begins when the replacement is committed, and finds it. A row could be missed twice
+ *	  only if two changes of it were committed just within these two reads. Where rows change
+ *	  often, the writer holds a lock that readers take, too (see events/consumer/memberrow.c).
  *	- A read of many rows may miss one that is being replaced, or show both versions.
  *	  Its callers look at each row again under a lock, or read again (transactional/once/opslot.c). Or
  *	  the rows of this moment are good enough, as for statistics and jobs. With a lock that
  *	  keeps others from changing these rows, all is as in any snapshot.
  *
- * A transaction that changes a row holds a lock that keeps others from changing it: to
- * update a row that was replaced meanwhile is an error. The transaction itself sees the
- * change at once. Other sessions learn of it at commit, by a relcache invalidation of the
- * relation that the row is about.
+ * A transaction that changes a row holds a lock that keeps others from changing it: updating a
+ * row that was replaced meanwhile is an error. The transaction itself sees the change at once.
+ * Other sessions learn of it at commit, by a relcache invalidation of the relation that the row
+ * is about.
  */
 #include "postgres.h"
 
@@ -74,7 +72,7 @@ static DcRelCached known = {
 	.size = sizeof(Known),
 	.changed = known_changed,
 };
-static uint64 known_changes = 0; /* how often a relation may have changed */
+static uint64 known_changes = 0; /* how often any relation may have changed */
 
 static void scan_open(DcCatScan *scan, const DcCatalog *cat, LOCKMODE mode);
 static void catrow_scan_start(DcCatScan *scan, const char *index, const ScanKeyData *keys, int nkeys);
@@ -132,6 +130,9 @@ extension_function(const char *name)
 						  0, NULL, true);
 }
 
+/*
+ * Forget the OID of a relation that has changed; InvalidOid stands for all. Must not throw.
+ */
 static void
 known_changed(void *data, Oid relid)
 {
@@ -154,7 +155,7 @@ relation_invalidate(Oid relid)
 }
 
 /*
- * relation_owner returns the owner of a relation, or 0 if it does not exist.
+ * relation_owner returns the owner of a relation, or InvalidOid if it does not exist.
  */
 Oid
 relation_owner(Oid relid)
@@ -183,7 +184,7 @@ cat_scan_begin(DcCatScan *scan, const DcCatalog *cat, const char *index, LOCKMOD
 }
 
 /*
- * cat_scan_begin_ordered is the same in the order of the index, and with any snapshot.
+ * cat_scan_begin_ordered does the same in the order of the index, and with any snapshot.
  */
 void
 cat_scan_begin_ordered(DcCatScan *scan, const DcCatalog *cat, const char *index,
@@ -195,10 +196,13 @@ cat_scan_begin_ordered(DcCatScan *scan, const DcCatalog *cat, const char *index,
 	scan->scan = systable_beginscan_ordered(scan->rel, scan->index, snapshot, nkeys, scan->keys);
 }
 
+/*
+ * Open a catalog for a scan; 42P01 if it is gone.
+ */
 static void
 scan_open(DcCatScan *scan, const DcCatalog *cat, LOCKMODE mode)
 {
-	CHECK_FOR_INTERRUPTS(); /* many a caller looks for each of a command's objects */
+	CHECK_FOR_INTERRUPTS(); /* some callers look up each object of a command */
 	scan->cat = cat;
 	scan->mode = mode;
 	scan->rel = table_open_present(catalog_relation(cat->table), mode);
@@ -206,6 +210,9 @@ scan_open(DcCatScan *scan, const DcCatalog *cat, LOCKMODE mode)
 	scan->scan = NULL;
 }
 
+/*
+ * Start a scan with SnapshotSelf, by an index or (NULL) of the whole catalog.
+ */
 static void
 catrow_scan_start(DcCatScan *scan, const char *index, const ScanKeyData *keys, int nkeys)
 {
@@ -222,6 +229,7 @@ catrow_scan_start(DcCatScan *scan, const char *index, const ScanKeyData *keys, i
 bool
 cat_scan_next(DcCatScan *scan, ScanDirection direction, void *row)
 {
+	CHECK_FOR_INTERRUPTS(); /* there may be many */
 	scan->tuple = scan->index != NULL ? systable_getnext_ordered(scan->scan, direction)
 									  : systable_getnext(scan->scan);
 	if (HeapTupleIsValid(scan->tuple) && row != NULL)
@@ -229,6 +237,9 @@ cat_scan_next(DcCatScan *scan, ScanDirection direction, void *row)
 	return HeapTupleIsValid(scan->tuple);
 }
 
+/*
+ * Read the scan's tuple into a struct; raises an error if a value is missing.
+ */
 static void
 catrow_take(DcCatScan *scan, void *row)
 {
@@ -247,7 +258,7 @@ cat_scan_delete(DcCatScan *scan)
 }
 
 /*
- * cat_scan_end ends a scan. The table of one that writes stays locked, if the catalog
+ * cat_scan_end ends a scan. After a scan that writes, the table stays locked if the catalog
  * says so.
  */
 void
@@ -447,6 +458,9 @@ catrow_tell(const DcCatalog *cat, Oid relid)
 	relation_invalidate(catalog_relation_if_any(cat->table));
 }
 
+/*
+ * Tell other sessions of a change, if the catalog does so, and make it visible to this one.
+ */
 static void
 catrow_changed(const DcCatalog *cat, Datum first)
 {
@@ -456,10 +470,10 @@ catrow_changed(const DcCatalog *cat, Datum first)
 }
 
 /*
- * cat_on_change is behind the triggers BEFORE INSERT OR UPDATE OR DELETE FOR EACH ROW of
- * catalogs whose first column is a relation. They make a restore idempotent: pg_dump's data
- * may meet rows that are there already, and an INSERT of such a row replaces it. They also
- * tell sessions of the change.
+ * cat_on_change is the body of the triggers BEFORE INSERT OR UPDATE OR DELETE FOR EACH ROW of
+ * catalogs whose first column is a relation. They make a restore idempotent: pg_dump's data may
+ * meet rows that are there already, and an INSERT of such a row replaces it. They also tell
+ * sessions of the change.
  */
 Datum
 cat_on_change(FunctionCallInfo fcinfo, const DcCatalog *cat, const char *function)
@@ -476,7 +490,7 @@ cat_on_change(FunctionCallInfo fcinfo, const DcCatalog *cat, const char *functio
 				 errmsg("%s can only be a trigger of the extension's own table", function)));
 	tuple = TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newtuple : data->tg_trigtuple;
 	if (!cat_deform(cat, RelationGetDescr(data->tg_relation), tuple, row))
-		return PointerGetDatum(tuple); /* the NOT NULL constraint will tell */
+		return PointerGetDatum(tuple); /* the NOT NULL constraint will raise the error */
 	catrow_tell(cat, DatumGetObjectId(tuple_datum(data->tg_relation, tuple, 1, REGCLASSOID)));
 	activity_note(DC_ACTIVITY_THINGS);
 	if (TRIGGER_FIRED_BY_INSERT(data->tg_event) && cat_update(cat, row))

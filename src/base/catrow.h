@@ -24,10 +24,10 @@
 /* A row on its way from a tuple to a struct, or back (catcolumn.c). */
 typedef struct DcCatRow
 {
-	bool reading; /* else writing */
+	bool reading; /* otherwise writing */
 	TupleDesc desc;
-	int column;			 /* the one that comes next, from 0 */
-	ItemPointerData tid; /* of a row that is read: where it is, */
+	int column;			 /* the next one, from 0 */
+	ItemPointerData tid; /* the place of the row that was read, */
 	TransactionId xmin;	 /* and which transaction has written it */
 	Datum values[CAT_MAX_COLUMNS];
 	bool nulls[CAT_MAX_COLUMNS];

@@ -1,6 +1,6 @@
 /*
  * clock.h
- *		Moments: times by a clock that nobody sets.
+ *		Moments: times by a clock that cannot be set.
  *
  * Copyright (c) 2026, the dcounter developers
  *
@@ -53,7 +53,8 @@ moment_now(void)
 }
 
 /*
- * moment_after returns the moment so many microseconds after (or before) another.
+ * moment_after returns the moment this many microseconds after (or, if negative, before)
+ * another.
  */
 static inline DcMoment
 moment_after(DcMoment moment, int64 us)
@@ -66,7 +67,7 @@ moment_after(DcMoment moment, int64 us)
 }
 
 /*
- * moment_in returns the moment in so many milliseconds.
+ * moment_in returns the moment in this many milliseconds.
  */
 static inline DcMoment
 moment_in(int64 ms)
@@ -114,8 +115,8 @@ moment_max(DcMoment moment, DcMoment other)
 }
 
 /*
- * moment_ms_left returns for how long to sleep until a moment: milliseconds,
- * rounded up, as WaitLatch() takes them.
+ * moment_ms_left returns how long to sleep until a moment: milliseconds, rounded up, as
+ * WaitLatch() takes them.
  */
 static inline long
 moment_ms_left(DcMoment moment)
@@ -145,8 +146,7 @@ moment_at_wall(TimestampTz time)
 }
 
 /*
- * moment_read and moment_write are for moments in shared memory that no lock
- * protects.
+ * moment_read and moment_write read and write a moment in shared memory that no lock protects.
  */
 static inline DcMoment
 moment_read(pg_atomic_uint64 *place)

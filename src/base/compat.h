@@ -11,6 +11,7 @@
 #define DC_COMPAT_H
 
 #include "access/genam.h"
+#include "access/heapam.h"
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/twophase.h"
@@ -20,14 +21,20 @@
 #include "catalog/pg_extension.h"
 #include "catalog/pg_namespace.h"
 #include "catalog/pg_proc.h"
-#include "commands/cluster.h"
+#include "catalog/pg_publication.h"
+#include "catalog/pg_subscription.h"
+#include "common/jsonapi.h"
 #include "executor/executor.h"
 #include "fmgr.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
+#include "optimizer/planner.h"
+#include "pgstat.h"
 #include "postmaster/bgworker.h"
 #include "replication/message.h"
 #include "storage/bufmgr.h"
 #include "storage/lock.h"
+#include "storage/lwlock.h"
 #include "storage/proc.h"
 #include "storage/procarray.h"
 #include "storage/sinvaladt.h"
@@ -36,10 +43,23 @@
 #include "utils/fmgrprotos.h"
 #include "utils/jsonb.h"
 #include "utils/rel.h"
+#include "utils/tuplestore.h"
 #include "utils/wait_event.h"
 
 #if PG_VERSION_NUM < 150000
 #error "dcounter needs PostgreSQL 15 or later"
+#endif
+#if PG_VERSION_NUM >= 200000
+#error "this dcounter is for PostgreSQL 15 to 19: take a newer one, or try it by raising this number and mending src/base/compat.h"
+#endif
+
+/* 19 made CLUSTER and VACUUM FULL forms of REPACK. */
+#if PG_VERSION_NUM >= 190000
+#include "commands/repack.h"
+#define COMPAT_CLUSTER_STMT T_RepackStmt
+#else
+#include "commands/cluster.h"
+#define COMPAT_CLUSTER_STMT T_ClusterStmt
 #endif
 
 /*
@@ -67,6 +87,11 @@
 /* Before the declaration of a function that raises an error in any case: since 18. */
 #ifndef pg_noreturn
 #define pg_noreturn pg_attribute_noreturn()
+#endif
+
+/* Where a case goes on with the next one: since 19, whose PGXS has gcc believe no comment that says so. */
+#ifndef pg_fallthrough
+#define pg_fallthrough __attribute__((fallthrough))
 #endif
 
 /* 16 moved the varlena macros out of postgres.h. */
@@ -163,21 +188,73 @@ compat_xid_of(VirtualTransactionId vxid)
 	return proc->xid;
 }
 
-/* 18 added an argument for EXPLAIN's instrumentation. */
+/* 18 added an argument for EXPLAIN's instrumentation, 19 flags. */
 static inline IndexScanDesc
 compat_index_beginscan(Relation heap, Relation index, Snapshot snapshot, int nkeys)
 {
-#if PG_VERSION_NUM >= 180000
+#if PG_VERSION_NUM >= 190000
+	return index_beginscan(heap, index, snapshot, NULL, nkeys, 0, SO_NONE);
+#elif PG_VERSION_NUM >= 180000
 	return index_beginscan(heap, index, snapshot, NULL, nkeys, 0);
 #else
 	return index_beginscan(heap, index, snapshot, nkeys, 0);
 #endif
 }
 
+/* 19 added flags to the following three. */
+static inline TableScanDesc
+compat_table_beginscan(Relation rel, Snapshot snapshot, int nkeys, ScanKey keys)
+{
+#if PG_VERSION_NUM >= 190000
+	return table_beginscan(rel, snapshot, nkeys, keys, SO_NONE);
+#else
+	return table_beginscan(rel, snapshot, nkeys, keys);
+#endif
+}
+
+static inline IndexFetchTableData *
+compat_index_fetch_begin(Relation rel)
+{
+#if PG_VERSION_NUM >= 190000
+	return table_index_fetch_begin(rel, SO_NONE);
+#else
+	return table_index_fetch_begin(rel);
+#endif
+}
+
+static inline TM_Result
+compat_tuple_delete(Relation rel, ItemPointer tid, bool wait, TM_FailureData *failure)
+{
+	CommandId cid = GetCurrentCommandId(true);
+
+#if PG_VERSION_NUM >= 190000
+	return table_tuple_delete(rel, tid, cid, 0, InvalidSnapshot, InvalidSnapshot, wait, failure);
+#else
+	return table_tuple_delete(rel, tid, cid, InvalidSnapshot, InvalidSnapshot, wait, failure, false);
+#endif
+}
+
 /*
- * Whether table_tuple_update() may be told not to wait. tableam.h says that it
- * may, and the heap does as it says, but with assertions it also asserts that
- * nobody asks for it.
+ * Remove dead versions from a pinned page of a heap. 19 marks it in the visibility map while it is at it, of which
+ * it leaves a page pinned for the next call.
+ */
+static inline void
+compat_heap_page_prune(Relation heap, Buffer buffer)
+{
+#if PG_VERSION_NUM >= 190000
+	Buffer map = InvalidBuffer;
+
+	heap_page_prune_opt(heap, buffer, &map, false);
+	if (BufferIsValid(map))
+		ReleaseBuffer(map);
+#else
+	heap_page_prune_opt(heap, buffer);
+#endif
+}
+
+/*
+ * True if table_tuple_update() may be told not to wait. tableam.h documents that, and the heap
+ * implements it, but with assertions it also asserts that it is never asked to.
  */
 #ifdef USE_ASSERT_CHECKING
 #define COMPAT_UPDATE_NEED_NOT_WAIT false
@@ -186,9 +263,8 @@ compat_index_beginscan(Relation heap, Relation index, Snapshot snapshot, int nke
 #endif
 
 /*
- * Update a tuple; *new_entries tells whether it needs new index entries. 16
- * tells apart the indexes that need them, which makes no difference to a table
- * whose indexed columns never change.
+ * Update a tuple; sets *new_entries if it needs new index entries. 16 distinguishes which
+ * indexes need them, which makes no difference to a table whose indexed columns never change; 19 added options.
  */
 static inline TM_Result
 compat_tuple_update(Relation rel, ItemPointer tid, TupleTableSlot *slot,
@@ -197,7 +273,14 @@ compat_tuple_update(Relation rel, ItemPointer tid, TupleTableSlot *slot,
 {
 	LockTupleMode lockmode;
 	TM_Result result;
-#if PG_VERSION_NUM >= 160000
+#if PG_VERSION_NUM >= 190000
+	TU_UpdateIndexes update_indexes = TU_None;
+
+	result = table_tuple_update(rel, tid, slot, cid, 0, InvalidSnapshot,
+								InvalidSnapshot, wait, failure, &lockmode,
+								&update_indexes);
+	*new_entries = (update_indexes == TU_All);
+#elif PG_VERSION_NUM >= 160000
 	TU_UpdateIndexes update_indexes = TU_None;
 
 	result = table_tuple_update(rel, tid, slot, cid, InvalidSnapshot,
@@ -229,7 +312,10 @@ compat_read_recent_buffer(Relation rel, BlockNumber block, Buffer recent)
 #endif
 }
 
-/* 16 renamed what identifies the file in a sequence's WAL record. */
+/* 16 renamed what identifies the file in a sequence's WAL record, and 19 moved the record. */
+#if PG_VERSION_NUM >= 190000
+#include "commands/sequence_xlog.h"
+#endif
 #if PG_VERSION_NUM >= 160000
 #define compat_set_sequence_file(record, rel) ((record)->locator = (rel)->rd_locator)
 #else
@@ -255,7 +341,8 @@ compat_prepared_xid(const LockInstanceData *lock)
 }
 
 /*
- * Whether this session has a lock in a mode, or in a stronger one. 17 can ask for the latter by itself.
+ * True if this session has a lock in this mode, or in a stronger one. 17 can ask for the latter
+ * by itself.
  */
 static inline bool
 compat_has_lock(const LOCKTAG *tag, LOCKMODE mode)
@@ -285,8 +372,8 @@ compat_has_locked(Oid relid, LOCKMODE mode)
 }
 
 /*
- * In 16 what a subscription brings is written as the owner of the table, if that is asked for, and
- * it tells whether rows that came from elsewhere are wanted as well.
+ * In 16 what a subscription brings is written as the owner of the table, if that is asked for,
+ * and an option says if rows that came from elsewhere are wanted as well.
  */
 #if PG_VERSION_NUM >= 160000
 #define COMPAT_LINK_OPTIONS ", origin = any, run_as_owner = false"
@@ -304,6 +391,63 @@ compat_wait_event(const char *name)
 	return WaitEventExtensionNew(name);
 #else
 	return PG_WAIT_EXTENSION;
+#endif
+}
+
+/* 19 wants the name of a tranche of locks when it is made, and keeps it for all processes. */
+static inline int
+compat_new_tranche(const char *name)
+{
+#if PG_VERSION_NUM >= 190000
+	return LWLockNewTrancheId(name);
+#else
+	return LWLockNewTrancheId();
+#endif
+}
+
+static inline void
+compat_name_tranche(int tranche, const char *name)
+{
+#if PG_VERSION_NUM < 190000
+	LWLockRegisterTranche(tranche, name);
+#endif
+}
+
+/* 19 tells planner hooks whether they plan for EXPLAIN: the last parameter of such a hook, and what it passes on. */
+#if PG_VERSION_NUM >= 190000
+#define COMPAT_PLANNER_PARAMETER , struct ExplainState *explain
+#define COMPAT_PLANNER_ARGUMENT , explain
+#else
+#define COMPAT_PLANNER_PARAMETER
+#define COMPAT_PLANNER_ARGUMENT
+#endif
+
+/* The publications that name a table; 19 has some that name what they leave out. */
+static inline List *
+compat_relation_publications(Oid relid)
+{
+#if PG_VERSION_NUM >= 190000
+	return GetRelationIncludedPublications(relid);
+#else
+	return GetRelationPublications(relid);
+#endif
+}
+
+/* How often a subscription has failed to copy tables, in pg_stat_get_subscription_stats() AS s; 19 counts sequences apart. */
+#if PG_VERSION_NUM >= 190000
+#define COMPAT_SYNC_ERRORS "s.sync_table_error_count + s.sync_seq_error_count"
+#else
+#define COMPAT_SYNC_ERRORS "s.sync_error_count"
+#endif
+
+/* Count an error of this process, which applies a subscription; 19 sees itself what the process does. */
+static inline void
+compat_count_apply_error(Oid subscription)
+{
+#if PG_VERSION_NUM >= 190000
+	pgstat_report_subscription_error(subscription);
+#else
+	pgstat_report_subscription_error(subscription, true);
 #endif
 }
 
@@ -326,9 +470,13 @@ compat_backend_status(int i)
 #define compat_ereturn(context, dummy, ...) ereport(ERROR, __VA_ARGS__)
 #endif
 
+/* The node that takes a soft error, and that a function is called with. fmgr.h of versions before 19 has a name for it, so as to need no nodes.h. */
+struct Node;
+typedef struct Node *CompatNode;
+
 /* False after a soft error. */
 static inline bool
-compat_jsonb_in(const char *text, fmNodePtr escontext, Datum *jsonb)
+compat_jsonb_in(const char *text, CompatNode escontext, Datum *jsonb)
 {
 #if PG_VERSION_NUM >= 160000
 	return DirectInputFunctionCallSafe(jsonb_in, unconstify(char *, text), InvalidOid, -1,
@@ -339,11 +487,32 @@ compat_jsonb_in(const char *text, fmNodePtr escontext, Datum *jsonb)
 #endif
 }
 
-/* 16 added an argument for indexes that summarize. */
+/* Return true if a text is that of a jsonb, which is set. */
+static inline bool
+compat_jsonb_try(const char *text, Datum *jsonb)
+{
+#if PG_VERSION_NUM >= 160000
+	ErrorSaveContext escontext = {T_ErrorSaveContext};
+
+	return DirectInputFunctionCallSafe(jsonb_in, unconstify(char *, text), InvalidOid, -1, (CompatNode) &escontext, jsonb);
+#else
+	JsonLexContext *lex = makeJsonLexContextCstringLen(unconstify(char *, text), strlen(text), GetDatabaseEncoding(), true);
+
+	/* a number that numeric cannot hold is an error still */
+	if (pg_parse_json(lex, &nullSemAction) != JSON_SUCCESS)
+		return false;
+	*jsonb = DirectFunctionCall1(jsonb_in, CStringGetDatum(text));
+	return true;
+#endif
+}
+
+/* 16 added an argument for indexes that summarize, 19 made flags of these arguments. */
 static inline void
 compat_insert_index_entries(ResultRelInfo *table, TupleTableSlot *slot, EState *estate)
 {
-#if PG_VERSION_NUM >= 160000
+#if PG_VERSION_NUM >= 190000
+	(void) ExecInsertIndexTuples(table, estate, 0, slot, NIL, NULL);
+#elif PG_VERSION_NUM >= 160000
 	(void) ExecInsertIndexTuples(table, slot, estate, false, false, NULL, NIL,
 								 false);
 #else
@@ -351,7 +520,7 @@ compat_insert_index_entries(ResultRelInfo *table, TupleTableSlot *slot, EState *
 #endif
 }
 
-/* From 17 on an index may keep something from one insertion to the next. */
+/* From 17 on an index may keep state from one insertion to the next. */
 static inline void
 compat_index_insert_cleanup(Relation index, IndexInfo *info)
 {
@@ -394,6 +563,16 @@ compat_jsonb_push(CompatJsonb *jsonb, JsonbIteratorToken token, JsonbValue *valu
 }
 #endif
 
+/* A descriptor whose columns have all been named: 19 computes then where they are in a row. Without it, rows are read wrongly. */
+static inline TupleDesc
+compat_described(TupleDesc desc)
+{
+#if PG_VERSION_NUM >= 190000
+	TupleDescFinalize(desc);
+#endif
+	return desc;
+}
+
 /* 18 has generated columns that are computed when they are read. */
 static inline bool
 compat_is_virtual(Form_pg_attribute att)
@@ -405,7 +584,7 @@ compat_is_virtual(Form_pg_attribute att)
 #endif
 }
 
-/* 18 lets a module name itself and its version. */
+/* 18 lets a module declare its name and version. */
 #ifdef PG_MODULE_MAGIC_EXT
 #define DC_MODULE_MAGIC \
 	PG_MODULE_MAGIC_EXT(.name = "dcounter", .version = DCOUNTER_VERSION)
@@ -414,15 +593,17 @@ compat_is_virtual(Form_pg_attribute att)
 #endif
 
 /*
- * Rewrite a table that is locked exclusively, without the rows that nobody needs. 18 takes
- * an open table, and closes it.
+ * Rewrite a table that is locked exclusively, without the rows that are dead to all. 18 takes
+ * an open table, and closes it; 19 asks for which statement.
  */
 static inline void
 compat_rewrite_table(Oid relid)
 {
 	ClusterParams params = {0};
 
-#if PG_VERSION_NUM >= 180000
+#if PG_VERSION_NUM >= 190000
+	cluster_rel(REPACK_COMMAND_VACUUMFULL, table_open(relid, NoLock), InvalidOid, &params, false);
+#elif PG_VERSION_NUM >= 180000
 	cluster_rel(table_open(relid, NoLock), InvalidOid, &params);
 #else
 	cluster_rel(relid, InvalidOid, &params);
@@ -442,7 +623,25 @@ compat_new_file_subxact(Relation rel)
 #endif
 }
 
-/* 17 lets the expression of a generated column be changed, by which all rows are written anew. */
+/* There are settings of how a plain '...' is read. Since 19 it is always read as the standard says, without a warning. */
+#if PG_VERSION_NUM >= 190000
+#define COMPAT_STRINGS_ARE_SET false
+#else
+#define COMPAT_STRINGS_ARE_SET true
+#endif
+
+/* How a subscription connects. In 19 it may name a foreign server, and what that says is looked up only when it is asked for. */
+static inline char *
+compat_subscription_conninfo(Subscription *subscription)
+{
+#if PG_VERSION_NUM >= 190000
+	return SubscriptionConninfo(subscription);
+#else
+	return subscription->conninfo;
+#endif
+}
+
+/* 17 lets the expression of a generated column be changed, which rewrites all rows. */
 #if PG_VERSION_NUM >= 170000
 #define COMPAT_AT_SET_EXPRESSION AT_SetExpression
 #else

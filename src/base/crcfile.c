@@ -4,10 +4,10 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The postmaster writes them when it exits, and reads them at the next start. They are in
- * the byte order and with the alignment of the machine, and end with a checksum of all before
- * it. They never leave the data directory, but with a copy of it. A file takes its name when
- * it is complete.
+ * The postmaster writes them when it exits, and reads them at the next start. They are in the
+ * byte order and with the alignment of the machine, and end with a checksum of all before it.
+ * They only leave the data directory with a copy of it. A file takes its name when it is
+ * complete.
  */
 #include "postgres.h"
 
@@ -36,12 +36,18 @@ crcfile_create(DcCrcFile *file, const char *path)
 	INIT_CRC32C(file->crc);
 }
 
+/*
+ * Return the name that a file has while it is written.
+ */
 static char *
 crcfile_temporary(const DcCrcFile *file)
 {
 	return psprintf("%s.tmp", file->path);
 }
 
+/*
+ * Write bytes; a failure is reported by crcfile_close().
+ */
 void
 crcfile_put(DcCrcFile *file, const void *data, Size size)
 {
@@ -51,8 +57,8 @@ crcfile_put(DcCrcFile *file, const void *data, Size size)
 }
 
 /*
- * crcfile_close completes a file. If that, or anything before, has failed, this is logged,
- * with `lost`, which says what is lost by it, unless that is NULL.
+ * crcfile_close completes a file. If that, or anything before, has failed, this is logged, with
+ * `lost` as DETAIL unless it is NULL: what is lost by it.
  */
 void
 crcfile_close(DcCrcFile *file, const char *lost)
@@ -76,7 +82,7 @@ crcfile_close(DcCrcFile *file, const char *lost)
 
 /*
  * crcfile_read reads a file, to be freed by the caller; false if there is none. A failure to
- * read it is reported, and the answer is false then, too.
+ * read it is logged, and also returns false.
  */
 bool
 crcfile_read(DcCrcFile *file, const char *path, int elevel)
@@ -108,9 +114,11 @@ crcfile_read(DcCrcFile *file, const char *path, int elevel)
 }
 
 /*
- * crcfile_keep_other renames a file that was read and that another version of the library has written, so that nothing of
- * it is lost to who goes back to that version; `lost` says what is not there meanwhile. It answers
- * whether that was so. If it cannot be renamed that is an error of `elevel`. A file of any format begins with two words: which file it is, and the format.
+ * crcfile_keep_other renames a file that was read and that another version of the library has
+ * written, so that nothing is lost if the server goes back to that version; `lost` says what is
+ * missing meanwhile. Returns true if the file was such a one. A failure to rename it is
+ * reported at `elevel`. A file of any format begins with two words: which file it is, and the
+ * format.
  */
 bool
 crcfile_keep_other(const DcCrcFile *file, uint32 magic, uint32 format, const char *lost, int elevel)
@@ -136,7 +144,8 @@ crcfile_keep_other(const DcCrcFile *file, uint32 magic, uint32 format, const cha
 }
 
 /*
- * name_to_keep is a name that no file has yet: who went back and forth between versions has kept one before.
+ * name_to_keep returns a name that no file has yet: a server that went back and forth between
+ * versions has kept one before.
  */
 static char *
 name_to_keep(const char *path, uint32 format)

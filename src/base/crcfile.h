@@ -19,7 +19,7 @@ typedef struct DcCrcFile
 	bool failed; /* to be written */
 	char *data;	 /* from malloc() */
 	char *next;	 /* of the data */
-	Size left;	 /* behind that */
+	Size left;	 /* bytes left from there on */
 	pg_crc32c crc;
 } DcCrcFile;
 

@@ -8,7 +8,7 @@
 #define DC_GUC_H
 
 extern int dc_pending_memory; /* kB of pending deltas kept per transaction */
-extern bool dc_worker;		  /* do the launcher's workers run */
+extern bool dc_worker;		  /* do the launcher's workers run? */
 extern int dc_max_workers;	  /* databases that have one at a time */
 extern char *dc_worker_role;  /* the role they connect as; "" for a superuser */
 extern bool dc_worker_runs_owner_code;

@@ -1,6 +1,6 @@
 /*
  * hooks.h
- *		Functions by which rooms ask the rooms below them, or tell them something.
+ *		Functions by which rooms call rooms below them.
  *
  * Copyright (c) 2026, the dcounter developers
  *
@@ -9,7 +9,7 @@
  * when the library is loaded. Until then the pointer is NULL. It stays NULL if the room needs
  * shared memory and there is none. A structure has all of its functions.
  *
- * Rooms also register things of which several rooms have some: jobs (job.h), statements
+ * Rooms also register things that several rooms have: jobs (job.h), statements
  * (core/counter/sqlpath.h), areas of shared memory (shmem.h), functions around utility
  * statements (utility.h).
  */
@@ -48,9 +48,9 @@ typedef struct DcApplyStats
 	uint64 busy_skips; /* busy rows passed over */
 	uint64 splits;	   /* rows inserted for a key that had others */
 	uint64 waits;	   /* waits for another commit */
-	uint64 early;	   /* writes before the commit, for want of memory */
+	uint64 early;	   /* writes before the commit, as memory was full */
 	uint64 buffered;   /* of the increments, those that come from memory */
-	uint64 full;	   /* writes for want of memory to buffer in */
+	uint64 full;	   /* writes to rows, as the buffer memory was full */
 } DcApplyStats;
 
 /* Set by stats_init(), if preloaded. See the functions of these names in stats/. */
@@ -85,12 +85,12 @@ typedef struct DcBufferHooks
 	bool (*flushes)(void);
 
 	/*
-	 * At PRE_COMMIT, as the last that is done: take over these deltas of a buffered
-	 * table. False if they are to be written to the shard rows.
+	 * At PRE_COMMIT, as the last step: take over these deltas of a buffered table. False if
+	 * they are to be written to the shard rows.
 	 */
 	bool (*reserve)(struct DcCounter *counter, struct DcDelta **deltas, int count);
 
-	/* give back all that this transaction has handed over so */
+	/* give back all that this transaction has handed over in this way */
 	void (*give_back)(void);
 
 	/*
@@ -101,7 +101,7 @@ typedef struct DcBufferHooks
 	bool (*read_keys)(struct DcCounter *counter, DcBuffered *keys, int count);
 	bool (*read_all)(struct DcCounter *counter, struct DcSums *sums);
 
-	/* has something been in memory for the table since the server started? */
+	/* has anything been in memory for the table since the server started? */
 	bool (*was_buffered)(struct DcCounter *counter);
 
 	/*
@@ -115,6 +115,9 @@ typedef struct DcBufferHooks
 
 	/* the table of totals is being truncated */
 	void (*truncated)(Oid counter);
+
+	/* is a table left to its owner because its flush takes too long? */
+	bool (*takes_too_long)(Oid counter);
 
 	/* dc_alter() changes how long increments stay in memory */
 	void (*altered)(struct DcCounter *counter, int64 flush_interval);
@@ -170,7 +173,7 @@ typedef struct DcLedgerHooks
 	/* a table of totals was truncated; the current user is its owner */
 	void (*emptied)(const struct DcCounterRow *row);
 
-	/* raise an error for a table that goes by its name as one of a ledger */
+	/* raise an error for a table that, by its name, belongs to a ledger */
 	void (*check_adoptable)(Oid relid);
 } DcLedgerHooks;
 
@@ -213,7 +216,10 @@ typedef struct DcConsumerHooks
 	/* is something left to be cleaned up? */
 	bool (*cleanup)(void);
 
-	/* the first event that one needs, 0: none; and which, if the user may know of it */
+	/*
+	 * the first event that a consumer needs, 0: none; and which consumer, if the user may know
+	 * it
+	 */
 	int64 (*first_needed)(char **name);
 } DcConsumerHooks;
 
@@ -239,12 +245,18 @@ typedef struct DcBoundHooks
 	 */
 	void (*write)(bool committing);
 
-	/* has it something that is not written, and what does that to a value, or to all (NULL)? */
+	/*
+	 * has this transaction unwritten changes of it, and how do they change a value, or (NULL)
+	 * the sum of all?
+	 */
 	bool (*any_pending)(Oid counter);
 	void (*pending)(Oid counter, const struct DcKey *key, int64 *inc, int64 *dec);
+
+	/* call a function for each value that it changes so */
+	void (*pending_each)(Oid counter, void (*each)(const struct DcKey *key, int64 change, void *arg), void *arg);
 } DcBoundHooks;
 
-/* A key of a replicated counter table that is being set, and what comes of it. */
+/* A key of a replicated counter table that is being set, and the result. */
 typedef struct DcRegionSetting
 {
 	int64 value; /* the new one */
@@ -254,7 +266,7 @@ typedef struct DcRegionSetting
 	int64 old;			/* and is this */
 	int64 total_inc;	/* what the row of totals must have, */
 	int64 total_dec;
-	int64 inc; /* and how much more that is than what it has */
+	int64 inc; /* and how much more that is than it has now */
 	int64 dec;
 } DcRegionSetting;
 

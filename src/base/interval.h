@@ -28,7 +28,7 @@ interval_to_us(const Interval *interval)
 }
 
 /*
- * interval_from_us returns an interval of so many microseconds.
+ * interval_from_us returns an interval of this many microseconds.
  */
 static inline Interval *
 interval_from_us(int64 us)

@@ -4,10 +4,10 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A job is run by the worker, or by CALL dc_maintain(). It does its work in
- * steps, each a transaction of its own. Between two steps it looks whether its
- * time is up. If so it returns true, is called again soon, and goes on where it
- * was. Rooms register their jobs when the library is loaded.
+ * A job is run by the worker, or by CALL dc_maintain(). It does its work in steps, each a
+ * transaction of its own. Between two steps it checks if its time is up. If so it returns true,
+ * is called again soon, and goes on where it was. Rooms register their jobs when the library is
+ * loaded.
  */
 #ifndef DC_JOB_H
 #define DC_JOB_H
@@ -22,12 +22,12 @@ typedef struct DcJobRun
 	/* runs a step about a table (or InvalidOid); false if it failed */
 	bool (*step)(struct DcJobRun *run, DcJobStep step, void *arg, Oid table);
 	const char *job;
-	bool afresh;	   /* do not go on where the last run yielded */
+	bool afresh;	   /* start again instead of going on where the last run yielded */
 	bool more;		   /* out: the run is over, but the next one has something to do at once */
 	bool all_owners;   /* not only the tables of the current user */
 	Oid suspect;	   /* a table that has ended a worker, or InvalidOid */
 	DcMoment deadline; /* when to yield; a step may bring it forward */
-	int64 limit;	   /* ms that a step may take; 0: as long as any may */
+	int64 limit;	   /* ms that a step may take; 0: as long as any step may */
 	int64 took;		   /* out: us that the last step took */
 	int64 failures;	   /* steps that failed */
 	int64 left;		   /* tables that are left to their owners (ownercode.c) */
@@ -42,7 +42,7 @@ typedef struct DcJob
 	bool (*run)(DcJobRun *run);
 	/* instead of an interval: when it is due. Such a job runs between the steps of others, too */
 	DcMoment (*due)(void);
-	/* whether this database has something that it looks after; NULL: no opinion. Does not wait */
+	/* has this database something that the job looks after? NULL: it does not say. Does not wait */
 	bool (*is_needed)(void);
 } DcJob;
 
@@ -55,7 +55,7 @@ job_is_late(const DcJobRun *run)
 	return moment_is_reached(run->deadline);
 }
 
-/* whether a worker runs them in this database, or will; NULL: none ever does */
+/* does a worker run the jobs in this database, or will one? NULL: none ever does */
 extern bool (*job_has_worker)(void);
 
 extern DcJob dc_jobs[DC_MAX_JOBS];

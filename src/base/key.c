@@ -4,11 +4,13 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * SQL declares a key as anycompatible, and several as anycompatiblearray. So each
- * function exists once, a literal or parameter without a type is a text, and what
- * cannot be a key gets an error that says so. Types that the server would cast to text,
- * bigint or uuid by itself are read as if it had. Casts that users have made are not looked
- * for: they would run users' code here.
+ * SQL declares a key as anycompatible, and several as anycompatiblearray. So each function
+ * exists once, a literal or parameter without a type is a text, and a value that cannot be a
+ * key raises an error that says so. Types that the server would cast to text, bigint or uuid by
+ * itself are read as if it had. Casts that users have created are not used: they would run
+ * users' code here.
+ * A date is written as in ISO 8601, whatever DateStyle is, and jsonb by its text: both as in
+ * the keys of bound counters.
  */
 #include "postgres.h"
 
@@ -19,14 +21,23 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
+#include "utils/json.h"
+#include "utils/jsonb.h"
 #include "utils/lsyscache.h"
 
 #include "base/args.h"
 #include "base/compat.h"
 #include "base/key.h"
+#include "base/siphash.h"
+
+/*
+ * The bytes of a jsonb are at most a few times its text: an element takes four and what the value needs, and at least three in the text.
+ */
+#define MAX_JSONB_BYTES (8 * DC_MAX_KEY_BYTES)
 
 static Oid arg_type(FunctionCallInfo fcinfo, int argno);
 static Datum *to_texts(Datum *values, int count, Oid element);
+static void key_from_jsonb(Datum value, DcKey *key);
 static void key_check_length(const DcKey *key);
 
 /*
@@ -52,7 +63,7 @@ key_text_arg(FunctionCallInfo fcinfo, int argno, const char *name)
 	DcKey key;
 
 	arg_not_null(fcinfo, argno, name);
-	if (!OidIsValid(type)) /* called by C code: as it is declared */
+	if (!OidIsValid(type)) /* called by C code: the declared type */
 	{
 		Oid *types;
 		int count;
@@ -87,7 +98,7 @@ arg_type(FunctionCallInfo fcinfo, int argno)
 }
 
 /*
- * key_type returns as which type, of those that key_from_value() knows, the values of a
+ * key_type returns the type, of those that key_from_value() knows, as which the values of a
  * type are read.
  */
 Oid
@@ -106,6 +117,8 @@ key_type(Oid type)
 		case INT8OID:
 		case OIDOID:
 		case UUIDOID:
+		case DATEOID:
+		case JSONBOID:
 			return type;
 	}
 	base = getBaseType(type);
@@ -118,12 +131,12 @@ key_type(Oid type)
 	ereport(ERROR,
 			(errcode(ERRCODE_DATATYPE_MISMATCH),
 			 errmsg("a key cannot be of type %s", format_type_be(type)),
-			 errhint("Cast it to text, bigint or uuid.")));
+			 errhint("Cast it to text, bigint, uuid, date or jsonb.")));
 }
 
 /*
  * key_from_value makes a key of a value of one of the types that key_type() returns. It lives as long
- * as both.
+ * as both, and as the current memory context.
  */
 void
 key_from_value(Datum value, Oid type, DcKey *key)
@@ -146,6 +159,13 @@ key_from_value(Datum value, Oid type, DcKey *key)
 		case UUIDOID:
 			key->len = uuid_to_text(DatumGetUUIDP(value), key->buf);
 			break;
+		case DATEOID:
+			(void) JsonEncodeDateTime(key->buf, value, DATEOID, NULL);
+			key->len = strlen(key->buf);
+			break;
+		case JSONBOID:
+			key_from_jsonb(value, key);
+			break;
 		case BPCHAROID:
 			key_from_text(DirectFunctionCall1(rtrim1, value), key);
 			break;
@@ -161,7 +181,25 @@ key_from_value(Datum value, Oid type, DcKey *key)
 }
 
 /*
- * uuid_to_text writes the 36 characters of a uuid, and returns how many they are.
+ * key_from_jsonb makes a key of the text of a jsonb, in the current memory context.
+ */
+static void
+key_from_jsonb(Datum value, DcKey *key)
+{
+	StringInfoData text;
+	Jsonb *jsonb;
+
+	check_length("counter key", toast_raw_datum_size(value) - VARHDRSZ, 0, MAX_JSONB_BYTES);
+	jsonb = DatumGetJsonbP(value);
+	initStringInfo(&text);
+	(void) JsonbToCString(&text, &jsonb->root, VARSIZE(jsonb));
+	key->data = text.data;
+	key->len = text.len;
+	key_check_length(key);
+}
+
+/*
+ * uuid_to_text writes the 36 characters of a uuid, and returns their number.
  */
 uint32
 uuid_to_text(const pg_uuid_t *uuid, char *text)
@@ -219,7 +257,8 @@ key_array_arg(FunctionCallInfo fcinfo, int argno, int *count, Datum **members)
 }
 
 /*
- * key_texts_arg does so for what is like keys; `name` and `member` are what error messages call it.
+ * key_texts_arg does the same for an argument that is like keys; error messages call it `name`,
+ * and a member `member`.
  */
 Datum *
 key_texts_arg(FunctionCallInfo fcinfo, int argno, const char *name, const char *member, int *count)
@@ -229,6 +268,10 @@ key_texts_arg(FunctionCallInfo fcinfo, int argno, const char *name, const char *
 	return to_texts(values, *count, ARR_ELEMTYPE(PG_GETARG_ARRAYTYPE_P(argno)));
 }
 
+/*
+ * Return keys as text datums; those that are texts already are returned as they are. Raises
+ * 54000 for a key that is too long.
+ */
 static Datum *
 to_texts(Datum *values, int count, Oid element)
 {
@@ -259,6 +302,26 @@ key_text_datum(const DcKey *key)
 }
 
 /*
+ * key_secret_hash returns the hash of a key's bytes in this process. It has a secret: nobody can choose keys that meet in a table.
+ */
+uint32
+key_secret_hash(const char *data, uint32 len)
+{
+	static uint64 secret[2];
+	static bool has_secret = false;
+
+	if (unlikely(!has_secret))
+	{
+		if (!pg_strong_random(secret, sizeof(secret)))
+			ereport(ERROR,
+					(errcode(ERRCODE_INTERNAL_ERROR),
+					 errmsg("could not generate random values")));
+		has_secret = true;
+	}
+	return (uint32) siphash_hash(secret, data, len);
+}
+
+/*
  * key_compare orders keys as the "C" collation does.
  */
 int
@@ -268,7 +331,7 @@ key_compare(const DcKey *a, const DcKey *b)
 }
 
 /*
- * bytes_compare does so for the bytes of keys.
+ * bytes_compare does the same for the bytes of keys.
  */
 int
 bytes_compare(const char *a, uint32 a_len, const char *b, uint32 b_len)
@@ -281,7 +344,7 @@ bytes_compare(const char *a, uint32 a_len, const char *b, uint32 b_len)
 }
 
 /*
- * Compare two texts in this way, of any length: they may come from rows that were written by hand.
+ * Compare two texts in this way. They may be of any length, as rows may be written by hand.
  */
 int
 texts_compare(Datum a, Datum b)
@@ -295,6 +358,9 @@ texts_compare(Datum a, Datum b)
 	return order;
 }
 
+/*
+ * Raise 54000 if a key is too long.
+ */
 static void
 key_check_length(const DcKey *key)
 {

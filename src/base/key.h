@@ -4,9 +4,9 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A key is stored as text. SQL callers may also pass a number or a uuid, which
+ * A key is stored as text. SQL callers may also pass a number, a uuid, a date or a jsonb, which
  * stand for their canonical text (key.c). DcKey is a view on the argument's bytes: it
- * lives as long as the argument, or as the DcKey itself for numbers and uuids.
+ * lives as long as the argument, or as the DcKey itself for numbers, uuids and dates.
  */
 #ifndef DC_KEY_H
 #define DC_KEY_H
@@ -21,7 +21,7 @@ typedef struct DcKey
 {
 	const char *data; /* not zero-terminated */
 	uint32 len;		  /* in bytes, at most DC_MAX_KEY_BYTES */
-	char buf[40];	  /* holds the text of a number or uuid */
+	char buf[40];	  /* holds the text of a number, uuid or date */
 } DcKey;
 
 extern const DcKey *key_arg(FunctionCallInfo fcinfo, int argno, DcKey *key);
@@ -33,6 +33,7 @@ extern Datum *key_texts_arg(FunctionCallInfo fcinfo, int argno, const char *name
 extern void key_from_value(Datum value, Oid type, DcKey *key);
 extern void key_from_text(Datum value, DcKey *key);
 extern Datum key_text_datum(const DcKey *key);
+extern uint32 key_secret_hash(const char *data, uint32 len);
 extern int key_compare(const DcKey *a, const DcKey *b);
 extern int bytes_compare(const char *a, uint32 a_len, const char *b, uint32 b_len);
 extern void key_check_text(Datum value);

@@ -30,12 +30,14 @@
  *	events		(counter, 0): changed.c, by rounds of the job, which do not wait, and by
  *				changes of the settings
  *	consumer	(0, 0), positions: consumeraccess.c, exclusively by the retention job, which
- *				does not wait, and shared by calls that need events again
+ *				does not wait, and shared, for a moment, by calls that need events again
  *				(consumer, 0), its settings: by calls that change them
  *				(consumer, 2), shared by fetches that wait as new members: memberrow.c;
  *				others count them, and nobody waits for it
  *				(consumer, hash of the member): memberrow.c, by fetches, which do not wait,
  *				and acks, of a member
+ *	position	(0, 0), and the position and one, in two halves: consumerposition.c, shared, by calls that need the events
+ *				after it. None waits for it: the retention job looks which are held
  *	binding		(counter, 0): sourcerow.c, by what adds differences to a bound counter table or
  *				notes its state; the worker's jobs do not wait. Before the counter's own locks
  *				(counter, 1), before all locks on tables: build.c, by a build, until it ends
@@ -88,10 +90,11 @@
 #define HOT_LOCK_CLASS 97
 #define TOTAL_LOCK_CLASS 98
 #define CONTENDED_LOCK_CLASS 99
+#define POSITION_LOCK_CLASS 100
 
 /*
- * advisory_lock takes a lock until the transaction ends. False if it would have to wait,
- * and may not.
+ * advisory_lock takes a lock until the transaction ends. Returns false if it would have to
+ * wait, and `wait` is false.
  */
 static inline bool
 advisory_lock(uint16 lockclass, uint32 id1, uint32 id2, LOCKMODE mode, bool wait)

@@ -4,19 +4,19 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * It has a fixed size and is full when that is used up, which callers must expect.
- * Its memory is divided into cells of one size. An entry is a cell: a header, the
- * user's payload, and the first bytes of the key. A longer key goes on in further cells.
- * So no key is too long, nothing is fragmented, and a short key, as most are, costs one
- * cell. A payload may also refer to cells of its own, which the user takes and gives back.
+ * It has a fixed size, and callers must expect it to be full. Its memory is divided into cells
+ * of one size. An entry is a cell: a header, the user's payload, and the first bytes of the
+ * key. A longer key goes on in further cells. So no key is too long, nothing is fragmented, and
+ * a short key, as most are, costs one cell. A payload may also refer to cells of its own, which
+ * the user takes and gives back.
  *
  * The protocol:
  *
  *	- The buckets are divided among partitions, each with a lock. It protects the
  *	  chains of its buckets: shared to look, exclusive to insert and remove.
- *	- Chains are walked under that lock, and some after a commit record, so they must stay
- *	  short whatever keys a role makes up: the hash has a secret, another one each time that
- *	  the map is made. It is not stored anywhere else.
+ *	- Chains are walked under that lock, and some after a commit record, so they must stay short
+ *	  whatever keys a role makes up: the hash has a secret, a new one each time that the map is
+ *	  made, which is not stored anywhere else.
  *	- Cells that were never used, and a list of the free ones, are protected by a
  *	  spinlock. It is taken while a partition's lock is held, never the other way.
  *	- A pin keeps an entry from being removed: it is taken under the partition's
@@ -72,18 +72,27 @@ static uint32 cells_wanted(const DcMap *map, uint32 len);
 static bool entry_is(DcMap *map, const DcMapEntry *entry, const DcMapKey *key);
 static DcMapEntry *entry_create(DcMap *map, const DcMapKey *key);
 
+/*
+ * Return where an entry keeps the first bytes of its key.
+ */
 static char *
 entry_inline_key(const DcMap *map, const DcMapEntry *entry)
 {
 	return (char *) entry + MAXALIGN(sizeof(DcMapEntry)) + map->payload;
 }
 
+/*
+ * Return the lock of the partition that a hash belongs to.
+ */
 static LWLock *
 partition_lock(DcMap *map, uint32 hash)
 {
 	return &map->locks[hash % DC_MAP_PARTITIONS].lock;
 }
 
+/*
+ * Return the size of a cell for entries with this payload.
+ */
 static Size
 cell_size_for(Size payload)
 {
@@ -91,7 +100,7 @@ cell_size_for(Size payload)
 }
 
 /*
- * map_size returns the size of the shared memory for a map of so many bytes.
+ * map_size returns the size of the shared memory for a map of this many bytes.
  */
 Size
 map_size(Size bytes)
@@ -100,7 +109,7 @@ map_size(Size bytes)
 }
 
 /*
- * map_size_of returns the bytes for a map that has so many cells at least.
+ * map_size_of returns the bytes for a map that has at least this many cells.
  */
 Size
 map_size_of(uint32 cells, Size payload)
@@ -235,7 +244,7 @@ map_add(DcMap *map, const DcMapKey *key, DcMapInit init, void *arg)
 }
 
 /*
- * map_take_out removes an entry that nobody has pinned. The caller has locked its partition
+ * map_take_out removes an entry that no process has pinned. The caller has locked its partition
  * exclusively.
  */
 void
@@ -258,6 +267,9 @@ map_pin(DcMapEntry *entry)
 	pg_atomic_fetch_add_u32(&entry->pins, 1);
 }
 
+/*
+ * Give back a pin. The entry may be removed at any time after that.
+ */
 void
 map_unpin(DcMapEntry *entry)
 {
@@ -320,7 +332,8 @@ map_sweep(DcMap *map, DcMapMayGo may_go, void *arg)
 }
 
 /*
- * map_sweep_partition does so with the entries of one partition, so that the caller can pause between two of them.
+ * map_sweep_partition does the same for one partition, so that the caller can pause between two
+ * partitions.
  */
 void
 map_sweep_partition(DcMap *map, uint32 partition, DcMapMayGo may_go, void *arg)
@@ -352,6 +365,9 @@ map_key_lock(DcMap *map, const DcMapKey *key)
 	return partition_lock(map, key->hash);
 }
 
+/*
+ * See map_key_lock().
+ */
 LWLock *
 map_partition_lock(DcMap *map, uint32 partition)
 {
@@ -368,7 +384,7 @@ map_entry(DcMap *map, uint32 number)
 }
 
 /*
- * map_capacity and map_used return the number of cells, all and in use.
+ * map_capacity and map_used return the number of cells: of all, and of those in use.
  */
 uint32
 map_capacity(const DcMap *map)
@@ -376,6 +392,9 @@ map_capacity(const DcMap *map)
 	return map->ncells;
 }
 
+/*
+ * See map_capacity(). The number may be outdated at once.
+ */
 uint32
 map_used(DcMap *map)
 {
@@ -415,7 +434,7 @@ map_key(DcMap *map, const DcMapEntry *entry, char *data)
 
 /*
  * map_cells_take takes cells for the payload of an entry, and returns the first one;
- * DC_MAP_NONE if there are not so many. What is in them is not defined, but for the links.
+ * DC_MAP_NONE if there are not enough. Their contents are undefined, except for the links.
  */
 uint32
 map_cells_take(DcMap *map, uint32 count)
@@ -423,24 +442,36 @@ map_cells_take(DcMap *map, uint32 count)
 	return map_take_cells(map, count);
 }
 
+/*
+ * Give back a cell that a payload has got from map_cells_take().
+ */
 void
 map_cell_give_back(DcMap *map, uint32 number)
 {
 	cells_give_back(map, number, number, 1);
 }
 
+/*
+ * Return the address of the cell with a number.
+ */
 void *
 map_cell(DcMap *map, uint32 number)
 {
 	return cell_at(map, number);
 }
 
+/*
+ * Return the size of a cell in bytes, the link included.
+ */
 Size
 map_cell_size(const DcMap *map)
 {
 	return map->cell_size;
 }
 
+/*
+ * Return the address of the cell with a number.
+ */
 static void *
 cell_at(const DcMap *map, uint32 number)
 {
@@ -449,7 +480,7 @@ cell_at(const DcMap *map, uint32 number)
 
 /*
  * map_take_cells takes cells, linked by their first field, and returns the first one;
- * DC_MAP_NONE if there are not so many.
+ * DC_MAP_NONE if there are not enough.
  */
 static uint32
 map_take_cells(DcMap *map, uint32 count)

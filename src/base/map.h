@@ -35,7 +35,7 @@ typedef struct DcMapKey
 typedef struct DcMapEntry
 {
 	uint32 next; /* in its bucket; protected by the partition's lock */
-	uint32 hash; /* this and what follows is fixed while it exists */
+	uint32 hash; /* this and the following fields are fixed while it exists */
 	Oid database;
 	Oid counter;
 	uint32 len;
@@ -49,7 +49,7 @@ typedef struct DcMap DcMap;
 /* Prepares the payload of a new entry; the partition is locked. */
 typedef void (*DcMapInit)(DcMapEntry *entry, void *arg);
 
-/* Whether an entry may go now; its partition is locked exclusively. */
+/* Returns true if an entry may go now; its partition is locked exclusively. */
 typedef bool (*DcMapMayGo)(DcMapEntry *entry, void *arg);
 
 static inline void *

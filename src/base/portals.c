@@ -8,31 +8,29 @@
  * that runs in another role's session could find the caller's cursors by name, and leave
  * cursors of its own. Both would be harmful:
  *
- *	- A cursor that is left is a portal in a transaction that does not know of it. At
- *	  PRE_COMMIT the server has dropped the transaction's portals already, so a portal that
- *	  is opened then would outlive the snapshot, the locks and the memory that it needs. In
- *	  the middle of a transaction it would wait for a FETCH that is not the owner's.
+ *	- A cursor that is left is a portal in a transaction that does not know of it. At PRE_COMMIT
+ *	  the server has dropped the transaction's portals already, so a portal that is opened then
+ *	  would outlive the snapshot, the locks and the memory that it needs. In the middle of a
+ *	  transaction it would wait for a FETCH by another role.
  *	- FETCH checks no rights: they were checked when the portal was opened. The owner's code
  *	  would read rows that only the caller may read, or skip rows of the caller's, or close
  *	  the cursor and open another in its place.
  *
  * So, while the session acts as an owner (runas.c), the portals that were there before are
  * shut: they cannot be run or dropped, and pg_cursors does not show them. New portals are
- * dropped before the session stops being the owner, since to drop a portal can run code,
- * too. Levels are nested: portals that one level's code has opened are shut for the next
- * level's.
+ * dropped before the session stops being the owner, since dropping a portal can run code, too.
+ * Levels are nested: portals that one level's code has opened are shut for the next level's.
  *
- * A portal is shut by the state of one that has failed, and a pin. So to the server it is
- * as an error would have left it: when its own transaction or subtransaction aborts, it
- * goes as any other, without its executor being shut down. If an inner subtransaction
- * aborts, the portal stays, and the callback here opens it again: portalmem.c fails only
- * the portals of the subtransaction itself, and those that were run in it, which is why
- * active_subid is changed. Portals that have ended are only pinned. Portals that run
- * cannot be run again or dropped anyway. A language may unpin any portal before it drops
- * it (PL/Perl does). So the function that the server calls to drop a portal is replaced as
- * well, by one that refuses outside of an abort. So only such an abort can drop a portal
- * that a level knows. That is why pointers to portals may be kept, and why a new portal is
- * never taken for a known one.
+ * A portal is shut by the state of one that has failed, and a pin. So to the server it looks as
+ * an error would have left it: when its own transaction or subtransaction aborts, it is dropped
+ * like any other, without its executor being shut down. If an inner subtransaction aborts, the
+ * portal stays, and the callback here opens it again: portalmem.c fails only the portals of the
+ * subtransaction itself, and those that were run in it, which is why active_subid is changed.
+ * Portals that have ended are only pinned. Portals that run cannot be run again or dropped
+ * anyway. A language may unpin any portal before it drops it (PL/Perl does). So the function
+ * that the server calls to drop a portal is replaced as well, by one that refuses outside of an
+ * abort. So only such an abort can drop a portal that a level knows. That is why pointers to
+ * portals may be kept, and why a new portal is never taken for a known one.
  *
  * The server lists portals only by a view, of those that are visible. But each portal has
  * a memory context, which is named after it, and all of these have the same parent.
@@ -94,7 +92,7 @@ static void portals_subxact_callback(SubXactEvent event, SubTransactionId subid,
 									 SubTransactionId parent, void *arg);
 
 /*
- * portals_enter shuts the portals that there are. Undone by portals_leave().
+ * portals_enter shuts all existing portals. Undone by portals_leave().
  */
 void
 portals_enter(void)
@@ -171,7 +169,7 @@ portals_init(void)
 }
 
 /*
- * portals_make_room makes room for one more level, with so many portals.
+ * portals_make_room makes room for one more level, with this many portals.
  */
 static void
 portals_make_room(int portals)
@@ -208,6 +206,10 @@ portal_of(MemoryContext context)
 	return NULL;
 }
 
+/*
+ * Shut a portal, and remember its state in the entry: it looks as if an error had failed it,
+ * and is pinned. One that is running only becomes invisible.
+ */
 static void
 portals_shut(DcKnownPortal *entry)
 {
@@ -231,8 +233,8 @@ portals_shut(DcKnownPortal *entry)
 }
 
 /*
- * refuse_drop is called for a shut portal that is about to be dropped, before
- * anything of it is gone. An abort may drop it.
+ * refuse_drop raises 24000 for a shut portal that is about to be dropped, before anything of it
+ * is gone. An abort may drop it.
  */
 static void
 refuse_drop(Portal portal)
@@ -254,8 +256,7 @@ refuse_drop(Portal portal)
 }
 
 /*
- * drop_new drops the portals that a level does not know. To do so may run code that
- * opens more.
+ * drop_new drops the portals that a level does not know. That may run code that opens more.
  */
 static void
 drop_new(const DcPortalLevel *level)
@@ -279,7 +280,7 @@ portals_drop(Portal portal)
 	if (portal->portalPinned)
 		UnpinPortal(portal);
 	if (portal->status == PORTAL_NEW || portal->status == PORTAL_DEFINED)
-		MarkPortalFailed(portal); /* else it could not be dropped */
+		MarkPortalFailed(portal); /* otherwise it could not be dropped */
 	PortalDrop(portal, false);
 }
 
@@ -306,6 +307,9 @@ find_new(const DcPortalLevel *level)
 	return NULL;
 }
 
+/*
+ * Return true if a portal was there when a level began.
+ */
 static bool
 portals_is_known(const DcPortalLevel *level, Portal portal)
 {
@@ -317,6 +321,9 @@ portals_is_known(const DcPortalLevel *level, Portal portal)
 	return false;
 }
 
+/*
+ * Undo portals_shut().
+ */
 static void
 open_again(DcKnownPortal *entry)
 {
@@ -361,12 +368,18 @@ end_levels(int nest_level, SubTransactionId aborted, SubTransactionId parent)
 	}
 }
 
+/*
+ * Return true if no level is open.
+ */
 static bool
 portals_are_idle(void)
 {
 	return nlevels == 0;
 }
 
+/*
+ * End all levels when a transaction aborts.
+ */
 static void
 portals_xact_callback(XactEvent event, void *arg)
 {
@@ -374,6 +387,9 @@ portals_xact_callback(XactEvent event, void *arg)
 		end_levels(0, InvalidSubTransactionId, InvalidSubTransactionId);
 }
 
+/*
+ * End the levels of a subtransaction that aborts.
+ */
 static void
 portals_subxact_callback(SubXactEvent event, SubTransactionId subid,
 						 SubTransactionId parent, void *arg)

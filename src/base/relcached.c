@@ -4,16 +4,18 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Each kind is a hash table in TopMemoryContext, made at its first use. Entries begin
- * as zeros. Only the file that uses the kind removes them, so they stay where they are: to
- * keep a pointer to one, it is enough to ask whether the entry is still valid, by a flag in
- * it that the same file looks after.
+ * Each kind is a hash table in TopMemoryContext, made at its first use. Entries begin as zeros.
+ * Only the file that uses the kind removes them, so they stay where they are: a pointer to an
+ * entry can be kept, and it is enough to check that the entry is still valid, by a flag in it
+ * that the same file looks after.
  *
- * A relcache invalidation may come at any moment, also while an entry is being filled. So
- * the flag is set first, and is found reset if the values that were read may be old. An error
- * may come as well, and would leave an entry that is half filled: relcached_fill() resets the flag then.
- * All kinds share one callback, with all else here that wants to know of changes (relcached_on_change): a backend has ten slots for
- * these, of which the server takes some, and Citus five.
+ * A relcache invalidation may come at any moment, also while an entry is being filled. A kind's
+ * function for changes knows only what the entry depended on before, not what is just being
+ * found. So all invalidations are counted, and an entry during whose fill any has come is filled
+ * again. An error may come as well, and would leave an entry that is half filled: relcached_fill()
+ * resets the flag then. All kinds share one callback, and so do other files that need to know of changes
+ * (relcached_on_change): a backend has ten slots for callbacks, of which the server takes some,
+ * and Citus five.
  */
 #include "postgres.h"
 
@@ -25,9 +27,15 @@
 /* Entries that were made: most are never removed. */
 static int64 nmade = 0;
 
+/* Invalidations that have come, of any relation. */
+static uint64 nchanges = 0;
+
+/* Fills of an entry that invalidations may undo before it is used anyway. */
+#define RELCACHED_TRIES 8
+
 static DcRelCached *caches = NULL; /* those with a function for changes */
 
-/* Functions that want to know as well. */
+/* Functions of others that are told of changes. */
 #define MAX_LISTENERS 8
 static void (*listeners[MAX_LISTENERS])(Oid relid);
 static int nlisteners = 0;
@@ -66,26 +74,39 @@ relcached_enter(DcRelCached *cache, const void *key)
 }
 
 /*
- * relcached_fill fills an entry by a function, which returns false if there is nothing to fill it with, as this does. The
- * entry is not valid afterwards if so, after an error, or if an invalidation has come meanwhile.
+ * relcached_fill fills an entry by a function. Both return false if there is nothing to fill it
+ * with. The entry is not valid afterwards if so, after an error, or if an invalidation has come
+ * in each of several tries (with debug_discard_caches one always comes): then it is fresh enough
+ * to be used once.
  */
 bool
 relcached_fill(void *entry, bool *valid, bool (*fill)(void *entry, void *arg), void *arg)
 {
-	volatile bool filled = false;
+	bool filled = true;
+	bool quiet = false;
 
-	*valid = true;
-	PG_TRY();
+	register_once();
+	*valid = false;
+	for (int tries = 0; filled && !quiet && tries < RELCACHED_TRIES; tries++)
 	{
+		uint64 before = nchanges;
+
 		filled = fill(entry, arg);
+		quiet = before == nchanges;
 	}
-	PG_FINALLY();
-	{
-		if (!filled)
-			*valid = false;
-	}
-	PG_END_TRY();
+	*valid = filled && quiet;
 	return filled;
+}
+
+/*
+ * relcached_changes returns how many invalidations have come, of any relation. If it has not changed while an entry was filled in
+ * another way, the entry is valid.
+ */
+uint64
+relcached_changes(void)
+{
+	register_once();
+	return nchanges;
 }
 
 /*
@@ -97,6 +118,10 @@ relcached_made(void)
 	return nmade;
 }
 
+/*
+ * Make the hash table of a kind, and add the kind to those that are told of changes, if it has
+ * a function for them.
+ */
 static void
 relcached_make(DcRelCached *cache)
 {
@@ -126,6 +151,9 @@ relcached_on_change(void (*listener)(Oid relid))
 	listeners[nlisteners++] = listener;
 }
 
+/*
+ * Register the relcache callback, once in a session.
+ */
 static void
 register_once(void)
 {
@@ -136,9 +164,14 @@ register_once(void)
 	registered = true;
 }
 
+/*
+ * Tell all kinds and listeners that a relation has changed, or any may have (InvalidOid). Must
+ * not throw.
+ */
 static void
 relcached_relcache_callback(Datum arg, Oid relid)
 {
+	nchanges++;
 	for (DcRelCached *cache = caches; cache != NULL; cache = cache->next)
 		relcached_changed(cache, relid);
 	for (int i = 0; i < nlisteners; i++)
@@ -154,6 +187,7 @@ relcached_changed(DcRelCached *cache, Oid relid)
 	HASH_SEQ_STATUS status;
 	void *entry;
 
+	nchanges++;
 	if (cache->hash == NULL)
 		return;
 	hash_seq_init(&status, cache->hash);

@@ -15,7 +15,10 @@ typedef struct DcRelCached
 	const char *name;
 	Size keysize; /* entries begin with their key; one longer than an OID is a string */
 	Size size;	  /* of an entry */
-	/* a relation has changed, or any may have (InvalidOid): must not throw; NULL: unheeded */
+	/*
+	 * a relation has changed, or any may have (InvalidOid): must not throw; NULL: changes are
+	 * ignored
+	 */
 	void (*changed)(void *entry, Oid relid);
 	/* set here */
 	HTAB *hash; /* NULL: nothing is remembered yet */
@@ -25,6 +28,7 @@ typedef struct DcRelCached
 extern void *relcached_find(DcRelCached *cache, const void *key);
 extern void *relcached_enter(DcRelCached *cache, const void *key);
 extern bool relcached_fill(void *entry, bool *valid, bool (*fill)(void *entry, void *arg), void *arg);
+extern uint64 relcached_changes(void);
 extern int64 relcached_made(void);
 extern void relcached_changed(DcRelCached *cache, Oid relid);
 extern void relcached_on_change(void (*listener)(Oid relid));

@@ -5,11 +5,11 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * The number of a table is known from a row of a catalog, or from a cache. It may be of a table
- * that another session drops while this one waits for the lock, or that code of its owner
- * drops in this session. That is a normal state of a table, for which the server's
- * functions have an internal error. So they are called for the server's own catalogs and from here
- * alone (`make lint`): where a table that has gone can be passed over, try_table_open() opens it,
- * else table_open_present() does.
+ * that another session drops while this one waits for the lock, or that code of its owner drops
+ * in this session. That is a normal situation, for which the server's functions raise an
+ * internal error. So they are called only for the server's own catalogs and from this file
+ * (`make lint`): where a table that has gone can be passed over, try_table_open() opens it,
+ * otherwise table_open_present().
  */
 #include "postgres.h"
 
@@ -55,7 +55,50 @@ relation_members(Oid relid, LOCKMODE mode)
 }
 
 /*
- * relation_members_most stops when it has more than so many.
+ * relation_ancestors lists a table, and those that it is a partition or a child of, of all levels, without locks.
+ */
+List *
+relation_ancestors(Oid relid)
+{
+	Relation rel = table_open(InheritsRelationId, AccessShareLock);
+	List *tables = list_make1_oid(relid);
+
+	for (int i = 0; i < list_length(tables); i++)
+	{
+		ScanKeyData key;
+		SysScanDesc scan;
+		HeapTuple tuple;
+
+		CHECK_FOR_INTERRUPTS();
+		ScanKeyInit(&key, Anum_pg_inherits_inhrelid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(list_nth_oid(tables, i)));
+		scan = systable_beginscan(rel, InheritsRelidSeqnoIndexId, true, NULL, 1, &key);
+		while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+			tables = list_append_unique_oid(tables, ((Form_pg_inherits) GETSTRUCT(tuple))->inhparent);
+		systable_endscan(scan);
+	}
+	table_close(rel, AccessShareLock);
+	return tables;
+}
+
+/*
+ * relation_of_type returns the composite type that a table was made of; InvalidOid if there is none.
+ */
+Oid
+relation_of_type(Oid relid)
+{
+	HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Oid type = InvalidOid;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		type = ((Form_pg_class) GETSTRUCT(tuple))->reloftype;
+		ReleaseSysCache(tuple);
+	}
+	return type;
+}
+
+/*
+ * relation_members_most does the same, but stops when it has more than `most`.
  */
 List *
 relation_members_most(Oid relid, LOCKMODE mode, int most)
@@ -106,8 +149,8 @@ relation_children(Oid relid, LOCKMODE mode)
 }
 
 /*
- * relation_partition_parent returns the table that another one is a partition of, also if that is
- * being detached concurrently; InvalidOid if it is none any more.
+ * relation_partition_parent returns the table that another one is a partition of, even if it is
+ * being detached concurrently; InvalidOid if it is no longer a partition.
  */
 Oid
 relation_partition_parent(Oid relid)
@@ -147,7 +190,8 @@ relation_lacks_indexes(Oid relid)
 }
 
 /*
- * indexes_lock_at_once locks the indexes of a locked table, as who reads by them, without waiting. False if one is locked.
+ * indexes_lock_at_once locks the indexes of a locked table as a reader does, without waiting.
+ * Returns false if one is locked.
  */
 bool
 indexes_lock_at_once(Oid relid)
@@ -168,8 +212,9 @@ indexes_lock_at_once(Oid relid)
 }
 
 /*
- * relation_size_at_once sets the size of a table, with its indexes and TOAST table. False if one of these is locked. No lock
- * is kept: who looks at sizes must not keep others from TRUNCATE.
+ * relation_size_at_once sets the size of a table, with its indexes and TOAST table. Returns
+ * false if one of these is locked. No lock is kept: looking at sizes must not keep others from
+ * TRUNCATE.
  */
 bool
 relation_size_at_once(Oid relid, int64 *size)

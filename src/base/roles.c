@@ -13,6 +13,9 @@
 
 uint32 role_changes = 0;
 
+/*
+ * Count a change of roles, memberships or the database's owner. Must not throw.
+ */
 static void
 role_callback(Datum arg, int cacheid, uint32 hashvalue)
 {
@@ -41,8 +44,8 @@ role_is_lost(Oid role)
 }
 
 /*
- * roles_without_lost removes roles that have been dropped from a list, as another role may get the number, here or
- * where a dump is restored. InvalidOid, which stands for everybody, stays.
+ * roles_without_lost removes roles that have been dropped from a list, as another role may get
+ * the number, here or where a dump is restored. InvalidOid, which stands for all roles, stays.
  */
 List *
 roles_without_lost(List *roles)

@@ -4,14 +4,14 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A value is bytes until a type is given to it. The tables belong to users, who may alter
- * a column, or drop its NOT NULL, whenever no lock is in their way. Our locks are not in
- * the way of code that runs within our transaction, as an owner's trigger does. The planner
- * makes a plan anew after such a change, and the same statement then returns other types.
- * So facts about a table that were found before a statement ran do not tell the types of
- * its result: only the descriptor that comes with the rows does.
+ * A value is bytes until a type is given to it. The tables belong to users, who may alter a
+ * column, or drop its NOT NULL, whenever no lock is in their way. Our locks do not keep out
+ * code that runs within our transaction, as an owner's trigger does. The planner replaces a
+ * plan after such a change, and the same statement then returns other types. So facts about a
+ * table that were found before a statement ran do not tell the types of its result: only the
+ * descriptor that comes with the rows does.
  *
- * Hence this is the only file that takes values out of rows (lint):
+ * So this is the only file that takes values out of rows (lint):
  *
  *	- A statement declares the columns of its result. rows_take() compares them with the
  *	  descriptor of the result, each time, before a value is read.
@@ -20,8 +20,9 @@
  *	  TABLE can give it another descriptor, not even in this session.
  *	- A null where none is declared is an error.
  *
- * The error is 42809, "is not what dcounter has made". So is that of a table whose shape is
- * wrong when it is opened. Rows of the extension's own tables are read the same way.
+ * The error is 42809, "is not what dcounter has made". The same error is raised for a table
+ * whose shape is wrong when it is opened. Rows of the extension's own tables are read the same
+ * way.
  */
 #include "postgres.h"
 
@@ -58,12 +59,15 @@ rows_take(DcRows *rows, const DcResultColumn *columns, Oid table)
 	rows->count = SPI_processed;
 	if (rows->ncolumns == 0)
 		return;
-	if (rows->result == NULL) /* a rule has made something else of the statement */
+	if (rows->result == NULL) /* a rule has replaced the statement */
 		not_made_error(table, _("A statement on it returned no rows."));
 	rows->count = rows->result->numvals;
 	check_columns(rows, rows->result->tupdesc);
 }
 
+/*
+ * Raise 42809 unless a result has the declared columns.
+ */
 static void
 check_columns(const DcRows *rows, TupleDesc desc)
 {
@@ -166,7 +170,7 @@ tuple_datum(Relation rel, HeapTuple tuple, AttrNumber att, Oid type)
 }
 
 /*
- * tuple_nullable is the same for a value that may be null.
+ * tuple_nullable does the same for a value that may be null.
  */
 Datum
 tuple_nullable(Relation rel, HeapTuple tuple, AttrNumber att, Oid type, bool *isnull)
@@ -191,7 +195,7 @@ slot_datum(TupleTableSlot *slot, AttrNumber att, Oid type)
 }
 
 /*
- * slot_nullable is the same for a value that may be null.
+ * slot_nullable does the same for a value that may be null.
  */
 Datum
 slot_nullable(TupleTableSlot *slot, AttrNumber att, Oid type, bool *isnull)
@@ -203,6 +207,9 @@ slot_nullable(TupleTableSlot *slot, AttrNumber att, Oid type, bool *isnull)
 	return *isnull ? (Datum) 0 : value;
 }
 
+/*
+ * Raise 42809 unless a table has a column of this number and type.
+ */
 static void
 check_attribute(Oid table, TupleDesc desc, AttrNumber att, Oid type)
 {

@@ -8,11 +8,13 @@
  * give back what was used, which opens it). A user with the privileges of one of these roles may do what the role
  * may. Superusers may do everything.
  *
- * A session remembers a rule by its name, until the catalog changes (catrow.c has how rows are read). It learns of
- * that by a number in shared memory, which is raised when the change is visible: so a statement that begins then goes
- * by it, also in a transaction that goes on. One number is for all kinds: rules change rarely. On a standby, and when
- * the change was prepared, it is the relcache invalidation alone, which a transaction sees when it begins. A rule
- * cannot be used by the transaction that has created or altered it: nothing that is done with it is transactional.
+ * A session remembers a rule by its name, until the catalog changes (catrow.c has how rows are
+ * read). It learns of that by a number in shared memory, which is raised when the change is
+ * visible: so a statement that begins later obeys it, also in a transaction that began before.
+ * One number serves all kinds: rules change rarely. On a standby, and when the change was
+ * prepared, there is only the relcache invalidation, which a transaction sees when it begins. A
+ * rule cannot be used by the transaction that has created or altered it: nothing that is done
+ * with it is transactional.
  */
 #include "postgres.h"
 
@@ -120,6 +122,10 @@ rule_update(const DcRuleKind *kind, DcRuleRow *row)
 	relation_invalidate(catalog_relation(kind->catalog.table));
 }
 
+/*
+ * Delete the row of a rule, which the caller has locked, and have all sessions forget it at
+ * commit.
+ */
 void
 rule_delete(const DcRuleKind *kind, DcRuleRow *row)
 {
@@ -140,6 +146,9 @@ rule_forget_lost(const DcRuleKind *kind, DcRuleRow *row)
 	row->trusted = roles_without_lost(row->trusted);
 }
 
+/*
+ * Raise 42704: there is no rule of this name.
+ */
 void
 rule_missing_error(const DcRuleKind *kind, const char *name)
 {
@@ -150,7 +159,8 @@ rule_missing_error(const DcRuleKind *kind, const char *name)
 }
 
 /*
- * rule_name_copy copies the name of a rule, which may be longer than any has. It is in the path of each call.
+ * rule_name_copy copies the name of a rule; 42704 if it is longer than any name can be. Every
+ * call runs this, so it is fast.
  */
 void
 rule_name_copy(const DcRuleKind *kind, Datum value, char *name)
@@ -165,7 +175,8 @@ rule_name_copy(const DcRuleKind *kind, Datum value, char *name)
 }
 
 /*
- * rule_may_use returns true if the current user may use a rule. InvalidOid among the users stands for everybody.
+ * rule_may_use returns true if the current user may use a rule. InvalidOid among the users
+ * stands for all roles.
  */
 bool
 rule_may_use(const DcRuleRow *row)
@@ -180,6 +191,10 @@ rule_may_use(const DcRuleRow *row)
 	return has_privs_of_role(GetUserId(), row->owner);
 }
 
+/*
+ * Return true if a role has the privileges of one of some roles; InvalidOid stands for all
+ * roles.
+ */
 static bool
 has_one_of(Oid role, const Oid *roles, int count)
 {
@@ -216,10 +231,12 @@ rule_known(DcRuleKind *kind, const char *name, bool trusted)
 	kind->last = known;
 	if (known->role != role || known->role_changes != role_changes)
 	{
+		uint32 roles = role_changes; /* a change that comes meanwhile is noticed the next time */
+
 		known->is_trusted = has_privs_of_role(role, known->owner) ||
 			has_one_of(role, known->trusted, known->ntrusted);
 		known->may_use = known->is_trusted || has_one_of(role, known->users, known->nusers);
-		known->role_changes = role_changes;
+		known->role_changes = roles;
 		known->role = role;
 	}
 	if (trusted ? !known->is_trusted : !known->may_use)
@@ -260,6 +277,9 @@ rule_fill(DcRuleKind *kind, DcRuleKnown *known, const char *name)
 	known->valid = seen == rule_invalidations;
 }
 
+/*
+ * Mark a rule that this session knows as invalid, if its catalog has changed. Must not throw.
+ */
 static void
 known_rule_changed(void *entry, Oid relid)
 {
@@ -286,12 +306,18 @@ rule_cache_init(DcRuleKind *kind, bool preloading)
 	has_asked = true;
 }
 
+/*
+ * Initialize the number of changes in shared memory.
+ */
 static void
 rule_changes_init(void *area)
 {
 	pg_atomic_init_u32(area, 0);
 }
 
+/*
+ * Return true if there is shared memory, without which rules cannot be used.
+ */
 bool
 rules_have_memory(void)
 {

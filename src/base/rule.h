@@ -22,7 +22,7 @@ typedef struct DcRuleRow
 	char *name;
 	Oid owner;
 	List *users;   /* Oid */
-	List *trusted; /* of these, those who may do more */
+	List *trusted; /* the users that are trusted with more */
 	int32 version; /* grows with each change of the row */
 	TimestampTz created_at;
 } DcRuleRow;
@@ -64,11 +64,11 @@ typedef struct DcRuleKind
 	const char *uncommits;	  /* errdetail: why a rule cannot be used before the commit */
 	const char *by_name;	  /* unique index of the catalog */
 	const char *ids;		  /* sequence */
-	const char *trusted_args; /* of the function that grants: what trusts a user */
+	const char *trusted_args; /* arguments of the granting function that make a user trusted */
 	uint16 lockclass;
 	DcCatalog catalog;
 	DcRelCached cache; /* name and size; the rest is set by rule_kind_add() */
-	/* copy what the room needs of a row into the room's part of the entry */
+	/* copy the fields of a row that the room needs into its part of the entry */
 	void (*fill)(DcRuleKnown *known, const DcRuleRow *row);
 	/* do in memory what follows from changes that have been committed; must not throw */
 	void (*settle)(const DcRuleChange *changes);

@@ -4,11 +4,12 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * These are transactional, unlike what is done with a rule. A transaction that changes a rule has the lock on its id,
- * and one that creates a rule that on its name, until it ends. What a room has in memory of a rule that is dropped
- * goes when that is committed. (Not if it was prepared: then it stays until it is idle.) What was created or dropped
- * is private to the backend, in TopTransactionContext; the callback forgets it at each end, as it does that rules
- * were changed.
+ * These are transactional, unlike what is done with a rule. A transaction that changes a rule
+ * has the lock on its id, and one that creates a rule that on its name, until it ends. A room's
+ * memory of a rule that is dropped is freed when that is committed. (Not if it was prepared:
+ * then it stays until it is idle.) What was created or dropped is private to the backend, in
+ * TopTransactionContext; the callback forgets it at each end, as it does that rules were
+ * changed.
  */
 #include "postgres.h"
 
@@ -43,16 +44,20 @@ rule_kind_add(DcRuleKind *kind, bool preloading)
 	kinds = kind;
 }
 
+/*
+ * Note that this transaction changes rules, so that other sessions are told at commit.
+ */
 static void
 mark_changed(DcRuleKind *kind)
 {
 	xact_mark(DC_XACT_RULE);
-	kind->is_changed = true; /* savepoints are not honoured: to tell in vain does no harm */
+	kind->is_changed = true; /* a ROLLBACK TO does not reset this: telling sessions in vain does no harm */
 }
 
 /*
- * rule_create_begin sets the name of a new row, and locks it. False, after a notice, if there is a rule of that name,
- * and that is allowed by the boolean argument if_not_exists (else 42710).
+ * rule_create_begin sets the name of a new row, and locks it. Returns false, after a notice, if
+ * there is a rule of that name, and that is allowed by the boolean argument if_not_exists (else
+ * 42710).
  */
 bool
 rule_create_begin(DcRuleKind *kind, FunctionCallInfo fcinfo, int if_not_exists, DcRuleRow *row)
@@ -74,6 +79,10 @@ rule_create_begin(DcRuleKind *kind, FunctionCallInfo fcinfo, int if_not_exists, 
 	return true;
 }
 
+/*
+ * Add a rule, owned by the current user, with the name and settings in the row; a NOTICE says
+ * if rules cannot be used without preload.
+ */
 void
 rule_create(DcRuleKind *kind, DcRuleRow *row)
 {
@@ -117,7 +126,7 @@ rule_open(DcRuleKind *kind, FunctionCallInfo fcinfo, const char *verb)
 }
 
 /*
- * rule_alter stores a row by whose settings rules are used from now on.
+ * rule_alter stores a row whose settings apply from now on.
  */
 void
 rule_alter(const DcRuleKind *kind, DcRuleRow *row)
@@ -126,6 +135,10 @@ rule_alter(const DcRuleKind *kind, DcRuleRow *row)
 	rule_update(kind, row);
 }
 
+/*
+ * Drop the rule named by the first argument, which the caller owns. Its state in memory goes at
+ * commit.
+ */
 Datum
 rule_drop(DcRuleKind *kind, FunctionCallInfo fcinfo)
 {
@@ -136,6 +149,10 @@ rule_drop(DcRuleKind *kind, FunctionCallInfo fcinfo)
 	PG_RETURN_VOID();
 }
 
+/*
+ * Let the role in argument 1 use the rule named by the first argument; `trusted` also trusts it
+ * with more.
+ */
 Datum
 rule_grant(DcRuleKind *kind, FunctionCallInfo fcinfo, bool trusted)
 {
@@ -164,6 +181,9 @@ rule_revoke(DcRuleKind *kind, FunctionCallInfo fcinfo)
 	PG_RETURN_VOID();
 }
 
+/*
+ * Remember that this transaction has created or dropped a rule.
+ */
 static void
 ruleddl_add_change(DcRuleKind *kind, int32 id, bool is_new)
 {
@@ -173,6 +193,9 @@ ruleddl_add_change(DcRuleKind *kind, int32 id, bool is_new)
 	kind->changes = change;
 }
 
+/*
+ * Return true if this transaction has changed no rules.
+ */
 static bool
 rules_are_idle(void)
 {
@@ -184,6 +207,10 @@ rules_are_idle(void)
 	return true;
 }
 
+/*
+ * Tell other sessions at commit, let the rooms settle what was created or dropped, and forget
+ * that at each end. Must not throw.
+ */
 static void
 rules_xact_callback(XactEvent event, void *arg)
 {
@@ -202,6 +229,9 @@ rules_xact_callback(XactEvent event, void *arg)
 	}
 }
 
+/*
+ * Keep or forget the changes of a subtransaction that ends. Must not throw.
+ */
 static void
 rules_subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId parent, void *arg)
 {

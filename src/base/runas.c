@@ -35,7 +35,8 @@
 static void refuse_constraints(DcUtility *utility);
 
 /*
- * runas_init is called once, before other rooms add functions: theirs are called before.
+ * runas_init adds the function that refuses SET CONSTRAINTS; called once, before other rooms
+ * add functions, so that theirs are called before it.
  */
 void
 runas_init(void)
@@ -43,6 +44,9 @@ runas_init(void)
 	utility_add(refuse_constraints);
 }
 
+/*
+ * Raise 42501 for SET CONSTRAINTS while code of an owner may run.
+ */
 static void
 refuse_constraints(DcUtility *utility)
 {

@@ -1,20 +1,21 @@
 /*
  * sequence.c
- *		Numbers from a sequence: blocks in a row, or one that is no less than another.
+ *		Numbers from a sequence: blocks in a row, or one that is at least a given number.
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * nextval() would do but for three things. It changes the answer of lastval() in the
- * user's session, on which applications rely after an INSERT. It gives one number
- * at a time. And it gives the next number, where a clock needs one that is no less than
- * the time. So this file draws from the same sequence by itself, by the rules of the
- * server's commands/sequence.c: the page is changed under its lock, and the logged value
- * is ahead of the numbers given out. So most draws write no WAL, and a crash may skip
- * numbers but never gives one twice. log_cnt is how far the logged value is ahead.
+ * nextval() would be sufficient, except for three things. It changes the answer of lastval() in
+ * the user's session, on which applications rely after an INSERT. It gives one number at a
+ * time. And it gives the next number, where a clock needs one that is no less than the time. So
+ * this file draws from the same sequence by itself, by the rules of the server's
+ * commands/sequence.c: the page is changed under its lock, and the logged value is ahead of the
+ * numbers given out. So most draws write no WAL, and a crash may skip numbers but never gives
+ * one twice. log_cnt is how far the logged value is ahead.
  *
- * Numbers of sequence_draw() are those of a transaction that commits: its commit flushes
- * what covers them, whoever logged it. Those of sequence_raise() may go to a client that
- * writes nothing. So there the record is flushed before anybody else sees the page.
+ * Numbers of sequence_draw() are those of a transaction that commits: its commit flushes the
+ * record that covers them, whichever session has logged it. Those of sequence_raise() may go to
+ * a client that writes nothing. So there the record is flushed before any other session sees
+ * the page.
  *
  * A page may be the image of another one: CREATE DATABASE copies the pages of a template,
  * SET TABLESPACE those of the sequence. Its log_cnt tells of a record of that other one
@@ -43,8 +44,7 @@
 #define LOG_AHEAD 64
 
 /*
- * The files that this session has logged a number of, the last of them. It does no harm to
- * forget one.
+ * The last files that this session has logged a number of. Forgetting one does no harm.
  */
 static Oid known_files[16];
 static int next_known = 0;
@@ -153,6 +153,9 @@ move_sequence(Relation rel, Buffer buffer, HeapTuple tuple, int64 last, int64 ah
 	return log;
 }
 
+/*
+ * Return true if this session has logged a number of a file.
+ */
 static bool
 file_is_known(Oid file)
 {
@@ -164,6 +167,9 @@ file_is_known(Oid file)
 	return false;
 }
 
+/*
+ * Remember that this session has logged a number of a file, in place of the oldest one known.
+ */
 static void
 know_file(Oid file)
 {
@@ -228,6 +234,9 @@ lock_sequence(Relation rel, int mode, Buffer *buffer, HeapTuple tuple)
 	return (Form_pg_sequence_data) GETSTRUCT(tuple);
 }
 
+/*
+ * Raise 2200H: a sequence has no number left.
+ */
 static void
 used_up(Relation rel)
 {
@@ -236,6 +245,10 @@ used_up(Relation rel)
 			 errmsg("sequence \"%s\" is used up", RelationGetRelationName(rel))));
 }
 
+/*
+ * Write the tuple of a sequence to WAL, as nextval() does. Called in a critical section, with
+ * the page locked.
+ */
 static void
 log_sequence(Relation rel, Buffer buffer, HeapTuple tuple)
 {

@@ -18,6 +18,7 @@
 #include "storage/ipc.h"
 #include "storage/shmem.h"
 
+#include "base/compat.h"
 #include "base/shmem.h"
 
 #define MAX_AREAS 24
@@ -102,12 +103,18 @@ shmem_init_lock(LWLock *lock)
 	LWLockInitialize(lock, *tranche);
 }
 
+/*
+ * Get the id of the locks' tranche.
+ */
 static void
 tranche_init(void *area)
 {
-	*(int *) area = LWLockNewTrancheId();
+	*(int *) area = compat_new_tranche("dcounter");
 }
 
+/*
+ * Ask the server for the memory of all areas.
+ */
 static void
 request_hook(void)
 {
@@ -121,6 +128,10 @@ request_hook(void)
 	}
 }
 
+/*
+ * Set the pointers of all areas, and initialize those that are new; each backend runs this with
+ * EXEC_BACKEND.
+ */
 static void
 startup_hook(void)
 {
@@ -141,5 +152,5 @@ startup_hook(void)
 		}
 	}
 	LWLockRelease(AddinShmemInitLock);
-	LWLockRegisterTranche(*tranche, "dcounter");
+	compat_name_tranche(*tranche, "dcounter");
 }

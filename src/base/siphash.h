@@ -4,10 +4,10 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Without the key nobody finds strings that meet more often than by chance, so a chain
- * or a run of a hash table stays short. It is what the tables of Rust and Python use.
+ * Without the key no one can find strings that collide more often than by chance, so a chain or
+ * a run of a hash table stays short. It is what the tables of Rust and Python use.
  *
- * Plain C, also for programs that are no part of the server.
+ * Plain C, also for programs that are not part of the server.
  */
 #ifndef DC_SIPHASH_H
 #define DC_SIPHASH_H

@@ -25,6 +25,9 @@ static DcUtilityHook hooks[MAX_HOOKS];
 static int nhooks = 0;
 static ProcessUtility_hook_type previous_hook = NULL;
 
+/*
+ * Run a utility statement with the functions of all rooms around it; the server's hook.
+ */
 static void
 utility_hook(PlannedStmt *pstmt, const char *query, bool read_only_tree,
 			 ProcessUtilityContext context, ParamListInfo params,
@@ -38,7 +41,7 @@ utility_hook(PlannedStmt *pstmt, const char *query, bool read_only_tree,
 }
 
 /*
- * utility_add adds a function, with the first one the server's hook.
+ * utility_add adds a function; the first one also installs the server's hook.
  */
 void
 utility_add(DcUtilityHook hook)

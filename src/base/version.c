@@ -1,22 +1,22 @@
 /*
  * version.c
- *		Whether the library and the SQL that the extension is made of are of one version.
+ *		Checking that the library and the SQL of the extension have the same version.
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * They change at different times: the library when its package is installed and the server (or a
- * session, if it is not preloaded) is started anew, the SQL by ALTER EXTENSION in each database. In
- * between, a newer library works with an older script: no C function that a released script
- * names is ever taken out of it, and it reads the catalogs of that script. The first use of a catalog in a
- * session says in a warning what to run; the worker is such a session, so it is in the server's
- * log. An older library cannot know the catalogs of a newer script, and says so in an error
- * instead. Of DDL it refuses what concerns tables of ours, and no more (core/table/olderddl.c).
+ * They change at different times: the library when its package is installed and the server (or
+ * a session, if it is not preloaded) is restarted, the SQL by ALTER EXTENSION in each database.
+ * In between, a newer library works with an older script: no C function that a released script
+ * names is ever taken out of it, and it reads the catalogs of that script. The first use of a
+ * catalog in a session says in a warning what to run; the worker is such a session, so it is in
+ * the server's log. An older library cannot know the catalogs of a newer script, and says so in
+ * an error instead. It refuses only DDL that concerns tables of ours (core/table/olderddl.c).
  *
  * A script says which library it needs by a function library_MAJOR_MINOR(), which it creates first: an
  * older library has no function of that name, so neither CREATE EXTENSION nor an update has an effect with it,
  * and the error has the name.
  *
- * This is looked at once in a session, and again after an error. Nothing here is shared.
+ * This is checked once in a session, and again after an error. Nothing here is shared.
  */
 #include "postgres.h"
 
@@ -77,8 +77,8 @@ version_is_older(void)
 }
 
 /*
- * script_version is the version that the database's extension has; NULL if there is none, or while its script is
- * running, when there is nothing to compare yet.
+ * script_version returns the version that the database's extension has; NULL if there is none,
+ * or while its script is running, when there is nothing to compare yet.
  */
 static char *
 script_version(void)
@@ -105,7 +105,8 @@ script_version(void)
 }
 
 /*
- * version_compare orders versions, number by number: 0.9.0 is before 0.10.0. What is no number counts as 0.
+ * version_compare orders versions, number by number: 0.9.0 is before 0.10.0. A part that is not
+ * a number counts as 0.
  */
 static int
 version_compare(const char *a, const char *b)

@@ -1,6 +1,6 @@
 /*
  * version.h
- *		Whether library and script are of one version (see version.c).
+ *		Checking that library and script have the same version (see version.c).
  *
  * Copyright (c) 2026, the dcounter developers
  */

@@ -4,14 +4,14 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * PostgreSQL notes when a transaction starts by the wall clock only. Rows that a
- * transaction reads may be as old as its start (by a snapshot of another server, say). How
- * old they are must not depend on a clock that is set meanwhile.
+ * PostgreSQL notes when a transaction starts by the wall clock only. Rows that a transaction
+ * reads may be as old as its start (for example, by a snapshot of another server). How old they
+ * are must not depend on a clock that is set meanwhile.
  *
- * So the clock is read at the first action of each transaction: its first statement is
- * planned, begins to run, or is a utility statement (BEGIN is one). Parsing comes before,
- * and reads catalogs only. A transaction is known by its local id. All of this is private
- * to the backend, and there with shared_preload_libraries only.
+ * So the clock is read at the first action of each transaction: its first statement is planned,
+ * begins to run, or is a utility statement (BEGIN is one). Parsing comes before, and reads
+ * catalogs only. A transaction is known by its local id. All of this is private to the backend,
+ * and only exists with shared_preload_libraries.
  */
 #include "postgres.h"
 
@@ -30,7 +30,7 @@ static LocalTransactionId seen_xid = InvalidLocalTransactionId;
 static DcMoment seen_at;
 
 static PlannedStmt *planner_noting(Query *parse, const char *query,
-								   int cursor_options, ParamListInfo params);
+								   int cursor_options, ParamListInfo params COMPAT_PLANNER_PARAMETER);
 static void executor_noting(QueryDesc *query, int flags);
 static void utility_noting(DcUtility *utility);
 
@@ -64,15 +64,22 @@ xact_moment(void)
 	return seen_at;
 }
 
+/*
+ * Note the moment at which the transaction began before its first statement is planned; the
+ * server's hook.
+ */
 static PlannedStmt *
-planner_noting(Query *parse, const char *query, int cursor_options, ParamListInfo params)
+planner_noting(Query *parse, const char *query, int cursor_options, ParamListInfo params COMPAT_PLANNER_PARAMETER)
 {
 	(void) xact_moment();
 	return previous_planner != NULL
-		? previous_planner(parse, query, cursor_options, params)
-		: standard_planner(parse, query, cursor_options, params);
+		? previous_planner(parse, query, cursor_options, params COMPAT_PLANNER_ARGUMENT)
+		: standard_planner(parse, query, cursor_options, params COMPAT_PLANNER_ARGUMENT);
 }
 
+/*
+ * Do the same before the executor starts.
+ */
 static void
 executor_noting(QueryDesc *query, int flags)
 {
@@ -83,6 +90,9 @@ executor_noting(QueryDesc *query, int flags)
 		standard_ExecutorStart(query, flags);
 }
 
+/*
+ * Do the same before a utility statement.
+ */
 static void
 utility_noting(DcUtility *utility)
 {

@@ -4,14 +4,16 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * About twenty rooms keep something until a transaction ends. Most transactions of a server use none of them, and pay
- * for one look at a word: a room that begins something sets its bit (xact_mark), and only rooms whose bit is set are
- * called, in the order of DcXactRoom. A room may set the bit of another at PRE_COMMIT, whose turn comes if it is later
- * in that order. If it is earlier, or the code of another module calls us when all turns are over, xact_has_passed()
- * tells the room that it has to do its work at once.
+ * About twenty rooms keep something until a transaction ends. Most transactions of a server use
+ * none of them, and pay for one look at a word: a room that begins something sets its bit
+ * (xact_mark), and only rooms whose bit is set are called, in the order of DcXactRoom. A room
+ * may set the bit of another at PRE_COMMIT, whose turn comes if it is later in that order. If
+ * it is earlier, or code of another extension calls us when all turns are over,
+ * xact_has_passed() tells the room that it has to do its work at once.
  *
- * A bit is taken back when the room's callback for the end has returned and nothing is left (DcXactIdle). With
- * assertions, each end looks whether a room without a bit is idle, so a missing xact_mark() fails the tests.
+ * A bit is taken back when the room's callback for the end has returned and nothing is left
+ * (DcXactIdle). With assertions, each end checks that a room without a bit is idle, so a
+ * missing xact_mark() fails the tests.
  */
 #include "postgres.h"
 
@@ -57,12 +59,19 @@ xact_room_add(DcXactRoom room, XactCallback xact, SubXactCallback subxact, DcXac
 	rooms[room] = (DcXactCallbacks){xact, subxact, idle};
 }
 
+/*
+ * Return true if a room has something to do at the end of this transaction.
+ */
 static bool
 is_busy(int room)
 {
 	return (dc_xact_busy & (UINT32_C(1) << room)) != 0;
 }
 
+/*
+ * Call the rooms that have something to do, in order, and clear the bits of those that have
+ * nothing left.
+ */
 static void
 rooms_xact_callback(XactEvent event, void *arg)
 {
@@ -91,6 +100,9 @@ rooms_xact_callback(XactEvent event, void *arg)
 		dc_xact_passed = 0;
 }
 
+/*
+ * Call the rooms that have something to do when a subtransaction begins or ends.
+ */
 static void
 rooms_subxact_callback(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *arg)
 {
@@ -103,7 +115,7 @@ rooms_subxact_callback(SubXactEvent event, SubTransactionId mine, SubTransaction
 }
 
 /*
- * check_idle fails if a room has something to do that has not set its bit.
+ * check_idle fails an assertion if a room that has not set its bit has something to do.
  */
 static void
 check_idle(void)

@@ -41,7 +41,7 @@ extern int dc_xact_passed;
 extern bool dc_xact_prepares; /* it was PRE_PREPARE */
 
 /*
- * xact_mark tells that a room begins something that its callbacks end.
+ * xact_mark sets the bit of a room, which begins something that its callbacks end.
  */
 static inline void
 xact_mark(DcXactRoom room)

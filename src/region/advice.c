@@ -22,7 +22,7 @@
 #include "region/life.h"
 #include "region/link.h"
 
-/* A region that has sent nothing for so many heartbeats, and at least so long, is late. */
+/* A region is late if it has missed this many heartbeats, and has sent nothing for at least this time. */
 #define LATE_BEATS 10
 #define LATE_MS 60000
 
@@ -34,7 +34,8 @@ static bool links_are_mesh(void);
 static bool keeps_slot(const char *region);
 
 /*
- * region_advice returns a sentence, or NULL if nothing is to be done. This database is of an active region. A standby has no links, and nothing to call.
+ * region_advice returns a sentence, or NULL if nothing is to be done. This database is in an active region. A standby
+ * has no links, so no advice.
  */
 char *
 region_advice(const DcRegionLook *look)
@@ -50,6 +51,9 @@ region_advice(const DcRegionLook *look)
 	return psprintf("%s has a link from %s, which is retired, or keeps a slot for it: dc_region forget %s", look->own, look->region, look->region);
 }
 
+/*
+ * Return what is wrong with this database, and what to call, or NULL.
+ */
 static char *
 advice_own(const DcRegionLook *look)
 {
@@ -70,6 +74,9 @@ advice_own(const DcRegionLook *look)
 	return NULL;
 }
 
+/*
+ * Return true if a replicated stock is shut until an operator says whether units were lost.
+ */
 static bool
 any_stock_is_shut(void)
 {
@@ -86,6 +93,9 @@ any_stock_is_shut(void)
 	return false;
 }
 
+/*
+ * Return what is wrong with the link from the region that is looked at, and what to call, or NULL.
+ */
 static char *
 advice_link(const DcRegionLook *look)
 {
@@ -107,7 +117,8 @@ advice_link(const DcRegionLook *look)
 }
 
 /*
- * advice_late is about a region that sends nothing, though no link is known to be down.
+ * advice_late returns advice about a region that sends nothing, although no link is known to be
+ * down.
  */
 static char *
 advice_late(const DcRegionLook *look)
@@ -139,7 +150,8 @@ links_are_mesh(void)
 }
 
 /*
- * keeps_slot returns true if there is a slot here for a link to another region. Its name: src/region/join.c
+ * keeps_slot returns true if there is a slot here for a link to another region. src/region/join.c makes its
+ * name.
  */
 static bool
 keeps_slot(const char *region)

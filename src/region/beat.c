@@ -1,42 +1,45 @@
 /*
  * beat.c
- *		Heartbeats: rows of dcounter.region (beatrow.c), by which each region tells the others how far it is.
+ *		Heartbeats: rows of dcounter.region (beatrow.c), by which each region shows the others how far it is.
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The row of a region and epoch is written by the database that counts under it, alone. Each
- * transaction that publishes raises its number (seq), as the last thing of its commit: so it goes
- * to the others with what was published, after it, and the row is locked for the end of a commit
- * alone. A transaction that has published and is rolled back to a savepoint since raises it
- * for nothing, which does no harm.
+ * Only the database that counts under a region and epoch writes their row. Each transaction that
+ * publishes raises its number (seq), as the last thing of its commit: so it goes to the others
+ * after the rows that were published, and the row is locked only for the end of a commit. A
+ * transaction that has published, and has been rolled back to a savepoint since, raises it
+ * needlessly, which does no harm.
  *
  * The lock is an advisory one, held until the transaction has ended, and the row is read after
  * it, as of that moment (base/catrow.c): so no isolation level makes this fail, and the numbers follow
  * the order of the commits, without gaps. It is taken last: by then the transaction has written its pending deltas
- * and events, and what amounts it hands over to memory waits for nobody. So no deadlock.
+ * and events, and amounts that it adds in memory wait for nobody. So there is no deadlock.
  *
- * A prepared transaction would keep the lock, and so all others from publishing; and it would keep the
- * lock on the identity, over a start of the server, which then would not come to its end. So PREPARE
- * TRANSACTION of one that has published, or has asked to do so, is refused.
+ * A prepared transaction would keep the lock, and so keep all others from publishing. It would also
+ * keep the lock on the identity over a start of the server, so that the start could not be
+ * completed. So PREPARE TRANSACTION is refused if the transaction has published, or has asked to do
+ * so.
  *
- * Now and then the worker tells more: a heartbeat that is raised for that alone (beat_tell) has the
- * time before which all was published (beat_at), and what was heard of the others (seen).
+ * Now and then the worker sends more: a heartbeat that is raised only for that (beat_tell) has the
+ * time before which everything was published (beat_at), and the state of the others as known here
+ * (seen).
  */
 #include "postgres.h"
 
 #include "access/xact.h"
 #include "utils/snapmgr.h"
 
+#include "base/compat.h"
 #include "base/xactrooms.h"
 #include "region/life.h"
 
-/* What this transaction is to do when it commits. */
+/* What this transaction has to do when it commits. */
 static bool raises = false;	 /* the own heartbeat, */
-static bool has_published;	 /* as something comes with it; */
-static bool tells;			 /* and to tell what it knows, */
-static TimestampTz tells_at; /* that before this time all was published */
+static bool has_published;	 /* as something was published; */
+static bool tells;			 /* and to send what it knows, */
+static TimestampTz tells_at; /* and that all was published before this time */
 
-/* A transaction of this process has published since it last told. */
+/* A transaction of this process has published since it last sent that. */
 static bool has_news = false;
 
 static void raise_at_commit(void);
@@ -53,7 +56,7 @@ region_xact_init(void)
 }
 
 /*
- * region_published tells that this transaction has published something under the identity that it has asked
+ * region_published notes that this transaction has published something under the identity that it has asked
  * for (region_identity_needed).
  */
 void
@@ -73,8 +76,8 @@ beat_publishes(void)
 }
 
 /*
- * beat_tell lets this transaction raise the heartbeat, and tell what is known. `at`: before that all was
- * published, or DT_NOBEGIN.
+ * beat_tell makes this transaction raise the heartbeat and send what is known. `at`: the time before
+ * which all was published, or DT_NOBEGIN.
  */
 void
 beat_tell(TimestampTz at)
@@ -85,7 +88,7 @@ beat_tell(TimestampTz at)
 }
 
 /*
- * Return true if this process has published since it forgot that.
+ * Return true if this process has published since beat_forget_news().
  */
 bool
 beat_has_news(void)
@@ -93,18 +96,29 @@ beat_has_news(void)
 	return has_news;
 }
 
+/*
+ * Note that a heartbeat covers all that this session has published.
+ */
 void
 beat_forget_news(void)
 {
 	has_news = false;
 }
 
+/*
+ * Return true if the transaction has published nothing, sends nothing, and keeps no lock on the
+ * identity.
+ */
 static bool
 beat_is_idle(void)
 {
 	return !raises && !has_published && !region_identity_is_kept && !tells;
 }
 
+/*
+ * Raise the heartbeat as the last thing before the commit. PREPARE is refused, as the heartbeat's
+ * lock would keep all others from publishing.
+ */
 static void
 beat_xact_callback(XactEvent event, void *arg)
 {
@@ -123,7 +137,7 @@ beat_xact_callback(XactEvent event, void *arg)
 			break;
 		case XACT_EVENT_COMMIT:
 			has_news |= has_published;
-			/* FALLTHROUGH */
+			pg_fallthrough;
 		case XACT_EVENT_ABORT:
 		case XACT_EVENT_PREPARE:
 			raises = has_published = region_identity_is_kept = tells = false;
@@ -134,6 +148,10 @@ beat_xact_callback(XactEvent event, void *arg)
 	}
 }
 
+/*
+ * Raise this region's heartbeat, in a new snapshot, also if the transaction has become read-only
+ * meanwhile.
+ */
 static void
 raise_at_commit(void)
 {

@@ -5,25 +5,26 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Of two heartbeats of an epoch the one with the greater number is kept. One of another series of boots (life.h) is taken only if
- * what is known of the series before is older than that one's first heartbeat: if two databases
- * count under one epoch, each keeps to the one that it has heard, and tells the others which one that is. Of the other one it keeps
- * the number, if that is greater: it has what was published until then, and a snapshot that begins with an earlier one lacks that.
+ * Of two heartbeats of an epoch the one with the greater number is kept. A heartbeat of another series of boots
+ * (life.h) is taken only if all that is known of the previous series is older than the first heartbeat of the new one.
+ * If two databases count under one epoch, each region keeps to the one that it knows, and its heartbeats say which
+ * one that is. It also keeps the other one's number, if that is greater: it has the rows that were published until
+ * then, and a snapshot that begins with an earlier number lacks them.
  *
- * A heartbeat of the own epoch is not taken. If it, or what its sender has seen, has a number of this
- * series or a later one under another series, there is another database, or there was: this one must renew. So it must if it is
- * starting and its sender has heard of a later epoch of this region: then it was set back to before it took that.
+ * A heartbeat of the own epoch is not taken. If it, or its sender's column `seen`, has a number at or after this series' under
+ * another series, there is, or was, another database: this one must renew. It must also renew if it is starting and the sender
+ * knows a later epoch of this region: then this database was set back to a time before it took that epoch.
  *
- * Heartbeats come without gaps. Where there is one, rows that went with it are missing as well (recopy). That is so for
- * updates alone: a row that is inserted is the first one, or one that is copied.
+ * Heartbeats come without gaps. Where there is one, rows that went with it are missing as well (recopy). That holds only
+ * for updates: a row that is inserted is the first one, or one that is copied.
  *
  * Locks. The row that an update is about is locked by the caller. A row that is inserted may come by another
- * link at the same moment, so it is looked for under an advisory lock of its region and epoch; one that
- * is there is locked afterwards. Who updates takes no such lock, so no deadlock.
+ * link at the same moment, so it is looked for under an advisory lock of its region and epoch; an
+ * existing one is locked afterwards. Updates take no such lock, so there is no deadlock.
  *
- * That a region is retired is kept from either side, and cannot be undone, but by a later epoch. A database that has heard
- * less of a retired region than another one, as it came later, lacks what that one has counted (recopy). That goes by updates
- * alone, too: a copy may bring the heartbeats of others before those of the retired region, which come with it.
+ * If either heartbeat says that a region is retired, that is kept, and only a later epoch undoes it. A database that knows
+ * less of a retired region than another one, as it came later, lacks rows of that region (recopy). That is also checked only
+ * in updates: a copy may bring the heartbeats of others before those of the retired region, which come with it.
  *
  * A trigger function of any table: it raises an error if that is not dcounter.region.
  */
@@ -61,7 +62,8 @@ static void mark_renew(const DcSelfRow *self);
 static void await_own_beat(void);
 static bool beatmerge_better(const DcBeat *have, const DcBeat *come, bool copied, DcBeat *better);
 static void look_at_retired(const DcSelfRow *self, const DcBeat *come, bool copied);
-static void look_for_retired(const DcSelfRow *self, const DcBeat *come);
+static void note_retired(const List *beats, const DcSeen *seen);
+static void look_for_retired(const DcSelfRow *self, const char *region, const DcSeen *seen, const List *beats);
 
 /*
  * merge_beat() -> trigger, BEFORE INSERT OR UPDATE FOR EACH ROW
@@ -93,8 +95,8 @@ merge_beat(PG_FUNCTION_ARGS)
 }
 
 /*
- * beat_problem returns what is wrong with a heartbeat that would be in the way of others, or say that there is nothing to
- * wait for, as a sentence, or NULL.
+ * beat_problem returns why a heartbeat must not be taken, as a sentence, or NULL: it would stand in the way of others, or
+ * end waits that must go on.
  */
 static const char *
 beat_problem(const DcBeat *come)
@@ -109,8 +111,8 @@ beat_problem(const DcBeat *come)
 }
 
 /*
- * Return true if a heartbeat is of the own epoch, whose row is written here alone, and may be locked for a
- * renewal.
+ * Return true if a heartbeat is of the own epoch, whose row only this database writes, and may have locked
+ * for a renewal.
  */
 static bool
 is_own(const DcBeat *come)
@@ -120,6 +122,10 @@ is_own(const DcBeat *come)
 	return self_read(&self) && strcmp(come->region, self.region) == 0 && come->epoch == self.epoch;
 }
 
+/*
+ * Merge a heartbeat that comes as an insertion. Return the tuple if it is to be inserted; NULL if
+ * it is of this database, is known already, or was merged here into the row that there is.
+ */
 static HeapTuple
 merge_new_beat(Relation rel, HeapTuple tuple, DcBeat *come)
 {
@@ -145,6 +151,10 @@ merge_new_beat(Relation rel, HeapTuple tuple, DcBeat *come)
 	return NULL;
 }
 
+/*
+ * Merge a heartbeat that comes as an update of a row, which the caller has locked. Return the new
+ * version of the row, or NULL if it brings nothing new.
+ */
 static HeapTuple
 merge_changed_beat(Relation rel, HeapTuple tuple, const DcBeat *have, const DcBeat *come)
 {
@@ -156,7 +166,7 @@ merge_changed_beat(Relation rel, HeapTuple tuple, const DcBeat *have, const DcBe
 }
 
 /*
- * look_at_beat looks at what a heartbeat says of the own epoch; false if the heartbeat is none to be taken.
+ * look_at_beat checks what a heartbeat says of the own epoch; false if the heartbeat must not be taken.
  */
 static bool
 look_at_beat(const DcBeat *have, const DcBeat *come, bool copied)
@@ -182,6 +192,10 @@ look_at_beat(const DcBeat *have, const DcBeat *come, bool copied)
 	return true;
 }
 
+/*
+ * Check what another region knows of this one: if it knows another database of the same epoch, or
+ * this one was set back, mark that this database must renew. Also note that it was retired.
+ */
 static void
 look_at_own(const DcSelfRow *self, int64 epoch, int64 seq, const char *boot, TimestampTz retired_at)
 {
@@ -191,7 +205,7 @@ look_at_own(const DcSelfRow *self, int64 epoch, int64 seq, const char *boot, Tim
 
 	if (epoch < self->epoch)
 		look_at_earlier(self, epoch, seq, boot);
-	/* a start that is of before a renewal: nobody who has heard of that confirms it */
+	/* a start from before a renewal: no region that knows of the renewal confirms it */
 	if (epoch > self->epoch && self->starting)
 	{
 		await_own_beat();
@@ -205,14 +219,15 @@ look_at_own(const DcSelfRow *self, int64 epoch, int64 seq, const char *boot, Tim
 	if (beat_find(self->region, epoch, &own, &tid) && series_is_taken(seq, boots_are_of_series(boot, boot_text(own.boot)), own.first))
 		mark_renew(self);
 	if (retired_at != 0)
-		self_mark(epoch, "retired", NULL, retired_at);
+		self_mark(epoch, "retired", retired_at);
 }
 
 /*
- * look_at_earlier looks at what a heartbeat says of an earlier epoch of this region. If that is more than this database has, it is a snapshot
- * of one that has gone on. It must renew if it has taken its epoch when no other region was known. If the others are to say that it
- * lacks nothing (renew.c), it does: that is marked before the heartbeat is merged, as nothing shows it afterwards. The mark is as of when the
- * state began, as the heartbeat may be one of a copy that is to end it.
+ * look_at_earlier checks what a heartbeat says of an earlier epoch of this region. If that is more than this database
+ * has, this is a snapshot of a database that has gone on. It must renew if it has taken its epoch when no other region
+ * was known. If it is waiting for the others to say that it lacks nothing (renew.c), then it does lack something: that
+ * is marked before the heartbeat is merged, as nothing shows it afterwards. The mark has the time at which the state
+ * began, as the heartbeat may come with the copy that will end it.
  */
 static void
 look_at_earlier(const DcSelfRow *self, int64 epoch, int64 seq, const char *boot)
@@ -229,11 +244,12 @@ look_at_earlier(const DcSelfRow *self, int64 epoch, int64 seq, const char *boot)
 	if (marks.alone)
 		mark_renew(self);
 	else
-		self_mark(self->epoch, "recopy", NULL, self->begun_at);
+		self_mark(self->epoch, "recopy", self->begun_at);
 }
 
 /*
- * epoch_was_continued returns true if another database has heard more of an earlier epoch of this region than this one has of it.
+ * epoch_was_continued returns true if another region knows more of an earlier epoch of this region than this database
+ * has.
  */
 bool
 epoch_was_continued(const char *region, const DcSeen *seen)
@@ -252,14 +268,15 @@ epoch_was_continued(const char *region, const DcSeen *seen)
 static void
 mark_renew(const DcSelfRow *self)
 {
-	self_mark(self->epoch, "renew", NULL, GetCurrentTimestamp());
-	self_mark(self->epoch, "recopy", NULL, GetCurrentTimestamp());
+	self_mark(self->epoch, "renew", GetCurrentTimestamp());
+	self_mark(self->epoch, "recopy", GetCurrentTimestamp());
 	activity_note(beats_relation());
 }
 
 /*
- * await_own_beat waits for a transaction that has raised the own beat. Others may have heard of its commit before it
- * is seen here: it is sent when it is on disk here, and seen when a synchronous standby has confirmed it as well.
+ * await_own_beat waits for a transaction that has raised the own heartbeat. Others may know of its commit before it
+ * is visible here: it is sent when it is on disk here, but visible only when a synchronous standby has confirmed it,
+ * too.
  */
 static void
 await_own_beat(void)
@@ -269,7 +286,7 @@ await_own_beat(void)
 }
 
 /*
- * beatmerge_better makes of two heartbeats of an epoch the one to keep; false if that is the one that is there. Says if one
+ * beatmerge_better combines two heartbeats of an epoch into the one to keep; false if that is the existing one. Notes if one
  * was missed between them.
  */
 static bool
@@ -287,83 +304,91 @@ beatmerge_better(const DcBeat *have, const DcBeat *come, bool copied, DcBeat *re
 	result->seq = Max(have->seq, come->seq);
 	result->retired_at = retired_at;
 	if (later && !conflicts && !copied && come->seq > have->seq + 1 && self_read(&self))
-		self_mark(self.epoch, "recopy", NULL, GetCurrentTimestamp());
+		self_mark(self.epoch, "recopy", GetCurrentTimestamp());
 	if (later && !conflicts && new_boot)
-		activity_note(beats_relation()); /* which is told soon */
+		activity_note(beats_relation()); /* which will be sent soon */
 	return later || retired_at != have->retired_at;
 }
 
 /*
- * look_at_retired keeps what a region tells of others that are retired.
+ * look_at_retired marks regions as retired that a heartbeat says are. Only rows of these are read, so usually none.
  */
 static void
 look_at_retired(const DcSelfRow *self, const DcBeat *come, bool copied)
 {
 	ListCell *lc;
 
-	if (!copied)
-		look_for_retired(self, come);
+	foreach(lc, seen_regions(come))
+	{
+		const char *region = lfirst(lc);
+		List *beats;
+		DcSeen seen;
 
-	foreach(lc, beats_all())
+		if (!region_name_is_valid(region) || !seen_get(come, region, &seen) || seen.retired_at == 0)
+			continue;
+		beats = beats_of(region);
+		if (!copied)
+			look_for_retired(self, region, &seen, beats);
+		if (strcmp(region, come->region) != 0 && strcmp(region, self->region) != 0)
+			note_retired(beats, &seen);
+	}
+}
+
+/*
+ * Mark the epochs of a region as retired that another one says are.
+ */
+static void
+note_retired(const List *beats, const DcSeen *seen)
+{
+	ListCell *lc;
+
+	foreach(lc, beats)
 	{
 		DcBeat *beat = lfirst(lc);
 		ItemPointerData tid;
-		DcSeen seen;
 
-		if (beat->retired_at != 0 || strcmp(beat->region, come->region) == 0 ||
-			strcmp(beat->region, self->region) == 0 || !seen_get(come, beat->region, &seen) ||
-			seen.retired_at == 0 || beat->epoch > seen.epoch)
+		if (beat->retired_at != 0 || beat->epoch > seen->epoch)
 			continue;
 		if (beat_lock(beat->region, beat->epoch, beat, &tid) && beat->retired_at == 0)
 		{
-			beat->retired_at = seen.retired_at;
+			beat->retired_at = seen->retired_at;
 			beat_store(&tid, beat);
 		}
 	}
 }
 
 /*
- * look_for_retired marks that this database may lack what a region has counted that is retired: another one has heard more of
- * it, and there is no link by which that could still come. It comes with all that the other one knows (dc_region_refresh). While
- * that is copied nothing is marked, as the end of it would not remove the mark: the next heartbeat looks again.
+ * look_for_retired marks that this database may lack rows of a retired region: another region knows more of it, and
+ * there is no link by which the rows could still come. A refresh from the other region (dc_region_refresh) brings them.
+ * During a refresh nothing is marked, as its end would not remove the mark: the next heartbeat checks again.
  */
 static void
-look_for_retired(const DcSelfRow *self, const DcBeat *come)
+look_for_retired(const DcSelfRow *self, const char *region, const DcSeen *seen, const List *beats)
 {
+	bool known = strcmp(region, self->region) == 0;
 	ListCell *lc;
 
-	foreach(lc, seen_regions(come))
+	foreach(lc, beats)
 	{
-		const char *region = lfirst(lc);
-		bool known = strcmp(region, self->region) == 0;
-		ListCell *lc2;
-		DcSeen seen;
+		const DcBeat *beat = lfirst(lc);
 
-		if (!region_name_is_valid(region) || !seen_get(come, region, &seen) || seen.retired_at == 0)
-			continue;
-		foreach(lc2, beats_all())
-		{
-			const DcBeat *beat = lfirst(lc2);
-
-			known |= strcmp(beat->region, region) == 0 &&
-				(beat->epoch > seen.epoch || (beat->epoch == seen.epoch && beat->seq >= seen.seq));
-		}
-		if (!known && link_find(psprintf(LINK_PREFIX "%s", region)) == NULL && !link_refreshes())
-			self_mark(self->epoch, "recopy", NULL, GetCurrentTimestamp());
+		known |= beat->epoch > seen->epoch || (beat->epoch == seen->epoch && beat->seq >= seen->seq);
 	}
+	if (!known && link_find(psprintf(LINK_PREFIX "%s", region)) == NULL && !link_refreshes())
+		self_mark(self->epoch, "recopy", GetCurrentTimestamp());
 }
 
 /*
- * Return true if a row of a region says more of an epoch that is this database's own than it has
- * itself, as the caller has seen it after all that were writing it (region_row_is_foreign). Then this database is a
- * copy of another one, or a copy of it has published what it
- * had not. The row must not be merged before what was counted here is folded into that slot: so
- * this marks the database as one that must renew, and, as the row will not come again, have all copied then.
+ * Return true if a row has more of this database's own epoch than the database itself, as the caller has found
+ * after waiting for its writers (region_row_is_foreign). Then this database is a copy of another one, or a copy of
+ * it has published amounts that it has not. The row must not be merged before local amounts are folded into that
+ * slot: so this marks the database as one that must renew and, as the row will not come again, must then copy
+ * everything.
  *
- * The owner of a table can write such a row by hand, elsewhere, and to renew costs all stocks of the database their
- * units. So that is marked for a row of a superuser's table only. A copy is found out by its heartbeats as well, one of which
- * comes in each transaction that publishes, after the rows. But that all must be copied is marked for each: a row that is passed
- * over does not come again.
+ * The owner of a table can write such a row by hand, elsewhere, and a renewal costs all stocks of the database their
+ * units. So a renewal is marked only for rows of a superuser's table. Heartbeats, one of which comes after the rows of
+ * each transaction that publishes, reveal a copy as well. But each such row marks that everything must be copied, as a
+ * row that is passed over does not come again.
  */
 bool
 slot_is_foreign(DcCounter *counter, Relation rel, const DcRegionRow *come, int64 have_inc, int64 have_dec)
@@ -374,9 +399,9 @@ slot_is_foreign(DcCounter *counter, Relation rel, const DcRegionRow *come, int64
 	if ((come->inc <= have_inc && come->dec <= have_dec) || !slot_is_own(come, &self))
 		return false;
 	now = GetCurrentTimestamp();
-	self_mark(self.epoch, "recopy", NULL, now);
+	self_mark(self.epoch, "recopy", now);
 	if (superuser_arg(counter->owner))
-		self_mark(self.epoch, "renew", NULL, now);
+		self_mark(self.epoch, "renew", now);
 	else
 		(void) region_row_passed_over(rel, counter, _("It has more of this region than the region has."));
 	activity_note(beats_relation());
@@ -384,7 +409,7 @@ slot_is_foreign(DcCounter *counter, Relation rel, const DcRegionRow *come, int64
 }
 
 /*
- * Return true if a row is one of this database's own, and sets what that is.
+ * Return true if a row is of a slot of this database, and set *self to its region and epoch.
  */
 bool
 slot_is_own(const DcRegionRow *row, DcIdentity *self)
@@ -394,8 +419,9 @@ slot_is_own(const DcRegionRow *row, DcIdentity *self)
 }
 
 /*
- * slot_is_sealed returns true if a row that comes is of an older epoch of this database's own, under which it has sealed
- * amounts of the key that are not folded yet (seal.c). It is passed over, and all is to be copied again, as by slot_is_foreign().
+ * slot_is_sealed returns true if a row is of an older epoch of this database, under which it has sealed amounts of the
+ * key that are not folded yet (seal.c). The row is passed over, and everything must be copied again, as with
+ * slot_is_foreign().
  */
 bool
 slot_is_sealed(DcRegionRel *rel, const DcRegionRow *come)
@@ -410,7 +436,7 @@ slot_is_sealed(DcRegionRel *rel, const DcRegionRow *come)
 	wanted.epoch = -come->epoch;
 	if (!region_row_find_last(rel, &wanted, wanted.epoch + REGION_EPOCH_SLOTS, &sealed))
 		return false;
-	self_mark(self.epoch, "recopy", NULL, GetCurrentTimestamp());
+	self_mark(self.epoch, "recopy", GetCurrentTimestamp());
 	(void) region_row_passed_over(rel->heap, rel->counter, _("It is of an epoch under which this region has yet to publish."));
 	activity_note(beats_relation());
 	return true;

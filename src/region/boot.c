@@ -1,38 +1,37 @@
 /*
  * boot.c
- *		What a database of a region does after each start of its server, and now and then: the job
- *		"regions".
+ *		The job "regions": what a region's database does after each start of its server, and
+ *		regularly.
  *
  * Copyright (c) 2026, the dcounter developers
  *
- *	1. Begin, once after a start: what was counted and is not published is sealed (seal.c), and a new
- *	   boot is told to the others with a beat. If the database needs a new epoch, it takes that instead. So it does if no
- *	   other region is known: nobody could tell it that it is a snapshot of the disk (life.h). Then it is ready at once.
- *	2. Then it publishes nothing (region_identity) until each active region that it has heard of has told that
- *	   this boot is what it has heard last. When dcounter.region_handshake is over it takes a new epoch, as it does
- *	   when one of them has heard something else (beatmerge.c). In the latter case the units of stocks are given up, as
- *	   others may have them; in the former they stay if one region at least has confirmed the start, and
- *	   if none has, they are not sold before the operator says so (rightsrenew.c). A region that is lost and not
- *	   retired lets that happen at each start; it delays what others see, and costs a row a key.
- *	   Meanwhile it answers others that start as well.
- *	3. From then on it tells with a heartbeat what it has heard, and since when all that it had committed is published: after
- *	   it has published something, when it has heard of a new boot or epoch of another region, and
- *	   every dcounter.region_beat_interval. It does not answer heartbeats: so in between nothing is written.
+ *	1. Begin, once after a start: unpublished counts are sealed (seal.c), and a heartbeat sends the new boot to the
+ *	   others. If the database needs a new epoch, it takes that instead. It also takes one if no other region is known:
+ *	   none could tell it that it is a snapshot of the disk (life.h). Then it is ready at once.
+ *	2. Then it publishes nothing (region_identity) until each active region that it knows has confirmed this boot as
+ *	   the latest. When dcounter.region_handshake is over it takes a new epoch, as it does when one of them knows
+ *	   something else (beatmerge.c). In the latter case the units of stocks are given up, as others may have them. In
+ *	   the former they stay if at least one region has confirmed the start; if none has, they are not sold until the
+ *	   operator says so (rightsrenew.c). With a region that is lost but not retired that happens at each start; it
+ *	   delays what others see, and costs one row per key. Meanwhile the database answers others that are starting as
+ *	   well.
+ *	3. From then on its heartbeats send what it knows of the others, and the time before which all of its commits are
+ *	   published: after it has published something, when it has learned of a new boot or epoch of another region, and every
+ *	   dcounter.region_beat_interval. It does not answer heartbeats: so in between nothing is written.
  *
- * Each step is a transaction that reads dcounter.self anew, under the lock on the identity where it
- * changes it; so several processes may do them, and a crash leaves one done, or not.
+ * Each step is a transaction that reads dcounter.self again, under the lock on the identity if it
+ * changes the row. So several processes may run steps, and a crash leaves a step done, or not.
  *
- * Sessions. What they count between the start and the first step would be sealed as well, and may be lost with it. So
- * a session that is to write to a replicated counter waits for the first step, when the entry of its cache is made
- * (core/table/countercache.c). An entry that was made on a standby waits as well, since that is promoted without a start.
- * Without preload, or with dcounter.worker off, there is nobody to wait for: then the owner of the database should call
- * dc_region_renew(), or dc_compact(), before anything is counted.
+ * Sessions. Increments between the start and the first step would be sealed as well, and may be lost with it. So a
+ * session that writes to a replicated counter waits for the first step, when the entry of its cache is made
+ * (core/table/countercache.c). Sessions with an entry that was made on a standby wait as well, since a standby is promoted
+ * without a start. Without preload, or with dcounter.worker off, there is no worker to wait for: then the owner of the
+ * database should call dc_region_renew(), or dc_compact(), before anything is counted.
  *
- * A copy of a region that an ordinary subscription keeps, with the tables of the extension, is none itself: it does
- * nothing of that as long as the subscription is there.
+ * A copy of a region that an ordinary subscription keeps, including the tables of the extension, is not a region
+ * itself: it does none of this while the subscription exists.
  *
- * The times are those of the wall clock: a clock that is set lets a database take a new epoch early, or late. Both are
- * right.
+ * Times are those of the wall clock: if the clock is set, a database takes a new epoch early or late. Both are right.
  */
 #include "postgres.h"
 
@@ -52,14 +51,14 @@
 #define LATER_MS 1000
 #define SELDOM_MS 60000
 
-/* After a step that has failed: so many times its length, at least LATER_MS. */
+/* Pause after a step that has failed: this many times its length, at least LATER_MS. */
 #define FAILED_PAUSE 4
 
 /* What the job of this process knows. */
 static DcMoment due = {0};	/* when to look again */
 static DcMoment told = {0}; /* the last heartbeat with all that is known */
 static DcSharedStep job_steps = {0};
-static Oid beats_relid = InvalidOid; /* by this number heartbeats of others are published (base/activity.c) */
+static Oid beats_relid = InvalidOid; /* the table under which heartbeats of others are noted (base/activity.c) */
 static uint32 beats_seen = 0;
 
 static bool beats_have_come(void);
@@ -98,7 +97,7 @@ region_job(DcJobRun *run)
 		more = worker;
 		if (turns_lead_to_change() ? !run->step(run, job_step, &more, InvalidOid) : !shared_step_run(&job_steps, run, job_step, &more))
 		{
-			/* it has failed, on a lock, say, and sessions may be waiting; or it took too long, and other jobs are */
+			/* it has failed, maybe on a lock, and sessions may be waiting; or it took too long for other jobs */
 			due = moment_max(moment_in(Max(LATER_MS, FAILED_PAUSE * run->took / 1000)), job_steps.rests);
 			break;
 		}
@@ -108,6 +107,9 @@ region_job(DcJobRun *run)
 	return false;
 }
 
+/*
+ * Return true if heartbeats of others have come since this process looked last.
+ */
 static bool
 beats_have_come(void)
 {
@@ -139,7 +141,7 @@ region_job_is_needed(void)
 }
 
 /*
- * job_step does what comes next; *arg: in, whether it is the worker's, out, whether something follows.
+ * job_step runs the next step. *arg: in, is it called by the worker? out, is there more to do?
  */
 static void
 job_step(void *arg)
@@ -170,7 +172,7 @@ job_step(void *arg)
 }
 
 /*
- * next_step does one step; true if it has changed something that others follow from.
+ * next_step does one step; true if other steps may follow at once.
  */
 static bool
 next_step(DcSelfRow *self, bool worker)
@@ -219,7 +221,7 @@ next_step(DcSelfRow *self, bool worker)
 }
 
 /*
- * begin_change makes a change; the worker, when each counter has had its turn.
+ * begin_change makes a change. The worker first gives each counter its turn.
  */
 static bool
 begin_change(DcSelfRow *self, DcLifeChange change, DcRights rights, bool worker)
@@ -232,7 +234,7 @@ begin_change(DcSelfRow *self, DcLifeChange change, DcRights rights, bool worker)
 		return make_change(self, change, rights, false);
 	identity_lock();
 	if (!self_read(&now) || strcmp(boot_text(now.boot), boot_text(self->boot)) != 0)
-		return true; /* somebody else has made one */
+		return true; /* another process has made one */
 	*self = now;
 	wanted_turns(self, change, &seals, &folds);
 	turns_begin(self, change, rights, seals, folds);
@@ -251,6 +253,10 @@ wanted_turns(const DcSelfRow *self, DcLifeChange change, bool *seals, bool *fold
 	*folds = change != LIFE_BEGIN || (self->starting && !others);
 }
 
+/*
+ * Do what the database has to do next: begin, renew, or fold what was sealed. Return true if other
+ * steps may follow at once. The worker has had its turns at the counters before, and returns true.
+ */
 static bool
 make_change(DcSelfRow *self, DcLifeChange change, DcRights rights, bool worker)
 {
@@ -268,7 +274,7 @@ make_change(DcSelfRow *self, DcLifeChange change, DcRights rights, bool worker)
 }
 
 /*
- * boot_begin is the first step after a start; false if it is not to be done now.
+ * boot_begin does the first step after a start; false if it cannot be done now.
  */
 static bool
 boot_begin(DcSelfRow *self, bool worker)
@@ -280,11 +286,11 @@ boot_begin(DcSelfRow *self, bool worker)
 
 	identity_lock();
 	if (!self_read(self) || self_is_begun(self) || self_needs_renew(self))
-		return false; /* somebody else has */
+		return false; /* another process has */
 	others = region_has_others(self->region);
 	wanted_turns(self, LIFE_BEGIN, &seals, &folds);
 	if (worker && !turns_have_sealed(seals, folds))
-		return false; /* it has others since */
+		return false; /* other regions are known by now */
 	if (seal_and_fold(counters, self, seals, folds))
 		region_published();
 	self->boot = others && self->starting && self->boot != (Datum) 0 ? self_next_boot(self->boot) : self_new_boot();
@@ -297,7 +303,7 @@ boot_begin(DcSelfRow *self, bool worker)
 }
 
 /*
- * Return true if each active region has heard of this boot, and of nothing later.
+ * Return true if each active region has confirmed this boot as the latest.
  */
 static bool
 is_confirmed(const DcSelfRow *self)
@@ -309,7 +315,8 @@ is_confirmed(const DcSelfRow *self)
 }
 
 /*
- * boot_confirmations counts the active regions that have, and sets *missing to how many have not.
+ * boot_confirmations returns how many active regions have confirmed this boot, and sets *missing to
+ * how many have not.
  */
 static int
 boot_confirmations(const DcSelfRow *self, int *missing)
@@ -322,7 +329,7 @@ boot_confirmations(const DcSelfRow *self, int *missing)
 
 	*missing = 0;
 	if (!beat_find(self->region, self->epoch, &own, &tid))
-		own.seq = 0; /* nobody can have heard of it */
+		own.seq = 0; /* no region can know of it */
 	foreach(lc, beats_current(beats_all()))
 	{
 		const DcBeat *beat = lfirst(lc);
@@ -339,6 +346,10 @@ boot_confirmations(const DcSelfRow *self, int *missing)
 	return confirmed;
 }
 
+/*
+ * Return true if dcounter.region_handshake has passed since the database began, or the clock was
+ * set back to before that.
+ */
 static bool
 is_late(const DcSelfRow *self)
 {
@@ -348,15 +359,16 @@ is_late(const DcSelfRow *self)
 }
 
 /*
- * note_marks shows in the row what apply workers have found, and when: what was copied since then ends it, also if this is late.
+ * note_marks stores in the row what apply workers have found, and when. So a copy since then ends the state, even if
+ * this is late.
  */
 static void
 note_marks(DcSelfRow *self)
 {
 	DcSelfMarks marks;
 
-	/* whoever sets a key has it, and may stay open: other regions do not wait for that */
-	if (!advisory_lock(REGION_LOCK_CLASS, 0, IDENTITY_LOCK, ExclusiveLock, false) || !self_read(self) || self->state != SELF_ACTIVE)
+	/* a transaction that sets a key has this lock, and may stay open: other regions do not wait for it */
+	if (!identity_try_lock() || !self_read(self) || self->state != SELF_ACTIVE)
 		return;
 	self_marks(self, &marks);
 	if (!marks.recopy)
@@ -367,7 +379,8 @@ note_marks(DcSelfRow *self)
 }
 
 /*
- * boot_tell tells what is known, if it is time, or there is something to tell; true if the worker has to look at all counters first.
+ * boot_tell sends a heartbeat with what is known, if it is time, or there is news; true if the worker has to look at
+ * all counters first.
  */
 static bool
 boot_tell(const DcSelfRow *self, bool worker)
@@ -383,7 +396,7 @@ boot_tell(const DcSelfRow *self, bool worker)
 		return false;
 	if (worker && !unpublished_looked())
 	{
-		/* a region that waits for an answer does not wait until all counters were looked at, which may be under way */
+		/* a region that waits for an answer must not wait until all counters were looked at, which may be under way */
 		if (is_to_answer(&own, self->region))
 			beat_tell(DT_NOBEGIN);
 		if (!unpublished_looks())
@@ -404,8 +417,9 @@ boot_tell(const DcSelfRow *self, bool worker)
 }
 
 /*
- * boot_answer tells other regions that their starts were heard of, while this one's own is under way: two that have begun at the same
- * time would wait for each other. It is one more heartbeat of the boot that others have to confirm, and comes with nothing.
+ * boot_answer confirms the starts of other regions while this one's own start is under way: otherwise two that have
+ * begun at the same time would wait for each other. It sends one more heartbeat of the boot that others have to
+ * confirm, without rows.
  */
 static void
 boot_answer(const DcSelfRow *self)
@@ -418,8 +432,8 @@ boot_answer(const DcSelfRow *self)
 }
 
 /*
- * Return true if another region has a boot or an epoch that it has not been told to be known, or
- * one is retired. Ordinary heartbeats are not answered.
+ * Return true if another region has a boot or an epoch, or was retired, and this region's heartbeat
+ * does not confirm that yet. Ordinary heartbeats are not answered.
  */
 static bool
 is_to_answer(const DcBeat *own, const char *region)
@@ -441,7 +455,8 @@ is_to_answer(const DcBeat *own, const char *region)
 }
 
 /*
- * boot_is_held tells, when the entry of a replicated counter is made, whether what is counted in it has to wait.
+ * boot_is_held returns true if increments of a replicated counter have to wait. It is called when the counter's
+ * entry is made.
  */
 bool
 boot_is_held(void)
@@ -475,8 +490,8 @@ boot_await(void)
 }
 
 /*
- * region_await is for dc_compact(), by hand: it waits until a start is over; or, if there is no worker, does the next step.
- * What the others have to confirm can only come when this transaction has committed.
+ * region_await is for calls of dc_compact(): it waits until a start is over or, without a worker, does the next step. The
+ * others can confirm it only after this transaction has committed.
  */
 void
 region_await(DcCounter *counter)

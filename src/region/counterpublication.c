@@ -19,7 +19,7 @@
 
 PG_FUNCTION_INFO_V1(dc_region_publish);
 
-/* what is sealed has an epoch below zero (seal.c) */
+/* sealed amounts have an epoch below zero (seal.c) */
 #define REGION_FILTER "epoch OPERATOR(pg_catalog.>) 0"
 
 /* What publish_counter() is called with. */
@@ -34,8 +34,8 @@ static bool publish_counter(void *arg);
 static bool is_lacking(const DcCounterRow *row);
 
 /*
- * counter_publish adds the tables of a replicated counter to the publications. Raises 55000, or 42809, if rows from
- * other regions would be errors from the beginning.
+ * counter_publish adds the tables of a replicated counter to the publications. Raises 55000, or 42809, if its tables
+ * could not take rows from other regions.
  */
 void
 counter_publish(const DcCounterRow *row, const char *region)
@@ -58,8 +58,8 @@ counter_publish(const DcCounterRow *row, const char *region)
 }
 
 /*
- * dc_region_publish() -> integer: makes the publications anew, and adds to them what is missing. Returns of how many
- * counters tables were added. For the owner of the database.
+ * dc_region_publish() -> integer: creates the publications if need be, and adds tables that are missing. Returns the
+ * number of counters whose tables were added. For the owner of the database.
  *
  * Errors: 42501, 55000 if the database is in no region, or a publication is not as dcounter makes it.
  */
@@ -79,8 +79,8 @@ dc_region_publish(PG_FUNCTION_ARGS)
 }
 
 /*
- * publications_complete adds to the publications what is missing: the heartbeats, and if `all` the tables of counters, whose owners
- * have asked for that (dc_replicate). Returns of how many counters.
+ * publications_complete adds missing tables to the publications: the one of heartbeats and, if `all`, those of
+ * counters, whose owners have asked for that (dc_replicate). Returns the number of counters.
  */
 int
 publications_complete(const char *region, bool all)
@@ -131,6 +131,9 @@ publish_again(const DcCounterRow *row, const char *region)
 	return done;
 }
 
+/*
+ * Put the tables of a counter into the publications, as a subtransaction.
+ */
 static bool
 publish_counter(void *arg)
 {
@@ -157,6 +160,9 @@ publications_are_complete(void)
 	return !lacking;
 }
 
+/*
+ * Return true if a table of the counter is not in the publications.
+ */
 static bool
 is_lacking(const DcCounterRow *row)
 {

@@ -1,24 +1,25 @@
 /*
  * escrow.c
- *		Who gives how many units to whom.
+ *		Deciding who gives how many units to whom.
  *
  * Copyright (c) 2026, the dcounter developers
  *
  * A region that is short of units of a key says how many it needs, and how many it had been
- * given when it said so. Whoever serves it subtracts what has been given since, as far as is
- * known here. Two who know nothing of each other may both give: then it has more than it
- * needs, which it can sell, or give on.
+ * given when it said so. The region that serves it subtracts units that were given since, as far as
+ * it knows. Two regions that do not know of each other's grants may both give: then it has more
+ * than it needs, which it can sell, or give away.
  *
  * Requests are served in the order of their stamps, and of the regions' names where these are
- * equal: all regions agree about that order. The one that serves has its place in it. It keeps
- * what its own request needs only from those that are younger. So of two regions that want
- * the same unit the older one gets it, from wherever it is, and the younger one does not ask it
- * back. A region that wants nothing keeps nothing, so the last unit goes to who wants it.
+ * equal: all regions agree on that order. The region that serves has its own place in it. It
+ * withholds the units for its own request only from younger requests. So of two regions that want
+ * the same unit, the one with the older request gets it, wherever the unit is, and the younger one
+ * does not ask for it back. A region that wants nothing keeps nothing, so the last unit goes to the
+ * region that wants it.
  *
- * A region may also be short of a reserve. That is served from what is left beyond the
- * reserve, and the request, of the one that serves. So it has no cause to ask for that again.
+ * A region may also be short of a reserve. That is served from units beyond the reserve and the
+ * request of the region that serves. So that region has no reason to ask for them back.
  *
- * Numbers that leave bigint end at its greatest one: no stock has as many units.
+ * Numbers that would leave bigint are limited to its greatest value: no stock has that many units.
  */
 #include "region/escrow.h"
 
@@ -33,7 +34,7 @@ static int64_t escrow_less(int64_t a, int64_t b);
 static int request_compare(const void *a, const void *b);
 
 /*
- * escrow_want changes what a region asks for, to what it is short of now.
+ * escrow_want changes a region's request to what it is short of now.
  */
 void
 escrow_want(DcWant *want, const DcWantFacts *facts, const DcWantChange *change)
@@ -59,7 +60,7 @@ escrow_want(DcWant *want, const DcWantFacts *facts, const DcWantChange *change)
 		want->waits = 0;
 	else if (change->keeps < 0)
 	{
-		/* the oldest one goes: those that remain will say so */
+		/* drop the oldest stamp: the sessions that remain will set it again */
 		if (want->waits >= change->since)
 			want->waits = facts->now;
 	}
@@ -78,8 +79,8 @@ escrow_want(DcWant *want, const DcWantFacts *facts, const DcWantChange *change)
 }
 
 /*
- * escrow_need tells what a request still needs, when it has been given `granted` units in all,
- * and what must stay for it in its own region.
+ * escrow_need sets how many units a request still needs, if it has been given `granted` units in
+ * all, and how many must stay for it in its own region.
  */
 void
 escrow_need(const DcWant *want, int64_t granted, int64_t *need, int64_t *low, int64_t *keep)
@@ -95,7 +96,7 @@ escrow_need(const DcWant *want, int64_t granted, int64_t *need, int64_t *low, in
 
 /*
  * escrow_share decides how many of `units` go to each of the requests for them, and returns their
- * sum. It sorts them by age. `reserve` is kept from those that are short of a reserve only.
+ * sum. It sorts them by age. Only requests that are short of a reserve do not get `reserve`.
  */
 int64_t
 escrow_share(DcRequest *requests, int count, int64_t units, int64_t reserve)
@@ -104,7 +105,7 @@ escrow_share(DcRequest *requests, int count, int64_t units, int64_t reserve)
 	int64_t given = 0;
 	int64_t keep = 0;
 
-	/* that of the C library: the server's takes quadratic time for what is made to that end */
+	/* the C library's: the server's takes quadratic time for input that is made for that */
 	(qsort)(requests, count, sizeof(DcRequest), request_compare);
 	for (int i = 0; i < count; i++)
 	{
@@ -133,6 +134,9 @@ escrow_share(DcRequest *requests, int count, int64_t units, int64_t reserve)
 	return given;
 }
 
+/*
+ * Add two numbers that are not negative; the result is at most INT64_MAX.
+ */
 static int64_t
 sum_of(int64_t a, int64_t b)
 {
@@ -148,6 +152,9 @@ escrow_less(int64_t a, int64_t b)
 	return a > b ? a - b : 0;
 }
 
+/*
+ * Compare two requests by their stamps, then by the regions' names, for qsort().
+ */
 static int
 request_compare(const void *a, const void *b)
 {

@@ -1,6 +1,6 @@
 /*
  * escrow.h
- *		Who gives how many units to whom (see escrow.c). Knows nothing of the server.
+ *		Deciding who gives how many units to whom (see escrow.c). Knows nothing of the server.
  *
  * Copyright (c) 2026, the dcounter developers
  */
@@ -15,7 +15,7 @@ typedef struct DcWant
 {
 	int64_t since;	  /* stamp of its oldest request; 0: none */
 	int64_t wanted;	  /* units that it is short of, */
-	int64_t low;	  /* and as many more, of those that others can spare */
+	int64_t low;	  /* and this many more, of units that others can spare */
 	int64_t granted;  /* what it had been given in all, when this was written */
 	int64_t kept;	  /* units that its waiting sessions want to take; */
 	int64_t waits;	  /* stamp of the oldest of them, as far as it is known */
@@ -35,18 +35,18 @@ typedef struct DcWantFacts
 /* What changes. */
 typedef struct DcWantChange
 {
-	int64_t asks;  /* for more units; negative: for none any more */
+	int64_t asks;  /* for more units; negative: withdraws its request */
 	int64_t keeps; /* units that a session begins to wait for; negative: has waited for */
 	int64_t since; /* its stamp; 0: no session */
-	bool forgets;  /* no session waits any more */
-	bool restarts; /* units are counted anew, as under another epoch */
+	bool forgets;  /* no session is waiting */
+	bool restarts; /* granted units are counted from zero, as under another epoch */
 } DcWantChange;
 
-/* A region's request, to those who may serve it. */
+/* A region's request, for the regions that may serve it. */
 typedef struct DcRequest
 {
 	const char *region;
-	int64_t epoch; /* that units are to be given to */
+	int64_t epoch; /* to which units are given */
 	bool own;	   /* of the one that serves */
 	int64_t since; /* its stamp; requests are served in the order of stamps and names */
 	int64_t need;  /* units that it still needs, */

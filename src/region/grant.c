@@ -5,10 +5,10 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * merge_grant() is the trigger for what comes from other regions (mergetrigger.c). It keeps the greater one of two
- * states of a row, and adds the difference to the units here if this region, under the epoch that it
- * has now, is the one that it is for. The units go to rows of this transaction's own, which waits for nobody.
+ * states of a row, and adds the difference to the units here if the row is for this region and its present
+ * epoch. The units go to rows of this transaction's own, which waits for nobody.
  *
- * Epochs that this region had before count as well if nothing was lost when it gave them up
+ * Earlier epochs of this region count as well if nothing was lost when it gave them up
  * (rights_renew()). A row from the old epoch to the new one says so.
  */
 #include "postgres.h"
@@ -52,8 +52,9 @@ static const DcStatement sql_grant_carried = {
 	.of = DC_OF_MORE};
 
 /*
- * key: the units that may still come. What was written by hand may be negative; where there are very many rows, those are by hand, and no more
- * units come. The table of totals, which may have code of its owner, is not read.
+ * key: the units that may still come. Rows that are written by hand may be negative; where there are very many rows,
+ * they were written by hand, and no more units come. The table of totals, which may have code of its owner, is not
+ * read.
  */
 static const DcStatement sql_grant_room = {
 	.text = "SELECT CASE WHEN count(*) > 10000 THEN -1 ELSE greatest(least(9223372036854775807 - coalesce(sum(greatest(s.units, 0)), 0), 9223372036854775807 - coalesce(sum(greatest(s.inc, 0)), 0)), -1)::int8 END"
@@ -89,6 +90,9 @@ merge_grant(PG_FUNCTION_ARGS)
 	return merge_trigger(fcinfo, &grant_kind, &last);
 }
 
+/*
+ * Return what is wrong with a row that has come, or NULL.
+ */
 static const char *
 grant_problem(DcMerge *merge)
 {
@@ -96,8 +100,8 @@ grant_problem(DcMerge *merge)
 }
 
 /*
- * grant_receive adds units of a grant to those here, if they are for this region. If there are more than a bigint has
- * then, they are no units that somebody had to give.
+ * grant_receive adds units of a grant to those here, if they are for this region. If the sum would leave bigint, no
+ * region can have had these units.
  */
 static void
 grant_receive(DcMerge *merge, int64 units)
@@ -124,8 +128,9 @@ grant_receive(DcMerge *merge, int64 units)
 }
 
 /*
- * grant_has_room returns true if a key has room for units. The rows of a key are read once in a transaction, as far as is
- * remembered: there may be very many, and very many grants. What others add meanwhile is no harm but to the owner's key.
+ * grant_has_room returns true if a key has room for units. The rows of a key are read once in a transaction, if the result
+ * still fits into memory: there may be very many rows, and very many grants. Amounts that others add meanwhile only harm
+ * the owner's own key.
  */
 static bool
 grant_has_room(DcCounter *counter, const Datum *grant, int64 units)
@@ -159,6 +164,11 @@ grant_has_room(DcCounter *counter, const Datum *grant, int64 units)
 	return true;
 }
 
+/*
+ * Return true if the units of the grant are for this database: for its present epoch, or for one
+ * from which a row carries them to that. A grant from this region to itself is such a row, and
+ * brings none.
+ */
 static bool
 is_for_us(DcCounter *counter, const Datum *grant)
 {
@@ -185,8 +195,7 @@ is_for_us(DcCounter *counter, const Datum *grant)
 }
 
 /*
- * grant_raise notes that units have left this region for another one. They have, in this
- * transaction.
+ * grant_raise notes that units leave this region for another one, in this transaction.
  */
 void
 grant_raise(DcSqlSession *session, Datum key, const DcIdentity *from, const DcIdentity *to, int64 units)

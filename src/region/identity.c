@@ -4,17 +4,16 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A region is a name that people give. An epoch is a number that no database has ever had
- * before: the time, and random bits. What was counted is known by both. So a database that was
- * copied or restored may go on under the same name if it takes a new epoch; under the old one
- * others would take what it counts for what they have already.
+ * A region is a name that people choose. An epoch is a number that no database has had before: the
+ * time, and random bits. Counts are identified by both. So a database that was copied or restored
+ * may go on under the same name if it takes a new epoch; under the old epoch others would take its
+ * counts for ones that they have already.
  *
- * dcounter.self has one row, or none (self.c). It also says in which system, on which timeline and in
- * which database that was true, and under which start of the server. All that publishes asks region_identity() in
- * its own transaction, after it has taken the lock on the identity (life.h). A row that was not
- * written by dc_region_init() or by a renewal, but came with a dump, is not good to publish under. Neither is one
- * of another system, timeline or database, nor one whose start is not over (boot.c): what is counted
- * then stays in shard rows.
+ * dcounter.self has one row, or none (self.c). It also says for which system, timeline, database and start of the
+ * server that holds. Each transaction that publishes calls region_identity(), after it has taken the lock on the
+ * identity (life.h). A row that came with a dump, and was not written by dc_region_init() or by a renewal, must
+ * not be used to publish. Neither must a row of another system, timeline or database, nor one whose start is not
+ * over (boot.c): counts stay in shard rows until then.
  */
 #include "postgres.h"
 
@@ -34,13 +33,13 @@
 
 PG_FUNCTION_INFO_V1(on_self_change);
 
-/* The lowest bits of an epoch are the same in all that a database takes until it is renewed. */
+/* The lowest bits of an epoch are the same in all epochs that a database uses until it is renewed. */
 #define EPOCH_TAG(epoch) ((epoch) & ((1 << EPOCH_RANDOM_BITS) - 1))
 
 /* How often to look whether a start is over. */
 #define LOOK_AGAIN_MS 50
 
-/* How long a transaction that has a stock locked waits for others who have the identity locked for a moment. */
+/* How long a transaction that has a stock locked waits for others that have the identity locked for a moment. */
 #define LOCKED_STOCK_MS 1000
 
 /* This transaction may have the identity locked until it ends, which beat.c sees. */
@@ -57,7 +56,7 @@ pg_noreturn static void in_the_way_error(const DcSelfRow *row, bool published);
 pg_noreturn static void no_identity_error(const DcSelfRow *row);
 
 /*
- * Return true if a row is good to publish under.
+ * Return true if this database may publish under the row.
  */
 static bool
 identity_is_ready(const DcSelfRow *row)
@@ -73,8 +72,8 @@ identity_is_ready(const DcSelfRow *row)
 }
 
 /*
- * region_identity tells the region and the epoch to publish under; false if this database has
- * none, or must not publish now.
+ * region_identity sets the region and the epoch to publish under; false if this database has none,
+ * or must not publish now.
  */
 bool
 region_identity(DcIdentity *identity)
@@ -88,8 +87,8 @@ region_identity(DcIdentity *identity)
 }
 
 /*
- * region_identity_at_once is the same for one who is about to publish, and may not wait. If it is true, it stays until
- * the transaction ends.
+ * region_identity_at_once does the same for a caller that is about to publish, and must not wait. If it returns true,
+ * the identity stays until the transaction ends.
  */
 bool
 region_identity_at_once(DcIdentity *identity)
@@ -106,9 +105,9 @@ region_identity_at_once(DcIdentity *identity)
 }
 
 /*
- * region_identity_needed is the same for one who may: while a start is under way, it waits until that is over. Raises
- * 55000 if there is no identity then, and 40001 if the transaction has published under one that must be given up. It
- * stays until the transaction ends.
+ * region_identity_needed does the same for a caller that may wait: while a start is under way, it waits until that is
+ * over. Raises 55000 if there is no identity then, and 40001 if the transaction has published under one that must be
+ * given up. The identity stays until the transaction ends.
  */
 void
 region_identity_needed(DcIdentity *identity)
@@ -118,8 +117,8 @@ region_identity_needed(DcIdentity *identity)
 }
 
 /*
- * region_identity_awaited is the same for one who has, or is about to take, other locks that keep a renewal away: those on
- * a stock. So this one does not stay.
+ * region_identity_awaited does the same for a caller that has, or is about to take, other locks that keep a renewal away:
+ * those on a stock. So it does not keep the lock on the identity.
  */
 void
 region_identity_awaited(DcIdentity *identity)
@@ -130,8 +129,8 @@ region_identity_awaited(DcIdentity *identity)
 }
 
 /*
- * Return true if this transaction has asked for the identity before, and has it still: whoever asks in
- * vain, or rolls back to before that, does not keep the lock.
+ * Return true if this transaction has asked for the identity before, and still has it: it does not
+ * keep the lock if it has asked in vain, or has been rolled back to before that.
  */
 static bool
 is_kept(void)
@@ -143,8 +142,8 @@ is_kept(void)
 }
 
 /*
- * Note that this transaction has a stock locked, which a renewal locks after the identity: it must not wait for the
- * identity any more. That is so until it ends.
+ * Note that this transaction has a stock locked, which a renewal locks after the identity: it must no longer wait
+ * for the identity, until it ends.
  */
 void
 region_stock_is_locked(void)
@@ -153,7 +152,29 @@ region_stock_is_locked(void)
 }
 
 /*
- * keep_identity tells that this transaction has the lock on the identity, or is about to take it.
+ * identity_lock keeps all others from publishing, and from changing the identity, until the transaction ends.
+ */
+void
+identity_lock(void)
+{
+	keep_identity();
+	(void) advisory_lock(REGION_LOCK_CLASS, 0, IDENTITY_LOCK, ExclusiveLock, true);
+}
+
+/*
+ * identity_try_lock does the same, but returns false if it would have to wait.
+ */
+bool
+identity_try_lock(void)
+{
+	if (!advisory_lock(REGION_LOCK_CLASS, 0, IDENTITY_LOCK, ExclusiveLock, false))
+		return false;
+	keep_identity();
+	return true;
+}
+
+/*
+ * keep_identity notes that this transaction has the lock on the identity, or is about to take it.
  */
 static void
 keep_identity(void)
@@ -164,8 +185,8 @@ keep_identity(void)
 
 /*
  * await_identity waits until there is one, for as long as a renewal may take. A transaction that keeps the renewal waiting
- * has to begin anew: one that has published under an epoch which this database must not go on with, as a link has
- * found since, or has a stock locked.
+ * has to be retried: one that has published under an epoch that must be given up, as a link has found since, or that has
+ * locked a stock.
  */
 static void
 await_identity(DcIdentity *identity)
@@ -200,6 +221,9 @@ await_identity(DcIdentity *identity)
 	}
 }
 
+/*
+ * Raise the error that this transaction itself keeps the database from taking a new epoch (40001).
+ */
 static void
 in_the_way_error(const DcSelfRow *row, bool published)
 {
@@ -212,6 +236,10 @@ in_the_way_error(const DcSelfRow *row, bool published)
 			 errhint("The transaction might succeed if retried.")));
 }
 
+/*
+ * Raise the error that the database may not publish now (55000), and why: it is retired, is
+ * starting, or must renew.
+ */
 static void
 no_identity_error(const DcSelfRow *row)
 {
@@ -237,8 +265,8 @@ no_identity_error(const DcSelfRow *row)
 }
 
 /*
- * Return true if a worker will do the next step, and this process may wait for it. One of an
- * apply worker's may not: what is waited for may have to come by its link.
+ * Return true if a worker will do the next step, and this process may wait for it. An apply worker
+ * may not: the confirmations may have to come by its link.
  */
 bool
 boot_can_wait(void)
@@ -258,8 +286,9 @@ boot_sleep(long ms)
 }
 
 /*
- * region_identity_received is that under which this database may receive something: as region_self(), but it raises
- * 55000 if it needs a new epoch first. An apply worker does not wait for that: it has tables locked that a renewal needs.
+ * region_identity_received sets the identity under which this database may receive rows: as region_self(), but it raises
+ * 55000 if the database needs a new epoch first. An apply worker does not wait for that: it has tables locked that a
+ * renewal needs.
  */
 void
 region_identity_received(DcIdentity *identity)
@@ -267,7 +296,7 @@ region_identity_received(DcIdentity *identity)
 	DcSelfRow row;
 
 	if (!self_read(&row) || (self_needs_renew(&row) && boot_can_wait()))
-		region_identity_needed(identity);
+		region_identity_awaited(identity);
 	else if (self_needs_renew(&row))
 		no_identity_error(&row);
 	else
@@ -275,8 +304,8 @@ region_identity_received(DcIdentity *identity)
 }
 
 /*
- * Return true if an epoch is one that this database writes rows under: its own, or one that
- * it has taken since, for slots that begin anew (regionslot.c).
+ * Return true if this database writes rows under the epoch: its own, or one that it has taken since
+ * for new slots (regionslot.c).
  */
 bool
 region_epoch_is_own(const DcIdentity *identity, int64 epoch)
@@ -298,8 +327,8 @@ region_node(void)
 }
 
 /*
- * region_epoch_later returns a number that no database has had, later than an epoch, and not one that
- * region_epoch_is_own() knows.
+ * region_epoch_later returns a number that no database has had, later than an epoch, and outside of
+ * the range of region_epoch_is_own().
  */
 int64
 region_epoch_later(int64 epoch)
@@ -377,9 +406,9 @@ region_name_is_valid(const char *region)
 }
 
 /*
- * on_self_change() -> trigger on dcounter.self, BEFORE INSERT: a row that comes with a dump. If
- * the database is in a region already, it stays there. If not, it needs a new epoch, since the
- * one of the dump may be in use, or have been used.
+ * on_self_change() -> trigger on dcounter.self, BEFORE INSERT: handles a row that comes with a
+ * dump. A database that is in a region already stays in it. Otherwise it needs a new epoch, since
+ * the epoch of the dump may be, or may have been, in use.
  */
 Datum
 on_self_change(PG_FUNCTION_ARGS)

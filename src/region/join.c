@@ -7,35 +7,34 @@
  *
  * A link is a subscription of this database to a publication of another one (publication.c).
  * CREATE SUBSCRIPTION makes a slot there, and so cannot run in a transaction, nor in a function. So
- * these return statements, for psql's \gexec. They write nothing, and what they return is text:
- * whoever runs it needs the rights for it.
+ * these return statements, for psql's \gexec. They write nothing, and return text: running it needs
+ * the rights for it.
  *
- *		dc_from_PEER		what comes from a region, all the time
- *		dc_refresh_PEER		all that it knows, to be dropped when that has been copied
- *		dc_anew_PEER		takes the place of a dc_from_PEER that the peer refuses, and its name
+ *		dc_from_PEER		the permanent link from a region
+ *		dc_refresh_PEER		a copy of all that it knows, dropped when that is complete
+ *		dc_anew_PEER		replaces a dc_from_PEER that the peer refuses, and takes its name
  *
- * A slot has its name in the whole server of the peer, which may hold other databases, and
- * subscribers that were restored from a backup since. So the name ends with a hash of the peer
- * and of the epoch of this database, which nobody else has.
+ * The name of a slot must be unique in the peer's server, which may have other databases, and other
+ * subscribers that were restored from a backup. So the name ends with a hash of the peer and of
+ * this database's epoch, which no other database has.
  *
- * A link that the peer refuses (linkerrors.c), as its slot is gone or is another database's, is made anew by joining again. The new one has
- * another slot, as the old one may be there, and cannot be dropped from here if it is not; and the old one goes when
- * the new one is there.
+ * Joining again replaces a link that the peer refuses (linkerrors.c), because its slot is gone or is another
+ * database's. The new link has another slot: the old slot may still exist, and if it does not, it cannot be dropped
+ * from here. The old link is dropped when the new one exists.
  *
- * Rows that are copied go through the trigger that merges. So a link can be made at any time, also
+ * Rows that are copied go through the merge trigger. So a link can be made at any time, even
  * between databases that have counted already, and again when it was lost.
  *
  * When a link that was made to refresh this database from a peer has copied its tables, that is noted (region_copied).
  *
- * A link can be made while a start is under way, as what that waits for may have to come by it.
+ * A link can be made while a start is under way, as the confirmations may have to come by it.
  *
- * In a mesh each link brings the rows of its sender, and those of a region that is retired come by none. So a database
- * that does not know any other region yet is refreshed from the first one, before the link is made: then it
- * knows all that was retired when heartbeats come by that (beatmerge.c).
+ * In a mesh each link brings the rows of its sender, and no link brings those of a retired region. So a database that
+ * does not know any other region yet is refreshed from the first one, before the link is made: then it knows all
+ * retired regions when heartbeats come (beatmerge.c).
  *
- * The rows of one region should come by one link. More are right, too, but two apply workers that
- * write the same rows may deadlock, and do the work twice. What can be seen of that in the
- * catalogs is said in a warning.
+ * The rows of a region should come by one link. More are possible, but two apply workers that write
+ * the same rows may deadlock, and do the work twice. A warning says so, if the catalogs show it.
  */
 #include "postgres.h"
 
@@ -66,7 +65,7 @@ PG_FUNCTION_INFO_V1(dc_region_wait_copied);
 #define LINK_LOOK_AGAIN_MS 100
 #define TELL_AGAIN_MS 30000
 
-/* What this database is in the topology, and what it needs of the peer for that. */
+/* This database's role in the topology, and which publication of the peer it needs. */
 typedef struct DcTopology
 {
 	const char *name;
@@ -78,7 +77,7 @@ static const DcTopology topologies[] = {
 	{"mesh", PUBLICATION_OWN, false}, /* each region has a link from each other one */
 	{"hub", PUBLICATION_OWN, false},  /* this is the hub of a star, the peer is a leaf; */
 	{"leaf", PUBLICATION_ALL, true},  /* the other way round */
-	{"ring", PUBLICATION_ALL, true},  /* the peer is the one before this */
+	{"ring", PUBLICATION_ALL, true},  /* the peer is the region before this one */
 	{"tree", PUBLICATION_ALL, false}, /* the peer is next to this */
 };
 
@@ -98,14 +97,16 @@ static void known_columns(DcCatRow *io, void *data);
 static bool join_is_known(const char *peer);
 static int join_look(const char *name, char **waiting);
 static List *links_named(const char *name);
+static const char *refreshed_from(const char *name);
 
 /*
- * dc_region_join(peer text, conninfo text [, anew boolean], topology text, trust_owners boolean) -> setof text: what makes
- * a link from another region, or brings one that exists up to date: its connection, its tables. One that brings
- * something else is dropped and made anew, as is any with `anew`. Before the first link, what copies all that the peer knows.
+ * dc_region_join(peer text, conninfo text [, anew boolean], topology text, trust_owners boolean) -> setof text: the statements
+ * that make a link from another region, or update an existing one: its connection, its tables. A link to another publication
+ * is dropped and made again, as is any link with `anew`. Before the first link come the statements that copy all that the peer
+ * knows.
  *
- * Errors: 22004, 22023 for a peer or a topology that is none, 55000 if this database is in no region,
- * or needs a new epoch, or, before PostgreSQL 16, the owners of tables are not trusted.
+ * Errors: 22004, 22023 for an invalid peer or topology, 55000 if this database is in no region, or
+ * needs a new epoch, or, before PostgreSQL 16, the owners of tables are not trusted.
  */
 Datum
 dc_region_join(PG_FUNCTION_ARGS)
@@ -163,11 +164,12 @@ dc_region_join(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_region_refresh(peer text, conninfo text, trust_owners boolean) -> setof text: what brings all that a peer knows, also of other
- * regions and of this one. Without conninfo, that of the link from it.
+ * dc_region_refresh(peer text, conninfo text, trust_owners boolean) -> setof text: the statements that copy all that a
+ * peer knows, including rows of other regions and of this one. Without conninfo, that of the link from the peer is
+ * used.
  *
- * Errors: 22004, 22023 for a peer that is none, 42501 if the caller may not read the link's conninfo, 42704 if
- * there is no link, 55000 as for dc_region_join().
+ * Errors: 22004, 22023 for an invalid peer, 42501 if the caller may not read the link's conninfo, 42704 if there
+ * is no link, 55000 as for dc_region_join().
  */
 Datum
 dc_region_refresh(PG_FUNCTION_ARGS)
@@ -187,12 +189,12 @@ dc_region_refresh(PG_FUNCTION_ARGS)
 }
 
 /*
- * Raise 55000 before PostgreSQL 16, unless all owners of tables are trusted. There an apply worker is the owner of its
- * subscription, a superuser, in all that it does. What an owner puts on a table that rows come into is code that it calls: triggers
- * that are ENABLE REPLICA or ALWAYS, of which those with lesser names fire before that of dcounter; defaults of columns that
- * are not sent; domains, whose checks run when a value is read. Nothing in an extension can come before these. Which tables
- * rows come to is not known before: the peer names them, and those that are added later are fed at once. From 16 on, with run_as_owner
- * = false, that code runs as the owner of the table, in a security-restricted operation.
+ * Raise 55000 before PostgreSQL 16, unless all owners of tables are trusted. There an apply worker does everything as
+ * the owner of its subscription, a superuser. It runs code that the owner of a table has put on it: triggers that are
+ * ENABLE REPLICA or ALWAYS, of which those with lesser names fire before that of dcounter; defaults of columns that are
+ * not sent; domains, whose checks run when a value is read. An extension can do nothing before these. The tables are
+ * not known in advance: the peer names them, and tables that are added later are fed at once. From 16 on, with
+ * run_as_owner = false, that code runs as the owner of the table, in a security-restricted operation.
  */
 static void
 check_trust(bool trusted)
@@ -206,7 +208,7 @@ check_trust(bool trusted)
 }
 
 /*
- * put_instead returns what makes a link that takes the place of one that the peer refuses, if it can be made.
+ * put_instead returns the statements that replace a link that the peer refuses, if the new one can be made.
  */
 static void
 put_instead(FunctionCallInfo fcinfo, const Subscription *link, const char *peer, const char *create)
@@ -223,7 +225,7 @@ put_instead(FunctionCallInfo fcinfo, const Subscription *link, const char *peer,
 }
 
 /*
- * put_refresh returns what copies all that a peer knows.
+ * put_refresh returns the statements that copy all that a peer knows.
  */
 static void
 put_refresh(FunctionCallInfo fcinfo, const DcIdentity *identity, const char *peer, const char *conninfo)
@@ -240,6 +242,9 @@ put_refresh(FunctionCallInfo fcinfo, const DcIdentity *identity, const char *pee
 	join_put(fcinfo, psprintf("DROP SUBSCRIPTION %s", link));
 }
 
+/*
+ * Return the topology that an argument names; an error if there is none of that name.
+ */
 static const DcTopology *
 topology_arg(FunctionCallInfo fcinfo, int argno)
 {
@@ -258,6 +263,9 @@ topology_arg(FunctionCallInfo fcinfo, int argno)
 			 errdetail("It says what this database is to the peer: \"mesh\", \"hub\" or \"leaf\" of a star, \"ring\" or \"tree\".")));
 }
 
+/*
+ * Return the first argument, the name of another region; an error if it is this one's.
+ */
 static char *
 peer_arg(FunctionCallInfo fcinfo, const DcIdentity *identity)
 {
@@ -285,6 +293,10 @@ slot_name(const DcIdentity *identity, const char *peer, const char *how)
 					SLOT_REGION_BYTES, identity->region, how, SLOT_REGION_BYTES, peer, hash);
 }
 
+/*
+ * Return the statement that creates a link. `link`, `publication` and `slot` are identifiers
+ * already.
+ */
 static char *
 create_link(const char *link, const char *conninfo, const char *publication, const char *slot)
 {
@@ -294,8 +306,8 @@ create_link(const char *link, const char *conninfo, const char *publication, con
 }
 
 /*
- * is_dumped returns true if a link has come with a dump: it is disabled, and its slot is of an epoch of another
- * database, the one that was dumped, which may be running.
+ * is_dumped returns true if a link has come with a dump: it is disabled, and its slot belongs to the epoch of
+ * the database that was dumped, which may still be running.
  */
 static bool
 is_dumped(const Subscription *link, const char *slot)
@@ -304,7 +316,8 @@ is_dumped(const Subscription *link, const char *slot)
 }
 
 /*
- * drop_link puts the statements that drop a link: with its slot, unless that may be another database's.
+ * drop_link returns the statements that drop a link, including its slot, unless that may be another
+ * database's.
  */
 static void
 drop_link(FunctionCallInfo fcinfo, const Subscription *link, const char *slot)
@@ -319,6 +332,9 @@ drop_link(FunctionCallInfo fcinfo, const Subscription *link, const char *slot)
 	join_put(fcinfo, psprintf("DROP SUBSCRIPTION %s", link->name));
 }
 
+/*
+ * Add a statement to the result.
+ */
 static void
 join_put(FunctionCallInfo fcinfo, char *statement)
 {
@@ -330,8 +346,8 @@ join_put(FunctionCallInfo fcinfo, char *statement)
 }
 
 /*
- * known_conninfo returns that of the link from a peer, to those who may read it: there may be a
- * password in it.
+ * known_conninfo returns the conninfo of the link from a peer, if the current user may read it: it
+ * may have a password.
  */
 static char *
 known_conninfo(const char *peer)
@@ -349,13 +365,13 @@ known_conninfo(const char *peer)
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("there is no link from region \"%s\"", peer),
 				 errhint("Name the conninfo.")));
-	return found->conninfo;
+	return compat_subscription_conninfo(found);
 }
 
 /*
- * warn_of_paths tells if rows of the same regions come by another link as well: if a node that
- * should have one link has two, or a region that is known already can only be known by another
- * one.
+ * warn_of_paths warns if rows of the same regions come by another link as well: if a node that
+ * should have one link has two, or if a region that is known already can only be known by another
+ * link.
  */
 static void
 warn_of_paths(const char *peer, const DcTopology *topology)
@@ -379,6 +395,9 @@ warn_of_paths(const char *peer, const DcTopology *topology)
 	}
 }
 
+/*
+ * Read the first column of dcounter.region, which is all that is needed here.
+ */
 static void
 known_columns(DcCatRow *io, void *data)
 {
@@ -386,7 +405,7 @@ known_columns(DcCatRow *io, void *data)
 }
 
 /*
- * Return true if this database has heard of a region.
+ * Return true if this database knows a region.
  */
 static bool
 join_is_known(const char *peer)
@@ -401,9 +420,11 @@ join_is_known(const char *peer)
 /*
  * dc_region_wait_copied(subscription text), a procedure: waits until a link has copied all its
  * tables; without a name, until all links have. Meanwhile it holds no snapshot, unless it is
- * called in a transaction block, and says now and then what it waits for.
+ * called in a transaction block, and says now and then what it waits for. Anybody may wait; but that a link has
+ * refreshed this database is noted, which ends the state recopy, so only those may call it for such a link who own it, or the
+ * database. The note is a transaction of its own, unless the call is in a block, as others cannot publish until that ends.
  *
- * Errors: 42704 if there is no such subscription, 55000 if it is disabled.
+ * Errors: 42704 if there is no such subscription, 42501 for a link that refreshes, 55000 if it is disabled.
  */
 Datum
 dc_region_wait_copied(PG_FUNCTION_ARGS)
@@ -414,6 +435,7 @@ dc_region_wait_copied(PG_FUNCTION_ARGS)
 	MemoryContext cxt = AllocSetContextCreate(PortalContext, "dcounter links", ALLOCSET_SMALL_SIZES);
 	DcMoment tell = moment_in(TELL_AGAIN_MS);
 	TimestampTz began = GetCurrentTimestamp();
+	const char *peer = refreshed_from(name);
 	char *waiting = NULL;
 	int tables;
 
@@ -441,8 +463,13 @@ dc_region_wait_copied(PG_FUNCTION_ARGS)
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
 	}
-	if (name != NULL && strncmp(name, REFRESH_PREFIX, strlen(REFRESH_PREFIX)) == 0 && !XactReadOnly)
-		region_copied(name + strlen(REFRESH_PREFIX), began);
+	peer = refreshed_from(name); /* another role may have made another link of that name meanwhile */
+	if (peer != NULL && !XactReadOnly)
+	{
+		region_copied(peer, began);
+		if (!atomic)
+			SPI_commit();
+	}
 	SPI_finish();
 	MemoryContextDelete(cxt);
 	PG_RETURN_VOID();
@@ -498,4 +525,23 @@ links_named(const char *name)
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("subscription \"%s\" does not exist", name)));
 	return list_make1(link);
+}
+
+/*
+ * Return the region from which a subscription refreshes this database, if that is what it is made for; otherwise NULL.
+ * Raise 42501 if the caller owns neither it nor the database.
+ */
+static const char *
+refreshed_from(const char *name)
+{
+	const Subscription *link;
+
+	if (name == NULL || strncmp(name, REFRESH_PREFIX, strlen(REFRESH_PREFIX)) != 0)
+		return NULL;
+	link = link_find(name);
+	if (link != NULL && !has_privs_of_role(GetUserId(), link->owner) && !compat_owns_database(MyDatabaseId, GetUserId()))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("must be owner of subscription \"%s\" or of the database to note that it has copied its tables", name)));
+	return name + strlen(REFRESH_PREFIX);
 }

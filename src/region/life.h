@@ -1,45 +1,43 @@
 /*
  * life.h
- *		Which database of a region this is, and whether it may publish: what the files about
- *		that share.
+ *		The identity of a region's database, and whether it may publish: shared by the files about
+ *		that.
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * What may go wrong: a database counts under an epoch, and a copy of it does so, too: it was
- * restored, copied, promoted, or comes from a snapshot of the disk. Others keep the greater
- * of the two, and counts are lost. So
+ * The danger: a database counts under an epoch, and so does a copy of it, which was restored,
+ * copied, promoted, or comes from a snapshot of the disk. Others keep the greater of the two
+ * counts, and the rest is lost. So
  *
  *	- a copy that can see that it is one (self_is_here) takes a new epoch (renew.c);
- *	- each transaction that publishes raises the number of this region's heartbeat (beat.c), so
- *	  whoever knows more of an epoch than a copy also knows a heartbeat that the copy does not;
- *	- after each start of the server a database takes a new boot, tells it with a heartbeat, and
- *	  publishes nothing until each other region has said that this is what it has heard
- *	  last (boot.c). A snapshot of the disk is found out by that;
- *	- a start that begins before the one before was confirmed takes a boot of the same series. Others take a heartbeat
- *	  only if it is of the series that they know, or they know of no heartbeat as late as the first one of its series.
- *	  If each start began a series, some starts one after the other would bring a snapshot past all that others
- *	  know of the original. A series ends when it is confirmed, or given up: what
- *	  is published is of a boot of its own, which a snapshot from before that does not have;
- *	- where no other region is known there is nobody to compare that with, and a snapshot of the disk may be of such a time. So
- *	  each start takes a new epoch there: what is counted since then, and what the original of a snapshot has counted, are
- *	  of two. That is marked (alone). When another region tells, later on, that it has heard more of an earlier epoch than
- *	  this database has of it, there was an original: this database takes a new epoch once more, and gives up the units
- *	  of its stocks (beatmerge.c);
- *	- what was counted here before the start is sealed then (seal.c): it may be published
- *	  already, so it can only go to the old epoch. What is counted later can only go to the
- *	  epoch that the database has when it publishes again. So until it is sealed no session
- *	  counts (boot_await);
- *	- a row that says more of the own epoch than this database has is not merged, and marks the
- *	  database as one that must copy all again (slot_is_foreign). In a table of a superuser, where nobody
- *	  writes such a row by hand, it also marks it as one that must renew, earlier than heartbeats would.
+ *	- each transaction that publishes raises the number of this region's heartbeat (beat.c), so a
+ *	  region that knows more of an epoch than a copy also knows a heartbeat that the copy does not;
+ *	- after each start of the server a database takes a new boot, sends it with a heartbeat, and
+ *	  publishes nothing until each other region has confirmed it as the latest (boot.c). That
+ *	  reveals a snapshot of the disk;
+ *	- a start that begins before the previous one was confirmed takes a boot of the same series. Others take a
+ *	  heartbeat only if it is of the series that they know, or they know of no heartbeat as late as the first one of
+ *	  its series. If each start began a series, several starts in a row would bring a snapshot past all that others
+ *	  know of the original. A series ends when it is confirmed, or given up: rows are published under a boot of its
+ *	  own, which an earlier snapshot does not have;
+ *	- without another region there is nobody to compare with, and a snapshot of the disk may be from such a time. So each start
+ *	  takes a new epoch then: later counts, and those of the original of a snapshot, have different epochs. That is marked
+ *	  (alone). If another region reports later that it knows more of an earlier epoch than this database has, there was an
+ *	  original: this database takes a new epoch once more, and gives up the units of its stocks (beatmerge.c);
+ *	- counts from before the start are then sealed (seal.c): they may be published already, so they
+ *	  can only go to the old epoch. Later counts can only go to the epoch that the database has when
+ *	  it publishes again. So no session counts until the sealing is done (boot_await);
+ *	- a row that has more of the own epoch than this database is not merged, and marks that the database
+ *	  must copy everything again (slot_is_foreign). In a table of a superuser, where nobody writes such a
+ *	  row by hand, it also marks that the database must renew, earlier than heartbeats would.
  *
- * test/unit/regionsim_identity.c is the model of it (series.h is the same in both), which shows that each of these is needed, but for the
- * last mark: half of its runs go without.
+ * test/unit/regionsim_identity.c is a model of this (series.h is the same in both). It shows that each of these rules
+ * is needed, except for the last mark: half of its runs do without it.
  *
- * Locks. All that publishes has the lock on the identity, shared, from when it reads it until it ends;
- * whoever changes dcounter.self has it exclusively. It is taken after locks on tables, but before those on stocks (rights.h). The lock
- * on the own heartbeat is taken by each publishing transaction at the very end of its commit, when it needs
- * nothing more; a heartbeat of others is inserted under a lock of its own (beatmerge.c).
+ * Locks. A transaction that publishes holds the lock on the identity, shared, from when it reads it until it ends; one
+ * that changes dcounter.self holds it exclusively. It is taken after locks on tables, but before those on stocks
+ * (rights.h). The lock on the own heartbeat is taken by each publishing transaction at the very end of its commit, when
+ * it needs no other lock; a heartbeat of others is inserted under a lock of its own (beatmerge.c).
  */
 #ifndef DC_LIFE_H
 #define DC_LIFE_H
@@ -53,7 +51,7 @@ typedef enum DcSelfState
 {
 	SELF_ACTIVE,
 	SELF_RENEW, /* it needs a new epoch first */
-	SELF_RECOPY /* it may not have all that others have sent */
+	SELF_RECOPY /* it may have missed rows that others have sent */
 } DcSelfState;
 
 /* The row of dcounter.self. */
@@ -67,11 +65,11 @@ typedef struct DcSelfRow
 	TimestampTz postmaster_start; /* of the server that has begun */
 	DcSelfState state;
 	Datum boot;			  /* uuid */
-	bool starting;		  /* it publishes nothing until others have heard of the boot; what was there is sealed */
+	bool starting;		  /* it publishes nothing until others have confirmed the boot; earlier counts are sealed */
 	TimestampTz begun_at; /* since when */
 } DcSelfRow;
 
-/* What is known of the own epoch besides, from transactions that may wait for nobody. */
+/* More facts about the own epoch, from transactions that must not wait. */
 typedef struct DcSelfMarks
 {
 	bool renew;
@@ -79,7 +77,7 @@ typedef struct DcSelfMarks
 	bool retired;
 	bool alone;			   /* it was taken when no other region was known (boot.c) */
 	TimestampTz recopy_at; /* the last one */
-	TimestampTz since;	   /* of its epochs since then the others may say that it lacks nothing (renew.c); or DT_NOBEGIN */
+	TimestampTz since;	   /* the others may confirm, for its epochs since then, that it lacks nothing (renew.c); or DT_NOBEGIN */
 } DcSelfMarks;
 
 /* A row of dcounter.region. */
@@ -90,7 +88,7 @@ typedef struct DcBeat
 	Datum boot; /* uuid, or 0 */
 	int64 seq;
 	int64 first;	 /* number of the first heartbeat of the series of the boot */
-	int64 published; /* number of the last one that came with something */
+	int64 published; /* number of the last one that came with rows */
 	TimestampTz beat_at;
 	Datum seen; /* jsonb, or 0 */
 	TimestampTz retired_at;
@@ -105,10 +103,10 @@ typedef struct DcBeat
 /* Of a uuid as text. */
 #define BOOT_TEXT_LEN 36
 
-/* So much of that is the same in a series. */
+/* The length of the part that is the same in a series. */
 #define BOOT_SERIES_LEN 18
 
-/* What a region has heard of another one. */
+/* What a region knows of another one. */
 typedef struct DcSeen
 {
 	int64 epoch;
@@ -118,20 +116,24 @@ typedef struct DcSeen
 	TimestampTz retired_at;
 } DcSeen;
 
-/* What a database does that begins, or has found out that it must not go on. */
+/* The next step of a database that begins, or must not go on under its epoch. */
 typedef enum DcLifeChange
 {
 	LIFE_NONE,
 	LIFE_BEGIN,		/* the first step after a start */
 	LIFE_CONFIRMED, /* the last one */
 	LIFE_RENEW,
-	LIFE_LEFT /* nothing, but some counters were left out (sealturns.c) */
+	LIFE_LEFT /* no change, but some counters were left out (sealturns.c) */
 } DcLifeChange;
 
 /* The second half of the locks of their class. */
 #define IDENTITY_LOCK 0
 #define BEAT_LOCK 1
 #define HEARD_LOCK 2
+
+/* identity.c */
+extern void identity_lock(void);
+extern bool identity_try_lock(void);
 
 /* self.c */
 extern const DcCatalog selves;
@@ -145,7 +147,8 @@ extern Datum self_new_boot(void);
 extern Datum self_next_boot(Datum boot);
 extern bool boots_are_of_series(const char *a, const char *b);
 extern void self_marks(const DcSelfRow *row, DcSelfMarks *marks);
-extern void self_mark(int64 epoch, const char *what, const char *peer, TimestampTz at);
+extern void self_mark(int64 epoch, const char *what, TimestampTz at);
+extern void self_mark_copied(int64 epoch, const char *peer, TimestampTz at);
 extern TimestampTz self_copied_at(int64 epoch, const char *peer);
 extern void self_forget_marks(int64 epoch, bool all);
 extern bool self_needs_renew(const DcSelfRow *row);
@@ -155,6 +158,7 @@ extern Oid self_relation(void);
 /* beatrow.c */
 extern const char *const beat_columns;
 extern List *beats_all(void);
+extern List *beats_of(const char *region);
 extern bool beat_find(const char *region, int64 epoch, DcBeat *beat, ItemPointer tid);
 extern bool beat_lock(const char *region, int64 epoch, DcBeat *beat, ItemPointer tid);
 extern void beat_store(ItemPointer tid, const DcBeat *beat);
@@ -203,7 +207,6 @@ extern DcMoment region_job_due(void);
 extern bool restore_is_under_way(bool worker);
 extern bool worker_may(Oid counter);
 extern List *replicated_lock(void);
-extern void identity_lock(void);
 extern DcCounter *replicated_lock_one(const DcCounterRow *row, bool worker);
 extern void seal_all(List *counters, const DcSelfRow *self, bool free);
 extern int64 fold_some(List *counters, const DcSelfRow *self, int64 limit, bool *more);

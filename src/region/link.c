@@ -31,7 +31,7 @@ link_find(const char *name)
 }
 
 /*
- * links_all returns those to other regions.
+ * links_all returns this database's subscriptions to other regions.
  */
 List *
 links_all(void)
@@ -59,7 +59,7 @@ links_all(void)
 }
 
 /*
- * link_refreshes returns true if all that another region knows is being copied.
+ * link_refreshes returns true if a copy of all that another region knows is under way.
  */
 bool
 link_refreshes(void)

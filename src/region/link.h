@@ -17,7 +17,7 @@
 #define REFRESH_PREFIX "dc_refresh_"
 #define ANEW_PREFIX "dc_anew_" /* one that is to take the place of another */
 
-/* How much of the name of a region is in that of a slot, so that two and a hash fit. */
+/* How much of a region's name is in the name of a slot, so that two of them and a hash fit. */
 #define SLOT_REGION_BYTES 17
 
 /* A region as this database sees it. */
@@ -29,7 +29,7 @@ typedef struct DcRegionLook
 	const Subscription *link; /* from it, or NULL */
 	const char *link_state;	  /* likewise */
 	int64 apply_errors;
-	int64 late_ms; /* since what has come from it */
+	int64 late_ms; /* ms since the time before which all of its commits have come */
 } DcRegionLook;
 
 extern Subscription *link_find(const char *name);

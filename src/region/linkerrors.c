@@ -4,14 +4,16 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The server counts the errors of an apply worker from when it streams (pg_stat_subscription_stats): not that the peer cannot be
- * reached, nor that the slot is gone. A worker that fails so is started anew every few seconds, and nothing but the log shows it.
- * So errors that are about to be logged are counted here, if the worker of a link has not received anything yet. All later ones
- * the server counts by itself. Only where the library is preloaded is it in these workers.
+ * The server counts the errors of an apply worker only once it streams (pg_stat_subscription_stats): it counts neither
+ * a peer that cannot be reached nor a slot that is gone. A worker that fails that way is restarted every few seconds,
+ * and only the log shows it. So errors that are about to be logged are counted here, if the worker of a link has not
+ * received anything yet. The server counts all later ones itself. These workers have the library only if it is
+ * preloaded.
  *
- * An error of the peer when it is to stream says that it is there, and that the link will not work again: its slot is gone or lost, or
- * is another database's. It is noted for which links that was so lately, so that dc_region_join() makes them anew. The notes are for the
- * whole server, as OIDs of subscriptions are; of two that are written at once, one may be lost until the next try.
+ * An error of the peer when asked to stream shows that it is reachable, and that the link will not work again: its slot
+ * is gone or lost, or is another database's. Such links are noted, so that dc_region_join() makes them again. The notes
+ * are for the whole server, as OIDs of subscriptions are; if two are written at once, one may be lost until the next
+ * try.
  */
 #include "postgres.h"
 
@@ -27,7 +29,7 @@
 #include "region/link.h"
 #include "region/region.h"
 
-/* Links that are refused at the same time, and for how long an error says so. */
+/* How many refused links are noted at the same time, and for how long a note is valid. */
 #define REFUSED_MAX 64
 #define REFUSED_SECONDS 60
 
@@ -47,6 +49,10 @@ static void linkerrors_count_error(ErrorData *error);
 static bool is_of_start(const ErrorData *error);
 static bool is_refusal(const ErrorData *error);
 
+/*
+ * Ask for shared memory, and install the hook that sees errors before they are logged. Called when
+ * the library is preloaded.
+ */
 void
 link_errors_init(void)
 {
@@ -55,6 +61,9 @@ link_errors_init(void)
 	emit_log_hook = linkerrors_count_error;
 }
 
+/*
+ * Initialize the list of refused links: there are none.
+ */
 static void
 refused_init(void *area)
 {
@@ -65,6 +74,9 @@ refused_init(void *area)
 	}
 }
 
+/*
+ * Note that the peer has refused a link just now. The oldest note gives way if the list is full.
+ */
 static void
 note_refused(Oid link)
 {
@@ -93,12 +105,16 @@ link_is_refused(const Subscription *link)
 	return false;
 }
 
+/*
+ * Count an error by which the worker of a link ends before it receives anything, and note if its
+ * peer has refused it.
+ */
 static void
 linkerrors_count_error(ErrorData *error)
 {
 	if (error->elevel >= ERROR && compat_is_background_worker() && is_of_start(error))
 	{
-		pgstat_report_subscription_error(MySubscription->oid, true);
+		compat_count_apply_error(MySubscription->oid);
 		if (is_refusal(error))
 			note_refused(MySubscription->oid);
 	}
@@ -107,9 +123,9 @@ linkerrors_count_error(ErrorData *error)
 }
 
 /*
- * is_refusal returns true for an error of the peer when it is to stream, by the code that walrcv_startstreaming() gives to all of these. A slot
- * that is in use yet, as after a crash here, is free soon. The text of the peer may be in another language: then a join too early makes
- * the link anew, which is right, too.
+ * is_refusal returns true for an error of the peer when asked to stream, by the code that walrcv_startstreaming() gives
+ * to all of these. A slot that is still in use, as after a crash here, will soon be free. The peer's text may be in
+ * another language: then a join that comes too early replaces the link, which is right, too.
  */
 static bool
 is_refusal(const ErrorData *error)
@@ -118,7 +134,8 @@ is_refusal(const ErrorData *error)
 }
 
 /*
- * is_of_start returns true for an error of the main worker of a link that has not received anything. To be ended by an operator is none.
+ * is_of_start returns true for an error of the main worker of a link that has not received anything. Being terminated
+ * by an operator does not count.
  */
 static bool
 is_of_start(const ErrorData *error)

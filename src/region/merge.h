@@ -23,12 +23,12 @@ typedef struct DcMerge
 	Datum have[SHAPE_MAX_COLUMNS]; /* its columns */
 } DcMerge;
 
-/* What is different from one table to the other. */
+/* What differs between the tables. */
 typedef struct DcMergeKind
 {
 	const char *function; /* for errors */
 	DcRegionTable table;
-	const char *(*problem)(DcMerge *merge); /* what else is wrong with a row that comes, as a sentence, or NULL */
+	const char *(*problem)(DcMerge *merge); /* returns what else is wrong with a row that comes, as a sentence, or NULL */
 	const char *other;						/* the problem of an update that changes the key */
 
 	/* either: merge a row that is to be inserted, and return what an update is to write, or NULL */

@@ -1,6 +1,6 @@
 /*
  * mergetrigger.c
- *		What the triggers for rows that come from other regions have in common.
+ *		The common part of the triggers for rows that come from other regions.
  *
  * Copyright (c) 2026, the dcounter developers
  *
@@ -12,13 +12,13 @@
  * Where a subscription brings the other tables of the counter as well, this database is not a region but has a copy of
  * one (core/table/subscription.c). So rows are taken as they are.
  *
- * The role is that of the subscription's owner, in PostgreSQL 15 a superuser. No code of the counter's owner runs: what is
- * written directly calls none, and what goes by SQL, to shard tables that have triggers, say, runs as their owner
- * (base/runas.c). Any role that may execute these functions may put them on a table of its own: they raise an error if that is not
- * one of a counter.
+ * The role is that of the subscription's owner, in PostgreSQL 15 a superuser. No code of the counter's owner runs:
+ * direct writes call none, and writes by SQL, for example to shard tables that have triggers, run as their owner
+ * (base/runas.c). Any role that may execute these functions may put them on a table of its own: they raise an error if
+ * that is not one of a counter.
  *
- * What is in a row is no reason for an error, which would stop all that a link brings (passedover.c). So all is looked at
- * that the merge could fail at: nulls, names, keys that no index takes, and numbers that have no meaning.
+ * The contents of a row must not raise an error, which would stop everything that a link brings (passedover.c). So
+ * everything that could make the merge fail is checked: nulls, names, keys that no index takes, and impossible numbers.
  */
 #include "postgres.h"
 
@@ -69,11 +69,11 @@ merge_trigger_data(FunctionCallInfo fcinfo, const char *function)
 }
 
 /*
- * Merge a row, and return what a trigger function does. *last is the function's: most rows come one after the other for one
- * counter.
+ * Merge a row, and return what a trigger function does. *last belongs to the trigger function: most consecutive rows are of
+ * one counter.
  *
  * Errors: 55000 if the table does not belong to a replicated counter; those of a counter table that cannot be
- * written to. All of these stop the subscription, and nothing is lost when the reason is gone.
+ * written to. All of these stop the subscription until the cause is removed; then nothing is lost.
  */
 Datum
 merge_trigger(FunctionCallInfo fcinfo, const DcMergeKind *kind, DcCounter **last)
@@ -110,6 +110,9 @@ merge_trigger(FunctionCallInfo fcinfo, const DcMergeKind *kind, DcCounter **last
 	return PointerGetDatum(NULL);
 }
 
+/*
+ * Return true if the rows are of a stock: grants or wants.
+ */
 static bool
 is_of_stock(const DcMergeKind *kind)
 {
@@ -141,7 +144,7 @@ counter_of(Relation rel, const DcMergeKind *kind, DcCounter **last)
 }
 
 /*
- * Take a tuple apart; false if a column is null.
+ * Deform a tuple; false if a column is null.
  */
 static bool
 columns_of(const DcMerge *merge, const DcMergeKind *kind, HeapTuple tuple, Datum *columns)
@@ -197,6 +200,9 @@ mergetrigger_same_key(const DcMerge *merge, const DcMergeKind *kind)
 	return true;
 }
 
+/*
+ * Return true if two values of a column, which is a text or a bigint, are equal.
+ */
 static bool
 same_value(const DcShape *shape, int column, Datum a, Datum b)
 {
@@ -287,7 +293,7 @@ put_greater(DcMerge *merge, const DcMergeKind *kind, int64 *before)
 }
 
 /*
- * Return true if rel->found is the row of the key that comes: its owner may have made it another one's by hand.
+ * Return true if rel->found is the row of the key that comes: its owner may have changed its key by hand.
  */
 static bool
 is_row_of(DcRegionRel *rel, const DcMerge *merge, const DcMergeKind *kind)
@@ -306,7 +312,7 @@ is_row_of(DcRegionRel *rel, const DcMerge *merge, const DcMergeKind *kind)
 }
 
 /*
- * Do so for a row that was found; false if it is not there any more.
+ * Do so for a row that was found; false if it no longer exists.
  */
 static bool
 replace_lesser(DcRegionRel *rel, DcMerge *merge, const DcMergeKind *kind, int64 *before, bool *written)

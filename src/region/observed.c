@@ -1,6 +1,7 @@
 /*
  * observed.c
- *		What sets have observed of slots, as states of dc_pncounter, and what that makes of values.
+ *		What sets have observed of slots, as states of dc_pncounter, and the values that follow from
+ *		it.
  *
  * Copyright (c) 2026, the dcounter developers
  *
@@ -22,7 +23,7 @@
 static int observed_compare_entries(const void *a, const void *b);
 
 /*
- * observed_wrong tells what is wrong with a state that comes from elsewhere, as a sentence, or
+ * observed_wrong returns what is wrong with a state that comes from elsewhere, as a sentence, or
  * NULL. The server has checked that it is a state.
  */
 const char *
@@ -41,8 +42,8 @@ observed_wrong(Datum upto)
 }
 
 /*
- * observed_node sets the region and epoch of a node; false if it is none. There is one way to
- * write each.
+ * observed_node sets the region and epoch of a node; false if it is none. Each has only one
+ * spelling.
  */
 bool
 observed_node(CrdtString node, DcRegionRow *row)
@@ -65,8 +66,8 @@ observed_node(CrdtString node, DcRegionRow *row)
 }
 
 /*
- * observed_slots is the state of slots (DcRegionRow). Those with an epoch below zero are nobody
- * else's to observe.
+ * observed_slots returns the state of slots (DcRegionRow). Slots with an epoch below zero are
+ * sealed, and must not be observed.
  */
 Datum
 observed_slots(const List *slots)
@@ -91,6 +92,9 @@ observed_slots(const List *slots)
 	return crdt_datum(&buf);
 }
 
+/*
+ * Compare two entries by their nodes, for qsort().
+ */
 static int
 observed_compare_entries(const void *a, const void *b)
 {
@@ -99,7 +103,7 @@ observed_compare_entries(const void *a, const void *b)
 }
 
 /*
- * Return true if all of a state is in another one.
+ * Return true if `by` contains all of a state.
  */
 bool
 observed_covers(Datum state, Datum by)
@@ -120,7 +124,7 @@ observed_close(Datum state)
 }
 
 /*
- * observed_find looks up what a state has of a slot.
+ * observed_find finds a slot's amounts in a state; false if it has none.
  */
 bool
 observed_find(Datum state, const DcRegionRow *row, AmountsEntry *entry)
@@ -136,6 +140,9 @@ observed_find(Datum state, const DcRegionRow *row, AmountsEntry *entry)
 	return order == 0;
 }
 
+/*
+ * Return true if a deletion has closed the slot.
+ */
 bool
 observed_is_closed(Datum state, const DcRegionRow *row)
 {
@@ -147,7 +154,7 @@ observed_is_closed(Datum state, const DcRegionRow *row)
 
 /*
  * sets_observed is what any of the rows of a key has observed: the base of each slot. An owner may have written very many
- * rows. So two and two are merged, and the results again, and none is kept for longer than it is needed.
+ * rows. So states are merged in pairs, and the results again, and each is freed as soon as possible.
  */
 Datum
 sets_observed(const DcSetRows *rows)
@@ -178,7 +185,7 @@ sets_observed(const DcSetRows *rows)
 }
 
 /*
- * sets_last returns the row whose value stays, or NULL.
+ * sets_last returns the row whose value holds, the latest one, or NULL.
  */
 const DcSetRow *
 sets_last(const DcSetRows *rows)
@@ -197,8 +204,8 @@ sets_last(const DcSetRows *rows)
 }
 
 /*
- * set_rows_put makes a row one of its key, in the place of the one of its region. It does not change the rows
- * that there are.
+ * set_rows_put adds a row to those of its key, in the place of its region's earlier one. It does not change
+ * the existing rows.
  */
 void
 set_rows_put(DcSetRows *rows, const DcSetRow *row)
@@ -223,8 +230,9 @@ set_rows_put(DcSetRows *rows, const DcSetRow *row)
 }
 
 /*
- * Return true if a row that comes is later than the one of the same region that is there. If two
- * databases have the name of the region there may be two at one time, of which all take the same one.
+ * Return true if a row that comes is later than the existing one of the same region. If two
+ * databases have the region's name, there may be two rows with one stamp; then all databases choose
+ * the same one.
  */
 bool
 set_wins(const DcSetRow *come, const DcSetRow *have)
@@ -237,7 +245,7 @@ set_wins(const DcSetRow *come, const DcSetRow *have)
 }
 
 /*
- * sets_tally is the part of the value of a key that comes from its rows: W less all bases.
+ * sets_tally returns the part of a key's value that comes from its rows: W less all bases.
  */
 DcTally
 sets_tally(const DcSetRows *rows)
@@ -260,7 +268,7 @@ sets_tally(const DcSetRows *rows)
 }
 
 /*
- * slots_tally is the other part: the sum of the slots.
+ * slots_tally returns the other part: the sum of the slots.
  */
 DcTally
 slots_tally(const List *slots)

@@ -4,13 +4,12 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * One link brings the rows of all counters. If one row were an error, all of them would stop,
- * and the row would come again each time. So what the owner of one table has written by
- * hand, elsewhere, is not merged, and the next row is. It is counted in dc_stat_counters, and told to the
- * log once in a transaction.
+ * One link brings the rows of all counters. If one row raised an error, all of them would stop, and the
+ * row would come again each time. So a row that the owner of a table has written by hand, elsewhere, is
+ * skipped. It is counted in dc_stat_counters, and logged once per transaction.
  *
- * What is looked at is all that the merge could fail at (mergetrigger.c). Amounts themselves may be any; sums that leave bigint are
- * put aside by those who add them (core/rows/remote.c).
+ * Everything that could make the merge fail is checked (mergetrigger.c). The amounts may have any value; the code that
+ * adds them deals with sums that leave bigint (core/rows/remote.c).
  */
 #include "postgres.h"
 
@@ -26,8 +25,8 @@
 PG_FUNCTION_INFO_V1(stat_passed_over);
 
 /*
- * region_row_passed_over notes a row that is passed over. The counter is NULL for a beat. Returns
- * what a trigger does to pass over it.
+ * region_row_passed_over notes a row that is passed over. The counter is NULL for a heartbeat.
+ * Returns the result by which a trigger passes over the row.
  */
 Datum
 region_row_passed_over(Relation rel, DcCounter *counter, const char *problem)
@@ -50,8 +49,8 @@ region_row_passed_over(Relation rel, DcCounter *counter, const char *problem)
 }
 
 /*
- * region_row_missed does so for a row that is right, and cannot be merged for what its owner has done here. It does not
- * come again, so all must be copied.
+ * region_row_missed notes a valid row that cannot be merged because of changes that its owner has made here. It does not
+ * come again, so everything must be copied.
  */
 Datum
 region_row_missed(Relation rel, DcCounter *counter, const char *problem)
@@ -59,7 +58,7 @@ region_row_missed(Relation rel, DcCounter *counter, const char *problem)
 	DcIdentity self;
 
 	if (region_self(&self))
-		self_mark(self.epoch, "recopy", NULL, GetCurrentTimestamp());
+		self_mark(self.epoch, "recopy", GetCurrentTimestamp());
 	return region_row_passed_over(rel, counter, problem);
 }
 

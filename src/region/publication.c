@@ -1,6 +1,6 @@
 /*
  * publication.c
- *		The publications by which regions tell each other.
+ *		The publications by which regions send their rows.
  *
  * Copyright (c) 2026, the dcounter developers
  *
@@ -8,18 +8,17 @@
  *						other's by a link of its own
  *		dcounter_all	the rows of all regions: for a hub, a ring, or a region that was damaged
  *
- * They are of the database, and belong to its owner, who has called dc_region_init(). Tables
- * belong to the owners of counters. To put a table into a publication takes the rights of
- * both, which nobody may have but a superuser. So it is done as the one that every cluster
- * has, in a security-restricted operation, by a statement that names one table and runs no code:
- * after the caller was found to own the table, and the publication to belong to a role that
- * may act as the owner of the database. Neither of the two could do more with it than their
- * own: what is published is a table of dcounter's making, whose rows its owner has asked to be
- * sent, to whom the owner of the database lets replicate.
+ * They belong to the owner of the database, who has called dc_region_init(). Tables belong to the
+ * owners of counters. Adding a table to a publication needs the rights of both, and only superusers
+ * may have both. So it is done as the bootstrap superuser, in a security-restricted operation, by a
+ * statement that names one table and runs no code, after two checks: the caller owns the table, and
+ * the publication belongs to a role that may act as the owner of the database. Neither can do more
+ * with it than with their own rights: the table was made by dcounter, its owner has asked for its
+ * rows to be sent, and the owner of the database decides who may replicate.
  *
- * A publication of that name that was there before, as in a database that was restored, is taken
- * if it is as it would have been made. A dump does not say that the extension's own table of heartbeats is in them, and may
- * lack them. So what is missing is added when a database renews or makes a link, and by dc_region_publish().
+ * An existing publication of that name, as in a database that was restored, is used if it is as dcounter would make it. A
+ * dump does not include that the extension's own table of heartbeats is in them, and may lack the publications. So missing
+ * tables are added when a database renews or makes a link, and by dc_region_publish().
  */
 #include "postgres.h"
 
@@ -27,7 +26,6 @@
 #include "catalog/pg_authid.h"
 #include "catalog/pg_database.h"
 #include "catalog/pg_publication.h"
-#include "catalog/pg_publication_rel.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -39,7 +37,7 @@
 #include "region/link.h"
 #include "region/region.h"
 
-/* The first has the rows of this region alone. */
+/* The first has only the rows of this region. */
 static const char *const names[] = {PUBLICATION_OWN, PUBLICATION_ALL};
 
 static void check_publication(const char *name);
@@ -81,8 +79,8 @@ publications_create_as_owner(void)
 }
 
 /*
- * check_publication raises 55000 if a publication is not as it was made: if somebody else has
- * it, it says what is published, and who knows.
+ * check_publication raises 55000 if a publication is not as dcounter makes it: another owner could
+ * decide what is published.
  */
 static void
 check_publication(const char *name)
@@ -110,9 +108,9 @@ check_publication(const char *name)
 }
 
 /*
- * publications_add adds a table of the extension, or of a counter whose owner has asked for
- * that, to both: some columns, and of these in dcounter_own the rows of this region, by the
- * column that has its name.
+ * publications_add adds some columns of a table of the extension, or of a counter whose owner has
+ * asked for that, to both publications; to dcounter_own, only the rows whose `column` is the name
+ * of this region.
  */
 void
 publications_add(Oid relid, const char *columns, const char *column, const char *region)
@@ -121,7 +119,8 @@ publications_add(Oid relid, const char *columns, const char *column, const char 
 }
 
 /*
- * publications_add_filtered is the same, of the rows of both those that a filter lets through.
+ * publications_add_filtered does the same, but in both publications only for rows that pass a
+ * filter.
  */
 void
 publications_add_filtered(Oid relid, const char *columns, const char *column, const char *region,
@@ -146,6 +145,9 @@ publications_add_filtered(Oid relid, const char *columns, const char *column, co
 	runas_end(&state);
 }
 
+/*
+ * Add a table to a publication, unless it is in it. The current role must be a superuser.
+ */
 static void
 publication_add(const char *name, Oid relid, const char *columns, const char *filter)
 {
@@ -167,7 +169,8 @@ publications_exist(void)
 }
 
 /*
- * publications_lack returns true if a table is missing in one of the two, or that itself is.
+ * publications_lack returns true if a table is missing in one of the two, or a publication does not
+ * exist.
  */
 bool
 publications_lack(Oid relid)
@@ -175,15 +178,20 @@ publications_lack(Oid relid)
 	return publication_lacks(names[0], relid) || publication_lacks(names[1], relid);
 }
 
+/*
+ * Return true if there is no such publication, or the table is not in it.
+ */
 static bool
 publication_lacks(const char *name, Oid relid)
 {
 	return !OidIsValid(get_publication_oid(name, true)) || !is_member(name, relid);
 }
 
+/*
+ * Return true if the table is in the publication, which must exist.
+ */
 static bool
 is_member(const char *name, Oid relid)
 {
-	return SearchSysCacheExists2(PUBLICATIONRELMAP, ObjectIdGetDatum(relid),
-								 ObjectIdGetDatum(get_publication_oid(name, false)));
+	return list_member_oid(compat_relation_publications(relid), get_publication_oid(name, false));
 }

@@ -1,31 +1,31 @@
 /*
  * region.h
- *		Counters that several databases count in: what the files of this room share.
+ *		Counters that several databases count in: shared by the files of this room.
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * What a key has counted in a region, under an epoch, is a row of the counter's table of
- * regions. It is written in that database alone, by compaction, and only grows. Others get it
- * by logical replication, and keep the greater one of what they have and what comes
- * (regionmerge.c). Where it grows, they put the difference into a shard row with a negative
- * number. So in each database, for each key, at any time,
+ * The counts of a key in a region, under an epoch, are a row of the counter's table of regions.
+ * Only that database writes it, by compaction, and it only grows. Others get it by logical
+ * replication, and keep the greater of the existing and the incoming row (regionmerge.c). If it
+ * grows, they add the difference to a shard row with a negative number. So in each database, for
+ * each key, at any time,
  *
  *		totals + shard rows with negative numbers = sum over the rows of regions,
  *
- * since each transaction changes both sides by the same amount. Shard rows with other numbers
- * are what was counted here and is not published yet. If the key was set, the right side has what
- * it was set to, less what was observed then (sets.h).
+ * since each transaction changes both sides by the same amount. Shard rows with other numbers are
+ * local counts that are not published yet. If the key was set, the right side has the value that it
+ * was set to, less the amounts that were observed then (sets.h).
  *
- * Locks are taken in this order: table of regions, table of sets, tables of the counter, that on
- * compaction if it is the first set (setrow.c), that on the key, rows. Compaction, which has those of the
- * counter already, takes the lock on the table of regions without waiting. An apply worker comes from either
- * table. So who keeps others from writing locks the table of regions alone, which all who write to
- * one of the two have locked by then.
+ * Locks are taken in this order: table of regions, table of sets, tables of the counter, the lock on
+ * compaction if it is the first set (setrow.c), the lock on the key, rows. Compaction, which has the locks
+ * of the counter already, takes the lock on the table of regions without waiting. An apply worker comes from
+ * either table. So to keep others from writing, it is enough to lock the table of regions, which all writers
+ * of either table have locked by then.
  *
- * Of the rows of a key, dc_set() writes that of sets before the slot, since what applies its
- * transaction elsewhere needs the lock on the key for the former: two of these that come by different
- * links might otherwise wait for each other. A transaction that sets several keys, and one that sets them in
- * another order, still may; the server finds that out, and the worker of a subscription tries again.
+ * Of the rows of a key, dc_set() writes the one of sets before the slot, since an apply worker elsewhere
+ * needs the lock on the key for the former: two workers of different links might otherwise wait for each
+ * other. Two transactions that set several keys in different orders still may; the server detects that, and
+ * the worker of a subscription tries again.
  */
 #ifndef DC_REGION_H
 #define DC_REGION_H
@@ -49,10 +49,10 @@ enum
 	REGION_NUM_COLUMNS
 };
 
-/* So many epochs, from its own on, are a database's. Those of two are further apart: by time, 1024 in a microsecond. */
+/* A database has this many epochs, from its own on. Those of two are further apart: by time, 1024 in a microsecond. */
 #define REGION_EPOCH_SLOTS (INT64CONST(1) << 20)
 
-/* Which database of a region this is. */
+/* The identity of this database in its region. */
 typedef struct DcIdentity
 {
 	char *region;
@@ -184,7 +184,7 @@ typedef enum DcShapeLooks
 	LOOK_MERGE = 1 << 7,		  /* the trigger that merges */
 	LOOK_SHARDS = 1 << 8,		  /* shard tables that can be written to without SQL */
 	LOOK_CODE = 1 << 9,			  /* no code of the owner */
-	LOOK_ALTERED = (1 << 10) - 1, /* all that; but tables only that this transaction has locked as DDL does */
+	LOOK_ALTERED = (1 << 10) - 1, /* all of these, but only in tables that this transaction has locked as DDL does */
 	LOOK_UNLOCKED = 1 << 10,	  /* other tables as well */
 	LOOK_ALL = LOOK_ALTERED | LOOK_UNLOCKED,
 	LOOK_AT_ONCE = 1 << 11 /* no lock is waited for */
@@ -201,7 +201,7 @@ typedef enum DcRights
 {
 	RIGHTS_GIVEN_UP,
 	RIGHTS_KEPT,
-	RIGHTS_SHUT, /* kept, and not to be sold before the operator says so */
+	RIGHTS_SHUT, /* kept, but not sold until the operator says so */
 	RIGHTS_ALONE /* kept as they are: no other region is known */
 } DcRights;
 

@@ -1,15 +1,16 @@
 /*
  * regioncheck.c
- *		What regions have counted, whether the values agree with that, and making them agree.
+ *		Counts of regions, comparing the values with these, and repairing values.
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * All is read in one snapshot, in which totals and remote shard rows of each key are the sum over
- * its rows of regions, with what it was set to (region.h, sets.h), while others count, compact and merge. Only what goes around
- * dcounter's functions breaks that: rows that are changed by hand, say.
+ * Everything is read in one snapshot. In each snapshot, totals and remote shard rows of a key are the sum over its rows of
+ * regions, with the value that it was set to (region.h, sets.h), even while others count, compact and merge. Only changes that
+ * bypass dcounter's functions break that, such as rows that are changed by hand.
  *
- * What is counted for a region and epoch, and what a region has set keys to, shown by dc_region_check(), is
- * the same in all regions that have heard of the same rows: the digest is over all of these, in any order.
+ * The counts of a region and epoch, and the values that a region has set keys to, as dc_region_check() shows
+ * them, are the same in all regions that have the same rows: the digest is over all of these rows, in any
+ * order.
  */
 #include "postgres.h"
 
@@ -46,7 +47,7 @@ PG_FUNCTION_INFO_V1(dc_region_repair);
 	" timestamptz 'epoch' + s.hlc * interval '1 microsecond' AS at FROM @sets AS s"
 #define LAST_ORDER " ORDER BY s.key, s.hlc DESC, s.region DESC"
 
-/* The parts of which the value of each key is the sum (sets.h). */
+/* The parts that add up to the value of each key (sets.h). */
 #define PARTS \
 	"SELECT r.key, r.inc::numeric, r.dec::numeric, r.updated_at FROM @regions AS r" \
 	" UNION ALL SELECT w.key, greatest(w.value, 0), greatest(-w.value, 0), w.at FROM (" LAST LAST_ORDER ") AS w" \
@@ -105,7 +106,7 @@ static const DcStatement sql_drop_remote = {
 	.argtypes = {TEXTARRAYOID},
 	.of = DC_OF_SHARDS};
 
-/* keys: totals are what their regions have counted and set */
+/* keys: set totals to what their regions have counted and set */
 static const DcStatement sql_update_totals = {
 	.text = "UPDATE @totals AS t SET inc = w.inc, dec = w.dec, updated_at = greatest(t.updated_at, w.at)"
 			" FROM (SELECT k.key, coalesce(sum(p.inc), 0)::int8 AS inc, coalesce(sum(p.dec), 0)::int8 AS dec, max(p.at) AS at"
@@ -130,9 +131,9 @@ static int regioncheck_repair(DcCounter *counter);
 
 /*
  * dc_get_regions(counter regclass, key text|bigint|uuid) -> setof (region, inc, dec, value,
- * updated_at, complete_to): what each region has counted since the key was set, all of its epochs together. Those of this
- * region include what it has not published yet, but for what is in memory. A last row, without a region, is for
- * what the key was set to, if it was. Needs SELECT.
+ * updated_at, complete_to): what each region has counted since the key was set, in all of its epochs together. This
+ * region's row includes amounts that are not published yet, except for those in memory. A last row, without a region, has
+ * the value that the key was set to, if it was. Needs SELECT.
  */
 Datum
 dc_get_regions(PG_FUNCTION_ARGS)
@@ -157,9 +158,9 @@ dc_get_regions(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_region_check(counter regclass) -> setof (region, epoch, keys, inc, dec, digest): what there is of
- * each region and epoch; without an epoch, how many keys each region has set, and to what, in all; and a last row without a region, for the keys whose values are not what
- * the regions have counted: how many, and by how much. Needs SELECT.
+ * dc_region_check(counter regclass) -> setof (region, epoch, keys, inc, dec, digest): the counts of each region and
+ * epoch; without an epoch, how many keys each region has set, and the sum of the values; and a last row without a
+ * region, for the keys whose values differ from what the regions have counted: how many, and by how much. Needs SELECT.
  */
 Datum
 dc_region_check(PG_FUNCTION_ARGS)
@@ -175,6 +176,10 @@ dc_region_check(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
+/*
+ * Open a replicated counter for reading, with its tables of regions and sets locked. An error if
+ * the counter is not replicated, or the current user may not read it.
+ */
 static DcCounter *
 regioncheck_open_to_read(FunctionCallInfo fcinfo, const char *function)
 {
@@ -200,7 +205,7 @@ region_check_replicated(const DcCounter *counter)
 }
 
 /*
- * begin begins a session of statements that name the tables of regions and of sets, too.
+ * begin_check begins a session of statements that name the tables of regions and of sets, too.
  */
 static void
 begin_check(DcSqlSession *session, DcCounter *counter)
@@ -211,6 +216,9 @@ begin_check(DcSqlSession *session, DcCounter *counter)
 	sql_keep_open(session, DC_OF_MORE + 1, counter->row.sets);
 }
 
+/*
+ * Return what a word in a statement's text stands for: a table of the counter.
+ */
 static const char *
 check_word(DcCounter *counter, const char *word)
 {
@@ -222,8 +230,8 @@ check_word(DcCounter *counter, const char *word)
 }
 
 /*
- * dc_region_repair(counter regclass) -> bigint: makes the totals of keys what the regions have counted, and
- * returns how many were not. Increments and merges wait meanwhile. For the owner.
+ * dc_region_repair(counter regclass) -> bigint: sets the totals of keys to what the regions have counted,
+ * and returns how many differed. Increments and merges wait meanwhile. For the owner.
  */
 Datum
 dc_region_repair(PG_FUNCTION_ARGS)
@@ -261,6 +269,9 @@ open_to_repair(FunctionCallInfo fcinfo)
 	return counter;
 }
 
+/*
+ * Set the values of keys to what the regions have counted, and return how many keys differed.
+ */
 static int
 regioncheck_repair(DcCounter *counter)
 {

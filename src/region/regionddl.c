@@ -5,21 +5,22 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * Its further tables follow the table of totals: they are dropped with it, and get its name,
- * schema and owner. To drop one of them alone is refused: the counter's values are the sum of
- * what is in it. None of its tables may become unlogged.
+ * schema and owner. Dropping one of them alone is refused: the counter's values are the sums of its
+ * rows. None of its tables may become unlogged.
  *
  * One link brings the rows of all counters, and finds tables by name. So an owner must not be able to stop it. While a
  * counter is published, or a link brings rows to it, only a superuser may
  *
  *	- rename it or its schema, or move it to another one;
- *	- leave its tables other than they were made: the tables that a transaction has locked as DDL does are looked at
- *	  at the end of each command, when they have followed it, for what it can have changed.
+ *	- change the form of its tables: at the end of each command, when they have followed it, the tables that the
+ *	  transaction has locked as DDL does are checked for everything that the command can have changed.
  *
- * What CONCURRENTLY creates or drops is there, or has gone, when the command ends. So an index is refused inside of the command,
- * by the hook that is called for each object: its table is locked by then, so a name cannot mean another one any more. The
- * library must be there by then: an event trigger for the start of commands loads it (core/table/ddlhooks.c).
+ * An index that is created or dropped CONCURRENTLY is there, or is gone, when the command ends. So it is refused within
+ * the command, by the hook that is called for each object: its table is locked by then, so a name can no longer mean
+ * another one. The library must be there by then: an event trigger for the start of commands loads it
+ * (core/table/ddlhooks.c).
  *
- * A counter is not dropped while there are links to other regions, by anybody: dc_unreplicate() says when it may be.
+ * Nobody can drop a counter while there are links to other regions: dc_unreplicate() says when that is possible.
  */
 #include "postgres.h"
 
@@ -90,6 +91,10 @@ is_more(Oid relid, DcCounterRow *row)
 		catalog_read_by_grants(relid, row) || catalog_read_by_wants(relid, row);
 }
 
+/*
+ * Drop the further tables with their counter. An error if one of them is dropped by itself, or the
+ * counter is linked.
+ */
 static void
 regionddl_dropped(const DcDdl *ddl)
 {
@@ -109,7 +114,7 @@ regionddl_dropped(const DcDdl *ddl)
 			sibling_drop(row.wants, ddl);
 		}
 		else if (catalog_read_by_shards(relid, &row) || catalog_read_by_holds(relid, &row))
-			prevent_drop(&row); /* it would be a counter table no more */
+			prevent_drop(&row); /* it would no longer be a counter table */
 		else if (is_more(relid, &row) && ddl_keeps(ddl, row.counter))
 			ereport(ERROR,
 					(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
@@ -122,8 +127,8 @@ regionddl_dropped(const DcDdl *ddl)
 }
 
 /*
- * Raise 55000 if a command has dropped a trigger or an index that a link needs, whatever the command was about: an extension that the
- * trigger was made to depend on, say.
+ * Raise 55000 if a command has dropped a trigger or an index that a link needs, whatever the command was about: for
+ * example about an extension that the trigger was made to depend on.
  */
 static void
 prevent_stripped(const DcDdl *ddl)
@@ -149,7 +154,7 @@ prevent_stripped(const DcDdl *ddl)
 
 /*
  * prevent_drop raises 55000 if a table that links may bring rows to is dropped. Another region may send them, and only that
- * region knows: a link needs the tables of all that comes, also of what it does not take.
+ * region knows: a link needs the tables of all rows that come, even of rows that it does not take.
  */
 static void
 prevent_drop(const DcCounterRow *row)
@@ -164,7 +169,7 @@ prevent_drop(const DcCounterRow *row)
 }
 
 /*
- * region_prevent_drop does so before dc_drop(), which leaves nothing to the event trigger.
+ * region_prevent_drop does the same before dc_drop(), which leaves nothing for the event trigger.
  */
 void
 region_prevent_drop(const DcCounter *counter)
@@ -172,6 +177,9 @@ region_prevent_drop(const DcCounter *counter)
 	prevent_drop(&counter->row);
 }
 
+/*
+ * Return true if the counter or stock is replicated between regions.
+ */
 static bool
 is_replicated(const DcCounterRow *row)
 {
@@ -190,7 +198,7 @@ regionddl_is_shared(const DcCounterRow *row)
 		return false;
 	for (int i = 0; i < lengthof(tables); i++)
 	{
-		if (OidIsValid(tables[i]) && (GetRelationPublications(tables[i]) != NIL || relation_is_fed(tables[i])))
+		if (OidIsValid(tables[i]) && (compat_relation_publications(tables[i]) != NIL || relation_is_fed(tables[i])))
 			return true;
 	}
 	return false;
@@ -239,8 +247,9 @@ prevent_rename(const DcDdl *ddl)
 }
 
 /*
- * prevent_changed raises 55000, or 42809, if a table that was altered is not as others need it. It looks at what the command can
- * have changed, in tables that the transaction has locked, so that one that mends a table is not refused for what else is wrong.
+ * prevent_changed raises 55000, or 42809, if a table that was altered is not as others need it. It checks only what the
+ * command can have changed, in tables that the transaction has locked, so that a command that repairs one fault of a
+ * table is not refused for another.
  */
 static void
 prevent_changed(const DcDdl *ddl)
@@ -265,7 +274,7 @@ prevent_changed(const DcDdl *ddl)
 }
 
 /*
- * Return what a command can change for the worse, as DcShapeLooks.
+ * Return what a command can break, as DcShapeLooks.
  */
 static int
 looks_of(const Node *parsetree)
@@ -296,6 +305,9 @@ looks_of(const Node *parsetree)
 	}
 }
 
+/*
+ * Return what a subcommand of ALTER TABLE can have changed, as a set of LOOK_ flags.
+ */
 static int
 looks_of_command(const AlterTableCmd *command)
 {
@@ -331,8 +343,8 @@ looks_of_command(const AlterTableCmd *command)
 
 /*
  * is_granted_on returns true if a command of its owner grants, or revokes, rights to one of its tables or their schema, and the
- * owner may have these. Another role, as the owner of the schema, may take away what it has given. What rights to tables are revoked of is not
- * known any more: the command locks none, and a name may mean another one by now.
+ * owner may have these. Another role, such as the owner of the schema, may take back rights that it has given. The
+ * tables of a REVOKE are no longer known here: the command locks none, and a name may mean another table by now.
  */
 static bool
 is_granted_on(const GrantStmt *grant, const DcCounterRow *row)
@@ -363,7 +375,8 @@ is_granted_on(const GrantStmt *grant, const DcCounterRow *row)
 }
 
 /*
- * is_granted_to returns true if it grants, or revokes, rights of a role, or may do so by CASCADE.
+ * is_granted_to returns true if a command grants, or revokes, rights of a role, or may do so by
+ * CASCADE.
  */
 static bool
 is_granted_to(const GrantStmt *grant, Oid role)
@@ -396,7 +409,7 @@ is_republished(const DcDdl *ddl, const DcCounterRow *row)
 	publication = get_publication_oid(((AlterPublicationStmt *) ddl->parsetree)->pubname, true);
 	for (int i = 0; i < lengthof(tables); i++)
 	{
-		if (OidIsValid(tables[i]) && list_member_oid(GetRelationPublications(tables[i]), publication))
+		if (OidIsValid(tables[i]) && list_member_oid(compat_relation_publications(tables[i]), publication))
 			return true;
 	}
 	return false;
@@ -419,8 +432,8 @@ regionddl_is_being_altered(const DcCounterRow *row)
 }
 
 /*
- * is_following returns true if a command has done no more than to give another table the owner that a counter has, as ALTER TABLE
- * ... OWNER TO on the counter does with each of its tables; all of these are looked at when it ends.
+ * is_following returns true if a command has only given another table the owner that a counter has, as ALTER TABLE ...
+ * OWNER TO on the counter does with each of its tables; all of these are checked when it ends.
  */
 static bool
 is_following(const DcDdl *ddl, const DcCounterRow *row)
@@ -437,6 +450,10 @@ is_following(const DcDdl *ddl, const DcCounterRow *row)
 	return ddl->relations != NIL;
 }
 
+/*
+ * Refuse indexes that a role other than a superuser creates or drops concurrently on tables of
+ * linked counters.
+ */
 static void
 regionddl_access_hook(ObjectAccessType access, Oid class, Oid relid, int column, void *arg)
 {
@@ -463,7 +480,8 @@ is_of_superuser(void)
 
 /*
  * Raise 55000 if a relation that is being made is an index of a table of a shared counter. Caches do not show it yet. REINDEX
- * CONCURRENTLY makes a copy of one that is there. A primary key is looked at when the command ends: another one may be due.
+ * CONCURRENTLY is allowed, as it makes a copy of an existing index. A primary key is checked when the command ends: another
+ * command of the same statement may need it.
  */
 static void
 prevent_index(Oid index)
@@ -499,7 +517,7 @@ has_counters(void)
 
 /*
  * has_equal_index returns true if the table of an index has another one that refuses the same rows. There may be one more, which a REINDEX
- * CONCURRENTLY has left that was canceled; whoever writes rows locks all of them.
+ * CONCURRENTLY has left that was canceled; each writer of rows locks all of them.
  */
 static bool
 has_equal_index(Relation rel, HeapTuple index)
@@ -525,6 +543,9 @@ has_equal_index(Relation rel, HeapTuple index)
 	return valid && n <= 2;
 }
 
+/*
+ * Return true if both indexes are of the same columns, in the same way, for all rows.
+ */
 static bool
 is_equal_index(Relation rel, HeapTuple index, HeapTuple other)
 {
@@ -561,6 +582,9 @@ prevent_concurrent_drop(Oid index)
 		shared_error(&row, _("Its index may be what rows are found by. Drop it without CONCURRENTLY."));
 }
 
+/*
+ * Return true if there is such an index, and it is unique.
+ */
 static bool
 is_unique_index(Oid index)
 {
@@ -572,6 +596,10 @@ is_unique_index(Oid index)
 	return unique;
 }
 
+/*
+ * Repeat renames, owners and the like on the further tables, and raise an error for what would stop
+ * the links.
+ */
 static void
 regionddl_altered(const DcDdl *ddl)
 {

@@ -4,23 +4,24 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * It keeps the greater one of each amount (mergetrigger.c has what all these triggers do). So it does
- * not matter how often a row comes, by which way, and whether an older one comes later.
+ * It keeps the greater one of each amount (mergetrigger.c has what all these triggers do). So it
+ * does not matter how often or by which way a row comes, or whether an older one comes later.
  *
- *	- Nothing grows: nothing is written (NULL skips the row quietly). So a message that goes
- *	  around a ring ends where it is known.
- *	- A row that is there is looked at before it is locked, since the worker should wait for nobody if it has
- *	  nothing to write.
- *	- A row of this database's own epoch that says more than it has itself is not merged
- *	  (slot_is_foreign), and it is waited for who is writing that row here, to be sure.
- *	- What was added goes to a shard row of this transaction's own with a negative number
+ *	- If nothing grows, nothing is written (NULL skips the row quietly). So a row that goes around a
+ *	  ring stops where it is known.
+ *	- An existing row is read before it is locked, since the worker should wait for nobody if it has nothing
+ *	  to write.
+ *	- A row of this database's own epoch that has more than the database itself is not merged
+ *	  (slot_is_foreign). To be sure, transactions that are writing that row here are waited for
+ *	  first.
+ *	- The difference goes to a shard row of this transaction's own with a negative number
  *	  (apply_remote()), in the same transaction. That waits for nobody.
  *
  * So an apply worker waits for other transactions only if these write the same row of the
  * same region and epoch, which is where several links bring it.
  *
- * Where a subscription brings the totals and the shard rows of the counter as well, what the rows add is in these already, and shard
- * rows of its own would be in the way of those that come. So then rows are taken as they are.
+ * Where a subscription brings the totals and the shard rows of the counter as well, these have the differences already,
+ * and shard rows of its own would collide with incoming ones. So then rows are taken as they are.
  */
 #include "postgres.h"
 
@@ -67,6 +68,9 @@ merge_region(PG_FUNCTION_ARGS)
 	return merge_trigger(fcinfo, &region_kind, &last);
 }
 
+/*
+ * Return the row that a trigger was given as columns.
+ */
 static DcRegionRow
 row_of(const Datum *columns)
 {
@@ -80,6 +84,9 @@ row_of(const Datum *columns)
 	};
 }
 
+/*
+ * Return what is wrong with a row that has come, or NULL.
+ */
 static const char *
 region_problem(DcMerge *merge)
 {
@@ -127,7 +134,7 @@ comes_back(DcRegionRel *rel, const DcRegionRow *wanted)
 }
 
 /*
- * region_row_raise makes a row have at least the amounts of another one, and tells how much they have grown. Waits
+ * region_row_raise raises a row to at least the amounts of another one, and sets by how much they have grown. Waits
  * for transactions that write it, if there is anything to write.
  */
 void
@@ -159,10 +166,10 @@ region_row_raise(DcRegionRel *rel, DcRegionRow *wanted, int64 *inc, int64 *dec)
 }
 
 /*
- * region_row_is_foreign is slot_is_foreign(), after all transactions that write the row have ended. What they have published
- * others may have, and have sent back, before it is seen here: a commit is sent when it is on disk, and seen when a
- * synchronous standby has confirmed it as well. Who began to write the row since then has not sent anything that can
- * have come back.
+ * region_row_is_foreign is slot_is_foreign(), after all transactions that write the row have ended. Other regions may have
+ * their rows, and have sent them back, before they are visible here: a commit is sent when it is on disk, but visible only
+ * when a synchronous standby has confirmed it, too. Rows of transactions that have begun to write since then cannot have come
+ * back yet.
  */
 bool
 region_row_is_foreign(DcRegionRel *rel, const DcRegionRow *wanted)
@@ -186,8 +193,8 @@ region_row_is_foreign(DcRegionRel *rel, const DcRegionRow *wanted)
 }
 
 /*
- * raise_found raises the amounts of a row that was found, and tells by how much; false if it is
- * not there any more.
+ * raise_found raises the amounts of a row that was found, and sets by how much; false if the row no
+ * longer exists.
  */
 static bool
 raise_found(DcRegionRel *rel, DcRegionRow *row, const DcRegionRow *wanted, int64 *inc, int64 *dec)

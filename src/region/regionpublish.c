@@ -1,14 +1,14 @@
 /*
  * regionpublish.c
- *		Adding what was counted here to what this region has of each key.
+ *		Adding local counts to this region's row of each key.
  *
  * Copyright (c) 2026, the dcounter developers
  *
  * Compaction and flushes do so, in the transaction that moves the same amounts to the totals. So
- * other regions are sent a row for each key and compaction, and nothing for an increment. It is
- * the rows of this region and epoch that are written, which nobody else changes. But an
- * apply worker may have one locked for a moment, when it has come back along a ring. Then the
- * key is left for the next time: compaction waits for nobody.
+ * other regions are sent a row for each key and compaction, and nothing for an increment. Only rows
+ * of this region and epoch are written, which nobody else changes. But an apply worker may have one
+ * locked for a moment, when it has come back along a ring. Then the key is left for the next time:
+ * compaction waits for nobody.
  *
  * The identity that is read here cannot change before the transaction has committed (life.h).
  * It raises this region's heartbeat then (region_published).
@@ -24,7 +24,7 @@
 #include "region/life.h"
 #include "region/sets.h"
 
-/* What a batch is published to. */
+/* The tables to which a batch is published. */
 typedef struct DcPublishing
 {
 	DcCounter *counter;
@@ -53,8 +53,8 @@ region_ready(DcCounter *counter)
 }
 
 /*
- * region_publish adds the own amounts of the keys of a batch. The table of sets is looked at if there is anything
- * in it (setrow.c says why nothing comes to an empty one meanwhile).
+ * region_publish adds the own amounts of the keys of a batch. The table of sets is read unless it is empty
+ * (setrow.c says why an empty one stays so meanwhile).
  */
 void
 region_publish(DcCounter *counter, DcBatch *batch)
@@ -97,8 +97,8 @@ region_publish(DcCounter *counter, DcBatch *batch)
 }
 
 /*
- * add_own adds those of a key; false if that is not possible now. A sum that leaves bigint is told
- * as one of the totals is.
+ * add_own adds the own amounts of a key; false if that is not possible now. A sum that leaves
+ * bigint is reported like one of the totals.
  */
 static bool
 add_own(DcPublishing *to, DcBatchKey *key)
@@ -110,7 +110,7 @@ add_own(DcPublishing *to, DcBatchKey *key)
 
 	if (again)
 	{
-		/* it is locked first: who closes it locks it, too (regionset.c, setmerge.c) */
+		/* it is locked first: closing it needs the lock, too (regionset.c, setmerge.c) */
 		if (!region_row_try_lock(to->rel, &row))
 			return false;
 		locked = true;
@@ -139,7 +139,7 @@ add_own(DcPublishing *to, DcBatchKey *key)
 }
 
 /*
- * find_own finds the slot that this database counts in. If nothing was ever set, it can have one epoch only.
+ * find_own finds the slot that this database counts in. If nothing was ever set, it can have only one epoch.
  */
 static bool
 find_own(DcPublishing *to, Datum key, DcRegionRow *row)
@@ -151,6 +151,9 @@ find_own(DcPublishing *to, Datum key, DcRegionRow *row)
 	return region_row_find_last(to->rel, &wanted, to->identity.epoch + REGION_EPOCH_SLOTS, row);
 }
 
+/*
+ * Return true if a deletion has closed the slot, by the rows of sets as they are now.
+ */
 static bool
 is_closed(DcRegionRel *sets, const DcRegionRow *row)
 {

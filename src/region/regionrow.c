@@ -4,10 +4,9 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Each transaction that writes a row has the latest version of it, by a lock or by an update that
- * is refused if the version that was read is not the latest. Old versions have no place in
- * memory that sessions share: the key is looked up in the index each time (core/rows/keyrow.c), which has one entry
- * a row, as long as its versions stay on their page.
+ * Each transaction that writes a row has the latest version of it, by a lock or by an update that fails if the
+ * version that was read is not the latest. Shared memory does not cache places of rows: the key is looked up in the
+ * index each time (core/rows/keyrow.c), which has one entry a row, as long as its versions stay on their page.
  */
 #include "postgres.h"
 
@@ -45,6 +44,9 @@ regionrel_open(DcRegionRel *rel, DcCounter *counter, DcRegionTable table, LOCKMO
 	rel->found = table_slot_create(rel->heap, NULL);
 }
 
+/*
+ * Close the table and its index. The locks stay until the transaction ends.
+ */
 void
 regionrel_close(DcRegionRel *rel)
 {
@@ -54,6 +56,9 @@ regionrel_close(DcRegionRel *rel)
 	table_close(rel->heap, NoLock);
 }
 
+/*
+ * Set the keys of a look-up of the row's primary key.
+ */
 static void
 scan_keys(const DcRegionRow *row, ScanKeyData *keys)
 {
@@ -88,8 +93,8 @@ regionrel_find(DcRegionRel *rel, ScanKeyData *keys, int nkeys)
 }
 
 /*
- * region_row_find does so for the row of a key, region and epoch. The texts of
- * *row are those that were wanted.
+ * region_row_find finds the row of a key, region and epoch in the same way. The texts of *row are
+ * those that were wanted.
  */
 bool
 region_row_find(DcRegionRel *rel, const DcRegionRow *wanted, DcRegionRow *row)
@@ -109,8 +114,8 @@ region_row_find(DcRegionRel *rel, const DcRegionRow *wanted, DcRegionRow *row)
 }
 
 /*
- * region_row_find_last does so for the row of a key and region with the greatest epoch from the one wanted on, and
- * before another one.
+ * region_row_find_last finds the row of a key and region with the greatest epoch in a range: from the wanted row's
+ * on, and before another one.
  */
 bool
 region_row_find_last(DcRegionRel *rel, const DcRegionRow *wanted, int64 before, DcRegionRow *row)
@@ -165,6 +170,9 @@ region_rows_read(DcRegionRel *rel, Datum key, Snapshot snapshot)
 	return rows;
 }
 
+/*
+ * Set the amounts, time and place of the row from the version that was found.
+ */
 static void
 read_row(DcRegionRel *rel, DcRegionRow *row)
 {
@@ -194,13 +202,13 @@ regionrel_lock(DcRegionRel *rel, ItemPointer tid)
 }
 
 /*
- * region_row_lock does so for a row of regions.
+ * region_row_lock does the same for a row of regions.
  */
 bool
 region_row_lock(DcRegionRel *rel, DcRegionRow *row)
 {
 	const AttrNumber *atts = rel->layout->atts;
-	/* its owner may have made it that of another key by hand */
+	/* its owner may have changed its key by hand */
 	bool locked = regionrel_lock(rel, &row->tid) &&
 		batch_key_equal(slot_datum(rel->found, atts[REGION_KEY], TEXTOID), row->key) &&
 		batch_key_equal(slot_datum(rel->found, atts[REGION_REGION], TEXTOID), row->region) &&
@@ -213,8 +221,8 @@ region_row_lock(DcRegionRel *rel, DcRegionRow *row)
 }
 
 /*
- * region_row_try_lock locks a version that was found; false if another transaction has the row, or had it
- * since.
+ * region_row_try_lock locks a version that was found; false if another transaction has locked or changed
+ * the row.
  */
 bool
 region_row_try_lock(DcRegionRel *rel, const DcRegionRow *row)
@@ -223,8 +231,8 @@ region_row_try_lock(DcRegionRel *rel, const DcRegionRow *row)
 }
 
 /*
- * region_row_replace writes a row that was found in place of the version at row->tid. If that is
- * not locked, false if another transaction has the row, or had it since.
+ * region_row_replace writes a row that was found in place of the version at row->tid. Returns false
+ * if that version is not locked, and another transaction has locked or changed the row.
  */
 bool
 region_row_replace(DcRegionRel *rel, const DcRegionRow *row, bool locked)
@@ -237,6 +245,9 @@ region_row_replace(DcRegionRel *rel, const DcRegionRow *row, bool locked)
 	return replaced;
 }
 
+/*
+ * Store the row's values in the relation's slot, to be written.
+ */
 static void
 store_row(DcRegionRel *rel, const DcRegionRow *row)
 {
@@ -267,8 +278,8 @@ region_row_insert(DcRegionRel *rel, DcRegionRow *row)
 }
 
 /*
- * region_row_wait waits for a transaction that inserts or changes a row, or for the moment in which
- * it is clear that the row will not stay. False if there is none.
+ * region_row_wait waits for a transaction that inserts or changes a row, or until a speculative
+ * insertion is withdrawn. False if there is none.
  */
 bool
 region_row_wait(DcRegionRel *rel, const DcRegionRow *wanted)

@@ -1,12 +1,12 @@
 /*
  * regions.c
- *		dc_regions(): what is known of the regions.
+ *		dc_regions(): the regions, as this database knows them.
  *
  * Copyright (c) 2026, the dcounter developers
  *
  * It reads dcounter.self and dcounter.region, which anybody may read, and the server's views of
- * subscriptions. The link from a region is the subscription that dc_region_join() makes; one that has another name
- * is not known to be that region's.
+ * subscriptions. The link from a region is the subscription that dc_region_join() makes; a subscription of another
+ * name is not attributed to a region.
  */
 #include "postgres.h"
 
@@ -97,6 +97,9 @@ dc_regions(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
+/*
+ * Set a text column of the result; NULL stands for NULL.
+ */
 static void
 regions_put_text(Datum *values, bool *nulls, int column, const char *value)
 {
@@ -105,6 +108,9 @@ regions_put_text(Datum *values, bool *nulls, int column, const char *value)
 		values[column] = CStringGetTextDatum(value);
 }
 
+/*
+ * Compare two heartbeats by the regions' names, for list_sort().
+ */
 static int
 by_region(const ListCell *a, const ListCell *b)
 {
@@ -142,6 +148,9 @@ state_of(const DcBeat *beat, const DcSelfRow *self)
 	return seen_is_behind(beat) ? "behind" : "active";
 }
 
+/*
+ * Return the state of this database, as dc_regions() shows it.
+ */
 static const char *
 own_state(const DcSelfRow *self, const DcBeat *beat)
 {
@@ -160,7 +169,7 @@ own_state(const DcSelfRow *self, const DcBeat *beat)
 }
 
 /*
- * look_at_link finds the link from a region, and how it is.
+ * look_at_link finds the link from a region, and its state.
  */
 static void
 look_at_link(DcRegionLook *look)
@@ -168,7 +177,7 @@ look_at_link(DcRegionLook *look)
 	static const DcResultColumn columns[] = {DC_BIGINT("workers"), DC_BIGINT("errors"), {0}};
 	static const char *const sql =
 		"SELECT (SELECT count(s.pid) FROM pg_catalog.pg_stat_get_subscription($1) AS s WHERE s.relid IS NULL),"
-		" coalesce((SELECT s.apply_error_count + s.sync_error_count FROM pg_catalog.pg_stat_get_subscription_stats($1) AS s), 0)";
+		" coalesce((SELECT s.apply_error_count + " COMPAT_SYNC_ERRORS " FROM pg_catalog.pg_stat_get_subscription_stats($1) AS s), 0)";
 	bool own = look->own != NULL && strcmp(look->region, look->own) == 0;
 	Subscription *link = own ? NULL : link_find(psprintf(LINK_PREFIX "%s", look->region));
 	Oid type = OIDOID;

@@ -1,32 +1,31 @@
 /*
  * regionset.c
- *		Setting and deleting keys of a replicated counter: what this region has set them to.
+ *		Setting and deleting keys of a replicated counter.
  *
  * Copyright (c) 2026, the dcounter developers
  *
  * core/counter/setregion.c has locked the key, deleted its shard rows and locked its row of totals. Then:
  *
- *	1. The slot that this database counts in is locked, so that compaction, which passes over keys
- *	   whose slot is locked, does not add to it. What the deleted shard rows have that was counted here
- *	   will be added to it (folded), or to a new one: then compaction is kept away until that is there. So what
- *	   a set has observed is a state that the slot has had. Otherwise two sets that have observed
- *	   different parts of it would not add up.
+ *	1. The slot that this database counts in is locked, so that compaction, which skips keys whose slot is
+ *	   locked, does not add to it. Local counts in the deleted shard rows will be added to it (folded), or to a
+ *	   new slot: then compaction is kept away until that exists. So the state that a set observes is one that
+ *	   the slot has had. Otherwise two sets that have observed different parts of it would not add up.
  *	2. Rows of sets, slots, totals and shard rows with amounts of other regions are read in one
- *	   snapshot. As each transaction changes totals or shard rows and slots by the same amount, what is
- *	   to be written to the totals follows from these, whatever is merged or compacted meanwhile: what
- *	   the key must have, by the formula in sets.h, less the shard rows.
+ *	   snapshot. As each transaction changes totals or shard rows and slots by the same amount, the
+ *	   new totals follow from these, whatever is merged or compacted meanwhile: the value of the
+ *	   key, by the formula in sets.h, less the shard rows.
  *	3. This region's row of sets is written: a stamp after all of the key, the new value, and all
- *	   slots, with those that any row of sets has observed. dc_delete() closes them. So it does for a key that is not here: another region may have set it,
- *	   and of two that do not know of each other the later one wins.
- *	4. The own slot is written, after that (region.h).
+ *	   slots, with those that any row of sets has observed. dc_delete() closes them. It does so even for a key that does
+ *	   not exist here: another region may have set it, and of two concurrent sets the later one wins.
+ *	4. The own slot is written last (region.h).
  *
- * Increments that are committed after step 2 saw the rows are on top of the new value; all others are in the
- * old one. This holds for those of other regions as well: they are observed, or not.
+ * Increments that are committed after step 2 has read the rows are added to the new value; all others belong
+ * to the old one. The same holds for increments of other regions: they are observed, or not.
  *
- * A deletion waits for the slot's lock also if it has nothing to add to it, and compaction looks for
- * deletions when it has that lock. So when a deletion is committed, nothing is added to a slot that
- * it has closed, here. (There may be no slot yet. A compaction at the same time then inserts one,
- * which is open: the deletion has not observed it.)
+ * A deletion waits for the slot's lock even if it has nothing to add, and compaction looks for
+ * deletions when it has that lock. So when a deletion is committed, nothing more is added here to a
+ * slot that it has closed. (There may be no slot yet. A compaction at the same time then inserts
+ * one, which is open: the deletion has not observed it.)
  *
  * Under REPEATABLE READ and SERIALIZABLE rows of sets and slots that have changed since the snapshot are a
  * serialization failure, as are those of the counter's tables.
@@ -58,7 +57,7 @@ static const DcStatement sql_amounts = {
 	.argtypes = {TEXTOID},
 	.columns = {DC_BIGINT("inc"), DC_BIGINT("dec"), DC_COLUMN("is total", BOOLOID)}};
 
-/* keys: totals that are nothing */
+/* keys: totals that are zero */
 static const DcStatement sql_drop_empty = {
 	.text = "DELETE FROM @totals AS t WHERE t.key = ANY ($1) AND t.inc = 0 AND t.dec = 0",
 	.argtypes = {TEXTARRAYOID}};
@@ -83,9 +82,9 @@ typedef struct DcSetting
 	DcRegionRel sets;
 	DcKeyRows rows;
 	bool has_own; /* there is an open slot, which is locked */
-	bool opens;	  /* one is to be opened: compaction is kept away */
+	bool opens;	  /* a slot has to be opened: compaction is kept away */
 	DcRegionRow own;
-	int64 own_inc; /* what is folded into it */
+	int64 own_inc; /* the amounts that are folded into it */
 	int64 own_dec;
 } DcSetting;
 
@@ -120,7 +119,7 @@ region_set_begin(DcCounter *counter)
 	DcIdentity identity;
 	DcRegionRel sets;
 
-	region_lock(counter); /* it may not have been replicated a moment ago */
+	region_lock(counter); /* it may have become replicated just now */
 	region_identity_needed(&identity);
 	regionrel_open(&sets, counter, TABLE_OF_SETS, NoLock);
 	sets_first(&sets);
@@ -197,6 +196,10 @@ lock_own(DcSetting *set)
 	}
 }
 
+/*
+ * Find the slot that this database counts in, and return true if it is there and open. Otherwise
+ * set->own has the epoch of the next one.
+ */
 static bool
 own_is_open(DcSetting *set)
 {
@@ -212,7 +215,7 @@ own_is_open(DcSetting *set)
 }
 
 /*
- * regionset_read_rows reads all that there is of the key, as of now.
+ * regionset_read_rows reads all rows of the key, as of now.
  */
 static void
 regionset_read_rows(DcSetting *set, DcKeyRows *rows)
@@ -225,6 +228,10 @@ regionset_read_rows(DcSetting *set, DcKeyRows *rows)
 	UnregisterSnapshot(snapshot);
 }
 
+/*
+ * Read the rows of sets and slots of the key, and the sums of its totals and of its remote shard
+ * rows, in the active snapshot.
+ */
 static void
 read_rows_of_snapshot(DcSetting *set, DcKeyRows *rows)
 {
@@ -246,7 +253,7 @@ read_rows_of_snapshot(DcSetting *set, DcKeyRows *rows)
 }
 
 /*
- * regionset_check_snapshot raises 40001 if this transaction has one snapshot, which does not show what there is now.
+ * regionset_check_snapshot raises 40001 if this transaction has a single snapshot that does not show the present rows.
  */
 static void
 regionset_check_snapshot(DcSetting *set)
@@ -263,6 +270,10 @@ regionset_check_snapshot(DcSetting *set)
 		serialization_error();
 }
 
+/*
+ * Return true if both have the same versions of rows, and the same sums: nothing has changed in
+ * between.
+ */
 static bool
 same_rows(const DcKeyRows *a, const DcKeyRows *b)
 {
@@ -287,7 +298,7 @@ same_rows(const DcKeyRows *a, const DcKeyRows *b)
 }
 
 /*
- * fold_own adds what was counted here to the own slot among those that were read. It is not written yet.
+ * fold_own adds local counts to the own slot among those that were read. It is not written yet.
  */
 static void
 fold_own(DcSetting *set)
@@ -350,8 +361,8 @@ make_row(DcSetting *set, DcSetRow *row)
 }
 
 /*
- * write_set writes the row of sets. It takes the place of the one that this region has only where no other region can
- * have removed that (setrow.c).
+ * write_set writes the row of sets. It updates this region's existing row only if no other region can have removed
+ * that (setrow.c).
  */
 static void
 write_set(DcSetting *set, const DcSetRow *row)
@@ -387,7 +398,7 @@ write_own(DcSetting *set)
 }
 
 /*
- * region_written removes totals that are nothing after a batch, if their keys are deleted. The rows are
+ * region_written removes totals that are zero after a batch, if their keys are deleted. The rows are
  * locked.
  */
 void
@@ -413,7 +424,7 @@ region_written(DcSqlSession *session, DcBatch *batch)
 }
 
 /*
- * keep_deleted keeps those of some keys that are deleted, and returns how many there are.
+ * keep_deleted keeps only the deleted ones of some keys, and returns how many there are.
  */
 static int
 keep_deleted(DcCounter *counter, Datum *keys, int n)

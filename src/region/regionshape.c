@@ -1,6 +1,6 @@
 /*
  * regionshape.c
- *		Are the tables of a replicated counter such that rows of other regions can come to them?
+ *		Checking that the tables of a replicated counter can take rows of other regions.
  *
  * Copyright (c) 2026, the dcounter developers
  *
@@ -39,8 +39,8 @@ static AclMode own_rights(Oid relid, Oid owner);
 static const char *code_problem(Relation rel);
 
 /*
- * Return what is wrong of what is to be looked at, as a sentence, or NULL. Raises 42809 for a table that has not its shape, 55P03 for one that
- * would have to be waited for, and is not to be.
+ * Return what is wrong with the tables, as a sentence, or NULL; only what `looks` names is checked. Raises 42809 for a
+ * table without its shape, 55P03 for a lock that would have to be waited for, if that is not allowed.
  */
 const char *
 regions_problem(const DcCounterRow *row, int looks)
@@ -70,13 +70,14 @@ regions_problem(const DcCounterRow *row, int looks)
 	}
 	if ((looks & LOOK_RIGHTS) != 0 && OidIsValid(row->grants) && (problem = rights_problem(counter)) != NULL)
 		return problem;
-	if (!regionshape_is_due(row->shards, looks)) /* what may be written to shard rows depends on the table of totals as well */
+	if (!regionshape_is_due(row->shards, looks)) /* writing to shard rows depends on the table of totals as well */
 		looks &= regionshape_is_due(row->counter, looks) ? LOOK_COLUMNS | LOOK_SHARDS : LOOK_NOTHING;
 	return superuser_arg(counter->owner) || looks == LOOK_NOTHING ? NULL : shards_problem(counter, looks);
 }
 
 /*
- * Lock a table to look at it. A command about a publication does not wait: its owner may be another one than that of the table.
+ * Lock a table to look at it. A command about a publication does not wait: its owner may be another role than the
+ * table's.
  */
 static void
 regionshape_lock(Oid relid, int looks)
@@ -91,7 +92,7 @@ regionshape_lock(Oid relid, int looks)
 }
 
 /*
- * Return true if a table is to be looked at.
+ * Return true if a table has to be checked.
  */
 static bool
 regionshape_is_due(Oid relid, int looks)
@@ -99,11 +100,15 @@ regionshape_is_due(Oid relid, int looks)
 	return (looks & LOOK_UNLOCKED) != 0 || compat_has_locked(relid, ShareUpdateExclusiveLock);
 }
 
+/*
+ * Return why rows of other regions could not come to the table, or NULL. Only what `looks` names is
+ * checked.
+ */
 static const char *
 table_problem(DcCounter *counter, Relation rel, DcRegionTable table, int looks)
 {
 	Oid owner = rel->rd_rel->relowner;
-	AclMode needed = ACL_SELECT | ACL_INSERT | ACL_UPDATE | ACL_DELETE; /* a row that its filter lets through no more comes as a deletion */
+	AclMode needed = ACL_SELECT | ACL_INSERT | ACL_UPDATE | ACL_DELETE; /* a row that no longer passes a filter comes as a deletion */
 	DcTableLayout layout;
 	DcShapeProblem problem = {0};
 	const char *detail;
@@ -129,6 +134,9 @@ table_problem(DcCounter *counter, Relation rel, DcRegionTable table, int looks)
 	return (looks & LOOK_CODE) == 0 || superuser_arg(owner) ? NULL : code_problem(rel);
 }
 
+/*
+ * Return why a publication would keep rows of the table from being updated or deleted, or NULL.
+ */
 static const char *
 published_problem(Relation rel, int looks)
 {
@@ -144,7 +152,7 @@ published_problem(Relation rel, int looks)
 
 /*
  * Return true if a table has no index but its primary key, by which the server looks for rows to update: another one could
- * refuse rows. One of the same key cannot: REINDEX CONCURRENTLY leaves it if it is canceled.
+ * refuse rows. One of the same key, which a canceled REINDEX CONCURRENTLY leaves behind, cannot.
  */
 static bool
 has_key_alone(Relation rel, const DcShape *shape, const AttrNumber *atts)
@@ -167,7 +175,7 @@ has_key_alone(Relation rel, const DcShape *shape, const AttrNumber *atts)
 }
 
 /*
- * The same of the shard table, if its owner is no superuser.
+ * The same for the shard table, unless its owner is a superuser.
  */
 static const char *
 shards_problem(DcCounter *counter, int looks)
@@ -189,8 +197,8 @@ shards_problem(DcCounter *counter, int looks)
 }
 
 /*
- * own_rights returns the privileges that the owner of a table has by themselves. Those of a group, and those that another role has
- * given, may go without a command that an event trigger sees.
+ * own_rights returns the privileges that the owner of a table has directly. Privileges by way of a group, or given by
+ * another role, may be revoked by a command that no event trigger sees.
  */
 static AclMode
 own_rights(Oid relid, Oid owner)
@@ -220,7 +228,8 @@ own_rights(Oid relid, Oid owner)
 }
 
 /*
- * code_problem returns, as a sentence, that code of its owner runs where a table is read or written; or NULL.
+ * code_problem returns a sentence if code of a table's owner would run when the table is read or written, or
+ * NULL.
  */
 static const char *
 code_problem(Relation rel)

@@ -5,14 +5,14 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * They belong to the owner of the counter, as the shard table does. Both are plain tables, also
- * if the counter is partitioned. NAME_region is written without SQL (regionrow.c), so it must
- * be as it was made. It has one index, so that updates stay on their page: besides being
- * cheaper, what an apply worker of the server looks for while it is being moved to another page
- * it may not find, and then the worker goes on as if the row had never been there.
+ * if the counter is partitioned. NAME_region is written without SQL (regionrow.c), so it must be as
+ * it was made. It has one index, so that updates stay on their page. That is cheaper; also, an
+ * apply worker of the server may not find a row that is being moved to another page, and then goes
+ * on as if the row had never been there.
  *
- * The trigger for what comes from other regions fires in apply workers alone (ENABLE REPLICA).
- * Its function may be executed by nobody who might create such a trigger but the owner of the
- * database, who restores dumps. So it is made as the superuser that every cluster has, in a
+ * The trigger for rows that come from other regions fires only in apply workers (ENABLE REPLICA).
+ * Of the roles that could create such a trigger, only the owner of the database, who restores
+ * dumps, may execute its function. So it is made as the bootstrap superuser, in a
  * security-restricted operation.
  */
 #include "postgres.h"
@@ -138,8 +138,8 @@ region_tables_create(DcCounter *counter, DcCounterRow *row, Oid types)
 }
 
 /*
- * merge_trigger_create puts the trigger for what comes from other regions on a table, as the current
- * user.
+ * merge_trigger_create puts the trigger for rows that come from other regions on a table, as the
+ * current user.
  */
 void
 merge_trigger_create(Oid relid, const char *function)
@@ -154,8 +154,8 @@ merge_trigger_create(Oid relid, const char *function)
 
 /*
  * region_tables_adopt finds the tables of a counter table that is being adopted, if it was
- * replicated, and the user may replicate it. Its totals are then what is published. The triggers are there, as they are
- * dumped.
+ * replicated, and the user may replicate it. Its totals are then published. The triggers exist, as they are part of a
+ * dump.
  */
 void
 region_tables_adopt(DcCounterRow *row, Oid functions)
@@ -184,15 +184,15 @@ region_tables_adopt(DcCounterRow *row, Oid functions)
 	if (!region_table_fits(rel, TABLE_OF_SETS, &layout, &problem))
 		shape_error(RelationGetRelationName(rel), &problem);
 	table_close(rel, NoLock);
-	/* what was removed with deleted keys is not known: more than half of the slots of a key were not */
+	/* the epochs removed with deleted keys are not known; at most half of a key's slots were */
 	row->rights_epoch = region_self(&identity) ? identity.epoch + REGION_EPOCH_SLOTS / 2 : 0;
 	row->totals = DC_TOTALS_COMPACTED;
 }
 
 /*
- * Return true if the user may make a counter a replicated one with tables that are there already: as with dc_replicate(), the jobs
- * and links that all counters share go through these from then on. The owner of the database, who restores dumps, may as well.
- * A notice says what is missing.
+ * Return true if the user may make a counter replicated with existing tables: as with dc_replicate(), the jobs and
+ * links that all counters share then process these. The owner of the database, who restores dumps, may do so as well. A
+ * notice says what is missing.
  */
 bool
 region_may_adopt(const DcCounterRow *row, Oid functions)
@@ -269,7 +269,7 @@ region_table_fits(Relation rel, DcRegionTable table, DcTableLayout *layout, DcSh
 }
 
 /*
- * Check one of the tables of a counter, which is open, as counter_layout() does the others. Raise 42809 as well if it
+ * Check one of the tables of a counter, which is open, as counter_layout() checks the others. Raise 42809 also if it
  * cannot be written without SQL, since there is no other way.
  */
 const DcTableLayout *
@@ -291,9 +291,9 @@ region_layout(DcCounter *counter, Relation rel, DcRegionTable table)
 }
 
 /*
- * region_table_problem returns what would have to happen beyond the writing of a row, as a sentence, or
- * NULL. Triggers that fire in apply workers are called by the server, some of them before this can be
- * looked at; but the row is not written then.
+ * region_table_problem returns, as a sentence, why writing a row would do more than write it, or NULL.
+ * The server calls triggers that fire in apply workers, some of them before this can be checked; but
+ * then the row is not written.
  */
 static const char *
 region_table_problem(Relation rel, const DcTableLayout *layout)
@@ -312,8 +312,8 @@ region_table_problem(Relation rel, const DcTableLayout *layout)
 }
 
 /*
- * Return true if a trigger is that for what comes from other regions. There is one of that name; a
- * second one, under another, would add the amounts once more. Nobody but the owner of the extension makes
+ * Return true if a trigger is the one for rows that come from other regions. There is one of that name; a
+ * second one of another name would add the amounts once more. Only the owner of the extension can create
  * functions in its schema.
  */
 static bool

@@ -4,43 +4,41 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Of a deleted key there are its rows of sets and of regions, and perhaps a row of totals without
- * amounts. All of them are removed at once, in this database alone: deletions are not published. Other
- * regions do so whenever they like, or not at all, and all may go on to count in the key meanwhile. That is safe
- * since whoever hears of the key again after that gets whole rows:
+ * A deleted key has rows of sets and of regions, and perhaps a row of totals without amounts. All of them are
+ * removed at once, but only in this database: deletions are not published. Other regions do the same at any
+ * time, or never, and all may go on counting in the key meanwhile. That is safe since a region that gets the key
+ * again after that gets whole rows:
  *
- *	- The server passes over an UPDATE of a row that is not there, silently. So what others write
- *	  for the key from now on must be rows that they insert. The last set of the key is a deletion, and it has
- *	  closed each slot that there is of the key, with just the amounts that these have (sets.h). Each active
- *	  region has heard of that deletion, and what it had published before it heard is here: none
- *	  of it is on its way. Each region that has heard of it inserts a new slot (regionpublish.c), and inserts its
- *	  row of sets again unless it has written that since (setrow.c). Rows of grants, of wants and of
- *	  regions themselves are never removed.
- *	- What another region brings back of the key, by a copy, say, or with a later set that has
- *	  observed the old slots, is right by itself: it brings the slots with what is taken away from them.
- *	  While a copy is under way they may come before that.
- *	- Nothing is removed while the counter has sealed amounts of an older epoch: what is removed raises the epochs of new
- *	  slots above those of that one (slot_has_next).
- *	- This database does not know any more which epochs its slots of the key had. If it began to count in one
- *	  of these again, those who still have that slot would have more in it already. So the epochs of
- *	  slots that are opened from now on, of any key, are greater than all that were removed
+ *	- The server silently skips an UPDATE of a row that does not exist. So others must insert the rows that they
+ *	  write for the key from now on. The last set of the key is a deletion, and it has closed each existing slot
+ *	  of the key, with just the amounts that these have (sets.h). Each active region knows of that deletion, and
+ *	  all that it had published before that is here: nothing is on its way. Each region that knows of it inserts
+ *	  a new slot (regionpublish.c), and inserts its row of sets again unless it has written that since
+ *	  (setrow.c). Rows of grants, of wants and of regions themselves are never removed.
+ *	- Rows of the key that another region brings back, by a copy or with a later set that has
+ *	  observed the old slots, are right by themselves: they include the slots and the amounts that
+ *	  are subtracted. While a copy is under way the slots may come first.
+ *	- Nothing is removed while the counter has sealed amounts of an older epoch: a removal raises the epochs of new slots
+ *	  above those of the older epoch (slot_has_next).
+ *	- This database no longer knows which epochs its slots of the key had. If it began to count in one of
+ *	  these again, regions that still have that slot would have more in it already. So the epochs of slots
+ *	  that are opened from now on, of any key, are greater than all that were removed
  *	  (regionslot.c). A slot of its own that comes back is not counted in.
  *
- *	- No set that is earlier than the deletion is on its way anywhere. A region that knew nothing of the deletion when it set the
- *	  key would bring back slots that others have removed, or, along a ring or by a hub, its own row to where that was
- *	  removed. So of each row of sets, not of the last one alone, all active regions have heard.
+ *	- No set from before the deletion is on its way anywhere. A region that set the key without knowing of the deletion
+ *	  would bring back slots that others have removed, or, along a ring or by a hub, its own row to a region that has
+ *	  removed it. So all active regions must know of each row of sets, not only of the last one.
  *
- * That a region has heard of a set is known by the heartbeats of the region that has set the key: these say up to
- * when all that it had committed has come before them. The stamp of a set is the time when it was made; its transaction
- * commits later. Therefore heartbeats must be later than the stamp by older_than: no transaction that sets
- * keys may be open for longer. Neither may a backup that is restored be older, as what it knows of the
- * key has not heard of the deletion.
+ * The heartbeats of the region that has set a key show that another region knows of the set: they have the time before
+ * which all of its commits have come. The stamp of a set is the time when it was made; its transaction commits later.
+ * Therefore heartbeats must be later than the stamp by older_than: no transaction that sets keys may be open for
+ * longer. Nor may a backup that is restored be older, as its rows of the key do not include the deletion.
  *
- * Nothing is removed of a key that has amounts in shard rows. Increments that are committed meanwhile are on
- * top: they need nothing of what is removed.
+ * Nothing is removed of a key that has amounts in shard rows. Increments that are committed meanwhile are
+ * added on top: they need none of the removed rows.
  *
- * The lock on the table of regions keeps all away who write to one of the two (region.h): compaction passes
- * over the table, setters and what comes from other regions wait. Those who count do not.
+ * The lock on the table of regions keeps all writers of the two tables away (region.h): compaction skips the
+ * counter, setters and apply workers wait. Transactions that count do not.
  */
 #include "postgres.h"
 
@@ -93,7 +91,7 @@ static const DcStatement sql_remove[] = {
 	{.text = "DELETE FROM @regions AS r WHERE r.key = ANY ($1)", .argtypes = {TEXTARRAYOID}, .of = DC_OF_MORE},
 	{.text = "DELETE FROM @totals AS t WHERE t.key = ANY ($1) AND t.inc = 0 AND t.dec = 0", .argtypes = {TEXTARRAYOID}}};
 
-/* A region, and what all have heard of it. */
+/* A region, and what all others know of it. */
 typedef struct DcHeardOf
 {
 	char *region;
@@ -125,8 +123,8 @@ static void remove_keys(DcSqlSession *session, Datum *keys, int n);
 static const char *vacuum_word(DcCounter *counter, const char *word);
 
 /*
- * dc_region_vacuum(counter regclass, older_than interval) -> bigint: removes what is left of keys that were
- * deleted longer ago than that, and returns how many. For the owner.
+ * dc_region_vacuum(counter regclass, older_than interval) -> bigint: removes the rows of keys that were
+ * deleted longer ago than that, and returns how many keys. For the owner.
  *
  * Errors: 22023 for a negative interval, 55000 if the counter is not replicated, or this database needs a new
  * epoch.
@@ -182,7 +180,7 @@ open_to_vacuum(FunctionCallInfo fcinfo)
 				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
 				 errmsg("cannot execute %s in a transaction with one snapshot", "dc_region_vacuum()"),
 				 errhint("Use READ COMMITTED.")));
-	region_identity_awaited(&identity); /* not with tables locked that the worker needs for a start to be over */
+	region_identity_awaited(&identity); /* before any table is locked that the worker needs to complete a start */
 	LockRelationOid(regions, ShareRowExclusiveLock);
 	LockRelationOid(sets, RowExclusiveLock);
 	counter = counter_open_as_owner(fcinfo, "dc_region_vacuum()", RowExclusiveLock);
@@ -191,6 +189,10 @@ open_to_vacuum(FunctionCallInfo fcinfo)
 	return counter;
 }
 
+/*
+ * Remove the rows of all deleted keys for which that is safe. With sealed amounts that are not
+ * published yet, it removes nothing and says so.
+ */
 static void
 regionvacuum_vacuum(DcVacuum *vacuum)
 {
@@ -294,6 +296,10 @@ is_to_go(DcVacuum *vacuum, Datum key)
 	return true;
 }
 
+/*
+ * Return true if all active regions know of the set, and it is older than older_than. The answer
+ * for its region is remembered for the other keys.
+ */
 static bool
 all_have_heard(DcVacuum *vacuum, const DcSetRow *set)
 {
@@ -340,6 +346,9 @@ note_epochs(DcVacuum *vacuum, const List *slots)
 	}
 }
 
+/*
+ * Remove the rows of some keys from all tables of the counter.
+ */
 static void
 remove_keys(DcSqlSession *session, Datum *keys, int n)
 {
@@ -350,7 +359,7 @@ remove_keys(DcSqlSession *session, Datum *keys, int n)
 }
 
 /*
- * word puts the tables of regions and of sets into statements.
+ * vacuum_word puts the tables of regions and of sets into statements.
  */
 static const char *
 vacuum_word(DcCounter *counter, const char *word)

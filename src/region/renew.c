@@ -4,30 +4,31 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A renewal is one transaction, with all replicated tables and the identity locked (seal.c). Where the worker does it, what has to be
- * sealed and folded was, by transactions before (sealturns.c):
+ * A renewal is one transaction, with all replicated tables and the identity locked (seal.c). If the worker does it,
+ * earlier transactions have sealed and folded already (sealturns.c):
  *
- *	1. What was counted and is not published is sealed, unless that was done when the server began; for
- *	   then, what came later is not the old epoch's.
- *	2. What is sealed is folded into the rows of the old epoch, whose heartbeat is raised for the last time.
+ *	1. Unpublished counts are sealed, unless that was done when the server started: then later
+ *	   counts do not belong to the old epoch.
+ *	2. Sealed amounts are folded into the rows of the old epoch, whose heartbeat is raised for the last time.
  *	3. Stocks get new epochs as well: their units are given up, unless nothing was lost (rightsrenew.c). At a start where no
  *	   other region is known (boot.c) they keep what they have, as that is most often an ordinary start.
- *	4. The database has a new epoch, later than all that are known of its region. It is in the state recopy
- *	   if there are others: it may lack what they have sent, or they what was sent to the old one. A start where none is
- *	   known does not change the state.
- *	5. At the end of the commit the first heartbeat of the new epoch is written. Who misses this transaction finds a
- *	   gap in the heartbeats, or does not know the epoch.
+ *	4. The database has a new epoch, later than all that are known of its region. It is in the state recopy if there are
+ *	   other regions: either side may have missed rows of the other. A start with no other region known does not change
+ *	   the state.
+ *	5. At the end of the commit the first heartbeat of the new epoch is written. A region that misses this
+ *	   transaction finds a gap in the heartbeats, or does not know the epoch.
  *
- * So a crash leaves all of it, or nothing.
+ * So a crash leaves everything done, or nothing.
  *
- * A database whose start nobody has confirmed in time takes a new epoch without having been set back, most often. It notes since which of its
- * epochs that is so (since), and asks the others with its heartbeats what they have heard of these (seen.c). When each active region has said that it
- * has not heard more than this database knows, nothing is missing, as after a start that was confirmed, and the state ends by itself
- * (lacks_nothing). If something was missed in another way, that is marked, and it does not. So is a heartbeat that comes of one of those epochs
- * and says more than this database knows (beatmerge.c), as its row says as much from then on.
+ * A database whose start nobody has confirmed in time takes a new epoch, usually without having been set back. It notes
+ * since which of its epochs that is so (since), and its heartbeats ask the others what they know of these (seen.c).
+ * When each active region has confirmed that it does not know more than this database, nothing is missing, as after a
+ * start that was confirmed, and the state ends by itself (lacks_nothing). If something was missed in another way, that
+ * is marked, and the state stays. A heartbeat of one of those epochs that has more than this database is also marked
+ * (beatmerge.c), as it changes the row that would show the difference.
  *
- * Otherwise the state recopy ends when all that each active region knows from which there is a link has been copied since
- * (region_copied).
+ * Otherwise the state recopy ends when everything has been copied again from each active region that has a link to this
+ * one (region_copied).
  */
 #include "postgres.h"
 
@@ -53,14 +54,15 @@ static int64 next_epoch(const DcSelfRow *self, bool *others);
 static void publish_beats(char *region);
 static bool publish_work(void *region);
 static TimestampTz lossless_since(const DcSelfRow *self, const DcSelfMarks *marks, DcRights rights, bool folded);
+static bool copies_are_awaited(const DcSelfRow *self);
 static void clear_recopy(DcSelfRow *self);
 
 /*
- * dc_region_init(region text) -> bigint, the epoch: makes this database one of a region. The
+ * dc_region_init(region text) -> bigint, the epoch: makes this database part of a region. The
  * caller owns the database.
  *
- * Errors: 22023 for a name that is none, 42501, 42710 if the database is in a region already,
- * and those of publications_create().
+ * Errors: 22023 for an invalid name, 42501, 42710 if the database is in a region already, and those
+ * of publications_create().
  */
 Datum
 dc_region_init(PG_FUNCTION_ARGS)
@@ -96,7 +98,7 @@ dc_region_init(PG_FUNCTION_ARGS)
 
 /*
  * dc_region_renew(lossless boolean) -> bigint, the new epoch. The caller owns the database. `lossless`: this
- * database has all that was ever sold from its stocks, so they keep their units.
+ * database knows all sales from its stocks, so they keep their units.
  *
  * Errors: 42501, 25001 in a transaction with one snapshot, 55000 if this database is in no region; those of
  * counter tables that cannot be written to.
@@ -124,7 +126,7 @@ dc_region_renew(PG_FUNCTION_ARGS)
 }
 
 /*
- * region_renew takes a new epoch, and sets the row to what it is then.
+ * region_renew takes a new epoch, and updates *self.
  */
 void
 region_renew(DcSelfRow *self, DcRights rights, bool worker)
@@ -158,9 +160,9 @@ region_renew(DcSelfRow *self, DcRights rights, bool worker)
 		self->state = SELF_ACTIVE;
 	self_update(self);
 	if (alone)
-		self_mark(self->epoch, "alone", NULL, self->begun_at);
+		self_mark(self->epoch, "alone", self->begun_at);
 	if (since != DT_NOBEGIN)
-		self_mark(self->epoch, "since", NULL, since);
+		self_mark(self->epoch, "since", since);
 	if (folded)
 		beat_raise(&old, true);
 	region_published();
@@ -174,9 +176,10 @@ region_renew(DcSelfRow *self, DcRights rights, bool worker)
 }
 
 /*
- * lossless_since returns since when this database, which is about to take a new epoch, has only taken new ones although it may not have
- * been set back; DT_NOBEGIN if it has been, or something is missing. So it is if it has published under its epoch since it began: that
- * heartbeat is of a series of its own, and takes the place of one that others may know of the original.
+ * lossless_since returns since when this database, which is about to take a new epoch, has taken new ones without any
+ * sign of having been set back; DT_NOBEGIN if there is one, or something is missing. It is also DT_NOBEGIN if the
+ * database has published under its epoch since it began: that heartbeat is of a series of its own, and replaces one of
+ * the original that others may know.
  */
 static TimestampTz
 lossless_since(const DcSelfRow *self, const DcSelfMarks *marks, DcRights rights, bool folded)
@@ -194,7 +197,8 @@ lossless_since(const DcSelfRow *self, const DcSelfMarks *marks, DcRights rights,
 }
 
 /*
- * publish_beats adds the heartbeats to the publications, as those of a dump lack them. That is no reason for a renewal to fail.
+ * publish_beats adds the heartbeats to the publications, as those of a dump lack them. If that fails, the renewal goes
+ * on.
  */
 static void
 publish_beats(char *region)
@@ -219,6 +223,9 @@ publish_beats(char *region)
 	PG_END_TRY();
 }
 
+/*
+ * Complete the publications, as a subtransaction.
+ */
 static bool
 publish_work(void *region)
 {
@@ -227,7 +234,8 @@ publish_work(void *region)
 }
 
 /*
- * next_epoch returns one that is later than all that are known of the region, and whether there are other regions.
+ * next_epoch returns an epoch that is later than all known ones of the region, and sets whether there are other
+ * regions.
  */
 static int64
 next_epoch(const DcSelfRow *self, bool *others)
@@ -249,8 +257,8 @@ next_epoch(const DcSelfRow *self, bool *others)
 }
 
 /*
- * fold_sealed ends a start: the others have confirmed that the epoch is this database's. What it publishes from now on is
- * of a boot that no copy from before has (life.h). False if it is not to be ended now.
+ * fold_sealed ends a start: the others have confirmed that the epoch is this database's. From now on it publishes under a
+ * boot that no earlier copy has (life.h). False if the start cannot be ended now.
  */
 bool
 fold_sealed(DcSelfRow *self, bool worker)
@@ -270,22 +278,38 @@ fold_sealed(DcSelfRow *self, bool worker)
 }
 
 /*
- * region_copied notes that all that a peer knows was copied, by a link made for that since a time.
+ * region_copied notes that all that a peer knows was copied, by a link that was made for that at a
+ * time. If nothing has to be copied, nothing is noted, and no lock is taken, for which all that publishes would wait.
  */
 void
 region_copied(const char *peer, TimestampTz since)
 {
 	DcSelfRow self;
 
-	if (!self_read(&self))
+	if (!self_read(&self) || !copies_are_awaited(&self))
 		return;
-	self_mark(self.epoch, "copied", peer, since);
+	identity_lock();
+	if (!self_read(&self) || !copies_are_awaited(&self))
+		return;
+	self_mark_copied(self.epoch, peer, since);
 	clear_recopy(&self);
 }
 
 /*
- * lacks_nothing returns true if all other regions have said, when they had heard of this epoch, that they have heard no more of the ones
- * before than this database.
+ * Return true if this database may have missed something, so that it is to be copied again.
+ */
+static bool
+copies_are_awaited(const DcSelfRow *self)
+{
+	DcSelfMarks marks;
+
+	self_marks(self, &marks);
+	return self->state == SELF_RECOPY || marks.recopy;
+}
+
+/*
+ * lacks_nothing returns true if all other regions, after they had learned of this epoch, have confirmed that they know
+ * no more of the earlier ones than this database.
  */
 bool
 lacks_nothing(const DcSelfRow *self)
@@ -317,13 +341,13 @@ lacks_nothing(const DcSelfRow *self)
 }
 
 /*
- * end_recopy ends the state recopy because of that.
+ * end_recopy ends the state recopy because nothing is missing.
  */
 void
 end_recopy(DcSelfRow *self)
 {
 	/* not waiting, as in note_marks() */
-	if (!advisory_lock(REGION_LOCK_CLASS, 0, IDENTITY_LOCK, ExclusiveLock, false) || !self_read(self) || !lacks_nothing(self))
+	if (!identity_try_lock() || !self_read(self) || !lacks_nothing(self))
 		return;
 	self->state = SELF_ACTIVE;
 	self_update(self);
@@ -332,8 +356,8 @@ end_recopy(DcSelfRow *self)
 }
 
 /*
- * clear_recopy ends the state recopy, if all active regions that have a link to this one were copied since it began. What
- * the others have counted comes by these links, as in a star or a ring.
+ * clear_recopy ends the state recopy, if all active regions that have a link to this one were copied since it began. Rows
+ * of other regions come by these links, as in a star or a ring. The caller has the lock on the identity.
  */
 static void
 clear_recopy(DcSelfRow *self)
@@ -342,12 +366,7 @@ clear_recopy(DcSelfRow *self)
 	TimestampTz began;
 	ListCell *lc;
 
-	(void) advisory_lock(REGION_LOCK_CLASS, 0, IDENTITY_LOCK, ExclusiveLock, true);
-	if (!self_read(self))
-		return;
 	self_marks(self, &marks);
-	if (self->state != SELF_RECOPY && !marks.recopy)
-		return;
 	began = marks.recopy_at; /* long ago, if there is none */
 	if (self->state == SELF_RECOPY)
 		began = Max(began, self->begun_at);

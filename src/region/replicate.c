@@ -4,17 +4,17 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * From then on its rows of totals are written by compaction alone, since these amounts are
- * published with them. dc_replicate() locks the tables against writers for a moment. Whoever
- * commits later finds that out when it opens them.
+ * From then on only compaction writes its rows of totals, since it publishes the same amounts.
+ * dc_replicate() locks the tables against writers for a moment. Later transactions notice the
+ * change when they open them.
  *
- * Amounts that are there already can only become this region's own, if no other region has
- * them: that has to be said (seed). They are those of the totals, and those in remote shard rows
- * of a counter that was replicated before; other shard rows are published when they are compacted.
+ * Existing amounts can only become this region's own if no other region has them: the caller has to
+ * say so (seed). They are those of the totals, and those in remote shard rows of a counter that was
+ * replicated before; other shard rows are published when they are compacted.
  *
- * As long as a subscription brings rows of a table of regions, that cannot be dropped: the
- * subscription would stop for good. The table must be taken out of the other regions'
- * publications before, and their subscribers must have been refreshed.
+ * While a subscription brings rows to a table of regions, the table cannot be dropped: the
+ * subscription would stop forever. The table must be taken out of the other regions' publications
+ * before, and their subscribers must have been refreshed.
  */
 #include "postgres.h"
 
@@ -51,7 +51,7 @@
 PG_FUNCTION_INFO_V1(dc_replicate);
 PG_FUNCTION_INFO_V1(dc_unreplicate);
 
-/* What there is of amounts: 0 nothing, 1 something, 2 less than nothing. */
+/* Whether there are amounts: 0 none, 1 some, 2 negative ones. */
 static const DcStatement sql_replicated_amounts = {
 	.text = "SELECT CASE WHEN EXISTS (SELECT FROM (SELECT t.key, t.inc, t.dec FROM @totals AS t"
 			" UNION ALL SELECT s.key, s.inc, s.dec FROM @shards AS s WHERE s.shard < 0) AS u"
@@ -163,7 +163,7 @@ dc_replicate(PG_FUNCTION_ARGS)
 }
 
 /*
- * replicate_stock does so for a stock. Its units are this region's from now on.
+ * replicate_stock replicates a stock. Its units are this region's from now on.
  */
 static void
 replicate_stock(DcCounter *counter, const DcIdentity *identity, bool seed)
@@ -184,7 +184,8 @@ replicate_stock(DcCounter *counter, const DcIdentity *identity, bool seed)
 }
 
 /*
- * check_kind raises 0A000 for what is no counter table, or is a part of something else.
+ * check_kind raises 0A000 for a relation that is not a counter table, or is a part of something
+ * else.
  */
 static void
 check_kind(Oid relid)
@@ -267,8 +268,8 @@ replicate_check_counter(const DcCounter *counter)
 }
 
 /*
- * take_amounts makes the amounts in the totals those of this region, or raises 55000 if that was not
- * asked for.
+ * take_amounts makes the amounts in the totals this region's own, or raises 55000 if that was not
+ * requested.
  */
 static void
 take_amounts(DcCounter *counter, const DcIdentity *identity, bool seed)
@@ -296,6 +297,9 @@ take_amounts(DcCounter *counter, const DcIdentity *identity, bool seed)
 	sql_end(&session);
 }
 
+/*
+ * Raise the error that the counter has amounts, which may be another region's (55000).
+ */
 static void
 has_amounts_error(const DcCounter *counter)
 {
@@ -306,7 +310,7 @@ has_amounts_error(const DcCounter *counter)
 }
 
 /*
- * word puts the further tables into statements.
+ * replicate_word puts the further tables into statements.
  */
 static const char *
 replicate_word(DcCounter *counter, const char *word)
@@ -317,7 +321,7 @@ replicate_word(DcCounter *counter, const char *word)
 }
 
 /*
- * dc_unreplicate(counter regclass) -> void: makes a counter table one of this database alone. Its values stay.
+ * dc_unreplicate(counter regclass) -> void: makes a counter table local to this database again. Its values stay.
  *
  * Errors: 42501, 55000 if it is not replicated, or a subscription still feeds its tables.
  */

@@ -1,20 +1,20 @@
 /*
  * retire.c
- *		dc_region_retire(): a region that is given up.
+ *		dc_region_retire(): giving up a region.
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * What it has counted stays. It is not waited for any more: after a start (boot.c), before something is
- * removed for good (seen.c). It does not publish any more, if it is there, until dc_region_renew() brings it
- * back with a new epoch. A new database of its name does, too: a region is retired if its latest epoch is.
+ * Its counts stay. Others no longer wait for it: after a start (boot.c), or before something is removed for
+ * good (seen.c). If it still exists, it no longer publishes, until dc_region_renew() brings it back with a
+ * new epoch. A new database of its name does so, too: a region is retired if its latest epoch is.
  *
- * The flag is in the rows of dcounter.region, of all epochs of the region, and all others tell it to each other with their
- * heartbeats (seen.c), as the rows of a region that is lost come from nobody any more. It is never unset.
+ * The flag is in the rows of dcounter.region, of all epochs of the region, and the others pass it on with their heartbeats
+ * (seen.c), as nobody sends rows of a lost region any longer. It is never unset.
  *
- * A region that is alive must have published all, and all others must have heard of its last heartbeat with
- * something (column published): then they have all. It must have given away the units of its stocks, as far as it has told; those of one
- * that is dead another region can take over (stockregions.c). Of a region that is dead the survivors may know different
- * states. They have to be refreshed from each other (dc_region_refresh), before or after.
+ * A region that is alive must have published everything, and all others must know its last heartbeat that came with
+ * rows (column published): then they have everything. It must have given away the units of its stocks, as far as it has
+ * reported them; another region can take over those of a dead one (stockregions.c). The survivors of a dead region may
+ * know different states of it. They have to be refreshed from each other (dc_region_refresh), before or after.
  */
 #include "postgres.h"
 
@@ -46,8 +46,8 @@ static void set_retired(const List *beats, const DcSelfRow *self, const char *re
 /*
  * dc_region_retire(region text, force boolean) -> void. The caller owns the database.
  *
- * Errors: 22004, 42501, 42704 if nothing was heard of the region, 55000 if this database is in no region, or
- * the region is alive, as far as it is known, and others do not have all of it, or it has units of a stock.
+ * Errors: 22004, 42501, 42704 if the region is unknown, 55000 if this database is in no region, or the region
+ * is alive, as far as it is known, and others do not have all of it, or it has units of a stock.
  */
 Datum
 dc_region_retire(PG_FUNCTION_ARGS)
@@ -98,7 +98,7 @@ dc_region_retire(PG_FUNCTION_ARGS)
 }
 
 /*
- * Return true if it is this region that is to be retired, and it is not yet.
+ * Return true if the region to be retired is this one, and it is not retired yet.
  */
 static bool
 retire_leaves(const DcSelfRow *self, const char *region)
@@ -110,8 +110,8 @@ retire_leaves(const DcSelfRow *self, const char *region)
 }
 
 /*
- * check_published raises 55000 if something of this region is not published, or in this transaction alone, so that nobody
- * can have heard of it. What is in memory is flushed first, to be seen; the error takes that back.
+ * check_published raises 55000 if something of this region is not published, or only in this transaction, so that nobody
+ * can know of it. Amounts in memory are flushed first, to be visible; the error undoes that.
  */
 static void
 check_published(const char *region)
@@ -125,6 +125,9 @@ check_published(const char *region)
 	unpublished_end();
 }
 
+/*
+ * Write all amounts in memory of replicated counters to rows, so that compaction can publish them.
+ */
 static void
 write_down_all(void)
 {
@@ -147,7 +150,8 @@ write_down_all(void)
 }
 
 /*
- * check_units raises 55000 if the region has units of a stock, which nobody could sell any more.
+ * check_units raises 55000 if the region has units of a stock, as nobody could sell these any
+ * longer.
  */
 static void
 check_units(const char *region, bool own)
@@ -177,7 +181,7 @@ check_units(const char *region, bool own)
 }
 
 /*
- * retire_check_seen raises 55000 if an active region has not heard of the last that a region has published.
+ * retire_check_seen raises 55000 if an active region does not know the last rows that a region has published.
  */
 static void
 retire_check_seen(const List *current, const DcBeat *what, const char *own)
@@ -204,6 +208,10 @@ retire_check_seen(const List *current, const DcBeat *what, const char *own)
 				 errhint("Wait until they have. If the region is lost, use force => true, and refresh the others from each other.")));
 }
 
+/*
+ * Mark the rows of all epochs of a region as retired. For the own region, take the locks on its
+ * identity and its heartbeat first: then nothing more is published.
+ */
 static void
 set_retired(const List *beats, const DcSelfRow *self, const char *region)
 {
@@ -213,7 +221,7 @@ set_retired(const List *beats, const DcSelfRow *self, const char *region)
 
 	if (own)
 	{
-		(void) advisory_lock(REGION_LOCK_CLASS, 0, IDENTITY_LOCK, ExclusiveLock, true);
+		identity_lock();
 		(void) advisory_lock(REGION_LOCK_CLASS, 0, BEAT_LOCK, ExclusiveLock, true);
 	}
 	foreach(lc, beats)
@@ -228,7 +236,7 @@ set_retired(const List *beats, const DcSelfRow *self, const char *region)
 		beat_store(&tid, beat);
 	}
 	if (own)
-		self_mark(self->epoch, "retired", NULL, now);
+		self_mark(self->epoch, "retired", now);
 	else
 		beat_tell(DT_NOBEGIN);
 	activity_note(beats_relation());

@@ -4,12 +4,11 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A step goes over the keys of which another region wants units and this one has some, a batch of keys in
- * the order of the keys. For each it reads what all regions want, decides who gets how much
- * (escrow_share()), takes as much from the shard rows as nobody else has in hand, and raises the rows of
- * grants, all in one transaction. What it could not get hold of is for the next step. The first step of a round also writes
- * this region's own wants anew whose time is up, or that ask for what has come, and tells how many units are here
- * (rightstell.c), which asks for keys that run low (dcounter.rights_low).
+ * A step goes over a batch of keys of which another region wants units and this one has some, in the order of the keys. For
+ * each it reads the wants of all regions, divides the units (escrow_share()), takes them from shard rows that are not
+ * locked, and raises the rows of grants, all in one transaction. Units that were locked are left to the next step. The
+ * first step of a round also rewrites this region's own wants whose time is up, or that have been met, and reports how many
+ * units are here (rightstell.c), which asks for units of keys that run low (dcounter.rights_low).
  *
  * The commit need not wait for the disk: nothing leaves the server that is not on it.
  */
@@ -28,10 +27,10 @@
 #include "region/rights.h"
 #include "transactional/stock/take.h"
 
-/* As many as the statement below finds at most. */
+/* The limit in the statement below. */
 #define KEYS_PER_STEP 100
 
-/* What a region that is retired wants, nobody gives. */
+/* Wants of a retired region are not served. */
 #define LIVE_REGION \
 	" NOT coalesce((SELECT r.retired_at IS NOT NULL FROM dcounter.region AS r" \
 	" WHERE r.region = w.region ORDER BY r.epoch DESC LIMIT 1), false)"
@@ -58,9 +57,9 @@ static const DcStatement sql_rights_units = {
 	.of = DC_OF_SHARDS};
 
 /*
- * this region, how many units there should be at least, a key, whether it is the first one: own wants to be written anew, once in a round;
- * the next keys that others want and that are here; whether anybody wants anything. Most rows tell of units alone, so they are read
- * once.
+ * this region, how many units there should be at least, a key, whether it is the first one: own wants to be rewritten,
+ * once in a round; the next keys that others want and that are here; whether anybody wants anything. Most rows only
+ * report units, so they are read once.
  */
 static const DcStatement sql_rights_open = {
 	.text = "WITH o AS MATERIALIZED (SELECT w.key, w.region, w.epoch, w.granted, w.wanted, w.low, w.kept, w.asked, w.until"
@@ -111,12 +110,18 @@ static void rights_grant(DcCounter *counter, const DcIdentity *from, const DcKey
 
 static DcTableJob job = {.wants = rights_wants, .start = rights_start, .state = &at, .state_size = sizeof(at), .step = rights_step};
 
+/*
+ * Return true if the table is a replicated stock, which the job works on.
+ */
 static bool
 rights_wants(const DcCounterRow *row)
 {
 	return OidIsValid(row->grants);
 }
 
+/*
+ * Begin a round at the first key. `cxt` lives as long as the round.
+ */
 static void
 rights_start(MemoryContext cxt)
 {
@@ -172,7 +177,7 @@ rights_step(Oid table, bool all_owners)
 }
 
 /*
- * find_open looks for what is to be done about wants.
+ * find_open finds the wants that have to be served or rewritten.
  */
 static void
 find_open(DcCounter *counter, const DcIdentity *identity, DcOpenWants *open)
@@ -203,7 +208,7 @@ find_open(DcCounter *counter, const DcIdentity *identity, DcOpenWants *open)
 }
 
 /*
- * rights_give gives units of a key to those who want them.
+ * rights_give gives units of a key to the regions that want them.
  */
 static void
 rights_give(DcCounter *counter, const DcIdentity *identity, const DcKey *key)
@@ -256,8 +261,8 @@ read_requests(DcCounter *counter, const DcIdentity *identity, const DcKey *key, 
 }
 
 /*
- * rights_grant raises the rows of those who get units that have been taken: the oldest first, should there be fewer than
- * there seemed to be.
+ * rights_grant raises the grants of regions by the units that have been taken: the oldest requests first, if there are
+ * fewer units than expected.
  */
 static void
 rights_grant(DcCounter *counter, const DcIdentity *from, const DcKey *key, DcRequest *requests, int count, int64 units)
@@ -277,5 +282,5 @@ rights_grant(DcCounter *counter, const DcIdentity *from, const DcKey *key, DcReq
 		units -= part;
 	}
 	sql_end(&session);
-	(void) want_change(counter, key, (DcWantChange){0}, DT_NOBEGIN, false); /* tells how many are left */
+	(void) want_change(counter, key, (DcWantChange){0}, DT_NOBEGIN, false); /* reports how many are left */
 }

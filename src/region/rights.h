@@ -1,54 +1,54 @@
 /*
  * rights.h
- *		Stocks that several regions sell from: what the files about that share.
+ *		Stocks that several regions sell from: shared by the files about that.
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The units of a stock's shard rows are the rights of its region: dc_take() takes from them and
- * asks nobody, as ever. Each unit is in the rows of one region, or on its way between two. A region
- * that gives units to another one takes them from its own rows, and in the same transaction
- * raises a row of its table of grants,
+ * The units of a stock's shard rows are the rights of its region: dc_take() takes from them without
+ * asking anybody. Each unit is in the rows of one region, or on its way between two. A region that
+ * gives units to another one takes them from its own rows, and in the same transaction raises a row
+ * of its table of grants,
  *
  *		NAME_grant (key, from_region, from_epoch, to_region, to_epoch, units)
  *
- * which says how many units the one has ever given to the other. The row goes to the others by logical
- * replication. Each keeps the greater one of what it has and what comes (merge_grant); the one that
- * is named as the receiver adds the difference to its own rows, in the transaction that
- * writes the row.
+ * which says how many units the first has given to the second in all. The row goes to the others by
+ * logical replication. Each keeps the greater of the existing and the incoming row (merge_grant); the
+ * receiver adds the difference to its own rows, in the transaction that writes the row.
  *
- * Why no unit is ever sold twice. A grant is written by its giver alone, and only grows, by
- * what has left the giver's rows in the same transaction. So for any two of its states that
- * the receiver has seen, the difference is units that nobody else has. Whether a state comes
- * again, or an older one later, or several at once, or in the copy of a table, the sum of
- * the differences is the greatest state that came. A crash on either side undoes both halves of its
- * transaction or none, and a receiver that has not got a state gets it again. So
+ * Why no unit is ever sold twice. Only its giver writes a grant, and it only grows, by the units
+ * that have left the giver's rows in the same transaction. So for any two of its states that the
+ * receiver has seen, the difference is units that nobody else has. Even if a state comes again, or
+ * an older one later, or several at once, or in the copy of a table, the sum of the differences is
+ * the greatest state that came. A crash on either side undoes both halves of its transaction or
+ * none, and a receiver that has not got a state gets it again. So
  *
  *		restocked - sold  =  units in all regions + grants that have not been received.
  *
- * Epochs. A database that was restored or copied has units that it may have sold or given
- * since; so have its grants. It takes a new epoch for each stock before it sells, gives or receives
- * anything (identity.c, rights_renew()), and forgets its units, unless it is told that
- * nothing is lost. What is given to an epoch that a region no longer has is lost. The epoch is that of a stock
+ * Epochs. A database that was restored or copied has units that it may have sold or given since; its grants
+ * are out of date in the same way. It takes a new epoch for each stock before it sells, gives or receives
+ * anything (identity.c, rights_renew()), and forgets its units, unless the operator says that nothing is
+ * lost. Units that are given to an epoch that a region no longer has are lost. The epoch is that of a stock
  * (dcounter.counter.rights_epoch), not that of the database: a stock that is dropped and made
- * again, or replicated again, must not receive once more what was given to the one before it.
+ * again, or replicated again, must not receive again the units that were given to its predecessor.
  *
  * Wants. A region that is short of units says so in its row of
  *
  *		NAME_want (key, region, ...)
  *
- * which others get as well, the one with the latest stamp (hlc) being the one that holds. It says how many units
- * are needed, and how many had been granted to the region when it was written. The job "rights"
- * of those that have units serves it: escrow.c says who gives how many to whom. A want is a wish:
- * whatever becomes of it, late, lost or doubled, moves units to where they are not needed, at worst. The row also tells
- * how many units there were, of keys that nobody asks for as well (rightstell.c).
+ * which others get as well; the row with the latest stamp (hlc) holds. It says how many units are needed, and how many
+ * had been granted to the region when it was written. The job "rights" of regions that have units serves it:
+ * escrow.c decides who gives how many to whom. A want is only a wish: if it is late, lost or duplicated, units move
+ * to where they are not needed, at worst. The row also reports how many units there were, even of keys that nobody
+ * asks for (rightstell.c).
  *
  * Locks, in this order: the identity (life.h), the table of grants, that of wants, the stock's tables, units (rows of the
- * shard table), the row of wants. Who has a stock locked must not wait for the identity (rightsrenew.c). An apply worker has one of the first two when it comes, and adds units to
- * rows of its transaction's own, so it waits for no row. The job waits for none at all: it passes over
- * tables that are locked, takes units that are free, and of two jobs that look after one stock one goes
- * on (RIGHTS_LOCK_CLASS). dc_want() in a transaction that has taken units comes to wants with the stock's tables locked;
- * that matters where these are locked against writers, by rights_renew(), say, and the server ends a deadlock.
- * Rows of wants of this region are written by its sessions, those of others by apply workers.
+ * shard table), the row of wants. A transaction that has a stock locked must not wait for the identity (rightsrenew.c).
+ * An apply worker has one of the first two tables locked already, and adds units to rows of its own transaction, so it
+ * waits for no row. The job waits for no lock at all: it skips tables that are locked, takes units that are free, and
+ * if two jobs work on one stock, only one goes on (RIGHTS_LOCK_CLASS). dc_want() in a transaction that has taken units
+ * takes the lock on wants after those on the stock's tables; that matters only if these are locked against writers, as
+ * by rights_renew(), and then the server resolves the deadlock. Rows of wants of this region are written by its
+ * sessions, those of others by apply workers.
  */
 #ifndef DC_RIGHTS_H
 #define DC_RIGHTS_H

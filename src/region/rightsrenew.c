@@ -4,20 +4,20 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * It does not know what has become of them since: it may have sold them, and given them to other regions. So
- * before it sells any, it takes a new epoch for each stock that is replicated, in the transaction in
- * which it gets its own (dc_region_renew()), and all of its units and holds are forgotten. If the operator
- * says that nothing was lost, as where a standby was promoted that commits had waited for, they
- * stay. Then a row of grants for each key, from the old epoch to the new one, says that what is on its
- * way to the old one is still for this region (grant.c).
+ * It does not know what has happened to them since: it may have sold them, or given them to other regions. So
+ * before it sells any, it takes a new epoch for each stock that is replicated, in the transaction in which it
+ * gets its own (dc_region_renew()), and all of its units and holds are forgotten. If the operator says that
+ * nothing was lost, as with a promoted standby that commits had waited for, they stay. Then a row of grants
+ * for each key, from the old epoch to the new one, says that units on their way to the old one are still for
+ * this region (grant.c).
  *
  * A database whose start nobody has confirmed in time does not know whether it was restored. So its stocks are
- * shut until the operator says. If at least one other region has confirmed it, the units stay.
+ * shut until the operator decides. If at least one other region has confirmed the start, the units stay.
  *
  * All of a stock's tables are locked against writers meanwhile, after the identity. Until then takes, restocks and apply
- * workers stop at the identity, and sessions wait for it before they lock the stock (rights_await()). One that has it
- * locked already, by an earlier take, is told to begin anew (40001), so that it is not waited for. When they have locked it
- * they look whether it was shut meanwhile (rights_identity_check()).
+ * workers stop at the identity, and sessions wait for it before they lock the stock (rights_await()). A transaction that
+ * has it locked already, by an earlier take, gets 40001, so that nobody waits for it. When sessions have locked the stock
+ * they check whether it was shut meanwhile (rights_identity_check()).
  */
 #include "postgres.h"
 
@@ -46,7 +46,7 @@
 		TEXTOID, INT8OID, INT8OID \
 	}
 
-/* what there is, of keys with units and of those that were asked for */
+/* units of keys that have some, and of keys that were asked for */
 static const DcStatement sql_renew_carry = {
 	.text = "INSERT INTO @grants AS g (key, from_region, from_epoch, to_region, to_epoch, units)"
 			" SELECT u.key, $1, $2, $1, $3, least(sum(u.units), 9223372036854775807)::int8"
@@ -56,7 +56,7 @@ static const DcStatement sql_renew_carry = {
 	.reads_all = true,
 	.of = DC_OF_MORE};
 
-/* what was carried to the old epoch is to the new one as well */
+/* units that were carried to the old epoch are carried to the new one as well */
 static const DcStatement sql_renew_chain = {
 	.text = "INSERT INTO @grants AS g (key, from_region, from_epoch, to_region, to_epoch, units)"
 			" SELECT o.key, $1, o.from_epoch, $1, $3, 0 FROM @grants AS o"
@@ -96,7 +96,7 @@ typedef struct DcRenewal
 	bool worker;
 } DcRenewal;
 
-/* Stocks that the worker is not to try again (Oid, in TopMemoryContext). */
+/* Stocks that the worker must not try again (Oid, in TopMemoryContext). */
 static List *renew_failed = NIL;
 
 /*
@@ -113,8 +113,8 @@ static bool renew_work(void *arg);
 static void rightsrenew_renew(DcCounterRow *row, const char *region, bool lossless);
 
 /*
- * rights_await waits until this database may sell units, while the caller has no lock on the stock. It is asked at each take,
- * so what it has found holds as long as the entry of the stock: a new epoch is one for the stock, too.
+ * rights_await waits until this database may sell units, while the caller has no lock on the stock. It is called for each
+ * take, so its result is kept as long as the entry of the stock: a new epoch changes the stock, too.
  */
 void
 rights_await(Oid stock, const char *function)
@@ -132,8 +132,8 @@ rights_await(Oid stock, const char *function)
 }
 
 /*
- * rights_await_and_lock does so for one who is about to write wants, and keeps the identity: it is locked before the tables of
- * the stock, as a renewal does, of which those of grants and wants come first.
+ * rights_await_and_lock does so for a caller that is about to write wants, and keeps the identity: like a renewal, it locks
+ * that before the tables of the stock, among which those of grants and wants come first.
  */
 void
 rights_await_and_lock(Oid stock, const char *function)
@@ -151,7 +151,7 @@ rights_await_and_lock(Oid stock, const char *function)
 /*
  * rights_identity_check raises 55000 if this database needs a new epoch before it sells units of a
  * stock, and 40001 if the caller would have to wait for that, with the stock locked. The worker shuts a stock without a
- * lock on it: so whoever has waited looks again.
+ * lock on it: so a caller that has waited checks again.
  */
 void
 rights_identity_check(DcCounter *counter)
@@ -173,8 +173,8 @@ rights_identity_check(DcCounter *counter)
 }
 
 /*
- * rights_are_open reads the epoch of a stock as it is now, which the caller may remember from before it has waited for the
- * identity. Returns false if it is shut.
+ * rights_are_open reads the epoch of a stock as it is now, as the caller may know an epoch from before it has waited for
+ * the identity. Returns false if it is shut.
  */
 bool
 rights_are_open(DcCounter *counter)
@@ -218,6 +218,9 @@ rights_renew(const char *region, DcRights rights, bool worker)
 	}
 }
 
+/*
+ * Note, for this process, that the stock could not get a new epoch.
+ */
 static void
 note_failed(Oid counter)
 {
@@ -228,8 +231,9 @@ note_failed(Oid counter)
 }
 
 /*
- * note_slowest notes all stocks of the owner whose stocks took most of the step, of which the time is over: they are shut the next time, so
- * that one owner delays the others once. If there is no other owner, or that one has the database, it notes the stock at hand.
+ * note_slowest is called when the time of a step is over. It notes all stocks of the owner whose stocks took most of
+ * the step: they are shut the next time, so that one owner delays the others only once. If there is no other owner, or
+ * that owner has the database, it notes only the present stock.
  */
 static void
 note_slowest(Oid counter)
@@ -266,9 +270,9 @@ note_slowest(Oid counter)
 }
 
 /*
- * renew_in_time renews a stock; false if it is to be shut. What fails is tried again by the worker, with the whole
- * renewal, while it is patient. So is that of another stock if this one has used up the time of the step. For the user
- * only what rows or code of the owner's raise shuts a stock.
+ * renew_in_time renews a stock; false if it must be shut. While the worker is patient, it tries a renewal that fails
+ * again as a whole, also if one stock has used up the time of the step. For a user, only errors raised by rows or code
+ * of the owner shut a stock.
  */
 static bool
 renew_in_time(const DcCounterRow *row, const char *region, bool lossless, bool worker)
@@ -294,7 +298,7 @@ renew_in_time(const DcCounterRow *row, const char *region, bool lossless, bool w
 		ErrorData *error = error_caught(caller);
 
 		*owner_time(&renew_times, relation_owner(row->counter)) += moment_age(began);
-		began = moment_now(); /* it is added up once */
+		began = moment_now(); /* its time is added only once */
 		if (error->sqlerrcode == ERRCODE_QUERY_CANCELED)
 			note_slowest(row->counter);
 		else
@@ -311,6 +315,10 @@ renew_in_time(const DcCounterRow *row, const char *region, bool lossless, bool w
 	return done;
 }
 
+/*
+ * Give a stock a new epoch, as a subtransaction. Return false if the worker has to leave it to its
+ * owner.
+ */
 static bool
 renew_work(void *arg)
 {
@@ -323,6 +331,10 @@ renew_work(void *arg)
 	return true;
 }
 
+/*
+ * Give a stock a new epoch, with its tables locked against writers: with `lossless` its units stay,
+ * and grants to the old epoch are carried to the new one; otherwise units and holds are forgotten.
+ */
 static void
 rightsrenew_renew(DcCounterRow *row, const char *region, bool lossless)
 {

@@ -4,9 +4,9 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * They are as those of a counter (regiontable.c), and have triggers made in the same way.
- * SQL statements write them, as the owner of the stock; but the worker does so as well, and the trigger for what comes from other regions
- * writes without SQL, so there must be no code of the owner on them.
+ * They are like those of a counter (regiontable.c), with triggers made in the same way. SQL statements write them, as
+ * the owner of the stock; but the worker does so as well, and the trigger for what comes from other regions writes
+ * without SQL, so there must be no code of the owner on them.
  */
 #include "postgres.h"
 
@@ -74,6 +74,9 @@ rights_tables_create(DcCounter *counter, DcCounterRow *row)
 	rightstable_create_triggers(row);
 }
 
+/*
+ * Create the triggers for rows that come from other regions, as the bootstrap superuser.
+ */
 static void
 rightstable_create_triggers(const DcCounterRow *row)
 {
@@ -87,7 +90,7 @@ rightstable_create_triggers(const DcCounterRow *row)
 
 /*
  * rights_tables_adopt finds the tables of a stock that is being adopted, if it was replicated, and the user may replicate it.
- * What was on the way to it is lost: its epoch is not known any more.
+ * Units on their way to it are lost: its epoch is no longer known.
  */
 void
 rights_tables_adopt(DcCounterRow *row, Oid functions)
@@ -118,7 +121,7 @@ rights_tables_adopt(DcCounterRow *row, Oid functions)
 }
 
 /*
- * rights_lock locks the tables of a stock; false if it may not wait and has to.
+ * rights_lock locks the tables of a stock; false if it would have to wait, and `wait` is false.
  */
 bool
 rights_lock(const DcCounter *counter, LOCKMODE mode, bool wait)
@@ -136,7 +139,7 @@ rights_lock(const DcCounter *counter, LOCKMODE mode, bool wait)
 }
 
 /*
- * rights_check_tables checks those of them that are locked.
+ * rights_check_tables checks the tables of a stock that are locked.
  */
 static void
 rights_check_tables(DcCounter *counter)
@@ -156,8 +159,8 @@ rights_check_tables(DcCounter *counter)
 }
 
 /*
- * rights_problem returns, as a sentence, that the owner lacks the privileges to merge what comes to the two tables, which is
- * done as the owner; or NULL. A superuser, or who has granted them to a group of the owner, may have taken them away.
+ * rights_problem returns a sentence if the owner lacks the privileges to merge rows into the two tables, which is done as the
+ * owner; or NULL. A superuser, or the role that has granted them to a group of the owner, may have revoked them.
  */
 const char *
 rights_problem(const DcCounter *counter)
@@ -187,7 +190,7 @@ rights_begin(DcSqlSession *session, DcCounter *counter)
 }
 
 /*
- * word puts the two tables into statements.
+ * rights_word puts the two tables into statements.
  */
 static const char *
 rights_word(DcCounter *counter, const char *word)
@@ -200,7 +203,7 @@ rights_word(DcCounter *counter, const char *word)
 }
 
 /*
- * rights_key sets a key to that of a result, which it outlives.
+ * rights_key copies a key from a result, to a context that outlives it.
  */
 void
 rights_key(Datum value, MemoryContext cxt, DcKey *key)

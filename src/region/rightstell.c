@@ -1,21 +1,21 @@
 /*
  * rightstell.c
- *		Telling other regions how many units of each key are here.
+ *		Reporting to other regions how many units of each key are here.
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * When a region is gone for good, another one can take over the units that it had when it last told (stockregions.c). A
- * region tells in its row of wants. Sessions and the job "rights" write that of keys that somebody asks for. Units of other keys
- * would die with their region. So the job writes a row for each key that has units here, and writes it anew, after UNITS_AGE,
- * when there are more or fewer.
+ * When a region is gone for good, another one can take over the units that it had at its last report (stockregions.c).
+ * The reports are in the rows of wants. Sessions and the job "rights" write those of keys that somebody asks for. Units
+ * of other keys would be lost with their region. So the job writes a row for each key that has units here, and rewrites
+ * it, after UNITS_AGE, when there are more or fewer.
  *
- * What is told is what was here at a time, and is never too little as of that time: units that leave for another region do so in
- * the transaction that tells how many are left, and what is sold is sold from them. It may be too much by what was
- * sold since. That is why whoever takes them over has to say that this does not matter.
+ * A report is the number at a time, and never too low as of that time: units leave for another region in the
+ * transaction that reports how many are left, and sales only lower the number. It may be too high by the units sold
+ * since. That is why taking them over needs an operator who accepts that.
  *
- * The job looks at KEYS_PER_ROUND keys in a round, in the order of the keys, and goes on from there in the next one: so a
- * stock of very many keys does not keep others waiting, and is told of within as many rounds as it needs. It rests when it has gone
- * over all keys and nothing was to be told, until somebody changes the stock.
+ * The job looks at KEYS_PER_ROUND keys in a round, in the order of the keys, and goes on from there in the next one: so
+ * a stock of very many keys does not keep others waiting, and is reported in as many rounds as it needs. The job rests
+ * when it has gone over all keys and nothing was to be reported, until somebody changes the stock.
  */
 #include "postgres.h"
 
@@ -29,7 +29,7 @@
 
 #define KEYS_PER_ROUND 500
 
-/* us: how old what others are told of the units here may be */
+/* us: how old a report of the units here may be */
 #define UNITS_AGE (INT64CONST(10) * 1000 * 1000)
 
 /* What is to be done about a key. */
@@ -41,8 +41,9 @@ enum
 };
 
 /*
- * this region, how many units there should be at least, a stamp, a key, whether it is the first one: the next keys, with rows of wants
- * or units; to be told if there is no row, or fewer are here, and on their way, than there should be, or others than the row says
+ * this region, how many units there should be at least, a stamp, a key, whether it is the first one: the next keys,
+ * with rows of wants or units; to be reported if there is no row, or fewer are here and on their way than there should
+ * be, or another number than in the row
  */
 static const DcStatement sql_tell_keys = {
 	.text = "SELECT k.key, CASE WHEN w.key IS NULL THEN CASE WHEN u.units > 0 THEN 1 ELSE 0 END"
@@ -65,15 +66,15 @@ typedef struct DcTelling
 {
 	Oid stock;	 /* hash key */
 	char *after; /* a key, in TopMemoryContext; NULL: at the beginning */
-	bool again;	 /* since there something was to be told, or is to be */
+	bool again;	 /* since then something was, or is, to be reported */
 } DcTelling;
 
 static DcTelling *telling_of(Oid stock);
 static int keys_to_tell(DcCounter *counter, const DcIdentity *identity, const DcTelling *telling, DcKey *keys, int64 *whats);
 
 /*
- * rights_tell tells of the next keys of a stock, or of all if it does not come back soon. Returns true if there is nothing
- * more to tell of any.
+ * rights_tell reports the next keys of a stock, or all of them if it does not come back soon. Returns true if no key has
+ * anything more to report.
  */
 bool
 rights_tell(DcCounter *counter, const DcIdentity *identity, bool all)
@@ -106,6 +107,10 @@ rights_tell(DcCounter *counter, const DcIdentity *identity, bool all)
 	return telling->after == NULL && !telling->again;
 }
 
+/*
+ * Return what this process remembers of a stock from the last round; a new entry begins at the
+ * first key.
+ */
 static DcTelling *
 telling_of(Oid stock)
 {
@@ -128,6 +133,10 @@ telling_of(Oid stock)
 	return telling;
 }
 
+/*
+ * Find the next keys to look at, at most KEYS_PER_ROUND of them, and return how many. whats[] says
+ * of each whether it has to be reported, now or later, or nothing has changed.
+ */
 static int
 keys_to_tell(DcCounter *counter, const DcIdentity *identity, const DcTelling *telling, DcKey *keys, int64 *whats)
 {

@@ -1,35 +1,35 @@
 /*
  * seal.c
- *		What was counted under an identity, and is not published: setting it apart, and publishing it.
+ *		Unpublished counts of an identity: setting them apart (sealing), and publishing them
+ *		(folding).
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * When a server has started, what is in local shard rows may have been published already, by the server that
- * this one was a snapshot of. What is counted from then on has not. So the local rows of each replicated
- * counter are sealed: in one transaction they become remote ones, and rows of
+ * When a server has started, amounts in local shard rows may have been published already, by the server of
+ * which this one is a snapshot. Later counts have not. So the local rows of each replicated counter are
+ * sealed: in one transaction they become remote ones, and rows of
  *
  *		NAME_region (key, region, minus the epoch, ...)
  *
- * have the same amounts. Totals and remote shard rows are the sum over the rows of regions as ever
+ * have the same amounts. Totals and remote shard rows are still the sum over the rows of regions
  * (region.h), and the row filters of the publications let no such row through.
  *
- * Later they are folded: added to the rows of the epoch itself, or the slots that are counted in since a deletion
- * (regionslot.c), and removed. That is when the others have
- * confirmed that this database is the only one of the epoch, or before it takes another one. No row of the
- * epoch is merged before that (slot_is_foreign), nor is one of a key that has sealed amounts of an older epoch still
- * (slot_is_sealed), as a counter was left out. So
- * whoever else publishes the same amounts comes to the same sums as this database, and they are counted once.
+ * Later they are folded: added to the rows of the epoch itself, or to the slots that are counted in since a deletion
+ * (regionslot.c), and removed. That happens when the others have confirmed that this database is the only one of the
+ * epoch, or before it takes another one. No row of the epoch is merged before that (slot_is_foreign), nor is one of
+ * a key that still has sealed amounts of an older epoch (slot_is_sealed), because a counter was left out. So another
+ * database that publishes the same amounts comes to the same sums as this one, and they are counted once.
  *
- * The tables of a counter are locked as by writers, then the identity, exclusively. A local
- * row that another transaction is changing is waited for, which is the end of a commit, as a rule.
- * What a prepared transaction has locked cannot be sealed before it has ended.
+ * The tables of a counter are locked as by writers, then the identity, exclusively. Sealing waits
+ * for transactions that are changing a local row, usually at the end of a commit. Rows that a
+ * prepared transaction has locked cannot be sealed before it has ended.
  *
  * The worker seals and folds each counter in a transaction of its own (sealturns.c), dc_region_renew() all of them in one.
  *
- * The worker runs no code of owners, so it leaves tables alone that have some, as it does with those that it could not
- * work on in time. What is sealed there is folded later, under the epoch under which it was sealed. What could not even be
- * sealed goes to the epoch in which it is published. That, and a table that is not as it was made, hurts its
- * owner alone. dc_region_renew() seals all of them, as their owners.
+ * The worker runs no code of owners, so it leaves tables with such code alone, as well as those that it could not process
+ * in time. Their sealed amounts are folded later, under the epoch under which they were sealed. Amounts that could not
+ * even be sealed go to the epoch in which they are published. That, and a table that is not as it was made, harms only its
+ * owner. dc_region_renew() seals all of them, as their owners.
  *
  * A key whose sum would leave bigint stays where it is.
  */
@@ -63,8 +63,11 @@
 
 #define MAX_BIGINT "9223372036854775807"
 
-/* How long a dump that is being restored may take from its data to its publications. */
+/* How long the restore of a dump may take from its data to its publications. */
 #define PUBLICATIONS_US (INT64CONST(60) * USECS_PER_SEC)
+
+/* How many times dcounter.region_handshake it may take from one index to the next. */
+#define INDEX_HANDSHAKES 20
 
 #define SEAL(how) \
 	"WITH l AS MATERIALIZED (SELECT s.key, s.shard FROM @shards AS s WHERE s.shard >= 0 AND s.key NOT IN" \
@@ -116,7 +119,7 @@ static const DcStatement sql_fold = {
 	.columns = {DC_BIGINT("count")},
 	.of = DC_OF_MORE};
 
-/* region: the epochs that something was sealed under; more are an owner's making, and cost a scan each */
+/* region: the epochs under which something was sealed; more than these are made by hand, and cost a scan each */
 static const DcStatement sql_sealed_epochs = {
 	.text = "SELECT -s.epoch AS epoch FROM @regions AS s WHERE s.region = $1 AND s.epoch < 0 AND s.epoch > -" MAX_BIGINT " GROUP BY s.epoch ORDER BY s.epoch DESC LIMIT 64",
 	.argtypes = {TEXTOID},
@@ -155,7 +158,7 @@ typedef struct LockWork
 	DcCounter *counter;
 } LockWork;
 
-/* What the steps of an owner have taken. */
+/* The time that the steps of an owner have taken. */
 typedef struct OwnerTime
 {
 	Oid owner;
@@ -167,6 +170,7 @@ static bool lock_work(void *arg);
 static bool seal_work(void *arg);
 static bool is_in_order(DcCounter *counter, bool worker);
 static bool publications_are_awaited(void);
+static bool indexes_are_awaited(int have, int lack);
 static void log_awaited(Oid relid);
 static int64 fold_epoch(DcSqlSession *session, const DcSelfRow *self, int64 sealed, int64 limit, bool *more);
 static int64 fold_slots(DcSqlSession *session, DcRegionRel *slots, DcRegionRel *sets, const DcSelfRow *self, int64 sealed_under, int64 limit,
@@ -193,7 +197,8 @@ publications_are_awaited(void)
 }
 
 /*
- * Say once for which table a renewal waits: there may be no dump, and then somebody has to make its index, or to call dc_region_renew().
+ * Log once for which table a renewal waits: if there is no restore, somebody has to create its index, or to call
+ * dc_region_renew().
  */
 static void
 log_awaited(Oid relid)
@@ -211,12 +216,32 @@ log_awaited(Oid relid)
 }
 
 /*
+ * Return true while tables lack indexes that a restore of a dump may be about to make. If there are some already, all
+ * data has come. Then indexes are awaited as long as they become more: a table whose owner has dropped its index would
+ * keep all counters waiting.
+ */
+static bool
+indexes_are_awaited(int have, int lack)
+{
+	static DcMoment since = DC_NEVER;
+	static int had = 0;
+
+	if (lack == 0 || have == 0 || have != had)
+		since = moment_now();
+	had = have;
+	return lack > 0 && moment_age(since) < INDEX_HANDSHAKES * INT64CONST(1000) * dc_region_handshake;
+}
+
+/*
  * Return true if a dump is being restored, as far as can be seen: a replicated counter has a
  * table without any index, or the worker sees no publications. Indexes come when all data has come, and publications after them.
  */
 bool
 restore_is_under_way(bool worker)
 {
+	Oid lacks = InvalidOid;
+	int have = 0;
+	int lack = 0;
 	ListCell *lc;
 
 	if (worker && publications_are_awaited())
@@ -229,14 +254,16 @@ restore_is_under_way(bool worker)
 		CHECK_FOR_INTERRUPTS();
 		for (int i = 0; OidIsValid(row->regions) && i < lengthof(tables); i++)
 		{
-			if (relation_lacks_indexes(tables[i]))
-			{
-				log_awaited(tables[i]);
-				return true;
-			}
+			if (!relation_lacks_indexes(tables[i]))
+				have++;
+			else if (lack++ == 0)
+				lacks = tables[i];
 		}
 	}
-	return false;
+	if (!indexes_are_awaited(have, lack))
+		return false;
+	log_awaited(lacks);
+	return true;
 }
 
 /*
@@ -278,8 +305,8 @@ replicated_lock(void)
 }
 
 /*
- * lock_or_leave_out is replicated_lock_one() for the user. A counter whose tables are not as they were made is left out with a
- * warning: it hurts its owner alone.
+ * lock_or_leave_out does replicated_lock_one() for a user. A counter whose tables are not as they were made is left out with a
+ * warning: that harms only its owner.
  */
 static DcCounter *
 lock_or_leave_out(const DcCounterRow *row)
@@ -307,6 +334,9 @@ lock_or_leave_out(const DcCounterRow *row)
 	return work.counter;
 }
 
+/*
+ * Lock the tables of a counter, as a subtransaction. The result is in the work.
+ */
 static bool
 lock_work(void *arg)
 {
@@ -314,15 +344,6 @@ lock_work(void *arg)
 
 	work->counter = replicated_lock_one(work->row, false);
 	return true;
-}
-
-/*
- * identity_lock keeps all others from publishing, and from changing the identity.
- */
-void
-identity_lock(void)
-{
-	(void) advisory_lock(REGION_LOCK_CLASS, 0, IDENTITY_LOCK, ExclusiveLock, true);
 }
 
 /*
@@ -355,8 +376,8 @@ replicated_lock_one(const DcCounterRow *row, bool worker)
 }
 
 /*
- * worker_may returns true if no code of the owner can run in what the worker does to a table. Raises 55P03 if a
- * table is locked.
+ * worker_may returns true if no code of the owner can run when the worker uses a table. Raises 55P03 if a table
+ * is locked.
  */
 bool
 worker_may(Oid counter)
@@ -403,8 +424,8 @@ is_in_order(DcCounter *counter, bool worker)
 }
 
 /*
- * seal_all seals what was counted and is not published; `free`: but for rows that others have locked. The tables and
- * the identity are locked.
+ * seal_all seals unpublished counts; with `free`, it skips rows that others have locked. The tables and the identity
+ * are locked.
  */
 void
 seal_all(List *counters, const DcSelfRow *self, bool free)
@@ -429,8 +450,8 @@ seal_all(List *counters, const DcSelfRow *self, bool free)
 }
 
 /*
- * fold_some adds what is sealed of so many keys to the rows of its epoch, for the others to get it. Returns of how
- * many; *more is set if there may be more.
+ * fold_some adds sealed amounts of up to `limit` keys to the rows of their epochs, so that the others get them.
+ * Returns the number of keys; *more is set if there may be more.
  */
 int64
 fold_some(List *counters, const DcSelfRow *self, int64 limit, bool *more)
@@ -458,9 +479,9 @@ fold_some(List *counters, const DcSelfRow *self, int64 limit, bool *more)
 }
 
 /*
- * seal_and_fold seals and folds, as is wanted, each counter for a user. One that fails, as a row of its owner's
- * making may make it, is left out, with a warning: it must not keep the others from going on. Returns whether anything
- * was folded. All is locked.
+ * seal_and_fold seals and folds, as requested, each counter for a user. One that fails, for example because of a row
+ * that its owner has made, is left out with a warning: it must not keep the others from going on. Returns true if
+ * anything was folded. All tables are locked.
  */
 bool
 seal_and_fold(List *counters, const DcSelfRow *self, bool seals, bool folds)
@@ -495,6 +516,9 @@ seal_and_fold(List *counters, const DcSelfRow *self, bool seals, bool folds)
 	return folded;
 }
 
+/*
+ * Seal and fold the counters, as a subtransaction, as far as the work says.
+ */
 static bool
 seal_work(void *arg)
 {
@@ -508,8 +532,8 @@ seal_work(void *arg)
 }
 
 /*
- * is_owners_error returns true unless an error is a cancel, one of locks, or one of resources: what rows or code of an
- * owner raise is that owner's matter.
+ * is_owners_error returns true unless an error is a cancel, or about locks or resources: other errors come from rows or
+ * code of the owner, and concern only them.
  */
 bool
 is_owners_error(int code)
@@ -526,7 +550,8 @@ is_owners_error(int code)
 }
 
 /*
- * fold_epoch does so for what was sealed under an epoch, this database's own or an older one, and returns of how many keys.
+ * fold_epoch folds amounts that were sealed under an epoch, this database's own or an older one, and returns the number of
+ * keys.
  */
 static int64
 fold_epoch(DcSqlSession *session, const DcSelfRow *self, int64 sealed, int64 limit, bool *more)
@@ -554,8 +579,8 @@ fold_epoch(DcSqlSession *session, const DcSelfRow *self, int64 sealed, int64 lim
 }
 
 /*
- * fold_slots does so where keys were set or deleted: they are not all counted in the rows of that epoch itself
- * (regionslot.c). Returns of how many keys.
+ * fold_slots does so if keys were set or deleted: not all of them are counted in the rows of that epoch itself
+ * (regionslot.c). Returns the number of keys.
  */
 static int64
 fold_slots(DcSqlSession *session, DcRegionRel *slots, DcRegionRel *sets, const DcSelfRow *self, int64 sealed_under, int64 limit,
@@ -578,7 +603,7 @@ fold_slots(DcSqlSession *session, DcRegionRel *slots, DcRegionRel *sets, const D
 							  .at = DatumGetTimestampTz(rows_datum(&session->rows, i, 4))};
 
 		CHECK_FOR_INTERRUPTS();
-		if (toast_raw_datum_size(sealed.key) > DC_MAX_KEY_BYTES + VARHDRSZ) /* by hand: it is no key */
+		if (toast_raw_datum_size(sealed.key) > DC_MAX_KEY_BYTES + VARHDRSZ) /* made by hand: it is not a valid key */
 			continue;
 		MemoryContextSwitchTo(one);
 		if (fold_slot(slots, sets, &identity, &sealed))
@@ -597,8 +622,8 @@ fold_slots(DcSqlSession *session, DcRegionRel *slots, DcRegionRel *sets, const D
 }
 
 /*
- * fold_slot adds what is sealed of a key to the slot that is counted in; false if its sum would leave bigint, or there is no slot. The
- * caller keeps compaction away by the lock on the identity.
+ * fold_slot adds the sealed amounts of a key to the slot that is counted in; false if its sum would leave bigint, or
+ * there is no slot. The caller keeps compaction away by the lock on the identity.
  */
 static bool
 fold_slot(DcRegionRel *slots, DcRegionRel *sets, const DcIdentity *identity, const DcRegionRow *sealed)
@@ -632,7 +657,7 @@ fold_slot(DcRegionRel *slots, DcRegionRel *sets, const DcIdentity *identity, con
 }
 
 /*
- * begin begins a session of statements that name the table of regions, too.
+ * begin_seal begins a session of statements that name the table of regions, too.
  */
 static void
 begin_seal(DcSqlSession *session, DcCounter *counter)
@@ -642,6 +667,9 @@ begin_seal(DcSqlSession *session, DcCounter *counter)
 	sql_keep_open(session, DC_OF_MORE, counter->row.regions);
 }
 
+/*
+ * Return what a word in a statement's text stands for: the table of regions.
+ */
 static const char *
 seal_word(DcCounter *counter, const char *word)
 {
@@ -651,7 +679,7 @@ seal_word(DcCounter *counter, const char *word)
 }
 
 /*
- * Return where the time of an owner is added up, us, in a list in TopMemoryContext.
+ * Return the place at which the time of an owner is added up, in us, in a list in TopMemoryContext.
  */
 int64 *
 owner_time(List **times, Oid owner)

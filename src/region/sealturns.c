@@ -1,31 +1,31 @@
 /*
  * sealturns.c
- *		What the worker does with all replicated counters before this database begins, publishes or renews: a turn for each.
+ *		The worker's turns: sealing and folding each replicated counter before this database begins, publishes or renews.
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * What an owner has locked, a table of very many rows, or an error in one must not keep the counters of all others from
- * being counted in. So the worker seals and folds (seal.c) each counter in a step of its own, whose locks, time and
- * errors are bounded as those of any step are. So is the time that an owner's counters take in a round, however many
- * they are; turns that succeed do not count for that if no other owner waits, or the owner has the database. A counter
+ * A table that its owner has locked, one with very many rows, or an error in one must not keep the counters of all
+ * others from being used. So the worker seals and folds (seal.c) each counter in a step of its own, whose locks, time
+ * and errors are bounded as those of any step are. The time that an owner's counters take in a round is bounded as well,
+ * however many they are; successful turns do not count if no other owner waits, or the owner has the database. A counter
  * that fails or is put off is tried again after the others, until dcounter.region_handshake is over; then once more,
  * without rows that others have locked; then it is left out, with a warning. When all have had their turns the row of
- * dcounter.self is changed, for which no table of an owner is needed.
+ * dcounter.self is changed, which needs no table of an owner.
  *
- * So these are several transactions, and a crash may leave some of them done. That is right at any point:
+ * So these are several transactions, and a crash may leave some of them done. That is safe at any point:
  *
- *	- Before a database begins, sessions do not count (boot_await). So what is sealed by then is what was there at
- *	  the start, in whichever order; what was sealed before a crash is folded with the rest.
- *	- What is folded is published, and that is allowed then: the others have confirmed that the epoch is this
- *	  database's, or it is about to be given up, and the slots of it that come from others are not merged before that
- *	  (slot_is_foreign). Each transaction that folds raises the heartbeat, under a boot of its own which is taken before the
- *	  first turn, as what is published must not be of a boot that a copy from before has (life.h). A worker that
- *	  finds a boot that is not the one it has begun with begins anew.
- *	- What is counted while a database waits to renew, after the turn of its counter, was never published, so it may go
- *	  to the new epoch.
+ *	- Before a database begins, sessions do not count (boot_await). So the amounts sealed by then are those of the
+ *	  start, in whatever order; amounts that were sealed before a crash are folded with the rest.
+ *	- Folding publishes, and that is allowed then: the others have confirmed that the epoch is this database's, or it is
+ *	  about to be given up, and its slots that come from others are not merged before that (slot_is_foreign). Each
+ *	  transaction that folds raises the heartbeat, under a new boot which is taken before the first turn, as rows must not
+ *	  be published under a boot that an earlier copy has (life.h). A worker that finds another boot than the one it has
+ *	  begun with starts over.
+ *	- Counts while a database waits to renew, after the turn of their counter, were never published, so they may go to
+ *	  the new epoch.
  *
- * A counter that was left out while what is sealed was folded gets another turn now and then, while this worker lives;
- * after that, when the server is started the next time.
+ * A counter that was left out of the folding gets another turn now and then, while this worker lives; after that, at
+ * the next start of the server.
  */
 #include "postgres.h"
 
@@ -41,8 +41,8 @@
 #define TURN_MS 500
 
 /*
- * Of a counter that was left out so many keys are folded in a turn, which may take so long, as nobody publishes meanwhile. The
- * pause after it is so many times as long.
+ * How many keys of a counter that was left out are folded in a turn, and how long that may take, as nobody publishes meanwhile.
+ * The pause after it is this many times as long.
  */
 #define LEFT_KEYS 10000
 #define LEFT_MS 2500
@@ -51,10 +51,10 @@
 /* A pause before those that have failed are tried again. */
 #define ROUND_MS 1000
 
-/* So many sealed keys are folded in a turn otherwise. */
+/* How many sealed keys are folded in any other turn. */
 #define FOLDED_KEYS 100000
 
-/* In a round, the turns of an owner may take this part of dcounter.region_handshake. */
+/* In a round, the turns of an owner may take this fraction of dcounter.region_handshake. */
 #define OWNER_SHARE 4
 
 /* What the turns are for. */
@@ -70,7 +70,7 @@ static struct
 	DcMoment began;
 	DcMoment round; /* when the next round begins */
 	List *counters; /* Oid, whose turns come in this round, in TopMemoryContext */
-	List *failed;	/* that have had theirs in vain; the same */
+	List *failed;	/* counters whose turns have failed; the same */
 	List *owners;	/* OwnerTime, the same */
 	List *trusted;	/* Oid, the same: counters that may take longer than the step of a job, as all may if they are of one owner */
 	bool is_shared; /* the counters are of several owners */
@@ -97,7 +97,7 @@ static void again_now(Oid counter);
 static void turn_step(void *arg);
 
 /*
- * turns_begin lets all replicated counters have a turn before a change of dcounter.self.
+ * turns_begin begins the turns of all replicated counters before a change of dcounter.self.
  */
 void
 turns_begin(DcSelfRow *self, DcLifeChange change, DcRights rights, bool seals, bool folds)
@@ -138,6 +138,9 @@ turns_begin(DcSelfRow *self, DcLifeChange change, DcRights rights, bool seals, b
 	turns.change = change;
 }
 
+/*
+ * Note the boot and epoch for which the turns are.
+ */
 static void
 note_self(const DcSelfRow *self)
 {
@@ -176,8 +179,8 @@ turns_are_over(void)
 }
 
 /*
- * Return true if the next step makes a change of all counters together: it may take as long as any, as its own rules say whose tables are
- * left out the next time (rightsrenew.c).
+ * Return true if the next step makes a change of all counters together: its time is not limited, as its own rules say
+ * whose tables are left out the next time (rightsrenew.c).
  */
 bool
 turns_lead_to_change(void)
@@ -186,7 +189,8 @@ turns_lead_to_change(void)
 }
 
 /*
- * turns_have_sealed returns true if they are over, and have sealed and folded as it is wanted now.
+ * turns_have_sealed returns true if the turns are over, and have sealed and folded as is needed
+ * now.
  */
 bool
 turns_have_sealed(bool seals, bool folds)
@@ -195,7 +199,7 @@ turns_have_sealed(bool seals, bool folds)
 }
 
 /*
- * turns_end forgets the turns; `done`: the change was made. What is sealed in counters that were left out has yet to be
+ * turns_end forgets the turns; `done`: the change was made. Sealed amounts of counters that were left out have yet to be
  * folded.
  */
 void
@@ -244,7 +248,7 @@ turns_due(void)
 }
 
 /*
- * worker_is_patient returns true if the worker is to try again what has failed.
+ * worker_is_patient returns true if the worker should try failed steps again.
  */
 bool
 worker_is_patient(void)
@@ -252,6 +256,9 @@ worker_is_patient(void)
 	return turns.change != LIFE_NONE && is_patient();
 }
 
+/*
+ * Return true while the turns have not lasted for dcounter.region_handshake.
+ */
 static bool
 is_patient(void)
 {
@@ -276,6 +283,10 @@ next_round(void)
 	return true;
 }
 
+/*
+ * Return true if a step of this counter has limits: other owners wait, and its owner does not have
+ * the database.
+ */
 static bool
 is_limited(Oid counter)
 {
@@ -283,9 +294,9 @@ is_limited(Oid counter)
 }
 
 /*
- * turn_ms returns how long the turn of a counter may take: what the counters that are left have together is the handshake, or what is left
- * of it. So one that needs long gets more when the others are done; but no owner may keep the worker from the tables of others for
- * longer than in any other job.
+ * turn_ms returns how long the turn of a counter may take: the remaining counters share the rest of the handshake. So
+ * one that needs long gets more when the others are done; but no owner may keep the worker from the tables of others
+ * for longer than in any other job.
  */
 static int64
 turn_ms(Oid counter)
@@ -344,7 +355,8 @@ turns_run(DcJobRun *run)
 }
 
 /*
- * sealturns_put_off leaves a counter to the next round, in which those come first that were not tried.
+ * sealturns_put_off leaves a counter to the next round, in which counters that were not tried come
+ * first.
  */
 static void
 sealturns_put_off(Oid counter, bool tried)

@@ -1,29 +1,29 @@
 /*
  * seen.c
- *		What regions have heard of each other: column seen of their beats.
+ *		What regions know of each other: column seen of their heartbeats.
  *
  * Copyright (c) 2026, the dcounter developers
  *
  *		{"us": [epoch, seq, boot, beat_at, retired_at], ...}
  *
- * for each region that this one has heard of, of its latest epoch. Times are us since 1970, or null. A
- * region that may have missed rows (state recopy) tells no beat_at: it would say that it has all that came
+ * for each region that this one knows, about its latest epoch. Times are us since 1970, or null. A region
+ * that may have missed rows (state recopy) sends no beat_at, which would say that it has everything from
  * before.
  *
- * Besides, "!aside" has the names of counters that the region has put aside (unpublished.c), if there are any: what the heartbeat tells
- * of its time does not hold for these.
+ * Besides, "!aside" has the names of counters that the region has put aside (unpublished.c), if there are any: the
+ * heartbeat's times do not hold for these.
  *
- * A region that waits for the others to say that it lacks nothing (renew.c) also tells since when: "!since". To a region that does,
- * the others tell what they have heard of its earlier epochs since then, as one more element:
+ * A region that waits for the others to confirm that it lacks nothing (renew.c) also sends since when: "!since". For
+ * such a region, the others send what they know of its earlier epochs since then, as one more element:
  *
  *		{"us": [epoch, seq, boot, beat_at, retired_at, [[epoch, seq, boot], ...]], ...}
  *
- * That a region is retired is told by all others as well, as its own rows come from nobody any more
+ * All others also pass on that a region is retired, as nobody sends its own rows any longer
  * (retire.c).
  *
- * A region is active if its latest epoch is not retired. Others are waited for: at a start
- * (boot.c), before something is removed for good (region_seen_by_all), when a region is
- * retired that is alive.
+ * A region is active if its latest epoch is not retired. Regions wait for active ones at a start
+ * (boot.c), before something is removed for good (region_seen_by_all), and when a region that is
+ * alive is retired.
  */
 #include "postgres.h"
 
@@ -52,7 +52,7 @@ static TimestampTz get_time(JsonbContainer *array, uint32 i);
 static bool has_seen(const DcBeat *of, const DcBeat *what, TimestampTz *at);
 
 /*
- * region_has_others returns true if a region other than this database's own is known that is not retired.
+ * region_has_others returns true if another region is known that is not retired.
  */
 bool
 region_has_others(const char *own)
@@ -101,6 +101,9 @@ beats_current(List *beats)
 	return current;
 }
 
+/*
+ * Return true if the heartbeat's epoch is not retired.
+ */
 bool
 beat_is_active(const DcBeat *beat)
 {
@@ -108,8 +111,8 @@ beat_is_active(const DcBeat *beat)
 }
 
 /*
- * seen_now returns what this database has heard of the others; `before`: what was told before, or 0; `aside`: names of the counters that
- * are put aside, NULL: this process has not looked.
+ * seen_now returns what this database knows of the others; `before`: what it has sent before, or 0; `aside`: names of
+ * the counters that are put aside, NULL: this process has not looked.
  */
 Datum
 seen_now(const DcSelfRow *self, Datum before, List *const *aside)
@@ -154,7 +157,7 @@ seen_now(const DcSelfRow *self, Datum before, List *const *aside)
 }
 
 /*
- * append_past appends what was heard of the earlier epochs of a region that asks for that.
+ * append_past appends what is known of the earlier epochs of a region that asks for that.
  */
 static void
 append_past(StringInfo buf, const List *beats, const DcBeat *asks)
@@ -180,7 +183,8 @@ append_past(StringInfo buf, const List *beats, const DcBeat *asks)
 }
 
 /*
- * append_aside appends what is put aside. A process that has not looked tells what was told before.
+ * append_aside appends the counters that are put aside. A process that has not looked repeats what
+ * was sent before.
  */
 static void
 append_aside(StringInfo buf, Datum before, List *const *aside)
@@ -196,6 +200,9 @@ append_aside(StringInfo buf, Datum before, List *const *aside)
 		appendStringInfo(buf, "%s\"" ASIDE "\":%s", buf->len > 1 ? "," : "", text);
 }
 
+/*
+ * Return names as the text of a JSON array.
+ */
 static char *
 names_json(const List *names)
 {
@@ -236,7 +243,7 @@ seen_is_behind(const DcBeat *beat)
 }
 
 /*
- * seen_aside returns true if the counter of a name is one of them.
+ * seen_aside returns true if the sender of a heartbeat has put the counter of a name aside.
  */
 bool
 seen_aside(const DcBeat *beat, const char *name)
@@ -248,6 +255,9 @@ seen_aside(const DcBeat *beat, const char *name)
 		findJsonbValueFromContainer(aside->val.binary.data, JB_FARRAY, &key) != NULL;
 }
 
+/*
+ * Append a time as microseconds since 1970, or null for 0.
+ */
 static void
 append_time(StringInfo buf, TimestampTz at)
 {
@@ -258,8 +268,7 @@ append_time(StringInfo buf, TimestampTz at)
 }
 
 /*
- * seen_get tells what the sender of a heartbeat has heard of a region; false if nothing, or nothing that can
- * be understood.
+ * seen_get sets what the sender of a heartbeat knows of a region; false if nothing, or it cannot be parsed.
  */
 bool
 seen_get(const DcBeat *beat, const char *region, DcSeen *seen)
@@ -274,8 +283,8 @@ seen_get(const DcBeat *beat, const char *region, DcSeen *seen)
 }
 
 /*
- * seen_past sets what the sender of a heartbeat has heard of the earlier epochs of a region, as it was asked; false if it says nothing of
- * that, or nothing that can be understood.
+ * seen_past sets what the sender of a heartbeat knows of the earlier epochs of a region that asks for that; false if it
+ * says nothing about them, or that cannot be parsed.
  */
 bool
 seen_past(const DcBeat *beat, const char *region, List **past)
@@ -322,7 +331,7 @@ get_seen(JsonbContainer *array, DcSeen *seen)
 }
 
 /*
- * seen_regions returns the names of the regions that the sender of a heartbeat says something of.
+ * seen_regions returns the names of the regions that the column of a heartbeat has.
  */
 List *
 seen_regions(const DcBeat *beat)
@@ -343,6 +352,9 @@ seen_regions(const DcBeat *beat)
 	return names;
 }
 
+/*
+ * Read an element of a JSON array as a bigint; false if it is none.
+ */
 static bool
 get_int8(JsonbContainer *array, uint32 i, int64 *value)
 {
@@ -358,6 +370,9 @@ get_int8(JsonbContainer *array, uint32 i, int64 *value)
 	return errno == 0 && *end == '\0';
 }
 
+/*
+ * Return an element of a JSON array as a time; 0 if it is none, or null.
+ */
 static TimestampTz
 get_time(JsonbContainer *array, uint32 i)
 {
@@ -369,9 +384,9 @@ get_time(JsonbContainer *array, uint32 i)
 }
 
 /*
- * region_seen_by_all returns a time: what a region had committed before it, each active region has, as far
- * as this database knows; DT_NOBEGIN if of some region it does not know that, DT_NOEND if nothing comes any more, as it is
- * retired, and all have its last beat.
+ * region_seen_by_all returns a time: as far as this database knows, each active region has everything that a region had
+ * committed before it. DT_NOBEGIN if that is not known of some region; DT_NOEND if nothing more will come, as the region
+ * is retired and all have its last heartbeat.
  */
 TimestampTz
 region_seen_by_all(const char *region)
@@ -413,6 +428,9 @@ region_seen_by_all(const char *region)
 	return Min(least, what->beat_at);
 }
 
+/*
+ * Return true if one region reports up to which time it has all of another, and set *at to that.
+ */
 static bool
 has_seen(const DcBeat *of, const DcBeat *what, TimestampTz *at)
 {

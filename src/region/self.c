@@ -4,13 +4,12 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The row is changed by those who have the lock on the identity exclusively (life.h). Apply
- * workers, which find out that this database is not the only one of its epoch, or has missed
- * something, must not wait for them, nor lose what they have found: their transaction
- * commits, and what they have read does not come again. So they insert rows into
- * dcounter.self_mark, which are about an epoch. Nobody changes these; a renewal removes them, but for those of
- * transactions that have not committed yet. Of these it matters that something was missed, and nothing else: the
- * epoch is another one by then.
+ * The row is changed only under the exclusive lock on the identity (life.h). Apply workers, which find out that
+ * this database is not the only one of its epoch, or has missed something, must not wait for that lock, nor lose
+ * their finding: their transaction commits, and the rows that they have read do not come again. So they insert
+ * rows into dcounter.self_mark, which are about an epoch. Nobody changes these; a renewal removes them, except
+ * for those of transactions that have not committed yet. Of the latter, only marks of missed rows matter: the
+ * epoch is another one by then. Marks of copies are written under that lock, one for each peer.
  */
 #include "postgres.h"
 
@@ -29,7 +28,7 @@
 
 static const char *const state_names[] = {"active", "renew", "recopy"};
 
-/* What region_self() has told the transaction that has asked last, for rows that come by the thousand. */
+/* The last result of region_self(), and the transaction that has asked, for rows that come by the thousand. */
 static LocalTransactionId known_in = InvalidLocalTransactionId;
 static DcIdentity known;
 static char known_region[MAX_REGION_BYTES + 1];
@@ -45,6 +44,7 @@ typedef struct DcSelfMark
 
 static void self_columns(DcCatRow *io, void *data);
 static void self_mark_columns(DcCatRow *io, void *data);
+static bool mark_is_of_peer(const DcSelfMark *mark, const char *peer);
 
 const DcCatalog selves = {
 	.table = "self",
@@ -60,6 +60,9 @@ static const DcCatalog marks_catalog = {
 	.columns = self_mark_columns,
 };
 
+/*
+ * Read or write the columns of dcounter.self, in their order.
+ */
 static void
 self_columns(DcCatRow *io, void *data)
 {
@@ -77,6 +80,9 @@ self_columns(DcCatRow *io, void *data)
 	cat_time(io, &row->begun_at);
 }
 
+/*
+ * Read or write the columns of dcounter.self_mark, in their order.
+ */
 static void
 self_mark_columns(DcCatRow *io, void *data)
 {
@@ -105,18 +111,28 @@ self_read(DcSelfRow *row)
 	return true;
 }
 
+/*
+ * Return the OID of dcounter.self.
+ */
 Oid
 self_relation(void)
 {
 	return catalog_relation(selves.table);
 }
 
+/*
+ * Insert the row of this database.
+ */
 void
 self_insert(DcSelfRow *row)
 {
 	cat_insert(&selves, row);
 }
 
+/*
+ * Update the row of this database, which must be there. What the transaction remembers of it is
+ * forgotten.
+ */
 void
 self_update(const DcSelfRow *row)
 {
@@ -126,9 +142,9 @@ self_update(const DcSelfRow *row)
 }
 
 /*
- * Return true if a row was written in this database, and not in one that it is a copy of, or
- * was restored from, or was a standby of. All of these may have published more under its epoch
- * than this database knows. A standby publishes nothing, and is here as its primary is.
+ * Return true if a row was written in this database, and not in one of which it is a copy, or from
+ * which it was restored or promoted. All of these may have published more under its epoch than this
+ * database knows. A standby publishes nothing, so it counts as its primary.
  */
 bool
 self_is_here(const DcSelfRow *row)
@@ -138,8 +154,8 @@ self_is_here(const DcSelfRow *row)
 }
 
 /*
- * Return true if this database has sealed what was there when this server was
- * started. A crash from which the server recovers by itself is no start: it has the same data.
+ * Return true if this database has sealed the amounts from before this server was started. A crash
+ * from which the server recovers by itself does not count as a start: it has the same data.
  */
 bool
 self_is_begun(const DcSelfRow *row)
@@ -148,7 +164,8 @@ self_is_begun(const DcSelfRow *row)
 }
 
 /*
- * self_here sets what says where this is.
+ * self_here sets the fields that say where a row was written: system, timeline, database and start
+ * of the server.
  */
 void
 self_here(DcSelfRow *row)
@@ -212,7 +229,7 @@ self_marks(const DcSelfRow *row, DcSelfMarks *marks)
 		const DcSelfMark *mark = lfirst(lc);
 
 		CHECK_FOR_INTERRUPTS();
-		/* what came while the epoch was taken was missed all the same */
+		/* rows that came while the epoch was taken were missed all the same */
 		if (mark->epoch <= row->epoch && strcmp(mark->what, "recopy") == 0)
 		{
 			marks->recopy = true;
@@ -229,12 +246,12 @@ self_marks(const DcSelfRow *row, DcSelfMarks *marks)
 }
 
 /*
- * self_mark adds a mark, unless there is one that says as much.
+ * self_mark adds a mark, unless there is an equivalent one.
  */
 void
-self_mark(int64 epoch, const char *what, const char *peer, TimestampTz at)
+self_mark(int64 epoch, const char *what, TimestampTz at)
 {
-	DcSelfMark new = {epoch, unconstify(char *, what), peer == NULL ? (Datum) 0 : CStringGetTextDatum(peer), at};
+	DcSelfMark new = {epoch, unconstify(char *, what), (Datum) 0, at};
 	TimestampTz copied_at = DT_NOBEGIN;
 	bool found = false;
 	TimestampTz found_at = DT_NOBEGIN;
@@ -255,10 +272,45 @@ self_mark(int64 epoch, const char *what, const char *peer, TimestampTz at)
 			found_at = Max(found_at, mark->at);
 		}
 	}
-	/* one that is older than a copy says nothing of what was missed since */
-	if (peer == NULL && found && found_at >= copied_at)
+	/* a mark that is older than a copy says nothing about rows missed since */
+	if (found && found_at >= copied_at)
 		return;
 	cat_insert(&marks_catalog, &new);
+}
+
+/*
+ * Mark that all that a peer had at a time was copied, in place of what was marked of an earlier copy. The caller has the
+ * lock on the identity, exclusively.
+ */
+void
+self_mark_copied(int64 epoch, const char *peer, TimestampTz at)
+{
+	char copied[] = "copied";
+	DcSelfMark new = {epoch, copied, CStringGetTextDatum(peer), at};
+	DcCatScan scan;
+	DcSelfMark mark;
+
+	cat_scan_begin(&scan, &marks_catalog, NULL, RowExclusiveLock, NULL, 0);
+	while (cat_scan_next(&scan, ForwardScanDirection, &mark))
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (mark.epoch != epoch || !mark_is_of_peer(&mark, peer))
+			continue;
+		new.at = Max(new.at, mark.at);
+		cat_scan_delete(&scan);
+	}
+	cat_scan_end(&scan);
+	CommandCounterIncrement();
+	cat_insert(&marks_catalog, &new);
+}
+
+/*
+ * Return true if a mark is about a copy from a peer.
+ */
+static bool
+mark_is_of_peer(const DcSelfMark *mark, const char *peer)
+{
+	return mark->peer != (Datum) 0 && strcmp(TextDatumGetCString(mark->peer), peer) == 0;
 }
 
 /*
@@ -276,16 +328,15 @@ self_copied_at(int64 epoch, const char *peer)
 		const DcSelfMark *mark = lfirst(lc);
 
 		CHECK_FOR_INTERRUPTS();
-		if (mark->epoch == epoch && mark->peer != (Datum) 0 &&
-			strcmp(TextDatumGetCString(mark->peer), peer) == 0)
+		if (mark->epoch == epoch && mark_is_of_peer(mark, peer))
 			at = Max(at, mark->at);
 	}
 	return at;
 }
 
 /*
- * self_forget_marks removes what was noted of copies, those that others have made meanwhile excepted;
- * or all marks of an epoch, and of those before. The caller has the lock on the identity.
+ * self_forget_marks removes the marks of copies, except for those made meanwhile; or all marks of
+ * an epoch, and of earlier ones. The caller has the lock on the identity.
  */
 void
 self_forget_marks(int64 epoch, bool all)
@@ -313,7 +364,7 @@ epoch_time(int64 epoch)
 }
 
 /*
- * Return true if this database must not publish under its epoch any more.
+ * Return true if this database must no longer publish under its epoch.
  */
 bool
 self_needs_renew(const DcSelfRow *row)
@@ -327,8 +378,8 @@ self_needs_renew(const DcSelfRow *row)
 }
 
 /*
- * region_self tells the region and the epoch of this database, whether it may publish or not; false if it has
- * none. What it answers in a transaction stays the same.
+ * region_self sets the region and the epoch of this database, even if it may not publish; false if it has
+ * none. Within a transaction the answer stays the same.
  */
 bool
 region_self(DcIdentity *identity)

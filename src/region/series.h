@@ -1,7 +1,7 @@
 /*
  * series.h
- *		What the numbers of heartbeats say of the databases that have sent them (life.h). Knows nothing of the server, so that
- *		test/unit/regionsim_identity.c goes by the same.
+ *		What the numbers of heartbeats say about the databases that have sent them (life.h). Knows nothing of the server, so
+ *		that test/unit/regionsim_identity.c can use it, too.
  *
  * Copyright (c) 2026, the dcounter developers
  *

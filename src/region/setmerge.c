@@ -4,26 +4,27 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * It keeps (mergetrigger.c) of a region's rows the one with the later stamp, and of what
- * was observed the greatest. What a set has observed is merged into the slots first, as if their rows had come:
- * they may be on their way still, in the same transaction or on another link.
+ * Of a region's rows it keeps (mergetrigger.c) the one with the later stamp, and the greatest of the observed
+ * amounts. The amounts that a set has observed are merged into the slots first, as if their rows had come: they
+ * may be on their way still, in the same transaction or on another link.
  *
- *	- A row that has nothing new writes nothing, and waits for nobody: it ends its way around a ring.
- *	- Otherwise the key is locked, as dc_set() does. So a dc_set() that is held open delays what comes for
- *	  its key, and with it what comes by the same link.
- *	- The rows of sets of the key are the same before and after, then, but for this one. What that changes
- *	  of the value (sets.h), with what the slots have grown, goes to a shard row with a negative number.
- *	- What is inserted at the sender is inserted here, also if the row was there: see setrow.c.
- *	- A set that closes a slot that this database counts in locks it, which waits for a compaction that
- *	  adds to it. Later ones find it closed. So what this region has published before others may know that it
- *	  has heard of the deletion is on its way to them before that knowledge.
+ *	- A row that has nothing new writes nothing, and waits for nobody: that stops it on its way
+ *	  around a ring.
+ *	- Otherwise the key is locked, as dc_set() does. So a dc_set() that is held open delays rows of its
+ *	  key, and with them all rows of the same link.
+ *	- Then only this row of the key's sets changes. The resulting change of the value (sets.h), with the
+ *	  growth of the slots, goes to a shard row with a negative number.
+ *	- A row that is inserted at the sender is inserted here, even if there was one: see setrow.c.
+ *	- A set that closes a slot that this database counts in locks it, which waits for a compaction that adds
+ *	  to it. Later compactions find it closed. So rows that this region has published before others may learn
+ *	  that it knows of the deletion are sent before that.
  *
- * A slot of this database's own that has observed more than this database has counted is the work of a
- * copy of it: then nothing is merged (beatmerge.c). But one that may have been removed with a deleted
- * key comes back here (regionslot.c).
+ * If a set has observed more of a slot of this database than it has counted, a copy of it has
+ * counted: then nothing is merged (beatmerge.c). But a slot that may have been removed with a
+ * deleted key comes back here (regionslot.c).
  *
- * Nothing is trusted. A row that no region would send, as it was written by hand, elsewhere, is passed
- * over (passedover.c). Nor are sums: what a set changes of the value may leave bigint, and goes to several shard rows then.
+ * Nothing is trusted. A row that no region would send, as it was written by hand elsewhere, is passed over (passedover.c).
+ * The change of a value by a set may leave bigint, and then goes to several shard rows.
  */
 #include "postgres.h"
 
@@ -46,11 +47,11 @@
 #include "types/crdt/crdttype.h"
 #include "types/crdt/stamp.h"
 
-/* A transaction locks so many keys, and then whole tables: without, and with waiting. */
+/* How many keys a transaction locks before it locks whole tables: without, and with waiting. */
 #define KEY_LOCKS 500
 #define KEY_LOCKS_MAX 1000
 
-/* So many shard rows take what a set changes, if it leaves bigint. */
+/* How many shard rows a change that leaves bigint may take. */
 #define MAX_SHARD_ROWS 16
 
 PG_FUNCTION_INFO_V1(merge_set);
@@ -62,7 +63,7 @@ typedef struct DcSetMerge
 	DcSetRow come;
 	DcSetRow *have;	  /* the row of its region, or NULL */
 	bool is_inserted; /* the row that comes, */
-	bool is_foreign;  /* or it is not to be */
+	bool is_foreign;  /* or it must not be */
 	DcSetRow merged;
 	DcSetRows rows; /* of the key */
 	DcRegionRel slots;
@@ -125,6 +126,9 @@ set_row_of(const Datum *columns)
 	};
 }
 
+/*
+ * Return what is wrong with a row that has come, or NULL.
+ */
 static const char *
 set_problem(DcMerge *row)
 {
@@ -144,7 +148,7 @@ set_problem(DcMerge *row)
 }
 
 /*
- * Return true if a row that comes says more than the one that is there.
+ * Return true if a row that comes has more than the existing one.
  */
 static bool
 set_has_news(const DcSetRow *come, const DcSetRow *have)
@@ -153,8 +157,8 @@ set_has_news(const DcSetRow *come, const DcSetRow *have)
 }
 
 /*
- * set_row_has_news returns true if a row that comes says more than the rows of its key that are here, which have been read. Some may have been
- * written by hand: all that they have observed must be one state.
+ * set_row_has_news returns true if a row that comes has more than the existing rows of its key, which have been read.
+ * Some may have been written by hand: their observed states must merge into one.
  */
 static bool
 set_row_has_news(DcSetMerge *merge)
@@ -245,6 +249,10 @@ setmerge_lock_all(const DcMerge *row, DcSetMerge *merge)
 	regionrel_open(&merge->sets, counter, TABLE_OF_SETS, NoLock);
 }
 
+/*
+ * Lock the key as dc_set() does. If the transaction has no locks for single keys left, it locks out
+ * all transactions that set keys of the counter.
+ */
 static void
 lock_key_of(DcSetMerge *merge)
 {
@@ -257,12 +265,12 @@ lock_key_of(DcSetMerge *merge)
 		lock_key(merge->counter, key.data, key.len);
 	}
 	else
-		LockRelationOid(merge->counter->row.sets, ShareRowExclusiveLock); /* all who set keys have it RowExclusive (region_lock) */
+		LockRelationOid(merge->counter->row.sets, ShareRowExclusiveLock); /* setters hold it in RowExclusive mode (region_lock) */
 }
 
 /*
  * Return true if this transaction may lock another key. One that brings very many, as a copy does, would fill the lock table. So
- * from KEY_LOCKS on it locks the whole table instead, if that is free of setters, or else from KEY_LOCKS_MAX on.
+ * from KEY_LOCKS on it locks the whole table instead, if no setter has it, and in any case from KEY_LOCKS_MAX on.
  */
 static bool
 any_key_locks_left(Oid sets)
@@ -281,6 +289,9 @@ any_key_locks_left(Oid sets)
 	return false;
 }
 
+/*
+ * Read all rows of sets of the key as they are now; the key is locked.
+ */
 static void
 read_set_rows(DcSetMerge *merge)
 {
@@ -291,9 +302,9 @@ read_set_rows(DcSetMerge *merge)
 }
 
 /*
- * Read the rows of the key, and lock that of the region that the row comes from. Whoever has locked the key is alone in
- * writing rows of it, but for an owner by hand, which the link is not to fail for. So if there is none, the row that comes is inserted
- * at once, as it is: to merge it may take long, if it has observed much.
+ * Read the rows of the key, and lock that of the region that the row comes from. Only the transaction that has locked
+ * the key writes rows of it, except for an owner by hand, and that must not make the link fail. So if there is no row,
+ * the incoming one is inserted at once, as it is: merging it may take long, if it has observed much.
  */
 static void
 read_and_lock(DcSetMerge *merge)
@@ -313,14 +324,14 @@ read_and_lock(DcSetMerge *merge)
 			again = set_row_wait(&merge->sets, &merge->come);
 			if (!again)
 			{
-				merge->is_foreign = is_foreign(merge, &raised); /* others are sent what is inserted */
+				merge->is_foreign = is_foreign(merge, &raised); /* insertions are sent to others */
 				merge->is_inserted = !merge->is_foreign && set_row_try_insert(&merge->sets, &merge->come);
 				again = !merge->is_foreign && !merge->is_inserted;
 			}
 		}
 		else if (regionrel_lock(&merge->sets, &merge->have->tid))
 		{
-			read_set_rows(merge); /* it may be a later version, or be that of another key by now */
+			read_set_rows(merge); /* it may be a later version, or belong to another key by now */
 			merge->have = set_rows_find(&merge->rows, merge->come.region);
 			again = merge->have == NULL && !merge->rows.too_many;
 		}
@@ -341,7 +352,7 @@ merge_row(DcSetMerge *merge)
 	DcTally after;
 	bool knows_all;
 
-	/* a row that only has a later stamp: then all of that was done for the one before, of which there may be very much */
+	/* a row that only has a later stamp: all of that, which may be very much, was done for the previous one */
 	knows_all = merge->have != NULL && observed_covers(come->upto, merge->have->upto);
 	if (!knows_all && is_foreign(merge, &raised))
 		return false;
@@ -371,7 +382,7 @@ merge_row(DcSetMerge *merge)
 }
 
 /*
- * Return true if what changes of a value takes few enough shard rows.
+ * Return true if the change of a value fits into few enough shard rows.
  */
 static bool
 setmerge_fits(__int128 sum)
@@ -380,7 +391,7 @@ setmerge_fits(__int128 sum)
 }
 
 /*
- * setmerge_slot_of makes a row of what was observed of a slot.
+ * setmerge_slot_of makes a row of a slot's observed amounts.
  */
 static DcRegionRow
 setmerge_slot_of(const DcSetMerge *merge, const AmountsEntry *entry)
@@ -396,7 +407,7 @@ setmerge_slot_of(const DcSetMerge *merge, const AmountsEntry *entry)
 
 /*
  * Return true if one of the slots that were observed must not be raised (slot_is_foreign). Adds to
- * *raised by how much they are to grow, at most.
+ * *raised by how much they will grow, at most.
  */
 static bool
 is_foreign(DcSetMerge *merge, DcTally *raised)
@@ -422,6 +433,10 @@ is_foreign(DcSetMerge *merge, DcTally *raised)
 	return false;
 }
 
+/*
+ * Raise the slots of the key to what the set has observed, and add to merge->tally by how much they
+ * have grown.
+ */
 static void
 raise_slots(DcSetMerge *merge)
 {
@@ -460,8 +475,9 @@ close_own(DcSetMerge *merge)
 }
 
 /*
- * merge_end adds to the value of the key. A deleted key gets a row also if its value was 0: compaction, which finds it, removes
- * the row of totals (regionset.c). What leaves bigint is added in parts, which no row has together (core/rows/remote.c).
+ * merge_end adds to the value of the key. A deleted key gets a row even if its value was 0: compaction, which finds it,
+ * removes the row of totals (regionset.c). A change that leaves bigint is added in parts, to several rows
+ * (core/rows/remote.c).
  */
 static void
 merge_end(DcSetMerge *merge)

@@ -1,25 +1,23 @@
 /*
  * setrow.c
- *		Finding and writing rows of sets, without SQL, and what their table must look like.
+ *		Finding and writing rows of sets, without SQL, and the required shape of their table.
  *
  * Copyright (c) 2026, the dcounter developers
  *
  * The caller has locked the key, and so is the only one who writes rows of it. An apply worker may
  * have one locked for a moment, when it has come back along a ring: that is waited for.
  *
- * A row is written in three ways. One that is not there is inserted. One that is there is updated, or
- * deleted and inserted again: then it is sent to others as one that is new. A region that has removed the
- * rows of a deleted key would pass over an update of one of them, and lose what it says.
+ * A row is written in three ways. A new one is inserted. An existing one is updated, or deleted and
+ * inserted again: then others get it as a new row. A region that has removed the rows of a deleted key
+ * would skip an update of one of them, and lose its contents.
  *
- * dc_set() updates the row of its region if that is the last one of the key and no deletion, and
- * inserts it again otherwise. No region can have removed the former. It would have
- * removed it by a deletion that was the last row of the key there, and so is later than that row. Each region
- * had heard of that deletion before (regionvacuum.c): here a row of the region that has deleted the key, the deletion or a
- * later one, would come after the own one. Whether there is a deletion among the rows says
- * nothing, since the region that has deleted the key may have set it again.
+ * dc_set() updates the row of its region if that is the last one of the key and not a deletion, and inserts it again
+ * otherwise. No region can have removed such a last row: the removal would need a deletion that was the last row of the
+ * key there, and so is later than this row. Each region knew of that deletion before (regionvacuum.c): here a row of the
+ * region that has deleted the key, the deletion or a later one, would be later than the own row. It is not enough to look
+ * for a deletion among the rows, since the region that has deleted the key may have set it again.
  *
- * What comes from another region is written in the way in which it has come, so it passes through a hub as it was
- * sent.
+ * A row from another region is written in the way in which it has come, so a hub passes it on as it was sent.
  */
 #include "postgres.h"
 
@@ -60,7 +58,7 @@ const DcShape set_shape = {
 static void store_set_row(DcRegionRel *rel, const DcSetRow *row);
 
 /*
- * set_upto_type returns the type of the column "upto", if it is one of this extension, which is in any schema.
+ * set_upto_type returns the type of the column "upto", if it is a type of this extension, in whatever schema.
  */
 Oid
 set_upto_type(Relation rel)
@@ -79,7 +77,7 @@ set_upto_type(Relation rel)
 }
 
 /*
- * Return true if no key was ever set. VACUUM may make it so again.
+ * Return true if no key was ever set. VACUUM may restore that state.
  */
 bool
 setrel_is_empty(DcRegionRel *rel)
@@ -183,6 +181,9 @@ set_rows_find(const DcSetRows *rows, Datum region)
 	return NULL;
 }
 
+/*
+ * Store the row's values in the relation's slot, to be written.
+ */
 static void
 store_set_row(DcRegionRel *rel, const DcSetRow *row)
 {
@@ -214,7 +215,7 @@ set_row_try_insert(DcRegionRel *rel, DcSetRow *row)
 }
 
 /*
- * set_row_insert inserts a row that is not there.
+ * set_row_insert inserts a row that does not exist yet.
  */
 void
 set_row_insert(DcRegionRel *rel, const DcSetRow *row)
@@ -270,8 +271,7 @@ set_row_delete(DcRegionRel *rel, const DcSetRow *row)
 	ItemPointerData tid = row->tid;
 	TM_FailureData failure;
 
-	if (table_tuple_delete(rel->heap, &tid, GetCurrentCommandId(true), InvalidSnapshot, InvalidSnapshot,
-						   true, &failure, false) != TM_Ok)
+	if (compat_tuple_delete(rel->heap, &tid, true, &failure) != TM_Ok)
 		serialization_error();
 	CommandCounterIncrement();
 }

@@ -1,31 +1,32 @@
 /*
  * sets.h
- *		What keys of a replicated counter were set to: dc_set(), dc_reset(), dc_delete().
+ *		Sets of keys of a replicated counter: dc_set(), dc_reset(), dc_delete().
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Each region has one row a key in the table of sets: the value that it was set to last, a stamp,
- * and what of the rows of regions (the slots) was observed then. In each database
+ * Each region has one row per key in the table of sets: the value that it was last set to, a stamp,
+ * and the amounts of the rows of regions (the slots) that were observed then. In each database
  *
  *		value of a key = W + sum over the slots of (slot - base)
  *
  * where W is the value of the row with the greatest (stamp, region), and the base of a slot is
- * the greatest amount of it that any of the rows has observed. So what a set has not observed is
- * on top of it, two sets do not take the same away twice, and of two values the later one stays.
- * Increments and decrements are added up by themselves: a W below zero is one of decrements.
+ * the greatest amount of it that any of the rows has observed. So amounts that a set has not
+ * observed are added on top, two sets do not subtract the same amounts twice, and of two values the
+ * later one stays. Increments and decrements are summed separately: a W below zero counts as
+ * decrements.
  *
- * Rows merge as slots do: of one region's, the one with the later stamp; of what was observed, the
- * greatest. A set is merged after the slots have been raised to what it has observed. So the base
- * of a slot is never greater than the slot, in any order in which rows come.
+ * Rows merge as slots do: the one of a region with the later stamp, and the greatest observed
+ * amounts. A set is merged after the slots have been raised to what it has observed. So the base of
+ * a slot is never greater than the slot, in any order in which rows come.
  *
- * To delete a key is to set it to 0 and to close all slots that are observed then: their
- * amounts of resets in `upto`, which are not used otherwise, are those that were observed. The
- * region that a closed slot belongs to counts on in another one, with a greater epoch. So nobody
- * misses anything who has removed the rows of a key that was deleted long ago (regionvacuum.c).
+ * Deleting a key sets it to 0 and closes all slots that are observed: their amounts of resets in
+ * `upto`, which are not used otherwise, become the observed ones. The region of a closed slot goes
+ * on counting in another one, with a greater epoch. So a region that has removed the rows of a key
+ * that was deleted long ago misses nothing (regionvacuum.c).
  *
- * Whoever writes a row of sets has locked the key (core/rows/locks.c). The rows of a key do not change
- * then. Slots do, as compaction and merges of slots do not take that lock: but the change of
- * a value by a set does not depend on them, but on the rows of sets alone.
+ * Writing a row of sets needs the lock on the key (core/rows/locks.c). So the rows of sets of a key
+ * do not change then. Slots do, as compaction and merges of slots do not take that lock; but the
+ * change of a value by a set depends only on the rows of sets.
  */
 #ifndef DC_SETS_H
 #define DC_SETS_H
@@ -65,9 +66,9 @@ typedef struct DcSetRows
 	bool too_many; /* not all were read (SET_ROWS_MAX) */
 } DcSetRows;
 
-/* There is one row for each region. An owner may write more by hand, but not so many, nor of more bytes of what was observed. */
+/* There is one row for each region. An owner may write more by hand: at most this many, of SET_BYTES_MAX, are read. */
 #define SET_ROWS_MAX 256
-/* What a row may have observed at most: thousands of slots, in bytes. */
+/* The greatest size of a row's observed state, in bytes: thousands of slots. */
 #define SET_OBSERVED_MAX (256 * 1024)
 #define SET_BYTES_MAX (1024 * 1024)
 

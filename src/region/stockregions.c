@@ -1,22 +1,22 @@
 /*
  * stockregions.c
- *		What is known of the units in other regions, and taking over those of a region that is gone.
+ *		Units in other regions, and taking over those of a region that is gone.
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A region tells how many units it has in its rows of wants (rightstell.c): of each key, in the transaction in which it gives some, and
- * some time after it has sold or got some. With the grants from and to it since,
+ * A region reports how many units it has in its rows of wants (rightstell.c): of each key, in the transaction in which
+ * it gives some, and some time after it has sold or received some. With the grants from and to it since,
  *
  *		units + received since - given since
  *
- * is what it has at most: it may have sold some of them. When a region is gone for good, another one can take
- * that over (dc_rights_reclaim()), if somebody says so who knows what the region has sold, or would rather
- * sell a unit twice than not at all: no algorithm can know. To say that a region will never come back is
- * dc_region_retire(), which must come first.
+ * is the most that it can have: it may have sold some of them. When a region is gone for good, another one can
+ * take these units over (dc_rights_reclaim()), if an operator says so who knows what the region has sold, or
+ * would rather sell a unit twice than not at all: no algorithm can know. First, dc_region_retire() must say
+ * that the region will never come back.
  *
- * What is taken over is a row of grants from the epoch of that region, written by this one under its own
- * name, as no row has two writers. So it counts as given, and nobody who has heard of it takes
- * it once more.
+ * A takeover is a row of grants from the epoch of that region, which this region writes under its own
+ * name, as no row has two writers. So it counts as given, and no region that knows of it takes the units
+ * again.
  */
 #include "postgres.h"
 
@@ -116,9 +116,10 @@ static int64 stockregions_reclaim(DcCounter *counter, const DcIdentity *identity
 
 /*
  * dc_stock_regions(stock regclass, key text|bigint|uuid) -> setof (region, units, units_at, granted_in,
- * granted_out, wanted, wanted_since): what each region has of a key. Of this region units are those that can be
- * taken now; of others those that they had at units_at, and NULL if they have never said so. granted_in and
- * granted_out are what they have been given by others, and have given, in all; wanted is what they lack. Needs SELECT.
+ * granted_out, wanted, wanted_since): the units that each region has of a key. For this region they are those that can
+ * be taken now; for others those that they had at units_at, or NULL if they have never reported them. granted_in and
+ * granted_out are the units that they have been given by others, and have given, in all; wanted is the number that they
+ * lack. Needs SELECT.
  *
  * Errors: 55000 if the stock is not replicated.
  */
@@ -147,9 +148,9 @@ dc_stock_regions(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_rights_reclaim(stock regclass, region text, key text|bigint|uuid) -> bigint: takes over the units that a region
- * that was retired has at most, of a key, or of all (NULL), and returns how many. What that region has sold
- * since it last told is sold once more. To be called in one region only.
+ * dc_rights_reclaim(stock regclass, region text, key text|bigint|uuid) -> bigint: takes over all units that a retired
+ * region may have, of a key, or of all keys (NULL), and returns how many. Units that the region has sold since its
+ * last report may be sold twice. To be called in one region only.
  *
  * Errors: 42501 if the caller does not own the stock, 22023 for this region, 55000 if the region is not retired,
  * the stock is not replicated, or this database needs a new epoch.
@@ -176,7 +177,7 @@ dc_rights_reclaim(PG_FUNCTION_ARGS)
 
 /*
  * open_to_reclaim opens the stock in argument 0 for its owner, after the identity and in the order of locks on its tables
- * that a renewal keeps. One at a time: what the first has taken over the second sees.
+ * that a renewal keeps. One at a time: the second one sees what the first has taken over.
  */
 static DcCounter *
 open_to_reclaim(FunctionCallInfo fcinfo)
@@ -197,11 +198,14 @@ open_to_reclaim(FunctionCallInfo fcinfo)
 	stock_check(counter);
 	rights_needed(counter);
 	prevent_fed(counter, "dc_rights_reclaim()");
-	LockRelationOid(counter->row.grants, ShareRowExclusiveLock); /* they may be others by now */
+	LockRelationOid(counter->row.grants, ShareRowExclusiveLock); /* they may have changed by now */
 	LockRelationOid(counter->row.wants, RowExclusiveLock);
 	return counter;
 }
 
+/*
+ * Check that units of the region may be taken over: it is another one, and is retired.
+ */
 static void
 check_region(DcCounter *counter, const DcIdentity *identity, const char *region)
 {
@@ -224,6 +228,10 @@ check_region(DcCounter *counter, const DcIdentity *identity, const char *region)
 				 errhint("If it will never come back, call dc_region_retire() first.")));
 }
 
+/*
+ * Take over what a retired region has at most of a key, or of all keys if `key` is NULL. Return how
+ * many units that is.
+ */
 static int64
 stockregions_reclaim(DcCounter *counter, const DcIdentity *identity, const char *region, const DcKey *key)
 {
@@ -260,8 +268,8 @@ stockregions_reclaim(DcCounter *counter, const DcIdentity *identity, const char 
 }
 
 /*
- * region_has_units returns true if a region has units of a stock, whose tables are locked: of this database's (`own`), or as far
- * as the region has told.
+ * region_has_units returns true if a region has units of a stock, whose tables are locked: this database's own region
+ * (`own`), or another one as far as it has reported them.
  */
 bool
 region_has_units(DcCounter *counter, const char *region, bool own)

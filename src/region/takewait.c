@@ -4,18 +4,19 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A session that gets none says what it lacks in its region's row of wants, commits that, so that it goes out and
- * others can take, and sleeps for a moment. Then it tries again, in a transaction of its own each time:
- * it has nothing locked while it sleeps, and sees what has come, been restocked or been given back. If
- * the row of wants does not say any more what it lacks, it writes it anew. When it has got its
- * units, or its time is up, it takes its wish back in the same transaction. One that is cancelled or killed
- * leaves it there, until its time is up.
+ * A session that gets none writes what it lacks to its region's row of wants, commits that, so that the row is
+ * sent and others can take, and sleeps for a moment. Then it tries again, in a new transaction each time: it has
+ * nothing locked while it sleeps, and sees units that have come, were restocked or were given back. If the row of
+ * wants no longer says what it lacks, it rewrites the row. When it has got its units, or its time is up, it
+ * withdraws its wish in the same transaction. A session that is canceled or killed leaves its wish there, until
+ * its time is up.
  *
- * It looks again after POLL_MIN_MS, and then less often, up to POLL_MAX_MS. So many sessions that wait for
- * long cost little.
+ * It looks again after POLL_MIN_MS, and then less often, up to POLL_MAX_MS. So even many sessions that wait
+ * for long cost little.
  *
- * Since it commits, it must be called outside of a transaction block: as other procedures
- * that do, 2D000. A stock that is not replicated has no wants; there it waits for what comes back here.
+ * Since it commits, it must be called outside of a transaction block (2D000 otherwise), like other such
+ * procedures. A stock that is not replicated has no wants; there it waits for units that are given back
+ * here.
  */
 #include "postgres.h"
 
@@ -48,7 +49,7 @@ typedef struct DcWaiting
 	const DcKey *key;
 	int64 qty;
 	int64 since;	   /* the stamp of its wish; 0: it has none */
-	TimestampTz until; /* its end, by the wall clock, for others to see */
+	TimestampTz until; /* the end of the wait, by the wall clock, for others to see */
 } DcWaiting;
 
 static bool wait_for_units(FunctionCallInfo fcinfo, DcWaiting *waiting, int64 timeout);
@@ -58,7 +59,8 @@ static void sleep_until(DcMoment until, int64 waited);
 
 /*
  * dc_take_wait(stock regclass, key text|bigint|uuid, qty bigint, timeout interval, INOUT ok boolean), a
- * procedure that waits for units for so long; ok is whether it has taken them. It commits while it waits.
+ * procedure that takes units, and waits for them up to `timeout`; ok says whether it has taken them. It
+ * commits while it waits.
  *
  * Errors: 22023 for a quantity that is not positive, or a negative timeout, 2D000 in a transaction block, 55000 if
  * this database needs a new epoch, and those of dc_take().
@@ -119,7 +121,7 @@ wait_for_units(FunctionCallInfo fcinfo, DcWaiting *waiting, int64 timeout)
 }
 
 /*
- * try_once tries to take, and says what it lacks if it could not and goes on to wait.
+ * try_once tries to take, and writes what the session lacks if it could not and goes on waiting.
  */
 static bool
 try_once(FunctionCallInfo fcinfo, DcWaiting *waiting, bool last)
@@ -127,7 +129,7 @@ try_once(FunctionCallInfo fcinfo, DcWaiting *waiting, bool last)
 	DcCounter *counter;
 	bool taken;
 
-	/* in a transaction that is new: each try sees what is there now */
+	/* in a new transaction: each try sees the present units */
 	if (!FirstSnapshotSet)
 		XactIsoLevel = XACT_READ_COMMITTED;
 	rights_await_and_lock(counter_arg(fcinfo), WAIT_NAME);
@@ -141,8 +143,8 @@ try_once(FunctionCallInfo fcinfo, DcWaiting *waiting, bool last)
 }
 
 /*
- * takewait_wish sees to it that the row of wants says what this session lacks, or, if that is over, does not say it any
- * more. Others who write the row are waited for where that must be done now.
+ * takewait_wish ensures that the row of wants says what this session lacks or, at the end of the wait, no longer says
+ * it. It waits for other writers of the row only if that must be done now.
  */
 static void
 takewait_wish(DcCounter *counter, DcWaiting *waiting, bool over)

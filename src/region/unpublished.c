@@ -1,29 +1,29 @@
 /*
  * unpublished.c
- *		Since when all that was committed here is published.
+ *		The time before which all local commits are published.
  *
  * Copyright (c) 2026, the dcounter developers
  *
  * The worker lists the local shard rows with amounts of each counter, as of a moment. When each of these has been published
- * since, all that was committed in the counter before that moment is published. A row is struck off the list when
- * a compaction of this process that has committed had it, or when a later look finds no amount in it: then
- * another one had. So it need not come to a moment at which there is nothing to publish, which
- * there may never be. Each look at a counter is a step of its own.
+ * since, everything that was committed in the counter before that moment is published. A row is struck off the list when a
+ * committed compaction of this process included it, or when a later look finds no amount in it: then another process has
+ * compacted it. So this does not need a moment at which there is nothing to publish, which may never come. Each look at a
+ * counter is a step of its own.
  *
- * What is counted in memory has been there for a flush interval at most. It is subtracted, if the
- * counter is buffered.
+ * Amounts in memory have been there for a flush interval at most. If the counter is buffered, that
+ * is subtracted.
  *
- * Looks at all counters of an owner take OWNER_MS, or a step more, if others wait for theirs. The rest is not looked at this time, and
- * comes first the next time.
+ * Looks at all counters of an owner take OWNER_MS, or a step more, if others wait for theirs. The rest is skipped this
+ * time, and comes first the next time.
  *
- * What can never be published, or not for long (a sum that would leave bigint, a table that its owner has locked, very many
- * rows) must not keep the heartbeats of the whole region from being known to have all, which others wait for before they
- * remove something (seen.c). So a counter that has not come further for dcounter.region_handshake is put aside, with a warning:
- * the time that is told is that of the others, and the heartbeat has its name (seen.c), which dc_regions() and dc_get_regions()
- * heed. If no time could be told for that long, so are those of which nothing is known yet, as an owner may replicate one
- * after the other. Nothing of it is lost: it is compacted as ever, and when a look finds that it has come further, it is one of
- * those that are waited for again. What is removed of deleted keys does not depend on it (regionvacuum.c): a deletion is
- * published by the transaction that deletes, and what is counted on top of it later comes as a row of its own.
+ * Amounts that can never be published, or not for long (a sum that would leave bigint, a table that its owner has locked, very
+ * many rows) must not hold back the time in the heartbeats of the whole region, which others wait for before they remove
+ * something (seen.c). So a counter that has made no progress for dcounter.region_handshake is put aside, with a warning: the
+ * heartbeats then have the time of the other counters, and its name (seen.c), which dc_regions() and dc_get_regions() consider.
+ * If no time could be sent for that long, counters of which nothing is known yet are put aside as well, as an owner may
+ * replicate one after the other. Nothing is lost: the counter is compacted as usual, and when a look finds progress, the
+ * heartbeats wait for it again. The removal of deleted keys does not depend on it (regionvacuum.c): a deletion is published by
+ * the transaction that deletes, and later counts come as a row of their own.
  *
  * Rows are read below SQL, as a snapshot shows them: no code of an owner runs, and a table without the
  * columns is passed over, as it publishes nothing.
@@ -42,6 +42,7 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
+#include "base/compat.h"
 #include "base/guc.h"
 #include "base/relopen.h"
 #include "base/rowread.h"
@@ -50,17 +51,17 @@
 #include "core/table/tablejob.h"
 #include "region/life.h"
 
-/* With more rows than these on a list there is none, nor if it takes so long to read them. */
+/* There is no list if it would have more rows than this, or if reading them takes longer than MAX_READ_MS. */
 #define MAX_ROWS 100000
 
-/* With so many on the lists of an owner, no more are listed. */
+/* With this many rows on the lists of an owner, no more are listed. */
 #define MAX_ROWS_OF_OWNER 300000
 #define MAX_READ_MS 2000
 
-/* What the looks at an owner's counters may take together. */
+/* How long the looks at an owner's counters may take together. */
 #define OWNER_MS DC_STEP_MS
 
-/* So many names of counters of an owner that are put aside are told. */
+/* How many names of an owner's counters that are put aside are sent. */
 #define MAX_ASIDE 20
 
 /* A row on the list. */
@@ -68,7 +69,7 @@ typedef struct Unpublished
 {
 	Oid counter;
 	int32 shard;
-	uint64 key; /* hash: if two share one, the list is longer than it must be, or a row is struck off with another one */
+	uint64 key; /* hash: if two keys share one, the list is longer than it must be, or a row is struck off with another one */
 } Unpublished;
 
 /* What is known of a counter. */
@@ -78,10 +79,10 @@ typedef struct Known
 	MemoryContext cxt; /* the list is in it; NULL: there is none */
 	HTAB *list;
 	Oid owner;
-	int nlisted; /* rows when it was made: what is struck off gives no memory back */
+	int nlisted; /* rows when it was made: rows that are struck off free no memory */
 	TimestampTz listed_at;
 	TimestampTz all_before; /* DT_NOBEGIN: not known */
-	bool held;				/* it has not come further at the last look, */
+	bool held;				/* it had made no progress at the last look, */
 	DcMoment held_since;
 	bool aside;	   /* for long */
 	DcMoment next; /* then it is looked at again */
@@ -94,7 +95,7 @@ static List *to_look = NIL;
 static bool looked = false;
 static bool is_worker = false;
 
-/* Whether these are of several owners, and what the looks have taken, of each (owner_time). */
+/* Whether these are of several owners, and how long the looks have taken, for each (owner_time). */
 static bool several_owners = false;
 static List *times = NIL;
 
@@ -105,7 +106,7 @@ typedef struct Look
 	Oid owner; /* out */
 } Look;
 
-/* It does not know a time before which all was published, and since when. */
+/* It does not know a time before which everything was published, and since when that is so. */
 static bool unknown = false;
 static DcMoment unknown_since;
 
@@ -175,6 +176,9 @@ unpublished_looks(void)
 	return to_look != NIL;
 }
 
+/*
+ * Forget what is known of counters that were dropped.
+ */
 static void
 unpublished_forget_dropped(void)
 {
@@ -194,7 +198,8 @@ unpublished_forget_dropped(void)
 }
 
 /*
- * recall_aside puts aside what the worker before this one had: its heartbeats still say so.
+ * recall_aside puts counters aside that the previous worker had put aside: the heartbeat still has
+ * their names.
  */
 static void
 recall_aside(void)
@@ -256,6 +261,9 @@ unpublished_looked(void)
 	return looked && to_look == NIL;
 }
 
+/*
+ * Look at a counter, unless the tables of its owner have used up the time of this round.
+ */
 static void
 unpublished_look_step(void *arg)
 {
@@ -301,8 +309,8 @@ unpublished_look_all(void)
 }
 
 /*
- * unpublished_before returns a time before which all was published, but for counters that are put aside; DT_NOBEGIN if that
- * is not known now. A later look may know.
+ * unpublished_before returns a time before which everything was published, except for counters that are put aside;
+ * DT_NOBEGIN if that is not known now. A later look may know.
  */
 TimestampTz
 unpublished_before(void)
@@ -450,6 +458,9 @@ rows_of_owner(const Known *but)
 	return n;
 }
 
+/*
+ * Return what this process knows of a counter; a new entry knows of nothing that is published.
+ */
 static Known *
 known_of(Oid counter)
 {
@@ -465,6 +476,9 @@ known_of(Oid counter)
 	return of;
 }
 
+/*
+ * Drop the list of rows that are not known to be published.
+ */
 static void
 forget_list(Known *of)
 {
@@ -475,7 +489,7 @@ forget_list(Known *of)
 }
 
 /*
- * strike_off keeps on a list what is in rows; true if nothing stays.
+ * strike_off keeps only the rows on a list that are in `rows`; true if none are left.
  */
 static bool
 strike_off(HTAB *list, HTAB *rows)
@@ -493,7 +507,8 @@ strike_off(HTAB *list, HTAB *rows)
 }
 
 /*
- * unpublished_hold notes that a counter has not come further, and puts it aside if that is so for long. Then it is not looked at as often.
+ * unpublished_hold notes that a counter has made no progress, and puts it aside if that lasts. Then it is looked at
+ * less often.
  */
 static void
 unpublished_hold(Known *of, const char *reason)
@@ -524,6 +539,9 @@ count_aside(Oid owner)
 	return count;
 }
 
+/*
+ * Put a counter aside, with a warning that says why. From then on heartbeats do not wait for it.
+ */
 static void
 put_aside(Known *of, const char *reason)
 {
@@ -539,7 +557,7 @@ put_aside(Known *of, const char *reason)
 }
 
 /*
- * come_further notes that all that was committed in a counter before a time is published.
+ * come_further notes that everything that was committed in a counter before a time is published.
  */
 static void
 come_further(Known *of, TimestampTz all_before)
@@ -583,6 +601,10 @@ list_counter(HTAB *rows, const DcCounterRow *row)
 	return reason;
 }
 
+/*
+ * Add the local shard rows with amounts of one table to the list. Return why that had to be given
+ * up, or NULL. A table whose owner has changed its columns has no such rows.
+ */
 static const char *
 list_leaf(HTAB *rows, Oid counter, Oid relid, DcMoment began)
 {
@@ -600,7 +622,7 @@ list_leaf(HTAB *rows, Oid counter, Oid relid, DcMoment began)
 		return NULL;
 	rel = table_open_present(relid, NoLock);
 	slot = table_slot_create(rel, NULL);
-	scan = table_beginscan(rel, GetActiveSnapshot(), 0, NULL);
+	scan = compat_table_beginscan(rel, GetActiveSnapshot(), 0, NULL);
 	while (reason == NULL && table_scan_getnextslot(scan, ForwardScanDirection, slot))
 	{
 		Unpublished row = {.counter = counter};
@@ -615,7 +637,7 @@ list_leaf(HTAB *rows, Oid counter, Oid relid, DcMoment began)
 			reason = _("It takes too long to read its shard rows.");
 		if (isnull[0] || isnull[1] || isnull[2] || isnull[3] || shard_is_remote(DatumGetInt32(number)) ||
 			(DatumGetInt64(more) == 0 && DatumGetInt64(less) == 0) ||
-			toast_raw_datum_size(text) > DC_MAX_KEY_BYTES + VARHDRSZ) /* which is never published: it is no key */
+			toast_raw_datum_size(text) > DC_MAX_KEY_BYTES + VARHDRSZ) /* that is never published: it is not a valid key */
 			continue;
 		row.shard = DatumGetInt32(number);
 		row.key = hash_key(text);
@@ -629,6 +651,9 @@ list_leaf(HTAB *rows, Oid counter, Oid relid, DcMoment began)
 	return reason;
 }
 
+/*
+ * Return the number of a column of this type, or 0 if there is none.
+ */
 static AttrNumber
 unpublished_column(Oid relid, const char *name, Oid type)
 {
@@ -637,6 +662,10 @@ unpublished_column(Oid relid, const char *name, Oid type)
 	return att > 0 && get_atttype(relid, att) == type ? att : 0;
 }
 
+/*
+ * Return a hash of a key's bytes. Two keys that share it are taken for one, which only delays the
+ * answer.
+ */
 static uint64
 hash_key(Datum key)
 {
@@ -681,12 +710,18 @@ unpublished_forget(DcCounter *counter, const DcBatch *batch)
 	}
 }
 
+/*
+ * Return true if the transaction has published no rows that are on the list.
+ */
 static bool
 unpublished_is_idle(void)
 {
 	return published == NULL;
 }
 
+/*
+ * After a commit, strike the published rows off the list.
+ */
 static void
 unpublished_xact_callback(XactEvent event, void *arg)
 {

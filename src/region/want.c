@@ -5,14 +5,14 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * The row of a key and this region is written by its sessions: by dc_want(), by sessions that wait in
- * dc_take_wait() when they begin and end, or find that the row does not say what they lack any more, and by
- * the job, when its time is up. Each locks the row, looks at the units that are here and at those that have
- * come, in one snapshot, and writes what the region is short of now (escrow_want()). It takes the
- * lock after all locks on units, and keeps it until it commits: which is soon, but for
- * dc_want() in a transaction that goes on.
+ * dc_take_wait() when they begin and end, or find that the row no longer says what they lack, and by the
+ * job, when its time is up. Each locks the row, reads the units that are here and those that have come, in
+ * one snapshot, and writes what the region is short of now (escrow_want()). It takes the lock after all
+ * locks on units, and keeps it until it commits, which is soon, except for dc_want() in a longer
+ * transaction.
  *
  * A row is stamped with a new stamp of this database's clock each time, and merge_want() keeps the one with the
- * later stamp. What another region gets is whole: a row says all that its region wants of a key.
+ * later stamp. Each row is complete: it says all that its region wants of a key.
  */
 #include "postgres.h"
 
@@ -98,7 +98,7 @@ typedef struct DcWantRow
 	DcIdentity identity;
 	int64 epoch; /* of the row */
 	DcWant want;
-	TimestampTz until; /* when its sessions have gone */
+	TimestampTz until; /* when its sessions will have gone */
 	int64 units;	   /* that are here, */
 	int64 given;	   /* and that others have got */
 } DcWantRow;
@@ -121,8 +121,8 @@ static const DcMergeKind want_kind = {
 };
 
 /*
- * dc_want(stock regclass, key text|bigint|uuid, qty bigint) -> void: asks the other regions for units, or,
- * with 0, for none any more. Needs what dc_take() needs.
+ * dc_want(stock regclass, key text|bigint|uuid, qty bigint) -> void: asks the other regions for units; 0
+ * withdraws the request. Needs what dc_take() needs.
  *
  * Errors: 22023 for a negative quantity, 55000 if the stock is not replicated, or this database needs a
  * new epoch.
@@ -158,7 +158,7 @@ want_stamp_at(TimestampTz time)
 
 /*
  * want_change changes what this region wants of a key; sessions that wait do so until `until`. False if
- * the row is locked, and it may not wait. The tables are locked.
+ * the row is locked, and `wait` is false. The tables are locked.
  */
 bool
 want_change(DcCounter *counter, const DcKey *key, DcWantChange change, TimestampTz until, bool wait)
@@ -186,8 +186,8 @@ want_change(DcCounter *counter, const DcKey *key, DcWantChange change, Timestamp
 }
 
 /*
- * Return true if the row does not say what a session waits for: it asks for less than is lacking, as
- * others have taken what was here, or there is an older request than it knows of.
+ * Return true if the row does not cover a waiting session: it asks for less than is lacking, as
+ * others have taken units here, or its oldest request is younger than the session's.
  */
 bool
 want_is_stale(DcCounter *counter, const DcKey *key, int64 since, TimestampTz until)
@@ -217,6 +217,10 @@ want_is_stale(DcCounter *counter, const DcKey *key, int64 since, TimestampTz unt
 	return stale;
 }
 
+/*
+ * Begin a session that writes this region's want of a key, with the stock's epoch. Raises an error
+ * if this database must renew or the stock is shut.
+ */
 static void
 begin_want(DcSqlSession *session, DcWantRow *row, DcCounter *counter, const DcKey *key)
 {
@@ -246,6 +250,10 @@ lock_row(DcSqlSession *session, DcWantRow *row, bool wait)
 	return read_want(session, row, lock);
 }
 
+/*
+ * Read this region's row of the key by a statement, which may lock it. Return false if there is
+ * none.
+ */
 static bool
 read_want(DcSqlSession *session, DcWantRow *row, const DcStatement *statement)
 {
@@ -266,7 +274,7 @@ read_want(DcSqlSession *session, DcWantRow *row, const DcStatement *statement)
 }
 
 /*
- * read_facts reads what is here and what has come, in one snapshot.
+ * read_facts reads the units that are here and those that have come, in one snapshot.
  */
 static void
 read_facts(DcSqlSession *session, DcWantRow *row, DcWantFacts *facts)
@@ -280,6 +288,9 @@ read_facts(DcSqlSession *session, DcWantRow *row, DcWantFacts *facts)
 	facts->low = dc_rights_low;
 }
 
+/*
+ * Write the row with a stamp. The statement inserts or updates it.
+ */
 static void
 write_row(DcSqlSession *session, const DcWantRow *row, int64 hlc)
 {
@@ -304,6 +315,9 @@ merge_want(PG_FUNCTION_ARGS)
 	return merge_trigger(fcinfo, &want_kind, &last);
 }
 
+/*
+ * Return what is wrong with a row that has come, or NULL.
+ */
 static const char *
 want_problem(DcMerge *merge)
 {
@@ -317,6 +331,9 @@ want_problem(DcMerge *merge)
 	return NULL;
 }
 
+/*
+ * Wake the job, which may have units to give, when a row has come.
+ */
 static void
 want_raised(DcMerge *merge, int64 more)
 {

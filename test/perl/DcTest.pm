@@ -1,4 +1,4 @@
-# What the TAP tests share. Works with the Perl modules of PostgreSQL 15 to 18;
+# What the TAP tests share. Works with the Perl modules of PostgreSQL 15 to 19;
 # their own background sessions differ too much between these.
 package DcTest;
 

@@ -44,6 +44,7 @@ INSERT INTO expected VALUES
 	('public.dc_incr_many(counter regclass, keys anycompatiblearray, deltas bigint[] DEFAULT NULL::bigint[])', 'void', 'volatile', 'unsafe', false, 100, 0),
 	('public.dc_get_many(counter regclass, keys anycompatiblearray, max_staleness interval, OUT key anycompatible, OUT value bigint)', 'SETOF record', 'volatile', 'restricted', false, 100, 100),
 	('public.dc_get_many(counter regclass, keys anycompatiblearray, OUT key anycompatible, OUT value bigint)', 'SETOF record', 'stable', 'restricted', false, 100, 100),
+	('public.dc_scan(counter regclass, prefix jsonb DEFAULT ''[]''::jsonb, OUT key jsonb, OUT value bigint)', 'SETOF record', 'stable', 'restricted', false, 100, 100),
 	('public.dc_top(counter regclass, n integer DEFAULT 10, OUT key text, OUT value bigint, OUT rank bigint)', 'SETOF record', 'stable', 'restricted', false, 100, 10),
 	('public.dc_trending(counter regclass, n integer DEFAULT 10, OUT key text, OUT score double precision, OUT rank bigint)', 'SETOF record', 'stable', 'restricted', false, 100, 10),
 	('dcounter.library_0_2()', 'text', 'stable', 'safe', false, 1, 0),
@@ -511,6 +512,7 @@ INSERT INTO expected VALUES
 	('public.dc_distinct_adopt(distinct_table regclass, bucket interval DEFAULT NULL::interval, keep interval DEFAULT NULL::interval)', 'void', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_distinct_alter(distinct_table regclass, keep interval)', 'void', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_distinct_drop(distinct_table regclass)', 'void', 'volatile', 'unsafe', false, 1000, 0),
+	('public.dc_distinct_report(distinct_table regclass, since timestamp with time zone DEFAULT NULL::timestamp with time zone, until timestamp with time zone DEFAULT NULL::timestamp with time zone, OUT key text, OUT bucket timestamp with time zone, OUT estimate double precision, OUT lower double precision, OUT upper double precision)', 'SETOF record', 'stable', 'restricted', false, 1000, 1000),
 	('public.dc_distinct_reset(distinct_table regclass, key anycompatible)', 'void', 'volatile', 'unsafe', false, 100, 0),
 	('public.dc_distinct(distinct_table regclass, key anycompatible, span interval DEFAULT NULL::interval, until timestamp with time zone DEFAULT NULL::timestamp with time zone, OUT estimate double precision, OUT lower double precision, OUT upper double precision)', 'record', 'stable', 'restricted', false, 100, 0),
 	('public.dc_distinct_union(distinct_table regclass, keys anycompatiblearray, span interval DEFAULT NULL::interval, until timestamp with time zone DEFAULT NULL::timestamp with time zone, OUT estimate double precision, OUT lower double precision, OUT upper double precision)', 'record', 'stable', 'restricted', false, 500, 0),
@@ -555,7 +557,7 @@ INSERT INTO expected VALUES
 	('dcounter.window_bytes(counter regclass)', 'bigint', 'stable', 'restricted', true, 1000, 0);
 -- Bound counters
 INSERT INTO expected VALUES
-	('public.dc_bind(counter regclass, source regclass, key text, value text DEFAULT ''1''::text, filter text DEFAULT NULL::text, distinct_of text DEFAULT NULL::text, build text DEFAULT ''worker''::text, lock_timeout interval DEFAULT ''00:00:00.2''::interval, replicated boolean DEFAULT false, on_detach text DEFAULT ''subtract''::text)', 'void', 'volatile', 'unsafe', false, 1000, 0),
+	('public.dc_bind(counter regclass, source regclass, key text, value text DEFAULT ''1''::text, filter text DEFAULT NULL::text, distinct_of text DEFAULT NULL::text, build text DEFAULT ''worker''::text, lock_timeout interval DEFAULT ''00:00:00.2''::interval, replicated boolean DEFAULT false, on_detach text DEFAULT ''subtract''::text, group_by text DEFAULT NULL::text)', 'void', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_build(IN counter regclass, IN max_keys integer DEFAULT 1000)', NULL, 'volatile', 'unsafe', false, 1, 0),
 	('public.dc_source_check(counter regclass, keys anycompatiblearray DEFAULT NULL::text[], from_key text DEFAULT NULL::text, to_key text DEFAULT NULL::text, sample double precision DEFAULT NULL::double precision, OUT key text, OUT source bigint, OUT counter bigint, OUT drift bigint)', 'SETOF record', 'volatile', 'unsafe', false, 10000, 10),
 	('public.dc_source_fix(counter regclass, keys anycompatiblearray, OUT key text, OUT drift bigint)', 'SETOF record', 'volatile', 'unsafe', false, 10000, 10),
@@ -610,8 +612,8 @@ SELECT is_empty($$SELECT a.aggfnoid FROM pg_aggregate a JOIN members m ON m.oid 
 SELECT set_eq($$SELECT DISTINCT m.proname::text FROM pg_aggregate a JOIN members m ON m.oid = a.aggfnoid WHERE aggminvtransfn <> 0$$, ARRAY['dc_cms_agg'], 'aggregates of moving windows');
 SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE coalesce(length(obj_description(oid, 'pg_proc')), 0) < 10$$, 'each function has a comment');
 SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE obj_description(oid, 'pg_proc') ~ '^[A-Z].*|\.$'$$, 'comments are phrases, like the server''s own');
-SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE schema = 'public' AND proname !~ '^dc_worker_|^dc_(consumer|limit|presence)_create$|^dc_throttle|^dc_replicate$' AND NOT has_function_privilege('public', oid, 'EXECUTE')$$, 'PUBLIC may execute the API: the tables'' privileges decide');
-SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE proname ~ '^dc_worker_|^dc_(consumer|limit|presence)_create$|^dc_throttle|^dc_replicate$' AND has_function_privilege('public', oid, 'EXECUTE')$$, 'but not start or stop workers, nor create consumers, limits or presences, use ad hoc limits, or replicate');
+SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE schema = 'public' AND proname !~ '^dc_worker_|^dc_(consumer|limit|presence)_create$|^dc_throttle|^dc_(replicate|region_join|region_refresh)$' AND NOT has_function_privilege('public', oid, 'EXECUTE')$$, 'PUBLIC may execute the API: the tables'' privileges decide');
+SELECT is_empty($$SELECT oid::regprocedure FROM members WHERE proname ~ '^dc_worker_|^dc_(consumer|limit|presence)_create$|^dc_throttle|^dc_(replicate|region_join|region_refresh)$' AND has_function_privilege('public', oid, 'EXECUTE')$$, 'but not start or stop workers, nor create consumers, limits or presences, use ad hoc limits, replicate, or make links');
 -- What types, operators, casts and operator classes are made of: whoever uses these needs EXECUTE on it
 CREATE TEMP VIEW plumbing AS
 	SELECT m.oid, m.schema, m.proname FROM members m WHERE m.oid IN (

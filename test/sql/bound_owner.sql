@@ -234,6 +234,55 @@ SELECT length(filter) > 32768 AS is_longer FROM dcounter.source WHERE counter = 
 INSERT INTO moods VALUES (1, 'a'), (1, 'b');
 SELECT dc_get('md', '1');
 
+-- Names of others in strings, and types that are called the same: such bindings are neither parsed, nor locked, nor kept in memory
+CREATE SCHEMA bound_other AUTHORIZATION bound_mallory;
+SET ROLE bound_mallory;
+CREATE TYPE bound_other.flag AS ENUM ('x');
+CREATE TABLE strings (k int, t text, f bound_other.flag);
+SELECT dc_create('st' || i) FROM generate_series(1, 10) AS i;
+SELECT dc_bind(('st' || i)::regclass, 'strings', 'k', filter => format($$t <> 'bound_owner.flag' AND t <> 'it''s "bound_owner"."flag"' AND f = 'x'::bound_other.flag AND k NOT IN (%s)$$,
+	(SELECT string_agg(n::text, ', ') FROM generate_series(1, 1200) AS n)), build => 'now') FROM generate_series(1, 10) AS i;
+RESET ROLE;
+CREATE TYPE flag AS ENUM ('a', 'b');
+PREPARE memory AS SELECT sum(total_bytes) AS bytes FROM pg_backend_memory_contexts WHERE name IN ('TopTransactionContext', 'CurTransactionContext');
+BEGIN;
+EXECUTE memory \gset before_
+ALTER TYPE flag RENAME VALUE 'a' TO 'c';
+ALTER TYPE flag RENAME TO flags;
+ALTER TYPE flags SET SCHEMA public;
+DROP TYPE public.flags;
+CREATE TABLE flag (flag int);
+ALTER TABLE flag RENAME flag TO flags;
+DROP TABLE flag;
+EXECUTE memory \gset after_
+SELECT :after_bytes - :before_bytes < 65536 AS is_little;
+SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND relation = 'strings'::regclass;
+ROLLBACK;
+DEALLOCATE memory;
+
+-- Those that name it follow, whatever the names look like
+CREATE SCHEMA "bound.1";
+CREATE TYPE "bound.1"."t""2 'x" AS ENUM ('a', 'it''s');
+CREATE COLLATION "bound.1"."c.2" FROM "C";
+GRANT USAGE ON SCHEMA "bound.1" TO bound_mallory;
+SET ROLE bound_mallory;
+CREATE TABLE quoted ("k 'k" int, t text, f "bound.1"."t""2 'x");
+SELECT dc_create('qu');
+SELECT dc_bind('qu', 'quoted', '"k ''k"', filter => $$t <> 'it''s' AND f <> 'it''s'::"bound.1"."t""2 'x" AND t COLLATE "bound.1"."c.2" > ''$$, build => 'now');
+RESET ROLE;
+ALTER TYPE "bound.1"."t""2 'x" RENAME VALUE 'it''s' TO 'its';
+ALTER TYPE "bound.1"."t""2 'x" RENAME TO t;
+ALTER COLLATION "bound.1"."c.2" RENAME TO "C";
+ALTER TABLE quoted RENAME "k 'k" TO "a.k";
+ALTER SCHEMA "bound.1" RENAME TO bound_1;
+SELECT key, filter FROM dcounter.source WHERE counter = 'qu'::regclass;
+DROP TYPE bound_1.t;
+INSERT INTO quoted VALUES (7, 'a', 'a');
+SELECT dc_get('qu', 7);
+SET client_min_messages = warning;
+DROP SCHEMA bound_1 CASCADE;
+SELECT count(*) FROM dcounter.source WHERE counter = 'qu'::regclass;
+DROP SCHEMA bound_other CASCADE;
 SET client_min_messages = warning;
 DROP SCHEMA bound_owner CASCADE;
 DROP OWNED BY bound_mallory, bound_writer;

@@ -43,16 +43,9 @@ SELECT a, b, a = b AS eq, a <> b AS ne, a <= b AS le, a < b AS lt, a >= b AS ge,
 FROM (VALUES ('{"x": 1}'::dc_vclock, '{"x": 1}'::dc_vclock), ('{"x": 1}', '{"x": 2}'), ('{"x": 2}', '{"x": 1}'), ('{}', '{"x": 1}'), ('{"x": 1}', '{"y": 1}'), ('{"x": 2, "y": 1}', '{"x": 1, "y": 2}')) AS v (a, b);
 SELECT count(DISTINCT hash) FROM (SELECT dcounter.crdt_hash(c::dc_gcounter) FROM unnest(ARRAY['{"a": 1, "b": 2}', '{"b": 2, "a": 1}']) AS c) AS h (hash);
 SELECT c, count(*) FROM unnest(ARRAY['{"a": 1, "b": 2}', '{"b": 2, "a": 1}', '{"a": 2}']::dc_gcounter[]) AS c GROUP BY c ORDER BY c::text;
-CREATE FUNCTION pg_temp.wrong(type text, value text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-	detail text;
-BEGIN
-	EXECUTE format('SELECT %L::%s', value, type);
-	RETURN 'nothing';
-EXCEPTION WHEN invalid_text_representation THEN
-	GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL;
-	RETURN detail;
-END $$;
+\getenv abs_srcdir PG_ABS_SRCDIR
+\cd :abs_srcdir
+\i include/crdt_wrong.sql
 SELECT value, pg_temp.wrong(type, value) FROM (VALUES
 	('dc_pncounter', '{}'::dc_gcounter < '{}')) AS v (type, value);
 SELECT c FROM unnest('{"{}"}'::dc_gcounter[]) AS c ORDER BY c;

@@ -29,16 +29,9 @@ SELECT dc_merge(a, dc_delta(b, a)) = b AS delta FROM (SELECT a, dc_set_as(a, '2'
 -- Text forms
 SELECT '{"node": "n", "time": 1, "value": {"b":1,"a":2}}'::dc_lww, '{}'::dc_lww, '{"values": [{"value": "x", "dots": {"n": [1]}}], "seen": {"n": 1}}'::dc_mvreg;
 SELECT '{"value": 1, "time": 5, "node": "a"}'::dc_lww::jsonb -> 'value';
-CREATE FUNCTION pg_temp.wrong(type text, value text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-	detail text;
-BEGIN
-	EXECUTE format('SELECT %L::%s', value, type);
-	RETURN 'nothing';
-EXCEPTION WHEN invalid_text_representation THEN
-	GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL;
-	RETURN detail;
-END $$;
+\getenv abs_srcdir PG_ABS_SRCDIR
+\cd :abs_srcdir
+\i include/crdt_wrong.sql
 SELECT value, pg_temp.wrong(type, value) FROM (VALUES
 	('dc_lww', '[]'),
 	('dc_lww', '{"value": 1}'),

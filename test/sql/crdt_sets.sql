@@ -44,16 +44,9 @@ SELECT s, count(*) FROM unnest(ARRAY['["b", "a"]', '["a", "b", "a"]', '[]']::dc_
 SELECT '{"seen": {"b": [[2, 3], [9, 9]], "a": 7}, "elements": {"y": {"b": [9, 2]}, "x": {"a": [5], "b": [3]}}}'::dc_orset;
 SELECT '{"elements": {}, "seen": {"a": [[1, 7]]}}'::dc_orset;
 SELECT dc_add(dc_orset(), 'a', 'n')::jsonb -> 'elements', dc_add(dc_gset(), 'a')::jsonb;
-CREATE FUNCTION pg_temp.wrong(type text, value text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-	detail text;
-BEGIN
-	EXECUTE format('SELECT %L::%s', value, type);
-	RETURN 'nothing';
-EXCEPTION WHEN invalid_text_representation THEN
-	GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL;
-	RETURN detail;
-END $$;
+\getenv abs_srcdir PG_ABS_SRCDIR
+\cd :abs_srcdir
+\i include/crdt_wrong.sql
 SELECT value, pg_temp.wrong(type, value) FROM (VALUES
 	('dc_gset', '["a", 1]'),
 	('dc_gset', '{}'),

@@ -4,16 +4,9 @@
 \pset format unaligned
 \set SHOW_CONTEXT never
 \set VERBOSITY terse
-CREATE FUNCTION try(statement text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-	message text; detail text; hint text;
-BEGIN
-	EXECUTE statement;
-	RETURN 'ok';
-EXCEPTION WHEN OTHERS THEN
-	GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
-	RETURN concat_ws(' / ', sqlstate || ' ' || message, nullif(detail, ''), nullif(hint, ''));
-END $$;
+\getenv abs_srcdir PG_ABS_SRCDIR
+\cd :abs_srcdir
+\i include/try_line.sql
 CREATE VIEW kept AS SELECT relname::text COLLATE "C" AS name, relpersistence AS persistence, amname, CASE reltablespace WHEN 0 THEN 'default' ELSE 'other' END AS tablespace
 	FROM pg_class AS c LEFT JOIN pg_am AS a ON a.oid = relam WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') ORDER BY 1;
 

@@ -33,11 +33,17 @@ CREATE DOMAIN word AS text;
 SELECT dc_add('visitors', 'w'::word, 'x'::word), dc_add('visitors', 'w'::varchar, 'x'::varchar), dc_add('visitors', 'w'::char(3), 'x'::name);
 SELECT round(estimate) FROM dc_distinct('visitors', 'w');
 SELECT dc_add('visitors', '00000000-0000-0000-0000-000000000001'::uuid, ARRAY[1, 2]);
+\set VERBOSITY sqlstate
 SELECT dc_add('visitors', ROW(1, 2), 'x');
+\set VERBOSITY default
 SELECT dc_add('visitors', 'k', ROW(1, 2));
+\set VERBOSITY sqlstate
 SELECT dc_add('visitors', ARRAY['k'], 'x');
+\set VERBOSITY default
 SELECT dc_add_many('visitors', ARRAY[ROW(1, 2)], ARRAY['x']);
+\set VERBOSITY sqlstate
 SELECT dc_add_many('visitors', VARIADIC ARRAY['x']);
+\set VERBOSITY default
 SELECT dc_add_many('visitors', ARRAY['k'], ARRAY['x', 'y']);
 SELECT dc_add_many('visitors', ARRAY['k', NULL], ARRAY['x', 'y']);
 SELECT dc_add_many('visitors', ARRAY['k', 'k'], ARRAY['x', NULL]);

@@ -7,18 +7,9 @@ SELECT dc_create('e', totals => 'compacted'), dc_create('e8', partitions => 8);
 CREATE TABLE plain (key text);
 CREATE VIEW e_view AS SELECT * FROM e;
 -- What a statement ends with: code, message, detail, hint
-CREATE FUNCTION try(sql text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-	state text; message text; detail text; hint text;
-BEGIN
-	EXECUTE sql;
-	RETURN 'no error';
-EXCEPTION WHEN OTHERS THEN
-	GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, message = MESSAGE_TEXT,
-		detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
-	RETURN state || ' ' || message || coalesce(E'\n\t' || nullif(detail, ''), '')
-		|| coalesce(E'\n\t' || nullif(hint, ''), '');
-END $$;
+\getenv abs_srcdir PG_ABS_SRCDIR
+\cd :abs_srcdir
+\i include/try.sql
 SELECT dc_incr('e', 'a', 5);
 
 -- NULL

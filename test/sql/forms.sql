@@ -37,13 +37,15 @@ SELECT dc_incr_many('t', '{a,NULL}');
 -- Other types say what to do
 SELECT dc_incr('t', 1.5);
 SELECT dc_get('t', true);
-SELECT dc_delete('t', '{"a": 1}'::jsonb);
+SELECT dc_delete('t', '{"a": 1}'::json);
 SELECT dc_set('t', ARRAY['a'], 1);
 SELECT dc_incr_many('t', ARRAY[1.5]);
 SELECT * FROM dc_get_many('t', ARRAY[now()]);
 SELECT dc_incr('t', typed) FROM typed;
 -- Amounts are bigint to PostgreSQL's own rules
+\set VERBOSITY sqlstate
 SELECT dc_incr('t', 'a', 1.5);
+\set VERBOSITY default
 
 -- Arrays of ids, as drivers send them
 PREPARE i4 (int4[]) AS SELECT dc_incr_many('t', $1);

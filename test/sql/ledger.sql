@@ -8,16 +8,9 @@ SET timezone = 'UTC';
 
 -- What a statement does: "ok", or its error. A block with an exception: what it has
 -- written is undone.
-CREATE FUNCTION try(statement text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-	message text; detail text; hint text;
-BEGIN
-	EXECUTE statement;
-	RETURN 'ok';
-EXCEPTION WHEN OTHERS THEN
-	GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
-	RETURN concat_ws(' / ', sqlstate || ' ' || message, nullif(detail, ''), nullif(hint, ''));
-END $$;
+\getenv abs_srcdir PG_ABS_SRCDIR
+\cd :abs_srcdir
+\i include/try_line.sql
 -- The ledger: each account, and what is wrong with it
 CREATE FUNCTION books(l text = 'wallet') RETURNS SETOF text LANGUAGE plpgsql AS $$
 BEGIN

@@ -9,16 +9,9 @@ SET timezone = 'UTC';
 
 -- What a statement does: "ok", or its error. A block with an exception: what it has
 -- written is undone.
-CREATE FUNCTION try(statement text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-	message text; detail text; hint text;
-BEGIN
-	EXECUTE statement;
-	RETURN 'ok';
-EXCEPTION WHEN OTHERS THEN
-	GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
-	RETURN concat_ws(' / ', sqlstate || ' ' || message, nullif(detail, ''), nullif(hint, ''));
-END $$;
+\getenv abs_srcdir PG_ABS_SRCDIR
+\cd :abs_srcdir
+\i include/try_line.sql
 
 SELECT dc_ledger_create('purse');
 SELECT dc_account_open('purse', 'bank', NULL), dc_account_open('purse', 'a', -10, 1000), dc_account_open('purse', 'b');

@@ -4,18 +4,9 @@
 \set SHOW_CONTEXT never
 SET client_min_messages = warning;
 SET intervalstyle = postgres;
-CREATE FUNCTION try(sql text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-	state text; message text; detail text; hint text; result text;
-BEGIN
-	EXECUTE sql INTO result;
-	RETURN coalesce(result, 'NULL');
-EXCEPTION WHEN OTHERS THEN
-	GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, message = MESSAGE_TEXT,
-		detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
-	RETURN state || ' ' || message || coalesce(E'\n\t' || nullif(detail, ''), '')
-		|| coalesce(E'\n\t' || nullif(hint, ''), '');
-END $$;
+\getenv abs_srcdir PG_ABS_SRCDIR
+\cd :abs_srcdir
+\i include/try_value.sql
 -- An answer, with the time to wait rounded up to hours, and what is wrong with it
 CREATE FUNCTION show(allowed boolean, remaining bigint, retry_after interval, reset_at timestamptz, rule text) RETURNS text LANGUAGE sql AS $$
 	SELECT concat_ws(' ', CASE WHEN allowed THEN 'yes' ELSE 'no' END, remaining,
@@ -257,5 +248,25 @@ RESET dcounter.throttle_max_keys;
 SELECT * FROM stat ORDER BY rule, allowed;
 SELECT dc_limit_drop(name) FROM unnest('{login,burst,fixed,log,sliding,jobs,few,open}'::text[]) AS name;
 SELECT count(*), coalesce(sum(keys), 0) FROM dc_stat_limits WHERE rule IS NOT NULL;
+
+-- A role's limits can have an eighth of the slots, wherever they are; those of others have theirs
+CREATE ROLE regress_dcounter_limit;
+GRANT EXECUTE ON FUNCTION dc_limit_create(text, text, bigint, interval, bigint, text, text, bigint, boolean) TO regress_dcounter_limit;
+SET ROLE regress_dcounter_limit;
+SELECT count(dc_limit_create('slot ' || i, 'fixed', 1, '10 days')) FROM generate_series(1, 140) AS i;
+SELECT count(*) FROM generate_series(1, 128) AS i, dc_limit('slot ' || i, 'a') AS l WHERE l.allowed;
+SELECT try($$SELECT ask('slot 129', 'a')$$);
+SELECT ask('slot 128', 'b');
+-- one without keys makes room for another one
+SELECT dc_limit_reset('slot 1', 'a');
+SELECT ask('slot 129', 'a'), try($$SELECT ask('slot 1', 'a')$$);
+RESET ROLE;
+SELECT count(dc_limit_create('other ' || i, 'fixed', 1, '10 days')) FROM generate_series(1, 200) AS i;
+SELECT count(*) FROM generate_series(1, 200) AS i, dc_limit('other ' || i, 'a') AS l WHERE l.allowed;
+SELECT sum(keys) FROM dc_stat_limits WHERE rule LIKE 'slot %';
+SELECT count(dc_limit_drop(name)) FROM (SELECT 'slot ' || generate_series(1, 140) UNION SELECT 'other ' || generate_series(1, 200)) AS r (name);
+SELECT count(*) FROM dc_stat_limits WHERE rule IS NOT NULL;
+REVOKE EXECUTE ON FUNCTION dc_limit_create(text, text, bigint, interval, bigint, text, text, bigint, boolean) FROM regress_dcounter_limit;
+DROP ROLE regress_dcounter_limit;
 DROP VIEW stat;
 DROP FUNCTION try, show, ask, peek, ask_all, sneaky;

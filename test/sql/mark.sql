@@ -9,18 +9,9 @@ CREATE ROLE regress_dc_user;
 CREATE SCHEMA regress_dc AUTHORIZATION regress_dc_owner;
 GRANT USAGE ON SCHEMA regress_dc TO regress_dc_user;
 SET search_path = regress_dc, public;
-CREATE FUNCTION try(sql text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-	state text; message text; detail text; hint text;
-BEGIN
-	EXECUTE sql;
-	RETURN 'no error';
-EXCEPTION WHEN OTHERS THEN
-	GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, message = MESSAGE_TEXT,
-		detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
-	RETURN state || ' ' || message || coalesce(E'\n\t' || nullif(detail, ''), '')
-		|| coalesce(E'\n\t' || nullif(hint, ''), '');
-END $$;
+\getenv abs_srcdir PG_ABS_SRCDIR
+\cd :abs_srcdir
+\i include/try.sql
 CREATE VIEW marks AS SELECT counter, mark, key, value, exact FROM dcounter.mark_value ORDER BY counter::text, mark, key;
 GRANT SELECT ON marks TO regress_dc_owner;
 SET ROLE regress_dc_owner;

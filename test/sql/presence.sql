@@ -4,18 +4,9 @@
 \set SHOW_CONTEXT never
 SET client_min_messages = warning;
 SET intervalstyle = postgres;
-CREATE FUNCTION try(sql text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-	state text; message text; detail text; hint text; result text;
-BEGIN
-	EXECUTE sql INTO result;
-	RETURN coalesce(result, 'NULL');
-EXCEPTION WHEN OTHERS THEN
-	GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, message = MESSAGE_TEXT,
-		detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
-	RETURN state || ' ' || message || coalesce(E'\n\t' || nullif(detail, ''), '')
-		|| coalesce(E'\n\t' || nullif(hint, ''), '');
-END $$;
+\getenv abs_srcdir PG_ABS_SRCDIR
+\cd :abs_srcdir
+\i include/try_value.sql
 CREATE VIEW stat AS SELECT name, members, connections, joined, "left", expired, refused FROM dc_stat_presence;
 
 -- Rules
@@ -176,6 +167,22 @@ SELECT dc_presence_drop('chat');
 SELECT dc_presence_create('chat', '7 days');
 SELECT try($$SELECT dc_present('chat', 'lobby')$$), try($$SELECT dc_enter('chat', 'lobby', 'zoe')$$);
 SELECT dc_presence_drop(name) FROM unnest('{chat,defaults,few,told}'::text[]) AS name;
+SELECT count(*) FROM dc_stat_presence;
+-- A role's presences can have an eighth of the slots; those of others have theirs
+GRANT EXECUTE ON FUNCTION dc_presence_create(text, interval, interval, text, bigint, boolean, boolean) TO regress_dcounter_a;
+SET ROLE regress_dcounter_a;
+SELECT count(dc_presence_create('slot ' || i, '7 days')) FROM generate_series(1, 140) AS i;
+SELECT sum(dc_enter('slot ' || i, 'r', 'm')) FROM generate_series(1, 128) AS i;
+SELECT try($$SELECT dc_enter('slot 129', 'r', 'm')$$), try($$SELECT dc_enter('slot 128', 'r2', 'm')$$);
+RESET ROLE;
+SELECT count(dc_presence_create('other ' || i, '7 days')) FROM generate_series(1, 200) AS i;
+SELECT sum(dc_enter('other ' || i, 'r', 'm')) FROM generate_series(1, 200) AS i;
+SELECT count(dc_presence_drop('slot ' || i)) FROM generate_series(1, 10) AS i;
+SET ROLE regress_dcounter_a;
+SELECT try($$SELECT dc_enter('slot 129', 'r', 'm')$$);
+RESET ROLE;
+SELECT count(dc_presence_drop(name)) FROM (SELECT 'slot ' || generate_series(11, 140) UNION SELECT 'other ' || generate_series(1, 200)) AS r (name);
+REVOKE EXECUTE ON FUNCTION dc_presence_create(text, interval, interval, text, bigint, boolean, boolean) FROM regress_dcounter_a;
 SELECT count(*) FROM dc_stat_presence;
 DROP VIEW stat;
 DROP FUNCTION try, sneaky;

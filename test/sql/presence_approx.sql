@@ -5,18 +5,9 @@
 \set SHOW_CONTEXT never
 SET client_min_messages = warning;
 SET intervalstyle = postgres;
-CREATE FUNCTION try(sql text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-	state text; message text; detail text; hint text; result text;
-BEGIN
-	EXECUTE sql INTO result;
-	RETURN coalesce(result, 'NULL');
-EXCEPTION WHEN OTHERS THEN
-	GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, message = MESSAGE_TEXT,
-		detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
-	RETURN state || ' ' || message || coalesce(E'\n\t' || nullif(detail, ''), '')
-		|| coalesce(E'\n\t' || nullif(hint, ''), '');
-END $$;
+\getenv abs_srcdir PG_ABS_SRCDIR
+\cd :abs_srcdir
+\i include/try_value.sql
 
 -- Rules
 SELECT dc_presence_create('live', '7 days', approx => true), dc_presence_create('exact', '7 days'), dc_presence_create('told_live', '7 days', events => '1 us', approx => true),

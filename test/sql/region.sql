@@ -210,7 +210,9 @@ TRUNCATE likes_shard;
 TRUNCATE likes_region;
 TRUNCATE likes_set;
 ALTER TABLE likes SET UNLOGGED;
+\set VERBOSITY sqlstate
 ALTER TABLE likes_region SET UNLOGGED;
+\set VERBOSITY terse
 DROP TABLE likes_region;
 DROP TABLE likes_set;
 BEGIN ISOLATION LEVEL REPEATABLE READ;

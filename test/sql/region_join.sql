@@ -57,13 +57,62 @@ CALL dc_region_wait_copied();
 BEGIN;
 CALL dc_region_wait_copied();
 COMMIT;
--- Who may not read passwords
+-- Who may not make links
 CREATE ROLE region_user;
+SET ROLE region_user;
+SELECT dc_region_join('us', 'host=us');
+SELECT dc_region_join('us', 'host=us', anew => true);
+SELECT dc_region_refresh('us');
+-- Who may not read passwords
+RESET ROLE;
+GRANT EXECUTE ON FUNCTION dc_region_refresh TO region_user;
 SET ROLE region_user;
 SELECT dc_region_refresh('us');
 SELECT plain(dc_region_refresh('us', 'host=new', trust_owners => true));
 RESET ROLE;
+REVOKE EXECUTE ON FUNCTION dc_region_refresh FROM region_user;
 DROP SUBSCRIPTION dc_from_us;
+-- That a link has refreshed this database is noted for the owner, and if it is awaited: from us, and from known
+SET client_min_messages = error;
+CREATE SUBSCRIPTION dc_from_known CONNECTION 'host=old' PUBLICATION dcounter_own WITH (connect = false, slot_name = NONE);
+CREATE SUBSCRIPTION dc_refresh_known CONNECTION 'host=old' PUBLICATION dcounter_all WITH (connect = false, slot_name = NONE);
+CREATE SUBSCRIPTION dc_refresh_us CONNECTION 'host=old' PUBLICATION dcounter_all WITH (connect = false, slot_name = NONE);
+RESET client_min_messages;
+CREATE VIEW identity_locks AS SELECT mode FROM pg_locks
+	WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND classid = 0 AND objid = 0 AND objsubid = 91;
+SET ROLE region_user;
+CALL dc_region_wait_copied('dc_refresh_us');
+CALL dc_region_wait_copied();
+RESET ROLE;
+BEGIN;
+CALL dc_region_wait_copied('dc_refresh_us');
+SELECT * FROM identity_locks;
+COMMIT;
+SELECT what, peer FROM dcounter.self_mark;
+UPDATE dcounter.self SET state = 'recopy', begun_at = now();
+SET ROLE region_user;
+CALL dc_region_wait_copied('dc_refresh_known');
+RESET ROLE;
+CALL dc_region_wait_copied('dc_refresh_us');
+CALL dc_region_wait_copied('dc_refresh_us');
+CALL dc_region_wait_copied('dc_refresh_us');
+SELECT what, peer FROM dcounter.self_mark;
+SELECT state FROM dcounter.self;
+BEGIN;
+CALL dc_region_wait_copied('dc_refresh_known');
+SELECT * FROM identity_locks;
+COMMIT;
+SELECT what, peer FROM dcounter.self_mark;
+SELECT state FROM dcounter.self;
+-- Outside of a transaction block the identity is free at once
+UPDATE dcounter.self SET state = 'recopy', begun_at = now();
+DO $$BEGIN CALL dc_region_wait_copied('dc_refresh_us'); RAISE NOTICE '% locks', (SELECT count(*) FROM identity_locks); END$$;
+UPDATE dcounter.self SET state = 'active';
+DELETE FROM dcounter.self_mark;
+DROP VIEW identity_locks;
+DROP SUBSCRIPTION dc_from_known;
+DROP SUBSCRIPTION dc_refresh_known;
+DROP SUBSCRIPTION dc_refresh_us;
 -- A region that is known comes by another link
 SET client_min_messages = error;
 CREATE SUBSCRIPTION other CONNECTION 'host=old' PUBLICATION dcounter_all WITH (connect = false, slot_name = NONE);

@@ -6,16 +6,9 @@
 \set SHOW_CONTEXT never
 \set VERBOSITY terse
 -- What a statement does: "ok", or its error, detail and hint. It is undone if it fails.
-CREATE FUNCTION try(statement text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-	message text; detail text; hint text;
-BEGIN
-	EXECUTE statement;
-	RETURN 'ok';
-EXCEPTION WHEN OTHERS THEN
-	GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
-	RETURN concat_ws(' / ', sqlstate || ' ' || message, nullif(detail, ''), nullif(hint, ''));
-END $$;
+\getenv abs_srcdir PG_ABS_SRCDIR
+\cd :abs_srcdir
+\i include/try_line.sql
 -- Rows of several tables
 CREATE FUNCTION rows(VARIADIC tables text[]) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE

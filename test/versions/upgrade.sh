@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# upgrade.sh FOLDER17 FOLDER18: pg_upgrade of a cluster of this machine's PostgreSQL 15, in which every room has counted, by 17 to 18,
-# as TAP. Each server is in the place where its package has it: an older one comes into the folder of the next with the
-# libraries that are not there. The folders have dcounter for theirs; 15 gets it here. For root.
+# upgrade.sh FOLDER17 FOLDER18 FOLDER19: pg_upgrade of a cluster of this machine's PostgreSQL 15, in which every room has counted, by 17
+# and 18 to 19, and from 15 to 19 at once, as TAP. Each server is in the place where its package has it: an older one comes into the folder
+# of the next with the libraries that are not there. The folders have dcounter for theirs; 15 gets it here. For root.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 tree=$here/../..
@@ -58,9 +58,17 @@ in_folder() {
         bash /upgrade/upgrade_inside.sh "$@"
 }
 
-f17=$1 f18=$2
-[[ -n ${KEEP:-} ]] || trap 'rm -rf "$f17/upgrade" "$f18/upgrade"' EXIT
-for folder in "$f17" "$f18"; do
+# next MAJOR FOLDER NEXT: the server and its cluster go from FOLDER to NEXT, with what has been said of it
+next() {
+    local major=$1 folder=$2 next=$3
+    bring "$major" "$folder" "$next"
+    cp -a "$folder/upgrade/data$major" "$folder/upgrade"/*.out "$next/upgrade/"
+    chroot "$next" chown -R postgres: /upgrade
+}
+
+f17=$1 f18=$2 f19=$3
+[[ -n ${KEEP:-} ]] || trap 'rm -rf "$f17/upgrade" "$f18/upgrade" "$f19/upgrade"' EXIT
+for folder in "$f17" "$f18" "$f19"; do
     rm -rf "$folder/upgrade"
     mkdir -p "$folder/upgrade"
     chroot "$folder" chown postgres: /upgrade
@@ -72,12 +80,22 @@ status=0 && in_folder "$f17" fill 15 || status=$?
 ok "$status" 'pg_upgrade: 15 has counted in every room'
 status=0 && in_folder "$f17" upgrade 15 17 || status=$?
 ok "$status" 'pg_upgrade: 15 to 17, and all values are there'
-bring 17 "$f17" "$f18"
-cp -a "$f17/upgrade/data17" "$f17/upgrade"/*.out "$f18/upgrade/"
-chroot "$f18" chown -R postgres: /upgrade
+next 17 "$f17" "$f18"
 status=0 && in_folder "$f18" upgrade 17 18 || status=$?
 ok "$status" 'pg_upgrade: 17 to 18, and all values are there'
+next 18 "$f18" "$f19"
 status=0 && in_folder "$f18" more 18 || status=$?
 ok "$status" 'pg_upgrade: 18 goes on counting in every room as 15 does'
+status=0 && in_folder "$f19" upgrade 18 19 || status=$?
+ok "$status" 'pg_upgrade: 18 to 19, and all values are there'
+# Upgrading copies the files, so the cluster of 15 is as it was.
+rm -rf "$f19/upgrade/data19"
+next 15 "$f17" "$f19"
+status=0 && in_folder "$f19" upgrade 15 19 || status=$?
+ok "$status" 'pg_upgrade: 15 to 19, and all values are there'
+status=0 && in_folder "$f19" more 19 || status=$?
+ok "$status" 'pg_upgrade: 19 goes on counting in every room as 15 does'
+status=0 && in_folder "$f19" regions 15 19 || status=$?
+ok "$status" 'regions: one on 15 and one on 19 have the counts and units of both'
 echo "1..$test_number"
 exit "$bad"

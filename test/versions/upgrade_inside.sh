@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# upgrade_inside.sh fill MAJOR | upgrade OLD NEW | more MAJOR: steps of upgrade.sh, in /upgrade, where data15 and so on are the
-# clusters. What check.sql says of one is what it must say of the next.
+# upgrade_inside.sh fill MAJOR | upgrade OLD NEW | more MAJOR | regions ONE OTHER: steps of upgrade.sh, in /upgrade, where data15 and so on
+# are the clusters. What check.sql says of one is what it must say of the next.
 set -euo pipefail
 cd /upgrade
 
@@ -13,7 +13,7 @@ make_cluster() {
     local checksums=()
     [[ $1 -lt 18 ]] || checksums=(--no-data-checksums)
     "$(bin "$1")/initdb" -D "data$1" -U postgres -A trust -E UTF8 --locale=C --no-sync "${checksums[@]}" >initdb.log
-    printf '%s\n' "listen_addresses = ''" "unix_socket_directories = '/upgrade'" 'port = 54321' 'fsync = off' 'wal_level = logical' 'jit = off' \
+    printf '%s\n' "listen_addresses = ''" "unix_socket_directories = '/upgrade'" "port = 543$1" 'fsync = off' 'wal_level = logical' 'jit = off' \
         "shared_preload_libraries = 'dcounter'" 'max_prepared_transactions = 20' >>"data$1/postgresql.conf"
 }
 
@@ -37,13 +37,24 @@ trap stop_all EXIT
 run() {
     local major=$1
     shift
-    "$(bin "$major")/psql" -X -q -v ON_ERROR_STOP=1 -h /upgrade -p 54321 -U postgres "$@"
+    "$(bin "$major")/psql" -X -q -v ON_ERROR_STOP=1 -h /upgrade -p "543$major" -U postgres "$@"
 }
 
 # check MAJOR DATABASE: all values, but for the units that a region may sell: in a cluster with another identity it has a new epoch, and
 # gets those of the old one when the other regions say so (doc/regions-recovery.md)
 check() {
     run "$1" -d "$2" -f sql/check.sql | grep -v '^region stock'
+}
+
+# count_in MAJOR: in a region of two counters, one key at a time
+count_in() {
+    run "$1" -d postgres -A -t -c "SELECT dc_incr('likes', 'a', $1), dc_decr('likes', 'b'), dc_take('seats', 'a')" >/dev/null
+}
+
+# join MAJOR OTHER: the link from the region of another server
+join() {
+    run "$1" -d postgres -A -t -c "SELECT dc_region_join('r$2', 'host=/upgrade port=543$2 dbname=postgres user=postgres', trust_owners => true)" |
+        run "$1" -d postgres >/dev/null
 }
 
 # strip_options OLD NEW: Debian's 15 and 17 mark each column with an option, pg_attver, that its 18.6 does not know, so that no
@@ -102,5 +113,34 @@ more)
     check "$2" rooms >now.out
     stop "$2"
     diff more.out now.out
+    ;;
+regions)
+    for major in "$2" "$3"; do
+        rm -rf "data$major"
+        make_cluster "$major"
+        start "$major"
+        run "$major" -d postgres -A -t -c 'CREATE EXTENSION dcounter' -c "SELECT dc_region_init('r$major')" \
+            -c "SELECT dc_create('likes'), dc_stock_create('seats')" -c "SELECT dc_replicate('likes'), dc_replicate('seats')" \
+            -c "SELECT dc_restock('seats', 'a', 10)" >/dev/null
+        count_in "$major"
+    done
+    join "$2" "$3"
+    join "$3" "$2"
+    for major in "$2" "$3"; do
+        run "$major" -d postgres -c 'CALL dc_region_wait_copied()'
+        count_in "$major"
+    done
+    # a count of each before the link, and one after
+    expected="$((2 * ($2 + $3)))|-4|16"
+    for major in "$2" "$3"; do
+        for _ in {1..240}; do
+            now=$(run "$major" -d postgres -A -t -c "SELECT dc_get('likes', 'a'), dc_get('likes', 'b'), dc_get('seats', 'a')")
+            [[ $now != "$expected" ]] || break
+            sleep 0.5
+        done
+        [[ $now == "$expected" ]] || { echo "$major: $now and not $expected" && tail -n 20 "server$major.log" && exit 1; }
+    done
+    stop "$2"
+    stop "$3"
     ;;
 esac

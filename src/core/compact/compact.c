@@ -17,21 +17,20 @@
  *	4. Write the sums to the totals and take them off the shard rows. A key whose row of
  *	   totals another transaction is just inserting, or has inserted since step 3, is left alone.
  *
- * So a compaction never waits for a row. It blocks nobody and takes part in no deadlock;
- * writers skip the rows that it has locked. The tables and their partitions are locked
- * before that: without waiting too, but for a table that the caller has named. Both tables
- * change in one transaction, so every snapshot sees an amount exactly once.
+ * So a compaction never waits for a row. It blocks no transaction and takes part in no
+ * deadlock; writers skip the rows that it has locked. The tables and their partitions are
+ * locked before that: also without waiting, except for a table that the caller has named. Both
+ * tables change in one transaction, so every snapshot sees an amount exactly once.
  *
- * It holds its locks to the end of its transaction, which may be a user's. A
- * writer that finds all of a key's max_shards rows locked therefore does not wait
- * while a compaction is in progress, but inserts one more.
+ * A compaction holds its locks to the end of its transaction, which may be a user's. A writer
+ * that finds all of a key's max_shards rows locked therefore does not wait while a compaction
+ * is in progress, but inserts one more.
  *
- * A key's only shard row is deleted. Of several rows, those that were used since
- * the last time are set to zero, as they will be used again, and those that were
- * not are deleted: an idle key shrinks to nothing in two rounds, without a clock.
- * Rows that belonged to one transaction alone (apply.c) are deleted as well. In a
- * stock they hold units besides, which stay in the shard rows (compactunits.c).
- * Without SQL rows are kept as long as an old snapshot is held.
+ * A key's only shard row is deleted. Of several rows, those that were used since the last time
+ * are set to zero, as they will be used again, and those that were not are deleted: an idle key
+ * shrinks to nothing in two rounds, without a clock. Rows that belonged to one transaction
+ * alone (apply.c) are deleted as well. In a stock they also hold units, which stay in the shard
+ * rows (compactunits.c). Without SQL rows are kept as long as an old snapshot is held.
  *
  * A table may have a trend: weights of its keys, to which the same transaction adds what it moves
  * (time/trend/trendbatch.c). A key whose weight is locked is left alone, too.
@@ -161,7 +160,7 @@ compact_note_fed(Oid relid)
 
 /*
  * compact_table compacts up to max_keys keys of a table, batch by batch. Rows that a
- * subscription may have brought meanwhile must not be among them (subscription.c).
+ * subscription may be writing must not be among them (subscription.c).
  */
 static int64
 compact_table(DcCounter *counter, int64 max_keys)
@@ -182,9 +181,8 @@ compact_table(DcCounter *counter, int64 max_keys)
 }
 
 /*
- * sweep_start begins to go over the shard rows of a table. The key that is remembered
- * from one batch to the next is kept in cxt, as the batches may be in different
- * transactions.
+ * sweep_start begins a sweep over the shard rows of a table. The key that is remembered from
+ * one batch to the next is kept in cxt, as the batches may be in different transactions.
  */
 void
 sweep_start(DcSweep *sweep, MemoryContext cxt)
@@ -200,7 +198,8 @@ sweep_start(DcSweep *sweep, MemoryContext cxt)
 }
 
 /*
- * sweep_start_of_key begins to go over the shard rows of one key. Without SQL only.
+ * sweep_start_of_key begins a sweep over the shard rows of one key. Only for tables that are
+ * compacted without SQL.
  */
 void
 sweep_start_of_key(DcSweep *sweep, MemoryContext cxt, Datum key)

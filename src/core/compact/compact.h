@@ -18,7 +18,7 @@ typedef struct DcSweep
 	bool done;
 	bool complete;	   /* has seen the last row */
 	bool remembers;	   /* leaves out keys that are known to be stuck */
-	bool keeps;		   /* rows, as an old snapshot is held */
+	bool keeps;		   /* keeps rows, as an old snapshot is held */
 	bool only;		   /* of one key */
 	bool notes_busy;   /* keys with rows that others are writing (compactbusy.c) */
 	List *busy;		   /* text: these, */

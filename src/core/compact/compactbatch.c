@@ -5,7 +5,7 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * compact.c describes the protocol. Statements of its own lock the rows, of one table or of one
- * shard (compactdistributed.c). What becomes of them is the same for both.
+ * shard (compactdistributed.c). The rest is the same for both.
  */
 #include "postgres.h"
 
@@ -110,8 +110,8 @@ batch_clear_shards(DcSqlSession *session, DcBatch *batch)
 }
 
 /*
- * batch_count counts the keys whose amounts were moved; one that the batch
- * before has counted, because it has so many rows, is not counted again.
+ * batch_count counts the keys whose amounts were moved; a key with many rows that the batch
+ * before has counted is not counted again.
  */
 int64
 batch_count(DcBatch *batch, Datum previous)

@@ -32,7 +32,7 @@ typedef struct DcBatchKey
 	int128 inc; /* sums, which fit bigint unless the key is to be skipped */
 	int128 dec;
 	TimestampTz at; /* latest change */
-	int64 own_inc;	/* of a replicated counter, or one with a trend: what of these was counted in this database, */
+	int64 own_inc;	/* of a replicated counter, or one with a trend: of these, counted here, */
 	int64 own_dec;
 	TimestampTz own_at; /* with the latest change */
 	double weight;		/* of a counter with a trend: the weight that the key has there, */
@@ -55,7 +55,7 @@ typedef struct DcBatch
 	int nrows;
 	int nkeys;
 	bool last;			 /* no rows follow */
-	Datum reached;		 /* 0, or: the batch has ended for the time being at this key, */
+	Datum reached;		 /* 0, or: the batch was cut within this key, */
 	int32 reached_shard; /* where lower numbers are left */
 	DcDirectRel *direct; /* the shard table, without SQL; else NULL */
 	bool keep;			 /* zero rows instead of deleting them */

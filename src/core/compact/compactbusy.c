@@ -5,12 +5,13 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * A sweep leaves a row that another transaction is writing for the next sweep. A key that is
- * written most of the time, as one row is where commits wait for the disk, may be left so several
- * times in a row. Its value is the same, as all rows count in it. But other regions hear of an
- * amount only when it is compacted. So of a replicated table the sweep notes such keys, up to
- * a number (compactfind.c), and when it is over each of them is swept once more, by itself, up to TRIES times: after 2 ms,
- * 4 ms, 8 ms and so on. No row is locked meanwhile. All tables wait for that, but for no more than
- * MAX_WAIT in a second. If they have many rows, the first ones are swept, and the others are left for the next sweep.
+ * written most of the time (one row, and commits that wait for the disk) may be left several
+ * times in a row. Its value is the same, as all rows count in it. But other regions learn of an
+ * amount only when it is compacted. So for a replicated table the sweep notes such keys, up to
+ * a limit (compactfind.c), and when it is over each of them is swept again, by itself, up to
+ * TRIES times: after 2 ms, 4 ms, 8 ms and so on. No row is locked meanwhile. All tables wait
+ * for that, but for no more than MAX_WAIT in a second. If they have many rows, the first ones
+ * are swept, and the others are left for the next sweep.
  *
  * A row is still never waited for: that is what dc_set() and others rely on (compact.c). Tables
  * that are compacted with SQL are left out: SKIP LOCKED does not tell what it has skipped.

@@ -4,14 +4,14 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * What the statements of compact.c do with any table, this does with a table whose shard rows
- * may be written without SQL (layout.c), below REPEATABLE READ: there it matters how rows are found
- * (compactfind.c).
+ * This does the same as the statements of compact.c, for tables whose shard rows may be written
+ * without SQL (layout.c), below REPEATABLE READ: at that level it would matter how rows are
+ * found (compactfind.c).
  *
- * A row that another transaction inserts, changes or has locked is left for the next time,
- * or for another try (compactbusy.c). To lock never waits (core/rows/clear.c). It fails if the row has
- * changed since it was read, so the amounts of a locked row are those that were read. Any other
- * transaction finds the lock as it would find that of FOR UPDATE.
+ * A row that another transaction inserts, changes or has locked is left for the next time, or
+ * for another try (compactbusy.c). Locking never waits (core/rows/clear.c). It fails if the row
+ * has changed since it was read, so the amounts of a locked row are those that were read. Any
+ * other transaction finds the lock as it would find that of FOR UPDATE.
  *
  * A reader sees the new totals and the cleared rows, or neither: they are of one transaction.
  *
@@ -23,13 +23,14 @@
  * leave some for the next sweep.
  *
  * Kept rows. A row that was deleted leaves dead index entries. A scan steps over the dead
- * entries of a number once it has found the visible version of that number, but has to
- * visit those of numbers without one. So while an old snapshot keeps dead rows (oldsnapshot.c),
- * rows are zeroed instead of deleted, and rows that are zero are left as they are: new
- * increments find them, and no new numbers are needed. That is exact in any case: a value is the sum of
- * all rows there are. When the snapshot has gone they are deleted as any idle row.
- * Rows that belonged to one transaction alone are kept as well, for SERIALIZABLE ones
- * (core/rows/again.c). A key keeps max_shards rows, and KEEP_OWN of these; what is more came of a burst.
+ * entries of a number once it has found the visible version of that number, but has to visit
+ * those of numbers without one. So while an old snapshot keeps dead rows (oldsnapshot.c), rows
+ * are zeroed instead of deleted, and rows that are zero are left as they are: new increments
+ * find them, and no new numbers are needed. That is exact in any case: a value is the sum of
+ * all rows there are. When the snapshot has gone they are deleted as any idle row. Rows that
+ * belonged to one transaction alone are kept as well, for SERIALIZABLE ones
+ * (core/rows/again.c). A key keeps max_shards rows, and KEEP_OWN of these; further ones are
+ * left over from a burst.
  *
  * Between locking and clearing, statements of ours write the totals, and may run code of the
  * table's owner (in dc_compact(), never in the worker). The shard table stays open meanwhile, so
@@ -108,7 +109,7 @@ batch_fetch_direct(DcCounter *counter, DcBatch *batch, DcSweep *sweep, int64 max
 
 /*
  * add_to_batch locks the rows of the key and adds them to the batch; false if the next batch
- * has to go on with this key.
+ * has to continue with this key.
  */
 static bool
 add_to_batch(DcFetch *fetch)
@@ -146,7 +147,7 @@ add_to_batch(DcFetch *fetch)
 }
 
 /*
- * compactdirect_reach ends the batch for the time being at a row of the key.
+ * compactdirect_reach cuts the batch at a row of the key, below which the next one goes on.
  */
 static void
 compactdirect_reach(DcFetch *fetch, int32 shard)
@@ -205,6 +206,9 @@ lock_rows(DcFetch *fetch)
 	}
 }
 
+/*
+ * Add a locked row to the batch, and its amounts to its key.
+ */
 static void
 batch_add_live(DcBatch *batch, DcBatchKey *key, const DcLiveRow *live)
 {
@@ -219,6 +223,9 @@ batch_add_live(DcBatch *batch, DcBatchKey *key, const DcLiveRow *live)
 	batch_key_add_shard(batch->direct->counter, key, live->shard, live->inc, live->dec, live->at);
 }
 
+/*
+ * Return true if a row has no amounts.
+ */
 static bool
 is_empty(const DcLiveRow *row)
 {

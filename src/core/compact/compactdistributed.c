@@ -9,22 +9,27 @@
  * says for the keys of one shard after the other, in the one transaction of the batch. Each statement has
  * the keys of one shard as its parameter, and so goes to one worker, once.
  *
- * Rows are locked with SKIP LOCKED on the worker, as elsewhere: compaction waits for nobody, and a session that
- * finds a lock on the key, or on all of them (core/rows/locks.c), adds to a row that compaction has not seen. Each of these rows is work
- * for the next sweep, and to find keys takes a while. So the lock on all is left for dc_compact(), and for many keys, and commits of other
- * keys go on as if there were no compaction. That is how there comes an end of it while a table is in use. A key that is gone by the time that its
- * rows are locked has none. A shard that was split meanwhile is an error, and the batch is for the next time.
+ * Rows are locked with SKIP LOCKED on the worker, as elsewhere: compaction waits for no
+ * transaction, and a session that finds a lock on the key, or on all of them
+ * (core/rows/locks.c), adds to a row that compaction has not seen. Each of these rows is work
+ * for the next sweep, and to find keys takes a while. So the lock on all is left for
+ * dc_compact(), and for many keys, and commits of other keys go on as if there were no
+ * compaction. So compaction comes to an end even while a table is in use. A key that is gone by
+ * the time that its rows are locked has none. A shard that was split meanwhile is an error, and
+ * the batch is for the next time.
  *
- * Citus moves a shard when no transaction that has written to it, or to one that is colocated, is open. To lock rows
- * is not to write: a shard could move between the statement that locks its rows, and reads them, and those that write, and
- * an increment that comes in between, on the other worker, would be deleted unseen. So the first statement
- * for a shard is a DELETE, of a row that there never is (hold_shard).
+ * Citus moves a shard when no transaction that has written to it, or to one that is colocated,
+ * is open. Locking rows is not writing: a shard could move between the statement that locks and
+ * reads its rows and those that write, and an increment made in between, on the other worker,
+ * would be deleted unseen. So the first statement for a shard is a DELETE of a row that never
+ * exists (sql_hold_shard).
  *
  * A batch uses one connection to each worker, so that what it does for a key is one transaction there, which others see or do not
  * see as a whole.
  *
- * A batch commits on several workers. That is in two phases (Citus does so by itself), so a worker that is lost, or the
- * coordinator, leaves the amounts where they were, or where they go: a prepared transaction of a worker has both.
+ * A batch commits on several workers. Citus does so in two phases, so if a worker or the
+ * coordinator is lost, the amounts are where they were, or where they go: a prepared
+ * transaction of a worker has both.
  */
 #include "postgres.h"
 
@@ -59,19 +64,20 @@ static const DcStatement sql_sort_keys = {
 	.of = DC_OF_SHARDS};
 
 /*
- * How many times as many keys a batch has as there are rows in one of a local table. Most of its time goes to the messages, which are
- * some for each shard.
+ * A batch has this many times as many keys as a batch of a local table has rows. Most of its
+ * time goes to the messages, which are some for each shard.
  */
 #define MORE_KEYS 8
 
 /*
- * How many keys a transaction of the job locks one by one, which is a batch: memory for locks is shared. And how many such batches
- * it makes of what it has found at once. More would take too long.
+ * How many keys a transaction of the job locks one by one, which make a batch: memory for locks
+ * is shared. And how many such batches it makes of the keys that it has found at once: more
+ * would take too long.
  */
 #define MAX_KEY_LOCKS 256
 #define SMALL_BATCHES 8
 
-/* A transaction, and how many it has locked. */
+/* A transaction, and how many keys it has locked. */
 static LocalTransactionId locked_in = InvalidLocalTransactionId;
 static int nlocked = 0;
 
@@ -175,7 +181,8 @@ key_locks_left(void)
 }
 
 /*
- * lock_keys locks some keys, and returns how many are left: not those that others are setting, who look for a compaction afterwards.
+ * lock_keys locks some keys, and returns how many are left: keys that others are setting are
+ * left out, as setters look for a compaction afterwards.
  */
 static int
 lock_keys(DcCounter *counter, Datum *keys, int nkeys)
@@ -184,7 +191,7 @@ lock_keys(DcCounter *counter, Datum *keys, int nkeys)
 
 	for (int i = 0; i < nkeys; i++)
 	{
-		if (lock_compacted_key(counter, VARDATA_ANY(keys[i]), VARSIZE_ANY_EXHDR(keys[i])))
+		if (lock_compacted_key(counter, VARDATA_ANY(DatumGetPointer(keys[i])), VARSIZE_ANY_EXHDR(DatumGetPointer(keys[i]))))
 			keys[left++] = keys[i];
 	}
 	nlocked += left;

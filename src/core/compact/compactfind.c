@@ -17,8 +17,8 @@
  *	  another try (compactbusy.c). Nothing here waits for it.
  *
  * Rows are read as of now, with a dirty snapshot: the committed ones and those of this
- * transaction, as a statement under READ COMMITTED would see them. Nothing is locked here, so what
- * is listed may have changed since: whoever locks a row is told so (core/rows/clear.c).
+ * transaction, as a statement under READ COMMITTED would see them. Nothing is locked here, so
+ * listed rows may have changed since: locking such a row fails (core/rows/clear.c).
  *
  * The rows of a key are listed from the highest number down. Those of a key with more than
  * fit into a batch, or than a batch visits, are cut, and the next batch goes on below the last number. In the
@@ -78,7 +78,7 @@ fetch_begin(DcFetch *fetch, DcBatch *batch, DcSweep *sweep)
 		.slot = table_slot_create(rel->heap, NULL),
 		.key_cxt = AllocSetContextCreate(CurrentMemoryContext, "dcounter compaction key",
 										 ALLOCSET_SMALL_SIZES),
-		/* some may come from shared memory, before those are counted that the index has */
+		/* some may come from shared memory, before the entries of the index are counted */
 		.capacity = batch->max_rows + DC_MAX_SHARED_HINTS,
 	};
 	fetch->rows = palloc(fetch->capacity * sizeof(DcLiveRow));
@@ -359,6 +359,9 @@ compactfind_add_slot(DcFetch *fetch, TupleTableSlot *slot, int32 shard)
 	return true;
 }
 
+/*
+ * Add a row to the list, which has room for it, and return it for the caller to fill in.
+ */
 static DcLiveRow *
 compactfind_add_row(DcFetch *fetch, ItemPointer tid, int32 shard)
 {
@@ -387,7 +390,7 @@ sweep_note_busy(DcSweep *sweep, Datum key)
 }
 
 /*
- * live_row_compare is for the highest numbers first.
+ * live_row_compare orders rows by number, the highest first, for qsort().
  */
 static int
 live_row_compare(const void *a, const void *b)

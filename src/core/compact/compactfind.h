@@ -30,7 +30,7 @@ typedef struct DcFetch
 	Datum key;			   /* text */
 	DcDeltaKey delta_key;
 	int64 below;	 /* only rows with lower numbers */
-	DcLiveRow *rows; /* that are live, and that nobody is writing */
+	DcLiveRow *rows; /* that are live, and that no other transaction is writing */
 	int nrows;
 	int capacity;
 	bool cut;	  /* there are more, */

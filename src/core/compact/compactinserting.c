@@ -4,14 +4,17 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Compaction waits for no row. SKIP LOCKED passes over rows that are locked, but a row that a transaction in progress has
- * inserted is not seen at all, and ON CONFLICT DO NOTHING waits for that transaction: for dc_set() of a new key in a
- * transaction that stays open, say, and with it all other keys of the table would. So the keys that have no row are
- * looked up in the primary key, with a dirty snapshot, and one that somebody is inserting is left for the next time.
+ * Compaction waits for no row. SKIP LOCKED passes over rows that are locked, but a row that a
+ * transaction in progress has inserted is not seen at all, and ON CONFLICT DO NOTHING waits for
+ * that transaction: for example for dc_set() of a new key in a transaction that stays open, and
+ * all other keys of the table would wait with it. So the keys that have no row are looked up in
+ * the primary key, with a dirty snapshot, and a key that another transaction is inserting is
+ * left for the next time.
  *
- * A row that is inserted after this look, and before ours, is waited for all the same: for 100 ms at most in the worker,
- * whose step has failed then, else until that transaction ends. That is a matter of the milliseconds that a batch takes. A row that
- * was inserted at any other time is not waited for. Nothing depends on the look for being right.
+ * A row that is inserted after this look, and before ours, is waited for nevertheless: for 100
+ * ms at most in the worker, whose step has failed then, else until that transaction ends. That
+ * is a matter of the milliseconds that a batch takes. A row that was inserted at any other time
+ * is not waited for. Correctness does not depend on this look.
  *
  * A partitioned table has its keys in the primary keys of its partitions. Which of them has a key is found as for a row
  * that is inserted. The partition key is the key, or nothing, as the primary key has no other column.
@@ -93,6 +96,9 @@ batch_skip_inserting(DcBatch *batch, Oid relid, bool (*asks)(const DcBatchKey *k
 	table_close(heap, NoLock);
 }
 
+/*
+ * Return true if a key of the batch has amounts to move and is one that the caller asks about.
+ */
 static bool
 is_asked(const DcBatchKey *key, bool (*asks)(const DcBatchKey *key))
 {
@@ -100,7 +106,7 @@ is_asked(const DcBatchKey *key, bool (*asks)(const DcBatchKey *key))
 }
 
 /*
- * skip_in_partitions does so for a partitioned table.
+ * skip_in_partitions does the same for a partitioned table.
  */
 static void
 skip_in_partitions(DcBatch *batch, Relation heap, bool (*asks)(const DcBatchKey *key))
@@ -130,6 +136,9 @@ skip_in_partitions(DcBatch *batch, Relation heap, bool (*asks)(const DcBatchKey 
 	routing_end(&routing);
 }
 
+/*
+ * Prepare to find the partitions of keys, as the executor does for INSERT.
+ */
 static void
 routing_begin(DcRouting *routing, Relation heap)
 {
@@ -168,6 +177,9 @@ routing_find(DcRouting *routing, Datum key)
 	return partition;
 }
 
+/*
+ * Free the memory of the search, and close the partitions that it has found.
+ */
 static void
 routing_end(DcRouting *routing)
 {
@@ -187,7 +199,7 @@ open_key_index(Relation heap)
 
 	if (heap->rd_rel->relkind != RELKIND_RELATION && heap->rd_rel->relkind != RELKIND_PARTITIONED_TABLE)
 		return NULL;
-	list_free(RelationGetIndexList(heap)); /* finds out which it is */
+	list_free(RelationGetIndexList(heap)); /* this finds the primary key */
 	indexid = heap->rd_pkindex;
 	if (!OidIsValid(indexid))
 		return NULL;

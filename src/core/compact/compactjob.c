@@ -9,10 +9,10 @@
  * that is not locked by others is compacted once. A table that is gone, locked by
  * DDL or broken is passed over, and so is one that rests (compactrest.c).
  *
- * A sweep that has come to the end of the table and has moved nothing leaves nothing to do: rows
- * that hold nothing are gone with it, or stay for as long as a snapshot or a stock needs them.
- * The table is idle then, until somebody writes to it. Rows that were locked, or kept, are
- * found when the pause of the idle table is over (core/table/tabledue.c).
+ * A sweep that has come to the end of the table and has moved nothing leaves nothing to do:
+ * rows that hold nothing are gone with it, or stay for as long as a snapshot or a stock needs
+ * them. The table is idle then, until a transaction writes to it. Rows that were locked, or
+ * kept, are found when the pause of the idle table is over (core/table/tabledue.c).
  *
  * A batch is committed without waiting for the disk. That is safe, as a crash that
  * loses the commit loses all of it: then the amounts are where they were. And a
@@ -42,10 +42,13 @@ static struct
 	DcSweep sweep;
 	DcMoment started; /* it */
 	int64 moved;	  /* keys, by it */
-	bool swept;		  /* the space is next */
+	bool swept;		  /* swept; giving back space is next */
 	int64 spent;	  /* us in its steps so far */
 } work;
 
+/*
+ * Start a sweep over a table; the key that it remembers between batches lives in cxt.
+ */
 static void
 compactjob_start(MemoryContext cxt)
 {
@@ -125,7 +128,7 @@ compact_job(DcJobRun *run)
 }
 
 /*
- * compact_init is called once.
+ * compact_init registers the job "compaction"; called once.
  */
 void
 compact_init(void)

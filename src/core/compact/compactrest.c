@@ -1,14 +1,14 @@
 /*
  * compactrest.c
- *		Tables that the worker leaves alone for a while, as going over them takes long.
+ *		Tables that the worker leaves alone for a while, as sweeping them takes long.
  *
  * Copyright (c) 2026, the dcounter developers
  *
  * While an old snapshot is held, shard rows stay when they have been compacted
- * (compactdirect.c), and each sweep visits all of them. If they are many, for many keys,
- * the worker would be busy with nothing else. So then a table rests REST times as long as
- * the last sweep over it took. Its amounts get to the totals later; they count in every exact
- * read all the same.
+ * (compactdirect.c), and each sweep visits all of them. If they are many, for many keys, the
+ * worker would be busy with nothing else. So then a table rests REST times as long as the last
+ * sweep over it took. Its amounts get to the totals later; every exact read counts them
+ * nevertheless.
  *
  * The list is private to the process. A table that is gone is forgotten when its time is up.
  */
@@ -56,7 +56,7 @@ compact_rests(Oid table)
 }
 
 /*
- * compact_rest leaves a table alone after a sweep over it that took so many microseconds.
+ * compact_rest leaves a table alone after a sweep over it that took this many microseconds.
  */
 void
 compact_rest(Oid table, int64 spent)

@@ -108,8 +108,8 @@ static void batch_key_add(DcCounter *counter, DcBatchKey *key, int64 inc, int64 
 
 /*
  * batch_to_totals adds the amounts of the keys to their rows of totals, and what was counted
- * here to what this region has, if the table is replicated, and to their weights, if it has a trend. Others may be inserting a key's row of totals
- * when that is done: nobody but the owner, by hand.
+ * here to what this region has, if the table is replicated, and to their weights, if it has a
+ * trend. While that is done, only the owner, by hand, may be inserting a key's row of totals.
  */
 void
 batch_to_totals(DcSqlSession *session, DcBatch *batch)
@@ -176,6 +176,9 @@ batch_lock_totals(DcSqlSession *session, DcBatch *batch)
 		batch_skip_inserting(batch, session->counter->relid, has_no_total);
 }
 
+/*
+ * Return true if a key has no row of totals that could be locked.
+ */
 static bool
 has_no_total(const DcBatchKey *key)
 {
@@ -202,6 +205,9 @@ batch_find(DcBatch *batch, const DcRows *rows, uint64 i)
 	return found;
 }
 
+/*
+ * Compare two keys of a batch, for bsearch().
+ */
 static int
 batch_key_compare(const void *a, const void *b)
 {
@@ -218,11 +224,11 @@ batch_key_equal(Datum a, Datum b)
 }
 
 /*
- * batch_key_add adds amounts to a key. A key whose sum leaves bigint is to stay as
- * it is, also if only the value does: the owner may have made an amount negative. That is known when all has
- * been added: what a set elsewhere takes away (region/setmerge.c) may bring back a sum that had left bigint. The
- * amounts of a ledger are set off against each other: the entries have the turnover of an
- * account, which may be greater than its balance can be.
+ * batch_key_add adds amounts to a key. A key whose sum leaves bigint is to stay as it is, even
+ * if only the value does: the owner may have made an amount negative. That is known only when
+ * all has been added: a set in another region (region/setmerge.c) may bring back a sum that had
+ * left bigint. The amounts of a ledger are set off against each other: the entries have the
+ * turnover of an account, which may be greater than its balance can be.
  */
 static void
 batch_key_add(DcCounter *counter, DcBatchKey *key, int64 inc, int64 dec)
@@ -237,6 +243,9 @@ batch_key_add(DcCounter *counter, DcBatchKey *key, int64 inc, int64 dec)
 	key->skip = key->overflow;
 }
 
+/*
+ * Return true if a sum fits bigint.
+ */
 static bool
 compacttotals_fits(int128 sum)
 {
@@ -263,6 +272,9 @@ batch_key_add_shard(DcCounter *counter, DcBatchKey *key, int32 shard,
 	batch_key_add(counter, key, inc, dec);
 }
 
+/*
+ * Subtract from both sums the smaller one, as long as that is positive: the difference stays.
+ */
 static void
 set_off(int128 *inc, int128 *dec)
 {
@@ -335,6 +347,10 @@ batch_columns(DcBatch *batch, bool have_total, DcTotalColumns *columns)
 	return columns->n;
 }
 
+/*
+ * Return true if the total of a key is to be written, and it has a row of totals (has_total),
+ * or has none.
+ */
 static bool
 is_to_write(const DcBatchKey *key, bool has_total)
 {
@@ -342,8 +358,8 @@ is_to_write(const DcBatchKey *key, bool has_total)
 }
 
 /*
- * compacttotals_insert_by_sql inserts rows of totals. Commits insert none into such a table (layout.c), but
- * for those of a moment ago; users may at any time.
+ * compacttotals_insert_by_sql inserts rows of totals. Commits do not insert into such a table
+ * (layout.c), though some may have a moment ago; users may at any time.
  */
 static void
 compacttotals_insert_by_sql(DcSqlSession *session, DcBatch *batch, DcTotalColumns *columns)
@@ -395,8 +411,9 @@ insert_sums(DcSqlSession *session, DcBatch *batch)
 }
 
 /*
- * compacttotals_insert_direct inserts them into a table into which commits may be inserting the same
- * keys, so it must not wait (totalrow.c). Nobody is to be told: no table with events is such.
+ * compacttotals_insert_direct inserts them into a table into which commits may be inserting the
+ * same keys, so it must not wait (totalrow.c). No event is needed: no table with events is
+ * written like this.
  */
 static void
 compacttotals_insert_direct(DcCounter *counter, DcBatch *batch)

@@ -10,8 +10,8 @@
  *
  *	- Rows without units that were not used since the last time are deleted, and
  *	  so are those without units that belonged to one transaction alone.
- *	- If there are many more rows than the units are worth (units_rows), or
- *	  a row has much less than its share, the units are spread evenly again.
+ *	- If there are many more rows than this number of units needs (units_rows), or a row has
+ *	  much less than its share, the units are spread evenly again.
  *	- If there are far too few rows, more are inserted. Only a key that is in use
  *	  is worth that.
  *	- An account of a ledger keeps the rows that contention has made while it is in
@@ -98,7 +98,7 @@ batch_clear_units(DcSqlSession *session, DcBatch *batch)
 }
 
 /*
- * plan_key decides about the rows of one key.
+ * plan_key decides what to do with the rows of one key.
  */
 static void
 plan_key(DcSqlSession *session, DcBatch *batch, const DcBatchKey *key,
@@ -222,6 +222,9 @@ plan_kept(const DcShardRow *rows, const DcBatchKey *key, DcUnitsPlan *plan)
 	}
 }
 
+/*
+ * Add a row to a list, which grows as needed.
+ */
 static void
 list_add(DcRowList *list, Datum key, Datum shard, int64 units)
 {

@@ -12,14 +12,14 @@
  *
  * So the worker rewrites such a table, as VACUUM FULL does, when it has swept it:
  *
- *	1. The table is of some size, but not so large that to read it takes long.
- *	2. All its pages are read, without a lock that anybody would notice. Rows count that
- *	   somebody may need: all that are not dead to every snapshot. There must not be more of
- *	   them than pages. Reading ends when there are: in a table that is in use, or while an
- *	   old snapshot needs the deleted rows, after a twentieth of the pages; and when it takes long.
- *	3. The table is locked exclusively, if that can be had at once. Nobody waits
- *	   for a lock that we wait for. Who comes while the table is rewritten does wait: for a
- *	   few tenths of a second, since what is left are some rows, and pages that were just read.
+ *	1. The table is of some size, but not so large that reading it takes long.
+ *	2. All its pages are read, without a lock that anybody would notice. All rows count that
+ *	   are not dead to every snapshot. There must not be more of them than pages. Reading ends
+ *	   as soon as there are more: in a table that is in use, or while an old snapshot needs the
+ *	   deleted rows, that is after a twentieth of the pages. It also ends when it takes too long.
+ *	3. The table is locked exclusively, if that is possible at once. So no session waits
+ *	   behind us for it. Sessions that come while the table is rewritten do wait: for a few
+ *	   tenths of a second, since only some rows are left, and their pages were just read.
  *	4. cluster_rel() copies the rows that snapshots may need, with what they need to know, to
  *	   new files, and makes the index anew. It does that as the owner, in a security-restricted
  *	   operation; only tables with nothing but our index get here, so no code of the owner's runs.
@@ -92,7 +92,7 @@ shrink_is_due(DcCounter *counter)
 }
 
 /*
- * shrink_shards rewrites the shard table, if it is nearly empty, and nobody uses it. This
+ * shrink_shards rewrites the shard table, if it is nearly empty, and not in use. This
  * transaction does nothing else.
  */
 void
@@ -100,7 +100,7 @@ shrink_shards(DcCounter *counter)
 {
 	Oid shards = counter->row.shards;
 
-	note_pause(shards); /* whatever becomes of it */
+	note_pause(shards); /* whether it succeeds or not */
 	if (!is_nearly_empty(shards) ||
 		!ConditionalLockRelationOid(shards, AccessExclusiveLock))
 		return;
@@ -113,6 +113,9 @@ shrink_shards(DcCounter *counter)
 	compat_rewrite_table(shards);
 }
 
+/*
+ * Return the number of blocks of a counter's shard table, which is locked.
+ */
 static BlockNumber
 shard_blocks(DcCounter *counter)
 {
@@ -124,7 +127,7 @@ shard_blocks(DcCounter *counter)
 }
 
 /*
- * Return true if a table has no more rows that somebody may need than pages.
+ * Return true if a table has no more rows that a snapshot may need than pages.
  */
 static bool
 is_nearly_empty(Oid relid)
@@ -137,6 +140,9 @@ is_nearly_empty(Oid relid)
 	return empty;
 }
 
+/*
+ * Return the entry of a shard table that is left alone for a while, or NULL.
+ */
 static DcShrinkPause *
 find_pause(Oid shards)
 {

@@ -10,8 +10,8 @@
  *
  * Totals first (totalrow.c): a commit, below SERIALIZABLE, of a table whose totals may be
  * written so (directtotals.c). The transaction updates or inserts the key's row of totals,
- * unless it knows the key to be contended. It never waits for that; what it cannot have at
- * once goes to shard rows, directly.
+ * unless it knows the key to be contended. It never waits for that row; amounts for which the
+ * row is not free go to shard rows, directly.
  *
  * Directly (direct.c): a commit, at any isolation level, on plain local tables.
  * The transaction adds to a shard row of the key that is not locked. If all are locked
@@ -29,8 +29,8 @@
  * it can neither deadlock nor fail with a serialization error. It is used
  *	- for early writes, whose rows stay locked until the transaction ends, an
  *	  unknown time from now;
- *	- for PREPARE TRANSACTION, for the same reason: a forgotten prepared
- *	  transaction then blocks nobody;
+ *	- for PREPARE TRANSACTION, for the same reason: a forgotten prepared transaction then blocks
+ *	  no other;
  *	- by SQL under REPEATABLE READ and SERIALIZABLE, where an UPDATE of a row
  *	  that has changed since the snapshot would fail;
  *	- for foreign tables, where SKIP LOCKED is not available.
@@ -38,15 +38,15 @@
  * (sqlwrite.c): each session has a row of the key, or the transaction has. What follows is not true for them.
  * max_shards does not bound blind rows; compaction removes them.
  *
- * Why committing transactions cannot deadlock. They wait for one thing, a shard row
- * of a key that has max_shards of them, and only if nobody sets the key or compacts the
- * table (locks.c): so for another committing transaction. Whoever waits holds nothing but rows
- * of lower keys, of totals and shard rows, taken in this same phase. Along a chain of
- * those who wait the keys grow, so there is no circle. Rows of totals are not in it, since no
+ * Why committing transactions cannot deadlock. They wait for one thing, a shard row of a key
+ * that has max_shards of them, and only while no transaction sets the key or compacts the table
+ * (locks.c): so for another committing transaction. A transaction that waits holds only rows of
+ * lower keys, of totals and shard rows, taken in this same phase. Along a chain of waiting
+ * transactions the keys grow, so there is no circle. Rows of totals are not in it, since no
  * commit waits for one. Others do wait for them: setters, users' own UPDATEs, inserters of the
- * same key. They hold what they like, and wait for this commit, which waits for none of
- * them. What such a transaction has locked is a row of totals, which is busy then, or a key
- * that it sets. Nobody but its owner locks shard rows by hand, and then all depends on that.
+ * same key. They may hold anything, and wait for this commit, which waits for none of them.
+ * What such a transaction has locked is a row of totals, which is busy then, or a key that it
+ * sets. Only the owner can lock shard rows by hand, and this argument does not cover that.
  *
  * foreign.c has what foreign tables need beyond that.
  *
@@ -160,7 +160,7 @@ apply_remote(DcCounter *counter, const DcKey *key, int64 inc, int64 dec)
 	DcDirectRel rel;
 
 	counter_layout(counter);
-	if (counter->plain_shards) /* its rows are new, or looked at in their latest version */
+	if (counter->plain_shards) /* its rows are new, or their latest version is looked at */
 	{
 		directrel_open(&rel, counter, DC_TABLE_SHARDS, true);
 		remote_add(&rel, &delta, number);
@@ -196,7 +196,7 @@ apply_begin(DcApplying *applying, DcApplyWhen when)
 	applying->read_only = XactReadOnly;
 	xact_mark(DC_XACT_COUNTER);
 	writing_level = GetCurrentTransactionNestLevel();
-	/* what is not kept from the tables by our locks: see directtotals.c */
+	/* changes that our locks do not keep out: see directtotals.c */
 	AcceptInvalidationMessages();
 	/* the transaction may have been declared read-only since */
 	if (when >= APPLY_AT_PREPARE)
@@ -204,7 +204,7 @@ apply_begin(DcApplying *applying, DcApplyWhen when)
 }
 
 /*
- * apply_end ends it, if there was no error.
+ * apply_end ends writing, if there was no error.
  */
 void
 apply_end(DcApplying *applying)
@@ -216,8 +216,9 @@ apply_end(DcApplying *applying)
 }
 
 /*
- * Return true if pending deltas are being written: code of an owner that does
- * so has changed rows of a source. Nothing may be added to the pending ones then.
+ * Return true if pending deltas are being written. Then the caller is a trigger on a source
+ * whose rows code of an owner has changed, and that code was run by the writing. Nothing may be
+ * added to the pending deltas then.
  */
 bool
 apply_is_writing(void)
@@ -287,7 +288,7 @@ apply_group(DcCounter *counter, DcDelta **deltas, int count, DcApplyWhen when)
 }
 
 /*
- * which_rows says which shard rows are added to without SQL.
+ * which_rows returns which shard rows are added to without SQL.
  */
 static DcWhichRows
 which_rows(DcCounter *counter, DcApplyWhen when)
@@ -345,8 +346,8 @@ apply_direct(DcCounter *counter, DcDelta **deltas, int count, DcWhichRows which,
 }
 
 /*
- * add_direct writes one of them: to the row of totals, if it may go there and the key is
- * not known to be contended, else to shard rows.
+ * add_direct writes one delta: to the row of totals, if it may go there and the key is not
+ * known to be contended, else to shard rows.
  */
 static void
 add_direct(DcDirectTables *tables, const DcDelta *delta, DcWhichRows which)
@@ -362,7 +363,7 @@ add_direct(DcDirectTables *tables, const DcDelta *delta, DcWhichRows which)
 }
 
 /*
- * add_to_shards writes one of them to shard rows. totals_first is as for direct_add().
+ * add_to_shards writes one delta to shard rows. totals_first is as for direct_add().
  */
 static void
 add_to_shards(DcDirectTables *tables, const DcDelta *delta, DcWhichRows which,
@@ -382,7 +383,8 @@ add_to_shards(DcDirectTables *tables, const DcDelta *delta, DcWhichRows which,
 }
 
 /*
- * apply_by_sql writes them with SQL, to shared rows or to blind ones.
+ * apply_by_sql writes the deltas of one counter table with SQL, to shared rows or to blind
+ * ones.
  */
 static void
 apply_by_sql(DcCounter *counter, DcDelta **deltas, int count, DcApplyWhen when,
@@ -398,7 +400,10 @@ apply_by_sql(DcCounter *counter, DcDelta **deltas, int count, DcApplyWhen when,
 	{
 		bool totals = counter->sql_totals && count <= MAX_TOTAL_LOCKS;
 
-		/* what is all of its transaction waits for nobody who may wait for it; not what code of the owner writes meanwhile */
+		/*
+		 * a transaction that has this delta and nothing else may wait, as no other can be
+		 * waiting for it. That is not true of deltas that code of the owner adds meanwhile
+		 */
 		shared = (shared && !IsolationUsesXactSnapshot()) || (when == APPLY_LAST && distribution_is_alone());
 		for (int i = 0; i < count; i++)
 			sql_add_distributed(&session, deltas[i], shard_choice(counter, deltas[i]), shared, totals);
@@ -440,7 +445,7 @@ count_deltas(DcCounter *counter, DcDelta **deltas, int count,
 }
 
 /*
- * shard_choice says, once for a delta, which of the key's rows to try first.
+ * shard_choice returns, once for a delta, which of the key's rows to try first.
  */
 static DcShardChoice
 shard_choice(const DcCounter *counter, const DcDelta *delta)
@@ -453,6 +458,9 @@ shard_choice(const DcCounter *counter, const DcDelta *delta)
 	return (DcShardChoice){DC_SHARD_BY_RANDOM, pg_prng_uint64(&pg_global_prng_state)};
 }
 
+/*
+ * Name the counter table in CONTEXT of errors.
+ */
 static void
 apply_error_context(void *arg)
 {
@@ -470,6 +478,9 @@ apply_forget(void)
 	writing_level = 0;
 }
 
+/*
+ * See apply_forget(). Must not throw.
+ */
 void
 apply_abort_subxact(void)
 {

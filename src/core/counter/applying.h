@@ -19,7 +19,7 @@ typedef enum DcApplyWhen
 	APPLY_LAST		 /* at commit, after that */
 } DcApplyWhen;
 
-/* Writing, which is prepared for when there is something to write. */
+/* The state of writing, which is prepared when there is something to write. */
 typedef struct DcApplying
 {
 	DcApplyWhen when;

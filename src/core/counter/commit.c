@@ -15,14 +15,14 @@
  * there. In these cases the deltas are written as those of other tables, in their place
  * in the order.
  *
- * Deltas that are to go to memory are handed over as the last thing of all, in a
- * callback of its own that runs after those of the other rooms. So a transaction that
- * waits or fails has nothing in memory, and the flusher is looked for as late as can be.
- * A table may be refused only then: for want of room or of a flusher, or since the
- * transaction has got an id meanwhile. Rows with higher keys may be locked already by
- * that time, so the table's deltas go to rows of the transaction's own, without waiting.
- * All that was handed over before is taken back first, so nothing is written while
- * something is reserved. Then it is handed over again, in which the new id counts.
+ * Deltas that are to go to memory are handed over as the last thing of all, in a callback of
+ * its own that runs after those of the other rooms. So a transaction that waits or fails has
+ * nothing in memory, and the flusher is looked for as late as can be. A table may be refused
+ * only then: there is no room or no flusher, or the transaction has got an id meanwhile. Rows
+ * with higher keys may be locked already by that time, so the table's deltas go to rows of the
+ * transaction's own, without waiting. All that was handed over before is taken back first, so
+ * nothing is written while something is reserved. Then it is handed over again, in which the
+ * new id counts.
  *
  * An increment of a table that Citus distributes is written as late, if it is all that the transaction has: then one
  * statement commits it on the worker (core/table/distribution.c).
@@ -78,9 +78,9 @@ counter_xact_init(void)
 }
 
 /*
- * xact_callback_move makes ours the first of the transaction callbacks. The one that
- * was registered before stays: its memory may be in use, if another module's callback
- * runs SQL that leads to here. It finds that nothing is left to do.
+ * xact_callback_move makes ours the first of the transaction callbacks. The one that was
+ * registered before stays: its memory may be in use, if another extension's callback runs SQL
+ * that leads to here. It finds that nothing is left to do.
  */
 void
 xact_callback_move(void)
@@ -101,7 +101,7 @@ apply_early(void)
 }
 
 /*
- * apply_when_full is the same, for when dcounter.pending_memory is used up.
+ * apply_when_full does the same, when dcounter.pending_memory is used up.
  */
 void
 apply_when_full(void)
@@ -110,9 +110,8 @@ apply_when_full(void)
 }
 
 /*
- * apply_if_late writes the pending deltas now if the callback that would have
- * written them has run already: another module may run SQL in a callback of its
- * own, after ours.
+ * apply_if_late writes the pending deltas now if the callback that would have written them has
+ * run already: another extension may run SQL in a callback of its own, after ours.
  */
 void
 apply_if_late(void)
@@ -259,8 +258,9 @@ goes_to_rows(Oid relid)
 }
 
 /*
- * Return true if some deltas are one, of a table that Citus distributes, and all that is to be committed. An
- * isolation level with one snapshot has been waited for by others, perhaps.
+ * Return true if the deltas are a single one, of a table that Citus distributes, and it is all
+ * that is to be committed. Not at isolation levels with one snapshot: other transactions may be
+ * waiting for this one.
  */
 static bool
 is_alone(DcDelta **deltas, int count)
@@ -297,7 +297,7 @@ group_end(DcDelta **deltas, int count, int start)
 }
 
 /*
- * commit_is_idle returns true if nothing is left that commit_xact_callback forgets; it forgets it all together.
+ * commit_is_idle returns true if nothing is left for commit_xact_callback() to forget.
  */
 static bool
 commit_is_idle(void)
@@ -305,6 +305,10 @@ commit_is_idle(void)
 	return pending_is_idle() && !apply_is_writing() && !past_pre_commit;
 }
 
+/*
+ * Write the pending deltas before the transaction commits or is prepared, and forget all of it
+ * when it ends.
+ */
 static void
 commit_xact_callback(XactEvent event, void *arg)
 {
@@ -354,6 +358,9 @@ last_callback(XactEvent event, void *arg)
 	distribution_before_commit();
 }
 
+/*
+ * Give the deltas of a subtransaction to its parent, or drop them. Must not throw.
+ */
 static void
 commit_subxact_callback(SubXactEvent event, SubTransactionId subid,
 						SubTransactionId parent, void *arg)

@@ -4,13 +4,12 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Order of callbacks. A foreign data wrapper commits its remote transactions in
- * its own PRE_COMMIT callback, so ours, which writes the pending increments, must
- * run before it. Callbacks run in the reverse order of registration, and wrappers
- * register theirs with their first connection in a session. So the first
- * increment in a session has the wrapper connect (foreign_ready), and then
- * registers our callback again. Were the order wrong, the wrapper would find an
- * open remote transaction after the commit, which is a PANIC.
+ * Order of callbacks. A foreign data wrapper commits its remote transactions in its own
+ * PRE_COMMIT callback, so ours, which writes the pending increments, must run before it.
+ * Callbacks run in the reverse order of registration, and wrappers register theirs with their
+ * first connection in a session. So the first increment in a session has the wrapper connect
+ * (foreign_ready), and then registers our callback again. If the order were wrong, the wrapper
+ * would find an open remote transaction after the commit, which is a PANIC.
  *
  * Failures. The wrapper commits the remote transactions one after the other. Deltas
  * that are written at commit are written to all servers before the first of them

@@ -5,25 +5,25 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * Increments of a key that is new go to a shard row, and from there to the totals. For a
- * million keys whose counts are known that is twice the work, and leaves a shard table of
- * a million dead rows. dc_load() inserts rows of totals at once, in the order of the
- * keys. What the arrays have for a key several times is added up first. A key that exists
- * is added to, as by dc_incr(): by a pending delta, which is written at commit.
+ * million keys whose counts are known that is twice the work, and leaves a shard table of a
+ * million dead rows. dc_load() inserts rows of totals at once, in the order of the keys.
+ * Amounts of a key that is in the arrays several times are added up first. A key that exists is
+ * added to, as by dc_incr(): by a pending delta, which is written at commit.
  *
- * That is exact whoever else is at work, since the value of a key is the sum of its rows, and
+ * That is exact whatever else is going on, since the value of a key is the sum of its rows, and
  * a load only ever adds to it, in a row of totals that it makes or in a shard row:
  *
- *	- A key counts as new if the unique index lets us insert it, which is decided page by
- *	  page, under the lock of the page: of two that insert a key the second one finds the
- *	  first. Nobody waits then, as for a unique violation: the row of the second one is
- *	  deleted again, and its amounts are pending deltas (indexes_try_insert). A row that
- *	  others are inserting or deleting counts as there. If they abort, a shard row remains,
- *	  to be compacted. To spare the rows that are deleted again, keys are looked up first.
+ *	- A key counts as new if the unique index lets us insert it, which is decided page by page,
+ *	  under the lock of the page: of two that insert a key the second one finds the first. No
+ *	  session waits then, as for a unique violation: the row of the second one is deleted again,
+ *	  and its amounts are pending deltas (indexes_try_insert). A row that others are inserting or
+ *	  deleting counts as there. If they abort, a shard row remains, to be compacted. To avoid rows
+ *	  that are deleted again, keys are looked up first.
  *	- Increments at the same time find the row of totals in progress, and use shard rows.
  *	- dc_set() and dc_delete() do not see rows of totals that are not committed. So they come
- *	  before a load that is in progress, in the order of things: its amounts are added to
- *	  the value that they leave. They never look at two states: what they read at once is
- *	  the row of totals with its whole amount, or no row.
+ *	  before a load that is in progress, in the order of things: its amounts are added to the
+ *	  value that they leave. They never see two states: at once they read the row of totals with
+ *	  its whole amount, or no row.
  *	- Compaction, and flushes of buffered tables, would insert rows of the same keys, and wait
  *	  for our transaction to end, which may be long. So the load takes the lock on the
  *	  table's compaction, in the mode that loads share (locks.c). It waits for a
@@ -31,14 +31,14 @@
  *	  as long as our transaction is open, flushes use shard rows.
  *	- Two loads in any order of keys neither wait for each other nor deadlock.
  *
- * A SERIALIZABLE transaction must insert a shard row of each key that it changes (serial.c).
- * So all is pending deltas there, as it is for tables on other servers, and for replicated ones,
- * whose totals are what is published (region/regionpublish.c). Where
- * an insertion into the totals entails more than index entries (directtotals.c), it is made
- * by SQL, as the owner of the table, with ON CONFLICT DO NOTHING. That waits for others that
- * are inserting the same key; keys are in order within one call, so loads of one call each
- * do not deadlock. A trigger that keeps a row from being inserted leaves the amounts
- * to a pending delta; one that stores something else makes the load fail.
+ * A SERIALIZABLE transaction must insert a shard row of each key that it changes (serial.c). So
+ * all is pending deltas there, as it is for tables on other servers, and for replicated ones,
+ * whose totals are what is published (region/regionpublish.c). Where an insertion into the
+ * totals needs more than index entries (directtotals.c), it is made by SQL, as the owner of the
+ * table, with ON CONFLICT DO NOTHING. That waits for others that are inserting the same key;
+ * keys are in order within one call, so loads of one call each do not deadlock. A trigger that
+ * keeps a row from being inserted leaves the amounts to a pending delta; one that stores
+ * something else makes the load fail.
  *
  * A stock's units must be in shard rows, and a ledger's balances come from its entries:
  * neither can be loaded.
@@ -97,7 +97,7 @@ typedef struct DcLoadKey
 	DcKeyBytes key;
 	int64 inc;
 	int64 dec;
-	bool exists; /* it is, or may be, there: its amounts are added */
+	bool exists; /* the key exists, or may exist: its amounts are added by pending deltas */
 } DcLoadKey;
 
 /* All of them, in the order of keys, each once. */
@@ -219,6 +219,9 @@ load_add_amount(DcLoadKey *key, int64 amount)
 				 errdetail("What is loaded for a key must fit into bigint.")));
 }
 
+/*
+ * Compare two keys by their bytes, for qsort() and bsearch().
+ */
 static int
 load_compare(const void *a, const void *b)
 {
@@ -351,7 +354,7 @@ find_existing(DcCounter *counter, Relation rel, DcLoadKey *keys, int n)
 }
 
 /*
- * form_rows makes the rows of keys that are not known to exist, and returns how many they are.
+ * form_rows makes the rows of keys that are not known to exist, and returns how many there are.
  */
 static int
 form_rows(DcCounter *counter, Relation rel, const DcLoad *load, DcLoadKey *keys, int n,
@@ -446,7 +449,7 @@ sql_batch(DcSqlSession *session, DcLoad *load, DcLoadKey *keys, int n)
 
 /*
  * check_stored marks the keys that were not stored. Raises 55000 if code of the owner has
- * stored anything else than it was given: it is not known then what was counted.
+ * stored anything else than it was given: then it is unknown what was counted.
  */
 static void
 check_stored(DcSqlSession *session, DcLoadKey *keys, int n, uint64 stored)
@@ -474,7 +477,7 @@ check_stored(DcSqlSession *session, DcLoadKey *keys, int n, uint64 stored)
 }
 
 /*
- * tell_changed tells listeners of the keys that were inserted. Compaction will tell of
+ * tell_changed notifies listeners of the keys that were inserted. Compaction notifies them of
  * the others.
  */
 static void

@@ -43,15 +43,27 @@
 #include "base/xactrooms.h"
 #include "core/counter/pending.h"
 
+/*
+ * Return the hash of a key, which rows of others may have chosen.
+ */
+static inline uint32
+pending_hash(const DcDeltaKey *key)
+{
+	return hash_combine(key_secret_hash(key->data, key->len), murmurhash32(key->counter));
+}
+
 #define SH_PREFIX deltas
 #define SH_ELEMENT_TYPE DcDelta
 #define SH_KEY_TYPE DcDeltaKey
 #define SH_KEY key
-#define SH_HASH_KEY(tb, k) delta_key_hash(&(k))
+#define SH_HASH_KEY(tb, k) pending_hash(&(k))
 #define SH_EQUAL(tb, a, b) delta_key_equal(&(a), &(b))
 #define SH_STORE_HASH
 #define SH_GET_HASH(tb, a) (a)->hash
-/* It grows at its threshold, never before, or pending_memory_is_full() could not foresee it. */
+/*
+ * It must grow at its threshold and never earlier, or pending_memory_is_full() could not
+ * predict it.
+ */
 #define SH_GROW_MIN_FILLFACTOR 1.0
 #define SH_SCOPE static inline
 #define SH_DECLARE
@@ -69,7 +81,7 @@ typedef struct DcLevel
 	int applied_by;		   /* nesting level that wrote it, or 0 */
 	MemoryContext cxt;	   /* holds all of this */
 	deltas_hash *deltas;
-	DcDelta *newest;  /* the delta that was added last, of an only one */
+	DcDelta *newest;  /* the delta that was added last, often the only one */
 	char *free_bytes; /* rest of the block that keys are copied to */
 	Size nfree;		  /* its size */
 	Size block_bytes; /* size of all such blocks */
@@ -117,7 +129,7 @@ pending_add(Oid counter, const DcKey *key, uint64 hint, int64 inc, int64 dec, in
 		.calls = 1,
 	};
 
-	amount.hash = delta_key_hash(&amount.key);
+	amount.hash = pending_hash(&amount.key);
 	pending_level_merge_top();
 	if (top_level == NULL || top_level->nest != nest ||
 		top_level->applied_by != 0)
@@ -140,13 +152,13 @@ pending_is_empty(void)
 }
 
 /*
- * Return true if there is a delta left to write that has an amount greater
- * than `above`, or is of a counter table for which is() says true.
+ * Return true if there is a delta left to write that has an amount greater than `above`, or is
+ * of a counter table for which is() returns true.
  */
 bool
 pending_any(bool (*is)(Oid counter), int64 above)
 {
-	Oid other = InvalidOid; /* one that is not */
+	Oid other = InvalidOid; /* a table for which is() has returned false */
 	DcPendingScan scan = {.level = top_level};
 	DcDelta *delta;
 
@@ -174,7 +186,7 @@ next_pending(DcPendingScan *scan)
 		if (level->applied_by != 0)
 			continue;
 		if (level->deltas->members == 1)
-			delta = scan->begun ? NULL : level->newest; /* the usual transaction's */
+			delta = scan->begun ? NULL : level->newest; /* the usual transaction has a single delta */
 		else
 		{
 			if (!scan->begun)
@@ -343,8 +355,8 @@ pending_mark_applied(void)
 }
 
 /*
- * pending_keep records, when the transaction commits, that the deltas of all counter
- * tables but these have been written. Their keys stay, with nothing to write.
+ * pending_keep records, when the transaction commits, that the deltas of all counter tables but
+ * these have been written. Their keys stay, with amounts of 0.
  */
 void
 pending_keep(const List *counters)
@@ -376,6 +388,9 @@ pending_end_xact(void)
 	top_level = NULL;
 }
 
+/*
+ * Return true if there are no levels, so that the callbacks need not be called.
+ */
 bool
 pending_is_idle(void)
 {
@@ -447,6 +462,10 @@ delta_accumulate(DcDelta *delta, int64 inc, int64 dec)
 	delta->dec = new_dec;
 }
 
+/*
+ * Push an empty level for a nesting level; its context is a child of TopTransactionContext. May
+ * throw before it is on the stack.
+ */
 static void
 level_push(int nest)
 {
@@ -464,6 +483,9 @@ level_push(int nest)
 	top_level = level;
 }
 
+/*
+ * Remove the top level, and free its memory.
+ */
 static void
 pending_level_pop(void)
 {
@@ -519,7 +541,7 @@ level_copy_key(DcLevel *level, const DcDeltaKey *key)
 {
 	char *copy;
 
-	if (level->free_bytes == NULL || level->nfree < key->len) /* the empty key has a place, too */
+	if (level->free_bytes == NULL || level->nfree < key->len) /* the empty key needs a pointer, too */
 	{
 		Size size = level_next_block(level);
 

@@ -125,7 +125,7 @@ counter_value(DcCounter *counter, const DcKey *key)
 }
 
 /*
- * Return what the rows of a key have: without the units of expired holds.
+ * Return the value that the rows of a key have: without the units of expired holds.
  */
 int64
 counter_rows_value(DcCounter *counter, const DcKey *key)
@@ -163,9 +163,9 @@ counter_values(DcCounter *counter, Datum *keys, int nkeys, int64 *values)
 }
 
 /*
- * counter_sums is the same with the sums of increments and decrements. It leaves the snapshot active
- * in which the rows were read, if that is not the one that was active: returns how many the caller has
- * to pop, when it has read what must be of the same moment.
+ * counter_sums does the same for the sums of increments and decrements. It leaves the snapshot
+ * active in which the rows were read, if that is not the one that was active: returns how many
+ * the caller has to pop, when it has read what must be of the same moment.
  */
 int
 counter_sums(DcCounter *counter, Datum *keys, int nkeys, DcSums *sums)
@@ -194,6 +194,9 @@ counter_sums(DcCounter *counter, Datum *keys, int nkeys, DcSums *sums)
 	return snapshots;
 }
 
+/*
+ * Pop as many active snapshots as a reading function has left.
+ */
 static void
 snapshots_pop(int n)
 {
@@ -389,8 +392,8 @@ read_key(DcCounter *counter, const DcKey *key, bool expired, DcKeyState *state)
 }
 
 /*
- * expired_begin makes a snapshot active in which both the rows and the holds of a stock are to be read; false if the
- * counter table is none.
+ * expired_begin makes a snapshot active in which both the rows and the holds of a stock are to
+ * be read; false if the counter table is not a stock.
  */
 static bool
 expired_begin(DcCounter *counter)
@@ -401,6 +404,9 @@ expired_begin(DcCounter *counter)
 	return true;
 }
 
+/*
+ * Add the units of an expired hold to sums (DcSums), for any key.
+ */
 static void
 add_expired(void *sums, Datum key, int64 units)
 {
@@ -408,7 +414,8 @@ add_expired(void *sums, Datum key, int64 units)
 }
 
 /*
- * key_read does so, and returns how many snapshots it has left active.
+ * key_read sums the rows of a key and pending deltas, without expired holds, and returns how
+ * many snapshots it has left active.
  */
 static int
 key_read(DcCounter *counter, const DcKey *key, DcKeyState *state)
@@ -444,9 +451,9 @@ key_read(DcCounter *counter, const DcKey *key, DcKeyState *state)
 }
 
 /*
- * Return true if this transaction has changed distinct values that the counter table
- * has, and has not written that yet. What comes of it depends on what others have written, which
- * must be read together with the rows: then it makes a snapshot active for both.
+ * Return true if this transaction has changed distinct values that the counter table has, and
+ * has not written that yet. Their effect depends on counts that others have written, which must
+ * be read together with the rows: then it makes a snapshot active for both.
  */
 static bool
 own_begin(DcCounter *counter)
@@ -520,7 +527,7 @@ keys_read(DcCounter *counter, Datum *keys, int nkeys, DcKeySum *sorted, int nsor
 }
 
 /*
- * read_keys sums the rows of many keys. True if it has left a snapshot active.
+ * read_keys sums the rows of many keys. Returns true if it has left a snapshot active.
  */
 static bool
 read_keys(DcCounter *counter, Datum keys, DcKeySum *sorted, int nsorted)
@@ -590,6 +597,9 @@ key_sums_find(DcKeySum *sorted, int nsorted, Datum key)
 	return found;
 }
 
+/*
+ * Add the units of an expired hold to the sums of its key; arg is a DcKeySums.
+ */
 static void
 add_expired_of_key(void *arg, Datum key, int64 units)
 {
@@ -598,6 +608,9 @@ add_expired_of_key(void *arg, Datum key, int64 units)
 	sums_add(&key_sums_find(sums->sorted, sums->n, key)->sums, units, 0);
 }
 
+/*
+ * Compare two entries by their keys, for qsort() and bsearch().
+ */
 static int
 key_sum_compare(const void *a, const void *b)
 {

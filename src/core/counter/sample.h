@@ -42,10 +42,11 @@ sample_round(int64_t delta, int32_t p, uint64_t random)
 }
 
 /*
- * Return the error that a sum whose amounts are inc and dec has at most in 95 of 100 cases, also where few deltas were
- * rounded up, or none: what the sums say of their own variance is then often too little. So the variance is that of
- * three multiples more, and half a step is for sums being multiples. The unit test adds up how often that holds, by
- * the binomial distribution.
+ * Return the error that a sum whose amounts are inc and dec has at most in 95 of 100 cases,
+ * also where few deltas were rounded up, or none: the variance that follows from the sums is
+ * then often too small. So the variance is that of three multiples more, and half a step is for
+ * sums being multiples. The unit test adds up how often that holds, by the binomial
+ * distribution.
  */
 static inline double
 sample_error(double inc, double dec, int32_t p)

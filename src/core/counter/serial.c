@@ -27,11 +27,10 @@
  *
  *	in:	 A transaction that has read the key holds a lock that covers the place in the
  *		 index where that row goes, because it has looked for all rows of the key:
- *			- by the index (dc_get() and its relatives, dc_take() that says no,
- *			  balances, SQL that looks for keys): locks on all leaf pages that a new
- *			  row of the key may go to, also if there is no row yet; or on the
- *			  index, if it is empty. (The pages that scan.c steps over have entries
- *			  of one number alone, and the row has another one, or one of those of
+ *			- by the index (dc_get() and its relatives, dc_take() that says no, balances, SQL
+ *			  that looks for keys): locks on all leaf pages that a new row of the key may go to,
+ *			  even if there is no row yet; or on the index, if it is empty. (The pages that scan.c
+ *			  steps over have entries of one number alone, and the row has another one, or one for
  *			  which every entry is visited: core/rows/again.c);
  *			- by a sequential scan (dc_sum(), checks): a lock on the heap, which an
  *			  insertion meets as well.
@@ -111,7 +110,7 @@
 #include "core/rows/direct.h"
 #include "core/rows/shardnumber.h"
 
-/* Whether rows of a key have a number. */
+/* Whether a key has rows of a number. */
 typedef enum DcNumberState
 {
 	NUMBER_FREE,
@@ -125,8 +124,8 @@ static DcNumberState row_state(DcDirectRel *rel, TupleTableSlot *slot);
 static void mark_by_sql(DcSqlSession *session, const DcKey *key);
 
 /*
- * serial_mark leaves a mark for a key of which this transaction has changed rows. Does
- * nothing below SERIALIZABLE.
+ * serial_mark leaves a mark for a key whose rows this transaction has changed. Does nothing
+ * below SERIALIZABLE.
  */
 void
 serial_mark(DcDirectRel *rel, const DcDeltaKey *key)
@@ -146,7 +145,7 @@ serial_mark(DcDirectRel *rel, const DcDeltaKey *key)
 			return;
 		if (state == NUMBER_FREE)
 			break;
-		/* left over from long ago: any other number will do */
+		/* left over from long ago: any other number is fine */
 		CHECK_FOR_INTERRUPTS();
 		number = random_shard();
 	}
@@ -207,8 +206,8 @@ number_state(DcDirectRel *rel, const DcDeltaKey *key, int32 number)
 }
 
 /*
- * row_state tells what a version means for its number. A version that an update has made
- * is no insertion (see above). The version before it is found as well, if it is ours.
+ * row_state returns what a version means for its number. A version that an update has made does
+ * not count as an insertion (see above). The version before it is found as well, if it is ours.
  */
 static DcNumberState
 row_state(DcDirectRel *rel, TupleTableSlot *slot)

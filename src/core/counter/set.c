@@ -61,16 +61,17 @@
  * else would notice. Under SERIALIZABLE transactions that read the key find a row of ours, or
  * a mark (serial.c).
  *
- * A key may hold more than bigint can: rows that each fit, and a sum that does not. If
- * so, or if it would be close to that with the difference to the new value, it starts
- * anew: the new value alone replaces all that it held, and its sums of increments and
- * decrements so far are forgotten, as by dc_delete(). An old value that leaves bigint is
- * returned as NULL. Whoever has noted how many increments he has read is told of those that
- * are forgotten (transactional/unread/unreadlost.c).
+ * A key may hold more than bigint can: rows that each fit, and a sum that does not. If so, or
+ * if it would be close to that with the difference to the new value, it starts again: the new
+ * value alone replaces all that it held, and its sums of increments and decrements so far are
+ * forgotten, as by dc_delete(). An old value that leaves bigint is returned as NULL. Unread
+ * tables, which note how many increments a member has read, are told of those that are
+ * forgotten (transactional/unread/unreadlost.c).
  *
- * Of a counter with a trend, what a key is set to is no increment, but the increments that were in its shard
- * rows are: step 3 counts them for the trend. In step 5 a row of totals is inserted if there is none, as
- * compaction takes what is in shard rows for increments. Commits insert none into such a table.
+ * For a counter with a trend, setting a key is not an increment, but the increments that were
+ * in its shard rows are: step 3 counts them for the trend. In step 5 a row of totals is
+ * inserted if there is none, as compaction takes what is in shard rows for increments. Commits
+ * insert none into such a table.
  *
  * A counter that several regions count in goes another way after step 4 (setregion.c).
  *
@@ -188,6 +189,9 @@ dc_reset(PG_FUNCTION_ARGS)
 	return set_key(fcinfo, set_open(fcinfo, "dc_reset()"), key, 0);
 }
 
+/*
+ * Set a key for an SQL function, and return the old value, or NULL if that left bigint.
+ */
 static Datum
 set_key(FunctionCallInfo fcinfo, DcCounter *counter, const DcKey *key, int64 value)
 {
@@ -242,6 +246,9 @@ dc_delete(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(last);
 }
 
+/*
+ * Open the counter in argument 0 to set a key: with the rights to write and to read.
+ */
 static DcCounter *
 set_open(FunctionCallInfo fcinfo, const char *function)
 {
@@ -254,6 +261,9 @@ set_open(FunctionCallInfo fcinfo, const char *function)
 	return counter_open_to_read(fcinfo, function);
 }
 
+/*
+ * Open the counter in argument 0 to delete a key.
+ */
 static DcCounter *
 delete_open(FunctionCallInfo fcinfo)
 {
@@ -277,8 +287,8 @@ prevent_rights(const DcCounter *counter, const char *function)
 }
 
 /*
- * prevent_snapshot raises 0A000 for a table that Citus distributes if the transaction keeps one snapshot: a worker does not tell
- * whether there are rows that are too new for it (sql_check_newer).
+ * prevent_snapshot raises 0A000 for a table that Citus distributes if the transaction keeps one
+ * snapshot: a worker cannot tell if there are rows that are too new for it (sql_check_newer).
  */
 static void
 prevent_snapshot(const DcCounter *counter, const char *function)
@@ -332,7 +342,7 @@ set_value(DcCounter *counter, const DcKey *key, int64 value, int64 *old)
 	{
 		inc = Max(value, 0);
 		dec = -Min(value, 0);
-		int128_add_int64(&sums.inc, -inc); /* what is lost */
+		int128_add_int64(&sums.inc, -inc); /* what the key loses */
 	}
 	if (has_total)
 	{
@@ -379,9 +389,9 @@ set_check_value(DcCounter *counter, int64 value)
 }
 
 /*
- * amounts_for computes the amounts that make the value of a key exactly this. inc and
- * dec only grow: the difference goes to one of them. False if one would leave bigint, or
- * be so close to its end that further increments soon would.
+ * amounts_for computes the amounts that make the value of a key exactly this. inc and dec only
+ * grow: the difference goes to one of them. Returns false if one would leave bigint, or be so
+ * close to its end that further increments soon would.
  */
 static bool
 amounts_for(const DcSums *sums, int64 value, int64 *inc, int64 *dec)
@@ -400,7 +410,7 @@ amounts_for(const DcSums *sums, int64 value, int64 *inc, int64 *dec)
 }
 
 /*
- * key_take does steps 1 and 2.
+ * key_take does steps 1 and 2: it writes pending deltas and locks the key.
  */
 void
 key_take(DcCounter *counter, const DcKey *key)
@@ -464,8 +474,9 @@ set_check_buffered(DcSqlSession *session, const DcStatement *statement, Datum *v
 }
 
 /*
- * set_insert_total makes a row of totals for a key that has none. Compaction counts for the trend what it finds in
- * shard rows, and what a key is set to is no increment. If a compaction is inserting one, this waits for it.
+ * set_insert_total makes a row of totals for a key that has none. Compaction counts amounts in
+ * shard rows for the trend, and setting a key is not an increment. If a compaction is inserting
+ * one, this waits for it.
  */
 static void
 set_insert_total(DcSqlSession *session, Datum *values)

@@ -4,10 +4,11 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Steps 1 to 4 are those of set.c. The shard rows that are deleted are of two kinds: what was counted here and is
- * not published yet, which region_hooks->set() adds to what this region has counted; and what came from
- * other regions, which is in their rows already. That function returns what the totals have to be. Without a row
- * of totals the difference goes to a shard row of the latter kind, as it is not to be published.
+ * Steps 1 to 4 are those of set.c. The shard rows that are deleted are of two kinds: amounts
+ * that were counted here and are not published yet, which region_hooks->set() adds to those of
+ * this region; and amounts from other regions, which are in their rows already. That function
+ * returns what the totals have to be. Without a row of totals the difference goes to a shard
+ * row of the latter kind, as it is not to be published.
  *
  * The tables that the counter has for its regions are locked before the others (region/region.h).
  */
@@ -116,6 +117,9 @@ take_region_shards(DcSqlSession *session, Datum *values, DcSums *own)
 		take_region_rows(session, &sql_take_region_own, values, own);
 }
 
+/*
+ * Run a statement that deletes shard rows, and add up those that were counted in this region.
+ */
 static void
 take_region_rows(DcSqlSession *session, const DcStatement *statement, Datum *values, DcSums *own)
 {

@@ -94,18 +94,20 @@ sql_begin(DcSqlSession *session, DcCounter *counter)
 }
 
 /*
- * sql_keep_open keeps a table open for the session. Locks keep others from altering it,
- * but not code of its owner that a statement of ours runs. That code is kept from it
- * too, as the server does not let a session alter or drop a table that it has open. So a
- * table stays as it was between two statements. No lock is taken. A table that is not
- * locked, as the holds when only rows of the stock are concerned, is left alone: others
- * may drop it.
+ * sql_keep_open keeps a table open for the session. Locks keep others from altering it, but not
+ * code of its owner that a statement of ours runs. That code is kept from it too, as the server
+ * does not let a session alter or drop a table that it has open. So a table stays as it was
+ * between two statements. No lock is taken. A table that is not locked (the holds, when only
+ * rows of the stock are concerned) is not kept open: others may drop it.
  */
 void
 sql_keep_open(DcSqlSession *session, int place, Oid relid)
 {
 	if (OidIsValid(relid) && compat_has_locked(relid, AccessShareLock))
+	{
 		session->tables[place] = RelationIdGetRelation(relid); /* NULL: was dropped */
+		read_snapshot_note(relid);
+	}
 }
 
 /*
@@ -134,8 +136,7 @@ sql_run(DcSqlSession *session, const DcStatement *statement, Datum *values)
 }
 
 /*
- * sql_run_nulls is the same, with a character for each parameter: 'n' if it is
- * null.
+ * sql_run_nulls does the same, with a character for each parameter: 'n' if it is null.
  */
 uint64
 sql_run_nulls(DcSqlSession *session, const DcStatement *statement, Datum *values,
@@ -145,9 +146,8 @@ sql_run_nulls(DcSqlSession *session, const DcStatement *statement, Datum *values
 }
 
 /*
- * sql_read executes a query in the caller's snapshot, and returns the number of
- * rows. All that this transaction has written itself counts, also if the running
- * statement wrote it.
+ * sql_read executes a query in the caller's snapshot, and returns the number of rows. All that
+ * this transaction has written itself counts, even if the running statement wrote it.
  */
 uint64
 sql_read(DcSqlSession *session, const DcStatement *statement, Datum *values)
@@ -178,6 +178,10 @@ sql_check_newer(DcSqlSession *session, const DcStatement *statement, Datum *valu
 		serialization_error();
 }
 
+/*
+ * Run a statement with its kept plan, which is made if there is none; NULL for nulls means no
+ * parameter is null. Sets session->rows, whose columns are checked, and returns their number.
+ */
 static uint64
 sql_execute(DcSqlSession *session, const DcStatement *statement, Datum *values,
 			const char *nulls, bool read_only)
@@ -203,7 +207,7 @@ sql_execute(DcSqlSession *session, const DcStatement *statement, Datum *values,
 	if (result < 0)
 		elog(ERROR, "SPI_execute_plan failed: %s",
 			 SPI_result_code_string(result));
-	kept->planned = (kept->plan == plan); /* else it was replaced meanwhile */
+	kept->planned = (kept->plan == plan); /* false if it was replaced meanwhile */
 	AtEOXact_GUC(false, level);
 	rows_take(&session->rows, statement->columns,
 			  table != NULL ? RelationGetRelid(table) : session->counter->relid);
@@ -219,7 +223,7 @@ plan_settings(void)
 {
 	static const char *const off[] = {
 		"enable_seqscan", "enable_hashjoin", "enable_mergejoin",
-		/* the cost of disabled nodes would set off the compiler */
+		/* the cost of disabled nodes would trigger JIT compilation */
 		"jit"};
 
 	for (int i = 0; i < lengthof(off); i++)
@@ -320,6 +324,9 @@ plans_retire(const DcCounter *counter)
 	}
 }
 
+/*
+ * Take a plan from its entry, and keep it until a later transaction frees it: it may be in use.
+ */
 static void
 plan_retire(DcPlan *kept)
 {

@@ -34,7 +34,7 @@ typedef struct DcStatement
 	const char *text;
 	const char *distributed;				  /* the same for tables that Citus distributes, if it must be another; or NULL */
 	Oid argtypes[SQL_MAX_ARGS];				  /* up to the first 0 */
-	bool reads_all;							  /* scans of whole tables are right for it */
+	bool reads_all;							  /* it may scan whole tables */
 	bool inserts_row;						  /* the key is that of the one row in its VALUES, so Citus needs no values to plan it */
 	DcResultColumn columns[ROWS_MAX_COLUMNS]; /* of its result */
 	int of;									  /* which table errors name */

@@ -180,7 +180,7 @@ sql_add_shared(DcSqlSession *session, const DcDelta *delta, uint64 seed,
 			return waits;
 		}
 
-		/* wait, unless all are gone meanwhile */
+		/* wait, unless all rows have gone meanwhile */
 		waits++;
 		values[4] = Int64GetDatum((int64) seed);
 		if (sql_run(session, &sql_update_wait, values) > 0)
@@ -189,8 +189,8 @@ sql_add_shared(DcSqlSession *session, const DcDelta *delta, uint64 seed,
 }
 
 /*
- * sql_add_blind adds deltas to rows with number own_shard, which no other
- * transaction uses. `written` is whether this transaction may have such rows already.
+ * sql_add_blind adds deltas to rows with number own_shard, which no other transaction uses.
+ * `written` says that this transaction may have such rows already.
  */
 void
 sql_add_blind(DcSqlSession *session, DcDelta **deltas, int count,
@@ -270,18 +270,22 @@ blind_foreign(DcSqlSession *session, const DcDelta *delta,
 /*
  * sql_add_distributed adds a delta to a table that Citus distributes, by one statement for one of its shards.
  *
- * Totals first, as elsewhere (core/rows/totalrow.c). A statement cannot try whether the row of totals is free, it would
- * wait. But all commits are made here, on the coordinator, so a lock tells (lock_total): who has it adds to the row of
- * totals. Others, of a key that is contended, add to shard rows; and so does he then, the next time. A session has a row of
- * each key, or shares it with others if there are more sessions than max_shards: they wait for each other's commits.
+ * Totals first, as elsewhere (core/rows/totalrow.c). A statement cannot test whether the row of
+ * totals is free; it would wait. But all commits are made here, on the coordinator, so a lock
+ * can tell (lock_total): the transaction that gets it adds to the row of totals. The others, of
+ * a contended key, add to shard rows; and so will the first one, the next time. A session has a
+ * row of each key, or shares it with others if there are more sessions than max_shards: they
+ * wait for each other's commits.
  *
- * If the transaction must not wait (it is not at its end, or somebody has locked
- * the key, or the table for compaction, for who knows how long), it adds to a shard row with a random number. That
+ * If the transaction must not wait (it is not at its end, or the key, or the table for
+ * compaction, is locked for an unknown time), it adds to a shard row with a random number. That
  * waits only for another transaction that has drawn the same one of 2^30 for the same key.
  *
- * Who takes such a lock after we have looked, and has the row before our statement is there, is waited for, and so is who has
- * changed the row of totals by hand. To look at the row first would be a second message for each increment. Who stays
- * open and goes on to a key of ours can close a circle by that, which Citus finds: one of the two fails with 40P01.
+ * We do wait for a transaction that takes such a lock after we have looked, and has the row
+ * before our statement gets there, and for one that has changed the row of totals by hand.
+ * Looking at the row first would cost a second message for each increment. If such a
+ * transaction stays open and goes on to a key of ours, that is a deadlock, which Citus finds:
+ * one of the two fails with 40P01.
  */
 void
 sql_add_distributed(DcSqlSession *session, const DcDelta *delta, DcShardChoice choice, bool shared, bool totals)
@@ -325,7 +329,8 @@ add_to_shard(DcSqlSession *session, Datum *values)
 }
 
 /*
- * add_to_total adds a delta, of which these are the values, to the row of totals. False if the sum would leave bigint.
+ * add_to_total adds a delta, as these parameters, to the row of totals. Returns false if the
+ * sum would leave bigint.
  */
 static bool
 add_to_total(DcSqlSession *session, const DcDelta *delta, Datum *values)
@@ -339,9 +344,10 @@ add_to_total(DcSqlSession *session, const DcDelta *delta, Datum *values)
 }
 
 /*
- * sql_add_remote adds what another region has counted to a row of the number, or makes one, also for no amounts, so that
- * compaction looks at the key. An amount that would leave bigint there goes to the row of another number. Where code of the
- * owner keeps all rows away there is none.
+ * sql_add_remote adds what another region has counted to a row of the number, or makes one,
+ * also for no amounts, so that compaction looks at the key. An amount that would leave bigint
+ * there goes to the row of another number. If code of the owner keeps all rows from being
+ * written, there is none.
  */
 void
 sql_add_remote(DcSqlSession *session, const DcDelta *delta, int32 number)

@@ -69,9 +69,9 @@ units_check(DcCounter *counter)
 }
 
 /*
- * units_rows returns over how many rows a number of units should be spread. The
- * accounts of a ledger are many and their amounts are taken in large parts: there
- * contention alone makes rows.
+ * units_rows returns how many rows a number of units should be spread over. The accounts of a
+ * ledger are many and their amounts are taken in large parts: there contention alone makes
+ * rows.
  */
 int
 units_rows(const DcCounter *counter, int64 units)
@@ -125,7 +125,7 @@ add_to_own(DcDirectRel *rel, const DcDelta *delta, DcHintList *list,
 			if (list->hints[i].shard != number ||
 				probe_row(rel, &delta->key, &list->hints[i], &probe) != DC_PROBE_FREE)
 				continue;
-			if (!direct_has_room(rel, delta)) /* it was written by hand */
+			if (!direct_has_room(rel, delta)) /* only if the row was written by hand */
 				version_release(&probe.version);
 			else if (direct_update(rel, delta, &list->hints[i], &probe.version, ROW_LOCK))
 			{
@@ -152,7 +152,7 @@ add_to_many(DcDirectRel *rel, const DcDelta *delta, DcHintList *list, int rows,
 	int done = 0;
 	int known;
 
-	scan_hints(rel, list); /* in any case for the numbers that are taken */
+	scan_hints(rel, list); /* also to learn which numbers are in use */
 	known = own ? 0 : list->nhints;
 	for (int i = 0; i < Min(known, list->nhints) && done < rows; i++)
 	{

@@ -39,8 +39,8 @@ PG_FUNCTION_INFO_V1(dc_incr_many);
 PG_FUNCTION_INFO_V1(dc_apply);
 
 /*
- * check_stock raises an error if a stock cannot be added to, or if it is to become
- * less: that needs a decision now, not at commit.
+ * check_stock raises an error if a stock cannot be added to, or if units are to be taken: that
+ * needs a decision now, not at commit.
  */
 static void
 check_stock(DcCounter *counter, bool decrement)

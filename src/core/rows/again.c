@@ -14,13 +14,13 @@
  * There will be about as many rows as transactions commit at the same time, each with
  * a visible version, by which scans step over its dead entries.
  *
- *	- This is done at commit only. The row that is deleted stays locked no longer than one that is
- *	  updated, and nobody waits: it is taken only if it is free. Nothing is read after it, so it
- *	  does not matter whether the transaction's snapshot sees that row.
+ *	- This is done at commit only. The row that is deleted stays locked no longer than one that
+ *	  is updated, and no transaction waits: it is taken only if it is free. Nothing is read after
+ *	  it, so it does not matter whether the transaction's snapshot sees that row.
  *	- A setter waits for rows that are being changed, but would not see one that was inserted
  *	  meanwhile, with the amounts of the one that was deleted. So no row is taken while a
  *	  transaction sets the key, which is asked when the row is locked; and setters, which lock the
- *	  key first, delete its rows twice (core/counter/set.c). What was taken before they had
+ *	  key first, delete its rows twice (core/counter/set.c). A row that was taken before they had
  *	  locked the key they wait for the first time, and see the second time.
  *	- There is one live row of the number at any time: no other transaction can have
  *	  inserted one, since we have the lock on the one before.
@@ -29,15 +29,14 @@
  *	  it sees: it visits every entry of such numbers, as it would if each had another number. It
  *	  takes predicate locks on the pages of all these entries, so a new one meets a lock wherever
  *	  it goes.
- *	- For that, they are told by their numbers from rows that are for all (shardnumber.c),
- *	  of which entries may be passed over: SERIALIZABLE transactions insert none of these that
- *	  was there before.
+ *	- For that, their numbers tell them from shared rows (shardnumber.c), whose entries may be
+ *	  passed over: SERIALIZABLE transactions insert none of these that was there before.
  *
  * What is deleted is a change that SERIALIZABLE readers of that row may conflict with: they
  * have read the key, so they do in any case.
  *
- * Rows that are inserted early, or for PREPARE TRANSACTION, stay locked for a time that nobody
- * knows. To take a row for them would let dc_set() wait for it. So they are new each time.
+ * Rows that are inserted early, or for PREPARE TRANSACTION, stay locked for an unknown time. If
+ * they replaced a row, dc_set() would have to wait for them. So they are new each time.
  */
 #include "postgres.h"
 
@@ -139,8 +138,8 @@ try_own_rows(DcDirectRel *rel, const DcDelta *delta, DcHintList *list)
 }
 
 /*
- * replace_row deletes a row and inserts one of the same number, with a delta added. False if
- * another transaction has it or sets the key, or if the sum leaves bigint.
+ * replace_row deletes a row and inserts one of the same number, with a delta added. Returns
+ * false if another transaction has it or sets the key, or if the sum leaves bigint.
  */
 static bool
 replace_row(DcDirectRel *rel, const DcDelta *delta, DcHintList *list, int i,

@@ -4,11 +4,11 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A row is read first, and locked by the place of the version that was read. The lock
- * is had only if that is still the latest version. As versions never change, the amounts that
- * were read are the row's then, and stay so: no other transaction can write the row
- * until this one has ended. To lock does not wait. It is the lock that DELETE needs, so that
- * a row that others have locked FOR KEY SHARE is passed over as well.
+ * A row is read first, and locked by the place of the version that was read. The lock is
+ * granted only if that is still the latest version. As versions never change, the amounts that
+ * were read are the row's then, and stay so: no other transaction can write the row until this
+ * one has ended. Locking does not wait. It is the lock that DELETE needs, so that a row that
+ * others have locked FOR KEY SHARE is passed over as well.
  *
  * Between locking and clearing, code of the table's owner may have changed the row in this
  * transaction. So the lock is asked for again, which is an error if that has happened.
@@ -22,6 +22,7 @@
 #include "access/tableam.h"
 #include "access/xact.h"
 
+#include "base/compat.h"
 #include "core/rows/clear.h"
 #include "core/rows/direct.h"
 #include "core/rows/keyrow.h"
@@ -62,8 +63,7 @@ row_delete(DcDirectRel *rel, const DcDeltaKey *key, const DcLiveRow *row)
 	TM_FailureData failure;
 
 	check_locked(rel, row);
-	if (table_tuple_delete(rel->heap, &tid, GetCurrentCommandId(true), InvalidSnapshot,
-						   InvalidSnapshot, true, &failure, false) != TM_Ok)
+	if (compat_tuple_delete(rel->heap, &tid, true, &failure) != TM_Ok)
 		rows_changed_error(rel);
 	shared_hint_remove(key, row->shard);
 }
@@ -79,7 +79,8 @@ check_locked(DcDirectRel *rel, const DcLiveRow *row)
 }
 
 /*
- * rows_changed_error is for what only code of the owner can do, in this transaction.
+ * rows_changed_error raises 55000 for a change that only code of the owner can have made, in
+ * this transaction.
  */
 static void
 rows_changed_error(DcDirectRel *rel)

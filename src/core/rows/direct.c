@@ -100,7 +100,10 @@ direct_add(DcDirectRel *rel, const DcDelta *delta, DcShardChoice choice,
 		if (totals_first != NULL && list->nhints == 0 && total_add(totals_first, delta))
 			return;
 		list = hints_get(&delta->key);
-		/* a value has its row among all that there are, and others may know only some */
+		/*
+		 * the row of a value is chosen among all rows of the key, of which this backend may
+		 * know only some
+		 */
 		if (list->nhints == 0 && choice.by != DC_SHARD_BY_HASH)
 		{
 			list = shared_hints_learn(&delta->key);
@@ -136,15 +139,15 @@ direct_insert(DcDirectRel *rel, const DcDelta *delta, int32 new_shard)
 {
 	DcHintList *list = hints_get(&delta->key);
 
-	scan_hints(rel, list); /* for the numbers that are taken */
+	scan_hints(rel, list); /* to learn which numbers are in use */
 	direct_insert_row(rel, delta, list, new_shard);
 }
 
 /*
- * first_choice returns the row to try first. A backend stays with a row until it
- * finds it busy: so backends soon have a row each, if there are enough. The row
- * for a value is chosen by rendezvous hashing, as by SQL (sqlwrite.c), so that it
- * stays the same while other rows come and go.
+ * first_choice returns the row to try first. A backend stays with a row until it finds it busy:
+ * so each backend soon has a row of its own, if there are enough. The row for a value is chosen
+ * by rendezvous hashing, as by SQL (sqlwrite.c), so that it stays the same while other rows
+ * come and go.
  */
 static int
 first_choice(DcHintList *list, DcShardChoice choice)
@@ -229,8 +232,8 @@ try_known_rows(DcDirectRel *rel, const DcDelta *delta, DcHintList *list,
 }
 
 /*
- * direct_update adds a delta to the version that was probed, and releases it. False
- * if another transaction has the row, or had it while we waited.
+ * direct_update adds a delta to the version that was probed, and releases it. Returns false if
+ * another transaction has the row, or had it while we waited.
  */
 bool
 direct_update(DcDirectRel *rel, const DcDelta *delta, DcHint *hint,
@@ -341,8 +344,8 @@ wait_for_row(DcDirectRel *rel, const DcDelta *delta, DcHintList *list,
 }
 
 /*
- * direct_insert_row inserts a new shard row of the key. Should a row with our number be
- * left over from long ago, or have been written by hand, any other number will do.
+ * direct_insert_row inserts a new shard row of the key. If a row with our number is left over
+ * from long ago, or was written by hand, any other number is fine.
  */
 void
 direct_insert_row(DcDirectRel *rel, const DcDelta *delta, DcHintList *list,
@@ -376,8 +379,8 @@ direct_insert_row(DcDirectRel *rel, const DcDelta *delta, DcHintList *list,
 }
 
 /*
- * direct_insert_number inserts a row of a number that no row of the key has, and
- * tells its place.
+ * direct_insert_number inserts a row of a number that no row of the key has, and sets *root to
+ * its place.
  */
 void
 direct_insert_number(DcDirectRel *rel, const DcDelta *delta, int32 shard,
@@ -388,7 +391,7 @@ direct_insert_number(DcDirectRel *rel, const DcDelta *delta, int32 shard,
 
 /*
  * direct_insert_again does the same for a number whose row this transaction has just deleted,
- * so that no other one can have inserted it. To check that would visit every dead entry.
+ * so that no other one can have inserted it. Checking that would visit every dead entry.
  */
 void
 direct_insert_again(DcDirectRel *rel, const DcDelta *delta, int32 shard,
@@ -407,6 +410,10 @@ direct_try_insert(DcDirectRel *rel, const DcDelta *delta, int32 shard, ItemPoint
 	return insert_version(rel, delta, shard, UNIQUE_CHECK_PARTIAL, root);
 }
 
+/*
+ * Insert a row with the amounts of a delta, and its index entries; set *root to its place.
+ * Returns false if UNIQUE_CHECK_PARTIAL has found that there may be another row of its number.
+ */
 static bool
 insert_version(DcDirectRel *rel, const DcDelta *delta, int32 shard,
 			   IndexUniqueCheck check, ItemPointer root)
@@ -496,7 +503,7 @@ set_amounts(DcDirectRel *rel, const DcDelta *delta)
 	if (pg_add_s64_overflow(DatumGetInt64(*inc), delta->inc, &new_inc) ||
 		pg_add_s64_overflow(DatumGetInt64(*dec), delta->dec, &new_dec))
 	{
-		/* the amounts of a ledger are set off sooner or later (compacttotals.c) */
+		/* compaction sets off the amounts of a ledger sooner or later (compacttotals.c) */
 		int64 both = Min(DatumGetInt64(*inc), DatumGetInt64(*dec));
 
 		if (!OidIsValid(rel->counter->row.ledger) || both < 0 ||
@@ -523,6 +530,9 @@ set_amounts(DcDirectRel *rel, const DcDelta *delta)
 		TimestampTzGetDatum(GetCurrentTimestamp());
 }
 
+/*
+ * Raise 22003: a shard row would leave bigint.
+ */
 static void
 amount_error(DcDirectRel *rel)
 {
@@ -534,12 +544,12 @@ amount_error(DcDirectRel *rel)
 }
 
 /*
- * direct_index_entries inserts the index entries of the tuple in rel->slot. There is one
- * index, or several of the same kind while one of them is built anew without a
- * lock. One that another session builds is not ready as long as we have our lock. But
- * code of the owner in this session may have made any index. `check` is UNIQUE_CHECK_NO for
- * a new version of a row. UNIQUE_CHECK_PARTIAL asks for an answer instead of an error:
- * false if an index knows of another row.
+ * direct_index_entries inserts the index entries of the tuple in rel->slot. There is one index,
+ * or several of the same kind while one of them is rebuilt without a lock. One that another
+ * session builds is not ready as long as we have our lock. But code of the owner in this
+ * session may have made any index. `check` is UNIQUE_CHECK_NO for a new version of a row.
+ * UNIQUE_CHECK_PARTIAL asks for an answer instead of an error: false if an index knows of
+ * another row.
  */
 bool
 direct_index_entries(DcDirectRel *rel, ItemPointer tid, IndexUniqueCheck check)

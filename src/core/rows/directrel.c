@@ -16,8 +16,8 @@
 #include "core/table/layout.h"
 
 /*
- * directrel_open opens the table of totals or the shard table for direct access. The
- * caller holds a lock on it, and has asked counter_layout() whether it may.
+ * directrel_open opens the table of totals or the shard table for direct access. The caller
+ * holds a lock on it, and counter_layout() has allowed that.
  */
 void
 directrel_open(DcDirectRel *rel, DcCounter *counter, DcCounterTable table, bool write)
@@ -45,6 +45,9 @@ directrel_open(DcDirectRel *rel, DcCounter *counter, DcCounterTable table, bool 
 	rel->nulls = palloc(desc->natts * sizeof(bool));
 }
 
+/*
+ * Close a table that directrel_open() has opened; the lock on it is kept.
+ */
 void
 directrel_close(DcDirectRel *rel)
 {
@@ -84,6 +87,9 @@ direct_tables_open(DcDirectTables *tables, DcCounterTable table)
 	return rel;
 }
 
+/*
+ * Close the tables of a counter that were opened.
+ */
 void
 direct_tables_close(DcDirectTables *tables)
 {
@@ -127,7 +133,7 @@ directrel_deform(DcDirectRel *rel, HeapTuple tuple, const DcDeltaKey *key,
 	for (int i = 0; i < DC_NUM_COLUMNS; i++)
 	{
 		if (atts[i] != InvalidAttrNumber && rel->nulls[atts[i] - 1])
-			return false; /* no row of ours: a read by the index says so */
+			return false; /* not a row of ours: a read by the index raises the error */
 	}
 	if (atts[DC_COL_SHARD] != InvalidAttrNumber &&
 		DatumGetInt32(rel->values[atts[DC_COL_SHARD] - 1]) != shard)

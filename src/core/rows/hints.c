@@ -9,8 +9,8 @@
  * That is why nothing has to be done about them when a transaction aborts, or
  * when a table is vacuumed, rewritten, truncated or dropped.
  *
- * The cache is private to the backend. It lists as many keys as fit into
- * HINTS_MEMORY; then it starts anew, since keys that are hot are soon back.
+ * The cache is private to the backend. It lists as many keys as fit into HINTS_MEMORY; then it
+ * is emptied, since hot keys are soon back.
  */
 #include "postgres.h"
 
@@ -39,7 +39,7 @@ static MemoryContext hints_cxt = NULL;
 static hintlists_hash *hintlists = NULL;
 
 /*
- * hints_make_room starts the cache, or starts it anew when it is full.
+ * hints_make_room creates the cache, or empties it when it is full.
  */
 static void
 hints_make_room(void)
@@ -81,8 +81,8 @@ hints_known(const DcDeltaKey *key)
 }
 
 /*
- * hints_get returns the list of a key, empty if it is new. The pointer is good until
- * the next call.
+ * hints_get returns the list of a key, empty if it is new. The pointer is valid until the next
+ * call.
  */
 DcHintList *
 hints_get(const DcDeltaKey *key)
@@ -143,7 +143,7 @@ hints_add(DcHintList *list, ItemPointer root, int32 shard)
 }
 
 /*
- * hints_add_absent remembers a number of which this transaction sees no row.
+ * hints_add_absent remembers a number for which this transaction sees no row.
  */
 void
 hints_add_absent(DcHintList *list, int32 shard)

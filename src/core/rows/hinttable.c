@@ -10,11 +10,11 @@
  * a key end at the first empty place.
  *
  * Any number of processes read and write at the same time. Nothing is locked, and only single
- * words are read and written whole: what is found may be a mixture of entries, or one of
- * another key. That is for the caller to judge (sharedhints.c). What holds in any case, with
- * anything in the table: each call ends after HINT_WINDOW places, none leaves the table, and a
- * result has the database and counter that were asked for, and each number once. Two
- * processes that put the same row at the same time may put it twice; of these the first is found.
+ * words are read and written whole: a result may be a mixture of entries, or one of another
+ * key. That is for the caller to judge (sharedhints.c). These hold in any case, with anything
+ * in the table: each call ends after HINT_WINDOW places, none leaves the table, and a result
+ * has the database and counter that were asked for, and each number once. Two processes that
+ * put the same row at the same time may put it twice; of these the first is found.
  *
  * This file knows nothing of the server.
  */
@@ -25,6 +25,9 @@
 #define HASH_FREE 1
 #define HASH_FIRST 2
 
+/*
+ * Return a hash that is none of the marks that stand for empty and free places.
+ */
 static uint32_t
 hinttable_usable(uint32_t hash)
 {
@@ -140,8 +143,8 @@ hinttable_remove(volatile DcHintTable *table, uint32_t hash, const DcHintEntry *
 }
 
 /*
- * hinttable_find completes an entry, of which database, counter and shard are given; false
- * if there is none.
+ * hinttable_find completes an entry whose database, counter and shard are given; false if there
+ * is none.
  */
 bool
 hinttable_find(volatile DcHintTable *table, uint32_t hash, DcHintEntry *entry)

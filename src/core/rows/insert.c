@@ -29,8 +29,9 @@ static bool insert_entry(const DcIndexes *indexes, int i, Relation rel,
 						 TupleTableSlot *slot, IndexUniqueCheck check);
 
 /*
- * Return the reason why rows of a table cannot be inserted and updated without SQL, as a sentence, or
- * NULL. `alone` is whether its columns are ours, without further constraints (core/table/shape.c).
+ * Return the reason why rows of a table cannot be inserted and updated without SQL, as a
+ * sentence, or NULL. `alone` says that its columns are ours, without further constraints
+ * (core/table/shape.c).
  */
 const char *
 write_problem(Relation rel, bool alone)
@@ -71,8 +72,9 @@ indexes_open(DcIndexes *indexes, Relation rel)
 }
 
 /*
- * Insert the entries of rows that were inserted, but not into unique indexes on the columns of `but`,
- * which may be NULL. One index is served after the other, since its pages are at hand then.
+ * Insert the entries of rows that were inserted, but not into unique indexes on the columns of
+ * `but`, which may be NULL. All rows are inserted into one index before the next, since its
+ * pages are at hand then.
  */
 void
 indexes_insert(const DcIndexes *indexes, Relation rel, Relation but, TupleTableSlot **slots, int n)
@@ -86,6 +88,22 @@ indexes_insert(const DcIndexes *indexes, Relation rel, Relation but, TupleTableS
 		for (int j = 0; j < n; j++)
 			(void) insert_entry(indexes, i, rel, slots[j],
 								unique ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO);
+	}
+}
+
+/*
+ * Insert the entries of a new version of a row, whose primary key is that of the old one. The check that this is unique
+ * would visit every dead entry of the row, of which a snapshot that is held keeps any number.
+ */
+void
+indexes_insert_version(const DcIndexes *indexes, Relation rel, TupleTableSlot *slot)
+{
+	for (int i = 0; i < indexes->n; i++)
+	{
+		Form_pg_index form = indexes->rels[i]->rd_index;
+
+		(void) insert_entry(indexes, i, rel, slot,
+							form->indisunique && !form->indisprimary ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO);
 	}
 }
 
@@ -142,6 +160,9 @@ insert_entry(const DcIndexes *indexes, int i, Relation rel, TupleTableSlot *slot
 						indexes->infos[i]);
 }
 
+/*
+ * Close the indexes; their locks are kept.
+ */
 void
 indexes_close(DcIndexes *indexes)
 {

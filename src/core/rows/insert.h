@@ -25,6 +25,7 @@ extern void indexes_try_insert(const DcIndexes *indexes, Relation rel, Relation 
 							   TupleTableSlot **slots, int n, bool *taken);
 extern void indexes_insert(const DcIndexes *indexes, Relation rel, Relation but,
 						   TupleTableSlot **slots, int n);
+extern void indexes_insert_version(const DcIndexes *indexes, Relation rel, TupleTableSlot *slot);
 extern void indexes_close(DcIndexes *indexes);
 
 #endif /* DC_INSERT_H */

@@ -10,12 +10,13 @@
  * A row is found as a snapshot shows it, or as it is now: then the index is read with a dirty snapshot, which shows
  * rows of any transaction, and one that is in progress is waited for.
  *
- * A row that is not there is inserted as by INSERT ... ON CONFLICT DO NOTHING (see execIndexing.c of the server):
- * speculatively, so that a transaction that comes across it before it is complete waits for that only. If the index
- * then says that there may be another row of the key, ours is taken back. So of two transactions that insert the same
- * key at the same time, one finds the row of the other, or both try again. While the index is being built anew
- * without a lock there are two of the kind, and sessions may know one or the other as theirs. So all unique indexes on the
- * key are asked, in one order.
+ * A row that is not there is inserted as by INSERT ... ON CONFLICT DO NOTHING (see
+ * execIndexing.c of the server): speculatively, so that a transaction that comes across it
+ * before it is complete waits only until it is. If the index then says that there may be
+ * another row of the key, ours is taken back. So of two transactions that insert the same key
+ * at the same time, one finds the row of the other, or both try again. While the index is being
+ * rebuilt without a lock there are two of the kind, and a session may use either. So all unique
+ * indexes on the key are asked, in one order.
  *
  * A version is replaced if it is the latest one, and otherwise not. WAL and logical decoding are those of heap_insert() and
  * heap_update(). Nothing here makes a change visible to the rest of the command.
@@ -164,7 +165,7 @@ keyrow_store(TupleTableSlot *slot, Relation heap, const AttrNumber *atts, const 
 
 /*
  * Write a row in place of the version at tid; false if that is not the latest one, or, without waiting, if
- * another transaction has it. The key stays.
+ * another transaction has it. The primary key stays, so an index of it is not asked whether it is unique.
  */
 bool
 keyrow_replace(Relation heap, const ItemPointerData *tid, TupleTableSlot *slot, bool wait)
@@ -185,7 +186,7 @@ keyrow_replace(Relation heap, const ItemPointerData *tid, TupleTableSlot *slot, 
 	if (new_entries) /* it is not on the page of the old version */
 	{
 		indexes_open(&indexes, heap);
-		indexes_insert(&indexes, heap, NULL, &slot, 1);
+		indexes_insert_version(&indexes, heap, slot);
 		indexes_close(&indexes);
 	}
 	return true;
@@ -206,8 +207,8 @@ keyrow_insert(Relation heap, TupleTableSlot *slot)
 }
 
 /*
- * Insert a row; false, with nothing done, if there may be another one of its key, which is that of an
- * index: of a transaction in progress, say. Of that nothing is waited for.
+ * Insert a row; false, with nothing done, if there may be another one of its key, which is that
+ * of an index: it may be of a transaction in progress. Does not wait for that.
  */
 bool
 keyrow_try_insert(Relation heap, Relation index, TupleTableSlot *slot)

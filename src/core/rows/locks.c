@@ -7,20 +7,21 @@
  * Both are held to the end of the transaction. They have classes of their own
  * (lockclass.h), so they do not meet the advisory locks of SQL.
  *
- *	- The lock on a key serializes dc_set() and dc_delete(). Two keys of one hash
- *	  share it, which costs a wait.
+ *	- The lock on a key serializes dc_set() and dc_delete(). Two keys with the same hash share
+ *	  it, which may cost a wait.
  *	- The lock on a row of totals tells commits that another one adds to it: of tables that Citus distributes, whose
  *	  rows cannot be tried without waiting (core/counter/sqlwrite.c).
- *	- A table that Citus distributes has a second lock on it, and its compaction says by that, or by the locks on the keys,
- *	  whose rows it locks (lock_compacted, lock_compacted_key). If the first one told, commits would add to shard rows
- *	  whenever it looks for work, and so would make some: it would never end.
+ *	- A table that Citus distributes has a second lock on it, and its compaction shows by that,
+ *	  or by the locks on the keys, whose rows it locks (lock_compacted, lock_compacted_key). If
+ *	  the first lock were used for that, commits would add to shard rows whenever compaction looks
+ *	  for work, and so would make some: it would never end.
  *	- The lock on a table makes one compaction at a time work on it. Transactions
  *	  that set or delete keys of a stock share it, which keeps compaction away. So do those that
  *	  set the first key of a replicated counter, and for a moment those that open a slot.
  *
- * Their holders may be transactions of users, which last as long as they like.
- * Shard rows are otherwise locked for the time of a commit only. So a writer that
- * finds all rows of a key busy asks here before it waits (locked_for_long).
+ * Their holders may be transactions of users, which can last any time. Shard rows are otherwise
+ * locked for the time of a commit only. So a writer that finds all rows of a key busy asks here
+ * before it waits (locked_for_long).
  */
 #include "postgres.h"
 
@@ -50,11 +51,12 @@ lock_key(DcCounter *counter, const char *data, uint32 len)
 }
 
 /*
- * lock_total makes this transaction the only one that adds to the row of totals of a key, where only a wait would tell
- * whether that is free; false if another one does, or if the key is contended: a commit that is in progress was told so.
- * Then all commits keep away from the row of totals, the one that has had it as well, until none is at the same time as
- * another. Else that one would have the row locked nearly always, and compaction, which passes over it, would never come to
- * the shard rows of the others. Keys of one hash share all that.
+ * lock_total makes this transaction the only one that adds to the row of totals of a key, where
+ * only waiting would show whether that is free; false if another one does, or if the key is
+ * contended: a commit that is in progress was told so. Then all commits keep away from the row
+ * of totals, including the one that had it, until they no longer overlap. Otherwise that
+ * session would have the row locked nearly always, and compaction, which passes over it, would
+ * never get to the shard rows of the others. Keys with the same hash share all that.
  */
 bool
 lock_total(DcCounter *counter, const char *data, uint32 len)
@@ -88,9 +90,10 @@ lock_compaction(DcCounter *counter)
 }
 
 /*
- * lock_compacted tells commits that the compaction of a distributed table locks rows of many keys, and lock_compacted_key that it
- * locks those of one. The latter is false if another transaction sets the key. Whoever has locked_for_long() find one
- * of these keeps away from the rows. Called before these are locked.
+ * lock_compacted tells commits that the compaction of a distributed table locks rows of many
+ * keys, and lock_compacted_key that it locks those of one. The latter is false if another
+ * transaction sets the key. Writers for which locked_for_long() finds one of these keep away
+ * from the rows. Called before these are locked.
  */
 void
 lock_compacted(DcCounter *counter)
@@ -98,6 +101,9 @@ lock_compacted(DcCounter *counter)
 	(void) advisory_lock(COMPACT_LOCK_CLASS, counter->relid, ALL_KEYS, ExclusiveLock, true); /* others have lock_compaction */
 }
 
+/*
+ * See lock_compacted().
+ */
 bool
 lock_compacted_key(DcCounter *counter, const char *data, uint32 len)
 {
@@ -115,7 +121,7 @@ lock_out_compaction(DcCounter *counter)
 }
 
 /*
- * let_in_compaction undoes that before the transaction ends.
+ * let_in_compaction undoes lock_out_compaction() before the transaction ends.
  */
 void
 let_in_compaction(DcCounter *counter)
@@ -164,6 +170,9 @@ locked_by_setter(DcCounter *counter, const char *data, uint32 len)
 	return is_locked(counter, key_hash(data, len), KEY_LOCK_CLASS);
 }
 
+/*
+ * Return the hash of a key that its locks go by.
+ */
 static uint32
 key_hash(const char *data, uint32 len)
 {
@@ -181,7 +190,8 @@ is_locked(DcCounter *counter, uint32 id, uint16 lockclass)
 }
 
 /*
- * is_locked_against tells the same of a lock in a mode that conflicts with this one.
+ * is_locked_against returns true if another transaction holds it in a mode that conflicts with
+ * this one.
  */
 static bool
 is_locked_against(DcCounter *counter, uint32 id, uint16 lockclass, LOCKMODE mode)

@@ -30,7 +30,7 @@
 /* Age from which on a snapshot is old, us. */
 #define OLD_AFTER INT64CONST(1000000)
 
-/* Notes are forgotten long before ids could have gone round since, us. */
+/* Notes are forgotten long before transaction ids could have wrapped around since, us. */
 #define FORGET_AFTER (3600 * INT64CONST(1000000))
 
 /* The next transaction id at a moment. */
@@ -52,6 +52,9 @@ static DcNotes *shared_notes = NULL;
 /* Of this process, if there is no shared memory. */
 static DcNotes own_notes;
 
+/*
+ * Initialize the notes: no id is known yet.
+ */
 static void
 notes_init(void *area)
 {
@@ -64,7 +67,7 @@ notes_init(void *area)
 }
 
 /*
- * old_snapshot_init is called once, while the library is being preloaded.
+ * old_snapshot_init asks for the shared memory; called once, at preload.
  */
 void
 old_snapshot_init(void)
@@ -73,6 +76,9 @@ old_snapshot_init(void)
 			  notes_init);
 }
 
+/*
+ * Return the notes in shared memory, or those of this process if there are none.
+ */
 static DcNotes *
 notes_get(void)
 {

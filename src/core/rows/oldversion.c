@@ -10,14 +10,14 @@
  * places, also when it is scanned backwards. And a transaction that has an old snapshot needs
  * a version that may have many newer ones, each page with an entry.
  *
- * So if the version is not found at the first few entries, all entries of the row are
- * listed, without a visit to the heap, which is quick: a leaf page has many. Then they are visited
- * from both ends of the list in turn. What is near either end is found soon, and what is not found
- * has been looked for everywhere.
+ * So if the version is not found at the first few entries, all entries of the row are listed,
+ * without a visit to the heap, which is quick: a leaf page has many. Then they are visited from
+ * both ends of the list in turn. A version near either end is found soon, and one that is not
+ * found has been looked for everywhere.
  *
- * No pin keeps VACUUM from removing an entry that is listed and using its place
- * again. That is harmless with an MVCC snapshot, as for a bitmap scan: the version that it sees
- * cannot be removed, and it does not see what comes to places of others later.
+ * No pin keeps VACUUM from removing an entry that is listed and using its place again. That is
+ * harmless with an MVCC snapshot, as for a bitmap scan: the version that it sees cannot be
+ * removed, and it does not see rows that reuse the place of another one later.
  */
 #include "postgres.h"
 
@@ -41,8 +41,8 @@ static void list_places(DcPlaces *places, Relation heap, Relation index, ScanKey
 
 /*
  * old_version_fetch fetches the version that an MVCC snapshot sees, of the row whose index
- * entries have these keys, and sets *root to the place that its entry leads to. False if there
- * is none.
+ * entries have these keys, and sets *root to the place that its entry leads to. Returns false
+ * if there is none.
  */
 bool
 old_version_fetch(Relation heap, Relation index, ScanKey keys, int nkeys, Snapshot snapshot,
@@ -53,7 +53,7 @@ old_version_fetch(Relation heap, Relation index, ScanKey keys, int nkeys, Snapsh
 	bool found = false;
 
 	list_places(&places, heap, index, keys, nkeys, snapshot);
-	fetch = table_index_fetch_begin(heap);
+	fetch = compat_index_fetch_begin(heap);
 	for (int i = 0; !found && i < places.count; i++)
 	{
 		/* the last, the first, the last but one, and so on */

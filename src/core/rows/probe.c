@@ -42,7 +42,7 @@
 /* Versions to look at before a hint counts as stale. */
 #define MAX_STEPS 100000
 
-/* Pages to look at before another hint is looked for. */
+/* Pages to look at before looking for another hint. */
 #define NEAR_PAGES 3
 
 /* The version that a walk looks for. */
@@ -75,7 +75,7 @@ probe_row(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint, DcProbe *probe)
 	SnapshotData dirty;
 
 	InitDirtySnapshot(dirty);
-	/* that sets no more than its kind, and there may be no version to look at */
+	/* this initializes the kind only, and there may be no version to look at */
 	dirty.xmin = dirty.xmax = InvalidTransactionId;
 	if (!find_visible(rel, key, hint, &dirty, &probe->version))
 	{
@@ -90,9 +90,9 @@ probe_row(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint, DcProbe *probe)
 }
 
 /*
- * probe_visible looks for the version of a shard row that is visible in an MVCC
- * snapshot, and reads its columns into rel->values. False if it is not found
- * from here: it may still be there. Takes no predicate locks.
+ * probe_visible looks for the version of a shard row that is visible in an MVCC snapshot, and
+ * reads its columns into rel->values. Returns false if it is not found from here: it may still
+ * be there. Takes no predicate locks.
  */
 bool
 probe_visible(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint,
@@ -179,6 +179,9 @@ find_from(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint, OffsetNumber fr
 	return true;
 }
 
+/*
+ * Keep the version that wanted->snapshot sees; stop after too many versions or pages.
+ */
 static DcVersionStep
 keep_visible(DcVersion *version, void *arg)
 {

@@ -5,19 +5,19 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * A transaction inserts a row of its own for a key, of a number that no other transaction has
- * (shardnumber.c), and adds to that one if the key comes again. It need not remember
- * which keys it has had, of which there may be millions: the index says so when a row of the same number
- * is inserted. That row is taken back then. Some are remembered (has_come_before). So it waits for nobody, and what a savepoint has
- * undone is not in the way.
+ * (shardnumber.c), and adds to that one if the key comes again. It need not remember which keys
+ * it has had (there may be millions): the index says so when a row of the same number is
+ * inserted. That row is taken back then. Some are remembered (has_come_before). So it waits for
+ * no transaction, and rows that a savepoint has undone are not in the way.
  *
- * While an old snapshot is held, each row that is inserted and deleted would leave an index entry that
- * all who look for rows of the key have to visit (scan.c). So compaction keeps such rows, at zero
- * (core/compact/compactdirect.c), and one that is free is added to.
+ * While an old snapshot is held, each row that is inserted and deleted would leave an index
+ * entry that every search for rows of the key has to visit (scan.c). So compaction keeps such
+ * rows, at zero (core/compact/compactdirect.c), and one that is free is added to.
  *
- * A row of the number that others have, left over since before the transaction ids began anew,
- * is left to them: any other number will do. So it is where an amount would leave bigint: what another region
- * has counted is no error here, or nothing would come from there any more. It is one for who reads the
- * key, and compaction leaves the key alone.
+ * A row of the number that others have, left over since before transaction ids wrapped around,
+ * is left to them: any other number is fine. The same is done where an amount would leave
+ * bigint: amounts of another region must not raise an error here, or replication from there
+ * would stop. Reading the key raises it, and compaction leaves the key alone.
  */
 #include "postgres.h"
 
@@ -86,7 +86,7 @@ has_come_before(DcDirectRel *rel, const DcDelta *delta)
 		Oid relid;
 		uint64 hash;
 	} keys[1024];
-	static uint64 seed = 0; /* keys are not to be made to share a place */
+	static uint64 seed = 0; /* so that no user can choose keys that share a place */
 	uint64 hash;
 	int place;
 	bool has_come;
@@ -104,8 +104,9 @@ has_come_before(DcDirectRel *rel, const DcDelta *delta)
 }
 
 /*
- * rows_are_kept tells, once in a transaction and table, whether compaction keeps rows at zero. A transaction that has
- * gone on for long would take its own snapshot for an old one.
+ * rows_are_kept returns true if compaction keeps rows at zero, which it finds out once for a
+ * transaction and table. A transaction that has gone on for long would take its own snapshot
+ * for an old one.
  */
 static bool
 rows_are_kept(DcDirectRel *rel)

@@ -22,11 +22,10 @@
  *	  callback must not lock or pin a buffer of the table, wait for a transaction, or
  *	  write. (Reading a key that is stored out of line, as an owner may have it, goes to
  *	  the TOAST table with the lock held; so better keep the version first.)
- *	- Of a version that is kept, columns may be read without the lock: they never
- *	  change, and the pin keeps pruning, which needs to be the only one with a pin, from
- *	  taking the version away. The header may change. To test visibility again takes the
- *	  lock (version_is_visible). That the version is still the latest is known only when
- *	  an update of it succeeds.
+ *	- Of a version that is kept, columns may be read without the lock: they never change, and
+ *	  the pin keeps pruning, which needs to be the only one with a pin, from taking the version
+ *	  away. The header may change. To test visibility again takes the lock (version_is_visible).
+ *	  Whether the version is still the latest is known only when an update of it succeeds.
  *
  * Where a walk begins may be arbitrarily wrong. Why that is harmless:
  *
@@ -76,9 +75,9 @@ static bool has_next(HeapTuple tuple, TransactionId *xmax);
 static int64 needed_on_page(Relation rel, Buffer buffer, TransactionId horizon);
 
 /*
- * versions_walk shows a callback the versions of the row that a hint leads to, from
- * line `from` of its page on: that of the root, or of a version seen before. True if
- * the callback has kept one, which then is *version.
+ * versions_walk shows a callback the versions of the row that a hint leads to, from line `from`
+ * of its page on: that of the root, or of a version seen before. Returns true if the callback
+ * has kept one, which then is *version.
  */
 bool
 versions_walk(DcDirectRel *rel, const DcHint *hint, OffsetNumber from,
@@ -173,7 +172,7 @@ prune_if_full(DcDirectRel *rel, Buffer buffer)
 
 	/* without a lock: a wrong answer does no harm (see heap_page_prune_opt()) */
 	if (PageIsFull(page) || PageGetHeapFreeSpace(page) < below)
-		heap_page_prune_opt(rel->heap, buffer);
+		compat_heap_page_prune(rel->heap, buffer);
 }
 
 /*
@@ -265,8 +264,8 @@ has_next(HeapTuple tuple, TransactionId *xmax)
 }
 
 /*
- * Count the versions in a table that are not dead to everybody, until there are more than `limit`. If that is not known
- * by a moment, return a number above the limit.
+ * Count the versions in a table that are not dead to everybody, until there are more than
+ * `limit`. If the count is not complete by `end`, return a number above the limit.
  */
 int64
 versions_needed(Relation rel, int64 limit, DcMoment end)
@@ -292,6 +291,9 @@ versions_needed(Relation rel, int64 limit, DcMoment end)
 	return needed;
 }
 
+/*
+ * Count the versions on a page, which is locked, that are not dead to everybody.
+ */
 static int64
 needed_on_page(Relation rel, Buffer buffer, TransactionId horizon)
 {

@@ -16,10 +16,10 @@
  *	  that is done are stepped over without a visit to the heap. After a few of
  *	  them the scan starts again, and looks only into the gaps between the numbers
  *	  that are known: usually there is nothing, which costs a descent each.
- *	- It goes backwards: entries of one number sort by tuple id, and the newest
- *	  version is usually near the end of the table. If a reader does not find its version
- *	  there, as its snapshot is old, it goes on from both ends (oldversion.c). It
- *	  remembers numbers of which it sees no row.
+ *	- It goes backwards: entries of one number sort by tuple id, and the newest version is
+ *	  usually near the end of the table. If a reader does not find its version there, as its
+ *	  snapshot is old, it goes on from both ends (oldversion.c). It remembers numbers for which it
+ *	  sees no row.
  *
  * Hints and the order of entries are a matter of speed. The index alone decides
  * which rows there are.
@@ -115,8 +115,7 @@ shard_scan_local(DcShardScan *scan)
 }
 
 /*
- * shard_scan_range starts over with the numbers between low and high, both
- * excluded.
+ * shard_scan_range starts the scan again, with the numbers between low and high, both excluded.
  */
 static void
 shard_scan_range(DcShardScan *scan, int64 low, int64 high)
@@ -313,6 +312,9 @@ scan_key_total(DcCounter *counter, const DcKey *key, DcKeyState *state)
 	pfree(DatumGetPointer(key_datum));
 }
 
+/*
+ * Add the row of totals of a key, if the active snapshot shows one.
+ */
 static void
 scan_total(DcCounter *counter, Datum key, DcKeyState *state)
 {
@@ -394,7 +396,7 @@ scan_shards(DcCounter *counter, const DcKey *key, Datum key_datum,
 }
 
 /*
- * add_absent adds the numbers of which this transaction has found that its snapshot sees no
+ * add_absent adds the numbers for which this transaction has found that its snapshot sees no
  * row. They are many if the snapshot is older than what made the key hot.
  */
 static void
@@ -492,6 +494,9 @@ scan_add_slot(DcKeyState *state, TupleTableSlot *slot, const DcTableLayout *layo
 				  DatumGetTimestampTz(at), is_shard);
 }
 
+/*
+ * Return true if a number is among the known ones, which are sorted.
+ */
 static bool
 known_has(const DcKnownShards *known, int32 number)
 {
@@ -522,6 +527,9 @@ known_below(const DcShardScan *scan, int64 number)
 	return from > 0 && numbers[from - 1] > scan->floor ? numbers[from - 1] : scan->floor;
 }
 
+/*
+ * Compare two numbers, for qsort() and bsearch().
+ */
 static int
 number_compare(const void *a, const void *b)
 {

@@ -34,7 +34,7 @@ typedef struct DcShardScan
 	bool started; /* an entry of number `last` has been seen, */
 	int32 last;
 	bool done;		  /* and nothing more is wanted of it, */
-	bool visits_own;  /* unless one transaction had it, or several in turn (again.c) */
+	bool visits_own;  /* unless it is a number of one transaction, or of several in turn (again.c) */
 	int stepped_over; /* entries of it since */
 	int missed;		  /* entries of it that lead to no visible version */
 	List **absent;	  /* numbers found to have none, for MVCC snapshots; or NULL */

@@ -4,15 +4,14 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A number is derived from the transaction's id. Rows that one transaction alone adds
- * to (blind rows, apply.c) and rows that are for all have different ranges. Rows with the
- * amounts of other regions have negative numbers: no transaction that counts here ever
- * chooses one, reads add them, and compaction tells by them what this region need not publish.
+ * A number is derived from the transaction's id. Rows that one transaction alone adds to (blind
+ * rows, apply.c) and shared rows have different ranges. Rows with the amounts of other regions
+ * have negative numbers: no transaction that counts here ever chooses one, reads add them, and
+ * compaction tells by them what this region need not publish.
  *
- * Two live transactions of one cluster cannot derive the same shard number (it
- * repeats after 2^30 transaction ids), and clusters that write to the same
- * foreign table start from different points. Should a blind row with that number be
- * left over, adding to it is right as well.
+ * Two live transactions of one cluster cannot derive the same shard number (it repeats after
+ * 2^30 transaction ids), and clusters that write to the same foreign table start from different
+ * points. If a blind row with that number is left over, adding to it is correct as well.
  */
 #include "postgres.h"
 
@@ -25,6 +24,9 @@
 
 #include "core/rows/shardnumber.h"
 
+/*
+ * Return a number in the range of shared rows, or in that of rows of one transaction.
+ */
 static int32
 shardnumber_shard_number(uint32 number, bool shared)
 {
@@ -70,7 +72,7 @@ blind_shard(void)
 
 /*
  * remote_shard returns the number for amounts of other regions that goes with a number of
- * own_shard(false), or any. It is not the least number, after which a compaction begins.
+ * own_shard(false), or any. It is never PG_INT32_MIN, after which a compaction begins.
  */
 int32
 remote_shard(int32 shard)

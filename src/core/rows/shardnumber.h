@@ -7,7 +7,7 @@
 #ifndef DC_SHARDNUMBER_H
 #define DC_SHARDNUMBER_H
 
-/* In the numbers of rows that are for all; not in those of blind rows. */
+/* Set in the numbers of shared rows, not in those of blind rows. */
 #define SHARED_SHARD 0x40000000
 
 static inline bool

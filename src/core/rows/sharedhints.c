@@ -14,9 +14,9 @@
  * rows of its key: keys with one row, which are many, would drive out the others. It is
  * removed when compaction deletes it.
  *
- * There is no lock (hinttable.c), and none is needed. What is read may be a mixture of several
- * rows, old, of a table that was rewritten or dropped, or of another key with the same
- * hash. It is a hint like those that a session remembers (hints.c), and never trusted:
+ * There is no lock (hinttable.c), and none is needed. A place that is read may be a mixture of
+ * several rows, outdated, of a table that was rewritten or dropped, or of another key with the
+ * same hash. It is a hint like those that a session remembers (hints.c), and never trusted:
  *
  *	- It may lead anywhere: the block is compared with the size of the table, and each line
  *	  pointer is checked before it is followed (rowversions.c).
@@ -46,6 +46,9 @@ StaticAssertDecl(DC_MAX_SHARED_HINTS == HINT_WINDOW, "there is room for all rows
 /* In shared memory, or NULL. */
 static volatile DcHintTable *table = NULL;
 
+/*
+ * Initialize the table: there is nothing to do.
+ */
 static void
 table_init(void *area)
 {
@@ -53,7 +56,7 @@ table_init(void *area)
 }
 
 /*
- * shared_hints_init is called once, while the library is being preloaded.
+ * shared_hints_init asks for the shared memory; called once, at preload.
  */
 void
 shared_hints_init(void)
@@ -62,7 +65,7 @@ shared_hints_init(void)
 }
 
 /*
- * entry_of is an entry of a row, without its place.
+ * entry_of returns an entry for a row, without its place.
  */
 static DcHintEntry
 entry_of(const DcDeltaKey *key, int32 shard)
@@ -71,8 +74,8 @@ entry_of(const DcDeltaKey *key, int32 shard)
 }
 
 /*
- * shared_hint_put tells all sessions where a row is now, but for one that is not theirs to
- * write: with amounts of other regions.
+ * shared_hint_put tells all sessions where a row is now, unless it has amounts of other
+ * regions: sessions do not write to such rows.
  */
 void
 shared_hint_put(const DcDeltaKey *key, int32 shard, ItemPointer root)
@@ -111,7 +114,7 @@ sharedhints_place_of(const DcHintEntry *entry, ItemPointer root)
 }
 
 /*
- * shared_hint_find tells where a row was last; false if that is not known.
+ * shared_hint_find sets a hint to where a row was last; false if that is not known.
  */
 bool
 shared_hint_find(const DcDeltaKey *key, int32 shard, ItemPointer root)

@@ -14,6 +14,9 @@
 
 #include "core/rows/sums.h"
 
+/*
+ * Set the sums to 0.
+ */
 void
 sums_init(DcSums *sums)
 {
@@ -23,7 +26,7 @@ sums_init(DcSums *sums)
 }
 
 /*
- * sums_add adds one row. In one that was not made by us dec may be anything.
+ * sums_add adds one row. In a row that was written by hand dec may be anything.
  */
 void
 sums_add(DcSums *sums, int64 inc, int64 dec)
@@ -82,7 +85,7 @@ sums_fit(INT128 sum, int64 *value)
 }
 
 /*
- * key_state_init is the state of a key without rows.
+ * key_state_init sets the state of a key without rows.
  */
 void
 key_state_init(DcKeyState *state)

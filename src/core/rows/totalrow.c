@@ -4,9 +4,9 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Shard rows are for keys that several transactions write at once. Most keys are not
- * such. So a commit adds its delta of a key to the key's row of totals, and writes a shard
- * row only if it cannot have that one at once:
+ * Shard rows are for keys that several transactions write at once. Most keys are not. So a
+ * commit adds its delta of a key to the key's row of totals, and writes a shard row only if it
+ * cannot have that one at once:
  *
  *	1. If this session knows a live shard row of the key (hints.c), the key is
  *	   contended, and the delta goes to shard rows (direct.c). Compaction deletes shard
@@ -36,31 +36,33 @@
  * before they read it and until they have replaced it; an update that does not wait is
  * refused meanwhile.
  *
- * Who inserts rows of totals: commits (4), compaction, flushes of buffered tables, and users. A commit
- * never waits for another inserter, which may be a prepared transaction. Nor does compaction of a
- * table that qualifies: it inserts by total_insert(), too, and leaves a key that another
- * one is inserting for the next time. Others that insert the key find our row while
- * it is in the making, and then wait, for the insertion's token or for our commit, as for any other.
+ * Rows of totals are inserted by commits (4), compaction, flushes of buffered tables, and
+ * users. A commit never waits for another inserter, which may be a prepared transaction. Nor
+ * does compaction of a table that qualifies: it inserts by total_insert(), too, and leaves a
+ * key that another one is inserting for the next time. Others that insert the key find our row
+ * while it is in the making, and then wait, for the insertion's token or for our commit, as for
+ * any other.
  *
  * Compaction passes over rows of totals that are locked, and one session that commits
- * increments of one key back to back has that row locked nearly always. Lest the shard
- * rows of that key wait forever, each LOOK_EVERY-th update of a row looks for shard rows
- * of the key. If there are any, the session moves over to them. It does so as well if a
+ * increments of one key back to back has that row locked nearly always. So that the shard rows
+ * of that key do not wait forever, each LOOK_EVERY-th update of a row looks for shard rows of
+ * the key. If there are any, the session moves over to them. It does so as well if a
  * transaction sets the key (locks.c), since that may be waiting for the row of totals, and
  * updates that do not wait do not queue behind it.
  *
- * Old snapshots. While one is held, the versions of a row cannot be removed. A row that
- * has many of them would make the table slow to read, so it is left to compaction, as a row
- * that changes once a round. A row with few versions may move to another page: there
- * are as many such keys as there is traffic on cold keys.
+ * Old snapshots. While one is held, the versions of a row cannot be removed. A row that has
+ * many of them would make the table slow to read, so it is left to compaction, as a row that
+ * then changes once a round. A row with few versions may move to another page: there are as
+ * many such keys as there is traffic on cold keys.
  *
- * The table qualifies (counter->direct_totals, layout.c) if an update entails the tuple
+ * The table qualifies (counter->direct_totals, layout.c) if an update needs to write the tuple
  * and nothing else, so the generated column is computed here: value is exactly inc - dec.
- * Whether it qualifies is asked again after the table was opened and for each key, since code of the owner
- * may run in between, and messages of other sessions may come in. A message that comes later than
- * that does no harm: what would conflict with writing a row takes a lock on the table
- * that conflicts with ours. An index that is built without such a lock waits for us before it
- * counts on all changes to be in it, and a publication decodes our rows like any others.
+ * Whether it qualifies is asked again after the table was opened and for each key, since code
+ * of the owner may run in between, and invalidations of other sessions may come in. An
+ * invalidation that comes later than that does no harm: any change that would conflict with
+ * writing a row takes a lock on the table that conflicts with ours. An index that is built
+ * without such a lock waits for us before it counts on all changes to be in it, and a
+ * publication decodes our rows like any others.
  */
 #include "postgres.h"
 
@@ -145,8 +147,8 @@ static bool set_total(DcDirectRel *rel, int64 inc, int64 dec, TimestampTz at);
 static bool insert_speculatively(DcDirectRel *rel);
 
 /*
- * total_add adds a delta to the key's row of totals, or inserts that. False if it has to go
- * to shard rows.
+ * total_add adds a delta to the key's row of totals, or inserts that. Returns false if it has
+ * to go to shard rows.
  */
 bool
 total_add(DcDirectTables *tables, const DcDelta *delta)
@@ -185,8 +187,8 @@ total_add(DcDirectTables *tables, const DcDelta *delta)
 }
 
 /*
- * delta_place returns what is remembered of a key. If that is of another one, it is empty
- * now, but for the number of uses.
+ * delta_place returns what is remembered of a key. If that is of another key, it is emptied,
+ * except for the number of uses.
  */
 static DcPlace *
 delta_place(const DcDeltaKey *key)
@@ -207,8 +209,8 @@ delta_place(const DcDeltaKey *key)
 }
 
 /*
- * must_leave tells, each LOOK_EVERY-th time, whether the row of totals is to be left to
- * others: the key has shard rows, or is being set.
+ * must_leave looks, each LOOK_EVERY-th time, and returns true if the row of totals is to be
+ * left to others: the key has shard rows, or is being set.
  */
 static bool
 must_leave(DcDirectTables *tables, const DcDelta *delta, DcPlace *place)
@@ -334,6 +336,9 @@ totalrow_has_room(DcDirectRel *rel, const DcHint *hint, const DcVersion *version
 	return count <= MANY_VERSIONS;
 }
 
+/*
+ * Count versions, up to one more than MANY_VERSIONS; arg points to the number.
+ */
 static DcVersionStep
 count_version(DcVersion *version, void *arg)
 {
@@ -341,8 +346,8 @@ count_version(DcVersion *version, void *arg)
 }
 
 /*
- * Return true if a version whose update was refused may be locked rather than
- * replaced. Read without a lock on its page: to lock the row says whether that is so.
+ * Return true if a version whose update was refused may be locked rather than replaced. This is
+ * read without a lock on its page: locking the row decides.
  */
 static bool
 may_be_lockable(const DcVersion *version)
@@ -373,9 +378,9 @@ set_total(DcDirectRel *rel, int64 inc, int64 dec, TimestampTz at)
 }
 
 /*
- * total_insert inserts the row of totals of a key, and tells its place. False, with nothing
- * done, if there is another one, or a transaction in progress has one; it waits for none. The
- * caller has asked for counter->direct_totals.
+ * total_insert inserts the row of totals of a key, and sets *tid to its place. Returns false,
+ * with nothing done, if there is another one, or a transaction in progress has one; it waits
+ * for none. The caller has asked for counter->direct_totals.
  */
 bool
 total_insert(DcDirectRel *rel, const DcDeltaKey *key, int64 inc, int64 dec, TimestampTz at,
@@ -399,7 +404,7 @@ total_insert(DcDirectRel *rel, const DcDeltaKey *key, int64 inc, int64 dec, Time
 }
 
 /*
- * totalrow_insert_total does that for a key that the index does not know yet. Meanwhile it may.
+ * totalrow_insert_total inserts the row of a key that the index did not know; by now it may.
  */
 static bool
 totalrow_insert_total(DcDirectRel *rel, const DcDeltaKey *key, int64 inc, int64 dec, TimestampTz at,

@@ -13,12 +13,13 @@
  *	- each key of more than W / DC_HOT_KEYS is listed;
  *	- no error is above W / DC_HOT_KEYS.
  *
- * To forget the past, all counts are halved from time to time. That keeps the
- * bounds, for weights halved likewise, but for rounding.
+ * To forget the past, all counts are halved from time to time. That keeps the bounds, for
+ * weights that are halved too, except for rounding.
  *
- * A decayed count is no rate: what it stands for fades over several half-lives. So each key that is listed has its
- * writes of a window of time as well, and, frozen when that is over, those of the window before. A key that got
- * its place in the middle of a window has what came since.
+ * A decayed count is not a rate: it reflects writes that fade over several half-lives. So each
+ * key that is listed has its writes of a window of time as well, and, frozen when that is over,
+ * those of the window before. A key that got its place in the middle of a window has the writes
+ * since then.
  *
  * A key is identified by a hash of 64 bits, so that long keys need not be kept
  * whole. Two keys of one hash would be shown as one.
@@ -66,6 +67,9 @@ hotkeys_add(DcHotKeys *hot, uint64_t hash, const char *data, uint32_t len,
 	key->window = hotkeys_count(key->window, weight);
 }
 
+/*
+ * Return the sum of two counts, or the greatest count if that is less.
+ */
 static uint64_t
 hotkeys_count(uint64_t a, uint64_t b)
 {
@@ -73,7 +77,7 @@ hotkeys_count(uint64_t a, uint64_t b)
 }
 
 /*
- * hotkeys_roll begins a new window, so many after the one that is open.
+ * hotkeys_roll begins a new window, this many after the one that is open.
  */
 void
 hotkeys_roll(DcHotKeys *hot, uint64_t windows)
@@ -86,8 +90,8 @@ hotkeys_roll(DcHotKeys *hot, uint64_t windows)
 }
 
 /*
- * hotkeys_decay halves all counts so many times, and drops keys with nothing left, but those that the alarm has yet
- * to see cool.
+ * hotkeys_decay halves all counts this many times, and drops keys with nothing left, except
+ * those that the alert has yet to report as no longer hot.
  */
 void
 hotkeys_decay(DcHotKeys *hot, uint64_t halvings)
@@ -109,6 +113,9 @@ hotkeys_decay(DcHotKeys *hot, uint64_t halvings)
 	hot->nkeys = kept;
 }
 
+/*
+ * Return the index of the key with the lowest count.
+ */
 static int
 hotkeys_lowest(const DcHotKeys *hot)
 {

@@ -15,12 +15,12 @@
 
 typedef struct DcHotKey
 {
-	uint64_t hash;	 /* of the whole key, which it stands for */
+	uint64_t hash;	 /* of the whole key; identifies it */
 	uint64_t count;	 /* of its writes, never too low */
-	uint64_t error;	 /* by which count may be too high */
+	uint64_t error;	 /* by which `count` may be too high, at most */
 	uint64_t window; /* of its writes, those of the window that is open, */
 	uint64_t last;	 /* and of the one before; neither is ever too high */
-	bool is_hot;	 /* the alarm has told so */
+	bool is_hot;	 /* the alert was raised */
 	uint8_t len;
 	char data[DC_HOT_KEY_BYTES]; /* the key's first bytes */
 } DcHotKey;

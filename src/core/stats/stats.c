@@ -5,8 +5,8 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * statsarea.c has the memory, and who may touch it; statscount.c says how things are counted.
- * Here sessions find the entry of a table, and lose it; and what is kept over a clean
- * shutdown: the cumulative numbers, in a file (statsfile.c).
+ * Here sessions find the entry of a table, and give it back; and here the cumulative numbers
+ * are kept over a clean shutdown, in a file (statsfile.c).
  */
 #include "postgres.h"
 
@@ -119,6 +119,10 @@ area_save(int code, Datum arg)
 	free(saved);
 }
 
+/*
+ * Copy all entries to `saved`, those used last first, and return how many there are. Runs when
+ * the postmaster exits: must not throw, so memory is malloc()ed; returns 0 if there is none.
+ */
 static int
 stats_save_all(DcTableStats *saved)
 {
@@ -145,6 +149,9 @@ stats_save_all(DcTableStats *saved)
 	return count;
 }
 
+/*
+ * Compare two numbers of entries by when they were used, the latest first, for qsort().
+ */
 static int
 by_use(const void *a, const void *b)
 {
@@ -179,9 +186,9 @@ stats_enabled(void)
 }
 
 /*
- * stats_attach sees to it that a counter table that was opened has an entry, if
- * there is one for it, or one that can be taken from another table. Called inside a
- * transaction, with a lock on the table: from now on the entry stays the table's.
+ * stats_attach gives a counter table that was opened an entry, if there is a free one, or one
+ * that can be taken from another table. Called inside a transaction, with a lock on the table:
+ * from now on the entry stays the table's.
  *
  * This is part of each transaction, so it looks at no more than the generation if an entry is
  * remembered. If there was none for it, it is tried again when one is given back, and
@@ -212,8 +219,8 @@ stats_attach(DcCounter *counter)
 }
 
 /*
- * stats_attach_free does the same for a table that is only looked after, or at: it takes no
- * entry from another table.
+ * stats_attach_free does the same for a table that is only compacted: it takes no entry from
+ * another table.
  */
 void
 stats_attach_free(DcCounter *counter)
@@ -223,8 +230,8 @@ stats_attach_free(DcCounter *counter)
 }
 
 /*
- * stats_attach_shown does so for a table of which statistics are shown. It is locked for
- * a moment, at once or not at all: one that is just being dropped takes no entry.
+ * stats_attach_shown does the same for a table whose statistics are shown. It is locked for a
+ * moment, at once or not at all: one that is just being dropped takes no entry.
  */
 void
 stats_attach_shown(Oid counter)
@@ -264,8 +271,8 @@ has_entry(const DcCounter *counter)
 }
 
 /*
- * stats_shmem_attach finds an entry for a table, or remembers that there was none when so many had
- * been given back.
+ * stats_shmem_attach finds an entry for a table, or remembers how many had been given back when
+ * there was none.
  */
 static bool
 stats_shmem_attach(DcCounter *counter, uint32 given_back)
@@ -285,10 +292,10 @@ stats_shmem_attach(DcCounter *counter, uint32 given_back)
 }
 
 /*
- * find_or_take returns the entry of a table of this database, a new one if it has
- * none, or NULL if none is free. The generation is read under the same lock: who evicts
- * entries may have looked for locks on the table just before we took ours, and the entry may
- * be another table's at any moment from now on.
+ * find_or_take returns the entry of a table of this database, a new one if it has none, or NULL
+ * if none is free. The generation is read under the same lock: a session that evicts entries
+ * may have looked for locks on the table just before we took ours, and the entry may be another
+ * table's at any moment from now on.
  */
 static DcStatsEntry *
 find_or_take(Oid counter, uint32 *generation)
@@ -315,6 +322,9 @@ find_or_take(Oid counter, uint32 *generation)
 	return entry;
 }
 
+/*
+ * Return the generation of an entry, which changes when it goes to another table.
+ */
 static uint32
 generation_of(const DcStatsEntry *entry)
 {
@@ -335,12 +345,12 @@ stats_free(Oid counter)
 	LWLockAcquire(&stats_area->lock, LW_EXCLUSIVE);
 	entry = stats_entry_find(MyDatabaseId, counter);
 	if (entry != NULL)
-		(void) stats_entry_give_back(entry); /* else it is found when it is needed */
+		(void) stats_entry_give_back(entry); /* if it fails, the entry is reclaimed when it is needed */
 	LWLockRelease(&stats_area->lock);
 }
 
 /*
- * stats_free_database does so for all tables of another database.
+ * stats_free_database gives back the entries of all tables of another database.
  */
 void
 stats_free_database(Oid database)
@@ -385,7 +395,7 @@ stats_has(Oid counter)
 }
 
 /*
- * log_full says once that there are more counter tables in use than entries.
+ * log_full logs once that there are more counter tables in use than entries.
  */
 static void
 log_full(Oid counter)

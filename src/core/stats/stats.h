@@ -30,7 +30,7 @@ typedef enum DcStatsCount
 	DC_STATS_READS,
 	DC_STATS_READ_TIME,	  /* microseconds */
 	DC_STATS_BUFFERED,	  /* increments that went to memory */
-	DC_STATS_BUFFER_FULL, /* transactions that wrote for want of it */
+	DC_STATS_BUFFER_FULL, /* transactions that wrote rows as memory was full */
 	DC_STATS_FLUSHES,
 	DC_STATS_FLUSHED,	 /* keys */
 	DC_STATS_FLUSH_TIME, /* microseconds */
@@ -56,16 +56,16 @@ typedef struct DcTableStats
 	Oid database;
 	Oid counter;
 	uint64 counts[DC_NUM_STATS];
-	TimestampTz reset_at;  /* since then counts count; to be shown */
+	TimestampTz reset_at;  /* the counts start there; to be shown */
 	TimestampTz lag_since; /* the oldest change that may not be compacted; 0: none */
 	DcSweepTimes sweep;
 } DcTableStats;
 
-/* What is shown besides. */
+/* Further numbers that are shown. */
 typedef struct DcStatsNow
 {
 	double writes; /* a second, lately */
-	bool has_lag;  /* is the age of the oldest change known? */
+	bool has_lag;  /* `lag` is known */
 	int64 lag;	   /* us */
 } DcStatsNow;
 

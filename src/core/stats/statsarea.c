@@ -28,15 +28,16 @@
  * that is opened has no statistics for now. It tries again every RECLAIM_MS. So tables in
  * constant use keep their entries, however many more there are.
  *
- * Why none adds to an entry that has changed hands: who adds says so first, in the slot of its
- * session (area->adding), then checks the generation, and clears the slot when it has added. Who takes
- * an entry away changes the generation first, and then looks at all slots. Both have a full barrier
- * between the two. If no slot has the entry, those who were adding have added, and those who
- * begin from now on see the new generation. Otherwise the old generation comes back, and the entry
- * stays. Adding waits for no more than entry->lock, and nothing fails or is interrupted
- * meanwhile. A slot is a cache line that its session alone writes to, so commits do not meet
- * there. A commit that finds another generation is not counted: nothing is ever counted
- * for another table. That is rare, since entries of tables that are locked are not evicted.
+ * Why no session adds to an entry that has changed hands: a session that adds says so first, in
+ * its slot (area->adding), then checks the generation, and clears the slot when it has added. A
+ * session that takes an entry away changes the generation first, and then looks at all slots.
+ * Both have a full barrier between the two. If no slot has the entry, all that were adding have
+ * added, and all that begin from now on see the new generation. Otherwise the old generation
+ * comes back, and the entry stays. Adding waits for no more than entry->lock, and nothing fails
+ * or is interrupted meanwhile. A slot is a cache line that its session alone writes to, so
+ * commits do not meet there. A commit that finds another generation is not counted: nothing is
+ * ever counted for another table. That is rare, since entries of tables that are locked are not
+ * evicted.
  */
 #include "postgres.h"
 
@@ -54,13 +55,13 @@
 #include "base/shmem.h"
 #include "core/stats/statsarea.h"
 
-/* Looking for entries that may go is not tried more often. */
+/* The least time between two searches for entries that may go. */
 #define RECLAIM_MS 10000
 
 /* A table that was used since then keeps its entry. */
 #define IDLE_MS 60000
 
-/* At most one in so many entries goes at a time. */
+/* At most one in this many entries goes at a time. */
 #define EVICT_PART 16
 
 DcStatsArea *stats_area = NULL;
@@ -98,7 +99,7 @@ statsarea_slots(void)
 }
 
 /*
- * stats_area_size returns the size of the area: that of the setting, and the sessions' slots.
+ * stats_area_size returns the size of the area: dcounter.stats_size, and the sessions' slots.
  */
 Size
 stats_area_size(void)
@@ -164,18 +165,27 @@ stats_area_init(void *new_area)
 		pg_atomic_init_u32(&area->owners[i].generation, 0);
 }
 
+/*
+ * Return the entry of a number.
+ */
 DcStatsEntry *
 stats_entry(int number)
 {
 	return &stats_area->entries[number].entry;
 }
 
+/*
+ * Return the number of an entry.
+ */
 int
 stats_entry_number(const DcStatsEntry *entry)
 {
 	return (const DcStatsEntryPadded *) entry - stats_area->entries;
 }
 
+/*
+ * Return true if an entry belongs to a table. Without area->lock the answer may be outdated.
+ */
 bool
 stats_entry_in_use(int number)
 {
@@ -251,8 +261,8 @@ stats_entry_take(Oid database, Oid counter)
 }
 
 /*
- * stats_entry_give_back makes an entry free; under area->lock in exclusive mode. False if
- * a session is just adding to it.
+ * stats_entry_give_back makes an entry free; under area->lock in exclusive mode. Returns false
+ * if a session is just adding to it.
  */
 bool
 stats_entry_give_back(DcStatsEntry *entry)
@@ -281,7 +291,7 @@ anybody_adds(int number)
 		if (pg_atomic_read_u32(&stats_area->adding[i].entry) == (uint32) number + 1)
 			return true;
 	}
-	pg_memory_barrier(); /* what they have added comes before what is done now */
+	pg_memory_barrier(); /* reads below see all that they have added */
 	return false;
 }
 
@@ -383,9 +393,9 @@ reclaim_gone(DcStatsSeen *seen, int count)
 }
 
 /*
- * Return true if a table of this database, or another database, does
- * not exist any more. One that we do not see because the transaction that makes
- * it has not committed yet is locked by that.
+ * Return true if a table of this database, or another database, does not exist any more. A
+ * table that we do not see because the transaction that creates it has not committed yet is
+ * locked by that.
  */
 static bool
 table_is_gone(Oid database, Oid counter)
@@ -420,6 +430,9 @@ evict_idle(DcStatsSeen *seen, int count)
 	}
 }
 
+/*
+ * Compare two entries by when they were used, the longest unused first, for qsort().
+ */
 static int
 areas_by_use(const void *a, const void *b)
 {

@@ -62,7 +62,7 @@ typedef struct DcStatsArea
 {
 	LWLock lock;
 	pg_atomic_uint32 given_back;  /* how many entries, ever */
-	pg_atomic_uint64 may_reclaim; /* DcMoment, from when on; written under the lock */
+	pg_atomic_uint64 may_reclaim; /* DcMoment, not to be tried before; written under the lock */
 	/* protected by the lock */
 	bool full_logged;
 	int used;	   /* entries in use */

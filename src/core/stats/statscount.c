@@ -4,12 +4,13 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * statsarea.c says which lock protects what, and why none adds to the entry of another table.
+ * statsarea.c says which lock protects what, and why no session adds to the entry of another
+ * table.
  *
- * Cumulative numbers are atomic variables. Writes lately are counted in buckets of
- * a few seconds each, one after the other around a ring. A bucket is one variable,
- * with the number of the period that it is about in its upper bits, so the backend that
- * comes first in a new period starts it over.
+ * Cumulative numbers are atomic variables. Writes lately are counted in buckets of a few
+ * seconds each, one after the other around a ring. A bucket is one variable, with the number of
+ * the period that it is about in its upper bits, so the first backend in a new period resets
+ * it.
  *
  * The lag of compaction is known without a look at rows: entry->lag_since is a time before which
  * no change is left to compact. The first commit that changes shard rows, when there is
@@ -45,7 +46,7 @@
 #define SAMPLE 16
 #define HALF_LIFE (30 * USECS_PER_SEC)
 
-/* To what age used_at is known. */
+/* The precision of used_at. */
 #define USE_STEP USECS_PER_SEC
 
 static DcStatsEntry *begin_adding(DcCounter *counter);
@@ -65,7 +66,7 @@ static double hot_seconds(const DcStatsEntry *entry, DcMoment now);
 
 /*
  * begin_adding returns the entry that a backend remembers, which stays that of the table until
- * end_adding(); NULL if it is so no more.
+ * end_adding(); NULL if it no longer is.
  */
 static DcStatsEntry *
 begin_adding(DcCounter *counter)
@@ -82,6 +83,9 @@ begin_adding(DcCounter *counter)
 	return NULL;
 }
 
+/*
+ * End what begin_adding() has begun; after that the entry may change hands.
+ */
 static void
 end_adding(void)
 {
@@ -89,6 +93,9 @@ end_adding(void)
 	pg_atomic_write_u32(my_slot(), 0);
 }
 
+/*
+ * Return the slot in which this session says to which entry it is adding.
+ */
 static pg_atomic_uint32 *
 my_slot(void)
 {
@@ -148,8 +155,8 @@ note_use(DcStatsEntry *entry, DcMoment at)
 }
 
 /*
- * stats_count adds to one count of a table, whatever becomes of the transaction, which need
- * not have locked the table. Takes no lock and does not throw.
+ * stats_count adds to one count of a table at once, whether the transaction commits or not; it
+ * need not have locked the table. Takes no lock and does not throw.
  */
 void
 stats_count(DcCounter *counter, DcStatsCount count, uint64 n)
@@ -248,9 +255,9 @@ stats_read(DcCounter *counter, DcMoment started)
 }
 
 /*
- * stats_get copies the numbers of a table of this database, and what is shown besides. False
- * if it has no entry. Before a sweep is known, there may be changes from before the
- * statistics began.
+ * stats_get copies the numbers of a table of this database, and further numbers that are shown.
+ * Returns false if it has no entry. Before a sweep is known, there may be changes from before
+ * the statistics began.
  */
 bool
 stats_get(Oid counter, DcTableStats *stats, DcStatsNow *now)
@@ -286,8 +293,8 @@ stats_entry_read(DcStatsEntry *entry, DcTableStats *stats)
 }
 
 /*
- * stats_get_hot_keys copies the hot keys of a table of this database. False if it
- * has no entry.
+ * stats_get_hot_keys copies the hot keys of a table of this database. Returns false if it has
+ * no entry.
  */
 bool
 stats_get_hot_keys(Oid counter, DcHotStats *hot)
@@ -310,7 +317,8 @@ stats_get_hot_keys(Oid counter, DcHotStats *hot)
 }
 
 /*
- * stats_set_hot notes whether a key is hot, as the alarm has told. Takes a lock, and does not throw.
+ * stats_set_hot notes whether a key is hot, as the alert has reported. Takes a lock, and does
+ * not throw.
  */
 void
 stats_set_hot(Oid counter, uint64 hash, bool is_hot)
@@ -364,6 +372,9 @@ entry_lock(Oid counter)
 	return entry;
 }
 
+/*
+ * Undo entry_lock().
+ */
 static void
 entry_unlock(DcStatsEntry *entry)
 {
@@ -450,8 +461,8 @@ hot_of(DcStatsEntry *entry)
 }
 
 /*
- * hot_decay halves the counts of hot keys as often as the time since the last
- * time asks for; under entry->lock. `now` may be from before it was taken.
+ * hot_decay halves the counts of hot keys, once for each half-life that has passed since the
+ * last time; under entry->lock. `now` may be from before it was taken.
  */
 static void
 hot_decay(DcStatsEntry *entry, DcMoment now)

@@ -4,12 +4,11 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * It is written by the postmaster when it exits, and read when the
- * next one starts. It stays until then, as the start may still fail, and says at which
- * place of the WAL the shutdown was: one of an earlier shutdown is not used.
- * An immediate shutdown ends the postmaster in the same way as a
- * clean one, so the reader asks the control file how the server was shut down:
- * after a crash, numbers of increments that recovery may not know are not used.
+ * It is written by the postmaster when it exits, and read when the next one starts. It stays
+ * after that, as the start may still fail, and holds the WAL position of the shutdown: a file
+ * of an earlier shutdown is not used. An immediate shutdown ends the postmaster in the same way
+ * as a clean one, so the reader asks the control file how the server was shut down: after a
+ * crash, numbers of increments that recovery may not know are not used.
  *
  * Format: a header, the members, and a checksum (crcfile.c). A file that is
  * not as expected is ignored; statistics are never worth a failed start.
@@ -24,7 +23,7 @@
 #define STATS_FILE PGSTAT_STAT_PERMANENT_DIRECTORY "/dcounter.stat"
 
 #define STATS_MAGIC 0x74636E64 /* "dcnt" */
-#define STATS_FORMAT_0_1 5	   /* which have this format */
+#define STATS_FORMAT_0_1 5	   /* the format of 0.1 */
 #define STATS_FORMAT 6		   /* changes with what the counts mean */
 
 typedef struct DcStatsFileHeader
@@ -88,6 +87,9 @@ statsfile_load(DcTableStats **stats)
 	return server_was_shut_down(&lsn) && (lsn == saved_lsn || saved_lsn == 0) ? count : 0;
 }
 
+/*
+ * Return true if a file has the format of version 0.1, whose header is shorter.
+ */
 static bool
 is_of_0_1(const DcCrcFile *file)
 {

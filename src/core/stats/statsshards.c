@@ -9,12 +9,12 @@
  * counter table, and to members of pg_monitor. The view calls the function once for each
  * table, so a condition on the table keeps others from being read.
  *
- * Many tables are read, some of which may be in any state. One of them must not make
- * the others unreadable. A table that is locked by DDL is not waited for. Each one
- * is read in a subtransaction of its own, so that an error (a foreign server that
- * does not answer, say) becomes a warning. Its numbers are then NULL. They
- * are NULL, too, if code of the owner could run while they are read (ownercode.c): it
- * might not come to an end. The owner itself is shown them.
+ * Many tables are read, some of which may be in any state. One of them must not make the others
+ * unreadable. A table that is locked by DDL is not waited for. Each one is read in a
+ * subtransaction of its own, so that an error (for example, a foreign server does not answer)
+ * becomes a warning. Its numbers are then NULL. They are NULL, too, if code of the owner could
+ * run while they are read (ownercode.c): it might not come to an end. The owner itself is shown
+ * them.
  */
 #include "postgres.h"
 
@@ -51,7 +51,7 @@ enum
 	NUM_COLS
 };
 
-/* How long locks are waited for: as short as can be. */
+/* How long to wait for locks: the shortest time possible. */
 #define LOCK_TIMEOUT "1ms"
 
 /* The columns of sql_stats */
@@ -73,7 +73,7 @@ typedef struct DcLive
 	float8 imbalance;
 	Datum pending; /* numeric */
 	bool has_oldest;
-	TimestampTz oldest; /* latest change of the row that has not changed longest */
+	TimestampTz oldest; /* last change of the row that has gone longest without one */
 } DcLive;
 
 #define ROW_IS_USED "s.inc <> 0 OR s.dec <> 0"
@@ -125,9 +125,9 @@ stat_shards(PG_FUNCTION_ARGS)
 }
 
 /*
- * try_read_live reads the live numbers of a table. False if that fails, with a
- * warning, or if it is locked. A cancelled query is cancelled nevertheless. The
- * subtransaction is rolled back in any case: that releases its locks.
+ * try_read_live reads the live numbers of a table. Returns false if that fails, with a warning,
+ * or if it is locked. A cancelled query is cancelled nevertheless. The subtransaction is rolled
+ * back in any case: that releases its locks.
  */
 static bool
 try_read_live(const DcCounterRow *row, DcLive *live)
@@ -142,7 +142,7 @@ try_read_live(const DcCounterRow *row, DcLive *live)
 	MemoryContextSwitchTo(caller);
 	PG_TRY();
 	{
-		/* an index of it may be locked, or its TOAST table, that is locked itself */
+		/* its index or its TOAST table may be locked, though the table itself is not */
 		set_config_option("lock_timeout", LOCK_TIMEOUT, PGC_USERSET, PGC_S_SESSION,
 						  GUC_ACTION_SAVE, true, 0, false);
 		done = read_live(row, caller, live);
@@ -205,13 +205,13 @@ read_live(const DcCounterRow *row, MemoryContext result, DcLive *live)
 }
 
 /*
- * put_live returns the numbers of a table. A row that holds an amount was last
- * changed at `oldest` or later, so the oldest uncompacted change is at least
- * that old; and all that came before the last sweep is compacted, unless its row was
- * locked at that time. Rows have wall time: if the clock was set back since, they
- * look younger, and only the sweep, whose age is measured, says how old it may be, or the first
- * write after it: a table that nobody writes to is not swept (activity.c). There is
- * no such sweep of a table that is fed: amounts come that others have not compacted yet.
+ * put_live returns the numbers of a table. A row that holds an amount was last changed at
+ * `oldest` or later, so the oldest uncompacted change is at least that old; and all that came
+ * before the last sweep is compacted, unless its row was locked at that time. Rows have wall
+ * time: if the clock was set back since, they look younger, and only the sweep, whose age is
+ * measured, says how old it may be, or the first write after it: an idle table is not swept
+ * (activity.c). A table that is fed has no such sweep: its subscription brings amounts that the
+ * publisher has not compacted yet.
  */
 static void
 put_live(ReturnSetInfo *result, const DcCounterRow *row, const DcLive *live)

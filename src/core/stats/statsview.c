@@ -5,11 +5,11 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A table's row is shown to roles that may SELECT from the table, and to members of
- * pg_monitor. All numbers come from shared memory (statsarea.c) and the server's own
- * catalogs and statistics. No counter table is opened, and none is waited for, so many tables take
- * little time, and none can get in the way of the others, whatever its state is. What has to be read
- * from a table is in dc_stat_shards (statsshards.c).
+ * A table's row is shown to roles that may SELECT from the table, and to members of pg_monitor.
+ * All numbers come from shared memory (statsarea.c) and the server's own catalogs and
+ * statistics. No counter table is opened, and none is waited for, so many tables take little
+ * time, and none can get in the way of the others, whatever its state is. Numbers that have to
+ * be read from a table are in dc_stat_shards (statsshards.c).
  */
 #include "postgres.h"
 
@@ -225,6 +225,9 @@ stats_may_see(Oid counter)
 		 has_privs_of_role(GetUserId(), ROLE_PG_MONITOR));
 }
 
+/*
+ * Set a column of the row, which is null otherwise.
+ */
 static void
 statsview_set(DcStatRow *row, int column, Datum value)
 {
@@ -234,7 +237,7 @@ statsview_set(DcStatRow *row, int column, Datum value)
 
 /*
  * set_cumulative sets the columns that come from shared memory, if the table has an entry
- * there. How old changes are that come by a subscription is not known.
+ * there. The age of changes that a subscription brings is unknown.
  */
 static void
 set_cumulative(DcStatRow *row, Oid counter, bool fed)
@@ -343,7 +346,7 @@ statsview_estimated_rows(Oid relid)
 }
 
 /*
- * stats_interval returns an interval of so many microseconds, with days.
+ * stats_interval returns an interval of this many microseconds, with days.
  */
 Datum
 stats_interval(int64 us)

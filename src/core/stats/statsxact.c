@@ -4,12 +4,12 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The statistics shall say what has happened. Deltas that are written early may be
- * rolled back with a savepoint and written again, and a compaction may be part of a
- * transaction that fails. So the counts of both are collected here, for each counter
- * table and nesting level of subtransactions, and handed over to shared memory when the
- * transaction commits. A transaction that is prepared counts as committed. (The hot keys
- * are an estimate, and are recorded at once.)
+ * The statistics must show what has really happened. Deltas that are written early may be
+ * rolled back with a savepoint and written again, and a compaction may be part of a transaction
+ * that fails. So the counts of both are collected here, for each counter table and nesting
+ * level of subtransactions, and handed over to shared memory when the transaction commits. A
+ * transaction that is prepared counts as committed. (The hot keys are an estimate, and are
+ * recorded at once.)
  *
  * In the same way the tables that were dropped are remembered, to give back their
  * entries.
@@ -66,12 +66,18 @@ stats_xact_init(void)
 	xact_room_add(DC_XACT_STATS, statsxact_xact_callback, statsxact_subxact_callback, statsxact_is_idle);
 }
 
+/*
+ * Return true if nothing is left of a transaction, so that its callbacks need not be called.
+ */
 static bool
 statsxact_is_idle(void)
 {
 	return xact_stats == NULL && dropped == NIL && !OidIsValid(dropped_database);
 }
 
+/*
+ * Hand over the counts when the transaction commits or is prepared, or forget them.
+ */
 static void
 statsxact_xact_callback(XactEvent event, void *arg)
 {
@@ -82,6 +88,9 @@ statsxact_xact_callback(XactEvent event, void *arg)
 		end_xact(event != XACT_EVENT_ABORT, event == XACT_EVENT_PREPARE);
 }
 
+/*
+ * Keep or forget the counts of a subtransaction that ends. Must not throw.
+ */
 static void
 statsxact_subxact_callback(SubXactEvent event, SubTransactionId subid,
 						   SubTransactionId parent, void *arg)
@@ -292,6 +301,9 @@ xact_stats_find(DcXactStats *from, DcCounter *counter, int nest)
 	return NULL;
 }
 
+/*
+ * Add counts to others of the same table; the later sweep wins.
+ */
 static void
 xact_stats_merge(DcXactStats *into, const DcXactStats *from)
 {

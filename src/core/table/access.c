@@ -19,7 +19,9 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/parallel.h"
+#include "access/transam.h"
 #include "access/xact.h"
 #include "catalog/objectaddress.h"
 #include "storage/lmgr.h"
@@ -29,6 +31,7 @@
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 
 #include "base/args.h"
 #include "base/compat.h"
@@ -41,7 +44,7 @@
 #include "core/table/layout.h"
 #include "core/table/subscription.h"
 
-/* An entry of the cache that was checked. Entries stay (base/relcached.c). */
+/* An entry of the cache that was checked. Entries are never freed (base/relcached.c). */
 typedef struct DcChecked
 {
 	DcCounter *counter; /* NULL: nothing */
@@ -56,11 +59,14 @@ typedef struct DcChecked
  */
 static DcChecked last_write;
 static SubTransactionId last_write_subid;
-static TimestampTz last_write_statement; /* when it began, which tells statements apart */
+static TimestampTz last_write_statement; /* the start of that statement, which tells statements apart */
 
 /* The rights that were last found. */
 static DcChecked last_rights;
 static AclMode last_rights_found;
+
+/* Who has last altered one of the tables of the counter that was last opened (DcCounter.altered_by). */
+static TransactionId opened_altered_by = InvalidTransactionId;
 
 static void parallel_error(const char *function);
 static void prevent_ledger(const DcCounter *counter, const char *function);
@@ -69,7 +75,7 @@ static bool lock_at_once(Oid relid, LOCKMODE mode);
 static DcCounter *counter_open(Oid relid, LOCKMODE mode, AclMode rights);
 static bool rights_are_known(const DcCounter *counter, AclMode rights);
 static DcCounter *open_to_change(Oid relid, const char *function, AclMode rights);
-static void note_checked(DcChecked *checked, DcCounter *counter);
+static void note_checked(DcChecked *checked, DcCounter *counter, uint32 roles);
 static bool still_holds(const DcChecked *checked);
 
 /*
@@ -82,19 +88,22 @@ counter_arg(FunctionCallInfo fcinfo)
 	return PG_GETARG_OID(0);
 }
 
-/* Sampled tables that were written to, so that calls for others need not look. Entries are never moved or freed. */
+/*
+ * Sampled tables that this session has written to: counter_known_writer() knows no others.
+ * Entries are never moved or freed.
+ */
 static DcCounter *sampled[8];
 
 /*
- * counter_open_to_write opens the counter table in argument 0 for increments.
- * The caller needs INSERT and UPDATE on it. `function` is what error messages
- * call the SQL function.
+ * counter_open_to_write opens the counter table in argument 0 for increments. The caller needs
+ * INSERT and UPDATE on it. Error messages name the SQL function as `function` says.
  */
 DcCounter *
 counter_open_to_write(FunctionCallInfo fcinfo, const char *function)
 {
 	Oid relid = counter_arg(fcinfo);
 	DcCounter *counter = last_write.counter;
+	uint32 roles;
 
 	if (counter != NULL && counter->relid == relid && counter->valid &&
 		still_holds(&last_write) &&
@@ -104,9 +113,10 @@ counter_open_to_write(FunctionCallInfo fcinfo, const char *function)
 		return counter;
 
 	last_write.counter = NULL;
+	roles = role_changes;
 	counter = open_to_change(relid, function, ACL_INSERT | ACL_UPDATE);
 	xact_mark(DC_XACT_COUNTER); /* forgotten at the end (counter_forget_open) */
-	note_checked(&last_write, counter);
+	note_checked(&last_write, counter, roles);
 	if (counter_is_sampled(counter))
 	{
 		counter->writer_generation = last_write.generation;
@@ -120,15 +130,18 @@ counter_open_to_write(FunctionCallInfo fcinfo, const char *function)
 }
 
 /*
- * note_checked notes that an entry was checked now, and still_holds tells whether that
- * check still holds.
+ * note_checked notes that an entry was checked now, with role_changes from before that, and
+ * still_holds returns true if that check is still valid.
  */
 static void
-note_checked(DcChecked *checked, DcCounter *counter)
+note_checked(DcChecked *checked, DcCounter *counter, uint32 roles)
 {
-	*checked = (DcChecked){counter, counter->generation, role_changes, GetUserId()};
+	*checked = (DcChecked){counter, counter->generation, roles, GetUserId()};
 }
 
+/*
+ * See note_checked().
+ */
 static bool
 still_holds(const DcChecked *checked)
 {
@@ -154,8 +167,8 @@ open_to_change(Oid relid, const char *function, AclMode rights)
 }
 
 /*
- * counter_open_bound opens a counter table for what its source's rows add to it. Whoever writes
- * these needs no rights on it.
+ * counter_open_bound opens a counter table for what its source's rows add to it. The role that
+ * writes those rows needs no rights on it.
  */
 DcCounter *
 counter_open_bound(Oid relid)
@@ -163,7 +176,7 @@ counter_open_bound(Oid relid)
 	DcCounter *counter;
 
 	while (!counter_lock(relid, RowExclusiveLock))
-		(void) counter_lookup(relid); /* raises an error if it is none */
+		(void) counter_lookup(relid); /* raises an error if it is not a counter table */
 	counter = counter_lookup(relid);
 	distribution_check(counter);
 	counter_layout(counter);
@@ -198,7 +211,7 @@ counter_open_to_read(FunctionCallInfo fcinfo, const char *function)
 }
 
 /*
- * counter_open_read does so for one that is not an argument.
+ * counter_open_read does the same for a table that is not an argument.
  */
 DcCounter *
 counter_open_read(Oid relid, const char *function)
@@ -208,6 +221,9 @@ counter_open_read(Oid relid, const char *function)
 	return counter_open(relid, AccessShareLock, ACL_SELECT);
 }
 
+/*
+ * Raise 25000: a function was called in a parallel worker.
+ */
 static void
 parallel_error(const char *function)
 {
@@ -300,7 +316,7 @@ prevent_replicated(const DcCounter *counter, const char *function)
 }
 
 /*
- * prevent_sampled raises 42809 for a table whose counts have an error, for what needs exact ones.
+ * prevent_sampled raises 42809 for a sampled table, for functions that need exact counts.
  */
 void
 prevent_sampled(const DcCounter *counter, const char *function)
@@ -328,9 +344,10 @@ prevent_idle(const DcCounter *counter, const char *function)
 }
 
 /*
- * counter_known_writer returns a sampled counter table if the current user may write to it now, as
- * counter_open_to_write() has found with the entry as it is; else NULL. It takes no lock: for a call of which
- * nothing is left to be written. Invalidations are received, so that a REVOKE, say, is in force.
+ * counter_known_writer returns a sampled counter table if the current user may write to it now,
+ * as counter_open_to_write() has found with the entry as it is; else NULL. It takes no lock: it
+ * is for calls whose increment was rounded to nothing. Invalidations are received, so that a
+ * REVOKE takes effect.
  */
 DcCounter *
 counter_known_writer(Oid relid)
@@ -359,7 +376,7 @@ counter_open_as_owner(FunctionCallInfo fcinfo, const char *function, LOCKMODE mo
 }
 
 /*
- * counter_open_own does so for one that is not the first argument.
+ * counter_open_own does the same for a table that is not the first argument.
  */
 DcCounter *
 counter_open_own(Oid relid, LOCKMODE mode)
@@ -389,8 +406,9 @@ counter_open_at_once(Oid relid, LOCKMODE mode)
 }
 
 /*
- * counter_open_in_passing does so for those who only look. It returns NULL also for a counter with very many partitions, unless a superuser owns
- * it: their locks could fill the lock table of the server.
+ * counter_open_in_passing does the same for statistics and views, which only look. It returns
+ * NULL also for a counter with very many partitions, unless a superuser owns it: their locks
+ * could fill the lock table of the server.
  */
 DcCounter *
 counter_open_in_passing(Oid relid)
@@ -407,9 +425,9 @@ counter_open_in_passing(Oid relid)
 }
 
 /*
- * counter_lock_at_once locks a counter table, its shard table, and the partitions of
- * both without waiting; not through the cache, which would wait for these. Sets the row
- * with its settings. False if not all can be locked, or it is no counter table.
+ * counter_lock_at_once locks a counter table, its shard table, and the partitions of both
+ * without waiting; not through the cache, which would wait for these. Sets the row with its
+ * settings. Returns false if not all can be locked, or it is not a counter table.
  */
 bool
 counter_lock_at_once(Oid relid, LOCKMODE mode, DcCounterRow *row)
@@ -443,19 +461,25 @@ lock_at_once(Oid relid, LOCKMODE mode)
 }
 
 /*
- * read_snapshot_push makes active the snapshot that a read function answers
- * from: the caller's, unless this transaction has written something since that
- * was taken. Then, under READ COMMITTED, it is a new one: our own compaction, say,
- * may have moved amounts that the caller's snapshot does not see yet, and such
- * a row must be seen in its old place or in its new one. Under REPEATABLE READ it
- * is the transaction's snapshot with our own writes, which cannot have touched
- * rows that it does not see. Undone by PopActiveSnapshot().
+ * read_snapshot_push makes active the snapshot that a read function answers from: the caller's,
+ * unless this transaction has written something since that was taken. Then, under READ
+ * COMMITTED, it is a new one: our own compaction, for example, may have moved amounts that the
+ * caller's snapshot does not see yet, and such a row must be seen in its old place or in its
+ * new one. Under REPEATABLE READ it is the transaction's snapshot with our own writes, which
+ * cannot have touched rows that it does not see. Undone by PopActiveSnapshot().
+ *
+ * The lock on a table may have been waited for, while the table was rewritten, by REPACK (CONCURRENTLY) or some forms
+ * of ALTER TABLE: its rows are as if they were inserted by that, and a snapshot from before shows none. SQL
+ * takes its snapshots when it has the locks. So under READ COMMITTED a new one is taken here as well.
  */
 void
 read_snapshot_push(void)
 {
 	if (!ActiveSnapshotSet())
 		PushActiveSnapshot(GetTransactionSnapshot());
+	else if (!IsolationUsesXactSnapshot() && TransactionIdIsNormal(opened_altered_by) &&
+			 XidInMVCCSnapshot(opened_altered_by, GetActiveSnapshot()))
+		latest_snapshot_push();
 	else if (IsInParallelMode() ||
 			 GetActiveSnapshot()->curcid == GetCurrentCommandId(false))
 		PushActiveSnapshot(GetActiveSnapshot());
@@ -466,6 +490,24 @@ read_snapshot_push(void)
 	}
 	else
 		PushActiveSnapshot(GetLatestSnapshot());
+}
+
+/*
+ * read_snapshot_note notes that a further table of the counter that was opened last is to be read, and is locked.
+ */
+void
+read_snapshot_note(Oid relid)
+{
+	HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	TransactionId xid;
+
+	if (!HeapTupleIsValid(tuple))
+		return; /* code of an owner has dropped it, which its reader will notice */
+	xid = HeapTupleHeaderGetXmin(tuple->t_data);
+	ReleaseSysCache(tuple);
+	if (TransactionIdIsNormal(xid) &&
+		(!TransactionIdIsNormal(opened_altered_by) || TransactionIdFollows(xid, opened_altered_by)))
+		opened_altered_by = xid;
 }
 
 /*
@@ -481,8 +523,8 @@ latest_snapshot_push(void)
 }
 
 /*
- * counter_lock locks a counter table and its shard table, and returns false if
- * it is no counter table once it is locked.
+ * counter_lock locks a counter table and its shard table, and returns false if it is no longer
+ * a counter table once it is locked.
  */
 bool
 counter_lock(Oid relid, LOCKMODE mode)
@@ -535,7 +577,7 @@ counter_open(Oid relid, LOCKMODE mode, AclMode rights)
 	DcCounter *counter;
 	uint64 invalidations;
 
-	AcceptInvalidationMessages(); /* a REVOKE, say; plain SQL does so too */
+	AcceptInvalidationMessages(); /* to notice a REVOKE; plain SQL does so too */
 	do
 	{
 		counter = counter_lookup(relid); /* "is not a counter table" comes first */
@@ -546,15 +588,16 @@ counter_open(Oid relid, LOCKMODE mode, AclMode rights)
 	} while (!counter_lock(relid, mode));
 	counter = counter_lookup(relid);
 	if (SharedInvalidMessageCounter != invalidations)
-		table_check_rights(relid, rights); /* and so may have been the rights */
+		table_check_rights(relid, rights); /* and the rights may have changed */
 	else
 	{
-		note_checked(&last_rights, counter);
+		note_checked(&last_rights, counter, role_changes);
 		last_rights_found = rights;
 	}
-	if (rights != ACL_NO_RIGHTS) /* the owner may put it right */
+	if (rights != ACL_NO_RIGHTS) /* the owner may repair it */
 		distribution_check(counter);
 	counter_layout(counter);
+	opened_altered_by = counter->altered_by;
 	if (mode == RowExclusiveLock)
 		counter_check_deferred(counter, false);
 	if (stats_hooks != NULL)

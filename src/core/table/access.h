@@ -36,6 +36,7 @@ extern bool counter_lock_at_once(Oid relid, LOCKMODE mode, DcCounterRow *row);
 extern void counter_lock_partitions(const DcCounter *counter);
 extern void read_snapshot_push(void);
 extern void latest_snapshot_push(void);
+extern void read_snapshot_note(Oid relid);
 extern void prevent_not_owner(Oid relid);
 pg_noreturn extern void permission_error(Oid relid, AclMode missing);
 extern void prevent_idle(const DcCounter *counter, const char *function);

@@ -23,7 +23,7 @@
 
 PG_FUNCTION_INFO_V1(on_catalog_change);
 
-/* Columns of dcounter.counter that it is read by, but for the first */
+/* Columns of dcounter.counter, besides the first, by which rows are looked up */
 #define COL_SHARDS 2
 #define COL_HOLDS 5
 #define COL_REGIONS 12
@@ -49,6 +49,9 @@ static const DcCatalog counters = {
 	.tells = true,
 };
 
+/*
+ * Read or write the columns of a row of dcounter.counter.
+ */
 static void
 catalog_columns(DcCatRow *io, void *data)
 {
@@ -121,6 +124,9 @@ catalog_read_by_regions(Oid regions, DcCounterRow *row)
 					   ObjectIdGetDatum(regions));
 }
 
+/*
+ * See catalog_read_by_regions().
+ */
 bool
 catalog_read_by_sets(Oid sets, DcCounterRow *row)
 {
@@ -137,6 +143,9 @@ catalog_read_by_grants(Oid grants, DcCounterRow *row)
 	return cat_read_by(&counters, row, "counter_grants_key", COL_GRANTS, ObjectIdGetDatum(grants));
 }
 
+/*
+ * See catalog_read_by_grants().
+ */
 bool
 catalog_read_by_wants(Oid wants, DcCounterRow *row)
 {
@@ -153,8 +162,8 @@ catalog_read_by_trends(Oid trends, DcCounterRow *row)
 }
 
 /*
- * catalog_lock_at_once locks the settings for reading; false if that would have
- * to wait: the extension is being dropped, say.
+ * catalog_lock_at_once locks the settings for reading; false if that would have to wait, as
+ * while the extension is being dropped.
  */
 bool
 catalog_lock_at_once(void)
@@ -163,7 +172,7 @@ catalog_lock_at_once(void)
 }
 
 /*
- * catalog_is_leaving returns true if the settings are gone, or somebody is about to drop them.
+ * catalog_is_leaving returns true if the settings are gone, or are being dropped.
  */
 bool
 catalog_is_leaving(void)
@@ -174,8 +183,8 @@ catalog_is_leaving(void)
 }
 
 /*
- * catalog_read_all returns a list of all rows (DcCounterRow *), in the order in which
- * all take locks on the tables.
+ * catalog_read_all returns a list of all rows (DcCounterRow *), in the order in which all
+ * transactions lock the tables.
  */
 List *
 catalog_read_all(void)
@@ -186,6 +195,9 @@ catalog_read_all(void)
 	return rows;
 }
 
+/*
+ * Compare two rows (DcCounterRow *) by the OID of their counter table, for list_sort().
+ */
 static int
 by_table(const ListCell *a, const ListCell *b)
 {
@@ -249,8 +261,8 @@ on_catalog_change(PG_FUNCTION_ARGS)
 }
 
 /*
- * relation_sql_name returns the qualified and quoted name of a relation. A
- * trigger, say, may have dropped it under us: then the error is 42P01.
+ * relation_sql_name returns the qualified and quoted name of a relation. If it is gone (a
+ * trigger may have dropped it), the error is 42P01.
  */
 char *
 relation_sql_name(Oid relid)
@@ -300,6 +312,9 @@ totals_from_text(const char *value)
 	return choice_from_text("totals", value, totals_names, lengthof(totals_names));
 }
 
+/*
+ * See totals_from_text().
+ */
 const char *
 totals_to_text(DcTotals totals)
 {

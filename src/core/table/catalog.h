@@ -73,7 +73,7 @@ typedef struct DcCounterRow
 	DcMode mode;
 	int64 flush_interval;	  /* us; of buffered mode, */
 	DcDurability durability;  /* as is this */
-	int64 op_retention;		  /* us; of dc_incr_once() and ledgers; 0: for good */
+	int64 op_retention;		  /* us; of dc_incr_once() and ledgers; 0: they are kept for good */
 	Oid ledger;				  /* the ledger that it belongs to, or InvalidOid */
 	DcTotals totals;		  /* how increments get there */
 	Oid regions;			  /* the amounts of each region if it is replicated, or InvalidOid; */
@@ -116,26 +116,27 @@ typedef struct DcCounter
 	Oid owner;				  /* owns both tables */
 	bool rls;				  /* row-level security is on for either table */
 	bool foreign;			  /* some rows live behind a foreign table, or */
-	bool distributed;		  /* are distributed by Citus (distribution.c), */
-	bool misplaced;			  /* in a way in which it cannot be used */
-	bool local_shards;		  /* by a coordinator that has shards itself */
+	bool distributed;		  /* or are distributed by Citus (distribution.c), */
+	bool misplaced;			  /* distributed in a way in which it cannot be used */
+	bool local_shards;		  /* distributed by a coordinator that has shards itself */
 	bool events;			  /* changes of keys are listened to (hooks.h) */
-	bool bound;				  /* to a source, which it counts (hooks.h) */
-	bool fed;				  /* by a subscription (subscription.c) */
-	bool held;				  /* it is, or writers have to wait (hooks.h) */
+	bool bound;				  /* bound to a source, which it counts (hooks.h) */
+	bool fed;				  /* fed by a subscription (subscription.c) */
+	bool held;				  /* or writers have to wait (hooks.h) */
 	int nforeign;			  /* one foreign table per server in use, */
 	Oid *foreign_leaves;	  /* in TopMemoryContext */
 	int nmembers;			  /* all partitions of both tables, */
 	Oid *members;			  /* in TopMemoryContext */
+	TransactionId altered_by; /* the newest transaction that has altered one of its tables, or rewritten it */
 	uint32 layout_generation; /* of what follows; see layout.c */
 	bool direct_read;		  /* may be read without SQL */
-	bool plain_shards;		  /* writing a shard row entails the row and its index entry alone; */
+	bool plain_shards;		  /* a shard row needs its tuple and one index entry written, and nothing else; */
 	bool direct_write;		  /* shard rows may be written without SQL, also by an old snapshot, */
 	bool direct_totals;		  /* and so may rows of totals, at commit */
 	bool sql_totals;		  /* or may with SQL, of a table that is distributed */
-	bool plain_totals;		  /* an insertion there entails index entries alone */
-	bool totals_deferred;	  /* a trigger on it is deferred, */
-	bool shards_deferred;	  /* as on this */
+	bool plain_totals;		  /* an insertion there needs index entries only */
+	bool totals_deferred;	  /* a trigger on the table of totals is deferred, */
+	bool shards_deferred;	  /* or on the shard table */
 	DcTableLayout totals;
 	DcTableLayout shards;
 	uint32 holds_generation; /* of what follows, the same for a stock */
@@ -145,7 +146,10 @@ typedef struct DcCounter
 	uint32 rights_open;		 /* when the units of a stock were last found to be its own */
 	uint32 trend_generation; /* the same for decayed weights, */
 	bool trend_fits;		 /* and whether their table can be written to */
-	/* whose writes were let through in full (access.c): with what generation, roles, and user */
+	/*
+	 * a sampled table to which writes were allowed (access.c): for this generation, roles, and
+	 * user
+	 */
 	uint32 writer_generation;
 	uint32 writer_roles;
 	Oid writer;
@@ -174,8 +178,8 @@ counter_is_ledger(const DcCounter *counter)
 }
 
 /*
- * Return true if a stock has the amounts that the accounts of a ledger
- * may still post.
+ * Return true if a stock holds the limits of a ledger: the amounts that its accounts may still
+ * post.
  */
 static inline bool
 counter_is_limit(const DcCounter *counter)
@@ -193,7 +197,7 @@ counter_is_replicated(const DcCounter *counter)
 }
 
 /*
- * Return true if it is a stock whose units several regions have.
+ * Return true if it is a stock whose units are divided among several regions.
  */
 static inline bool
 counter_has_rights(const DcCounter *counter)

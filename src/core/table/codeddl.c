@@ -55,7 +55,8 @@ static void prevent_buffered_index(HeapTuple tuple);
 static object_access_hook_type codeddl_previous_hook = NULL;
 
 /*
- * code_changed does both of these things at the end of a command.
+ * code_changed takes the code locks, and refuses code on buffered counters, at the end of a
+ * command.
  */
 void
 code_changed(const DcDdl *ddl)
@@ -88,8 +89,7 @@ makes_relatives(Node *parsetree)
 }
 
 /*
- * Return true if a command may bring code to a table that is there. A new
- * one may refer to it.
+ * Return true if a command may bring code to an existing table. A new table may refer to it.
  */
 static bool
 may_bring_code(const DcDdl *ddl)
@@ -162,6 +162,10 @@ prevent_buffered(void)
 	}
 }
 
+/*
+ * Return true if this transaction has locked a table of the counter, or a partition, against
+ * other DDL.
+ */
 static bool
 codeddl_is_being_altered(const DcCounterRow *row)
 {
@@ -183,7 +187,7 @@ codeddl_is_being_altered(const DcCounterRow *row)
 }
 
 /*
- * code_ddl_init is called once.
+ * code_ddl_init installs the hook that sees indexes when they are created; called once.
  */
 void
 code_ddl_init(void)
@@ -192,6 +196,10 @@ code_ddl_init(void)
 	object_access_hook = codeddl_access_hook;
 }
 
+/*
+ * Look at each relation when it is created: an index that is made concurrently is committed
+ * before the command ends.
+ */
 static void
 codeddl_access_hook(ObjectAccessType access, Oid class, Oid relid, int column, void *arg)
 {
@@ -229,6 +237,10 @@ prevent_code_index(Oid relid)
 	table_close(rel, AccessShareLock);
 }
 
+/*
+ * Raise 55000 if an index would be code of the owner on a table of a buffered counter.
+ * Superusers' tables, and all if dcounter.worker_runs_owner_code is on, may have it.
+ */
 static void
 prevent_buffered_index(HeapTuple tuple)
 {

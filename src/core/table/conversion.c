@@ -1,23 +1,25 @@
 /*
  * conversion.c
- *		Tables that Citus makes anew, or makes shards of.
+ *		Tables that Citus creates again, or makes shards of.
  *
  * Copyright (c) 2026, the dcounter developers
  *
  * Functions of Citus change tables by DDL of their own, which event triggers see as if a user had asked for it:
  *
- *	- undistribute_table(), alter_distributed_table() and others make a table anew, copy its rows, drop the old one and
- *	  rename the new one. A table of ours that is dropped meanwhile must not take its siblings along, as these
- *	  have amounts that are not in it. Citus has a variable that tells. It is left set when an error is caught
- *	  by a savepoint, until the transaction ends; we put it back, or a DROP TABLE after that would be taken for Citus'.
+ *	- undistribute_table(), alter_distributed_table() and others create a new table, copy the
+ *	  rows, drop the old one and rename the new one. A table of ours that is dropped meanwhile
+ *	  must not take its siblings along, as these have amounts that are not in it. Citus has a
+ *	  variable that says so. It is left set when an error is caught by a savepoint, until the
+ *	  transaction ends; we put it back, or a DROP TABLE after that would be taken for Citus'.
  *	- create_distributed_table_concurrently(), citus_add_local_table_to_metadata() and foreign keys to some tables make
  *	  the table itself a shard: they give it another name, with the shard's number at its end, and make an empty table
  *	  of the old name. Our catalogs know tables by OID, so they would go on with the shard, which Citus moves,
  *	  splits and drops as it likes. So this renaming is refused for all tables in our catalogs. Where event triggers
  *	  were switched off meanwhile, such a table is not used (distribution.c), and takes no sibling along when it is dropped.
  *
- * No shard is in Citus' catalog when its name is given, and none any more when it is dropped. What tells the name is
- * its number: one that Citus has given out. A user may have chosen such a name, but hardly so by accident.
+ * No shard is in Citus' catalog when its name is given, and none any more when it is dropped.
+ * The name is recognized by its number: one that Citus has given out. A user may have chosen
+ * such a name, but hardly by accident.
  */
 #include "postgres.h"
 
@@ -46,7 +48,10 @@
 /* Where Citus' sequence of shards begins. */
 #define FIRST_SHARD 102008
 
-/* Citus' own variable: it makes a table anew. NULL if Citus' library is not there. */
+/*
+ * Citus' own variable: true while it creates a table again. NULL if Citus' library is not
+ * loaded.
+ */
 static bool *is_converting = NULL;
 
 /* The nesting level at which it had been set when a deeper one began; 0 if it had not been. Citus resets it at the end. */
@@ -60,7 +65,8 @@ static bool is_of_client(const RenameStmt *stmt);
 static bool is_in_catalogs(Oid relid);
 
 /*
- * conversion_init is called when the library is loaded. Citus must be loaded before others.
+ * conversion_init finds Citus' variable, and registers the callback that resets it; called when
+ * the library is loaded. Citus must be loaded before other libraries.
  */
 void
 conversion_init(void)
@@ -73,7 +79,7 @@ conversion_init(void)
 }
 
 /*
- * Return true if this server has Citus' library. A setting in a file alone does not tell.
+ * Return true if this server has Citus' library. A setting in a file is no proof.
  */
 bool
 citus_is_loaded(void)
@@ -102,7 +108,7 @@ conversion_subxact(SubXactEvent event, SubTransactionId subid, SubTransactionId 
 }
 
 /*
- * Return true if the command that is running is one of Citus', which makes a table anew.
+ * Return true if the command that is running is one of Citus', which creates a table again.
  */
 bool
 distribution_is_converting(void)
@@ -218,7 +224,7 @@ conversion_prevent(const DcDdl *ddl)
 }
 
 /*
- * Return true if a renaming is itself what the client has sent.
+ * Return true if a renaming is the statement that the client has sent.
  */
 static bool
 is_of_client(const RenameStmt *stmt)
@@ -237,7 +243,7 @@ is_of_client(const RenameStmt *stmt)
 }
 
 /*
- * Return true if any catalog of this extension has a table: in whatever role.
+ * Return true if any catalog of this extension names a table, in any column.
  */
 static bool
 is_in_catalogs(Oid relid)

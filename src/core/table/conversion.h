@@ -1,6 +1,6 @@
 /*
  * conversion.h
- *		Tables that Citus makes anew, or makes shards of (see conversion.c).
+ *		Tables that Citus creates again, or makes shards of (see conversion.c).
  *
  * Copyright (c) 2026, the dcounter developers
  */

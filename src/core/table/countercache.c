@@ -7,9 +7,8 @@
  * There is one entry per counter table ever used by this backend. A relcache
  * invalidation of the counter table, of its shard table or of a partition (DDL,
  * ownership, privileges, dc_alter) marks the entry invalid. So does a change of the tables
- * that subscriptions feed. The next look-up fills it again. The entry is marked valid
- * before it is filled. An error marks it invalid, and an invalidation that arrives during
- * the fill resets the mark: then the fill starts over. So no invalidation is lost.
+ * that subscriptions feed. The next look-up fills it again, and if an invalidation arrives
+ * during the fill, it starts over (base/relcached.c). So no invalidation is lost.
  *
  * An entry is only trustworthy under a lock on the counter table. Callers lock
  * first (counter_open in access.c) and look up afterwards.
@@ -17,6 +16,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "access/transam.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_foreign_table.h"
 #include "utils/inval.h"
@@ -46,12 +46,11 @@ static DcRelCached cached_counters = {
 /* The entry that was asked for last. */
 static DcCounter *last_found = NULL;
 
-/* Fills of an entry that invalidations may undo before it is used anyway. */
-#define MAX_TRIES 16
-
 static bool countercache_fill(void *entry, void *arg);
 static void counter_fill(DcCounter *counter);
 static void prevent_other_kind(Oid relid);
+static void note_altered(DcCounter *counter, HeapTuple tuple);
+static void note_members_altered(DcCounter *counter, List *members);
 static List *counter_foreign_leaves(Oid relid, List *leaves, List **members);
 static Oid server_of(Oid relid);
 static void subscription_callback(Datum arg, int cacheid, uint32 hashvalue);
@@ -66,8 +65,8 @@ counter_cache_init(void)
 }
 
 /*
- * counter_forget takes a table that is being dropped, or has lost its shard table, from
- * the catalog, and tells the rooms that keep something of it.
+ * counter_forget removes a table that is being dropped, or has lost its shard table, from the
+ * catalog, and tells the rooms that keep state about it.
  */
 void
 counter_forget(Oid counter)
@@ -81,7 +80,7 @@ counter_forget(Oid counter)
 }
 
 /*
- * counter_changed tells that keys have changed (text datums). The counter table is
+ * counter_changed notifies listeners that keys (text datums) have changed. The counter table is
  * locked.
  */
 void
@@ -114,27 +113,20 @@ counter_exists(Oid relid)
 }
 
 /*
- * counter_find returns the entry of a counter table, or NULL for a relation
- * that is none (or does not exist).
+ * counter_find returns the entry of a counter table, or NULL for a relation that is not one (or
+ * does not exist).
  */
 DcCounter *
 counter_find(Oid relid)
 {
 	DcCounter *counter;
-	int tries = 0;
 
 	if (last_found != NULL && last_found->relid == relid && last_found->valid)
 		return last_found;
 
 	counter = relcached_enter(&cached_counters, &relid);
-	if (counter->valid)
-		return last_found = counter;
-	do
-	{
-		if (!relcached_fill(counter, &counter->valid, countercache_fill, NULL))
-			return NULL;
-		/* with debug_discard_caches it never stays valid; it is fresh enough */
-	} while (!counter->valid && ++tries < MAX_TRIES);
+	if (!counter->valid && !relcached_fill(counter, &counter->valid, countercache_fill, NULL))
+		return NULL;
 	return last_found = counter;
 }
 
@@ -149,7 +141,7 @@ countercache_fill(void *entry, void *arg)
 
 	if (!catalog_read(counter->relid, &row))
 		return false;
-	counter->row = row; /* at once, so that the callback knows the shard table */
+	counter->row = row;
 	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(row.shards)))
 		return false;
 	counter_fill(counter);
@@ -157,7 +149,7 @@ countercache_fill(void *entry, void *arg)
 }
 
 /*
- * Raise 42809 for what another room has made, with the functions of that room.
+ * Raise 42809 for a table that another room has made, with the functions of that room as HINT.
  */
 static void
 prevent_other_kind(Oid relid)
@@ -188,9 +180,8 @@ prevent_other_kind(Oid relid)
 }
 
 /*
- * counter_lookup is counter_find with the errors that a user should see:
- * 42P01 for no relation, 42809 for one that is no counter table, 0A000 for row
- * security, 55000 for mixed ownership.
+ * counter_lookup does the same as counter_find(), but raises an error: 42P01 for no relation,
+ * 42809 for one that is not a counter table, 0A000 for row security, 55000 for mixed ownership.
  */
 DcCounter *
 counter_lookup(Oid relid)
@@ -242,6 +233,7 @@ counter_fill(DcCounter *counter)
 	List *members = NIL;
 	bool rls = false;
 
+	counter->altered_by = InvalidTransactionId;
 	relids[0] = counter->row.counter;
 	relids[1] = counter->row.shards;
 	relids[2] = counter->row.holds;
@@ -253,6 +245,7 @@ counter_fill(DcCounter *counter)
 		if (!HeapTupleIsValid(tuple))
 			continue; /* none, or dropped meanwhile: locks were not taken */
 		form = (Form_pg_class) GETSTRUCT(tuple);
+		note_altered(counter, tuple);
 		owners[i] = form->relowner;
 		rls |= form->relrowsecurity;
 		if (form->relkind == RELKIND_FOREIGN_TABLE ||
@@ -261,6 +254,7 @@ counter_fill(DcCounter *counter)
 		ReleaseSysCache(tuple);
 	}
 
+	note_members_altered(counter, members);
 	relcached_set_oids(&counter->foreign_leaves, &counter->nforeign, leaves);
 	relcached_set_oids(&counter->members, &counter->nmembers, members);
 	counter->owner = (owners[0] == owners[1] &&
@@ -275,6 +269,38 @@ counter_fill(DcCounter *counter)
 	distribution_fill(counter);
 	counter->held = counter->fed || (counter_is_replicated(counter) && region_hooks->is_held());
 	counter->generation++;
+}
+
+/*
+ * note_altered notes which transaction has written a row of pg_class, as one that gives a table a new file does.
+ */
+static void
+note_altered(DcCounter *counter, HeapTuple tuple)
+{
+	TransactionId xid = HeapTupleHeaderGetXmin(tuple->t_data);
+
+	if (TransactionIdIsNormal(xid) &&
+		(!TransactionIdIsValid(counter->altered_by) || TransactionIdFollows(xid, counter->altered_by)))
+		counter->altered_by = xid;
+}
+
+/*
+ * Do the same for the rows of partitions.
+ */
+static void
+note_members_altered(DcCounter *counter, List *members)
+{
+	ListCell *lc;
+
+	foreach(lc, members)
+	{
+		HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(lfirst_oid(lc)));
+
+		if (!HeapTupleIsValid(tuple))
+			continue; /* dropped meanwhile */
+		note_altered(counter, tuple);
+		ReleaseSysCache(tuple);
+	}
 }
 
 /*

@@ -139,9 +139,9 @@ table_name_arg(FunctionCallInfo fcinfo, int argno)
 }
 
 /*
- * table_existing returns the table of that name, if argument argno, if_not_exists, says
- * that it will do. Raises 42809 if it is not of the kind that was to be created, and 42501,
- * as CREATE TABLE IF NOT EXISTS does, for a role that may not create tables there.
+ * table_existing returns the table of that name, if argument argno, if_not_exists, accepts an
+ * existing one. Raises 42809 if it is not of the kind that was to be created, and 42501, as
+ * CREATE TABLE IF NOT EXISTS does, for a role that may not create tables there.
  */
 Oid
 table_existing(FunctionCallInfo fcinfo, int argno, RangeVar *name, const char *kind)
@@ -181,7 +181,7 @@ prevent_no_create(Oid schema)
 }
 
 /*
- * table_skip tells that it will do, or raises 42809 if it is not of the kind.
+ * table_skip raises a NOTICE that the table exists, or 42809 if it is not of the kind.
  */
 void
 table_skip(const RangeVar *name, bool is_kind, const char *kind)
@@ -285,8 +285,8 @@ sibling_name(const char *name, const char *suffix)
 }
 
 /*
- * Raise 42501 or 42P07, as the server does, if a table cannot be made, or its name is taken. Its own error would show
- * the statement, which is not the user's.
+ * Raise 42501 or 42P07, as the server does, if a table cannot be made, or its name is taken.
+ * The server's own error would show our statement, which the user has not written.
  */
 static void
 prevent_taken(const char *schema, const char *name)
@@ -301,8 +301,9 @@ prevent_taken(const char *schema, const char *name)
 }
 
 /*
- * sibling_create makes another table of one that is there, as the current user, who owns that. Raises 42P07 if the name is
- * taken; with `anew` the hint is that it may have been restored without the settings, and is not needed.
+ * sibling_create makes another table of one that is there, as the current user, who owns that.
+ * Raises 42P07 if the name is taken; with `anew` the hint says that it may have been restored
+ * without the settings, and is not needed.
  */
 Oid
 sibling_create(Oid relid, const char *suffix, const char *columns, const char *options, bool anew, const char *what)
@@ -359,7 +360,7 @@ comment_table(const char *schema, const char *name, const char *what)
 }
 
 /*
- * create_partitioned is the same, hash-partitioned by key if partitions > 0.
+ * create_partitioned does the same, hash-partitioned by key if partitions > 0.
  */
 static void
 create_partitioned(const char *schema, const char *name, const char *columns,

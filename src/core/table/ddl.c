@@ -4,30 +4,29 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * dc_incr() has checked the tables, and locked them against others, but not against its
- * own transaction. That might drop or alter them before it commits, and the commit
- * would find nothing to write to. So before a statement that may change a table, the
- * increments are written: it finds their rows, as it would after an INSERT, and takes
- * them along, truncates them, or fails on them. An increment after it looks at
- * the tables anew, and says at once if they will not do. A commit then never fails for
- * changes that DDL has made.
+ * dc_incr() has checked the tables, and locked them against others, but not against its own
+ * transaction. That might drop or alter them before it commits, and the commit would find
+ * nothing to write to. So before a statement that may change a table, the increments are
+ * written: it finds their rows, as it would after an INSERT, and takes them along, truncates
+ * them, or fails on them. An increment after it looks at the tables again, and fails at once if
+ * they are not suitable. A commit then never fails for changes that DDL has made.
  *
  * A session that has increments to write has called a function of this library, so the
  * hook is there. Code that a table's owner has put on it runs while increments are being
  * written, always in a security-restricted operation: there nothing is written a
  * second time.
  *
- * TRUNCATE of a partition of a buffered table takes amounts in memory as well. It has to
- * keep others from adding to them (protect.c), with a lock on the table of totals. The
- * statement itself locks the partition alone, and first. All others lock the partition
- * last: a transaction that has counted in the table, and reads it before it commits, would
- * wait for the partition, and the statement for the transaction. So the lock on the table
- * is taken here, before the statement takes its own. But a transaction that has read the
- * table or the partition, and counts only then, must not wait behind that either. So both
- * locks are held only if the partition need not be waited for. Else it is waited for
- * without the table, and the two are tried again. (If the name comes to mean another
- * partition only after that, this one is locked in the other order, and may deadlock. So
- * may the apply worker of a subscription, which runs no statement.)
+ * TRUNCATE of a partition of a buffered table takes amounts in memory as well. It has to keep
+ * others from adding to them (protect.c), with a lock on the table of totals. The statement
+ * itself locks the partition alone, and first. All others lock the partition last: a
+ * transaction that has counted in the table, and reads it before it commits, would wait for the
+ * partition, and the statement for the transaction. So the lock on the table is taken here,
+ * before the statement takes its own. But a transaction that has read the table or the
+ * partition, and counts only then, must not wait behind that either. So both locks are held
+ * only if the partition need not be waited for. Otherwise it is waited for without the table,
+ * and both are tried again. (If the name comes to mean another partition only after that, this
+ * one is locked in the other order, and may deadlock. So may the apply worker of a
+ * subscription, which runs no statement.)
  */
 #include "postgres.h"
 
@@ -41,6 +40,7 @@
 #include "utils/acl.h"
 #include "utils/lsyscache.h"
 
+#include "base/compat.h"
 #include "base/hooks.h"
 #include "base/relopen.h"
 #include "base/utility.h"
@@ -57,7 +57,7 @@ static void lock_table_and_partition(Oid counter, Oid partition);
 static Oid ddl_lock_all_at_once(List *relations);
 
 /*
- * counter_ddl_init is called once.
+ * counter_ddl_init registers what this room does around DDL; called once.
  */
 void
 counter_ddl_init(void)
@@ -67,6 +67,10 @@ counter_ddl_init(void)
 	code_ddl_init();
 }
 
+/*
+ * Write pending increments before a statement that may change tables, and lock buffered tables
+ * before TRUNCATE of a partition; then run the statement.
+ */
 static void
 before_ddl(DcUtility *utility)
 {
@@ -82,8 +86,7 @@ before_ddl(DcUtility *utility)
 }
 
 /*
- * Return true if a statement may change a table that is there, or what
- * hangs on it.
+ * Return true if a statement may change an existing table, or objects that belong to it.
  */
 static bool
 changes_tables(Node *statement)
@@ -98,7 +101,7 @@ changes_tables(Node *statement)
 		case T_AlterTableMoveAllStmt:
 		case T_AlterTableStmt:
 		case T_AlterTypeStmt:
-		case T_ClusterStmt:
+		case COMPAT_CLUSTER_STMT:
 		case T_CreatePolicyStmt:
 		case T_CreateTrigStmt:
 		case T_DropOwnedStmt:
@@ -169,8 +172,8 @@ lock_table_and_partition(Oid counter, Oid partition)
 }
 
 /*
- * ddl_lock_all_at_once locks relations, or none: then it returns one that could not be locked
- * without waiting.
+ * ddl_lock_all_at_once locks all relations, or none: then it returns one that could not be
+ * locked without waiting.
  */
 static Oid
 ddl_lock_all_at_once(List *relations)

@@ -4,8 +4,8 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Event triggers keep the catalog true and the tables of a counter together, so that
- * plain DDL is all that a user needs:
+ * Event triggers keep the catalog up to date and the tables of a counter together, so that
+ * users need only plain DDL:
  *
  *	- dcounter_drop, of sql_drop: dropping either table removes the settings, and dropping
  *	  the table of totals drops the shard table; not if Citus has done so by itself (conversion.c).
@@ -74,6 +74,7 @@ PG_FUNCTION_INFO_V1(on_ddl_begin);
 #define COL_ORIGINAL 4
 #define COL_TEMPORARY 6
 #define COL_TYPE 7
+#define COL_SCHEMA 8
 #define COL_NAME 9
 #define COL_NAMES 11
 
@@ -102,7 +103,7 @@ static const DcDdlHook *hooks[MAX_HOOKS];
 static int nhooks = 0;
 
 /*
- * ddl_hook_add is called when the library is loaded.
+ * ddl_hook_add adds the functions of a room; called when the library is loaded.
  */
 void
 ddl_hook_add(const DcDdlHook *hook)
@@ -148,6 +149,10 @@ on_ddl(PG_FUNCTION_ARGS)
 	PG_RETURN_NULL();
 }
 
+/*
+ * Read the objects of a command that has run, and call the functions of all rooms, in the order
+ * of registration.
+ */
 static void
 ddl_ended(DcDdl *ddl)
 {
@@ -180,9 +185,9 @@ on_ddl_begin(PG_FUNCTION_ARGS)
 }
 
 /*
- * snapshot_push_if_none makes a snapshot active if there is none: a command that commits on its way, such
- * as DETACH PARTITION ... CONCURRENTLY, has left its own behind. Rows of catalogs may have TOAST. True
- * if the caller is to pop it.
+ * snapshot_push_if_none makes a snapshot active if there is none: a command that commits on its
+ * way, such as DETACH PARTITION ... CONCURRENTLY, has left its own behind. Rows of catalogs may
+ * have TOAST. Returns true if the caller is to pop it.
  */
 static bool
 snapshot_push_if_none(void)
@@ -193,6 +198,10 @@ snapshot_push_if_none(void)
 	return true;
 }
 
+/*
+ * Return the command of an event trigger, whose objects are not read yet. Raises 39P03 for
+ * another kind of call.
+ */
 static DcDdl
 ddl_begin(FunctionCallInfo fcinfo, const char *function)
 {
@@ -285,6 +294,9 @@ is_table(TupleTableSlot *slot)
 		strcmp(type, "sequence") == 0 || strcmp(type, "view") == 0;
 }
 
+/*
+ * Return true if an object that was dropped is an index, and not a temporary one.
+ */
 static bool
 is_index(TupleTableSlot *slot)
 {
@@ -305,7 +317,7 @@ is_shard(TupleTableSlot *slot)
 }
 
 /*
- * add_object notes an object that was dropped, and is no table.
+ * add_object notes an object that was dropped, and is not a table.
  */
 static void
 add_object(DcDdl *ddl, Oid class, TupleTableSlot *slot)
@@ -318,6 +330,9 @@ add_object(DcDdl *ddl, Oid class, TupleTableSlot *slot)
 		add_type(ddl, slot);
 }
 
+/*
+ * Note a column that was dropped, or altered.
+ */
 static void
 ddlhooks_add_column(DcDdl *ddl, TupleTableSlot *slot, bool dropped)
 {
@@ -335,6 +350,9 @@ ddlhooks_add_column(DcDdl *ddl, TupleTableSlot *slot, bool dropped)
 	ddl->columns = lappend(ddl->columns, column);
 }
 
+/*
+ * Note a trigger that was dropped.
+ */
 static void
 add_trigger(DcDdl *ddl, TupleTableSlot *slot)
 {
@@ -351,21 +369,31 @@ add_trigger(DcDdl *ddl, TupleTableSlot *slot)
 	ddl->triggers = lappend(ddl->triggers, trigger);
 }
 
+/*
+ * Note a type or a collation that was dropped.
+ */
 static void
 add_type(DcDdl *ddl, TupleTableSlot *slot)
 {
 	bool isnull;
-	Datum name = slot_nullable(slot, COL_NAME, TEXTOID, &isnull);
+	Datum schema = slot_nullable(slot, COL_SCHEMA, TEXTOID, &isnull);
+	DcDdlName *type = palloc(sizeof(DcDdlName));
+	Datum name;
 	int n;
-	char **names;
 
-	if (!isnull)
-	{
-		ddl->types = lappend(ddl->types, TextDatumGetCString(name));
+	if (isnull)
 		return;
+	type->schema = TextDatumGetCString(schema);
+	name = slot_nullable(slot, COL_NAME, TEXTOID, &isnull);
+	if (!isnull)
+		type->name = TextDatumGetCString(name);
+	else
+	{
+		char **names = names_of(slot, &n); /* schema, collation: for the server its name is not unique */
+
+		type->name = names[n - 1];
 	}
-	names = names_of(slot, &n); /* schema, collation: the server thinks its name not unique */
-	ddl->types = lappend(ddl->types, names[n - 1]);
+	ddl->types = lappend(ddl->types, type);
 }
 
 /*
@@ -417,9 +445,9 @@ add_partitions(DcDdl *ddl, TupleTableSlot *slot)
 }
 
 /*
- * partition_by_name finds the table that was attached or detached. The command has locked it, so it has its
- * name still, but others may have put another table before it in the search_path, or renamed
- * schemas: then that is error 55000.
+ * partition_by_name finds the table that was attached or detached. The command has locked it,
+ * so it has its name still, but others may have put another table before it in the search_path,
+ * or renamed schemas: then the error is 55000.
  */
 static Oid
 partition_by_name(const RangeVar *name, const DcDdlPartition *partition)
@@ -433,6 +461,9 @@ partition_by_name(const RangeVar *name, const DcDdlPartition *partition)
 	return relid;
 }
 
+/*
+ * Follow drops: forget the settings of counter tables, and drop their other tables.
+ */
 static void
 tables_dropped(const DcDdl *ddl)
 {
@@ -475,8 +506,9 @@ ddl_keeps(const DcDdl *ddl, Oid relid)
 }
 
 /*
- * sibling_drop drops another table of a counter, unless that is being done. If Citus makes the table anew to which it
- * belongs, or drops a shard of its own, it stays: what it has was not asked to go.
+ * sibling_drop drops another table of a counter, unless that is being done. If Citus is
+ * creating the table to which it belongs again, or is dropping a shard of its own, it stays:
+ * its rows were not meant to go.
  */
 void
 sibling_drop(Oid relid, const DcDdl *ddl)
@@ -493,6 +525,10 @@ sibling_drop(Oid relid, const DcDdl *ddl)
 	table_drop(relid, ddl_cascades(ddl));
 }
 
+/*
+ * Repeat changes of a table of totals on the other tables of its counter and on its partitions,
+ * or refuse them.
+ */
 static void
 tables_altered(const DcDdl *ddl)
 {
@@ -610,7 +646,8 @@ sibling_follow(const DcDdl *ddl, Oid relid, Oid sibling, const char *suffix)
 }
 
 /*
- * siblings_follow does so for all tables of a command, each of which may have one other table.
+ * siblings_follow does the same for all tables of a command, each of which may have one other
+ * table.
  */
 void
 siblings_follow(const DcDdl *ddl, Oid (*sibling_of)(Oid relid), const char *suffix)

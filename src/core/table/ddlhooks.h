@@ -27,6 +27,13 @@ typedef struct DcDdlTrigger
 	bool original; /* the command is about it */
 } DcDdlTrigger;
 
+/* What a type or a collation was called. */
+typedef struct DcDdlName
+{
+	const char *schema;
+	const char *name;
+} DcDdlName;
+
 /* A table that a command has attached as a partition, or detached. */
 typedef struct DcDdlPartition
 {
@@ -42,14 +49,17 @@ typedef struct DcDdl
 	Node *parsetree;
 	List *relations;  /* OIDs of those that it has dropped, or has altered or created */
 	bool has_index;	  /* it has dropped one */
-	bool has_shard;	  /* one that was dropped has the name of a shard of Citus */
+	bool has_shard;	  /* a table that was dropped has the name of a shard of Citus */
 	List *columns;	  /* DcDdlColumn *, likewise */
 	List *triggers;	  /* DcDdlTrigger *, dropped */
 	List *partitions; /* DcDdlPartition * */
-	List *types;	  /* names (char *) of types and collations that it has dropped */
+	List *types;	  /* DcDdlName *, types and collations that it has dropped */
 } DcDdl;
 
-/* The functions of a room that are called then, and, if there is one, before the command. */
+/*
+ * The functions of a room: after a drop, after another command, and, unless NULL, before a
+ * command.
+ */
 typedef struct DcDdlHook
 {
 	void (*dropped)(const DcDdl *ddl);

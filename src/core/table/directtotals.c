@@ -22,7 +22,7 @@
  *	constraints	CHECK conditions. Bounds of partitions: a partition or a partitioned table is no
  *				counter's plain table. NOT NULL holds, as no amount, key or time is NULL, and
  *				`value` must not have it. Exclusion constraints are indexes.
- *	columns		further ones may have defaults. An identity column is none that fits (shape.c).
+ *	columns         further ones may have defaults. An identity column does not fit (shape.c).
  *				`value`, if it is there, is computed by the writer, so its expression must be
  *				inc - dec and nothing else; that is compared as a tree, not as text.
  *	indexes		one alone, on the key, and valid. A second one, also of the key, while that is
@@ -33,36 +33,37 @@
  *	rights		are those of dc_incr(): INSERT and UPDATE on this table. Row-level security is
  *				an error for counter tables.
  *	storage		heap_update() and heap_insert() do, so another access method is out of the
- *				question. Both tables are logged or none: what is written to one that is not is
- *				gone after a crash, and the other may not be.
+ *				question. Both tables are logged or none: rows of an unlogged one are gone after
+ *				a crash, and those of the other may not be.
  *
- * What lives on compaction, or has its own way of writing, is left to that: events, trends, stocks,
- * ledgers, buffered tables. A table that a subscription feeds is not written to. And the shard
- * table must be one that can be written directly (layout.c), as a commit turns to it
- * when the row of totals is busy.
+ * Tables that depend on compaction, or have their own way of writing, are left to that: events,
+ * trends, stocks, ledgers, buffered tables. A table that a subscription feeds is not written
+ * to. And the shard table must be one that can be written directly (layout.c), as a commit
+ * turns to it when the row of totals is busy.
  *
- * When the answer changes. A session asks when it opens the table, and again when it
- * commits (apply.c), after it has received what invalidations there are. From dc_incr() on it
- * holds ROW EXCLUSIVE. Most of the above needs a stronger lock (triggers, foreign keys and
+ * When the answer changes. A session asks when it opens the table, and again when it commits
+ * (apply.c), after it has received what invalidations there are. From dc_incr() on it holds ROW
+ * EXCLUSIVE. Most of the above needs a stronger lock (triggers, foreign keys and
  * dc_alter(events, mode, trend): SHARE ROW EXCLUSIVE; rules, constraints, columns, expressions,
  * storage: ACCESS EXCLUSIVE), so it comes before the session opens the table, or after it has
- * committed. What does not, and may come in between or even just after the question is asked:
+ * committed. Changes that need less, and may come in between or even just after the question is
+ * asked:
  *
  *	- An index that is created, rebuilt or dropped CONCURRENTLY. The server's protocol is made
- *	  for writers that hold this lock. Whoever has locked the table before the index was in the
- *	  catalog does not know it, and inserts no entry, and may do HOT updates that the index would
- *	  not allow: the build waits for all of them, before it looks at any row. Whoever locks later
- *	  gets the invalidation with the lock, sees two indexes, whatever their state, and writes
- *	  shard rows. So a session that may write directly knows of one index, and there is either
- *	  no other, or one whose build waits for it. If an invalidation arrives in between, the answer
- *	  at commit is "no", which is always right. An index that is dropped is the second one
- *	  until nobody uses it any more, by the same waits; if the only index is being dropped, it is
- *	  not valid (layout.c).
+ *	  for writers that hold this lock. A session that has locked the table before the index was in
+ *	  the catalog does not know it, inserts no entry, and may do HOT updates that the index would
+ *	  not allow: the build waits for all such sessions, before it looks at any row. A session that
+ *	  locks later gets the invalidation with the lock, sees two indexes, whatever their state, and
+ *	  writes shard rows. So a session that may write directly knows of one index, and there is
+ *	  either no other, or one whose build waits for it. If an invalidation arrives in between, the
+ *	  answer at commit is "no", which is always right. An index that is dropped counts as the
+ *	  second one until it is no longer in use, by the same waits; if the only index is being
+ *	  dropped, it is not valid (layout.c).
  *	- A publication. A change that is committed after the publication was, by a session that did
  *	  not know it, is sent like that of any UPDATE that was already running. The record has what
  *	  the replica identity asks for: to change that needs ACCESS EXCLUSIVE.
- *	- A subscription: as of now other sessions may not write here at all. Who had opened the table
- *	  before may, as with plain SQL (subscription.c).
+ *	- A subscription: from then on sessions may not write here at all. Those that have opened
+ *	  the table before may, as with plain SQL (subscription.c).
  *	- dc_alter(totals): either way is right at any time.
  *	- To distribute the table by Citus needs EXCLUSIVE.
  *
@@ -90,9 +91,10 @@ static bool directtotals_is_column(Node *node, AttrNumber attnum);
 static bool is_published(Relation totals);
 
 /*
- * totals_problem returns what speaks against writing rows of totals at commit, without SQL or, of a table that Citus
- * distributes, with it, as a phrase, or NULL. The layouts and direct_write of the counter are known. What it
- * looks at are facts of the catalog: no code of the owner runs.
+ * totals_problem returns the reason why rows of totals cannot be written at commit (without SQL
+ * or, for a table that Citus distributes, with it), as a phrase, or NULL. The layouts and
+ * direct_write of the counter are known. It only looks at the catalogs: no code of the owner
+ * runs.
  */
 char *
 totals_problem(const DcCounter *counter, Relation totals, Relation shards)
@@ -111,8 +113,9 @@ totals_problem(const DcCounter *counter, Relation totals, Relation shards)
 }
 
 /*
- * totals_row_problem is about what is done to each row, apart from indexes. If there is
- * nothing, rows may be inserted without SQL, whatever the setting is (core/counter/load.c).
+ * totals_row_problem looks for work that the executor would do for each row, apart from
+ * indexes. If there is none, rows may be inserted without SQL, whatever the setting is
+ * (core/counter/load.c).
  */
 char *
 totals_row_problem(const DcCounter *counter, Relation totals)
@@ -139,7 +142,7 @@ totals_row_problem(const DcCounter *counter, Relation totals)
 }
 
 /*
- * counter_problem looks at what kind of counter table it is.
+ * counter_problem returns a reason in the kind and settings of the counter table, or NULL.
  */
 static char *
 counter_problem(const DcCounter *counter)
@@ -160,7 +163,7 @@ counter_problem(const DcCounter *counter)
 }
 
 /*
- * tables_problem looks at the tables as a whole, and at their indexes.
+ * tables_problem returns a reason in the tables as a whole, or in their indexes, or NULL.
  */
 static char *
 tables_problem(const DcCounter *counter, Relation totals, Relation shards)
@@ -181,7 +184,7 @@ tables_problem(const DcCounter *counter, Relation totals, Relation shards)
 }
 
 /*
- * further_index names an index that is not the one of the key.
+ * further_index returns the name of an index that is not the one of the key, or NULL.
  */
 static char *
 further_index(Relation totals, Oid index)
@@ -200,7 +203,8 @@ further_index(Relation totals, Oid index)
 }
 
 /*
- * column_problem looks at what the executor would compute.
+ * column_problem returns a reason in the columns, whose values the executor may have to
+ * compute, or NULL.
  */
 static char *
 column_problem(const DcCounter *counter, Relation totals)
@@ -236,6 +240,9 @@ is_difference(TupleDesc desc, const AttrNumber *atts)
 	return false;
 }
 
+/*
+ * Return true if an expression is this bigint column of the table.
+ */
 static bool
 directtotals_is_column(Node *node, AttrNumber attnum)
 {

@@ -8,9 +8,10 @@
  * an empty shell on the coordinator. So none of its rows may be touched without SQL, and
  * SQL on it has rules of its own:
  *
- *	- A plan must be made with the values of its parameters: only then is it known which shard has the key. That of an
- *	  INSERT of one row need not: Citus looks for the shard each time that it runs. But of a shard that the coordinator has
- *	  itself Citus then keeps a plan that it does not make anew if only the shard has changed (by REINDEX CONCURRENTLY).
+ *	- A plan must be made with the values of its parameters: only then is it known which shard
+ *	  has the key. That of an INSERT of one row need not: Citus looks for the shard each time that
+ *	  it runs. But of a shard that the coordinator has itself Citus then keeps a plan that it does
+ *	  not replace if only the shard has changed (by REINDEX CONCURRENTLY).
  *	- Rows can be locked (FOR UPDATE) if the condition leaves one shard, as "key = $1" does, and
  *	  "key = ANY ($1)" with keys of one shard.
  *	- Two tables are read in one snapshot if one query goes to each pair of their shards. That needs
@@ -28,27 +29,29 @@
  * the increment is. So it asks for two phases, and for a synchronous commit: the local commit
  * record decides about the workers' part.
  *
- * Outside of a transaction block Citus lets a statement for one shard commit at once, by itself. If something
- * failed after that, the increment would count although the transaction does not. So each write starts
- * a coordinated transaction first. There is one exception, as it saves two of three messages: an increment that
- * is all that the transaction does, and is written in the last of our callbacks
- * (core/counter/commit.c). That is the moment at which Citus would commit it anyway. From then on the statement cannot be
- * canceled, as the increment would count although the client is told that it has failed. What comes later and may fail all the
- * same is the server's: NOTIFY with a full queue, as with any commit of Citus on one worker.
+ * Outside of a transaction block Citus lets a statement for one shard commit at once, by
+ * itself. If something failed after that, the increment would count although the transaction
+ * does not. So each write starts a coordinated transaction first. There is one exception, as it
+ * saves two of three messages: an increment that is all that the transaction does, and is
+ * written in the last of our callbacks (core/counter/commit.c). That is the moment at which
+ * Citus would commit it anyway. From then on the statement cannot be canceled, as the increment
+ * would count although the client is told that it has failed. Only the server's own later steps
+ * may still fail: NOTIFY with a full queue, as with any commit of Citus on one worker.
  *
  * Citus runs parts of a query on connections to its nodes, and to itself if the coordinator has shards. An increment in
  * such a part would be written when that connection commits, and if it cannot be, Citus says so in a warning only. So
  * calls there are refused (distribution_check).
  *
- * undistribute_table() and alter_distributed_table() make a table anew, copy its rows, drop the old one and rename the new one. To the
- * event trigger for drops that is a DROP TABLE, after which the shard table would be dropped as well. So it asks
- * (conversion.c), and only the settings go. Increments that would be written to the old table after
- * its rows were copied are an error.
+ * undistribute_table() and alter_distributed_table() create a new table, copy the rows, drop
+ * the old one and rename the new one. To the event trigger for drops that is a DROP TABLE,
+ * after which the shard table would be dropped as well. So it asks (conversion.c), and only the
+ * settings go. Increments that would be written to the old table after its rows were copied are
+ * an error.
  *
- * What is known of a table is read from Citus' catalog, and kept in the counter's cache entry: Citus
- * sends a relcache invalidation of a table when it changes how that is distributed, and holds a lock that
- * keeps writers away. No function of Citus is called for that, so it matters not
- * whether its library is there; where a table is distributed, it must be.
+ * What is known of a table is read from Citus' catalog, and kept in the counter's cache entry:
+ * Citus sends a relcache invalidation of a table when it changes how that is distributed, and
+ * holds a lock that keeps writers away. No function of Citus is called for that, so it does not
+ * matter whether its library is loaded; where a table is distributed, it must be.
  */
 #include "postgres.h"
 
@@ -116,7 +119,7 @@ static void prevent_part(const DcCounter *counter);
 static void agree_with_workers(void);
 
 /*
- * citus_catalog opens a catalog of Citus. NULL if this database has no Citus.
+ * citus_catalog opens a catalog of Citus. Returns NULL if this database has no Citus.
  */
 Relation
 citus_catalog(const char *name)
@@ -182,6 +185,9 @@ citus_row(const char *name, const char *column, Datum value, Relation *catalog)
 	return tuple;
 }
 
+/*
+ * Raise 0A000: a catalog of Citus lacks a column that this library needs.
+ */
 static void
 unsupported_catalog(Relation catalog, const char *column)
 {
@@ -210,7 +216,7 @@ local_group(void)
 }
 
 /*
- * distribution_find reads how Citus distributes a table. False if it does not.
+ * distribution_find reads how Citus distributes a table. Returns false if it does not.
  */
 static bool
 distribution_find(Oid relid, DcDistribution *found)
@@ -254,7 +260,8 @@ relation_is_distributed(Oid relid)
 }
 
 /*
- * Return true if it does, and this is a worker: another server's functions know the table.
+ * Return true if Citus distributes the table and this is a worker: only the coordinator's
+ * functions can use it.
  */
 bool
 relation_is_on_coordinator(Oid relid)
@@ -263,7 +270,7 @@ relation_is_on_coordinator(Oid relid)
 }
 
 /*
- * Return true if Citus has to do with a table.
+ * Return true if Citus manages a table.
  */
 static bool
 is_elsewhere(Oid relid)
@@ -292,7 +299,7 @@ distribution_fill(DcCounter *counter)
 }
 
 /*
- * Return true if the coordinator has shards itself, of whichever table.
+ * Return true if the coordinator has shards itself, of any table.
  */
 static bool
 has_local_shards(void)
@@ -344,7 +351,8 @@ prevent_part(const DcCounter *counter)
 }
 
 /*
- * distribution_problem_of says why a counter table that is distributed cannot be used, and what can be done; NULL if it can.
+ * distribution_problem_of returns why a counter table that is distributed cannot be used, with
+ * a hint; NULL if it can.
  */
 static char *
 distribution_problem_of(const DcCounter *counter, char **hint)
@@ -372,7 +380,8 @@ distribution_problem_of(const DcCounter *counter, char **hint)
 }
 
 /*
- * kind_problem looks at what kind of counter it is.
+ * kind_problem returns why counters of this kind cannot be distributed, and sets *hint; NULL if
+ * they can.
  */
 static char *
 kind_problem(const DcCounter *counter, char **hint)
@@ -413,7 +422,8 @@ kind_problem(const DcCounter *counter, char **hint)
 }
 
 /*
- * layout_problem looks at how both tables are distributed.
+ * layout_problem returns what is wrong with how the two tables are distributed, and sets *hint;
+ * NULL if nothing is.
  */
 static char *
 layout_problem(const DcCounter *counter, char **hint)
@@ -451,7 +461,8 @@ layout_problem(const DcCounter *counter, char **hint)
 }
 
 /*
- * method_problem looks at what Citus has made of one of them, if that is no table with shards.
+ * method_problem returns what Citus has made of one of them, if that is not a table with
+ * shards.
  */
 static char *
 method_problem(Oid counter, Oid relid, const DcDistribution *found, char **hint)
@@ -500,7 +511,8 @@ elsewhere_detail(const DcCounter *counter)
 }
 
 /*
- * find_functions finds Citus' functions. If its library is not loaded, it says itself what to do.
+ * find_functions finds Citus' functions. If its library is not preloaded, Citus' own error says
+ * what to do.
  */
 static void
 find_functions(void)
@@ -515,6 +527,10 @@ find_functions(void)
 	is_coordinated = citus_function("InCoordinatedTransaction");
 }
 
+/*
+ * Return the address of a function in Citus' library, which is loaded if necessary. Raises
+ * 0A000 if it has none of this name.
+ */
 void *
 citus_function(const char *name)
 {
@@ -529,7 +545,8 @@ citus_function(const char *name)
 }
 
 /*
- * distribution_write is called before a statement that may write to a distributed table.
+ * distribution_write begins a coordinated transaction of Citus, before a statement that may
+ * write to a distributed table.
  */
 void
 distribution_write(void)
@@ -545,7 +562,7 @@ distribution_write(void)
 	xact_mark(DC_XACT_COUNTER);
 	xact_mark(DC_XACT_LAST);
 	has_written = true;
-	/* makes Citus ready in this process, which it else is for clients, and for whoever plans a statement */
+	/* initialize Citus here; it does so itself only in client backends and in the planner */
 	(void) has_been_loaded();
 	use_coordinated();
 	agree_with_workers();
@@ -554,7 +571,8 @@ distribution_write(void)
 }
 
 /*
- * agree_with_workers makes the local commit decide about that of the workers, if something was written here.
+ * agree_with_workers makes the local commit decide about the commits on the workers, if
+ * something was written here.
  */
 static void
 agree_with_workers(void)
@@ -576,8 +594,9 @@ distribution_may_write_alone(void)
 }
 
 /*
- * distribution_write_alone says that the next statement may do so, or no longer. A request to cancel waits until the
- * transaction has ended: an error resets the server's count of who wants that.
+ * distribution_write_alone lets the next statement commit by itself, or ends that. A request to
+ * cancel waits until the transaction has ended: an error resets the server's count of holds on
+ * interrupts.
  */
 void
 distribution_write_alone(bool alone)
@@ -592,7 +611,7 @@ distribution_write_alone(bool alone)
 }
 
 /*
- * Return true if such a statement has; if not, it is part of this transaction.
+ * Return true if such a statement has committed; if not, it is part of this transaction.
  */
 bool
 distribution_has_committed(void)
@@ -601,8 +620,8 @@ distribution_has_committed(void)
 }
 
 /*
- * Return true if this transaction is more than one statement of a client. Of a DO block or a procedure
- * Citus commits statements together.
+ * Return true if this transaction is more than one statement of a client. Citus commits the
+ * statements of a DO block or a procedure together.
  */
 bool
 distribution_in_block(void)
@@ -610,6 +629,9 @@ distribution_in_block(void)
 	return IsTransactionBlock() || is_multi_statement();
 }
 
+/*
+ * Return true between distribution_write_alone(true) and (false).
+ */
 bool
 distribution_is_alone(void)
 {
@@ -617,7 +639,8 @@ distribution_is_alone(void)
 }
 
 /*
- * distribution_before_commit is called when this library has written all that it has to.
+ * distribution_before_commit makes the commits on the workers depend on the local one, if
+ * needed; called when this library has written everything.
  */
 void
 distribution_before_commit(void)

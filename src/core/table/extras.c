@@ -4,13 +4,15 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The tables belong to users, who may put triggers, rules, constraints and indexes on them. What is
- * written without SQL passes over all of these, so each room refuses them, or leaves such a table to
- * SQL: it has a mask of what is in its way (extras.h). What can run code of the owner in the worker is
- * asked more closely (ownercoderel.c), and triggers are found here.
+ * The tables belong to users, who may put triggers, rules, constraints and indexes on them.
+ * Writing without SQL passes over all of these, so each room refuses them, or leaves such a
+ * table to SQL: it has a mask of the extras that it cannot handle (extras.h). ownercoderel.c
+ * looks more closely at extras that can run code of the owner in the worker; triggers for that
+ * are found here.
  *
- * The caller has a lock on the table, which keeps other sessions from adding anything but an index
- * that is created concurrently. Indexes are not opened: somebody else may have locked one.
+ * The caller has a lock on the table, which keeps other sessions from adding anything but an
+ * index that is created concurrently. Indexes are not opened: another session may have locked
+ * one.
  */
 #include "postgres.h"
 
@@ -62,12 +64,15 @@ relation_extras(Relation rel, int mask)
 	return extras & mask;
 }
 
+/*
+ * Return the extras of all triggers of a relation.
+ */
 static int
 all_trigger_extras(Relation rel)
 {
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "dcounter triggers", ALLOCSET_SMALL_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(cxt);
-	TriggerDesc *triggers = CopyTriggerDesc(rel->trigdesc); /* the relation may be read anew meanwhile */
+	TriggerDesc *triggers = CopyTriggerDesc(rel->trigdesc); /* the relcache entry may be rebuilt meanwhile */
 	Size conditions = 0;
 	int extras = 0;
 
@@ -112,7 +117,7 @@ extras_problem(Relation rel, int mask)
 const Trigger *
 relation_trigger(Relation rel, int mask)
 {
-	/* the catalogs that are looked at may bring an invalidation, which frees the original */
+	/* reading catalogs may process an invalidation, which frees the original */
 	TriggerDesc *triggers = CopyTriggerDesc(rel->trigdesc);
 	Size conditions = 0;
 
@@ -126,9 +131,10 @@ relation_trigger(Relation rel, int mask)
 }
 
 /*
- * Return what a trigger is; *conditions: bytes of those of its table so far. One of ours with a condition that is not harmless
- * is the owner's. The server's own of a deferrable unique constraint, which waits for rows that are not unique alone, is none:
- * its index is.
+ * Return which extra a trigger is; *conditions: bytes of the conditions of its table's triggers
+ * so far. One of ours with a condition that is not harmless is the owner's. The server's own of
+ * a deferrable unique constraint, which only waits for rows that are not unique, does not
+ * count: its index does.
  */
 static int
 trigger_extras(const Trigger *trigger, Size *conditions)
@@ -154,6 +160,9 @@ trigger_extras(const Trigger *trigger, Size *conditions)
 	return TRIGGER_FOR_DELETE(trigger->tgtype) ? EXTRA_TRIGGER_DELETE : EXTRA_TRIGGER_TRUNCATE;
 }
 
+/*
+ * Return the extras of an index, which is not opened.
+ */
 static int
 index_extras(Oid relid)
 {

@@ -11,7 +11,10 @@
 #include "utils/relcache.h"
 #include "utils/reltrigger.h"
 
-/* Triggers that are disabled are none. Ours are those of this extension whose condition, if any, is harmless. */
+/*
+ * Disabled triggers do not count. Ours are those of this extension whose condition, if any, is
+ * harmless.
+ */
 #define EXTRA_RULES 0x0001
 #define EXTRA_RLS 0x0002
 #define EXTRA_PART 0x0004			  /* it is a partition */
@@ -25,7 +28,7 @@
 #define EXTRA_REFUSES_WRITE 0x0400	  /* one of ours that refuses what others write; those for neither are no extras */
 #define EXTRA_DEFERRED 0x0800		  /* any trigger for INSERT or UPDATE that waits for the commit */
 #define EXTRA_INDEX 0x1000			  /* an index of expressions, with a condition, deferrable or of an exclusion constraint */
-#define EXTRA_INDEX_KIND 0x2000		  /* an index that is no btree */
+#define EXTRA_INDEX_KIND 0x2000		  /* an index that is not a btree */
 
 #define EXTRA_OWNER_TRIGGERS \
 	(EXTRA_TRIGGER_WRITE | EXTRA_TRIGGER_DELETE | EXTRA_TRIGGER_TRUNCATE | EXTRA_REFERENCED)
@@ -33,7 +36,7 @@
 
 #define EXTRA_OF_TRIGGERS (EXTRA_TRIGGERS | EXTRA_REFUSES_WRITE | EXTRA_DEFERRED)
 
-/* What keeps rows of a table from being written without SQL: */
+/* The extras that keep rows of a table from being written without SQL: */
 /* shard rows, which are also deleted. Their indexes are looked at more closely (layout.c) */
 #define EXTRAS_OF_SHARDS \
 	(EXTRA_RULES | EXTRA_PART | EXTRA_CHECK | (EXTRA_TRIGGERS & ~EXTRA_TRIGGER_TRUNCATE))

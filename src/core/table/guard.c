@@ -4,19 +4,18 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The tables belong to a user, the ledger's owner, who could change a row. A trigger
- * refuses that, for the owner and for superusers as well. Statements of the ledger's
- * functions pass. Statements that the owner's code runs meanwhile do not (ownstatement.c).
- * The guard can be dropped or disabled by DDL only. While it is, the ledger's functions
- * refuse to post (guard_check), and dc_ledger_check() finds changes that were made
- * meanwhile. The guard does not fire where session_replication_role is replica, as in
- * logical replication's workers. The rooms ledger and once say which tables have it.
+ * The tables belong to a user, the ledger's owner, who could change a row. A trigger refuses
+ * that, for the owner and for superusers as well. Statements of the ledger's functions pass.
+ * Statements that the owner's code runs meanwhile do not (ownstatement.c). The guard can be
+ * dropped or disabled by DDL only. As long as it is, the ledger's functions refuse to post
+ * (guard_check), and dc_ledger_check() finds changes that were made meanwhile. The guard does
+ * not fire where session_replication_role is replica, as in logical replication's workers. The
+ * rooms ledger and once say which tables have it.
  *
- * The counter tables of a ledger, for balances and for limits, have the part for rows
- * alone. A role that may post has rights to the table of balances. These are for the
- * ledger's functions to use, not to change balances without entries. Shard rows are
- * written without SQL as ever: the direct way knows the guard (extras.c).
- * TRUNCATE is for the triggers of protect.c.
+ * The counter tables of a ledger, for balances and for limits, have the part for rows alone. A
+ * role that may post has rights to the table of balances. These are for the ledger's functions
+ * to use, not to change balances without entries. Shard rows are still written without SQL: the
+ * direct way knows the guard (extras.c). TRUNCATE is for the triggers of protect.c.
  */
 #include "postgres.h"
 
@@ -95,6 +94,9 @@ guard_keeps_rows(Relation rel)
 		TRIGGER_FOR_DELETE(ops);
 }
 
+/*
+ * Return for which operations (bits of tgtype) the guard is on a table and enabled.
+ */
 static int16
 guard_ops(Relation rel)
 {
@@ -129,6 +131,9 @@ guard_check(Oid unguarded)
 				 errhint("Use ALTER TABLE ... ENABLE TRIGGER, or dc_ledger_adopt().")));
 }
 
+/*
+ * Return the OID of the guard's trigger function.
+ */
 Oid
 guard_function(void)
 {

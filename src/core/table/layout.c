@@ -5,18 +5,16 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The tables belong to users, and may be altered in any way at any time. All code
- * that touches their rows relies on their shape (shape.c), so each use of a
- * counter table checks it anew when something has changed (counter_layout). That costs
- * next to nothing when nothing has, so the check is repeated wherever code of the owner may
- * have run in between.
+ * The tables belong to users, and may be altered in any way at any time. All code that touches
+ * their rows relies on their shape (shape.c), so each use of a counter table checks it again
+ * when something has changed (counter_layout). That costs next to nothing when nothing has, so
+ * the check is repeated wherever code of the owner may have run in between.
  *
  * The direct way (core/rows/direct.c, core/rows/scan.c) writes and reads heap tuples itself. It
  * leaves out the work of the executor for a table with triggers for INSERT or UPDATE, rules,
- * constraints, further columns or further indexes, so it is taken
- * only for shard tables that have none of these; all others go through SQL
- * (sqlpath.c), and nothing is lost but speed. In particular the direct way never
- * runs code that a user has put on a table.
+ * constraints, further columns or further indexes, so it is taken only for shard tables that
+ * have none of these; all others go through SQL (sqlpath.c), which only costs speed. In
+ * particular the direct way never runs code that a user has put on a table.
  *
  * Rows of totals may be written in the same way if more is true: directtotals.c.
  *
@@ -109,7 +107,7 @@ counter_layout(DcCounter *counter)
 }
 
 /*
- * counter_has_layout is the same, with an answer instead of an error.
+ * counter_has_layout does the same, but returns false instead of raising an error.
  */
 bool
 counter_has_layout(DcCounter *counter)
@@ -175,12 +173,12 @@ layout_fill(DcCounter *counter, DcShapeProblem *problem)
 }
 
 /*
- * counter_direct_open opens the table of totals or the shard table for access without
- * SQL, and makes sure that columns and index are where the layout says. The caller has
- * asked whether it may (direct_read, direct_write): a little later the answer may be
- * another, as when an index is being built, which does no harm. Only code of the owner,
- * in this session, can have taken away the index; then the error is 55000. As long as the
- * table is open, this session cannot alter it.
+ * counter_direct_open opens the table of totals or the shard table for access without SQL, and
+ * makes sure that columns and index are where the layout says. The caller has asked whether it
+ * may (direct_read, direct_write): a little later the answer may differ, as when an index is
+ * being built, which does no harm. Only code of the owner, in this session, can have taken away
+ * the index; then the error is 55000. As long as the table is open, this session cannot alter
+ * it.
  */
 Relation
 counter_direct_open(DcCounter *counter, DcCounterTable table)
@@ -237,9 +235,8 @@ counter_check_deferred(const DcCounter *counter, bool totals)
 }
 
 /*
- * Return true if writing to a shard table entails no more than the tuple and
- * one index entry: it has the columns that it needs and no others, and nothing
- * hangs on it.
+ * Return true if writing to a shard table means writing the tuple and one index entry, and
+ * nothing else: it has the columns that it needs and no others, and no extras.
  */
 static bool
 is_bare(Relation rel, const DcCounter *counter)

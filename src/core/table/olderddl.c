@@ -8,10 +8,11 @@
  * each command in the database, and most are about tables that are not ours. Those pass, with nothing said. Refused,
  * with the error of version_check(), are commands
  *
- *	- on a table of ours, or one below it in a tree of partitions. Whatever a catalog is about, it names tables in
- *	  columns of type regclass; and a table with a trigger of ours is named by the trigger. A command is on the tables
- *	  that its transaction has locked against other DDL when it ends. An index that is made concurrently is there by
- *	  then, so it is refused when it is created (codeddl.c);
+ *	- on a table of ours, or one below it in a tree of partitions. Every catalog of ours names
+ *	  tables in columns of type regclass; and a table with a trigger of ours is named by the
+ *	  trigger. A command is on the tables that its transaction has locked against other DDL when
+ *	  it ends. An index that is made concurrently is there by then, so it is refused when it is
+ *	  created (codeddl.c);
  *	- on types and collations, renaming schemas and labels of enums: expressions in the catalogs may name these;
  *	- that alter a publication, which locks none of its tables.
  */
@@ -43,7 +44,8 @@ static List *named_in_catalog(List *tables, Oid catalog);
 static List *named_by_triggers(List *tables, Oid schema);
 
 /*
- * Return true if the library is older than the script, and a command that has run has nothing to do with it; raise 55000 if it has.
+ * Return true if the library is older than the script, and a command that has run does not
+ * concern it; raise 55000 if it does.
  */
 bool
 older_passes(const DcDdl *ddl)
@@ -93,6 +95,10 @@ named_tables(void)
 	return tables;
 }
 
+/*
+ * Return true if a command may change names that our catalogs use, although it locks none of
+ * our tables: on types and collations, schemas, labels of enums, or a publication.
+ */
 static bool
 is_named_in_expressions(const Node *parsetree)
 {
@@ -114,6 +120,9 @@ is_named_in_expressions(const Node *parsetree)
 		(!IsA(parsetree, DropStmt) && (type == OBJECT_ATTRIBUTE || type == OBJECT_SCHEMA || type == OBJECT_EXTENSION));
 }
 
+/*
+ * List the tables that any catalog of this extension names.
+ */
 static List *
 named_in_catalogs(Oid schema)
 {
@@ -137,6 +146,9 @@ named_in_catalogs(Oid schema)
 	return tables;
 }
 
+/*
+ * Add the tables that a catalog names in columns of type regclass; some may repeat.
+ */
 static List *
 named_in_catalog(List *tables, Oid catalog)
 {
@@ -167,6 +179,9 @@ named_in_catalog(List *tables, Oid catalog)
 	return tables;
 }
 
+/*
+ * Add the tables that have a trigger with a function of this extension.
+ */
 static List *
 named_by_triggers(List *tables, Oid schema)
 {

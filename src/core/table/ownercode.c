@@ -4,16 +4,15 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Code that an owner puts on a table (a trigger, a constraint, an index expression)
- * may take as long as it likes, and catch a cancel; a foreign server may never answer.
- * In a session of the owner that hurts the owner alone. In the worker it would keep the
- * worker from all other tables. So its jobs leave a counter table alone on which such code
- * could run, and its owner maintains it: dc_maintain(), dc_compact(), dc_flush(). All
- * tables of a counter, and of the ledger that it belongs to, go together. A table of a
- * superuser is let through, as superusers can do as they like with the worker in any
- * case; and so is every one if dcounter.worker_runs_owner_code is on. A counter with very many partitions, which
- * make each step long, is left to the owner in the same way. The outbox job
- * touches the extension's own tables only.
+ * Code that an owner puts on a table (a trigger, a constraint, an index expression) may take as
+ * long as it likes, and catch a cancel; a foreign server may never answer. In a session of the
+ * owner that hurts the owner alone. In the worker it would keep the worker from all other
+ * tables. So its jobs leave a counter table alone on which such code could run, and its owner
+ * maintains it: dc_maintain(), dc_compact(), dc_flush(). All tables of a counter, and of the
+ * ledger that it belongs to, go together. A table of a superuser is let through, as superusers
+ * control the worker in any case; and so is every table if dcounter.worker_runs_owner_code is
+ * on. A counter with very many partitions, which make each step long, is left to the owner in
+ * the same way. The outbox job touches the extension's own tables only.
  *
  * Protocol of a step (ownercode_begin, before anything is read or planned):
  *
@@ -32,10 +31,10 @@
  *	  are evaluated where they are immutable. If they consist of the server's functions,
  *	  they may hold up the step that is running, and no other; all others are refused by the
  *	  guard. A new operator class is a superuser's.
- *	- Nor does it keep away that a table becomes a child or a partition, with all that is on
- *	  it. The session that does so takes the parent's code lock at the end of the command (an
- *	  event trigger, codeddl.c), and holds it until it commits. So its commit is either
- *	  before the look or after the step.
+ *	- Nor does it keep a table from becoming a child or a partition, with all that is on it. The
+ *	  session that does so takes the parent's code lock at the end of the command (an event
+ *	  trigger, codeddl.c), and holds it until it commits. So its commit is either before the look
+ *	  or after the step.
  *	- CREATE OR REPLACE FUNCTION, ALTER DOMAIN and the like need no lock on the table. But
  *	  the objects that they change count as code in any case.
  *	- A role that is made a superuser, or ceases to be one, is looked at in the next step.
@@ -43,10 +42,10 @@
  * Code that reads the tables in passing, as statistics do, takes the same steps with weaker
  * locks, and without the code lock. The guard holds there as well.
  *
- * In memory such a table would never be flushed. So no buffered table becomes one
- * (codeddl.c). If it has all the same, because its owner is no superuser any more or the
- * setting was turned off, increments go to rows, and amounts in memory stay there
- * until the owner flushes (memory/buffer/flushjob.c).
+ * In memory such a table would never be flushed. So no buffered table becomes one (codeddl.c).
+ * If it has nevertheless, because its owner is no longer a superuser or the setting was turned
+ * off, increments go to rows, and amounts in memory stay there until the owner flushes
+ * (memory/buffer/flushjob.c).
  */
 #include "postgres.h"
 
@@ -108,7 +107,7 @@ static void ownercode_look_at(DcFound *found);
 static void note_reason(DcFound *found, char *reason, bool exempt);
 
 /*
- * ownercode_look locks all tables of a counter, waiting or not, and tells whether code of
+ * ownercode_look locks all tables of a counter, waiting or not, and returns whether code of
  * their owner can run on them. *reason names that code, until the next look.
  */
 DcOwnerCode
@@ -162,7 +161,7 @@ ownercode_begin(Oid counter, const char **reason)
 	found = found_of(counter);
 	if (!ownercode_find(found, &row, RowExclusiveLock, false, true))
 	{
-		/* of one that vanished, the jobs clear away what is left */
+		/* if it vanished, the jobs clear up what is left of it */
 		return SearchSysCacheExists1(RELOID, ObjectIdGetDatum(counter)) ? DC_CODE_LOCKED : DC_CODE_NONE;
 	}
 	*reason = found->reason;
@@ -187,8 +186,8 @@ ownercode_is_known(Oid counter)
 }
 
 /*
- * ownercode_lock_member waits for steps of the worker that use a table, which is about to
- * get a child or a partition, and keeps others from beginning.
+ * ownercode_lock_member waits for steps of the worker that use a table, which is about to get a
+ * child or a partition, and keeps new steps from beginning.
  */
 void
 ownercode_lock_member(Oid relid)
@@ -238,6 +237,9 @@ ownercode_log(Oid counter, const char *reason)
 			 errhint("The owner can call dc_maintain().")));
 }
 
+/*
+ * Return the entry of a counter, a new one if there is none.
+ */
 static DcFound *
 found_of(Oid counter)
 {
@@ -245,8 +247,9 @@ found_of(Oid counter)
 }
 
 /*
- * ownercode_find locks all tables of a counter and looks at them, unless the answer is known. False
- * if one cannot be locked at once. The locks may bring the news that there are other tables.
+ * ownercode_find locks all tables of a counter and looks at them, unless the answer is known.
+ * Returns false if one cannot be locked at once. Taking the locks may show that there are other
+ * tables.
  */
 static bool
 ownercode_find(DcFound *found, const DcCounterRow *row, LOCKMODE mode, bool wait, bool code)
@@ -276,7 +279,7 @@ ownercode_find(DcFound *found, const DcCounterRow *row, LOCKMODE mode, bool wait
 				(code && !lock_code(found->members[i], ShareLock, wait)))
 				return false;
 		}
-		AcceptInvalidationMessages(); /* of a transaction that had the code lock before */
+		AcceptInvalidationMessages(); /* from a transaction that had the code lock before */
 		if (!found->looked || found->roles != role_changes)
 			ownercode_look_at(found);
 		/* with debug_discard_caches it never stays valid; it is fresh enough */
@@ -284,6 +287,10 @@ ownercode_find(DcFound *found, const DcCounterRow *row, LOCKMODE mode, bool wait
 	return true;
 }
 
+/*
+ * Lock the tables of a counter, without their partitions; false if one cannot be locked without
+ * waiting.
+ */
 static bool
 lock_roots(List *roots, LOCKMODE mode, bool wait)
 {
@@ -297,6 +304,9 @@ lock_roots(List *roots, LOCKMODE mode, bool wait)
 	return true;
 }
 
+/*
+ * Lock a table; false if that would have to wait and `wait` is false.
+ */
 static bool
 ownercode_lock_table(Oid relid, LOCKMODE mode, bool wait)
 {
@@ -306,12 +316,18 @@ ownercode_lock_table(Oid relid, LOCKMODE mode, bool wait)
 	return true;
 }
 
+/*
+ * Take the code lock of a table; false if another session has it and `wait` is false.
+ */
 static bool
 lock_code(Oid relid, LOCKMODE mode, bool wait)
 {
 	return advisory_lock(CODE_LOCK_CLASS, relid, 0, mode, wait);
 }
 
+/*
+ * Return true if an entry was made for just these tables.
+ */
 static bool
 has_roots(const DcFound *found, List *roots)
 {
@@ -333,15 +349,16 @@ static void
 find_members(DcFound *found, List *roots, int most)
 {
 	List *members = list_copy(roots);
+	uint64 changes = relcached_changes();
 	ListCell *lc;
 
-	found->nroots = -1;	 /* if this fails it is to be done again */
-	found->valid = true; /* an invalidation from here on resets it */
+	found->nroots = -1; /* if this fails it is to be done again */
+	found->valid = false;
 	foreach(lc, roots)
 	{
 		List *more = relation_members_most(lfirst_oid(lc), NoLock, most);
 
-		/* to find out what is there twice takes quadratic time, and who looks at it twice loses little */
+		/* removing duplicates takes quadratic time, and looking at a table twice costs little */
 		if (list_length(members) + list_length(more) > DC_MANY_MEMBERS)
 			members = list_concat(members, more);
 		else
@@ -351,6 +368,7 @@ find_members(DcFound *found, List *roots, int most)
 	found->nroots = list_length(roots);
 	found->looked = false;
 	found->is_cut = list_length(members) > most;
+	found->valid = changes == relcached_changes();
 }
 
 /*
@@ -381,6 +399,10 @@ ownercode_look_at(DcFound *found)
 	found->roles = roles;
 }
 
+/*
+ * Remember what was found (NULL: nothing), and whether it does not matter, as the tables are
+ * superusers'.
+ */
 static void
 note_reason(DcFound *found, char *reason, bool exempt)
 {

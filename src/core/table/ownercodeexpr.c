@@ -99,7 +99,7 @@ ownercode_in_condition(const char *stored, Size *bytes)
 }
 
 /*
- * Do the same for one that is not stored.
+ * Do the same for an expression that is not stored.
  */
 bool
 ownercode_in_expression(Node *expression)
@@ -107,6 +107,9 @@ ownercode_in_expression(Node *expression)
 	return code_walker(expression, NULL);
 }
 
+/*
+ * Return true if an expression has a node that is not known to be harmless.
+ */
 static bool
 code_walker(Node *node, void *context)
 {
@@ -251,6 +254,10 @@ is_known_node(Node *node, bool *has_type)
 	}
 }
 
+/*
+ * Return true if a function is not known to be harmless: not the server's, not immutable, or
+ * with values of variable length. A few others of the server that do little are allowed.
+ */
 static bool
 is_code_function(Oid function, void *context)
 {

@@ -1,6 +1,6 @@
 /*
  * ownercodeguard.c
- *		Refusing to call functions of anybody, while no owner's code must run.
+ *		Refusing to call functions of users, while no code of an owner may run.
  *
  * Copyright (c) 2026, the dcounter developers
  *
@@ -58,6 +58,10 @@ ownercode_guard(bool on)
 	return before;
 }
 
+/*
+ * Return true if a function that is being looked up must not run now, so that the server asks
+ * ownercodeguard_hook().
+ */
 static bool
 needs_hook(Oid function)
 {
@@ -66,8 +70,9 @@ needs_hook(Oid function)
 }
 
 /*
- * ownercodeguard_hook is called for these functions, and for those that are SECURITY DEFINER or have
- * settings, about which needs_hook() is not asked.
+ * ownercodeguard_hook raises 42501 for a function that is not trusted. It is called for these
+ * functions, and for those that are SECURITY DEFINER or have settings, about which needs_hook()
+ * is not asked.
  */
 static void
 ownercodeguard_hook(FmgrHookEventType event, FmgrInfo *info, Datum *arg)
@@ -81,6 +86,9 @@ ownercodeguard_hook(FmgrHookEventType event, FmgrInfo *info, Datum *arg)
 		previous_hook(event, info, arg);
 }
 
+/*
+ * Return true if a function is the server's, this extension's, or owned by a superuser.
+ */
 static bool
 is_trusted_function(Oid function)
 {

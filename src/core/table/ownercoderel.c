@@ -1,25 +1,25 @@
 /*
  * ownercoderel.c
- *		Finding the parts of a relation that can run code of its owner, or of any
- *		other but the server and this extension.
+ *		Finding the parts of a relation that can run code of its owner, or of any user: not of
+ *		the server or this extension.
  *
  * Copyright (c) 2026, the dcounter developers
  *
  * Only parts that are known to be harmless are let through, all others count as code:
  *
  *	- a heap table, or a partitioned one, whose partition key is harmless;
- *	- columns of the server's types and collations: a domain has constraints, and the
- *	  output of another type may be a function of anybody;
- *	- triggers of this extension, with a harmless condition, and those that are
- *	  disabled; the second look of a deferrable unique constraint. Those of a foreign
- *	  key read and write another table, whose owner may be anybody;
+ *	- columns of the server's types and collations: a domain has constraints, and the output
+ *	  function of another type may be any user's;
+ *	- triggers of this extension, with a harmless condition, and those that are disabled; the
+ *	  second look of a deferrable unique constraint. Those of a foreign key read and write another
+ *	  table, whose owner may be any role;
  *	- defaults, generated columns, CHECK constraints, index expressions and predicates,
  *	  and extended statistics, whose expressions are harmless;
  *	- B-trees of the server's operator classes and collations that exclude nothing: others
  *	  may add the millions of elements of one value without a look at the interrupts;
  *	- no rules, no row security.
  *
- * Which expressions are harmless, ownercodeexpr.c says.
+ * ownercodeexpr.c says which expressions are harmless.
  *
  * The expressions are read as they are stored. The relation cache is of no use: it
  * evaluates constant parts, and so would run the code that is being looked for.
@@ -81,6 +81,9 @@ ownercode_of_relation(Relation rel)
 	return NULL;
 }
 
+/*
+ * Return the name of a relation with its schema, for messages; not quoted.
+ */
 static char *
 name_of(Relation rel)
 {
@@ -88,6 +91,10 @@ name_of(Relation rel)
 					RelationGetRelationName(rel));
 }
 
+/*
+ * Return which of these can run code, or NULL: the kind and access method of the relation, its
+ * rules, row-level security.
+ */
 static char *
 kind_reason(Relation rel)
 {
@@ -105,6 +112,9 @@ kind_reason(Relation rel)
 	return NULL;
 }
 
+/*
+ * Return a column whose type or collation can run code, or NULL.
+ */
 static char *
 column_reason(Relation rel)
 {
@@ -122,7 +132,7 @@ column_reason(Relation rel)
 }
 
 /*
- * default_reason looks at defaults and generated columns.
+ * default_reason returns a default or a generated column that can run code, or NULL.
  */
 static char *
 default_reason(Relation rel)
@@ -141,6 +151,9 @@ default_reason(Relation rel)
 	return NULL;
 }
 
+/*
+ * Return a CHECK constraint that can run code, or NULL.
+ */
 static char *
 check_reason(Relation rel)
 {
@@ -155,6 +168,9 @@ check_reason(Relation rel)
 	return NULL;
 }
 
+/*
+ * Return a trigger or a foreign key that can run code, or NULL.
+ */
 static char *
 trigger_reason(Relation rel)
 {
@@ -168,8 +184,9 @@ trigger_reason(Relation rel)
 }
 
 /*
- * partition_reason looks at the partition keys of a relation and of what it is a partition
- * of: that is checked of a row that is written to the partition itself.
+ * partition_reason returns a partition key that can run code, or NULL. It looks at those of the
+ * relation and of its ancestors, which are checked when a row is written to the partition
+ * itself.
  */
 static char *
 partition_reason(Relation rel)
@@ -189,6 +206,9 @@ partition_reason(Relation rel)
 	return NULL;
 }
 
+/*
+ * Return true if the partition key of a table runs no code of its owner.
+ */
 static bool
 partition_key_is_harmless(Oid relid)
 {
@@ -207,7 +227,8 @@ partition_key_is_harmless(Oid relid)
 }
 
 /*
- * index_reason looks at all indexes, those that are not ready yet among them.
+ * index_reason returns an index that can run code, or NULL; it looks at those that are not
+ * ready yet, too.
  */
 static char *
 index_reason(Relation rel)
@@ -232,7 +253,8 @@ index_reason(Relation rel)
 }
 
 /*
- * Return true if an index is, of pg_index and with this access method.
+ * Return true if an index, by its row of pg_index and its access method, runs no code of its
+ * owner.
  */
 bool
 ownercode_index_is_harmless(HeapTuple tuple, Oid am)
@@ -246,6 +268,9 @@ ownercode_index_is_harmless(HeapTuple tuple, Oid am)
 		attribute_is_harmless(INDEXRELID, tuple, Anum_pg_index_indpred);
 }
 
+/*
+ * Return the access method of an index, InvalidOid if it is gone.
+ */
 static Oid
 method_of(Oid index)
 {
@@ -258,8 +283,8 @@ method_of(Oid index)
 }
 
 /*
- * statistics_reason looks at extended statistics: the planner evaluates constant parts of
- * their expressions.
+ * statistics_reason returns extended statistics that can run code, or NULL: the planner
+ * evaluates constant parts of their expressions.
  */
 static char *
 statistics_reason(Relation rel)
@@ -285,7 +310,7 @@ statistics_reason(Relation rel)
 }
 
 /*
- * Return true if the expressions in an attribute are, if it has any.
+ * Return true if the expressions in an attribute, if it has any, are harmless.
  */
 static bool
 attribute_is_harmless(int cache, HeapTuple tuple, AttrNumber att)
@@ -297,7 +322,7 @@ attribute_is_harmless(int cache, HeapTuple tuple, AttrNumber att)
 }
 
 /*
- * Return true if the first n objects of an oidvector are.
+ * Return true if the first n objects of an oidvector are the server's or this extension's.
  */
 static bool
 are_trusted(int cache, HeapTuple tuple, AttrNumber att, Oid classid, int n)

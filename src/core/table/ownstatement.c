@@ -4,26 +4,25 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Some tables may be changed by the extension alone, and triggers on them refuse the
- * statements of others. While a statement of ours runs, code of the table's owner may run as
- * well: functions in CHECK constraints, index expressions and defaults are called by
- * that very statement, at its own depth of triggers, and run statements of their own.
- * Those must not pass, so it is not enough to know that we are at work. It matters which
+ * Some tables may be changed by the extension alone, and triggers on them refuse the statements
+ * of others. While a statement of ours runs, code of the table's owner may run as well:
+ * functions in CHECK constraints, index expressions and defaults are called by that very
+ * statement, at its own depth of triggers, and run statements of their own. Those must not
+ * pass, so it is not enough to know that a statement of ours is running. It matters which
  * statement calls the trigger.
  *
- * A row or statement trigger is called by an executor, which keeps the FmgrInfos that it
- * calls its triggers with in its own state: an array for each table that it
- * changes. So the trigger looks whether it was called with one of those of our
- * statement. Nothing that others run can have that: each execution has a state of its own.
- * Our statement's state is known from the hook that starts executors, by the text of
- * the statement: not what it says, but where it is in memory, which is in our plan. The
- * tables that a state has are those that our statement changes, and their partitions.
- * If a rule has put other statements in its place, or beside it, these do not count
- * as ours: only the one that the rewriter calls the original does.
+ * A row or statement trigger is called by an executor, which keeps the FmgrInfos that it calls
+ * its triggers with in its own state: an array for each table that it changes. So the trigger
+ * looks whether it was called with one of those of our statement. Nothing that others run can
+ * have that: each execution has a state of its own. Our statement's state is known from the
+ * hook that starts executors, by the text of the statement: not its content, but its address,
+ * which is in our plan. The tables that a state has are those that our statement changes, and
+ * their partitions. If a rule has put other statements in its place, or beside it, these do not
+ * count as ours: only the one that the rewriter calls the original does.
  *
- * TRUNCATE has no such state, but it also cannot be run twice for a table at a time:
- * while ours has the table in use, any other for it is refused by the server. So
- * there it is enough to compare the table.
+ * TRUNCATE has no such state, but only one can run for a table at a time: while ours has the
+ * table in use, any other for it is refused by the server. So there it is enough to compare the
+ * table.
  *
  * If another library's hook keeps ours from being called, our statements are refused.
  */
@@ -62,7 +61,7 @@ static bool is_original(const DcOwnStatement *statement, const QueryDesc *desc);
 static bool is_called_by(List *result_rels, const FmgrInfo *function);
 
 /*
- * own_statement_init is called once.
+ * own_statement_init installs the hook that starts executors; called once.
  */
 void
 own_statement_init(void)

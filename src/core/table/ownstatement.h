@@ -13,11 +13,11 @@
 
 extern void own_statement_init(void);
 
-/* Running one. */
+/* Running a statement of ours. */
 extern int own_statement_run(SPIPlanPtr plan, Datum *values, const char *nulls);
 extern void own_truncate(Oid relid, bool only);
 
-/* For triggers: whether it is one of these that fires them. */
+/* For triggers: true if such a statement fires them. */
 extern bool own_statement_fires(FunctionCallInfo fcinfo);
 extern bool own_truncate_fires(Oid relid);
 

@@ -4,10 +4,10 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Events (events/outbox/ring.c), ops (transactional/once/opjob.c) and entries by month (transactional/ledger/entrymonth.c) are
- * written to one partition of several. In time it is another one, and those whose
- * rows nobody needs any more are emptied, or taken off. Each room says when; how, and why
- * nothing is lost thereby, is here.
+ * Events (events/outbox/ring.c), ops (transactional/once/opjob.c) and entries by month
+ * (transactional/ledger/entrymonth.c) are written to one partition of several. In time it is
+ * another one, and partitions whose rows are no longer needed are emptied, or detached. Each
+ * room says when; this file says how, and why nothing is lost by it.
  *
  *	1. One transaction turns at a time, and makes one change: it has SHARE UPDATE EXCLUSIVE
  *	   on the parent, or on the table that says which partition is the current one, to
@@ -21,7 +21,7 @@
  *	   transactions keep their locks, and are listed as well. Ops need this, as two
  *	   writers of one op must meet in one index; months, before entries are carried
  *	   forward. To events, which partition is current is a hint: a reader looks into all.
- *	3. A partition is emptied by TRUNCATE under ACCESS EXCLUSIVE. Nobody else uses it then,
+ *	3. A partition is emptied by TRUNCATE under ACCESS EXCLUSIVE. No other session uses it then,
  *	   not even to read, and writers of rows in it have ended. Whether its rows may
  *	   go is known, or looked up, under that lock. It is taken without waiting, as a queue
  *	   behind it would stop all (partition_lock_at_once).
@@ -58,7 +58,7 @@ typedef struct DcWriters
 {
 	Oid parent;			  /* hash key */
 	TransactionId change; /* the one that they may not know, */
-	TimestampTz at;		  /* and when: that the row is frozen makes no other one of it */
+	TimestampTz at;		  /* and when; so a frozen row is not taken for another change */
 	int count;
 	VirtualTransactionId *vxids; /* in TopMemoryContext, or NULL */
 } DcWriters;
@@ -152,6 +152,9 @@ writers_wait(Oid parent)
 	WaitForLockers(lock_of(parent), ShareLock, false);
 }
 
+/*
+ * Return the lock tag of a table of this database.
+ */
 static LOCKTAG
 lock_of(Oid relid)
 {
@@ -182,9 +185,9 @@ partition_empty(Oid partition)
 }
 
 /*
- * partition_attach makes a partition as the current user. `like` says what it takes over from the
- * parent (INCLUDING ...), or which constraints it has besides; `options` says how
- * it is kept (USING ..., WITH ...); `bound` is what follows FOR VALUES.
+ * partition_attach makes a partition as the current user. `like` says what it copies from the
+ * parent (INCLUDING ...), or which further constraints it has; `options` says how it is kept
+ * (USING ..., WITH ...); `bound` is what follows FOR VALUES.
  */
 void
 partition_attach(const char *schema, const char *parent, const char *name, const char *like,

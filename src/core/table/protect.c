@@ -18,33 +18,32 @@
  *	  a plain counter may be truncated; that forgets amounts that are not yet compacted.
  *	- TRUNCATE of any table of a counter that is bound to a source is refused: its values
  *	  are those of the source.
- *	- TRUNCATE of any table of a counter that is replicated between regions is refused: what the
- *	  regions have counted comes from all of them.
+ *	- TRUNCATE of any table of a counter that is replicated between regions is refused: the
+ *	  amounts of the regions come from all of them.
  *	- DELETE by hand is refused for a stock and for a ledger, on the same ground. Rows of
  *	  a plain counter may be deleted: that forgets the amounts in these rows.
  *	- Changing the amounts of a stock's totals by hand is refused, too: they would be shown, but no units could be
  *	  taken. Further columns may be changed, and shard rows for repairs. Ledgers have a guard of their own (guard.c).
  *	- Distinct tables have the same triggers (time/distinct/distinctddl.c).
  *
- * Protocol of TRUNCATE. The tables are locked in the order in which everybody locks
- * them: totals (by the statement itself), shards, holds, others. All writers to any
- * of them have locked the totals first, so from the first lock on nobody else
- * changes anything, and nothing can deadlock with increments, takes, compaction or
- * transfers; a table that is found empty under that lock stays so. Increments of this
- * transaction that are not written yet are written before the statement runs (ddl.c): so
- * they go, those that follow stay, and both come back with ROLLBACK TO. What is
- * in memory goes by memory/buffer/discard.c.
+ * Protocol of TRUNCATE. The tables are locked in the order that all transactions use: totals
+ * (by the statement itself), shards, holds, others. All writers to any of them have locked the
+ * totals first, so from the first lock on no other session changes anything, and nothing can
+ * deadlock with increments, takes, compaction or transfers; a table that is found empty under
+ * that lock stays so. Increments of this transaction that are not written yet are written
+ * before the statement runs (ddl.c): so they go, those that follow stay, and both come back
+ * with ROLLBACK TO. Amounts in memory are discarded by memory/buffer/discard.c.
  *
  * All runs after the statement, and as the owner of the totals, in a security-restricted
- * operation: a role that may truncate the totals need not have rights to the other tables.
- * But a ledger may be emptied by its owner alone. Tables that the statement lists itself are
- * in use, but empty by then, and are passed over.
+ * operation: a role that may truncate the totals need not have rights to the other tables. But
+ * only its owner may empty a ledger. Tables that the statement lists itself are in use, but
+ * empty by then, and are passed over.
  *
- * The trigger belongs to the table, and is dropped with the extension, without CASCADE
- * (DEPENDS ON EXTENSION). Any role may put its function on any
- * table: its effect follows from the catalog alone, and on other tables it has none. Where
- * Citus is installed, which distributes no table with triggers, and on foreign tables,
- * there are none: truncate both.
+ * The trigger belongs to the table, and is dropped with the extension, without CASCADE (DEPENDS
+ * ON EXTENSION). Any role may put its function on any table: its effect follows from the
+ * catalog alone, and on other tables it has none. There are none where Citus is installed,
+ * which distributes no table with triggers, nor on foreign tables: there, both tables must be
+ * truncated.
  */
 #include "postgres.h"
 
@@ -105,8 +104,8 @@ static int must_agree_detail(const DcCounterRow *row);
 pg_noreturn static void wrong_call(const char *function, const char *when);
 
 /*
- * member_find tells what a table, or the table that it is a partition of, is to a
- * counter. Sets the counter's row, and the table that it knows.
+ * member_find returns what a table, or the table that it is a partition of, is to a counter.
+ * Sets the counter's row, and *root to the table that the row names.
  */
 DcMember
 member_find(Oid relid, DcCounterRow *row, Oid *root)
@@ -129,6 +128,9 @@ member_find(Oid relid, DcCounterRow *row, Oid *root)
 	return member;
 }
 
+/*
+ * Return what a table itself is to a counter, and set the counter's row.
+ */
 static DcMember
 member_of(Oid relid, DcCounterRow *row)
 {
@@ -181,7 +183,7 @@ protect_create(const DcCounterRow *row)
 }
 
 /*
- * protect_create_partition does that for a table that has become a partition.
+ * protect_create_partition does the same for a table that has become a partition.
  */
 void
 protect_create_partition(Oid relid)
@@ -215,8 +217,8 @@ protect_create_bound(const DcCounterRow *row)
 }
 
 /*
- * protect_create_replicated does so for a counter that is being replicated between regions, and for
- * its further tables.
+ * protect_create_replicated does the same for a counter that is being replicated between
+ * regions, and for its further tables.
  */
 void
 protect_create_replicated(const DcCounterRow *row)
@@ -242,7 +244,8 @@ protect_create_truncate(Oid relid)
 }
 
 /*
- * protect_create_change puts a trigger on such a table that refuses DELETE and UPDATE.
+ * protect_create_change puts a trigger that refuses DELETE and UPDATE on a table of another
+ * room.
  */
 void
 protect_create_change(Oid relid)
@@ -255,6 +258,10 @@ protect_create_change(Oid relid)
 							relation_sql_name(relid)));
 }
 
+/*
+ * Put the trigger for TRUNCATE on a table, unless it is a foreign one; `always` has it fire for
+ * a subscription, too.
+ */
 static void
 create_truncate(Oid relid, bool always)
 {
@@ -270,7 +277,7 @@ create_truncate(Oid relid, bool always)
 }
 
 /*
- * create_delete refuses DELETE statements, or, with a condition, rows.
+ * create_delete makes a trigger that refuses DELETE statements, or, with a condition, rows.
  */
 static void
 create_delete(Oid relid, const char *when)
@@ -285,7 +292,7 @@ create_delete(Oid relid, const char *when)
 }
 
 /*
- * create_change refuses rows that have, or get, other amounts.
+ * create_change makes a trigger that refuses rows that have, or get, other amounts.
  */
 static void
 create_change(Oid relid)
@@ -297,9 +304,9 @@ create_change(Oid relid)
 }
 
 /*
- * trigger_create creates a trigger, or puts it in order. What ALTER TRIGGER ... DEPENDS
- * ON EXTENSION does is done here without its lock on the extension, which is
- * exclusive until the transaction ends: nobody else could create a counter meanwhile.
+ * trigger_create creates a trigger, or replaces it. It does what ALTER TRIGGER ... DEPENDS ON
+ * EXTENSION does, but without the lock on the extension, which is exclusive until the
+ * transaction ends: no other session could create a counter meanwhile.
  */
 void
 trigger_create(Oid relid, const char *name, const char *definition)
@@ -388,10 +395,10 @@ on_counter_truncate(PG_FUNCTION_ARGS)
 }
 
 /*
- * Return true if this transaction has truncated another table, perhaps
- * by the same statement. That it is empty does not say so: before the first compaction
- * the totals are. A session that has it locked against us is changing it; to wait for that
- * session could be a deadlock, as all others lock the totals first.
+ * Return true if this transaction has truncated another table, perhaps by the same statement.
+ * An empty table is no proof: before the first compaction the totals are empty, too. A session
+ * that has it locked against us is changing it; to wait for that session could be a deadlock,
+ * as all others lock the totals first.
  */
 static bool
 is_truncated_too(Oid relid)
@@ -450,8 +457,8 @@ relation_truncate(Oid relid)
 }
 
 /*
- * Return true if a table and its partitions have no pages, or are not there
- * any more. What is on other servers is not looked at.
+ * Return true if a table and its partitions have no pages, or are not there any more. Tables on
+ * other servers are not looked at.
  */
 bool
 relation_is_empty(Oid relid)
@@ -495,7 +502,7 @@ truncated_partition(const DcCounterRow *row, Oid relid)
 	LockRelationOid(row->shards, RowExclusiveLock);
 	runas_begin(&state, relation_owner(row->counter));
 	if (buffered)
-		protect_delete_rows(relid, "true"); /* amounts from memory are there now, perhaps */
+		protect_delete_rows(relid, "true"); /* amounts from memory may be there now */
 	if (!relation_is_empty(row->shards))
 		protect_delete_rows(row->shards, protect_keys_of(relid));
 	delete_unread(row, protect_keys_of(relid));
@@ -504,7 +511,7 @@ truncated_partition(const DcCounterRow *row, Oid relid)
 }
 
 /*
- * delete_unread deletes what was read of the keys.
+ * delete_unread deletes the rows of the keys in unread tables.
  */
 static void
 delete_unread(const DcCounterRow *row, char *condition)
@@ -558,8 +565,8 @@ write_down(const DcCounterRow *row)
 }
 
 /*
- * protect_delete_rows deletes rows that anybody has committed, whatever this transaction's
- * snapshot shows, as TRUNCATE does.
+ * protect_delete_rows deletes all committed rows, whatever this transaction's snapshot shows,
+ * as TRUNCATE does.
  */
 static void
 protect_delete_rows(Oid relid, char *condition)
@@ -579,6 +586,9 @@ protect_delete_rows(Oid relid, char *condition)
 	SPI_finish();
 }
 
+/*
+ * Raise 55000: a table of a stock or a ledger cannot be truncated by itself.
+ */
 static void
 refuse_truncate(const DcCounterRow *row, Oid relid)
 {
@@ -590,6 +600,9 @@ refuse_truncate(const DcCounterRow *row, Oid relid)
 					 get_rel_name(OidIsValid(row->ledger) ? row->ledger : row->counter))));
 }
 
+/*
+ * Set the DETAIL for a change that would make tables disagree.
+ */
 static int
 must_agree_detail(const DcCounterRow *row)
 {
@@ -658,6 +671,9 @@ amounts_change(const TriggerData *data)
 	return false;
 }
 
+/*
+ * Raise 55000: rows of a stock or a ledger cannot be deleted, or changed, by hand.
+ */
 static void
 refuse_change(const DcCounterRow *row, DcMember member, Oid relid, bool deletes)
 {

@@ -1,14 +1,14 @@
 /*
  * shape.c
- *		Whether a table of a user's still has the shape in which it was made.
+ *		Checking that a user's table still has the shape in which it was made.
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The tables that dcounter works on belong to users, and may be altered in any way at
- * any time. All code that touches their rows relies on what a DcShape says: which
- * columns there are, of which types and collations, which of them are never NULL, and
- * that an index makes the key unique. There is one check for the tables of all rooms,
- * so that none looks at less than the others:
+ * The tables that dcounter works on belong to users, and may be altered in any way at any time.
+ * All code that touches their rows relies on what a DcShape says: which columns there are, of
+ * which types and collations, which of them are never NULL, and that an index makes the key
+ * unique. There is one check for the tables of all rooms, so that none checks less than the
+ * others:
  *
  *	- The caller has a lock on the table, which keeps other sessions from altering
  *	  it. The caller's own session is not kept from that: code of an owner (a trigger, a
@@ -17,8 +17,8 @@
  *	- So code that reads tuples by number opens the relation first, and then makes sure
  *	  that the check is as new as the last relcache invalidation of the table. Each room
  *	  remembers the answer until then; asking for that costs next to nothing.
- *	- Numbers of columns and the index come from the check alone (DcTableLayout), and
- *	  nobody looks them up otherwise.
+ *	- Numbers of columns and the index come from the check alone (DcTableLayout), and are not
+ *	  looked up in any other way.
  *
  * Further columns are allowed, and so is a NOT NULL that was not there: SQL serves
  * these. Code that writes without SQL asks whether there are any (alone).
@@ -132,7 +132,7 @@ shape_check(Relation rel, const DcShape *shape, DcTableLayout *layout)
 }
 
 /*
- * shape_error raises that error.
+ * shape_error raises 42809 for a problem with the shape of a table.
  */
 void
 shape_error(const char *table, const DcShapeProblem *problem)
@@ -145,7 +145,7 @@ shape_error(const char *table, const DcShapeProblem *problem)
 }
 
 /*
- * column_fits looks a column up, and tells whether it is as it was made.
+ * column_fits looks a column up, and returns true if it is as it was made.
  */
 static bool
 column_fits(TupleDesc desc, const DcShapeColumn *column, bool foreign,
@@ -190,6 +190,9 @@ find_column(TupleDesc desc, const char *name)
 	return InvalidAttrNumber;
 }
 
+/*
+ * Return true if a column is generated, and stored, or not generated, as it was made.
+ */
 static bool
 column_is_generated_right(Form_pg_attribute att, const DcShapeColumn *column,
 						  bool foreign)
@@ -202,7 +205,7 @@ column_is_generated_right(Form_pg_attribute att, const DcShapeColumn *column,
 }
 
 /*
- * shape_column_problem says how a column must be.
+ * shape_column_problem returns how a column must be, as a sentence.
  */
 static char *
 shape_column_problem(const DcShapeColumn *column)
@@ -217,7 +220,8 @@ shape_column_problem(const DcShapeColumn *column)
 }
 
 /*
- * column_cure says how a column gets as it must be; NULL where one statement does not do it.
+ * column_cure returns the statement that makes a column as it must be, as a hint; NULL where a
+ * single statement cannot.
  */
 static char *
 column_cure(Form_pg_attribute att, const DcShapeColumn *column)
@@ -325,8 +329,9 @@ shape_is_key(Relation index, const DcShape *shape, const AttrNumber *atts)
 }
 
 /*
- * Return true if it is unique on the columns of the key. Not
- * RelationGetIndexPredicate(), which evaluates constants, and so an owner's functions.
+ * Return true if an index is unique on the columns of the key, without a predicate. This does
+ * not use RelationGetIndexPredicate(), which evaluates constants, and so may run an owner's
+ * functions.
  */
 static bool
 index_has_columns(Relation index, const DcShape *shape, const AttrNumber *atts)
@@ -366,6 +371,9 @@ shape_is_plain_key(Relation index, const DcShape *shape)
 		index->rd_index->indnatts == shape->nkeys;
 }
 
+/*
+ * Return the columns of the key, separated by commas, for messages.
+ */
 static char *
 key_names(const DcShape *shape)
 {
@@ -379,8 +387,8 @@ key_names(const DcShape *shape)
 }
 
 /*
- * child_of returns the name of a table that inherits from one that is not partitioned,
- * or NULL. That it had some once is still noted (relhassubclass) when none is left.
+ * child_of returns the name of a table that inherits from one that is not partitioned, or NULL.
+ * relhassubclass may still be set when none is left.
  */
 static char *
 child_of(Relation rel)
@@ -393,7 +401,7 @@ child_of(Relation rel)
 	if (children != NIL)
 	{
 		name = get_rel_name(linitial_oid(children));
-		if (name == NULL) /* being dropped by somebody else */
+		if (name == NULL) /* another session is dropping it */
 			name = pstrdup("?");
 	}
 	list_free(children);

@@ -1,6 +1,6 @@
 /*
  * shape.h
- *		What a table of a user's must look like to be read and written (see shape.c).
+ *		What a user's table must look like to be read and written (see shape.c).
  *
  * Copyright (c) 2026, the dcounter developers
  */
@@ -34,7 +34,7 @@ typedef struct DcShape
 {
 	const char *relkinds; /* that it may be of */
 	bool logged;		  /* must not be lost in a crash */
-	bool part;			  /* may be a partition: who writes to it asks what rows that lets in */
+	bool part;			  /* may be a partition: writers check which rows that accepts */
 	int ncolumns;
 	int nkeys; /* columns of the unique index that it needs; 0: it needs none */
 	int keys[SHAPE_MAX_KEYS];

@@ -1,6 +1,7 @@
 /*
  * storage.c
- *		ALTER TABLE of how and where a table is kept, repeated on its other tables.
+ *		ALTER TABLE commands about how and where a table is kept, repeated on the other tables
+ *		of its counter.
  *
  * Copyright (c) 2026, the dcounter developers
  *
@@ -48,8 +49,8 @@ static char *bounds_of(Oid relid);
 static Form_pg_class class_of(Oid relid);
 
 /*
- * storage_altered repeats a command on one table for the others. The command may have
- * been about something else altogether.
+ * storage_altered repeats a command on one table for the others. Does nothing if the command
+ * was about something else.
  */
 void
 storage_altered(AlterTableStmt *stmt, Oid relid)
@@ -83,7 +84,7 @@ storage_altered(AlterTableStmt *stmt, Oid relid)
 }
 
 /*
- * storage_created does what a new child or partition of a table entails.
+ * storage_created does what follows from a new child or partition of a table.
  */
 void
 storage_created(CreateStmt *stmt, Oid relid)
@@ -143,7 +144,7 @@ refuse_parents(AlterTableStmt *stmt, Oid relid)
 
 			if (!OidIsValid(child))
 				continue;
-			/* not member_find(): of what it is a partition of now it may be one */
+			/* not member_find(): as a partition of a counter's table it would be found */
 			if (catalog_read(child, &row) || catalog_read_by_shards(child, &row) ||
 				catalog_read_by_holds(child, &row))
 				refuse_relative(child);
@@ -153,6 +154,9 @@ refuse_parents(AlterTableStmt *stmt, Oid relid)
 	}
 }
 
+/*
+ * Raise 0A000 if a table belongs to a counter: it cannot be a parent or a child of another one.
+ */
 static void
 refuse_relative(Oid relid)
 {
@@ -230,6 +234,9 @@ persistence_follow(Oid relid, Oid sibling)
 	run_ddl_done(class_of(sibling)->relpersistence == persistence, name);
 }
 
+/*
+ * Raise 55000: one of a counter's tables would be logged and another would not.
+ */
 static void
 persistence_error(const DcCounterRow *row, Oid relid, const char *hint)
 {
@@ -261,6 +268,9 @@ storage_problem(const DcCounterRow *row)
 	return NULL;
 }
 
+/*
+ * Move another table of a counter to the tablespace of the first one.
+ */
 static void
 tablespace_follow(Oid relid, Oid sibling)
 {
@@ -277,6 +287,9 @@ tablespace_follow(Oid relid, Oid sibling)
 	run_ddl_done(class_of(sibling)->reltablespace == class_of(relid)->reltablespace, name);
 }
 
+/*
+ * Give another table of a counter the access method of the first one.
+ */
 static void
 access_method_follow(Oid relid, Oid sibling)
 {
@@ -292,8 +305,8 @@ access_method_follow(Oid relid, Oid sibling)
 }
 
 /*
- * twin_of returns the partition of another root with the bounds of a partition; of a root
- * the other root. 0 if there is none.
+ * twin_of returns the partition of another root with the same bounds as a partition; for a
+ * root, the other root. InvalidOid if there is none.
  */
 static Oid
 twin_of(Oid relid, Oid root, Oid other)
@@ -306,7 +319,7 @@ twin_of(Oid relid, Oid root, Oid other)
 	if (relid == root)
 		return other;
 	if (!OidIsValid(relid))
-		return InvalidOid; /* detached meanwhile, as what is above is not locked */
+		return InvalidOid; /* detached meanwhile, as the tables above it are not locked */
 	parent = twin_of(relation_partition_parent(relid), root, other);
 	if (!OidIsValid(parent) || get_rel_relkind(parent) != RELKIND_PARTITIONED_TABLE)
 		return InvalidOid;

@@ -1,6 +1,6 @@
 /*
  * storage.h
- *		ALTER TABLE of how and where a table is kept (see storage.c).
+ *		ALTER TABLE commands about how and where a table is kept (see storage.c).
  *
  * Copyright (c) 2026, the dcounter developers
  */

@@ -5,21 +5,21 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Rows that come by a subscription are those of the publisher, where they are
- * compacted, flushed and expired as well. If that was done here too, the next change
- * would not find its row, or meet another one under its key, and the subscription
- * would fail for ever. So the jobs leave such a counter table alone, and writing to it
- * is an error (55000), as on a standby. A counter table is fed if any of its tables is
- * listed in pg_subscription_rel, or a partition of one, or what one is a partition
- * of; of a ledger, all tables belong together. A disabled subscription counts. When the
- * subscription is dropped, the table is maintained and written to again.
+ * Rows that come by a subscription are those of the publisher, where they are compacted,
+ * flushed and expired as well. If that was done here too, the next change would not find its
+ * row, or meet another one under its key, and the subscription would fail forever. So the jobs
+ * leave such a counter table alone, and writing to it is an error (55000), as on a standby. A
+ * counter table is fed if any of its tables is listed in pg_subscription_rel, or a partition of
+ * one, or a table that one is a partition of; of a ledger, all tables belong together. A
+ * disabled subscription counts. When the subscription is dropped, the table is maintained and
+ * written to again.
  *
  * Protocol:
  *
  *	1. Calls that write look at DcCounter.fed, which is looked up with the rest of the
- *	   entry. Whenever a row of pg_subscription_rel changes, entries are looked up anew
- *	   (countercache.c). As with any DDL that takes no lock on the table, a transaction that
- *	   has opened the table before goes on.
+ *	   entry. Whenever a row of pg_subscription_rel changes, entries are looked up again
+ *	   (countercache.c). As with any DDL that takes no lock on the table, a transaction that has
+ *	   opened the table before goes on.
  *	2. A job looks into the catalog itself, and does so twice in a step: before it
  *	   changes anything, and when it has (tablejob.c, compact.c). The second look is
  *	   what makes it right. A row that has come by a subscription was committed later
@@ -117,6 +117,10 @@ table_fed_by(Oid relid)
 	return any_table_is_fed() ? names_in(list_make1_oid(relid)) : NULL;
 }
 
+/*
+ * Return the names of the subscriptions that feed any of some tables or their relatives,
+ * separated by commas, in the order of their OIDs; NULL if there are none.
+ */
 static char *
 names_in(List *tables)
 {
@@ -130,15 +134,16 @@ names_in(List *tables)
 	{
 		const char *name = get_subscription_name(lfirst_oid(lc), true);
 
-		if (name != NULL) /* else it was dropped just now */
+		if (name != NULL) /* or it was dropped just now */
 			appendStringInfo(&names, "%s%s", names.len > 0 ? ", " : "", name);
 	}
 	return names.len > 0 ? names.data : NULL;
 }
 
 /*
- * Return true if a subscription feeds one of the extension's own
- * tables, as one to a publication FOR ALL TABLES does. What regions tell each other does not count.
+ * Return true if a subscription feeds one of the extension's own tables, as one to a
+ * publication FOR ALL TABLES does. The catalogs that regions replicate to each other do not
+ * count.
  */
 bool
 extension_is_fed(void)
@@ -165,8 +170,9 @@ extension_is_fed(void)
 }
 
 /*
- * prevent_fed raises an error if a subscription feeds a counter table. One that is replicated between regions waits here
- * after a start of the server: the two share a flag, so that it costs others nothing.
+ * prevent_fed raises an error if a subscription feeds a counter table. One that is replicated
+ * between regions waits here after a start of the server: both conditions share a flag, so that
+ * other tables pay nothing for it.
  */
 void
 prevent_fed(const DcCounter *counter, const char *function)
@@ -191,8 +197,8 @@ prevent_fed(const DcCounter *counter, const char *function)
 }
 
 /*
- * Return true if any table of this database is listed. The snapshot is a
- * new one, for this look and those that follow.
+ * Return true if any table of this database is listed in pg_subscription_rel. It takes a new
+ * catalog snapshot, for this look and those that follow.
  */
 bool
 any_table_is_fed(void)
@@ -231,7 +237,7 @@ counter_tables(const DcCounterRow *row)
 }
 
 /*
- * add_relatives adds the partitions of tables, and what they are partitions of.
+ * add_relatives adds the partitions of tables, and the tables that they are partitions of.
  */
 static List *
 add_relatives(List *tables)

@@ -4,10 +4,10 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A counter table is two ordinary tables of the caller's, made with plain DDL
- * in the caller's name, and a row in the catalog that ties them together. What
- * the catalog row stands for can be found again from the tables alone: the
- * shard table is named after the table of totals (dc_adopt).
+ * A counter table is two ordinary tables of the caller's, made with plain DDL in the caller's
+ * name, and a row in the catalog that ties them together. The contents of the catalog row can
+ * be found again from the tables alone: the shard table is named after the table of totals
+ * (dc_adopt).
  */
 #include "postgres.h"
 
@@ -62,11 +62,11 @@ static void table_check_table(Oid relid, const DcShape *shape);
  * op_retention interval, totals text, on_drift text, sample int, trend interval, idle interval) -> void. NULL keeps a setting. Other sessions see
  * the change in their next transaction.
  *
- * To change the mode it waits for transactions that write to the table, and keeps
- * others from it until the end of this one: so all increments of one transaction
- * go the same way, and none is in memory when the mode is exact again. It does so before
- * events begin, too: a commit that writes totals itself, as there were none, tells of no key. So it is
- * with a trend, which compaction feeds.
+ * Changing the mode waits for transactions that write to the table, and keeps others from it
+ * until the end of this one: so all increments of one transaction go the same way, and none is
+ * in memory when the mode is exact again. It does so before events begin, too: a commit that
+ * writes totals itself, as there were no events, notifies of no key. The same goes for a trend,
+ * which compaction feeds.
  */
 Datum
 dc_alter(PG_FUNCTION_ARGS)
@@ -126,7 +126,7 @@ dc_alter(PG_FUNCTION_ARGS)
 	}
 	if (buffer_hooks != NULL)
 		buffer_hooks->altered(counter, row.flush_interval);
-	catalog_update(&row); /* also tells all sessions */
+	catalog_update(&row); /* also invalidates the caches of all sessions */
 	PG_RETURN_VOID();
 }
 
@@ -158,7 +158,7 @@ buffer_args(FunctionCallInfo fcinfo, int argno, DcCounterRow *row)
 }
 
 /*
- * op_retention_arg reads that setting; NULL keeps it.
+ * op_retention_arg reads the setting op_retention; NULL keeps it.
  */
 void
 op_retention_arg(FunctionCallInfo fcinfo, int argno, DcCounterRow *row)
@@ -174,7 +174,7 @@ op_retention_arg(FunctionCallInfo fcinfo, int argno, DcCounterRow *row)
 }
 
 /*
- * sample_arg reads that setting; NULL keeps it.
+ * sample_arg reads the setting sample; NULL keeps it.
  */
 void
 sample_arg(FunctionCallInfo fcinfo, int argno, DcCounterRow *row)
@@ -382,9 +382,9 @@ dc_adopt(PG_FUNCTION_ARGS)
 }
 
 /*
- * Create an empty shard table for plain totals that have none, as after DROP TABLE. Other tables are left as they are:
- * table_adopt() says what they lack. Those of a stock, too: its units were in the shard table, and its totals would
- * promise what nobody can take.
+ * Create an empty shard table for plain totals that have none, as after DROP TABLE. Other
+ * tables are left as they are: table_adopt() says what they lack. So are the totals of a stock:
+ * its units were in the shard table, so no unit of its totals could be taken.
  */
 static void
 replace_shards(Oid relid)
@@ -415,8 +415,8 @@ replace_shards(Oid relid)
 }
 
 /*
- * table_adopt does that, with the settings in row, and completes the row. Tables of regions are adopted only if it is given the
- * schema of the functions for users.
+ * table_adopt registers a counter table with the settings in row, and completes the row. Tables
+ * of regions are adopted only if it is given the schema of the functions for users.
  */
 void
 table_adopt(DcCounterRow *row, Oid functions)
@@ -438,7 +438,7 @@ table_adopt(DcCounterRow *row, Oid functions)
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
 				 errmsg("\"%s\" is a counter table already",
 						get_rel_name(row->counter))));
-	if (get_attnum(row->shards, "units") != InvalidAttrNumber) /* those of a stock */
+	if (get_attnum(row->shards, "units") != InvalidAttrNumber) /* the shard table of a stock */
 		stock_hooks->find_holds(row);
 	table_check_table(row->counter, layout_shape(DC_TABLE_TOTALS, false));
 	table_check_table(row->shards, layout_shape(DC_TABLE_SHARDS, OidIsValid(row->holds)));
@@ -455,7 +455,7 @@ table_adopt(DcCounterRow *row, Oid functions)
 }
 
 /*
- * adopt_error raises 42809 for a table that is no counter table.
+ * adopt_error raises 42809 for a table that cannot be adopted.
  */
 void
 adopt_error(const char *name, const char *detail)

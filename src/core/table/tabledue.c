@@ -4,7 +4,7 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * With thousands of tables, of which a few are used, a worker must neither read the catalog
+ * With thousands of tables, only a few of them in use, a worker must neither read the catalog
  * in each round nor run a query on each table. So it remembers the rows of the catalog, and
  * each job when it has to look at a table again:
  *
@@ -14,16 +14,15 @@
  *	  it, its shard table or its holds (DDL, privileges, settings), or the subscriptions
  *	  have changed.
  *	- In any case it is due after a pause: 1 s, 2 s, 4 s up to about a minute. That is the
- *	  net for what nobody publishes: rows that were written by SQL, or restored, or that
- *	  were locked while the job looked. With the pause doubling from the last use of the
- *	  table on, something that was in the way for a time delays the job for as long
- *	  again at most.
+ *	  safety net for changes that are not published: rows that were written by SQL, or restored,
+ *	  or that were locked while the job looked. As the pause doubles from the last use of the
+ *	  table on, an obstacle delays the job at most for as long again as it lasted.
  *	- A step may know that it has nothing to do until a time: the end of the first hold. That
  *	  is wall time. When the clock is set, all tables are due.
  *
  * A job collects what was published before a step takes its snapshot, so the next comparison
- * shows what that does not have. What a step has failed on, or could not lock, is not idle.
- * All this is memory of one process: a new worker looks at all tables once.
+ * shows what that does not have. A table on which a step has failed, or which it could not
+ * lock, is not idle. All this is memory of one process: a new worker looks at all tables once.
  *
  * The catalog is read again when a relcache invalidation says that it has changed
  * (catrow.c), and after a minute, for rows that were written in a way that sends none.
@@ -137,6 +136,9 @@ due_list_read(void)
 	reading++;
 }
 
+/*
+ * Note that a relation, unless it is InvalidOid, belongs to a counter table of this owner.
+ */
 static void
 add_member(Oid relid, Oid counter, Oid owner)
 {
@@ -150,7 +152,8 @@ add_member(Oid relid, Oid counter, Oid owner)
 }
 
 /*
- * due_owner returns the owner of a counter table, as of when the catalog was read; InvalidOid if it has not been, or did not have it.
+ * due_owner returns the owner of a counter table, as of the last reading of the catalog;
+ * InvalidOid if there was none, or it did not have the table.
  */
 Oid
 due_owner(Oid table)
@@ -197,6 +200,9 @@ due_tables(DcDue *due, bool (*wants)(const DcCounterRow *row))
 	return tables;
 }
 
+/*
+ * Make the empty table of a job, once, and add it to the list of all of them.
+ */
 static void
 due_init(DcDue *due)
 {
@@ -210,8 +216,8 @@ due_init(DcDue *due)
 }
 
 /*
- * Return true if the wall clock was set since the last time. Then a time that a
- * step knew is another one.
+ * Return true if the wall clock was set since the last time. Then the times that steps have
+ * noted are no longer right.
  */
 static bool
 clock_was_set(void)
@@ -249,6 +255,9 @@ due_knows(const DcDue *due, Oid table)
 	return hash_search(due->tables, &table, HASH_FIND, NULL) != NULL;
 }
 
+/*
+ * Return true if a job has to look at a table now.
+ */
 static bool
 tabledue_is_due(DcDue *due, DcTableDue *entry, DcMoment now)
 {
@@ -259,14 +268,15 @@ tabledue_is_due(DcDue *due, DcTableDue *entry, DcMoment now)
 }
 
 /*
- * due_begin is called before the first step on a table.
+ * due_begin notes that a job begins with a table: changes from now on are news. Called before
+ * the first step on it.
  */
 void
 due_begin(DcDue *due, Oid table)
 {
 	DcTableDue *entry = find_due(due, table);
 
-	/* the net has caught it, and not a change: its pause goes on to grow */
+	/* it is due by the safety net, not by a change: its pause goes on growing */
 	if (entry->changed || activity_differs(MyDatabaseId, table, entry->seen))
 		entry->pause = 0;
 	entry->changed = false; /* from here on the callback sets it */
@@ -274,7 +284,7 @@ due_begin(DcDue *due, Oid table)
 }
 
 /*
- * due_again: there may be more to do at a time, in any case.
+ * due_again notes that a table has to be looked at again at a moment, in any case.
  */
 void
 due_again(DcDue *due, Oid table, DcMoment at)
@@ -287,8 +297,8 @@ due_again(DcDue *due, Oid table, DcMoment at)
 }
 
 /*
- * due_idle: there was nothing to do, and nothing will be before `until` unless it is
- * changed. Pauses of many tables that were last used together end at different times.
+ * due_idle notes that there was nothing to do on a table, and will not be before `until` unless
+ * it is changed. Pauses of many tables that were last used together end at different times.
  */
 void
 due_idle(DcDue *due, Oid table, DcMoment until, bool left)
@@ -304,8 +314,8 @@ due_idle(DcDue *due, Oid table, DcMoment until, bool left)
 }
 
 /*
- * due_next returns when a job has something to do, as far as it is known now. What is published
- * from now on is another matter, and so is the net.
+ * due_next returns when a job has something to do, as far as it is known now. It does not cover
+ * what is published from now on, nor the safety net.
  */
 DcMoment
 due_next(const DcDue *due)
@@ -337,6 +347,9 @@ due_all(void)
 		all_changed(due);
 }
 
+/*
+ * Make all tables of a job due.
+ */
 static void
 all_changed(DcDue *due)
 {
@@ -348,6 +361,9 @@ all_changed(DcDue *due)
 		entry->changed = true;
 }
 
+/*
+ * Return the entry of a table, a new one, which is due, if there is none.
+ */
 static DcTableDue *
 find_due(DcDue *due, Oid table)
 {
@@ -360,7 +376,7 @@ find_due(DcDue *due, Oid table)
 }
 
 /*
- * tabledue_relcache_callback must not throw.
+ * tabledue_relcache_callback makes a table due that has changed, for all jobs. Must not throw.
  */
 static void
 tabledue_relcache_callback(Oid relid)
@@ -382,6 +398,9 @@ tabledue_relcache_callback(Oid relid)
 	}
 }
 
+/*
+ * Make all tables due, as subscriptions have changed. Must not throw.
+ */
 static void
 due_subscription_callback(Datum arg, int cacheid, uint32 hashvalue)
 {

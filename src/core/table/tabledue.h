@@ -19,12 +19,12 @@ typedef struct DcTableDue
 	DcMoment work; /* when there is something to do, as far as it is known */
 	int64 pause;   /* us; 0: there was something to do the last time */
 	uint32 seen;   /* activity.c */
-	bool changed;  /* by DDL, say */
+	bool changed;  /* by DDL, for example */
 	bool left;	   /* it was left to its owner */
 	uint32 listed; /* the reading of the catalog that has it */
 } DcTableDue;
 
-/* What it knows of all of them. */
+/* What a job of this worker knows of all counter tables. */
 typedef struct DcDue
 {
 	HTAB *tables;	 /* DcTableDue */

@@ -4,32 +4,38 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * When the time of a run is up it yields between two steps, and goes on from
- * there when it is called again. Its state belongs to this process
- * alone. Everything may have changed by the next step: each opens its table anew.
+ * When the time of a run is up it yields between two steps, and goes on from there when it is
+ * called again. Its state belongs to this process alone. Everything may have changed by the
+ * next step: each opens its table again.
  *
  * In the worker, a job that goes over all tables skips those that it need not look at
  * (tabledue.c), and if there is no other, the round is over without a transaction.
  *
- * Fairness. In the worker a table's turn is one step, and each step is about the table of another owner, in turn: first
- * one table of each, the owner first who was not served for the longest, then a second one, and so on. Of the tables of one
- * owner those come first that have waited for the longest, be it for their turn in this round, or because more is left to do of
- * them, whose state is kept. When all had a step, the latter go on, until the time of the run is up. A round takes no longer than ROUND_MAX,
- * and ends with the run: then the tables that have become due meanwhile are listed, too. So one owner delays another one
- * by a run and a step at most, whatever the number of the tables and their backlog, and gets all the time that others leave. As
- * those that were served last come last, none is starved.
+ * Fairness. In the worker a table's turn is one step, and each step is about the table of
+ * another owner, in turn: first one table of each owner, beginning with the owner that was not
+ * served for the longest, then a second one, and so on. Of the tables of one owner those come
+ * first that have waited for the longest, for their turn in this round, or to continue; the
+ * state of unfinished tables is kept. When all have had a step, the unfinished ones go on,
+ * until the time of the run is up. A round takes no longer than ROUND_MAX, and ends with the
+ * run: then the tables that have become due meanwhile are listed, too. So one owner delays
+ * another one by a run and a step at most, whatever the number of the tables and their backlog,
+ * and gets all the time that others leave. As those that were served last come last, none is
+ * starved.
  *
- * A step is bounded by what it reads and writes. Should one take long all the same, for rows that its owner has made or locked, it
- * is cancelled after DC_STEP_MS, and however it has ended, all tables of the owner are left alone for a multiple of its length, by all jobs. So
- * an owner delays others by one such step, whatever the number of the jobs and tables. A table that needs more time than a step has is left
- * to its owner's dc_maintain(), which has no limit, and the log says so.
+ * A step is bounded by what it reads and writes. If one takes long nevertheless, because of
+ * rows that its owner has written or locked, it is cancelled after DC_STEP_MS, and however it
+ * has ended, all jobs leave all tables of the owner alone for a multiple of its length. So an
+ * owner delays others by one such step, whatever the number of the jobs and tables. A table
+ * that needs more time than a step has is left to its owner's dc_maintain(), which has no
+ * limit, and the log says so.
  *
  * A job whose steps are about all owners at once, such as that of the outbox, bounds them by the same time, and rests after a long one
  * (shared_step_run).
  *
- * Of the owner of the database, of superusers, and if no other owner is known, only the table is left alone, and each time that it has
- * failed its steps may take twice as long, up to what any may, until it is finished. Rooms whose jobs serve owners of anything else
- * make them known (table_jobs_know_owner).
+ * For the owner of the database, for superusers, and if no other owner is known, only the table
+ * is left alone, and each time that a step has failed the next ones may take twice as long, up
+ * to the limit for all steps, until it is finished. Rooms whose jobs serve owners of anything
+ * else make them known (table_jobs_know_owner).
  *
  * A table that has failed is left alone for a while, which doubles each time: so
  * it does not fill the log, or cost a time-out each round. One that a subscription feeds
@@ -51,7 +57,7 @@
 #define PAUSE_MIN (INT64CONST(1000) * 1000)
 #define PAUSE_MAX (INT64CONST(60) * 1000 * 1000)
 
-/* When a round ends with the run, us. */
+/* After this time (us) a round ends with the run. */
 #define ROUND_MAX (INT64CONST(1) * 1000 * 1000)
 
 /*
@@ -60,7 +66,7 @@
  */
 static DcTableJob *running;
 
-/* Those that this process has run. */
+/* The jobs that this process has run. */
 static DcTableJob *jobs = NULL;
 
 /* The last step of a job on a table of an owner, or, without a job, the owner; in TopMemoryContext, for good. */
@@ -69,13 +75,13 @@ typedef struct DcOwnerTurn
 	DcTableJob *job; /* hash key, */
 	uint64 owner;	 /* and that, without padding */
 	uint64 served;
-	DcMoment until; /* without a job: the owner's tables are left alone so long */
+	DcMoment until; /* without a job: the owner's tables are left alone until then */
 } DcOwnerTurn;
 
 static HTAB *owner_turns = NULL;
 static int nowners = 0;
 
-/* The table after which their first rounds begin, or InvalidOid. */
+/* The table after which the jobs' first rounds begin, or InvalidOid. */
 static Oid first_after = InvalidOid;
 
 static void job_init(DcTableJob *job);
@@ -138,6 +144,10 @@ table_job_run(DcTableJob *job, DcJobRun *run)
 	return false;
 }
 
+/*
+ * Make the empty table of turns of a job, which has not run yet in this process, and add the
+ * job to the list.
+ */
 static void
 job_init(DcTableJob *job)
 {
@@ -189,6 +199,10 @@ fill_queue(DcTableJob *job)
 	rank_queue(job);
 }
 
+/*
+ * Return true if a table may have a step now: it is listed or unfinished, and neither it nor
+ * its owner is left alone.
+ */
 static bool
 tablejob_is_ready(const DcTableTurn *turn)
 {
@@ -242,6 +256,9 @@ owner_turn(DcTableJob *job, Oid owner)
 	return turn;
 }
 
+/*
+ * Order turns by owner, and those of an owner by tablejob_compare_turns(), for qsort().
+ */
 static int
 compare_owners(const void *a, const void *b)
 {
@@ -253,6 +270,9 @@ compare_owners(const void *a, const void *b)
 	return tablejob_compare_turns(left, right);
 }
 
+/*
+ * Order turns by rank, then the owner first that was not served for the longest, for qsort().
+ */
 static int
 compare_ranks(const void *a, const void *b)
 {
@@ -266,6 +286,9 @@ compare_ranks(const void *a, const void *b)
 	return tablejob_compare_turns(left, right);
 }
 
+/*
+ * Order turns of an owner: the table first that was not served for the longest, then as listed.
+ */
 static int
 tablejob_compare_turns(const DcTableTurn *left, const DcTableTurn *right)
 {
@@ -379,8 +402,9 @@ table_jobs_know_owner(Oid owner)
 }
 
 /*
- * Run a step that is about all owners at once. In the worker, if it knows several of them, the step is cancelled after DC_STEP_MS; the
- * next one may take twice as long then, so that what needs that time gets done. After a long step the job rests, and the others go on. Return
+ * Run a step that is about all owners at once. In the worker, if it knows several of them, the
+ * step is cancelled after DC_STEP_MS; the next one may take twice as long then, so that work
+ * that needs that time gets done. After a long step the job rests, and the others go on. Return
  * false if the step has failed, or the job rests.
  */
 bool
@@ -419,6 +443,10 @@ note_length(DcTableTurn *turn, int64 took)
 		owner_turn(NULL, turn->owner)->until = until;
 }
 
+/*
+ * Leave a table alone for a while (us, twice the last pause, `pause` at least), as a step on it
+ * has failed.
+ */
 static void
 note_failure(DcTableTurn *turn, int64 pause)
 {
@@ -427,8 +455,8 @@ note_failure(DcTableTurn *turn, int64 pause)
 }
 
 /*
- * note_due notes when the job has to look at a table again. One that is left to its owner
- * waits for news, too.
+ * note_due notes when the job has to look at a table again. One that is left to its owner waits
+ * for changes, too.
  */
 static void
 note_due(DcTableJob *job, Oid table, DcMoment until)
@@ -506,7 +534,7 @@ tablejob_skips(const DcTableJob *job)
 }
 
 /*
- * list_due lists those that are.
+ * list_due lists the tables that are due.
  */
 static void
 list_due(DcTableJob *job)
@@ -554,6 +582,9 @@ set_tables(DcTableJob *job, List *tables)
 	}
 }
 
+/*
+ * End a round: forget its list, and the state of the table at hand.
+ */
 static void
 tablejob_end(DcTableJob *job)
 {
@@ -567,7 +598,7 @@ tablejob_end(DcTableJob *job)
 }
 
 /*
- * list_step is the job's first step.
+ * list_step makes the list of a round's tables, as the job's first step.
  */
 static void
 list_step(void *arg)
@@ -615,7 +646,7 @@ table_step(void *arg)
 	Oid table = *(Oid *) arg;
 	bool fed;
 
-	running->last = TABLE_DONE; /* whatever becomes of it */
+	running->last = TABLE_DONE; /* set first, in case the step fails */
 	if (running->all_owners)
 		running->turn->trusted = table_is_trusted(table);
 	if (running->all_owners && !may_work(table))
@@ -626,7 +657,7 @@ table_step(void *arg)
 	else if (running->step_fed != NULL)
 		running->last = running->step_fed(table, running->all_owners);
 	else
-		running->last = TABLE_IDLE; /* news of subscriptions make it due */
+		running->last = TABLE_IDLE; /* a change of subscriptions makes it due */
 	if (!fed && running->step_fed != running->step)
 		check_still_not_fed(table);
 }

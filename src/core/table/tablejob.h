@@ -18,8 +18,8 @@ typedef enum DcTableStep
 {
 	TABLE_GOES_ON, /* there is more to do with the table */
 	TABLE_DONE,	   /* there may be more in the next round */
-	TABLE_IDLE,	   /* there was nothing to do, and will not be until somebody changes it */
-	TABLE_LATER	   /* done, but of no use to come back soon */
+	TABLE_IDLE,	   /* there was nothing to do, and will not be until it is changed */
+	TABLE_LATER	   /* done; no use in coming back soon */
 } DcTableStep;
 
 /* What a job remembers of a table. */
@@ -30,7 +30,7 @@ typedef struct DcTableTurn
 	MemoryContext cxt; /* of what the job remembers of it; NULL: it has not begun, or is done */
 	void *state;	   /* the job's, in cxt */
 	int64 pause;	   /* us; 0: it has not failed */
-	DcMoment until;	   /* it is left alone so long */
+	DcMoment until;	   /* it is left alone until then */
 	bool listed;	   /* it has not had its turn in this round yet */
 	bool trusted;	   /* its owner may delay others, as last known */
 	int place;		   /* in the last list */
@@ -81,8 +81,9 @@ typedef struct DcTableJob
 #define DC_STEP_MS 2500
 
 /*
- * A step that takes longer (us) is followed by a pause of so many times its length: of the table, and of all tables of its owner. The
- * latter is for many tables and jobs, each of which has a step.
+ * A step that takes longer (us) is followed by a pause of this many times its length: of the
+ * table, and of all tables of its owner. The latter is for many tables and jobs, each of which
+ * has a step.
  */
 #define DC_STEP_LONG (INT64CONST(1000) * 1000)
 #define DC_STEP_LONG_OWNER (INT64CONST(250) * 1000)
@@ -91,7 +92,7 @@ typedef struct DcTableJob
 /* What a job remembers of its steps that are about all owners at once: a static variable of its room. */
 typedef struct DcSharedStep
 {
-	int longer;		/* the next step may take so many doublings of DC_STEP_MS */
+	int longer;		/* how often DC_STEP_MS is doubled for the next step */
 	DcMoment rests; /* until then */
 } DcSharedStep;
 

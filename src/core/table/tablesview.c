@@ -17,6 +17,7 @@
 
 #include "base/compat.h"
 #include "base/guc.h"
+#include "base/hooks.h"
 #include "base/relopen.h"
 #include "base/subxact.h"
 #include "core/table/access.h"
@@ -34,7 +35,7 @@ typedef struct DcTableLook
 	DcCounterRow row;
 	MemoryContext caller;
 	const char *answer; /* NULL: it is locked */
-	char *reason;
+	const char *reason;
 } DcTableLook;
 
 static Datum tablesview_answer(FunctionCallInfo fcinfo, bool (*look)(void *arg));
@@ -60,8 +61,8 @@ totals_way(PG_FUNCTION_ARGS)
 }
 
 /*
- * tablesview_answer returns what a look at the table in argument 0 has found out: nulls, if it is no
- * counter table.
+ * tablesview_answer returns what a look at the table in argument 0 has found out: nulls, if it
+ * is not a counter table.
  */
 static Datum
 tablesview_answer(FunctionCallInfo fcinfo, bool (*look)(void *arg))
@@ -85,8 +86,8 @@ tablesview_answer(FunctionCallInfo fcinfo, bool (*look)(void *arg))
 }
 
 /*
- * look_for_maintainer finds out by whom a table is maintained. It returns false in any
- * case, for the locks.
+ * look_for_maintainer finds out by whom a table is maintained. It always returns false, so that
+ * the subtransaction releases its locks.
  */
 static bool
 look_for_maintainer(void *arg)
@@ -96,6 +97,11 @@ look_for_maintainer(void *arg)
 
 	if (counter_is_fed(&found->row))
 		found->answer = "publisher";
+	else if (buffer_hooks != NULL && buffer_hooks->takes_too_long(found->row.counter))
+	{
+		found->answer = "owner";
+		found->reason = "what was in memory at the last shutdown takes too long to flush";
+	}
 	else if (dc_worker_runs_owner_code)
 		found->answer = "worker";
 	else
@@ -117,8 +123,8 @@ look_for_maintainer(void *arg)
 }
 
 /*
- * look_for_way finds out how totals are written. It returns false in any case. A table
- * whose state lets nobody write to it has no answer.
+ * look_for_way finds out how totals are written. It always returns false, too. A table that
+ * cannot be written to in its state has no answer.
  */
 static bool
 look_for_way(void *arg)

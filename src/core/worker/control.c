@@ -5,12 +5,11 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * With a launcher these functions only tell it what to do. Without one, the
- * worker is a dynamic background worker that this database's sessions can find by
- * its name alone.
+ * With a launcher these functions only tell it what to do. Without one, the worker is a dynamic
+ * background worker, which sessions of this database can find only by its name.
  *
- * One that the launcher has started only to flush what is left (launcher.c) is none for
- * them.
+ * A worker that the launcher has started only to flush what is left (launcher.c) does not count
+ * for them.
  */
 #include "postgres.h"
 
@@ -40,7 +39,7 @@ PG_FUNCTION_INFO_V1(dc_maintain);
 /* When to tell a worker once more to end (worker.c). */
 #define AGAIN_MS (2 * 1000)
 
-/* dc_maintain() is running: what its jobs keep between their steps is that of one call. */
+/* dc_maintain() is running. What its jobs remember between steps belongs to one call. */
 static bool is_maintaining = false;
 
 static void start_by_launcher(void);
@@ -53,10 +52,9 @@ static void control_terminate(void);
 static bool control_wait_for(bool running);
 
 /*
- * dc_worker_start() -> boolean: starts this database's worker; false if it is
- * running already. Errors: 25006 on a standby, 55000 when the setting
- * dcounter.worker is off, 53400 when the worker has not started, for want of a
- * background worker slot, say.
+ * dc_worker_start() -> boolean: starts this database's worker; false if it is running already.
+ * Errors: 25006 on a standby, 55000 when the setting dcounter.worker is off, 53400 when the
+ * worker has not started, as when no background worker slot is free.
  */
 Datum
 dc_worker_start(PG_FUNCTION_ARGS)
@@ -139,8 +137,8 @@ dc_maintain(PG_FUNCTION_ARGS)
 }
 
 /*
- * start_by_launcher asks the launcher for the worker, and waits for it; also for
- * the launcher, should that be starting again.
+ * start_by_launcher asks the launcher for the worker, and waits for it; and for the launcher,
+ * if that is just restarting.
  */
 static void
 start_by_launcher(void)
@@ -198,7 +196,7 @@ start_dynamic(void)
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 				 errmsg("no background worker slot is free"),
 				 errhint("You may need to increase max_worker_processes.")));
-	/* one that has ended already has found another, started by somebody else */
+	/* a worker that has ended already has found another one, started by another session */
 	there = WaitForBackgroundWorkerStartup(handle, &pid) == BGWH_STARTED ? control_wait_for(true) : worker_pid() != 0;
 	if (!there)
 		ereport(ERROR,
@@ -227,8 +225,8 @@ worker_is_there(void)
 }
 
 /*
- * Return true if this database's worker is there, and not to leave again
- * because there is nothing to look after.
+ * Return true if this database's worker is there, and will not leave again because there is
+ * nothing to look after.
  */
 static bool
 worker_has_come(void)

@@ -16,7 +16,7 @@ extern void flush_set_commit(const char *level);
 extern void flush_enter(void);
 extern void flush_leave(DcMoment until);
 
-/* For the launcher: whether there is something to flush, or about to be. */
+/* For the launcher: is there something to flush, or will there be soon? */
 extern bool buffer_is_left(Oid database);
 
 /* For launcher and worker: amounts of databases that are gone, or without the extension. */

@@ -1,6 +1,7 @@
 /*
  * jobhere.c
- *		Running a job to its end in a session, for dc_maintain(), and what steps there and in the worker share.
+ *		Running a job to its end in a session, for dc_maintain(), and code that steps in a
+ *		session and in the worker share.
  *
  * Copyright (c) 2026, the dcounter developers
  *
@@ -83,7 +84,8 @@ step_in_procedure(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 }
 
 /*
- * commit_in_procedure commits; false if that fails, which is the step's failure.
+ * commit_in_procedure commits; returns false if that fails, which then counts as a failure of
+ * the step.
  */
 static bool
 commit_in_procedure(DcJobRun *run)
@@ -107,8 +109,8 @@ commit_in_procedure(DcJobRun *run)
 }
 
 /*
- * warn_of_failure reports a failed step to the caller of a procedure. A cancel goes
- * on to end it, unless a table's owner has raised it.
+ * warn_of_failure reports a failed step to the caller of a procedure. A cancel is raised again
+ * and ends the procedure, unless a table's owner has raised it.
  */
 static void
 warn_of_failure(DcJobRun *run, ErrorData *error)
@@ -203,6 +205,9 @@ job_name_subject(DcJobRun *run, Oid table)
 		snprintf(job_subject, sizeof(job_subject), "dcounter job \"%s\"", run->job);
 }
 
+/*
+ * Name the job and the table of the step in CONTEXT of errors.
+ */
 static void
 subject_context(void *arg)
 {

@@ -1,11 +1,11 @@
 /*
  * jobnote.c
- *		What a worker's slot tells of its jobs: for dc_stat_worker, and the launcher.
+ *		Noting in a worker's slot what its jobs do: for dc_stat_worker, and the launcher.
  *
  * Copyright (c) 2026, the dcounter developers
  *
  * Each function takes the lock of the slots for a moment, unless its comment says that the
- * caller has it. Without slots there is nobody to tell.
+ * caller has it. Without slots these functions do nothing.
  */
 #include "postgres.h"
 
@@ -19,8 +19,8 @@
 static void jobnote_count_error(DcWorkerSlot *slot, const char *job, const char *text, int len);
 
 /*
- * jobnote_run counts a run of a job, which began at a time and took so long, in the
- * worker's slot. It has left so many tables to their owners; -1: it goes on.
+ * jobnote_run notes a run of a job in the worker's slot: when it began and how long it took
+ * (us). `left` is how many tables it has left to their owners; -1 if it goes on.
  */
 void
 jobnote_run(int job, TimestampTz at, int64 us, int64 work, int64 left)
@@ -74,7 +74,8 @@ jobnote_end(DcWorkerSlot *slot, const char *job)
 }
 
 /*
- * jobnote_count_error does the work. The caller has locked the slot.
+ * jobnote_count_error counts a failed step and keeps its message. The caller has locked the
+ * slot.
  */
 static void
 jobnote_count_error(DcWorkerSlot *slot, const char *job, const char *text, int len)
@@ -91,8 +92,7 @@ jobnote_count_error(DcWorkerSlot *slot, const char *job, const char *text, int l
 }
 
 /*
- * jobnote_step tells the launcher when the step began that is running now; DC_LONG_AGO:
- * none is.
+ * jobnote_step tells the launcher when the current step began; DC_LONG_AGO: none is running.
  */
 void
 jobnote_step(DcMoment began)

@@ -4,17 +4,18 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A worker runs each job at its interval, counted from start to start, by the
- * monotonic clock: no job waits, or comes early, because the wall clock is set. A run that
- * has used up its time yields, or ends and says that there is more; the other jobs that are
- * due come first, and then it goes on. A run that works for long is slowed down: it rests after a
- * step, in proportion to the step's time, and yields for the rest, so that the other jobs go on
- * meanwhile. A run that has ended is followed by a pause as long as itself, or as its interval, unless there is more.
+ * A worker runs each job at its interval, counted from start to start, by the monotonic clock:
+ * no job waits, or comes early, because the wall clock is set. A run that has used up its time
+ * yields, or ends and reports that there is more; the other jobs that are due come first, and
+ * then it goes on. A run that works for long is slowed down: it rests after a step, in
+ * proportion to the step's time, and yields for the rest, so that the other jobs go on
+ * meanwhile. A run that has ended is followed by a pause as long as itself, or as its interval,
+ * unless there is more.
  *
- * The first job, the flush, is an urgent one: it says itself when it is due, is not
- * slowed down, and comes between two steps of the others, too. It has less time, and while other jobs
- * have something to do a long run of it is followed by a pause of several times its length, so that
- * tables that always need a flush do not keep the others from their steps.
+ * The first job, the flush, is an urgent one: it decides itself when it is due, is not slowed
+ * down, and also runs between two steps of the others. It has less time, and while other jobs
+ * have something to do a long run of it is followed by a pause of several times its length, so
+ * that tables that always need a flush do not keep the others from their steps.
  *
  * A step that fails is logged and counted, and the job goes on with the next. Its time counts like that of others.
  */
@@ -51,11 +52,10 @@
 /*
  * How long a step may take, and then until the worker is ended.
  *
- * A time-out ticks while a step is running, and each tick looks how long that is, by
- * the monotonic clock. PostgreSQL's time-outs go by the wall clock: if that is set back
- * meanwhile, the next tick comes so much later; later steps are not concerned. So the
- * launcher looks as well, and ends a worker whose step takes longer than both
- * (job_step_hangs).
+ * A time-out ticks while a step is running, and each tick checks how long the step has taken,
+ * by the monotonic clock. PostgreSQL's time-outs go by the wall clock: if that is set back
+ * meanwhile, the next tick comes later by that much; later steps are not concerned. So the
+ * launcher looks as well, and ends a worker whose step takes longer than both (job_step_hangs).
  */
 #define STEP_TICK_MS 500
 #define STEP_LIMIT_MS (30 * 1000)
@@ -63,10 +63,10 @@
 #define STEP_HANGS_MS (STEP_LIMIT_MS + 2 * STEP_GRACE_MS)
 
 /*
- * How long a worker has that was asked to end, for all that it still does: a step that goes
- * on all the same ends it after the grace. The last flushes end a grace earlier, so that
- * those that do not heed a cancel are over, too. Amounts that are not flushed by then are
- * left to bufferfile.c.
+ * How long a worker that was asked to end may take for everything that it still does: a step
+ * that goes on nevertheless ends it after the grace. The last flushes end one grace period
+ * earlier, so that those that ignore a cancel are over by then, too. Amounts that are not
+ * flushed by then are left to bufferfile.c.
  */
 #define LEAVE_LIMIT_MS (10 * 1000)
 #define LEAVE_GRACE_MS 1000
@@ -74,13 +74,13 @@
 /* A signal to end must cancel a step. */
 volatile sig_atomic_t job_in_step = false;
 
-/* When it came first, if it did (ShutdownRequestPending). */
+/* When that signal came first, if it did (ShutdownRequestPending). */
 volatile DcMoment job_asked_at = {0};
 
 /* The worker has been asked to end, and runs a job for the last time. */
 static bool job_leaving = false;
 
-/* It has been asked once more: it does nothing more. */
+/* It has been asked again: it does nothing more. */
 volatile sig_atomic_t job_hurries = false;
 
 /* The table of the step that is running, or InvalidOid. */
@@ -93,7 +93,7 @@ Oid job_suspect = InvalidOid;
 #define NO_JOB DC_MAX_JOBS
 static int running = NO_JOB;
 
-/* us that the step that is running may take, if the worker is not leaving. */
+/* How long (us) the current step may take, if the worker is not leaving. */
 static int64 step_limit = STEP_LIMIT_MS * INT64CONST(1000);
 
 static TimeoutId step_timeout;
@@ -113,14 +113,18 @@ const char *job_step_name = NULL;
 #define PACE_MIN_US (10 * 1000)
 #define PACE_MAX_US (1000 * 1000)
 
-/* A run of the urgent job that takes longer is followed by a pause of so many times its length, up to a limit. */
+/*
+ * A run of the urgent job that takes longer is followed by a pause of this many times its
+ * length, up to a limit.
+ */
 #define URGENT_SHORT_US (10 * 1000)
 #define URGENT_PAUSE 4
 #define URGENT_PAUSE_MAX_US (2 * 1000 * 1000)
 
-/* How often it is looked whether DROP EXTENSION has come to the catalog, and the pause between. */
+/* How often to check if DROP EXTENSION has reached the catalog, the pause in between, and how long to take a "no" for an answer. */
 #define LEAVING_TRIES 10
 #define LEAVING_PAUSE_US (10 * 1000)
+#define LEAVING_KNOWN_US (5 * 1000 * 1000)
 
 /* The last run of each of this worker's jobs. */
 static struct
@@ -219,8 +223,8 @@ job_all_have_run(void)
 }
 
 /*
- * Return true if this database has something that a job looks after, or
- * may have: what cannot be looked at may be something.
+ * Return true if this database has something that a job looks after, or may have: if the look
+ * fails, that counts as something.
  */
 bool
 job_any_is_needed(void)
@@ -233,6 +237,9 @@ job_any_is_needed(void)
 	return !run.step(&run, jobrun_look_step, &needed, InvalidOid) || needed;
 }
 
+/*
+ * Set *arg if a job says that it is needed. The step for job_any_is_needed().
+ */
 static void
 jobrun_look_step(void *arg)
 {
@@ -253,7 +260,8 @@ job_timer_init(void)
 }
 
 /*
- * step_has_written notes that a step has written all: what is left is the commit record, and the wait for a standby.
+ * step_has_written notes that a step has written everything: only the commit record, and the
+ * wait for a standby, are left.
  */
 static void
 step_has_written(void)
@@ -263,8 +271,8 @@ step_has_written(void)
 }
 
 /*
- * job_step_hangs tells, for the launcher, whether a step that began then should have
- * been ended by its worker; DC_LONG_AGO: none is running.
+ * job_step_hangs returns true, for the launcher, if the worker should have ended a step that
+ * began at this moment; DC_LONG_AGO: none is running.
  */
 bool
 job_step_hangs(DcMoment began)
@@ -274,8 +282,8 @@ job_step_hangs(DcMoment began)
 }
 
 /*
- * on_step_tick cancels a step that takes too long, and ends the worker if that was of no
- * use, or if it was asked to end and the step goes on.
+ * on_step_tick cancels a step that takes too long, and ends the worker if that did not help, or
+ * if it was asked to end and the step goes on.
  */
 static void
 on_step_tick(void)
@@ -304,7 +312,7 @@ on_step_tick(void)
 static int64
 step_time(void)
 {
-	/* to cancel a commit is to end its wait for a synchronous standby, and no error */
+	/* cancelling a commit ends its wait for a synchronous standby, and raises no error */
 	if (!job_leaving)
 		return step_commits ? Max(step_limit, STEP_LIMIT_MS * INT64CONST(1000)) : step_limit;
 	return moment_diff(step_began, leave_until) - LEAVE_GRACE_MS * INT64CONST(1000);
@@ -387,6 +395,7 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 {
 	MemoryContext caller = CurrentMemoryContext;
 	ErrorData *volatile error = NULL;
+	bool failed;
 	DcMoment began;
 
 	QueryCancelPending = false; /* meant for the step before */
@@ -435,6 +444,8 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 	job_in_step = false;
 	job_step_table = InvalidOid;
 	jobnote_step(DC_LONG_AGO);
+	/* neither being told to end nor DROP EXTENSION is a failure; to find that out is part of the step's time */
+	failed = error != NULL && (!ShutdownRequestPending || job_leaving) && !job_hurries && !extension_is_leaving();
 	note_rest(run, began);
 	if (error == NULL) /* the table's owner has not made a standby slow */
 		run->took = moment_diff(began, step_worked);
@@ -443,8 +454,7 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 		return true;
 	if (step_cancelled && OidIsValid(table) && error->hint == NULL)
 		error->hint = pstrdup(_("It took too long. The owner of the table can call dc_maintain(), where a step has no limit."));
-	/* neither being told to end nor DROP EXTENSION is a failure */
-	if ((!ShutdownRequestPending || job_leaving) && !job_hurries && !extension_is_leaving())
+	if (failed)
 	{
 		job_report_failure(run, LOG, error);
 		jobnote_error(run->job, error->message);
@@ -454,8 +464,8 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 }
 
 /*
- * note_rest counts the time of a step. If the run has worked for long, it is to rest for so long that the
- * steps took their share of the time, and to yield for that.
+ * note_rest counts the time of a step. If the run has worked for long, it has to rest so long
+ * that the steps took no more than their share of the time, and to yield for that.
  */
 static void
 note_rest(DcJobRun *run, DcMoment began)
@@ -516,17 +526,21 @@ run_urgent(bool others_wait)
 }
 
 /*
- * Return true if the extension is gone, or is about to be dropped: it and its catalog are locked, so what does not get these meanwhile has not
- * failed. DROP EXTENSION locks the one some moments before the other. Anybody can lock the extension alone (ALTER FUNCTION ... DEPENDS ON EXTENSION).
+ * Return true if the extension is gone, or is about to be dropped: the extension and its
+ * catalog are locked, so a step that cannot lock them meanwhile has not failed. DROP EXTENSION
+ * locks the former some moments before the latter. Any role can lock the extension alone (ALTER
+ * FUNCTION ... DEPENDS ON EXTENSION). So having waited in vain, this does not wait again for some seconds.
  */
 static bool
 extension_is_leaving(void)
 {
+	static DcMoment known_until = {0};
+	int most = moment_is_reached(known_until) ? LEAVING_TRIES : 1;
 	bool locked = true;
 	bool leaving = false;
 
 	HOLD_CANCEL_INTERRUPTS();
-	for (int tries = 0; locked && !leaving && tries < LEAVING_TRIES; tries++)
+	for (int tries = 0; locked && !leaving && tries < most; tries++)
 	{
 		Oid extension;
 
@@ -541,5 +555,7 @@ extension_is_leaving(void)
 		CommitTransactionCommand();
 	}
 	RESUME_CANCEL_INTERRUPTS();
+	if (locked && !leaving && most > 1)
+		known_until = moment_after(moment_now(), LEAVING_KNOWN_US);
 	return leaving;
 }

@@ -4,12 +4,11 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * It is connected to no database, so it cannot see where the extension is: it
- * starts a worker in each database that allows connections and is no template, and
- * a worker that finds no extension leaves at once, for good. It is asked for again
- * when somebody creates the extension there (workerhooks.c). One that finds the extension and
- * nothing to look after leaves, too, until there is something. How many there are at a
- * time, and who comes next, is in turns.c.
+ * It is connected to no database, so it cannot see where the extension is: it starts a worker
+ * in each database that allows connections and is not a template, and a worker that finds no
+ * extension leaves at once, for good. It is asked for again when the extension is created there
+ * (workerhooks.c). One that finds the extension and nothing to look after leaves, too, until
+ * there is something. turns.c decides how many there are at a time, and which comes next.
  *
  * The launcher sleeps until something happens: a worker ends (the postmaster
  * signals that) or has done its round, a session changes databases, creates the extension
@@ -17,9 +16,9 @@
  * the configuration is reloaded, it is time for a turn, or a start that failed is to be tried
  * again. Once a minute it looks at pg_database in any case.
  *
- * A worker that ends without having been told to is started again after a while,
- * which doubles with each failure. So is one that the postmaster has no room for. One
- * whose step should have timed out, and has not, is ended (jobrun.c says why).
+ * A worker that ends without having been told to is started again after a while, which doubles
+ * with each failure. So is one that the postmaster has no room for. A worker whose step should
+ * have timed out, and has not, is ended (jobrun.c says why).
  *
  * If a worker is not wanted (dcounter.worker is off, or dc_worker_stop() was called)
  * but increments of its database are in memory, or about to be, one is started
@@ -62,7 +61,7 @@
 #define RETRY_MS 1000
 #define RETRY_MAX_MS (60 * 1000)
 
-/* A worker that has run for this long was no failure. */
+/* A worker that has run for this long does not count as a failed start. */
 #define SETTLED_MS (60 * 1000)
 
 /* A database. */
@@ -78,7 +77,7 @@ static BackgroundWorkerHandle *handles[DC_MAX_DATABASES];
 /* Which slots' workers the postmaster had no room for. */
 static bool no_room[DC_MAX_DATABASES];
 
-/* A lack of room has been logged, and not ended since. */
+/* A lack of room has been logged, and there has been no room since. */
 static bool no_slot_logged = false;
 static bool no_process_logged = false;
 static bool no_role_logged = false;
@@ -137,7 +136,7 @@ dc_launcher_main(Datum arg)
 	dc_workers->launcher_latch = MyLatch;
 	for (int i = 0; i < DC_MAX_DATABASES; i++)
 	{
-		/* asked for by another launcher; it will not run in this state */
+		/* requested by an earlier launcher; it will not run in this state */
 		if (dc_workers->slots[i].state == DC_WORKER_STARTING)
 		{
 			dc_workers->slots[i].state = DC_WORKER_NONE;
@@ -172,6 +171,9 @@ dc_launcher_main(Datum arg)
 	proc_exit(1);
 }
 
+/*
+ * Remove the launcher from shared memory when it exits. Must not throw.
+ */
 static void
 launcher_detach(int code, Datum arg)
 {
@@ -207,7 +209,7 @@ list_databases(Oid *role)
 		DcDatabase *database = palloc(sizeof(DcDatabase));
 
 		database->oid = form->oid;
-		/* a limit of -2 marks what an interrupted DROP DATABASE has left */
+		/* a limit of -2 marks a database that an interrupted DROP DATABASE has left */
 		database->allowed = form->datallowconn && !form->datistemplate &&
 			form->datconnlimit != -2;
 		databases = lappend(databases, database);
@@ -288,7 +290,7 @@ sync_slots(List *databases)
 }
 
 /*
- * reap_workers looks which workers have ended.
+ * reap_workers finds the workers that have ended, and decides when to start them again.
  */
 static void
 reap_workers(void)
@@ -311,8 +313,8 @@ reap_workers(void)
 }
 
 /*
- * note_room has those starts tried again for which there was no room, now that there is
- * some. The caller holds the lock.
+ * note_room lets starts that failed for lack of room be tried again, now that there is some.
+ * The caller holds the lock.
  */
 static void
 note_room(void)
@@ -334,7 +336,10 @@ note_end(DcWorkerSlot *slot)
 {
 	int64 pause;
 
-	/* a worker of an earlier launcher has come after all: it is not that one */
+	/*
+	 * a worker that an earlier launcher had started has entered the slot after all: it has not
+	 * ended
+	 */
 	if (slot->pid != 0 || slot->state == DC_WORKER_NO_EXTENSION || slot->state == DC_WORKER_NO_TABLES)
 		return;
 	slot->flush_tries = buffer_is_left(slot->database) ? slot->flush_tries + 1 : 0;
@@ -413,8 +418,8 @@ count_workers(void)
 }
 
 /*
- * log_room logs once that databases wait for want of slots, and not each time that their
- * turns come.
+ * log_room logs once that databases wait for lack of slots, and not each time that their turns
+ * come.
  */
 static void
 log_room(const DcTurns *turns)
@@ -438,7 +443,7 @@ start_worker(int i, Oid role)
 	DcWorkerArgs args = {0};
 	bool registered;
 
-	/* nobody else changes these while it is STARTING */
+	/* no other process changes these while it is STARTING */
 	args.database = dc_workers->slots[i].database;
 	args.role = role;
 	args.slot = true;

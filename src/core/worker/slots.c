@@ -10,20 +10,19 @@
  *	- The launcher takes and frees slots, and is the only one that starts workers
  *	  for them: NONE -> STARTING. A start that leads to nothing, which the
  *	  launcher learns from the postmaster: STARTING -> NONE.
- *	- A worker enters its pid (STARTING -> RUNNING), or finds that it must not run
- *	  after all and leaves. When it exits it takes its pid out (RUNNING -> NONE or
- *	  NO_EXTENSION or NO_TABLES). A worker that is killed outright makes the server start
- *	  over, with all slots empty.
+ *	- A worker enters its pid (STARTING -> RUNNING), or finds that it must not run after all and
+ *	  leaves. When it exits it takes its pid out (RUNNING -> NONE or NO_EXTENSION or NO_TABLES). A
+ *	  worker that is killed makes the server restart, with all slots empty.
  *	- dc_worker_stop() takes one for a database that the launcher has not seen yet, and
  *	  marks it as unseen. The launcher, whose list of databases may be an older one, frees
  *	  it the time after next at the earliest.
- *	- A worker that only flushes (launcher.c) goes the same way. For sessions it is
- *	  none, but for those that want the database for themselves.
+ *	- A worker that only flushes (launcher.c) goes the same way. Sessions ignore it, except
+ *	  those that need the database for themselves.
  *	- Sessions set `stopped` and `paused_until`, and signal the worker. Where they
  *	  have changed something that a failure may be due to, they clear the back-off,
  *	  and make NO_EXTENSION NONE again.
  *
- * A process that changes something that the launcher should act on sets its latch.
+ * A process that changes something that the launcher should act on sets the launcher's latch.
  *
  * A pid is only as good as the lock under which it was read: once the process has ended,
  * any other, of any program, may get it. So signals are sent here alone, under a lock
@@ -58,6 +57,9 @@ slots_init(void)
 			  slots_area_init);
 }
 
+/*
+ * Initialize the lock of the slots; zeros are free slots.
+ */
 static void
 slots_area_init(void *area)
 {
@@ -65,7 +67,7 @@ slots_area_init(void *area)
 }
 
 /*
- * slots_lock takes the lock that protects all slots, and slots_unlock gives it back.
+ * slots_lock takes the lock that protects all slots.
  */
 void
 slots_lock(LWLockMode mode)
@@ -73,6 +75,9 @@ slots_lock(LWLockMode mode)
 	LWLockAcquire(&dc_workers->lock, mode);
 }
 
+/*
+ * Release the lock that slots_lock() or slot_lock() has taken.
+ */
 void
 slots_unlock(void)
 {
@@ -104,8 +109,8 @@ slot_find(Oid database)
 }
 
 /*
- * slot_get returns the slot of a database, a new one if need be, or NULL if all
- * are taken. The caller holds the lock exclusively.
+ * slot_get returns the slot of a database, a new one if it has none, or NULL if all are taken.
+ * The caller holds the lock exclusively.
  */
 DcWorkerSlot *
 slot_get(Oid database)
@@ -178,8 +183,8 @@ launcher_wake(void)
 }
 
 /*
- * launcher_recheck makes the launcher start a worker in a database, also if an
- * earlier one has failed or found no extension.
+ * launcher_recheck makes the launcher start a worker in a database, even if an earlier one has
+ * failed or found no extension.
  */
 void
 launcher_recheck(Oid database)
@@ -202,7 +207,7 @@ launcher_recheck(Oid database)
 }
 
 /*
- * sleep_on_latch sleeps for so many milliseconds, or until this process is woken.
+ * sleep_on_latch sleeps for this many milliseconds, or until this process is woken.
  */
 void
 sleep_on_latch(long ms, const char *wait_event)

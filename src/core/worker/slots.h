@@ -22,7 +22,7 @@ typedef enum DcWorkerState
 	DC_WORKER_NONE,			/* none is running; start one when it is time */
 	DC_WORKER_STARTING,		/* asked for */
 	DC_WORKER_RUNNING,		/* connected, pid is set */
-	DC_WORKER_NO_EXTENSION, /* was there, and found no dcounter, */
+	DC_WORKER_NO_EXTENSION, /* has run, and found no dcounter, */
 	DC_WORKER_NO_TABLES,	/* or nothing to look after */
 	DC_WORKER_NOT_ALLOWED	/* a template, or no connections allowed */
 } DcWorkerState;
@@ -45,9 +45,9 @@ typedef struct DcWorkerSlot
 	Oid database; /* invalid: the slot is free */
 	DcWorkerState state;
 	pid_t pid;				/* while RUNNING */
-	bool allowed;			/* to have one, says pg_database */
+	bool allowed;			/* pg_database allows it to have one */
 	bool stopped;			/* by dc_worker_stop() */
-	bool unseen;			/* made by it; the launcher may not know the database */
+	bool unseen;			/* made by dc_worker_stop(); the launcher may not know the database */
 	bool only_flushes;		/* the worker that is STARTING or RUNNING */
 	DcMoment paused_until;	/* by DDL on the database */
 	DcMoment start_after;	/* back-off */
@@ -71,7 +71,7 @@ typedef struct DcWorkerSlot
 	DcMoment due;		 /* when it has something to do in any case */
 	uint32 seen;		 /* by the last worker, of what was changed (activity.c) */
 	Oid last_table;		 /* that it was working on, */
-	bool ends;			 /* and its process has not ended; the launcher knows */
+	bool ends;			 /* and whose process has not ended yet; only the launcher uses this */
 
 	DcJobStats jobs[DC_MAX_JOBS];
 } DcWorkerSlot;

@@ -56,6 +56,9 @@ stat_worker(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
+/*
+ * Add a row for each job of a slot to the result; error messages only if `monitor`.
+ */
 static void
 show_slot(ReturnSetInfo *result, const DcWorkerSlot *slot, bool monitor)
 {
@@ -91,7 +94,8 @@ show_slot(ReturnSetInfo *result, const DcWorkerSlot *slot, bool monitor)
 }
 
 /*
- * statworker_readable returns an error message, which is in the encoding of its database.
+ * statworker_readable returns an error message, or a note if it is in the encoding of another
+ * database and cannot be shown here.
  */
 static const char *
 statworker_readable(const char *message)
@@ -99,6 +103,9 @@ statworker_readable(const char *message)
 	return pg_verifymbstr(message, strlen(message), true) ? message : "(in the encoding of another database)";
 }
 
+/*
+ * Return the state of a database's worker, as dc_stat_worker shows it.
+ */
 static const char *
 state_name(const DcWorkerSlot *slot)
 {
@@ -128,6 +135,10 @@ state_name(const DcWorkerSlot *slot)
 	return slot->turn_ended.us != DC_LONG_AGO.us ? "idle" : "not running";
 }
 
+/*
+ * Return the state of a worker that is not wanted: "off" by the setting, "stopped" by
+ * dc_worker_stop().
+ */
 static const char *
 not_wanted(const DcWorkerSlot *slot)
 {

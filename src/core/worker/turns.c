@@ -8,11 +8,10 @@
  * than that with something to look after, each keeps its worker for good. Otherwise they take
  * turns:
  *
- *	- A database is due when a transaction has changed one of its counter tables since
- *	  its last worker has looked (activity.c), when that has left something to do or to
- *	  flush, when the first hold or pending transfer ends that it knew of, and after a minute
- *	  in any case. One that had no turn yet is due. So databases that nobody writes to cost
- *	  a turn a minute.
+ *	- A database is due when a transaction has changed one of its counter tables since its last
+ *	  worker has looked (activity.c), when that has left something to do or to flush, when the
+ *	  first hold or pending transfer ends that it knew of, and after a minute in any case. One
+ *	  that had no turn yet is due. So an idle database costs one turn a minute.
  *	- The one that is due and has had no worker for the longest comes next.
  *	  dc_worker_start() puts one in front.
  *	- If there is no worker left for it, that of another database gives way, the one that has
@@ -23,11 +22,11 @@
  *	- The next worker of that database begins after the table that this one was working on,
  *	  so a table with a backlog does not keep the others from theirs.
  *
- * So with n databases that are due at a time, each has a turn after n / max_workers seconds
- * if all are short, and after ten times that in the worst case. What waits meanwhile is what
- * waits without a worker, and nothing is lost: amounts stay in shard rows, increments of
- * buffered tables are written to rows at once (there is no flusher, commit.c), holds that have
- * expired are given back by the first who would otherwise get none.
+ * So with n databases that are due at a time, each has a turn after n / max_workers seconds if
+ * all are short, and after ten times that in the worst case. Meanwhile the same work waits as
+ * without a worker, and nothing is lost: amounts stay in shard rows, increments of buffered
+ * tables are written to rows at once (there is no flusher, commit.c), expired holds are given
+ * back by the first take that would otherwise get no unit.
  *
  * A database that has the extension and nothing else (no counter table, no event, no
  * consumer) has no worker at all: one that finds that leaves. The first row of a catalog and the
@@ -36,7 +35,7 @@
  *
  * Of max_worker_processes, some stay free for others: as many as the parallel workers of a
  * query (max_parallel_workers_per_gather, two at least), less those that are running, and one
- * in any case. Only the first worker is started all the same. Those of others that are
+ * in any case. Only the first worker is started regardless of that. Those of others that are
  * about to start are not seen; then they, or we, find no room, and try again.
  *
  * Everything here but the worker's own variables is in the slots, under their lock.
@@ -57,28 +56,29 @@
 #include "core/worker/turns.h"
 #include "core/worker/worker.h"
 
-/* A turn lasts so long if another database waits, and if its jobs go on. */
+/* How long a turn lasts at least if another database waits, and if its jobs go on. */
 #define TURN_MIN_US (INT64CONST(1) * 1000 * 1000)
 #define TURN_MAX_US (INT64CONST(10) * 1000 * 1000)
 
-/* A database without a worker is looked at so often in any case; one without tables. */
+/* How often a database without a worker is looked at in any case, and one without tables. */
 #define REST_MS (60 * 1000)
 #define NOTHING_MS (300 * 1000)
 
-/* When to look again whether there is room. */
+/* When to check again for room. */
 #define ROOM_MS (5 * 1000)
 
 /*
- * How often a worker looks whether there is still something to look after; and the second time,
- * as the first look may have met the locks of whoever has just created the extension.
+ * How often a worker checks if there is still something to look after; and when it checks a
+ * second time, as the first check may have met the locks of the session that has just created
+ * the extension.
  */
 #define LOOK_MS (60 * 1000)
 #define LOOK_AGAIN_MS 1000
 
-/* So many of max_worker_processes are left to others at least, if these use none. */
+/* At least this many of max_worker_processes are left to others, if these use none. */
 #define SPARE 2
 
-/* Of this worker: what its slot gets when it leaves. */
+/* Of this worker, to be stored in its slot when it leaves. */
 static DcMoment my_due = {0};
 static uint32 my_seen = 0;
 static Oid my_table = InvalidOid;
@@ -104,7 +104,7 @@ turns_is_wanted(const DcWorkerSlot *slot)
 }
 
 /*
- * Return true if one is there, or was asked for.
+ * Return true if a slot has a worker, or one was asked for.
  */
 bool
 slot_has_worker(const DcWorkerSlot *slot)
@@ -127,8 +127,8 @@ database_has_worker(void)
 }
 
 /*
- * turns_plan decides who gets a worker, and whose has to give way. There is room for so
- * many more workers.
+ * turns_plan decides which databases get a worker, and whose worker has to give way. `room` is
+ * how many more workers can be started.
  */
 void
 turns_plan(DcTurns *turns, int room)
@@ -231,7 +231,7 @@ slot_due(const DcWorkerSlot *slot)
 }
 
 /*
- * compare_slots is the order of turns.
+ * compare_slots orders slots by whose turn comes first, for qsort().
  */
 static int
 compare_slots(const void *a, const void *b)
@@ -247,7 +247,7 @@ compare_slots(const void *a, const void *b)
 }
 
 /*
- * give_way has so many workers leave for others, as soon as they may.
+ * give_way has this many workers leave for others, as soon as they may.
  */
 static void
 give_way(DcTurns *turns, int count)
@@ -286,12 +286,18 @@ give_way(DcTurns *turns, int count)
 	}
 }
 
+/*
+ * Return when the worker of a slot may be asked to leave for another database.
+ */
 static DcMoment
 may_give_way(const DcWorkerSlot *slot)
 {
 	return moment_after(slot->running_since, slot->passed ? TURN_MIN_US : TURN_MAX_US);
 }
 
+/*
+ * Order slots with a worker by when they may give way, the first one first, for qsort().
+ */
 static int
 compare_running(const void *a, const void *b)
 {
@@ -330,7 +336,7 @@ turns_room(int own)
 }
 
 /*
- * turn_enter is called when a worker enters its slot, under the lock.
+ * turn_enter begins a worker's turn, when it enters its slot. The caller holds the lock.
  */
 void
 turn_enter(DcWorkerSlot *slot)
@@ -341,7 +347,7 @@ turn_enter(DcWorkerSlot *slot)
 }
 
 /*
- * turn_stay tells dc_worker_start() that this worker has not come for nothing.
+ * turn_stay tells dc_worker_start() that this worker has something to look after.
  */
 void
 turn_stay(void)
@@ -392,8 +398,8 @@ turn_is_over(void)
 }
 
 /*
- * Return true if this database has nothing to look after. It looks now
- * and then. What comes after the number is collected calls another worker.
+ * Return true if this database has nothing to look after, which it checks now and then. Changes
+ * after the number is collected call another worker.
  */
 bool
 turn_is_for_nothing(void)
@@ -411,8 +417,8 @@ turn_is_for_nothing(void)
 }
 
 /*
- * turn_leave is called when this worker leaves for another database. What is published from
- * now on makes the database due, and so does all that this worker has not looked at.
+ * turn_leave is called when this worker leaves for another database. Changes that are published
+ * from now on make the database due, and so does all that this worker has not looked at.
  */
 void
 turn_leave(void)
@@ -420,7 +426,7 @@ turn_leave(void)
 	my_seen = activity_collect(MyDatabaseId, DC_ACTIVITY_ANY);
 	my_due = moment_min(table_jobs_next(), moment_in(REST_MS));
 	if (!job_all_have_run())
-		my_due = DC_LONG_AGO; /* a step took all of the turn, and a job does not know yet what there is */
+		my_due = DC_LONG_AGO; /* a step took all of the turn, and a job does not know yet what it has to do */
 	my_table = table_jobs_current();
 }
 

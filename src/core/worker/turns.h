@@ -15,7 +15,7 @@ typedef struct DcTurns
 	int start[DC_MAX_DATABASES]; /* slots to start a worker for, */
 	int nstart;
 	int nwaiting;		/* databases for which there is none, */
-	bool short_of_room; /* since others need the slots of the postmaster's */
+	bool short_of_room; /* because other background workers need the postmaster's slots */
 	DcMoment next;		/* when to look again at the latest */
 } DcTurns;
 

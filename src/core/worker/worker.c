@@ -46,7 +46,7 @@
 #include "core/worker/turns.h"
 #include "core/worker/worker.h"
 
-/* A worker that remembers so many tables, and has been there for so long, is replaced. */
+/* A worker that remembers this many tables, and has run for this long, is replaced. */
 #define ENTRIES_MAX 50000
 #define ENTRIES_AGE_US (INT64CONST(300) * USECS_PER_SEC)
 
@@ -56,13 +56,13 @@
 /* How long a step that was cancelled has to end, before another signal ends it. */
 #define CANCEL_MS 1000
 
-/* How long workers that only flush leave a table alone that has ended one. */
+/* How long a flush-only worker skips a table whose flush terminated the previous one. */
 #define SUSPECT_MS (30 * 1000)
 
 /* The worker found no extension; for leave_slot(). */
 static bool no_extension = false;
 
-/* It found nothing to look after, or has to leave for another database; the same. */
+/* It found nothing to look after, or has to leave for another database; also for leave_slot(). */
 static bool no_tables = false;
 static DcMoment began; /* this worker */
 static bool gives_way = false;
@@ -105,9 +105,9 @@ worker_fill(BackgroundWorker *worker, const DcWorkerArgs *args)
 }
 
 /*
- * worker_role_oid returns the role that workers are to connect as, which is
- * InvalidOid for the bootstrap superuser. Needs a transaction. *missing tells
- * that there is no role of the name in dcounter.worker_role.
+ * worker_role_oid returns the role that workers are to connect as, which is InvalidOid for the
+ * bootstrap superuser. Needs a transaction. Sets *missing if no role has the name in
+ * dcounter.worker_role.
  */
 Oid
 worker_role_oid(bool *missing)
@@ -186,11 +186,11 @@ dc_worker_main(Datum arg)
 }
 
 /*
- * on_sigterm asks the worker to end, and cancels its step. Another signal ends the worker
- * at once: the step has caught the cancel. But the step first gets a moment to end: several
- * processes may ask at the same time (dc_worker_stop() and the launcher do), and not all
- * code looks for a cancel soon. When the worker is leaving it has a moment, too, and from
- * then on does no more steps.
+ * on_sigterm asks the worker to end, and cancels its step. Another signal ends the worker at
+ * once: the step has caught the cancel. But the step first gets a moment to end: several
+ * processes may ask at the same time (dc_worker_stop() and the launcher do), and not all code
+ * looks for a cancel soon. When the worker is leaving it has a moment, too, and from then on
+ * does no further step.
  */
 static void
 on_sigterm(SIGNAL_ARGS)
@@ -218,8 +218,8 @@ on_sigterm(SIGNAL_ARGS)
 }
 
 /*
- * take_slot enters this worker in its slot, unless it should not run any more.
- * From here on the launcher leaves the slot to us until we exit.
+ * take_slot enters this worker in its slot, unless it should not run any more. From here on the
+ * launcher leaves the slot to this worker until it exits.
  */
 static bool
 take_slot(const DcWorkerArgs *args)
@@ -241,7 +241,7 @@ take_slot(const DcWorkerArgs *args)
 		slot->step_began = DC_LONG_AGO;
 		slot->ended_well = false;
 		slot->only_flushes = args->only_flushes;
-		/* one that only flushes leaves it alone, and would for ever */
+		/* a flush-only worker would skip it forever */
 		if (args->only_flushes && moment_is_reached(slot->suspect_until))
 			slot->suspect = InvalidOid;
 		job_suspect = slot->suspect;
@@ -254,6 +254,10 @@ take_slot(const DcWorkerArgs *args)
 	return wanted;
 }
 
+/*
+ * Take this worker out of its slot when it exits, note how it has ended, and wake the launcher.
+ * Must not throw.
+ */
 static void
 leave_slot(int code, Datum arg)
 {
@@ -277,7 +281,7 @@ leave_slot(int code, Datum arg)
 		slot->ended_well = (ShutdownRequestPending || !dc_worker || slot->only_flushes || gives_way || no_tables) &&
 			!OidIsValid(job_step_table);
 		slot->only_flushes = false;
-		/* the postmaster tells only the launcher that has started us */
+		/* the postmaster notifies only the launcher that has started us */
 		if (dc_workers->launcher_latch != NULL)
 			SetLatch(dc_workers->launcher_latch);
 	}
@@ -285,8 +289,7 @@ leave_slot(int code, Datum arg)
 }
 
 /*
- * settings_init makes the settings of a database or role not matter where they
- * would disturb the jobs.
+ * settings_init overrides settings of the database or the role that would disturb the jobs.
  */
 static void
 settings_init(void)
@@ -333,8 +336,8 @@ take_lock(void)
 }
 
 /*
- * extension_is_here tells, in a transaction of its own, whether this database has
- * the extension.
+ * extension_is_here returns true if this database has the extension, which it looks up in a
+ * transaction of its own.
  */
 static bool
 extension_is_here(void)
@@ -361,7 +364,7 @@ leave_for_good(void)
 }
 
 /*
- * is_other is for discard_lost.
+ * is_other returns true for other databases than this worker's; a callback for discard_lost.
  */
 static bool
 is_other(Oid database, void *arg)
@@ -370,8 +373,8 @@ is_other(Oid database, void *arg)
 }
 
 /*
- * Return true if this worker is to leave for a new one. What a process remembers of tables stays when these are dropped, and
- * each invalidation goes over it (relcached.c).
+ * Return true if this worker should be replaced by a new one. A process keeps what it remembers
+ * of tables when these are dropped, and each invalidation goes over it (relcached.c).
  */
 static bool
 remembers_too_much(void)
@@ -414,7 +417,7 @@ sleep_until_due(void)
 	DcMoment due = DC_NEVER;
 	long timeout;
 
-	/* a step may have taken the latch's event for its own */
+	/* a step may have consumed the latch's event */
 	if (ShutdownRequestPending || ConfigReloadPending)
 		return;
 	for (int i = 0; i < dc_njobs; i++)

@@ -16,7 +16,7 @@
 
 struct DcWorkerSlot;
 
-/* How a worker is told where to go, in bgw_extra. */
+/* What a worker is started with, in bgw_extra. */
 typedef struct DcWorkerArgs
 {
 	Oid database;

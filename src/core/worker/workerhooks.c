@@ -1,6 +1,6 @@
 /*
  * workerhooks.c
- *		DDL of sessions that the launcher has to know of.
+ *		DDL that the launcher has to know about.
  *
  * Copyright (c) 2026, the dcounter developers
  *
@@ -12,7 +12,7 @@
  * Statements that change which databases should have a worker wake the launcher
  * when they have committed.
  *
- * All this is so with shared_preload_libraries only.
+ * All this is only done with shared_preload_libraries.
  */
 #include "postgres.h"
 
@@ -31,13 +31,13 @@
 #include "core/worker/slots.h"
 #include "core/worker/worker.h"
 
-/* How long a worker stays away if nobody calls it back. */
+/* How long a worker stays away if it is not called back. */
 #define PAUSE_MS (60 * 1000)
 
 /* How long to wait for it to leave. */
 #define HOOK_LEAVE_MS (10 * 1000)
 
-/* When to tell it once more (worker.c). */
+/* When to ask it again (worker.c). */
 #define AGAIN_MS (2 * 1000)
 
 /* To do when this transaction commits. */
@@ -55,7 +55,8 @@ static bool workerhooks_is_idle(void);
 static void workerhooks_xact_callback(XactEvent event, void *arg);
 
 /*
- * hooks_init is called once, at preload.
+ * hooks_init registers the functions around statements and at the end of transactions; called
+ * once, at preload.
  */
 void
 hooks_init(void)
@@ -65,6 +66,10 @@ hooks_init(void)
 	activity_set_wake(launcher_wake);
 }
 
+/*
+ * Have the worker leave a database that a statement needs for itself, run the statement, and
+ * let the worker come back, also after an error.
+ */
 static void
 workerhooks_around_statement(DcUtility *utility)
 {
@@ -151,8 +156,8 @@ pause_worker(const char *name)
 }
 
 /*
- * wait_until_left waits until the worker of a database has left, or gives up:
- * then the statement reports the worker that is in its way.
+ * wait_until_left waits until the worker of a database has left, or gives up: then the
+ * statement itself fails with an error that another session is in the way.
  */
 static void
 wait_until_left(Oid database)
@@ -179,6 +184,9 @@ wait_until_left(Oid database)
 	}
 }
 
+/*
+ * Let the worker of a database come back, at once.
+ */
 static void
 resume_worker(Oid database)
 {
@@ -210,7 +218,7 @@ note_statement(Node *statement)
 			wake_at_commit = true;
 			break;
 		case T_CreateExtensionStmt:
-			/* any: CASCADE may create ours as well */
+			/* any extension: CASCADE may create ours as well */
 			xact_mark(DC_XACT_WORKER);
 			recheck_at_commit = true;
 			break;
@@ -226,7 +234,7 @@ note_statement(Node *statement)
 			xact_mark(DC_XACT_WORKER);
 			/* the extension may have been created in it */
 			recheck_at_commit |= kind == TRANS_STMT_COMMIT_PREPARED;
-			/* what it has changed nobody knows any more; nor which rows it had locked */
+			/* it is unknown by now which tables it has changed, and which rows it had locked */
 			all_at_commit = true;
 			break;
 		default:
@@ -234,12 +242,19 @@ note_statement(Node *statement)
 	}
 }
 
+/*
+ * Return true if nothing is to be done at the end of this transaction.
+ */
 static bool
 workerhooks_is_idle(void)
 {
 	return !wake_at_commit && !recheck_at_commit && !all_at_commit;
 }
 
+/*
+ * Tell the launcher at commit of changes that concern it, and publish changes of which tables
+ * are unknown.
+ */
 static void
 workerhooks_xact_callback(XactEvent event, void *arg)
 {

@@ -1,6 +1,6 @@
 /*
  * ack.c
- *		dc_ack(): what was fetched is done.
+ *		dc_ack(): acknowledging events that were fetched.
  *
  * Copyright (c) 2026, the dcounter developers
  *

@@ -4,12 +4,11 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A fetch returns what comes after the position: the first events of those that are not
- * acknowledged, as many as it may. So the earlier an event, the more often it has been
- * handed out. The counts are a staircase that goes down. A step is noted as the last
- * event on it, and its count. Events after the last step, up to `delivered`, have been
- * handed out once. So a member that acknowledges what it fetches has no steps at all.
- * There is a new step only when a fetch returns fewer events than one before it.
+ * A fetch returns the first events after the position that are not acknowledged, as many as it may.
+ * So the earlier an event, the more often it has been handed out. The counts are a staircase that
+ * goes down. A step is noted as the last event on it, and its count. Events after the last step, up
+ * to `delivered`, have been handed out once. So a member that acknowledges what it fetches has no
+ * steps at all. There is a new step only when a fetch returns fewer events than one before it.
  *
  * A count that is too high would make a dead letter of an event before it was delivered
  * max_attempts times. So if there is no room for a step, it gets the lower count of
@@ -74,7 +73,7 @@ member_hand_out(DcMember *me, int64 last)
 }
 
 /*
- * member_take_attempts adds the counts of another member, whose lanes move to this one.
+ * member_take_attempts adds the counts of another member whose lanes move to this one.
  */
 void
 member_take_attempts(DcMember *to, const DcMember *from)
@@ -114,8 +113,8 @@ add_step(Staircase *stairs, int64 upto, int64 attempts)
 }
 
 /*
- * attempts_store keeps as many steps as there is room for: the first ones, as their events have
- * come most often.
+ * attempts_store keeps as many steps as there is room for: the first ones, whose events have been
+ * handed out most often.
  */
 static void
 attempts_store(DcMember *me, Staircase *stairs)

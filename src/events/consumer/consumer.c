@@ -65,8 +65,9 @@ dc_consumer_create(PG_FUNCTION_ARGS)
 	consumers_prevent_many();
 	if (!PG_ARGISNULL(1))
 		consumer_set_topics(&consumer, PG_GETARG_ARRAYTYPE_P(1));
-	(void) positions_lock(true, true);
+	positions_begin();
 	position = position_from_text(text_to_cstring(PG_GETARG_TEXT_PP(2)));
+	positions_end(position);
 
 	consumer.id = (int32) nextval_internal(catalog_relation("consumer_id"), false);
 	consumer.name = name;
@@ -172,6 +173,10 @@ set_limits(FunctionCallInfo fcinfo, DcConsumer *consumer)
 	}
 }
 
+/*
+ * Set whether a key waits for a nacked event, and let pending retries hold up their keys
+ * accordingly. An error for an unknown value.
+ */
 static void
 set_on_nack(DcConsumer *consumer, const char *value)
 {
@@ -225,7 +230,7 @@ dc_consumer_grant(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_consumer_revoke(name text, role regrole); of a dropped role, too.
+ * dc_consumer_revoke(name text, role regrole); works for a dropped role, too.
  */
 Datum
 dc_consumer_revoke(PG_FUNCTION_ARGS)

@@ -22,7 +22,7 @@
 /* Numbers in the tags of locks, for members' names; these are no member's. */
 #define CONSUMER_LOCK_SETTINGS 0
 #define CONSUMER_LOCK_SELF 1	/* of the consumer itself, which has no name */
-#define CONSUMER_LOCK_JOINING 2 /* shared by those who wait to become members */
+#define CONSUMER_LOCK_JOINING 2 /* shared by sessions that wait to become members */
 
 #define LANES 64
 #define ALL_LANES PG_UINT64_MAX
@@ -56,7 +56,7 @@ typedef struct DcConsumer
 	Datum age_setting;	 /* interval, or 0 for none */
 } DcConsumer;
 
-/* How often events up to one of them, after the step before, were handed out (attempts.c). */
+/* How often the events after the previous step, up to and including `seq`, were handed out (attempts.c). */
 typedef struct DcAttempts
 {
 	int64 upto;
@@ -89,9 +89,8 @@ typedef struct DcMember
 } DcMember;
 
 /*
- * Lanes that a fetch moves between its own row and those of others. The rows stay
- * locked, and change in memory only, until the fetch knows whether it has events to
- * return (member.c).
+ * Lanes that a fetch moves between its own row and other members' rows. The rows stay locked, and
+ * change in memory only, until the fetch knows whether it has events to return (member.c).
  */
 typedef struct DcTrade
 {
@@ -143,10 +142,14 @@ extern DcConsumer *consumer_read_again(const DcConsumer *consumer);
 extern DcConsumer *consumer_open_to_change(FunctionCallInfo fcinfo, const char *function);
 extern bool consumer_lock_settings(int32 id, bool wait);
 extern bool positions_lock(bool shared, bool wait);
+extern void positions_unlock(void);
 extern int64 duration_arg_us(Datum value, const char *what);
 extern void consumer_check_writable(const char *function);
 
 /* consumerposition.c */
+extern void positions_begin(void);
+extern void positions_end(int64 position);
+extern bool positions_held(int64 *lowest);
 extern int64 position_from_text(const char *start);
 extern int64 position_from_int8(int64 seq);
 

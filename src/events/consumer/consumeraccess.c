@@ -80,9 +80,9 @@ consumer_open_to_read(const char *name)
 }
 
 /*
- * consumer_read_again reads a consumer's settings anew when a member of it has been
- * locked: a transaction that changes on_nack has the locks of all members. Error: 42704
- * if the consumer is gone.
+ * consumer_read_again reads a consumer's settings again after one of its members was locked: a
+ * transaction that changes on_nack has the locks of all members. Error: 42704 if the consumer is
+ * gone.
  */
 DcConsumer *
 consumer_read_again(const DcConsumer *consumer)
@@ -118,6 +118,9 @@ consumer_open_to_change(FunctionCallInfo fcinfo, const char *function)
 	return consumer;
 }
 
+/*
+ * Return a consumer by its name; an error if there is none.
+ */
 static DcConsumer *
 consumer_find(const char *name)
 {
@@ -128,6 +131,9 @@ consumer_find(const char *name)
 	return consumer;
 }
 
+/*
+ * Raise the error that there is no such consumer (42704).
+ */
 void
 consumer_is_missing(const char *name)
 {
@@ -137,6 +143,9 @@ consumer_is_missing(const char *name)
 			 errhint("Create it with dc_consumer_create(). dc_stat_consumers shows those that there are.")));
 }
 
+/*
+ * Return true if the current user may change and drop the consumer.
+ */
 static bool
 may_change(const DcConsumer *consumer)
 {
@@ -160,8 +169,8 @@ consumer_may_read(const DcConsumer *consumer)
 }
 
 /*
- * duration_arg_us returns an argument as interval_setting_us does. Raises 22023 if it has months, which are not all of
- * the same length.
+ * duration_arg_us returns an argument as interval_setting_us does. Raises 22023 if it has months, as their length
+ * varies.
  */
 int64
 duration_arg_us(Datum value, const char *what)
@@ -186,12 +195,21 @@ consumer_lock_settings(int32 id, bool wait)
 
 /*
  * positions_lock takes the lock on positions: shared, it keeps events from being removed;
- * not shared, it keeps positions from being set. False if it would have to wait, and may
- * not.
+ * not shared, it keeps others from beginning to set positions. False if it would have to
+ * wait, and may not.
  */
 bool
 positions_lock(bool shared, bool wait)
 {
 	return advisory_lock(CONSUMER_LOCK_CLASS, 0, CONSUMER_LOCK_SETTINGS,
 						 shared ? ShareLock : ExclusiveLock, wait);
+}
+
+/*
+ * positions_unlock gives back the shared lock.
+ */
+void
+positions_unlock(void)
+{
+	advisory_unlock(CONSUMER_LOCK_CLASS, 0, CONSUMER_LOCK_SETTINGS, ShareLock);
 }

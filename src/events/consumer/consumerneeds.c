@@ -1,14 +1,14 @@
 /*
  * consumerneeds.c
- *		What the retention job asks of consumers, and does to them.
+ *		What the retention job needs to know of consumers, and changes in them.
  *
  * Copyright (c) 2026, the dcounter developers
  *
  * The job removes events that every consumer has passed. It first takes the lock on
- * positions (needs), and keeps it until it has removed the events and committed. So
- * no consumer is being created or put back meanwhile, and all others only go forward.
- * Locks are taken without waiting here: a consumer or member that is locked is left for
- * the next time.
+ * positions (needs), and keeps it until it has removed the events and committed. So no consumer
+ * begins to be created or moved back meanwhile, those that are being so hold their positions
+ * (consumerposition.c), and all others only go forward. Locks are taken without waiting
+ * here: a consumer or member that is locked is left for the next time.
  */
 #include "postgres.h"
 
@@ -18,17 +18,17 @@
 #include "events/consumer/consumer.h"
 #include "events/consumer/retry.h"
 
-/* Events that consumerneeds_advance() looks at, at most, for all members, and how long it does so: each may be large. */
+/* How many events consumerneeds_advance() looks at for all members, at most, and for how long: each may be large. */
 #define ADVANCE_MAX 100000
 #define ADVANCE_MS 250
 
 /* Rows of discarded dead letters that consumerneeds_cleanup() looks at, at most, of all consumers. */
 #define CLEANUP_ROWS 10000
 
-/* How many rows it changes at most, as each is a lock until the end of the transaction, or a few more. */
+/* About how many rows it changes at most, as each takes a lock until the end of the transaction. */
 #define CLEANUP_LOCKS 500
 
-/* How long members that have left are remembered. */
+/* How long rows of members that have left are kept. */
 #define LEFT_US USECS_PER_HOUR
 
 typedef struct Looks
@@ -50,8 +50,8 @@ static int consumerneeds_compare_ids(const ListCell *a, const ListCell *b);
 static bool remove_if_left(int32 consumer, const char *name);
 
 /*
- * consumer_init tells the outbox that there are consumers; called once, before other
- * rooms register their callbacks.
+ * consumer_init registers the consumers' hooks with the outbox; called once, before other rooms
+ * register their callbacks.
  */
 void
 consumer_init(void)
@@ -70,8 +70,9 @@ consumer_init(void)
 
 /*
  * consumerneeds_needs returns a list of DcConsumerNeed: which events the consumers still need. A
- * consumer that was cut off needs none. *busy: a position is being changed, so nothing is
- * known, and nothing may be removed. Rows are read as the last committed transactions
+ * consumer that was cut off needs none. One without an id stands for all that are just being
+ * created or moved. *busy: a position is being looked for, so nothing is known, and nothing may
+ * be removed. Rows are read as the last committed transactions
  * have left them, also in a transaction with an older snapshot.
  */
 static List *
@@ -80,11 +81,20 @@ consumerneeds_needs(bool *busy)
 	List *result = NIL;
 	List *consumers;
 	Snapshot snapshot;
+	int64 held;
 	ListCell *lc;
 
 	*busy = !positions_lock(false, false);
 	if (*busy)
 		return NIL;
+	/* before the rows are read: what is not held any more is in them */
+	if (positions_held(&held))
+	{
+		DcConsumerNeed *need = palloc0(sizeof(DcConsumerNeed));
+
+		need->passed = held;
+		result = lappend(result, need);
+	}
 	snapshot = RegisterSnapshot(GetLatestSnapshot());
 	consumers = consumer_read_all(snapshot);
 	foreach(lc, consumers)
@@ -109,6 +119,10 @@ consumerneeds_needs(bool *busy)
 	return result;
 }
 
+/*
+ * Return the number up to which all members have acknowledged; 0 if some lanes are seen with no
+ * member, as a lane that moves just now is. *shared says whether several members share the lanes.
+ */
 static int64
 passed_by(int32 id, Snapshot snapshot, bool *shared)
 {
@@ -134,8 +148,8 @@ passed_by(int32 id, Snapshot snapshot, bool *shared)
 
 /*
  * first_needed returns the first event that a consumer still needs, 0 if there is
- * none. A consumer that was cut off needs none any more. *name: which consumer, if the
- * current user may know of it, or NULL.
+ * none. A consumer that was cut off no longer needs any. *name: which consumer, if the current user
+ * may know of it, or NULL.
  */
 static int64
 first_needed(char **name)
@@ -174,9 +188,8 @@ first_needed(char **name)
 }
 
 /*
- * cut_off notes that events up to a number are removed though the consumer has
- * not had them; false if its settings are being changed. Its fetches fail from then
- * on, until dc_seek().
+ * cut_off notes that events up to a number are removed although the consumer has not had them;
+ * false if its settings are being changed. Its fetches fail from then on, until dc_seek().
  */
 static bool
 cut_off(int32 id, int64 seq)
@@ -195,8 +208,8 @@ cut_off(int32 id, int64 seq)
 }
 
 /*
- * consumerneeds_advance moves on those members of a consumer that have nothing to do and
- * would hold back events that are of no interest to them; returns how many.
+ * consumerneeds_advance moves members that have nothing to do, and would keep events that are of no
+ * interest to them from being removed, past these events; returns how many.
  */
 static int
 consumerneeds_advance(int32 id)
@@ -227,6 +240,10 @@ consumerneeds_advance(int32 id)
 	return advanced;
 }
 
+/*
+ * Move a member that has nothing outstanding past events of no interest to it, and return true if
+ * that was possible. The caller has locked the member.
+ */
 static bool
 advance_member(DcConsumer *consumer, DcMember *me, Looks *looks)
 {
@@ -244,8 +261,8 @@ advance_member(DcConsumer *consumer, DcMember *me, Looks *looks)
 }
 
 /*
- * next_of_interest returns the number before the first event that a member is to get, or
- * the number up to which it has looked; *looks is how many events it may look at, and for how long.
+ * next_of_interest returns the number before the next event for a member, or the number up to which
+ * it has looked; *looks is how many events it may look at, and for how long.
  */
 static int64
 next_of_interest(DcConsumer *consumer, const DcMember *me, int64 upto, Looks *looks)
@@ -279,8 +296,8 @@ next_of_interest(DcConsumer *consumer, const DcMember *me, int64 upto, Looks *lo
 
 /*
  * consumerneeds_cleanup removes members that have left long ago, roles that have been dropped, and
- * rows of discarded dead letters. It cuts leases that are left from before the clock was
- * set back. Returns true if it has changed so much that some may be left.
+ * rows of discarded dead letters. It cuts leases that are too long because the clock was set back.
+ * Returns true if it has reached a limit, and may have left some.
  */
 static bool
 consumerneeds_cleanup(void)
@@ -325,8 +342,8 @@ consumerneeds_cleanup(void)
 }
 
 /*
- * cleanup_members removes members of a consumer that have left, and cuts leases; not more than
- * so many. Returns how many.
+ * cleanup_members removes members of a consumer that have left, and cuts leases, at most `max` in
+ * all. Returns how many.
  */
 static int
 cleanup_members(const DcConsumer *consumer, TimestampTz now, int max)
@@ -353,6 +370,9 @@ cleanup_members(const DcConsumer *consumer, TimestampTz now, int max)
 	return changed;
 }
 
+/*
+ * Compare two consumers by their ids, for list_sort().
+ */
 static int
 consumerneeds_compare_ids(const ListCell *a, const ListCell *b)
 {

@@ -4,8 +4,13 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The caller shares the lock on positions. So the events that it finds in the outbox are
- * not removed before the retention job can see the new position.
+ * A transaction that sets a position needs the events after it, but nobody sees the position
+ * before the commit. So until then the transaction has a lock with the position in its tag. The
+ * retention job, which has the lock on positions, looks which of these locks are held, and takes
+ * them for consumers that need what comes after. It waits for none of them: a transaction that
+ * stays open keeps no more events than a consumer that does not acknowledge. To be seen, the lock is
+ * taken before the transaction has had the lock on positions for a moment: a job that has not seen
+ * it is over by then. While the position is looked for, all events are kept.
  */
 #include "postgres.h"
 
@@ -14,6 +19,7 @@
 #include "utils/fmgrprotos.h"
 #include "utils/timestamp.h"
 
+#include "base/lockclass.h"
 #include "events/consumer/consumer.h"
 
 /*
@@ -23,8 +29,74 @@
  */
 #define DISORDER_US (60 * USECS_PER_SEC)
 
+static void position_hold(int64 position);
 static int64 position_from_time(TimestampTz time);
 static bool first_after(int64 after, int64 upto, int64 *seq, TimestampTz *time);
+
+/*
+ * positions_begin is called before a position is looked for. From here on no events are removed.
+ */
+void
+positions_begin(void)
+{
+	(void) advisory_lock(POSITION_LOCK_CLASS, 0, 0, ShareLock, true); /* there are some */
+	position_hold(0);
+	(void) positions_lock(true, true);
+	positions_unlock();
+}
+
+/*
+ * positions_end is called when the position is known. Until the end of the transaction no events after it are removed.
+ */
+void
+positions_end(int64 position)
+{
+	position_hold(position);
+	advisory_unlock(POSITION_LOCK_CLASS, 0, 1, ShareLock);
+}
+
+/*
+ * Keep the events after a position until the end of the transaction.
+ */
+static void
+position_hold(int64 position)
+{
+	uint64 number = (uint64) position + 1;
+
+	(void) advisory_lock(POSITION_LOCK_CLASS, (uint32) (number >> 32), (uint32) number, ShareLock, true);
+}
+
+/*
+ * positions_held returns true if transactions hold positions in this database, and the lowest of these. The caller has the lock
+ * on positions. Copies the server's whole lock table, if there are any.
+ */
+bool
+positions_held(int64 *lowest)
+{
+	LOCKTAG marker;
+	LockData *data;
+	uint64 first = PG_UINT64_MAX;
+	int count;
+
+	SET_LOCKTAG_ADVISORY(marker, MyDatabaseId, 0, 0, POSITION_LOCK_CLASS);
+	pfree(GetLockConflicts(&marker, ExclusiveLock, &count));
+	if (count == 0)
+		return false;
+	data = GetLockStatusData();
+	for (int i = 0; i < data->nelements; i++)
+	{
+		const LOCKTAG *tag = &data->locks[i].locktag;
+		uint64 number = ((uint64) tag->locktag_field2 << 32) | tag->locktag_field3;
+
+		if (tag->locktag_type == LOCKTAG_ADVISORY && tag->locktag_field4 == POSITION_LOCK_CLASS &&
+			tag->locktag_field1 == MyDatabaseId && data->locks[i].holdMask != 0 && number > 0)
+			first = Min(first, number);
+	}
+	pfree(data->locks);
+	pfree(data);
+	*lowest = (int64) (first - 1);
+	return first != PG_UINT64_MAX;
+}
 
 /*
  * position_from_text returns the position that is called 'now' or 'beginning', or that
@@ -102,6 +174,9 @@ position_from_time(TimestampTz time)
 	return low;
 }
 
+/*
+ * Find the first event after a number and up to another; false if there is none.
+ */
 static bool
 first_after(int64 after, int64 upto, int64 *seq, TimestampTz *time)
 {

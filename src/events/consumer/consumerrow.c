@@ -36,6 +36,9 @@ static const DcCatalog consumers = {
 	.keeps_lock = true,
 };
 
+/*
+ * Read or write the columns of dcounter.consumer, in their order.
+ */
 static void
 consumerrow_columns(DcCatRow *io, void *data)
 {
@@ -134,6 +137,9 @@ consumer_update(DcConsumer *consumer)
 	cat_store_at(&consumers, &consumer->tid, consumer);
 }
 
+/*
+ * Delete the consumer's row. The caller holds the lock on its settings.
+ */
 void
 consumer_delete(DcConsumer *consumer)
 {

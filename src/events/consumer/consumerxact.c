@@ -1,16 +1,16 @@
 /*
  * consumerxact.c
- *		What a transaction has done with consumers, and what follows at its commit.
+ *		What a transaction has done with consumers, and what its commit does about it.
  *
  * Copyright (c) 2026, the dcounter developers
  *
  * A transaction that has done nothing but fetch and acknowledge does not wait for
  * the disk when it commits (dcounter.async_ack). If a crash loses it, the events come
- * again, and a consumer must be prepared for that in any case. The WAL tells whether the
- * transaction has done something else: there must be none, and no transaction id, before
- * the first call of these functions, and no other between two calls and up to the commit.
- * The callback here is called after those of the other rooms (xactrooms.h), which have then
- * written what they keep for the commit.
+ * again, and a consumer must be prepared for that in any case. The WAL shows whether the
+ * transaction has done something else: there must be none, and no transaction id, before the first
+ * call of these functions, and no other between two calls and up to the commit. The callback here
+ * is called after those of the other rooms (xactrooms.h), which have then written what they keep
+ * for the commit.
  */
 #include "postgres.h"
 
@@ -29,7 +29,7 @@ static struct
 	bool used;		/* a function of this room that writes was called */
 	bool only;		/* and nothing else has written */
 	XLogRecPtr end; /* of the WAL after the last call */
-	bool wake;		/* events may be due at commit */
+	bool wake;		/* events may become due at the commit */
 } xact;
 
 static bool consumerxact_is_idle(void);
@@ -62,8 +62,8 @@ consumer_xact_enter(void)
 }
 
 /*
- * consumer_xact_leave is called after a function of this room has written. If an error
- * prevents that, the next call of consumer_xact_enter finds WAL that it does not know.
+ * consumer_xact_leave is called after a function of this room has written. If an error prevents
+ * that, the next call of consumer_xact_enter finds WAL that it did not expect.
  */
 void
 consumer_xact_leave(void)
@@ -82,12 +82,19 @@ consumer_wake_at_commit(void)
 	xact.wake = true;
 }
 
+/*
+ * Return true if the transaction has not used consumers, and has nobody to wake.
+ */
 static bool
 consumerxact_is_idle(void)
 {
 	return !xact.used && !xact.wake;
 }
 
+/*
+ * Commit asynchronously if the transaction has only fetched and acknowledged; after the commit,
+ * wake readers if they have something to look for.
+ */
 static void
 consumerxact_xact_callback(XactEvent event, void *arg)
 {

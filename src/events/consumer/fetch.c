@@ -13,12 +13,11 @@
  *
  * The member's row is locked to the end of the transaction. A second session that
  * fetches for the same member meanwhile gets nothing, and waits as if there were
- * no events. A fetch that finds nothing writes nothing before its time is up, though it be
- * a new member, or have lanes to give or to take (member.c). It keeps no lock on the
- * consumer itself; a lock on a member it keeps, as that protects the member's lanes while
- * it waits. A fetch that had to write, and has nothing to return, keeps the lock, and
- * waits only for a moment, so that other sessions are not kept from working: when it has
- * passed many events.
+ * no events. A fetch that finds nothing writes nothing before its time is up, even if it is a new
+ * member's, or has lanes to give or to take (member.c). It keeps no lock on the consumer itself,
+ * but one on its member, which protects the member's lanes while it waits. A fetch that had to
+ * write, because it has passed many events, and has nothing to return, keeps the lock, and waits
+ * only for a moment, so that other sessions can work.
  *
  * Events that are of no interest (other topics, other members' lanes) are passed when
  * an event after them is handed out, or after SKIP_AT_LEAST of them.
@@ -39,7 +38,7 @@
 PG_FUNCTION_INFO_V1(dc_fetch);
 PG_FUNCTION_INFO_V1(last_fetch);
 
-/* Uninteresting events that are worth writing a position. */
+/* The number of uninteresting events after which a position is written. */
 #define SKIP_AT_LEAST 4096
 
 /*
@@ -65,17 +64,17 @@ typedef struct Fetch
 	int max;
 	ReturnSetInfo *result;
 	DcMoment until;		 /* when to give up */
-	DcMoment look_again; /* when to look, even if nothing wakes this session */
+	DcMoment look_again; /* when to look again, even if nothing wakes this session */
 	DcConsumer *consumer;
 	DcMember me;
 	DcTrade trade;	 /* lanes that move between the member's row and others */
-	bool final;		 /* the time is up: what has changed is to be stored */
+	bool final;		 /* the time is up: changes must be stored */
 	bool busy;		 /* another session works as the member */
 	bool joins;		 /* the member is new: the consumer itself is locked, and me to be stored */
 	bool hidden;	 /* others do not see a live member */
 	int32 announced; /* the consumer whose members know of it by a lock */
 	bool wrote;		 /* something was stored */
-	bool renew;		 /* the lease is to be renewed */
+	bool renew;		 /* the lease must be renewed */
 	int64 lease;	 /* its length */
 	DcRetries *retries;
 	int nrows;		   /* returned */
@@ -161,10 +160,10 @@ dc_fetch(PG_FUNCTION_ARGS)
 }
 
 /*
- * last_fetch() -> text: whether the last dc_fetch() of this session has looked at all that
- * there was ('complete'). If it has not, and was empty, events may be left: it
- * has come to many events that were of no interest or had to wait ('stopped'), or another
- * transaction works for the consumer ('busy').
+ * last_fetch() -> text: whether the last dc_fetch() of this session has looked at all events
+ * ('complete'). If not, and it returned none, events may be left: it has met many events that were
+ * of no interest or had to wait ('stopped'), or another transaction works for the consumer
+ * ('busy').
  */
 Datum
 last_fetch(PG_FUNCTION_ARGS)
@@ -174,6 +173,9 @@ last_fetch(PG_FUNCTION_ARGS)
 	PG_RETURN_TEXT_P(cstring_to_text(last_end));
 }
 
+/*
+ * Read and check the arguments of dc_fetch(). *wait is in us.
+ */
 static void
 fetch_args(FunctionCallInfo fcinfo, Fetch *fetch, int64 *wait)
 {
@@ -372,7 +374,7 @@ fetch_note(Fetch *fetch, int64 scanned)
 		fetch_forget(fetch);
 		return;
 	}
-	/* lanes that go take along how far they were before */
+	/* lanes that are given away take their old positions along */
 	trade_store(&fetch->trade, me);
 	/* what comes before the first event is of no interest, or waits elsewhere */
 	member_advance(me, done);
@@ -387,7 +389,7 @@ fetch_note(Fetch *fetch, int64 scanned)
 }
 
 /*
- * fetch_forget leaves all rows as they are. If the fetch goes on to wait, other members have to
+ * fetch_forget leaves all rows as they are. If the fetch goes on waiting, the other members must
  * know that there is one more.
  */
 static void

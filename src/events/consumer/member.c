@@ -20,45 +20,44 @@
  *	3. The old holder is done with the lane. It gives lanes away only at the start of a
  *	   fetch of its own, when by contract it works on nothing; or it had let its lease
  *	   expire. In the latter case it may still be working, but cannot get that
- *	   acknowledged: its row has no lanes any more. If its work is in the transaction
- *	   of its dc_ack(), none of it counts. This is as much as can be said of work
- *	   outside of the database.
+ *	   acknowledged: its row no longer has lanes. If its work is in the transaction of its dc_ack(),
+ *	   none of it counts. Nothing more can be guaranteed for work outside of the database.
  *	4. A holder whose transaction is open has the lock on its row. So it cannot lose
  *	   lanes, whatever its lease says: its commit decides on what it has fetched or
  *	   acknowledged there.
  *	5. Retries: see retry.c.
  *
  * How many lanes a member has: the live members (with a lease that has not expired) share
- * evenly, ceil(64 / live). A fetch first takes over the lanes of expired members. Then it
- * gives those that are too many to the consumer's row, or takes those that it lacks
- * from there. A row that another session has locked is left for the next time, so
- * fetches never wait for each other. Every lane is in some row at all times. None is
- * lost when members come and go or transactions roll back, as rows change only
- * together.
+ * evenly, ceil(64 / live). A fetch first takes over the lanes of expired members. Then it gives
+ * surplus lanes to the consumer's row, or takes the ones that it lacks from there. A row that
+ * another session has locked is left for the next time, so fetches never wait for each other. Every
+ * lane is in some row at all times. None is lost when members come and go or transactions roll
+ * back, as rows change only together.
  *
- * A fetch that waits cannot commit, and others see nothing of what it has changed. So lanes
- * that it gave away before it waits would be nobody's for so long. Therefore it changes
- * rows in memory (DcTrade), and stores them when it returns: with events, or
- * since its time is up. If it has none yet, it forgets the trade, unlocks the others'
- * rows, waits, and begins anew. That is right for these reasons:
+ * A fetch that waits cannot commit, and others see nothing of what it has changed. So lanes that it
+ * gave away before waiting would be nobody's for that time. Therefore it changes rows in memory
+ * (DcTrade), and stores them when it returns: with events, or because its time is up. As long as it
+ * has no events, it drops the trade, unlocks the others' rows, waits, and starts over. That is
+ * right for these reasons:
  *
- *	- Nobody lacks what is not given. A member with too many lanes that has no events needs no
- *	  help, and one that has some returns them, and gives lanes with the same commit.
+ *	- No member misses a lane that is not given away. A member with too many lanes that has no
+ *	  events needs no help, and one that has some returns them, and gives lanes away with the same
+ *	  commit.
  *	- It returns an event if any of its lanes has some: the lane of the first one that it
- *	  comes to is among those that it keeps (trade_keeps). In the same way who lacks lanes
- *	  looks at all that nobody has, and takes one with events, if there is one.
- *	- A new member that waits has no row that others see. It says that it is there by a lock
- *	  (CONSUMER_LOCK_JOINING), which the others count as live members.
+ *	  comes to is among those that it keeps (trade_keeps). In the same way, a member that lacks
+ *	  lanes looks at all that nobody has, and takes one with events, if there is one.
+ *	- A new member that waits has no row that others see. It makes itself known by a lock
+ *	  (CONSUMER_LOCK_JOINING); the others count such locks as live members.
  *
  * A call without member works on the consumer's row, and so on all lanes. While live
  * members have some of them it is refused.
  *
  * Leases are wall time: they are rows, which all sessions read, also after a restart.
- * When the clock is set forth they all end, and the next fetch takes over:
- * the events that had been fetched come again, as by 3. When the clock is set back, leases
- * would not end for so long. But then they end later than any that is given now. So the
- * next session that sees such a lease, a member's or the worker's, cuts it to a full
- * lease from now. The same happens when a lease is made shorter by dc_consumer_alter().
+ * When the clock is set forward they all end, and the next fetch takes over: the events that had
+ * been fetched come again, as by 3. When the clock is set back, leases would last that much longer.
+ * But then they end later than any lease given now. So the next session that sees such a lease, a
+ * member's or the worker's, cuts it to a full lease from now. The same happens when a lease is made
+ * shorter by dc_consumer_alter().
  */
 #include "postgres.h"
 
@@ -69,10 +68,10 @@
 #include "base/key.h"
 #include "events/consumer/consumer.h"
 
-/* How soon a member that lacks lanes looks for some again. */
+/* How soon a member that lacks lanes looks for lanes again. */
 #define LACKING_US (1 * USECS_PER_SEC)
 
-/* How soon it does if they were there, and another fetch was about to choose some. */
+/* How soon it does so if there were lanes, and another fetch was about to choose some. */
 #define LOCKED_US (100 * INT64CONST(1000))
 
 /* How often to look for rows that are just being replaced. */
@@ -81,7 +80,7 @@
 /* Members of a consumer that have a row, those that have left a while ago among them. */
 #define MEMBERS_MAX 1000
 
-/* And of all consumers of a role: each round of the worker's reads them all, for all roles. */
+/* The same for all consumers of a role: each round of the worker reads them all, for all roles. */
 #define MEMBERS_OF_ROLE 5000
 
 static void prevent_very_many_members(const DcConsumer *consumer, const DcMember *me, int nrows);
@@ -120,8 +119,8 @@ move_lanes(DcMember *from, DcMember *to, uint64 lanes)
 }
 
 /*
- * move_retries makes what a member's row says of its retries true of another member's
- * lanes, too.
+ * move_retries adjusts what a member's row says of its retries, so that it holds for another
+ * member's lanes, too.
  */
 static void
 move_retries(const DcMember *from, DcMember *to)
@@ -166,8 +165,8 @@ trade_keeps(DcTrade *trade, int lane)
 }
 
 /*
- * trade_store gives away the lanes that are too many, and stores all rows that have
- * changed but the member's own, which is stored by the caller.
+ * trade_store gives away surplus lanes, and stores all rows that have changed, except for the
+ * member's own, which the caller stores.
  */
 void
 trade_store(DcTrade *trade, DcMember *me)
@@ -181,8 +180,8 @@ trade_store(DcTrade *trade, DcMember *me)
 }
 
 /*
- * trade_forget leaves all rows as they are, and unlocks them. What the caller has in
- * memory is not true any more.
+ * trade_forget leaves all rows as they are, and unlocks them. The caller's copies in memory are no
+ * longer valid.
  */
 void
 trade_forget(DcTrade *trade)
@@ -200,9 +199,9 @@ trade_forget(DcTrade *trade)
 
 /*
  * member_share gives a member, whose lock is held, the lanes from which it may choose its
- * share: its own, those of expired members and, if it has not enough, those that
- * nobody has. *look_again is made earlier if there may be more lanes by then. Error: 54000
- * for a new member of a consumer that has very many.
+ * share: its own, those of expired members and, if these are not enough, those that nobody has.
+ * *look_again is made earlier if there may be more lanes by then. Error: 54000 for a new member of
+ * a consumer that has very many.
  */
 void
 member_share(DcConsumer *consumer, DcMember *me, DcTrade *trade, DcMoment *look_again)
@@ -287,9 +286,8 @@ members_of_role(Oid owner)
 }
 
 /*
- * cut_lease makes the lease of a member end when one ends that is given now, if it
- * would end later, and its row is not locked: else the member is at work, and will renew
- * it.
+ * cut_lease cuts the lease of a member to a full lease from now, if it would end later. A member
+ * whose row is locked is at work, and will renew its lease itself.
  */
 static void
 cut_lease(DcMember *other, DcTrade *trade, TimestampTz now, int64 lease)
@@ -306,8 +304,8 @@ cut_lease(DcMember *other, DcTrade *trade, TimestampTz now, int64 lease)
 }
 
 /*
- * member_cut_lease does the same at once, for who is no member; false if there was nothing
- * to cut.
+ * member_cut_lease does the same at once, for a caller that is not a member; false if there was
+ * nothing to cut.
  */
 bool
 member_cut_lease(int32 consumer, const char *name, int64 lease)
@@ -350,8 +348,8 @@ take_over(DcMember *from, DcMember *to, DcTrade *trade, TimestampTz now)
 }
 
 /*
- * open_spare locks the row of the consumer itself, and takes all of its lanes, of which
- * those that are too many go back in the end; false if it is locked.
+ * open_spare locks the row of the consumer itself, and takes all of its lanes; surplus lanes are
+ * given back in the end. False if it is locked.
  */
 static bool
 open_spare(DcTrade *trade, DcMember *me, int share)
@@ -424,9 +422,9 @@ member_take_all(DcConsumer *consumer, DcMember *self, DcTrade *trade)
 }
 
 /*
- * members_lock_all locks all members of a consumer, waiting for those that work, and
- * returns them (DcMember *), the consumer itself first. No new member can have lanes, as
- * it would have to take them from one of these.
+ * members_lock_all locks all members of a consumer, waiting for those at work, and returns them
+ * (DcMember *), the consumer itself first. No new member can have lanes, as it would have to take
+ * them from one of these.
  */
 List *
 members_lock_all(int32 consumer)
@@ -468,6 +466,9 @@ event_key(const DcStoredEvent *event)
 	return event->isnull[OUTBOX_KEY - 1] ? NULL : DatumGetTextPP(event->values[OUTBOX_KEY - 1]);
 }
 
+/*
+ * Return the lane of an event, by its key.
+ */
 int
 event_lane(const DcStoredEvent *event)
 {
@@ -502,8 +503,8 @@ event_put(ReturnSetInfo *result, const DcStoredEvent *event, int attempt)
 }
 
 /*
- * Return true if a member of a consumer is to get an event: it has a topic
- * that the consumer wants, a lane that the member has, and is not done.
+ * Return true if an event is for a member of a consumer: it has a topic that the consumer wants, a
+ * lane that the member has, and is not done.
  */
 bool
 event_is_of(const DcConsumer *consumer, const DcMember *me, const DcStoredEvent *event)

@@ -7,10 +7,10 @@
  * A row changes with every fetch and every acknowledgement. An update in place would
  * leave a chain of dead versions that grows while any snapshot is held, and each reader
  * would have to walk it. So each version has a number, which is part of the primary key
- * and grows for ever. The newest version is the last entry of (consumer, member). One
- * descent of the index, backwards, finds it, however many dead ones there are before it.
- * All members of a consumer are found the same way: the last entry of the consumer, then
- * the last one before that member, and so on, never through the dead ones.
+ * and grows forever. The newest version is the last entry of (consumer, member). One descent of the
+ * index, backwards, finds it, however many dead ones there are before it. All members of a consumer
+ * are found the same way: the last entry of the consumer, then the last one before that member, and
+ * so on, never through the dead ones.
  *
  * A transaction that reads a row in order to change it, or to act upon it, first takes
  * the lock on (consumer, member), and keeps it to the end. A fetch takes
@@ -54,8 +54,8 @@ static const DcCatalog members = {
 
 /*
  * member_lock makes this transaction the only one that works on a member; false
- * if it would have to wait, and may not. held_before, if not NULL, tells whether
- * the transaction had the lock already.
+ * if it would have to wait, and may not. *held_before, unless NULL, is set to true if the
+ * transaction had the lock already.
  */
 bool
 member_lock(int32 consumer, const char *name, bool wait, bool *held_before)
@@ -72,7 +72,7 @@ member_lock(int32 consumer, const char *name, bool wait, bool *held_before)
 }
 
 /*
- * member_unlock takes back a call of member_lock after which nothing was changed.
+ * member_unlock releases the lock of member_lock, if nothing was changed under it.
  */
 void
 member_unlock(int32 consumer, const char *name)
@@ -100,6 +100,9 @@ member_tag(LOCKTAG *tag, int32 consumer, const char *name)
 	SET_LOCKTAG_ADVISORY(*tag, MyDatabaseId, (uint32) consumer, number, CONSUMER_LOCK_CLASS);
 }
 
+/*
+ * Set the tag of the lock by which a member that joins is seen by the consumer's other members.
+ */
 static void
 joining_tag(LOCKTAG *tag, int32 consumer)
 {
@@ -108,8 +111,8 @@ joining_tag(LOCKTAG *tag, int32 consumer)
 }
 
 /*
- * member_lock_joining tells the members of a consumer, to the end of the transaction,
- * that there is one more whose row they do not see as that of a live member.
+ * member_lock_joining makes a new member known to the others until the transaction ends, as they do
+ * not see its row yet, or not as that of a live member.
  */
 void
 member_lock_joining(int32 consumer)
@@ -121,7 +124,8 @@ member_lock_joining(int32 consumer)
 }
 
 /*
- * member_count_joining returns how many others do so. Nobody waits for that lock.
+ * member_count_joining returns how many other sessions hold the lock of member_lock_joining. Nobody
+ * waits for it.
  */
 int
 member_count_joining(int32 consumer)
@@ -166,8 +170,8 @@ member_try_open(int32 consumer, const char *name, DcMember *member)
 
 /*
  * member_read_all returns the newest rows of all members of a consumer (DcMember *),
- * the consumer itself included. With SnapshotSelf some may be missing. list_free_deep() frees
- * all that it takes.
+ * the consumer itself included. With SnapshotSelf some may be missing. list_free_deep() frees all
+ * of its memory.
  */
 List *
 member_read_all(int32 consumer, Snapshot snapshot)
@@ -214,6 +218,10 @@ read_last(const ScanKeyData *keys, int nkeys, Snapshot snapshot, DcMember *membe
 	return found;
 }
 
+/*
+ * Read or write the columns of dcounter.consumer_member, in their order. Positions are stored one
+ * by one only if they differ.
+ */
 static void
 member_columns(DcCatRow *io, void *data)
 {

@@ -9,13 +9,12 @@
  * events of the key that the same fetch has returned are taken back (retry.c has the
  * rules). If the event died, the first that is pending of the key is due at once.
  *
- * Deliveries that were taken back do not count against an event (`spared`): the consumer
- * was to leave it alone. If they counted, all that waits behind an event that is refused
- * max_attempts times would die at its own first refusal.
+ * Deliveries that were taken back do not count against an event (`spared`): the consumer had to
+ * leave them alone. If they counted, events that wait behind one that is refused max_attempts times
+ * would die at their own first refusal.
  *
- * All happens in the transaction of the call, with the lock on the member held. The rows
- * of retries and the member's row change together or not at all, also when a savepoint is
- * rolled back.
+ * Everything happens in the transaction of the call, under the lock on the member. The rows of
+ * retries and the member's row change together or not at all, also when a savepoint is rolled back.
  */
 #include "postgres.h"
 
@@ -130,6 +129,10 @@ nack_new(Nack *nack)
 	return retry;
 }
 
+/*
+ * Make the retry of an event that has none yet, count the refusal, and write it. Topic and key are
+ * copied, as they are needed after the reader has ended.
+ */
 static DcRetry *
 refuse_new(Nack *nack, const DcStoredEvent *event)
 {
@@ -148,8 +151,8 @@ refuse_new(Nack *nack, const DcStoredEvent *event)
 }
 
 /*
- * nack_put_off gives another time to an event that was refused before; NULL if it waits for
- * another event, or is dead, or was due without having been refused.
+ * nack_put_off sets the next time of an event that was refused before; NULL if it waits for another
+ * event, or is dead, or was due without having been refused.
  */
 static DcRetry *
 nack_put_off(Nack *nack, DcRetry *retry)
@@ -180,9 +183,9 @@ nack_refuse(Nack *nack, DcRetry *retry)
 
 /*
  * hold_up keeps events from being acknowledged that must come again after an event that
- * was refused, and goes on with its key if it died. Whether there are such events depends
- * on the consumer's on_nack at the time of the fetch (me->skip). Whether they wait depends
- * on its on_nack now (the hash).
+ * was refused, and lets its key go on if it died. Whether there are such events depends on the
+ * consumer's on_nack at the time of the fetch (me->skip). Whether they wait depends on its on_nack
+ * now (the hash).
  */
 static void
 hold_up(Nack *nack, DcRetry *refused)

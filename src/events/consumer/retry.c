@@ -1,12 +1,12 @@
 /*
  * retry.c
- *		Events that were not accepted, and what that means for fetches.
+ *		Events that were not accepted, and how fetches treat them.
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A nacked event (nack.c) is copied to dcounter.consumer_retry, where it lies until it is
- * acknowledged, or was delivered max_attempts times and becomes a dead letter. The
- * outbox need not keep it. It is handed out again when it is due.
+ * A nacked event (nack.c) is copied to dcounter.consumer_retry, where it stays until it is
+ * acknowledged, or becomes a dead letter after max_attempts deliveries. The outbox need not keep
+ * it. It is handed out again when it is due.
  *
  * Why the events of a key keep their order when its consumer waits for nacked ones
  * (on_nack = 'wait'):
@@ -34,9 +34,9 @@
  *	   takes back or not.
  *
  * A fetch returns pending events only up to the position (of all lanes of the member),
- * and sorts them. So its result is ordered by seq as a whole. Acknowledging
- * the events one by one, as they come, never covers one that is yet to come. An event
- * that was nacked while earlier ones are not acknowledged is kept back till then.
+ * and sorts them. So its result is ordered by seq as a whole. Acknowledging the events one by one,
+ * in their order, never covers one that is yet to come. An event that was nacked while earlier ones
+ * are not acknowledged is kept back until they are.
  *
  * The member's row has the pending events that were handed out. An acknowledgement
  * removes these, up to its number, and no others.
@@ -48,8 +48,8 @@
  * Events without a key have no order to keep. They hold up nothing.
  *
  * The time when a row is due is wall time, since it has to outlive sessions and servers.
- * If the clock is set back, events that wait do so for that much longer. If it is set
- * forth, they come early. Neither changes the order, or loses anything.
+ * If the clock is set back, events wait that much longer. If it is set forward, they come early.
+ * Neither changes the order, or loses anything.
  */
 #include "postgres.h"
 
@@ -64,7 +64,7 @@ struct DcRetries
 	DcMember *me;
 	DcTrade *trade;			  /* which lanes the fetch keeps */
 	bool wrote;				  /* rows were changed */
-	bool noted;				  /* the member's row was, in memory, so that the next fetch has less to read */
+	bool noted;				  /* the member's row was changed in memory, so that the next fetch has less to read */
 	int ngiven;				  /* handed out by this fetch, */
 	int64 given[RETRIES_MAX]; /* sorted */
 };
@@ -75,8 +75,8 @@ static bool is_first_of_key(const DcMember *me, const DcRetry *retry);
 static int compare_seq(const ListCell *a, const ListCell *b);
 
 /*
- * retries_open prepares a fetch. Events may have been made due by a transaction that did
- * not change the member's row (retrydead.c).
+ * retries_open prepares a fetch. A transaction that did not change the member's row may have made
+ * events due (retrydead.c).
  */
 DcRetries *
 retries_open(DcConsumer *consumer, DcMember *me, DcTrade *trade)
@@ -180,6 +180,9 @@ retry_collect(DcRetries *retries, int max, List **given, DcMoment *look_again)
 	}
 }
 
+/*
+ * Return true if the list has the retry of this event.
+ */
 static bool
 is_among(List *list, int64 seq)
 {
@@ -193,6 +196,9 @@ is_among(List *list, int64 seq)
 	return false;
 }
 
+/*
+ * Return true if no earlier event of the same topic and key is pending.
+ */
 static bool
 is_first_of_key(const DcMember *me, const DcRetry *retry)
 {
@@ -202,6 +208,9 @@ is_first_of_key(const DcMember *me, const DcRetry *retry)
 	return first != NULL && first->seq == retry->seq;
 }
 
+/*
+ * Compare two retries by the numbers of their events, for list_sort().
+ */
 static int
 compare_seq(const ListCell *a, const ListCell *b)
 {
@@ -269,7 +278,7 @@ retries_wrote(DcRetries *retries)
 }
 
 /*
- * Return true if the member's row is to be stored when that costs nothing.
+ * Return true if the member's row has changes that need to be stored only if it is written anyway.
  */
 bool
 retries_noted(DcRetries *retries)
@@ -326,8 +335,8 @@ retries_ack(DcMember *me, int64 seq)
 }
 
 /*
- * retry_promote makes the first pending event of a key due if it is not, when one
- * of the key is not pending any more.
+ * retry_promote makes the first pending event of a key due if it is not, when one of the key is no
+ * longer pending.
  */
 void
 retry_promote(DcMember *me, const DcRetry *gone)
@@ -355,7 +364,7 @@ retry_note(DcMember *me, const DcRetry *retry)
 	bool had = me->retry_due != 0;
 
 	me->retry_last = Max(me->retry_last, retry->seq);
-	/* what is parked behind a dead one is pending, and comes after it */
+	/* events parked behind a dead one are pending, and come after it */
 	me->retry_first = had ? Min(me->retry_first, retry->seq) : retry->seq;
 	if (retry->died_at != 0)
 		return;

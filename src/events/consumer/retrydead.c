@@ -4,17 +4,17 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Fetches and acknowledgements do not touch their rows. The lock on the consumer's
- * settings keeps these functions from each other. Revived events are not noted in the
- * members' rows, as that would have to wait for each fetch that waits. Instead the next
- * fetch of a member sees a higher number in the consumer's row, and looks anew.
+ * Fetches and acknowledgements do not touch their rows. The lock on the consumer's settings lets
+ * only one of these functions run at a time. Revived events are not noted in the members' rows, as
+ * that would have to wait for each fetch that waits. Instead the next fetch of a member sees a
+ * higher number in the consumer's row, and looks again.
  *
  * A dead letter that is discarded before the position has passed it keeps its row, without
  * payload, headers and reason. The row keeps the next fetch from returning the event from
- * the outbox again. Its time to be due is -infinity, so that it is found at once. The row
- * goes when the position has passed it. Positions go back by dc_seek() alone, which
- * has the same lock on the settings. So a position that was seen to have passed the row
- * need not be looked at again.
+ * the outbox again. Its time to be due is -infinity, so that it is found at once. The row is
+ * removed when the position has passed it. Positions go back by dc_seek() alone, which has the same
+ * lock on the settings. So a position that was seen to have passed the row need not be looked at
+ * again.
  */
 #include "postgres.h"
 
@@ -50,7 +50,7 @@ dc_dead_letter_retry(PG_FUNCTION_ARGS)
 	{
 		DcRetry *retry = lfirst(lc);
 
-		/* its key went on meanwhile; from now on it waits for this one */
+		/* its key went on meanwhile; from now on the key waits for this event */
 		retry->died_at = 0;
 		retry->attempts = retry->spared = 0;
 		retry->due_at = GetCurrentTimestamp();
@@ -90,7 +90,7 @@ dc_dead_letter_discard(PG_FUNCTION_ARGS)
 }
 
 /*
- * retries_forget_discarded removes rows of discarded dead letters that are not needed any more, and returns how many it has
+ * retries_forget_discarded removes rows of discarded dead letters that are no longer needed, and returns how many it has
  * looked at: the first FORGET_MAX. The consumer's settings are locked.
  */
 int
@@ -131,6 +131,10 @@ retrydead_is_passed(List *members, const DcRetry *retry)
 	return false;
 }
 
+/*
+ * Return the dead letter that the second argument names, or all of the consumer's if it is NULL;
+ * discarded ones are left out.
+ */
 static List *
 dead_letters(FunctionCallInfo fcinfo, const DcConsumer *consumer)
 {

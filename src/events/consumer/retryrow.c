@@ -5,9 +5,9 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * A row is read and written with the lock held on the member that has the row's lane,
- * and the row of a dead letter with that on the consumer's settings. So all that
- * memberrow.c says about SnapshotSelf holds here. Rows are copied out of the scan: a
- * scan that goes on while its rows are changed would meet them again.
+ * and the row of a dead letter with that on the consumer's settings. So everything that memberrow.c
+ * says about SnapshotSelf holds here. Rows are copied out of the scan: a scan that goes on while
+ * its rows are changed would meet them again.
  *
  * While a snapshot is held, dead versions pile up in the indexes, as they do in the index
  * of members. But here a scan has to go through them. So each member's row says
@@ -54,6 +54,10 @@ static const DcCatalog retries = {
 	.keeps_lock = true,
 };
 
+/*
+ * Read or write the columns of dcounter.consumer_retry, in their order. The hash of a dead letter
+ * is stored as NULL, so that it holds up no key.
+ */
 static void
 retry_columns(DcCatRow *io, void *data)
 {
@@ -84,7 +88,7 @@ retry_columns(DcCatRow *io, void *data)
 }
 
 /*
- * event_columns takes the columns that are those of dcounter.outbox, but for the first.
+ * event_columns reads or writes the columns that dcounter.outbox has, too, except for the first.
  */
 static void
 event_columns(DcCatRow *io, DcStoredEvent *event)
@@ -105,7 +109,7 @@ event_columns(DcCatRow *io, DcStoredEvent *event)
 
 /*
  * retryrow_scan_begin begins a scan of a consumer's rows, by an index that begins with the
- * consumer. `keys` has place for that condition in front of nkeys others.
+ * consumer. `keys` has room for that condition in front of nkeys others.
  */
 static void
 retryrow_scan_begin(DcCatScan *scan, const char *index, int32 consumer, ScanKeyData *keys, int nkeys)
@@ -115,6 +119,9 @@ retryrow_scan_begin(DcCatScan *scan, const char *index, int32 consumer, ScanKeyD
 	cat_scan_begin_ordered(scan, &retries, index, SnapshotSelf, keys, 1 + nkeys);
 }
 
+/*
+ * Return the next retry of a scan, as a copy, or NULL.
+ */
 static DcRetry *
 retryrow_scan_next(DcCatScan *scan, ScanDirection direction)
 {
@@ -124,7 +131,7 @@ retryrow_scan_next(DcCatScan *scan, ScanDirection direction)
 }
 
 /*
- * read_rest returns the rows of a scan, which it ends, so many at most.
+ * read_rest returns the rows of a scan, at most `max`, and ends it.
  */
 static List *
 read_rest(DcCatScan *scan, int max)
@@ -139,8 +146,8 @@ read_rest(DcCatScan *scan, int max)
 }
 
 /*
- * retry_read finds the row of an event, or returns NULL. A dead one may be being
- * replaced by dc_dead_letter_retry(), so it is looked for again.
+ * retry_read finds the row of an event, or returns NULL. dc_dead_letter_retry() may just be
+ * replacing a dead one, so it is looked for again.
  */
 DcRetry *
 retry_read(int32 consumer, int64 seq)
@@ -150,6 +157,9 @@ retry_read(int32 consumer, int64 seq)
 	return retry != NULL ? retry : retryrow_read_once(consumer, seq);
 }
 
+/*
+ * Return the retry of an event, or NULL. It may miss a row that is being replaced.
+ */
 static DcRetry *
 retryrow_read_once(int32 consumer, int64 seq)
 {
@@ -287,7 +297,7 @@ retry_read_due(const DcMember *me, TimestampTz now, int64 upto, TimestampTz *fir
 }
 
 /*
- * retry_read_discarded returns dead letters of a consumer that were discarded, so many at most.
+ * retry_read_discarded returns discarded dead letters of a consumer, at most `max`.
  */
 List *
 retry_read_discarded(int32 consumer, int max)
@@ -315,8 +325,8 @@ retry_read_all(int32 consumer)
 }
 
 /*
- * retry_count adds up what is kept of a consumer: how many events are to be delivered
- * again, how often the most refused of them has been, and how many are dead letters.
+ * retry_count counts the rows of a consumer: how many events are to be delivered again, the
+ * greatest number of their refusals, and how many are dead letters.
  */
 void
 retry_count(int32 consumer, int64 *pending, int32 *attempts, int64 *dead)
@@ -372,6 +382,10 @@ retry_write(DcRetry *retry)
 	cat_store_at(&retries, &retry->tid, retry);
 }
 
+/*
+ * Delete the retry's row. The caller holds the lock on its member, or for a dead letter on the
+ * consumer's settings.
+ */
 void
 retry_delete(DcRetry *retry)
 {
@@ -379,7 +393,7 @@ retry_delete(DcRetry *retry)
 }
 
 /*
- * Return true if an event is of a topic and key.
+ * Return true if an event has this topic and key.
  */
 bool
 retry_same_key(const DcRetry *retry, const text *topic, const text *key)

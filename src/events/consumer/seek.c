@@ -1,13 +1,13 @@
 /*
  * seek.c
- *		dc_seek(): another position for a consumer.
+ *		dc_seek(): moving a consumer to another position.
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * All lanes go back to the consumer itself. Its members have lost their leases, so the
- * events that they have fetched cannot be acknowledged any more. Events that were to be
- * delivered again are forgotten, as the new position decides what is delivered.
- * Discarded dead letters are forgotten, too. Other dead letters stay.
+ * All lanes go back to the consumer itself. Its members have lost their leases, so the events that
+ * they have fetched can no longer be acknowledged. Events that were to be delivered again are
+ * forgotten, as the new position decides what is delivered. Discarded dead letters are forgotten,
+ * too. Other dead letters stay.
  */
 #include "postgres.h"
 
@@ -50,22 +50,32 @@ dc_seek_int8(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
+/*
+ * Return the consumer to be moved, with the lock on its settings, when no events are removed any more. Only its owner may do that.
+ */
 static DcConsumer *
 open_to_seek(FunctionCallInfo fcinfo)
 {
 	DcConsumer *consumer = consumer_open_to_change(fcinfo, "dc_seek()");
 
 	arg_not_null(fcinfo, 1, "position");
-	(void) positions_lock(true, true);
+	positions_begin();
 	return consumer;
 }
 
+/*
+ * Move a consumer to a position: all members lose their lanes, pending retries are forgotten, and
+ * readers look again at the commit. It is no longer cut off.
+ */
 static void
 seek_seek(DcConsumer *consumer, int64 position)
 {
-	List *members = members_lock_all(consumer->id);
+	List *members;
 	int64 retry_last = 0;
 	ListCell *lc;
+
+	positions_end(position);
+	members = members_lock_all(consumer->id);
 
 	/* dead letters may come after the position again */
 	foreach(lc, members)

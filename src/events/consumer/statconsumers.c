@@ -5,8 +5,8 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * A consumer's backlog is read from its position on, up to LOOK_MAX events, as
- * dc_fetch() would read it. So a short backlog is counted exactly. Of a long one the
- * number is an upper bound, so that the view takes no longer for it.
+ * dc_fetch() would read it. So a short backlog is counted exactly. Of a long one the number is an
+ * upper bound, so that the view does not take longer for it.
  *
  * A consumer is shown to its owner, its readers, and roles that may read all statistics.
  */
@@ -106,7 +106,7 @@ stat_consumers(PG_FUNCTION_ARGS)
 	MemoryContext old;
 
 	InitMaterializedSRF(fcinfo, 0);
-	/* positions are older than the horizon: what was fetched was settled */
+	/* positions are below the horizon: events that were fetched had been settled */
 	outbox.snapshot = RegisterSnapshot(GetLatestSnapshot());
 	outbox.horizon = outbox_horizon(&outbox.holder);
 	outbox.now = GetCurrentTimestamp();
@@ -219,7 +219,7 @@ read_backlog(const Outbox *outbox, DcConsumer *consumer, Backlog *backlog)
 		return;
 	backlog->events += outbox->horizon - seq;
 	if (backlog->oldest == 0)
-		backlog->oldest = at; /* the first one of interest is younger */
+		backlog->oldest = at; /* the first event of interest is younger */
 }
 
 /*
@@ -241,8 +241,8 @@ find_member(const Backlog *backlog, DcConsumer *consumer,
 }
 
 /*
- * bytes_after returns how much of the outbox is beyond a position: of a partition
- * that it is in, the share of the numbers.
+ * bytes_after returns how many bytes of the outbox are beyond a position. The partition that has
+ * the position counts in proportion to its numbers.
  */
 static int64
 bytes_after(const Outbox *outbox, int64 position)
@@ -260,6 +260,9 @@ bytes_after(const Outbox *outbox, int64 position)
 	return (int64) bytes;
 }
 
+/*
+ * Add a consumer's row to the result.
+ */
 static void
 statconsumers_show(ReturnSetInfo *result, const Outbox *outbox, DcConsumer *consumer,
 				   const Backlog *backlog)

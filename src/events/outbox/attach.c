@@ -7,12 +7,11 @@
  * Attaching makes four ordinary triggers, by SQL and as the caller, and nothing
  * else: all that they need to know is in their arguments. So pg_dump, ALTER TABLE ...
  * DISABLE TRIGGER and ENABLE ALWAYS TRIGGER work as with any trigger, partitions get
- * their copies from the server, and dropping the table leaves nothing behind. The
- * rights of a counter or of the outbox play no part: only the owner of the table
- * may attach it.
+ * their copies from the server, and dropping the table leaves nothing behind. Rights on a counter
+ * or on the outbox do not matter: only the owner of the table may attach it.
  *
- * A condition becomes the triggers' WHEN. It is the only text of the caller's that is
- * not quoted, so it has to be one expression by the server's own grammar.
+ * A condition becomes the triggers' WHEN. It is the only text of the caller that is not quoted, so
+ * the server's own grammar must parse it as one expression.
  */
 #include "postgres.h"
 
@@ -187,6 +186,10 @@ attach_open_source(FunctionCallInfo fcinfo, LOCKMODE mode, const char *function)
 	return rel;
 }
 
+/*
+ * Check that the table may be attached: it is an ordinary or partitioned table of users, and the
+ * current user's own.
+ */
 static void
 attach_check_source(Oid relid)
 {
@@ -238,6 +241,9 @@ capture_function(bool missing_ok)
 						  0, NULL, missing_ok);
 }
 
+/*
+ * Return an argument as a string, or `otherwise` if it is NULL. An error if it is empty.
+ */
 static char *
 text_option(FunctionCallInfo fcinfo, int n, const char *name, const char *otherwise)
 {
@@ -289,6 +295,9 @@ columns_option(FunctionCallInfo fcinfo, int n, const char *name, Relation rel)
 	return OidOutputFunctionCall(F_ARRAY_OUT, PointerGetDatum(construct_array(values, count, TEXTOID, -1, false, TYPALIGN_INT)));
 }
 
+/*
+ * Check that the table has the column, and that triggers see its values.
+ */
 static void
 check_column(Relation rel, const char *column)
 {
@@ -306,6 +315,10 @@ check_column(Relation rel, const char *column)
 				 errdetail("Triggers do not see its values.")));
 }
 
+/*
+ * Check that the table has a primary key, which names the event's key when key_columns is not
+ * given.
+ */
 static void
 check_primary_key(Relation rel)
 {
@@ -319,6 +332,9 @@ check_primary_key(Relation rel)
 				 errhint("Give key_columns.")));
 }
 
+/*
+ * Check the sink's name. Warn if events go to the WAL and nobody can read them there.
+ */
 static void
 check_sink(const char *sink)
 {
@@ -355,9 +371,8 @@ check_condition(const char *condition)
 }
 
 /*
- * attach_create_triggers makes the triggers. A condition that names NEW or OLD cannot hold
- * or fail where there is none: there it does not apply. Which of them it names
- * is seen from the trigger for updates, which has both.
+ * attach_create_triggers makes the triggers. A condition that names NEW or OLD does not apply where
+ * there is no such row. The trigger for updates, which has both, shows which of them it names.
  */
 static void
 attach_create_triggers(Relation rel, const char *call, const char *condition)
@@ -401,7 +416,7 @@ create_trigger(Relation rel, const char *name, const char *event,
 }
 
 /*
- * condition_rows tells which rows the condition of the trigger for updates names.
+ * condition_rows returns which of NEW and OLD the condition of the trigger for updates names.
  */
 static void
 condition_rows(Relation rel, bool *uses_new, bool *uses_old)

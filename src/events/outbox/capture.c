@@ -4,12 +4,12 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * All that depends on the table and on the trigger's arguments is prepared once a
- * session (capturecache.c). For a row it is left to append its values
- * (payload.c) and to give the event to the log of the transaction, or to the WAL.
+ * Everything that depends on the table and on the trigger's arguments is prepared once a session
+ * (capturecache.c). For each row, only its values are appended (payload.c), and the event is passed
+ * to the log of the transaction, or to the WAL.
  *
- * Any role may put the function on a table of its own, by CREATE TRIGGER, as may
- * any role call dc_publish(). So its arguments are not trusted.
+ * Any role may put the function on a table of its own, by CREATE TRIGGER, just as it may call
+ * dc_publish(). So its arguments are not trusted.
  *
  * The events of a key are in the order in which its row was changed: a transaction that
  * changes a row holds its lock until the commit, and the commit gives the numbers. When
@@ -83,6 +83,9 @@ outbox_capture(PG_FUNCTION_ARGS)
 	return PointerGetDatum(NULL);
 }
 
+/*
+ * Check that the function is called as the kind of trigger that dc_outbox_attach() makes.
+ */
 static void
 capture_check_call(FunctionCallInfo fcinfo)
 {
@@ -98,6 +101,10 @@ capture_check_call(FunctionCallInfo fcinfo)
 				 errhint("Use dc_outbox_attach().")));
 }
 
+/*
+ * Write the event of an update. If the key has changed, the old key gets a `delete` first, and
+ * headers name the other key.
+ */
 static void
 capture_update(DcCapture *capture, Relation rel, TupleTableSlot *old,
 			   TupleTableSlot *new)
@@ -106,7 +113,7 @@ capture_update(DcCapture *capture, Relation rel, TupleTableSlot *old,
 	text *new_key = row_key(capture, rel, new);
 	struct varlena *headers = NULL;
 
-	/* nothing is known, or can be forgotten, under no key */
+	/* without a key there is nothing that a consumer could delete */
 	if (old_key != NULL && !capture_same_key(old_key, new_key))
 	{
 		write_event(capture, "delete", old_key, capture_payload(capture, "delete", NULL, old),
@@ -116,6 +123,9 @@ capture_update(DcCapture *capture, Relation rel, TupleTableSlot *old,
 	write_event(capture, "update", new_key, capture_payload(capture, "update", new, old), headers);
 }
 
+/*
+ * Return true if both keys are NULL, or have the same bytes.
+ */
 static bool
 capture_same_key(const text *a, const text *b)
 {
@@ -163,8 +173,8 @@ row_key(DcCapture *capture, Relation rel, TupleTableSlot *row)
 }
 
 /*
- * capture_payload returns {"op", "new", "old", "table", "at"}, with null for a row that
- * there is not.
+ * capture_payload returns {"op", "new", "old", "table", "at"}, with null for a row that does not
+ * exist.
  */
 static struct varlena *
 capture_payload(DcCapture *capture, const char *op, TupleTableSlot *new, TupleTableSlot *old)
@@ -180,6 +190,9 @@ capture_payload(DcCapture *capture, const char *op, TupleTableSlot *new, TupleTa
 	return (struct varlena *) json_end(&writer);
 }
 
+/*
+ * Add a row to the object as the member `name`; null if there is no row.
+ */
 static void
 capture_add_row(DcJsonWriter *writer, const char *name, DcCapture *capture, TupleTableSlot *row)
 {
@@ -193,7 +206,7 @@ capture_add_row(DcJsonWriter *writer, const char *name, DcCapture *capture, Tupl
 }
 
 /*
- * capture_moved returns headers that tell where a row of another key went, or came from.
+ * capture_moved returns headers with the key to which a row has moved, or from which it has come.
  */
 static struct varlena *
 capture_moved(const char *member, const text *key)
@@ -205,6 +218,9 @@ capture_moved(const char *member, const text *key)
 	return (struct varlena *) json_end(&writer);
 }
 
+/*
+ * Write an event with a new id to the outbox, or to the WAL.
+ */
 static void
 write_event(const DcCapture *capture, const char *type, text *key,
 			struct varlena *payload, struct varlena *headers)

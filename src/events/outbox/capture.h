@@ -32,7 +32,7 @@ enum
 /* How the key column's value becomes text. */
 typedef enum DcKeyKind
 {
-	KEY_NONE,	 /* there is no key column any more */
+	KEY_NONE,	 /* the key column was dropped */
 	KEY_BYTES,	 /* those of a varlena */
 	KEY_CAST,	 /* by the cast to text */
 	KEY_OUTPUT,	 /* by the output function */

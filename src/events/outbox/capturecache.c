@@ -4,11 +4,10 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Entries are found by the OID of the trigger: each partition has its own. An
- * invalidation only marks entries: it may come at any moment, also while one is
- * in use (an output function may run SQL, which may even fire the same trigger). The
- * next use makes a new one. The old one is freed when the transaction ends, as no use
- * lasts longer.
+ * Entries are found by the OID of the trigger: each partition has its own. An invalidation only
+ * marks entries: it may come at any moment, even while one is in use (an output function may run
+ * SQL, which may even fire the same trigger). The next use makes a new one. The old one is freed
+ * when the transaction ends, as no use lasts longer.
  *
  * An entry depends on its table, on the name of the table that was attached,
  * which may be a partition's root, and on the name of a schema. Types need not be
@@ -98,6 +97,10 @@ capture_find(TriggerData *data)
 	return entry->capture;
 }
 
+/*
+ * Mark an entry as invalid if its table, or the one that was attached, has changed; InvalidOid
+ * stands for all tables.
+ */
 static void
 capturecache_entry_changed(void *data, Oid relid)
 {
@@ -107,6 +110,9 @@ capturecache_entry_changed(void *data, Oid relid)
 		entry->valid = false;
 }
 
+/*
+ * Mark all entries as invalid: events name their table with its schema.
+ */
 static void
 on_namespace_change(Datum arg, int cacheid, uint32 hashvalue)
 {
@@ -114,7 +120,7 @@ on_namespace_change(Datum arg, int cacheid, uint32 hashvalue)
 }
 
 /*
- * capturecache_sweep removes entries that are not valid; their memory goes when the transaction
+ * capturecache_sweep removes entries that are not valid; their memory is freed when the transaction
  * ends. Entries that are being made further up the stack are kept.
  */
 static void
@@ -133,6 +139,10 @@ capturecache_sweep(void)
 	}
 }
 
+/*
+ * Prepare all that a trigger needs for each row, in a context of its own. That is kept for the
+ * session only once nothing can fail any more.
+ */
 static DcCapture *
 capture_make(Entry *entry, TriggerData *data)
 {
@@ -168,6 +178,10 @@ capture_make(Entry *entry, TriggerData *data)
 	return capture;
 }
 
+/*
+ * Return the names of columns in a trigger's argument; NIL if it is empty. An error if it is not an
+ * array's text.
+ */
 static List *
 columns_arg(const Trigger *trigger, int n)
 {
@@ -183,6 +197,10 @@ columns_arg(const Trigger *trigger, int n)
 	return names;
 }
 
+/*
+ * Check the trigger's arguments: how many there are, and the topic. They may have been written by
+ * hand.
+ */
 static void
 check_args(const Trigger *trigger)
 {
@@ -196,7 +214,8 @@ check_args(const Trigger *trigger)
 }
 
 /*
- * capture_to_wal tells which sink a text names, the WAL or the table; 22023 for any other.
+ * capture_to_wal returns true if a text names the WAL as the sink, false if it names the table;
+ * 22023 for any other.
  */
 bool
 capture_to_wal(const char *sink)
@@ -237,7 +256,7 @@ attached_table(Oid relid, const Trigger *trigger)
 
 /*
  * capture_columns returns the names that an argument gives as the text of an array;
- * NIL for an empty one, which stands for the default. *valid is whether it is such a
+ * NIL for an empty one, which stands for the default. *valid is set to false if it is not such a
  * text: any role may have written it, and DDL must not fail because of it.
  */
 List *
@@ -289,6 +308,10 @@ array_element(const char **at)
 	return name.len > 0 && (!quoted || *from == '"') ? name.data : NULL;
 }
 
+/*
+ * Return the numbers of the named columns, *n of them. An error if the table lacks one, or one is
+ * named twice.
+ */
 static AttrNumber *
 column_numbers(Relation rel, List *names, int *n)
 {
@@ -335,6 +358,9 @@ column_number(TupleDesc desc, const char *name)
 	return InvalidAttrNumber;
 }
 
+/*
+ * Return the numbers of all columns of the table, *n of them.
+ */
 static AttrNumber *
 all_columns(Relation rel, int *n)
 {
@@ -351,8 +377,8 @@ all_columns(Relation rel, int *n)
 }
 
 /*
- * primary_key_columns returns the columns of the primary key, in its order. A deferrable one
- * will do, so rd_pkindex will not.
+ * primary_key_columns returns the columns of the primary key, in its order. A deferrable one is
+ * accepted, so rd_pkindex cannot be used.
  */
 AttrNumber *
 primary_key_columns(Relation rel, int *n)
@@ -381,8 +407,8 @@ primary_key_columns(Relation rel, int *n)
 }
 
 /*
- * key_make prepares the making of keys: of one column as a cast to text shows
- * it, of several as a JSON array.
+ * key_make prepares how keys are made: the text of one column, as a cast shows it, or a JSON array
+ * of several.
  */
 static void
 key_make(DcCapture *capture, Relation rel, const AttrNumber *attnums, int n)
@@ -420,14 +446,14 @@ key_make(DcCapture *capture, Relation rel, const AttrNumber *attnums, int n)
 			capture->key_kind = KEY_BYTES;
 			return;
 		case COERCION_PATH_FUNC:
-			/* of the server's own, so it will not be dropped */
+			/* it is the server's, so it will not be dropped */
 			if (function < FirstNormalObjectId)
 			{
 				capture->key_kind = KEY_CAST;
 				fmgr_info_cxt(function, &capture->key_function, CurrentMemoryContext);
 				return;
 			}
-			/* FALLTHROUGH */
+			pg_fallthrough;
 		default:
 			capture->key_kind = KEY_OUTPUT;
 			getTypeOutputInfo(type, &function, &varlena);

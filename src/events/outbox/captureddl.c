@@ -1,20 +1,20 @@
 /*
  * captureddl.c
- *		What DDL on a table whose changes are events entails.
+ *		How DDL affects a table whose changes are events.
  *
  * Copyright (c) 2026, the dcounter developers
  *
  * The triggers name columns in their arguments (and need names, since pg_dump and
- * the copies on partitions have nothing else to go by). That is kept true, so that no write
+ * the copies on partitions have nothing else to go by). These are kept up to date, so that no write
  * to the table fails later:
  *
  *	- Renaming a column renames it in the arguments, of the copies on partitions, too.
- *	- Dropping a column that is named is an error at once. If it goes with
- *	  something else (DROP TYPE ... CASCADE), the triggers go, too: a table that uses a
- *	  type must not keep the type's owner from dropping it.
+ *	- Dropping a column that is named is an error at once. If it is dropped with something else
+ *	  (DROP TYPE ... CASCADE), the triggers are dropped, too: a table that uses a type must not keep
+ *	  the type's owner from dropping it.
  *
- * The rename changes pg_trigger itself, as ALTER TRIGGER ... RENAME does: it changes
- * no more than a name that the command has changed on the same table.
+ * The rename changes pg_trigger itself, as ALTER TRIGGER ... RENAME does: it only changes a name
+ * that the command has changed on the same table.
  */
 #include "postgres.h"
 
@@ -50,6 +50,9 @@ static void rename_in_table(Oid relid, Oid function, const RenameStmt *rename);
 static char *rename_in_list(const char *arg, const RenameStmt *rename);
 static void set_arguments(Oid trigger, char **args);
 
+/*
+ * Drop the triggers that name columns that are being dropped, or raise an error (drop_triggers).
+ */
 static void
 columns_dropped(const DcDdl *ddl)
 {
@@ -105,8 +108,8 @@ drop_triggers(const DcDdlColumn *dropped, Oid function)
 }
 
 /*
- * column_renamed does what renaming a column entails; an attribute of a type is one of the
- * tables of that type.
+ * column_renamed renames a column in the arguments of triggers. An attribute of a type is a column
+ * of the tables of that type.
  */
 static void
 column_renamed(const DcDdl *ddl)
@@ -181,6 +184,10 @@ names_column(const Trigger *trigger, Oid function, const char *column)
 	return false;
 }
 
+/*
+ * Rename the column in the arguments of a table's triggers, if the command has renamed it there:
+ * the old name is gone, and the new one is there.
+ */
 static void
 rename_in_table(Oid relid, Oid function, const RenameStmt *rename)
 {

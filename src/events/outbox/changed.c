@@ -11,11 +11,11 @@
  * visible.
  *
  * No transaction waits for another here: marks are only inserted, and there may be several
- * of a key. One lock for each counter table (lockclass.h) makes one round at a time
- * work on it, and keeps dc_alter() and rounds apart.
+ * of a key. One lock for each counter table (lockclass.h) lets one round at a time work on it, and
+ * keeps dc_alter() and rounds apart.
  *
  * Both tables are catalogs (catrow.c). A lock on the table of marks is held to the
- * end of the transaction, so that a round can tell whether marks may be on their way.
+ * end of the transaction, so that a round can see whether marks may be on their way.
  */
 #include "postgres.h"
 
@@ -70,7 +70,7 @@ static const DcOutboxHooks hooks = {
 };
 
 /*
- * changed_init makes the rooms above tell of changes; called once.
+ * changed_init installs the hooks by which other rooms report changes; called once.
  */
 void
 changed_init(void)
@@ -116,7 +116,7 @@ changed_changed(Oid counter, const Datum *keys, int nkeys)
 	}
 	CatalogCloseIndexes(indexes);
 	table_close(rel, NoLock);
-	CommandCounterIncrement(); /* so that they can be deleted */
+	CommandCounterIncrement(); /* so that marks can be deleted */
 }
 
 /*
@@ -160,6 +160,9 @@ changed_alter(Oid counter, const Interval *every, const text *channel)
 	events_write(&row);
 }
 
+/*
+ * Compare an interval with a number of days.
+ */
 static int
 compare_intervals(const Interval *a, int32 days)
 {
@@ -171,8 +174,8 @@ compare_intervals(const Interval *a, int32 days)
 }
 
 /*
- * events_lock makes this transaction the only one to work on the marks of a counter
- * table; false if another does and we are not to wait.
+ * events_lock makes this transaction the only one to work on the marks of a counter table; false if
+ * another does, and `wait` is false.
  */
 bool
 events_lock(Oid counter, bool wait)
@@ -180,6 +183,10 @@ events_lock(Oid counter, bool wait)
 	return advisory_lock(EVENTS_LOCK_CLASS, counter, 0, ExclusiveLock, wait);
 }
 
+/*
+ * Read or write the columns of the settings of a counter table's events, in their order. Without a
+ * round so far, the time of the last one is NULL in the row, and -infinity in memory.
+ */
 static void
 changed_columns(DcCatRow *io, void *data)
 {

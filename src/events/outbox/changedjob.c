@@ -13,22 +13,22 @@
  *	   new as the changes that the marks stand for,
  *	4. queues the events and notifications, which are written when it commits.
  *
- * So marks go exactly when their events come, and the event has the newest value. A
- * key that a round has reported is left for the next one, unless its mark was there
- * before the first values were read. Rounds are an interval apart, counted from the last
- * step, which is noted in the settings. Hence at most one event for each key and interval.
+ * So a mark is removed exactly when its event is written, and the event has the newest value. A key
+ * that a round has reported is left for the next one, unless its mark was there before the first
+ * values were read. Rounds are an interval apart, counted from the last step, which is noted in the
+ * settings. Hence at most one event for each key and interval.
  *
  * Marks are read in the order of their time, as they are now (SnapshotSelf). While there
  * is an old snapshot, those that were deleted cannot be removed. So the worker
  * remembers up to when it has seen all marks, and starts there. It has seen all of a round
- * if no other transaction could have been inserting at its start. Now and then it reads
- * all, for a dump may have been restored.
+ * if no other transaction could have been inserting at its start. Now and then it reads all, as a
+ * dump may have been restored.
  *
- * Marks and rounds have wall time, as rows do that outlive the worker. If the clock was
- * set back, marks may be before the time up to which all were seen, or after now. The first
- * is noticed (seen_of), and all are read. For the second a round does not end at now
- * (round_begin). And a round that was in the future does not put off the next one. If the
- * clock is set forth, the next round comes so much earlier.
+ * Marks and rounds have wall time, as they are rows that outlive the worker. If the clock was set
+ * back, marks may be before the time up to which all were seen, or after now. The first is noticed
+ * (seen_of), and all are read. For the second a round does not end at now
+ * (round_begin). And a round that was in the future does not put off the next one. If the clock is
+ * set forward, the next round comes that much earlier.
  *
  * Nothing is done while a subscription feeds the tables of events and marks. If it
  * feeds the counter table, that is only read here.
@@ -68,28 +68,43 @@
 #include "events/outbox/payload.h"
 
 /* How many marks a step deletes. */
-/* So many keys that a round has reported are remembered; others may be reported twice. */
-#define REPORTED_KEYS 100000
-
 #define STEP_MARKS 2000
+
+/*
+ * How many keys that a round has reported are remembered, and how many of all rounds that are under way: 16 MB. Others may be
+ * reported twice.
+ */
+#define REPORTED_KEYS 100000
+#define ALL_REPORTED_KEYS 400000
+
+/* The keys that a round has reported, in the memory of its table's turn. */
+typedef struct Reported
+{
+	HTAB *keys; /* changedsquash.c */
+	int64 n;
+	MemoryContextCallback on_free;
+} Reported;
+
+/* Those of all rounds that are under way. */
+static int64 all_reported = 0;
 
 /* Payloads as long as that cannot be sent (async.c); keys of functions never are. */
 #define NOTIFY_LIMIT (BLCKSZ - NAMEDATALEN - 128)
 
 /*
- * How far the times of concurrent transactions may be apart, and the clock be set back
- * without being noticed; and when all is read anyway.
+ * How far apart the times of concurrent transactions may be, and how far the clock may be set back
+ * unnoticed; and how often all is read anyway.
  */
 #define CLOCK_MARGIN (INT64CONST(10) * USECS_PER_SEC)
 #define FULL_EVERY_MS (600 * 1000)
 
 /*
- * A search for a mark that takes longer, over marks that were deleted, is made in the next rounds by a step on the table instead of the
- * one that lists the tables, which all of them wait for.
+ * If a search for a mark takes longer than this, because of deleted marks, the next rounds search in a step on the
+ * table instead of the step that lists the tables, which all tables wait for.
  */
 #define SLOW_US (INT64CONST(50) * 1000)
 
-/* So is it if all that a list has made take longer. */
+/* The limit of all searches that listing the tables has made; beyond it, the next rounds do the same. */
 #define LIST_US (INT64CONST(250) * 1000)
 
 /* How often marks are made fewer. */
@@ -107,7 +122,7 @@ static struct
 	TimestampTz left;  /* first one that was left, or DT_NOEND */
 	/* all transactions before this had ended when it read its first values */
 	TransactionId xmin;
-	HTAB *reported; /* the keys of steps before (changedsquash.c) */
+	Reported *reported; /* the keys of steps before */
 } round_now;
 
 /* Up to when the worker has seen all marks of a counter table. */
@@ -119,10 +134,10 @@ typedef struct Seen
 	TransactionId xid; /* if this has committed */
 	DcMoment full_due; /* when all are to be read again, */
 	DcMoment squash_due;
-	bool slow; /* to look for one took long, or was given up */
+	bool slow; /* looking for a mark took long, or was given up */
 } Seen;
 
-/* A new entry, of zeros: all is to be read, and marks made fewer, at once. */
+/* A new entry is all zeros: everything is to be read, and marks squashed, at once. */
 static DcRelCached seen_cache = {
 	.name = "dcounter seen marks",
 	.keysize = sizeof(Oid),
@@ -148,6 +163,8 @@ static const DcStatement sql_read_changed = {
 
 static List *changedjob_list(void);
 static void changedjob_start(MemoryContext cxt);
+static void reported_free(void *arg);
+static void reported_add(const Keys *keys);
 static DcTableStep changedjob_step(Oid table, bool all_owners);
 static bool changedjob_is_due(const DcCounterEvents *row);
 static bool squash_is_due(const DcCounterEvents *row);
@@ -218,7 +235,7 @@ changedjob_is_due(const DcCounterEvents *row)
 
 	if (TIMESTAMP_IS_NOBEGIN(row->last_round))
 		return true;
-	/* a clock that was set back does not stop the events, but for the margin */
+	/* a clock that was set back does not stop the events for longer than the margin */
 	return row->last_round > now + CLOCK_MARGIN || now - row->last_round >= interval_to_us(&row->every);
 }
 
@@ -274,7 +291,7 @@ has_marks(Oid counter)
 }
 
 /*
- * Return true if there is a mark that was made from a time on.
+ * Return true if there is a mark made at or after a time.
  */
 static bool
 any_marks(Oid counter, TimestampTz from)
@@ -294,15 +311,46 @@ any_marks(Oid counter, TimestampTz from)
 static void
 changedjob_start(MemoryContext cxt)
 {
+	Reported *reported = MemoryContextAllocZero(cxt, sizeof(Reported));
+
+	reported->keys = key_set_make(cxt);
+	reported->on_free = (MemoryContextCallback){.func = reported_free, .arg = reported};
+	MemoryContextRegisterResetCallback(cxt, &reported->on_free);
 	memset(&round_now, 0, sizeof(round_now));
-	round_now.reported = key_set_make(cxt);
+	round_now.reported = reported;
 	round_now.fresh = true;
 }
 
 /*
+ * reported_free is called when the turn of a table ends.
+ */
+static void
+reported_free(void *arg)
+{
+	all_reported -= ((Reported *) arg)->n;
+}
+
+/*
+ * reported_add remembers keys that the round has reported, as far as there is room for them.
+ */
+static void
+reported_add(const Keys *keys)
+{
+	Reported *reported = round_now.reported;
+
+	for (int i = 0; i < keys->n && reported->n < REPORTED_KEYS && all_reported < ALL_REPORTED_KEYS; i++)
+	{
+		if (key_set_has(reported->keys, keys->items[i], true))
+			continue;
+		reported->n++;
+		all_reported++;
+	}
+}
+
+/*
  * changedjob_step reports some keys of a counter table. Settings and marks of a table that
- * has vanished without the event trigger are removed; those of one that is no
- * counter table just now wait.
+ * has vanished without the event trigger are removed; those of a table that is currently not a
+ * counter table wait.
  */
 static DcTableStep
 changedjob_step(Oid table, bool all_owners)
@@ -335,8 +383,7 @@ changedjob_step(Oid table, bool all_owners)
 		events_write(&row);
 		keys_unique(&keys);
 		changedjob_report(counter, &row, &keys);
-		for (int i = 0; i < keys.n; i++)
-			(void) key_set_has(round_now.reported, keys.items[i], hash_get_num_entries(round_now.reported) < REPORTED_KEYS);
+		reported_add(&keys);
 	}
 	if (more)
 		return TABLE_GOES_ON;
@@ -346,9 +393,9 @@ changedjob_step(Oid table, bool all_owners)
 }
 
 /*
- * round_begin decides which marks a round is about: those up to now, so that it does
- * not go on for ever. It reports each key once, so if there are marks from before the
- * clock was set back, it ends without that, too.
+ * round_begin decides which marks a round is about: those up to now, so that it does not go on
+ * forever. It reports each key once, so if there are marks from before the clock was set back, it
+ * ends without that, too.
  */
 static void
 round_begin(Oid counter, bool all_owners)
@@ -364,8 +411,8 @@ round_begin(Oid counter, bool all_owners)
 }
 
 /*
- * round_end notes up to when the worker need not read marks again. If this transaction does
- * not commit, it has to.
+ * round_end notes up to which time the worker need not read marks again, if this transaction
+ * commits.
  */
 static void
 round_end(Oid counter)
@@ -435,7 +482,7 @@ take_marks(Oid counter, Keys *keys)
 		Datum at = tuple_datum(scan.rel, scan.tuple, MARK_AT, TIMESTAMPTZOID);
 		Datum key = tuple_datum(scan.rel, scan.tuple, MARK_KEY, TEXTOID);
 
-		if (!key_set_has(round_now.reported, key, false))
+		if (!key_set_has(round_now.reported->keys, key, false))
 			keys->items[keys->n++] = PointerGetDatum(PG_DETOAST_DATUM_COPY(key));
 		else if (!is_covered(scan.tuple))
 		{
@@ -452,8 +499,7 @@ take_marks(Oid counter, Keys *keys)
 }
 
 /*
- * Return true if the mark of a key that this round has reported is older
- * than the value that was reported.
+ * Return true if this round has reported the key, with a value that is newer than the mark.
  */
 static bool
 is_covered(HeapTuple mark)
@@ -480,6 +526,9 @@ keys_unique(Keys *keys)
 	keys->n = n;
 }
 
+/*
+ * Compare two keys, text datums, for qsort().
+ */
 static int
 changedjob_compare_keys(const void *a, const void *b)
 {
@@ -494,7 +543,7 @@ changedjob_compare_keys(const void *a, const void *b)
 
 /*
  * changedjob_report reads the values of keys, as the owner of the table, and queues their
- * events. The rows come in the order of the keys; one without a row is gone.
+ * events. The rows come in the order of the keys; a key without a row is gone.
  */
 static void
 changedjob_report(DcCounter *counter, const DcCounterEvents *row, const Keys *keys)

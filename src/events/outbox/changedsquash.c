@@ -1,16 +1,16 @@
 /*
  * changedsquash.c
- *		Removing marks of changed keys (changed.c) that say the same as others; sets of keys.
+ *		Removing redundant marks of changed keys (changed.c); sets of keys.
  *
  * Copyright (c) 2026, the dcounter developers
  *
  * A key that changes all the time gets a mark at each compaction. Of a counter
  * table whose events are far apart they would pile up, so between two rounds all but
  * the first mark of each key are removed: that one makes the next round read the
- * key, which is later than all of them. Rounds are kept away by the lock.
+ * key, which is later than all of them. The lock keeps rounds away.
  *
- * A set tells keys apart by 128 bits of hashes with a secret seed, so that many of
- * them fit into memory.
+ * A set distinguishes keys by 128 bits of hashes with a secret seed, so that many of them fit into
+ * memory.
  */
 #include "postgres.h"
 

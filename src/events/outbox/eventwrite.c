@@ -9,11 +9,10 @@
  * transaction registers itself (registry.c), draws one block of numbers for all
  * its events, and writes them to the current partition. So:
  *
- *	- Of two transactions of which one has waited for the other, or has seen its
- *	  changes, the one that committed first has the lower numbers: it drew them
- *	  before its commit, and the other after. In particular the events of a key
- *	  whose row each of them changes are in the order of the commits, even if they have
- *	  written other events before.
+ *	- If one of two transactions has waited for the other, or has seen its changes, the one that
+ *	  committed first has the lower numbers: it drew them before its commit, and the other after. In
+ *	  particular the events of a key whose row each of them changes are in the order of the commits,
+ *	  even if they have written other events before.
  *	- A long transaction holds nothing back while it runs.
  *	- Events of a savepoint that is rolled back are never written.
  *
@@ -64,7 +63,7 @@
 #define BATCH_EVENTS 256
 #define BATCH_BYTES (256 * 1024)
 
-/* Of topic, type and key; of payload and headers as jsonb has them. */
+/* Limits of topic, type and key; of payload and headers as jsonb. */
 #define MAX_NAME_BYTES 8192
 #define MAX_JSON_BYTES (16 * 1024 * 1024)
 
@@ -122,8 +121,8 @@ outbox_xact_init(void)
 
 /*
  * event_id makes an id: a UUID of version 7 (RFC 9562), so ids made later sort
- * higher, by the millisecond and, in rand_a, by a fraction of it. That is wall time, and
- * nothing depends on it: events are in the order of their numbers.
+ * higher, by the millisecond and, in rand_a, by a fraction of it. That is wall time, and nothing
+ * depends on it: the order of events is that of their numbers.
  */
 void
 event_id(pg_uuid_t *id)
@@ -179,8 +178,9 @@ outbox_append(const DcEvent *event, const char *function)
 }
 
 /*
- * check_sizes raises 54000 for an event that readers could not take. It would come first each time, and hold up all that come after it:
- * the text of a jsonb value may be six times as long as the value, and a message to a client has 1 GB at most.
+ * check_sizes raises 54000 for an event that readers could not take. It would come first each time, and hold up all
+ * events after it: the text of a jsonb value may be six times as long as the value, and a message to a client has 1 GB
+ * at most.
  */
 static void
 check_sizes(const DcEvent *event)
@@ -196,8 +196,8 @@ check_sizes(const DcEvent *event)
 }
 
 /*
- * event_desc describes the rows. A relation of that layout is open only when they
- * are written.
+ * event_desc returns the layout of the rows. A relation that has it is open only when they are
+ * written.
  */
 static TupleDesc
 event_desc(void)
@@ -217,18 +217,25 @@ event_desc(void)
 
 		for (int i = 0; i < OUTBOX_NUM_COLUMNS; i++)
 			TupleDescInitEntry(fresh, i + 1, columns[i].name, columns[i].type, -1, 0);
-		desc = fresh;
+		desc = compat_described(fresh);
 		MemoryContextSwitchTo(old);
 	}
 	return desc;
 }
 
+/*
+ * Return true if the transaction has no events, and has not registered as a writer.
+ */
 static bool
 eventwrite_is_idle(void)
 {
 	return log_is_closed() && !registry_is_entered();
 }
 
+/*
+ * Write the transaction's events when it commits or is prepared. When it has ended, leave the
+ * registry and wake readers.
+ */
 static void
 eventwrite_xact_callback(XactEvent event, void *arg)
 {
@@ -253,6 +260,9 @@ eventwrite_xact_callback(XactEvent event, void *arg)
 	}
 }
 
+/*
+ * Hand the events of a subtransaction to its parent, or drop them.
+ */
 static void
 eventwrite_subxact_callback(SubXactEvent event, SubTransactionId mine,
 							SubTransactionId parent, void *arg)
@@ -290,6 +300,9 @@ write_events(bool prepare)
 	log_close();
 }
 
+/*
+ * Open the current partition and its indexes for writing, until the transaction ends.
+ */
 static Target *
 target_open(void)
 {

@@ -11,9 +11,9 @@
  * memory.
  *
  * Writing to the file may fail (no space, temp_file_limit), and the transaction go on
- * from a savepoint. So the part of the log in the file is that up to file_len, and all of it
- * has been written: there is no buffer in between whose content would be in doubt, and
- * bytes that a failed write has left behind are written over.
+ * from a savepoint. So the file's part of the log is the one up to file_len, and all of it has been
+ * written: there is no buffer in between whose content would be in doubt, and bytes that a failed
+ * write has left behind are overwritten.
  */
 #include "postgres.h"
 
@@ -106,8 +106,8 @@ log_count(void)
 }
 
 /*
- * start makes an empty log. There is one only when nothing is left of an earlier one's
- * pointers, so the context comes last.
+ * start_log makes an empty log. The context is set last, as it says that there is a log: by then no
+ * pointer of an earlier log is left.
  */
 static void
 start_log(void)
@@ -220,6 +220,9 @@ log_end_subxact(int level, bool commit)
 	}
 }
 
+/*
+ * Cut the log to a mark, in the file if the mark is there.
+ */
 static void
 log_cut(const LogMark *mark)
 {
@@ -270,6 +273,9 @@ log_next(uint32 *len)
 	return data;
 }
 
+/*
+ * Return the next record from the file, and its length. It is valid until the next one is read.
+ */
 static char *
 next_in_file(uint32 *len)
 {
@@ -282,8 +288,7 @@ next_in_file(uint32 *len)
 }
 
 /*
- * log_read_file returns so many bytes of the file, from where it is being read. If these are
- * few, it reads ahead.
+ * log_read_file returns the next `len` bytes of the file. If these are few, it reads ahead.
  */
 static char *
 log_read_file(Size len)
@@ -335,6 +340,9 @@ log_close(void)
 	cxt = NULL;
 }
 
+/*
+ * Return true if the transaction has no log of events.
+ */
 bool
 log_is_closed(void)
 {
@@ -342,8 +350,7 @@ log_is_closed(void)
 }
 
 /*
- * log_forget forgets all records at the end of a transaction, with which memory
- * and file are freed.
+ * log_forget forgets all records at the end of a transaction, which frees memory and file.
  */
 void
 log_forget(void)

@@ -7,10 +7,10 @@
  * A partition other than the current one is truncated when its last event is older
  * than dcounter.outbox_keep, and every consumer has passed it. A consumer that
  * has not, but is further behind than its max_retention allows, does not count; it
- * is cut off in the same transaction, or in one before, and told so at its next fetch.
+ * is cut off in the same transaction, or in one before, and gets an error at its next fetch.
  *
- * Each consumer or member that is changed is a lock until the end of the step, and the
- * lock table is the server's. So a step changes some of them, and the next one goes on.
+ * Each consumer or member that is changed takes a lock until the end of the step, and the lock
+ * table is shared by the whole server. So a step changes some of them, and the next one goes on.
  *
  * A consumer's position is taken as it is committed. An ack that was committed
  * without waiting for the disk comes before the truncation in the WAL, so no crash
@@ -18,11 +18,11 @@
  *
  * While a subscription feeds the extension's tables, the ring is the publisher's.
  *
- * Rows tell how old the ring and events are, and so the wall clock does: it must
- * mean the same after a restart. When it is set forth, they are so much older, and
- * go, or cut a consumer off, so much earlier. When it is set back, a partition that
- * has become the current one in the future is rotated at once; and events are also as old
- * as this process has known them for.
+ * The age of the ring and of events comes from rows, and so from the wall clock, as it must mean
+ * the same after a restart. When the clock is set forward, they count as that much older, and are
+ * removed, or cut a consumer off, that much earlier. When it is set back, a partition that has
+ * become the current one in the future is rotated at once; and events are at least as old as the
+ * time for which this process has known them.
  */
 #include "postgres.h"
 
@@ -48,7 +48,7 @@
 #include "events/outbox/outbox.h"
 #include "events/outbox/ring.h"
 
-/* How long a step moves consumers past events of others, ms; the next one goes on with the others. */
+/* How long a step moves consumers past events of others, in ms; the next one goes on. */
 #define ADVANCE_MS 500
 
 /* How many members a step moves, or a few more, and how many consumers it cuts off. */
@@ -129,8 +129,8 @@ outbox_is_needed(void)
 }
 
 /*
- * outbox_step does one round, as the owner of the extension's tables. Others that
- * call dc_maintain() have no part in it.
+ * outbox_step does one round, as the owner of the extension's tables. Other roles that call
+ * dc_maintain() do not run it.
  */
 static void
 outbox_step(void *arg)
@@ -155,6 +155,9 @@ outbox_step(void *arg)
 	runas_end(&state);
 }
 
+/*
+ * Return the owner of the outbox, without whose privileges nobody may run the job's steps.
+ */
 static Oid
 outbox_owner(void)
 {
@@ -166,8 +169,8 @@ outbox_owner(void)
 }
 
 /*
- * advance_consumers moves consumers of some topics past the events of others, from the one on that follows the last one of the step
- * before.
+ * advance_consumers moves consumers of some topics past the events of others, beginning after the last consumer of the
+ * previous step.
  */
 static void
 advance_consumers(void)
@@ -194,12 +197,18 @@ advance_consumers(void)
 	}
 }
 
+/*
+ * Compare two consumers' needs by the consumers' ids, for list_sort().
+ */
 static int
 compare_needs(const ListCell *a, const ListCell *b)
 {
 	return ((DcConsumerNeed *) lfirst(a))->id - ((DcConsumerNeed *) lfirst(b))->id;
 }
 
+/*
+ * Read how large each partition is, and the number and time of its last event.
+ */
 static void
 outboxjob_look(Content *content)
 {
@@ -231,6 +240,10 @@ outboxjob_rotate(const Content *current)
 		(void) ring_rotate();
 }
 
+/*
+ * Return true if the current partition has been that for dcounter.outbox_rotate_age, or since a
+ * time in the future, because the clock was set back.
+ */
 static bool
 outboxjob_is_old(TimestampTz since)
 {
@@ -241,8 +254,8 @@ outboxjob_is_old(TimestampTz since)
 
 /*
  * truncate_old truncates the partitions that are old enough, and that no consumer needs; true
- * if there are more consumers to cut off. Positions are read only if there is such a
- * partition, and then anew: consumers have gone on since they were moved.
+ * if there are more consumers to cut off. Positions are read only if there is such a partition, and
+ * then again: consumers have gone on since they were moved.
  */
 static bool
 truncate_old(Content *content, int current)
@@ -269,7 +282,7 @@ truncate_old(Content *content, int current)
 
 /*
  * truncate_passed truncates a partition if no consumer needs it; true if there are too many
- * consumers to cut off. Those that are cut off already do not count in the next step.
+ * consumers to cut off. Consumers that are cut off already do not count in the next step.
  */
 static bool
 truncate_passed(int number, Content *content, List *needs, int *locks)
@@ -309,8 +322,8 @@ truncate_passed(int number, Content *content, List *needs, int *locks)
 }
 
 /*
- * events_age returns for how long the last event of a partition has been there, as far
- * as that is known.
+ * events_age returns how long ago the last event of a partition was written, as far as that is
+ * known.
  */
 static int64
 events_age(int number, const Content *content)
@@ -361,6 +374,9 @@ may_cut_off(const DcConsumerNeed *need, const Content *content,
 		(need->max_size > 0 && bytes_needed(need, content) > need->max_size);
 }
 
+/*
+ * Return the bytes of the partitions with events that the consumer has not passed.
+ */
 static int64
 bytes_needed(const DcConsumerNeed *need, const Content *content)
 {

@@ -64,6 +64,9 @@ json_begin(DcJsonWriter *writer)
 	compat_jsonb_push(&writer->jsonb, WJB_BEGIN_OBJECT, NULL);
 }
 
+/*
+ * End the object and return it.
+ */
 Jsonb *
 json_end(DcJsonWriter *writer)
 {
@@ -71,6 +74,9 @@ json_end(DcJsonWriter *writer)
 	return JsonbValueToJsonb(writer->jsonb.result);
 }
 
+/*
+ * Begin a member of the object; its value follows. The name is not copied.
+ */
 static void
 begin_member(DcJsonWriter *writer, const char *name)
 {
@@ -81,6 +87,9 @@ begin_member(DcJsonWriter *writer, const char *name)
 	compat_jsonb_push(&writer->jsonb, WJB_KEY, &key);
 }
 
+/*
+ * Add a member with a scalar or binary value.
+ */
 static void
 add_value(DcJsonWriter *writer, const char *name, JsonbValue *value)
 {
@@ -88,12 +97,18 @@ add_value(DcJsonWriter *writer, const char *name, JsonbValue *value)
 	compat_jsonb_push(&writer->jsonb, WJB_VALUE, value);
 }
 
+/*
+ * Add a member that is null.
+ */
 void
 json_add_null(DcJsonWriter *writer, const char *name)
 {
 	add_value(writer, name, &(JsonbValue){.type = jbvNull});
 }
 
+/*
+ * Add a member that is true or false.
+ */
 void
 json_add_bool(DcJsonWriter *writer, const char *name, bool value)
 {
@@ -103,12 +118,18 @@ json_add_bool(DcJsonWriter *writer, const char *name, bool value)
 	add_value(writer, name, &json);
 }
 
+/*
+ * Add a member that is a whole number.
+ */
 void
 json_add_int(DcJsonWriter *writer, const char *name, int64 value)
 {
 	json_add_numeric(writer, name, int64_to_numeric(value));
 }
 
+/*
+ * Add a member that is a numeric; NaN and infinity become strings, as with to_jsonb().
+ */
 void
 json_add_numeric(DcJsonWriter *writer, const char *name, Numeric value)
 {
@@ -135,6 +156,10 @@ set_numeric(JsonbValue *json, Numeric value)
 	json->val.string.len = strlen(json->val.string.val);
 }
 
+/*
+ * Add a member that is a string of `len` bytes. They are not copied, and must stay until
+ * json_end().
+ */
 void
 json_add_string(DcJsonWriter *writer, const char *name, const char *data, int len)
 {
@@ -158,6 +183,9 @@ json_add_text(DcJsonWriter *writer, const char *name, const text *value)
 	add_value(writer, name, &json);
 }
 
+/*
+ * Make a string of a text, without copying its bytes.
+ */
 static void
 set_text(JsonbValue *json, const text *value)
 {
@@ -166,6 +194,9 @@ set_text(JsonbValue *json, const text *value)
 	json->val.string.len = VARSIZE_ANY_EXHDR(value);
 }
 
+/*
+ * Add a member that is a time, in ISO 8601.
+ */
 void
 json_add_time(DcJsonWriter *writer, const char *name, TimestampTz time)
 {
@@ -175,6 +206,9 @@ json_add_time(DcJsonWriter *writer, const char *name, TimestampTz time)
 	add_value(writer, name, &json);
 }
 
+/*
+ * Make a string of a date or time of a type, as to_jsonb() writes it.
+ */
 static void
 set_time(JsonbValue *json, Datum value, Oid type)
 {
@@ -196,6 +230,9 @@ json_add_jsonb(DcJsonWriter *writer, const char *name, Jsonb *value)
 	add_value(writer, name, &json);
 }
 
+/*
+ * Make a value of a jsonb, to be a part of another one. Its bytes are not copied.
+ */
 static void
 set_jsonb(JsonbValue *json, Jsonb *value)
 {
@@ -220,6 +257,9 @@ json_add_row(DcJsonWriter *writer, const char *name, DcJsonRow *row, const Datum
 	push_row(&writer->jsonb, row, values, isnull);
 }
 
+/*
+ * Append a row to what is being built, as an object or as an array.
+ */
 static void
 push_row(CompatJsonb *jsonb, DcJsonRow *row, const Datum *values, const bool *isnull)
 {
@@ -243,6 +283,9 @@ push_row(CompatJsonb *jsonb, DcJsonRow *row, const Datum *values, const bool *is
 	compat_jsonb_push(jsonb, row->array ? WJB_END_ARRAY : WJB_END_OBJECT, NULL);
 }
 
+/*
+ * Make a value of a column's datum, which is not NULL.
+ */
 static void
 set_column(JsonbValue *json, DcJsonColumn *column, Datum value)
 {
@@ -299,7 +342,8 @@ json_row_make(DcJsonRow *row, TupleDesc desc, const AttrNumber *attnums, int n,
 }
 
 /*
- * compare_names is for the order of the keys of a jsonb: the server is quicker with those that are in it.
+ * compare_names compares names in the order of the keys of a jsonb: the server is faster if keys come in
+ * it.
  */
 static int
 compare_names(const void *a, const void *b)
@@ -312,6 +356,10 @@ compare_names(const void *a, const void *b)
 	return memcmp(left->name, right->name, left->len);
 }
 
+/*
+ * Prepare a column: its name, and how its values become jsonb. A virtual generated column has none
+ * in the tuple, and is null.
+ */
 static void
 column_make(DcJsonColumn *column, TupleDesc desc, AttrNumber attnum)
 {

@@ -24,7 +24,7 @@ typedef struct DcJsonWriter
 /* How a column's value becomes jsonb. */
 typedef enum DcJsonKind
 {
-	JSON_NOTHING, /* null whatever it is */
+	JSON_NOTHING, /* always null */
 	JSON_BOOL,
 	JSON_INT2,
 	JSON_INT4,

@@ -1,6 +1,6 @@
 /*
  * publish.c
- *		dc_publish(): events of the application's own.
+ *		dc_publish(): the application's own events.
  *
  * Copyright (c) 2026, the dcounter developers
  */
@@ -42,6 +42,9 @@ dc_publish(PG_FUNCTION_ARGS)
 	PG_RETURN_UUID_P(id);
 }
 
+/*
+ * Return an argument; an error if it is NULL or empty.
+ */
 static text *
 text_arg(FunctionCallInfo fcinfo, int n, const char *name)
 {

@@ -9,8 +9,7 @@
  *
  * Events are read with SnapshotSelf, as they are now: up to the horizon all are
  * settled, so it shows the same as any snapshot taken later. A transaction's own
- * snapshot may be older than the events, and to serializable transactions the
- * read is none of their business.
+ * snapshot may be older than the events, and the read is no concern of serializable transactions.
  */
 #include "postgres.h"
 
@@ -73,6 +72,9 @@ reader_begin(int64 after, int64 upto)
 	return reader;
 }
 
+/*
+ * Open a partition to read the events after a number and up to another, and read the first one.
+ */
 static void
 source_open(DcReader *reader, Relation heap, int64 after, int64 upto)
 {
@@ -93,6 +95,9 @@ source_open(DcReader *reader, Relation heap, int64 after, int64 upto)
 	source_next(source);
 }
 
+/*
+ * Read the next event of a partition. It has a tuple only if there is one.
+ */
 static void
 source_next(Source *source)
 {
@@ -135,8 +140,8 @@ reader_next(DcReader *reader, DcStoredEvent *event)
 }
 
 /*
- * reader_end ends reading. It gives the locks back, since a fetch that waits for
- * events must not keep the partitions from being truncated.
+ * reader_end ends reading. It releases the locks, since a fetch that waits for events must not keep
+ * the partitions from being truncated.
  */
 void
 reader_end(DcReader *reader)

@@ -6,10 +6,9 @@
  *
  * Numbers are drawn in one order and commits become visible in another. A reader
  * that went past a number whose transaction commits later would lose the event.
- * So each transaction that writes events leaves word here of a number below all
- * that it will draw, before it draws, and until its commit is visible or it has
- * aborted. The horizon is below the lowest of these: every event up to it is
- * either visible or never will be.
+ * So before it draws, each transaction that writes events registers a lower bound of all numbers
+ * that it will draw, until its commit is visible or it has aborted. The horizon is below the lowest
+ * of these: every event up to it is either visible or never will be.
  *
  * Writer, about to commit (eventwrite.c):		Reader:
  *	W1. low := last number drawn + 1		R1. last := last number drawn
@@ -28,16 +27,15 @@
  * event: events are kept until then. So delivery is held back by commits in
  * progress, for the time of a commit, and prepared transactions. Transactions
  * that have written no event are never looked at, in this database or elsewhere,
- * and neither are snapshots. Nothing has to tick: the horizon is computed anew by
- * each reader. And no transaction id is part of a reader's position, so positions
- * mean the same in a restored, upgraded or promoted cluster.
+ * and neither are snapshots. Nothing has to run in the background: each reader computes the horizon
+ * itself. And no transaction id is part of a reader's position, so positions mean the same in a
+ * restored, upgraded or promoted cluster.
  *
- * How it is made known: with shared_preload_libraries, in a slot of the backend
- * in shared memory, written by it alone. Without, and for prepared transactions in
- * either case, by a lock whose tag has the number: locks end after the commit has
- * become visible, go from a session to the prepared transaction that it leaves
- * behind, and survive a restart with it. A second lock, with the number 0, tells
- * readers whether there are prepared transactions to be looked for.
+ * How it is made known: with shared_preload_libraries, in a slot of the backend in shared memory,
+ * which only that backend writes. Without it, and for prepared transactions in either case, by a
+ * lock whose tag has the number: locks end after the commit has become visible, pass from a session
+ * to the prepared transaction that it leaves behind, and survive a restart with it. A second lock,
+ * with the number 0, tells readers that there may be prepared transactions to look for.
  */
 #include "postgres.h"
 
@@ -56,8 +54,8 @@
 #include "events/outbox/registry.h"
 
 /*
- * The number that a backend has made known. Written by it alone; `low` last when it is set,
- * so that a reader that sees it sees the others as well.
+ * The number that a backend has made known. Only the backend writes it, with `low` last, so that a
+ * reader that sees `low` sees the other fields as well.
  */
 typedef struct WriterSlot
 {
@@ -88,6 +86,9 @@ registry_init(bool preloading)
 						slots_prepare);
 }
 
+/*
+ * Return the bytes of shared memory for a slot per backend number.
+ */
 static Size
 slots_size(void)
 {
@@ -104,6 +105,9 @@ slots_count(void)
 	return MaxBackends + NUM_AUXILIARY_PROCS + 1;
 }
 
+/*
+ * Initialize the slots: nobody writes.
+ */
 static void
 slots_prepare(void *area)
 {
@@ -141,6 +145,9 @@ registry_enter(bool prepare)
 		lock_shared(0);
 }
 
+/*
+ * Return true if this transaction has registered as a writer.
+ */
 bool
 registry_is_entered(void)
 {
@@ -149,7 +156,7 @@ registry_is_entered(void)
 
 /*
  * registry_leave does W6, called after the end of a transaction; true if it had
- * entered. Locks go by themselves.
+ * entered. Locks are released by the server.
  */
 bool
 registry_leave(void)
@@ -165,12 +172,17 @@ registry_leave(void)
 	return left;
 }
 
+/*
+ * Take the lock whose tag says that all numbers of this transaction are at least `low`; 0 says that
+ * there is a prepared transaction. It is held until the transaction ends, also while it is
+ * prepared.
+ */
 static void
 lock_shared(uint64 low)
 {
 	ResourceOwner owner = CurrentResourceOwner;
 
-	/* until the transaction ends, whatever becomes of a subtransaction */
+	/* until the transaction ends, even if a subtransaction aborts */
 	CurrentResourceOwner = TopTransactionResourceOwner;
 	(void) advisory_lock(WRITER_LOCK_CLASS, (uint32) (low >> 32), (uint32) low, ShareLock, true);
 	CurrentResourceOwner = owner;
@@ -227,6 +239,10 @@ outbox_horizon(DcHolder *holder)
 	return (int64) low - 1;
 }
 
+/*
+ * Return the lowest number registered in a slot for this database, and set its holder;
+ * PG_UINT64_MAX if there is none.
+ */
 static uint64
 lowest_in_slots(DcHolder *holder)
 {
@@ -266,6 +282,10 @@ prepared_exist(void)
 	return count > 0;
 }
 
+/*
+ * Return the lowest number registered by a lock in this database, and set its holder, which may be
+ * a prepared transaction; PG_UINT64_MAX if there is none. Copies the server's whole lock table.
+ */
 static uint64
 lowest_in_locks(DcHolder *holder)
 {

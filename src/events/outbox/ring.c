@@ -14,8 +14,8 @@
  * last event was seen, under the lock for that, to be one that all consumers have passed
  * (core/table/partition.c).
  *
- * Rotation goes to an empty partition only. If the ring is full since a consumer is slow,
- * the current partition grows instead.
+ * Rotation goes to an empty partition only. If the ring is full because a consumer is slow, the
+ * current partition grows instead.
  */
 #include "postgres.h"
 
@@ -64,6 +64,9 @@ static struct
 static void ring_invalidate(Oid relid);
 static bool read_ring(DcRing *ring);
 
+/*
+ * Read or write the columns of the ring's row, in their order.
+ */
 static void
 ring_columns(DcCatRow *io, void *data)
 {
@@ -84,6 +87,9 @@ ring_init(void)
 	relcached_on_change(ring_invalidate);
 }
 
+/*
+ * Forget which partition is current when the ring's table has changed.
+ */
 static void
 ring_invalidate(Oid relid)
 {
@@ -104,15 +110,21 @@ outbox_partition(int number)
 }
 
 /*
- * outbox_current returns the number of the current partition. Without a row any will do.
+ * outbox_current returns the number of the current partition. Without a row, any partition will do.
  */
 int
 outbox_current(TimestampTz *since)
 {
 	if (!OidIsValid(known.table))
 	{
-		known.table = catalog_relation(OUTBOX_RING); /* a change from here on resets it */
-		(void) read_ring(&known.ring);
+		uint64 changes = relcached_changes();
+		Oid table = catalog_relation(OUTBOX_RING);
+		DcRing ring;
+
+		(void) read_ring(&ring);
+		known.ring = ring;
+		if (changes == relcached_changes())
+			known.table = table; /* else it is read again the next time */
 	}
 	if (since != NULL)
 		*since = known.ring.since;
@@ -195,8 +207,8 @@ ring_rotate(void)
 }
 
 /*
- * ring_edge_event returns the number of a partition's first or last event, as the
- * direction says, 0 if it has none; and when it was written, if created_at is not NULL.
+ * ring_edge_event returns the number of a partition's first or last event, depending on the
+ * direction, 0 if it has none; and when it was written, if created_at is not NULL.
  */
 int64
 ring_edge_event(Relation partition, ScanDirection direction, TimestampTz *created_at)

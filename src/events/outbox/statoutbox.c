@@ -4,8 +4,8 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Everything is read when it is asked for, nothing is counted: the first and the
- * last event of each partition, by its index, and the sizes of its files.
+ * Everything is read on demand, nothing is counted: the first and the last event of each partition,
+ * by its index, and the sizes of its files.
  */
 #include "postgres.h"
 
@@ -87,9 +87,8 @@ stat_outbox(PG_FUNCTION_ARGS)
 }
 
 /*
- * set_stored shows what is stored. Partitions are truncated as a whole, and
- * numbers have few gaps: so there are about as many events as numbers from the
- * oldest one on, and not more.
+ * set_stored shows what is stored. Partitions are truncated as a whole, and numbers have few gaps:
+ * so there are about as many events as numbers from the oldest event on, and no more.
  */
 static void
 set_stored(Datum *values, bool *nulls, int64 horizon)
@@ -155,8 +154,7 @@ stat_holder(const DcHolder *holder, Datum *pid, bool *pid_null, Datum *xid,
 }
 
 /*
- * stat_partitions reads what all partitions hold, into an array of
- * OUTBOX_PARTITIONS.
+ * stat_partitions reads the content of all partitions, into an array of OUTBOX_PARTITIONS.
  */
 void
 stat_partitions(DcPartitionStat *partitions)
@@ -165,6 +163,9 @@ stat_partitions(DcPartitionStat *partitions)
 		partition_read(i, &partitions[i], NULL);
 }
 
+/*
+ * Read the size of a partition with its indexes, and its first and last event.
+ */
 static void
 partition_read(int number, DcPartitionStat *stat, TimestampTz *first_at)
 {
@@ -184,6 +185,9 @@ partition_read(int number, DcPartitionStat *stat, TimestampTz *first_at)
 	table_close(rel, AccessShareLock);
 }
 
+/*
+ * Set a column of the result, which is NULL otherwise.
+ */
 static void
 statoutbox_set(Datum *values, bool *nulls, int column, Datum value)
 {
@@ -191,6 +195,9 @@ statoutbox_set(Datum *values, bool *nulls, int column, Datum value)
 	nulls[column] = false;
 }
 
+/*
+ * Set a column of the result to a bigint.
+ */
 static void
 set_bigint(Datum *values, bool *nulls, int column, int64 value)
 {

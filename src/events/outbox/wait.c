@@ -5,19 +5,17 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * With shared_preload_libraries a reader sleeps on a condition variable, and each
- * transaction that has written events, or has held others back, wakes the readers that
- * sleep there when it has ended. If none sleeps this costs it next to nothing.
- * Databases share a few variables: to be woken by another one's events is
- * harmless, as a reader that wakes looks again.
+ * transaction that has written events, or has held others back, wakes the readers that sleep there
+ * when it has ended. If none sleeps, this costs next to nothing. Databases share a few variables:
+ * being woken by another one's events is harmless, as a reader that wakes looks again.
  *
  * A reader joins the sleepers before it looks for events, so that one that comes
  * in between is not missed.
  *
- * The end of a prepared transaction is that of a statement in another session,
- * which runs no callback in its name; a hook on utility statements wakes then.
+ * A prepared transaction is ended by a statement in another session, which runs no callback of it;
+ * a hook on utility statements wakes readers then.
  *
- * Without preload there is no memory to meet in, and a reader looks again every
- * few milliseconds.
+ * Without preload there is no shared memory, and a reader looks again every few milliseconds.
  */
 #include "postgres.h"
 
@@ -62,6 +60,9 @@ wait_init(bool preloading)
 	utility_add(wake_after);
 }
 
+/*
+ * Initialize the condition variables in shared memory.
+ */
 static void
 beds_prepare(void *area)
 {
@@ -69,6 +70,9 @@ beds_prepare(void *area)
 		ConditionVariableInit(&((Beds *) area)->variables[i]);
 }
 
+/*
+ * Return the condition variable on which readers of this database sleep.
+ */
 static ConditionVariable *
 wait_bed(void)
 {
@@ -96,9 +100,8 @@ outbox_wait_begin(void)
 }
 
 /*
- * outbox_wait sleeps until there may be something new; false if it is `until`. That
- * may stand for a time by the wall clock, which can be set meanwhile, so it never
- * sleeps for long.
+ * outbox_wait sleeps until there may be something new; false if `until` has come. That may stand
+ * for a time of the wall clock, which can be set meanwhile, so it never sleeps for long.
  */
 bool
 outbox_wait(DcMoment until)
@@ -135,6 +138,9 @@ outbox_wait_end(void)
 		ConditionVariableCancelSleep();
 }
 
+/*
+ * Run a utility statement, and wake readers if it has ended a prepared transaction.
+ */
 static void
 wake_after(DcUtility *utility)
 {

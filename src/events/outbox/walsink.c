@@ -6,8 +6,8 @@
  *
  * The event is a transactional logical decoding message: a decoder sees it if, and
  * when, the transaction commits, in its place among the transaction's changes.
- * Savepoints are honoured, as the message belongs to the subtransaction that has
- * written it. Nothing is stored in a table, so no consumer sees it.
+ * Savepoints are respected, as the message belongs to the subtransaction that has written it.
+ * Nothing is stored in a table, so no consumer sees it.
  */
 #include "postgres.h"
 
@@ -25,7 +25,7 @@
 
 /*
  * wal_write writes an event as a JSON object with the columns of dcounter.outbox,
- * but for seq.
+ * except for seq.
  */
 void
 wal_write(const DcEvent *event)

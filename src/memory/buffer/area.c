@@ -26,7 +26,7 @@ static DcBufferTable *table_slot_known(DcCounter *counter);
 static void table_slot_remember(DcCounter *counter, DcBufferTable *table);
 
 /*
- * area_init sets up the memory, but for the map.
+ * area_init sets up the memory, except for the map.
  */
 void
 area_init(void *new_area)
@@ -53,7 +53,7 @@ area_init(void *new_area)
 		pg_atomic_init_u64(&table->done, 0);
 		pg_atomic_init_u64(&table->refused, 0);
 		pg_atomic_init_u32(&table->waiting, 0);
-		pg_atomic_init_u32(&table->left, 0);
+		pg_atomic_init_u32(&table->left, DC_NOT_LEFT);
 		pg_atomic_init_u64(&table->last_start, 0);
 		pg_atomic_init_u64(&table->last_us, 0);
 		pg_atomic_init_u64(&table->moves_begun, 0);
@@ -63,8 +63,8 @@ area_init(void *new_area)
 }
 
 /*
- * table_slot returns the slot of a table of this database, on which the caller has
- * a lock; NULL if it has none, and nothing in memory.
+ * table_slot returns the slot of a table of this database, on which the caller has a lock. NULL if
+ * the table has no slot, and so nothing in memory.
  */
 DcBufferTable *
 table_slot(DcCounter *counter)
@@ -102,8 +102,7 @@ table_slot_to_add(DcCounter *counter)
 }
 
 /*
- * table_slot_known returns the slot that was found before, if it still is that of
- * the table.
+ * table_slot_known returns the slot that was found before, if it is still the table's.
  */
 static DcBufferTable *
 table_slot_known(DcCounter *counter)
@@ -116,6 +115,10 @@ table_slot_known(DcCounter *counter)
 		: NULL;
 }
 
+/*
+ * Note in the session's entry of the counter which slot its table has, and the slot's generation,
+ * so that the next look-up needs no lock. Does nothing if there is no slot.
+ */
 static void
 table_slot_remember(DcCounter *counter, DcBufferTable *table)
 {
@@ -163,7 +166,7 @@ table_slot_make(Oid database, Oid counter)
 		table->counter = counter;
 		table->file_generation = 0;
 		pg_atomic_write_u32(&table->dirty, 0);
-		pg_atomic_write_u32(&table->left, 0);
+		pg_atomic_write_u32(&table->left, DC_NOT_LEFT);
 		pg_atomic_write_u32(&table->owner, InvalidOid);
 		pg_atomic_write_u64(&table->last_start, 0);
 		pg_atomic_write_u64(&table->last_us, 0);
@@ -190,8 +193,8 @@ table_slot_free(DcBufferTable *table)
 }
 
 /*
- * table_mark_dirty notes that there is something to flush, and tells the flusher
- * if it is the first. The slot is one of this database.
+ * table_mark_dirty notes that the table has something to flush, and wakes the flusher unless that
+ * was noted already. The slot is one of this database.
  */
 void
 table_mark_dirty(DcBufferTable *table)
@@ -204,8 +207,8 @@ table_mark_dirty(DcBufferTable *table)
 }
 
 /*
- * flusher_find returns the flusher of a database, or NULL. Under area->lock,
- * unless the answer may be out of date.
+ * flusher_find returns the flusher of a database, or NULL. The caller holds area->lock, unless an
+ * answer that is out of date will do.
  */
 static DcFlusher *
 flusher_find(Oid database)
@@ -243,7 +246,24 @@ flusher_runs(void)
 bool
 flusher_flushes(DcBufferTable *table)
 {
-	return flusher_runs() && pg_atomic_read_u32(&table->left) == 0;
+	return flusher_runs() && pg_atomic_read_u32(&table->left) == DC_NOT_LEFT;
+}
+
+/*
+ * Return true if the flusher leaves a table of this database to its owner because what was loaded for it from the file takes too
+ * long to flush.
+ */
+bool
+flusher_takes_too_long(Oid counter)
+{
+	DcBufferTable *table;
+	bool too_long;
+
+	LWLockAcquire(&buffer_area->lock, LW_SHARED);
+	table = table_slot_find(MyDatabaseId, counter);
+	too_long = table != NULL && pg_atomic_read_u32(&table->left) == DC_LEFT_LONG;
+	LWLockRelease(&buffer_area->lock);
+	return too_long;
 }
 
 /*
@@ -261,7 +281,7 @@ flusher_wake(void)
 }
 
 /*
- * buffer_altered makes a new flush interval hold for amounts that are in memory already.
+ * buffer_altered applies a new flush interval to amounts that are in memory already.
  * (If dc_alter() is rolled back, the next increment sets it right.)
  */
 void
@@ -320,8 +340,7 @@ flusher_leave(void)
  * be added, that is in no file and not left to the owner of its table. It is asked when
  * the database has no flusher. From then on amounts come only from transactions that are
  * counted already (reserving), and from a flush that fails and gives back the amounts that
- * it has taken. The next flusher is to look at entries without amounts, too, which frees
- * them.
+ * it has taken. The next flusher also has to visit entries without amounts, which frees them.
  */
 bool
 buffer_is_left(Oid database)
@@ -332,7 +351,7 @@ buffer_is_left(Oid database)
 	{
 		DcBufferTable *table = &buffer_area->tables[i];
 
-		if (table->database != database || pg_atomic_read_u32(&table->left) != 0 ||
+		if (table->database != database || pg_atomic_read_u32(&table->left) != DC_NOT_LEFT ||
 			pg_atomic_read_u32(&table->restored) == DC_UNRESOLVED)
 			continue;
 		if (table->nentries > 0)
@@ -401,6 +420,11 @@ buffer_remove(DcMapEntry *entry)
 	return map_remove(buffer_map, entry, entry_may_go, NULL);
 }
 
+/*
+ * Take an entry out of its table's list and return true, unless it has an amount that is pending or
+ * taken, or is pinned by others. The caller, map_remove(), holds the partition's lock exclusively
+ * and one pin.
+ */
 static bool
 entry_may_go(DcMapEntry *entry, void *arg)
 {

@@ -20,17 +20,17 @@
  * Access:
  *
  *	- Pending amounts are atomic variables. A transaction that adds has pinned the entry.
- *	- To take, drop or put back amounts needs the lock of the entry's partition in
- *	  exclusive mode. To look at amounts that are taken needs it in shared mode. The
- *	  version of the entry changes whenever amounts are taken, dropped or put back. There
- *	  is one taker at a time: it has the table's flush lock, a heavyweight one.
- *	- The slot's lock protects the list of its entries. It is taken after that of
- *	  a partition, never before. An entry gets another pin only under one of the two
- *	  locks. So a process that holds both, and finds no pins, may remove the entry.
- *	- area->lock protects which table has which slot, and which flusher is that of a
- *	  database. A slot is given away only if its table is locked against all others, or
- *	  gone, and no session waits in the slot. So a session that has a lock on the table
- *	  may use the slot that it remembers, if the generation is still the same.
+ *	- Taking, dropping or putting back amounts needs the lock of the entry's partition in exclusive
+ *	  mode. Reading taken amounts needs it in shared mode. The version of the entry changes whenever
+ *	  amounts are taken, dropped or put back. There is one taker at a time: it has the table's flush
+ *	  lock, a heavyweight one.
+ *	- The slot's lock protects the list of its entries. It is taken after a partition's lock, never
+ *	  before. An entry gets another pin only under one of the two locks. So a process that holds
+ *	  both, and finds no pins, may remove the entry.
+ *	- area->lock protects the assignment of slots to tables, and of flushers to databases. A slot is
+ *	  given away only if its table is locked against all others, or gone, and no session waits in
+ *	  the slot. So a session that has a lock on the table may use the slot that it remembers, if the
+ *	  generation is still the same.
  *	- The other fields of a slot are atomic variables.
  */
 #ifndef DC_BUFFER_H
@@ -49,6 +49,14 @@
 
 #define DC_BUFFER_TABLES 1024
 #define DC_BUFFER_FLUSHERS 128
+
+/* Why the flusher leaves a table to its owner. */
+typedef enum DcFlushLeft
+{
+	DC_NOT_LEFT,
+	DC_LEFT_CODE, /* code of the owner can run on it */
+	DC_LEFT_LONG  /* to flush what was loaded from the file takes too long */
+} DcFlushLeft;
 
 /* The payload of a map entry. */
 typedef struct DcBuffer
@@ -77,13 +85,13 @@ typedef struct DcBufferTable
 	/* of the flusher; see flushwait.c and flushjob.c */
 	pg_atomic_uint32 dirty;	   /* something was added since the last flush began */
 	pg_atomic_uint64 since;	   /* DcMoment: when */
-	pg_atomic_uint64 interval; /* us, as the last writer knew it, */
+	pg_atomic_uint64 interval; /* us, as known to the last writer, */
 	pg_atomic_uint32 owner;	   /* and the owner of the table; 0: not known */
 	pg_atomic_uint64 begun;	   /* flushes that have begun, */
 	pg_atomic_uint64 done;	   /* and the last of them that is durable */
 	pg_atomic_uint64 refused;  /* times that the flusher could not do it */
 	pg_atomic_uint32 waiting;  /* sessions that wait */
-	pg_atomic_uint32 left;	   /* to its owner: the flusher does not flush it */
+	pg_atomic_uint32 left;	   /* DcFlushLeft; if it is, the flusher does not flush it */
 	pg_atomic_uint64 last_start;
 	pg_atomic_uint64 last_us; /* how long it took */
 
@@ -111,13 +119,13 @@ typedef struct DcBufferArea
 {
 	LWLock lock;
 	pg_atomic_uint32 restored; /* slots that the file is needed for */
-	pg_atomic_uint32 pressed;  /* flushers were woken since the map is half full */
+	pg_atomic_uint32 pressed;  /* flushers were woken because the map is half full */
 	int ntables;			   /* slots beyond were never used */
 	DcFlusher flushers[DC_BUFFER_FLUSHERS];
 	DcBufferTable tables[DC_BUFFER_TABLES];
 } DcBufferArea;
 
-/* So many entries are listed at a time; one cannot be made meanwhile. */
+/* The number of entries listed at a time. No entry can be made in the meantime. */
 #define DC_SCAN_CHUNK 256
 
 /* Going over the entries of a table; starts with a table and zeros. */
@@ -158,6 +166,7 @@ extern void table_slot_free(DcBufferTable *table);
 extern void table_mark_dirty(DcBufferTable *table);
 extern bool flusher_runs(void);
 extern bool flusher_flushes(DcBufferTable *table);
+extern bool flusher_takes_too_long(Oid counter);
 extern void flusher_wake(void);
 extern void buffer_altered(DcCounter *counter, int64 flush_interval);
 extern void flusher_enter(void);

@@ -12,7 +12,7 @@
  *
  *	- The file has a generation for each table, the LSN of the shutdown. The first
  *	  flush of the table after the start writes it to dcounter.buffer_restored, in the
- *	  same transaction. Only when no table needs the file any more is it removed.
+ *	  same transaction. The file is removed only when no table needs it any longer.
  *	- The first process that uses a table that was loaded looks there. If the table has
  *	  the generation of the file, a flush has written the amounts before a crash, and they
  *	  are discarded. Otherwise they count. Until that is decided nothing is added to
@@ -129,6 +129,10 @@ bufferfile_save(int code, Datum arg)
 	crcfile_close(&file, "Increments of buffered counters are lost.");
 }
 
+/*
+ * Write the header and all tables to the file. A table whose restored amounts are still undecided
+ * keeps the generation with which it was loaded; the others get the given one.
+ */
 static void
 bufferfile_save_all(DcCrcFile *file, uint64 generation)
 {
@@ -150,6 +154,10 @@ bufferfile_save_all(DcCrcFile *file, uint64 generation)
 	}
 }
 
+/*
+ * Write a table and its entries to the file, with a generation. No other process is left, so no
+ * lock is needed.
+ */
 static void
 save_table(DcCrcFile *file, DcBufferTable *table, uint64 generation)
 {
@@ -257,7 +265,7 @@ load_table(DcCrcFile *file)
 	}
 	pg_atomic_write_u32(&table->restored, DC_UNRESOLVED);
 	pg_atomic_fetch_add_u32(&buffer_area->restored, 1);
-	/* due at once: no writer has told the interval yet, and the age is unknown */
+	/* due at once: the interval is not known before the first writer, nor is the age */
 	moment_write(&table->since, moment_now());
 	pg_atomic_write_u32(&table->dirty, 1);
 	return true;
@@ -288,6 +296,9 @@ bufferfile_resolve(DcBufferTable *table)
 	LWLockRelease(&buffer_area->lock);
 }
 
+/*
+ * Read or write the columns of dcounter.buffer_restored, in their order.
+ */
 static void
 bufferfile_columns(DcCatRow *io, void *data)
 {
@@ -313,7 +324,7 @@ bufferfile_note_flush(DcBufferTable *table)
 }
 
 /*
- * bufferfile_flushed tells that a flush of a table has committed. Must not throw.
+ * bufferfile_flushed notes that a flush of the table has committed. Must not throw.
  */
 void
 bufferfile_flushed(DcBufferTable *table)
@@ -323,7 +334,7 @@ bufferfile_flushed(DcBufferTable *table)
 }
 
 /*
- * bufferfile_discarded tells that the amounts in memory for a table are gone.
+ * bufferfile_discarded notes that the amounts in memory of a table are gone.
  */
 void
 bufferfile_discarded(DcBufferTable *table)
@@ -333,8 +344,8 @@ bufferfile_discarded(DcBufferTable *table)
 }
 
 /*
- * not_needed removes the file when no table needs it any more. Should the file come back
- * after a crash, it has been applied.
+ * not_needed removes the file when no table needs it any longer. If the file comes back after a
+ * crash, that does no harm, as it has been applied.
  */
 static void
 not_needed(DcBufferTable *table)

@@ -40,6 +40,7 @@ static const DcBufferHooks hooks = {
 	.key_set = buffer_key_set,
 	.write_down = flush_here,
 	.truncated = discard_truncated,
+	.takes_too_long = flusher_takes_too_long,
 	.altered = buffer_altered,
 };
 
@@ -90,6 +91,10 @@ buffer_map_init(void *new_map)
 	on_shmem_exit(bufferfile_save, (Datum) 0);
 }
 
+/*
+ * Run a utility statement. Flush all tables of the database before DROP EXTENSION, and discard
+ * amounts in memory after TRUNCATE.
+ */
 static void
 bufferinit_around_statement(DcUtility *utility)
 {
@@ -125,18 +130,30 @@ drops_extension(Node *statement)
 	return false;
 }
 
+/*
+ * Return true if the table has a slot, and so may have had amounts in memory since the server
+ * started.
+ */
 static bool
 was_buffered(DcCounter *counter)
 {
 	return table_slot(counter) != NULL;
 }
 
+/*
+ * Return true if the transaction has nothing for the callbacks to do: no flush, no discard, no
+ * reserved amounts.
+ */
 static bool
 bufferinit_is_idle(void)
 {
 	return flush_is_idle() && discard_is_idle() && reserve_is_idle();
 }
 
+/*
+ * End the room's part of a transaction. A transaction that has flushed cannot be prepared, as
+ * nobody would be left to drop the amounts that it has taken.
+ */
 static void
 bufferinit_xact_callback(XactEvent event, void *arg)
 {
@@ -165,6 +182,9 @@ bufferinit_xact_callback(XactEvent event, void *arg)
 	}
 }
 
+/*
+ * Hand what a subtransaction has flushed and discarded to its parent, or undo it.
+ */
 static void
 bufferinit_subxact_callback(SubXactEvent event, SubTransactionId subid,
 							SubTransactionId parent, void *arg)

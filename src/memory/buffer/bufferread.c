@@ -13,15 +13,15 @@
  *	2. Then a new snapshot is taken.
  *	3. If the version is still the same, no amount was taken, dropped or put back in
  *	   between. So the amount that was pending in step 1 is in no row that the snapshot
- *	   shows. The taker's state in the snapshot tells whether the amount that was taken
- *	   is in rows. If the version has changed, all this starts over.
+ *	   shows. The taken amount is in rows if the snapshot shows the taker as committed. If the
+ *	   version has changed, all this starts over.
  *
  * A key without an entry has everything in rows; should one be made and flushed
  * before step 2, the snapshot shows that in full.
  *
  * The snapshot is new at every isolation level: amounts in memory belong to no
- * snapshot, and an old one would miss those that were flushed since. The answer is the
- * value of now, and never misses increments that an earlier answer had.
+ * snapshot, and an old one would miss those that were flushed since. The answer is the present
+ * value, and never misses increments that an earlier answer had.
  *
  * Many keys are read in the same way, with the numbers of the moves of the table in
  * place of a version: moves begun and ended are the same in step 1, and none has
@@ -158,7 +158,7 @@ table_to_read(DcCounter *counter, DcBufferTable **table)
 	if (*table == NULL)
 		return true;
 	if (discard_is_noted(*table))
-		return false; /* if truncated: only own rows count, and no other transaction can add */
+		return false; /* if truncated: only this transaction's rows count, and no other transaction can add */
 	if (pg_atomic_read_u32(&(*table)->restored) == DC_UNRESOLVED)
 		bufferfile_resolve(*table);
 	return true;
@@ -214,8 +214,8 @@ bufferread_read_key(DcCounter *counter, DcBuffered *key)
 
 /*
  * bufferread_read_amounts reads an entry that is pinned. inc and dec are two variables: they
- * only grow while no flush takes them, so if both are the same when they are read
- * again, there was a moment at which they were that.
+ * only grow while no flush takes them, so if both are unchanged when they are read again, there was
+ * a moment at which they had these values.
  */
 static void
 bufferread_read_amounts(DcMapEntry *entry, DcAmounts *amounts)
@@ -306,6 +306,10 @@ snapshot_push_unmoved(DcBufferTable *table, uint64 moves)
 	return false;
 }
 
+/*
+ * Read the amounts in memory of many keys. A key without an entry has none. The caller has noted
+ * the table's moves, and checks them after it has taken its snapshot.
+ */
 static void
 collect_keys(DcCounter *counter, DcBuffered *keys, DcAmounts *amounts, int count)
 {
@@ -327,7 +331,8 @@ collect_keys(DcCounter *counter, DcBuffered *keys, DcAmounts *amounts, int count
 }
 
 /*
- * bufferread_try_all reads all keys of a table.
+ * bufferread_try_all reads all keys of a table; false if their amounts have moved meanwhile, or an interrupt is to be served
+ * first, which must not find entries pinned.
  */
 static bool
 bufferread_try_all(DcBufferTable *table, DcSums *sums)
@@ -348,6 +353,11 @@ bufferread_try_all(DcBufferTable *table, DcSums *sums)
 
 		bufferread_read_amounts(entry, &amounts);
 		map_unpin(entry);
+		if (INTERRUPTS_PENDING_CONDITION() && INTERRUPTS_CAN_BE_PROCESSED())
+		{
+			buffer_scan_end(&scan);
+			return false;
+		}
 		sums_add(sums, amounts.inc, amounts.dec);
 		sums_add(&with_taken, amounts.inc, amounts.dec);
 		sums_add(&with_taken, amounts.taken_inc, amounts.taken_dec);
@@ -371,6 +381,9 @@ keep_flushes_out(DcCounter *counter)
 	flushes_are_out = true;
 }
 
+/*
+ * Release the lock by which this session has kept flushes of the table out, if it holds it.
+ */
 static void
 let_flushes_in(DcCounter *counter)
 {

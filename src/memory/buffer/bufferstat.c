@@ -66,6 +66,10 @@ stat_buffer(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
+/*
+ * Return true if the current user may see the table's row: it still exists, and they have SELECT on
+ * it or are a monitor.
+ */
 static bool
 may_read(Oid relid)
 {
@@ -74,6 +78,10 @@ may_read(Oid relid)
 		 has_privs_of_role(GetUserId(), ROLE_PG_MONITOR));
 }
 
+/*
+ * Add a table's row to the result. Its numbers are read without a common lock, so they are not all
+ * of one moment.
+ */
 static void
 bufferstat_put_row(ReturnSetInfo *result, DcBufferTable *table)
 {
@@ -98,6 +106,9 @@ bufferstat_put_row(ReturnSetInfo *result, DcBufferTable *table)
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }
 
+/*
+ * Sum up the keys, increments and bytes of a table's entries.
+ */
 static void
 sum_up(DcBufferTable *table, DcBufferSum *sum)
 {

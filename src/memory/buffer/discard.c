@@ -11,9 +11,8 @@
  * is created with the same OID later finds nothing.
  *
  * These commands are noticed by the object access hook, which unlike a trigger cannot
- * be disabled. A subscription's worker does not call it, so the trigger for TRUNCATE
- * tells of it as well (protect.c). DROP EXTENSION first writes the amounts in memory to
- * rows (bufferinit.c).
+ * be disabled. A subscription's worker does not call it, so the trigger for TRUNCATE reports it as
+ * well (protect.c). DROP EXTENSION first writes the amounts in memory to rows (bufferinit.c).
  */
 #include "postgres.h"
 
@@ -34,8 +33,8 @@
 #include "memory/buffer/buffer.h"
 
 /*
- * Of so many tables the cached values are forgotten one table after the other, and then those of all at once: each time the
- * cache is gone over, in a transaction that is committed and cannot be ended any more.
+ * Up to this number of tables, cached values are forgotten one table at a time; beyond it, for all at once. Each time the
+ * whole cache is scanned, in a transaction that has committed and can no longer be canceled.
  */
 #define MAX_FORGOTTEN 8
 
@@ -76,6 +75,10 @@ discard_init(void)
 	object_access_hook = discard_access_hook;
 }
 
+/*
+ * Note for the commit what the transaction truncates or drops: a table, a database, or the
+ * extension, and with it all tables of this database.
+ */
 static void
 discard_access_hook(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id,
 					void *arg)
@@ -83,7 +86,7 @@ discard_access_hook(ObjectAccessType access, Oid class_id, Oid object_id, int su
 	if (previous_access_hook != NULL)
 		previous_access_hook(access, class_id, object_id, sub_id, arg);
 	if (access != OAT_TRUNCATE && access != OAT_DROP)
-		return; /* each call of a function comes by here */
+		return; /* this runs for each function call */
 	if (access == OAT_TRUNCATE && class_id == RelationRelationId)
 		discard_later(MyDatabaseId, object_id, false);
 	else if (access == OAT_TRUNCATE || sub_id != 0)
@@ -151,9 +154,9 @@ discard_has_pending(DcBufferTable *table)
 }
 
 /*
- * discard_run_truncate runs a TRUNCATE, and then forgets the tables that it has noted and
- * not locked: the name was another table's when it had waited. A statement that locks
- * such a table later in this transaction does not truncate it.
+ * discard_run_truncate runs a TRUNCATE, and then forgets the tables that it has noted but not
+ * locked: while it waited, the name had become another table's. A statement that locks such a table
+ * later in this transaction does not truncate it.
  */
 void
 discard_run_truncate(DcUtility *utility)
@@ -196,6 +199,9 @@ discard_later(Oid database, Oid counter, bool gone)
 	discards = discard;
 }
 
+/*
+ * Return true if the table has a slot. Takes the area's lock for the look-up.
+ */
 static bool
 has_slot(Oid database, Oid counter)
 {
@@ -224,8 +230,7 @@ discard_is_about(const DcDiscard *discard, const DcBufferTable *table)
 
 /*
  * Return true if this transaction has truncated or dropped a table
- * of this database. If so, the amounts in memory do not count for it any more, and must
- * not be flushed.
+ * of this database. If so, the amounts in memory no longer count for it, and must not be flushed.
  */
 bool
 discard_is_noted(const DcBufferTable *table)
@@ -295,7 +300,7 @@ discard_table(DcBufferTable *table, bool gone)
 	flush_wait_refused(table);
 	if (gone)
 		table_slot_free(table);
-	/* stat_buffer() had pins: the flusher will come and find that it is gone */
+	/* stat_buffer() had pins: the flusher will find that the table is gone */
 	if (gone && table->nentries > 0 && table->database == MyDatabaseId)
 	{
 		pg_atomic_write_u64(&table->interval, USECS_PER_SEC);
@@ -305,8 +310,8 @@ discard_table(DcBufferTable *table, bool gone)
 }
 
 /*
- * discard_gone discards the amounts of a table of this database that was found not to
- * be a counter table any more.
+ * discard_gone discards the amounts of a table of this database that was found to be no longer a
+ * counter table.
  */
 void
 discard_gone(DcBufferTable *table)
@@ -318,8 +323,8 @@ discard_gone(DcBufferTable *table)
 }
 
 /*
- * discard_lost discards the amounts that were loaded from the file for tables of a
- * database that does not exist any more: it was dropped while dcounter was not preloaded.
+ * discard_lost discards the amounts that were loaded from the file for tables of a database that no
+ * longer exists: it was dropped while dcounter was not preloaded.
  */
 void
 discard_lost(bool (*exists)(Oid database, void *arg), void *arg)
@@ -349,7 +354,7 @@ discard_check_prepare(void)
 {
 	for (DcDiscard *discard = discards; discard != NULL; discard = discard->next)
 	{
-		/* it is locked by now: no slot can be made any more */
+		/* it is locked by now: no slot can be made any longer */
 		if (discard->gone || has_slot(discard->database, discard->counter))
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -357,12 +362,19 @@ discard_check_prepare(void)
 	}
 }
 
+/*
+ * Forget the notes: nothing was truncated or dropped. They live in the transaction's memory
+ * context.
+ */
 void
 discard_abort(void)
 {
 	discards = NULL;
 }
 
+/*
+ * Hand the notes of a subtransaction to its parent. The newest notes are at the front of the list.
+ */
 void
 discard_commit_subxact(int nest)
 {
@@ -371,6 +383,9 @@ discard_commit_subxact(int nest)
 		discard->nest = nest - 1;
 }
 
+/*
+ * Forget the notes of a subtransaction, which are at the front of the list.
+ */
 void
 discard_abort_subxact(int nest)
 {

@@ -7,21 +7,22 @@
  * A flush is a transaction, the flusher's (flushjob.c) or a user's. It takes all
  * amounts of the table (taken.c) and adds them to the table of totals, as compaction
  * does. Where that would have to wait or is not possible, it adds them to shard rows of
- * its own, as a transaction does that writes early:
+ * its own, as transactions do that write early:
  *
  *	- the amount of a key whose row of totals is locked, or whose sum would leave bigint;
- *	- all amounts of a table that is distributed since, which buffers no more (core/table/distribution.c);
+ *	- all amounts of a table that has become distributed, and is no longer buffered
+ *	  (core/table/distribution.c);
  *	- all amounts, while another transaction compacts the table, or has locked the table of its
- *	  trend, or after a flush has failed (because of a trigger on the totals, say).
+ *	  trend, or after a flush has failed (for example because of a trigger on the totals).
  *
  * So a flush never waits for another transaction, and leaves nothing behind. One flush at
  * a time works on a table: it holds the table's flush lock until it ends. It commits
  * synchronously, whatever the settings are. Only then are the amounts that it has taken
  * dropped from the memory.
  *
- * The flusher limits the number of keys of a flush. One that has left some is not the one that sessions wait for: the table is
- * dirty again, and they wait for the flush that leaves none. The amounts of a table that were loaded from the
- * file are flushed at once, as the file is applied as a whole or not at all.
+ * The flusher limits the number of keys of a flush. Sessions do not wait for a flush that leaves some keys: the table is dirty
+ * again, and they wait for the flush that leaves none. The amounts of a table that were loaded from the file are flushed at
+ * once, as the file is applied as a whole or not at all.
  */
 #include "postgres.h"
 
@@ -102,8 +103,8 @@ flush_lock(Oid counter, bool wait)
 }
 
 /*
- * Flush a table, on which this transaction has a lock as writers have and the flush lock. `exactly` says to write to shard rows
- * only. Return false if there are more keys than `limit`, and some are left, a few of a chunk of the scan aside.
+ * Flush a table, on which this transaction has the flush lock and a lock as writers have. `exactly` says to write to shard rows
+ * only. Return false if more than about `limit` keys were found, and some are left.
  */
 bool
 flush_table(DcCounter *counter, DcBufferTable *table, bool exactly, int limit)
@@ -138,8 +139,7 @@ flush_table(DcCounter *counter, DcBufferTable *table, bool exactly, int limit)
 }
 
 /*
- * flush_set_commit tells the value that synchronous_commit had in a process that has
- * turned it off.
+ * flush_set_commit sets the value that synchronous_commit had before this process turned it off.
  */
 void
 flush_set_commit(const char *level)
@@ -175,7 +175,7 @@ take_keys(DcCounter *counter, DcBufferTable *table, int limit, DcFlushKey **keys
 	scan.table = table;
 	while (count < limit && buffer_scan_next(&scan) > 0)
 	{
-		/* allocate first, which may fail: an amount that is taken has to be written */
+		/* allocate first, as that may fail: once taken, an amount has to be written */
 		if (count + scan.count > capacity)
 		{
 			capacity = Max(2 * capacity, scan.count);
@@ -201,6 +201,10 @@ take_keys(DcCounter *counter, DcBufferTable *table, int limit, DcFlushKey **keys
 	return count;
 }
 
+/*
+ * Fill a flush key from an entry of the map, with a copy of the key's bytes, in the current memory
+ * context.
+ */
 static void
 flush_key_init(DcFlushKey *key, DcCounter *counter, DcMapEntry *entry)
 {
@@ -211,6 +215,9 @@ flush_key_init(DcFlushKey *key, DcCounter *counter, DcMapEntry *entry)
 								  .hint = DC_NO_HINT}};
 }
 
+/*
+ * Compare two flush keys by their bytes, for qsort().
+ */
 static int
 flush_compare_keys(const void *a, const void *b)
 {
@@ -231,7 +238,7 @@ flush_write_rows(DcCounter *counter, DcFlushKey *keys, int count, bool exactly)
 											  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(cxt);
 
-	/* under one snapshot, rows that have changed since would be failures */
+	/* under one snapshot, rows that have changed since would raise errors */
 	exactly |= IsolationUsesXactSnapshot() || counter->distributed || !lock_compaction(counter) ||
 		(counter_is_replicated(counter) && !region_hooks->ready(counter)) ||
 		(counter_has_trend(counter) && !trend_hooks->ready(counter));
@@ -428,9 +435,9 @@ flush_commit_subxact(int nest)
 }
 
 /*
- * flush_here flushes a table in this transaction, which has a lock on it, and may
- * have to wait for the flush of another one. If the table is locked against writers,
- * nothing is in memory for it when this transaction has committed.
+ * flush_here flushes a table in this transaction, which has a lock on it. It may wait for another
+ * transaction's flush. If the table is locked against writers, nothing is in memory for it when
+ * this transaction has committed.
  */
 void
 flush_here(DcCounter *counter)

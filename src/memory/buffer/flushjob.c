@@ -10,26 +10,26 @@
  * a session waits for it, or the map is half full. Tables without increments are
  * never due, and the worker sleeps.
  *
- * The flush comes before the other jobs of a worker, and between their steps. Of the tables that are due, the one comes first
- * whose owner has waited for the longest, and of this owner's the one that has: so many tables of one owner do not delay
- * those of others.
+ * The flush comes before the other jobs of a worker, and between their steps. Of the tables that are due, those of the owner
+ * whose last flush was longest ago come first, and among these the table flushed longest ago. So an owner's many tables do not
+ * delay those of others.
  *
  * A table that is locked by DDL, or being flushed by another transaction, is tried again
  * soon. A table whose flush fails is tried again at longer and longer intervals (of a
  * second at most, if a session waits). From then on its amounts are written to shard
- * rows, until that has succeeded. A table that has ended a worker is left alone for the
+ * rows, until that has succeeded. A table whose flush ended the last worker is left alone for the
  * longest of these intervals in any case. Its owner may flush it meanwhile.
  *
  * A step flushes up to FLUSH_KEYS keys, and goes on at once with the rest. To come to the end of a table that always has
- * more, each of these steps takes twice as many as the one before, while it is short. After one that took long the next takes
- * half, and all tables of its owner rest if it took very long (tablejob.h). If it fails, as the time of a step is over, the
- * next one takes few. What was loaded from the file is one flush, and may take longer than others when that has failed.
+ * more, each of these steps takes twice as many as the one before, while it is short. After a long step the next one takes
+ * half, and after a very long one all tables of the owner rest (tablejob.h). If a step exceeds its time and fails, the next
+ * one takes few. What was loaded from the file is one flush. When that has failed it may take longer, but only if the owner is
+ * trusted. Otherwise, after it has exceeded its time LONG_TRIES times, the table is left to its owner until that is written.
  *
  * A table that a subscription feeds is left alone. If a subscription has begun to feed it
  * while it was being flushed, the flush is rolled back (subscription.c). Its memory has
  * only amounts that were added before. They stay there until the subscription is dropped.
- * Only if a session waits for them, one that has committed at that moment, they go to
- * shard rows.
+ * They go to shard rows only if a session waits for them, which has committed at that moment.
  *
  * A table on which code of its owner can run is left alone, too (ownercode.c). It is
  * marked, and increments go to rows from then on. The amounts in memory wait for the
@@ -77,6 +77,9 @@ PG_FUNCTION_INFO_V1(dc_flush);
 #define LEAVE_PAUSE_MS 50
 #define LEAVE_FAILED (2 * RETRY_FAILED_MIN) /* but not those that have failed twice */
 
+/* How often the flush of what was loaded from the file is tried for an owner who is not trusted. */
+#define LONG_TRIES 2
+
 /* How many keys a step flushes, and the fewest after one that has failed. */
 #define FLUSH_KEYS 60000
 #define FLUSH_KEYS_MIN 1000
@@ -91,15 +94,17 @@ typedef struct DcFlushRetry
 {
 	DcMoment at;	   /* DC_LONG_AGO: no need to wait */
 	DcMoment waited;   /* the same, if a session waits for it */
-	DcMoment off;	   /* until then not at all; DC_LONG_AGO: it is not put off */
+	DcMoment off;	   /* not before this in any case; DC_LONG_AGO: it is not put off */
 	int64 pause;	   /* 0: it has not failed */
 	int keys;		   /* that the next step takes at most; 0: FLUSH_KEYS */
 	bool goes_on;	   /* the last one has left some */
+	bool trusted;	   /* the owner may make others wait, as of the last step */
+	int ntries;		   /* that exceeded their time, of what was loaded from the file */
 	uint32 generation; /* of the slot */
 	uint64 served;	   /* in the worker: the number of its last flush */
 } DcFlushRetry;
 
-/* An owner of tables, as the worker remembers it: that of a slot that is new, or has changed hands, is known, too. */
+/* An owner of tables, as the worker remembers it. So the owner of a slot that is new or has changed hands is known, too. */
 typedef struct DcFlushOwner
 {
 	Oid owner;
@@ -111,12 +116,12 @@ typedef struct DcFlushStep
 {
 	int slot;
 	bool all_owners;
-	bool locked;  /* out: could not be locked */
-	bool fed;	  /* out: was left alone */
-	bool left;	  /* out: was left to its owner */
-	int keys;	  /* at most */
-	bool goes_on; /* out: there are more */
-	bool trusted; /* out: the owner may make the others wait */
+	bool locked;	  /* out: could not be locked */
+	bool fed;		  /* out: was left alone */
+	DcFlushLeft left; /* out: was left to its owner */
+	int keys;		  /* at most */
+	bool goes_on;	  /* out: there are more */
+	bool trusted;	  /* out: the owner may make the others wait */
 } DcFlushStep;
 
 static DcFlushRetry retries[DC_BUFFER_TABLES];
@@ -127,7 +132,7 @@ static List *owners = NIL;
 /* Flushes of this process. */
 static uint64 served = 0;
 
-/* When to wake those who wait for a flush that is not this process's. */
+/* When to wake sessions that wait for a flush by another process. */
 static DcMoment next_look = {0};
 
 /* The worker is leaving: everything is due. */
@@ -146,7 +151,9 @@ static bool flush_slot(DcJobRun *run, int slot);
 static DcFlushOwner *owner_of(int slot);
 static void flush_step(void *arg);
 static bool is_to_do(const DcJobRun *run, int slot);
+static bool is_loaded(DcBufferTable *table);
 static bool may_flush(DcFlushStep *step, DcBufferTable *table);
+static bool is_too_long(const DcFlushStep *step, DcBufferTable *table);
 static void flushjob_gather(DcBufferTable *table);
 static bool is_gone(DcBufferTable *table);
 static void flush_and_wait(DcCounter *counter);
@@ -174,6 +181,11 @@ flush_due(void)
 	return due;
 }
 
+/*
+ * Return the moment at which the slot's table is to be flushed, or DC_NEVER. While the worker is
+ * leaving, every dirty table is due at once, unless its flush has failed too often or the time to
+ * leave has passed.
+ */
 static DcMoment
 table_due(int slot)
 {
@@ -183,7 +195,7 @@ table_due(int slot)
 	int64 last = (int64) pg_atomic_read_u64(&table->last_us);
 	DcMoment due;
 
-	if (pg_atomic_read_u32(&table->left) != 0)
+	if (pg_atomic_read_u32(&table->left) != DC_NOT_LEFT)
 		return leaving ? DC_NEVER : retry->at;
 	if (pg_atomic_read_u32(&table->dirty) == 0)
 		return DC_NEVER;
@@ -253,8 +265,7 @@ flush_job(DcJobRun *run)
 }
 
 /*
- * next_slot returns the slot whose turn it is, of those that are to be flushed and had no turn since there were so many; -1 if there
- * is none.
+ * next_slot returns the slot whose turn it is, of those to be flushed that have had no turn after turn `before`; -1 if there is none.
  */
 static int
 next_slot(const DcJobRun *run, uint64 before)
@@ -374,6 +385,9 @@ flush_enter(void)
 	before_shmem_exit(flusher_exit, (Datum) 0);
 }
 
+/*
+ * End this process's role as the flusher, at its exit, and wake all sessions that wait for a flush.
+ */
 static void
 flusher_exit(int code, Datum arg)
 {
@@ -383,12 +397,11 @@ flusher_exit(int code, Datum arg)
 }
 
 /*
- * flush_leave makes everything due, for the last time: the worker leaves. From now
- * on increments go to rows, but for those of transactions that are committing at
- * this moment. A commit that hangs, as for want of a synchronous standby, is not
- * waited for: the amounts that it adds are left to the next worker, which the launcher
- * starts if need be, or to the file. So are amounts of tables that are locked, that cannot
- * be written, or that are not written by the time `until`.
+ * flush_leave makes everything due, for the last time: the worker leaves. From now on increments go
+ * to rows, except for those of transactions that are committing at this moment. A commit that
+ * hangs, as without a synchronous standby, is not waited for: the amounts that it adds are left to
+ * the next worker, which the launcher starts if need be, or to the file. So are amounts of tables
+ * that are locked, that cannot be written, or that are not written by the time `until`.
  */
 void
 flush_leave(DcMoment until)
@@ -421,8 +434,8 @@ is_reserved(void)
 }
 
 /*
- * flush_slot runs a step that flushes a table, and notes when to try again. False if
- * that is of no use soon.
+ * flush_slot runs a step that flushes a table, and notes when to try again. Returns false if trying
+ * again soon is of no use.
  */
 static bool
 flush_slot(DcJobRun *run, int slot)
@@ -440,9 +453,10 @@ flush_slot(DcJobRun *run, int slot)
 	step.keys = retry->keys > 0 ? retry->keys : FLUSH_KEYS;
 	if (!run->all_owners)
 		step.keys = INT_MAX;
-	run->limit = run->all_owners && (retry->pause == 0 || pg_atomic_read_u32(&table->restored) == DC_NOT_RESTORED) ? DC_STEP_MS : 0;
+	run->limit = run->all_owners && (retry->pause == 0 || !retry->trusted || !is_loaded(table)) ? DC_STEP_MS : 0;
 	if (!run->step(run, flush_step, &step, table->counter))
 	{
+		retry->ntries += is_loaded(table) && !leaving && run->took >= DC_STEP_MS * INT64CONST(1000);
 		flush_wait_refused(table); /* it may have failed before the flush began */
 		retry->pause = Min(Max(2 * retry->pause, RETRY_FAILED_MIN), RETRY_FAILED_MAX);
 		retry->at = moment_after(moment_now(), retry->pause);
@@ -454,25 +468,40 @@ flush_slot(DcJobRun *run, int slot)
 		flush_wait_refused(table);
 		retry->at = retry->waited =
 			moment_after(moment_now(), step.left ? RETRY_LEFT : RETRY_LOCKED);
-		run->left += step.left;
+		run->left += step.left != DC_NOT_LEFT;
 	}
 	else
 	{
 		retry->at = step.fed ? moment_after(moment_now(), RETRY_FED) : DC_LONG_AGO;
 		retry->waited = retry->off = DC_LONG_AGO;
 		retry->pause = 0;
+		retry->ntries = 0;
 		retry->goes_on = step.goes_on;
 		if (run->took > DC_STEP_LONG_OWNER)
 			retry->keys = Max(step.keys / 2, FLUSH_KEYS_MIN);
 		else if (step.goes_on)
 			retry->keys = Min(2 * step.keys, INT_MAX / 2);
 	}
+	retry->trusted = step.trusted;
 	/* after a long step all tables of the owner rest, as in the other jobs (tablejob.c) */
 	if (run->all_owners && !leaving && !step.trusted && run->took > DC_STEP_LONG && pg_atomic_read_u32(&table->owner) != InvalidOid)
 		owner_of(slot)->until = moment_after(moment_now(), DC_STEP_PAUSE * run->took);
 	return !step.fed && !step.left;
 }
 
+/*
+ * Return true if a table has amounts from the file, which are flushed at once or not at all.
+ */
+static bool
+is_loaded(DcBufferTable *table)
+{
+	return pg_atomic_read_u32(&table->restored) != DC_NOT_RESTORED;
+}
+
+/*
+ * Flush a table, or a part of it, in a transaction of its own. It sets in the step whether the
+ * table was locked, and whether it goes on. A table that no longer exists is discarded instead.
+ */
 static void
 flush_step(void *arg)
 {
@@ -507,7 +536,7 @@ flush_step(void *arg)
 		discard_gone(table);
 		return;
 	}
-	/* if it is not for a lock, this raises the error that says why */
+	/* if a lock is not the reason, this raises the error that says what is */
 	if (counter_lock_at_once(table->counter, RowExclusiveLock, &row))
 		counter_layout(counter_lookup(table->counter));
 	step->locked = true;
@@ -528,19 +557,42 @@ may_flush(DcFlushStep *step, DcBufferTable *table)
 		step->locked = true;
 		return false;
 	}
-	step->left = code == DC_CODE_FOUND;
-	pg_atomic_write_u32(&table->left, step->left);
-	if (step->left)
+	if (code == DC_CODE_FOUND)
+	{
+		step->left = DC_LEFT_CODE;
 		ownercode_log(table->counter, reason);
-	return !step->left;
+	}
+	else if (is_too_long(step, table))
+		step->left = DC_LEFT_LONG;
+	pg_atomic_write_u32(&table->left, step->left);
+	return step->left == DC_NOT_LEFT;
+}
+
+/*
+ * Return true if the flush of what was loaded from the file has exceeded its time too often, in this worker or in one before, and
+ * the owner is not trusted. Logs that once.
+ */
+static bool
+is_too_long(const DcFlushStep *step, DcBufferTable *table)
+{
+	bool known = pg_atomic_read_u32(&table->left) == DC_LEFT_LONG;
+
+	if (step->trusted || !is_loaded(table) || (!known && retry_of(step->slot)->ntries < LONG_TRIES))
+		return false;
+	if (!known)
+		ereport(LOG,
+				(errmsg("dcounter worker leaves counter table \"%s\" to its owner", get_rel_name(table->counter)),
+				 errdetail("What was in memory at the last shutdown is written at once, and that took too long."),
+				 errhint("The owner can call dc_flush().")));
+	return true;
 }
 
 /*
  * flushjob_gather waits for more sessions that want a flush, if many waited for the last one:
  * these come back as soon as they are woken. It goes on while their number grows, until
- * nearly all are back. (commit_delay is the same idea.) It takes no longer than half a
- * flush: with a slow disk all share each flush; with a quick one, the processors would have
- * nothing to do while all wait for the same flush, and those who are late better take the next.
+ * nearly all are back. (commit_delay is the same idea.) It takes no longer than half a flush: with
+ * a slow disk all share each flush; with a fast one, the processors would be idle while all wait
+ * for the same flush, so sessions that are late had better take the next one.
  */
 static void
 flushjob_gather(DcBufferTable *table)
@@ -564,8 +616,8 @@ flushjob_gather(DcBufferTable *table)
 }
 
 /*
- * Return true if the table of a slot is no counter table any more: it was dropped
- * by a session without the extension loaded.
+ * Return true if the table of a slot is no longer a counter table: it was dropped by a session
+ * without the extension loaded.
  */
 static bool
 is_gone(DcBufferTable *table)
@@ -620,6 +672,10 @@ dc_flush(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
+/*
+ * Return when all amounts in memory of the table are in rows. If no flusher has done it, this
+ * session flushes.
+ */
 static void
 flush_and_wait(DcCounter *counter)
 {
@@ -634,8 +690,8 @@ flush_and_wait(DcCounter *counter)
 
 /*
  * flush_database writes the amounts in memory of all tables of this database to rows, for
- * DROP EXTENSION, and keeps writers away from them until the transaction ends. Writers
- * that wait for it then find that the table is no counter table any more.
+ * DROP EXTENSION, and keeps writers away from them until the transaction ends. Writers that wait
+ * for it then find that the table is no longer a counter table.
  */
 void
 flush_database(void)

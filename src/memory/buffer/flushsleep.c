@@ -1,20 +1,20 @@
 /*
  * flushsleep.c
- *		Sessions that wait for a flush: who they are, how they sleep, and who wakes them.
+ *		Sessions that wait for a flush: their list, how they sleep and how they are woken.
  *
  * Copyright (c) 2026, the dcounter developers
  *
  * Each session has a place where it says which flush of which table it waits for
  * (flushwait.c has the numbers), and sleeps on its latch. The end of a flush wakes the
  * sessions that wait for it. These are often half of all: the others have come while it
- * was on its way and wait for the next one. To wake them as well, as a condition variable
- * would, costs more than the flush. Nor does a condition variable let a transaction that
- * is committed outlive the death of the postmaster.
+ * was on its way and wait for the next one. Waking them as well, as a condition variable would,
+ * costs more than the flush. Nor does a condition variable let a transaction that is committed
+ * outlive the death of the postmaster.
  *
- * A session says that it waits, then looks whether the flush is done, then sleeps; the
- * flush is done before its end looks who waits. Between the two steps of each there is a
- * memory barrier, so either the session sees that it is done, or it is woken. It looks for
- * itself every LOOK_MS, too.
+ * A session says that it waits, then looks whether the flush is done, then sleeps; the flush is
+ * done before its end looks for sessions that wait. Between the two steps of each there is a memory
+ * barrier, so either the session sees that it is done, or it is woken. It looks for itself every
+ * LOOK_MS, too.
  */
 #include "postgres.h"
 
@@ -66,6 +66,10 @@ waiters_add(void)
 					waiters_init);
 }
 
+/*
+ * Return the bytes of shared memory for a place per backend number. These begin with 0 or 1,
+ * depending on PostgreSQL's version.
+ */
 static Size
 waiters_size(void)
 {
@@ -73,6 +77,9 @@ waiters_size(void)
 					mul_size(MaxBackends + 1, sizeof(DcWaiter)));
 }
 
+/*
+ * Initialize the waiters' shared memory: nobody waits.
+ */
 static void
 waiters_init(void *area)
 {
@@ -97,7 +104,7 @@ waiter_prepare(void)
 }
 
 /*
- * waiter_begin enters the flush that this session waits for, and tells the flusher.
+ * waiter_begin notes which flush this session waits for, and wakes the flusher.
  */
 void
 waiter_begin(DcBufferTable *table, uint64 number)

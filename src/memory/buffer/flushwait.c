@@ -16,19 +16,18 @@
  *
  * A transaction that has added to a table of durability "sync" waits when it is
  * committed and has released its locks (so no other transaction waits for one that
- * waits), before the session goes on. As with synchronous replication it cannot fail any
- * more then: a cancel ends the wait with a warning, and a request to terminate
- * leaves the client without an answer. The warning comes when nothing else is left to do,
- * has no context, and is dropped if it cannot be sent: an error would be one of a committed
- * transaction.
+ * waits), before the session goes on. As with synchronous replication it can no longer fail then: a
+ * cancel ends the wait with a warning, and a request to terminate leaves the client without an
+ * answer. The warning comes when nothing else is left to do, has no context, and is dropped if it
+ * cannot be sent: an error would be one of a committed transaction.
  *
  * Such a transaction has found a flusher when it committed, or it would have written
- * rows. If there is none any more, for all of ALONE_MS, the session does not go on waiting
- * either: the wait ends with that warning, too. Usually the flusher that leaves, the next
- * one or a worker that the launcher starts for that (reserve.c) comes before. It does not
- * if the table is locked, or its rows cannot be written, or the server has no room for a
- * worker. It never does if it has left the table to its owner meanwhile. A worker that is
- * there, and cannot flush the table now, is waited for.
+ * rows. If there has been none for all of ALONE_MS, the session does not go on waiting either: the
+ * wait ends with that warning, too. Usually the flusher that leaves, the next one or a worker that
+ * the launcher starts for that (reserve.c) comes before. It does not if the table is locked, or its
+ * rows cannot be written, or the server has no room for a worker. It never does if it has left the
+ * table to its owner meanwhile. The wait goes on if there is a worker that cannot flush the table
+ * now.
  */
 #include "postgres.h"
 
@@ -118,7 +117,7 @@ flush_wait_at_commit(DcBufferTable *table)
 	pg_memory_barrier();
 	waits[nwaits++] = (DcWait){table, pg_atomic_read_u64(&table->begun) + 1};
 	pg_memory_barrier();
-	pg_atomic_fetch_add_u32(&table->users, 1); /* the lock that protects the slot goes */
+	pg_atomic_fetch_add_u32(&table->users, 1); /* the lock that protects the slot is about to be released */
 }
 
 /*
@@ -148,7 +147,7 @@ resource_callback(ResourceReleasePhase phase, bool commit, bool top, void *arg)
 }
 
 /*
- * wait_committed waits for a flush. Interrupts are held: it looks itself.
+ * wait_committed waits for a flush. Interrupts are held, so it looks for them itself.
  */
 static DcWaitEnd
 wait_committed(const DcWait *wait)
@@ -216,9 +215,9 @@ flushwait_loneliness(DcBufferTable *table, instr_time *since)
 }
 
 /*
- * warn_quietly warns of a wait that has not been to its end, in a transaction that is committed. Code of users
- * may be running, whose names the client's encoding may not have: so there is no context. Whatever else
- * fails is caught. Nothing is left of it.
+ * warn_quietly warns of a wait that was cut short, in a transaction that has committed. There is no error
+ * context, as it may name code of users in characters that the client's encoding lacks. Any error is caught and
+ * dropped.
  */
 static void
 warn_quietly(DcWaitEnd end)
@@ -229,7 +228,7 @@ warn_quietly(DcWaitEnd end)
 
 	PG_TRY();
 	{
-		error_context_stack = NULL; /* put back by what follows */
+		error_context_stack = NULL; /* restored by what follows */
 		flushwait_warn(end);
 	}
 	PG_CATCH();
@@ -243,6 +242,10 @@ warn_quietly(DcWaitEnd end)
 	PG_END_TRY();
 }
 
+/*
+ * Warn that the wait has ended before the increments were durable, and why. There is no warning if
+ * the postmaster has died.
+ */
 static void
 flushwait_warn(DcWaitEnd end)
 {
@@ -303,7 +306,7 @@ flush_wait(DcBufferTable *table)
 }
 
 /*
- * flush_wait_done tells sessions that wait for a flush that it is done. Must not throw.
+ * flush_wait_done notifies the sessions that wait for a flush that it is done. Must not throw.
  */
 void
 flush_wait_done(DcBufferTable *table, uint64 number)
@@ -316,8 +319,8 @@ flush_wait_done(DcBufferTable *table, uint64 number)
 }
 
 /*
- * flush_wait_refused tells sessions that wait that the flusher could not do it. Those in
- * flush_wait() will do it themselves.
+ * flush_wait_refused notifies sessions that wait that the flusher could not flush the table. Those
+ * in flush_wait() flush it themselves.
  */
 void
 flush_wait_refused(DcBufferTable *table)

@@ -7,10 +7,9 @@
  * It does so in two steps, since nothing may fail once the transaction is committed, and
  * nothing may be counted before:
  *
- *	- PRE_COMMIT, when all else that rooms of dcounter do at that time is done: find
- *	  the entry of each key, or make one, and pin it. If there is no room, no
- *	  flusher, or an amount is so large that sums could overflow, the answer is no,
- *	  and the counter room writes rows (apply.c).
+ *	- PRE_COMMIT, after everything else that rooms of dcounter do at that time: find the entry of
+ *	  each key, or make one, and pin it. If there is no room, no flusher, or an amount is so large
+ *	  that sums could overflow, the answer is no, and the counter room writes rows (apply.c).
  *	- COMMIT: add the amounts, and unpin. Other sessions see the transaction as
  *	  committed already, and its locks are still held. So a session that has locked the
  *	  table against writers knows that all increments of committed transactions are here.
@@ -22,13 +21,13 @@
  * flusher. So no transaction adds after that. Between the steps nothing of ours waits.
  * But the server may: for a synchronous standby, the lock of NOTIFY, the disk, or another
  * extension's callback. And a flusher that is ended by force waits for no transaction. So
- * a transaction may add when there is no flusher any more. Then, in the order in which
- * this is found out:
+ * a transaction may add when there is no longer a flusher. Then, in the order in which this is
+ * found out:
  *
  *	- Another worker comes, or is there already: it flushes the amounts that it finds.
  *	- The worker is switched off or stopped: the launcher starts one that only
  *	  flushes, as long as something is in memory or about to be (buffer_is_left).
- *	  It does so, too, if the flusher had to leave a table that was locked.
+ *	  The same happens if the flusher had to leave a table that was locked.
  *	- The server is being shut down: the file has the amounts (bufferfile.c).
  *	- The server crashes: they are lost, as promised for "async", and no "sync" commit
  *	  has returned that had not been flushed (flushwait.c).
@@ -38,7 +37,7 @@
  * amounts that the owner is to flush.
  *
  * A transaction that adds and subtracts at one key holds the partition's lock while
- * it adds both, so that no reader sees one of them alone.
+ * it adds both, so that no reader sees only one of them.
  */
 #include "postgres.h"
 
@@ -76,9 +75,9 @@ static DcReservedTable few_tables[4];
 
 /*
  * The reservations of this transaction: in the lists above, or, if they are too short,
- * in TopTransactionContext. If there are no tables it is always the lists above: the
- * last table that is given back, the commit and the abort see to that (forget). A
- * transaction that is prepared has reserved nothing.
+ * in TopTransactionContext. Without tables they are always the lists above: giving back the last
+ * table, the commit and the abort ensure that (reserve_forget). A transaction that is prepared has
+ * reserved nothing.
  */
 static DcReserved *reserved = few;
 static int nreserved = 0;
@@ -97,11 +96,11 @@ static bool reserve_one(DcBufferTable *table, const DcDelta *delta);
 static void reserve_give_back(int from);
 static void reserve_add(const DcReserved *r, TimestampTz now);
 static void reserve_forget(void);
-static bool nothing_is_kept(void);
+pg_attribute_unused() static bool nothing_is_kept(void);
 
 /*
  * buffer_reserve prepares for adding deltas of one table when this transaction
- * commits; false if they are to be written to rows.
+ * commits; false if they must be written to rows.
  */
 bool
 buffer_reserve(DcCounter *counter, DcDelta **deltas, int count)
@@ -175,7 +174,7 @@ table_release(int i)
 }
 
 /*
- * nothing_more is the answer "no", for a table that is not in the list (any more).
+ * nothing_more returns false, the answer for a table that is not, or no longer, in the list.
  */
 static bool
 nothing_more(int start)
@@ -290,6 +289,11 @@ reserve_commit(void)
 	reserve_forget();
 }
 
+/*
+ * Add a reserved amount to its entry, set the entry's time, and unpin it. It must not fail, as the
+ * transaction has committed. Only if there are both increments and decrements is the partition's
+ * lock needed: readers see both or none.
+ */
 static void
 reserve_add(const DcReserved *r, TimestampTz now)
 {
@@ -344,7 +348,8 @@ reserve_forget(void)
 /*
  * Return true if the lists are those that are always there, and empty.
  */
-static pg_attribute_unused() bool nothing_is_kept(void)
+static bool
+nothing_is_kept(void)
 {
 	return reserved == few && nreserved == 0 && max_reserved == lengthof(few) &&
 		tables == few_tables && ntables == 0 && max_tables == lengthof(few_tables);

@@ -12,9 +12,9 @@
  *	- It has committed: the amount is dropped. The commit is durable by then.
  *	- It has aborted, or the subtransaction has: the amount is pending again.
  *
- * Until it is dropped an amount counts for a reader only if the transaction is not
- * visible in the reader's snapshot. So it does not matter that it is dropped a moment after
- * the commit has become visible.
+ * Until an amount is dropped, it counts for a reader only if the transaction is not visible in the
+ * reader's snapshot. So it does not matter that it is dropped a moment after the commit has become
+ * visible.
  *
  * A transaction that has taken something cannot be prepared: no process would be left to
  * drop it.
@@ -85,6 +85,10 @@ buffer_take(DcMapEntry *entry, DcDelta *amount, TimestampTz *at)
 	return true;
 }
 
+/*
+ * Make room for one more take, in memory that outlives the transaction. Called before an amount is
+ * taken, as nothing may fail after that.
+ */
 static void
 make_taken_room(void)
 {
@@ -145,7 +149,7 @@ take_commit_subxact(int nest)
 }
 
 /*
- * take_abort_subxact does so for a subtransaction.
+ * take_abort_subxact makes the amounts that a subtransaction has taken pending again.
  */
 void
 take_abort_subxact(int nest)

@@ -11,7 +11,7 @@
  *
  * Access: the lock of a partition protects all of the payload of its entries, in exclusive
  * mode to change it. `used` alone is set under the shared lock, always to the same value.
- * The beds are condition variables, one for each partition. A claim pins the entry, so it
+ * The beds are condition variables, one for each partition. A claim pins the entry, so that it
  * stays where it is.
  *
  * A value that is stored is never older than the entry says, and never one that has become
@@ -24,20 +24,18 @@
  *	  result is not kept. A computation that is claimed later has a snapshot that sees the
  *	  commit. A remote server's snapshot may be older than the claim (cacheget.c).
  *	  Therefore the partition's last forgetting must also be before the noted time.
- *	- The clock is the monotonic one (clock.h), so an age is right whatever is done
- *	  to the wall clock.
- *	- An entry also says which files its table had. An entry of another table that was
- *	  given the same OID, or of before a TRUNCATE, does not answer. That holds
- *	  on a standby too, where nothing is forgotten.
+ *	- The clock is the monotonic one (clock.h), so ages are right even if the wall clock is set.
+ *	- An entry also says which files its table had. An entry of another table with the same OID, or
+ *	  from before a TRUNCATE, is not used. That holds on a standby too, where nothing is forgotten.
  *
- * A session does not wait while it has a claim, but for locks and the disk as any query.
- * The deadlock detector does not see a wait for a claim. So a waiter looks from time to
- * time whether the session that computes is itself waiting for a lock, and then computes
- * the value alone (cache_wait).
+ * While it has a claim, a session waits only for locks and the disk, as any query does. The
+ * deadlock detector does not see a wait for a claim. So a waiter looks from time to time whether
+ * the session that computes is itself waiting for a lock, and then computes the value alone
+ * (cache_wait).
  *
  * When the map is full, a clock hand goes over the buckets: entries that were not used
- * since it came by last make room. It takes no lock that is not free at once, and not
- * more than a number of steps. If that yields nothing, the value is not cached.
+ * since it came by last make room. It skips locks that are not free at once, and takes a limited
+ * number of steps. If that frees nothing, the value is not cached.
  */
 #include "postgres.h"
 
@@ -118,18 +116,27 @@ cache_init(void)
 	cache_set_init();
 }
 
+/*
+ * Return the size of the cache's map in bytes; the setting is in kilobytes.
+ */
 static Size
 map_bytes(void)
 {
 	return (Size) dc_cache_size * 1024;
 }
 
+/*
+ * Return the size of the cache's shared memory: its header and the map.
+ */
 static Size
 area_size(void)
 {
 	return CACHELINEALIGN(sizeof(DcCache)) + map_size(map_bytes());
 }
 
+/*
+ * Initialize the cache's shared memory, with an empty map.
+ */
 static void
 cache_area_init(void *area)
 {
@@ -169,6 +176,10 @@ cache_table(const DcCounter *counter)
 	return table;
 }
 
+/*
+ * Return the relfilenode of a table, which changes with TRUNCATE and rewrites; InvalidOid if it was
+ * dropped.
+ */
 static Oid
 table_file(Oid relid)
 {
@@ -220,8 +231,8 @@ cache_find(const DcCacheKey *key, DcMoment since, int64 *value)
 }
 
 /*
- * cache_claim does the same, or else claims the entry. A claim is ended by cache_store()
- * or cache_give_up().
+ * cache_claim gets a value as cache_find does, or claims the entry. A claim is ended by
+ * cache_store() or cache_give_up().
  */
 DcCacheState
 cache_claim(const DcCacheKey *key, DcMoment since, int64 *value,
@@ -283,6 +294,10 @@ cache_give_up(DcMapEntry *claim)
 	claim_end(claim, NULL);
 }
 
+/*
+ * End a claim: store the result, if there is one and the key was not forgotten meanwhile, unpin the
+ * entry, and wake the sessions that wait for it.
+ */
 static void
 claim_end(DcMapEntry *claim, const DcCached *result)
 {
@@ -363,8 +378,8 @@ waits_for_lock(const PGPROC *proc)
 }
 
 /*
- * cache_age tells how old the value of a key is, in microseconds; false if it is
- * not in the cache.
+ * cache_age returns true and sets *age to the age of a key's value in microseconds; false if the
+ * value is not in the cache.
  */
 static bool
 cache_age(DcCounter *counter, const DcKey *key, int64 *age)
@@ -432,7 +447,7 @@ cache_forget(Oid database, Oid counter)
 
 	if (cache == NULL)
 		return;
-	/* first this: a session that stores later looks at it; the sweep meets earlier ones */
+	/* this comes first: a session that stores later sees it; the sweep finds values stored earlier */
 	now = moment_now();
 	for (int i = 0; i < DC_MAP_PARTITIONS; i++)
 		moment_write(&cache->forgotten_at[i], now);
@@ -441,7 +456,8 @@ cache_forget(Oid database, Oid counter)
 }
 
 /*
- * forget_entry forgets the value of an entry that is to be forgotten, which may go then.
+ * forget_entry forgets the value of an entry of the table or database, and returns true if the
+ * entry may be removed.
  */
 static bool
 forget_entry(DcMapEntry *entry, void *arg)
@@ -457,6 +473,9 @@ forget_entry(DcMapEntry *entry, void *arg)
 	return true;
 }
 
+/*
+ * Initialize a new entry of the map: it has no value yet. Called under the partition's lock.
+ */
 static void
 cache_entry_init(DcMapEntry *entry, void *arg)
 {
@@ -474,7 +493,7 @@ is_young(const DcCached *cached, uint64 table, DcMoment since)
 }
 
 /*
- * entry_get returns a key's entry, pinned; if need be others go. NULL: no room.
+ * entry_get returns a key's entry, pinned, and evicts others if need be. NULL if there is no room.
  */
 static DcMapEntry *
 entry_get(const DcCacheKey *key, uint32 *evicted)
@@ -493,6 +512,9 @@ entry_get(const DcCacheKey *key, uint32 *evicted)
 	return entry;
 }
 
+/*
+ * Return true if the entry was not used since the clock hand last came by, and clear its mark.
+ */
 static bool
 may_evict(DcMapEntry *entry, void *arg)
 {

@@ -23,7 +23,7 @@ typedef struct DcCacheKey
 typedef enum DcCacheState
 {
 	CACHE_FOUND,
-	CACHE_CLAIMED, /* the caller is to compute it */
+	CACHE_CLAIMED, /* the caller has to compute it */
 	CACHE_BUSY,	   /* another session is computing it */
 	CACHE_FULL	   /* there is no room for it */
 } DcCacheState;

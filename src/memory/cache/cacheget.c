@@ -12,8 +12,8 @@
  *
  * Rights: the table is opened as for dc_get() when a session uses it for the first
  * time, and again whenever an invalidation of the table has come (GRANT, REVOKE and
- * all DDL send one), and when roles have changed. In between, the backend remembers for
- * the role that it was allowed.
+ * all DDL send one), and when roles have changed. In between, the backend remembers that the role
+ * was allowed to read it.
  *
  * These reads are exact, and neither use the cache nor add to it: a read
  *
@@ -24,9 +24,8 @@
  *
  * A value that is stored was computed in a snapshot that was taken after the claim. That
  * is not possible during a parallel query: then the value is computed in the query's
- * snapshot, and not stored. And it is not so for foreign parts: a remote
- * transaction keeps its snapshot until ours ends. So such a value is as old as our
- * transaction, by the same clock (xactclock.c).
+ * snapshot, and not stored. Foreign parts differ: a remote transaction keeps its snapshot until
+ * ours ends. So such a value is as old as our transaction, by the same clock (xactclock.c).
  */
 #include "postgres.h"
 
@@ -309,7 +308,7 @@ get_missing(FunctionCallInfo fcinfo, const char *function, DcAsked *asked,
 	DcOpened *table = reopen_to_read(fcinfo, function);
 
 	asked->counter = table->counter;
-	asked->table = table->table; /* now it is under the lock */
+	asked->table = table->table; /* now looked up under the lock */
 	asked->shared = asked->shared && !IsInParallelMode();
 	for (int i = 0; i < asked->nwanted; i++)
 	{
@@ -376,8 +375,8 @@ cacheget_get_all(DcAsked *asked)
 }
 
 /*
- * claim_missing claims the keys that no other session has claimed, and returns how many
- * keys are to be computed now.
+ * claim_missing claims the keys that no other session has claimed, and returns how many keys have
+ * to be computed now.
  */
 static int
 claim_missing(DcAsked *asked)
@@ -406,7 +405,7 @@ claim_missing(DcAsked *asked)
 }
 
 /*
- * cacheget_compute computes the `count` keys that are to be computed now, and stores those that
+ * cacheget_compute computes the values of the `count` keys that need it now, and stores those that
  * are claimed.
  */
 static void

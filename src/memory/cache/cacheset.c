@@ -4,10 +4,9 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * dc_set(), dc_reset() and dc_delete() tell which keys they change. These are
- * remembered until the commit has become visible, and then forgotten. Savepoints
- * are not honoured: to forget a key in vain costs one computation. Of a table of
- * which many keys are set, all are forgotten.
+ * dc_set(), dc_reset() and dc_delete() report which keys they change. These are remembered until
+ * the commit has become visible, and then forgotten. Savepoints are ignored: forgetting a key
+ * needlessly costs one computation. If many keys of a table are set, all its keys are forgotten.
  *
  * A prepared transaction is committed by some other session, which knows nothing of these
  * keys. They are forgotten when it is prepared. A value that is cached after that stays
@@ -24,10 +23,10 @@
 #include "base/xactrooms.h"
 #include "memory/cache/cache.h"
 
-/* Of a table of which more keys are set, all are forgotten. */
+/* If more keys of a table are set, all its keys are forgotten. */
 #define MAX_KEYS 1000
 
-/* Of so many tables with more, all values are forgotten one table after the other, and then those of the database at once. */
+/* Up to this number of such tables are forgotten one table at a time; beyond it, the whole database at once. */
 #define MAX_FORGOTTEN 8
 
 typedef struct DcSetKey
@@ -86,6 +85,10 @@ cache_key_set(DcCounter *counter, const DcKey *key)
 	table->nkeys++;
 }
 
+/*
+ * Return the list of keys that the transaction sets in a counter table; an empty one if it has set
+ * none yet.
+ */
 static DcSetTable *
 set_table(Oid counter)
 {
@@ -105,6 +108,9 @@ set_table(Oid counter)
 	return table;
 }
 
+/*
+ * Return true if the transaction has set no keys.
+ */
 static bool
 cacheset_is_idle(void)
 {
@@ -124,6 +130,10 @@ cacheset_xact_callback(XactEvent event, void *arg)
 	tables = NULL;
 }
 
+/*
+ * Make the cache forget the keys that the transaction has set. Each call for a whole table goes
+ * over the whole map, so beyond MAX_FORGOTTEN tables the entire database is forgotten at once.
+ */
 static void
 forget_set_keys(void)
 {

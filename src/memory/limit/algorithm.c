@@ -6,24 +6,23 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * A call is allowed if it fits in whole, and only then changes the state. `now` never goes
- * back from one call about a key to the next. The state of a key that is not used any more
- * becomes that of a new one at idle_at: then it can be forgotten, and nobody gets more than
- * without that.
+ * back from one call about a key to the next. The state of an unused key becomes that of a new one
+ * at idle_at: then it can be forgotten, and nobody gets more than they would otherwise.
  *
- * gcra: a bucket of `burst` units, which is filled with `rate` units in a period. What is known
- * is when it will be full (the theoretical arrival time of the literature): the emptier, the
- * later. A unit moves that by per/rate us, which is no whole number: the part of a us is
- * kept in 1/rate, and all is exact. In any interval T at most burst + T * rate / per units are
- * allowed: each moves the time by its share, the time begins at the interval's beginning or
- * later, and may end no more than `burst` units after its end.
+ * gcra: a bucket of `burst` units, which is filled with `rate` units in a period. The state is the
+ * time at which it will be full (the theoretical arrival time of the literature): the emptier, the
+ * later. A unit moves that by per/rate us, which is not a whole number: the fraction of a us is
+ * kept in units of 1/rate, so the arithmetic is exact. In any interval T at most burst + T * rate /
+ * per units are allowed: each moves the time by its share, the time begins at the interval's
+ * beginning or later, and may end no more than `burst` units after its end.
  *
  * fixed: at most `rate` units in a window. It begins with the first call after the end of the one
- * before. Of any window of that length, with two of them in it, at most 2 * rate.
+ * before. Any window of that length overlaps at most two of these, so it has at most 2 * rate.
  *
- * sliding: windows that follow each other, of which the units of two are known. Those of the one before
- * count for the part of it that is within `per` of now, as if they had come evenly:
+ * sliding: windows that follow each other; the units of the last two are known. Units of the previous
+ * one count in proportion to the part of it that is within `per` of now, as if they were spread evenly:
  *		previous * (per - elapsed) / per + used + cost <= rate
- * That is an approximation. What holds: at most `rate` in each of these windows, so less than 2 * rate
+ * That is an approximation. The guarantee is at most `rate` in each of these windows, so less than 2 * rate
  * in any window. If the calls of the window before were spread evenly, `rate` and one more. (All of it at the
  * end of one window, and the next call as soon as one is allowed, comes close to 2 * rate.)
  *
@@ -40,7 +39,7 @@ typedef __int128 Wide;
 static void windows_idle(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now);
 
 /*
- * limit_numbers_wrong tells what is wrong with the numbers of a rule, or NULL.
+ * limit_numbers_wrong returns a message that says why the numbers of a rule are wrong, or NULL.
  */
 const char *
 limit_numbers_wrong(const DcLimitNumbers *numbers)
@@ -63,7 +62,8 @@ limit_numbers_wrong(const DcLimitNumbers *numbers)
 }
 
 /*
- * algorithm_divide divides what is not negative. Nearly all dividends fit into 64 bits, where the processor does it.
+ * algorithm_divide divides numbers that are not negative. Nearly all dividends fit into 64 bits, where the processor
+ * does it.
  */
 static int64_t
 algorithm_divide(Wide dividend, int64_t divisor, int64_t *rest)
@@ -88,6 +88,9 @@ gcra_behind(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t no
 	return MAX(behind, 0);
 }
 
+/*
+ * Set the bucket to be full in `behind` (in 1/rate us) after now.
+ */
 static void
 gcra_set_behind(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now, Wide behind)
 {
@@ -96,8 +99,8 @@ gcra_set_behind(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now,
 }
 
 /*
- * limit_begin makes the state of a new key. If states were lost at some time (else 0), and
- * that counts, the budget had been used then.
+ * limit_begin makes the state of a new key. lost_at is the time at which states were lost, or 0: if
+ * it matters, the budget counts as used up at that time.
  */
 void
 limit_begin(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now, int64_t lost_at)
@@ -124,6 +127,9 @@ limit_begin(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now, int
 	limit_turn(numbers, state, now, NULL);
 }
 
+/*
+ * Set the moment at which the windows of the state no longer count for any call.
+ */
 static void
 windows_idle(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now)
 {
@@ -136,7 +142,7 @@ windows_idle(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now)
 }
 
 /*
- * limit_turn forgets what does not count any more.
+ * limit_turn brings a state up to now: it forgets units that no longer count.
  */
 void
 limit_turn(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now, const DcLimitStore *store)
@@ -159,6 +165,10 @@ limit_turn(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now, cons
 	windows_idle(numbers, state, now);
 }
 
+/*
+ * Answer whether `cost` units fit into the bucket, how many are left, and if they do not fit, in
+ * how many us they will.
+ */
 static void
 gcra_test(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t now, int64_t cost, DcLimitAnswer *answer)
 {
@@ -175,6 +185,9 @@ gcra_test(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t now,
 	answer->remaining = behind < most ? algorithm_divide(most - behind, numbers->per, &rest) : 0;
 }
 
+/*
+ * Answer for a fixed window. A call that does not fit may be repeated when the window ends.
+ */
 static void
 fixed_test(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t now, int64_t cost, DcLimitAnswer *answer)
 {
@@ -187,8 +200,8 @@ fixed_test(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t now
 }
 
 /*
- * sliding_reaches returns for how long of a window `before` units of the one before leave no
- * room: fewer than `room` of them are to count.
+ * sliding_reaches returns the time from the start of a window until fewer than `room` of the
+ * `before` units of the previous window count.
  */
 static int64_t
 sliding_reaches(const DcLimitNumbers *numbers, int64_t before, int64_t room)
@@ -201,6 +214,11 @@ sliding_reaches(const DcLimitNumbers *numbers, int64_t before, int64_t room)
 	return numbers->per - (int64_t) part;
 }
 
+/*
+ * Answer for a sliding window. A call that does not fit may fit later in this window, as the one
+ * before it slides out, or in the next one. A cost above `rate` never fits, and has no time to
+ * retry.
+ */
 static void
 sliding_test(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t now, int64_t cost, DcLimitAnswer *answer)
 {
@@ -220,14 +238,14 @@ sliding_test(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t n
 }
 
 /*
- * Return true if so many units are allowed now, of a state that was turned.
+ * Return true if `cost` units are allowed now. The state must have been turned.
  */
 void
 limit_test(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t now, int64_t cost,
 		   const DcLimitStore *store, DcLimitAnswer *answer)
 {
 	int64_t most = numbers->kind == LIMIT_GCRA ? numbers->burst : numbers->rate;
-	int64_t asked = MIN(cost, most + 1); /* what is left does not depend on how much more it is */
+	int64_t asked = MIN(cost, most + 1); /* the rest does not depend on how far a cost is above the limit */
 
 	*answer = (DcLimitAnswer){0};
 	switch (numbers->kind)
@@ -289,8 +307,8 @@ limit_add(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now, int64
 }
 
 /*
- * limit_refund takes back units that were counted, as many as there are. Of a list it is those that
- * would have been gone first, so that no window is ever left with less than it has allowed.
+ * limit_refund takes back units that were counted, as many as there are. In a list these are the
+ * units that would have ended first, so that no window ever counts fewer units than it has allowed.
  */
 void
 limit_refund(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now, int64_t units, const DcLimitStore *store)
@@ -319,8 +337,8 @@ limit_refund(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now, in
 }
 
 /*
- * limit_convert makes the state that a key has by a rule's old numbers one by the new ones: as
- * many units as were used are still used.
+ * limit_convert converts a key's state from a rule's old numbers to the new ones: as many units as
+ * were used remain used.
  */
 void
 limit_convert(const DcLimitNumbers *old, const DcLimitNumbers *numbers, DcLimitState *state, int64_t now,

@@ -44,9 +44,9 @@ typedef struct DcLimitNumbers
 /* What is known of a key. */
 typedef struct DcLimitState
 {
-	int64_t idle_at;   /* from then on it is as if the key were new */
+	int64_t idle_at;   /* from this time on the key is as good as new */
 	int64_t at;		   /* gcra: when the bucket is full; windows: the start; lists: nothing before */
-	int64_t used;	   /* gcra: and such a part of a us, in 1/rate; others: units that count */
+	int64_t used;	   /* gcra: and the fraction of a us, in units of 1/rate; others: units that count */
 	int64_t previous;  /* sliding: units of the window before */
 	uint32_t first;	   /* lists: chunks, */
 	uint32_t last;	   /* or LIMIT_NO_CHUNK */

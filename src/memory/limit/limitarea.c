@@ -6,11 +6,11 @@
  *
  * limiter.h says which lock protects what.
  *
- * A loss is a moment at which it became unknown what had been used before: the server came up after a
- * crash, or from a copy, or the file of the last shutdown cannot be used (limitfile.c); or a standby was
- * promoted, which has counted its own calls only. By the rule's choice keys are new then, or begin with
- * a budget that was used up at that moment. Entries from before a loss, as a promoted standby has them, count as
- * such keys, too. A rule that was created later, which its slot knows, has lost nothing.
+ * A loss is a moment before which nothing is known of what was used: the server came up after a crash, or from a
+ * copy, or the file of the last shutdown cannot be used (limitfile.c); or a standby was promoted, which has
+ * counted only its own calls. By the rule's choice, keys are new then, or begin with a budget that was used up
+ * at that moment. Entries from before a loss, as a promoted standby has them, count as such keys, too. A rule
+ * that was created later, which its slot knows, has lost nothing.
  *
  * A server that starts for the first time with limits has lost nothing.
  */
@@ -36,7 +36,11 @@ static Size map_bytes = 0;
 static Size limit_map_size(void);
 static void limitarea_area_init(void *new_area);
 static void limit_map_init(void *new_map);
-static DcLimitSlot *limitarea_slot_make(Oid database, const DcLimitOwner *owner);
+static DcLimitSlot *limitarea_slot_make(Oid database, const DcLimitOwner *owner, Oid holder);
+static void limitarea_slot_begin(DcLimitSlot *slot, Oid database, const DcLimitOwner *owner);
+static bool limitarea_share_is_used(Oid holder);
+static DcLimitSlot *limitarea_take_unused(DcLimitSlot *slot);
+static DcLimitSlot *limitarea_unused_of(Oid holder);
 static DcLimitSlot *limitarea_slot_find(Oid database, const DcLimitOwner *owner);
 static bool changes_keys(const DcLimitSlot *slot, const DcLimitUse *use);
 static void put_rule(DcLimitSlot *slot, const DcLimitUse *use);
@@ -67,6 +71,10 @@ limit_map_size(void)
 	return map_bytes;
 }
 
+/*
+ * Initialize the shared memory of limits: no slots in use, no losses. Generations begin with 1, so
+ * a session's 0 is never current.
+ */
 static void
 limitarea_area_init(void *new_area)
 {
@@ -139,8 +147,8 @@ limit_check_memory(void)
 }
 
 /*
- * limit_note_promotion notices that a standby has become a primary. What the old primary had
- * counted is not known here.
+ * limit_note_promotion notices that a standby has become a primary. What the old primary has
+ * counted is unknown here.
  */
 void
 limit_note_promotion(void)
@@ -158,7 +166,7 @@ limit_note_promotion(void)
 }
 
 /*
- * limit_note_loss notes that it is not known what was counted before now. In the postmaster, or under area->lock.
+ * limit_note_loss notes that counts from before now are lost. In the postmaster, or under area->lock.
  */
 void
 limit_note_loss(void)
@@ -181,7 +189,7 @@ limit_note_young(Oid database, const DcLimitOwner *owner)
 	DcLimitSlot *slot;
 
 	LWLockAcquire(&limit_area->lock, LW_EXCLUSIVE);
-	slot = limitarea_slot_make(database, owner);
+	slot = limitarea_slot_make(database, owner, InvalidOid);
 	if (slot != NULL)
 	{
 		slot->rule.is_young = true;
@@ -205,7 +213,7 @@ limit_use_slot(DcLimitUse *use)
 		bool is_newer;
 
 		LWLockAcquire(&limit_area->lock, LW_EXCLUSIVE);
-		slot = limitarea_slot_make(MyDatabaseId, &use->owner);
+		slot = limitarea_slot_make(MyDatabaseId, &use->owner, use->holder);
 		is_newer = slot != NULL && use->owner.id != 0 && use->rule.version > slot->rule.version;
 		if (is_newer && !changes_keys(slot, use))
 		{
@@ -220,7 +228,7 @@ limit_use_slot(DcLimitUse *use)
 		if (slot != NULL)
 			limitarea_install(slot, use);
 		else if (has_made_room || !limit_make_slots())
-			limit_slots_error();
+			limit_slots_error(use->holder);
 		else
 			has_made_room = true;
 	}
@@ -256,6 +264,11 @@ put_rule(DcLimitSlot *slot, const DcLimitUse *use)
 	pg_atomic_fetch_add_u32(&slot->generation, 1);
 }
 
+/*
+ * Note a slot and its generation in the session's use, and copy the slot's rule if it is not for
+ * dc_throttle(), whose calls bring their numbers along. The caller holds a lock that protects the
+ * slot.
+ */
 static void
 copy_slot(DcLimitUse *use, DcLimitSlot *slot)
 {
@@ -269,8 +282,8 @@ copy_slot(DcLimitUse *use, DcLimitSlot *slot)
 }
 
 /*
- * limitarea_install puts a rule with other numbers into its slot, if it still is newer, and changes the keys to it. Who comes with the
- * next one waits here until that is done: keys are by these numbers or the ones before, never by others.
+ * limitarea_install puts a rule with other numbers into its slot, if it is still newer, and converts the keys to it. A session with the
+ * next version waits here until that is done: so keys have these numbers or the ones before, never others.
  */
 static void
 limitarea_install(DcLimitSlot *slot, DcLimitUse *use)
@@ -291,9 +304,23 @@ limitarea_install(DcLimitSlot *slot, DcLimitUse *use)
 	LWLockRelease(&slot->install);
 }
 
+/*
+ * Raise the error that all slots are in use, or all that are for limits of this owner (53200).
+ */
 void
-limit_slots_error(void)
+limit_slots_error(Oid holder)
 {
+	bool of_role;
+
+	LWLockAcquire(&limit_area->lock, LW_SHARED);
+	of_role = limitarea_share_is_used(holder);
+	LWLockRelease(&limit_area->lock);
+	if (of_role)
+		ereport(ERROR,
+				(errcode(ERRCODE_OUT_OF_MEMORY),
+				 errmsg("too many limits of one owner are in use"),
+				 errdetail("Of the limits of a role that is no superuser, %d can have keys in memory, of all databases.", LIMIT_SLOTS_OF_ROLE),
+				 errhint("Try again when all keys of some limit have their whole budget, or use one limit with many keys instead of many limits.")));
 	ereport(ERROR,
 			(errcode(ERRCODE_OUT_OF_MEMORY),
 			 errmsg("too many limits are in use"),
@@ -301,6 +328,9 @@ limit_slots_error(void)
 			 errhint("Try again when all keys of some limit have their whole budget, or use one limit with many keys instead of many limits.")));
 }
 
+/*
+ * Return the slot of an owner in a database, or NULL. The caller holds the area's lock.
+ */
 static DcLimitSlot *
 limitarea_slot_find(Oid database, const DcLimitOwner *owner)
 {
@@ -333,31 +363,92 @@ limit_gone_add(DcLimitGone *gone, Oid database, const DcLimitOwner *owner)
 }
 
 /*
- * limitarea_slot_make returns a slot, a new one if there is none, or that of another rule which has no
- * key in memory; NULL if all are in use. Of these it takes one after the other: the rules of one call, which have no key
- * yet, must not take each other's. Under area->lock.
+ * Return true if a role has all slots that are for limits of its own. Under area->lock.
+ */
+static bool
+limitarea_share_is_used(Oid holder)
+{
+	int n = 0;
+
+	for (int i = 0; OidIsValid(holder) && i < limit_area->nslots; i++)
+		n += limit_area->slots[i].holder == holder;
+	return n >= LIMIT_SLOTS_OF_ROLE;
+}
+
+/*
+ * Return the slot if it has no key in memory, so that it can be another rule's; else NULL. Under area->lock.
  */
 static DcLimitSlot *
-limitarea_slot_make(Oid database, const DcLimitOwner *owner)
+limitarea_take_unused(DcLimitSlot *slot)
 {
-	DcLimitSlot *slot = limitarea_slot_find(database, owner);
+	if (pg_atomic_read_u64(&slot->keys) != 0)
+		return NULL;
+	pg_atomic_fetch_add_u32(&slot->generation, 1); /* then look again: see limiter.h */
+	return pg_atomic_read_u64(&slot->keys) == 0 ? slot : NULL;
+}
 
-	if (slot != NULL)
-		return slot;
-	if (limit_area->nslots < LIMIT_SLOTS)
-		slot = &limit_area->slots[limit_area->nslots++];
+/*
+ * Return a slot of a role's share that has no key in memory, or NULL. They are taken in turn, as in limitarea_slot_make. Under
+ * area->lock.
+ */
+static DcLimitSlot *
+limitarea_unused_of(Oid holder)
+{
+	DcLimitSlot *slot = NULL;
+
 	for (int i = 0; slot == NULL && i < LIMIT_SLOTS; i++)
 	{
 		DcLimitSlot *other = &limit_area->slots[limit_area->next_slot++ % LIMIT_SLOTS];
 
-		if (pg_atomic_read_u64(&other->keys) != 0)
-			continue;
-		pg_atomic_fetch_add_u32(&other->generation, 1); /* then look again: see limiter.h */
-		if (pg_atomic_read_u64(&other->keys) == 0)
-			slot = other;
+		if (other->holder == holder)
+			slot = limitarea_take_unused(other);
 	}
+	return slot;
+}
+
+/*
+ * limitarea_slot_make returns a slot, a new one if there is none, or the slot of another rule that has no key in memory;
+ * NULL if all are in use, or the share of the holder is. Such slots are taken in turn: the rules of one call, which have no key
+ * yet, must not take each other's slots. A slot that is nobody's becomes the holder's, unless that is not known. One that has keys,
+ * as it was loaded from the file, does so even if the share is used up. Under area->lock.
+ */
+static DcLimitSlot *
+limitarea_slot_make(Oid database, const DcLimitOwner *owner, Oid holder)
+{
+	DcLimitSlot *slot = limitarea_slot_find(database, owner);
+	bool found = slot != NULL;
+
+	if (found && (!OidIsValid(holder) || slot->holder == holder))
+		return slot;
+	if ((!found || pg_atomic_read_u64(&slot->keys) == 0) && limitarea_share_is_used(holder))
+	{
+		DcLimitSlot *own = limitarea_unused_of(holder);
+
+		if (own == NULL)
+			return NULL;
+		if (found)
+			own->database = own->holder = InvalidOid;
+		else
+			slot = own;
+	}
+	if (slot == NULL && limit_area->nslots < LIMIT_SLOTS)
+		slot = &limit_area->slots[limit_area->nslots++];
+	for (int i = 0; slot == NULL && i < LIMIT_SLOTS; i++)
+		slot = limitarea_take_unused(&limit_area->slots[limit_area->next_slot++ % LIMIT_SLOTS]);
 	if (slot == NULL)
 		return NULL;
+	if (!found)
+		limitarea_slot_begin(slot, database, owner);
+	slot->holder = holder;
+	return slot;
+}
+
+/*
+ * Give a slot without keys to an owner in a database. Under area->lock.
+ */
+static void
+limitarea_slot_begin(DcLimitSlot *slot, Oid database, const DcLimitOwner *owner)
+{
 	slot->database = database;
 	slot->owner = *owner;
 	slot->rule = slot->previous = (DcLimitRule){0};
@@ -369,11 +460,11 @@ limitarea_slot_make(Oid database, const DcLimitOwner *owner)
 		pg_atomic_write_u64(&slot->stripes[j].allowed, 0);
 		pg_atomic_write_u64(&slot->stripes[j].denied, 0);
 	}
-	return slot;
 }
 
 /*
- * limit_chunk_at and limit_chunk_free are where lists of a slot's keys are (limit_store): in cells of the map.
+ * limit_chunk_at and limit_chunk_free implement limit_store, in which the lists of a slot's keys are kept: in
+ * cells of the map.
  */
 DcLimitChunk *
 limit_chunk_at(void *arg, uint32 number)
@@ -381,6 +472,9 @@ limit_chunk_at(void *arg, uint32 number)
 	return map_cell(limit_map, number);
 }
 
+/*
+ * Give a chunk of a list back to the map and count it down in the slot.
+ */
 void
 limit_chunk_free(void *arg, uint32 number)
 {
@@ -390,6 +484,9 @@ limit_chunk_free(void *arg, uint32 number)
 	pg_atomic_fetch_sub_u64(&slot->cells, 1);
 }
 
+/*
+ * Return how many cells of the map an entry takes.
+ */
 static uint32
 entry_cells(const DcMapEntry *entry)
 {
@@ -410,7 +507,7 @@ limit_entry_made(DcMapEntry *entry)
 }
 
 /*
- * limit_entry_free gives back what an entry refers to, before it goes itself.
+ * limit_entry_free frees the memory that an entry refers to, before the entry itself is freed.
  */
 void
 limit_entry_free(DcMapEntry *entry)

@@ -6,15 +6,15 @@
  *
  * A call about several limits is allowed if all of them allow it, and only then counts in any.
  * So all partitions are locked before the first one is looked at, in the order of their numbers, and
- * the clock is read when they are. Nothing in between can fail or wait: what takes memory is
- * taken before anything is written, and if there is none, the locks are released, room is made
- * (limitevict.c), and all is done again. If there still is none, the limit's rule decides.
+ * the clock is read when they are. Nothing in between can fail or wait: all memory is taken before
+ * anything is written. If there is none, the locks are released, room is made (limitevict.c), and
+ * the call starts over. If there is still none, the limit's rule decides.
  *
- * Only what was allowed makes an entry. So a call that is refused takes no memory.
+ * Only an allowed call makes an entry. So a call that is refused takes no memory.
  *
  * The rule that a session knows may be an older one than that of the slot. This is
- * noticed under the lock (limiter.h). Then the locks are released, the rule is copied, and all is done again.
- * An entry is changed to the rule's numbers, and for a loss, by the first call that comes to it
+ * noticed under the lock (limiter.h). Then the locks are released, the rule is copied, and the call starts
+ * over. An entry is changed to the rule's numbers, and for a loss, by the first call that comes to it
  * (limit_bring_up).
  */
 #include "postgres.h"
@@ -30,7 +30,7 @@
 /* How often room is made for one call: others may have been faster. */
 #define MAX_TRIES 3
 
-/* How often rules are copied. If there are not as many slots as a call needs, its limits take them from each other. */
+/* How often rules are copied. If there are fewer slots than a call needs, its limits take them from each other. */
 #define MAX_COPIES 100
 
 typedef struct Partitions
@@ -56,6 +56,10 @@ static inline void note_result(DcLimitCall *calls, int n, bool allowed);
 static void answer_full(DcLimitCall *call, int64 retry_after);
 static void clear_entry(DcLimitCall *call, const DcLimitRule *rule, int64 now);
 
+/*
+ * Return the moment of the last loss, if keys of the rule begin with their budget used up at that
+ * moment; otherwise 0.
+ */
 static int64
 lost_at(const DcLimitRule *rule)
 {
@@ -63,8 +67,9 @@ lost_at(const DcLimitRule *rule)
 }
 
 /*
- * set_idle notes when an entry will say the same as none. After a loss, a key without one begins with
- * a budget that was used up, and so may one that was cleared not be forgotten until that is over.
+ * set_idle notes when an entry will be equivalent to none. After a loss, a key without an entry
+ * begins with a used-up budget, so a key that was cleared must not be forgotten until that has
+ * passed.
  */
 static void
 set_idle(DcLimitKey *key, const DcLimitRule *rule, int64 now)
@@ -83,8 +88,8 @@ set_idle(DcLimitKey *key, const DcLimitRule *rule, int64 now)
 
 /*
  * limit_bring_up changes an entry's state to the rule as it is now, and to the time. The partition is
- * locked. If the numbers are not known that it was counted by, or what was counted is not known,
- * because of a loss, the worst is assumed.
+ * locked. If it was counted by numbers that are not known, or counts are lost, the worst is
+ * assumed.
  */
 void
 limit_bring_up(DcLimitKey *key, const DcLimitUse *use, int64 now)
@@ -146,7 +151,7 @@ limit_take(DcLimitCall *calls, int n, bool count)
 		{
 			partitions_unlock(&partitions);
 			if (++copies > MAX_COPIES)
-				limit_slots_error();
+				limit_slots_error(calls[n - 1].use->holder);
 			for (int i = 0; i < n; i++)
 				limit_use_slot(calls[i].use);
 			continue;
@@ -168,7 +173,7 @@ limit_take(DcLimitCall *calls, int n, bool count)
 		partitions_unlock(&partitions);
 		if (lacks == NULL)
 			break;
-		else if (is_current(lacks->use)) /* else its rule is copied, and all is done again */
+		else if (is_current(lacks->use)) /* otherwise its rule is copied, and the call starts over */
 		{
 			int64 retry_after = 1;
 			bool again = limit_make_room(lacks->use, memory, &retry_after);
@@ -239,6 +244,9 @@ limit_take_up_to(DcLimitCall *call)
 	return call->cost;
 }
 
+/*
+ * Compare two partition numbers, for qsort().
+ */
 static int
 compare_numbers(const void *a, const void *b)
 {
@@ -248,6 +256,10 @@ compare_numbers(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+/*
+ * Lock the partitions of all calls exclusively, each of them once. They are locked in the order of
+ * their numbers, so two calls cannot deadlock.
+ */
 static void
 partitions_lock(const DcLimitCall *calls, int n, Partitions *partitions)
 {
@@ -267,6 +279,9 @@ partitions_lock(const DcLimitCall *calls, int n, Partitions *partitions)
 		LWLockAcquire(map_partition_lock(limit_map, partitions->numbers[i]), LW_EXCLUSIVE);
 }
 
+/*
+ * Release the locks that partitions_lock has taken.
+ */
 static void
 partitions_unlock(const Partitions *partitions)
 {
@@ -274,12 +289,19 @@ partitions_unlock(const Partitions *partitions)
 		LWLockRelease(map_partition_lock(limit_map, partitions->numbers[i]));
 }
 
+/*
+ * Return true if the session's copy of the rule is that of the slot. The answer holds while a
+ * partition is locked.
+ */
 static bool
 is_current(const DcLimitUse *use)
 {
 	return pg_atomic_read_u32(&use->slot->generation) == use->generation;
 }
 
+/*
+ * Return true if the copies of all rules are current.
+ */
 static bool
 all_are_current(DcLimitCall *calls, int n)
 {
@@ -292,7 +314,7 @@ all_are_current(DcLimitCall *calls, int n)
 }
 
 /*
- * limitcall_find finds the state of a call's key: its entry's, or one of its own as that of a new key.
+ * limitcall_find finds the state of a call's key: its entry's, or, in the call, that of a new key.
  */
 static DcLimitKey *
 limitcall_find(DcLimitCall *call, int64 now)
@@ -302,7 +324,7 @@ limitcall_find(DcLimitCall *call, int64 now)
 	call->now = now;
 	if (entry != NULL && &limit_area->slots[((DcLimitKey *) map_payload(entry))->slot] != call->use->slot)
 	{
-		/* of a rule that had the same id, before the extension was made anew */
+		/* of a rule that had the same id, before the extension was created again */
 		limit_entry_free(entry);
 		map_take_out(limit_map, entry);
 		entry = NULL;
@@ -325,7 +347,7 @@ limitcall_find(DcLimitCall *call, int64 now)
 }
 
 /*
- * limitcall_look tells what the rule says to a call.
+ * limitcall_look sets a call's answer by its rule.
  */
 static void
 limitcall_look(DcLimitCall *call, int64 now)
@@ -341,9 +363,9 @@ limitcall_look(DcLimitCall *call, int64 now)
 }
 
 /*
- * limitcall_prepare takes the memory that the calls need. If it is not there for one, this one is returned,
- * and whether it is memory that is missing; what was taken for the others is given back, or is in
- * entries that are as if they were new.
+ * limitcall_prepare takes the memory that the calls need. If there is not enough for one, that call is
+ * returned, and *memory says whether the map is full. Memory taken for the others is given back, or stays in
+ * entries that are as good as new.
  */
 static DcLimitCall *
 limitcall_prepare(DcLimitCall *calls, int n, bool *memory, int *added)
@@ -364,12 +386,18 @@ limitcall_prepare(DcLimitCall *calls, int n, bool *memory, int *added)
 	return NULL;
 }
 
+/*
+ * Initialize a new entry of the map with the state that the call has prepared.
+ */
 static void
 limitcall_entry_init(DcMapEntry *entry, void *arg)
 {
 	*(DcLimitKey *) map_payload(entry) = *(const DcLimitKey *) arg;
 }
 
+/*
+ * Return how many keys the rule may have in memory; dc_throttle() has a setting for that.
+ */
 static uint64
 most_keys(const DcLimitUse *use)
 {
@@ -379,8 +407,8 @@ most_keys(const DcLimitUse *use)
 }
 
 /*
- * cells_fit returns true if a slot may have so many cells more. A rule without another bound may have half of
- * them. If the share of ad hoc limits is used up, *memory is set: any role's may make room.
+ * cells_fit returns true if a slot may have `more` further cells. A rule without another bound may have half of
+ * them. If the share of ad hoc limits is used up, *memory is set: any role's entries may make room.
  */
 static bool
 cells_fit(const DcLimitUse *use, uint64 more, bool *memory)
@@ -390,6 +418,11 @@ cells_fit(const DcLimitUse *use, uint64 more, bool *memory)
 	return !*memory && (use->rule.max_keys != 0 || pg_atomic_read_u64(&use->slot->cells) + more <= map_capacity(limit_map) / 2);
 }
 
+/*
+ * Take all memory that counting the call will need: its entry and the chunks of its list. Return
+ * false if there is not enough. *memory then says whether the map is full, or only the rule's own
+ * share is. *added counts the entries made.
+ */
 static bool
 prepare_one(DcLimitCall *call, bool *memory, int *added)
 {
@@ -432,6 +465,10 @@ prepare_one(DcLimitCall *call, bool *memory, int *added)
 	return !*memory;
 }
 
+/*
+ * Give back the chunks that were taken for calls that are not counted. Entries that were made stay,
+ * idle.
+ */
 static void
 limitcall_give_up(DcLimitCall *calls, int n)
 {
@@ -479,6 +516,10 @@ take_out(DcLimitCall *call)
 	call->entry = NULL;
 }
 
+/*
+ * Count an allowed call in its entry, and note when the key becomes idle. This cannot fail:
+ * prepare_one has taken the memory. A call that was allowed for lack of memory is not counted.
+ */
 static inline void
 count_call(DcLimitCall *call, int64 now)
 {
@@ -495,6 +536,10 @@ count_call(DcLimitCall *call, int64 now)
 	limit_note_idle(call->use->slot, call->idle_at);
 }
 
+/*
+ * Return the part of the slot's statistics that the key counts in. Stripes keep sessions from
+ * sharing a cache line.
+ */
 static DcLimitStripe *
 stripe_of(DcLimitCall *call)
 {
@@ -502,7 +547,8 @@ stripe_of(DcLimitCall *call)
 }
 
 /*
- * note_result counts the answer for the view: allowed for all, or denied for those that did.
+ * note_result counts the answer for the view: as allowed in all limits, or as denied in those that
+ * denied it.
  */
 static inline void
 note_result(DcLimitCall *calls, int n, bool allowed)
@@ -521,7 +567,7 @@ note_result(DcLimitCall *calls, int n, bool allowed)
 }
 
 /*
- * answer_full is the answer of a rule to a call that there is no memory for.
+ * answer_full sets a rule's answer to a call for which there is no memory.
  */
 static void
 answer_full(DcLimitCall *call, int64 retry_after)
@@ -533,7 +579,7 @@ answer_full(DcLimitCall *call, int64 retry_after)
 }
 
 /*
- * key_lock locks a call's key, and sees to it that its rule is current. Returns the lock and the time.
+ * key_lock locks a call's key and ensures that its rule is current. Returns the lock and the time.
  */
 static LWLock *
 key_lock(DcLimitCall *call, int64 *now)
@@ -579,7 +625,7 @@ limit_give_back(DcLimitCall *call, int64 units)
 }
 
 /*
- * limit_lease ends a lease, or lets it begin anew; false if it is not there any more.
+ * limit_lease ends a lease, or renews it; false if it no longer exists.
  */
 bool
 limit_lease(DcLimitCall *call, int64 lease, bool renew)
@@ -625,7 +671,7 @@ limit_clear(DcLimitCall *call)
 		lock = key_lock(call, &now);
 		key = limitcall_find(call, now);
 		is_new = key->state.idle_at <= now;
-		call->cost = 0; /* of no use to a list */
+		call->cost = 0; /* a list does not need it */
 		if (call->entry == NULL && !is_new)
 			fits = prepare_one(call, &memory, &added);
 		if (call->entry != NULL)
@@ -640,6 +686,10 @@ limit_clear(DcLimitCall *call)
 	return !is_new;
 }
 
+/*
+ * Give the key its whole budget back. The entry is removed unless it must stay to say so, as after
+ * a loss.
+ */
 static void
 clear_entry(DcLimitCall *call, const DcLimitRule *rule, int64 now)
 {

@@ -11,29 +11,29 @@
  * Access:
  *
  *	- The lock of a partition, held exclusively, protects the payload of its entries, the chunks that
- *	  they refer to, and all else that is done with a key: a call looks, decides and writes under one
- *	  lock, or, if it is about several keys, under those of all their partitions, which it takes in the
- *	  order of their numbers (limitcall.c). The clock is read under the lock: so the times in an entry do not
- *	  go back. There are no pins.
- *	- area->lock protects who has which slot, and the rule in it. A slot is for a rule that has
- *	  been used since the start, or for the ad hoc limits of a role. A session copies the rule, and notes the
+ *	  they refer to, and everything else that is done with a key: a call looks, decides and writes under one
+ *	  lock, or, if it is about several keys, under those of all their partitions, which it takes in the order
+ *	  of their numbers (limitcall.c). The clock is read under the lock: so the times in an entry do not go
+ *	  back. There are no pins.
+ *	- area->lock protects the assignment of slots, and the rules in them. A slot is for a rule that has been
+ *	  used since the start, or for the ad hoc limits of a role. A session copies the rule, and notes the
  *	  slot's generation, which changes whenever the slot or its rule does. Under the lock of a partition it
- *	  compares: so no key is counted by a rule that is not the slot's any more. To count a new key, it is
- *	  added to slot->keys, and then the generation is compared; whoever gives the slot away changes
- *	  the generation, and then looks at slot->keys. One of the two sees the other.
+ *	  compares: so no key is counted by a rule that is no longer the slot's. To count a new key, it is
+ *	  added to slot->keys, and then the generation is compared; a process that gives the slot away
+ *	  changes the generation, and then looks at slot->keys. One of the two sees the other.
  *	- slot->install is held while a rule with other numbers is put into the slot and all of its keys are changed to
  *	  these. So a slot has keys of two versions at most, of which it knows the numbers.
  *	- area->sweep protects sweeps over all entries (limitevict.c). It is taken before a partition's lock,
  *	  and with none held.
- *	- All other fields are atomic variables. A slot with keys keeps its owner, so whoever has an entry locked
- *	  may read that without area->lock.
+ *	- All other fields are atomic variables. A slot with keys keeps its owner, so a process that has locked an
+ *	  entry may read the owner without area->lock.
  *
  * Order: slot->install or area->sweep, partitions by number, area->lock (which is not held when a partition's lock is
  * taken), the map's mutex.
  *
- * An entry goes when it is idle, that is when it says the same as none (limitevict.c), or its rule is
- * dropped, or a role resets its ad hoc limits. So a limit is never opened by a lack of memory. One rule may have
- * half of the cells, unless max_keys is set; the ad hoc limits of all roles together, LIMIT_AD_HOC_SHARE.
+ * An entry is removed when it is idle, that is, equivalent to none (limitevict.c), or its rule is dropped, or a
+ * role resets its ad hoc limits. So a limit is never opened by a lack of memory. One rule may have half of the
+ * cells, unless max_keys is set; the ad hoc limits of all roles together, LIMIT_AD_HOC_SHARE.
  */
 #ifndef DC_LIMITER_H
 #define DC_LIMITER_H
@@ -47,10 +47,14 @@
 #include "memory/limit/algorithm.h"
 
 #define LIMIT_SLOTS 1024
+
+/* Slots of rules that a role owns, in all databases, unless it is a superuser. */
+#define LIMIT_SLOTS_OF_ROLE (LIMIT_SLOTS / 8)
+
 #define LIMIT_STRIPES 8
 #define LIMIT_MAX_CALLS 64
 
-/* Ad hoc limits of all roles, in all databases, have one cell in so many. */
+/* Ad hoc limits of all roles, in all databases, may use one cell in this number. */
 #define LIMIT_AD_HOC_SHARE 4
 
 /* What counting goes by. */
@@ -69,7 +73,7 @@ typedef struct DcLimitRule
 /* Whose a slot is, in its database. */
 typedef struct DcLimitOwner
 {
-	Oid catalog; /* dcounter.limit_rule: another one if the extension was made anew, with the same ids */
+	Oid catalog; /* dcounter.limit_rule: another one if the extension was created again, with the same ids */
 	int32 id;	 /* of the rule; 0: ad hoc limits, */
 	Oid role;	 /* of this role */
 } DcLimitOwner;
@@ -85,9 +89,10 @@ typedef struct DcLimitSlot
 {
 	LWLock install; /* of a rule with other numbers, until all keys are by these */
 
-	/* under area->lock, but for the generation */
+	/* under area->lock, except for the generation */
 	Oid database; /* invalid: free */
 	DcLimitOwner owner;
+	Oid holder; /* the rule's owner, of whose share the slot is; InvalidOid: of nobody's */
 	pg_atomic_uint32 generation;
 	DcLimitRule rule;
 	DcLimitRule previous; /* with other numbers; version 0: none */
@@ -130,7 +135,7 @@ typedef struct DcLimitArea
 	DcLimitSlot slots[LIMIT_SLOTS];
 } DcLimitArea;
 
-/* The key of an ad hoc limit: whose it is, and its numbers, so that with others it is another limit. */
+/* The key of an ad hoc limit includes its numbers, so that with other numbers it is another limit. */
 typedef struct DcLimitAdHoc
 {
 	int64 burst;
@@ -144,6 +149,7 @@ typedef struct DcLimitAdHoc
 typedef struct DcLimitUse
 {
 	DcLimitOwner owner;
+	Oid holder;		   /* as in the slot */
 	DcLimitSlot *slot; /* NULL: not looked for yet */
 	uint32 generation;
 	DcLimitRule rule;
@@ -160,7 +166,7 @@ typedef struct DcLimitKnown
 /* A row of dcounter.limit_rule. */
 typedef struct DcLimitRow
 {
-	DcRuleRow rule; /* trusted: who may refund, too */
+	DcRuleRow rule; /* trusted: roles that may refund, too */
 	int algorithm;	/* DcLimitKind */
 	int64 rate;
 	int64 per;
@@ -184,7 +190,7 @@ typedef struct DcLimitCall
 	int64 lease;
 	/* while it is counted */
 	DcLimitKey *entry; /* in the map, or NULL */
-	DcLimitKey fresh;  /* else */
+	DcLimitKey fresh;  /* if entry is NULL */
 	uint32 chunks;
 	bool is_made; /* the entry is of this call */
 	bool full;	  /* there is no memory for it */
@@ -210,7 +216,7 @@ extern DcMap *limit_map;
 /* limitarea.c */
 extern void limit_check_memory(void);
 extern void limit_note_loss(void);
-pg_noreturn extern void limit_slots_error(void);
+pg_noreturn extern void limit_slots_error(Oid holder);
 extern void limit_use_slot(DcLimitUse *use);
 extern void limit_note_young(Oid database, const DcLimitOwner *owner);
 extern void limit_gone_add(DcLimitGone *gone, Oid database, const DcLimitOwner *owner);
@@ -257,7 +263,7 @@ limit_owner_is(const DcLimitOwner *a, const DcLimitOwner *b)
 }
 
 /*
- * limit_store returns where lists of a slot's keys are. It is in the path of each call.
+ * limit_store returns the storage of the lists of a slot's keys. It is in the path of each call.
  */
 static inline DcLimitStore
 limit_store(DcLimitSlot *slot)

@@ -1,15 +1,15 @@
 /*
  * limitevict.c
- *		Room for keys of limits: which entries go, and when.
+ *		Room for keys of limits: which entries are removed, and when.
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * An entry goes when it is idle: a key that has none would be given the same answers, from then on.
- * That moment is in the entry, and is moved by each call that counts. So no limit is opened by
- * making room, and what a flood of keys can use up is memory: then new keys are answered by
- * the rule's own choice, on_full.
+ * An entry is removed when it is idle: from then on, a key without an entry would get the same
+ * answers. That moment is in the entry, and is moved by each call that counts. So making room opens
+ * no limit. A flood of keys can use up memory: then new keys are answered by the rule's own choice,
+ * on_full.
  *
- * Keys of databases that were dropped go when memory is used up.
+ * Keys of dropped databases are removed when memory is used up.
  *
  * Idle entries go in two ways, both under the lock of their partition:
  *
@@ -17,8 +17,8 @@
  *	- When there is no room, for any key or for more keys of one rule, one session goes over all
  *	  entries. It is done only if it may find something: a lower bound of the moment at
  *	  which a key becomes idle is kept for all of them, and for each rule. So while a flood lasts, calls
- *	  that find no room cost no more than others. And it takes a tenth of the time at most: after
- *	  a sweep, there is none for ten times as long as it has taken.
+ *	  that find no room cost no more than others. And sweeps take a tenth of the time at most: after
+ *	  one, there is none for ten times as long as it has taken.
  *
  * The bound: calls that count lower it, if need be, after they have written (limit_note_idle). A sweep
  * sets it to never, and then lowers it to what it has found. So an entry that is written before
@@ -31,10 +31,10 @@
 
 #include "memory/limit/limiter.h"
 
-/* A sweep's share of the time is one in so many. */
+/* After a sweep there is none for this many times as long as it took. */
 #define SWEEP_PAUSE 10
 
-/* How often databases are looked for that are gone. */
+/* How often to look for databases that are gone. */
 #define LOOK_US (1 * USECS_PER_SEC)
 
 /* Of a sweep over all entries */
@@ -59,7 +59,8 @@ static bool sweep_all(uint64 seen, int64 *retry_at);
 static bool forget_databases(void);
 
 /*
- * limit_make_slots removes what is idle, so that there may be slots without keys; false if nothing is.
+ * limit_make_slots removes idle entries, so that there may be slots without keys; false if there are
+ * none.
  */
 bool
 limit_make_slots(void)
@@ -72,7 +73,7 @@ limit_make_slots(void)
 
 /*
  * limit_make_room tries to make room for a key: in memory, or among the keys of its rule. True if it is
- * worth trying again. Otherwise *retry_after is when it may be.
+ * worth trying again. Otherwise *retry_after says when it may be.
  */
 bool
 limit_make_room(DcLimitUse *use, bool memory, int64 *retry_after)
@@ -90,8 +91,8 @@ limit_make_room(DcLimitUse *use, bool memory, int64 *retry_after)
 }
 
 /*
- * sweep_all removes what is idle, unless somebody has done that since the caller has seen so many
- * sweeps. False, and when it can be done next, if it is too early.
+ * sweep_all removes idle entries, unless another process has done so since the caller read the
+ * number of sweeps. Returns false, and the time of the next possible sweep, if it is too early.
  */
 static bool
 sweep_all(uint64 seen, int64 *retry_at)
@@ -127,8 +128,7 @@ sweep_all(uint64 seen, int64 *retry_at)
 }
 
 /*
- * forget_databases removes the keys of databases that were dropped. Not more often than each second; true if there
- * were any.
+ * forget_databases removes the keys of databases that were dropped. At most once a second; true if there were any.
  */
 static bool
 forget_databases(void)
@@ -157,6 +157,10 @@ forget_databases(void)
 	return gone.any;
 }
 
+/*
+ * Free an entry and return true if it is idle. Otherwise note when it becomes idle, which lowers
+ * the sweep's bound again.
+ */
 static bool
 may_go(DcMapEntry *entry, void *arg)
 {
@@ -173,7 +177,7 @@ may_go(DcMapEntry *entry, void *arg)
 }
 
 /*
- * limit_note_idle tells when an entry of a slot will be idle.
+ * limit_note_idle lowers the bounds to the moment at which an entry of a slot will be idle.
  */
 void
 limit_note_idle(DcLimitSlot *slot, int64 idle_at)
@@ -182,6 +186,9 @@ limit_note_idle(DcLimitSlot *slot, int64 idle_at)
 	lower_bound(&limit_area->earliest, idle_at);
 }
 
+/*
+ * Lower the bound to `us`, if it is not below already. Takes no lock.
+ */
 static void
 lower_bound(pg_atomic_uint64 *bound, int64 us)
 {
@@ -204,8 +211,8 @@ limit_hand(int steps)
 }
 
 /*
- * limit_forget removes the keys of rules that are gone. A transaction may drop many of them, and cannot be ended any more:
- * so the memory is gone over once for all. Must not throw.
+ * limit_forget removes the keys of rules that are gone. A transaction may drop many of them, and can no longer be canceled:
+ * so the memory is scanned once for all of them. Must not throw.
  */
 void
 limit_forget(const DcLimitGone *gone)
@@ -216,6 +223,9 @@ limit_forget(const DcLimitGone *gone)
 		map_sweep(limit_map, is_forgotten, &sweep);
 }
 
+/*
+ * Free an entry and return true if it is of a rule that was dropped.
+ */
 static bool
 is_forgotten(DcMapEntry *entry, void *arg)
 {
@@ -223,7 +233,7 @@ is_forgotten(DcMapEntry *entry, void *arg)
 	const DcLimitKey *key = map_payload(entry);
 	const DcLimitGoneRule *gone = &sweep->gone->rules[key->slot];
 
-	/* another rule may have got the slot meanwhile */
+	/* another rule may have the slot by now */
 	if (entry->database != gone->database || !limit_owner_is(&limit_area->slots[key->slot].owner, &gone->owner))
 		return false;
 	limit_entry_free(entry);
@@ -242,6 +252,10 @@ limit_forget_ad_hoc(Oid role, const DcKey *only)
 	return sweep.forgotten;
 }
 
+/*
+ * Free an entry and return true if it is of the role's dc_throttle() keys, and of the key asked for
+ * if there is one.
+ */
 static bool
 is_role_s(DcMapEntry *entry, void *arg)
 {
@@ -264,8 +278,8 @@ is_role_s(DcMapEntry *entry, void *arg)
 }
 
 /*
- * limit_convert_keys changes the keys of a rule to its new numbers, under slot->install. A call that comes before
- * does that itself, for its key.
+ * limit_convert_keys changes the keys of a rule to its new numbers, under slot->install. A call that comes earlier
+ * converts its own key.
  */
 void
 limit_convert_keys(DcLimitUse *use)
@@ -275,6 +289,10 @@ limit_convert_keys(DcLimitUse *use)
 	map_sweep(limit_map, limitevict_convert, &sweep);
 }
 
+/*
+ * Bring an entry of the rule up to the rule's present numbers. Always return false, as the entry
+ * stays.
+ */
 static bool
 limitevict_convert(DcMapEntry *entry, void *arg)
 {
@@ -282,7 +300,7 @@ limitevict_convert(DcMapEntry *entry, void *arg)
 	DcLimitKey *key = map_payload(entry);
 	const DcLimitUse *use = sweep->use;
 
-	/* the slot may be of another rule by now */
+	/* another rule may have the slot by now */
 	if (&limit_area->slots[key->slot] == use->slot && use->slot->database == MyDatabaseId &&
 		limit_owner_is(&use->slot->owner, &use->owner) && key->counted < use->rule.counted)
 		limit_bring_up(key, sweep->use, moment_now().us);

@@ -1,19 +1,19 @@
 /*
  * limitfile.c
- *		The file that keeps what limits have counted over a clean restart.
+ *		The file that preserves the counts of limits across a clean restart.
  *
  * Copyright (c) 2026, the dcounter developers
  *
  * The postmaster writes it when it exits after a clean shutdown, with no other process left, and
- * reads it at the next start, into the empty map. It stays until the next shutdown, as the start may still fail. It says at
- * which place of the WAL the shutdown was. A file of another shutdown (one that was copied, or was left by a server that then ran
- * without it, or could not write its own) says nothing of what was counted since: that is a loss (limitarea.c), as is a file that
- * cannot be read. No file says that nothing was counted: limits were not in use. So that it does not say so when the first
- * one cannot be written, a start without a file makes one, of nothing.
+ * reads it at the next start, into the empty map. It stays until the next shutdown, as the start may still fail. It has the WAL
+ * position of the shutdown. A file of another shutdown (one that was copied, or was left by a server that then ran without it, or
+ * could not write its own) lacks later counts: that is a loss (limitarea.c), as is a file that cannot be read. A missing file
+ * means that limits were not in use, and nothing was counted. To keep that true when the first file cannot be written, a start
+ * without a file writes an empty one.
  *
  * Times in it are those of the monotonic clock, with the moment of the shutdown, which is also given by
- * the wall clock. How long the server was down is told by the latter. If it was set back meanwhile, that is
- * no time. So keys wait for longer, not shorter. If it was set forward, they are refilled early.
+ * the wall clock. The wall clock says how long the server was down. If it was set back meanwhile, that
+ * counts as no time: so keys wait longer, not shorter. If it was set forward, they are refilled early.
  *
  * Format: a header, slots, entries, each with its key and the items of its list, and a checksum
  * (crcfile.c).
@@ -53,7 +53,7 @@ typedef struct FileHeader
 typedef struct FileSlot
 {
 	Oid database;
-	DcLimitOwner owner;
+	DcLimitOwner owner; /* the role is the slot's holder, if it is that of a rule */
 	struct
 	{
 		int32 id;
@@ -83,7 +83,7 @@ typedef struct Work
 	DcCrcFile file;
 	uint64 count;
 	bool writes;
-	int64 shift; /* from the times in the file to those of now */
+	int64 shift; /* from times in the file to this server's clock */
 	int64 now;
 } Work;
 
@@ -143,6 +143,8 @@ limitfile_save(int code, Datum arg)
 		memset(&saved, 0, sizeof(saved));
 		saved.database = slot->database;
 		saved.owner = slot->owner;
+		if (slot->owner.id != 0)
+			saved.owner.role = slot->holder;
 		saved.rule.id = slot->rule.id;
 		saved.rule.version = slot->rule.version;
 		saved.rule.numbers = slot->rule.numbers;
@@ -157,7 +159,7 @@ limitfile_save(int code, Datum arg)
 }
 
 /*
- * limitfile_save_entry saves an entry that says something, by its rule as it is now.
+ * limitfile_save_entry saves an entry unless it is idle, converted to its rule as it is now.
  */
 static bool
 limitfile_save_entry(DcMapEntry *entry, void *arg)
@@ -197,12 +199,18 @@ limitfile_save_entry(DcMapEntry *entry, void *arg)
 	return false;
 }
 
+/*
+ * Write an item of a list of leases to the file: the time at which it ends, and the lease.
+ */
 static void
 put_lease(int64 *item, void *file)
 {
 	crcfile_put(file, item, 2 * sizeof(int64));
 }
 
+/*
+ * Write an item of a list of units to the file: the time at which it ends.
+ */
 static void
 put_unit(int64 *item, void *file)
 {
@@ -250,7 +258,7 @@ limitfile_load(uint64 lsn)
 }
 
 /*
- * save_nothing writes a file of this start, of a server that has not used limits yet.
+ * save_nothing writes an empty file for this start, on a server that has not used limits yet.
  */
 static void
 save_nothing(uint64 lsn)
@@ -266,6 +274,9 @@ save_nothing(uint64 lsn)
 	crcfile_close(&file, NULL);
 }
 
+/*
+ * Log that the file is ignored and why, and note the loss.
+ */
 static void
 limitfile_lost(const char *why)
 {
@@ -276,7 +287,7 @@ limitfile_lost(const char *why)
 }
 
 /*
- * limitfile_shift changes a time of the file to one of now. 0 is none.
+ * limitfile_shift converts a time in the file to this server's clock. 0 means none.
  */
 static void
 limitfile_shift(int64_t *us, const Work *work)
@@ -308,6 +319,9 @@ limitfile_load_entries(Work *work, const FileHeader *header)
 			return false;
 		slot->database = saved.database;
 		slot->owner = saved.owner;
+		if (slot->owner.id != 0)
+			slot->owner.role = InvalidOid;
+		slot->holder = slot->owner.id != 0 ? saved.owner.role : InvalidOid;
 		slot->rule = (DcLimitRule){.id = saved.rule.id, .version = saved.rule.version, .counted = saved.rule.version, .numbers = saved.rule.numbers, .max_keys = saved.rule.max_keys, .allow_if_full = saved.rule.allow_if_full, .full_if_lost = saved.rule.full_if_lost, .is_young = saved.rule.is_young};
 		limit_area->nslots = i + 1;
 	}
@@ -319,12 +333,19 @@ limitfile_load_entries(Work *work, const FileHeader *header)
 	return true;
 }
 
+/*
+ * Initialize a new entry of the map with what the file has.
+ */
 static void
 file_entry_init(DcMapEntry *entry, void *arg)
 {
 	*(DcLimitKey *) map_payload(entry) = *(const DcLimitKey *) arg;
 }
 
+/*
+ * Read a key's entry from the file and add it to the map, with its times moved to this server's
+ * clock. Return false if the file is damaged or the map has no room.
+ */
 static bool
 limitfile_load_entry(Work *work)
 {
@@ -341,7 +362,7 @@ limitfile_load_entry(Work *work)
 		return false;
 	slot = &limit_area->slots[saved.key.slot];
 	state = &saved.key.state;
-	saved.key.counted = slot->rule.counted; /* all were brought to it when they were saved */
+	saved.key.counted = slot->rule.counted; /* all were converted to it when they were saved */
 	limitfile_shift(&saved.key.idle_at, work);
 	limitfile_shift(&state->idle_at, work);
 	limitfile_shift(&state->at, work);
@@ -362,6 +383,10 @@ limitfile_load_entry(Work *work)
 	return load_list(work, slot, map_payload(entry), units);
 }
 
+/*
+ * Read the items of an entry's list and add them to it. Return false if the file is too short or
+ * the map has no room.
+ */
 static bool
 load_list(Work *work, DcLimitSlot *slot, DcLimitKey *key, int64 units)
 {

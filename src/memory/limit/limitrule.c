@@ -5,9 +5,9 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * Rights, and what sessions remember, are as with all rules (base/rule.c, base/ruleddl.c). Some users may also give back
- * what was used (refund it), which opens the limit. What a rule counts by is also in its slot, in shared memory, with the
- * version of the row: a session that has not heard of a change yet finds the newer one there (limitarea.c). So that no
- * version comes there that is rolled back, a rule cannot be used by the transaction that has created or altered it.
+ * what was used (refund it), which opens the limit. A rule's numbers are also in its slot, in shared memory, with the
+ * version of the row: a session that does not know of a change yet finds the newer one there (limitarea.c). A transaction
+ * cannot use a rule that it has created or altered, so that no version gets there that may be rolled back.
  */
 #include "postgres.h"
 
@@ -50,6 +50,9 @@ DcRuleKind limit_rules = {
 	.settle = limit_settle,
 };
 
+/*
+ * Read or write the columns of dcounter.limit_rule, in their order.
+ */
 static void
 limit_columns(DcCatRow *io, void *data)
 {
@@ -68,7 +71,7 @@ limit_columns(DcCatRow *io, void *data)
 }
 
 /*
- * limit_rule_of returns what counting goes by.
+ * limit_rule_of returns the part of a row that counting uses.
  */
 DcLimitRule
 limit_rule_of(const DcLimitRow *row)
@@ -84,7 +87,7 @@ limit_rule_of(const DcLimitRow *row)
 }
 
 /*
- * limit_row_owner returns what the slot of a rule is known by.
+ * limit_row_owner returns the owner by which a rule's slot is found.
  */
 DcLimitOwner
 limit_row_owner(int32 id)
@@ -103,17 +106,20 @@ limit_known(const char *name, bool refund)
 	return rule_known(&limit_rules, name, refund);
 }
 
+/*
+ * Fill what the session remembers of a rule from its row, and find the slot.
+ */
 static void
 limit_fill(DcRuleKnown *entry, const DcRuleRow *data)
 {
 	DcLimitUse *use = &((DcLimitKnown *) entry)->use;
 
-	*use = (DcLimitUse){.owner = {.catalog = entry->catalog, .id = data->id}, .rule = limit_rule_of((const DcLimitRow *) data)};
+	*use = (DcLimitUse){.owner = {.catalog = entry->catalog, .id = data->id}, .holder = superuser_arg(data->owner) ? InvalidOid : data->owner, .rule = limit_rule_of((const DcLimitRow *) data)};
 	limit_use_slot(use);
 }
 
 /*
- * limit_settle removes the keys of rules that were dropped from memory, and notes those that are new.
+ * limit_settle removes from memory the keys of rules that were dropped, and notes the new rules.
  */
 static void
 limit_settle(const DcRuleChange *changes)
@@ -188,6 +194,11 @@ take_numbers(FunctionCallInfo fcinfo, DcLimitRow *row, int rate, int per, int bu
 				 errmsg_internal("%s", wrong)));
 }
 
+/*
+ * Put the arguments on_full, after_crash and max_keys into the row. A NULL leaves the row's value.
+ * An error for an unknown choice, and for max_keys below 1; only dc_limit_alter() takes 0, which
+ * removes the limit.
+ */
 static void
 take_choices(FunctionCallInfo fcinfo, DcLimitRow *row, int on_full, int after_crash, int max_keys)
 {

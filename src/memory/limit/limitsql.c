@@ -5,8 +5,8 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * They are not transactional, run on a standby, and in transactions that only read. They do not run within
- * a security-restricted operation: there an owner's expression would use up the limits of whoever reads
- * his table.
+ * a security-restricted operation: there a table owner's expression would use up the limits of those who
+ * read the table.
  */
 #include "postgres.h"
 
@@ -85,7 +85,8 @@ dc_limit(PG_FUNCTION_ARGS)
  * dc_allow(name text, key text, cost bigint) -> the column allowed of dc_limit(), without the rest of the row, which
  * takes longer to make and to read than the limit takes to decide.
  *
- * Errors: as of dc_limit(), and 42809 for a limit with leases, as nobody would know which one to give back.
+ * Errors: as of dc_limit(), and 42809 for a limit with leases, as the caller would not know which lease to
+ * give back.
  */
 Datum
 dc_allow(PG_FUNCTION_ARGS)
@@ -158,6 +159,9 @@ limitsql_check_context(const char *function)
 	prevent_lasting(function);
 }
 
+/*
+ * Copy the first argument, a limit's name, to `name`; an error if it is NULL.
+ */
 static void
 copy_name_arg(FunctionCallInfo fcinfo, char *name)
 {
@@ -193,6 +197,9 @@ text_to_key(Datum value, DcKey *key)
 	check_length("key of a limit", key->len, 0, DC_MAX_KEY_BYTES);
 }
 
+/*
+ * Begin a call about a key of a limit. An error if the key is longer than keys may be.
+ */
 static void
 key_begin(DcLimitCall *call, DcLimitKnown *known, Datum key_value)
 {
@@ -219,8 +226,8 @@ units_arg(FunctionCallInfo fcinfo, int argno, const char *what)
 }
 
 /*
- * result_desc returns the description of a function's result. It is remembered for the session:
- * finding it takes longer than asking a limit. It is in TopMemoryContext, for good.
+ * result_desc returns the description of a function's result. It is kept for the session, in
+ * TopMemoryContext, as finding it takes longer than asking a limit.
  */
 static TupleDesc
 result_desc(FunctionCallInfo fcinfo)
@@ -277,7 +284,7 @@ limitsql_result(FunctionCallInfo fcinfo, const DcLimitCall *call, bool allowed, 
 
 /*
  * dc_limit_all(names text[], keys anycompatiblearray, costs bigint[]) -> (allowed, remaining, retry_after, reset_at, rule, leases):
- * all of them, or none. The rule is the one that refuses longest, or has least left.
+ * all of them, or none. The column rule has the one that refuses longest, or has least left.
  */
 Datum
 dc_limit_all(PG_FUNCTION_ARGS)
@@ -311,8 +318,8 @@ dc_limit_all(PG_FUNCTION_ARGS)
 }
 
 /*
- * begin_all takes limits, keys and costs; the costs of one that is there several times are added. Returns
- * how many calls there are.
+ * begin_all takes limits, keys and costs, and adds up the costs of duplicates. Returns how many calls there
+ * are.
  */
 static int
 begin_all(FunctionCallInfo fcinfo, DcLimitCall *calls, int *which, int *count)
@@ -416,7 +423,7 @@ dc_limit_release(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_limit_renew(name text, key text, lease bigint) -> whether it was still held; then it begins anew.
+ * dc_limit_renew(name text, key text, lease bigint) -> whether it was still held; then it is renewed.
  */
 Datum
 dc_limit_renew(PG_FUNCTION_ARGS)
@@ -430,7 +437,7 @@ dc_limit_renew(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_limit_reset(name text, key text) -> whether something was known of the key, which is as new now.
+ * dc_limit_reset(name text, key text) -> whether the key had an entry; now it is as good as new.
  */
 Datum
 dc_limit_reset(PG_FUNCTION_ARGS)
@@ -445,8 +452,8 @@ dc_limit_reset(PG_FUNCTION_ARGS)
 
 /*
  * dc_throttle(key text, burst bigint, rate bigint, per interval, cost bigint) -> as dc_limit(): a token
- * bucket without a rule. It is the caller's own: those of other
- * roles, and with other numbers, are others.
+ * bucket without a rule. It is the caller's own: another role, or other numbers, make another
+ * bucket.
  */
 Datum
 dc_throttle(PG_FUNCTION_ARGS)
@@ -485,10 +492,10 @@ dc_throttle(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_throttle_reset(key text, role regrole) -> how many ad hoc limits of a role there were, which are as new now: those of
- * a key, or all for NULL. NULL as role is the caller.
+ * dc_throttle_reset(key text, role regrole) -> how many ad hoc limits of a role there were: those of a key, or all for
+ * NULL. Now they are as good as new. NULL as role is the caller.
  *
- * Errors: 42501 if the caller has not the privileges of the role, 54000, 55000.
+ * Errors: 42501 if the caller lacks the privileges of the role, 54000, 55000.
  */
 Datum
 dc_throttle_reset(PG_FUNCTION_ARGS)

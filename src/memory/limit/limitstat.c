@@ -40,7 +40,7 @@ static void limitstat_put_row(ReturnSetInfo *result, const char *name, Oid owner
 
 /*
  * dcounter.stat_limits() -> a row for each rule that the caller may use, and, with no name, for the ad hoc limits
- * of each role whose privileges he has.
+ * of each role whose privileges the caller has.
  */
 Datum
 stat_limits(PG_FUNCTION_ARGS)
@@ -57,6 +57,7 @@ stat_limits(PG_FUNCTION_ARGS)
 		const DcRuleRow *row = lfirst(lc);
 		DcLimitOwner owner = limit_row_owner(row->id);
 
+		CHECK_FOR_INTERRUPTS();
 		if (sees_all || rule_may_use(row))
 			limitstat_put_row(result, row->name, row->owner, limitstat_slot_of(&owner));
 	}
@@ -71,6 +72,10 @@ stat_limits(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
+/*
+ * Return the slot of an owner in this database, or NULL if none is in use. Reads without a lock, as
+ * the view does.
+ */
 static const DcLimitSlot *
 limitstat_slot_of(const DcLimitOwner *owner)
 {
@@ -84,12 +89,19 @@ limitstat_slot_of(const DcLimitOwner *owner)
 	return NULL;
 }
 
+/*
+ * Return a shared number as a Datum of bigint.
+ */
 static Datum
 limitstat_number(const pg_atomic_uint64 *value)
 {
 	return Int64GetDatum((int64) pg_atomic_read_u64(unconstify(pg_atomic_uint64 *, value)));
 }
 
+/*
+ * Add a row to the result. Without a slot, the rule was not used since the start, and all numbers
+ * are 0.
+ */
 static void
 limitstat_put_row(ReturnSetInfo *result, const char *name, Oid owner, const DcLimitSlot *slot)
 {

@@ -1,13 +1,13 @@
 /*
  * listalgorithm.c
- *		How limits count that know each unit: the exact sliding window, and leases.
+ *		Limits that know each unit: the exact sliding window, and leases.
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A list has an item for each unit, with the time at which it ends to count. They are in the order of
- * these times: `now` does not go back, and all items of a list last equally long. (When that is
- * changed, limitlist_convert keeps the order.) So what is over is at the front, where it is dropped, and a
- * call that has to wait for n units waits for the n-th item.
+ * A list has an item for each unit, with the time at which it stops counting. Items are in the order of
+ * these times: `now` does not go back, and all items of a list last equally long. (When that is changed,
+ * limitlist_convert keeps the order.) So items that are over are at the front, where they are
+ * dropped, and a call that has to wait for n units waits for the n-th item.
  *
  * log: a unit counts for `per`. At most `rate` units in any window (t - per, t].
  *
@@ -32,6 +32,9 @@ typedef struct Place
 	uint32_t width; /* words of an item */
 } Place;
 
+/*
+ * Return the words of an item: the time at which it ends and, with leases, the lease.
+ */
 static uint32_t
 item_width(const DcLimitNumbers *numbers)
 {
@@ -45,6 +48,9 @@ listalgorithm_capacity(uint32_t width, const DcLimitStore *store)
 	return store->words / width;
 }
 
+/*
+ * Return the words of the item at a place.
+ */
 static int64_t *
 item_at(const Place *place)
 {
@@ -58,7 +64,7 @@ place_first(const DcLimitState *state, uint32_t width, const DcLimitStore *store
 	return (Place){store, state->first, store->chunk(store->arg, state->first), state->skipped, width};
 }
 
-/* the one after it, of which the caller knows that there is one */
+/* the item after it; the caller knows that there is one */
 static void
 place_next(Place *place)
 {
@@ -136,6 +142,10 @@ nth_end(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t n, con
 	return *item_at(&place);
 }
 
+/*
+ * Answer whether `cost` units fit, how many are left, and if they do not fit, in how many us enough
+ * of the list will have ended.
+ */
 void
 limitlist_test(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t now, int64_t cost,
 			   const DcLimitStore *store, DcLimitAnswer *answer)
@@ -155,7 +165,7 @@ limitlist_test(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t
 }
 
 /*
- * limitlist_chunks_wanted returns how many new chunks so many units take.
+ * limitlist_chunks_wanted returns how many new chunks `cost` units take.
  */
 uint32_t
 limitlist_chunks_wanted(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t cost, const DcLimitStore *store)
@@ -166,6 +176,10 @@ limitlist_chunks_wanted(const DcLimitNumbers *numbers, const DcLimitState *state
 	return cost <= room ? 0 : (uint32_t) ((cost - room + each - 1) / each);
 }
 
+/*
+ * Append `cost` units to the list. `fresh` is the first of the chunks that
+ * limitlist_chunks_wanted() has asked for.
+ */
 void
 limitlist_add(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now, int64_t cost, int64_t lease, uint32_t fresh,
 			  const DcLimitStore *store)
@@ -211,103 +225,92 @@ limitlist_drop(const DcLimitNumbers *numbers, DcLimitState *state, int64_t units
 		item_drop(state, item_width(numbers), store);
 }
 
-/* the number of the first item of a lease, from 0; -1: there is none */
+/*
+ * Move the items of other leases to the front of a list that is not empty, in their order, over those of this one. Return how
+ * many there are, and the place of the last one. All in one pass: others wait for the lock meanwhile.
+ */
 static int64_t
-lease_find(const DcLimitState *state, int64_t lease, const DcLimitStore *store)
+others_to_front(const DcLimitState *state, int64_t lease, const DcLimitStore *store, Place *last)
 {
-	Place place;
+	Place from = place_first(state, 2, store);
+	int64_t others = 0;
 
+	*last = from;
 	for (int64_t i = 0; i < state->used; i++)
 	{
-		if (i == 0)
-			place = place_first(state, 2, store);
-		else
-			place_next(&place);
-		if (item_at(&place)[1] == lease)
-			return i;
+		if (i > 0)
+			place_next(&from);
+		if (item_at(&from)[1] == lease)
+			continue;
+		if (others++ > 0)
+			place_next(last);
+		item_at(last)[0] = item_at(&from)[0];
+		item_at(last)[1] = item_at(&from)[1];
 	}
-	return -1;
+	return others;
+}
+
+/* gives back the chunks after that of a place, which is that of the last item from now on */
+static void
+list_cut(DcLimitState *state, const Place *last, const DcLimitStore *store)
+{
+	uint32_t number = last->number == state->last ? LIMIT_NO_CHUNK : last->chunk->next;
+
+	while (number != LIMIT_NO_CHUNK)
+	{
+		uint32_t next = store->chunk(store->arg, number)->next;
+
+		store->give_back(store->arg, number);
+		number = next;
+	}
+	last->chunk->next = LIMIT_NO_CHUNK;
+	state->last = last->number;
+	state->occupied = last->index + 1;
 }
 
 /*
- * limitlist_release drops the items of a lease; false if there are none. The items before move up by one
- * each time, as it is only at the front that an item can go.
+ * limitlist_release drops the items of a lease; false if there are none.
  */
 bool
 limitlist_release(DcLimitState *state, int64_t lease, const DcLimitStore *store)
 {
-	bool found = false;
-	int64_t match;
+	Place last;
+	int64_t others;
 
-	while ((match = lease_find(state, lease, store)) >= 0)
+	if (state->used == 0)
+		return false;
+	others = others_to_front(state, lease, store, &last);
+	if (others == state->used)
+		return false;
+	if (others > 0)
 	{
-		Place place = place_first(state, 2, store);
-		int64_t ends = item_at(&place)[0];
-		int64_t holder = item_at(&place)[1];
-
-		for (; match > 0; match--)
-		{
-			int64_t *item;
-			int64_t next_ends;
-			int64_t next_holder;
-
-			place_next(&place);
-			item = item_at(&place);
-			next_ends = item[0];
-			next_holder = item[1];
-			item[0] = ends;
-			item[1] = holder;
-			ends = next_ends;
-			holder = next_holder;
-		}
-		item_drop(state, 2, store);
-		found = true;
+		list_cut(state, &last, store);
+		state->used = others;
+		return true;
 	}
-	return found;
-}
-
-/* what limitlist_walk() looks for to count the items of a lease */
-typedef struct Count
-{
-	int64_t lease;
-	int64_t units;
-} Count;
-
-static void
-count_item(int64_t *item, void *arg)
-{
-	Count *count = arg;
-
-	count->units += item[1] == count->lease;
+	limitlist_free(state, store);
+	state->idle_at = state->at;
+	return true;
 }
 
 /*
- * limitlist_renew lets a lease begin anew; false if it is not there any more. Its items go to the
- * end, one after the other, and the others move up.
+ * limitlist_renew lets a lease begin anew; false if it is not there any more. Its items go to the end.
  */
 bool
 limitlist_renew(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now, int64_t lease, const DcLimitStore *store)
 {
-	Count count = {lease, 0};
+	Place place;
+	int64_t others;
 
-	limitlist_walk(numbers, state, store, count_item, &count);
-	if (count.units == 0)
+	if (state->used == 0)
 		return false;
-	for (; count.units > 0; count.units--)
+	others = others_to_front(state, lease, store, &place);
+	if (others == state->used)
+		return false;
+	for (int64_t i = others; i < state->used; i++)
 	{
-		int64_t match = lease_find(state, lease, store);
-		Place place = place_first(state, 2, store);
-
-		for (int64_t i = 0; i < state->used - 1; i++)
-		{
-			Place here = place;
-
+		if (i > 0)
 			place_next(&place);
-			if (i < match)
-				continue;
-			item_at(&here)[0] = item_at(&place)[0];
-			item_at(&here)[1] = item_at(&place)[1];
-		}
 		item_at(&place)[0] = now + numbers->per;
 		item_at(&place)[1] = lease;
 	}
@@ -341,6 +344,9 @@ typedef struct Change
 	int64_t latest; /* but not after this */
 } Change;
 
+/*
+ * Move an item's end by the change of `per`, to `latest` at most.
+ */
 static void
 change_item(int64_t *item, void *arg)
 {
@@ -351,7 +357,7 @@ change_item(int64_t *item, void *arg)
 
 /*
  * limitlist_convert changes how long items count. A unit of a log counts for the new period from when
- * it came. A lease ends as it was told, but no later than one that begins now: so the order stays.
+ * it came. A lease keeps its end, but ends no later than one that begins now: so the order stays.
  */
 void
 limitlist_convert(const DcLimitNumbers *old, const DcLimitNumbers *numbers, DcLimitState *state, int64_t now,

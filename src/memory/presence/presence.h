@@ -1,6 +1,6 @@
 /*
  * presence.h
- *		Who is where: members of rooms, in shared memory.
+ *		Presences: members of rooms, in shared memory.
  *
  * Copyright (c) 2026, the dcounter developers
  *
@@ -9,9 +9,9 @@
  * that of a member has the number of the room's entry in it.
  *
  * A member has connections. One is without a name and in the member's entry, those with a name are in cells
- * of their own. It is in the room as long as one of them has been heard of within the ttl: expires_at is the last moment
- * of that. A member is in the room's tree (sorted.h) if, and only if, it is counted in room->members:
- * joining and leaving change both, so each has one of the other (presenceenter.c).
+ * of their own. It is in the room as long as one of them has sent a heartbeat within the ttl: expires_at is the last
+ * moment of that. A member is in the room's tree (sorted.h) if, and only if, it is counted in room->members: joining and
+ * leaving change both, so they alternate (presenceenter.c).
  *
  * Access:
  *
@@ -19,25 +19,26 @@
  *	  shared to put off deadlines, which only grow under it and are atomic variables. That is
  *	  all that a heartbeat does.
  *	- A room's lock (room_lock) protects the room's tree, numbers and version, the members' places in the tree, and
- *	  their meta. The number of members and the version can be read without.
+ *	  their meta. The number of members and the version can be read without it.
  *	- area->wheel_lock protects the wheel (wheel.h), in which all members and rooms are. Members are in it
- *	  by expires_at. A room stays for a while when it is empty, and is then due.
- *	- area->events_lock protects the lists of rooms that have something to tell (presenceevents.c).
- *	- area->turn_lock is held by who turns the wheel (presenceturn.c). An item that was due has been taken out of the
- *	  wheel, and is not freed by anybody else (TAKEN): so the turner can lock its partition afterwards.
+ *	  by expires_at. An empty room stays for a while, and is then due.
+ *	- area->events_lock protects the lists of rooms that have something to report
+ *	  (presenceevents.c).
+ *	- area->turn_lock is held by the process that turns the wheel (presenceturn.c). An item that was due has been taken
+ *	  out of the wheel, and no other process frees it (TAKEN): so the turner can lock its partition afterwards.
  *	- Rooms of approximate presences have no members here, and other rules: presenceapprox.c.
- *	- area->lock protects who has which slot, and the rule in it.
+ *	- area->lock protects the assignment of slots, and the rules in them.
  *	- All other fields are atomic variables.
  *
  * Order: turn_lock, a partition, a room's lock, then one of wheel_lock, events_lock, area->lock, the
- * map's mutex. Nobody has two partitions.
+ * map's mutex. No process locks two partitions.
  *
- * A room's entry is pinned by each of its members' entries, and by calls about it. Only who has turn_lock frees rooms: those that
- * are empty, not pinned, and have nothing to tell.
+ * A room's entry is pinned by each of its members' entries, and by calls about it. Rooms are freed only under turn_lock, if they
+ * are empty, not pinned, and have nothing to report.
  *
  * A session copies a slot's generation, which changes when the slot is given to another rule. To make a room, it is
- * added to slot->rooms, then the generation is compared; who gives the slot away changes the generation, then
- * looks at slot->rooms. One of the two sees the other.
+ * added to slot->rooms, then the generation is compared; a process that gives the slot away changes the
+ * generation, then looks at slot->rooms. One of the two sees the other.
  */
 #ifndef DC_PRESENCE_H
 #define DC_PRESENCE_H
@@ -53,6 +54,10 @@
 #include "memory/presence/wheel.h"
 
 #define PRESENCE_SLOTS 1024
+
+/* Slots of rules that a role owns, in all databases, unless it is a superuser. */
+#define PRESENCE_SLOTS_OF_ROLE (PRESENCE_SLOTS / 8)
+
 #define PRESENCE_ROOM_LOCKS 128
 #define PRESENCE_MAX_CONNS 64
 #define PRESENCE_MAX_CONN_BYTES 128
@@ -74,7 +79,7 @@ typedef struct DcPresenceRule
 	int32 id;
 	int32 version;
 	int64 ttl;
-	int64 events;	   /* us from one event of a room to the next; -1: none */
+	int64 events;	   /* us between events of a room; -1: none */
 	int64 max_members; /* 0: half of the memory */
 	bool approx;	   /* never changes */
 } DcPresenceRule;
@@ -85,7 +90,7 @@ typedef struct DcPresenceItem
 	uint8 kind;
 	bool taken;	   /* by the turner; under wheel_lock */
 	bool is_here;  /* member: counted in its room; under its partition's lock */
-	bool is_dirty; /* room: has something to tell; under its lock */
+	bool is_dirty; /* room: has something to report; under its lock */
 	DcWheelNode wheel;
 } DcPresenceItem;
 
@@ -93,14 +98,14 @@ typedef struct DcPresenceRoom
 {
 	DcPresenceItem item;
 	uint16 slot;
-	bool is_told;			  /* is_dirty, and not in the list, as it is being told; under its lock and events_lock */
+	bool is_told;			  /* is_dirty, and not in the list, as it is being reported; under its lock and events_lock */
 	pg_atomic_uint32 members; /* or the estimate */
 	uint32 root;			  /* of the tree, or the ring */
 	uint32 joined;			  /* since the last event */
 	uint32 left;
 	uint32 dirty_next;
 	uint32 dirty_prev;
-	uint32 rounds; /* that it was empty, and had something to tell; in the file: its place there */
+	uint32 rounds; /* that it was empty, and had something to report; in the file: its place there */
 	uint64 due;	   /* tick, under wheel_lock while it is in the wheel */
 	pg_atomic_uint64 version;
 } DcPresenceRoom;
@@ -138,17 +143,18 @@ typedef struct DcPresenceMeta
 /* Whose a slot is. */
 typedef struct DcPresenceOwner
 {
-	Oid catalog; /* dcounter.presence_rule: another one if the extension was made anew, with the same ids */
+	Oid catalog; /* dcounter.presence_rule: another one if the extension was created again, with the same ids */
 	int32 id;
 } DcPresenceOwner;
 
 typedef struct DcPresenceSlot
 {
-	/* under area->lock, but for the generation */
+	/* under area->lock, except for the generation */
 	Oid database;
 	DcPresenceOwner owner;
+	Oid holder;		/* the rule's owner, of whose share the slot is; InvalidOid: of nobody's */
 	int32 version;	/* of the rule that events is of */
-	uint32 counted; /* partitions whose rooms have yet to be told of as if nothing was known; also under the lock on the rule's events */
+	uint32 counted; /* partitions whose rooms have yet to be reported from scratch; also under the lock on the rule's events */
 	pg_atomic_uint32 generation;
 
 	pg_atomic_uint64 events; /* as in the rule, as int64 */
@@ -177,7 +183,7 @@ typedef struct DcPresenceArea
 	LWLockPadded room_locks[PRESENCE_ROOM_LOCKS];
 	int nslots;					 /* those beyond were never used */
 	pg_atomic_uint32 is_standby; /* a promotion is still to come, or to be noticed */
-	pg_atomic_uint64 epoch;		 /* another one: what was known before is not known any more */
+	pg_atomic_uint64 epoch;		 /* when it changes, all that was known before is void */
 	pg_atomic_uint64 looked;	 /* DcMoment: for databases that are gone */
 	pg_atomic_uint64 version;	 /* the last one of any room */
 	pg_atomic_uint64 turned;	 /* DcMoment up to which the wheel was turned */
@@ -193,6 +199,7 @@ typedef struct DcPresenceUse
 	DcPresenceSlot *slot;
 	uint32 generation;
 	DcPresenceOwner owner;
+	Oid holder; /* as in the slot */
 	DcPresenceRule rule;
 } DcPresenceUse;
 
@@ -212,7 +219,7 @@ typedef struct DcPresenceRow
 	char *channel;	   /* or NULL */
 	int64 max_members; /* 0: none is set */
 	bool approx;
-	int64 epoch; /* one that was told of; 0: none since it has events */
+	int64 epoch; /* the last one that was reported; 0: none since it has events */
 } DcPresenceRow;
 
 /* Whom a call is about. The bytes are the caller's. */
@@ -307,6 +314,7 @@ extern void presence_clean(DcMapEntry *room);
 extern DcRuleKind presence_rules;
 extern DcPresenceKnown *presence_known(const char *name);
 extern DcPresenceOwner presence_row_owner(int32 id);
+extern Oid presence_row_holder(const DcPresenceRow *row);
 extern DcPresenceRule presence_rule_of(const DcPresenceRow *row);
 extern bool presence_any_rule(void);
 

@@ -4,18 +4,18 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Such a room has a ring of sketches (sketchring.c) instead of members, in cells of the map, the more the more
- * members there are, up to RING_MAX_CELLS. room->root is that ring, or DC_MAP_NONE while the room is empty; room->members is
- * the estimate, always that of the ring as it is.
+ * Such a room has a ring of sketches (sketchring.c) instead of members, in cells of the map; their number grows with that of
+ * the members, up to RING_MAX_CELLS. room->root is that ring, or DC_MAP_NONE while the room is empty; room->members is the
+ * estimate, always that of the ring as it is.
  *
  * The lock of the room's partition protects the ring: shared for a heartbeat that does not change the estimate, as nearly
  * all do, exclusively for all else. So the ring needs no pin and no lock of its own. room->members is
  * written under the room's lock, too, as events read it.
  *
- * A ring is turned by whoever finds that its slot is over: a heartbeat, dc_present(), or who turns the wheel, in which these rooms
- * always are. So the estimate needs no worker.
+ * A ring is turned by the first to find that its slot is over: a heartbeat, dc_present(), or the turn of the wheel, in which these
+ * rooms always are. So the estimate needs no worker.
  *
- * Members' hashes have a salt that nobody is told: else somebody could choose names that count for millions.
+ * Members' hashes have a secret salt: otherwise somebody could choose names that count for millions.
  */
 #include "postgres.h"
 
@@ -27,14 +27,14 @@
 #include "memory/presence/sketchring.h"
 #include "types/sketch/hash.h"
 
-/* A room that is not empty is looked at as often at most. */
+/* A room that is not empty is looked at this often at most. */
 #define LOOK_US USECS_PER_SEC
 
 /* Who takes cells for a ring. */
 typedef struct Taker
 {
 	DcPresenceSlot *slot;
-	const DcPresenceRule *rule; /* whose bound holds; NULL: none */
+	const DcPresenceRule *rule; /* whose bound applies; NULL: none */
 	DcRingCells cells;
 	bool full; /* there was none */
 } Taker;
@@ -58,12 +58,19 @@ static void presenceapprox_note(DcMapEntry *entry);
 /* For those who only look. */
 static const DcRingCells looking = {NULL, presenceapprox_cell, NULL, NULL};
 
+/*
+ * Return a cell of the map by its number.
+ */
 static void *
 presenceapprox_cell(void *arg, uint32 number)
 {
 	return map_cell(presence_map, number);
 }
 
+/*
+ * Take a cell for the ring; RING_NONE if the map is full, or the rule has used up its share of it.
+ * taker->full is set only in the former case.
+ */
 static uint32
 presenceapprox_take(void *arg)
 {
@@ -80,12 +87,19 @@ presenceapprox_take(void *arg)
 	return number;
 }
 
+/*
+ * Give a cell of the ring back, and count it down in the slot.
+ */
 static void
 presenceapprox_give_back(void *arg, uint32 number)
 {
 	presence_cells_give_back(((const Taker *) arg)->slot, number);
 }
 
+/*
+ * Prepare the functions by which a room's ring takes cells and gives them back. Without a rule,
+ * cells are not limited.
+ */
 static void
 taker_init(Taker *taker, const DcPresenceRoom *room, const DcPresenceRule *rule)
 {
@@ -93,6 +107,9 @@ taker_init(Taker *taker, const DcPresenceRoom *room, const DcPresenceRule *rule)
 	*taker = (Taker){&presence_area->slots[room->slot], rule, {taker, presenceapprox_cell, presenceapprox_take, presenceapprox_give_back}, false};
 }
 
+/*
+ * Return the hash of a member's name, with the salt.
+ */
 static uint64
 member_hash(const DcKey *member)
 {
@@ -103,6 +120,9 @@ member_hash(const DcKey *member)
 	return hash_murmur3(bytes, sizeof(uint64) + member->len);
 }
 
+/*
+ * Return the estimated number of members of a room. Takes no lock.
+ */
 static int64
 members_of(DcMapEntry *entry)
 {
@@ -110,7 +130,8 @@ members_of(DcMapEntry *entry)
 }
 
 /*
- * presence_approx_beat says that a member is there. False if it certainly was not, before. Errors: 53200.
+ * presence_approx_beat notes that a member is there. Returns false if it certainly was not there before.
+ * Errors: 53200.
  */
 bool
 presence_approx_beat(DcPresenceCall *call, int64 *members)
@@ -149,7 +170,7 @@ presence_approx_beat(DcPresenceCall *call, int64 *members)
 }
 
 /*
- * beat_once does it under an exclusive lock, in a room that is made if need be. What is full is returned, else NULL.
+ * beat_once notes a member under an exclusive lock, in a room that is made if need be. Returns NULL, or what is full.
  */
 static const char *
 beat_once(DcPresenceCall *call, const DcMapKey *key, uint64 hash, DcRingAdded *added, int64 *members)
@@ -169,7 +190,8 @@ beat_once(DcPresenceCall *call, const DcMapKey *key, uint64 hash, DcRingAdded *a
 }
 
 /*
- * presenceapprox_is_known does it, if that does not change the estimate. The partition is locked.
+ * presenceapprox_is_known notes a member if that does not change the estimate. The partition is
+ * locked.
  */
 static bool
 presenceapprox_is_known(const DcPresenceCall *call, DcMapEntry *entry, uint64 hash)
@@ -181,7 +203,8 @@ presenceapprox_is_known(const DcPresenceCall *call, DcMapEntry *entry, uint64 ha
 }
 
 /*
- * make_due puts a room into the wheel anew. Who has taken it does that himself.
+ * make_due puts a room into the wheel again. If it is being taken out of the wheel, the process
+ * that does so puts it back.
  */
 static void
 make_due(DcMapEntry *entry, int64 at)
@@ -201,7 +224,7 @@ make_due(DcMapEntry *entry, int64 at)
 
 /*
  * add_locked turns the ring and adds a member. The partition is locked exclusively. A ring keeps the length of its slots until it
- * hears of a newer version of the rule: then all who are there have the new ttl before them.
+ * hears of a newer version of the rule: then all members that are there get the new ttl.
  */
 static DcRingAdded
 add_locked(const DcPresenceCall *call, DcMapEntry *entry, uint64 hash)
@@ -223,7 +246,7 @@ add_locked(const DcPresenceCall *call, DcMapEntry *entry, uint64 hash)
 		if (room->root == RING_NONE)
 			return RING_FULL;
 		room->rounds = 0;
-		make_due(entry, Max(new_time.until, now + LOOK_US)); /* an empty one is looked at seldom */
+		make_due(entry, Max(new_time.until, now + LOOK_US)); /* an empty room is looked at rarely */
 	}
 	changed = ring_turn(room->root, &taker.cells, now);
 	old_time = ring_time(room->root, &taker.cells);
@@ -245,7 +268,8 @@ add_locked(const DcPresenceCall *call, DcMapEntry *entry, uint64 hash)
 }
 
 /*
- * presenceapprox_recount makes room->members that of the ring; true if it was not. The room is locked, too.
+ * presenceapprox_recount sets room->members to the estimate of the ring; true if that has changed it. The
+ * room is locked, too.
  */
 static bool
 presenceapprox_recount(DcMapEntry *entry)
@@ -395,8 +419,8 @@ presence_approx_save(DcCrcFile *file, DcMapEntry *entry)
 }
 
 /*
- * presence_approx_load reads it, into a room that is empty. `shift` is from the times in the file to those of now. False if that is
- * not possible, and *full if it is for want of memory.
+ * presence_approx_load reads a ring from the file into an empty room. `shift` converts times in the file to this server's clock.
+ * Returns false if that fails, and sets *full if memory is the reason.
  */
 bool
 presence_approx_load(DcCrcFile *file, DcMapEntry *entry, int64 shift, bool *full)

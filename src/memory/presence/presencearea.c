@@ -8,9 +8,8 @@
  *
  * An epoch is a time in which each join and leave is known. A new one begins when the server comes up and the
  * file of the last shutdown (presencefile.c) is not there or cannot be used: all rooms are empty then, and
- * the members' next heartbeats fill them. And when a standby is promoted, which has known its own members only: they are
- * there still.
- * Listeners are told (presenceevents.c).
+ * the members' next heartbeats fill them. Another begins when a standby is promoted, which knows only its own members:
+ * they stay. Listeners are notified (presenceevents.c).
  */
 #include "postgres.h"
 
@@ -37,7 +36,11 @@ static Size presence_map_size(void);
 static void presencearea_area_init(void *new_area);
 static void presence_map_init(void *new_map);
 static void note_standby(void);
-static DcPresenceSlot *presencearea_slot_make(Oid database, const DcPresenceOwner *owner);
+static DcPresenceSlot *presencearea_slot_make(Oid database, const DcPresenceOwner *owner, Oid holder);
+static void presencearea_slot_begin(DcPresenceSlot *slot, Oid database, const DcPresenceOwner *owner);
+static bool presencearea_share_is_used(Oid holder);
+static DcPresenceSlot *presencearea_take_unused(DcPresenceSlot *slot);
+static DcPresenceSlot *presencearea_unused_of(Oid holder);
 static DcPresenceSlot *presencearea_slot_find(Oid database, const DcPresenceOwner *owner);
 
 /*
@@ -65,6 +68,10 @@ presence_map_size(void)
 	return map_bytes;
 }
 
+/*
+ * Initialize the shared memory of presences: no slots in use, the wheel at the present tick.
+ * Generations begin with 1, so a session's 0 is never current.
+ */
 static void
 presencearea_area_init(void *new_area)
 {
@@ -122,6 +129,10 @@ presence_map_init(void *new_map)
 	on_shmem_exit(presencefile_save, (Datum) 0);
 }
 
+/*
+ * Note that this server is a standby if it has one of the signal files. This is called before
+ * recovery has begun.
+ */
 static void
 note_standby(void)
 {
@@ -130,7 +141,8 @@ note_standby(void)
 }
 
 /*
- * presence_start_empty begins with nothing, if the file could be loaded in part only. There are no other processes yet.
+ * presence_start_empty starts without members, if the file could be loaded only in part. There are no other processes
+ * yet.
  */
 void
 presence_start_empty(void)
@@ -143,7 +155,8 @@ presence_start_empty(void)
 }
 
 /*
- * presence_new_epoch begins one. Its number is the wall time, or one more than the last, if the clock was set back.
+ * presence_new_epoch begins a new epoch. Its number is the wall time, or the last number plus one if the clock was
+ * set back.
  */
 void
 presence_new_epoch(void)
@@ -195,21 +208,34 @@ presence_tick(int64 us)
 
 /*
  * presence_use_slot finds the slot of use->owner. If use->rule is newer, it becomes the slot's. Errors: 53200 if
- * there is no slot.
+ * there is no slot, or none for rules of this owner.
  */
 void
 presence_use_slot(DcPresenceUse *use)
 {
-	if (!presence_find_slot(use))
+	bool of_role;
+
+	if (presence_find_slot(use))
+		return;
+	LWLockAcquire(&presence_area->lock, LW_SHARED);
+	of_role = presencearea_share_is_used(use->holder);
+	LWLockRelease(&presence_area->lock);
+	if (of_role)
 		ereport(ERROR,
 				(errcode(ERRCODE_OUT_OF_MEMORY),
-				 errmsg("too many presences are in use"),
-				 errdetail("There can be %d with rooms in memory, of all databases.", PRESENCE_SLOTS),
+				 errmsg("too many presences of one owner are in use"),
+				 errdetail("Of the presences of a role that is no superuser, %d can have rooms in memory, of all databases.", PRESENCE_SLOTS_OF_ROLE),
 				 errhint("Try again when some presence has no members, or use one presence with many rooms instead of many presences.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_OUT_OF_MEMORY),
+			 errmsg("too many presences are in use"),
+			 errdetail("There can be %d with rooms in memory, of all databases.", PRESENCE_SLOTS),
+			 errhint("Try again when some presence has no members, or use one presence with many rooms instead of many presences.")));
 }
 
 /*
- * presence_find_slot does the same, and returns false if there is no slot.
+ * presence_find_slot finds the slot as presence_use_slot does, but makes none: it returns false if
+ * there is none.
  */
 bool
 presence_find_slot(DcPresenceUse *use)
@@ -217,7 +243,7 @@ presence_find_slot(DcPresenceUse *use)
 	DcPresenceSlot *slot;
 
 	LWLockAcquire(&presence_area->lock, LW_EXCLUSIVE);
-	slot = presencearea_slot_make(MyDatabaseId, &use->owner);
+	slot = presencearea_slot_make(MyDatabaseId, &use->owner, use->holder);
 	if (slot != NULL)
 	{
 		if (use->rule.version > slot->version)
@@ -253,7 +279,7 @@ presence_slot_of(const DcPresenceOwner *owner)
 }
 
 /*
- * presence_slot_end ends the events of a rule of any database that is gone. Returns its slot, if it has one; without a room it may
+ * presence_slot_end ends the events of a rule that is gone, in any database. Returns its slot, if it has one; without a room it may
  * be given away at any time. Must not throw.
  */
 DcPresenceSlot *
@@ -269,6 +295,9 @@ presence_slot_end(Oid database, const DcPresenceOwner *owner)
 	return slot;
 }
 
+/*
+ * Return the slot of an owner in a database, or NULL. The caller holds the area's lock.
+ */
 static DcPresenceSlot *
 presencearea_slot_find(Oid database, const DcPresenceOwner *owner)
 {
@@ -283,30 +312,81 @@ presencearea_slot_find(Oid database, const DcPresenceOwner *owner)
 }
 
 /*
- * presencearea_slot_make returns a slot, a new one if there is none, or that of another rule which has no room in memory; NULL
- * if all are in use. Under area->lock.
+ * Return true if a role has all slots that are for rules of its own. Under area->lock.
+ */
+static bool
+presencearea_share_is_used(Oid holder)
+{
+	int n = 0;
+
+	for (int i = 0; OidIsValid(holder) && i < presence_area->nslots; i++)
+		n += presence_area->slots[i].holder == holder;
+	return n >= PRESENCE_SLOTS_OF_ROLE;
+}
+
+/*
+ * Return the slot if it has no room in memory, so that it can be another rule's; else NULL. Under area->lock.
  */
 static DcPresenceSlot *
-presencearea_slot_make(Oid database, const DcPresenceOwner *owner)
+presencearea_take_unused(DcPresenceSlot *slot)
+{
+	if (pg_atomic_read_u64(&slot->rooms) != 0)
+		return NULL;
+	pg_atomic_fetch_add_u32(&slot->generation, 1); /* then look again: see presence.h */
+	return pg_atomic_read_u64(&slot->rooms) == 0 ? slot : NULL;
+}
+
+/*
+ * Return a slot of a role's share that has no room in memory, or NULL. Under area->lock.
+ */
+static DcPresenceSlot *
+presencearea_unused_of(Oid holder)
+{
+	DcPresenceSlot *slot = NULL;
+
+	for (int i = 0; slot == NULL && i < presence_area->nslots; i++)
+	{
+		if (presence_area->slots[i].holder == holder)
+			slot = presencearea_take_unused(&presence_area->slots[i]);
+	}
+	return slot;
+}
+
+/*
+ * presencearea_slot_make returns a slot, a new one if there is none, or the slot of another rule that has no room in memory;
+ * NULL if all are in use, or the share of the holder is. A slot that was loaded from the file becomes the holder's even if the
+ * share is used up. Under area->lock.
+ */
+static DcPresenceSlot *
+presencearea_slot_make(Oid database, const DcPresenceOwner *owner, Oid holder)
 {
 	DcPresenceSlot *slot = presencearea_slot_find(database, owner);
+	bool found = slot != NULL;
 
-	if (slot != NULL)
-		return slot;
-	if (presence_area->nslots < PRESENCE_SLOTS)
+	if (!found && presencearea_share_is_used(holder))
+	{
+		slot = presencearea_unused_of(holder);
+		if (slot == NULL)
+			return NULL;
+	}
+	if (slot == NULL && presence_area->nslots < PRESENCE_SLOTS)
 		slot = &presence_area->slots[presence_area->nslots++];
 	for (int i = 0; slot == NULL && i < PRESENCE_SLOTS; i++)
-	{
-		DcPresenceSlot *other = &presence_area->slots[i];
-
-		if (pg_atomic_read_u64(&other->rooms) != 0)
-			continue;
-		pg_atomic_fetch_add_u32(&other->generation, 1); /* then look again: see presence.h */
-		if (pg_atomic_read_u64(&other->rooms) == 0)
-			slot = other;
-	}
+		slot = presencearea_take_unused(&presence_area->slots[i]);
 	if (slot == NULL)
 		return NULL;
+	if (!found)
+		presencearea_slot_begin(slot, database, owner);
+	slot->holder = holder;
+	return slot;
+}
+
+/*
+ * Give a slot without rooms to an owner in a database. Under area->lock.
+ */
+static void
+presencearea_slot_begin(DcPresenceSlot *slot, Oid database, const DcPresenceOwner *owner)
+{
 	slot->database = database;
 	slot->owner = *owner;
 	slot->version = 0;
@@ -317,5 +397,4 @@ presencearea_slot_make(Oid database, const DcPresenceOwner *owner)
 	pg_atomic_write_u64(&slot->expired, 0);
 	pg_atomic_write_u64(&slot->refused, 0);
 	pg_atomic_write_u64(&slot->told, 0);
-	return slot;
 }

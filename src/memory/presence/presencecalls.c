@@ -1,12 +1,12 @@
 /*
  * presencecalls.c
- *		The SQL functions that let members enter and go, and say who is there.
+ *		The SQL functions by which members enter and leave, and that list them.
  *
  * Copyright (c) 2026, the dcounter developers
  *
  * They are not transactional, run on a standby (which has members of its own), and in transactions that only
- * read. Those that change something do not run within a security-restricted operation: there an owner's
- * expression would let whoever reads his table enter a room.
+ * read. Those that change something do not run within a security-restricted operation: there a table
+ * owner's expression would make those who read the table enter a room.
  */
 #include "postgres.h"
 
@@ -71,7 +71,8 @@ dc_enter(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_beat(name text, room text, member text, conn text) -> whether it was known; else it has entered.
+ * dc_beat(name text, room text, member text, conn text) -> whether it was known; if not, it has
+ * entered.
  */
 Datum
 dc_beat(PG_FUNCTION_ARGS)
@@ -157,6 +158,10 @@ dc_present(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(presence_members(use, &room));
 }
 
+/*
+ * Check that presences are in shared memory, and that the function may have effects that last here:
+ * not in a security-restricted operation.
+ */
 static void
 presencecalls_check_context(const char *function)
 {
@@ -190,6 +195,9 @@ text_to_bytes(Datum value, DcKey *key, const char *what, uint32 max)
 	check_length(what, key->len, 0, max);
 }
 
+/*
+ * Raise the error that an approximate presence cannot do what was asked for (0A000).
+ */
 static void
 approx_error(const char *what)
 {
@@ -199,6 +207,9 @@ approx_error(const char *what)
 			 errdetail("It does not know who is there, only about how many.")));
 }
 
+/*
+ * Set the call's connection from an argument. An error if its name is too long.
+ */
 static void
 conn_arg(DcPresenceCall *call, Datum value)
 {
@@ -228,8 +239,8 @@ typedef struct Listed
 } Listed;
 
 /*
- * dc_presence_list(name text, room text, after text, n int) -> (member, meta), in the order of their bytes. Who is there
- * while all pages are read is in one of them. Error 0A000: it is approximate.
+ * dc_presence_list(name text, room text, after text, n int) -> (member, meta), in the order of their bytes. A member that
+ * is there while all pages are read is in one of them. Error 0A000: it is approximate.
  */
 Datum
 dc_presence_list(PG_FUNCTION_ARGS)
@@ -286,8 +297,8 @@ dc_presence_list(PG_FUNCTION_ARGS)
 }
 
 /*
- * list_some copies members behind a name, or the first ones, as many as fit and are asked for. `after` then points to
- * the name of the last one in the buffer.
+ * list_some copies the members that follow a name, or the first ones: as many as fit and are asked for. `after` then
+ * points to the name of the last one in the buffer.
  */
 static int
 list_some(DcMapEntry *room_entry, DcKey *after, char *buffer, int most)
@@ -333,6 +344,10 @@ list_some(DcMapEntry *room_entry, DcKey *after, char *buffer, int most)
 	return n;
 }
 
+/*
+ * Add members that were copied out of shared memory to the result. No lock is held here, so this
+ * may take its time.
+ */
 static void
 put_rows(ReturnSetInfo *result, const char *buffer, int n)
 {

@@ -4,12 +4,12 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A heartbeat of a connection that is known stores two deadlines, under a shared lock (presence.h). All else is done
- * under the exclusive lock of the member's partition: memory that is needed is taken first, so nothing is half done
- * if there is none.
+ * A heartbeat of a connection that is known stores two deadlines, under a shared lock (presence.h). Everything else
+ * is done under the exclusive lock of the member's partition: the memory that is needed is taken first, so nothing is
+ * left half done if there is none.
  *
- * A member whose deadline has passed is still there until the wheel has been turned, or it goes: if it
- * is heard of before, it has not left.
+ * A member whose deadline has passed is still there until the wheel is turned, or it exits: if it
+ * sends a heartbeat before that, it has not left.
  *
  * Errors are raised when no lock and no pin is held.
  */
@@ -27,12 +27,18 @@ static bool beat_locked(const DcPresenceCall *call, DcPresenceMember *member, in
 static void leave_or_shorten(DcPresenceCall *call, DcMapEntry *room, DcMapEntry *entry, int64 now);
 static void presenceenter_purge(DcPresenceSlot *slot, DcPresenceMember *member, int64 now, int *left);
 
+/*
+ * Return the slot of a room's rule.
+ */
 static DcPresenceSlot *
 slot_of_room(DcMapEntry *room)
 {
 	return &presence_area->slots[((DcPresenceRoom *) map_payload(room))->slot];
 }
 
+/*
+ * Return how many members the presence may have, in all rooms.
+ */
 static uint64
 most_members(const DcPresenceCall *call)
 {
@@ -40,7 +46,7 @@ most_members(const DcPresenceCall *call)
 }
 
 /*
- * presence_full_error raises 53200: there is no room for what was asked.
+ * presence_full_error raises 53200, and says what is full.
  */
 void
 presence_full_error(const DcPresenceRule *rule, const char *full)
@@ -91,6 +97,10 @@ presence_enter(DcPresenceCall *call)
 	return members;
 }
 
+/*
+ * Enter the room, which is made if need be. Return NULL, or what is full. *members is the number of
+ * members then.
+ */
 static const char *
 enter_once(DcPresenceCall *call, int64 *members)
 {
@@ -108,7 +118,8 @@ enter_once(DcPresenceCall *call, int64 *members)
 }
 
 /*
- * enter_locked does it; what is full is returned, else NULL and the number of members.
+ * enter_locked lets the member enter, under `lock`. Returns NULL, and the number of members, or
+ * what is full.
  */
 static const char *
 enter_locked(DcPresenceCall *call, DcMapEntry *room, LWLock *lock, const DcMapKey *key, int64 *members)
@@ -138,6 +149,9 @@ enter_locked(DcPresenceCall *call, DcMapEntry *room, LWLock *lock, const DcMapKe
 	return full;
 }
 
+/*
+ * Initialize the new entry of a member of the room `arg`: not there yet, in no list.
+ */
 static void
 member_init(DcMapEntry *entry, void *arg)
 {
@@ -152,6 +166,10 @@ member_init(DcMapEntry *entry, void *arg)
 	member->conns = member->meta = DC_MAP_NONE;
 }
 
+/*
+ * Make an entry for a member, which pins the room. Return NULL, or what is full. The caller has
+ * locked the member's partition exclusively.
+ */
 static const char *
 presenceenter_make_entry(DcPresenceCall *call, DcMapEntry *room, const DcMapKey *key, DcMapEntry **entry)
 {
@@ -178,7 +196,7 @@ presenceenter_make_entry(DcPresenceCall *call, DcMapEntry *room, const DcMapKey 
 }
 
 /*
- * presence_member_load makes a member that is there, when the file is loaded. NULL if there is no memory, or there is one already.
+ * presence_member_load makes a member of a room when the file is loaded. NULL if there is no memory, or there is one already.
  */
 DcMapEntry *
 presence_member_load(DcMapEntry *room, const char *name, uint32 len, int64 expires_at)
@@ -198,6 +216,9 @@ presence_member_load(DcMapEntry *room, const char *name, uint32 len, int64 expir
 	return entry;
 }
 
+/*
+ * Return the connection in a cell of the map.
+ */
 static DcPresenceConn *
 conn_at(uint32 cell)
 {
@@ -220,6 +241,10 @@ find_conn(const DcPresenceCall *call, DcPresenceMember *member)
 	return NULL;
 }
 
+/*
+ * Take `count` cells, linked to each other. Return false if the map or the rule's share of it is
+ * full; *first is DC_MAP_NONE then.
+ */
 static bool
 presenceenter_cells_take(const DcPresenceCall *call, DcPresenceSlot *slot, uint32 count, uint32 *first)
 {
@@ -260,8 +285,8 @@ meta_make(const DcPresenceCall *call, DcPresenceSlot *slot, uint32 *first)
 }
 
 /*
- * conn_make makes a connection with a name, in a new cell, which is not linked yet; what is full, else NULL. Those
- * that have expired are forgotten first.
+ * conn_make makes a connection with a name, in a new cell, which is not linked yet. Returns NULL, or what is full.
+ * Those that have expired are forgotten first.
  */
 static const char *
 conn_make(const DcPresenceCall *call, DcPresenceSlot *slot, DcPresenceMember *member, int64 now, uint32 *cell)
@@ -282,7 +307,8 @@ conn_make(const DcPresenceCall *call, DcPresenceSlot *slot, DcPresenceMember *me
 }
 
 /*
- * connect_member does what there is to do when a member enters; what is full, else NULL.
+ * connect_member notes the connection by which a member enters, and its meta. Returns NULL, or what
+ * is full.
  */
 static const char *
 connect_member(DcPresenceCall *call, DcMapEntry *room, DcMapEntry *entry, int64 now)
@@ -323,7 +349,7 @@ connect_member(DcPresenceCall *call, DcMapEntry *room, DcMapEntry *entry, int64 
 }
 
 /*
- * presenceenter_put_off lets a deadline grow.
+ * presenceenter_put_off moves a deadline to a later time; it never moves back.
  */
 static void
 presenceenter_put_off(pg_atomic_uint64 *place, int64 deadline)
@@ -360,7 +386,8 @@ beat_locked(const DcPresenceCall *call, DcPresenceMember *member, int64 deadline
 }
 
 /*
- * presence_beat says that a connection is alive. One that is not known enters: then false. Errors: as of presence_enter.
+ * presence_beat notes that a connection is alive. An unknown one enters, and the result is false. Errors: as of
+ * presence_enter.
  */
 bool
 presence_beat(DcPresenceCall *call)
@@ -426,6 +453,11 @@ presence_exit(DcPresenceCall *call)
 	return members;
 }
 
+/*
+ * End one connection of a member, or all. If no other is left, the member leaves the room;
+ * otherwise its deadline is that of the last one. The caller has locked the member's partition
+ * exclusively. An entry that is just being taken out of the wheel is freed there (presenceturn.c).
+ */
 static void
 leave_or_shorten(DcPresenceCall *call, DcMapEntry *room, DcMapEntry *entry, int64 now)
 {

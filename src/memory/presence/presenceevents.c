@@ -1,6 +1,6 @@
 /*
  * presenceevents.c
- *		Events: rooms that have changed are told of, in the outbox and by NOTIFY. And the job that turns the wheel.
+ *		Events about rooms that have changed, in the outbox and by NOTIFY. And the job that turns the wheel.
  *
  * Copyright (c) 2026, the dcounter developers
  *
@@ -9,23 +9,25 @@
  * version of all that: the number of members of a lower version is older. A version is never used
  * again, as it is counted over all rooms.
  *
- * A room that is being told of is not in the list, and pinned (is_told). What was told is taken off when the transaction with the
- * events has committed; if that, or the savepoint that they are in, is rolled back, it is put back. So each join
- * and each leave is told of once, or, if the server ends in a crash, in no event; then there is another epoch, of which listeners are told: all they know
- * is void. The same is told of when a presence has been created, as there may have been another one of that name, and when it gets
- * events again. Rooms that have members are told of then, with all of these as joined (count_anew).
+ * A room that is being reported is not in the list, and is pinned (is_told). The reported changes are subtracted when
+ * the transaction with the events has committed; if it, or the savepoint that they are in, is rolled back, the room is
+ * put back. So each join and each leave is in one event, or, if the server crashes, in none. Then there is a new epoch,
+ * and listeners are notified that all they know is void. They also are when a presence has been created, as there may
+ * have been another one of that name, and when it gets events again. Then rooms that have members are reported, with
+ * all of these as joined (count_anew).
  *
- * A presence is told of by one transaction at a time, which has a lock on it; others leave it out.
+ * One transaction at a time reports on a presence, under a lock on it; others leave it out.
  *
- * Owners take turns, and so do the rules of each: a step has room for so many rooms, and so much time, and first come those whose owner
- * was told of the longest ago. So no rooms that change all the time keep others from being told of. An epoch is told of when
- * all memory was gone over for the rooms of the presence, which may take several steps.
+ * Owners take turns, and so do the rules of each: a step is limited in rooms and time, and begins with the owner whose last turn was
+ * longest ago. So rooms that change all the time do not keep others from being reported. An epoch is reported when all memory has been
+ * scanned for rooms of the presence, which may take several steps.
  *
- * Which epoch has been told of is in the slot. As that may be given away when the presence has no rooms, it is written into
- * the rule, too, if slots are getting scarce.
+ * The slot has the epoch that was reported. As the slot may be given away when the presence has no rooms, the epoch is
+ * written into the rule, too, if slots are getting scarce.
  *
- * In the worker, presences with a channel are told of in transactions of their own, after the others: a commit with notifications takes a lock
- * that all databases of the server share, and fails if their queue is full. That is in the way of no event without one.
+ * In the worker, presences with a channel are reported in transactions of their own, after the others: a commit with
+ * notifications takes a lock that all databases of the server share, and fails if their queue is full. So events
+ * without a channel do not depend on it.
  *
  * A standby has no events of its own.
  */
@@ -51,10 +53,10 @@
 #include "events/outbox/payload.h"
 #include "memory/presence/presence.h"
 
-/* ms that a step of the worker begins something in; the next one goes on. */
+/* ms after which a step of the worker begins nothing more; the next step goes on. */
 #define STEP_MS 500
 
-/* Rooms and epochs that are told of in one transaction, and steps of the wheel at a time. */
+/* Rooms and epochs that are reported in one transaction, and steps of the wheel at a time. */
 #define STEP_ROOMS 500
 #define STEP_EPOCHS 16
 #define STEP_RULES 128 /* each is a lock until the end of the transaction */
@@ -63,13 +65,13 @@
 /* Entries about rules that are gone, until all are forgotten. */
 #define SERVED_SPARE 1024
 
-/* Slots that are in use, or wanted, from which on they are scarce. */
+/* Slots are scarce if more than this number are in use or wanted. */
 #define SCARCE_SLOTS (PRESENCE_SLOTS / 2)
 
-/* Payloads as long as that cannot be sent (async.c). */
+/* Payloads of this length or more cannot be sent (async.c). */
 #define NOTIFY_LIMIT (BLCKSZ - NAMEDATALEN - 128)
 
-/* A room that was told of in a transaction that is not over. */
+/* A room that was reported in a transaction that has not ended. */
 typedef struct Told
 {
 	DcMapEntry *room;
@@ -79,7 +81,7 @@ typedef struct Told
 	int nest; /* level of the transaction */
 } Told;
 
-/* A presence whose listeners were told of the epoch. */
+/* A presence whose listeners were notified of the epoch. */
 typedef struct ToldEpoch
 {
 	DcPresenceSlot *slot;
@@ -89,7 +91,6 @@ typedef struct ToldEpoch
 	int nest;
 } ToldEpoch;
 
-/* A step, and what was told in this transaction, which may be of several. */
 /* The presences that a step is about. */
 typedef enum Part
 {
@@ -98,6 +99,7 @@ typedef enum Part
 	PART_ALL,
 } Part;
 
+/* A step, and all that this transaction has reported, in this step and earlier ones. */
 typedef struct Step
 {
 	bool all_owners;
@@ -114,10 +116,10 @@ typedef struct Step
 	int nrules;
 } Step;
 
-/* The one of this process; for good. */
+/* The step of this process; never freed. */
 static Step *step_now = NULL;
 
-/* When a rule, or one of an owner's, was told of last, in an order; for good. */
+/* The number of the last turn of a rule or an owner; never freed. */
 typedef struct Served
 {
 	uint64 whose; /* hash key: an id, or an owner in the upper half */
@@ -162,7 +164,7 @@ presence_events_init(void)
 }
 
 /*
- * presence_note_change puts a room into the list of those that have something to tell. The room is locked.
+ * presence_note_change puts a room into the list of those that have something to report. The room is locked.
  */
 void
 presence_note_change(DcMapEntry *entry, uint32 joined, uint32 left)
@@ -209,6 +211,9 @@ presence_clean(DcMapEntry *entry)
 	LWLockRelease(&presence_area->events_lock);
 }
 
+/*
+ * Take a room out of its rule's list of changed rooms. The caller holds the lock on events.
+ */
 static void
 unlink_dirty(DcMapEntry *entry)
 {
@@ -228,7 +233,8 @@ unlink_dirty(DcMapEntry *entry)
 }
 
 /*
- * presence_job turns the wheel, and tells of rooms that have changed; true if it has yielded.
+ * presence_job turns the wheel, and makes events of rooms that have changed; true if it has
+ * yielded.
  */
 static bool
 presence_job(DcJobRun *run)
@@ -262,7 +268,7 @@ presence_job(DcJobRun *run)
 }
 
 /*
- * Tell of the presences of a part, in steps; return true if more is left to do at once.
+ * Make the events of a part of the presences, in steps. Return true if more is left to do at once.
  */
 static bool
 tell_part(DcJobRun *run, Part part)
@@ -275,12 +281,17 @@ tell_part(DcJobRun *run, Part part)
 		step_now->all_owners = run->all_owners;
 		step_now->part = part;
 		step_now->more = false;
-		/* what is left is told of in another transaction, if this one goes on */
+		/* the rest is reported in another transaction, if this one goes on */
 		more = shared_step_run(&shared[part], run, events_step, step_now) && step_now->more && step_now->ntold + step_now->nepochs == 0;
 	} while (more && !job_is_late(run));
 	return more;
 }
 
+/*
+ * Make events of what has changed in the presences, or in those of the current user, until the
+ * step's time is up. The owners and rules that have waited for the longest come first. step->more
+ * says that some are left.
+ */
 static void
 events_step(void *arg)
 {
@@ -297,7 +308,7 @@ events_step(void *arg)
 	step->has_notified = false;
 	step->epoch = pg_atomic_read_u64(&presence_area->epoch);
 	rows = rule_read_all(&presence_rules);
-	/* rules that are gone are still in it; a new one lacks the order of the next step alone */
+	/* it still has rules that are gone; a new table only lacks the order for the next step */
 	if (served != NULL && hash_get_num_entries(served) > 2 * list_length(rows) + SERVED_SPARE)
 	{
 		hash_destroy(served);
@@ -313,7 +324,7 @@ events_step(void *arg)
 		CHECK_FOR_INTERRUPTS();
 		if (moment_is_reached(step->end))
 		{
-			/* the owner who has taken that time comes last in the next step */
+			/* the owner that has used up that time comes last in the next step */
 			if (OidIsValid(owner))
 				served_of((uint64) owner << 32)->at = ++served_last;
 			step->more = step->has_notified = true; /* the rest was not looked at */
@@ -351,6 +362,10 @@ presenceevents_compare_turns(const ListCell *a, const ListCell *b)
 	return left_at < right_at ? -1 : 1;
 }
 
+/*
+ * Return the entry that says when an owner (shifted by 32 bits) or a rule has had its last turn; a
+ * new one has had none.
+ */
 static Served *
 served_of(uint64 whose)
 {
@@ -365,10 +380,14 @@ served_of(uint64 whose)
 	return entry;
 }
 
+/*
+ * Make events of a rule's changed rooms, and of a new epoch, as far as the step has room for them.
+ * A rule that another transaction is working on is left out.
+ */
 static void
 tell_rule(Step *step, const DcPresenceRow *row)
 {
-	DcPresenceUse use = {.owner = presence_row_owner(row->rule.id), .rule = presence_rule_of(row)};
+	DcPresenceUse use = {.owner = presence_row_owner(row->rule.id), .holder = presence_row_holder(row), .rule = presence_rule_of(row)};
 	int first = step->ntold;
 	bool is_of_epoch = (uint64) row->epoch == step->epoch;
 	bool keeps = step->is_scarce && !is_of_epoch;
@@ -377,7 +396,7 @@ tell_rule(Step *step, const DcPresenceRow *row)
 
 	if (!presence_find_slot(&use)) /* then it has no room either */
 		return;
-	if (use.slot->ndirty == 0 && epoch_is_told(step, &use) && !keeps) /* what comes now is told of the next time */
+	if (use.slot->ndirty == 0 && epoch_is_told(step, &use) && !keeps) /* later changes are reported the next time */
 		return;
 	is_new = is_of_epoch && pg_atomic_read_u64(&use.slot->told) == 0;
 	if (step->nrules == STEP_RULES || (step->nepochs == STEP_EPOCHS && !is_new && !epoch_is_told(step, &use)))
@@ -410,15 +429,15 @@ tell_rule(Step *step, const DcPresenceRow *row)
 		}
 	}
 	else if (keeps)
-		(void) keep_epoch(row, step->epoch); /* else the next time */
+		(void) keep_epoch(row, step->epoch); /* if it fails, the next step tries again */
 	take_rooms(step, use.slot, row->events);
 	for (int i = first; i < step->ntold; i++)
 		tell_room(row, &step->told[i]);
 }
 
 /*
- * Make what all rooms of a slot have to tell start from empty rooms; false if the step has no more time, and the next one is to go on. No
- * room of the slot is told of meanwhile, by any process, as its listeners have yet to be told of the epoch.
+ * Make all rooms of a slot report as if they had been empty. Return false if the step's time is up, and the next one has to go on.
+ * Meanwhile no process reports on a room of the slot, as its listeners have yet to be notified of the epoch.
  */
 static bool
 count_all_anew(const Step *step, const DcPresenceUse *use)
@@ -435,7 +454,8 @@ count_all_anew(const Step *step, const DcPresenceUse *use)
 }
 
 /*
- * Note in a slot how far its rooms are counted anew, unless the slot was given away, or its rule was altered.
+ * Note in a slot up to which partition its rooms are recounted, unless the slot was given away, or its rule was
+ * altered.
  */
 static void
 note_counted(const DcPresenceUse *use, uint32 partition)
@@ -447,7 +467,7 @@ note_counted(const DcPresenceUse *use, uint32 partition)
 }
 
 /*
- * Make what a room of a slot has to tell start from an empty room. Nothing changes if that is so.
+ * Make a room of a slot report as if it had been empty. Doing so again changes nothing.
  */
 static bool
 count_anew(DcMapEntry *entry, void *slot)
@@ -460,7 +480,7 @@ count_anew(DcMapEntry *entry, void *slot)
 	room->joined = room->left + pg_atomic_read_u32(&room->members);
 	if (room->joined != 0)
 	{
-		/* it may have been told of */
+		/* it may have been reported */
 		pg_atomic_write_u64(&room->version, pg_atomic_add_fetch_u64(&presence_area->version, 1));
 		presence_note_change(entry, 0, 0);
 	}
@@ -499,6 +519,10 @@ note_known(const DcPresenceUse *use, uint64 epoch)
 	LWLockRelease(&presence_area->lock);
 }
 
+/*
+ * Return true if listeners of the rule have been notified of the step's epoch, by this transaction
+ * or an earlier one.
+ */
 static bool
 epoch_is_told(const Step *step, const DcPresenceUse *use)
 {
@@ -512,8 +536,8 @@ epoch_is_told(const Step *step, const DcPresenceUse *use)
 }
 
 /*
- * take_rooms takes, and pins, the rooms of a rule that are told of next, if it is time. Rooms that
- * change now come again at the end of the list.
+ * take_rooms takes, and pins, the rooms of a rule that are to be reported next, if it is time.
+ * Rooms that change now come again at the end of the list.
  */
 static void
 take_rooms(Step *step, DcPresenceSlot *slot, int64 every)
@@ -529,7 +553,7 @@ take_rooms(Step *step, DcPresenceSlot *slot, int64 every)
 		{
 			DcMapEntry *entry = map_entry(presence_map, number);
 
-			map_pin(entry); /* it does not go while it is in the list */
+			map_pin(entry); /* it is not freed while it is in the list */
 			unlink_dirty(entry);
 			((DcPresenceRoom *) map_payload(entry))->is_told = true;
 			xact_mark(DC_XACT_PRESENCE);
@@ -544,6 +568,9 @@ take_rooms(Step *step, DcPresenceSlot *slot, int64 every)
 	LWLockRelease(&presence_area->events_lock);
 }
 
+/*
+ * Make the event of a room's changes, and note in `told` which changes it covers.
+ */
 static void
 tell_room(const DcPresenceRow *row, Told *told)
 {
@@ -574,6 +601,9 @@ tell_room(const DcPresenceRow *row, Told *told)
 	presenceevents_tell(row, "presence.changed", cstring_to_text_with_len(name, len), json_end(&writer));
 }
 
+/*
+ * Make the event that all a listener knows of the presence is void.
+ */
 static void
 tell_epoch(const DcPresenceRow *row, uint64 epoch)
 {
@@ -609,7 +639,8 @@ presenceevents_tell(const DcPresenceRow *row, const char *type, text *key, Jsonb
 }
 
 /*
- * settle_told takes off what was told of in a transaction of that level, or puts it back, and gives the pins back.
+ * settle_told settles the rooms and epochs reported at this nesting level or deeper: it subtracts the reported
+ * changes, or puts the rooms back into the list. The pins are given back.
  */
 static void
 settle_told(int nest, bool committed)
@@ -634,7 +665,7 @@ settle_told(int nest, bool committed)
 }
 
 /*
- * settle_told_room does it for a room. One that has changed since has something to tell again.
+ * settle_told_room settles a room. One that has changed since has something to report again.
  */
 static void
 settle_told_room(const Told *told, bool committed)
@@ -645,7 +676,7 @@ settle_told_room(const Told *told, bool committed)
 	uint32 left;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	/* less than what was told, if the rule was dropped */
+	/* less than was reported, if the rule was dropped */
 	joined = room->joined - (committed ? Min(told->joined, room->joined) : 0);
 	left = room->left - (committed ? Min(told->left, room->left) : 0);
 	room->joined = room->left = 0;
@@ -656,12 +687,20 @@ settle_told_room(const Told *told, bool committed)
 	map_unpin(told->room);
 }
 
+/*
+ * Return true if the transaction has made no events of presences.
+ */
 static bool
 presenceevents_is_idle(void)
 {
 	return step_now == NULL || step_now->ntold + step_now->nepochs == 0;
 }
 
+/*
+ * Settle the rooms and epochs that the transaction has made events of: as notified if it has
+ * committed, as still to do if not. Such a transaction cannot be prepared, as nobody would be left
+ * to settle them.
+ */
 static void
 presenceevents_xact_callback(XactEvent event, void *arg)
 {
@@ -684,6 +723,10 @@ presenceevents_xact_callback(XactEvent event, void *arg)
 	}
 }
 
+/*
+ * Hand the events of a subtransaction to its parent, or put their rooms back into the list. The
+ * latest come last, so those of the subtransaction are at the end.
+ */
 static void
 presenceevents_subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId parent, void *arg)
 {

@@ -1,18 +1,17 @@
 /*
  * presencefile.c
- *		The file that keeps who is where over a clean restart.
+ *		The file that preserves members across a clean restart.
  *
  * Copyright (c) 2026, the dcounter developers
  *
  * The postmaster writes it when it exits after a clean shutdown, with no other process left, and
- * reads it at the next start, into the empty map. It stays until the next shutdown, as the start may still fail. It says at which
- * place of the WAL the shutdown was. A file of another shutdown (one that was copied, or was left by a server that then ran
- * without it) says nothing of what has happened since: it is ignored, as is one that cannot be read. Then a new epoch
- * begins, with empty rooms (presencearea.c).
+ * reads it at the next start, into the empty map. It stays until the next shutdown, as the start may still fail. It has the WAL
+ * position of the shutdown. A file of another shutdown (one that was copied, or was left by a server that then ran without it)
+ * lacks later changes: it is ignored, as is one that cannot be read. Then a new epoch begins, with empty rooms (presencearea.c).
  *
  * Times in it are those of the monotonic clock, with the moment of the shutdown, which is also given by
- * the wall clock. How long the server was down is told by the latter. Members whose time was up meanwhile leave when
- * the wheel is turned, as they would have. If the clock was set back, that is no time: they leave later.
+ * the wall clock. The wall clock says how long the server was down. Members whose time was up meanwhile leave when
+ * the wheel is turned, as they would have. If the clock was set back, that counts as no time: they leave later.
  *
  * Format: a header, slots, rooms, members with their connections and meta, and a checksum (crcfile.c). Members name
  * their room by its place in the file.
@@ -101,8 +100,8 @@ typedef struct Work
 	bool writes;
 	uint64 count;
 	uint32 *rooms; /* entries of those that were read, from malloc() */
-	int64 shift;   /* from the times in the file to those of now */
-	bool full;	   /* it could not be read for want of memory */
+	int64 shift;   /* from times in the file to this server's clock */
+	bool full;	   /* it could not be read, as the map is full */
 } Work;
 
 static bool presencefile_save_entry(DcMapEntry *entry, void *arg);
@@ -137,8 +136,8 @@ presencefile_memory(void)
 }
 
 /*
- * presencefile_save writes the file when the postmaster exits. It is written if nobody is there, too: it
- * has the epoch.
+ * presencefile_save writes the file when the postmaster exits. It is written even if there are no
+ * members, as it has the epoch.
  */
 void
 presencefile_save(int code, Datum arg)
@@ -196,6 +195,10 @@ presencefile_walk(Work *work, uint8 kind, bool writes)
 	return work->count;
 }
 
+/*
+ * Count, and write to the file if work->writes is set, one entry of the kind asked for. Members
+ * that have left are left out. Always return false, as the entry stays.
+ */
 static bool
 presencefile_save_entry(DcMapEntry *entry, void *arg)
 {
@@ -212,6 +215,10 @@ presencefile_save_entry(DcMapEntry *entry, void *arg)
 	return false;
 }
 
+/*
+ * Write a room to the file, and note its place there, by which its members name it. room->rounds is
+ * free for that: no other process is left.
+ */
 static void
 save_room(Work *work, DcMapEntry *entry, uint32 index)
 {
@@ -236,6 +243,9 @@ save_room(Work *work, DcMapEntry *entry, uint32 index)
 		presence_approx_save(&work->file, entry);
 }
 
+/*
+ * Write a member to the file, with its meta and its connections.
+ */
 static void
 save_member(Work *work, DcMapEntry *entry)
 {
@@ -318,7 +328,7 @@ presencefile_load(uint64 lsn)
 }
 
 /*
- * presencefile_load_rooms loads all; false if that is not possible.
+ * presencefile_load_rooms loads slots, rooms and members; false if that fails.
  */
 static bool
 presencefile_load_rooms(Work *work, const FileHeader *header)
@@ -346,6 +356,9 @@ presencefile_load_rooms(Work *work, const FileHeader *header)
 	return true;
 }
 
+/*
+ * Read a slot from the file. Return false if the file is too short.
+ */
 static bool
 load_slot(Work *work, uint32 number)
 {
@@ -363,6 +376,10 @@ load_slot(Work *work, uint32 number)
 	return true;
 }
 
+/*
+ * Read a room from the file and make it. Return false if the file is damaged or the map is full,
+ * which sets work->full.
+ */
 static bool
 load_room(Work *work, uint64 number)
 {
@@ -399,6 +416,10 @@ load_room(Work *work, uint64 number)
 	return true;
 }
 
+/*
+ * Read a member from the file and let it enter its room, with its deadlines moved to this server's
+ * clock. Return false if the file is damaged or the map is full, which sets work->full.
+ */
 static bool
 load_member(Work *work, uint64 nrooms)
 {
@@ -433,6 +454,10 @@ load_member(Work *work, uint64 nrooms)
 	return true;
 }
 
+/*
+ * Read a member's meta of `len` bytes into cells. Return false if the file is too short or the map
+ * is full.
+ */
 static bool
 load_meta(Work *work, DcMapEntry *entry, DcPresenceSlot *slot, uint32 len)
 {
@@ -461,6 +486,10 @@ load_meta(Work *work, DcMapEntry *entry, DcPresenceSlot *slot, uint32 len)
 	return true;
 }
 
+/*
+ * Read a connection from the file and add it to the member. Return false if the file is damaged or
+ * the map is full.
+ */
 static bool
 load_conn(Work *work, DcPresenceMember *member, DcPresenceSlot *slot)
 {

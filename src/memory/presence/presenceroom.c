@@ -34,13 +34,16 @@ typedef struct NewRoom
 	DcPresenceUse *use;
 } NewRoom;
 
+/*
+ * Return the node of an item in the wheel.
+ */
 static DcWheelNode *
 wheel_node(void *arg, uint32 item)
 {
 	return &((DcPresenceItem *) map_payload(map_entry(presence_map, item)))->wheel;
 }
 
-/* A room is due when it may be empty and forgotten; how long it has been empty does not matter. */
+/* A room is due when it may have to be forgotten, because it is empty; how long it has been empty does not matter. */
 static uint64
 wheel_deadline(void *arg, uint32 item)
 {
@@ -51,12 +54,19 @@ wheel_deadline(void *arg, uint32 item)
 	return ((DcPresenceRoom *) payload)->due;
 }
 
+/*
+ * Return the node of a member in its room's tree.
+ */
 static DcSortedNode *
 sorted_node(void *arg, uint32 item)
 {
 	return &((DcPresenceMember *) map_payload(map_entry(presence_map, item)))->sorted;
 }
 
+/*
+ * Return the priority of a member in its room's tree, which a user cannot foresee: it depends on a
+ * random seed.
+ */
 static uint32
 sorted_priority(void *arg, uint32 item)
 {
@@ -84,6 +94,9 @@ presence_room_lock(uint32 room)
 	return &presence_area->room_locks[room % PRESENCE_ROOM_LOCKS].lock;
 }
 
+/*
+ * Return the kind of rooms that the rule has.
+ */
 static uint8
 room_kind(const DcPresenceUse *use)
 {
@@ -115,7 +128,7 @@ presence_member_key(DcMapKey *key, const DcMapEntry *room, const char *member, u
 }
 
 /*
- * presence_room_name copies the name of a room, or of a member, that cannot go just now.
+ * presence_room_name copies the name of a room or a member. The caller keeps it from being freed.
  */
 void
 presence_room_name(DcMapEntry *room, char *name, uint32 *len)
@@ -164,6 +177,10 @@ presence_members(const DcPresenceUse *use, const DcKey *name)
 	return count;
 }
 
+/*
+ * Initialize a new, empty room. Its version begins with the highest of all, so it is above that of
+ * any earlier room of this name. It is due when it has been empty for PRESENCE_EMPTY_ROOM_US.
+ */
 static void
 room_init(DcMapEntry *entry, void *arg)
 {
@@ -192,7 +209,8 @@ presence_cells_fit(const DcPresenceRule *rule, DcPresenceSlot *slot, uint64 more
 }
 
 /*
- * presence_room_get returns a room, pinned, which is made if need be. NULL, and what is full, if it cannot be.
+ * presence_room_get returns a room, pinned; it is made if need be. NULL if it cannot be made; *full then says
+ * what is full.
  */
 DcMapEntry *
 presence_room_get(DcPresenceUse *use, const DcKey *name, const char **full)
@@ -211,6 +229,10 @@ presence_room_load(DcPresenceUse *use, Oid database, const DcKey *name, const ch
 	return room_get(use, database, name, full);
 }
 
+/*
+ * Return a room, pinned; it is made if there is none. NULL if it cannot be, and *full says what is
+ * full. If the slot was given to another rule meanwhile, the rule gets a slot again.
+ */
 static DcMapEntry *
 room_get(DcPresenceUse *use, Oid database, const DcKey *name, const char **full)
 {
@@ -266,7 +288,7 @@ room_get(DcPresenceUse *use, Oid database, const DcKey *name, const char **full)
 }
 
 /*
- * presence_count puts a member into its room's tree and number. The room is locked.
+ * presence_count puts a member into its room's tree and counts it. The room is locked.
  */
 void
 presence_count(DcMapEntry *room_entry, DcMapEntry *entry)
@@ -358,7 +380,7 @@ presence_leave(DcMapEntry *room_entry, DcMapEntry *entry, bool expired)
 }
 
 /*
- * presence_cells_give_back gives back a list of cells, or none.
+ * presence_cells_give_back gives back a list of cells, which may be empty.
  */
 void
 presence_cells_give_back(DcPresenceSlot *slot, uint32 first)
@@ -387,5 +409,5 @@ presence_free_member(DcMapEntry *entry)
 	pg_atomic_fetch_sub_u64(&slot->cells, map_entry_size(presence_map, entry) / map_cell_size(presence_map));
 	pg_atomic_fetch_sub_u64(&slot->members, 1);
 	map_take_out(presence_map, entry);
-	map_unpin(room_entry); /* last: then the room, and its slot, may go */
+	map_unpin(room_entry); /* last: after that the room and its slot may be freed */
 }

@@ -5,9 +5,9 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * Rights, and what sessions remember, are as with all rules (base/rule.c, base/ruleddl.c). Users may let members enter
- * and go, and see who is there. A rule cannot be used by the transaction that has created or altered it: members would
- * stay if it is rolled back. The members of a rule that is dropped leave when that is committed, or, if it was
- * prepared, when their time is up.
+ * and leave, and list them. A rule cannot be used by the transaction that has created or altered it: members would stay
+ * if it is rolled back. The members of a rule that is dropped leave when that is committed, or, if it was prepared,
+ * when their time is up.
  */
 #include "postgres.h"
 
@@ -49,6 +49,9 @@ DcRuleKind presence_rules = {
 	.settle = presence_settle,
 };
 
+/*
+ * Read or write the columns of dcounter.presence_rule, in their order.
+ */
 static void
 presence_columns(DcCatRow *io, void *data)
 {
@@ -80,7 +83,7 @@ presence_any_rule(void)
 }
 
 /*
- * presence_rule_of returns what sessions go by.
+ * presence_rule_of returns the part of a row that sessions use.
  */
 DcPresenceRule
 presence_rule_of(const DcPresenceRow *row)
@@ -96,12 +99,21 @@ presence_rule_of(const DcPresenceRow *row)
 }
 
 /*
- * presence_row_owner returns what the slot of a rule is known by.
+ * presence_row_owner returns the owner by which a rule's slot is found.
  */
 DcPresenceOwner
 presence_row_owner(int32 id)
 {
 	return (DcPresenceOwner){.catalog = catalog_relation(presence_rules.catalog.table), .id = id};
+}
+
+/*
+ * presence_row_holder returns the role of whose share a rule's slot is; InvalidOid if it is of nobody's, as superusers have no bound.
+ */
+Oid
+presence_row_holder(const DcPresenceRow *row)
+{
+	return superuser_arg(row->rule.owner) ? InvalidOid : row->rule.owner;
 }
 
 /*
@@ -115,15 +127,22 @@ presence_known(const char *name)
 	return rule_known(&presence_rules, name, false);
 }
 
+/*
+ * Fill what the session remembers of a rule from its row, and find the slot.
+ */
 static void
 presence_fill(DcRuleKnown *entry, const DcRuleRow *data)
 {
 	DcPresenceUse *use = &((DcPresenceKnown *) entry)->use;
+	const DcPresenceRow *row = (const DcPresenceRow *) data;
 
-	*use = (DcPresenceUse){.owner = {.catalog = entry->catalog, .id = data->id}, .rule = presence_rule_of((const DcPresenceRow *) data)};
+	*use = (DcPresenceUse){.owner = {.catalog = entry->catalog, .id = data->id}, .holder = presence_row_holder(row), .rule = presence_rule_of(row)};
 	presence_use_slot(use);
 }
 
+/*
+ * Let all members leave the rules that the transaction has dropped, now that it has committed.
+ */
 static void
 presence_settle(const DcRuleChange *changes)
 {
@@ -181,7 +200,8 @@ prevent_very_many(void)
 }
 
 /*
- * take_settings sets what a function was given from this argument on: ttl, events, notify, max_members.
+ * take_settings sets the settings that a function was given, from this argument on: ttl, events, notify,
+ * max_members.
  */
 static void
 take_settings(FunctionCallInfo fcinfo, DcPresenceRow *row, int first)
@@ -239,7 +259,7 @@ dc_presence_alter(PG_FUNCTION_ARGS)
 
 	take_settings(fcinfo, row, 1);
 	if (!had_events)
-		row->epoch = 0; /* a reset is told */
+		row->epoch = 0; /* listeners are notified of a reset */
 	rule_alter(&presence_rules, &row->rule);
 	PG_RETURN_VOID();
 }
@@ -254,8 +274,8 @@ dc_presence_drop(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_presence_grant(name text, role regrole), dc_presence_revoke(name text, role regrole); the latter from a dropped
- * role, too.
+ * dc_presence_grant(name text, role regrole), dc_presence_revoke(name text, role regrole); a grant can also be
+ * revoked from a dropped role.
  */
 Datum
 dc_presence_grant(PG_FUNCTION_ARGS)

@@ -1,6 +1,6 @@
 /*
  * presencestat.c
- *		The view dc_stat_presence: presences, who is there, and what memory that takes.
+ *		The view dc_stat_presence: presences, their members, and the memory that these take.
  *
  * Copyright (c) 2026, the dcounter developers
  *
@@ -60,18 +60,26 @@ stat_presence(PG_FUNCTION_ARGS)
 		const DcPresenceRow *row = lfirst(lc);
 		DcPresenceOwner owner = presence_row_owner(row->rule.id);
 
+		CHECK_FOR_INTERRUPTS();
 		if (sees_all || rule_may_use(&row->rule))
 			presencestat_put_row(result, row, presence_slot_of(&owner));
 	}
 	return (Datum) 0;
 }
 
+/*
+ * Return a shared number, as a bigint.
+ */
 static int64
 presencestat_number(pg_atomic_uint64 *value)
 {
 	return (int64) pg_atomic_read_u64(value);
 }
 
+/*
+ * Add a presence's row to the result. Without a slot it has not been used since the start, and its
+ * numbers are 0.
+ */
 static void
 presencestat_put_row(ReturnSetInfo *result, const DcPresenceRow *row, DcPresenceSlot *slot)
 {
@@ -98,7 +106,7 @@ presencestat_put_row(ReturnSetInfo *result, const DcPresenceRow *row, DcPresence
 	values[STAT_NAME] = CStringGetTextDatum(row->rule.name);
 	values[STAT_OWNER] = ObjectIdGetDatum(row->rule.owner);
 	values[STAT_APPROX] = BoolGetDatum(row->approx);
-	/* a sketch does not know who comes and goes, nor by which connection */
+	/* a sketch does not know single members or connections */
 	nulls[STAT_CONNECTIONS] = nulls[STAT_JOINED] = nulls[STAT_LEFT] = nulls[STAT_EXPIRED] = row->approx;
 	nulls[STAT_EPOCH] = presence_area == NULL;
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);

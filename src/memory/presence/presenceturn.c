@@ -1,15 +1,15 @@
 /*
  * presenceturn.c
- *		Turning the wheel: members that were not heard of leave, rooms that are empty go.
+ *		Turning the wheel: members without heartbeats leave, empty rooms are freed.
  *
  * Copyright (c) 2026, the dcounter developers
  *
  * One process at a time turns it, under turn_lock: the worker, each second; and calls, a little, if it is late.
  *
  * The order of locks is a partition, then the wheel. So items that are due are taken out of the wheel first, some
- * at a time, and marked as taken; then each is settled under its partition's lock. By then anything may have happened
- * to it: it was heard of, it has left and come again. But whoever finds it taken does not free
- * it, and does not put it into the wheel: that is left to here. Nothing between the two can fail.
+ * at a time, and marked as taken; then each is settled under its partition's lock. By then it may have had a
+ * heartbeat, or have left and come again. But a process that finds it taken neither frees it nor puts it into the
+ * wheel: that is left to this file. Nothing between the two can fail.
  */
 #include "postgres.h"
 
@@ -24,10 +24,10 @@
 /* How late the wheel may be before calls turn it. */
 #define LATE_US (2 * USECS_PER_SEC)
 
-/* How often databases are looked for that are gone. */
+/* How often to look for databases that are gone. */
 #define TURN_LOOK_US (1 * USECS_PER_SEC)
 
-/* An empty room that has something to tell stays for so many times PRESENCE_EMPTY_ROOM_US: then there is no worker. */
+/* An empty room that has something to report stays for this many times PRESENCE_EMPTY_ROOM_US: after that, there is no worker. */
 #define MAX_ROUNDS 60
 
 static void presenceturn_settle(uint32 number, int64 now);
@@ -35,8 +35,8 @@ static void settle_member(DcMapEntry *entry, int64 now);
 static void settle_room(DcMapEntry *entry, int64 now);
 
 /*
- * presence_turn turns the wheel, about so many steps; true if there is more to do. False also if another process
- * does it, and the caller need not wait.
+ * presence_turn turns the wheel, by about `steps` steps; true if there is more to do. Also false if another
+ * process turns it, and the caller need not wait.
  */
 bool
 presence_turn(uint32 steps, bool wait)
@@ -89,6 +89,9 @@ presence_turn_if_late(void)
 		(void) presence_turn(BATCH, false);
 }
 
+/*
+ * Settle an item that was taken out of the wheel as due, under its partition's lock.
+ */
 static void
 presenceturn_settle(uint32 number, int64 now)
 {
@@ -104,6 +107,10 @@ presenceturn_settle(uint32 number, int64 now)
 	LWLockRelease(lock);
 }
 
+/*
+ * Let a member leave if its deadline has passed. Put it back into the wheel if it is still there,
+ * and free it otherwise.
+ */
 static void
 settle_member(DcMapEntry *entry, int64 now)
 {
@@ -121,8 +128,8 @@ settle_member(DcMapEntry *entry, int64 now)
 }
 
 /*
- * settle_room frees a room that is empty and of no use to anybody, and turns the ring of an approximate one. Pins are taken under its partition's lock, or
- * by who has one.
+ * settle_room frees a room that is empty and not in use, and turns the ring of an approximate one. Pins are taken under its partition's lock, or by a
+ * process that has one.
  */
 static void
 settle_room(DcMapEntry *entry, int64 now)
@@ -140,7 +147,7 @@ settle_room(DcMapEntry *entry, int64 now)
 	if (empty && room->item.is_dirty && ++room->rounds > MAX_ROUNDS)
 	{
 		presence_clean(entry);
-		pg_atomic_write_u64(&slot->told, 1); /* an epoch that was never */
+		pg_atomic_write_u64(&slot->told, 1); /* an epoch that has never been */
 	}
 	gone = empty && !room->item.is_dirty && pg_atomic_read_u32(&entry->pins) == 0;
 	LWLockAcquire(&presence_area->wheel_lock, LW_EXCLUSIVE);
@@ -167,10 +174,14 @@ room_of(const DcPresenceGone *gone, DcMapEntry *entry)
 	DcMapEntry *room = item->kind != PRESENCE_MEMBER ? entry : map_entry(presence_map, ((DcPresenceMember *) item)->room);
 	uint32 slot = ((DcPresenceRoom *) map_payload(room))->slot;
 
-	/* another rule may have got the slot meanwhile */
+	/* another rule may have the slot by now */
 	return entry->database == gone->rules[slot].database && entry->counter == gone->rules[slot].id ? room : NULL;
 }
 
+/*
+ * Let a member of a rule that is gone leave, and free it: the result is true then. A room drops its
+ * pending changes, and stays until it has no members.
+ */
 static bool
 presenceturn_forget(DcMapEntry *entry, void *arg)
 {
@@ -207,7 +218,7 @@ presenceturn_forget(DcMapEntry *entry, void *arg)
 }
 
 /*
- * forget_room frees a room in which nobody is. The turn_lock is held: so nobody has taken it out of the wheel, or frees it.
+ * forget_room frees an empty room. The turn_lock is held, so no other process has taken it out of the wheel, or frees it.
  */
 static bool
 forget_room(DcMapEntry *entry, void *arg)
@@ -220,7 +231,7 @@ forget_room(DcMapEntry *entry, void *arg)
 		return false;
 	empty = room->item.kind == PRESENCE_APPROX ? room->root == DC_MAP_NONE : pg_atomic_read_u32(&room->members) == 0;
 	if (!empty || room->item.is_dirty || pg_atomic_read_u32(&entry->pins) != 0)
-		return false; /* it goes when it is due */
+		return false; /* it is freed when it is due */
 	LWLockAcquire(&presence_area->wheel_lock, LW_EXCLUSIVE);
 	if (wheel_has(&room->item.wheel))
 		wheel_remove(&presence_area->wheel, &presence_items, entry->number);
@@ -245,10 +256,10 @@ presence_gone_add(DcPresenceGone *gone, Oid database, const DcPresenceOwner *rul
 }
 
 /*
- * presence_forget removes the members of rules that are gone, then their rooms, whose memory others may need at once: no view
- * shows what has it. If the wheel is being turned just now, the rooms go when they are due. Whoever enters all the same, because he
- * has not heard of it yet, leaves when his time is up. A transaction may drop many rules, and cannot be ended any more: so the
- * memory is gone over once for all of them. Must not throw.
+ * presence_forget removes the members of rules that are gone, then their rooms: others may need the memory at once, and no view
+ * shows what uses it. If the wheel is being turned just now, the rooms are freed when they are due. A member that still enters,
+ * because its session does not know of the drop yet, leaves when its time is up. A transaction may drop many rules, and can no
+ * longer be canceled: so the memory is scanned once for all of them. Must not throw.
  */
 void
 presence_forget(DcPresenceGone *gone)
@@ -271,8 +282,8 @@ presence_forget(DcPresenceGone *gone)
 }
 
 /*
- * presence_forget_databases removes the members of databases that were dropped, which would wait for their time. Not
- * more often than each second; true if there were any. In a transaction, with no lock held.
+ * presence_forget_databases removes the members of databases that were dropped, which would otherwise stay until
+ * their time is up. At most once a second; true if there were any. Call it in a transaction, with no lock held.
  */
 bool
 presence_forget_databases(void)

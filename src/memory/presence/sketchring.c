@@ -1,23 +1,23 @@
 /*
  * sketchring.c
- *		How many distinct members were heard of lately: a ring of HyperLogLogs.
+ *		How many distinct members have sent heartbeats lately: a ring of HyperLogLogs.
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Time is cut into slots. Each slot has a sketch of the members that were heard of in it, the ring those of the last
- * RING_SLOTS, the current one among them. The estimate is that of their union. A member is in it from when it is
- * heard of until its slot is the oldest and the next one begins: for RING_SLOTS - 1 slots at least, RING_SLOTS at most.
+ * Time is cut into slots. Each slot has a sketch of the members seen in it. The ring has the sketches of the last
+ * RING_SLOTS, including the current one. The estimate is that of their union. A member is in it from when it is seen
+ * until its slot is the oldest and the next one begins: for RING_SLOTS - 1 slots at least, RING_SLOTS at most.
  *
  * A member has one register, the same in all sketches. So the ranks of a register in all of them, of six bits each, are
  * in one word, and words are in leaves, which exist as long as one of their registers is not zero. This has three uses:
- * few members take little memory; a member who is there needs none to be heard of again; and to be
- * heard of is to look at one word, and perhaps to change it by one atomic operation.
+ * few members take little memory; seeing a member again takes none; and noting one means looking at
+ * one word, and perhaps changing it by one atomic operation.
  *
  * The ring also knows how many registers have which rank in the union: from that the estimate is made (sketch/hll),
  * without looking at the registers. It changes only when a register of the union does, which few members among many do.
  *
- * ring_beat can be called by several processes at once, and at the same time ring_time and ring_estimate; all else needs
- * an exclusive lock.
+ * ring_beat can be called by several processes at once, and at the same time ring_time and ring_estimate; everything else
+ * needs an exclusive lock.
  *
  * Cells: the head, with the time and the directories; the ranks; directories of leaves; leaves.
  */
@@ -86,18 +86,27 @@ typedef char head_fits[sizeof(Head) <= RING_CELL ? 1 : -1];
 typedef char ranks_fit[sizeof(Ranks) <= RING_CELL && RING_REGISTERS <= UINT16_MAX ? 1 : -1];
 typedef char words_fit[sizeof(Leaf) <= RING_CELL && RING_SLOTS * RANK_BITS <= 64 && RING_MAX_RANK <= RANK_MASK ? 1 : -1];
 
+/*
+ * Return the head of a ring.
+ */
 static inline Head *
 head_of(uint32_t root, const DcRingCells *cells)
 {
 	return cells->cell(cells->arg, root);
 }
 
+/*
+ * Return a directory of leaves, or NULL if it has none.
+ */
 static inline Dir *
 dir_at(const Head *head, const DcRingCells *cells, uint32_t dir)
 {
 	return head->dirs[dir] == RING_NONE ? NULL : cells->cell(cells->arg, head->dirs[dir]);
 }
 
+/*
+ * Return a leaf, or NULL if its registers are all zero.
+ */
 static inline Leaf *
 leaf_at(const Head *head, const DcRingCells *cells, uint32_t leaf)
 {
@@ -108,12 +117,18 @@ leaf_at(const Head *head, const DcRingCells *cells, uint32_t leaf)
 	return cells->cell(cells->arg, dir->leaves[leaf % RING_DIR_LEAVES]);
 }
 
+/*
+ * Return a register's rank in one slot of its word.
+ */
 static inline uint32_t
 rank_in(uint64_t word, uint32_t slot)
 {
 	return (uint32_t) (word >> (slot * RANK_BITS) & RANK_MASK);
 }
 
+/*
+ * Return the word with another rank in one slot.
+ */
 static inline uint64_t
 with_rank(uint64_t word, uint32_t slot, uint32_t rank)
 {
@@ -135,6 +150,9 @@ union_rank(uint64_t word)
 	return most;
 }
 
+/*
+ * Note that a register of the union has gone from one rank to another.
+ */
 static void
 move_rank(const Head *head, const DcRingCells *cells, uint32_t from, uint32_t to)
 {
@@ -145,7 +163,7 @@ move_rank(const Head *head, const DcRingCells *cells, uint32_t from, uint32_t to
 }
 
 /*
- * ring_new returns a new ring, in which nobody is; RING_NONE if there is no memory.
+ * ring_new returns a new, empty ring; RING_NONE if there is no memory.
  */
 uint32_t
 ring_new(const DcRingCells *cells, const DcRingTime *time)
@@ -245,12 +263,18 @@ ring_free(uint32_t root, const DcRingCells *cells)
 	cells->give_back(cells->arg, root);
 }
 
+/*
+ * Return the ring's time, which the caller may set if it has an exclusive lock.
+ */
 DcRingTime *
 ring_time(uint32_t root, const DcRingCells *cells)
 {
 	return &head_of(root, cells)->time;
 }
 
+/*
+ * Return true if no member has been seen in any of the ring's slots.
+ */
 bool
 ring_is_empty(uint32_t root, const DcRingCells *cells)
 {
@@ -258,7 +282,7 @@ ring_is_empty(uint32_t root, const DcRingCells *cells)
 }
 
 /*
- * ring_beat says that a member is heard of, if that does not change the estimate. False if it does, or the ring must be turned
+ * ring_beat notes a member's heartbeat, if that does not change the estimate. False if it does, or the ring must be turned
  * first: then nothing is done, and it takes an exclusive lock to turn it and to add the member.
  *
  * `now` may be a little before the current slot, as the clock was read without a lock: then it counts as
@@ -293,7 +317,7 @@ ring_beat(uint32_t root, const DcRingCells *cells, uint64_t hash, int64_t now)
 }
 
 /*
- * ring_add says that a member is heard of, in the current slot. RING_FULL if that takes memory and there is none.
+ * ring_add notes a member's heartbeat in the current slot. RING_FULL if that takes memory and there is none.
  */
 DcRingAdded
 ring_add(uint32_t root, const DcRingCells *cells, uint64_t hash)
@@ -390,7 +414,7 @@ ring_turn(uint32_t root, const DcRingCells *cells, int64_t now)
 }
 
 /*
- * ring_restart gives a ring another time. Who is there is there as if heard of just now.
+ * ring_restart gives a ring another time. Its members stay, as if they were seen just now.
  */
 void
 ring_restart(uint32_t root, const DcRingCells *cells, const DcRingTime *time)
@@ -419,7 +443,8 @@ ring_estimate(uint32_t root, const DcRingCells *cells)
 }
 
 /*
- * ring_leaf returns the words of a leaf, RING_LEAF_WORDS of them, or NULL. For who writes them to a file; nobody else is there.
+ * ring_leaf returns the words of a leaf, RING_LEAF_WORDS of them, or NULL. It is for writing them to a file, when no other
+ * process is left.
  */
 const uint64_t *
 ring_leaf(uint32_t root, const DcRingCells *cells, uint32_t leaf)
@@ -430,7 +455,7 @@ ring_leaf(uint32_t root, const DcRingCells *cells, uint32_t leaf)
 }
 
 /*
- * ring_put_leaf makes a leaf of such words. False if it is there already, has nothing or what cannot be, or there is no memory.
+ * ring_put_leaf makes a leaf of such words. False if it is there already, is empty or invalid, or there is no memory.
  */
 bool
 ring_put_leaf(uint32_t root, const DcRingCells *cells, uint32_t leaf, const uint64_t *words)

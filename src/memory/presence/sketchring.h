@@ -1,7 +1,7 @@
 /*
  * sketchring.h
- *		How many distinct members were heard of lately: a ring of HyperLogLogs (see sketchring.c). Knows nothing of
- *		the server.
+ *		How many distinct members have sent heartbeats lately: a ring of HyperLogLogs (see sketchring.c). Knows
+ *		nothing of the server.
  *
  * Copyright (c) 2026, the dcounter developers
  */
@@ -16,11 +16,11 @@
 #define RING_PRECISION 14
 #define RING_REGISTERS (1 << RING_PRECISION)
 #define RING_MAX_RANK (64 - RING_PRECISION + 1)
-#define RING_SLOTS 10 /* sketches; a register's ranks of all are in a word */
+#define RING_SLOTS 10 /* sketches; a word has a register's ranks of all of them */
 
 #define RING_NONE UINT32_MAX
 
-/* What a cell has at least; the first four bytes of one are not the ring's. */
+/* The least size of a cell; its first four bytes are not the ring's. */
 #define RING_CELL 160
 #define RING_LEAF_WORDS ((RING_CELL - 8) / 8)
 #define RING_LEAVES ((RING_REGISTERS + RING_LEAF_WORDS - 1) / RING_LEAF_WORDS)
@@ -43,7 +43,7 @@ typedef struct DcRingTime
 	int64_t length; /* of a slot */
 	int64_t until;	/* the end of the current one */
 	uint32_t slot;
-	uint32_t version; /* the caller's: what the length was taken from */
+	uint32_t version; /* the caller's: the version of the rule that set the length */
 } DcRingTime;
 
 typedef enum DcRingAdded
@@ -53,7 +53,7 @@ typedef enum DcRingAdded
 	RING_FULL
 } DcRingAdded;
 
-/* the slot of a time to live: with the current one, which has just begun, the others are as long as that */
+/* the length of a slot for a time to live: without the current slot, which has just begun, the others last that long */
 static inline int64_t
 ring_length(int64_t ttl)
 {

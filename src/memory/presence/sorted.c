@@ -5,15 +5,18 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * It is a binary tree by key, and a heap by priority: no item has a higher one than its parent. If priorities
- * are as if drawn by lot, the tree is as that of keys which were inserted in random order: about twice as
- * deep as the best one. To insert compares on the way down; to remove compares nothing, as items know their
- * parents. Each rotates twice on average.
+ * are random, the tree is like one of keys inserted in random order: about twice as deep as the best one.
+ * Inserting compares on the way down; removing compares nothing, as items know their parents. Each rotates
+ * twice on average.
  */
 #include "memory/presence/sorted.h"
 
 static void put_in_place(uint32_t *root, const DcSortedItems *items, uint32_t parent, uint32_t old, uint32_t item);
 static void rotate_up(uint32_t *root, const DcSortedItems *items, uint32_t item);
 
+/*
+ * Return the node of an item.
+ */
 static DcSortedNode *
 node_of(const DcSortedItems *items, uint32_t item)
 {
@@ -80,6 +83,9 @@ sorted_first(uint32_t root, const DcSortedItems *items)
 	return item;
 }
 
+/*
+ * Return the first item behind a key, which need not be in the set, or SORTED_NONE.
+ */
 uint32_t
 sorted_after(uint32_t root, const DcSortedItems *items, const void *key)
 {
@@ -99,6 +105,9 @@ sorted_after(uint32_t root, const DcSortedItems *items, const void *key)
 	return found;
 }
 
+/*
+ * Return the item after this one, or SORTED_NONE.
+ */
 uint32_t
 sorted_next(const DcSortedItems *items, uint32_t item)
 {

@@ -24,7 +24,7 @@ typedef struct DcSortedItems
 {
 	void *arg;
 	DcSortedNode *(*node)(void *arg, uint32_t item);
-	uint32_t (*priority)(void *arg, uint32_t item);			   /* as if drawn by lot, never changes */
+	uint32_t (*priority)(void *arg, uint32_t item);			   /* random, but never changes */
 	int (*compare)(void *arg, const void *key, uint32_t item); /* a key with that of an item */
 } DcSortedItems;
 

@@ -7,16 +7,16 @@
  * Time is in ticks. An item has a deadline, the tick at which it is due. A slot of the first level is for one
  * tick, one of the next level for 64, and so on: slot n of a level is for those ticks that have n in the level's
  * six bits. An item is on the first level where its deadline is less than 64 slots ahead, in that slot. So on higher levels no
- * item is ever put into the present slot: what is there has been there before its time began, and is moved
- * to lower levels, one item at a time. An item is moved three times at most.
+ * item is ever put into the present slot: its items were there before its time began, and are moved to lower levels, one at a
+ * time. An item is moved three times at most.
  *
- * Moves are lazy: whoever puts off a deadline, as a heartbeat does, does not touch the wheel. The item is
- * found in its old slot, and then moved. An item further away than the wheel reaches is put as far as
- * that, and found there as one whose deadline was put off.
+ * Moves are lazy: putting off a deadline, as a heartbeat does, does not touch the wheel. The item is found
+ * in its old slot, and then moved. An item further away than the wheel reaches is put as far as that, and
+ * found there as one whose deadline was put off.
  *
  * Turning can be interrupted after any number of steps, each of which looks at one item or skips empty slots. The
- * wheel may be late. Nothing is due twice or lost by that, and items that are added with a deadline in the
- * past are due next.
+ * wheel may be late. That makes nothing due twice, and loses nothing. Items that are added with a deadline
+ * in the past are due next.
  */
 #include "memory/presence/wheel.h"
 
@@ -33,6 +33,9 @@ level_slot(uint64_t tick, int level)
 	return tick >> (WHEEL_BITS * level);
 }
 
+/*
+ * Return the bit of a slot in its level's map of occupied slots.
+ */
 static uint64_t
 slot_bit(uint64_t slot)
 {
@@ -53,6 +56,9 @@ wheel_init(DcWheel *wheel, uint64_t tick)
 		wheel->heads[i] = WHEEL_NONE;
 }
 
+/*
+ * Initialize the node of an item that is not in a wheel.
+ */
 void
 wheel_node_init(DcWheelNode *node)
 {
@@ -152,6 +158,9 @@ wheel_place(DcWheel *wheel, const DcWheelItems *items, uint32_t item, uint64_t d
 			  (uint32_t) ((uint64_t) level * WHEEL_SLOTS + (level_slot(wheel->tick, level) + slots) % WHEEL_SLOTS));
 }
 
+/*
+ * Put an item at the front of a slot's list.
+ */
 static void
 link_item(DcWheel *wheel, const DcWheelItems *items, uint32_t item, uint32_t slot)
 {
@@ -166,6 +175,9 @@ link_item(DcWheel *wheel, const DcWheelItems *items, uint32_t item, uint32_t slo
 	wheel->occupied[slot / WHEEL_SLOTS] |= slot_bit(slot);
 }
 
+/*
+ * Take an item out of its slot.
+ */
 static void
 unlink_item(DcWheel *wheel, const DcWheelItems *items, uint32_t item)
 {

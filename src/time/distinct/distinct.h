@@ -29,8 +29,8 @@ typedef struct DcDistinctRow
 	Oid delta;
 	int precision;
 	int64 bucket;		/* us; 0: it has no buckets */
-	int64 keep;			/* us; 0: for good */
-	TimestampTz newest; /* when the newest bucket begins that was folded; 0: none */
+	int64 keep;			/* us; 0: forever */
+	TimestampTz newest; /* start of the newest bucket that was folded; 0: none */
 } DcDistinctRow;
 
 /* The columns of either table. */
@@ -81,9 +81,9 @@ typedef struct DcDistinctScan
 	struct TupleTableSlot *slot;
 	MemoryContext cxt;	  /* of the scan */
 	Datum from;			  /* text: the beginning of the range */
-	int visits;			  /* rows that it may visit and that the snapshot does not show, or 0 for any number; */
+	int visits;			  /* how many rows that the snapshot does not show it may visit; 0: any number; */
 	bool cut;			  /* there were more of them */
-	ItemPointerData past; /* entries of the first key of the range up to that place are passed over; invalid: none */
+	ItemPointerData past; /* entries of the range's first key up to this place are skipped; invalid: none */
 	char *key_copy;		  /* of a key that had to be fetched, or NULL */
 	bool any;			  /* there is a row, of */
 	DcKey key;			  /* this key, */
@@ -154,7 +154,7 @@ extern bool rowkey_equal(const DcRowKey *a, const DcRowKey *b);
 extern void distinct_pending_init(void);
 extern void distinct_pending_add(DcDistinct *distinct, const DcRowKey *key, uint64 hash);
 extern HllState *distinct_pending_merge(const DcRowKey *key, HllState *into);
-extern List *distinct_pending_keys(Oid relid, const char *from, const char *to, uint32 len);
+extern List *distinct_pending_keys(Oid relid, bool (*wanted)(const void *arg, const DcRowKey *key), const void *arg);
 extern void distinct_pending_absorb(void);
 extern void distinct_write_early(void);
 

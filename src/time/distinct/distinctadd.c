@@ -5,13 +5,13 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * An item that the session knows to be there (distinctknown.c) touches neither locks nor rows: it is as if it had been
- * added before whatever holds a lock on the table now. All others lock the tables, and are pending until the
+ * added before the present locks on the table were taken. All other items lock the tables, and are pending until the
  * commit (distinctpending.c).
  *
  * Items are hashed as by dc_hll_agg() and dc_hll_add() (types/sketch/item.c), so the sketch of a key is that of its items.
  *
- * A time says which bucket an item is in. The clock of the wall decides whether that is too old or in the future; if it
- * is set, so are the buckets that can be written. What is kept is decided elsewhere (distinctfold.c).
+ * A time says which bucket an item is in. The wall clock decides whether that is too old or in the future; if the clock
+ * is set, other buckets can be written. Which buckets are kept is decided elsewhere (distinctfold.c).
  */
 #include "postgres.h"
 
@@ -135,7 +135,7 @@ dc_add_many(PG_FUNCTION_ARGS)
 	{
 		DcDistinctRel rel;
 
-		/* again: so that an error comes now, and not at the commit */
+		/* again, so that an error comes now and not at the commit */
 		distinctrel_open(&rel, distinct_lookup(PG_GETARG_OID(0)), RowExclusiveLock);
 		distinctrel_close(&rel);
 	}
@@ -166,6 +166,10 @@ site_of(FunctionCallInfo fcinfo)
 	return site;
 }
 
+/*
+ * Prepare the hashing of items of a type. `mcxt` must live as long as `item`. An error if the type
+ * of a literal is not known.
+ */
 static void
 init_item(ItemType *item, Oid type, Oid collation, MemoryContext mcxt)
 {

@@ -1,21 +1,21 @@
 /*
  * distinctddl.c
- *		What DDL on a distinct table and its deltas entails.
+ *		How DDL on a distinct table and its deltas is handled.
  *
  * Copyright (c) 2026, the dcounter developers
  *
- *	- A distinct table that is dropped takes its deltas along. If the deltas are dropped by themselves, the table
- *	  stays, as an ordinary one; a notice says so.
+ *	- Dropping a distinct table drops its deltas. If the deltas are dropped by themselves, the table stays, as an
+ *	  ordinary one; a notice says so.
  *	- ALTER TABLE ... RENAME TO, SET SCHEMA, OWNER TO, SET LOGGED and SET UNLOGGED on the table are repeated on its
  *	  deltas. A crash must empty both or neither, so the deltas cannot be made logged or unlogged by themselves.
  *	- TRUNCATE of the table empties its deltas, too. Items that this transaction has added are written before any
- *	  DDL (core/counter/commit.c), so the order of things in it is kept. The deltas may be truncated by themselves: that
- *	  forgets what is not folded yet.
- *	- DELETE and UPDATE by hand are refused on both, as sessions would not notice that what they remember has gone
- *	  (distinctknown.c).
+ *	  DDL (core/counter/commit.c), so their order is kept. The deltas may be truncated by themselves: that forgets items
+ *	  that are not folded yet.
+ *	- DELETE and UPDATE by hand are refused on both, as sessions would not notice that items which they remember
+ *	  are gone (distinctknown.c).
  *
- * Triggers with the functions of core/table/protect.c see to the last two. The functions of this room write without SQL,
- * so they are not concerned.
+ * Triggers with the functions of core/table/protect.c do the last two. The functions of this room write without SQL, so
+ * these triggers do not fire for them.
  */
 #include "postgres.h"
 
@@ -29,6 +29,10 @@
 #include "core/table/storage.h"
 #include "time/distinct/distinct.h"
 
+/*
+ * Delete the catalog rows of distinct tables that are being dropped, and drop their deltas. Deltas
+ * that are dropped by themselves leave an ordinary table.
+ */
 static void
 distinctddl_dropped(const DcDdl *ddl)
 {
@@ -54,6 +58,9 @@ distinctddl_dropped(const DcDdl *ddl)
 	}
 }
 
+/*
+ * Return the table of deltas of a distinct table, or InvalidOid.
+ */
 static Oid
 deltas_of(Oid relid)
 {
@@ -62,6 +69,10 @@ deltas_of(Oid relid)
 	return distinct_row_read(relid, &row) ? row.delta : InvalidOid;
 }
 
+/*
+ * Repeat renames, owners and the like on the deltas. An error if the deltas alone would become
+ * logged or unlogged.
+ */
 static void
 distinctddl_altered(const DcDdl *ddl)
 {

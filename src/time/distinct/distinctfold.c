@@ -1,27 +1,27 @@
 /*
  * distinctfold.c
- *		What takes rows of distinct tables away or puts them together: folding, the end of buckets, dc_distinct_reset().
+ *		Removing and merging rows of distinct tables: folding, the end of buckets, dc_distinct_reset().
  *
  * Copyright (c) 2026, the dcounter developers
  *
  * Folding reads deltas in the order of keys, adds what they have to the row of the key, and deletes them, in one
  * transaction: a snapshot has the items in the deltas, in the row, or in both, which is the same. It reads a batch of deltas in a
  * snapshot; those that come meanwhile are left for the next time. While an old snapshot is held, deltas that were deleted stay where they
- * are, and are visited by each round; a step visits a number of them at most, and the next one goes on behind the last. Writers insert deltas, which meets no lock of it.
+ * are, and are visited by each round; a step visits a limited number of them, and the next one goes on behind the last.
+ * Writers insert deltas, which conflicts with no lock of it.
  *
- * A bucket goes when it is over by the clock and by the newest bucket that was folded (bucket.c), which the catalog
- * keeps, and which a clock that is ahead for a while raises by one (note_newest): rows and deltas are deleted, in batches, with one pass over the rows for each bucket that goes. A row is
- * small, and there is one for each key and bucket. Sessions that know what such rows had have to forget it, so the
- * relation is invalidated.
+ * A bucket is removed when its time to be kept is over, both by the clock and by the newest bucket that was folded
+ * (bucket.c). The catalog has the latter, and a clock that is ahead for a while raises it by one (note_newest): rows
+ * and deltas are deleted, in batches, with one pass over the rows for each such bucket. A row is small, and there is
+ * one for each key and bucket. Sessions must forget what they know of such rows, so the relation is invalidated.
  *
- * Who does any of this holds the table's lock `distinct` to the end of its transaction; the worker passes a table over that
- * it cannot lock at once. So a row of the table is changed by one of them at a time. It may still be changed by its owner
- * by hand: then its deltas stay, and the next time tries again. Deleting a delta that somebody has deleted does
- * nothing.
+ * A transaction that does any of this holds the table's lock `distinct` to its end; the worker skips a table that it cannot
+ * lock at once. So a row of the table is changed by one of them at a time. It may still be changed by its owner by hand:
+ * then its deltas stay, and the next time tries again. Deleting a delta that is already deleted does nothing.
  *
- * Nothing of it runs code of an owner: tables that have any on them cannot be written (distinctopen.c). A table that a
- * subscription feeds is left alone: the publisher folds it. The commits of the worker do not wait for the disk: one
- * that is lost leaves the deltas where they were.
+ * None of this runs code of an owner: tables with such code cannot be written (distinctopen.c). A table that a
+ * subscription feeds is left alone: the publisher folds it. The commits of the worker do not wait for the disk: one that
+ * is lost leaves the deltas where they were.
  */
 #include "postgres.h"
 
@@ -61,7 +61,7 @@ PG_FUNCTION_INFO_V1(dc_distinct_reset);
 #define FOLD_BATCH 2000
 #define EXPIRE_BATCH 5000
 
-/* Rows that a step visits for nothing, as they are dead, and an old snapshot keeps them. */
+/* How many dead rows, which an old snapshot keeps, a step visits in vain. */
 #define DEAD_BATCH 20000
 
 /* What this process remembers of a table. */
@@ -77,7 +77,7 @@ typedef struct DcFoldTable
 	ItemPointerData folded_tid; /* and its place; invalid: at the beginning */
 } DcFoldTable;
 
-/* Of this process; for good. */
+/* Of this process; never freed. */
 static List *tables = NIL; /* DcFoldTable * */
 
 /* The table at hand. */
@@ -89,6 +89,7 @@ static struct
 static bool distinctfold_is_needed(void);
 static bool job_run(DcJobRun *run);
 static List *distinctfold_list(void);
+static bool distinctfold_has(const List *sorted, Oid relid);
 static void distinctfold_start(MemoryContext cxt);
 static DcTableStep distinctfold_step(Oid relid, bool all_owners);
 static void destroy_fold_table(DcFoldTable *table);
@@ -128,7 +129,7 @@ distinctfold_is_needed(void)
 }
 
 /*
- * distinct_take_turn waits for the lock of a table.
+ * distinct_take_turn takes a table's lock `distinct`, and waits for it.
  */
 void
 distinct_take_turn(Oid relid)
@@ -155,17 +156,20 @@ distinctfold_list(void)
 {
 	Oid catalog = catalog_relation_if_any("distinct_table");
 	List *listed = NIL;
+	List *sorted;
 	ListCell *lc;
 
 	if (!OidIsValid(catalog) || !ConditionalLockRelationOid(catalog, AccessShareLock) || extension_is_fed())
 		return NIL;
 	foreach(lc, distinct_rows())
 		listed = lappend_oid(listed, ((DcDistinctRow *) lfirst(lc))->relid);
+	sorted = list_copy(listed);
+	list_sort(sorted, list_oid_cmp);
 	foreach(lc, tables)
 	{
 		DcFoldTable *table = lfirst(lc);
 
-		if (list_member_oid(listed, table->relid))
+		if (distinctfold_has(sorted, table->relid))
 			continue;
 		destroy_fold_table(table);
 		tables = foreach_delete_current(tables, lc);
@@ -173,6 +177,30 @@ distinctfold_list(void)
 	return listed;
 }
 
+/*
+ * Return true if a sorted list of OIDs has one.
+ */
+static bool
+distinctfold_has(const List *sorted, Oid relid)
+{
+	int low = 0;
+	int high = list_length(sorted);
+
+	while (low < high)
+	{
+		int middle = low + (high - low) / 2;
+
+		if (list_nth_oid(sorted, middle) < relid)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < list_length(sorted) && list_nth_oid(sorted, low) == relid;
+}
+
+/*
+ * Free what this process remembers of a table. The list no longer has it.
+ */
 static void
 destroy_fold_table(DcFoldTable *table)
 {
@@ -181,6 +209,9 @@ destroy_fold_table(DcFoldTable *table)
 	pfree(table);
 }
 
+/*
+ * Begin a round: nothing is remembered from the steps before.
+ */
 static void
 distinctfold_start(MemoryContext cxt)
 {
@@ -224,6 +255,9 @@ distinctfold_step(Oid relid, bool all_owners)
 	return more ? TABLE_GOES_ON : TABLE_DONE;
 }
 
+/*
+ * Return what this process remembers of a table between rounds; a new entry knows nothing.
+ */
 static DcFoldTable *
 fold_table(Oid relid)
 {
@@ -288,7 +322,7 @@ fold_batch(DcDistinctRel *rel, DcFoldTable *table)
 		}
 		if (buckets && !bucket_get(key.data, key.len, &bucket))
 			bucket = -1;
-		/* what belongs to no bucket, or to one that is over, goes */
+		/* rows of no bucket, or of one that is over, are dropped */
 		if ((buckets && bucket < horizon) || fold_key(rel, &key, items))
 		{
 			newest = Max(newest, bucket);
@@ -315,7 +349,8 @@ fold_batch(DcDistinctRel *rel, DcFoldTable *table)
 }
 
 /*
- * pass_key goes on behind the key that the round has come to. Its deltas stay: they are not to be read again by each step.
+ * pass_key goes on behind the key that the round has come to. Its deltas stay, and later steps of the round do not read them
+ * again.
  */
 static void
 pass_key(DcFoldTable *table)
@@ -338,7 +373,8 @@ note_delta(DcFoldTable *table, DcDistinctScan *scan)
 }
 
 /*
- * fold_key adds items to the row of a key, or makes one; false, with nothing done, if somebody else has the row.
+ * fold_key adds items to the row of a key, or makes one; false, with nothing done, if another transaction has the
+ * row.
  */
 static bool
 fold_key(DcDistinctRel *rel, const DcKey *key, HllState *items)
@@ -358,7 +394,7 @@ fold_key(DcDistinctRel *rel, const DcKey *key, HllState *items)
 }
 
 /*
- * put_sketch adds items to a row; false if somebody else has it locked, or has changed it.
+ * put_sketch adds items to a row; false if another transaction has locked or changed it.
  */
 static bool
 put_sketch(DcDistinctRel *rel, DcDistinctScan *row, const DcKey *key, HllState *items)
@@ -374,7 +410,7 @@ put_sketch(DcDistinctRel *rel, DcDistinctScan *row, const DcKey *key, HllState *
 		memcmp(VARDATA_ANY(DatumGetPointer(before)), VARDATA_ANY(DatumGetPointer(after)),
 			   VARSIZE_ANY_EXHDR(DatumGetPointer(after))) == 0)
 		return true;
-	/* the server cannot update without waiting, but lock so; then the update need not wait */
+	/* the server can lock without waiting, but not update; after the lock, the update need not wait */
 	if (!keyrow_lock_version(heap, tid, LockTupleNoKeyExclusive, LockWaitSkip))
 		return false;
 	slot = distinct_make_row(rel, DISTINCT_TABLE, key->data, key->len, after);
@@ -384,7 +420,7 @@ put_sketch(DcDistinctRel *rel, DcDistinctScan *row, const DcKey *key, HllState *
 }
 
 /*
- * expire_batch deletes rows of buckets that go; true if there may be more of them.
+ * expire_batch deletes rows of buckets that are no longer kept; true if there may be more of them.
  */
 static bool
 expire_batch(DcDistinctRel *rel, DcFoldTable *table)
@@ -441,6 +477,9 @@ pass_dead(DcFoldTable *table, DcDistinctScan *scan)
 		table->key[table->len++] = '\0';
 }
 
+/*
+ * Return the number of the first bucket that is kept; 0 if all are.
+ */
 static int64
 horizon_of(const DcDistinctRow *row)
 {
@@ -452,8 +491,8 @@ horizon_of(const DcDistinctRow *row)
 /*
  * Write the newest bucket to the catalog. Only the bucket of a key is known to be one if the functions have written it; a
  * row that was made by hand may say anything. A bucket that does not follow the newest one may come from a clock that is
- * ahead for a while: it counts when a later one is folded, and until then for one bucket more. If the newest one is itself
- * ahead of the clock, the clock was wrong then.
+ * ahead for a while: it counts when a later one is folded, and until then it raises the newest one by a single bucket. If
+ * the newest one is itself ahead of the clock, the clock was wrong at that time.
  */
 static void
 note_newest(DcDistinct *distinct, DcFoldTable *table, int64 bucket)
@@ -481,8 +520,8 @@ note_newest(DcDistinct *distinct, DcFoldTable *table, int64 bucket)
 }
 
 /*
- * dc_distinct_reset(distinct_table regclass, key text|bigint|uuid) -> void: the key starts anew, in all buckets. Needs DELETE.
- * Items that others are adding at the same time may be there afterwards.
+ * dc_distinct_reset(distinct_table regclass, key text|bigint|uuid) -> void: the key starts from zero, in all buckets.
+ * Needs DELETE. Items that others are adding at the same time may be there afterwards.
  */
 Datum
 dc_distinct_reset(PG_FUNCTION_ARGS)
@@ -539,16 +578,16 @@ distinctfold_delete_rows(DcDistinctRel *rel, int which, const char *from, const 
 }
 
 /*
- * delete_row deletes a row; false if somebody has changed or, for one who does not wait, locked it.
+ * delete_row deletes a row; false if another transaction has changed it or, without `wait`, locked
+ * it.
  */
 static bool
 delete_row(Relation heap, ItemPointer tid, bool wait)
 {
 	TM_FailureData failure;
-	TM_Result result = table_tuple_delete(heap, tid, GetCurrentCommandId(true), InvalidSnapshot, InvalidSnapshot,
-										  wait, &failure, false);
+	TM_Result result = compat_tuple_delete(heap, tid, wait, &failure);
 
-	if (result == TM_Deleted) /* by a fold, its items may be in a row that this snapshot does not show */
+	if (result == TM_Deleted) /* changed by a fold: its items may be in a row that this snapshot does not show */
 		return !IsolationUsesXactSnapshot();
 	return result == TM_Ok || result == TM_SelfModified;
 }

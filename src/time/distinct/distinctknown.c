@@ -1,33 +1,33 @@
 /*
  * distinctknown.c
- *		What a session knows that the rows of a key have.
+ *		What a session knows of the rows of a key.
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Most items that are added have been there before, and of those that are new most raise no register. To see
- * that, a session remembers sketches of keys: what it has read of a key, and what it has written itself. As registers
+ * Most items that are added have been there before, and of those that are new most raise no register. To see that, a
+ * session remembers sketches of keys: the items that it has read, and those that it has written itself. As registers
  * only rise, a sketch that is out of date shows too little, and at worst a row is written that was not needed.
  *
- * So a sketch must never have what the rows might not have, in any future in which somebody relies on it:
+ * So a sketch must never have items that the rows may lack whenever a session relies on it:
  *
- *	- What was not committed may be rolled back. A sketch is read in a snapshot, which shows what others have
- *	  committed, and what this transaction has written early: a sketch with rows of that is forgotten
- *	  when the transaction, or any subtransaction, ends. What this transaction writes itself gets into its sketches after
- *	  the commit (known_raise).
- *	- What was committed asynchronously may be lost in a crash. A commit that waits for the disk must not rest on
- *	  it. So a sketch has an LSN, up to which the log must be flushed for all that it knows to last; until
- *	  it is, items are written as if they were not known. The log is flushed in its order: what
- *	  this transaction writes is no safer than what came before it.
+ *	- Uncommitted rows may be rolled back. A sketch is read in a snapshot, which shows rows that others have committed,
+ *	  and rows that this transaction has written early: a sketch with any of the latter is forgotten when the
+ *	  transaction, or any subtransaction, ends. Items that this transaction writes get into its sketches after the commit
+ *	  (known_raise).
+ *	- A crash may lose asynchronous commits. A commit that waits for the disk must not rely on them. So a sketch
+ *	  has an LSN: once the WAL is flushed up to it, all that the sketch knows is durable; until then, items are
+ *	  written as if they were not known. The WAL is flushed in order: what this transaction writes is no safer than
+ *	  what came before it.
  *	- Rows may be taken away: TRUNCATE, dc_distinct_reset(), the end of a bucket. All of these invalidate the
  *	  relation, in the order of commits, and a sketch belongs to one generation of the table's entry. The caller has
- *	  received invalidations. DELETE and UPDATE by hand invalidate nothing, and are refused (distinctddl.c).
+ *	  processed invalidations. DELETE and UPDATE by hand invalidate nothing, and are refused (distinctddl.c).
  *	- A snapshot that is older than what a sketch knows does not show it, so the caller's own item would be missing
  *	  in what it reads. `next` is a transaction id that follows those of all that the sketch knows:
- *	  a snapshot that has none older in progress shows it all. In another one the item is pending, and
- *	  the commit decides whether it is written.
+ *	  a snapshot in which no older transaction is in progress shows all of them. With any other
+ *	  snapshot the item is pending, and the commit decides whether it is written.
  *
- * Memory: sketches take dcounter.distinct_cache at most; the one that was used least recently goes first.
- * All is private to the backend, in a context below TopMemoryContext.
+ * Memory: sketches take dcounter.distinct_cache at most; the least recently used one is removed first. All
+ * of this is private to the backend, in a context below TopMemoryContext.
  */
 #include "postgres.h"
 
@@ -80,7 +80,7 @@ typedef struct DcKnownSlot
 #define SH_DEFINE
 #include "lib/simplehash.h"
 
-/* For good. */
+/* Never freed. */
 static MemoryContext known_cxt = NULL;
 static knowns_hash *knowns;
 static dlist_head used = DLIST_STATIC_INIT(used);
@@ -104,6 +104,9 @@ rowkey_hash(const DcRowKey *key)
 	return hash_bytes((const unsigned char *) key->data, key->len) ^ murmurhash32(key->relid);
 }
 
+/*
+ * Return true if both are the same key of the same table.
+ */
 bool
 rowkey_equal(const DcRowKey *a, const DcRowKey *b)
 {
@@ -145,7 +148,7 @@ known_has(DcKnown *known, uint64 hash)
 }
 
 /*
- * Return true if this transaction may rest on what is known: the active snapshot shows it, and it is on disk. Whether the
+ * Return true if this transaction may rely on what is known: the active snapshot shows it, and it is on disk. Whether the
  * commit waits for the disk is not known yet, as a function may have its own setting.
  */
 bool
@@ -157,7 +160,7 @@ known_is_safe(DcKnown *known)
 }
 
 /*
- * Return true if it is on disk, or, when this transaction commits, need not be.
+ * Return true if what is known is on disk, or need not be when this transaction commits.
  */
 bool
 known_is_durable(DcKnown *known, bool commits)
@@ -194,14 +197,15 @@ known_load(DcDistinctRel *rel, const DcRowKey *key)
 		uncommitted--;
 	}
 	PopActiveSnapshot();
-	/* whoever the snapshot shows has written his commit to the log before now */
+	/* every transaction that the snapshot shows as committed has written its commit to the WAL before now */
 	known->lsn = GetXLogInsertRecPtr();
 	known_resize(known);
 	return known;
 }
 
 /*
- * distinctknown_read_rows reads them into a sketch. True if rows of this transaction are among them.
+ * distinctknown_read_rows reads the rows of a key into a sketch. True if rows of this transaction
+ * are among them.
  */
 static bool
 distinctknown_read_rows(DcDistinctRel *rel, const DcRowKey *key, DcKnown *known)
@@ -222,7 +226,7 @@ distinctknown_read_rows(DcDistinctRel *rel, const DcRowKey *key, DcKnown *known)
 			if (scan.key.len != key->len || memcmp(scan.key.data, key->data, key->len) != 0)
 				continue;
 			ours |= distinctknown_is_ours(scan.slot);
-			merged = hll_merge_datum(hll_copy(known->state), scan.sketch); /* in the caller's memory: it may be an error */
+			merged = hll_merge_datum(hll_copy(known->state), scan.sketch); /* in the caller's memory, as this may raise an error */
 			old = MemoryContextSwitchTo(known_cxt);
 			state = hll_copy(merged);
 			MemoryContextSwitchTo(old);
@@ -236,8 +240,8 @@ distinctknown_read_rows(DcDistinctRel *rel, const DcRowKey *key, DcKnown *known)
 }
 
 /*
- * take_state takes the state out of a sketch while it is merged with another one: that may free it, and fail after that. A sketch
- * without a state is found by nobody.
+ * take_state takes the state out of a sketch while it is merged with another one: that may free it, and fail after
+ * that. A sketch without a state is never used.
  */
 static HllState *
 take_state(DcKnown *known)
@@ -248,6 +252,10 @@ take_state(DcKnown *known)
 	return state;
 }
 
+/*
+ * Return true if the row was written by this transaction or one of its subtransactions that have
+ * not aborted.
+ */
 static bool
 distinctknown_is_ours(TupleTableSlot *slot)
 {
@@ -295,6 +303,9 @@ known_missing(DcKnown *known, const HllState *items)
 	return NULL;
 }
 
+/*
+ * Return true if the item, a token of its hash, would change the sketch.
+ */
 static bool
 distinctknown_is_missing(const HllState *state, uint32 token)
 {
@@ -308,8 +319,8 @@ distinctknown_is_missing(const HllState *state, uint32 token)
 }
 
 /*
- * known_raise adds items that this session has committed, of which the rows of that generation have them all. Their
- * commit is at the LSN.
+ * known_raise adds items that this session has committed; the rows of that generation have all of them. The LSN is
+ * that of their commit.
  */
 void
 known_raise(const DcRowKey *key, uint64 generation, const HllState *items, XLogRecPtr lsn)
@@ -357,6 +368,10 @@ known_forget_uncommitted(void)
 	}
 }
 
+/*
+ * Make an empty sketch for a key, and remember it as the one used last. It lives until it is
+ * removed.
+ */
 static DcKnown *
 known_new(const DcRowKey *key, int precision, uint64 generation)
 {
@@ -387,6 +402,9 @@ known_new(const DcRowKey *key, int precision, uint64 generation)
 	return known;
 }
 
+/*
+ * Forget a sketch, and free it.
+ */
 static void
 known_remove(DcKnown *known)
 {

@@ -4,11 +4,11 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * dc_add() is also a function of mergeable sets. For a literal, the server takes the one that wants a text there, so
- * the name of a table comes as text, and is looked up with each call, as in any statement. To look
- * it up costs about as much as the rest of a call that changes nothing. So a session remembers a few names. What a name means
- * depends on the search_path, the current role and its rights on schemas, and on all relations and schemas that there are:
- * with any change of these it is looked up again.
+ * dc_add() is also a function of mergeable sets. For a literal, the server chooses the variant with a text argument, so the
+ * name of a table comes as text, and is looked up with each call, as in any statement. The look-up costs about as much as the
+ * rest of a call that changes nothing. So a session remembers a few names. What a name means depends on the search_path, the
+ * current role and its rights on schemas, and on all relations and schemas that there are: with any change of these it is
+ * looked up again.
  */
 #include "postgres.h"
 
@@ -25,7 +25,7 @@
 #include "time/distinct/distinct.h"
 
 #define NAMES 16
-#define NAME_BYTES 136 /* of a longer one nothing is remembered */
+#define NAME_BYTES 136 /* longer names are not remembered */
 
 typedef struct DcName
 {
@@ -43,12 +43,18 @@ static uint64 changes = 1; /* of any relation or schema */
 
 static Oid distinctname_look_up(text *name);
 
+/*
+ * Note that the meaning of names may have changed with a relation.
+ */
 static void
 relation_changed(Oid relid)
 {
 	changes++;
 }
 
+/*
+ * Note that the meaning of names may have changed with a schema.
+ */
 static void
 schema_changed(Datum arg, int cacheid, uint32 hash)
 {
@@ -66,7 +72,8 @@ distinct_name_init(void)
 }
 
 /*
- * distinct_by_name returns the relation of a name; 42P01 if there is none. Invalidations have been received.
+ * distinct_by_name returns the relation of a name; 42P01 if there is none. The caller has processed
+ * invalidations.
  */
 Oid
 distinct_by_name(text *name)
@@ -91,6 +98,10 @@ distinct_by_name(text *name)
 	return entry->relid;
 }
 
+/*
+ * Return the relation of a name, which may be qualified; an error if there is none. It is not
+ * locked.
+ */
 static Oid
 distinctname_look_up(text *name)
 {

@@ -4,18 +4,19 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Both belong to a user, who may alter them in any way at any time. They are read and written without SQL alone, so
- * that neither code of their owner nor row security has a say: to be read they must be plain tables of their
- * shape, and to be written they must have nothing on them but plain indexes. Else the call is refused, and the owner
- * has hurt himself alone.
+ * Both belong to a user, who may alter them in any way at any time. They are read and written only without SQL, so
+ * that neither code of their owner nor row security applies: to be read they must be plain tables of their shape,
+ * and to be written they must have nothing on them but plain indexes. Otherwise the call is refused, so owners can
+ * only harm themselves.
  *
  * The table is locked first, then its deltas (ACCESS SHARE to read, ROW EXCLUSIVE to write), both to the end of the
- * transaction. Nothing that was known before the locks is trusted after them. Both relations are open when the
- * shape is looked at, and as long as they are used: until then this session's own code cannot alter them.
+ * transaction. What was known before the locks were taken is not trusted after that. Both relations are open
+ * when the shape is looked at, and as long as they are used: until then this session's own code cannot alter
+ * them.
  *
- * The generation of an entry is another one each time that it is filled anew. What a session remembers of keys is
- * tied to it (distinctknown.c): any change of either table, TRUNCATE and its rollback included, and each call that takes
- * rows away, invalidates the relation, and so all of that.
+ * An entry gets another generation each time that it is filled. What a session remembers of keys is tied to it
+ * (distinctknown.c): any change of either table, including TRUNCATE and its rollback, and each call that removes rows,
+ * invalidates the relation, and with it all of this.
  */
 #include "postgres.h"
 
@@ -64,6 +65,10 @@ static DcRelCached entries = {
 	.changed = distinctopen_entry_changed,
 };
 
+/*
+ * Mark an entry as invalid if its table or its deltas have changed; InvalidOid stands for all
+ * relations.
+ */
 static void
 distinctopen_entry_changed(void *data, Oid relid)
 {
@@ -87,7 +92,7 @@ distinct_find(Oid relid)
 }
 
 /*
- * distinctopen_fill reads the row twice: the first tells the callback of the table of deltas.
+ * Fill what the session remembers of a distinct table. Return false if it is none.
  */
 static bool
 distinctopen_fill(void *data, void *arg)
@@ -99,14 +104,9 @@ distinctopen_fill(void *data, void *arg)
 
 	if (!distinct_row_read(entry->relid, &row))
 		return false;
-	entry->row = row;
 	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(entry->relid));
-	if (!distinct_row_read(entry->relid, &row) || !HeapTupleIsValid(tuple) || row.delta != entry->row.delta)
-	{
-		if (HeapTupleIsValid(tuple))
-			ReleaseSysCache(tuple);
+	if (!HeapTupleIsValid(tuple))
 		return false;
-	}
 	entry->row = row;
 	entry->owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
 	entry->rls = ((Form_pg_class) GETSTRUCT(tuple))->relrowsecurity;
@@ -118,7 +118,8 @@ distinctopen_fill(void *data, void *arg)
 }
 
 /*
- * distinct_lookup is the same with the errors that a user should see: 42P01 for no relation, 42809 for another one.
+ * distinct_lookup returns the entry of a table, with the errors that a user should see: 42P01 for no relation, 42809
+ * for another one.
  */
 DcDistinct *
 distinct_lookup(Oid relid)
@@ -155,7 +156,7 @@ distinct_lock(Oid relid, LOCKMODE mode, AclMode rights)
 {
 	DcDistinct *distinct;
 
-	AcceptInvalidationMessages(); /* a REVOKE, say; plain SQL does so too */
+	AcceptInvalidationMessages(); /* for example of a REVOKE; plain SQL does so too */
 	do
 	{
 		distinct = distinct_lookup(relid);
@@ -165,11 +166,13 @@ distinct_lock(Oid relid, LOCKMODE mode, AclMode rights)
 	distinct = distinct_lookup(relid);
 	if (rights == ACL_NO_RIGHTS || !distinct_rights_known(distinct, rights))
 	{
+		uint32 roles = role_changes; /* a change that comes meanwhile is noticed the next time */
+
 		table_check_rights(relid, rights);
-		if (distinct->role != GetUserId() || distinct->role_changes != role_changes)
+		if (distinct->role != GetUserId() || distinct->role_changes != roles)
 			distinct->rights = ACL_NO_RIGHTS;
 		distinct->role = GetUserId();
-		distinct->role_changes = role_changes;
+		distinct->role_changes = roles;
 		distinct->rights |= rights;
 	}
 	distinctopen_check_owner(distinct);
@@ -177,7 +180,8 @@ distinct_lock(Oid relid, LOCKMODE mode, AclMode rights)
 }
 
 /*
- * lock_both locks the two; false if they are no distinct table, or the deltas others by then, or a lock cannot be had.
+ * lock_both locks both tables; false if they are not a distinct table, have other deltas by then, or a lock is not
+ * available.
  */
 static bool
 lock_both(Oid relid, LOCKMODE mode, bool wait)
@@ -197,6 +201,9 @@ lock_both(Oid relid, LOCKMODE mode, bool wait)
 	return distinct != NULL && distinct->row.delta == delta;
 }
 
+/*
+ * Lock a relation. Return false if that would have to wait and the caller does not want to.
+ */
 static bool
 lock_one(Oid relid, LOCKMODE mode, bool wait)
 {
@@ -207,7 +214,8 @@ lock_one(Oid relid, LOCKMODE mode, bool wait)
 }
 
 /*
- * distinctrel_open opens what is locked. Errors: 42809 for tables that are not as they were made.
+ * distinctrel_open opens a table and its deltas, which are locked. Errors: 42809 for tables that
+ * are not as they were made.
  */
 void
 distinctrel_open(DcDistinctRel *rel, DcDistinct *distinct, LOCKMODE mode)
@@ -228,8 +236,8 @@ distinctrel_open(DcDistinctRel *rel, DcDistinct *distinct, LOCKMODE mode)
 }
 
 /*
- * distinctrel_open_again locks and opens a table to write, without asking for rights; false if it is none any more, or
- * cannot be locked at once and is not waited for.
+ * distinctrel_open_again locks and opens a table to write, without asking for rights; false if it is no longer a
+ * distinct table, or cannot be locked at once and `wait` is false.
  */
 bool
 distinctrel_open_again(DcDistinctRel *rel, Oid relid, bool wait)
@@ -240,6 +248,10 @@ distinctrel_open_again(DcDistinctRel *rel, Oid relid, bool wait)
 	return true;
 }
 
+/*
+ * Open both tables, which the caller has locked, and check their shape unless that was done. An
+ * error if they were altered since the entry was filled.
+ */
 static void
 open_both(DcDistinctRel *rel)
 {
@@ -255,6 +267,9 @@ open_both(DcDistinctRel *rel)
 		check_shapes(rel);
 }
 
+/*
+ * Close the tables and their indexes. The locks stay until the transaction ends.
+ */
 void
 distinctrel_close(DcDistinctRel *rel)
 {
@@ -287,6 +302,10 @@ distinct_check_shape(const DcDistinctRow *row)
 	}
 }
 
+/*
+ * Check that both tables can be read; an error says why not. What keeps them from being written is
+ * noted in distinct->problem, and is an error only for writers.
+ */
 static void
 check_shapes(DcDistinctRel *rel)
 {
@@ -319,6 +338,10 @@ check_shapes(DcDistinctRel *rel)
 	distinct->checked = true;
 }
 
+/*
+ * Check that one of the tables has the columns, the type of sketches and the index that it needs to
+ * be read.
+ */
 static void
 distinctopen_check_shape(DcDistinct *distinct, int which, Relation heap)
 {
@@ -393,8 +416,8 @@ distinct_precision_of(Oid relid)
 }
 
 /*
- * distinctopen_key_index returns an index on the key, or InvalidOid. It may be young: no row ever gets another key, so in any
- * snapshot all versions of a row are found by it.
+ * distinctopen_key_index returns an index on the key, or InvalidOid. It may be newer than the snapshot: rows never change
+ * their keys, so the index finds all versions of a row in any snapshot.
  */
 static Oid
 distinctopen_key_index(Relation heap, AttrNumber att)
@@ -415,6 +438,10 @@ distinctopen_key_index(Relation heap, AttrNumber att)
 	return found;
 }
 
+/*
+ * Return true if the index can be scanned for keys in order: a valid btree on (key) alone, in the
+ * "C" collation, of all rows.
+ */
 static bool
 is_key_index(Relation index, AttrNumber att)
 {
@@ -429,6 +456,9 @@ is_key_index(Relation index, AttrNumber att)
 		index->rd_opfamily[0] == lookup_type_cache(TEXTOID, TYPECACHE_BTREE_OPFAMILY)->btree_opf;
 }
 
+/*
+ * Raise an error if row-level security is on, as it would not be applied here.
+ */
 static void
 distinctopen_check_owner(const DcDistinct *distinct)
 {

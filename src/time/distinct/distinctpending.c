@@ -7,18 +7,19 @@
  * An item touches no row: it goes to a small sketch of its key in this backend. When the transaction commits, or is
  * prepared, one row for each key is inserted into the table of deltas, with those items that the session does not know to
  * be there (distinctknown.c); often there are none, and nothing is written. An insertion waits for nobody, so writers
- * of one key neither wait for each other nor deadlock, and no isolation level makes them fail. A
- * SERIALIZABLE transaction writes all its items, whatever is known: to leave one out is to have read it,
- * and what it reads has to be found by the server. Then a reader that does not see its row conflicts with it, and adds do not.
+ * of one key neither wait for each other nor deadlock, and no isolation level makes them fail. A SERIALIZABLE transaction
+ * writes all its items, whatever is known: leaving one out would be a read, and the server must know of each read. Then a
+ * reader that does not see its row conflicts with it, and adds do not.
  *
- * Savepoints are honoured as for increments (core/counter/pending.c): a stack of levels, each with the nesting level of
- * its subtransaction. ABORT_SUB drops a level, COMMIT_SUB gives it to the parent. Items may be written early, in
- * subtransaction L (memory is full, or DDL is about to change the table). The rows are L's: levels of L are dropped, and those below L
- * are kept with applied_by = L, to be pending again if L aborts.
+ * Savepoints work as for increments (core/counter/pending.c): a stack of levels, each with the nesting level of its
+ * subtransaction. ABORT_SUB drops a level, COMMIT_SUB gives it to the parent. Items may be written early, in
+ * subtransaction L (memory is full, or DDL is about to change the table). The rows are L's: levels of L are dropped,
+ * and those below L are kept with applied_by = L, to be pending again if L aborts.
  *
  * At COMMIT the levels are set aside, and the next call adds them to what the session knows: a callback must not fail.
  *
- * All is private to the backend, in contexts below TopMemoryContext, which the callbacks delete or set aside.
+ * All of this is private to the backend, in contexts below TopMemoryContext, which the callbacks delete or set
+ * aside.
  */
 #include "postgres.h"
 
@@ -35,7 +36,7 @@
 #include "types/sketch/hash.h"
 #include "types/sketch/hll/dc_hll.h"
 
-/* With more keys than this to write, those that are not known are not read before. */
+/* If more keys than this are to be written, unknown ones are not read before that. */
 #define MAX_LOADED_KEYS 1000
 
 typedef struct DcItems
@@ -72,7 +73,7 @@ typedef struct DcLevel
 
 static DcLevel *top_level = NULL;
 
-/* Those that the last transaction has committed, and its LSN. */
+/* The levels that the last transaction has committed, and its LSN. */
 static DcLevel *committed = NULL;
 static XLogRecPtr committed_lsn;
 
@@ -139,11 +140,11 @@ distinct_pending_merge(const DcRowKey *key, HllState *into)
 }
 
 /*
- * distinct_pending_keys lists the keys (DcRowKey *) of a table that have pending items, are of that length,
- * and in that range; not in order, and perhaps more than once.
+ * distinct_pending_keys lists the keys (DcRowKey *) of a table that have pending items and are wanted; not in order, and perhaps
+ * more than once.
  */
 List *
-distinct_pending_keys(Oid relid, const char *from, const char *to, uint32 len)
+distinct_pending_keys(Oid relid, bool (*wanted)(const void *arg, const DcRowKey *key), const void *arg)
 {
 	List *keys = NIL;
 
@@ -157,8 +158,7 @@ distinct_pending_keys(Oid relid, const char *from, const char *to, uint32 len)
 		items_start_iterate(level->items, &it);
 		while ((items = items_iterate(level->items, &it)) != NULL)
 		{
-			if (items->key.relid == relid && items->key.len == len &&
-				memcmp(items->key.data, from, len) >= 0 && memcmp(items->key.data, to, len) <= 0)
+			if (items->key.relid == relid && wanted(arg, &items->key))
 				keys = lappend(keys, &items->key);
 		}
 	}
@@ -166,7 +166,8 @@ distinct_pending_keys(Oid relid, const char *from, const char *to, uint32 len)
 }
 
 /*
- * distinct_pending_absorb adds what the last transaction has committed to what the session knows.
+ * distinct_pending_absorb adds items that the last transaction has committed to what the session
+ * knows.
  */
 void
 distinct_pending_absorb(void)
@@ -201,7 +202,7 @@ distinct_write_early(void)
 }
 
 /*
- * mark_written notes that the current subtransaction has written all.
+ * mark_written notes that the current subtransaction has written all pending items.
  */
 static void
 mark_written(void)
@@ -241,6 +242,9 @@ level_current(void)
 	return level;
 }
 
+/*
+ * Take a level off the stack, and free it.
+ */
 static void
 distinctpending_level_pop(DcLevel **link)
 {
@@ -306,6 +310,9 @@ level_items(DcLevel *level, const DcRowKey *key, int precision)
 	return items;
 }
 
+/*
+ * Return about how many bytes a level takes.
+ */
 static Size
 level_size(const DcLevel *level)
 {
@@ -341,6 +348,9 @@ all_items(int *count)
 	return all;
 }
 
+/*
+ * Compare two items by table and key, for qsort(): the order in which rows are written.
+ */
 static int
 items_compare(const void *a, const void *b)
 {
@@ -380,7 +390,7 @@ write_items(bool commits)
 }
 
 /*
- * write_table writes those of a table; nothing if this transaction has dropped it since.
+ * write_table writes the items of a table; nothing if this transaction has dropped the table since.
  */
 static void
 write_table(DcItems **items, int count, bool load, bool commits)
@@ -407,7 +417,7 @@ write_table(DcItems **items, int count, bool load, bool commits)
 }
 
 /*
- * write_key writes those items of a key that are not known.
+ * write_key writes the items of a key that are not known.
  */
 static void
 write_key(DcDistinctRel *rel, DcItems **items, int count, bool load, bool commits)
@@ -435,12 +445,20 @@ write_key(DcDistinctRel *rel, DcItems **items, int count, bool load, bool commit
 		distinct_insert_row(rel, DISTINCT_DELTA, key->data, key->len, hll_value(state));
 }
 
+/*
+ * Return true if the transaction has added no items, and the session remembers nothing uncommitted.
+ */
 static bool
 distinctpending_is_idle(void)
 {
 	return top_level == NULL && !known_any_uncommitted();
 }
 
+/*
+ * Write the pending items when the transaction commits or is prepared. After a commit, set them
+ * aside for what the session knows; after an abort, drop them. The items of a prepared transaction
+ * are dropped, too: it may still be rolled back.
+ */
 static void
 distinctpending_xact_callback(XactEvent event, void *arg)
 {
@@ -457,7 +475,7 @@ distinctpending_xact_callback(XactEvent event, void *arg)
 				level->applied_by = 1;
 			break;
 		case XACT_EVENT_COMMIT:
-			if (top_level != NULL) /* then what was set aside before was taken up when this was written */
+			if (top_level != NULL) /* levels that were set aside before were absorbed when this was written */
 			{
 				committed = top_level;
 				committed_lsn = XactLastCommitEnd;
@@ -476,6 +494,10 @@ distinctpending_xact_callback(XactEvent event, void *arg)
 	}
 }
 
+/*
+ * Hand the levels and rows of a subtransaction to its parent. If it has aborted, drop its levels,
+ * and make items pending again that it has written for others.
+ */
 static void
 distinctpending_subxact_callback(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *arg)
 {
@@ -505,6 +527,6 @@ distinctpending_subxact_callback(SubXactEvent event, SubTransactionId mine, SubT
 			else
 				link = &level->below;
 		}
-		/* its rows are the parent's now: what the session has read of them stays uncommitted */
+		/* its rows are the parent's now: sketches that were read from them stay uncommitted */
 	}
 }

@@ -1,16 +1,16 @@
 /*
  * distinctread.c
- *		dc_distinct(), dc_distinct_union(), dc_distinct_sketch(), dc_distinct_buckets().
+ *		dc_distinct(), dc_distinct_union(), dc_distinct_sketch(), dc_distinct_buckets(), dc_distinct_report().
  *
  * Copyright (c) 2026, the dcounter developers
  *
  * The sketch of a key is the union of its row, of its deltas, and of what this transaction has pending. Row and deltas
  * are read in one snapshot. Folding moves items from the one to the other in one transaction, so each snapshot has all
- * of them; what it has twice, as in any union, counts once. Nothing is remembered: what a session knows to be
- * there (distinctknown.c) is of no one snapshot.
+ * of them; duplicates count once, as in any union. Reads do not use what a session knows (distinctknown.c), as that
+ * belongs to no single snapshot.
  *
- * A table with buckets has such a sketch for each bucket. Buckets of a key are read in their order, so that
- * memory is needed for one of them at a time.
+ * A table with buckets has such a sketch for each bucket. Buckets of a key, and keys of a table, are read in their order, so
+ * that memory is needed for one of them at a time.
  *
  * Estimates and bounds are whole numbers, as the true number is. Rounding the bounds loses none that lies between them.
  */
@@ -39,6 +39,7 @@ PG_FUNCTION_INFO_V1(dc_distinct);
 PG_FUNCTION_INFO_V1(dc_distinct_union);
 PG_FUNCTION_INFO_V1(dc_distinct_sketch);
 PG_FUNCTION_INFO_V1(dc_distinct_buckets);
+PG_FUNCTION_INFO_V1(dc_distinct_report);
 
 /* The buckets that are asked for. */
 typedef struct DcBucketRange
@@ -47,11 +48,13 @@ typedef struct DcBucketRange
 	int64 to;
 } DcBucketRange;
 
-/* The rows of a key in a range of buckets, or its only one. */
+/* The rows of a key, or of all keys, in a range of buckets; those of a table without buckets are in any range. */
 typedef struct DcKeyRows
 {
 	DcDistinctRel *rel;
-	char from[DC_MAX_KEY_BYTES];
+	DcBucketRange range; /* of all keys; */
+	bool all;
+	char from[DC_MAX_KEY_BYTES]; /* or the keys of the rows of one, which are equally long */
 	char to[DC_MAX_KEY_BYTES];
 	uint32 len;
 	DcDistinctScan scans[2];
@@ -67,10 +70,14 @@ static DcBucketRange span_arg(FunctionCallInfo fcinfo, const DcDistinct *distinc
 static DcBucketRange range_arg(FunctionCallInfo fcinfo, const DcDistinct *distinct, int argno);
 static HllState *distinctread_read_key(DcDistinctRel *rel, const DcKey *key, const DcBucketRange *range, HllState *into);
 static void rows_begin(DcKeyRows *rows, DcDistinctRel *rel, const DcKey *key, const DcBucketRange *range);
+static void rows_begin_all(DcKeyRows *rows, DcDistinctRel *rel, const DcBucketRange *range);
+static void rows_start(DcKeyRows *rows);
+static bool rows_have(const void *arg, const DcRowKey *key);
 static bool rows_next(DcKeyRows *rows);
 static HllState *rows_merge(DcKeyRows *rows, HllState *into);
 static void rows_end(DcKeyRows *rows);
 static bool distinctread_scan_next(DcKeyRows *rows, int which);
+static void rows_put(DcKeyRows *rows, ReturnSetInfo *result);
 static int pending_compare(const ListCell *a, const ListCell *b);
 static Datum result_of(FunctionCallInfo fcinfo, HllState *state);
 
@@ -153,9 +160,6 @@ dc_distinct_sketch(PG_FUNCTION_ARGS)
 Datum
 dc_distinct_buckets(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	MemoryContext one;
-	MemoryContext old;
 	DcDistinctRel rel;
 	DcBucketRange range;
 	DcKeyRows rows;
@@ -165,34 +169,76 @@ dc_distinct_buckets(PG_FUNCTION_ARGS)
 	distinctread_open_to_read(fcinfo, &rel);
 	range = range_arg(fcinfo, rel.distinct, 2);
 	InitMaterializedSRF(fcinfo, 0);
-	one = AllocSetContextCreate(CurrentMemoryContext, "dcounter bucket", ALLOCSET_DEFAULT_SIZES);
 	rows_begin(&rows, &rel, &key, &range);
-	while (rows_next(&rows))
-	{
-		Datum values[4];
-		bool nulls[4] = {false};
-		double bounds[3];
-		int64 bucket;
-
-		old = MemoryContextSwitchTo(one);
-		hll_bounds(rows_merge(&rows, hll_new(rel.distinct->row.precision, SKETCH_HASH_REDIS)), 0.95,
-				   &bounds[0], &bounds[1], &bounds[2]);
-		if (bucket_get(rows.key.data, rows.key.len, &bucket))
-		{
-			values[0] = TimestampTzGetDatum(bucket_start(bucket, rel.distinct->row.bucket));
-			values[1] = Float8GetDatum(rint(bounds[1]));
-			values[2] = Float8GetDatum(rint(bounds[0]));
-			values[3] = Float8GetDatum(rint(bounds[2]));
-			tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
-		}
-		MemoryContextSwitchTo(old);
-		MemoryContextReset(one);
-	}
+	rows_put(&rows, (ReturnSetInfo *) fcinfo->resultinfo);
 	rows_end(&rows);
 	close_read(&rel);
 	PG_RETURN_NULL();
 }
 
+/*
+ * dc_distinct_report(distinct_table regclass, since timestamptz, until timestamptz)
+ * -> setof (key text, bucket timestamptz, estimate, lower, upper): the same of all keys, in one snapshot. Of a table without
+ * buckets, one row a key, whose bucket is NULL; then the times must be NULL (22023).
+ */
+Datum
+dc_distinct_report(PG_FUNCTION_ARGS)
+{
+	DcDistinctRel rel;
+	DcBucketRange range = {0, BUCKET_MAX};
+	DcKeyRows rows;
+
+	distinctread_open_to_read(fcinfo, &rel);
+	if (rel.distinct->row.bucket != 0 || !PG_ARGISNULL(1) || !PG_ARGISNULL(2))
+		range = range_arg(fcinfo, rel.distinct, 1);
+	InitMaterializedSRF(fcinfo, 0);
+	rows_begin_all(&rows, &rel, &range);
+	rows_put(&rows, (ReturnSetInfo *) fcinfo->resultinfo);
+	rows_end(&rows);
+	close_read(&rel);
+	PG_RETURN_NULL();
+}
+
+/*
+ * Add (bucket, estimate, lower, upper) of each sketch to a result, with the key before them if it is of all keys.
+ */
+static void
+rows_put(DcKeyRows *rows, ReturnSetInfo *result)
+{
+	const DcDistinctRow *row = &rows->rel->distinct->row;
+	MemoryContext one = AllocSetContextCreate(CurrentMemoryContext, "dcounter bucket", ALLOCSET_DEFAULT_SIZES);
+
+	while (rows_next(rows))
+	{
+		MemoryContext old = MemoryContextSwitchTo(one);
+		bool has_bucket = row->bucket != 0;
+		uint32 len = rows->key.len - (has_bucket ? BUCKET_SUFFIX_BYTES : 0);
+		Datum values[5];
+		bool nulls[5] = {false};
+		double bounds[3];
+		int64 bucket = 0;
+		int n = 0;
+
+		if (rows->all)
+			values[n++] = PointerGetDatum(cstring_to_text_with_len(rows->key_bytes, len));
+		if (has_bucket)
+			(void) bucket_get(rows->key_bytes, rows->key.len, &bucket);
+		nulls[n] = !has_bucket;
+		values[n++] = has_bucket ? TimestampTzGetDatum(bucket_start(bucket, row->bucket)) : (Datum) 0;
+		hll_bounds(rows_merge(rows, hll_new(row->precision, SKETCH_HASH_REDIS)), 0.95, &bounds[0], &bounds[1], &bounds[2]);
+		values[n++] = Float8GetDatum(rint(bounds[1]));
+		values[n++] = Float8GetDatum(rint(bounds[0]));
+		values[n++] = Float8GetDatum(rint(bounds[2]));
+		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+		MemoryContextSwitchTo(old);
+		MemoryContextReset(one);
+	}
+	MemoryContextDelete(one);
+}
+
+/*
+ * Open the table in argument 0 and its deltas for a reader, and push the snapshot that it answers from.
+ */
 static void
 distinctread_open_to_read(FunctionCallInfo fcinfo, DcDistinctRel *rel)
 {
@@ -204,6 +250,9 @@ distinctread_open_to_read(FunctionCallInfo fcinfo, DcDistinctRel *rel)
 	read_snapshot_push();
 }
 
+/*
+ * Pop the snapshot and close the tables.
+ */
 static void
 close_read(DcDistinctRel *rel)
 {
@@ -212,7 +261,7 @@ close_read(DcDistinctRel *rel)
 }
 
 /*
- * span_arg returns the buckets of a span; all if there is none.
+ * span_arg returns the buckets of a span; all buckets if there is none.
  */
 static DcBucketRange
 span_arg(FunctionCallInfo fcinfo, const DcDistinct *distinct, int argno)
@@ -266,7 +315,7 @@ range_arg(FunctionCallInfo fcinfo, const DcDistinct *distinct, int argno)
 }
 
 /*
- * distinctread_read_key adds what a key has to a sketch, which may move.
+ * distinctread_read_key adds the items of a key to a sketch, which may move.
  */
 static HllState *
 distinctread_read_key(DcDistinctRel *rel, const DcKey *key, const DcBucketRange *range, HllState *into)
@@ -280,6 +329,10 @@ distinctread_read_key(DcDistinctRel *rel, const DcKey *key, const DcBucketRange 
 	return into;
 }
 
+/*
+ * Begin to read the rows of a key in a range of buckets: from the table, the deltas and what is
+ * pending. The range may be empty.
+ */
 static void
 rows_begin(DcKeyRows *rows, DcDistinctRel *rel, const DcKey *key, const DcBucketRange *range)
 {
@@ -290,19 +343,65 @@ rows_begin(DcKeyRows *rows, DcDistinctRel *rel, const DcKey *key, const DcBucket
 	if (range->from > BUCKET_MAX)
 		to = from - 1;
 	rows->rel = rel;
+	rows->all = false;
 	rows->len = distinct_row_key(rel->distinct, key, from, rows->from);
 	(void) distinct_row_key(rel->distinct, key, to, rows->to);
-	rows->key = (DcRowKey){rel->distinct->relid, rows->len, rows->key_bytes};
-	rows->pending = distinct_pending_keys(rel->distinct->relid, rows->from, rows->to, rows->len);
+	rows_start(rows);
+}
+
+/*
+ * Start to read the rows of all keys in a range of buckets.
+ */
+static void
+rows_begin_all(DcKeyRows *rows, DcDistinctRel *rel, const DcBucketRange *range)
+{
+	rows->rel = rel;
+	rows->all = true;
+	rows->range = *range;
+	rows->len = 0;
+	rows_start(rows);
+}
+
+/*
+ * Start the scans of both tables, and find what is pending.
+ */
+static void
+rows_start(DcKeyRows *rows)
+{
+	Oid relid = rows->rel->distinct->relid;
+
+	rows->key = (DcRowKey){relid, rows->len, rows->key_bytes};
+	rows->pending = distinct_pending_keys(relid, rows_have, rows);
 	list_sort(rows->pending, pending_compare);
 	rows->next_pending = 0;
 	for (int i = 0; i < 2; i++)
 	{
-		distinctscan_begin(&rows->scans[i], rel, i, GetActiveSnapshot(), rows->from, rows->len, rows->to, rows->len);
+		distinctscan_begin(&rows->scans[i], rows->rel, i, GetActiveSnapshot(), rows->from, rows->len, rows->all ? NULL : rows->to, rows->len);
 		(void) distinctread_scan_next(rows, i);
 	}
 }
 
+/*
+ * Return true if the rows that are asked for have one of this key. Others may lie between the buckets of a key, and are longer; and
+ * an owner may have made any by hand.
+ */
+static bool
+rows_have(const void *arg, const DcRowKey *key)
+{
+	const DcKeyRows *rows = arg;
+	int64 bucket;
+
+	if (!rows->all)
+		return key->len == rows->len && memcmp(key->data, rows->from, rows->len) >= 0 && memcmp(key->data, rows->to, rows->len) <= 0;
+	if (key->len > sizeof(rows->key_bytes))
+		return false;
+	return rows->rel->distinct->row.bucket == 0 ||
+		(bucket_get(key->data, key->len, &bucket) && bucket >= rows->range.from && bucket <= rows->range.to);
+}
+
+/*
+ * Compare two keys of rows (DcRowKey) by their bytes, for list_sort().
+ */
 static int
 pending_compare(const ListCell *a, const ListCell *b)
 {
@@ -313,7 +412,7 @@ pending_compare(const ListCell *a, const ListCell *b)
 }
 
 /*
- * distinctread_scan_next goes to the next row that is of this key: others may lie between its buckets, and are longer.
+ * distinctread_scan_next goes to the next row that is asked for.
  */
 static bool
 distinctread_scan_next(DcKeyRows *rows, int which)
@@ -322,42 +421,46 @@ distinctread_scan_next(DcKeyRows *rows, int which)
 
 	while (distinctscan_next(scan))
 	{
-		if (scan->key.len == rows->len && memcmp(scan->key.data, rows->from, rows->len) >= 0 &&
-			memcmp(scan->key.data, rows->to, rows->len) <= 0)
+		DcRowKey key = {rows->rel->distinct->relid, scan->key.len, scan->key.data};
+
+		if (rows_have(rows, &key))
 			return true;
 	}
 	return false;
 }
 
 /*
- * rows_next goes to the next bucket that has items; rows->key is the key of its rows.
+ * rows_next goes to the next bucket, or key, that has items; rows->key is the key of its rows.
  */
 static bool
 rows_next(DcKeyRows *rows)
 {
-	const char *first = NULL;
+	DcKey first = {0};
 
 	for (int i = 0; i < 2; i++)
 	{
 		const DcDistinctScan *scan = &rows->scans[i];
 
-		if (scan->any && (first == NULL || memcmp(scan->key.data, first, rows->len) < 0))
-			first = scan->key.data;
+		if (scan->any && (first.data == NULL || key_compare(&scan->key, &first) < 0))
+			first = scan->key;
 	}
 	if (rows->next_pending < list_length(rows->pending))
 	{
-		const DcRowKey *key = list_nth(rows->pending, rows->next_pending);
+		const DcRowKey *pending = list_nth(rows->pending, rows->next_pending);
+		DcKey key = {.data = pending->data, .len = pending->len};
 
-		if (first == NULL || memcmp(key->data, first, rows->len) < 0)
-			first = key->data;
+		if (first.data == NULL || key_compare(&key, &first) < 0)
+			first = key;
 	}
-	if (first != NULL)
-		memcpy(rows->key_bytes, first, rows->len);
-	return first != NULL;
+	if (first.data == NULL)
+		return false;
+	memcpy(rows->key_bytes, first.data, first.len);
+	rows->key.len = first.len;
+	return true;
 }
 
 /*
- * rows_merge adds the items of that bucket to a sketch, which may move, and steps over its rows.
+ * rows_merge adds the items of these rows to a sketch, which may move, and steps over them.
  */
 static HllState *
 rows_merge(DcKeyRows *rows, HllState *into)
@@ -366,7 +469,7 @@ rows_merge(DcKeyRows *rows, HllState *into)
 	{
 		DcDistinctScan *scan = &rows->scans[i];
 
-		while (scan->any && memcmp(scan->key.data, rows->key_bytes, rows->len) == 0)
+		while (scan->any && bytes_compare(scan->key.data, scan->key.len, rows->key_bytes, rows->key.len) == 0)
 		{
 			into = hll_merge_datum(into, scan->sketch);
 			(void) distinctread_scan_next(rows, i);
@@ -378,6 +481,9 @@ rows_merge(DcKeyRows *rows, HllState *into)
 	return distinct_pending_merge(&rows->key, into);
 }
 
+/*
+ * End the scans of rows_begin.
+ */
 static void
 rows_end(DcKeyRows *rows)
 {

@@ -29,6 +29,9 @@ static const DcCatalog distincts = {
 	.tells = true,
 };
 
+/*
+ * Read or write the columns of dcounter.distinct_table, in their order.
+ */
 static void
 distinctrow_columns(DcCatRow *io, void *data)
 {
@@ -42,6 +45,9 @@ distinctrow_columns(DcCatRow *io, void *data)
 	cat_time(io, &row->newest);
 }
 
+/*
+ * Return true if the installed extension has the catalog.
+ */
 static bool
 distinctrow_exists(void)
 {

@@ -5,8 +5,8 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * Rows are read by the index on the key, in the order of keys, and in any snapshot; under SERIALIZABLE that takes
- * the locks by which the server finds conflicts. A version whose key is not in the range that was asked for, as an owner
- * could make one by hand without an index, is passed over.
+ * the locks by which the server finds conflicts. A version whose key is not in the requested range is skipped; an owner
+ * could make one by hand without an index.
  *
  * A caller may read in a memory context that it resets from one row to the next. What the server's scan allocates on its
  * way, such as its list of dead entries, must outlive that: it is in the context in which the scan was begun.
@@ -92,7 +92,7 @@ distinctscan_next(DcDistinctScan *scan)
 }
 
 /*
- * Go to the next row that the snapshot shows, as index_getnext_slot() does, unless too many are visited for that.
+ * Go to the next row that the snapshot shows, as index_getnext_slot() does, but give up after too many others.
  */
 static bool
 distinctscan_next_row(DcDistinctScan *scan)
@@ -116,7 +116,7 @@ distinctscan_next_row(DcDistinctScan *scan)
 }
 
 /*
- * Return true if the entry that the scan is at is to be passed over. Those of one key come in the order of their places.
+ * Return true if the entry that the scan is at must be skipped. Entries of one key come in the order of their places.
  */
 static bool
 distinctscan_is_passed(DcDistinctScan *scan)
@@ -148,6 +148,9 @@ distinctscan_place(DcDistinctScan *scan, DcKey *key)
 	return &scan->scan->xs_heaptid;
 }
 
+/*
+ * End a scan. The last row that it has returned is gone with it.
+ */
 void
 distinctscan_end(DcDistinctScan *scan)
 {
@@ -181,8 +184,8 @@ distinct_insert_row(DcDistinctRel *rel, int which, const char *key, uint32 len, 
 }
 
 /*
- * distinct_insert_row_at_once does so without waiting; false, with nothing done, if there may be a row of that key, of a
- * transaction in progress, say.
+ * distinct_insert_row_at_once inserts a row without waiting; false, with nothing done, if there may be a row of that key,
+ * for example of a transaction in progress.
  */
 bool
 distinct_insert_row_at_once(DcDistinctRel *rel, int which, const char *key, uint32 len, Datum sketch)

@@ -5,7 +5,8 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * Such a table is two ordinary ones, NAME and NAME_delta, made with plain DDL in the name of the caller, and a row of
- * dcounter.distinct_table. The type of their sketches has the precision, so that nobody can store one of less.
+ * dcounter.distinct_table. The type of their sketches has the precision, so that nobody can store a sketch of a
+ * lower one.
  */
 #include "postgres.h"
 
@@ -146,7 +147,7 @@ dc_distinct_adopt(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_distinct_alter(distinct_table regclass, keep interval) -> void: how long buckets are kept; NULL is for good. For its
+ * dc_distinct_alter(distinct_table regclass, keep interval) -> void: how long buckets are kept; NULL is forever. For its
  * owner. Errors: 22023 for a table without buckets, or less than one.
  */
 Datum
@@ -186,6 +187,9 @@ dc_distinct_drop(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
+/*
+ * Return the first argument, the table; an error if it is NULL.
+ */
 static Oid
 table_arg(FunctionCallInfo fcinfo)
 {
@@ -208,6 +212,9 @@ bucket_args(FunctionCallInfo fcinfo, int argno, DcDistinctRow *row)
 	check_keep(row);
 }
 
+/*
+ * Check that `keep` is only set with buckets, and is not shorter than one bucket.
+ */
 static void
 check_keep(const DcDistinctRow *row)
 {

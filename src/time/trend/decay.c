@@ -5,24 +5,24 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * The score of a key at time t is the sum over its events of delta * 2^(-(t - at) / h), with h the
- * half-life. That changes all the time. What is kept instead is its weight, the sum of
- * delta * 2^((at - L) / h), for a landmark L that all keys share: it changes with an event only, and the order
- * of weights is the order of scores, at any time. The score is the weight times 2^(-(t - L) / h).
+ * half-life. That changes all the time. The weight is kept instead, the sum of delta * 2^((at - L) / h), for a
+ * landmark L that all keys share: it changes with an event only, and the order of weights is the order of
+ * scores, at any time. The score is the weight times 2^(-(t - L) / h).
  *
  * Weights grow without end as time goes on, and a double ends at 2^1024. So time is divided into epochs of
- * DECAY_EPOCH half-lives, counted from the epoch of timestamps, and each has its beginning as landmark. A weight says
- * with its epoch what it is; nobody need note a landmark elsewhere. To move a weight to another
- * epoch is to multiply it by a power of two, which is exact. An event late in an epoch adds at most 2^63 * 2^512.
+ * DECAY_EPOCH half-lives, counted from the epoch of timestamps, and each has its beginning as landmark. A weight is
+ * stored with its epoch, so no landmark has to be stored elsewhere. Moving a weight to another epoch means multiplying
+ * it by a power of two, which is exact. An event late in an epoch adds at most 2^63 * 2^512.
  *
  * The exponent is split into a whole number and a fraction with integers, so weights do not lose digits as an epoch
  * grows old: an event is added with a relative error of some 2^-52.
  *
- * A clock may be put back. An epoch that is just about to begin is as good as the one of now; a weight of a later one
- * (decay_is_ahead) is what a clock has left that was far wrong. It would hide all others for as long, so it counts
- * as none.
+ * A clock may be set back. An epoch that is just about to begin is as good as the present one; a weight of a later one
+ * (decay_is_ahead) was left by a clock that was far wrong. It would hide all others for that long, so it counts as
+ * none.
  *
- * Nothing here overflows: what would be beyond the ends of a double is the greatest one. (Only a clock that is
- * far from where it was can lead there, or somebody who writes weights by hand.)
+ * Nothing here overflows: results are limited to the range of a double. (Only a clock that was set by very much
+ * can exceed it, or weights that are written by hand.)
  *
  * This file knows nothing of the server.
  */
@@ -58,7 +58,7 @@ decay_weight(double delta, int64_t at, int64_t half_life, int64_t epoch)
 }
 
 /*
- * decay_move returns the weight that is the same in another epoch.
+ * decay_move returns the equivalent weight in another epoch.
  */
 double
 decay_move(double weight, int64_t from, int64_t to)
@@ -87,6 +87,9 @@ decay_score(double weight, int64_t epoch, int64_t half_life, int64_t now)
 	return decay_scale(weight * exp2(-(double) rest / (double) half_life), decay_sane(epoch) * DECAY_EPOCH - halves);
 }
 
+/*
+ * Divide and round down; C rounds towards zero. b must be positive.
+ */
 static int64_t
 decay_floor_div(int64_t a, int64_t b)
 {
@@ -95,6 +98,9 @@ decay_floor_div(int64_t a, int64_t b)
 	return quotient - (a % b < 0 ? 1 : 0);
 }
 
+/*
+ * Return the rest of decay_floor_div: from 0 to b - 1.
+ */
 static int64_t
 floor_rest(int64_t a, int64_t b)
 {
@@ -104,7 +110,7 @@ floor_rest(int64_t a, int64_t b)
 }
 
 /*
- * decay_sane keeps an epoch that somebody has made up from overflowing. No time is in one beyond.
+ * decay_sane limits an epoch to those that times can have, so that a made-up one cannot overflow.
  */
 static int64_t
 decay_sane(int64_t epoch)

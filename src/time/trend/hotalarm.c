@@ -1,21 +1,21 @@
 /*
  * hotalarm.c
- *		Telling of keys that are hot, as a job.
+ *		Alerts about hot keys, as a job.
  *
  * Copyright (c) 2026, the dcounter developers
  *
  * A key is hot if its writes of the last window (core/stats/hotkeys.c) are dcounter.hot_key_alarm a second or more, and cool
- * again when they are below half of that. Each is told of once: in the server's log, and in an event, counter.hot or
- * counter.cool, whose topic is the name of the table.
+ * again when they are below half of that. Each change is reported once: in the server's log, and in an event,
+ * counter.hot or counter.cool, whose topic is the name of the table.
  *
- * What has been told is in shared memory, with the key. It is noted there when the transaction with the event has
- * committed. If that is rolled back, or the savepoint that the event is in, nothing is noted, and the key
- * is told of the next time. A transaction that is prepared counts as committed. The server's log is written just before
- * the commit, as writing to it may fail, so a commit that fails after that leaves a line too many.
+ * Shared memory has, with the key, what was reported. It is noted there when the transaction with the event has
+ * committed. If it is rolled back, or the savepoint that the event is in, nothing is noted, and the key is reported the
+ * next time. A transaction that is prepared counts as committed. The server's log is written just before the commit, as
+ * writing to it may fail, so a commit that fails after that leaves one line too many.
  *
- * One transaction at a time tells of the keys of a table: it has a lock (lockclass.h) until it has ended, which is after
- * this is noted. So the worker, and whoever calls dc_maintain(), do not both tell. A key that has left the list, or whose
- * table has lost its statistics, is forgotten, and told of again if it comes back.
+ * One transaction at a time reports on the keys of a table: it has a lock (lockclass.h) until it has ended, which is
+ * after this is noted. So the worker and a call of dc_maintain() do not both report. A key that has left the list, or
+ * whose table has lost its statistics, is forgotten, and reported again if it comes back.
  *
  * A standby has no events of its own, nor statistics of writes.
  */
@@ -39,13 +39,13 @@
 #include "events/outbox/payload.h"
 #include "time/trend/trend.h"
 
-/* A key is cool again below this part of the alarm. */
+/* A key is cool again below this fraction of the threshold. */
 #define COOL 0.5
 
 /* A step of the worker that takes longer leaves the other tables to the next one. */
 #define STEP_MS 500
 
-/* A key that was told of in this transaction. */
+/* A key that was reported in this transaction. */
 typedef struct DcToldHot
 {
 	Oid counter;
@@ -83,6 +83,9 @@ hot_alarm_init(void)
 	job_register((DcJob){.name = "hot_keys", .interval = &interval, .run = hot_job, .is_needed = hotalarm_is_needed});
 }
 
+/*
+ * Return true if the alert is on, and there are counter tables.
+ */
 static bool
 hotalarm_is_needed(void)
 {
@@ -103,7 +106,7 @@ hot_job(DcJobRun *run)
 }
 
 /*
- * Go over the tables, from the one on that follows the last one of the step before.
+ * Go over the tables, beginning after the last one of the previous step.
  */
 static void
 hot_step(void *arg)
@@ -135,7 +138,7 @@ hot_step(void *arg)
 }
 
 /*
- * tell_table tells of the keys of a table that have become hot, or cool.
+ * tell_table reports the keys of a table that have become hot, or cool.
  */
 static void
 tell_table(Oid counter)
@@ -158,7 +161,7 @@ tell_table(Oid counter)
 		{
 			if (!advisory_lock(HOT_LOCK_CLASS, counter, 0, ExclusiveLock, false))
 				return;
-			/* whoever had the lock may have told of these */
+			/* the session that had the lock may have reported these */
 			if (!stats_get_hot_keys(counter, &hot))
 				return;
 			locked = true;
@@ -170,7 +173,7 @@ tell_table(Oid counter)
 }
 
 /*
- * tell_key tells of a key, unless this transaction has done so already.
+ * tell_key reports a key, unless this transaction has done so already.
  */
 static void
 tell_key(Oid counter, const char *name, const DcHotKey *key, bool is_hot, double rate)
@@ -209,6 +212,9 @@ tell_key(Oid counter, const char *name, const DcHotKey *key, bool is_hot, double
 	MemoryContextSwitchTo(old);
 }
 
+/*
+ * Return the payload of an event: the threshold, and the key's writes per second.
+ */
 static Jsonb *
 payload_of(int64 rate)
 {
@@ -221,8 +227,8 @@ payload_of(int64 rate)
 }
 
 /*
- * log_told writes to the server's log what the transaction tells. It does so just before the commit: a message has the
- * text of a user, and the context of whatever is running, so it may fail. The client does not see it.
+ * log_told writes the transaction's report to the server's log. It does so just before the commit: a message has text
+ * of a user, and the context of the code that is running, so it may fail. The client does not see it.
  */
 static void
 log_told(const DcToldHot *hot)
@@ -236,12 +242,19 @@ log_told(const DcToldHot *hot)
 			 errhidestmt(true)));
 }
 
+/*
+ * Return true if the transaction has made no such events.
+ */
 static bool
 hotalarm_is_idle(void)
 {
 	return told == NIL;
 }
 
+/*
+ * Write the server's log before the commit, and note in shared memory after it which keys have been
+ * reported as hot or cool.
+ */
 static void
 hotalarm_xact_callback(XactEvent event, void *arg)
 {
@@ -271,6 +284,9 @@ hotalarm_xact_callback(XactEvent event, void *arg)
 	}
 }
 
+/*
+ * Hand the keys that a subtransaction has reported to its parent, or forget them.
+ */
 static void
 hotalarm_subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId parent, void *arg)
 {

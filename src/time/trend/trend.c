@@ -1,35 +1,36 @@
 /*
  * trend.c
- *		Trending: the keys of a counter table that are counted most lately.
+ *		Trending: the keys of a counter table with the most increments of late.
  *
  * Copyright (c) 2026, the dcounter developers
  *
  * A counter with a trend has a third table, NAME_trend (key, weight, epoch): a weight for each key that was counted
- * lately, as decay.c says, with an index on epoch and weight. Whoever counts pays nothing for it: compaction, which
- * has the increments of each key in its hands, adds them to the weight, in the transaction that moves them to the
- * totals (trendbatch.c). So an increment counts in the trend once, as it does in the total. An idle key
- * is never written: the order of weights is that of scores, at any time.
+ * lately, as decay.c says, with an index on epoch and weight. Counting costs nothing more: compaction, which reads
+ * the increments of each key anyway, adds them to the weight, in the transaction that moves them to the totals
+ * (trendbatch.c). So an increment counts in the trend once, as it does in the total. An idle key is never written:
+ * the order of weights is that of scores, at any time.
  *
- * What counts, and as of when. Increments and decrements, of this database, as of the time of the last change of the
- * shard rows that they are found in (not of the compaction, which may be late). Within a compaction's interval they are
- * not told apart: a factor of at most 2^(interval / half-life). What keys are set, reset or loaded to does not count
- * (core/counter/set.c, core/counter/load.c); differences that dc_reconcile() or a repair adds do, when they are added. A key that is deleted is gone
- * from the trend, and so is all when the table is truncated. Commits write no totals themselves while there is
- * a trend (core/table/directtotals.c), since compaction would not see that.
+ * Increments and decrements of this database count, as of the time of the last change of the shard rows that have them
+ * (not of the compaction, which may be late). Within a compaction's interval their times are not distinguished: a
+ * factor of at most 2^(interval / half-life). Values that keys are set, reset or loaded to do not count
+ * (core/counter/set.c, core/counter/load.c); differences that dc_reconcile() or a repair adds do, when they are added.
+ * A deleted key is gone from the trend, and so are all keys when the table is truncated. Commits write no totals
+ * themselves while there is a trend (core/table/directtotals.c), since compaction would not see that.
  *
- * The table belongs to the owner of the counter, who may do with it as he likes:
+ * The table belongs to the owner of the counter, who may change it in any way:
  *
  *	- While it is locked (LOCK TABLE, ALTER TABLE, VACUUM FULL in progress) the counter table is not compacted,
  *	  as if it were locked itself. Rows that are locked keep their keys from being compacted.
  *	- If it is dropped, the trend ends (trendddl.c). If it is altered so that it cannot be used, or given to
  *	  somebody else, compaction goes on without it: that costs the trend its increments, and nothing else.
  *	- Code that is put on it is the owner's, as with the other tables: then the worker leaves the counter to the
- *	  owner (core/table/ownercode.c). It runs in his own dc_compact() and dc_set(), and in those of others as him.
- *	- Rows that are changed by hand are as good as others. A weight that is not a finite number counts as none.
+ *	  owner (core/table/ownercode.c). It runs in the owner's own dc_compact() and dc_set(), and in other users'
+ *	  calls as the owner.
+ *	- Rows that are changed by hand are treated like others. A weight that is not a finite number counts as none.
  *
- * The locks. The table is locked after those of the counter, and all its rows after the counter's: shard rows,
- * totals, weights. Compaction waits for none of them; dc_set() and dc_delete() do, and dc_alter(), which
- * has kept out all others.
+ * The locks. The table is locked after those of the counter, and its rows after the counter's: shard rows,
+ * totals, weights. Compaction waits for none of them; dc_set(), dc_delete() and dc_alter() do, the latter
+ * with all others kept out.
  */
 #include "postgres.h"
 

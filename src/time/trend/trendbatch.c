@@ -7,11 +7,11 @@
  * Protocol, within that of compact.c: the table is locked without waiting before a batch begins (trend_ready). When
  * the rows of totals are locked, so are the weights, with SKIP LOCKED (trend_lock). A key whose weight exists, but is locked by
  * another transaction, is left alone altogether. When the totals are written, the new weights are, too
- * (trend_write), of those keys alone that were moved. All is of one transaction, so what was moved is in the weight,
- * or it was not moved. One compaction at a time works on a table, so nobody else inserts weights but dc_set(), which has
- * the shard rows of its key, and the owner by hand. A key whose weight he has inserted in a transaction that is open
- * is left alone, too (core/compact/compactinserting.c). If he inserts one after that was looked up, the batch waits for him,
- * and what it has for this key is lost to the trend.
+ * (trend_write), but only of the keys that were moved. All of this is one transaction, so amounts that were moved are in the
+ * weight. One compaction at a time works on a table, so only dc_set(), which has the shard rows of its key, and the owner by
+ * hand insert weights otherwise. A key whose weight the owner has inserted in an open transaction is left alone, too
+ * (core/compact/compactinserting.c). If the owner inserts one after that look-up, the batch waits for the owner's
+ * transaction, and its amounts for this key are lost to the trend.
  */
 #include "postgres.h"
 
@@ -67,8 +67,8 @@ static void write_weights(DcSqlSession *session, DcBatch *batch, bool have_weigh
 						  const DcStatement *statement);
 
 /*
- * trend_ready locks the table, without waiting; false if somebody has it locked. A table that is not there any
- * more is none to wait for.
+ * trend_ready locks the table, without waiting; false if somebody has it locked. A table that no longer exists
+ * is no obstacle: the result is true.
  */
 bool
 trend_ready(DcCounter *counter)
@@ -77,8 +77,8 @@ trend_ready(DcCounter *counter)
 }
 
 /*
- * trend_session_begin lets the statements of a session know the table, which this transaction has locked, and
- * keeps it open until the session ends. Undone by trend_session_end().
+ * trend_session_begin makes the table, which this transaction has locked, known to the statements of a
+ * session, and keeps it open until the session ends. Undone by trend_session_end().
  */
 DcTrendSession
 trend_session_begin(DcSqlSession *session)
@@ -91,12 +91,18 @@ trend_session_begin(DcSqlSession *session)
 	return trend;
 }
 
+/*
+ * Undo trend_session_begin: the session's statements have the caller's words again.
+ */
 void
 trend_session_end(DcTrendSession *trend)
 {
 	trend->session->word = trend->word;
 }
 
+/*
+ * Return what a word in a statement's text stands for: the table of weights.
+ */
 static const char *
 trend_word(DcCounter *counter, const char *word)
 {
@@ -152,6 +158,9 @@ trend_lock(DcSqlSession *session, DcBatch *batch)
 	trend_session_end(&trend);
 }
 
+/*
+ * Return true if the key counts for the trend, and its weight is to be inserted.
+ */
 static bool
 has_no_weight(const DcBatchKey *key)
 {
@@ -189,8 +198,8 @@ trendbatch_counts(const DcBatchKey *key)
 }
 
 /*
- * add_to_weight adds the delta of a key as of the time of its last change; a time that is yet to come, as when the
- * clock was put back, is now.
+ * add_to_weight adds the delta of a key as of the time of its last change; a time in the future, as after the clock
+ * was set back, counts as now.
  */
 static void
 add_to_weight(const DcCounter *counter, DcBatchKey *key)
@@ -230,7 +239,7 @@ trend_add(const DcCounter *counter, bool has_weight, double *weight, int64 *epoc
 }
 
 /*
- * write_weights writes those that exist, or those that do not.
+ * write_weights updates the weights that exist, or inserts those that do not.
  */
 static void
 write_weights(DcSqlSession *session, DcBatch *batch, bool have_weight,

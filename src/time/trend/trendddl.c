@@ -1,6 +1,6 @@
 /*
  * trendddl.c
- *		What DDL on a counter table, and on the table of its trend, entails.
+ *		How DDL on a counter table, and on the table of its trend, is handled.
  *
  * Copyright (c) 2026, the dcounter developers
  *
@@ -14,6 +14,10 @@
 #include "core/table/ddlhooks.h"
 #include "time/trend/trend.h"
 
+/*
+ * Drop the table of weights with its counter table. If it is dropped by itself, the counter has no
+ * trend from then on.
+ */
 static void
 trendddl_dropped(const DcDdl *ddl)
 {
@@ -37,6 +41,9 @@ trendddl_dropped(const DcDdl *ddl)
 	}
 }
 
+/*
+ * Return the table of weights of a counter table, or InvalidOid.
+ */
 static Oid
 trend_of(Oid relid)
 {
@@ -45,6 +52,9 @@ trend_of(Oid relid)
 	return catalog_read(relid, &row) ? row.trends : InvalidOid;
 }
 
+/*
+ * Repeat renames, owners and the like on the table of weights.
+ */
 static void
 trendddl_altered(const DcDdl *ddl)
 {

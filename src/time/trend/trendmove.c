@@ -1,14 +1,14 @@
 /*
  * trendmove.c
- *		Weights that grow old: moving them to the epoch of now, and to another half-life.
+ *		Weights that grow old: moving them to the present epoch, and to another half-life.
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A key that is counted takes its weight along to the epoch of now. Weights of idle keys stay where they are: as
- * long as they are of the epoch before, dc_trending() knows what they are worth. After a sweep of compaction
- * some of them are moved, or removed if they are below 2^-40, up to a batch at a time, until none is left. Those of
- * earlier epochs are worth nothing, and those of one that no clock has reached (decay_is_ahead) are removed as well.
- * Nobody waits for this, and it waits for nobody: rows that are locked are left for the next time.
+ * The weight of a key that is counted moves to the present epoch. Weights of idle keys stay where they are:
+ * dc_trending() can compare weights of the previous epoch. After a sweep of compaction some of them are moved, or
+ * removed if they are below 2^-40, up to a batch at a time, until none is left. Those of earlier epochs are worth
+ * nothing, and those of one that no clock has reached (decay_is_ahead) are removed as well. Nobody waits for this,
+ * and it waits for nobody: rows that are locked are left for the next time.
  */
 #include "postgres.h"
 
@@ -30,7 +30,7 @@
 
 static void move_epoch(DcSqlSession *session, int64 epoch, double score, double weight);
 
-/* epoch: is there a weight of before, or of long after? */
+/* epoch: is there a weight of an earlier epoch, or of a much later one? */
 static const DcStatement sql_any_old = {
 	.text = "SELECT o.epoch FROM ((SELECT r.epoch FROM @trend AS r WHERE r.epoch < $1 LIMIT 1)"
 			" UNION ALL (SELECT r.epoch FROM @trend AS r WHERE r.epoch > $1 + 1 LIMIT 1)) AS o LIMIT 1",
@@ -77,7 +77,8 @@ static const DcStatement sql_rescale = {
 	.of = DC_OF_TREND};
 
 /*
- * trend_swept moves weights of before, after a sweep over the shard rows. The table is locked.
+ * trend_swept moves weights of earlier epochs, after a sweep over the shard rows. The table is
+ * locked.
  */
 void
 trend_swept(DcCounter *counter)
@@ -104,8 +105,8 @@ trend_swept(DcCounter *counter)
 }
 
 /*
- * trend_rescale gives all weights another half-life, as the owner, so that the scores are what they were. What is
- * below 2^-40 goes, so no factor leaves the range of a double.
+ * trend_rescale gives all weights another half-life, as the owner, so that the scores are what they were. Scores
+ * below 2^-40 are removed, so no factor leaves the range of a double.
  */
 void
 trend_rescale(DcCounter *counter, int64 half_life)
@@ -125,7 +126,7 @@ trend_rescale(DcCounter *counter, int64 half_life)
 	values[0] = Int64GetDatum(old - 1);
 	values[1] = Int64GetDatum(old + 1);
 	sql_run(&session, &sql_remove_others, values);
-	/* to an epoch beyond all first, as new numbers may be among the old ones */
+	/* first to an epoch beyond all others, as new numbers may be among the old ones */
 	for (int64 epoch = old - 1; epoch <= old + 1; epoch++)
 		move_epoch(&session, epoch, decay_score(1, epoch, counter->row.half_life, now),
 				   decay_weight(1, now, half_life, new));
@@ -138,8 +139,8 @@ trend_rescale(DcCounter *counter, int64 half_life)
 }
 
 /*
- * move_epoch multiplies the weights of an epoch. A weight of 1 has the score given, and a score of 1 is to have the
- * weight given. What is not within the scores that can be is removed, so the products are within a double.
+ * move_epoch multiplies the weights of an epoch. A weight of 1 has the given score, and a score of 1 will have the
+ * given weight. Impossible scores are removed, so the products are within a double.
  */
 static void
 move_epoch(DcSqlSession *session, int64 epoch, double score, double weight)

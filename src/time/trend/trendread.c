@@ -5,9 +5,9 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * The order of scores is that of weights within an epoch, which the index has. Weights of the epoch before that were
- * not moved yet (trendmove.c) may be among the highest for a while after an epoch has begun: so they are looked at, unless all of
- * the first ones are beyond what an epoch can leave. It reads one table alone, in the caller's
- * snapshot, and is as late as the last compaction.
+ * not moved yet (trendmove.c) may be among the highest for a while after an epoch has begun: so they are read, too,
+ * unless all of the first ones are higher than a weight of the previous epoch can be. It reads only one table, in the
+ * caller's snapshot, and is as old as the last compaction.
  */
 #include "postgres.h"
 
@@ -58,8 +58,8 @@ static int trendread_compare(const void *a, const void *b);
  * dc_trending(counter regclass, n int) -> setof (key text, score float8, rank bigint)
  *
  * The n keys with the highest scores, highest first; equal ones have the same rank and come in the order of their
- * keys. A score is what was counted of late, each increment halved as often as half-lives have passed. Scores below
- * 2^-40 are none. Errors: 55000 when the counter has no trend, 22004 when n is NULL, 22023 when it is negative.
+ * keys. A score is the sum of increments, each halved once per half-life that has passed. Scores below 2^-40 are
+ * none. Errors: 55000 when the counter has no trend, 22004 when n is NULL, 22023 when it is negative.
  */
 Datum
 dc_trending(PG_FUNCTION_ARGS)
@@ -111,7 +111,7 @@ open_trend(FunctionCallInfo fcinfo)
 	while (counter_has_trend(counter) && !compat_has_locked(counter->row.trends, AccessShareLock))
 	{
 		LockRelationOid(counter->row.trends, AccessShareLock);
-		counter = counter_open_to_read(fcinfo, "dc_trending()"); /* it may have got another one meanwhile */
+		counter = counter_open_to_read(fcinfo, "dc_trending()"); /* it may have another one by now */
 	}
 	if (!counter_has_trend(counter) || get_rel_name(counter->row.trends) == NULL)
 		ereport(ERROR,
@@ -144,7 +144,7 @@ read_epochs(DcSqlSession *session, int32 n, TimestampTz now, DcTrending **list)
 		return 0;
 	/* all epochs in the order of the index ... */
 	count = read_from(session, epoch + 1, epoch - 1, n, now, list, 0);
-	/* ... which is that of scores as long as nothing of before can be among the first */
+	/* ... which is that of scores as long as no earlier weight can be among the first */
 	if (count == n && (*list)[n - 1].score < beyond)
 	{
 		count = read_from(session, epoch + 1, epoch + 1, n, now, list, 0);
@@ -160,7 +160,7 @@ read_epochs(DcSqlSession *session, int32 n, TimestampTz now, DcTrending **list)
 }
 
 /*
- * read_from adds the first keys of some epochs to a list of so many, and returns how many they are then.
+ * read_from adds the first keys of some epochs to a list of `count` keys, and returns the new count.
  */
 static int
 read_from(DcSqlSession *session, int64 from, int64 to, int32 n, TimestampTz now, DcTrending **list, int count)
@@ -182,6 +182,9 @@ read_from(DcSqlSession *session, int64 from, int64 to, int32 n, TimestampTz now,
 	return count;
 }
 
+/*
+ * Compare two results by score, the highest first, and by key, for qsort().
+ */
 static int
 trendread_compare(const void *a, const void *b)
 {

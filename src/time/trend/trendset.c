@@ -1,11 +1,12 @@
 /*
  * trendset.c
- *		What setting and deleting a key does to its weight.
+ *		The effect of setting and deleting a key on its weight.
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * What a key is set to is no increment. But dc_set() deletes the shard rows of the key, and the increments in
- * them are: compaction would have counted them. So they are counted here, as of now. dc_delete() removes the weight.
+ * The value that a key is set to does not count. But dc_set() deletes the shard rows of the key, and the increments
+ * in them do: compaction would have counted them. So they are counted here, as of now. dc_delete() removes the
+ * weight.
  *
  * Both wait for a compaction that has the weight locked, which waits for nothing, and for each other, by the lock on the
  * key (core/rows/locks.c), before they come here.
@@ -57,7 +58,7 @@ trend_set_begin(DcCounter *counter)
 
 /*
  * Return true if the table is there and was locked by trend_set_begin(). A trend that has begun since then
- * is not concerned.
+ * is left alone.
  */
 static bool
 is_usable(DcCounter *counter)

@@ -77,8 +77,8 @@ trend_create(DcCounterRow *row)
 }
 
 /*
- * trend_alter gives a counter another half-life, the first one, or none (0); then its table is dropped. The counter
- * is locked against writers and compaction. Scores stay what they are now.
+ * trend_alter gives a counter a first or another half-life, or none (0), which drops its table. The counter is locked
+ * against writers and compaction. Scores stay what they are now.
  */
 void
 trend_alter(DcCounter *counter, DcCounterRow *row, int64 half_life)
@@ -103,7 +103,7 @@ trend_alter(DcCounter *counter, DcCounterRow *row, int64 half_life)
 		return;
 	}
 	trendtable_check_counter(counter);
-	counter_hooks->apply_early(); /* what was counted so far goes the way it began */
+	counter_hooks->apply_early(); /* earlier increments finish the way they began */
 	if (exists)
 		trend_rescale(counter, half_life);
 	row->half_life = half_life;
@@ -136,8 +136,8 @@ trendtable_check_counter(const DcCounter *counter)
 }
 
 /*
- * Return true if the table can be used; it is locked. If not, that is logged, or told to whoever
- * compacts, when it is found out: once for each change.
+ * Return true if the table can be used; it is locked. If not, that is logged, or reported to the
+ * caller that compacts, once for each change.
  */
 bool
 trend_fits(DcCounter *counter)

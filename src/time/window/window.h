@@ -19,7 +19,7 @@
 #include "core/table/catalog.h"
 #include "time/window/windowtime.h"
 
-/* What becomes of an increment for a bucket that takes none any more. */
+/* What happens to an increment for a bucket that no longer takes any. */
 typedef enum DcLate
 {
 	DC_LATE_ERROR,
@@ -35,7 +35,7 @@ typedef struct DcWindowRow
 	Oid windowed; /* the view by which the window is known */
 	DcLate late;
 	TimestampTz refuses; /* increments before this are refused, or 0; */
-	TimestampTz sealed;	 /* before this, all that were not have ended, or 0 */
+	TimestampTz sealed;	 /* before this, also none are in progress any longer, or 0 */
 	DcLevels levels;
 	int64 version;			  /* raised by each change of values other than an increment */
 	TransactionId changed_by; /* the transaction that has written this row */
@@ -55,7 +55,7 @@ typedef struct DcWindowClaim
 	Oid windowed;
 	int level;
 	int64 turn;
-	bool emptied;		   /* instead: they have all been moved, at the latest */
+	bool emptied;		   /* instead: all of them have been moved, this transaction's included */
 	TransactionId made_by; /* by this transaction */
 } DcWindowClaim;
 
@@ -97,7 +97,7 @@ typedef struct DcWindowMove
 {
 	int level;
 	int64 turn;
-	bool emptied;			/* its rows have all been moved, at the latest; */
+	bool emptied;			/* its rows have all been moved, by this transaction at the latest; */
 	TransactionId noted_by; /* this transaction has noted that */
 	StringInfo after;		/* the key of the last row that was looked at */
 	StringInfo foreign;		/* that of one that no increment has written, or empty */

@@ -4,8 +4,9 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * What the catalogs had is given as arguments, or made of the rows: which turns have any, and so what is claimed, and floors. These are where
- * they would be in a new window, or higher: rows of a wide level are read only for times below the floor of the level before.
+ * The contents of the catalogs are given as arguments, or derived from the rows: claims, by the turns that have rows,
+ * and floors. These are where they would be in a new window, or higher: rows of a wide level are read only for times
+ * below the floor of the level before.
  */
 #include "postgres.h"
 
@@ -73,6 +74,10 @@ dc_window_adopt(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
+/*
+ * Lock the view to be adopted, until the transaction ends. An error if it is no view, is not the
+ * current user's, or is a windowed counter already.
+ */
 static void
 lock_view(Oid relid)
 {
@@ -93,7 +98,7 @@ lock_view(Oid relid)
 }
 
 /*
- * Return a table of the window, which is a counter table then, and locked.
+ * Return a table of the window, locked; an error if it is not a counter table.
  */
 static Oid
 adopt_slot(const RangeVar *name, int number)
@@ -124,7 +129,7 @@ adopt_slot(const RangeVar *name, int number)
 }
 
 /*
- * Claim the turns of which a table has rows, and raise the floors of the levels before above these.
+ * Claim the turns that have rows in a table, and raise the floors of the levels before above these.
  */
 static void
 claim_rows(DcWindowRow *row, int number, Oid slot)

@@ -1,13 +1,13 @@
 /*
  * windowaside.c
- *		Slots that the worker leaves to their owner, as they have rows that no increment has written.
+ *		Slots that the worker leaves to their owner, as they have rows that were written by hand.
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * An owner may write rows into the tables of a window by hand. Those whose keys are no bucket's cannot be moved. They stay,
- * and the worker would read them in each round, as many as there are. So it remembers one of them, and leaves the slot alone
- * while that row is there, or, if its key is one of a bucket, until the floor has passed that. Other slots go on. Reading a
- * window is exact meanwhile, as ever: rows that are not moved are read where they are.
+ * An owner may write rows into the tables of a window by hand. Rows whose keys belong to no bucket cannot be moved. They
+ * stay, and the worker would read all of them in each round. So it remembers one of them, and leaves the slot alone while
+ * that row is there, or, if its key is one of a bucket, until the floor has passed that bucket. Other slots go on. Reading a
+ * window stays exact meanwhile: rows that are not moved are read where they are.
  *
  * The list is private to the process, and lost with it. An owner's own dc_maintain() and dc_window_rotate() do not use it:
  * they move what can be moved, and warn.
@@ -46,6 +46,9 @@ static bool is_in_the_way(DcWindow *window, const DcWindowMove *move, const DcAs
 static void windowaside_forget(DcAside *aside);
 static void windowaside_forget_dropped(void);
 
+/*
+ * Return the entry of a slot that was put aside, or NULL.
+ */
 static DcAside *
 windowaside_find(Oid slot)
 {
@@ -75,6 +78,10 @@ window_is_aside(DcWindow *window, const DcWindowMove *move)
 	return false;
 }
 
+/*
+ * Return true if the row for which the slot was put aside is still there and cannot be moved. A
+ * slot that cannot be opened now counts as such.
+ */
 static bool
 is_in_the_way(DcWindow *window, const DcWindowMove *move, const DcAside *aside)
 {
@@ -134,6 +141,9 @@ window_tell_foreign(DcWindow *window, const DcWindowMove *move, bool in_worker)
 					 relation_sql_name(slot))));
 }
 
+/*
+ * Take a slot off the list.
+ */
 static void
 windowaside_forget(DcAside *aside)
 {

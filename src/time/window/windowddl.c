@@ -1,11 +1,11 @@
 /*
  * windowddl.c
- *		What DDL on a window entails.
+ *		How DDL on a window is handled.
  *
  * Copyright (c) 2026, the dcounter developers
  *
- *	- Dropping the view drops the counter tables, unless one of them goes in the same command: then the view has
- *	  gone with that by CASCADE, and the others stay, as ordinary counter tables; a notice says so.
+ *	- Dropping the view drops the counter tables, unless one of them goes in the same command: then the view was
+ *	  dropped by CASCADE, and the others stay, as ordinary counter tables; a notice says so.
  *	- ALTER VIEW ... OWNER TO, RENAME TO and SET SCHEMA are repeated on the tables, whose names are made of its name.
  *	- No table may become unlogged: a crash would empty it, and leave the others.
  */
@@ -21,6 +21,10 @@
 static void window_gone(Oid relid, const DcDdl *ddl);
 static void prevent_unlogged(const DcDdl *ddl);
 
+/*
+ * Delete the catalog rows of windows and slots that are being dropped, and drop the tables of such
+ * windows.
+ */
 static void
 windowddl_dropped(const DcDdl *ddl)
 {
@@ -75,6 +79,10 @@ window_gone(Oid relid, const DcDdl *ddl)
 	}
 }
 
+/*
+ * Repeat renames, owners and the like of a view on its counter tables. An error if one of these
+ * would become unlogged.
+ */
 static void
 windowddl_altered(const DcDdl *ddl)
 {
@@ -102,6 +110,9 @@ windowddl_altered(const DcDdl *ddl)
 	}
 }
 
+/*
+ * Raise an error if the command has made a table of a windowed counter unlogged.
+ */
 static void
 prevent_unlogged(const DcDdl *ddl)
 {

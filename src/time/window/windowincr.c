@@ -4,20 +4,20 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The increment goes to the slot of its bucket as one of an ordinary counter table: it waits in the
- * transaction's pending deltas, and is written at commit like all others (core/counter/write.c). What is
- * done here is to find the slot:
+ * The increment goes to the slot of its bucket, as to any counter table: it waits in the transaction's
+ * pending deltas, and is written at commit like all others (core/counter/write.c). This file finds the
+ * slot:
  *
  *	1. by what is remembered of the window, whether the time is neither in the future, nor sealed, nor
  *	   too old, and which level it goes to;
  *	2. lock the slot, ROW EXCLUSIVE, to the end of the transaction;
- *	3. if the window has changed meanwhile, begin again. A lock that is new here brings all
- *	   invalidations of transactions that have ended before; one that the transaction had already, others
- *	   respect: dc_seal() waits for it, and a slot is not emptied under it;
- *	4. claim the turn: see to it that a committed row of dcounter.window_claim, or one of
- *	   this transaction's, says that the slot may have rows of it. Nobody empties the slot for
- *	   an older turn then. Usually there is one, and it is known. Otherwise each transaction
- *	   inserts one of its own and waits for nobody: the first that commits is the last to be needed.
+ *	3. if the window has changed meanwhile, begin again. Taking a new lock processes the invalidations of
+ *	   all transactions that have ended before; a lock that the transaction had already is respected by
+ *	   others: dc_seal() waits for it, and a slot is not emptied under it;
+ *	4. claim the turn: ensure that a committed row of dcounter.window_claim, or one of this
+ *	   transaction's, says that the slot may have rows of it. Then nobody empties the slot for an
+ *	   older turn. Usually there is such a row, and it is known. Otherwise each transaction inserts
+ *	   one of its own and waits for nobody: once one has committed, no more are needed.
  */
 #include "postgres.h"
 
@@ -113,6 +113,9 @@ windowincr_place(const DcWindow *window, TimestampTz at, TimestampTz now, const 
 	return *late != NULL ? -1 : level_of(levels, at);
 }
 
+/*
+ * Raise the error that the time is too far ahead of the clock (22008).
+ */
 static void
 future_error(const DcWindow *window, TimestampTz at)
 {
@@ -122,6 +125,9 @@ future_error(const DcWindow *window, TimestampTz at)
 			 errdetail("A time may be at most one bucket ahead of the clock.")));
 }
 
+/*
+ * Raise the error that the time is too old or sealed (22008); `late` says which.
+ */
 static void
 late_error(const DcWindow *window, TimestampTz at, const char *late)
 {
@@ -133,8 +139,8 @@ late_error(const DcWindow *window, TimestampTz at, const char *late)
 }
 
 /*
- * count_dropped counts an increment that is dropped, in a counter table: so many at once do not
- * wait for each other.
+ * count_dropped counts an increment that is dropped, in a counter table, so that concurrent ones do
+ * not wait for each other.
  */
 static void
 count_dropped(DcWindow *window)
@@ -145,8 +151,8 @@ count_dropped(DcWindow *window)
 }
 
 /*
- * window_claim claims a turn for this transaction, which has the slot locked, unless that is done. What another
- * one has committed is remembered; what is this transaction's own may be rolled back yet.
+ * window_claim claims a turn for this transaction, which has the slot locked, unless that is done. A claim that
+ * another transaction has committed is remembered; this transaction's own may still be rolled back.
  */
 void
 window_claim(DcWindow *window, int level, int64 turn)

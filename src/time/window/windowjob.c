@@ -4,10 +4,10 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The job goes over the windows; the one step after the other raises floors, moves a batch of rows, or empties a slot
- * (windowmove.c). The first counter table of a window stands for it. What a step has to know of those before is memory of this
- * process; each reads the catalog anew, under the window's lock. A window that another transaction works on, or that
- * is not whole, is passed over; so is, by the worker, a slot that was put aside (windowaside.c).
+ * The job goes over the windows; step by step it raises floors, moves a batch of rows, or empties a slot (windowmove.c). The
+ * first counter table of a window stands for it. State that is kept between steps is private to this process; each step reads
+ * the catalog again, under the window's lock. A window that another transaction works on, or that is not whole, is
+ * skipped; the worker also skips a slot that was put aside (windowaside.c).
  */
 #include "postgres.h"
 
@@ -53,12 +53,19 @@ static DcTableStep windowjob_step(Oid first, bool all_owners);
 
 static DcTableJob table_job = {.list = windowjob_list, .start = windowjob_start, .state = &job_round, .state_size = sizeof(job_round), .step = windowjob_step};
 
+/*
+ * Begin a round of the job, with nothing tried. `cxt` lives as long as the round.
+ */
 static void
 windowjob_start(MemoryContext cxt)
 {
 	job_round = (DcWindowRound){.cxt = cxt};
 }
 
+/*
+ * Return the tables that stand for the windows of this database; none if a subscription feeds the
+ * extension's tables.
+ */
 static List *
 windowjob_list(void)
 {
@@ -152,7 +159,7 @@ windowjob_next_turn(DcWindowRound *round, const DcWindow *window, const List *cl
 }
 
 /*
- * Return true if all of a turn is below the floor of its level.
+ * Return true if a turn is completely below the floor of its level.
  */
 static bool
 is_over(const DcWindow *window, int level, int64 turn)
@@ -162,6 +169,9 @@ is_over(const DcWindow *window, int level, int64 turn)
 	return level >= 0 && level < levels->n && window_turn_end(levels, level, turn) <= levels->floors[level];
 }
 
+/*
+ * Return true if the round has tried to empty this slot for this turn.
+ */
 static bool
 was_tried(const DcWindowRound *round, int level, int64 turn)
 {
@@ -177,6 +187,9 @@ was_tried(const DcWindowRound *round, int level, int64 turn)
 	return false;
 }
 
+/*
+ * Note that the round has tried the present slot and turn, so that it goes on to others.
+ */
 static void
 note_tried(DcWindowRound *round)
 {
@@ -189,6 +202,10 @@ note_tried(DcWindowRound *round)
 	MemoryContextSwitchTo(old);
 }
 
+/*
+ * Begin to move the rows of a turn to the next level. The claims say whether that was finished
+ * before.
+ */
 static void
 begin_move(DcWindowRound *round, int level, int64 turn, const List *claims)
 {
@@ -200,7 +217,7 @@ begin_move(DcWindowRound *round, int level, int64 turn, const List *claims)
 }
 
 /*
- * set_emptied learns from the claims whether the rows of the turn have all been moved.
+ * set_emptied sets from the claims whether the rows of the turn have all been moved.
  */
 static void
 set_emptied(DcWindowMove *move, const List *claims)
@@ -232,8 +249,8 @@ window_job(DcJobRun *run)
 /*
  * dc_window_rotate(counter regclass, at timestamptz) -> bigint, the number of rows that were moved
  *
- * Does at once what the job would have done by that time, but for truncating slots whose rows were just moved. For
- * the owner.
+ * Does at once what the job would have done by that time, except for truncating slots whose rows were just moved.
+ * For the owner.
  */
 Datum
 dc_window_rotate(PG_FUNCTION_ARGS)

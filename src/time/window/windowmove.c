@@ -7,22 +7,22 @@
  * All of this is done under the window's lock, and in steps, each a transaction:
  *
  *	1. window_advance raises a floor. From its commit on, writers count in the next level.
- *	2. window_move takes a batch of rows of a turn below the floor out of the slot's totals (rows that are locked are
- *	   passed over; what is in shard rows, compaction brings to the totals) and adds the amounts to the
- *	   next level as pending deltas, which the same transaction writes when it commits, without waiting for
- *	   a row. It is the owner who does so (core/counter/sqlpath.h), and no code of the owner's runs in the worker. A step
- *	   reads no more than PAGE_ROWS, whether they are to be moved or not.
+ *	2. window_move takes a batch of rows of a turn below the floor out of the slot's totals (locked rows are skipped;
+ *	   compaction brings shard rows to the totals) and adds the amounts to the next level as pending deltas, which the
+ *	   same transaction writes when it commits, without waiting for a row. That is done as the owner
+ *	   (core/counter/sqlpath.h), and no code of the owner runs in the worker. A step reads no more than PAGE_ROWS,
+ *	   whether they are to be moved or not.
  *	3. When no row is left, window_finish notes that in a claim of its own. When all snapshots show that note, they
- *	   show all moves: then the slot is truncated, if it is empty still under an exclusive lock, and `gone` is raised
- *	   for those who find an older snapshot nevertheless. The lock is taken if it can be had at once.
+ *	   show all moves: then the slot is truncated, if it is still empty under an exclusive lock, and `gone` is raised
+ *	   for sessions that have an older snapshot nevertheless. The lock is taken only if it is free.
  *
- * Amounts that would make a row of the next level leave bigint stay where they are; readers add up in 128
- * bits, and the others go on. The slot is not truncated before its rows have gone the way of their age: once they are
- * older than the last level keeps, they are deleted one by one.
+ * Amounts that would make a row of the next level leave bigint stay where they are; readers add up in 128 bits, and
+ * other amounts are moved. The slot is not truncated until these rows are gone, too: once they are older than the
+ * last level keeps, they are deleted one by one.
  *
- * An owner may have put rows into a slot that no increment writes. Those that are below the floor stay, and keep the
- * slot from being truncated; others go with the slot, but in the worker only up to PAGE_ROWS, as it has to read
- * them all. A slot with more of either is put aside (windowaside.c).
+ * An owner may have put rows into a slot that no increment writes. Rows below the floor stay, and keep the slot from
+ * being truncated; others are truncated with it, but by the worker only up to PAGE_ROWS, as it has to read them all.
+ * A slot with more of either is put aside (windowaside.c).
  */
 #include "postgres.h"
 
@@ -55,7 +55,7 @@
 /* How many rows a step reads at most. */
 #define PAGE_ROWS (INT64CONST(10) * dc_compact_batch)
 
-/* after key, limit: the last key of the next so many rows, and how many there are */
+/* after key, limit: the last key of the next rows, up to the limit, and how many there are */
 static const DcStatement sql_move_page = {
 	.text = "SELECT max(p.key), count(*) FROM (SELECT t.key FROM @totals AS t"
 			" WHERE t.key > $1 ORDER BY t.key LIMIT $2) AS p",
@@ -88,7 +88,7 @@ typedef enum DcLeft
 {
 	LEFT_NOTHING, /* that is below the floor */
 	LEFT_ROWS,	  /* that are */
-	LEFT_MANY	  /* so many that the worker does not read on */
+	LEFT_MANY	  /* too many for the worker to read on */
 } DcLeft;
 
 /* A row that is to be moved. */
@@ -97,10 +97,10 @@ typedef struct DcMovedRow
 	Datum key;
 	int64 inc;
 	int64 dec;
-	int level; /* it goes to, or -1: it is too old for all */
+	int level; /* the level it goes to, or -1: it is too old for all */
 	int64 turn;
 	DcCounter *counter; /* NULL: it stays, */
-	bool foreign;		/* since no increment writes such a row */
+	bool foreign;		/* because no increment writes such a row */
 	DcSlotKey *target;
 } DcMovedRow;
 
@@ -121,10 +121,10 @@ static bool truncate_slot(DcWindow *window, DcCounter *counter, int level);
 
 /*
  * Raise the floors of levels whose time is up; return false if there is nothing to do. Unless `at_once`, a floor rises at most once
- * in half of a turn's time, past one turn that has rows. Turns without rows are passed over only if the clock went on
- * evenly since it rose before: one that is far ahead for a while takes one turn, and when it is right again all
- * increments are as welcome as before. This looks at claims, not at turns: between the floor and a time that somebody names
- * there may be any number of these.
+ * in half of a turn's time, past one turn that has rows. Turns without rows are passed over only if the clock has gone on
+ * evenly since the floor rose before: a clock that is far ahead for a while costs one turn, and when it is right again all
+ * increments are accepted as before. The claims are looked at rather than the turns: there may be any number of turns
+ * between the floor and a given time.
  */
 bool
 window_advance(DcWindowRow *row, const List *claims, TimestampTz now, bool at_once)
@@ -240,7 +240,7 @@ next_page(DcSqlSession *session, const DcWindowMove *move, Datum *end)
 }
 
 /*
- * note_foreign remembers the first row that no increment has written.
+ * note_foreign remembers the first row that was written by hand.
  */
 static void
 note_foreign(DcWindowMove *move, const DcMovedRow *rows, int n)
@@ -252,6 +252,9 @@ note_foreign(DcWindowMove *move, const DcMovedRow *rows, int n)
 	}
 }
 
+/*
+ * Copy the bytes of a key to the buffer.
+ */
 static void
 windowmove_set_key(StringInfo buf, Datum text)
 {
@@ -333,8 +336,8 @@ window_open_slot(DcWindow *window, int number, bool in_worker)
 }
 
 /*
- * drop_misfits lets rows stay that would make the sum of their key in the next level leave bigint. Rows that go to one
- * row there need not follow each other: between two buckets of a key may be those of longer keys (bucket.c).
+ * drop_misfits leaves out rows that would make the sum of their key in the next level leave bigint. Rows that go to one
+ * row there need not be adjacent: between two buckets of a key may be those of longer keys (bucket.c).
  */
 static void
 drop_misfits(DcMovedRow *rows, int n)
@@ -360,7 +363,8 @@ drop_misfits(DcMovedRow *rows, int n)
 }
 
 /*
- * target_compare is for the rows of one target beside each other, in the order in which they were read.
+ * target_compare sorts rows by their targets, and those of one target in the order in which they were
+ * read.
  */
 static int
 target_compare(const void *a, const void *b)
@@ -377,7 +381,7 @@ target_compare(const void *a, const void *b)
 }
 
 /*
- * check_target lets those stay, of the rows that go to one row, that do not fit in there.
+ * check_target leaves out, of the rows that go to one row, those that do not fit into it.
  */
 static void
 check_target(DcMovedRow **rows, int n)
@@ -401,7 +405,8 @@ check_target(DcMovedRow **rows, int n)
 }
 
 /*
- * windowmove_write_rows deletes the rows here, and adds their amounts there. Returns how many they are.
+ * windowmove_write_rows deletes the rows in this level, and adds their amounts to the next. Returns how
+ * many rows that were.
  */
 static int64
 windowmove_write_rows(DcSqlSession *session, DcWindow *window, DcMovedRow *rows, int n)
@@ -432,8 +437,8 @@ windowmove_write_rows(DcSqlSession *session, DcWindow *window, DcMovedRow *rows,
 }
 
 /*
- * window_finish does the next thing about a turn that has no rows left, or whose rows are not kept any more. False if
- * there is nothing that can be done now.
+ * window_finish does the next thing about a turn that has no rows left, or whose rows are no longer kept. False if
+ * nothing can be done now.
  */
 bool
 window_finish(DcWindow *window, DcWindowMove *move, bool in_worker)
@@ -451,7 +456,7 @@ window_finish(DcWindow *window, DcWindowMove *move, bool in_worker)
 	{
 		DcLeft left = rows_left(window, counter, move, in_worker);
 
-		/* what is left of a slot with a later turn is moved with that, at the latest */
+		/* the rest of a slot with a later turn is moved with that turn, at the latest */
 		if (left == LEFT_ROWS || (left == LEFT_MANY && !shared))
 		{
 			if (move->emptied)
@@ -479,8 +484,8 @@ window_finish(DcWindow *window, DcWindowMove *move, bool in_worker)
 }
 
 /*
- * rows_left returns whether a slot has rows below the floor that are committed, in either table. Of the rows of other
- * turns the worker reads so many only. If there are more, and no claim says why, one of them is remembered.
+ * rows_left returns whether a slot has rows below the floor that are committed, in either table. The worker reads only
+ * a limited number of rows of other turns. If there are more, and no claim says why, one of them is remembered.
  */
 static DcLeft
 rows_left(DcWindow *window, DcCounter *counter, DcWindowMove *move, bool in_worker)
@@ -508,7 +513,8 @@ rows_left(DcWindow *window, DcCounter *counter, DcWindowMove *move, bool in_work
 }
 
 /*
- * Return true if the slot of a turn may have rows of another turn that are not to go with it.
+ * Return true if the slot of a turn may have rows of another turn that must not be truncated with
+ * it.
  */
 static bool
 windowmove_is_shared(const DcWindow *window, const DcWindowMove *move)
@@ -546,7 +552,7 @@ seen_by_all(DcCounter *counter, TransactionId xid)
 }
 
 /*
- * truncate_slot truncates both tables, which are locked, and says so in the window's row.
+ * truncate_slot truncates both tables, which are locked, and notes that in the window's row.
  */
 static bool
 truncate_slot(DcWindow *window, DcCounter *counter, int level)
@@ -561,7 +567,7 @@ truncate_slot(DcWindow *window, DcCounter *counter, int level)
 		return false;
 	if (!window_row_read(relid, &row))
 		return false;
-	/* always another one: a floor may be where it was at the last TRUNCATE, or lower */
+	/* always a new value: a floor may be where it was at the last TRUNCATE, or lower */
 	row.levels.gone[level] = Max(row.levels.floors[level], row.levels.gone[level] + 1);
 	(void) window_row_update(&row);
 	runas_begin(&state, window->owner);

@@ -4,15 +4,15 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A window is known by its view, and that is what GRANT is about: INSERT and UPDATE to count, SELECT to
- * read. Its counter tables are its owner's, and nobody else needs rights on them; they are opened
- * without asking. They have to be the same owner's, since what one may do in the name of the other is
- * not to depend on a third.
+ * A window is known by its view, and privileges are granted on that: INSERT and UPDATE to count, SELECT
+ * to read. Its counter tables are its owner's, and nobody else needs rights on them; they are
+ * opened without a check. They must have the same owner, so that nobody gets at tables of a third
+ * role by way of the view.
  *
  * What is remembered is forgotten at an invalidation of the view, which each change of the window's row
- * sends. A commit can be seen shortly before its invalidations come. So nothing that a
- * reader must not miss is taken from here (windowread.c); and a writer looks again when it has
- * the lock on the slot (windowincr.c).
+ * sends. A commit becomes visible shortly before its invalidations arrive. So nothing that a reader
+ * must not miss is taken from here (windowread.c); and a writer looks again when it has the lock on
+ * the slot (windowincr.c).
  *
  * An owner may alter, drop or rename the tables one by one. Then the window is not whole: calls
  * that need what is missing are refused with 55000, and the worker leaves it alone.
@@ -44,6 +44,9 @@ static DcRelCached entries = {
 	.changed = windowopen_entry_changed,
 };
 
+/*
+ * Mark an entry as invalid if its view has changed; InvalidOid stands for all relations.
+ */
 static void
 windowopen_entry_changed(void *data, Oid relid)
 {
@@ -66,6 +69,10 @@ window_find(Oid relid)
 	return NULL;
 }
 
+/*
+ * Fill what the session remembers of a window from the catalogs, with no claims known. Return false
+ * if it is no window.
+ */
 static bool
 windowopen_fill(void *entry, void *arg)
 {
@@ -101,8 +108,8 @@ windowopen_fill(void *entry, void *arg)
 }
 
 /*
- * window_lookup is the same with the errors that a user should see: 42P01 for no relation, 42809 for
- * another one.
+ * window_lookup returns the entry of a window, with the errors that a user should see: 42P01 for no
+ * relation, 42809 for another one.
  */
 DcWindow *
 window_lookup(Oid relid)
@@ -132,27 +139,29 @@ window_arg(FunctionCallInfo fcinfo)
 
 /*
  * window_open finds a window for a role with all of `rights` on it, which are remembered until something
- * changes that they may depend on.
+ * changes on which they may depend.
  */
 DcWindow *
 window_open(Oid relid, AclMode rights)
 {
 	DcWindow *window;
+	uint32 roles;
 
-	AcceptInvalidationMessages(); /* a REVOKE, say; plain SQL does so too */
+	AcceptInvalidationMessages(); /* for example of a REVOKE; plain SQL does so too */
 	window = window_lookup(relid);
 	if (window->checked == GetUserId() && window->rights == rights && window->roles == role_changes)
 		return window;
+	roles = role_changes; /* a change that comes meanwhile is noticed the next time */
 	table_check_rights(relid, rights);
 	window->checked = GetUserId();
 	window->rights = rights;
-	window->roles = role_changes;
+	window->roles = roles;
 	return window;
 }
 
 /*
- * window_open_own finds a window for its owner, and takes its lock: this transaction is the only one to
- * change its row then.
+ * window_open_own finds a window for its owner, and takes its lock: then only this transaction can
+ * change its row.
  */
 DcWindow *
 window_open_own(Oid relid)
@@ -165,7 +174,8 @@ window_open_own(Oid relid)
 }
 
 /*
- * window_lock waits for the lock of a window, and makes sure that what is remembered is as new.
+ * window_lock waits for the lock of a window, and ensures that what the session remembers of it is
+ * up to date.
  */
 void
 window_lock(Oid relid)
@@ -238,6 +248,9 @@ window_check_counter(const DcCounter *counter)
 				 errdetail_internal("%s", detail)));
 }
 
+/*
+ * Raise the error that a table of the window was dropped, or is no longer a counter table (55000).
+ */
 void
 window_slot_gone(const DcWindow *window)
 {

@@ -5,28 +5,29 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * Invariant: in every snapshot each increment is in exactly one row of exactly one level, or in this
- * transaction's pending deltas. Compaction and the mover take it from one row and add it to another in one
- * transaction. So the sum over all slots that may have rows of a time is exact, and nobody has to know
- * how far a move has come.
+ * transaction's pending deltas. Compaction and the mover take an increment from one row and add it to
+ * another in one transaction. So the sum over all slots that may have rows of a time is exact, and it does
+ * not matter how far a move has come.
  *
- * What is not MVCC is TRUNCATE: a snapshot that is older would lack rows. The transaction that truncates a
- * slot raises `gone` of its level in the window's row, while it has the slot locked exclusively. So a reader
+ * But TRUNCATE is not MVCC-safe: an older snapshot would lack rows. The transaction that truncates a slot
+ * raises `gone` of its level in the window's row, while it has the slot locked exclusively. So a reader
  *
- *	1. locks the slots that may matter, ACCESS SHARE. What is truncated later, is truncated after this
- *	   transaction;
+ *	1. locks the slots that may matter, ACCESS SHARE. Slots that are truncated later are truncated
+ *	   after this transaction;
  *	2. reads the window's row as it is committed now, not as it is remembered: a commit is visible
  *	   before its invalidations are sent. It shows all truncations before step 1;
  *	3. if the row's writer is not visible in the snapshot, reads the row as the snapshot shows it. If
- *	   `gone` has been raised since, beyond the start of what is to be read, the snapshot
- *	   cannot be answered: under READ COMMITTED a new one is taken, else that is a serialization
- *	   failure (40001), on a standby likewise.
+ *	   `gone` has been raised since, beyond the start of what is to be read, the snapshot cannot be
+ *	   used: under READ COMMITTED a new one is taken; otherwise that is a serialization failure
+ *	   (40001), also on a standby.
  *
  * Which levels matter comes from the row as the snapshot shows it: an increment goes to a level above the
  * first one only after the floor that it is below has been committed, so a snapshot that shows the
- * increment shows the floor, or a lowered one that it is below as well (windowreopen.c). If that asks for slots that are not locked, it begins again.
+ * increment shows the floor, or a lowered one that it is below as well (windowreopen.c). If that requires slots that
+ * are not locked, the reader begins again.
  *
- * A time in which nothing can be is not looked at, so a span of a thousand years costs no more than
- * what is kept.
+ * Times that cannot have rows are not looked at, so a span of a thousand years costs no more than
+ * the time that is kept.
  */
 #include "postgres.h"
 
@@ -39,22 +40,12 @@
 #include "utils/snapmgr.h"
 
 #include "base/errors.h"
-#include "core/counter/pending.h"
-#include "core/counter/sqlpath.h"
+#include "core/counter/range.h"
 #include "core/table/access.h"
 #include "time/window/window.h"
 
-/* two keys: the rows from the first one up to the other */
-static const DcStatement sql_read_range = {
-	.text = "SELECT t.key, t.inc, t.dec FROM @totals AS t"
-			" WHERE t.key >= $1 AND t.key < $2 UNION ALL"
-			" SELECT s.key, s.inc, s.dec FROM @shards AS s"
-			" WHERE s.key >= $1 AND s.key < $2",
-	.argtypes = {TEXTOID, TEXTOID},
-	.columns = {DC_TEXT("key"), DC_BIGINT("inc"), DC_BIGINT("dec")}};
-
-/* What pending deltas are looked for. */
-typedef struct DcPendingVisit
+/* Which amounts are looked for. */
+typedef struct DcSlotVisit
 {
 	const DcKey *key;
 	int level;
@@ -62,7 +53,7 @@ typedef struct DcPendingVisit
 	int64 end;
 	DcWindowVisit visit;
 	void *arg;
-} DcPendingVisit;
+} DcSlotVisit;
 
 static void set_times(DcWindowReading *reading);
 static void list_slots(DcWindowReading *reading);
@@ -72,8 +63,7 @@ static bool windowread_settle(DcWindowReading *reading);
 static bool lacks_rows(const DcWindowReading *reading, const DcWindowRow *now);
 static void read_slot(DcWindowReading *reading, int number, const DcKey *key, DcWindowVisit visit,
 					  void *arg);
-static void visit_row(const DcPendingVisit *what, const DcKey *whole, int64 inc, int64 dec);
-static void visit_pending(void *arg, const DcDelta *delta);
+static void visit_row(void *arg, const DcKey *whole, int64 inc, int64 dec);
 
 /*
  * Prepare for reading what was counted from one time up to another one, which need not be borders of buckets; if
@@ -164,8 +154,8 @@ lacks_rows(const DcWindowReading *reading, const DcWindowRow *now)
 }
 
 /*
- * Set the times that are read, by the levels of the row. A bucket of a wide level may have rows that are in all slots
- * of the finer ones still.
+ * Set the times that are read, by the levels of the row. Rows of a wide bucket may still be in all slots of the finer
+ * levels.
  */
 static void
 set_times(DcWindowReading *reading)
@@ -196,12 +186,16 @@ list_slots(DcWindowReading *reading)
 	reading->nslots = 0;
 	for (int l = 0; l < levels->n; l++)
 	{
-		/* what was counted later than the floor is in the levels before */
+		/* increments later than the floor are in the levels before */
 		if (l == 0 || reading->from < levels->floors[l - 1])
 			windowread_add_slots(reading, levels, l);
 	}
 }
 
+/*
+ * Add the slots of a level that may have rows of the time to be read. The ring has at most
+ * WINDOW_SLOTS of them.
+ */
 static void
 windowread_add_slots(DcWindowReading *reading, const DcLevels *levels, int level)
 {
@@ -224,6 +218,9 @@ windowread_add_slots(DcWindowReading *reading, const DcLevels *levels, int level
 	}
 }
 
+/*
+ * Lock the slots to be read, ACCESS SHARE, until the transaction ends. A missing one is an error.
+ */
 static void
 lock_slots(DcWindowReading *reading)
 {
@@ -245,18 +242,20 @@ window_read_key(DcWindowReading *reading, const DcKey *key, DcWindowVisit visit,
 		read_slot(reading, reading->slots[i], key, visit, arg);
 }
 
+/*
+ * Visit the rows of a key, or of all keys, in one slot, and then what this transaction has pending
+ * there.
+ */
 static void
 read_slot(DcWindowReading *reading, int number, const DcKey *key, DcWindowVisit visit, void *arg)
 {
 	const DcLevels *levels = &reading->row.levels;
 	int level = number / WINDOW_SLOTS;
 	int64 width = levels->widths[level];
-	DcPendingVisit what = {.key = key, .level = level, .visit = visit, .arg = arg};
+	DcSlotVisit what = {.key = key, .level = level, .visit = visit, .arg = arg};
 	DcCounter *counter = window_counter(reading->window, reading->window->slots[number], AccessShareLock);
-	DcSqlSession session;
 	DcSlotKey first;
 	DcSlotKey end;
-	Datum values[2];
 
 	what.first = Max(bucket_of(Max(reading->from, levels->floors[levels->n - 1]), width), 0);
 	what.end = Min(bucket_of(reading->to - 1, width), BUCKET_MAX) + 1;
@@ -264,36 +263,16 @@ read_slot(DcWindowReading *reading, int number, const DcKey *key, DcWindowVisit 
 		return;
 	slot_key_bound(key, what.first, &first);
 	slot_key_bound(key, what.end, &end);
-	values[0] = key_text_datum(&first.key);
-	values[1] = key_text_datum(&end.key);
-	sql_begin(&session, counter);
-	sql_read(&session, &sql_read_range, values);
-	for (uint64 i = 0; i < session.rows.count; i++)
-	{
-		DcKey whole;
-
-		key_from_text(rows_datum(&session.rows, i, 1), &whole);
-		visit_row(&what, &whole, rows_bigint(&session.rows, i, 2), rows_bigint(&session.rows, i, 3));
-	}
-	sql_end(&session);
-	if (!pending_is_empty())
-		pending_each(counter->relid, visit_pending, &what);
-}
-
-static void
-visit_pending(void *arg, const DcDelta *delta)
-{
-	DcKey whole = {.data = delta->key.data, .len = delta->key.len};
-
-	visit_row(arg, &whole, delta->inc, delta->dec);
+	counter_range_read(counter, &first.key, &end.key, visit_row, &what);
 }
 
 /*
  * visit_row passes a row on, if it is one of the key and the time.
  */
 static void
-visit_row(const DcPendingVisit *what, const DcKey *whole, int64 inc, int64 dec)
+visit_row(void *arg, const DcKey *whole, int64 inc, int64 dec)
 {
+	const DcSlotVisit *what = arg;
 	DcKey key;
 	int64 bucket;
 
@@ -303,7 +282,7 @@ visit_row(const DcPendingVisit *what, const DcKey *whole, int64 inc, int64 dec)
 }
 
 /*
- * window_read_end gives the snapshot back.
+ * window_read_end pops the snapshot.
  */
 void
 window_read_end(DcWindowReading *reading)

@@ -1,32 +1,34 @@
 /*
  * windowreopen.c
- *		dc_window_reopen(): floors that a wrong clock has raised, back to where they belong.
+ *		dc_window_reopen(): moving floors that a wrong clock has raised back to where they belong.
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A clock that was ahead for longer than window_advance() takes for a mistake leaves floors in the future:
- * increments that are in time are refused, or counted in wider buckets, until that time. This lowers them to where
- * the clock says now, in one transaction under the window's lock. Why nothing is lost or counted twice:
+ * A clock that was ahead for longer than window_advance() tolerates leaves floors in the future: increments that
+ * are in time are refused, or counted in wider buckets, until that time. This lowers them to where the clock says
+ * now, in one transaction under the window's lock. Why nothing is lost or counted twice:
  *
  *	- Readers look into a level only for times below the floor of the level before. Rows that have been
  *	  moved to a wider level stay there, so a floor is lowered no further than to the end of the
- *	  latest row of the levels behind it, as dc_window_adopt() places it. That goes for each snapshot: one that
+ *	  latest row of the levels behind it, as dc_window_adopt() places it. That holds for each snapshot: one that
  *	  shows the lowered floor shows no row above it in a wider level, and an older one has the old floor.
  *	- Writers that have placed an increment by the old floor may not have committed. They hold ROW EXCLUSIVE
  *	  on its slot. So this locks all slots of the wider levels, SHARE, to the end of the transaction, before it looks
- *	  for rows: it waits for those in progress, prepared transactions included, and others see the new floor
- *	  when they get their lock (windowincr.c). The first level needs none: it may have rows of any time.
+ *	  for rows: it waits for writers in progress, including prepared transactions, and later ones see the new
+ *	  floor when they get their lock (windowincr.c). The first level needs no lock: it may have rows of any
+ *	  time.
  *	- The mover works under the window's lock as well. A turn that it was emptying in steps may be above
- *	  the floor again, and get increments: it lets go of that (windowjob.c). The note that all
- *	  rows of such a turn have been moved is not true any more, and is deleted here.
- *	- Claims of turns stay: one whose slot was emptied has none, and sessions forget which claims they know
- *	  when the row changes.
+ *	  the floor again, and get increments: the mover drops it (windowjob.c). The note that all rows
+ *	  of such a turn have been moved is no longer true, and is deleted here.
+ *	- Claims of turns stay: a turn whose slot was emptied has none, and sessions forget which claims they
+ *	  know when the row changes.
  *	- `gone` stays, and is raised by each TRUNCATE, whatever the floor is (windowmove.c): readers notice all of them.
- *	- The floor of the last level is where what is kept begins. It can be lowered at once: what was not truncated or
- *	  deleted yet is there again.
- *	- `advanced` is set to now, as if the floors had been raised in time: the next turn goes when it is up.
+ *	- The floor of the last level is the start of the time that is kept. It can be lowered at once: rows that were
+ *	  not truncated or deleted yet count again.
+ *	- `advanced` is set to now, as if the floors had been raised in time: the next floor rises when its
+ *	  turn is over.
  *
- * What was truncated is gone. What was sealed stays sealed.
+ * Truncated rows are gone. Sealed buckets stay sealed.
  */
 #include "postgres.h"
 
@@ -44,7 +46,7 @@
 
 PG_FUNCTION_INFO_V1(dc_window_reopen);
 
-/* width: when the latest bucket begins that a slot has a row of */
+/* width: start of the latest bucket of which a slot has a row */
 static const DcStatement sql_reopen_last = {
 	.text = "SELECT max(dcounter.window_bucket(r.key, $1)) FROM"
 			" (SELECT t.key FROM @totals AS t UNION ALL SELECT s.key FROM @shards AS s) AS r",
@@ -92,7 +94,7 @@ dc_window_reopen(PG_FUNCTION_ARGS)
 }
 
 /*
- * Lower the floors that are above others. Return true if there is one.
+ * Lower the floors that are above those of `to`. Return true if there are any.
  */
 static bool
 lower_floors(DcLevels *levels, const DcLevels *to, TimestampTz now)
@@ -153,6 +155,10 @@ may_have_later(const DcLevels *levels, const List *claims, int number)
 	return false;
 }
 
+/*
+ * Raise the floors of the levels before this one to the end of the slot's latest bucket, if it has
+ * rows.
+ */
 static void
 raise_above_slot(DcCounter *counter, DcLevels *levels, int level)
 {

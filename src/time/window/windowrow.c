@@ -60,6 +60,9 @@ static const DcCatalog claims = {
 	.columns = claim_columns,
 };
 
+/*
+ * Read or write the columns of dcounter.time_window, in their order.
+ */
 static void
 window_columns(DcCatRow *io, void *data)
 {
@@ -82,8 +85,8 @@ window_columns(DcCatRow *io, void *data)
 }
 
 /*
- * level_column is for a number of each level. A superuser may have made the arrays differ in
- * length: then there are as many levels as the shortest one has.
+ * level_column reads or writes an array with a number for each level. A superuser may have made the
+ * arrays differ in length: then there are as many levels as the shortest one has.
  */
 static void
 level_column(DcCatRow *io, int64 *items, int *count)
@@ -95,6 +98,9 @@ level_column(DcCatRow *io, int64 *items, int *count)
 		*count = *count == 0 ? n : Min(*count, n);
 }
 
+/*
+ * Read or write the columns of dcounter.window_slot, in their order.
+ */
 static void
 slot_columns(DcCatRow *io, void *data)
 {
@@ -105,6 +111,9 @@ slot_columns(DcCatRow *io, void *data)
 	cat_int4(io, &row->number);
 }
 
+/*
+ * Read or write the columns of dcounter.window_claim, in their order.
+ */
 static void
 claim_columns(DcCatRow *io, void *data)
 {
@@ -119,8 +128,8 @@ claim_columns(DcCatRow *io, void *data)
 }
 
 /*
- * window_row_read fetches the row of a window, as it is committed now; false if there is none, also
- * where the script of an older version has made no catalog.
+ * window_row_read fetches the row of a window, as it is committed now; false if there is none, or
+ * an older version of the extension's script has made no such catalog.
  */
 bool
 window_row_read(Oid relid, DcWindowRow *row)
@@ -130,7 +139,7 @@ window_row_read(Oid relid, DcWindowRow *row)
 }
 
 /*
- * window_row_read_in does so as a snapshot shows it.
+ * window_row_read_in fetches the row of a window as a snapshot shows it.
  */
 bool
 window_row_read_in(Oid relid, Snapshot snapshot, DcWindowRow *row)
@@ -146,18 +155,27 @@ window_row_read_in(Oid relid, Snapshot snapshot, DcWindowRow *row)
 	return found;
 }
 
+/*
+ * Insert the row of a new window.
+ */
 void
 window_row_insert(const DcWindowRow *row)
 {
 	cat_insert(&windows, row);
 }
 
+/*
+ * Update a window's row; false if it has none. The caller holds the window's lock.
+ */
 bool
 window_row_update(const DcWindowRow *row)
 {
 	return cat_update(&windows, row);
 }
 
+/*
+ * Delete a window's row; false if it has none.
+ */
 bool
 window_row_delete(Oid relid)
 {
@@ -197,9 +215,11 @@ windows_first_slots(void)
 	while (cat_scan_next(&scan, ForwardScanDirection, &row))
 	{
 		if (row.number == 0)
-			found = list_append_unique_oid(found, row.slot);
+			found = lappend_oid(found, row.slot);
 	}
 	cat_scan_end(&scan);
+	list_sort(found, list_oid_cmp);
+	list_deduplicate_oid(found);
 	return found;
 }
 
@@ -239,12 +259,18 @@ window_slot_read(Oid slot, DcWindowSlot *row)
 		cat_read(&slots, row, ObjectIdGetDatum(slot));
 }
 
+/*
+ * Insert the row of a window's counter table.
+ */
 void
 window_slot_insert(const DcWindowSlot *row)
 {
 	cat_insert(&slots, row);
 }
 
+/*
+ * Delete the row of a counter table; false if it is none of a window.
+ */
 bool
 window_slot_delete(Oid slot)
 {
@@ -275,6 +301,9 @@ window_claims_read(Oid relid)
 	return found;
 }
 
+/*
+ * Insert a claim of a turn, or with `emptied` the note that all of its rows have been moved.
+ */
 void
 window_claim_insert(Oid relid, int level, int64 turn, bool emptied)
 {
@@ -304,12 +333,18 @@ window_claims_delete(Oid relid, int level, int64 turn, bool emptied_only)
 	CommandCounterIncrement();
 }
 
+/*
+ * Delete all claims of a window.
+ */
 void
 window_claims_delete_all(Oid relid)
 {
 	(void) cat_delete(&claims, ObjectIdGetDatum(relid));
 }
 
+/*
+ * Return the name of what is done with late increments, as SQL has it.
+ */
 const char *
 window_late_name(DcLate late)
 {

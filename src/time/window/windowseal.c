@@ -5,17 +5,17 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * Sealing is two transactions. The first one writes down that increments before a time are refused. Then
- * all transactions are waited for that have a slot locked as writers do: one that has placed an increment
- * by the old row has such a lock, and keeps it until it ends, prepared transactions included; one
- * that gets its lock later sees the new row with it (windowincr.c). The second one writes down that the
- * buckets are sealed. If the session is interrupted in between, they are refused, and not yet sealed: to call
- * dc_seal() again goes on from there.
+ * dc_seal() waits for all transactions that have a slot locked as writers do: one that has placed an
+ * increment by the old row has such a lock, and keeps it until it ends, even if it is prepared; one that gets
+ * its lock later sees the new row with it (windowincr.c). The second one writes down that the buckets are
+ * sealed. If the session is interrupted in between, increments are refused, but the buckets are not yet
+ * sealed: calling dc_seal() again goes on from there.
  *
- * Of a sealed bucket the totals of a batch system replace what was counted: the difference is added, as an
- * increment that needs no permission of the clock. Both this and a move hold the window's lock, so no value that
- * was read changes before the difference is committed. Each call raises the version in the window's row: so
- * under REPEATABLE READ a call whose snapshot does not show an earlier call, or a move, fails (40001), instead
- * of adding the same difference again.
+ * In a sealed bucket, the totals of a batch system replace the counted values: the difference is added, as an
+ * increment that the clock does not limit. Both this and a move hold the window's lock, so no value that was read
+ * changes before the difference is committed. Each call raises the version in the window's row: so under
+ * REPEATABLE READ a call whose snapshot does not show an earlier call, or a move, fails (40001), instead of
+ * adding the same difference again.
  */
 #include "postgres.h"
 
@@ -52,7 +52,7 @@ static void windowseal_count(void *arg, int level, int64 bucket, int64 inc, int6
 
 /*
  * dc_seal(counter regclass, before timestamptz), a procedure: increments for buckets that end by then are refused from now on,
- * or dropped and counted; when it returns, none is in progress any more. It commits while it waits.
+ * or dropped and counted; when it returns, none is still in progress. It commits while it waits.
  *
  * For the owner. Errors: 2D000 in a transaction block, 22023 for a time in the future.
  */
@@ -93,7 +93,7 @@ seal_refuse(Oid relid, TimestampTz before)
 	DcWindowRow row;
 	TimestampTz border;
 
-	/* the bucket that is being filled stays open: to refuse increments as of now is never meant */
+	/* the bucket that is being filled stays open: increments as of now must never be refused */
 	if (TIMESTAMP_NOT_FINITE(before) || before > GetCurrentTimestamp())
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -108,8 +108,8 @@ seal_refuse(Oid relid, TimestampTz before)
 }
 
 /*
- * wait_for_writers waits for all transactions that may have increments in progress. There is no snapshot, and no
- * lock of ours that they could wait for.
+ * wait_for_writers waits for all transactions that may have increments in progress. This session has no snapshot
+ * and no lock that they could wait for.
  */
 static void
 wait_for_writers(Oid relid)
@@ -126,6 +126,10 @@ wait_for_writers(Oid relid)
 	}
 }
 
+/*
+ * Note that buckets are sealed up to `border`, unless they are sealed further. It opens the window
+ * again, as this is a new transaction.
+ */
 static void
 seal_done(Oid relid, TimestampTz border)
 {
@@ -145,8 +149,8 @@ seal_done(Oid relid, TimestampTz border)
  * dc_window_reconcile(counter regclass, bucket timestamptz, keys text[]|bigint[]|uuid[], totals bigint[]) -> bigint, the
  * number of keys that had another value. For the owner. A key may be there once.
  *
- * Errors: 55000 for a bucket that is not sealed, 22023 for a time at which no bucket begins, or a key that is there twice, 22008 for one that is not kept
- * any more, 2202E if the lengths differ, 22003 if an amount leaves bigint, 40001.
+ * Errors: 55000 for a bucket that is not sealed, 22023 for a time at which no bucket begins, or a key that is there
+ * twice, 22008 for one that is no longer kept, 2202E if the lengths differ, 22003 if an amount leaves bigint, 40001.
  */
 Datum
 dc_window_reconcile(PG_FUNCTION_ARGS)
@@ -183,7 +187,7 @@ dc_window_reconcile(PG_FUNCTION_ARGS)
 	row.version++;
 	(void) window_row_update(&row);
 	window = window_lookup(relid);
-	/* what was committed before the lock was had must be seen */
+	/* commits from before the lock was taken must be visible */
 	PushActiveSnapshot(IsolationUsesXactSnapshot() ? GetTransactionSnapshot() : GetLatestSnapshot());
 	for (int i = 0; i < nkeys; i++)
 	{
@@ -227,6 +231,9 @@ check_once(Datum *keys, int count)
 	pfree(sorted);
 }
 
+/*
+ * Compare two keys by their bytes, for qsort().
+ */
 static int
 windowseal_compare_keys(const void *a, const void *b)
 {
@@ -276,6 +283,9 @@ counted_value(DcWindow *window, TimestampTz from, int64 width, const DcKey *key)
 	return sums_to_bigint(sums.net, "value");
 }
 
+/*
+ * Add a row of the bucket to its sums.
+ */
 static void
 windowseal_count(void *arg, int level, int64 bucket, int64 inc, int64 dec)
 {

@@ -183,6 +183,9 @@ rollup_arg(FunctionCallInfo fcinfo, int argno, DcLevels *levels)
 	SPI_finish();
 }
 
+/*
+ * Add a step to the rollup, in the order of widths. An error if there are too many.
+ */
 static void
 rollup_add(DcLevels *levels, int64 width, int64 keep)
 {
@@ -242,8 +245,8 @@ create_counter(const RangeVar *name, const char *suffix)
 }
 
 /*
- * Create the view by which the window is known, or replace it. The bound of bigint stands for a bucket that has left it, so that this
- * bucket does not keep others from being read; dc_window() of the key fails.
+ * Create the view by which the window is known, or replace it. A bucket that has left bigint is shown as its bound, so
+ * that others can still be read; dc_window() of the key fails.
  */
 void
 window_create_view(const RangeVar *name, const DcWindowRow *row, const Oid *slots)
@@ -283,7 +286,7 @@ window_create_view(const RangeVar *name, const DcWindowRow *row, const Oid *slot
 /*
  * dc_window_alter(counter regclass, keep interval, late text) -> void; NULL keeps a setting.
  *
- * The ring has room for so many buckets: a window that is to be kept for longer has to be created anew (22023).
+ * The ring has a fixed size: a window must be created again to be kept for longer (22023).
  */
 Datum
 dc_window_alter(PG_FUNCTION_ARGS)

@@ -4,15 +4,15 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A bucket is known by its number, counted from BUCKET_ORIGIN in widths of its level. So many
- * buckets in a row, the span, are a turn; turn t of level l lies in slot t mod WINDOW_SLOTS of
- * that level's ring. That never changes, so nobody has to be told where a bucket is: writers
- * with old knowledge and readers with old snapshots find the same slot.
+ * A bucket is known by its number, counted from BUCKET_ORIGIN in widths of its level. A turn is a
+ * number of consecutive buckets, the span; turn t of level l lies in slot t mod WINDOW_SLOTS of
+ * that level's ring. That never changes, so no lookup of a bucket's place is needed: writers with
+ * old knowledge and readers with old snapshots find the same slot.
  *
  * A key in a slot is the user's, a byte 0x01, and 8 digits of the bucket's number. All rows of
  * a key are side by side in the primary key, in the order of time. The suffix has a fixed
- * length, so two keys of a user's are never the same key of a slot; but a range of one may
- * contain longer ones, which slot_key_split() tells apart.
+ * length, so two keys of a user never have the same key in a slot. But the range of one may contain
+ * longer ones, which slot_key_split() distinguishes.
  */
 #include "postgres.h"
 
@@ -20,6 +20,9 @@
 
 static int64 windowtime_floor_div(int64 a, int64 b);
 
+/*
+ * Divide and round down; C rounds towards zero. b must be positive.
+ */
 static int64
 windowtime_floor_div(int64 a, int64 b)
 {
@@ -28,12 +31,18 @@ windowtime_floor_div(int64 a, int64 b)
 	return a % b < 0 ? q - 1 : q;
 }
 
+/*
+ * Return the turn of a bucket's number.
+ */
 int64
 bucket_turn(const DcLevels *levels, int level, int64 bucket)
 {
 	return windowtime_floor_div(bucket, levels->spans[level]);
 }
 
+/*
+ * Return the turn of the bucket that has the time.
+ */
 int64
 time_turn(const DcLevels *levels, int level, TimestampTz at)
 {
@@ -84,7 +93,7 @@ shown_width(const DcLevels *levels, TimestampTz at)
 }
 
 /*
- * Return the start of that bucket.
+ * Return the start of the bucket in which a time is shown.
  */
 TimestampTz
 shown_start(const DcLevels *levels, TimestampTz at)
@@ -171,7 +180,8 @@ slot_key_bound(const DcKey *key, int64 bucket, DcSlotKey *result)
 }
 
 /*
- * slot_key_split takes a key of a slot apart; false if somebody else has made it.
+ * slot_key_split splits a key of a slot into the user's key and the bucket; false if it has another
+ * form.
  */
 bool
 slot_key_split(const DcKey *whole, DcKey *key, int64 *bucket)

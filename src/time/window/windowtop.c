@@ -1,12 +1,13 @@
 /*
  * windowtop.c
- *		dc_top_window(): the keys with the most in the last while.
+ *		dc_top_window(): the keys with the highest counts of a recent time.
  *
  * Copyright (c) 2026, the dcounter developers
  *
  * One query adds up the rows of all slots that matter, and what this transaction has pending, which comes as parameters: so
- * nothing is written. It adds up in numeric. The sum of a key may leave bigint, by a mistake or by malice of whoever counts it;
- * the others are not to be lost with it. So it has its place in the order, and the bound of bigint stands for it.
+ * nothing is written. It adds up in numeric. The sum of a key may leave bigint, by mistake or malice of the role that
+ * counts it; that must not hide the other keys. So it keeps its place in the order, and is shown as the bound of
+ * bigint.
  */
 #include "postgres.h"
 
@@ -51,8 +52,8 @@ static void windowtop_check_tables(SPIPlanPtr plan, const List *tables);
 /*
  * dc_top_window(counter regclass, span interval, n int) -> setof (key text, value bigint, rank bigint)
  *
- * The n keys with the most in the buckets that have begun in the last `span`, the one that is being filled included, as
- * dc_top() returns them. It reads all keys of these slots. A sum that leaves bigint is shown as the greatest or the least one.
+ * The n keys with the most in the buckets that have begun in the last `span`, including the one that is being filled, in the
+ * form of dc_top(). It reads all keys of these slots. A sum that leaves bigint is shown as the greatest or the least one.
  * Errors: 22004 for NULL, 22023 for a span that is not positive or an n that is negative.
  */
 Datum
@@ -129,6 +130,9 @@ run_top(const DcWindowReading *reading, int64 n, DcRows *rows)
 	rows_take(rows, columns, reading->window->slots[reading->slots[0]]);
 }
 
+/*
+ * Return the text of the query over the slots. `tables` gets the relations that it reads.
+ */
 static char *
 top_query(const DcWindowReading *reading, List **tables)
 {
@@ -203,6 +207,9 @@ collect_pending(const DcWindowReading *reading, Datum *arrays)
 		arrays[c] = array_datum(pending.columns[c], pending.n, types[c]);
 }
 
+/*
+ * Add a pending delta to the parameters of the query, if its bucket is in the range.
+ */
 static void
 windowtop_add_pending(void *arg, const DcDelta *delta)
 {
@@ -226,7 +233,7 @@ windowtop_add_pending(void *arg, const DcDelta *delta)
 }
 
 /*
- * windowtop_check_tables raises 55000 if names stood for other tables when the query was parsed.
+ * windowtop_check_tables raises 55000 if the query's names meant other tables when it was parsed.
  */
 static void
 windowtop_check_tables(SPIPlanPtr plan, const List *tables)

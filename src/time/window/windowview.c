@@ -1,6 +1,6 @@
 /*
  * windowview.c
- *		What the view of a window, and dc_windows, call.
+ *		Functions for the view of a window, and for dc_windows.
  *
  * Copyright (c) 2026, the dcounter developers
  */
@@ -62,9 +62,9 @@ window_bucket(PG_FUNCTION_ARGS)
 }
 
 /*
- * window_start(slot regclass) -> timestamptz: since when the window has buckets that are kept, in the active
- * snapshot. Raises 40001 if that snapshot is older than a TRUNCATE of one of its tables, which the statement
- * has locked all.
+ * window_start(slot regclass) -> timestamptz: the start of the time that the window keeps, in the active
+ * snapshot. Raises 40001 if that snapshot is older than a TRUNCATE of one of its tables, all of which the
+ * statement has locked.
  */
 Datum
 window_start(PG_FUNCTION_ARGS)
@@ -93,8 +93,8 @@ window_start(PG_FUNCTION_ARGS)
 }
 
 /*
- * window_dropped(counter regclass) -> bigint: how many increments were dropped since they came too late; NULL for a
- * role that may not read the window, and if it has no table for it any more.
+ * window_dropped(counter regclass) -> bigint: how many increments were dropped because they came too late; NULL for
+ * a role that may not read the window, and if the table that counts them is gone.
  */
 Datum
 window_dropped(PG_FUNCTION_ARGS)

@@ -4,14 +4,14 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Binding is one short transaction. It locks the source, its partitions and the counter tables SHARE
- * ROW EXCLUSIVE, so it waits for all transactions that have written to one of them, prepared ones
- * included. Later ones find the triggers, and the binding. From then on source and counter
- * change together: for each key, the difference of the two is the same in every snapshot
- * that shows the binding. What the difference was at first is added by a build (build.c).
+ * Binding is one short transaction. It locks the source, its partitions and the counter tables
+ * SHARE ROW EXCLUSIVE, so it waits for all transactions that have written to one of them,
+ * prepared ones included. Later ones find the triggers, and the binding. From then on source
+ * and counter change together: for each key, the difference of the two is the same in every
+ * snapshot that shows the binding. A build (build.c) adds the initial difference.
  *
  * While it waits for the lock, other writers queue up behind it. So it waits no longer than
- * lock_timeout, and then says who has the table.
+ * lock_timeout, and the error then names a session that holds the lock.
  */
 #include "postgres.h"
 
@@ -63,7 +63,8 @@ enum
 	ARG_BUILD,
 	ARG_LOCK_TIMEOUT,
 	ARG_REPLICATED,
-	ARG_ON_DETACH
+	ARG_ON_DETACH,
+	ARG_GROUP_BY /* not in 0.1.0 */
 };
 
 /*
@@ -91,10 +92,12 @@ static const DcBoundHooks hooks = {
 	.write = refs_write_all,
 	.any_pending = refs_any,
 	.pending = refs_pending,
+	.pending_each = refs_pending_values,
 };
 
 /*
- * bound_init is called when the library is loaded.
+ * bound_init sets the hooks and registers the jobs of this room; called when the library is
+ * loaded.
  */
 void
 bound_init(bool preloading)
@@ -108,14 +111,14 @@ bound_init(bool preloading)
 
 /*
  * dc_bind(counter regclass, source regclass, key text, value text, filter text, distinct_of
- * text, build text, lock_timeout interval, replicated boolean, on_detach text) -> void
+ * text, build text, lock_timeout interval, replicated boolean, on_detach text, group_by text) -> void
  *
  * Errors: 42501 if the caller does not own both, 42809 if the source is not an ordinary or
  * partitioned table of this server or the counter is a stock, a ledger or on other servers,
- * 0A000 if the counter is buffered, one of them is unlogged, the source has children that are not partitions, or it is a
- * partition of a source or has one,
- * 42710 if the counter is bound already, 55P03 if the lock is not to be had in time, and
- * those of source_expressions_check().
+ * 0A000 if the counter is buffered, one of them is unlogged, the source has children that are
+ * not partitions, or it is a partition of a source or has one, 42710 if the counter is bound
+ * already, 55P03 if the lock cannot be obtained in time, and those of
+ * source_expressions_check().
  */
 Datum
 dc_bind(PG_FUNCTION_ARGS)
@@ -126,6 +129,7 @@ dc_bind(PG_FUNCTION_ARGS)
 	DcRunAs as;
 	Relation source;
 	char *build;
+	char *group_by;
 
 	prevent_write("dc_bind()");
 	arg_not_null(fcinfo, ARG_SOURCE, "source");
@@ -139,6 +143,7 @@ dc_bind(PG_FUNCTION_ARGS)
 	row.value = text_or_null(fcinfo, ARG_VALUE, "value");
 	row.filter = text_or_null(fcinfo, ARG_FILTER, "filter");
 	row.distinct_of = text_or_null(fcinfo, ARG_DISTINCT_OF, "distinct_of");
+	group_by = PG_NARGS() > ARG_GROUP_BY ? text_or_null(fcinfo, ARG_GROUP_BY, "group_by") : NULL;
 	row.replicated = bool_arg(fcinfo, ARG_REPLICATED, "replicated");
 	row.on_detach = on_detach_from_text(text_to_cstring(PG_GETARG_TEXT_PP(ARG_ON_DETACH)));
 	build = text_to_cstring(PG_GETARG_TEXT_PP(ARG_BUILD));
@@ -155,7 +160,7 @@ dc_bind(PG_FUNCTION_ARGS)
 
 	source = table_open_present(row.source, NoLock);
 	source_type_check(source);
-	source_expressions_check(&row, source);
+	source_expressions_check(&row, group_by, source);
 	table_close(source, NoLock);
 	if (row.distinct_of != NULL && row.on_detach == DC_DETACH_KEEP)
 		ereport(ERROR,
@@ -165,7 +170,7 @@ dc_bind(PG_FUNCTION_ARGS)
 				 errhint("Use on_detach => 'subtract'.")));
 	if (row.distinct_of != NULL)
 	{
-		runas_begin(&as, counter->owner); /* whose it becomes */
+		runas_begin(&as, counter->owner); /* the owner of what is created */
 		row.refs = refs_create(row.counter);
 		runas_end(&as);
 	}
@@ -174,7 +179,7 @@ dc_bind(PG_FUNCTION_ARGS)
 	(void) bound_lock(row.counter, true);
 	state.counter = row.counter;
 	state.state = DC_SOURCE_BUILDING;
-	state.epoch = drift_epoch(row.counter) + 1; /* none that was noted then is known now */
+	state.epoch = drift_epoch(row.counter) + 1; /* differences noted before this binding do not count */
 	state.drift_sum = DatumGetNumeric(DirectFunctionCall1(int8_numeric, Int64GetDatum(0)));
 	source_state_store(&state);
 	source_triggers_make(row.source);
@@ -207,6 +212,10 @@ check_order(FunctionCallInfo fcinfo)
 					 relation_sql_name(source), relation_sql_name(counter))));
 }
 
+/*
+ * Return a text argument as a C string, or NULL if it is null; raise 22023 if it is empty,
+ * 54000 if it is longer than MAX_EXPRESSION.
+ */
 static char *
 text_or_null(FunctionCallInfo fcinfo, int n, const char *name)
 {
@@ -220,7 +229,8 @@ text_or_null(FunctionCallInfo fcinfo, int n, const char *name)
 }
 
 /*
- * lock_source locks the source and its partitions, within a time (us; 0: without end).
+ * lock_source locks the source and its partitions; timeout is in microseconds, 0 waits without
+ * limit.
  */
 static void
 lock_source(Oid source, int64 timeout)
@@ -253,6 +263,10 @@ lock_source(Oid source, int64 timeout)
 		locked_error(source);
 }
 
+/*
+ * Lock the source (arg points to its OID) and its partitions SHARE ROW EXCLUSIVE. Runs in a
+ * subtransaction, so that lock_source() can say who holds the lock if this fails.
+ */
 static bool
 bind_lock_all(void *arg)
 {
@@ -265,7 +279,8 @@ bind_lock_all(void *arg)
 }
 
 /*
- * locked_error raises 55P03, with one of those who have locked the source, or a partition of it.
+ * locked_error raises 55P03, naming one of the sessions that have locked the source or a
+ * partition of it.
  */
 static void
 locked_error(Oid source)
@@ -310,7 +325,8 @@ locked_error(Oid source)
 }
 
 /*
- * bind_check_source checks what a source must be, but for its partitions.
+ * bind_check_source raises an error if the table cannot be a source; check_members() looks at
+ * its partitions.
  */
 static void
 bind_check_source(Oid source)
@@ -389,7 +405,7 @@ check_tree(Oid source)
 }
 
 /*
- * bind_check_counter checks what a counter table must be.
+ * bind_check_counter raises an error if the table cannot be a bound counter table.
  */
 static void
 bind_check_counter(const DcCounter *counter)
@@ -449,7 +465,7 @@ dc_unbind(PG_FUNCTION_ARGS)
 	(void) counter_open_as_owner(fcinfo, "dc_unbind()", ShareRowExclusiveLock);
 	if (!source_read(relid, &row) || row.source != source)
 		not_bound_error(relid);
-	counter_hooks->apply_early(); /* what comes of the transaction's own rows */
+	counter_hooks->apply_early(); /* the counts of the transaction's own rows */
 	bound_forget(&row, true, false);
 	PG_RETURN_VOID();
 }

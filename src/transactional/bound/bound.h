@@ -4,10 +4,10 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The catalogs are read and written by sourcerow.c. A row of dcounter.source is changed only
- * by transactions that hold SHARE ROW EXCLUSIVE, or a stronger lock, on the source and on the
- * counter tables, so whoever writes to one of these knows all its bindings. The exception are
- * the texts of its expressions, which DDL changes that renames what they name.
+ * The catalogs are read and written by sourcerow.c. A row of dcounter.source is changed only by
+ * transactions that hold SHARE ROW EXCLUSIVE, or a stronger lock, on the source and on the
+ * counter tables, so a transaction that writes to one of these knows all its bindings. The only
+ * exception is the text of the expressions: DDL that renames a column or a type changes it.
  *
  * A row of dcounter.source_state is changed by transactions that hold the lock of the
  * binding (bound_lock): builders, repairers, what follows TRUNCATE, ATTACH and DETACH, and the worker
@@ -28,7 +28,7 @@
 #include "base/key.h"
 #include "core/table/catalog.h"
 
-/* What becomes of the rows of a partition that is detached. */
+/* What happens to the rows of a partition that is detached. */
 typedef enum DcOnDetach
 {
 	DC_DETACH_SUBTRACT,
@@ -42,7 +42,7 @@ typedef enum DcOnDrift
 	DC_DRIFT_REPAIR
 } DcOnDrift;
 
-/* Who counts the rows that there are. */
+/* What counts the rows that exist already. */
 typedef enum DcBuildBy
 {
 	DC_BUILD_WORKER,
@@ -53,7 +53,7 @@ typedef enum DcBuildBy
 /* Whether a bound counter table agrees with its source. */
 typedef enum DcSourceState
 {
-	DC_SOURCE_BUILDING, /* the rows of before dc_bind() are not all counted yet */
+	DC_SOURCE_BUILDING, /* the rows from before dc_bind() are not all counted yet */
 	DC_SOURCE_EXACT,
 	DC_SOURCE_SUSPECT, /* something was done that is not counted */
 	DC_SOURCE_DRIFTED  /* a difference was found, and not repaired */
@@ -100,6 +100,7 @@ extern bool source_read(Oid counter, DcSourceRow *row);
 extern bool source_read_in(Oid counter, Snapshot snapshot, DcSourceRow *row);
 extern List *source_rows_of(Oid source);
 extern List *source_read_all(void);
+extern List *source_select(bool (*wanted)(const DcSourceRow *row, void *arg), void *arg);
 extern bool source_is_bound(Oid counter);
 extern void source_insert(const DcSourceRow *row);
 extern void source_update(const DcSourceRow *row);

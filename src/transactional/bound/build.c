@@ -4,10 +4,10 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Building, building anew and repairing all keys are one thing. For each key, source minus counter
+ * Building, rebuilding and repairing all keys are one thing. For each key, source minus counter
  * is the same number in every snapshot, as long as the epoch is the same (sourceread.c). So the
- * differences are read once, in one snapshot, and then added piece by piece, each
- * chunk in a transaction of its own, while writers go on:
+ * differences are read once, in one snapshot, and then added piece by piece, each chunk in a
+ * transaction of its own, while writers go on:
  *
  *	scan	lock the tables, take a snapshot, read both sides; keep the keys that differ, sorted, in a
  *			file (the spool), and the epoch and the binding that the snapshot shows. Commit.
@@ -26,9 +26,9 @@
  *	  the position in the same snapshot as the values.
  *	- A chunk that fails ends the build: the spool is not used any more.
  *
- * Keys up to the position differ by 0, and stay so: what could make them differ, if the
- * triggers do not see it, sets the state to suspect and the position back (sourcerow.c). So when
- * the last key is done the state is `exact`.
+ * Keys up to the position differ by 0, and stay so: anything that could make them differ
+ * without the triggers seeing it sets the state to suspect and the position back (sourcerow.c).
+ * So when the last key is done the state is `exact`.
  *
  * Two builds of one counter table would only make each other scan again. So one takes
  * another lock (of the session, until the build ends), and the other waits for it.
@@ -80,19 +80,19 @@ typedef struct DcSpooled
 
 struct DcBuild
 {
-	MemoryContext cxt; /* of all that is here; what is no memory goes with it, too */
+	MemoryContext cxt; /* of everything here; its reset callback releases the lock and the file */
 	MemoryContextCallback on_end;
 	Oid counter;
 	int64 max_keys;
-	bool locked;		   /* it has the lock against other builds */
-	bool scanned;		   /* what follows is known: */
-	int64 epoch;		   /* that the differences hold for, */
-	TransactionId binding; /* and the row of it; */
-	bool counted;		   /* triggers fire, in the same snapshot, and no key was passed over */
+	bool locked;		   /* it holds the lock against other builds */
+	bool scanned;		   /* the following fields are set: */
+	int64 epoch;		   /* for which the differences are valid, */
+	TransactionId binding; /* and the xmin of the binding's row then; */
+	bool counted;		   /* in that snapshot the triggers fired, and no key was passed over */
 	DcSpoolFile *spool;
-	int64 left; /* differences that are not added yet, with the next one, */
+	int64 left; /* differences not added yet, the next one included, */
 	int64 drift;
-	DcKey key; /* which is of this key, */
+	DcKey key; /* which is for this key, */
 	DcKey item;
 	char key_bytes[DC_MAX_KEY_BYTES];
 	char item_bytes[DC_MAX_KEY_BYTES];
@@ -186,7 +186,10 @@ run_step(FunctionCallInfo fcinfo, DcBuild *build)
 	DcSourceRow row;
 	DcBuildStep step;
 
-	/* the transaction is new: what it is by default is of no use to us, and of harm to others */
+	/*
+	 * the transaction is new: defaults such as SERIALIZABLE or READ ONLY are of no use to us,
+	 * and SERIALIZABLE harms others
+	 */
 	if (!FirstSnapshotSet)
 		XactIsoLevel = XACT_READ_COMMITTED;
 	if (!build->scanned)
@@ -230,6 +233,10 @@ run_scan(FunctionCallInfo fcinfo, DcBuild *build, bool lock)
 	return counter;
 }
 
+/*
+ * Open the counter table of dc_build() as its owner, locked ROW EXCLUSIVE; raise 55000 if a
+ * subscription feeds it.
+ */
 static DcCounter *
 build_open_counter(FunctionCallInfo fcinfo)
 {
@@ -278,7 +285,7 @@ build_now(const DcSourceRow *row)
 }
 
 /*
- * build_keys adds the differences of some keys, for a fix.
+ * build_keys adds the differences of some keys, for dc_source_fix() and for repairs by the job.
  */
 void
 build_keys(DcSourceRead *read, Datum *keys, int nkeys, const DcSourceDiff *diffs, int ndiffs)
@@ -320,6 +327,10 @@ build_begin(Oid counter, int64 max_keys, MemoryContext parent)
 	return build;
 }
 
+/*
+ * Free a build. Its memory context calls build_release(), which gives back the lock and the
+ * spool.
+ */
 void
 build_end(DcBuild *build)
 {
@@ -327,8 +338,9 @@ build_end(DcBuild *build)
 }
 
 /*
- * build_release is called when the memory of a build goes, perhaps after an error: must not throw. Code of the counter's owner may have
- * released the lock (pg_advisory_unlock_all), of which LockRelease would warn.
+ * build_release is called when the memory of a build is freed, perhaps after an error: it must
+ * not throw. Code of the counter's owner may have released the lock (pg_advisory_unlock_all);
+ * LockRelease would warn about that.
  */
 static void
 build_release(void *arg)
@@ -342,6 +354,9 @@ build_release(void *arg)
 	forget_spool(build);
 }
 
+/*
+ * Close the spool, if there is one, so that the next step scans again.
+ */
 static void
 forget_spool(DcBuild *build)
 {
@@ -354,8 +369,8 @@ forget_spool(DcBuild *build)
 }
 
 /*
- * build_lock takes the lock against other builds of the counter table, until the build ends; false if
- * another has it and we are not to wait.
+ * build_lock takes the lock against other builds of the counter table, until the build ends;
+ * returns false if another build holds it and we must not wait.
  */
 static bool
 build_lock(DcBuild *build, bool wait)
@@ -368,12 +383,18 @@ build_lock(DcBuild *build, bool wait)
 	return build->locked;
 }
 
+/*
+ * Set the tag of the advisory lock that lets one build of a counter table run at a time.
+ */
 static void
 build_tag(Oid counter, LOCKTAG *tag)
 {
 	SET_LOCKTAG_ADVISORY(*tag, MyDatabaseId, counter, 1, BOUND_LOCK_CLASS);
 }
 
+/*
+ * Return true if the next step is a scan, false if the spool still holds differences to add.
+ */
 bool
 build_needs_scan(const DcBuild *build)
 {
@@ -411,8 +432,8 @@ build_scan(DcBuild *build, DcSourceRead *read, DcMoment late)
 }
 
 /*
- * spool_all writes all differences to the spool, in the order of the keys. All are written by this
- * transaction, so later ones only read. False if that was too late.
+ * spool_all writes all differences to the spool, in the order of the keys. All are written by
+ * this transaction, so later ones only read. Returns false if the time was up before that.
  */
 static bool
 spool_all(DcBuild *build, DcSourceRead *read, DcSourceScanOptions *options)
@@ -448,8 +469,8 @@ spool_all(DcBuild *build, DcSourceRead *read, DcSourceScanOptions *options)
 }
 
 /*
- * spool_layers does so for a binding with distinct_of: of each key the reference counts, and
- * then the value.
+ * spool_layers does the same for a binding with distinct_of: for each key the reference counts,
+ * and then the value.
  */
 static bool
 spool_layers(DcBuild *build, DcSourceRead *read, DcSourceScanOptions *options)
@@ -480,6 +501,9 @@ spool_layers(DcBuild *build, DcSourceRead *read, DcSourceScanOptions *options)
 	return true;
 }
 
+/*
+ * Write a difference to the spool, unless both sides agree, and count it in build->left.
+ */
 static void
 build_spool(DcBuild *build, const DcSourceDiff *diff)
 {
@@ -543,7 +567,7 @@ build_chunk(DcBuild *build, DcCounter *counter, const DcSourceRow *row)
 	if (build->left == 0)
 	{
 		state.built_to = NULL;
-		/* to switch a trigger changes the epoch */
+		/* disabling or enabling a trigger changes the epoch */
 		state.state = build->counted ? DC_SOURCE_EXACT : DC_SOURCE_SUSPECT;
 	}
 	source_state_store(&state);
@@ -551,7 +575,8 @@ build_chunk(DcBuild *build, DcCounter *counter, const DcSourceRow *row)
 }
 
 /*
- * add_some adds up to max_keys differences, and returns the last key that is done; NULL: none.
+ * add_some adds up to max_keys differences, and returns the last key that is done, or NULL if
+ * there is none.
  */
 static char *
 add_some(DcBuild *build, DcCounter *counter, const DcSourceRow *row)

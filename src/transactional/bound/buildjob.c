@@ -4,9 +4,9 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A step is the scan, or a chunk (build.c), of one counter table. What the scan has found lives in
- * a file between steps. As a round may yield between two steps, and the server may crash, each
- * step opens all anew, and a chunk looks at the epoch.
+ * A step is the scan, or a chunk (build.c), of one counter table. The differences that the scan
+ * has found live in a file between steps. As a round may yield between two steps, and the
+ * server may crash, each step opens everything again, and a chunk looks at the epoch.
  *
  * The worker waits for no lock, and leaves alone what would keep it from its other work:
  *
@@ -18,8 +18,8 @@
  * dc_maintain().
  *
  * In each step it takes the lock against other builds, without waiting, until the step ends: so
- * while somebody calls dc_build() the job does nothing. Nor does that need to be: a build that
- * comes between two steps changes the epoch.
+ * while dc_build() runs in a session the job does nothing. A lock between steps is not needed:
+ * a build that comes in between changes the epoch.
  */
 #include "postgres.h"
 
@@ -50,19 +50,19 @@
 #define SCAN_MS 2000
 #define TRY_AGAIN_MS (60 * 60 * 1000)
 
-/* When the job looks in any case for something to build. */
+/* How often the job looks for something to build even if nothing has changed. */
 #define LOOK_MS (60 * 1000)
 
 static int interval = 1000; /* ms */
 
-/* The build of the table at hand, or NULL; in memory of that. */
+/* The build of the current table, or NULL, and its memory. */
 static struct
 {
 	DcBuild *build;
 	MemoryContext cxt;
 } at;
 
-/* What to look for: as of the last look, */
+/* What the last look for tables found: */
 static uint32 seen;
 static DcMoment looked = {0};
 static bool found_some = true; /* there was something to build */
@@ -104,7 +104,7 @@ build_job(DcJobRun *run)
 }
 
 /*
- * build_job_init is called once.
+ * build_job_init registers the job "build"; called once.
  */
 void
 build_job_init(void)
@@ -159,6 +159,10 @@ list_tables(void)
 	return tables;
 }
 
+/*
+ * Return true if a bound counter table is left to the worker to build and is not built yet;
+ * sets *row. False while an index of the tables that a chunk writes to is missing.
+ */
 static bool
 is_to_build(Oid counter, DcSourceRow *row)
 {
@@ -169,6 +173,9 @@ is_to_build(Oid counter, DcSourceRow *row)
 		source_state_read(counter, &state) && state.state == DC_SOURCE_BUILDING;
 }
 
+/*
+ * Start on a counter table, for which nothing was scanned yet; its build will live in cxt.
+ */
 static void
 start_build(MemoryContext cxt)
 {
@@ -204,6 +211,11 @@ buildjob_stop(DcTableStep result)
 	return result;
 }
 
+/*
+ * Do the first step: lock both sides, find the differences and write them to the spool. The
+ * worker (all_owners) does not wait for locks, and leaves a source that takes longer than
+ * SCAN_MS to its owner.
+ */
 static DcTableStep
 scan_step(Oid table, bool all_owners)
 {
@@ -248,6 +260,9 @@ scan_step(Oid table, bool all_owners)
 	return buildjob_stop(TABLE_DONE);
 }
 
+/*
+ * Do a later step: add the next differences from the spool, in this transaction.
+ */
 static DcTableStep
 chunk_step(Oid table, bool all_owners)
 {
@@ -292,6 +307,9 @@ may_evaluate(const DcSourceRow *row)
 	return harmless;
 }
 
+/*
+ * Return true if a scan of this table's source took too long, less than TRY_AGAIN_MS ago.
+ */
 static bool
 is_too_large(Oid table)
 {
@@ -307,6 +325,9 @@ is_too_large(Oid table)
 	return false;
 }
 
+/*
+ * Remember for TRY_AGAIN_MS that the source of a table is too large for the worker.
+ */
 static void
 note_too_large(Oid table)
 {

@@ -1,13 +1,14 @@
 /*
  * drift.c
- *		What becomes of differences between a bound counter table and its source.
+ *		Reporting differences between a bound counter table and its source.
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Each that is found is noted in dcounter.drift, which keeps the last ones, and becomes an event of type
- * counter.drift; those who listen to the channel dcounter_drift are notified. All of that is in the transaction that
- * has compared the keys, and repaired them if that is wanted. A difference that was noted before, and that nobody has
- * repaired, is not noted again: that would change the epoch. A pass that has found differences, noted or not, is reported as
+ * Each that is found is noted in dcounter.drift, which keeps the last ones, and becomes an
+ * event of type counter.drift; sessions that listen to the channel dcounter_drift are notified.
+ * All of that is in the transaction that has compared the keys, and repaired them if that is
+ * wanted. A difference that was noted before, and has not been repaired, is not noted again:
+ * that would change the epoch. A pass that has found differences, noted or not, is reported as
  * one warning when it ends.
  *
  * Old rows of dcounter.drift are deleted by one transaction at a time: a second one leaves that
@@ -36,7 +37,7 @@
 /* How many differences are kept. */
 #define MAX_DRIFTS 10000
 
-/* How many are noted of a counter table that nobody repairs. */
+/* How many are noted for a counter table whose differences are not repaired. */
 #define MAX_NOTED 1000
 
 /* Columns of dcounter.drift */
@@ -71,6 +72,9 @@ static const DcCatalog drift_rows = {
 	.columns = drift_columns,
 };
 
+/*
+ * Read or write the columns of a row of dcounter.drift.
+ */
 static void
 drift_columns(DcCatRow *io, void *data)
 {
@@ -89,8 +93,9 @@ drift_columns(DcCatRow *io, void *data)
 }
 
 /*
- * drift_new removes from some differences those that were noted before in the same epoch. Of very many, some are
- * noted; the others are known to a later pass by how many had been noted when it began (`known`).
+ * drift_new removes the differences that were noted before in the same epoch. If there are very
+ * many, only some are noted; a later pass recognizes the others by how many had been noted when
+ * it began (`known`).
  */
 void
 drift_new(Oid counter, int64 epoch, int64 known, DcDrifts *drifts)
@@ -157,6 +162,9 @@ drift_count(Oid counter, int64 epoch)
 	return n;
 }
 
+/*
+ * Return true if a difference of this key and amount is noted already in this epoch.
+ */
 static bool
 is_noted(Oid counter, int64 epoch, const DcSourceDiff *diff)
 {
@@ -269,7 +277,7 @@ drift_make_payload(const DcSourceDiff *diff, bool repaired)
 }
 
 /*
- * drift_notify tells those who listen that a pass has found a difference.
+ * drift_notify notifies listeners that a pass has found a difference.
  */
 void
 drift_notify(Oid counter)

@@ -4,13 +4,13 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Amounts are added up in a hash table. When that has taken half of the memory, it keeps the keys
- * that it has, and what comes for others is written to files, one for each part of the hash values.
- * In the end the table is given to a sort, and then each of the files is read, and added up in
- * a table of its own. Should even that be too large, it is given to the sort and begun anew: then
- * a key comes out of the sort several times, one after the other, and is added up again when
- * it is fetched. Keys whose sums are the same on both sides can be left out of the sort. As
- * long as there is room, there are no files, and the sort is one of pointers.
+ * Amounts are added up in a hash table. When that has taken half of the memory, it keeps the
+ * keys that it has, and what comes for others is written to files, one for each part of the
+ * hash values. In the end the table is given to a sort, and then each of the files is read, and
+ * added up in a table of its own. If even that is too large, it is given to the sort and begun
+ * again: then a key comes out of the sort several times in a row, and is added up when it is
+ * fetched. Keys whose sums are the same on both sides can be left out of the sort. As long as
+ * there is room, there are no files, and the sort is one of pointers.
  *
  * Keys come out in the order of their bytes, which is that of COLLATE "C".
  *
@@ -32,6 +32,7 @@
 #include "utils/memutils.h"
 #include "utils/tuplesort.h"
 
+#include "base/compat.h"
 #include "base/key.h"
 #include "base/rowread.h"
 #include "transactional/bound/keysums.h"
@@ -42,7 +43,7 @@ typedef struct DcBytes
 	uint32 len;
 } DcBytes;
 
-/* A key, and its sums. */
+/* A key and its sums. */
 typedef struct DcKeySumsEntry
 {
 	INT128 sums[DC_NUM_SIDES];
@@ -56,11 +57,11 @@ typedef struct DcKeySumsEntry
 #define SH_ELEMENT_TYPE DcKeySumsEntry
 #define SH_KEY_TYPE DcBytes
 #define SH_KEY key
-#define SH_HASH_KEY(tb, k) hash_bytes((const unsigned char *) (k).data, (k).len)
+#define SH_HASH_KEY(tb, k) key_secret_hash((k).data, (k).len)
 #define SH_EQUAL(tb, a, b) ((a).len == (b).len && memcmp((a).data, (b).data, (a).len) == 0)
 #define SH_STORE_HASH
 #define SH_GET_HASH(tb, a) (a)->hash
-/* It grows at its threshold, never before, or is_full() could not foresee it. */
+/* It must grow at its threshold and never earlier, or is_full() could not predict it. */
 #define SH_GROW_MIN_FILLFACTOR 1.0
 #define SH_SCOPE static inline
 #define SH_DECLARE
@@ -91,7 +92,7 @@ typedef struct DcPartRecord
 
 struct DcKeySums
 {
-	MemoryContext cxt; /* of all that is here */
+	MemoryContext cxt; /* of everything here */
 	int64 memory;	   /* bytes that the table and its keys may have */
 	sumtable_hash *table;
 	MemoryContext blocks;
@@ -99,13 +100,13 @@ struct DcKeySums
 	char *block;
 	size_t block_used;
 	bool only_different;   /* the sort gets no keys whose sums are the same */
-	BufFile *parts[PARTS]; /* NULL: not made */
-	bool has_parts;		   /* some are made: the table gets no more keys */
-	Tuplesortstate *sort;  /* NULL: nothing was given to it */
+	BufFile *parts[PARTS]; /* NULL: not created */
+	bool has_parts;		   /* some exist: the table accepts no more keys */
+	Tuplesortstate *sort;  /* NULL: nothing has spilled to it */
 	TupleDesc desc;
-	TupleTableSlot *slot;	 /* of its result: the row that comes next, or empty */
+	TupleTableSlot *slot;	 /* the next row of its result, or empty */
 	char *fetched;			 /* the key of the last one */
-	DcKeySumsEntry **sorted; /* else: the entries in order, */
+	DcKeySumsEntry **sorted; /* without a sort: the entries in order, */
 	uint32 next;			 /* and which comes next */
 };
 
@@ -124,8 +125,8 @@ static bool next_of_sort(DcKeySums *sums, DcKeySumsRow *row);
 static int entry_compare(const void *a, const void *b);
 
 /*
- * key_sums_begin makes an empty set of sums that has so much memory, in the current memory
- * context. With only_different keys whose sums are the same may be left out at the end.
+ * key_sums_begin makes an empty set of sums in the current memory context, which uses up to
+ * `memory` bytes. With only_different, keys whose sums are equal may be left out at the end.
  */
 DcKeySums *
 key_sums_begin(int64 kilobytes, bool only_different)
@@ -144,7 +145,7 @@ key_sums_begin(int64 kilobytes, bool only_different)
 }
 
 /*
- * Return true if it has a key; as long as nothing has spilled.
+ * Return true if the set has a key. Valid only while nothing has spilled.
  */
 bool
 key_sums_has(DcKeySums *sums, const char *data, uint32 len)
@@ -155,16 +156,21 @@ key_sums_has(DcKeySums *sums, const char *data, uint32 len)
 }
 
 /*
- * key_sums_know gives it a key, with sums of 0 if it is new, whether there is room or not.
+ * key_sums_know adds a key with sums of 0, unless it is there. It does so even if there is no
+ * room.
  */
 void
 key_sums_know(DcKeySums *sums, const char *data, uint32 len)
 {
 	DcBytes key = {data, len};
 
-	(void) keysums_enter(sums, &key, hash_bytes((const unsigned char *) data, len));
+	(void) keysums_enter(sums, &key, key_secret_hash(data, len));
 }
 
+/*
+ * Return the entry of a key in the table, with sums of 0 if it is new. Copies the bytes of the
+ * key.
+ */
 static DcKeySumsEntry *
 keysums_enter(DcKeySums *sums, const DcBytes *key, uint32 hash)
 {
@@ -188,7 +194,7 @@ key_sums_add(DcKeySums *sums, const char *data, uint32 len, DcSide side, int64 p
 			 int64 minus)
 {
 	DcBytes key = {data, len};
-	uint32 hash = hash_bytes((const unsigned char *) data, len);
+	uint32 hash = key_secret_hash(data, len);
 	DcPartRecord record = {.amount = plus, .len = len, .side = side};
 
 	if (minus == PG_INT64_MIN)
@@ -207,7 +213,7 @@ key_sums_add(DcKeySums *sums, const char *data, uint32 len, DcSide side, int64 p
 }
 
 /*
- * key_sums_mark marks a key.
+ * key_sums_mark sets `marked` in the row of a key, which must be in the set.
  */
 void
 key_sums_mark(DcKeySums *sums, const char *data, uint32 len)
@@ -215,7 +221,7 @@ key_sums_mark(DcKeySums *sums, const char *data, uint32 len)
 	DcBytes key = {data, len};
 	DcPartRecord record = {.len = len, .marks = true};
 
-	keysums_add(sums, &key, hash_bytes((const unsigned char *) data, len), &record);
+	keysums_add(sums, &key, key_secret_hash(data, len), &record);
 }
 
 /*
@@ -282,7 +288,7 @@ add_part(DcKeySums *sums, BufFile *file)
 		CHECK_FOR_INTERRUPTS();
 		if (BufFileRead(file, data, record.len) != record.len)
 			break;
-		hash = hash_bytes((const unsigned char *) data, record.len);
+		hash = key_secret_hash(data, record.len);
 		entry = sumtable_lookup_hash(sums->table, key, hash);
 		if (entry == NULL && is_full(sums))
 		{
@@ -310,6 +316,9 @@ key_sums_set(DcKeySums *sums, const char *data, uint32 len, DcSide side, int64 v
 	key_sums_set_sum(sums, data, len, side, int64_to_int128(value));
 }
 
+/*
+ * Set a sum of a key, which is added if it is new. Like key_sums_set(), it never spills.
+ */
 void
 key_sums_set_sum(DcKeySums *sums, const char *data, uint32 len, DcSide side, INT128 sum)
 {
@@ -336,6 +345,10 @@ is_full(const DcKeySums *sums)
 		sums->block_bytes + entries * sizeof(DcKeySumsEntry) > sums->memory;
 }
 
+/*
+ * Copy the bytes of a key into the current block, or into a new one if they do not fit; return
+ * the copy.
+ */
 static const char *
 keep_bytes(DcKeySums *sums, const char *data, uint32 len)
 {
@@ -355,7 +368,7 @@ keep_bytes(DcKeySums *sums, const char *data, uint32 len)
 }
 
 /*
- * keysums_spill gives all sums to the sort, and begins anew. They are the whole of their keys, or not.
+ * keysums_spill gives all sums to the sort, and empties the table. They may be partial sums.
  */
 static void
 keysums_spill(DcKeySums *sums, bool whole)
@@ -420,7 +433,7 @@ spill_entry(DcKeySums *sums, const DcKeySumsEntry *entry, TupleTableSlot *slot)
 }
 
 /*
- * take_part takes as much from a sum as fits bigint.
+ * take_part subtracts from a sum as much as fits bigint, and returns that.
  */
 static int64
 take_part(INT128 *sum)
@@ -437,6 +450,10 @@ take_part(INT128 *sum)
 	return part;
 }
 
+/*
+ * Begin a sort of rows (key, amounts, marked) by key, in "C" order. It may use as much memory
+ * as the sums, and 64 kB at least.
+ */
 static void
 sort_begin(DcKeySums *sums)
 {
@@ -451,12 +468,12 @@ sort_begin(DcKeySums *sums)
 	for (int i = 2; i <= SORT_MARKED; i++)
 		TupleDescInitEntry(sums->desc, i, "amount", INT8OID, -1, 0);
 	TupleDescInitEntry(sums->desc, SORT_COLUMNS, "marked", BOOLOID, -1, 0);
-	sums->sort = tuplesort_begin_heap(sums->desc, 1, &column, &less, &collation, &nulls_first,
+	sums->sort = tuplesort_begin_heap(compat_described(sums->desc), 1, &column, &less, &collation, &nulls_first,
 									  Max(sums->memory / 1024, 64), NULL, TUPLESORT_NONE);
 }
 
 /*
- * key_sums_sort ends the adding: now sums can be fetched.
+ * key_sums_sort ends adding: from now on sums can be fetched.
  */
 void
 key_sums_sort(DcKeySums *sums)
@@ -495,6 +512,9 @@ key_sums_sort(DcKeySums *sums)
 	MemoryContextSwitchTo(old);
 }
 
+/*
+ * Compare two entries by the bytes of their keys, for qsort().
+ */
 static int
 entry_compare(const void *a, const void *b)
 {
@@ -514,6 +534,9 @@ key_sums_next(DcKeySums *sums, DcKeySumsRow *row)
 	return sums->sort != NULL ? next_of_sort(sums, row) : next_in_memory(sums, row);
 }
 
+/*
+ * Set *row to the next entry of the sorted array; false when there is none left.
+ */
 static bool
 next_in_memory(DcKeySums *sums, DcKeySumsRow *row)
 {
@@ -564,7 +587,7 @@ next_of_sort(DcKeySums *sums, DcKeySumsRow *row)
 }
 
 /*
- * key_sums_end frees it. In an aborted transaction that is not necessary.
+ * key_sums_end frees the sums. After an abort that is not necessary.
  */
 void
 key_sums_end(DcKeySums *sums)

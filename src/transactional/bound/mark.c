@@ -73,7 +73,7 @@ PG_FUNCTION_INFO_V1(dc_reconcile);
 /* Rows of either table that are read together. */
 #define CHUNK INT64CONST(10000)
 
-/* first key, most rows */
+/* first key, maximum number of rows */
 static const DcStatement sql_mark_totals = {
 	.text = "SELECT t.key, t.inc, t.dec FROM @totals AS t WHERE t.key >= $1 COLLATE \"C\""
 			" ORDER BY t.key COLLATE \"C\" LIMIT $2",
@@ -259,6 +259,9 @@ open_to_mark(FunctionCallInfo fcinfo, const char *function)
 	return counter;
 }
 
+/*
+ * Raise 42704: the counter table has no mark of this name.
+ */
 static void
 no_mark_error(const DcCounter *counter, const char *mark)
 {
@@ -304,7 +307,7 @@ snapshot_push(DcCounter *counter)
 	old = is_newer(counter->relid, snapshot) || is_newer(counter->row.shards, snapshot);
 	for (int i = 0; i < counter->nmembers; i++)
 		old |= is_newer(counter->members[i], snapshot);
-	/* amounts that were in memory, whoever has made it exact */
+	/* amounts that were in memory, whichever job or function made it exact */
 	old |= buffer_hooks != NULL && buffer_hooks->was_buffered(counter) &&
 		TransactionIdIsNormal(counter->row.changed_by) &&
 		XidInMVCCSnapshot(counter->row.changed_by, snapshot);
@@ -336,7 +339,7 @@ is_newer(Oid relid, Snapshot snapshot)
 
 /*
  * mark_values_of writes the values of all keys in the active snapshot, and returns how many
- * they are.
+ * there are.
  */
 static int64
 mark_values_of(DcCounter *counter, const char *mark)
@@ -351,8 +354,9 @@ mark_values_of(DcCounter *counter, const char *mark)
 }
 
 /*
- * mark_chunk writes the values of the keys that come next; false if these were the last. Of either table
- * that has more rows, the last key that was read is left to the next chunk, as are all after it.
+ * mark_chunk writes the values of the keys that come next; false if these were the last. If a
+ * table has more rows, the last key that was read, and all after it, are left to the next
+ * chunk.
  */
 static bool
 mark_chunk(DcMarking *marking)
@@ -369,7 +373,7 @@ mark_chunk(DcMarking *marking)
 	more = key_rows_end(&totals, &end, false);
 	more = key_rows_end(&shards, &end, more);
 	if (!mark_merge(marking, &totals, &shards, more ? &end : NULL) && more)
-		marking->limit *= 2; /* one key has so many rows */
+		marking->limit *= 2; /* a single key has that many rows */
 	if (more)
 	{
 		MemoryContext old = MemoryContextSwitchTo(marking->cxt);
@@ -415,8 +419,8 @@ key_rows_next(DcKeyRows *side)
 }
 
 /*
- * key_rows_end lowers *end, if it is `set`, to the last key of a table that has more rows. Tells
- * whether it is set then.
+ * key_rows_end lowers *end, if it is `set`, to the last key of a table that has more rows.
+ * Returns true if it is set then.
  */
 static bool
 key_rows_end(const DcKeyRows *side, DcKey *end, bool set)

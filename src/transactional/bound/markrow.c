@@ -5,12 +5,12 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * A mark and its values are written and removed by transactions that hold the lock of the mark,
- * which nobody shares. So rows are read with SnapshotSelf (base/catrow.c), and an update
- * cannot meet a newer version. The names of marks are locked by their hash: two that have the
- * same one wait for each other without need.
+ * which is exclusive. So rows are read with SnapshotSelf (base/catrow.c), and an update cannot
+ * meet a newer version. The names of marks are locked by their hash: two names with the same
+ * hash wait for each other without need.
  *
- * The values of a mark are as many as the counter table has keys. They are inserted many
- * at a time, in the order of their index.
+ * A mark has as many values as the counter table has keys. They are inserted many at a time, in
+ * the order of their index.
  */
 #include "postgres.h"
 
@@ -71,6 +71,9 @@ static const DcCatalog mark_values = {
 	.columns = value_columns,
 };
 
+/*
+ * Read or write the columns of a row of dcounter.mark.
+ */
 static void
 markrow_mark_columns(DcCatRow *io, void *data)
 {
@@ -82,6 +85,10 @@ markrow_mark_columns(DcCatRow *io, void *data)
 	cat_int8(io, &mark->keys);
 }
 
+/*
+ * Read or write the columns of a row of dcounter.mark_value. Reading also sets where the row
+ * is, so that it can be updated.
+ */
 static void
 value_columns(DcCatRow *io, void *data)
 {
@@ -115,7 +122,7 @@ mark_lock(Oid counter, const char *mark)
 }
 
 /*
- * markrow_keys_of makes the keys of a scan for a mark, and returns how many they are.
+ * markrow_keys_of makes the keys of a scan for a mark, and returns how many there are.
  */
 static int
 markrow_keys_of(ScanKey keys, Oid counter, const char *mark)
@@ -143,7 +150,7 @@ mark_find(Oid counter, const char *mark)
 }
 
 /*
- * Return true if a snapshot shows one.
+ * Return true if a snapshot shows a mark of this name.
  */
 bool
 mark_find_in(Oid counter, const char *mark, Snapshot snapshot)
@@ -159,6 +166,10 @@ mark_find_in(Oid counter, const char *mark, Snapshot snapshot)
 	return found;
 }
 
+/*
+ * Add a mark. The caller holds its lock (mark_lock) and has found that there is none of this
+ * name.
+ */
 void
 mark_insert(const DcMark *mark)
 {
@@ -177,6 +188,10 @@ mark_delete(Oid counter, const char *mark)
 	return delete_all(&mark_values, counter, mark);
 }
 
+/*
+ * Delete all rows of a catalog for a counter table, or of one of its marks; return how many
+ * there were.
+ */
 static int64
 delete_all(const DcCatalog *cat, Oid counter, const char *mark)
 {
@@ -227,8 +242,8 @@ mark_value_find(Oid counter, const char *mark, Datum key, DcMarkValue *value)
 }
 
 /*
- * mark_value_store writes a key of a mark: in place of the one that was found, or a new one, whose
- * tid is invalid.
+ * mark_value_store writes a key of a mark: it replaces the row that was found, or inserts one
+ * if its tid is invalid.
  */
 void
 mark_value_store(DcMarkValue *value)
@@ -275,6 +290,9 @@ mark_writer_add(DcMarkWriter *writer, Datum key, int64 value)
 		writer_flush(writer);
 }
 
+/*
+ * Insert the rows of the current batch, and free their memory.
+ */
 static void
 writer_flush(DcMarkWriter *writer)
 {

@@ -18,10 +18,10 @@
  * They come to 0 in any order, as all changes are additions.
  *
  * The log. While the transaction runs, each row of the source is a record of the log, an item
- * of a key and +1 or -1: no row is touched. A mark says where the records of a
- * subtransaction begin. If it is rolled back, the log is cut there. When the log is full
+ * of a key and +1 or -1: no row is touched. A mark says where the records of a subtransaction
+ * begin. If it is rolled back, the log is cut there. When the log is full
  * (dcounter.pending_memory), the records of the current subtransaction are sorted, and those of
- * one item made one. If that does not help, all are written early.
+ * each item are merged into one. If that does not help, all are written early.
  *
  * Writing (refswrite.c). At PRE_COMMIT and PRE_PREPARE, before the pending deltas of all
  * counters, the log is summed up and written in the order of counter, key and item. Then the
@@ -37,10 +37,10 @@
  *	  transaction since the snapshot is a serialization failure (40001), as with any UPDATE,
  *	  unless its row has gone.
  *
- * Early writes, for want of memory or before DDL (apply_early() in commit.c), lock rows until the
- * transaction ends. Such a transaction may be in a deadlock, like any that updates rows:
- * the server ends one of them. Reading does not write: the transaction's own records
- * are evaluated against the counts in the snapshot of the read (refs_pending).
+ * Early writes, when memory runs out or before DDL (apply_early() in commit.c), lock rows until
+ * the transaction ends. Such a transaction may be in a deadlock, like any that updates rows:
+ * the server ends one of them. Reading does not write: the transaction's own records are
+ * evaluated against the counts in the snapshot of the read (refs_pending).
  *
  * Early writes and savepoints. Rows written in a subtransaction L vanish if it aborts, and with
  * them its own records, which have the same fate, and are dropped at once. Those of outer
@@ -76,8 +76,8 @@ typedef struct DcRefMark
 } DcRefMark;
 
 /*
- * Of all that follows, in memory of the top transaction; NULL: no records, and the rest means
- * nothing. Cleared at each end of a transaction.
+ * The memory of everything below, a child of TopTransactionContext; NULL: there are no records,
+ * and the other variables mean nothing. Reset at the end of each transaction.
  */
 static MemoryContext cxt = NULL;
 static char *log_data; /* the records, one after the other */
@@ -121,8 +121,8 @@ static void refs_subxact_callback(SubXactEvent event, SubTransactionId mine,
 								  SubTransactionId parent, void *arg);
 
 /*
- * refs_init registers the callbacks that look after the log; called once. That which has it
- * written is in commit.c.
+ * refs_init registers the callbacks that look after the log; called once. commit.c has the one
+ * that writes it.
  */
 void
 refs_init(void)
@@ -154,7 +154,7 @@ refs_add(const DcSourceRow *row, const DcKey *key, const DcKey *item, int64 delt
 	memcpy(ref->data, key->data, key->len);
 	memcpy(ref->data + key->len, item->data, item->len);
 	log_len += needed;
-	/* another module, or code of an owner, may change rows after that */
+	/* another extension, or code of an owner, may still change rows after that */
 	if (past_commit || xact_has_passed(DC_XACT_COUNTER))
 		refs_write_all(false);
 }
@@ -174,7 +174,7 @@ lock_refs(Oid refs)
 }
 
 /*
- * start makes an empty log. There is one only when nothing is left of an earlier one's
+ * start_refs makes an empty log. There is one only when nothing is left of an earlier one's
  * pointers, so the context comes last.
  */
 static void
@@ -189,7 +189,7 @@ start_refs(void)
 	written = 0;
 	ref_marks = NULL;
 	xact_mark(DC_XACT_BOUND);
-	xact_mark(DC_XACT_COUNTER); /* which has it written */
+	xact_mark(DC_XACT_COUNTER); /* commit.c then writes the log */
 	cxt = fresh;
 }
 
@@ -213,7 +213,8 @@ refs_mark_level(void)
 }
 
 /*
- * own_start returns where the current subtransaction's records begin, which has its mark.
+ * own_start returns where the records of the current subtransaction begin, which must have its
+ * mark.
  */
 static Size
 own_start(void)
@@ -244,6 +245,9 @@ refs_make_room(Size needed)
 	}
 }
 
+/*
+ * Return how many bytes of records the log may hold: dcounter.pending_memory.
+ */
 static Size
 refs_limit(void)
 {
@@ -251,7 +255,8 @@ refs_limit(void)
 }
 
 /*
- * refs_coalesce makes one record of those of an item, among the current subtransaction's.
+ * refs_coalesce merges the records of each item into one, among those of the current
+ * subtransaction.
  */
 static void
 refs_coalesce(void)
@@ -323,7 +328,7 @@ sort_records(char *records, Size len, int *count)
 }
 
 /*
- * compare orders records by counter, key and item; all transactions write in this order.
+ * compare_refs orders records by counter, key and item; all transactions write in this order.
  */
 static int
 compare_refs(const void *a, const void *b)
@@ -390,8 +395,8 @@ write_log(void)
 }
 
 /*
- * Return true if records are being written: code of an owner that does so
- * is at work. Which counts have changed already, nobody knows.
+ * Return true if records are being written: code of an owner is running meanwhile, and nothing
+ * tells which counts have changed already.
  */
 bool
 refs_are_written(void)
@@ -420,8 +425,8 @@ refs_any(Oid counter)
 }
 
 /*
- * refs_pending returns what these changes do to the value of a key, or to the sum of all
- * (NULL), in the snapshot that the caller reads the value in.
+ * refs_pending returns how pending changes of counts change the value of a key, or the sum of
+ * all (NULL), in the snapshot that the caller reads the value in.
  */
 void
 refs_pending(Oid counter, const DcKey *key, int64 *inc, int64 *dec)
@@ -433,6 +438,9 @@ refs_pending(Oid counter, const DcKey *key, int64 *inc, int64 *dec)
 	*dec = amounts[1];
 }
 
+/*
+ * Add a change to amounts[0] if it is positive, and its amount to amounts[1] if it is negative.
+ */
 static void
 refs_add_amount(const DcKey *key, int64 change, void *arg)
 {
@@ -444,7 +452,7 @@ refs_add_amount(const DcKey *key, int64 change, void *arg)
 
 /*
  * refs_pending_counts and refs_pending_values call a function for each count, or each value,
- * that they change, in order.
+ * that the pending changes affect, in order.
  */
 void
 refs_pending_counts(Oid counter, DcRefScanned take, void *arg)
@@ -452,6 +460,9 @@ refs_pending_counts(Oid counter, DcRefScanned take, void *arg)
 	read_log(counter, NULL, take, NULL, arg);
 }
 
+/*
+ * Call a function with each change of a value; see above.
+ */
 void
 refs_pending_values(Oid counter, DcRefEffect take, void *arg)
 {
@@ -460,7 +471,7 @@ refs_pending_values(Oid counter, DcRefEffect take, void *arg)
 
 /*
  * read_log sums up the records of a counter table, and of a key unless that is NULL, and calls
- * one of two functions, with these or with what comes of them.
+ * one of two functions, with these or with the resulting changes of values.
  */
 static void
 read_log(Oid counter, const DcKey *key, DcRefScanned scanned, DcRefEffect effect, void *arg)
@@ -506,8 +517,8 @@ read_log(Oid counter, const DcKey *key, DcRefScanned scanned, DcRefEffect effect
 }
 
 /*
- * refs_cut gives a subtransaction's records to the one around it, or removes them. Runs inside the
- * callbacks: must not throw.
+ * refs_cut gives the records of a subtransaction to its parent (commit), or removes them. It
+ * runs in callbacks: must not throw.
  */
 static void
 refs_cut(int level, bool commit)
@@ -531,12 +542,18 @@ refs_cut(int level, bool commit)
 	}
 }
 
+/*
+ * Return true if nothing is left of a transaction, so that its callbacks need not be called.
+ */
 static bool
 refs_is_idle(void)
 {
 	return cxt == NULL && !OidIsValid(locked_refs) && writing_level == 0 && !past_commit;
 }
 
+/*
+ * Forget the transaction when it ends; the memory of the log goes with it. Must not throw.
+ */
 static void
 refs_xact_callback(XactEvent event, void *arg)
 {
@@ -548,6 +565,10 @@ refs_xact_callback(XactEvent event, void *arg)
 	past_commit = false;
 }
 
+/*
+ * Keep or cut the records of a subtransaction that ends, and forget the lock on the table of
+ * counts. Must not throw.
+ */
 static void
 refs_subxact_callback(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *arg)
 {

@@ -11,7 +11,7 @@
 
 #define DC_REF_SUFFIX "_ref"
 
-/* By how much the count of an item of a key is to change. */
+/* A change of the count of an item of a key. */
 typedef struct DcRef
 {
 	Oid counter;

@@ -29,6 +29,7 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
+#include "base/compat.h"
 #include "base/errors.h"
 #include "base/relcached.h"
 #include "base/rowread.h"
@@ -115,6 +116,10 @@ refs_open(Oid refs, LOCKMODE mode, AttrNumber *atts)
 	return rel;
 }
 
+/*
+ * Check the shape of a table of counts (42809), and remember the numbers of its columns; for
+ * relcached_fill().
+ */
 static bool
 refstable_fill(void *entry, void *rel)
 {
@@ -126,6 +131,9 @@ refstable_fill(void *entry, void *rel)
 	return true;
 }
 
+/*
+ * Forget the shape of a table of counts that DDL has changed; InvalidOid stands for all tables.
+ */
 static void
 checked_changed(void *entry, Oid relid)
 {
@@ -145,7 +153,7 @@ refs_scan(const DcSourceRow *row, Snapshot snapshot, DcRefScanned scanned, void 
 	AttrNumber atts[REF_NUM_COLUMNS];
 	Relation rel = refs_open(row->refs, AccessShareLock, atts);
 	TupleTableSlot *slot = table_slot_create(rel, NULL);
-	TableScanDesc scan = table_beginscan(rel, snapshot, 0, NULL);
+	TableScanDesc scan = compat_table_beginscan(rel, snapshot, 0, NULL);
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "dcounter reference counts",
 											  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(cxt);

@@ -8,11 +8,11 @@
  * operation (sqlpath.c), and the values that come back are checked.
  *
  * A batch of changes is one upsert, which goes over them in their order (refs.c), waits for
- * other transactions that have changed the same row, and returns the counts that came
- * of it. What a count was before follows from the change. The rows that came to 0 are
- * deleted afterwards. They are locked by then, so nothing is waited for, and none has changed
- * since. A transaction that has waited for such a row finds it gone, and inserts it anew:
- * INSERT ... ON CONFLICT tries again.
+ * other transactions that have changed the same row, and returns the resulting counts. What a
+ * count was before follows from the change. The rows that came to 0 are deleted afterwards.
+ * They are locked by then, so nothing is waited for, and none has changed since. A transaction
+ * that has waited for such a row finds it gone, and inserts it again: INSERT ... ON CONFLICT
+ * retries.
  *
  * The changes of the counters' values are added to the pending deltas when all rows of the
  * table are written, as pending deltas may be written then, which is done as another owner.
@@ -86,8 +86,8 @@ static Datum *batch_values(DcRef **refs, int count);
 static void error_context(void *arg);
 
 /*
- * refs_write writes records, which are sorted and one for each item, and adds what comes of
- * them to the pending deltas.
+ * refs_write writes records, which are sorted and one for each item, and adds the changes of
+ * values to the pending deltas.
  */
 void
 refs_write(DcRef **refs, int count)
@@ -181,7 +181,7 @@ refswrite_word(DcCounter *counter, const char *name)
 }
 
 /*
- * add_batch writes a batch, and notes what comes of it.
+ * add_batch writes a batch, and notes how the values of its keys change.
  */
 static void
 add_batch(DcSqlSession *session, DcRef **refs, int count, DcValueChange *changes, int *nchanges)
@@ -325,6 +325,9 @@ refs_effect(DcRef **refs, int count, DcRefEffect take, void *arg)
 	pfree(changes);
 }
 
+/*
+ * Name the counter table in CONTEXT of errors.
+ */
 static void
 error_context(void *arg)
 {

@@ -61,6 +61,10 @@ scan_pace(DcScanPace *pace)
 	pace->since = moment_now();
 }
 
+/*
+ * Return true if the scan should go on at full speed: the urgent job is due, or a lock on one
+ * of its tables is asked for.
+ */
 static bool
 is_hurried(const DcScanPace *pace)
 {
@@ -83,6 +87,9 @@ is_asked_for(Oid relid)
 	return LockWaiterCount(&tag) > 0;
 }
 
+/*
+ * Sleep, shown in pg_stat_activity as the wait event DcounterScanPace.
+ */
 static void
 sleep_for(int64 us)
 {

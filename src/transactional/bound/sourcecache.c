@@ -5,9 +5,9 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * An entry is found by the relation whose row was changed: a source, or a partition of one. It
- * has the bindings of that relation and of all that it is a partition of, with expressions
- * for its rows. The trigger's arguments, and which trigger it is, play no part: so a trigger
- * that somebody puts on a table of their own counts nothing.
+ * has the bindings of that relation and of all that it is a partition of, with expressions for
+ * its rows. The trigger's arguments, and which trigger it is, play no part: so a trigger that a
+ * user puts on a table of their own counts nothing.
  *
  * Why no binding is missed: a row of dcounter.source changes under a lock on its source and
  * all partitions that conflicts with the one that a writer has (bound.h), and its change sends
@@ -19,8 +19,8 @@
  * a counter may run SQL. The next use makes a new one. The memory of the old one lives until
  * the transaction ends, as no use lasts longer (events/outbox/capturecache.c does the same).
  *
- * Rights: dc_bind() wants the owner of both tables. When they have different owners later,
- * rows are counted only while the owner of the source may act as the counter's.
+ * Rights: dc_bind() must be called by the owner of both tables. When they have different owners
+ * later, rows are counted only while the owner of the source may act as the counter's.
  */
 #include "postgres.h"
 
@@ -72,6 +72,7 @@ source_bindings(Relation rel)
 {
 	Oid relid = RelationGetRelid(rel);
 	Entry *entry = relcached_find(&entries, &relid);
+	uint64 changes;
 
 	if (likely(entry != NULL && entry->valid && entry->list != NULL && entry->roles == role_changes))
 		return entry->list;
@@ -79,13 +80,18 @@ source_bindings(Relation rel)
 		sourcecache_sweep();
 	entry = relcached_enter(&entries, &relid);
 	entry->list = NULL;
-	/* if an invalidation comes meanwhile, this use is the last */
-	entry->valid = true;
+	entry->valid = false;
 	entry->roles = role_changes;
+	changes = relcached_changes();
 	entry_make(entry, rel);
+	entry->valid = changes == relcached_changes(); /* else this use is the last */
 	return entry->list;
 }
 
+/*
+ * Mark an entry invalid if DDL has changed its relation or a table that it depends on;
+ * InvalidOid stands for all tables. Must not throw.
+ */
 static void
 sourcecache_entry_changed(void *data, Oid relid)
 {
@@ -122,6 +128,10 @@ sourcecache_sweep(void)
 	}
 }
 
+/*
+ * Read the bindings that rows of a relation count for, and prepare their expressions. The list
+ * survives the transaction; if an error comes first, its memory goes with the caller's.
+ */
 static void
 entry_make(Entry *entry, Relation rel)
 {

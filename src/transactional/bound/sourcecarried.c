@@ -4,11 +4,11 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Rows of a partition that is detached go on counting if the counter was bound with
- * on_detach => 'keep'. What they count for, by key, is added to this table, which belongs
- * to the counter's owner as the other tables of the counter do, is made when it is needed, and follows
- * the counter table when that is renamed, moved or dropped. Whoever compares source and
- * counter adds it to the source. So the difference of the two stays what it is.
+ * Rows of a partition that is detached go on counting if the counter was bound with on_detach
+ * => 'keep'. Their amounts, by key, are added to this table, which belongs to the counter's
+ * owner as the other tables of the counter do, is made when it is needed, and follows the
+ * counter table when that is renamed, moved or dropped. A comparison of source and counter adds
+ * it to the source. So the difference of the two does not change.
  *
  * It is written by SQL, as its owner and in a security-restricted operation, under the lock of the
  * binding. It is read without SQL, in the snapshot of the comparison.
@@ -19,7 +19,6 @@
 #include "access/tableam.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
-#include "common/hashfn.h"
 #include "common/int.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
@@ -28,7 +27,9 @@
 #include "utils/rel.h"
 
 #include "base/args.h"
+#include "base/compat.h"
 #include "base/errors.h"
+#include "base/key.h"
 #include "base/runas.h"
 #include "core/counter/sqlpath.h"
 #include "core/table/access.h"
@@ -36,7 +37,7 @@
 #include "transactional/bound/sourceddl.h"
 #include "transactional/bound/sourcetrigger.h"
 
-/* Their rows are added to a few times, if at all. */
+/* A row is updated a few times at most. */
 #define CARRIED_OPTIONS "fillfactor=100"
 #define CARRIED_COLUMNS \
 	"key pg_catalog.text COLLATE pg_catalog.\"C\" PRIMARY KEY," \
@@ -60,7 +61,7 @@ typedef struct DcCarriedEntry
 #define SH_ELEMENT_TYPE DcCarriedEntry
 #define SH_KEY_TYPE DcCarriedKey
 #define SH_KEY key
-#define SH_HASH_KEY(tb, k) hash_bytes((const unsigned char *) (k).data, (k).len)
+#define SH_HASH_KEY(tb, k) key_secret_hash((k).data, (k).len)
 #define SH_EQUAL(tb, a, b) ((a).len == (b).len && memcmp((a).data, (b).data, (a).len) == 0)
 #define SH_STORE_HASH
 #define SH_GET_HASH(tb, a) (a)->hash
@@ -127,6 +128,9 @@ carried_begin(DcSourceRow *row)
 	return carrying;
 }
 
+/*
+ * Create NAME_carried for a counter table, as its owner; return its OID.
+ */
 static Oid
 carried_create(const DcSourceRow *row)
 {
@@ -140,6 +144,9 @@ carried_create(const DcSourceRow *row)
 	return relid;
 }
 
+/*
+ * Start an empty table of amounts by key.
+ */
 static void
 start_table(DcCarrying *carrying)
 {
@@ -186,6 +193,11 @@ carried_end(DcCarrying *carrying)
 	MemoryContextDelete(carrying->cxt);
 }
 
+/*
+ * Write the amounts by one upsert, as the owner of the counter table, and start an empty table.
+ * Raises 42809 if the table of carried amounts has another shape, 55000 if it has another
+ * owner.
+ */
 static void
 sourcecarried_flush(DcCarrying *carrying)
 {
@@ -232,6 +244,10 @@ sourcecarried_flush(DcCarrying *carrying)
 	start_table(carrying);
 }
 
+/*
+ * Return the SQL name of the table of carried amounts, for the word "carried" in a statement;
+ * NULL for other words.
+ */
 static const char *
 carried_word(DcCounter *counter, const char *word)
 {
@@ -257,7 +273,7 @@ carried_read(const DcSourceRow *row, Snapshot snapshot, DcCarriedTake take, void
 		return; /* dropped while event triggers were off */
 	shape_check(rel, &carried_shape, &layout);
 	slot = table_slot_create(rel, NULL);
-	scan = table_beginscan(rel, snapshot, 0, NULL);
+	scan = compat_table_beginscan(rel, snapshot, 0, NULL);
 	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
 	{
 		DcKey key;

@@ -10,9 +10,9 @@
  *
  * A fix takes the lock of the binding before the snapshot. What it adds is the difference, not
  * the value: so transactions that commit later are not overwritten, and of two fixes the second
- * one sees what the first has added. It is one of the things that change values other than
- * with rows of the source, so it changes the epoch: a build that has read its differences before adds
- * none of them afterwards.
+ * one sees what the first has added. It changes values other than with rows of the source, so
+ * it changes the epoch: a build that has read its differences before adds none of them
+ * afterwards.
  */
 #include "postgres.h"
 
@@ -61,9 +61,9 @@ static void put_diff(ReturnSetInfo *result, const DcSourceDiff *diff);
  * distinct_of also those whose reference counts do, though the value does not (drift 0). A key whose sums leave
  * bigint is passed over with a warning if they differ, or raises 22003 if it is named.
  *
- * Errors: 42501 without SELECT on both tables, or if row-level security applies; 55000 if the counter
- * is not bound, or a partition is being detached; 22023 for a sample that is no part; 25001
- * and 55006: see sourceread.c.
+ * Errors: 42501 without SELECT on both tables, or if row-level security applies; 55000 if the
+ * counter is not bound, or a partition is being detached; 22023 for a sample that is not above
+ * 0 and at most 1; 25001 and 55006: see sourceread.c.
  */
 Datum
 dc_source_check(PG_FUNCTION_ARGS)
@@ -122,6 +122,10 @@ check_may_read(Oid relid)
 				 errmsg("cannot compare \"%s\": row-level security applies", get_rel_name(relid))));
 }
 
+/*
+ * Set options->sample from the argument; 0 means all. Raises 22023 unless it is above 0 and at
+ * most 1.
+ */
 static void
 sample_options(FunctionCallInfo fcinfo, DcSourceScanOptions *options)
 {
@@ -137,7 +141,7 @@ sample_options(FunctionCallInfo fcinfo, DcSourceScanOptions *options)
 }
 
 /*
- * check_keys compares some keys, of which other arguments may leave out more.
+ * check_keys compares some keys; other arguments may exclude some of them.
  */
 static void
 check_keys(FunctionCallInfo fcinfo, DcSourceRead *read, const DcSourceScanOptions *options)
@@ -164,6 +168,9 @@ check_keys(FunctionCallInfo fcinfo, DcSourceRead *read, const DcSourceScanOption
 		put_diff((ReturnSetInfo *) fcinfo->resultinfo, &diffs[i]);
 }
 
+/*
+ * Add a row to the result, if there is something to repair.
+ */
 static void
 put_diff(ReturnSetInfo *result, const DcSourceDiff *diff)
 {

@@ -4,26 +4,25 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * These make rows appear in a source, or vanish, without a trigger for each. What the rows
- * count for is added to the counter in the same transaction, so the difference of source and
+ * These make rows appear in a source, or vanish, without a trigger for each. The counts of
+ * these rows are added to the counter in the same transaction, so the difference of source and
  * counter stays what it is, for each key and in each snapshot that shows the command.
  *
  *	1. The command has locked the table whose rows come or go against all writers, to the end of
- *	   its transaction, or we do so (source_leaves). So all that others have written there
- *	   is committed, and counted or, before ATTACH, to be counted here; and this transaction
- *	   writes to it no more, as the server refuses these commands while rows wait for their
+ *	   its transaction, or we do so (source_leaves). So all that others have written there is
+ *	   committed, and counted or, before ATTACH, to be counted here; and this transaction no
+ *	   longer writes to it, as the server refuses these commands while rows wait for their
  *	   triggers.
  *	2. Then the counter tables and the binding are locked (source_begin_change). A build that has
- *	   read its differences before that is told by the new epoch to read them again.
+ *	   read its differences before that sees the new epoch, and reads them again.
  *	3. Then the rows are read, in a snapshot that is taken now, at any isolation level: what the
  *	   transaction's own snapshot does not show goes, or comes, all the same.
  *
- * TRUNCATE of all of a source need not read it: afterwards each value is to be 0, or what
- * was carried over from detached partitions. So the values themselves are subtracted, less
- * that. All writers of the source have ended, and nothing else may add to the counter:
- * builds need the lock of the binding, compaction keeps the sums. Amounts of our own that are
- * pending are written before that. That also ends a build, and what was suspect: the
- * difference is 0 for each key.
+ * TRUNCATE of all of a source need not read it: afterwards each value is to be 0, or what was
+ * carried over from detached partitions. So the values themselves are subtracted, less that.
+ * All writers of the source have ended, and nothing else may add to the counter: builds need
+ * the lock of the binding, compaction keeps the sums. Our own pending amounts are written
+ * before that. That also ends a build, and what was suspect: the difference is 0 for each key.
  *
  * The memory needed is that of pending deltas, which are bounded (core/counter/pending.c).
  */
@@ -40,6 +39,7 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
+#include "base/compat.h"
 #include "base/hooks.h"
 #include "base/relopen.h"
 #include "core/counter/pending.h"
@@ -60,14 +60,14 @@ typedef struct DcCountedFor
 	DcCarrying *carrying; /* NULL: for the counter itself */
 } DcCountedFor;
 
-/* a key, whether it is read too, rows */
+/* from key, inclusive?, maximum number of rows */
 static const DcStatement sql_page_of_totals = {
 	.text = "SELECT t.key, t.inc, t.dec FROM @totals AS t"
 			" WHERE t.key >= $1 AND ($2 OR t.key > $1) ORDER BY t.key LIMIT $3",
 	.argtypes = {TEXTOID, BOOLOID, INT4OID},
 	.columns = {DC_TEXT("key"), DC_BIGINT("inc"), DC_BIGINT("dec")}};
 
-/* a key, a shard of it, whether this is read too, rows */
+/* from key, from shard of it, inclusive?, maximum number of rows */
 static const DcStatement sql_page_of_shards = {
 	.text = "SELECT s.key, s.inc, s.dec, s.shard FROM @shards AS s"
 			" WHERE s.key >= $1 AND ($3 OR s.key > $1 OR s.shard > $2)"
@@ -76,14 +76,15 @@ static const DcStatement sql_page_of_shards = {
 	.columns = {DC_TEXT("key"), DC_BIGINT("inc"), DC_BIGINT("dec"), DC_COLUMN("shard", INT4OID)}};
 
 static void count_rows(Relation rel, DcCountedFor *countings, int n, int sign);
+static void count_row(DcCountedFor *counting, TupleTableSlot *slot, int sign);
 static void take_table(DcKeySums *sums, DcCounter *counter, bool totals);
 static void take_carried(void *arg, const DcKey *key, int64 amount);
 static void add_sums(DcKeySums *sums, DcCounter *counter);
 
 /*
- * source_begin_change locks a binding whose values are about to change other than with rows, and
- * reads it again: another session may have detached a partition meanwhile, and have made the
- * table of what is carried. False if there is none any more.
+ * source_begin_change locks a binding whose values are about to change other than with rows,
+ * and reads it again: another session may have detached a partition meanwhile, and have made
+ * the table of what is carried. Returns false if there is no longer one.
  */
 bool
 source_begin_change(DcSourceRow *row)
@@ -145,6 +146,10 @@ source_carry_rows(DcSourceRow *row, Oid leaf)
 	table_close(rel, NoLock);
 }
 
+/*
+ * Add each row of a table to each of n bindings of one source (sign 1), or subtract it (-1). It
+ * reads the newest snapshot, whatever the isolation level.
+ */
 static void
 count_rows(Relation rel, DcCountedFor *countings, int n, int sign)
 {
@@ -155,23 +160,14 @@ count_rows(Relation rel, DcCountedFor *countings, int n, int sign)
 	CommandCounterIncrement();
 	snapshot = RegisterSnapshot(GetLatestSnapshot());
 	PushActiveSnapshot(snapshot);
-	scan = table_beginscan(rel, snapshot, 0, NULL);
+	scan = compat_table_beginscan(rel, snapshot, 0, NULL);
 	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
 	{
 		CHECK_FOR_INTERRUPTS();
 		for (int i = 0; i < n; i++)
 		{
-			DcBound *bound = &countings[i].bound;
-			DcCounted counted;
-
-			if (source_eval(bound->eval, slot, &counted))
-			{
-				if (countings[i].carrying != NULL)
-					carried_add(countings[i].carrying, &counted);
-				else
-					bound_add(bound, &counted, sign);
-			}
-			source_eval_reset(bound->eval);
+			count_row(&countings[i], slot, sign);
+			source_eval_reset(countings[i].bound.eval);
 		}
 	}
 	table_endscan(scan);
@@ -180,6 +176,26 @@ count_rows(Relation rel, DcCountedFor *countings, int n, int sign)
 	ExecDropSingleTupleTableSlot(slot);
 	for (int i = 0; i < n; i++)
 		source_eval_free(countings[i].bound.eval);
+}
+
+/*
+ * Count a row, or take it away, for a binding.
+ */
+static void
+count_row(DcCountedFor *counting, TupleTableSlot *slot, int sign)
+{
+	DcCounted *counted;
+	int n = source_eval_row(counting->bound.eval, slot, &counted);
+
+	for (int i = 0; i < n; i++)
+	{
+		if (counted[i].value == 0)
+			continue;
+		if (counting->carrying != NULL)
+			carried_add(counting->carrying, &counted[i]);
+		else
+			bound_add(&counting->bound, &counted[i], sign);
+	}
 }
 
 /*
@@ -195,7 +211,10 @@ source_count_nothing(const DcSourceRow *row)
 	Snapshot snapshot;
 	bool fire;
 
-	/* code of an owner, called while amounts are being written: which of them are, nobody knows */
+	/*
+	 * code of an owner, called while amounts are being written: nothing tells which of them are
+	 * written already
+	 */
 	if (InSecurityRestrictedOperation() && (!pending_is_empty() || refs_any(row->counter) || refs_are_written()))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
@@ -272,6 +291,9 @@ take_table(DcKeySums *sums, DcCounter *counter, bool totals)
 	} while (count == PAGE_ROWS);
 }
 
+/*
+ * Add a carried amount to the sums; arg is the DcKeySums.
+ */
 static void
 take_carried(void *arg, const DcKey *key, int64 amount)
 {

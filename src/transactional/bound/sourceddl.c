@@ -1,20 +1,20 @@
 /*
  * sourceddl.c
- *		What DDL on a source, or on a bound counter table, entails.
+ *		What follows from DDL on a source, or on a bound counter table.
  *
  * Copyright (c) 2026, the dcounter developers
  *
  *	- Dropping the counter table or the source ends the binding. The triggers go as well if
  *	  the source can be locked at once; else they stay, and count nothing. The tables of reference
  *	  counts and of carried amounts follow the counter table, and cannot be dropped alone.
- *	- The triggers cannot be dropped, renamed or replaced by themselves (2BP01). If they go
- *	  with something else, a column with CASCADE, bindings whose expressions do not parse any
- *	  more end with a WARNING; those that are left get their triggers again. The server refuses to drop
- *	  such a column without CASCADE, or to change its type, by the condition of the trigger
- *	  for updates. What it does not refuse is looked at here: types that casts name.
- *	- Disabling a trigger lets changes go uncounted: the state becomes suspect, with a
- *	  WARNING, until the counter is built again. What is being built or verified while
- *	  triggers are switched off or on begins anew.
+ *	- The triggers cannot be dropped, renamed or replaced by themselves (2BP01). If they go with
+ *	  something else, a column with CASCADE, bindings whose expressions do not parse any more end
+ *	  with a WARNING; those that are left get their triggers again. The server refuses to drop
+ *	  such a column without CASCADE, or to change its type, by the condition of the trigger for
+ *	  updates. Commands that it does not refuse are checked here: types that casts name.
+ *	- Disabling a trigger lets changes go uncounted: the state becomes suspect, with a WARNING,
+ *	  until the counter is built again. A build or a pass that is under way while triggers are
+ *	  switched off or on begins again.
  *	- The tables must stay logged, or a crash would empty one side alone.
  *	- If the tables come to have different owners, rows are counted only while that of the
  *	  source may act as the counter's (sourcecache.c): a WARNING tells at once.
@@ -46,14 +46,26 @@
 #include "transactional/bound/refs.h"
 #include "transactional/bound/sourceddl.h"
 
+/* schema.name */
+#define TYPE_KEY_SIZE (2 * NAMEDATALEN)
+
+/* What a command has dropped that expressions may name. */
+typedef struct DcDroppedNames
+{
+	const DcDdl *ddl; /* columns */
+	HTAB *types;
+} DcDroppedNames;
+
 static void counter_dropped(const DcDdl *ddl, Oid relid);
 static void source_dropped(const DcDdl *ddl, Oid source);
 static void check_siblings(const DcDdl *ddl);
+static bool lacks_sibling(const DcSourceRow *row, void *arg);
 static void triggers_dropped(const DcDdl *ddl);
 static List *bindings_over(Oid relid);
 static void end_broken(const DcDdl *ddl);
-static int by_counter(const ListCell *a, const ListCell *b);
-static bool sourceddl_is_about(const DcDdl *ddl, const DcSourceRow *row);
+static bool sourceddl_is_about(const DcSourceRow *row, void *arg);
+static bool is_dropped_type(const char *schema, const char *name, void *arg);
+static HTAB *dropped_types(const DcDdl *ddl);
 static bool is_broken(const DcSourceRow *row);
 static void drop_as_owner(Oid relid, bool cascade);
 static void end_binding(const DcDdl *ddl, DcSourceRow *row);
@@ -67,6 +79,10 @@ static void sourceddl_suspect(const DcSourceRow *row, Oid relid, const char *nam
 static void check_logged(Oid relid, const char *what, Oid counter);
 static void sourceddl_check_owner(const DcSourceRow *row);
 
+/*
+ * Do what DROP, or a command that drops columns or types, means for bindings: raise an error,
+ * or end them.
+ */
 static void
 bound_dropped(const DcDdl *ddl)
 {
@@ -84,6 +100,9 @@ bound_dropped(const DcDdl *ddl)
 		end_broken(ddl);
 }
 
+/*
+ * End the binding of a dropped counter table, if it has one.
+ */
 static void
 counter_dropped(const DcDdl *ddl, Oid relid)
 {
@@ -94,8 +113,8 @@ counter_dropped(const DcDdl *ddl, Oid relid)
 }
 
 /*
- * source_lock_at_once locks a source and its partitions against all, if none of them need be
- * waited for.
+ * source_lock_at_once locks a source and its partitions ACCESS EXCLUSIVE without waiting; false
+ * if one of them is locked.
  */
 bool
 source_lock_at_once(Oid source)
@@ -114,6 +133,9 @@ source_lock_at_once(Oid source)
 	return true;
 }
 
+/*
+ * End the bindings of a dropped source, with a NOTICE for each counter table that stays.
+ */
 static void
 source_dropped(const DcDdl *ddl, Oid source)
 {
@@ -132,28 +154,31 @@ source_dropped(const DcDdl *ddl, Oid source)
 }
 
 /*
- * check_siblings raises 2BP01 if a table of a bound counter is dropped that it needs.
+ * check_siblings raises 2BP01 if a table that a bound counter needs is dropped alone.
  */
 static void
 check_siblings(const DcDdl *ddl)
 {
-	ListCell *lc;
+	List *counters = ddl->relations != NIL ? source_select(lacks_sibling, (void *) ddl) : NIL;
 
-	if (ddl->relations == NIL)
-		return;
-	foreach(lc, source_read_all())
-	{
-		const DcSourceRow *row = lfirst(lc);
-
-		CHECK_FOR_INTERRUPTS();
-		if (!ddl_keeps(ddl, row->counter) || list_member_oid(ddl->relations, row->source) ||
-			(!list_member_oid(ddl->relations, row->refs) && !list_member_oid(ddl->relations, row->carried)))
-			continue;
+	if (counters != NIL)
 		ereport(ERROR,
 				(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
-				 errmsg("cannot drop a table that the bound counter table \"%s\" needs", get_rel_name(row->counter)),
+				 errmsg("cannot drop a table that the bound counter table \"%s\" needs", get_rel_name(linitial_oid(counters))),
 				 errhint("Call dc_unbind() first, which drops it.")));
-	}
+}
+
+/*
+ * Return true if a command (`arg` is its DcDdl) has dropped a table of a binding, and neither the counter table nor the source.
+ */
+static bool
+lacks_sibling(const DcSourceRow *row, void *arg)
+{
+	const DcDdl *ddl = arg;
+
+	return ((OidIsValid(row->refs) && list_member_oid(ddl->relations, row->refs)) ||
+			(OidIsValid(row->carried) && list_member_oid(ddl->relations, row->carried))) &&
+		ddl_keeps(ddl, row->counter) && !list_member_oid(ddl->relations, row->source);
 }
 
 /*
@@ -184,7 +209,7 @@ triggers_dropped(const DcDdl *ddl)
 }
 
 /*
- * bindings_over lists the bindings of a table and of what it is a partition of.
+ * bindings_over lists the bindings of a table and of all tables that it is a partition of.
  */
 static List *
 bindings_over(Oid relid)
@@ -200,27 +225,30 @@ bindings_over(Oid relid)
 }
 
 /*
- * end_broken ends the bindings whose expressions name what was dropped, if that was to cascade.
- * Triggers are adapted afterwards, as that needs the expressions of those that are left.
+ * end_broken ends the bindings whose expressions name what was dropped with CASCADE, and raises
+ * 2BP01 without it. Triggers are adapted afterwards, as that needs the expressions of those
+ * that are left.
  */
 static void
 end_broken(const DcDdl *ddl)
 {
-	List *rows = source_read_all();
+	DcDroppedNames dropped = {ddl, dropped_types(ddl)};
+	List *counters = source_select(sourceddl_is_about, &dropped);
 	List *sources = NIL;
 	ListCell *lc;
 
-	list_sort(rows, by_counter);
-	foreach(lc, rows)
+	list_sort(counters, list_oid_cmp);
+	foreach(lc, counters)
 	{
-		DcSourceRow *row = lfirst(lc);
+		DcSourceRow row;
 
 		CHECK_FOR_INTERRUPTS();
-		if (get_rel_name(row->counter) == NULL || !sourceddl_is_about(ddl, row) || !is_broken(row))
+		if (get_rel_name(lfirst_oid(lc)) == NULL || !source_read(lfirst_oid(lc), &row) || !is_broken(&row))
 			continue;
-		end_binding(ddl, row);
-		sources = list_append_unique_oid(sources, row->source);
+		end_binding(ddl, &row);
+		sources = list_append_unique_oid(sources, row.source);
 	}
+	hash_destroy(dropped.types);
 	foreach(lc, sources)
 	{
 		if (source_lock_at_once(lfirst_oid(lc)))
@@ -228,35 +256,55 @@ end_broken(const DcDdl *ddl)
 	}
 }
 
-static int
-by_counter(const ListCell *a, const ListCell *b)
-{
-	Oid first = ((DcSourceRow *) lfirst(a))->counter;
-	Oid second = ((DcSourceRow *) lfirst(b))->counter;
-
-	return first < second ? -1 : first > second;
-}
-
 /*
  * Return true if a command may have dropped what a binding names: a binding that does not parse
- * for another reason is not to keep others from dropping what is theirs.
+ * for another reason must not keep others from dropping their objects.
  */
 static bool
-sourceddl_is_about(const DcDdl *ddl, const DcSourceRow *row)
+sourceddl_is_about(const DcSourceRow *row, void *arg)
 {
+	DcDroppedNames *dropped = arg;
 	ListCell *lc;
 
-	foreach(lc, ddl->columns)
+	foreach(lc, dropped->ddl->columns)
 	{
 		if (((DcDdlColumn *) lfirst(lc))->relid == row->source)
 			return true;
 	}
+	return dropped->ddl->types != NIL && source_any_name(row, is_dropped_type, dropped->types);
+}
+
+/*
+ * Return true if a name in a text is that of a type or collation that was dropped.
+ */
+static bool
+is_dropped_type(const char *schema, const char *name, void *arg)
+{
+	char key[TYPE_KEY_SIZE];
+
+	snprintf(key, sizeof(key), "%s.%s", schema != NULL ? schema : "pg_catalog", name);
+	return hash_search(arg, key, HASH_FIND, NULL) != NULL;
+}
+
+/*
+ * Return the names of the types and collations that a command has dropped: with a schema they may be very many.
+ */
+static HTAB *
+dropped_types(const DcDdl *ddl)
+{
+	HASHCTL ctl = {.keysize = TYPE_KEY_SIZE, .entrysize = TYPE_KEY_SIZE, .hcxt = CurrentMemoryContext};
+	HTAB *types = hash_create("dcounter dropped types", Max(list_length(ddl->types), 1), &ctl, HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
+	ListCell *lc;
+
 	foreach(lc, ddl->types)
 	{
-		if (source_mentions(row, lfirst(lc)))
-			return true;
+		const DcDdlName *type = lfirst(lc);
+		char key[TYPE_KEY_SIZE];
+
+		snprintf(key, sizeof(key), "%s.%s", type->schema, type->name);
+		(void) hash_search(types, key, HASH_ENTER, NULL);
 	}
-	return false;
+	return types;
 }
 
 /*
@@ -306,8 +354,8 @@ bound_forget(const DcSourceRow *row, bool drop_triggers, bool cascade)
 }
 
 /*
- * drop_as_owner drops a table that belongs to a binding, as its owner: whoever drops the source need not
- * be that.
+ * drop_as_owner drops a table that belongs to a binding, as its owner: the role that drops the
+ * source may be another one.
  */
 static void
 drop_as_owner(Oid relid, bool cascade)
@@ -319,6 +367,10 @@ drop_as_owner(Oid relid, bool cascade)
 	runas_end(&state);
 }
 
+/*
+ * End a binding whose expressions name something that was dropped. Raises 2BP01 without
+ * CASCADE, warns with it.
+ */
 static void
 end_binding(const DcDdl *ddl, DcSourceRow *row)
 {
@@ -335,6 +387,9 @@ end_binding(const DcDdl *ddl, DcSourceRow *row)
 	bound_forget(row, false, true);
 }
 
+/*
+ * Do what any other DDL means for bindings, when the command has run.
+ */
 static void
 bound_altered(const DcDdl *ddl)
 {
@@ -398,7 +453,8 @@ source_altered(const DcDdl *ddl, Oid relid)
 }
 
 /*
- * triggers_changed does what CREATE TRIGGER and ALTER TRIGGER entail, whose table no list has.
+ * triggers_changed does what follows from CREATE TRIGGER and ALTER TRIGGER, for which the event
+ * trigger lists no table.
  */
 static void
 triggers_changed(const DcDdl *ddl)
@@ -457,8 +513,8 @@ is_right(Oid relid, const char *name)
 }
 
 /*
- * check_enabled makes bindings suspect if triggers of a table do not fire for all that
- * they count.
+ * check_enabled makes bindings suspect if triggers of a table are not enabled for all changes
+ * that they count.
  */
 static void
 check_enabled(Oid relid, const List *rows)
@@ -469,7 +525,7 @@ check_enabled(Oid relid, const List *rows)
 	if (source_triggers_being_made(relid))
 		return;
 	rel = table_open_present(relid, NoLock);
-	triggers = CopyTriggerDesc(rel->trigdesc); /* locks that are waited for below may have the relation read anew */
+	triggers = CopyTriggerDesc(rel->trigdesc); /* waiting for locks below may rebuild the relcache entry */
 	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
 	{
 		const Trigger *trigger = &triggers->triggers[i];
@@ -505,8 +561,8 @@ switches_triggers(const void *parsetree)
 }
 
 /*
- * triggers_switched has what is being compared compared again: rows may have been written that
- * were not counted, until now.
+ * triggers_switched makes comparisons that are under way start again: rows may have been
+ * written that were not counted, until now.
  */
 static void
 triggers_switched(const List *rows)
@@ -544,7 +600,7 @@ sourceddl_suspect(const DcSourceRow *row, Oid relid, const char *name)
 				 name != NULL ? errdetail("Trigger \"%s\" does not fire for all of them.", name)
 							  : errdetail("No trigger fires for the new values of a generated column."),
 				 name != NULL ? errhint("Enable it, and then call dc_build().") : errhint("Call dc_build().")));
-	/* also if it was suspect before: a build may be under way */
+	/* even if it was suspect before: a build may be under way */
 	source_state_change(row->counter, DC_SOURCE_SUSPECT, false);
 }
 
@@ -564,6 +620,10 @@ check_logged(Oid relid, const char *what, Oid counter)
 			 errdetail("A crash would empty it, and leave the %s.", what)));
 }
 
+/*
+ * Warn if the owner of the source may no longer act as the counter's, so that changes of rows
+ * fail.
+ */
 static void
 sourceddl_check_owner(const DcSourceRow *row)
 {
@@ -578,6 +638,9 @@ sourceddl_check_owner(const DcSourceRow *row)
 			 errhint("Give both tables to one owner, or call dc_unbind().")));
 }
 
+/*
+ * Note the state before a command: names in expressions, partitions, names of sources.
+ */
 static void
 bound_begins(const DcDdl *ddl)
 {
@@ -588,7 +651,7 @@ bound_begins(const DcDdl *ddl)
 static const DcDdlHook bound_ddl = {bound_dropped, bound_altered, bound_begins};
 
 /*
- * source_ddl_init is called when the library is loaded.
+ * source_ddl_init registers what this room does around DDL; called when the library is loaded.
  */
 void
 source_ddl_init(void)

@@ -1,6 +1,6 @@
 /*
  * sourceddl.h
- *		What DDL on a source, or on a bound counter table, entails.
+ *		What follows from DDL on a source, or on a bound counter table.
  *
  * Copyright (c) 2026, the dcounter developers
  */
@@ -43,13 +43,26 @@ extern void source_parts_changed(const DcDdl *ddl);
 extern void source_children_check(const DcDdl *ddl);
 extern void source_parts_dropped(const DcDdl *ddl);
 
+/* What a statement renames. */
+typedef struct DcNamed
+{
+	bool column;
+	const char *schema; /* of a type or collation, or that of all of them */
+	const char *name;	/* NULL: all in the schema */
+	List *tables;		/* that have the column, */
+	Oid type;			/* or those that were made of this type */
+} DcNamed;
+
 /* sourcenames.c */
-extern bool source_names(const DcSourceRow *row, Node *statement);
+typedef bool (*DcNameTest)(const char *schema, const char *name, void *arg);
+
+extern bool source_named_by(Node *statement, DcNamed *named);
+extern bool source_names(const DcSourceRow *row, void *arg);
+extern bool source_any_name(const DcSourceRow *row, DcNameTest test, void *arg);
 
 /* sourcerename.c */
 extern void source_rename_begins(const DcDdl *ddl);
 extern bool source_parses(const DcSourceRow *row, Relation source, bool *missing);
-extern bool source_mentions(const DcSourceRow *row, const char *name);
 extern void source_renamed(const DcDdl *ddl);
 extern void source_swapped(void);
 

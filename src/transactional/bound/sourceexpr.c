@@ -4,12 +4,7 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The trigger that counts a change and the scan that compares use the same code, so they
- * cannot disagree. A row counts if the filter is true, no part of the key is null, and
- * the value is neither null nor zero. The key of one expression is its text, as a cast
- * to text shows it; that of several is the text of a JSON array of them.
- *
- * What an expression may consist of is told by sourceexprcheck.c.
+ * sourceexprcheck.c checks what an expression may consist of; sourceeval.c evaluates them.
  *
  * Expressions are stored as text, so that they survive a dump. The text is what the server's
  * deparser makes of them with settings pinned that it depends on, and it is parsed with the same
@@ -17,12 +12,7 @@
  */
 #include "postgres.h"
 
-#include "access/detoast.h"
-#include "catalog/partition.h"
-#include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
-#include "common/int.h"
-#include "executor/executor.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
@@ -34,71 +24,39 @@
 #include "parser/parse_type.h"
 #include "parser/parser.h"
 #include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
-#include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/ruleutils.h"
 
 #include "base/args.h"
 #include "base/compat.h"
-#include "base/key.h"
-#include "base/rowread.h"
 #include "base/runas.h"
 #include "core/table/ownercode.h"
 #include "transactional/bound/sourceexpr.h"
+#include "transactional/bound/sourcesets.h"
+#include "transactional/bound/sourcetext.h"
 
 /*
- * Bytes of a text that is stored, which has all names whole. Those of all bindings are read by the worker, and by DDL of other roles.
+ * Bytes of a stored text, in which all names are qualified. Those of all bindings are read by
+ * the worker, and by DDL of other roles.
  */
 #define MAX_STORED (32 * 1024)
 
-/* The members of the list that source_parse() returns. */
-enum
-{
-	PARSED_KEYS, /* a list */
-	PARSED_VALUE,
-	PARSED_FILTER,		/* or NULL */
-	PARSED_DISTINCT_OF, /* or NULL */
-	PARSED_COUNT
-};
-
-/* A text or number that is made of a row. Plain columns of common types need no executor. */
-typedef struct DcTextOf
-{
-	AttrNumber column; /* a plain column, or 0 */
-	Oid type;		   /* of the column */
-	Oid base;		   /* what it is read as */
-	ExprState *state;
-} DcTextOf;
-
-struct DcSourceEval
-{
-	ExprContext *context;
-	MemoryContext cxt;
-	DcTextOf key;
-	DcTextOf value; /* of type bigint if it is an expression */
-	int64 constant; /* instead, if it is not 0 */
-	ExprState *filter;
-	DcTextOf item;
-	bool distinct;
-};
-
 static int pin_settings(void);
+static SelectStmt *parse_select(const char *text, const char *what, bool several, bool grouped);
 static List *parse_exprs(ParseState *pstate, const char *text, const char *what, bool several);
+static List *transform_exprs(ParseState *pstate, List *targets, const char *what, bool named);
+static List *parse_values(ParseState *pstate, const char *text);
 static void argument_context(void *arg);
 static Node *one_expr(List *exprs, const char *what);
 static ParseState *parse_begin(Relation source);
-static Node *as_text(Node *expr, const char *what);
-static Node *key_expr(List *keys);
+static List *parse_row(const DcSourceRow *row, const char *group_by, bool stored, Relation source);
+static void check_values(List *values, Relation source);
+static void check_distinct(Node *distinct_of, List *values, List *sets, Relation source);
 static void check_stored_text(const char *name, const char *text);
 static char *sourceexpr_deparse(Node *expr, Relation source);
-static void text_of_make(DcTextOf *text, Node *expr);
-static Node *sourceexpr_uncast(Node *expr);
-static Oid relabelled_type(Node *expr);
-static bool text_of(DcSourceEval *eval, const DcTextOf *text, TupleTableSlot *slot, DcKey *key);
-static bool value_of(DcSourceEval *eval, TupleTableSlot *slot, int64 *value);
+static void pin_setting(const char *name, const char *value);
 
 /* Settings that the text of a constant, or what is read from it, depends on. */
 static const struct
@@ -110,11 +68,9 @@ static const struct
 	{"bytea_output", "hex"},
 	{"datestyle", "ISO, YMD"},
 	{"extra_float_digits", "1"},
-	{"escape_string_warning", "off"},
 	{"intervalstyle", "postgres"},
 	{"lc_monetary", "C"},
 	{"quote_all_identifiers", "off"},
-	{"standard_conforming_strings", "on"},
 	{"timezone", "GMT"},
 	{"transform_null_equals", "off"},
 	{"xmloption", "content"}};
@@ -128,11 +84,28 @@ pin_settings(void)
 	int level = search_path_pin();
 
 	for (int i = 0; i < lengthof(settings); i++)
-		(void) set_config_option(settings[i].name, settings[i].value, PGC_USERSET, PGC_S_SESSION,
-								 GUC_ACTION_SAVE, true, 0, false);
+		pin_setting(settings[i].name, settings[i].value);
+	if (COMPAT_STRINGS_ARE_SET)
+	{
+		pin_setting("escape_string_warning", "off");
+		pin_setting("standard_conforming_strings", "on");
+	}
 	return level;
 }
 
+/*
+ * Set a setting until the level of pin_settings() ends.
+ */
+static void
+pin_setting(const char *name, const char *value)
+{
+	(void) set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+}
+
+/*
+ * Return a parse state in which expressions can name the columns of the source, with and
+ * without the table's name.
+ */
 static ParseState *
 parse_begin(Relation source)
 {
@@ -145,46 +118,111 @@ parse_begin(Relation source)
 }
 
 /*
- * parse_exprs parses a list of expressions, by the server's own grammar: what is more than
- * that is an error.
+ * parse_select parses a list of expressions, by the server's own grammar: what is more than that is an error, but, if `grouped`,
+ * for GROUP BY.
  */
-static List *
-parse_exprs(ParseState *pstate, const char *text, const char *what, bool several)
+static SelectStmt *
+parse_select(const char *text, const char *what, bool several, bool grouped)
 {
-	const char *argument[] = {what, text};
-	ErrorContextCallback context = {error_context_stack, argument_context, argument};
 	SelectStmt *plain = makeNode(SelectStmt);
-	SelectStmt *select;
-	List *parsed;
-	List *exprs = NIL;
-	ListCell *lc;
+	List *parsed = raw_parser(text, RAW_PARSE_PLPGSQL_EXPR);
+	SelectStmt *select = (SelectStmt *) linitial_node(RawStmt, parsed)->stmt;
 
-	error_context_stack = &context;
-	parsed = raw_parser(text, RAW_PARSE_PLPGSQL_EXPR);
-	select = (SelectStmt *) linitial_node(RawStmt, parsed)->stmt;
 	if (IsA(select, SelectStmt))
 		plain->targetList = select->targetList;
+	if (IsA(select, SelectStmt) && grouped)
+	{
+		plain->groupClause = select->groupClause;
+		plain->groupDistinct = select->groupDistinct;
+	}
 	if (!IsA(select, SelectStmt) || !equal(select, plain) || select->targetList == NIL ||
 		(!several && list_length(select->targetList) != 1))
 		ereport(ERROR,
 				(errcode(ERRCODE_SYNTAX_ERROR),
 				 several ? errmsg("%s must be an expression, or several with commas in between", what)
 						 : errmsg("%s must be one expression", what)));
-	foreach(lc, select->targetList)
-	{
-		ResTarget *target = lfirst_node(ResTarget, lc);
+	return select;
+}
 
-		if (target->name != NULL || target->indirection != NIL)
-			ereport(ERROR,
-					(errcode(ERRCODE_SYNTAX_ERROR),
-					 errmsg("an expression of %s cannot have a name", what)));
-		/* a kind that lets all pass: what may not be there is told by source_expr_check() */
-		exprs = lappend(exprs, transformExpr(pstate, target->val, EXPR_KIND_OTHER));
-	}
+/*
+ * Parse the text of an argument, and return its expressions.
+ */
+static List *
+parse_exprs(ParseState *pstate, const char *text, const char *what, bool several)
+{
+	const char *argument[] = {what, text};
+	ErrorContextCallback context = {error_context_stack, argument_context, argument};
+	List *exprs;
+
+	error_context_stack = &context;
+	exprs = transform_exprs(pstate, parse_select(text, what, several, false)->targetList, what, false);
 	error_context_stack = context.previous;
 	return exprs;
 }
 
+/*
+ * Analyse parsed expressions. Raises an error for one with a name, unless they may have names.
+ */
+static List *
+transform_exprs(ParseState *pstate, List *targets, const char *what, bool named)
+{
+	List *exprs = NIL;
+	ListCell *lc;
+
+	foreach(lc, targets)
+	{
+		ResTarget *target = lfirst_node(ResTarget, lc);
+
+		if ((target->name != NULL && !named) || target->indirection != NIL)
+			ereport(ERROR,
+					(errcode(ERRCODE_SYNTAX_ERROR),
+					 errmsg("an expression of %s cannot have a name", what)));
+		/* this kind accepts everything; source_expr_check() rejects what is not allowed */
+		exprs = lappend(exprs, transformExpr(pstate, target->val, EXPR_KIND_OTHER));
+	}
+	return exprs;
+}
+
+/*
+ * parse_values parses the values, as a list of TargetEntry. If there are several each has a name: its own, or that of the column it is.
+ */
+static List *
+parse_values(ParseState *pstate, const char *text)
+{
+	const char *argument[] = {"value", text};
+	ErrorContextCallback context = {error_context_stack, argument_context, argument};
+	List *targets;
+	List *exprs;
+	List *values = NIL;
+	bool several;
+
+	error_context_stack = &context;
+	targets = parse_select(text, "value", true, false)->targetList;
+	several = list_length(targets) > 1;
+	exprs = transform_exprs(pstate, targets, "value", several);
+	for (int i = 0; i < list_length(exprs); i++)
+	{
+		Node *expr = list_nth(exprs, i);
+		const ResTarget *target = list_nth_node(ResTarget, targets, i);
+		Oid type = getBaseType(exprType(expr));
+		char *name = target->name;
+
+		if (type != INT2OID && type != INT4OID && type != INT8OID)
+			ereport(ERROR,
+					(errcode(ERRCODE_DATATYPE_MISMATCH),
+					 errmsg("value must be of an integer type, not %s", format_type_be(exprType(expr))),
+					 errhint("Cast it to bigint, in a unit that needs no fraction.")));
+		if (several && name == NULL && IsA(target->val, ColumnRef))
+			name = strVal(llast(((ColumnRef *) target->val)->fields));
+		values = lappend(values, makeTargetEntry((Expr *) expr, i + 1, several ? name : NULL, false));
+	}
+	error_context_stack = context.previous;
+	return values;
+}
+
+/*
+ * Name the argument of dc_bind() in CONTEXT of errors; arg is its name and its text.
+ */
 static void
 argument_context(void *arg)
 {
@@ -193,6 +231,9 @@ argument_context(void *arg)
 	errcontext("argument \"%s\" of dc_bind(): %s", argument[0], argument[1]);
 }
 
+/*
+ * Return the only expression of a list, and raise an error if there is not exactly one.
+ */
 static Node *
 one_expr(List *exprs, const char *what)
 {
@@ -204,23 +245,38 @@ one_expr(List *exprs, const char *what)
 }
 
 /*
- * parse_row parses the expressions of a binding, with the search_path as it is.
+ * parse_row parses the expressions of a binding, with the search_path as it is. Grouping sets are those of `group_by`, or, if the binding
+ * is stored, of its key.
  */
 static List *
-parse_row(const DcSourceRow *row, Relation source)
+parse_row(const DcSourceRow *row, const char *group_by, bool stored, Relation source)
 {
 	ParseState *pstate = parse_begin(source);
-	List *keys = parse_exprs(pstate, row->key, "key", true);
-	Node *value = one_expr(parse_exprs(pstate, row->value, "value", false), "value");
+	const char *argument[] = {"key", row->key};
+	ErrorContextCallback context = {error_context_stack, argument_context, argument};
+	SelectStmt *key;
+	List *keys;
+	List *sets = NIL;
+	List *values;
 	Node *filter = NULL;
 	Node *distinct_of = NULL;
-	Oid type = getBaseType(exprType(value));
 
-	if (type != INT2OID && type != INT4OID && type != INT8OID)
-		ereport(ERROR,
-				(errcode(ERRCODE_DATATYPE_MISMATCH),
-				 errmsg("value must be of an integer type, not %s", format_type_be(exprType(value))),
-				 errhint("Cast it to bigint, in a unit that needs no fraction.")));
+	error_context_stack = &context;
+	key = parse_select(row->key, "key", true, stored);
+	keys = transform_exprs(pstate, key->targetList, "key", group_by != NULL);
+	if (stored)
+		sets = source_sets_read(key->groupClause, list_length(keys));
+	else if (group_by != NULL)
+	{
+		SelectStmt *group;
+
+		argument[0] = "group_by";
+		argument[1] = group_by;
+		group = parse_select(psprintf("1 GROUP BY %s", group_by), "group_by", false, true);
+		sets = source_sets_analyse(key->targetList, group->groupClause, group->groupDistinct, source);
+	}
+	error_context_stack = context.previous;
+	values = parse_values(pstate, row->value);
 	if (row->filter != NULL)
 		filter = coerce_to_boolean(pstate, one_expr(parse_exprs(pstate, row->filter, "filter", false), "filter"),
 								   "filter");
@@ -228,11 +284,11 @@ parse_row(const DcSourceRow *row, Relation source)
 		distinct_of = one_expr(parse_exprs(pstate, row->distinct_of, "distinct_of", false),
 							   "distinct_of");
 	assign_expr_collations(pstate, (Node *) keys);
-	assign_expr_collations(pstate, value);
+	assign_expr_collations(pstate, (Node *) values);
 	assign_expr_collations(pstate, filter);
 	assign_expr_collations(pstate, distinct_of);
 	free_parsestate(pstate);
-	return list_make4(keys, value, filter, distinct_of);
+	return list_make5(keys, values, filter, distinct_of, sets);
 }
 
 /*
@@ -242,7 +298,7 @@ List *
 source_parse(const DcSourceRow *row, Relation source)
 {
 	int level = pin_settings();
-	List *parsed = parse_row(row, source);
+	List *parsed = parse_row(row, NULL, true, source);
 
 	AtEOXact_GUC(false, level);
 	return parsed;
@@ -257,21 +313,33 @@ source_deparse(DcSourceRow *row, List *parsed, Relation source)
 {
 	int level = pin_settings();
 	StringInfoData keys;
+	StringInfoData values;
 	ListCell *lc;
 
 	initStringInfo(&keys);
+	initStringInfo(&values);
 	foreach(lc, (List *) list_nth(parsed, PARSED_KEYS))
 		appendStringInfo(&keys, "%s%s", keys.len > 0 ? ", " : "", sourceexpr_deparse(lfirst(lc), source));
+	source_sets_append(&keys, list_nth(parsed, PARSED_SETS));
+	foreach(lc, (List *) list_nth(parsed, PARSED_VALUES))
+	{
+		const TargetEntry *value = lfirst_node(TargetEntry, lc);
+
+		appendStringInfo(&values, "%s%s", values.len > 0 ? ", " : "", sourceexpr_deparse((Node *) value->expr, source));
+		if (value->resname != NULL)
+			appendStringInfo(&values, " AS %s", quote_identifier(value->resname));
+	}
 	row->key = keys.data;
-	row->value = sourceexpr_deparse(list_nth(parsed, PARSED_VALUE), source);
+	row->value = values.data;
 	row->filter = sourceexpr_deparse(list_nth(parsed, PARSED_FILTER), source);
 	row->distinct_of = sourceexpr_deparse(list_nth(parsed, PARSED_DISTINCT_OF), source);
 	AtEOXact_GUC(false, level);
 }
 
 /*
- * check_stored_text raises 54000 for a text that has become too long: ROW(t.*) names each column. Only for the one who binds: names in it may
- * become longer when another role renames what is theirs.
+ * check_stored_text raises 54000 for a text that has become too long: ROW(t.*) names each
+ * column. Only dc_bind() checks this: names in it may become longer later, when another role
+ * renames its objects.
  */
 static void
 check_stored_text(const char *name, const char *text)
@@ -280,6 +348,9 @@ check_stored_text(const char *name, const char *text)
 		check_length(name, strlen(text), 1, MAX_STORED);
 }
 
+/*
+ * Return the text of an expression on the source, NULL for NULL.
+ */
 static char *
 sourceexpr_deparse(Node *expr, Relation source)
 {
@@ -294,35 +365,26 @@ sourceexpr_deparse(Node *expr, Relation source)
  * the caller's search_path, and replaces them by the texts to be stored.
  *
  * Errors: 42601 if one is not an expression, 42804 for types that will not do, 42P17 if one is
- * not immutable, or has a subquery, an aggregate or the like, 0A000 for code of users.
+ * not immutable, or has a subquery, an aggregate or the like, 0A000 for code of users, and those of source_sets_analyse().
  */
 void
-source_expressions_check(DcSourceRow *row, Relation source)
+source_expressions_check(DcSourceRow *row, const char *group_by, Relation source)
 {
-	List *parsed = parse_row(row, source);
-	List *keys = list_nth(parsed, PARSED_KEYS);
+	List *parsed = parse_row(row, group_by, false, source);
+	List *values = list_nth(parsed, PARSED_VALUES);
+	List *sets = list_nth(parsed, PARSED_SETS);
 	Node *distinct_of = list_nth(parsed, PARSED_DISTINCT_OF);
-	Node *value = list_nth(parsed, PARSED_VALUE);
 	ListCell *lc;
 
-	foreach(lc, keys)
+	foreach(lc, (List *) list_nth(parsed, PARSED_KEYS))
 	{
 		source_expr_check(lfirst(lc), source, "key");
-		source_expr_check(as_text(lfirst(lc), "key"), source, "key");
+		source_expr_check(sourcetext_cast(lfirst(lc), "key"), source, "key");
 	}
-	source_expr_check(value, source, "value");
+	check_values(values, source);
 	source_expr_check(list_nth(parsed, PARSED_FILTER), source, "filter");
 	if (distinct_of != NULL)
-	{
-		source_expr_check(distinct_of, source, "distinct_of");
-		source_expr_check(as_text(distinct_of, "distinct_of"), source, "distinct_of");
-		source_item_check(distinct_of);
-		if (!IsA(value, Const) || ((Const *) value)->constisnull ||
-			DatumGetInt64(((Const *) value)->constvalue) != 1)
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("value must be 1 with distinct_of")));
-	}
+		check_distinct(distinct_of, values, sets, source);
 	source_deparse(row, parsed, source);
 	check_stored_text("key", row->key);
 	check_stored_text("value", row->value);
@@ -331,54 +393,58 @@ source_expressions_check(DcSourceRow *row, Relation source)
 }
 
 /*
- * as_text casts an expression to text.
+ * Check the expressions of value: how many there are, what they consist of, and their names.
  */
-static Node *
-as_text(Node *expr, const char *what)
+static void
+check_values(List *values, Relation source)
 {
-	Node *text = coerce_to_target_type(NULL, copyObject(expr), exprType(expr), TEXTOID, -1,
-									   COERCION_EXPLICIT, COERCE_EXPLICIT_CAST, -1);
+	List *names = NIL;
+	ListCell *lc;
 
-	if (text == NULL)
+	if (list_length(values) > SOURCE_MAX_VALUES)
 		ereport(ERROR,
-				(errcode(ERRCODE_DATATYPE_MISMATCH),
-				 errmsg("%s cannot be of type %s", what, format_type_be(exprType(expr)))));
-	return text;
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("value has more than %d expressions", SOURCE_MAX_VALUES)));
+	foreach(lc, values)
+	{
+		const TargetEntry *value = lfirst_node(TargetEntry, lc);
+
+		source_expr_check((Node *) value->expr, source, "value");
+		if (list_length(values) == 1)
+			continue;
+		if (value->resname == NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_SYNTAX_ERROR),
+					 errmsg("each of several values must have a name"),
+					 errdetail("It is the last element of the keys."),
+					 errhint("For example: value => '1 AS comments, length(body) AS bytes'.")));
+		if (list_member(names, makeString(value->resname)))
+			ereport(ERROR,
+					(errcode(ERRCODE_DUPLICATE_ALIAS),
+					 errmsg("two values have the name \"%s\"", value->resname)));
+		names = lappend(names, makeString(value->resname));
+	}
 }
 
 /*
- * key_expr makes one expression of those of a key. NULL if one is null.
+ * Check distinct_of, with which there is one value, 1, and no group_by.
  */
-static Node *
-key_expr(List *keys)
+static void
+check_distinct(Node *distinct_of, List *values, List *sets, Relation source)
 {
-	CaseExpr *expr;
-	CaseWhen *when;
-	List *nulls = NIL;
-	ListCell *lc;
+	const Const *value = (Const *) linitial_node(TargetEntry, values)->expr;
 
-	if (list_length(keys) == 1)
-		return as_text(linitial(keys), "key");
-	foreach(lc, keys)
-	{
-		NullTest *test = makeNode(NullTest);
-
-		test->arg = copyObject(lfirst(lc));
-		test->nulltesttype = IS_NULL;
-		test->location = -1;
-		nulls = lappend(nulls, test);
-	}
-	when = makeNode(CaseWhen);
-	when->expr = (Expr *) makeBoolExpr(OR_EXPR, nulls, -1);
-	when->result = (Expr *) makeNullConst(TEXTOID, -1, DEFAULT_COLLATION_OID);
-	expr = makeNode(CaseExpr);
-	expr->casetype = TEXTOID;
-	expr->casecollid = DEFAULT_COLLATION_OID;
-	expr->args = list_make1(when);
-	expr->defresult = (Expr *) as_text((Node *) makeFuncExpr(F_JSONB_BUILD_ARRAY_ANY, JSONBOID, copyObject(keys), InvalidOid, InvalidOid,
-															 COERCE_EXPLICIT_CALL),
-									   "key");
-	return (Node *) expr;
+	if (sets != NIL || list_length(values) > 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("distinct_of cannot be used with group_by or several values")));
+	source_expr_check(distinct_of, source, "distinct_of");
+	source_expr_check(sourcetext_cast(distinct_of, "distinct_of"), source, "distinct_of");
+	source_item_check(distinct_of);
+	if (!IsA(value, Const) || value->constisnull || DatumGetInt64(value->constvalue) != 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("value must be 1 with distinct_of")));
 }
 
 /*
@@ -406,225 +472,16 @@ source_is_harmless(const DcSourceRow *row, Relation source)
 {
 	List *parsed = source_parse(row, source);
 	List *keys = list_nth(parsed, PARSED_KEYS);
-	List *rest = list_make2(list_nth(parsed, PARSED_VALUE), list_nth(parsed, PARSED_FILTER));
+	List *rest = list_make1(list_nth(parsed, PARSED_FILTER));
 	Node *item = list_nth(parsed, PARSED_DISTINCT_OF);
+	ListCell *lc;
 
+	foreach(lc, (List *) list_nth(parsed, PARSED_VALUES))
+		rest = lappend(rest, lfirst_node(TargetEntry, lc)->expr);
 	ownercode_expressions_begin();
 	if (list_length(keys) > 1 || !IsA(linitial(keys), Var))
 		rest = list_concat(rest, keys);
 	if (item != NULL && !IsA(item, Var))
 		rest = lappend(rest, item);
 	return !ownercode_in_expression((Node *) rest);
-}
-
-/*
- * source_eval_make prepares the expressions for rows of `rel`: the source, or a partition of
- * it. Both are open and locked. What is made lives in a new child of `cxt`.
- */
-DcSourceEval *
-source_eval_make(const DcSourceRow *row, Relation source, Relation rel, MemoryContext cxt)
-{
-	MemoryContext own = AllocSetContextCreate(cxt, "dcounter source expressions", ALLOCSET_SMALL_SIZES);
-	MemoryContext old = MemoryContextSwitchTo(own);
-	DcSourceEval *eval = palloc0(sizeof(DcSourceEval));
-	List *parsed = source_parse(row, source);
-	Node *filter;
-	Node *value;
-
-	if (RelationGetRelid(rel) != RelationGetRelid(source))
-		parsed = map_partition_varattnos(parsed, 1, rel, source);
-	filter = list_nth(parsed, PARSED_FILTER);
-	value = list_nth(parsed, PARSED_VALUE);
-	eval->cxt = own;
-	eval->context = CreateStandaloneExprContext();
-	text_of_make(&eval->key, key_expr(list_nth(parsed, PARSED_KEYS)));
-	if (IsA(value, Const) && !((Const *) value)->constisnull && ((Const *) value)->consttype == INT4OID)
-		eval->constant = DatumGetInt32(((Const *) value)->constvalue);
-	if (eval->constant == 0)
-		text_of_make(&eval->value, coerce_to_target_type(NULL, value, exprType(value), INT8OID, -1, COERCION_IMPLICIT, COERCE_IMPLICIT_CAST, -1));
-	if (filter != NULL)
-		eval->filter = ExecInitExpr(expression_planner((Expr *) filter), NULL);
-	eval->distinct = list_nth(parsed, PARSED_DISTINCT_OF) != NULL;
-	if (eval->distinct)
-		text_of_make(&eval->item, as_text(list_nth(parsed, PARSED_DISTINCT_OF), "distinct_of"));
-	MemoryContextSwitchTo(old);
-	return eval;
-}
-
-/*
- * text_of_make prepares an expression. One that is a cast of a plain column is read from the row, if
- * the text of its type is known here.
- */
-static void
-text_of_make(DcTextOf *text, Node *expr)
-{
-	Node *inner = sourceexpr_uncast(expr);
-
-	if (IsA(inner, Var))
-	{
-		text->type = ((Var *) inner)->vartype;
-		text->base = getBaseType(text->type);
-		switch (text->base)
-		{
-			case INT2OID:
-			case INT4OID:
-			case INT8OID:
-				text->column = ((Var *) inner)->varattno;
-				return;
-			case TEXTOID:
-			case VARCHAROID:
-			case UUIDOID:
-				if (exprType(expr) == TEXTOID)
-				{
-					text->column = ((Var *) inner)->varattno;
-					return;
-				}
-		}
-	}
-	text->state = ExecInitExpr(expression_planner((Expr *) expr), NULL);
-}
-
-/*
- * sourceexpr_uncast returns what an expression casts, by one cast at most, to bigint or to text.
- */
-static Node *
-sourceexpr_uncast(Node *expr)
-{
-	Node *inner = expr;
-
-	if (IsA(expr, CoerceViaIO) && exprType(expr) == TEXTOID)
-		inner = (Node *) ((CoerceViaIO *) expr)->arg;
-	else if (IsA(expr, FuncExpr) &&
-			 (((FuncExpr *) expr)->funcid == F_INT8_INT2 || ((FuncExpr *) expr)->funcid == F_INT8_INT4))
-		inner = linitial(((FuncExpr *) expr)->args);
-	while (IsA(inner, RelabelType))
-	{
-		Node *arg = (Node *) ((RelabelType *) inner)->arg;
-
-		/* others change the meaning: the text of an oid is not that of an integer */
-		if (relabelled_type(inner) != relabelled_type(arg))
-			break;
-		inner = arg;
-	}
-	return inner;
-}
-
-static Oid
-relabelled_type(Node *expr)
-{
-	Oid type = getBaseType(exprType(expr));
-
-	return type == VARCHAROID ? TEXTOID : type;
-}
-
-/*
- * Return true if a row counts, and for what. The result may point into the row, and
- * into memory that source_eval_reset() frees.
- */
-bool
-source_eval(DcSourceEval *eval, TupleTableSlot *slot, DcCounted *counted)
-{
-	MemoryContext old = MemoryContextSwitchTo(eval->context->ecxt_per_tuple_memory);
-	bool counts = true;
-
-	eval->context->ecxt_scantuple = slot;
-	if (eval->filter != NULL)
-	{
-		bool isnull;
-
-		counts = DatumGetBool(ExecEvalExpr(eval->filter, eval->context, &isnull)) && !isnull;
-	}
-	counts = counts && value_of(eval, slot, &counted->value) &&
-		text_of(eval, &eval->key, slot, &counted->key) &&
-		(!eval->distinct || text_of(eval, &eval->item, slot, &counted->item));
-	MemoryContextSwitchTo(old);
-	return counts;
-}
-
-/*
- * Return true if the value of a row is neither null nor zero.
- */
-static bool
-value_of(DcSourceEval *eval, TupleTableSlot *slot, int64 *value)
-{
-	Datum datum;
-	bool isnull;
-
-	if (eval->constant != 0)
-	{
-		*value = eval->constant;
-		return true;
-	}
-	if (eval->value.column == 0)
-		*value = DatumGetInt64(ExecEvalExpr(eval->value.state, eval->context, &isnull));
-	else
-	{
-		datum = slot_nullable(slot, eval->value.column, eval->value.type, &isnull);
-		*value = eval->value.base == INT8OID ? DatumGetInt64(datum)
-			: eval->value.base == INT4OID	 ? DatumGetInt32(datum)
-											 : DatumGetInt16(datum);
-	}
-	return !isnull && *value != 0;
-}
-
-/*
- * text_of makes a key of a row; false if it is null. One that is too long is an error (54000).
- */
-static bool
-text_of(DcSourceEval *eval, const DcTextOf *text, TupleTableSlot *slot, DcKey *key)
-{
-	Datum value;
-	bool isnull;
-
-	if (text->column == 0)
-		value = ExecEvalExpr(text->state, eval->context, &isnull);
-	else
-		value = slot_nullable(slot, text->column, text->type, &isnull);
-	if (isnull)
-		return false;
-	if (text->column == 0 || text->base == TEXTOID || text->base == VARCHAROID)
-	{
-		/* one that is too long is not looked at */
-		check_length("counter key", toast_raw_datum_size(value) - VARHDRSZ, 0, DC_MAX_KEY_BYTES);
-		key_from_text(value, key);
-	}
-	else
-		key_from_value(value, text->base, key);
-	return true;
-}
-
-/*
- * source_eval_reset frees the memory of what was evaluated since the last call.
- */
-void
-source_eval_reset(DcSourceEval *eval)
-{
-	ResetExprContext(eval->context);
-}
-
-void
-source_eval_free(DcSourceEval *eval)
-{
-	FreeExprContext(eval->context, true);
-	MemoryContextDelete(eval->cxt);
-}
-
-/*
- * source_eval_key_column returns the number of the column that is the key, in the relation that
- * the expressions were prepared for; 0 if it is an expression, or of a type without a cheap text.
- */
-AttrNumber
-source_eval_key_column(const DcSourceEval *eval)
-{
-	return eval->key.column;
-}
-
-/*
- * source_eval_constant returns what each row counts for whose key is not null, if that is the same
- * for all; else 0.
- */
-int64
-source_eval_constant(const DcSourceEval *eval)
-{
-	return eval->filter == NULL && !eval->distinct ? eval->constant : 0;
 }

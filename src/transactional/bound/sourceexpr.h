@@ -9,11 +9,23 @@
 
 #include "transactional/bound/bound.h"
 
+#define SOURCE_MAX_VALUES 8
+
+/* The members of the list that source_parse() returns. */
+enum
+{
+	PARSED_KEYS,		/* expressions */
+	PARSED_VALUES,		/* TargetEntry; with names if there are several */
+	PARSED_FILTER,		/* or NULL */
+	PARSED_DISTINCT_OF, /* or NULL */
+	PARSED_SETS			/* sourcesets.c; NIL: all elements of the key are one set */
+};
+
 /* What a row counts for. */
 typedef struct DcCounted
 {
 	DcKey key;	 /* lives as long as the row, or until source_eval_reset() */
-	int64 value; /* not 0 */
+	int64 value; /* not 0, or, in a list: 0, it does not count */
 	DcKey item;	 /* of distinct_of: the value, of at most DC_MAX_KEY_BYTES; value is 1 then */
 } DcCounted;
 
@@ -23,6 +35,9 @@ typedef struct DcSourceEval DcSourceEval;
 extern DcSourceEval *source_eval_make(const DcSourceRow *row, Relation source, Relation rel,
 									  MemoryContext cxt);
 extern bool source_eval(DcSourceEval *eval, TupleTableSlot *slot, DcCounted *counted);
+extern bool source_eval_is_list(const DcSourceEval *eval);
+extern int source_eval_list(DcSourceEval *eval, TupleTableSlot *slot, MemoryContext cxt, DcCounted **list);
+extern int source_eval_row(DcSourceEval *eval, TupleTableSlot *slot, DcCounted **list);
 extern void source_eval_reset(DcSourceEval *eval);
 extern void source_eval_free(DcSourceEval *eval);
 extern AttrNumber source_eval_key_column(const DcSourceEval *eval);
@@ -32,7 +47,7 @@ extern bool source_is_harmless(const DcSourceRow *row, Relation source);
 extern void source_expr_check(Node *expr, Relation source, const char *what);
 extern void source_item_check(Node *expr);
 extern void source_type_check(Relation source);
-extern void source_expressions_check(DcSourceRow *row, Relation source);
+extern void source_expressions_check(DcSourceRow *row, const char *group_by, Relation source);
 extern Bitmapset *source_columns(const DcSourceRow *row, Relation source);
 extern List *source_parse(const DcSourceRow *row, Relation source);
 extern void source_deparse(DcSourceRow *row, List *parsed, Relation source);

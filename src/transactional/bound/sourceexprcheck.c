@@ -4,10 +4,10 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Columns of the source, and immutable functions and operators of the server. So nothing of a user's
- * runs where an expression is evaluated, which is in the sessions of all who write to the source; and
- * its value depends on the row alone. An enum may be compared, though its name and labels are a
- * user's: no code belongs to them.
+ * Columns of the source, and immutable functions and operators of the server. So nothing of a
+ * user's runs where an expression is evaluated, which happens in all sessions that write to the
+ * source; and its value depends on the row alone. An enum may be compared, though its name and
+ * labels are a user's: no code belongs to them.
  *
  * The same must be true where its text is parsed, in these sessions: that calls the input
  * functions of constants. So a constant may not be of a type whose input runs a user's code
@@ -67,14 +67,15 @@ source_expr_check(Node *expr, Relation source, const char *what)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
 				 errmsg("%s must be immutable", what),
-				 errdetail("What a row counts for must depend on the row alone. That includes a cast to text: of a date it depends on DateStyle, of a float on extra_float_digits, of bytea on bytea_output, of an enum on its labels, which can be renamed."),
-				 date_walker(expr, NULL)	   ? errhint("Count a date as a number: (extract(year FROM d) * 10000 + extract(month FROM d) * 100 + extract(day FROM d))::int. A time with time zone becomes a date by (t AT TIME ZONE 'UTC')::date.")
+				 errdetail("What a row counts for must depend on the row alone. That includes a cast to text: of a timestamp it depends on DateStyle, of a float on extra_float_digits, of bytea on bytea_output, of an enum on its labels, which can be renamed."),
+				 date_walker(expr, NULL)	   ? errhint("A date is a part of a key without a cast to text. A timestamp becomes one by t::date, a time with time zone by (t AT TIME ZONE 'UTC')::date.")
 					 : enum_walker(expr, NULL) ? errhint("Name the labels: CASE e WHEN 'a' THEN 'a' WHEN 'b' THEN 'b' END.")
 											   : 0));
 }
 
 /*
- * source_item_check raises 0A000 if equal values may have different texts, which is what distinct ones are told apart by.
+ * source_item_check raises 0A000 if equal values may have different texts, by which distinct
+ * items are told apart.
  */
 void
 source_item_check(Node *expr)
@@ -98,7 +99,7 @@ source_item_check(Node *expr)
 }
 
 /*
- * date_walker returns true if an expression shows a date or a timestamp as text, and enum_walker if it shows an enum.
+ * Return true if an expression shows a date or a timestamp as text.
  */
 static bool
 date_walker(Node *node, void *arg)
@@ -108,12 +109,19 @@ date_walker(Node *node, void *arg)
 	return check_functions_in_node(node, is_date_output, NULL) || expression_tree_walker(node, date_walker, arg);
 }
 
+/*
+ * Return true for a function that writes a date or a timestamp as text, which depends on
+ * DateStyle and TimeZone.
+ */
 static bool
 is_date_output(Oid function, void *arg)
 {
 	return function == F_DATE_OUT || function == F_TIMESTAMP_OUT || function == F_TIMESTAMPTZ_OUT;
 }
 
+/*
+ * Return true if an expression shows an enum as text.
+ */
 static bool
 enum_walker(Node *node, void *arg)
 {
@@ -122,6 +130,9 @@ enum_walker(Node *node, void *arg)
 	return check_functions_in_node(node, is_enum_output, NULL) || expression_tree_walker(node, enum_walker, arg);
 }
 
+/*
+ * Return true for the function that writes an enum as text: labels can be renamed.
+ */
 static bool
 is_enum_output(Oid function, void *arg)
 {
@@ -142,6 +153,10 @@ setting_walker(Node *node, void *arg)
 	return expression_tree_walker(node, setting_walker, arg);
 }
 
+/*
+ * Return true for functions of the server that are called immutable, though the setting named
+ * here changes their result.
+ */
 static bool
 is_setting_function(Oid function, void *arg)
 {
@@ -164,6 +179,10 @@ is_setting_function(Oid function, void *arg)
 	}
 }
 
+/*
+ * Raise an error for a node that an expression of a binding may not have; arg is a DcExprCheck.
+ * Never returns true, so the whole expression is walked.
+ */
 static bool
 check_walker(Node *node, void *arg)
 {
@@ -225,6 +244,9 @@ check_walker(Node *node, void *arg)
 	return expression_tree_walker(node, check_walker, arg);
 }
 
+/*
+ * Return true for a function that is not the server's own.
+ */
 static bool
 is_foreign_function(Oid function, void *arg)
 {

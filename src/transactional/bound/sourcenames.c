@@ -1,12 +1,13 @@
 /*
  * sourcenames.c
- *		Whether the expressions of a binding name what a command renames.
+ *		What a command renames or drops, and whether the expressions of a binding name it.
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * That a text contains a name says little: it may be a part of another one, or of a string, and an owner may have put it there to be in the way of
- * others' commands. So the text is parsed, without a look at the catalogs: that needs no lock on the source. It was deparsed, so all names in it
- * have their schema but those of pg_catalog; functions, operators and composite types are the server's (sourceexprcheck.c).
+ * Each command of anybody looks through the bindings of all owners. So what this costs, and whom it concerns, must not be in the hands of an
+ * owner who puts the names of others into strings, or makes very many bindings: the texts are only looked through, token by token, without the
+ * parser, catalogs or locks. They were deparsed, so all types and collations in them have their schema but those of pg_catalog, and functions,
+ * operators and composite types are the server's (sourceexprcheck.c). Columns have no schema.
  */
 #include "postgres.h"
 
@@ -17,109 +18,99 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_extension.h"
-#include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
-#include "nodes/nodeFuncs.h"
 #include "parser/parse_type.h"
-#include "parser/parser.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
-#include "base/subxact.h"
+#include "base/relopen.h"
 #include "transactional/bound/sourceddl.h"
 
-/* What is renamed. */
-typedef struct DcNamed
-{
-	const DcSourceRow *row;
-	const char *schema; /* NULL: nothing that there is */
-	const char *name;	/* of a type or collation; NULL: all in the schema */
-} DcNamed;
-
-static void named_by_statement(Node *statement, DcNamed *named);
-static void named_extension(const char *extension, DcNamed *named);
-static void named_type(Oid type, DcNamed *named);
-static void named_collation(Oid collation, DcNamed *named);
-static bool sourcenames_in_texts(void *arg);
-static bool names_walker(Node *node, void *arg);
-static bool sourcenames_is_it(List *names, const DcNamed *named);
-static bool is_of_type(Oid relid, Oid type);
+static bool named_by_rename(RenameStmt *rename, DcNamed *named);
+static bool named_by_names(ObjectType kind, List *names, DcNamed *named);
+static bool named_extension(const char *extension, DcNamed *named);
+static bool named_type(Oid type, DcNamed *named);
+static bool named_collation(Oid collation, DcNamed *named);
+static bool is_renamed(const char *schema, const char *name, void *arg);
+static bool sourcenames_in_text(const char *text, DcNameTest test, void *arg);
+static const char *skip_literal(const char *at);
+static const char *take_identifier(const char *at, char *name);
 
 /*
- * Return true if a binding names what a statement, which has not run yet, gives another name or schema.
+ * Return true if a statement, which has not run yet, may give another name or schema to what expressions contain, and find what that is.
  */
 bool
-source_names(const DcSourceRow *row, Node *statement)
+source_named_by(Node *statement, DcNamed *named)
 {
-	MemoryContext cxt = CurrentMemoryContext;
-	DcNamed named = {.row = row};
-	volatile bool found = false;
-
-	if (IsA(statement, RenameStmt) && ((RenameStmt *) statement)->renameType == OBJECT_ATTRIBUTE)
-		return is_of_type(row->source, get_rel_type_id(RangeVarGetRelid(((RenameStmt *) statement)->relation, NoLock, true)));
-	named_by_statement(statement, &named);
-	if (named.schema == NULL)
-		return false;
-	PG_TRY();
+	*named = (DcNamed){0};
+	if (IsA(statement, RenameStmt))
+		return named_by_rename((RenameStmt *) statement, named);
+	if (IsA(statement, AlterEnumStmt) && ((AlterEnumStmt *) statement)->oldVal != NULL)
+		return named_by_names(OBJECT_TYPE, ((AlterEnumStmt *) statement)->typeName, named);
+	if (IsA(statement, AlterObjectSchemaStmt))
 	{
-		found = subxact_run(sourcenames_in_texts, &named);
-	}
-	PG_CATCH();
-	{
-		ErrorData *error = error_caught(cxt);
+		AlterObjectSchemaStmt *move = (AlterObjectSchemaStmt *) statement;
 
-		/* a text that is broken is its owner's matter */
-		if (ERRCODE_TO_CATEGORY(error->sqlerrcode) != ERRCODE_SYNTAX_ERROR_OR_ACCESS_RULE_VIOLATION)
-			ReThrowError(error);
+		if (move->objectType == OBJECT_EXTENSION)
+			return named_extension(strVal(move->object), named);
+		if (move->objectType == OBJECT_TYPE || move->objectType == OBJECT_DOMAIN || move->objectType == OBJECT_COLLATION)
+			return named_by_names(move->objectType, castNode(List, move->object), named);
 	}
-	PG_END_TRY();
-	return found;
+	return false;
 }
 
 /*
- * Find what a statement renames, of the kinds that texts of bindings may contain.
+ * A column is one of the table, and of its partitions and children; an attribute, of tables that were made of the type.
  */
-static void
-named_by_statement(Node *statement, DcNamed *named)
+static bool
+named_by_rename(RenameStmt *rename, DcNamed *named)
 {
-	ObjectType kind = OBJECT_TYPE;
-	List *names;
+	Oid relid;
 
-	if (IsA(statement, RenameStmt) && ((RenameStmt *) statement)->renameType == OBJECT_SCHEMA)
+	switch (rename->renameType)
 	{
-		named->schema = ((RenameStmt *) statement)->subname;
-		return;
+		case OBJECT_COLUMN:
+		case OBJECT_ATTRIBUTE:
+			relid = RangeVarGetRelid(rename->relation, NoLock, true);
+			if (!OidIsValid(relid))
+				return false;
+			named->column = true;
+			named->name = rename->subname;
+			if (rename->renameType == OBJECT_COLUMN)
+				named->tables = relation_members(relid, NoLock);
+			else
+				named->type = get_rel_type_id(relid);
+			return true;
+		case OBJECT_SCHEMA:
+			named->schema = rename->subname;
+			return true;
+		case OBJECT_TYPE:
+		case OBJECT_DOMAIN:
+		case OBJECT_COLLATION:
+			return named_by_names(rename->renameType, castNode(List, rename->object), named);
+		default:
+			return false;
 	}
-	if (IsA(statement, AlterObjectSchemaStmt) && ((AlterObjectSchemaStmt *) statement)->objectType == OBJECT_EXTENSION)
-	{
-		named_extension(strVal(((AlterObjectSchemaStmt *) statement)->object), named);
-		return;
-	}
-	if (IsA(statement, AlterEnumStmt))
-		names = ((AlterEnumStmt *) statement)->typeName;
-	else if (IsA(statement, AlterObjectSchemaStmt))
-	{
-		kind = ((AlterObjectSchemaStmt *) statement)->objectType;
-		names = castNode(List, ((AlterObjectSchemaStmt *) statement)->object);
-	}
-	else
-	{
-		kind = castNode(RenameStmt, statement)->renameType;
-		names = castNode(List, ((RenameStmt *) statement)->object);
-	}
+}
+
+/*
+ * Find a type, domain or collation by the names of a statement.
+ */
+static bool
+named_by_names(ObjectType kind, List *names, DcNamed *named)
+{
 	if (kind == OBJECT_COLLATION)
-		named_collation(get_collation_oid(names, true), named);
-	else
-		named_type(LookupTypeNameOid(NULL, makeTypeNameFromNameList(names), true), named);
+		return named_collation(get_collation_oid(names, true), named);
+	return named_type(LookupTypeNameOid(NULL, makeTypeNameFromNameList(names), true), named);
 }
 
 /*
- * What an extension has is in its schema.
+ * What an extension contains is in its schema.
  */
-static void
+static bool
 named_extension(const char *extension, DcNamed *named)
 {
 	Relation rel = table_open(ExtensionRelationId, AccessShareLock);
@@ -134,100 +125,163 @@ named_extension(const char *extension, DcNamed *named)
 		named->schema = get_namespace_name(((Form_pg_extension) GETSTRUCT(tuple))->extnamespace);
 	systable_endscan(scan);
 	table_close(rel, AccessShareLock);
+	return named->schema != NULL;
 }
 
-static void
+/*
+ * Name a type by its OID.
+ */
+static bool
 named_type(Oid type, DcNamed *named)
 {
 	HeapTuple tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(type));
 
 	if (!HeapTupleIsValid(tuple))
-		return;
+		return false;
 	named->schema = get_namespace_name(((Form_pg_type) GETSTRUCT(tuple))->typnamespace);
 	named->name = pstrdup(NameStr(((Form_pg_type) GETSTRUCT(tuple))->typname));
 	ReleaseSysCache(tuple);
+	return named->schema != NULL;
 }
 
-static void
+/*
+ * Name a collation by its OID.
+ */
+static bool
 named_collation(Oid collation, DcNamed *named)
 {
 	HeapTuple tuple = SearchSysCache1(COLLOID, ObjectIdGetDatum(collation));
 
 	if (!HeapTupleIsValid(tuple))
-		return;
+		return false;
 	named->schema = get_namespace_name(((Form_pg_collation) GETSTRUCT(tuple))->collnamespace);
 	named->name = pstrdup(NameStr(((Form_pg_collation) GETSTRUCT(tuple))->collname));
 	ReleaseSysCache(tuple);
+	return named->schema != NULL;
 }
 
-static bool
-sourcenames_in_texts(void *arg)
+/*
+ * Return true if a binding names what a statement (`arg` is its DcNamed) renames.
+ */
+bool
+source_names(const DcSourceRow *row, void *arg)
 {
-	const DcSourceRow *row = ((const DcNamed *) arg)->row;
-	const char *const texts[] = {row->key, row->value, row->filter, row->distinct_of};
+	DcNamed *named = arg;
 
-	for (int i = 0; i < lengthof(texts); i++)
+	if (named->column && !OidIsValid(named->type) && !list_member_oid(named->tables, row->source))
+		return false;
+	if (!source_any_name(row, is_renamed, named))
+		return false;
+	if (OidIsValid(named->type))
 	{
-		SelectStmt *select;
+		ListCell *lc;
 
-		if (texts[i] == NULL)
+		foreach(lc, relation_ancestors(row->source))
+		{
+			if (relation_of_type(lfirst_oid(lc)) == named->type)
+				return true;
+		}
+		return false;
+	}
+	return true;
+}
+
+/*
+ * Return true if a name in a text is that of what is renamed.
+ */
+static bool
+is_renamed(const char *schema, const char *name, void *arg)
+{
+	const DcNamed *named = arg;
+
+	if (!named->column && strcmp(schema != NULL ? schema : "pg_catalog", named->schema) != 0)
+		return false;
+	return named->name == NULL || strcmp(name, named->name) == 0;
+}
+
+/*
+ * source_any_name returns true if a function does for one of the names in the expressions of a binding. The function is called with the
+ * schema, if there is one, and the name; it may be called for what is no name, such as a word of SQL.
+ */
+bool
+source_any_name(const DcSourceRow *row, DcNameTest test, void *arg)
+{
+	return sourcenames_in_text(row->key, test, arg) || sourcenames_in_text(row->value, test, arg) ||
+		sourcenames_in_text(row->filter, test, arg) || sourcenames_in_text(row->distinct_of, test, arg);
+}
+
+/*
+ * Look through the names of a text, which may be NULL.
+ */
+static bool
+sourcenames_in_text(const char *text, DcNameTest test, void *arg)
+{
+	const char *at = text != NULL ? text : "";
+
+	while (*at != '\0')
+	{
+		char names[2][NAMEDATALEN];
+
+		if (*at == '\'')
+		{
+			at = skip_literal(at);
 			continue;
-		select = castNode(SelectStmt, linitial_node(RawStmt, raw_parser(texts[i], RAW_PARSE_PLPGSQL_EXPR))->stmt);
-		if (names_walker((Node *) select->targetList, arg))
+		}
+		if (take_identifier(at, names[0]) == at)
+		{
+			at++;
+			continue;
+		}
+		at = take_identifier(at, names[0]);
+		if (*at != '.' || take_identifier(at + 1, names[1]) == at + 1)
+		{
+			if (test(NULL, names[0], arg))
+				return true;
+			continue;
+		}
+		at = take_identifier(at + 1, names[1]);
+		if (test(names[0], names[1], arg))
 			return true;
 	}
 	return false;
 }
 
-static bool
-names_walker(Node *node, void *arg)
+/*
+ * Return what comes after a string literal. Those that are deparsed have no escapes but the doubled quote.
+ */
+static const char *
+skip_literal(const char *at)
 {
-	CHECK_FOR_INTERRUPTS();
-	if (node == NULL)
-		return false;
-	if ((IsA(node, TypeName) && sourcenames_is_it(((TypeName *) node)->names, arg)) ||
-		(IsA(node, CollateClause) && sourcenames_is_it(((CollateClause *) node)->collname, arg)))
-		return true;
-	return raw_expression_tree_walker(node, names_walker, arg);
-}
-
-static bool
-sourcenames_is_it(List *names, const DcNamed *named)
-{
-	const char *schema = list_length(names) > 1 ? strVal(list_nth(names, list_length(names) - 2)) : "pg_catalog";
-
-	return names != NIL && strcmp(schema, named->schema) == 0 &&
-		(named->name == NULL || strcmp(strVal(llast(names)), named->name) == 0);
+	for (at++; *at != '\0'; at++)
+	{
+		if (*at == '\'' && *++at != '\'')
+			return at;
+		if (*at == '\0')
+			break;
+	}
+	return at;
 }
 
 /*
- * Return true if a table, or one above it, was made of a composite type: a column gets another name with the type's.
+ * Take an identifier, quoted or not, without its quotes, and return what comes after it. One that is too long for a name, as text that nobody
+ * has deparsed may contain, is cut.
  */
-static bool
-is_of_type(Oid relid, Oid type)
+static const char *
+take_identifier(const char *at, char *name)
 {
-	Relation rel = table_open(InheritsRelationId, AccessShareLock);
-	List *tables = list_make1_oid(relid);
-	bool found = false;
+	bool quoted = *at == '"';
+	int len = 0;
 
-	for (int i = 0; OidIsValid(type) && i < list_length(tables) && !found; i++)
+	at += quoted;
+	for (; *at != '\0'; at++)
 	{
-		HeapTuple class = SearchSysCache1(RELOID, ObjectIdGetDatum(list_nth_oid(tables, i)));
-		ScanKeyData key;
-		SysScanDesc scan;
-		HeapTuple tuple;
-
-		CHECK_FOR_INTERRUPTS();
-		if (!HeapTupleIsValid(class))
-			continue;
-		found = ((Form_pg_class) GETSTRUCT(class))->reloftype == type;
-		ReleaseSysCache(class);
-		ScanKeyInit(&key, Anum_pg_inherits_inhrelid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(list_nth_oid(tables, i)));
-		scan = systable_beginscan(rel, InheritsRelidSeqnoIndexId, true, NULL, 1, &key);
-		while (HeapTupleIsValid(tuple = systable_getnext(scan)))
-			tables = list_append_unique_oid(tables, ((Form_pg_inherits) GETSTRUCT(tuple))->inhparent);
-		systable_endscan(scan);
+		if (quoted ? *at == '"' && *++at != '"' : !(isalnum((unsigned char) *at) || *at == '_' || *at == '$' || IS_HIGHBIT_SET(*at)))
+			break;
+		if (*at == '\0')
+			break;
+		if (len < NAMEDATALEN - 1)
+			name[len++] = *at;
 	}
-	table_close(rel, AccessShareLock);
-	return found;
+	name[len] = '\0';
+	return at;
 }

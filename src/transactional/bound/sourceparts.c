@@ -19,9 +19,9 @@
  *	  second one, or FINALIZE, is as a plain DETACH. So whatever happens in between, exactly
  *	  what was counted is subtracted.
  *	- DROP of a partition that is attached is refused, as its rows are gone when the event
- *	  trigger is called; with all of the source it may go. What was a partition of which source
- *	  is noted by the hook that is called before each object is dropped. The library must be there
- *	  by then: an event trigger for the start of commands loads it (core/table/ddlhooks.c).
+ *	  trigger is called; with all of the source it may go. The hook that is called before each
+ *	  object is dropped notes which table was a partition of which source. The library must be
+ *	  there by then: an event trigger for the start of commands loads it (core/table/ddlhooks.c).
  *	- A foreign or unlogged table cannot become a partition: rows would change without a
  *	  trigger, or vanish in a crash.
  *
@@ -69,6 +69,9 @@ static void count_table(List *rows, Oid relid, bool add);
 static void check_not_in_use(Oid relid);
 static void check_partition(Oid relid, Oid source);
 
+/*
+ * Install the hook that sees tables before they are dropped.
+ */
 void
 source_parts_init(void)
 {
@@ -76,6 +79,9 @@ source_parts_init(void)
 	object_access_hook = sourceparts_access_hook;
 }
 
+/*
+ * Note tables that are about to be dropped, for source_parts_dropped().
+ */
 static void
 sourceparts_access_hook(ObjectAccessType access, Oid class, Oid relid, int column, void *arg)
 {
@@ -145,8 +151,7 @@ source_parts_dropped(const DcDdl *ddl)
 }
 
 /*
- * source_parts_changed does what a command entails that has made partitions of tables, or tables
- * of partitions.
+ * source_parts_changed counts the rows of partitions that a command has attached or detached.
  */
 void
 source_parts_changed(const DcDdl *ddl)
@@ -181,16 +186,15 @@ source_children_check(const DcDdl *ddl)
 
 	if (!makes_relatives(ddl->parsetree))
 		return;
-	foreach(lc, source_read_all())
+	foreach(lc, ddl->relations)
 	{
-		Oid source = ((DcSourceRow *) lfirst(lc))->source;
-		List *children = get_rel_relkind(source) == RELKIND_RELATION ? relation_members(source, NoLock) : NIL;
 		ListCell *lc2;
 
-		CHECK_FOR_INTERRUPTS();
-		foreach(lc2, ddl->relations)
+		foreach(lc2, relation_ancestors(lfirst_oid(lc)))
 		{
-			if (lfirst_oid(lc2) == source || !list_member_oid(children, lfirst_oid(lc2)))
+			Oid source = lfirst_oid(lc2);
+
+			if (source == lfirst_oid(lc) || get_rel_relkind(source) != RELKIND_RELATION || source_rows_of(source) == NIL)
 				continue;
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -251,6 +255,10 @@ source_parts_prevent(Oid outer, const List *members)
 	}
 }
 
+/*
+ * Check a new partition, give it our trigger, and add its rows to all counters that are bound
+ * to a table above it.
+ */
 static void
 sourceparts_attached(Oid parent, Oid relid)
 {
@@ -263,6 +271,10 @@ sourceparts_attached(Oid parent, Oid relid)
 		count_table(source_rows_of(lfirst_oid(lc)), relid, true);
 }
 
+/*
+ * Subtract the rows of a partition that was detached, unless it was dropped, and drop our
+ * trigger on it.
+ */
 static void
 sourceparts_detached(Oid parent, Oid relid)
 {
@@ -302,6 +314,10 @@ sourceparts_joined(Oid relid)
 		source_truncate_triggers(relid, always);
 }
 
+/*
+ * Raise 42809 or 0A000 for a partition whose rows may change without a trigger: a foreign
+ * table, or one that is not logged.
+ */
 static void
 check_partition(Oid relid, Oid source)
 {

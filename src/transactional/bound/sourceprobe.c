@@ -8,10 +8,10 @@
  * column that is the key, it has all rows, and it may be used in our snapshot. So no code of
  * users runs; nor is an index's predicate looked at, as the server evaluates what is constant in it. A source is probed if each of its leaves has one; otherwise it is scanned.
  *
- * The text of a key is turned into a value of the column's type, and the key of each row that the
- * index finds is compared with it: an index may take for equal what are different
- * keys (a collation that is not deterministic). A text that is not how the type writes a value is
- * nobody's key. The types are those whose texts are known here: integers, texts, uuid.
+ * The text of a key is turned into a value of the column's type, and the key of each row that
+ * the index finds is compared with it: an index may take for equal what are different keys (a
+ * collation that is not deterministic). A text that is not how the type writes a value is not a
+ * key of any row. The types are those whose texts are known here: integers, texts, uuid.
  *
  * Where a row counts the same whatever is in it, as it is the rows that are counted, it is not fetched if all rows of
  * its page are visible to everybody: the server's index-only scans do the same. (The scan asks for index
@@ -172,6 +172,9 @@ sourceprobe_fits(INT128 source, int64 value)
 	return sums_fit(source, &amount) && !pg_sub_s64_overflow(amount, value, &amount);
 }
 
+/*
+ * Return true if no further key is to be read: `rows` reaches the limit, or it is late.
+ */
 static bool
 limit_is_reached(const DcProbeLimits *limits, int64 rows)
 {
@@ -179,6 +182,9 @@ limit_is_reached(const DcProbeLimits *limits, int64 rows)
 		(limits->late.us != 0 && moment_is_reached(limits->late));
 }
 
+/*
+ * See sourceprobe.h.
+ */
 bool
 source_probe_is_indexed(DcSourceRead *read)
 {
@@ -212,6 +218,10 @@ probe_open(DcProbe *probe, DcSourceRead *read)
 	return true;
 }
 
+/*
+ * Open a leaf and the index to read it by; false if it has no index that serves. The first leaf
+ * determines the type and order of keys.
+ */
 static bool
 probe_leaf(DcProbe *probe, Oid relid)
 {
@@ -239,6 +249,10 @@ probe_leaf(DcProbe *probe, Oid relid)
 	return true;
 }
 
+/*
+ * Close all leaves that were opened, also after probe_leaf() has returned false, and free the
+ * probe's memory.
+ */
 static void
 probe_close(DcProbe *probe)
 {
@@ -262,8 +276,8 @@ probe_close(DcProbe *probe)
 }
 
 /*
- * find_index opens an index that serves, and has the order of that of the first leaf, if there
- * is one. NULL: there is none.
+ * find_index opens an index that serves and has the same order as the first leaf's (`first`, or
+ * NULL). Returns NULL if there is none.
  */
 static Relation
 find_index(const DcSourceRead *read, Relation rel, AttrNumber column, Relation first)
@@ -275,7 +289,7 @@ find_index(const DcSourceRead *read, Relation rel, AttrNumber column, Relation f
 	{
 		Oid relid = list_nth_oid(indexes, i);
 
-		/* REINDEX has the index, and lets the table be read */
+		/* REINDEX holds the index, and lets others read the table */
 		if (read->wait != DC_SOURCE_AT_ONCE)
 			LockRelationOid(relid, AccessShareLock);
 		else if (!ConditionalLockRelationOid(relid, AccessShareLock))
@@ -291,6 +305,10 @@ find_index(const DcSourceRead *read, Relation rel, AttrNumber column, Relation f
 	return found;
 }
 
+/*
+ * Return true if an index can be used: a valid, complete btree on this column, which our
+ * snapshot may use, whose operators are the server's and whose equal values have equal texts.
+ */
 static bool
 index_serves(Relation index, AttrNumber column)
 {
@@ -311,6 +329,9 @@ index_serves(Relation index, AttrNumber column)
 		(!OidIsValid(collation) || get_collation_isdeterministic(collation));
 }
 
+/*
+ * Return true if two indexes have their first column in the same order.
+ */
 static bool
 same_order(Relation a, Relation b)
 {
@@ -439,7 +460,7 @@ take_diffs(Datum *keys, const int64 *values, int nkeys, DcKeySums *sums, int *n)
 }
 
 /*
- * probe_by_scan does the same where indexes do not serve.
+ * probe_by_scan reads the keys by a scan of the source, where indexes do not serve.
  */
 static DcSourceDiff *
 probe_by_scan(DcSourceRead *read, Datum *keys, int nkeys, int *ndiffs, int64 *rows)
@@ -541,6 +562,9 @@ walk_to(DcProbe *probe, DcProbeLeaf *leaf, bool any, Datum after, int64 *visits)
 	}
 }
 
+/*
+ * Compare two values in the order of the indexes.
+ */
 static int
 compare_values(const DcProbe *probe, Datum a, Datum b)
 {

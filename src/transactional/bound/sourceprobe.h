@@ -15,7 +15,7 @@ typedef struct DcProbeLimits
 	const int64 *values; /* what the counter has for the keys, in the snapshot of `read`; keys whose sums leave bigint are left out then. Or NULL */
 	int64 key_rows;		 /* a key with more rows is left out, */
 	DcMoment late;		 /* and one whose rows are not all read then */
-	int64 rows;			 /* no other key is begun when so many are read, or when it is late */
+	int64 rows;			 /* no other key is begun when this many rows are read, or when it is late */
 	int read;			 /* set: how many keys of those that were given were gone over */
 	int left_out;		 /* of these, how many were left out */
 } DcProbeLimits;
@@ -26,8 +26,8 @@ extern DcSourceDiff *source_probe_within(DcSourceRead *read, Datum *keys, int nk
 
 /*
  * The values of some keys (texts), in the order of the keys, by indexes if all leaves have one,
- * else by a scan. Sets *rows to the rows of the source that were read. An array of one for each
- * different key. Both sides are those of the snapshot of `read`.
+ * otherwise by a scan. Sets *rows to the rows of the source that were read. Returns an array
+ * with one member for each different key. Both sides are those of the snapshot of `read`.
  */
 extern DcSourceDiff *source_probe(DcSourceRead *read, Datum *keys, int nkeys, int *ndiffs,
 								  int64 *rows);

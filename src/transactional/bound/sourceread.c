@@ -14,13 +14,13 @@
  *	  Under REPEATABLE READ it is there already: it must see the row of pg_class of each
  *	  table, which such commands replace. If it does not, that is error 25001.
  *	- ATTACH PARTITION does not wait for our lock on the parent. So the partitions that the
- *	  snapshot shows are compared with those that are locked; if others have come, all
- *	  is done again, with a new snapshot. DETACH has to wait for our locks, but for its
- *	  first part, with CONCURRENTLY: between its two transactions nobody can tell
- *	  whether the rows of the partition count, and that is error 55000.
- *	- The snapshot of a REPEATABLE READ transaction may be older than the binding: 25001. What
- *	  this transaction itself has made after it took the snapshot counts as newer: others
- *	  may have committed in between.
+ *	  snapshot shows are compared with those that are locked; if others have come, all is done
+ *	  again, with a new snapshot. DETACH has to wait for our locks, but for its first part, with
+ *	  CONCURRENTLY: between its two transactions it is undecided if the rows of the partition
+ *	  count, and the error is 55000.
+ *	- The snapshot of a REPEATABLE READ transaction may be older than the binding: 25001. A
+ *	  binding that this transaction itself has made after it took the snapshot counts as newer:
+ *	  others may have committed in between.
  *	- Rows that a statement of this session has written, but whose triggers have not
  *	  run yet: a function that is called by such a statement, or by a trigger of it, would
  *	  see them on one side only: 55006.
@@ -68,10 +68,10 @@ pg_noreturn static void too_old_error(const DcSourceRead *read, const char *deta
 static void check_no_events(DcSourceRead *read);
 
 /*
- * source_read_lock finds the binding of a counter table and locks the source ACCESS SHARE, with all
- * partitions and the tables that belong to the binding. False if it is not bound, or a lock
- * would have to be waited for and is not to be. `function` is what error messages call the
- * SQL function.
+ * source_read_lock finds the binding of a counter table and locks the source ACCESS SHARE, with
+ * all partitions and the tables that belong to the binding. Returns false if it is not bound,
+ * or if a lock is taken and `wait` forbids waiting. Error messages name the SQL function as
+ * `function` says.
  */
 bool
 source_read_lock(DcSourceRead *read, Oid counter, const char *function, DcSourceWait wait)
@@ -136,6 +136,9 @@ has_many(const DcSourceRead *read, const List *members)
 		!superuser_arg(relation_owner(read->row.source));
 }
 
+/*
+ * Lock a table ACCESS SHARE; false if that would have to wait, and read->wait forbids it.
+ */
 static bool
 sourceread_lock_table(const DcSourceRead *read, Oid relid)
 {
@@ -165,6 +168,10 @@ list_members(DcSourceRead *read, Snapshot snapshot)
 	return members;
 }
 
+/*
+ * List the direct partitions of a table, as a snapshot or (NULL) the catalog now shows them.
+ * Raises 55000 if the snapshot shows one that is being detached concurrently.
+ */
 static List *
 list_children(DcSourceRead *read, Oid parent, Snapshot snapshot)
 {
@@ -198,9 +205,9 @@ list_children(DcSourceRead *read, Oid parent, Snapshot snapshot)
 }
 
 /*
- * source_read_begin makes a snapshot active and makes sure that it will do. The caller has
- * locked the counter tables. With `newest` it is taken now, under all isolation levels. False if
- * the table is not bound any more, or partitions come too fast.
+ * source_read_begin makes a snapshot active, and checks that it can be used. The caller has
+ * locked the counter tables. With `newest` it is taken now, under all isolation levels. Returns
+ * false if the table is not bound any more, or partitions come too fast.
  */
 bool
 source_read_begin(DcSourceRead *read, DcCounter *counter, bool newest)
@@ -297,7 +304,8 @@ sourceread_check_snapshot(DcSourceRead *read)
 }
 
 /*
- * check_read_table does so if it does not see what the last DDL has made of a table.
+ * check_read_table raises 25001 if the snapshot does not show what the last DDL has made of a
+ * table.
  */
 static void
 check_read_table(DcSourceRead *read, Oid relid)
@@ -313,6 +321,9 @@ check_read_table(DcSourceRead *read, Oid relid)
 		too_old_error(read, psprintf(_("\"%s\" was truncated, rewritten or altered since it was taken."), get_rel_name(relid)));
 }
 
+/*
+ * Raise 25001: the transaction's snapshot is too old, with the reason as DETAIL.
+ */
 static void
 too_old_error(const DcSourceRead *read, const char *detail)
 {

@@ -4,23 +4,23 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Expressions are stored as text, which a dump needs. What is renamed (a column, a type, an
- * enum's label, a schema) is another name in it. So before such a command the expressions
- * are parsed, which needs the old names, and after it they are deparsed, which gives the new
- * ones; rows whose text has become another one are updated. The binding itself stays what it is:
- * the sessions' own forms of the expressions have numbers of columns and types, not names.
+ * Expressions are stored as text, which a dump needs. When something is renamed (a column, a
+ * type, an enum's label, a schema), its name in the text changes. So before such a command the
+ * expressions are parsed, which needs the old names, and after it they are deparsed, which
+ * gives the new ones; rows whose text has become another one are updated. The binding itself
+ * stays what it is: the sessions' own forms of the expressions have numbers of columns and
+ * types, not names.
  *
  * The two ends are event triggers of the same command (core/table/ddlhooks.c). What was parsed
- * is kept in between under the address of the statement, until the transaction ends; of one
- * that has failed something may be left, which nobody looks for.
+ * is kept in between under the address of the statement, until the transaction ends; a command
+ * that fails may leave something, which is never looked up.
  *
- * Which bindings to parse is seen from their text: what does not contain the old name cannot
- * change. The source is locked ACCESS SHARE while it is parsed, and no longer: the statement may
- * be about to lock it in a way that others, who hold the same, would be in the way of. It is
- * waited for only if the statement does so too; otherwise the statement fails at once, if the binding names what is renamed
- * (sourcenames.c): an owner's lock is in nobody else's way. What was parsed holds numbers, so it need not be kept from being renamed. But
- * if the text has become another one when the command ends, another session has renamed
- * something as well, or has bound the counter anew: then it fails (55000).
+ * Which bindings to parse is seen from their text, without the parser (sourcenames.c): only those that name what is renamed. The
+ * source is locked ACCESS SHARE while it is parsed, and no longer: the statement may be about to lock it in a mode that conflicts
+ * with ours, and other sessions may hold the same one. It is waited for only if the statement does so too; otherwise the statement
+ * fails at once. What was parsed holds numbers, so it need not be kept from being renamed. But if the text has become another one
+ * when the command ends, another session has renamed something as well, or has bound the counter again: then the command fails
+ * (55000).
  */
 #include "postgres.h"
 
@@ -46,7 +46,6 @@
 typedef struct DcParsed
 {
 	const Node *statement;
-	bool named;		 /* what is renamed */
 	DcSourceRow row; /* with the texts that were parsed */
 	List *exprs;
 } DcParsed;
@@ -76,12 +75,8 @@ typedef struct DcTried
 
 static void source_swap_begins(const Node *statement);
 static void sourcerename_swapped(const DcSourceRow *row, const DcRenamed *was);
-static bool changes_names(Node *statement, const char **name);
-static bool is_type(ObjectType type);
-static bool is_concerned(const DcSourceRow *row, Node *statement, const char *name);
-static bool sourcerename_mentions(const char *text, const char *name);
-static void parse_binding(const DcSourceRow *row, Node *statement);
-static Relation sourcerename_open_source(const DcSourceRow *row, bool wait, bool named);
+static void parse_binding(Oid counter, Node *statement);
+static Relation sourcerename_open_source(const DcSourceRow *row, bool wait);
 static bool sourcerename_is_column(const Node *statement);
 static void deparse_binding(const DcParsed *binding);
 static void check_unparsed(const DcDdl *ddl);
@@ -94,11 +89,11 @@ static bool sourcerename_parses(void *arg);
 void
 source_rename_begins(const DcDdl *ddl)
 {
-	const char *name;
+	DcNamed named;
 	ListCell *lc;
 
 	source_swap_begins(ddl->parsetree);
-	if (!changes_names(ddl->parsetree, &name))
+	if (!source_named_by(ddl->parsetree, &named))
 		return;
 	if (parsed_in != compat_local_xid())
 		parsed = NIL;
@@ -108,141 +103,57 @@ source_rename_begins(const DcDdl *ddl)
 		if (((DcParsed *) lfirst(lc))->statement == ddl->parsetree)
 			parsed = foreach_delete_current(parsed, lc);
 	}
-	foreach(lc, source_read_all())
-	{
-		CHECK_FOR_INTERRUPTS();
-		if (is_concerned(lfirst(lc), ddl->parsetree, name))
-			parse_binding(lfirst(lc), ddl->parsetree);
-	}
+	foreach(lc, source_select(source_names, &named))
+		parse_binding(lfirst_oid(lc), ddl->parsetree);
 }
 
 /*
- * Return true if a statement may change a name that expressions contain, and sets a name
- * that those contain; NULL: any.
+ * Parse the binding of a counter table, and keep what was parsed. One that does not parse is its owner's matter, and no reason for
+ * others not to rename what is theirs.
  */
-static bool
-changes_names(Node *statement, const char **name)
-{
-	const RenameStmt *rename = (const RenameStmt *) statement;
-	const AlterObjectSchemaStmt *move = (const AlterObjectSchemaStmt *) statement;
-
-	*name = NULL;
-	if (IsA(statement, AlterEnumStmt))
-	{
-		*name = strVal(llast(((AlterEnumStmt *) statement)->typeName));
-		return ((AlterEnumStmt *) statement)->oldVal != NULL;
-	}
-	if (IsA(statement, AlterObjectSchemaStmt))
-	{
-		if (is_type(move->objectType))
-			*name = strVal(llast(castNode(List, move->object)));
-		return is_type(move->objectType) || move->objectType == OBJECT_EXTENSION;
-	}
-	if (!IsA(statement, RenameStmt))
-		return false;
-	switch (rename->renameType)
-	{
-		case OBJECT_COLUMN:
-		case OBJECT_ATTRIBUTE:
-		case OBJECT_SCHEMA:
-			*name = rename->subname;
-			return true;
-		default:
-			if (is_type(rename->renameType))
-				*name = strVal(llast(castNode(List, rename->object)));
-			return is_type(rename->renameType);
-	}
-}
-
-static bool
-is_type(ObjectType type)
-{
-	return type == OBJECT_TYPE || type == OBJECT_DOMAIN || type == OBJECT_COLLATION;
-}
-
-/*
- * Return true if a statement may change the text of a binding.
- */
-static bool
-is_concerned(const DcSourceRow *row, Node *statement, const char *name)
-{
-	Oid relid;
-
-	if (get_rel_name(row->source) == NULL)
-		return false;
-	if (name != NULL && !source_mentions(row, name))
-		return false;
-	if (!sourcerename_is_column(statement))
-		return true;
-	relid = RangeVarGetRelid(((RenameStmt *) statement)->relation, NoLock, true);
-	return relid == row->source ||
-		(OidIsValid(relid) && list_member_oid(relation_members(relid, NoLock), row->source));
-}
-
-/*
- * Return true if an expression of a binding may contain a name.
- */
-bool
-source_mentions(const DcSourceRow *row, const char *name)
-{
-	return sourcerename_mentions(row->key, name) || sourcerename_mentions(row->value, name) || sourcerename_mentions(row->filter, name) ||
-		sourcerename_mentions(row->distinct_of, name);
-}
-
-/*
- * Return true if a text may contain a name, quoted or not.
- */
-static bool
-sourcerename_mentions(const char *text, const char *name)
-{
-	return text != NULL && (strstr(text, name) != NULL || strstr(text, quote_identifier(name)) != NULL);
-}
-
 static void
-parse_binding(const DcSourceRow *row, Node *statement)
+parse_binding(Oid counter, Node *statement)
 {
-	MemoryContext old;
-	bool column = sourcerename_is_column(statement);
-	bool named = column || source_names(row, statement);
-	Relation source = sourcerename_open_source(row, column, named);
-	DcParsed *binding;
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "dcounter binding", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+	Relation source = NULL;
+	DcSourceRow row;
 	bool missing;
 
-	if (source == NULL)
-		return;
-	old = MemoryContextSwitchTo(TopTransactionContext);
-	binding = palloc(sizeof(DcParsed));
-	binding->statement = statement;
-	binding->named = named;
-	/* one that is broken is its owner's matter, and no reason for others not to rename what is theirs */
-	if (source_read(row->counter, &binding->row) && binding->row.source == row->source &&
-		source_parses(&binding->row, source, &missing))
+	if (source_read(counter, &row))
+		source = sourcerename_open_source(&row, sourcerename_is_column(statement));
+	/* once more: who has waited may have waited for another one */
+	if (source != NULL && source_read(counter, &row) && row.source == RelationGetRelid(source) && source_parses(&row, source, &missing))
 	{
-		binding->exprs = source_parse(&binding->row, source);
+		List *exprs = source_parse(&row, source);
+		DcParsed *binding;
+
+		MemoryContextSwitchTo(TopTransactionContext);
+		binding = palloc(sizeof(DcParsed));
+		*binding = (DcParsed){.statement = statement, .exprs = copyObject(exprs)};
+		(void) source_read(counter, &binding->row);
 		parsed = lappend(parsed, binding);
 	}
+	if (source != NULL)
+		relation_close(source, AccessShareLock);
 	MemoryContextSwitchTo(old);
-	relation_close(source, AccessShareLock);
+	MemoryContextDelete(cxt);
 }
 
 /*
- * sourcerename_open_source opens the source of a binding; NULL if it is gone. If it would have to be waited for, and the statement does
- * not wait for it as well: 55P03 if the binding names what is renamed, or NULL.
+ * sourcerename_open_source opens the source of a binding that names what is renamed; NULL if it is gone. 55P03 if it would have to be
+ * waited for, and the statement does not wait for it as well.
  */
 static Relation
-sourcerename_open_source(const DcSourceRow *row, bool wait, bool named)
+sourcerename_open_source(const DcSourceRow *row, bool wait)
 {
 	if (wait)
 		LockRelationOid(row->source, AccessShareLock);
 	else if (!ConditionalLockRelationOid(row->source, AccessShareLock))
-	{
-		if (!named)
-			return NULL;
 		ereport(ERROR,
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 				 errmsg("could not obtain lock on relation \"%s\"", get_rel_name(row->source)),
 				 errdetail("What is being renamed is named in how it is counted in \"%s\".", get_rel_name(row->counter))));
-	}
 	return try_relation_open(row->source, NoLock);
 }
 
@@ -256,16 +167,13 @@ sourcerename_is_column(const Node *statement)
 }
 
 /*
- * source_renamed makes the texts true, at the end of the command.
+ * source_renamed updates the texts, at the end of the command.
  */
 void
 source_renamed(const DcDdl *ddl)
 {
-	const char *name;
 	ListCell *lc;
 
-	if (!changes_names(ddl->parsetree, &name))
-		return;
 	if (parsed_in != compat_local_xid())
 		parsed = NIL;
 	foreach(lc, parsed)
@@ -279,10 +187,14 @@ source_renamed(const DcDdl *ddl)
 		check_unparsed(ddl);
 }
 
+/*
+ * Update the texts of a binding after the command, if they have changed. Raises 55P03 if its
+ * lock is taken and must not be waited for, 55000 if another session has changed it meanwhile.
+ */
 static void
 deparse_binding(const DcParsed *binding)
 {
-	Relation source = sourcerename_open_source(&binding->row, false, binding->named);
+	Relation source = sourcerename_open_source(&binding->row, false);
 	DcSourceRow row = binding->row;
 
 	if (source == NULL)
@@ -389,6 +301,10 @@ source_swapped(void)
 	}
 }
 
+/*
+ * Warn that a counter goes on counting a table that was renamed, while another table has its
+ * name, and make the binding suspect.
+ */
 static void
 sourcerename_swapped(const DcSourceRow *row, const DcRenamed *was)
 {
@@ -440,6 +356,10 @@ sourcerename_is_missing(int sqlerrcode)
 		sqlerrcode == ERRCODE_UNDEFINED_SCHEMA;
 }
 
+/*
+ * Parse the expressions of a binding, in a subtransaction; arg is a DcTried. Raises the
+ * parser's error if that fails.
+ */
 static bool
 sourcerename_parses(void *arg)
 {

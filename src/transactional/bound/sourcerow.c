@@ -59,6 +59,9 @@ static const DcCatalog states = {
 	.columns = state_columns_io,
 };
 
+/*
+ * Read or write the columns of a row of dcounter.source.
+ */
 static void
 source_columns_io(DcCatRow *io, void *data)
 {
@@ -79,6 +82,9 @@ source_columns_io(DcCatRow *io, void *data)
 	row->xmin = io->xmin;
 }
 
+/*
+ * Read or write the columns of a row of dcounter.source_state.
+ */
 static void
 state_columns_io(DcCatRow *io, void *data)
 {
@@ -103,7 +109,7 @@ state_columns_io(DcCatRow *io, void *data)
 }
 
 /*
- * nullable_string is for a text that may be null; what is read is a copy.
+ * nullable_string reads or writes a text that may be null; what is read is a copy.
  */
 static void
 nullable_string(DcCatRow *io, char **field)
@@ -126,7 +132,7 @@ source_read(Oid counter, DcSourceRow *row)
 }
 
 /*
- * Return true if a counter table has one.
+ * Return true if a counter table has a binding.
  */
 bool
 source_is_bound(Oid counter)
@@ -136,6 +142,9 @@ source_is_bound(Oid counter)
 	return source_read(counter, &row);
 }
 
+/*
+ * Read the row of a counter table as a snapshot shows it; false if there is none.
+ */
 static bool
 read_in(const DcCatalog *cat, Oid counter, Snapshot snapshot, void *row)
 {
@@ -198,6 +207,48 @@ source_read_all(void)
 															  : NIL;
 }
 
+/*
+ * source_select lists the counter tables (OIDs) of the bindings for which a function returns true. There may be very many, of any
+ * owner, with long texts: no more than one of them is in memory at a time.
+ */
+List *
+source_select(bool (*wanted)(const DcSourceRow *row, void *arg), void *arg)
+{
+	MemoryContext cxt;
+	List *counters = NIL;
+	DcCatScan scan;
+	DcSourceRow row;
+
+	if (!OidIsValid(catalog_relation_if_any(sources.table)))
+		return NIL;
+	cxt = AllocSetContextCreate(CurrentMemoryContext, "dcounter binding", ALLOCSET_DEFAULT_SIZES);
+	cat_scan_begin(&scan, &sources, NULL, AccessShareLock, NULL, 0);
+	while (cat_scan_next(&scan, ForwardScanDirection, &row))
+	{
+		char *const texts[] = {row.key, row.value, row.filter, row.distinct_of};
+		MemoryContext old = MemoryContextSwitchTo(cxt);
+		bool found;
+
+		CHECK_FOR_INTERRUPTS();
+		found = wanted(&row, arg);
+		MemoryContextSwitchTo(old);
+		MemoryContextReset(cxt);
+		if (found)
+			counters = lappend_oid(counters, row.counter);
+		for (int i = 0; i < lengthof(texts); i++)
+		{
+			if (texts[i] != NULL)
+				pfree(texts[i]);
+		}
+	}
+	cat_scan_end(&scan);
+	MemoryContextDelete(cxt);
+	return counters;
+}
+
+/*
+ * Add a binding, and have all sessions see it.
+ */
 void
 source_insert(const DcSourceRow *row)
 {
@@ -205,6 +256,9 @@ source_insert(const DcSourceRow *row)
 	source_invalidate(row->source);
 }
 
+/*
+ * Replace a binding, which must exist, and have all sessions see the change.
+ */
 void
 source_update(const DcSourceRow *row)
 {
@@ -247,8 +301,8 @@ source_invalidate(Oid source)
 }
 
 /*
- * bound_lock takes the lock of a binding, until the transaction ends; false if another has it
- * and we are not to wait.
+ * bound_lock takes the lock of a binding, until the transaction ends; false if another session
+ * holds it and `wait` is false.
  */
 bool
 bound_lock(Oid counter, bool wait)
@@ -256,6 +310,10 @@ bound_lock(Oid counter, bool wait)
 	return advisory_lock(BOUND_LOCK_CLASS, counter, 0, ExclusiveLock, wait);
 }
 
+/*
+ * Read the state of a bound counter table; false if it has none. Under the lock of the binding
+ * it is the current one.
+ */
 bool
 source_state_read(Oid counter, DcSourceStateRow *row)
 {
@@ -306,18 +364,27 @@ source_state_change(Oid counter, DcSourceState state, bool new_epoch)
 	source_state_store(&row);
 }
 
+/*
+ * Return the value of on_drift for its name; 22023 for an unknown one.
+ */
 DcOnDrift
 on_drift_from_text(const char *value)
 {
 	return choice_from_text("on_drift", value, drift_names, lengthof(drift_names));
 }
 
+/*
+ * Return the value of build for its name; 22023 for an unknown one.
+ */
 DcBuildBy
 build_from_text(const char *value)
 {
 	return choice_from_text("build", value, build_names, lengthof(build_names));
 }
 
+/*
+ * Return the value of on_detach for its name; 22023 for an unknown one.
+ */
 DcOnDetach
 on_detach_from_text(const char *value)
 {
@@ -334,12 +401,18 @@ source_texts_equal(const DcSourceRow *a, const DcSourceRow *b)
 		sourcerow_same_text(a->filter, b->filter) && sourcerow_same_text(a->distinct_of, b->distinct_of);
 }
 
+/*
+ * Return true if two texts, which may be NULL, are the same.
+ */
 static bool
 sourcerow_same_text(const char *a, const char *b)
 {
 	return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
 }
 
+/*
+ * Raise 55000: the counter table is not bound; or 42P01 if it was dropped meanwhile.
+ */
 void
 not_bound_error(Oid counter)
 {
@@ -352,8 +425,9 @@ not_bound_error(Oid counter)
 }
 
 /*
- * sibling_check_owner raises 55000 if a table that belongs to a binding, which is locked, has another owner than
- * the counter table: what is written to it is written as the owner of that, and runs code that is on it.
+ * sibling_check_owner raises 55000 if a table that belongs to a binding, which is locked, has
+ * another owner than the counter table: rows are written to it as the counter's owner, and that
+ * runs the triggers on it.
  */
 void
 sibling_check_owner(Oid counter, Oid sibling)

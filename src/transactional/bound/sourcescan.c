@@ -35,6 +35,7 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
+#include "base/compat.h"
 #include "base/relopen.h"
 #include "base/rowread.h"
 #include "core/counter/pending.h"
@@ -99,7 +100,7 @@ static bool pass_over(const DcSourceScan *scan, const DcKeySumsRow *row);
 static void sourcescan_add_row(DcSourceScan *scan, Datum key, int64 inc, int64 dec);
 
 /*
- * source_scan_begin reads both sides. NULL if that has taken too long.
+ * source_scan_begin reads both sides. Returns NULL if that has taken too long.
  */
 DcSourceScan *
 source_scan_begin(DcSourceRead *read, const DcSourceScanOptions *options)
@@ -171,7 +172,7 @@ source_filter_init(DcSourceFilter *filter, const DcSourceScanOptions *options)
 }
 
 /*
- * Return true if a key is one of those.
+ * Return true if a filter lets a key pass.
  */
 bool
 source_filter(const DcSourceFilter *filter, const char *data, uint32 len)
@@ -186,6 +187,9 @@ source_filter(const DcSourceFilter *filter, const char *data, uint32 len)
 		(hash_bytes_extended((const unsigned char *) data, len, filter->seed) >> 11) * 0x1.0p-53 < options->sample;
 }
 
+/*
+ * Return true if a key is to be compared, by the scan's options and the list of keys.
+ */
 static bool
 sourcescan_wanted(DcSourceScan *scan, const char *data, uint32 len)
 {
@@ -224,28 +228,37 @@ scan_source(DcSourceScan *scan, DcKeySums *sums, bool pairs)
 	return done;
 }
 
+/*
+ * Add up the rows of a leaf partition, by key or (pairs) by key and item; false if that took
+ * too long.
+ */
 static bool
 scan_leaf(DcSourceScan *scan, Relation source, Oid relid, DcKeySums *sums, bool pairs)
 {
 	Relation rel = table_open_present(relid, NoLock);
 	DcSourceEval *eval = source_eval_make(&scan->read->row, source, rel, CurrentMemoryContext);
 	TupleTableSlot *slot = table_slot_create(rel, NULL);
-	TableScanDesc heap = table_beginscan(rel, scan->read->snapshot, 0, NULL);
+	TableScanDesc heap = compat_table_beginscan(rel, scan->read->snapshot, 0, NULL);
 	bool done = true;
 
 	if (scan->options.pace != NULL)
 		scan->options.pace->relid = relid;
 	while (done && table_scan_getnextslot(heap, ForwardScanDirection, slot))
 	{
-		DcCounted counted;
+		DcCounted *counted;
+		int n = source_eval_row(eval, slot, &counted);
 
 		CHECK_FOR_INTERRUPTS();
-		if (source_eval(eval, slot, &counted) && sourcescan_wanted(scan, counted.key.data, counted.key.len))
+		for (int i = 0; i < n; i++)
 		{
+			const DcKey *key = &counted[i].key;
+
+			if (counted[i].value == 0 || !sourcescan_wanted(scan, key->data, key->len))
+				continue;
 			if (pairs)
-				key_sums_add(sums, scan->pair, make_pair(scan, &counted.key, &counted.item), DC_SIDE_SOURCE, counted.value, 0);
+				key_sums_add(sums, scan->pair, make_pair(scan, key, &counted[i].item), DC_SIDE_SOURCE, counted[i].value, 0);
 			else
-				key_sums_add(sums, counted.key.data, counted.key.len, DC_SIDE_SOURCE, counted.value, 0);
+				key_sums_add(sums, key->data, key->len, DC_SIDE_SOURCE, counted[i].value, 0);
 		}
 		source_eval_reset(eval);
 		if (++scan->rows % LOOK_EVERY == 0)
@@ -320,7 +333,7 @@ scan_carried(DcSourceScan *scan)
 		return true;
 	rel = table_open_present(scan->read->row.carried, NoLock);
 	slot = table_slot_create(rel, NULL);
-	heap = table_beginscan(rel, scan->read->snapshot, 0, NULL);
+	heap = compat_table_beginscan(rel, scan->read->snapshot, 0, NULL);
 	while (table_scan_getnextslot(heap, ForwardScanDirection, slot))
 	{
 		MemoryContext old = MemoryContextSwitchTo(scan->row);
@@ -362,6 +375,9 @@ scan_refs(DcSourceScan *scan)
 	return sourcescan_look(scan);
 }
 
+/*
+ * Add a reference count to the counter's side of the layer of keys and items; arg is the scan.
+ */
 static void
 add_count(const DcKey *key, const DcKey *item, int64 n, void *arg)
 {
@@ -371,6 +387,9 @@ add_count(const DcKey *key, const DcKey *item, int64 n, void *arg)
 		key_sums_add(scan->sums, scan->pair, make_pair(scan, key, item), DC_SIDE_COUNTER, n, 0);
 }
 
+/*
+ * Count an item of a key whose reference count is above zero.
+ */
 static void
 add_counted(const DcKey *key, const DcKey *item, int64 n, void *arg)
 {
@@ -378,6 +397,10 @@ add_counted(const DcKey *key, const DcKey *item, int64 n, void *arg)
 		add_counted_pending(key, 1, arg);
 }
 
+/*
+ * Add a change of the number of a key's items to the source's side of the upper layer; arg is
+ * the scan.
+ */
 static void
 add_counted_pending(const DcKey *key, int64 change, void *arg)
 {
@@ -448,7 +471,7 @@ scan_direct(DcSourceScan *scan, DcCounterTable table)
 	Relation rel = counter_direct_open(counter, table);
 	const AttrNumber *atts = table == DC_TABLE_TOTALS ? counter->totals.atts : counter->shards.atts;
 	TupleTableSlot *slot = table_slot_create(rel, NULL);
-	TableScanDesc heap = table_beginscan(rel, scan->read->snapshot, 0, NULL);
+	TableScanDesc heap = compat_table_beginscan(rel, scan->read->snapshot, 0, NULL);
 	bool done = true;
 	int64 n = 0;
 
@@ -467,6 +490,9 @@ scan_direct(DcSourceScan *scan, DcCounterTable table)
 	return done;
 }
 
+/*
+ * Add up the table of totals, a page at a time; false if that took too long.
+ */
 static bool
 scan_totals_by_sql(DcSourceScan *scan, DcSqlSession *session)
 {
@@ -488,6 +514,9 @@ scan_totals_by_sql(DcSourceScan *scan, DcSqlSession *session)
 	}
 }
 
+/*
+ * Add up the table of shard rows, a page at a time; false if that took too long.
+ */
 static bool
 scan_shards_by_sql(DcSourceScan *scan, DcSqlSession *session)
 {
@@ -552,6 +581,9 @@ sourcescan_add_pending(DcSourceScan *scan)
 	}
 }
 
+/*
+ * Add a pending change of a value to the counter's side; arg is the scan.
+ */
 static void
 add_pending_value(const DcKey *key, int64 change, void *arg)
 {
@@ -655,6 +687,9 @@ source_scan_rows(const DcSourceScan *scan)
 	return scan->rows;
 }
 
+/*
+ * Free a scan, read to its end or not.
+ */
 void
 source_scan_end(DcSourceScan *scan)
 {

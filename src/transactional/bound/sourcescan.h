@@ -22,7 +22,7 @@ typedef enum DcScanLayer
 /* The pace of one scan or several (scanpace.c). */
 typedef struct DcScanPace
 {
-	Oid relid; /* what is being read, and of which: */
+	Oid relid; /* the table that is being read, and those of the binding: */
 	Oid source;
 	Oid counter;
 	DcMoment since; /* it has worked, or DC_LONG_AGO: not yet */
@@ -41,7 +41,7 @@ typedef struct DcSourceScanOptions
 	bool only_different; /* those without a difference may be left out */
 	int passes_over;	 /* level of the message about a key whose sums leave bigint, and are not the same; 0: that is an error */
 	int64 *left_out;	 /* if not NULL, these are counted */
-	double sample;		 /* of the keys, this part, which is drawn anew each time; 0: all */
+	double sample;		 /* compare this fraction of the keys, drawn afresh for each scan; 0: all */
 	DcMoment late;		 /* if it is reached the scan gives up, but for what it has slept; DC_LONG_AGO: never */
 	DcScanPace *pace;	 /* the worker's; NULL: at full speed */
 } DcSourceScanOptions;
@@ -67,7 +67,7 @@ typedef struct DcSourceDiff
 } DcSourceDiff;
 
 /*
- * Return true if there is something to repair.
+ * Return true if a difference has something to repair.
  */
 static inline bool
 diff_to_repair(const DcSourceDiff *diff)

@@ -43,6 +43,8 @@ static bool sourcetrigger_counts(const DcBound *bound);
 static bool sourcetrigger_evaluate(DcBound *bound, TupleTableSlot *slot, DcRowCount *row);
 static void keep_key(DcKey *key, char *bytes);
 static void count_update(DcBound *bound, TupleTableSlot *old, TupleTableSlot *new);
+static void count_lists(DcBound *bound, const TriggerData *data);
+static void count_change(DcBound *bound, const DcCounted *before, DcCounted *after);
 
 /*
  * source_row() -> trigger, AFTER INSERT, UPDATE or DELETE FOR EACH ROW
@@ -72,7 +74,9 @@ source_row(PG_FUNCTION_ARGS)
 
 		if (!sourcetrigger_counts(bound))
 			continue;
-		if (TRIGGER_FIRED_BY_UPDATE(data->tg_event))
+		if (source_eval_is_list(bound->eval))
+			count_lists(bound, data);
+		else if (TRIGGER_FIRED_BY_UPDATE(data->tg_event))
 			count_update(bound, data->tg_trigslot, data->tg_newslot);
 		else if (sourcetrigger_evaluate(bound, data->tg_trigslot, &row))
 			bound_add(bound, &row.counted, TRIGGER_FIRED_BY_INSERT(data->tg_event) ? 1 : -1);
@@ -80,6 +84,9 @@ source_row(PG_FUNCTION_ARGS)
 	return PointerGetDatum(NULL);
 }
 
+/*
+ * Raise 39P01 unless source_row() is called as an AFTER trigger, FOR EACH ROW.
+ */
 static void
 sourcetrigger_check_call(FunctionCallInfo fcinfo)
 {
@@ -106,7 +113,7 @@ is_own_trigger(const TriggerData *data)
 }
 
 /*
- * warn_unbound tells, once a session, of triggers that count nothing, as after restoring the
+ * warn_unbound warns, once a session, of triggers that count nothing, as after restoring the
  * schema alone.
  */
 static void
@@ -151,6 +158,10 @@ sourcetrigger_evaluate(DcBound *bound, TupleTableSlot *slot, DcRowCount *row)
 	return result;
 }
 
+/*
+ * Copy a key's bytes, unless they are in the key itself: adding to a counter may reuse the
+ * memory they are in.
+ */
 static void
 keep_key(DcKey *key, char *bytes)
 {
@@ -159,7 +170,7 @@ keep_key(DcKey *key, char *bytes)
 }
 
 /*
- * count_update counts the difference, if there is one for the same key.
+ * count_update counts the difference of two rows.
  */
 static void
 count_update(DcBound *bound, TupleTableSlot *old, TupleTableSlot *new)
@@ -169,25 +180,57 @@ count_update(DcBound *bound, TupleTableSlot *old, TupleTableSlot *new)
 	bool was = sourcetrigger_evaluate(bound, old, &before);
 	bool is = sourcetrigger_evaluate(bound, new, &after);
 
-	if (was && is && key_compare(&before.counted.key, &after.counted.key) == 0)
+	count_change(bound, was ? &before.counted : NULL, is ? &after.counted : NULL);
+}
+
+/*
+ * count_lists does so, or counts a row, for all sets and values. The lists live as long as the call of the trigger.
+ */
+static void
+count_lists(DcBound *bound, const TriggerData *data)
+{
+	DcCounted *before = NULL;
+	DcCounted *after = NULL;
+	int n;
+
+	if (TRIGGER_FIRED_BY_UPDATE(data->tg_event))
+		(void) source_eval_list(bound->eval, data->tg_trigslot, CurrentMemoryContext, &before);
+	n = source_eval_list(bound->eval, TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newslot : data->tg_trigslot, CurrentMemoryContext, &after);
+	source_eval_reset(bound->eval);
+	if (TRIGGER_FIRED_BY_DELETE(data->tg_event))
+	{
+		before = after;
+		after = NULL;
+	}
+	for (int i = 0; i < n; i++)
+		count_change(bound, before != NULL && before[i].value != 0 ? &before[i] : NULL, after != NULL && after[i].value != 0 ? &after[i] : NULL);
+}
+
+/*
+ * count_change counts what a row has counted for and counts for now (either may be NULL); the difference, if the key is the same.
+ */
+static void
+count_change(DcBound *bound, const DcCounted *before, DcCounted *after)
+{
+	if (before != NULL && after != NULL && key_compare(&before->key, &after->key) == 0)
 	{
 		int64 difference;
 
 		if (bound->row.distinct_of != NULL)
 		{
-			if (key_compare(&before.counted.item, &after.counted.item) == 0)
+			if (key_compare(&before->item, &after->item) == 0)
 				return;
 		}
-		else if (!pg_sub_s64_overflow(after.counted.value, before.counted.value, &difference))
+		else if (!pg_sub_s64_overflow(after->value, before->value, &difference))
 		{
-			after.counted.value = difference;
+			after->value = difference;
 			if (difference != 0)
-				bound_add(bound, &after.counted, 1);
+				bound_add(bound, after, 1);
 			return;
 		}
 	}
-	if (was)
-		bound_add(bound, &before.counted, -1);
-	if (is)
-		bound_add(bound, &after.counted, 1);
+	if (before != NULL)
+		bound_add(bound, before, -1);
+	if (after != NULL)
+		bound_add(bound, after, 1);
 }

@@ -5,10 +5,10 @@
  * Copyright (c) 2026, the dcounter developers
  *
  *	- dcounter_source_row, AFTER INSERT OR DELETE FOR EACH ROW.
- *	- dcounter_source_update, AFTER UPDATE FOR EACH ROW, with a condition that is true if
- *	  a column has changed that an expression names. So other updates cost next to nothing,
- *	  and since the server knows on what the condition depends, it refuses to drop such a column
- *	  or to change its type. Without such columns there is none.
+ *	- dcounter_source_update, AFTER UPDATE FOR EACH ROW, with a condition that is true if a
+ *	  column has changed that an expression names. So other updates cost next to nothing, and
+ *	  since the server knows on what the condition depends, it refuses to drop such a column or to
+ *	  change its type. Without such columns there is no such trigger.
  *	- dcounter_source_truncate, BEFORE TRUNCATE FOR EACH STATEMENT (sourcetruncate.c).
  *
  * They are ordinary triggers, made by SQL as the caller, so pg_dump has them, and partitions get
@@ -79,9 +79,9 @@ source_triggers_make(Oid source)
 }
 
 /*
- * source_triggers_adapt makes the triggers of a source those that its bindings need, some of which have
- * ended, or drops them. The source and its partitions are locked ACCESS EXCLUSIVE. Whoever unbinds a
- * counter need not own its source.
+ * source_triggers_adapt makes the triggers of a source those that its bindings need, some of
+ * which have ended, or drops them. The source and its partitions are locked ACCESS EXCLUSIVE.
+ * The role that unbinds a counter need not own its source.
  */
 void
 source_triggers_adapt(Oid source)
@@ -96,6 +96,10 @@ source_triggers_adapt(Oid source)
 	source_truncate_triggers_drop(source);
 }
 
+/*
+ * Make the trigger for an event (INSERT OR DELETE, UPDATE), or replace it; condition may be
+ * NULL.
+ */
 static void
 make_row_trigger(Oid source, const char *name, const char *event, const char *condition, bool always)
 {
@@ -127,6 +131,9 @@ check_name(Oid relid, const char *name)
 	table_close(rel, NoLock);
 }
 
+/*
+ * Return true if a trigger calls one of the functions of this room.
+ */
 static bool
 sourcetriggerddl_is_ours(const Trigger *trigger)
 {
@@ -135,9 +142,9 @@ sourcetriggerddl_is_ours(const Trigger *trigger)
 }
 
 /*
- * make_trigger makes a trigger on a source or a partition of one, or replaces it. It does so as the
- * owner of the table: a partition may have another one, and whoever unbinds one of several counters
- * need not own the source.
+ * make_trigger makes a trigger on a source or a partition of one, or replaces it. It does so as
+ * the owner of the table: a partition may have another one, and a role that unbinds one of
+ * several counters need not own the source.
  */
 static void
 make_trigger(Oid relid, const char *name, const char *definition, bool always)
@@ -178,7 +185,7 @@ source_triggers_being_made(Oid relid)
 }
 
 /*
- * Return true if they did not all fire before.
+ * Return true if the triggers that are being made did not all fire before.
  */
 bool
 source_triggers_being_enabled(void)
@@ -213,7 +220,10 @@ update_condition(Oid source, const List *rows)
 	{
 		bool missing;
 
-		/* one that does not parse raises an error for each change; the others can be unbound */
+		/*
+		 * a binding that does not parse raises an error for each change; the others can be
+		 * unbound
+		 */
 		if (!source_parses(lfirst(lc), rel, &missing))
 		{
 			table_close(rel, NoLock);
@@ -228,10 +238,10 @@ update_condition(Oid source, const List *rows)
 }
 
 /*
- * sourcetriggerddl_add_column adds the test whether a column has changed. Values that are equal may differ all the
- * same in what an expression makes of them: 1.0 and 1.00, an hour and sixty minutes, 'a' and 'A' in
- * a collation that says so. Of types of which that cannot be said of the server's equality their
- * bytes are compared.
+ * sourcetriggerddl_add_column adds the test for a change of a column. Values that are equal may
+ * still yield different results of an expression: 1.0 and 1.00, an hour and sixty minutes, 'a'
+ * and 'A' in a collation that says so. For types where the server's equality is not that
+ * strict, their bytes are compared.
  */
 static void
 sourcetriggerddl_add_column(StringInfo condition, Form_pg_attribute att)
@@ -275,7 +285,7 @@ equal_is_same(Form_pg_attribute att)
 /*
  * source_differs(anyelement, anyelement) -> boolean
  *
- * Whether two values, or nulls, differ in a byte. It calls no function of their type.
+ * True if two values, or nulls, differ in a byte. It calls no function of their type.
  */
 Datum
 source_differs(PG_FUNCTION_ARGS)
@@ -332,6 +342,9 @@ source_truncate_triggers(Oid relid, bool always)
 		make_truncate_trigger(lfirst_oid(lc), always);
 }
 
+/*
+ * Make the trigger for TRUNCATE on a table, or replace it.
+ */
 static void
 make_truncate_trigger(Oid relid, bool always)
 {
@@ -342,7 +355,8 @@ make_truncate_trigger(Oid relid, bool always)
 }
 
 /*
- * source_truncate_triggers_drop drops them where no source is left. The tables are locked ACCESS EXCLUSIVE.
+ * source_truncate_triggers_drop drops the triggers for TRUNCATE where no source is left. The
+ * tables are locked ACCESS EXCLUSIVE.
  */
 void
 source_truncate_triggers_drop(Oid relid)
@@ -382,6 +396,10 @@ source_triggers_fire(const List *members, bool replicated, Snapshot snapshot)
 	return fire;
 }
 
+/*
+ * Return true if a snapshot shows our triggers on a table, all of them enabled: ALWAYS if the
+ * binding is replicated.
+ */
 static bool
 fires_on(Relation triggers, Oid relid, bool replicated, Snapshot snapshot)
 {

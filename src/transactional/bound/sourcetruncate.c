@@ -81,12 +81,19 @@ static List *counted_rows(Oid source);
 static bool truncated_whole(Oid source, const List *rows, bool has_rows);
 static bool is_being_detached(Oid relid);
 
+/*
+ * Install the hook around utility statements; called when the library is loaded.
+ */
 void
 source_truncate_init(void)
 {
 	utility_add(around_truncate);
 }
 
+/*
+ * Run a utility statement; a TRUNCATE gets a context (`truncating`), and notes of emptied
+ * tables end with it, also after an error.
+ */
 static void
 around_truncate(DcUtility *utility)
 {
@@ -229,7 +236,8 @@ counted_rows(Oid source)
 }
 
 /*
- * truncated_whole does what TRUNCATE of a source entails. False if its partitions are to do it.
+ * truncated_whole subtracts all values of a source that is being truncated; false if the
+ * triggers of its partitions are to do it.
  */
 static bool
 truncated_whole(Oid source, const List *rows, bool has_rows)

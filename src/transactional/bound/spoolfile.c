@@ -51,6 +51,9 @@ spoolfile_write(DcSpoolFile *spool, const void *data, size_t len)
 	}
 }
 
+/*
+ * Append the block to the file; raises the file system's error.
+ */
 static void
 write_block(DcSpoolFile *spool)
 {

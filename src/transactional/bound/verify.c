@@ -13,23 +13,26 @@
  *	4. notes what was found (drift.c), and the position.
  *
  * A difference is one in every snapshot (sourceread.c), so it does not matter what writers do
- * meanwhile, and keys that were compared in different snapshots make one pass. First it goes over the keys of the
- * counter tables (counter), and then over those of the source that these do not have (source). So a key that is on
- * either side when the pass begins, and differs, is found; but for one of the source alone that gets its first
- * row in the counter tables between the two, which the next pass finds. That will not do for a pass that may make the state
- * `exact` again: the second part of that goes over all keys of the source. The position is in the state, so that a
- * pass goes on after a restart, whoever makes the next step.
+ * meanwhile, and keys that were compared in different snapshots make one pass. First it goes
+ * over the keys of the counter tables (counter), and then over those of the source that these
+ * do not have (source). So a key that is on either side when the pass begins, and differs, is
+ * found; but for one of the source alone that gets its first row in the counter tables between
+ * the two, which the next pass finds. That will not do for a pass that may make the state
+ * `exact` again: the second part of that goes over all keys of the source. The position is in
+ * the state, so that a pass goes on after a restart, whichever process makes the next step.
  *
- * A pass that has left no difference, and no key out, makes the state `exact` again, if what made it `suspect` or
- * `drifted` was before the pass, and triggers fire. All that makes it suspect changes the epoch, as does what ends that
- * (ENABLE TRIGGER), and all that changes values. So the pass notes the epoch at its beginning; its own repairs take that along. With another epoch at the end
- * the next pass has to tell.
+ * A pass that has left no difference, and no key out, makes the state `exact` again, if what
+ * made it `suspect` or `drifted` was before the pass, and triggers fire. All that makes it
+ * suspect changes the epoch, as does what ends that (ENABLE TRIGGER), and all that changes
+ * values. So the pass notes the epoch at its beginning; its own repairs take that along. If the
+ * epoch is another one at the end, only the next pass can tell.
  *
- * Budget: a worker reads dcounter.verify_rate rows a second of all sources of its database. A step reads
- * that many at most, and the next one is made when that time has passed, by the monotonic clock. No snapshot and no lock is
- * held in between. Owners take turns by steps, and so do the tables of each. What a step reads beyond a second's rows, as it reads
- * the source whole, only the tables of its owner wait for. When a pass has ended, the next one of the table begins
- * after a minute at the earliest, or when its settings are changed.
+ * Budget: a worker reads dcounter.verify_rate rows a second of all sources of its database. A
+ * step reads that many at most, and the next one is made when that time has passed, by the
+ * monotonic clock. No snapshot and no lock is held in between. Owners take turns by steps, and
+ * so do the tables of each. If a step reads more than a second's rows, as it reads the source
+ * whole, only the tables of its owner wait for that. When a pass has ended, the next one of the
+ * table begins after a minute at the earliest, or when its settings are changed.
  *
  * Without an index on the key, or with distinct_of, a source is scanned in one step, which is also one snapshot, if it has no more than
  * dcounter.verify_max_rows rows. A larger one is left to dc_source_check() and dc_build().
@@ -63,8 +66,8 @@
 #include "transactional/bound/verify.h"
 
 /*
- * A step reads the rows of a second, at least so many. Each step leaves a dead row of the state, which stays as long as
- * somebody has an old snapshot. So they are few.
+ * A step reads the rows of a second, but at least this many. Each step leaves a dead row of the
+ * state, which stays as long as any session has an old snapshot, so there should be few steps.
  */
 #define MIN_STEP_ROWS 100
 
@@ -183,7 +186,7 @@ nothing_new(void)
 }
 
 /*
- * verify_due tells when it is to run next.
+ * verify_due returns when the job is to run next.
  */
 static DcMoment
 verify_due(void)
@@ -192,7 +195,7 @@ verify_due(void)
 }
 
 /*
- * verify_init is called once.
+ * verify_init registers the job "verify"; called once.
  */
 void
 verify_init(void)
@@ -253,7 +256,7 @@ verify_list(void)
 		return NIL;
 	last_owner = first_owner;
 	first->served = ++served;
-	(void) verify_later(first->counter, PASS_LOOK_MS); /* should the step fail, or not be made */
+	(void) verify_later(first->counter, PASS_LOOK_MS); /* in case the step fails, or is not made */
 	return list_make1_oid(first->counter);
 }
 
@@ -272,7 +275,8 @@ comes_before(const DcVerifying *left, Oid left_owner, const DcVerifying *right, 
 }
 
 /*
- * start is called before the first step on a table.
+ * start_pass resets what dc_maintain() has read of a table; called before the first step on
+ * one.
  */
 static void
 start_pass(MemoryContext cxt)
@@ -293,7 +297,7 @@ verifying_changed(void *entry, Oid relid)
 }
 
 /*
- * step makes one step of a pass.
+ * pass_step makes one step of a pass.
  */
 static DcTableStep
 pass_step(Oid table, bool all_owners)
@@ -319,7 +323,7 @@ pass_step(Oid table, bool all_owners)
 }
 
 /*
- * verify_later says when the worker comes back to a table.
+ * verify_later sets when the worker comes back to a table.
  */
 static DcTableStep
 verify_later(Oid table, int64 ms)
@@ -399,7 +403,7 @@ verify_verify(DcSourceRead *read, DcCounter *counter, bool all_owners)
 }
 
 /*
- * compare compares the next keys; false if that takes too long.
+ * compare_source compares the next keys; false if that takes too long.
  */
 static bool
 compare_source(DcSourceRead *read, DcVerifyHow how, DcPass *pass, DcVerified *done)
@@ -529,7 +533,7 @@ pass_end(DcSourceRead *read, const DcPass *pass, bool counted, DcSourceStateRow 
 }
 
 /*
- * step_rows is how many rows a step reads, about.
+ * step_rows returns about how many rows a step reads.
  */
 static int64
 step_rows(void)
@@ -595,6 +599,9 @@ pass_read(const DcSourceStateRow *state, DcPass *pass)
 		pass->to = pstrdup(text + length + 1);
 }
 
+/*
+ * Return a pass as it is stored in pass_to.
+ */
 static char *
 pass_text(const DcPass *pass)
 {

@@ -1,6 +1,6 @@
 /*
  * verify.h
- *		Verifying bound counter tables, and what becomes of differences (see verify.c, drift.c).
+ *		Verifying bound counter tables, and reporting differences (see verify.c, drift.c).
  *
  * Copyright (c) 2026, the dcounter developers
  */

@@ -5,12 +5,14 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * All is read in the snapshot of `read` (sourceread.c), so what differs in it differs: writers
- * change nothing about that. Keys come from the counter tables in "C" order, and from the source in the order of
- * its indexes, by a walk that makes one descent for each key. A key with more rows than dcounter.verify_max_rows is
- * left out. Of counts without a condition its value tells so beforehand; of others it shows while its rows are read.
- * So is a key whose sums leave bigint.
+ * change nothing about that. Keys come from the counter tables in "C" order, and from the
+ * source in the order of its indexes, by a walk that makes one descent for each key. A key with
+ * more rows than dcounter.verify_max_rows is left out. For counts without a filter its value
+ * shows that beforehand; for others it shows while its rows are read. So is a key whose sums
+ * leave bigint.
  *
- * Without indexes on the key, and for distinct values, a source with at most so many rows is scanned in one step.
+ * Without indexes on the key, and for distinct values, a source with no more rows than that is
+ * scanned in one step.
  */
 #include "postgres.h"
 
@@ -43,7 +45,7 @@
 /* Rows of a page, in a table that was never analyzed. */
 #define ROWS_OF_PAGE 60
 
-/* first key, whether it is wanted itself, most keys */
+/* first key, inclusive?, maximum number of keys */
 static const DcStatement sql_next_keys = {
 	.text = "SELECT u.key FROM ("
 			"(SELECT DISTINCT t.key COLLATE \"C\" AS key FROM @totals AS t"
@@ -60,7 +62,7 @@ static void compare_key(DcSourceRead *read, Datum *keys, int nkeys, bool only_ze
 static void add_diff(DcDrifts *drifts, const DcSourceDiff *diff);
 
 /*
- * verify_how tells how a source can be read.
+ * verify_how returns how a source can be read.
  */
 DcVerifyHow
 verify_how(DcSourceRead *read)
@@ -72,7 +74,7 @@ verify_how(DcSourceRead *read)
 }
 
 /*
- * verifyread_estimated_rows tells about how many rows a source has, by its size now.
+ * verifyread_estimated_rows returns about how many rows a source has, by its size now.
  */
 static double
 verifyread_estimated_rows(const DcSourceRead *read)
@@ -106,6 +108,11 @@ verify_counter_keys(DcSourceRead *read, const char *after, int64 max_rows, DcVer
 	compare_key(read, keys, nkeys, false, max_rows, done);
 }
 
+/*
+ * Read the next keys of the counter tables after a position (NULL: from the beginning), at most
+ * STEP_KEYS, in "C" order. The array is in the caller's memory context. Raises an error for a
+ * key that cannot be one: the owner of the tables can write to them.
+ */
 static Datum *
 verifyread_next_keys(DcSourceRead *read, const char *after, int *nkeys)
 {
@@ -147,7 +154,8 @@ verify_source_keys(DcSourceRead *read, const char *after, bool all, int64 max_ro
 }
 
 /*
- * compare reads both sides of keys, one after the other, up to about max_rows rows of the source.
+ * compare_key reads both sides of keys, one after the other, up to about max_rows rows of the
+ * source.
  */
 static void
 compare_key(DcSourceRead *read, Datum *keys, int nkeys, bool only_zero, int64 max_rows, DcVerified *done)

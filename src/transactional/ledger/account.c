@@ -4,12 +4,12 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * An account has a lower bound, an upper bound, both or none: its rules. A session that
- * posts reads them anew, or remembers them. They change only under a lock that conflicts
- * with posting, SHARE ROW EXCLUSIVE on the table of balances, and a relcache
- * invalidation of that table comes with it. So they cannot change while a transaction
- * that has read them goes on. Rules that this transaction has written itself are not
- * remembered, as they may be rolled back.
+ * An account has a lower bound, an upper bound, both or none: its rules. A session that posts
+ * reads them, or remembers them from before. They change only under a lock that conflicts with
+ * posting, SHARE ROW EXCLUSIVE on the table of balances, and a relcache invalidation of that
+ * table comes with it. So they cannot change while a transaction that has read them goes on.
+ * Rules that this transaction has written itself are not remembered, as they may be rolled
+ * back.
  *
  * The rules are read with SnapshotSelf: the latest committed ones, at any isolation
  * level, and no predicate locks on accounts that all transactions read.
@@ -49,12 +49,14 @@
 
 PG_FUNCTION_INFO_V1(dc_account_open);
 
-/* Accounts to remember of a ledger, with keys of this length. */
+/* Maximum number of accounts that a session remembers of a ledger, and the longest key of one. */
 #define MAX_REMEMBERED 8192
 #define MAX_REMEMBERED_KEY 55
 
-/* The farthest that a balance may be from its bound: the units given and those taken must
- * not leave bigint before compaction sets them off. */
+/*
+ * The farthest that a balance may be from its bound: units given and units taken are summed up
+ * separately until compaction offsets them, and neither sum may leave bigint.
+ */
 #define MAX_ROOM ((INT64CONST(1) << 62) - 1)
 
 typedef struct RememberedRules
@@ -125,6 +127,9 @@ account_rules(DcLedger *ledger, const DcKey *key, DcRules *rules)
 		not_opened_error(key);
 }
 
+/*
+ * Raise 55000: code of the owner has kept an account from being opened.
+ */
 static void
 not_opened_error(const DcKey *key)
 {
@@ -189,6 +194,10 @@ remembered_key(const DcKey *key, char *buf)
 	return true;
 }
 
+/*
+ * Remember the rules of an account in this session. When MAX_REMEMBERED accounts are known, all
+ * are forgotten first.
+ */
 static void
 account_remember(DcLedger *ledger, const char *key, const DcRules *rules)
 {
@@ -214,8 +223,8 @@ account_remember(DcLedger *ledger, const char *key, const DcRules *rules)
 }
 
 /*
- * account_find_by_index is the usual way. *own tells whether this transaction has written the
- * row.
+ * account_find_by_index looks an account up without SQL; false if it is not open. Sets *own to
+ * true if this transaction has written the row.
  */
 static bool
 account_find_by_index(DcLedger *ledger, const DcKey *key, DcRules *rules, bool *own)
@@ -228,7 +237,7 @@ account_find_by_index(DcLedger *ledger, const DcKey *key, DcRules *rules, bool *
 	Relation index;
 	bool found;
 
-	/* the lock may have brought news of it */
+	/* taking the lock may have received invalidations of it */
 	ledger_recheck(ledger);
 	if (!OidIsValid(layout->index))
 		layout_altered_error(heap);
@@ -257,6 +266,9 @@ account_find_by_index(DcLedger *ledger, const DcKey *key, DcRules *rules, bool *
 	return found;
 }
 
+/*
+ * Read the rules of an account by SQL, as the owner; false if it is not open.
+ */
 static bool
 find_by_sql(DcLedger *ledger, const DcKey *key, DcRules *rules)
 {
@@ -286,9 +298,9 @@ find_by_sql(DcLedger *ledger, const DcKey *key, DcRules *rules)
  * -> void: opens an account, or changes the bounds of one that is open. NULL: no bound.
  * Needs INSERT on the table of accounts, and UPDATE to change bounds.
  *
- * Errors: 22023 if the bounds are not in order, LG001 or LG002 if the balance is not
- * within them. To change bounds it waits for transfers in progress, and keeps others
- * out until the transaction ends.
+ * Errors: 22023 if the bounds are not in order, LG001 or LG002 if the balance is not within
+ * them. Changing bounds waits for transfers in progress, and keeps others out until the
+ * transaction ends.
  */
 Datum
 dc_account_open(PG_FUNCTION_ARGS)
@@ -304,8 +316,7 @@ dc_account_open(PG_FUNCTION_ARGS)
 	key_arg(fcinfo, 1, &key);
 	account_check_key(&key);
 	rules_arg(fcinfo, &rules);
-	/* a weak lock first: to get a stronger one than other calls of this kind have
-	 * already would be a deadlock */
+	/* a weak lock first: if two calls upgraded to a stronger one, they would deadlock */
 	ledger = ledger_open(fcinfo, "dc_account_open()", AccessShareLock, ACL_INSERT | ACL_UPDATE);
 	check_account_right(ledger, ACL_INSERT);
 	if (account_find(ledger, &key, &old))
@@ -332,7 +343,7 @@ dc_account_open(PG_FUNCTION_ARGS)
 		else if (account_insert(ledger, &key, &rules))
 			PG_RETURN_VOID();
 		else
-			refused = true; /* unless it is there now */
+			refused = true; /* unless the loop finds it now */
 	}
 	check_account_right(ledger, ACL_UPDATE);
 	account_change(ledger, &key, &rules);
@@ -352,6 +363,9 @@ lock_opening(DcLedger *ledger, const DcKey *key)
 						 ExclusiveLock, true);
 }
 
+/*
+ * Read the bounds from arguments 2 and 3; raise 22023 if the lower one is above the upper one.
+ */
 static void
 rules_arg(FunctionCallInfo fcinfo, DcRules *rules)
 {
@@ -365,6 +379,9 @@ rules_arg(FunctionCallInfo fcinfo, DcRules *rules)
 				 errmsg("min_balance must not be greater than max_balance")));
 }
 
+/*
+ * Return true if two accounts have the same bounds.
+ */
 static bool
 rules_equal(const DcRules *a, const DcRules *b)
 {
@@ -372,6 +389,9 @@ rules_equal(const DcRules *a, const DcRules *b)
 		a->min == b->min && a->max == b->max;
 }
 
+/*
+ * Raise 42501 unless the caller has a right on the table of accounts.
+ */
 static void
 check_account_right(DcLedger *ledger, AclMode right)
 {
@@ -380,8 +400,8 @@ check_account_right(DcLedger *ledger, AclMode right)
 }
 
 /*
- * account_insert opens an account; false if another transaction has. Waits for one that
- * is about to.
+ * account_insert opens an account; false if another transaction has opened it. Waits for a
+ * transaction that is about to.
  */
 static bool
 account_insert(DcLedger *ledger, const DcKey *key, const DcRules *rules)
@@ -465,8 +485,8 @@ read_balance(DcLedger *ledger, const DcKey *key, DcBalance *balance)
 }
 
 /*
- * check_balance_seen raises 40001 if the transaction's snapshot shows another balance
- * than there is now: a decision by that would not fit what the transaction reads.
+ * check_balance_seen raises 40001 if the transaction's snapshot shows another balance than
+ * there is now: a decision based on the latter would not fit what the transaction reads.
  */
 static void
 check_balance_seen(DcLedger *ledger, const DcKey *key, const DcBalance *now)

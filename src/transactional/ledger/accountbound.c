@@ -13,15 +13,14 @@
  *
  *		max_balance - balance - pending in.
  *
- * A transfer takes from '-' of the one side and '+' of the other at once, by the
- * stock's algorithm (transactional/stock/take.c): that decides whether the bounds hold, without
- * waiting for others but where they have the last units in hand. It gives to the other
- * two when it commits, like an increment. The balances themselves are plain counters:
- * so an account without bounds never makes a transfer wait.
+ * A transfer takes from '-' of the one side and '+' of the other at once, by the stock's
+ * algorithm (transactional/stock/take.c): that decides whether the bounds hold, waiting for
+ * others only where they hold the last units. It gives to the other two when it commits, like
+ * an increment. The balances themselves are plain counters: so an account without bounds never
+ * makes a transfer wait.
  *
- * Deadlocks: the takes of one call are in the order of their keys, so that calls
- * that wait for each other's units do so in one direction. To give waits for no other
- * transaction.
+ * Deadlocks: the takes of one call are in the order of their keys, so that calls that wait for
+ * each other's units do so in one direction. Giving waits for no other transaction.
  */
 #include "postgres.h"
 
@@ -45,6 +44,10 @@ static void ledger_limit_take(DcLedger *ledger, const DcLeg *leg, bool upper, in
 static int64 limit_left(DcLedger *ledger, const DcKey *key, bool upper);
 static void limit_error(DcLedger *ledger, const DcLeg *leg, bool upper, int64 amount);
 
+/*
+ * Make the key of a limit: '+' (upper) or '-', and the key of the account. Raises 54000 if that
+ * is too long.
+ */
 static void
 limit_key(const DcKey *account, bool upper, DcLimitKey *limit)
 {
@@ -65,6 +68,9 @@ leg_out(const DcLeg *leg)
 	return leg->out - leg->in; /* both are not negative, so it fits */
 }
 
+/*
+ * Return true if an account has an upper bound, or a lower one.
+ */
 static bool
 is_bounded(const DcLeg *leg, bool upper)
 {
@@ -141,6 +147,9 @@ ledger_limit_take(DcLedger *ledger, const DcLeg *leg, bool upper, int64 amount)
 	}
 }
 
+/*
+ * Raise LG001 or LG002, with the balance and the amount that may still be moved as DETAIL.
+ */
 static void
 limit_error(DcLedger *ledger, const DcLeg *leg, bool upper, int64 amount)
 {

@@ -41,11 +41,11 @@ static List *unprotected_partitions(Oid relid);
 static bool is_protected(Oid relid);
 
 /*
- * dc_ledger_adopt(ledger regclass, auto_open boolean) -> void: registers a ledger whose
- * tables exist but are not in the catalogs, as after restoring one schema or re-creating
- * the extension. Its ops are kept for good. Also, and of a ledger that is registered
- * this alone, puts back triggers that protect the tables. For the owner. Errors:
- * 42809 when the tables are not those of a ledger.
+ * dc_ledger_adopt(ledger regclass, auto_open boolean) -> void: registers a ledger whose tables
+ * exist but are not in the catalogs, as after restoring one schema or re-creating the
+ * extension. Its ops are kept for good. It also puts back the triggers that protect the tables;
+ * for a ledger that is registered, it does nothing else. For the owner. Errors: 42809 when the
+ * tables are not those of a ledger.
  */
 Datum
 dc_ledger_adopt(PG_FUNCTION_ARGS)
@@ -94,6 +94,10 @@ find_tables(Oid relid, DcLedgerRow *ledger)
 	ledger->openings = find_table(relid, DC_OPENING_SUFFIX, false, true);
 }
 
+/*
+ * Return the table (or sequence) beside a table of balances whose name has this suffix. Raises
+ * 42809 if there is none, unless it is optional, or if it is of another kind.
+ */
 static Oid
 find_table(Oid relid, const char *suffix, bool sequence, bool optional)
 {
@@ -110,6 +114,10 @@ find_table(Oid relid, const char *suffix, bool sequence, bool optional)
 	return found;
 }
 
+/*
+ * Lock all tables of a ledger, in the order of all calls; raises an error for one that the
+ * caller does not own.
+ */
 static void
 lock_tables(const DcLedgerRow *ledger)
 {
@@ -162,6 +170,9 @@ protect_counters(const DcLedgerRow *ledger)
 	ledger_guard_counters(ledger);
 }
 
+/*
+ * Raise 42809 with the reason as DETAIL, which is translated already.
+ */
 static void
 adopt_ledger_error(Oid relid, const char *detail)
 {
@@ -173,7 +184,7 @@ adopt_ledger_error(Oid relid, const char *detail)
 
 /*
  * adopt_protect puts the guard on a table and its partitions where it is missing or disabled.
- * To make it anew on a partitioned table enables its clones, too.
+ * Creating it again on a partitioned table enables its clones, too.
  */
 static void
 adopt_protect(Oid relid)
@@ -221,6 +232,9 @@ unprotected_partitions(Oid relid)
 	return result;
 }
 
+/*
+ * Return true if the guard's triggers are on a table and enabled.
+ */
 static bool
 is_protected(Oid relid)
 {

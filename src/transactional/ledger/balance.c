@@ -31,8 +31,10 @@ PG_FUNCTION_INFO_V1(dc_account_statement);
 PG_FUNCTION_INFO_V1(dc_transfers_pending);
 PG_FUNCTION_INFO_V1(dc_ledger_check);
 
-/* All amounts of a key that are kept: entries, and the opening that was carried forward.
- * In all openings `before` is when the entries begin that are kept. */
+/*
+ * All amounts of a key that are kept: entries, and the opening that was carried forward.
+ * `before`, the same in all openings, is the time from which entries are kept.
+ */
 #define POSTED \
 	"SELECT e.key, e.amount FROM @entries AS e UNION ALL SELECT o.key, o.amount FROM @openings AS o"
 
@@ -316,6 +318,9 @@ dc_transfers_pending(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
+/*
+ * Return a time argument; 22004 for NULL.
+ */
 static TimestampTz
 time_arg(FunctionCallInfo fcinfo, int argno, const char *name)
 {

@@ -16,8 +16,8 @@
  *	5. Detach them, with plain DDL. It waits for the transactions that use the ledger, and
  *	   makes later ones wait, but not for longer than that.
  *
- * All rows of the table of openings have the same `before`: when the entries
- * begin that are kept. If it has no row, no entry has ever been detached.
+ * All rows of the table of openings have the same `before`: the time from which entries are
+ * kept. If it has no row, no entry has ever been detached.
  *
  * A reader has a lock on the entries, so months are not detached while it
  * reads. But its snapshot may be from before a detach, and then would show neither
@@ -123,6 +123,10 @@ dc_ledger_detach(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
+/*
+ * Return the time before which months are to be detached; 22004 for NULL, 22023 if it is in the
+ * future.
+ */
 static TimestampTz
 before_arg(FunctionCallInfo fcinfo, int argno)
 {
@@ -137,6 +141,10 @@ before_arg(FunctionCallInfo fcinfo, int argno)
 	return before;
 }
 
+/*
+ * Raise 42809 for a ledger whose entries are not kept by month, 25001 under REPEATABLE READ and
+ * SERIALIZABLE.
+ */
 static void
 check_detachable(DcLedger *ledger)
 {
@@ -251,7 +259,7 @@ openings_before(DcLedger *ledger, Snapshot snapshot, TimestampTz *before)
 	rel = table_open_present(ledger->row.openings, AccessShareLock);
 	ledger_recheck(ledger);
 	slot = table_slot_create(rel, NULL);
-	scan = table_beginscan(rel, snapshot, 0, NULL);
+	scan = compat_table_beginscan(rel, snapshot, 0, NULL);
 	found = table_scan_getnextslot(scan, ForwardScanDirection, slot);
 	if (found)
 		*before = DatumGetTimestampTz(slot_datum(slot, ledger->opening_layout.atts[OPENING_BEFORE], TIMESTAMPTZOID));

@@ -4,10 +4,9 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Entries are only ever added. Where nothing but the guard and indexes is on the
- * table, or on the partition of the month (entrymonth.c), those of a transfer are inserted
- * together without SQL; otherwise by SQL, as the owner, so that triggers,
- * partitions and constraints get their due.
+ * Entries are only ever added. Where nothing but the guard and indexes is on the table, or on
+ * the partition of the month (entrymonth.c), those of a transfer are inserted together without
+ * SQL; otherwise by SQL, as the owner, so that triggers, partitions and constraints apply.
  */
 #include "postgres.h"
 
@@ -28,7 +27,7 @@
 
 #define NUM_ATTS 7
 
-/* Entries that are inserted at a time. */
+/* Number of entries inserted at a time. */
 #define MAX_BATCH 100
 
 /* the columns of an entry */
@@ -121,6 +120,10 @@ entry_insert_direct(Oid table, const DcEntries *batch)
 	table_close(rel, NoLock);
 }
 
+/*
+ * Insert the entries one by one with SQL, as the owner; raises 55000 if code of the owner keeps
+ * one from being inserted.
+ */
 static void
 entry_insert_by_sql(DcLedger *ledger, const DcEntries *batch)
 {

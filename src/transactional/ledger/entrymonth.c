@@ -4,9 +4,9 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The table of entries may be partitioned by range of `at`, with a partition for each
- * month of UTC. They are known by their bounds, not by their names, so an owner may
- * attach others, of a year, say.
+ * The table of entries may be partitioned by range of `at`, with a partition for each month of
+ * UTC. They are known by their bounds, not by their names, so an owner may attach others, such
+ * as one for a year.
  *
  * A job makes this month's and the next two (ledgerjob.c). A transaction that posts makes its
  * month if that is missing. Both make a table like the parent and attach it, which
@@ -20,8 +20,8 @@
  *
  * With a default partition nothing is ever missing, and no month is made.
  *
- * Months are wall time, as `at` is: the clock when an entry is posted decides, also after
- * it was set.
+ * Months are wall time, as `at` is: the clock when an entry is posted decides, even if it was
+ * set.
  */
 #include "postgres.h"
 
@@ -50,10 +50,10 @@
 #include "transactional/ledger/entrymonth.h"
 #include "transactional/ledger/ledgershape.h"
 
-/* Months that there are to be: this one and the next. */
+/* Months to keep ready: this one and the next two. */
 #define MONTHS_AHEAD 3
 
-/* Look-ups that invalidations may undo before the way by SQL is taken. */
+/* Look-ups that invalidations may undo before entries are inserted by SQL. */
 #define MAX_TRIES 16
 
 /* A partition; without bounds if it is the default one. */
@@ -70,9 +70,9 @@ static void month_ensure(DcLedger *ledger, TimestampTz at);
 static bool month_remember(DcLedger *ledger, const DcMonth *month);
 
 /*
- * Return true if a table of entries is partitioned as it takes to have
- * months. RelationGetPartitionKey() would evaluate constants in expressions, and so run
- * functions of an owner as the current user. A key that passes has no expressions.
+ * Return true if a table of entries is partitioned by range of `at` alone.
+ * RelationGetPartitionKey() would evaluate constants in expressions, and so run functions of an
+ * owner as the current user. A key that passes has no expressions.
  */
 bool
 month_is_key(Relation entries)
@@ -206,6 +206,9 @@ month_find(Oid entries, TimestampTz at, DcMonth *month)
 	return found;
 }
 
+/*
+ * Return a bound of a range partition as a time; infinite for MINVALUE and MAXVALUE.
+ */
 static TimestampTz
 bound_time(PartitionBoundInfo bounds, int i)
 {

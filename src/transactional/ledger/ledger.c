@@ -9,9 +9,9 @@
  * EXCLUSIVE to post), and the others afterwards, always in the same order. Anything
  * looked up and checked before is checked again once all locks are held.
  *
- * A session remembers a ledger until a relcache invalidation of one of its tables
- * comes. All code relies on the columns that dc_ledger_create() has made, and on the guard
- * (core/table/guard.c), so both are checked when the ledger is looked up anew.
+ * A session remembers a ledger until a relcache invalidation of one of its tables comes. All
+ * code relies on the columns that dc_ledger_create() has made, and on the guard
+ * (core/table/guard.c), so both are checked when the ledger is looked up again.
  */
 #include "postgres.h"
 
@@ -80,7 +80,7 @@ ledger_open(FunctionCallInfo fcinfo, const char *function, LOCKMODE mode,
 		ledger = ledger_find(counter);
 		/* with debug_discard_caches it never stays valid; it is fresh enough */
 	} while (!lock_ledger_tables(ledger, mode) && ++tries < MAX_TRIES);
-	/* the locks may have brought news of the counter tables */
+	/* taking the locks may have received invalidations of the counter tables */
 	ledger->counter = counter_lookup(counter->relid);
 	ledger->limits = counter_lookup(ledger->row.limits);
 	counter_layout(ledger->limits);
@@ -93,9 +93,9 @@ ledger_open(FunctionCallInfo fcinfo, const char *function, LOCKMODE mode,
 }
 
 /*
- * ledger_open_at_once opens a ledger to write without waiting for a lock, and
- * without asking for rights. NULL if it is locked, cannot be used in its state, or is
- * not the current user's (unless all_owners).
+ * ledger_open_at_once opens a ledger to write without waiting for a lock, and without asking
+ * for rights. Returns NULL if it is locked, cannot be used in its state, or is not the current
+ * user's (unless all_owners).
  */
 DcLedger *
 ledger_open_at_once(Oid relid, bool all_owners)
@@ -178,7 +178,7 @@ lock_ledger_tables(DcLedger *ledger, LOCKMODE mode)
 }
 
 /*
- * ledger_find returns a ledger from the cache, looked up if need be.
+ * ledger_find returns a ledger from the cache, looked up if necessary.
  */
 static DcLedger *
 ledger_find(DcCounter *counter)
@@ -228,8 +228,8 @@ ledger_fill(void *entry, void *arg)
 }
 
 /*
- * check_counters notes if one of the tables of balances and limits is not guarded. The
- * rest of them is the counter room's to check.
+ * check_counters notes if one of the tables of balances and limits is not guarded. core/counter
+ * checks the rest of them.
  */
 static void
 check_counters(DcLedger *ledger)
@@ -240,7 +240,7 @@ check_counters(DcLedger *ledger)
 		Relation rel = try_table_open(ledger->counters[i], AccessShareLock);
 
 		if (rel == NULL)
-			continue; /* dropped while we waited: the limits are no counter table any more */
+			continue; /* dropped while we waited: the table of limits is no longer a counter table */
 		if (!guard_keeps_rows(rel))
 			ledger->unguarded = RelationGetRelid(rel);
 		table_close(rel, NoLock);
@@ -311,6 +311,9 @@ ledger_check_table(DcLedger *ledger, Oid relid, const DcShape *shape, DcTableLay
 	ledger_check_owner(ledger, relid);
 }
 
+/*
+ * Raise 55000 if a table of a ledger has another owner than its table of balances.
+ */
 static void
 ledger_check_owner(const DcLedger *ledger, Oid relid)
 {

@@ -1,17 +1,16 @@
 /*
  * ledgerddl.c
- *		What DDL on tables of ops and of ledgers entails.
+ *		What follows from DDL on tables of ops and of ledgers.
  *
  * Copyright (c) 2026, the dcounter developers
  *
  * These tables are treated as a shard table is (core/table/ddlhooks.c), with the same
  * rules about rights:
  *
- *	- At a drop: dropping a counter table drops its table of ops, and dropping the
- *	  balances of a ledger drops all of its tables. Dropping the table of ops by
- *	  itself forgets the ops, of which there is a notice. Other tables of a
- *	  ledger, its shard rows and ops included, or a single partition cannot be dropped by
- *	  themselves: the rest could no longer be trusted.
+ *	- At a drop: dropping a counter table drops its table of ops, and dropping the balances of a
+ *	  ledger drops all of its tables. Dropping the table of ops by itself forgets the ops, with a
+ *	  notice. Other tables of a ledger, its shard rows and ops included, or a single partition
+ *	  cannot be dropped by themselves: the rest could no longer be trusted.
  *	- At the end of other commands: ALTER TABLE ... RENAME TO, SET SCHEMA and OWNER TO are
  *	  repeated on these tables and their partitions.
  */
@@ -44,6 +43,10 @@ static void check_ops(Oid relid, const DcDdl *ddl);
 static void ledgerddl_refuse(Oid needed_by);
 static void follow_all(const DcDdl *ddl, Oid relid, const DcSibling *sibling);
 
+/*
+ * Drop the tables that belong to dropped ones; raise an error if a table was dropped that
+ * another one needs.
+ */
 static void
 ledger_dropped(const DcDdl *ddl)
 {
@@ -172,6 +175,9 @@ check_ops(Oid relid, const DcDdl *ddl)
 					   "What was applied before could be applied again.")));
 }
 
+/*
+ * Raise 2BP01: a table cannot be dropped without the one that needs it.
+ */
 static void
 ledgerddl_refuse(Oid needed_by)
 {
@@ -182,6 +188,10 @@ ledgerddl_refuse(Oid needed_by)
 					 get_rel_name(needed_by))));
 }
 
+/*
+ * Repeat ALTER TABLE ... RENAME TO, SET SCHEMA and OWNER TO on the tables of a ledger, and on a
+ * table of ops.
+ */
 static void
 ledger_altered(const DcDdl *ddl)
 {

@@ -9,8 +9,8 @@
  * ending the transfer. As with compaction, the commit need not wait for the disk: if
  * it is lost, the transfer is open again, and expired.
  *
- * The last step on a ledger whose entries are kept by month makes the next months. That
- * is all that is done if a subscription feeds it.
+ * The last step on a ledger whose entries are kept by month makes the next months. Nothing else
+ * is done if a subscription feeds it.
  *
  * A ledger without expired ones is idle until the first open one expires. The pause of an idle
  * table (core/table/tabledue.c) is short enough for months.
@@ -27,6 +27,10 @@
 
 static DcTableJob job;
 
+/*
+ * Return true for the table of balances of a ledger; its other counter tables have the same
+ * `ledger`.
+ */
 static bool
 ledgerjob_wants(const DcCounterRow *row)
 {

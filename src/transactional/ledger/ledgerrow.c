@@ -25,6 +25,9 @@ static const DcCatalog ledger_catalog = {
 	.tells = true,
 };
 
+/*
+ * Read or write the columns of a row of dcounter.ledger.
+ */
 static void
 ledgerrow_columns(DcCatRow *io, void *data)
 {

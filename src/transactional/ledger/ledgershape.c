@@ -29,7 +29,7 @@ const DcShape account_shape = {
 /* Of a month, too. Numbers come from a sequence: nothing relies on an index. */
 const DcShape entry_shape = {
 	.relkinds = LEDGER_KINDS,
-	.part = true, /* of the ledger's; else SQL writes to it */
+	.part = true, /* a partition of the ledger's own table; others are written by SQL */
 	.logged = true,
 	.ncolumns = 7,
 	.columns = {[ENTRY_ID] = {"entry_id", INT8OID},

@@ -76,7 +76,7 @@ static void check_adoptable(Oid relid);
 static void create_pendings(const char *schema, const char *name);
 
 /*
- * ledger_init is called once.
+ * ledger_init sets the hooks and registers the job of this room; called once.
  */
 void
 ledger_init(void)
@@ -175,6 +175,10 @@ ledger_register(const DcLedgerRow *ledger)
 	ledger_guard_counters(ledger);
 }
 
+/*
+ * Return true if argument partition_by is 'month', false if it is NULL; 22023 for anything
+ * else.
+ */
 static bool
 by_month_arg(FunctionCallInfo fcinfo, int argno)
 {
@@ -191,6 +195,10 @@ by_month_arg(FunctionCallInfo fcinfo, int argno)
 	return true;
 }
 
+/*
+ * Create the table of entries, with its sequence, index and guard, and its first months if it
+ * is partitioned.
+ */
 static void
 create_entries(const char *schema, const char *name, const char *ids, bool by_month)
 {
@@ -201,7 +209,7 @@ create_entries(const char *schema, const char *name, const char *ids, bool by_mo
 					 by_month ? "PARTITION BY RANGE (at)" : "WITH (fillfactor=100)"));
 	comment_table(schema, name, DC_ENTRY_COMMENT);
 	run_ddl(psprintf("CREATE SEQUENCE %s OWNED BY %s.entry_id", sequence, table));
-	/* one index for all that is asked of them: each more costs each transfer */
+	/* one index serves all queries: each further one would slow down each transfer */
 	run_ddl(psprintf("ALTER TABLE %s ADD PRIMARY KEY (key, at, entry_id)", table));
 	guard_create(table);
 	if (by_month)
@@ -252,10 +260,10 @@ ledger_tables(const DcCounterRow *row, List *tables)
 }
 
 /*
- * ledger_empty empties the other tables of a ledger whose balances were truncated, so that
- * it is as it was made, without accounts. The owner may do that as the ledger may be
- * dropped. Tables of months that were detached before are none of it. The order of locks is
- * that of transfers (core/table/protect.c has the protocol).
+ * ledger_empty empties the other tables of a ledger whose balances were truncated, so that it
+ * is as it was made, without accounts. The owner may do that as the ledger may be dropped.
+ * Tables of months that were detached before do not belong to it. The order of locks is that of
+ * transfers (core/table/protect.c has the protocol).
  */
 static void
 ledger_empty(const DcCounterRow *row)

@@ -8,8 +8,8 @@
  *
  *	1. Lock the tables, the balances first (ledger.c).
  *	2. The op (op.h): if it was posted before, answer with that transfer, and
- *	   change nothing. A concurrent duplicate waits here for the first, holding
- *	   nothing that others could wait for. Otherwise note the op.
+ *	   change nothing. A concurrent duplicate waits here for the first, holding nothing that
+ *	   others could wait for. Otherwise record the op.
  *	3. Find the rules of all accounts, and the amounts that go out of each and come in.
  *	4. Take from the limits of those that have some (accountbound.c), in the order of
  *	   their keys.
@@ -17,10 +17,10 @@
  *	6. Add to the balances, and to the limits on the other sides: pending increments,
  *	   which are written when the transaction commits, without waiting for another.
  *
- * So balances, limits, entries and op are of one transaction, and a transaction keeps
+ * So balances, limits, entries and op are written by one transaction, and a transaction keeps
  * nothing but rows of limits locked until it ends. Two calls wait for each other's rows of
- * limits in one direction only; so no order of accounts can make them deadlock. Several
- * calls in one transaction are as several statements that lock rows.
+ * limits in one direction only; so no order of accounts can make them deadlock. Several calls
+ * in one transaction may deadlock, as several statements that lock rows may.
  */
 #include "postgres.h"
 
@@ -89,6 +89,10 @@ dc_transfer_many(PG_FUNCTION_ARGS)
 	return transfer_post_entries(fcinfo, "dc_transfer_many()", &transfer);
 }
 
+/*
+ * Do what dc_transfer() and dc_transfer_many() share: post the lines of a transfer, unless its
+ * op was posted before.
+ */
 static Datum
 transfer_post_entries(FunctionCallInfo fcinfo, const char *function, DcTransfer *transfer)
 {
@@ -157,7 +161,7 @@ line_args(FunctionCallInfo fcinfo, DcLine *line, DcTransfer *transfer)
 }
 
 /*
- * line_check raises 22023 for a line that cannot be.
+ * line_check raises 22023 for an amount that is not positive, or for equal accounts.
  */
 static void
 line_check(const DcLine *line)
@@ -186,10 +190,10 @@ rest_args(FunctionCallInfo fcinfo, DcTransfer *transfer)
 }
 
 /*
- * transfer_begin notes the op of a transfer, with a new number of it. If it was
- * noted before, it returns false, and the op has the number of that transfer.
- * `pending` must be the same then, too: the time to live (us, -1 for good) of a pending
- * transfer, 0 for one that is posted at once.
+ * transfer_begin notes the op of a transfer, with a new number of it. If it was noted before,
+ * it returns false, and the op has the number of that transfer. `pending` must be the same
+ * then, too: the time to live of a pending transfer (in microseconds, -1 if it does not
+ * expire), 0 for one that is posted at once.
  */
 bool
 transfer_begin(DcLedger *ledger, DcTransfer *transfer, int64 pending)
@@ -290,6 +294,9 @@ transfer_legs(DcLedger *ledger, const DcLine *lines, int n, int *nlegs)
 	return legs;
 }
 
+/*
+ * Compare two legs by the keys of their accounts, for qsort().
+ */
 static int
 leg_compare(const void *a, const void *b)
 {
@@ -297,6 +304,9 @@ leg_compare(const void *a, const void *b)
 	return key_compare(((const DcLeg *) a)->key, ((const DcLeg *) b)->key);
 }
 
+/*
+ * Add amounts to a leg; 22003 if a sum leaves bigint.
+ */
 static void
 leg_add(DcLeg *leg, int64 in, int64 out)
 {
@@ -360,7 +370,7 @@ transfer_result(FunctionCallInfo fcinfo, int64 transfer_id, bool duplicate)
 
 		TupleDescInitEntry(fresh, 1, "transfer_id", INT8OID, -1, 0);
 		TupleDescInitEntry(fresh, 2, "duplicate", BOOLOID, -1, 0);
-		desc = BlessTupleDesc(fresh);
+		desc = BlessTupleDesc(compat_described(fresh));
 		MemoryContextSwitchTo(old);
 	}
 	values[0] = Int64GetDatum(transfer_id);

@@ -11,12 +11,12 @@
  * once, by the first of them. To end it takes nothing from a limit. So it cannot fail for
  * lack of balance, and waits only for a transaction that ends the same one.
  *
- * Time is clock_timestamp(), read after the row is locked: a ttl is wall time, as users
- * see it and as rows outlive the server. If the clock is set, they last for so much longer
- * or shorter; each ends once all the same. One whose time is up can no
- * longer be posted or voided, even if it has not been ended yet. It is ended by the first
- * of these: the worker (ledgerjob.c), a transfer that would otherwise fail for lack of
- * the units that are set aside (accountbound.c), a call that tries to post or void it.
+ * Time is clock_timestamp(), read after the row is locked: a ttl is wall time, as users see it
+ * and as rows outlive the server. If the clock is set, they last longer or shorter by that
+ * much; each still ends exactly once. One whose time is up can no longer be posted or voided,
+ * even if it has not been ended yet. The first of these ends it: the worker (ledgerjob.c), a
+ * transfer that would otherwise fail for lack of the units that are set aside (accountbound.c),
+ * a call that tries to post or void it.
  */
 #include "postgres.h"
 
@@ -40,7 +40,7 @@ PG_FUNCTION_INFO_V1(dc_transfer_pending);
 PG_FUNCTION_INFO_V1(dc_transfer_post);
 PG_FUNCTION_INFO_V1(dc_transfer_void);
 
-/* Expired ones of an account that a transfer ends at a time. */
+/* Number of expired pending transfers of an account that a transfer ends at a time. */
 #define EXPIRE_KEY_BATCH 100
 
 /* A pending transfer whose row is locked. */
@@ -114,10 +114,9 @@ static void check_same_amount(const DcPendingTransfer *pending, int64 amount);
 static int64 id_arg(FunctionCallInfo fcinfo, int argno);
 
 /*
- * dc_transfer_pending(ledger regclass, from_key text|bigint|uuid, to_key, amount bigint,
- * op_id text, memo jsonb, ttl interval) -> (transfer_id, duplicate): sets an amount
- * aside. NULL for ttl: for good. Errors as of dc_transfer(); 22023 for a ttl that is not
- * positive.
+ * dc_transfer_pending(ledger regclass, from_key text|bigint|uuid, to_key, amount bigint, op_id
+ * text, memo jsonb, ttl interval) -> (transfer_id, duplicate): sets an amount aside. NULL for
+ * ttl: it does not expire. Errors as of dc_transfer(); 22023 for a ttl that is not positive.
  */
 Datum
 dc_transfer_pending(PG_FUNCTION_ARGS)
@@ -153,6 +152,10 @@ dc_transfer_pending(PG_FUNCTION_ARGS)
 	return transfer_result(fcinfo, transfer.op.transfer_id, false);
 }
 
+/*
+ * Insert a row for a pending transfer, as the owner; 55000 if code of the owner keeps it from
+ * being inserted.
+ */
 static void
 note_pending(DcLedger *ledger, const DcTransfer *transfer, bool expires,
 			 TimestampTz expires_at)
@@ -186,9 +189,9 @@ note_pending(DcLedger *ledger, const DcTransfer *transfer, bool expires,
 }
 
 /*
- * dc_transfer_post(ledger regclass, transfer_id bigint, amount bigint) -> text: posts
- * a pending transfer, or so much of it; the rest is given back. The answer is "posted"
- * if this call did it, or why not: "expired", "voided", "posted already", "unknown".
+ * dc_transfer_post(ledger regclass, transfer_id bigint, amount bigint) -> text: posts a pending
+ * transfer, or this amount of it; the rest is given back. The answer is "posted" if this call
+ * did it, or why not: "expired", "voided", "posted already", "unknown".
  *
  * Errors: 23505 if it was posted with another amount.
  */
@@ -262,6 +265,9 @@ dc_transfer_void(PG_FUNCTION_ARGS)
 	PG_RETURN_TEXT_P(cstring_to_text("voided"));
 }
 
+/*
+ * Return argument transfer_id; 22004 if that or the ledger is NULL.
+ */
 static int64
 id_arg(FunctionCallInfo fcinfo, int argno)
 {
@@ -293,6 +299,10 @@ lock_pending(DcLedger *ledger, int64 id, DcPendingTransfer *pending)
 	return false;
 }
 
+/*
+ * Lock the row of a pending transfer and read it into the caller's memory; changes nothing if
+ * there is none.
+ */
 static void
 read_pending(DcLedger *ledger, DcPendingTransfer *pending, TimestampTz *expires_at)
 {
@@ -343,7 +353,7 @@ read_line(const DcRows *rows, uint64 row, DcLine *line)
 }
 
 /*
- * end_pending ends one that is open, and locked.
+ * end_pending ends a pending transfer that is open, and whose row is locked.
  */
 static void
 end_pending(DcLedger *ledger, const DcPendingTransfer *pending,
@@ -415,6 +425,10 @@ pendings_next(DcLedger *ledger)
 	return next;
 }
 
+/*
+ * End up to `limit` pending transfers whose time is up, of an account or (NULL) of all, give
+ * their amounts back, and return how many there were.
+ */
 static uint64
 transferpending_expire(DcLedger *ledger, const DcStatement *statement, int limit,
 					   const DcKey *key)

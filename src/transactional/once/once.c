@@ -72,8 +72,8 @@ dc_incr_once(PG_FUNCTION_ARGS)
 }
 
 /*
- * check_local raises 0A000 for a table that lies on other servers, if in part: they
- * commit before the op does, and a crash in between would have it applied again.
+ * check_local raises 0A000 for a table that lies on other servers, even in part: they commit
+ * before the op does, and after a crash in between the increment would be applied again.
  */
 static void
 check_local(const DcCounter *counter)
@@ -195,6 +195,9 @@ batch_args(FunctionCallInfo fcinfo, int *count)
 	return batch;
 }
 
+/*
+ * Compare two ops of a batch by their ids, for qsort().
+ */
 static int
 once_compare_ids(const void *a, const void *b)
 {

@@ -4,12 +4,11 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The record of an op is a row of the counter table's table of ops. It is written by
- * the transaction that applies the op, and found by any transaction that brings it again.
- * The table is a ring of partitions, so that old records go without deletes
- * (opjob.c). A partition is open (records are written to it), closed (they are
- * looked for in it) or expired and empty. While the next one is opening, records
- * are written to both.
+ * The record of an op is a row of the counter table's table of ops. It is written by the
+ * transaction that applies the op, and found by any transaction that sends the op again. The
+ * table is a ring of partitions, so that old records go without deletes (opjob.c). A partition
+ * is open (records are written to it), closed (they are looked for in it) or expired and empty.
+ * While the next one is opening, records are written to both.
  *
  * Why two transactions with the same op always meet in the unique index of
  * one partition: a writer locks the table of ops (ROW EXCLUSIVE, to the end of
@@ -53,13 +52,16 @@
 #include "transactional/once/opslot.h"
 #include "transactional/once/optime.h"
 
-/* The first id with a time in it is younger than this. */
+/*
+ * What looks like a ULID, but has a time before 2016 or this far ahead, is taken for an id
+ * without a time.
+ */
 #define ULID_FROM_MS (INT64CONST(1451606400) * 1000) /* 2016 */
 #define ULID_AHEAD_MS (INT64CONST(365) * SECS_PER_DAY * 1000)
 
 #define ERRCODE_OP_EXPIRED MAKE_SQLSTATE('L', 'G', '0', '0', '4')
 
-/* The last op was new. That is a guess about the next one, and no more. */
+/* The last op was new. It is only a guess about the next one. */
 static bool expect_new = false;
 
 struct DcOpLog
@@ -92,7 +94,7 @@ op_id_arg(FunctionCallInfo fcinfo, int argno, DcOp *op)
 }
 
 /*
- * op_id_from_text is the same for a text.
+ * op_id_from_text does the same for a text.
  */
 void
 op_id_from_text(Datum value, DcOp *op)
@@ -161,7 +163,7 @@ open_log(DcCounter *counter, LOCKMODE mode)
 		LockRelationOid(ops, mode);
 		entry = opslots_find(counter->relid);
 		if (entry != NULL && entry->ops == ops)
-			break; /* else dropped and made anew while we waited */
+			break; /* or it was dropped and created again while we waited */
 		UnlockRelationOid(ops, mode);
 	}
 	log = palloc(sizeof(DcOpLog));
@@ -178,6 +180,9 @@ open_log(DcCounter *counter, LOCKMODE mode)
 	return log;
 }
 
+/*
+ * Close the ops of a counter table that ops_open() or open_log() has opened. Locks are kept.
+ */
 void
 ops_close(DcOpLog *log)
 {
@@ -249,12 +254,10 @@ may_be_forgotten(DcOpLog *log, TimestampTz made, TimestampTz now)
 }
 
 /*
- * ops_lookup looks for an op, and waits for a transaction in progress that
- * has recorded it. If the last one was new, this one
- * will be, too, and inserting it will tell: then it does not look into partitions that
- * are inserted into. *found is in the caller's memory.
- * Errors: LG004 when it is so old that its record may be gone, 22023 when it says that it is
- * from the future.
+ * ops_lookup looks for an op, and waits for a transaction in progress that has recorded it. If
+ * the last op was new, this one probably is, and inserting it will show: then it does not look
+ * into partitions that are inserted into. *found is in the caller's memory. Errors: LG004 when
+ * it is so old that its record may be gone, 22023 when it says that it is from the future.
  */
 bool
 ops_lookup(DcOpLog *log, DcOp *op, DcOp *found)
@@ -340,8 +343,8 @@ op_check_seen(DcOpLog *log, const DcOp *op, bool exists)
 }
 
 /*
- * find_op looks into all partitions that may have an op. Those that are
- * written to come first, as most ops that are brought again were brought of late.
+ * find_op looks into all partitions that may have an op. Those that are written to come first,
+ * as most repeated ops are recent.
  */
 static bool
 find_op(DcOpLog *log, const DcOp *op, DcOpFind how, DcOp *found)
@@ -398,6 +401,10 @@ ops_insert(DcOpLog *log, const DcOp *op, DcOp *found)
 	return true;
 }
 
+/*
+ * Insert an op into one partition; false if another transaction has recorded it, which *found
+ * is set to then. Waits for a transaction that is about to.
+ */
 static bool
 insert_into_slot(DcOpLog *log, int i, const DcOp *op, ItemPointer tid,
 				 DcOp *found)

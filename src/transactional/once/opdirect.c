@@ -4,8 +4,9 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * As by INSERT ... ON CONFLICT DO NOTHING (core/rows/keyrow.c): an op of any transaction is found, and one that is in
- * progress is waited for. There is no way by SQL: opslot_check() refuses partitions that would need it.
+ * As by INSERT ... ON CONFLICT DO NOTHING (core/rows/keyrow.c): an op of any transaction is
+ * found, and one that is in progress is waited for. SQL is never used: opslot_check() refuses
+ * partitions that would need it.
  */
 #include "postgres.h"
 
@@ -50,7 +51,7 @@ oprel_open(DcOpRel *rel, DcOpSlot *slot, bool write)
 }
 
 /*
- * oprel_check makes sure of that anew, if it may have changed.
+ * oprel_check checks its shape again, if it may have changed.
  */
 void
 oprel_check(DcOpRel *rel)
@@ -63,6 +64,9 @@ oprel_check(DcOpRel *rel)
 	rel->index = index_open(rel->slot->layout.index, rel->mode);
 }
 
+/*
+ * Close a partition; its lock is kept.
+ */
 void
 oprel_close(DcOpRel *rel)
 {
@@ -137,6 +141,9 @@ oprel_delete(DcOpRel *rel, ItemPointer tid)
 	simple_heap_delete(rel->heap, tid);
 }
 
+/*
+ * Return the id of an op as a text, in a buffer of the caller.
+ */
 static Datum
 op_text(const DcOp *op, char *buf)
 {
@@ -145,6 +152,9 @@ op_text(const DcOp *op, char *buf)
 	return PointerGetDatum(buf);
 }
 
+/*
+ * Copy a row of a table of ops into *found; NULL columns become 0.
+ */
 static void
 read_op(const DcOpRel *rel, TupleTableSlot *slot, DcOp *found)
 {

@@ -11,9 +11,9 @@
  *
  *	- The open partition has been open for half of op_retention, and has ops:
  *	  the next one, if it is empty, is opening.
- *	- Then the open one is closed, and the other one open.
- *	- A closed one whose ops are all older than op_retention, and as old as
- *	  twice DC_OP_TOLERANCE besides, expires.
+ *	- Then the open one is closed, and the next one is open.
+ *	- A closed one expires when all of its ops are older than op_retention plus twice
+ *	  DC_OP_TOLERANCE.
  *	- An expired one is emptied by TRUNCATE, and it is noted up to when ops are
  *	  forgotten.
  *
@@ -21,12 +21,11 @@
  *
  * A ring that a subscription feeds is not turned (opjob_step_fed).
  *
- * The wall clock says when: rows outlive the server, and the ids of ops have wall
- * time in them. When it is set back, the open one stays open, and closed ones are kept,
- * for so much longer. It must be so: a partition is not closed before half of
- * op_retention has passed since it was opened, and so at a time that is later than
- * its ops. When it is set forth, partitions go so much earlier. op.c says which
- * ops are refused then.
+ * The wall clock says when: rows outlive the server, and the ids of ops have wall time in them.
+ * When it is set back, the open one stays open, and closed ones are kept, longer by that much.
+ * It must be so: a partition is not closed before half of op_retention has passed since it was
+ * opened, and so at a time that is later than its ops. When it is set forward, partitions go
+ * earlier by that much. op.c says which ops are refused then.
  */
 #include "postgres.h"
 
@@ -44,7 +43,9 @@
 #include "core/table/tablejob.h"
 #include "transactional/once/opslot.h"
 
-/* How old the time may be that a partition has been closed since while it is fed. */
+/*
+ * While a ring is fed, `since` of a closed partition is updated when it is older than this.
+ */
 #define CLOSED_SINCE_MAX (10 * USECS_PER_MINUTE)
 
 static List *opjob_list(void);
@@ -97,7 +98,7 @@ opjob_step(Oid table, bool all_owners)
 		return TABLE_DONE;
 	if (nslots < DC_OP_SLOTS)
 	{
-		ops_create(counter); /* they were kept for good before */
+		ops_create(counter); /* until now they were kept for good */
 		return TABLE_GOES_ON;
 	}
 	open = find_state(slots, nslots, SLOT_OPEN);
@@ -152,9 +153,9 @@ opjob_step_fed(Oid table, bool all_owners)
 }
 
 /*
- * lock_ring makes this transaction the only one that changes the states of a ring, and
- * reads them. False if another one does, or if this one has made a change already: then
- * it is not committed yet.
+ * lock_ring makes this transaction the only one that changes the states of a ring, and reads
+ * them. Returns false if another one does, or if this one has made a change already: then it is
+ * not committed yet.
  */
 static bool
 lock_ring(DcCounter *counter, DcOpSlot *slots, int *nslots)
@@ -254,6 +255,9 @@ opjob_empty(DcCounter *counter, DcOpSlot *slot)
 	return true;
 }
 
+/*
+ * Change the state of a slot, as of now, in the catalog.
+ */
 static void
 set_state(DcOpSlot *slot, DcSlotState state)
 {

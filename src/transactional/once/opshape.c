@@ -31,7 +31,7 @@
 /* After a crash that emptied it, ops could be applied again. */
 static const DcShape op_shape = {
 	.relkinds = "r",
-	.part = true, /* of the counter's table of ops, and nothing else (part_problem) */
+	.part = true, /* only of the counter's table of ops (part_problem) */
 	.logged = true,
 	.nkeys = 1,
 	.keys = {OP_ID},

@@ -66,6 +66,9 @@ static DcRelCached slot_cache = {
 	.changed = slots_changed,
 };
 
+/*
+ * Read or write the columns of a row of dcounter.op_slot.
+ */
 static void
 opslot_columns(DcCatRow *io, void *data)
 {
@@ -101,6 +104,9 @@ opslots_find(Oid counter)
 	return last_found = entry;
 }
 
+/*
+ * Fill a cache entry with the slots of its counter table; false if it has none.
+ */
 static bool
 opslot_fill(void *data, void *arg)
 {
@@ -120,7 +126,7 @@ opslot_fill(void *data, void *arg)
 }
 
 /*
- * opslots_changes tells how often anything about partitions of ops has changed.
+ * opslots_changes returns how often anything about partitions of ops has changed.
  */
 uint64
 opslots_changes(void)
@@ -244,8 +250,10 @@ opslots_counters(void)
 	foreach(lc, cat_read_all(&catalog, SnapshotSelf))
 	{
 		CHECK_FOR_INTERRUPTS();
-		counters = list_append_unique_oid(counters, ((DcOpSlot *) lfirst(lc))->counter);
+		counters = lappend_oid(counters, ((DcOpSlot *) lfirst(lc))->counter);
 	}
+	list_sort(counters, list_oid_cmp);
+	list_deduplicate_oid(counters);
 	return counters;
 }
 

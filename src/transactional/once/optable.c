@@ -4,9 +4,9 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * They are made when a counter table gets its first op, as the owner of the counter
- * table, also if another role brings the op. The lock that keeps two sessions
- * from making them at once is held to the end of the transaction.
+ * They are made when a counter table gets its first op, as the owner of the counter table, even
+ * if another role sends the op. The lock that keeps two sessions from making them at once is
+ * held to the end of the transaction.
  */
 #include "postgres.h"
 
@@ -89,7 +89,7 @@ ops_create(DcCounter *counter)
 }
 
 /*
- * once_init is called once.
+ * once_init sets the hooks and registers the job of this room; called once.
  */
 void
 once_init(void)
@@ -276,6 +276,9 @@ make_slot(const DcCounter *counter, Oid ops, int number, DcSlotState state)
 	optable_add_slot(counter->relid, ops, number, state, 0);
 }
 
+/*
+ * Insert a row of dcounter.op_slot for the partition of a number, which exists.
+ */
 static void
 optable_add_slot(Oid counter, Oid ops, int number, DcSlotState state,
 				 TimestampTz forgotten)

@@ -24,7 +24,7 @@ static bool uuidv7_time(const char *id, int64_t *ms);
 static bool ulid_time(const char *id, int64_t *ms);
 
 /*
- * id_time tells the kind of an id, and when it was made, if it says so: in
+ * id_time returns the kind of an id, and sets *ms to when it was made, if the id says so: in
  * milliseconds since 1970.
  */
 DcIdKind
@@ -37,6 +37,9 @@ id_time(const char *id, size_t len, int64_t *ms)
 	return ID_OPAQUE;
 }
 
+/*
+ * Return true if 36 characters are a UUIDv7, and set *ms to its time (milliseconds since 1970).
+ */
 static bool
 uuidv7_time(const char *id, int64_t *ms)
 {
@@ -63,6 +66,9 @@ uuidv7_time(const char *id, int64_t *ms)
 	return true;
 }
 
+/*
+ * Return true if 26 characters are a ULID, and set *ms to its time (milliseconds since 1970).
+ */
 static bool
 ulid_time(const char *id, int64_t *ms)
 {
@@ -83,6 +89,9 @@ ulid_time(const char *id, int64_t *ms)
 	return true;
 }
 
+/*
+ * Return the value of a hexadecimal digit of either case, -1 for another character.
+ */
 static int
 optime_hex_digit(char c)
 {

@@ -115,6 +115,9 @@ lines_merge(DcCartLine *lines, int count)
 	return kept;
 }
 
+/*
+ * Compare two lines by their keys, for qsort().
+ */
 static int
 line_compare(const void *a, const void *b)
 {

@@ -29,6 +29,9 @@
 
 #define BATCH 500
 
+/*
+ * Return true for a stock.
+ */
 static bool
 expire_wants(const DcCounterRow *row)
 {

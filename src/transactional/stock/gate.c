@@ -1,10 +1,10 @@
 /*
  * gate.c
- *		The sold-out gate: keys of which nothing is left, in shared memory.
+ *		The sold-out gate: keys with nothing left, in shared memory.
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * When a sale is over most buyers still come. A key whose rows were seen at zero is
+ * After a sale has sold out most buyers still come. A key whose rows were seen at zero is
  * marked here, and takes of it are refused without a look at a table.
  *
  * A mark must never outlive the first unit that could be sold. Protocol:
@@ -25,10 +25,9 @@
  *
  *	- Time alone gives back the units of holds, so a mark ends when the first of the
  *	  key's holds expires (take.c).
- *	- A mark ends after MARK_MS in any case, by the monotonic clock. Rows that were
- *	  written by other means than this extension's functions are seen after that
- *	  time. So are holds that expire because the wall clock, which they go by, is
- *	  set forth.
+ *	- A mark ends after MARK_MS in any case, by the monotonic clock. Rows that were written by
+ *	  other means than this extension's functions are seen after that time. So are holds that
+ *	  expire because the wall clock, which they go by, is set forward.
  *	- A crash or a restart empties the gate.
  *
  * Each partition's lock protects all of its fields. Keys of more than KEY_BYTES
@@ -86,6 +85,9 @@ gate_init(void)
 			  gate_area_init);
 }
 
+/*
+ * Initialize the locks of the gate's partitions; the marks are free as zeros.
+ */
 static void
 gate_area_init(void *area)
 {
@@ -177,8 +179,8 @@ gate_shut(const DcDeltaKey *key, uint64 epoch, TimestampTz expires_at)
 }
 
 /*
- * gate_open removes the mark of a key, and makes those fail that are about to
- * set one. Is stock_hooks->units_added.
+ * gate_open removes the mark of a key, and makes attempts to set one fail that have begun. It
+ * is stock_hooks->units_added.
  */
 void
 gate_open(DcCounter *counter, const DcDeltaKey *key)
@@ -197,6 +199,9 @@ gate_open(DcCounter *counter, const DcDeltaKey *key)
 	LWLockRelease(&partition->lock);
 }
 
+/*
+ * Return the partition for a key of this database.
+ */
 static DcGatePartition *
 gate_partition_of(const DcDeltaKey *key)
 {

@@ -11,18 +11,17 @@
  * their key when that transaction commits. A hold that is confirmed with more than
  * it has takes the rest as dc_take() does, its row being locked; if that is not there it stays open.
  *
- * Time is clock_timestamp(), read after the row is locked: a ttl is wall time, as
- * users see it and as rows outlive the server. If the clock is set, holds last for so
- * much longer or shorter; each ends once all the same. A hold whose time is
- * up can no longer be confirmed or released, even if it has not been ended yet. It is
- * ended, and its units are given back, by the first of these: the worker (expire.c), a
- * take that would otherwise fail (take.c), a call that tries to confirm or release it.
- * Until then reads add its units to what is left (holdexpired.c).
+ * Time is clock_timestamp(), read after the row is locked: a ttl is wall time, as users see it
+ * and as rows outlive the server. If the clock is set, holds last longer or shorter by that
+ * much; each still ends exactly once. A hold whose time is up can no longer be confirmed or
+ * released, even if it has not been ended yet. The first of these ends it, and gives its units
+ * back: the worker (expire.c), a take that would otherwise fail (take.c), a call that tries to
+ * confirm or release it. Until then reads add its units to what is left (holdexpired.c).
  *
- * Holds that have ended stay for dcounter.hold_retention, so that a call that is
- * made again, since its answer was lost, gets an answer. A call that does not get what it
- * wants fails, unless it is told to answer instead: a caller that does not look at the answer must not
- * go on as if the units were sold.
+ * Holds that have ended stay for dcounter.hold_retention, so that a call that is repeated
+ * because its answer was lost gets an answer. A call that cannot do what was asked fails,
+ * unless strict is false: a caller that does not look at the answer must not go on as if the
+ * units were sold.
  *
  * All statements run as the owner of the stock.
  */
@@ -213,6 +212,9 @@ hold_lacks_units(const DcHold *hold, int64 qty)
 			 errhint("With strict => false the answer is \"open\", without an error.")));
 }
 
+/*
+ * Return the argument "strict" (22004 for NULL).
+ */
 static bool
 strict_arg(FunctionCallInfo fcinfo, int n)
 {
@@ -221,7 +223,7 @@ strict_arg(FunctionCallInfo fcinfo, int n)
 }
 
 /*
- * hold_is_over fails, since a hold is not open any more, or never was.
+ * hold_is_over raises an error: a hold is not open any more, or never was.
  */
 static void
 hold_is_over(const DcHold *hold)
@@ -239,8 +241,8 @@ hold_is_over(const DcHold *hold)
 }
 
 /*
- * ended_answer says why something that was set aside cannot be ended as is wanted: the
- * state that it is in, "wanted already" if that is the one.
+ * ended_answer returns why a hold or pending transfer cannot be ended as wanted: the state that
+ * it is in, or that state and " already" if it is the wanted one.
  */
 text *
 ended_answer(const char *state, const char *wanted)

@@ -4,9 +4,10 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The worker ends such holds (expire.c), and before it whatever needs their units: a take (take.c), or setting the
- * key. So these units belong to what is left, although the rows of the stock do not have them yet. A read adds them in
- * the snapshot in which it reads the rows: a hold that is being ended is then in the one or in the other.
+ * The worker ends such holds (expire.c); a take (take.c), or setting the key, ends them earlier
+ * if it needs their units. So these units belong to what is left, although the rows of the
+ * stock do not have them yet. A read adds them in the snapshot in which it reads the rows: a
+ * hold that is being ended is then in the one or in the other.
  */
 #include "postgres.h"
 

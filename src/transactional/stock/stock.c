@@ -21,7 +21,8 @@ PG_FUNCTION_INFO_V1(dc_take);
 PG_FUNCTION_INFO_V1(dc_take_up_to);
 
 /*
- * stock_init is called once, at preload or not.
+ * stock_init sets the hooks and registers the job of this room, and the gate if preloaded;
+ * called once.
  */
 void
 stock_init(bool preloaded)
@@ -82,8 +83,8 @@ dc_take(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_take_up_to(stock regclass, key text|bigint|uuid, qty bigint) -> bigint:
- * takes as many units as there are for sure, at most qty, and returns how many.
+ * dc_take_up_to(stock regclass, key text|bigint|uuid, qty bigint) -> bigint: takes as many
+ * units as are available for sure, at most qty, and returns how many.
  */
 Datum
 dc_take_up_to(PG_FUNCTION_ARGS)

@@ -154,8 +154,8 @@ counter_holds_layout(DcCounter *counter)
 }
 
 /*
- * stock_open_to_write opens the stock in argument 0 for a function that changes
- * it. 42809 for a counter table that is none. What has to be waited for is waited for before its tables are locked.
+ * stock_open_to_write opens the stock in argument 0 for a function that changes it. 42809 for a
+ * counter table that is not a stock. All waiting is done before its tables are locked.
  */
 DcCounter *
 stock_open_to_write(FunctionCallInfo fcinfo, const char *function)
@@ -170,7 +170,7 @@ stock_open_to_write(FunctionCallInfo fcinfo, const char *function)
 }
 
 /*
- * stock_check raises 42809 for a counter table that is no stock.
+ * stock_check raises 42809 for a counter table that is not a stock.
  */
 void
 stock_check(const DcCounter *counter)

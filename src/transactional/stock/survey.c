@@ -20,8 +20,8 @@
  * replaced, does not come back, nor does a transaction, once ended. So in between
  * the two, all of it was true at once.
  *
- * To be told that there is enough in rows that are free, one reading will do: the
- * attempt to take decides.
+ * To find that free rows have enough units, one reading is sufficient: the attempt to take
+ * decides.
  *
  * A compaction moves units between rows in one transaction, and neither takes nor
  * adds any. In the middle of its work it looks as if it did. So a take that finds one at
@@ -36,7 +36,7 @@
 #include "core/rows/locks.h"
 #include "transactional/stock/survey.h"
 
-/* Readings until a caller had better look whether it still matters. */
+/* Readings after which the caller should look whether the answer still matters. */
 #define MAX_READINGS 10
 
 /* By how much a transaction in progress changes the key. */
@@ -109,6 +109,9 @@ survey_once(DcDirectRel *rel, const DcDeltaKey *key)
 	return surveys_equal(first, second) ? second : NULL;
 }
 
+/*
+ * Return true if two surveys have read the same versions of the same rows, in the same states.
+ */
 static bool
 surveys_equal(const DcSurvey *a, const DcSurvey *b)
 {

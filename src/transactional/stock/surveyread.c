@@ -84,7 +84,10 @@ surveyread_read_hints(DcReading *reading)
 		int nrows = reading->survey->nrows;
 		bool found = false;
 
-		/* the newest that was seen will do if the version that it replaced does not matter */
+		/*
+		 * the newest version that was seen is sufficient if the one that it replaced does not
+		 * matter
+		 */
 		if (hint->newest != InvalidOffsetNumber)
 			found = read_versions(reading, hint, hint->newest) &&
 				!TransactionIdIsValid(reading->survey->rows[nrows].inserter);
@@ -118,7 +121,10 @@ surveyread_read_index(DcReading *reading)
 	ItemPointerData root;
 	int32 number;
 
-	/* any snapshot that is no MVCC one: it keeps the index page from vacuum */
+	/*
+	 * any non-MVCC snapshot: the scan then keeps its pin on the index page, which holds off
+	 * vacuum
+	 */
 	shard_scan_begin(&scan, rel->heap, directrel_index(rel), PointerGetDatum(key),
 					 SnapshotAny, reading->known);
 	while (shard_scan_next_entry(&scan, &root, &number))
@@ -176,6 +182,9 @@ read_versions(DcReading *reading, DcHint *place, OffsetNumber from)
 	return reading->found;
 }
 
+/*
+ * Add a version to the reading, unless it is dead. Ends the walk at a version of another row.
+ */
 static DcVersionStep
 surveyread_visit(DcVersion *version, void *arg)
 {
@@ -235,6 +244,9 @@ add_version(DcReading *reading, HeapTuple tuple, Buffer buffer,
 	}
 }
 
+/*
+ * Compare two versions by the number of their row and by their place, for qsort().
+ */
 static int
 row_compare(const void *a, const void *b)
 {

@@ -79,11 +79,11 @@ typedef struct DcAttempt
 	const DcDeltaKey *key;
 	int64 wanted;
 	int64 qty;		/* less than wanted, once that is known to be all */
-	bool partly;	/* as many as there are will do */
+	bool partly;	/* fewer are accepted, as many as there are */
 	bool below;		/* a snapshot had too few */
 	int64 holds;	/* expired ones to end next time; 0: none */
 	int rounds;		/* of that */
-	bool free_only; /* as many as are free will do */
+	bool free_only; /* fewer are accepted, as many as are free */
 	int failures;	/* of takes from several rows */
 	int64 taken;
 } DcAttempt;
@@ -210,6 +210,10 @@ stock_take(DcCounter *counter, const DcKey *key, int64 qty, int flags)
 	return taken;
 }
 
+/*
+ * Take units from the rows that this backend knows, then from those that the index has, and
+ * then after a survey. Returns how many were taken.
+ */
 static int64
 take_units(DcDirectRel *rel, const DcDeltaKey *key, int64 qty, int flags,
 		   uint64 epoch)
@@ -227,8 +231,8 @@ take_units(DcDirectRel *rel, const DcDeltaKey *key, int64 qty, int flags,
 }
 
 /*
- * take_from_one takes from one of the rows that this backend knows. It stays with a
- * row until that is busy or empty, so backends soon have a row each.
+ * take_from_one takes from one of the rows that this backend knows. It stays with a row until
+ * that is busy or empty, so each backend soon has a row of its own.
  */
 static int64
 take_from_one(DcDirectRel *rel, const DcDeltaKey *key, int64 qty)
@@ -313,7 +317,7 @@ take_with_holds(DcAttempt *attempt)
 		(!attempt->partly &&
 		 committed_below(counter, attempt->key, attempt->wanted - expired)))
 		return false;
-	/* some that this transaction is too old to see */
+	/* units that are too new for this transaction's snapshot */
 	if (IsolationUsesXactSnapshot() &&
 		holds_expired_units(counter, attempt->key, false) < expired)
 		serialization_error();
@@ -334,7 +338,7 @@ wait_for_possible(DcAttempt *attempt)
 	DcSurvey *survey = survey_exactly(attempt->rel, attempt->key, attempt->wanted);
 
 	if (survey == NULL)
-		return true; /* too much is going on to tell */
+		return true; /* too much is changing to tell */
 	if (survey->possible < attempt->wanted)
 		return false;
 	if (TransactionIdIsValid(survey->holder))
@@ -343,8 +347,7 @@ wait_for_possible(DcAttempt *attempt)
 }
 
 /*
- * try_until_decided makes surveys until one decides; tells whether anything was
- * taken.
+ * try_until_decided makes surveys until one decides; returns true if anything was taken.
  */
 static bool
 try_until_decided(void *arg)
@@ -503,6 +506,9 @@ take_parts(void *arg)
 	return missing == 0;
 }
 
+/*
+ * Compare two rows of a survey, the one with more units first, for qsort().
+ */
 static int
 compare_taken(const void *a, const void *b)
 {

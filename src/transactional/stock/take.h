@@ -15,7 +15,7 @@
 /* How to take. */
 #define TAKE_WAIT 1	  /* wait for others while the answer depends on them */
 #define TAKE_PARTLY 2 /* as many as there are */
-#define TAKE_FREE 4	  /* as many as nobody else has in hand, without waiting; holds stay as they are */
+#define TAKE_FREE 4	  /* as many as no other transaction holds, without waiting; holds stay as they are */
 
 extern bool stock_is_shut(FunctionCallInfo fcinfo, const DcKey *key,
 						  const char *function);

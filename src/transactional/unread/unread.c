@@ -4,27 +4,31 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A counter counts the messages of a channel, once: each is an increment of the channel's key. What a member has read of
- * them is one number, his watermark: a row (member, key, seen) of an ordinary table, made when he marks
- * something read for the first time. A message is one write, whoever is to read it.
+ * A counter counts the messages of a channel, once: each is an increment of the channel's key.
+ * What a member has read of them is one number, the member's watermark: a row (member, key,
+ * seen) of an ordinary table, made when the member marks something read for the first time. A
+ * message is one write, however many members will read it.
  *
  *		number(key) = sum of the key's increments + lost(key)
  *		unread		= number - seen, but not below zero, and not more than the key's value
  *
  * Why that is never wrong:
  *
- *	- The number only grows, in every snapshot. Increments add to it, decrements do not matter, and dc_set() and
- *	  dc_reset() change the value by increments and decrements (core/counter/set.c). Whatever else takes increments away
- *	  adds them to lost(key) in the same transaction (unreadlost.c): dc_delete(), and a key that starts anew.
- *	- A watermark is a number that was read, or less, and only rises. A snapshot that shows it shows what its
- *	  writer had seen: seen <= number. Marks of the same member in any order leave the greatest
- *	  one, so late and double calls are harmless. An increment that was committed after a snapshot was taken counts on
- *	  top of the number in that snapshot, so what nobody can have seen stays unread.
+ *	- The number only grows, in every snapshot. Increments add to it, decrements do not matter,
+ *	  and dc_set() and dc_reset() change the value by increments and decrements
+ *	  (core/counter/set.c). Everything else that takes increments away adds them to lost(key) in
+ *	  the same transaction (unreadlost.c): dc_delete(), and a key that starts again.
+ *	- A watermark is a number that was read, or less, and only rises. A snapshot that shows it
+ *	  shows what its writer had seen: seen <= number. Marks of the same member in any order leave
+ *	  the greatest one, so late and double calls are harmless. An increment that was committed
+ *	  after a snapshot was taken counts on top of the number in that snapshot, so messages that
+ *	  the member cannot have seen stay unread.
  *	- All that a call compares it reads in one snapshot, this transaction's own increments included: these are
  *	  committed, or rolled back, together with the mark, since the mark came after them.
- *	- The value bounds what is unread: of more messages than there are none can be unread. So a key that was set to 0
- *	  has nothing unread for anyone, and the next message is one, for all. Deleted messages (decrements) may
- *	  have been read or not; so with decrements unread is an upper bound, and exact without.
+ *	- The value bounds what is unread: no more messages can be unread than there are. So a key
+ *	  that was set to 0 has nothing unread for anyone, and the next message is one, for all.
+ *	  Deleted messages (decrements) may have been read or not; so with decrements unread is an
+ *	  upper bound, and exact without.
  *
  * Increments can be lost without a trace: rows that are changed by hand, a buffered counter after a crash, an unlogged
  * one. Then a watermark may be above the number. Nothing is unread until the number has reached it again, or the
@@ -76,7 +80,7 @@ static int64 number_of(DcSeenRel *rel, Datum key, const DcSums *sums, bool may_b
 static int64 at_most_bigint(INT128 sum);
 
 /*
- * unread_init is called when the library is loaded.
+ * unread_init sets the hooks of this room; called when the library is loaded.
  */
 void
 unread_init(void)
@@ -93,6 +97,9 @@ unread_init(void)
 	later_init();
 }
 
+/*
+ * Return true if a table is an unread table; the hook for other rooms.
+ */
 static bool
 is_unread(Oid relid)
 {
@@ -149,6 +156,9 @@ dc_mark_read_many(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
+/*
+ * Raise 22023 if a watermark is negative.
+ */
 static void
 check_upto(int64 upto)
 {
@@ -196,6 +206,9 @@ marks_arg(FunctionCallInfo fcinfo, int *count)
 	return marks;
 }
 
+/*
+ * Compare two marks by their keys, for qsort().
+ */
 static int
 mark_compare(const void *a, const void *b)
 {
@@ -226,7 +239,7 @@ mark_some(DcSeenRel *rel, DcCounter *counter, Datum member, const DcMark *marks,
 		change->back = SEEN_NOT_BACK;
 	else
 		change->back = snapshots > 0 ? SEEN_BACK_AGAIN : SEEN_BACK;
-	/* rows of channels are not written here, so one look at them will do */
+	/* rows of channels are not written here, so reading them once is enough */
 	may_be_lost = count == 1 || seen_any(rel, seen_channel());
 	while (done < count)
 	{

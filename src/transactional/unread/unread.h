@@ -30,7 +30,7 @@ enum
 	SEEN_NUM_COLUMNS
 };
 
-/* What a session remembers of such a table. Entries are never moved or freed. */
+/* What a session remembers of an unread table. Entries are never moved or freed. */
 typedef struct DcUnread
 {
 	Oid relid; /* hash key */
@@ -43,7 +43,7 @@ typedef struct DcUnread
 	DcTableLayout layout;
 } DcUnread;
 
-/* Such a table, open for a call. */
+/* An unread table, open for a call. */
 typedef struct DcSeenRel
 {
 	DcUnread *unread;
@@ -54,22 +54,22 @@ typedef struct DcSeenRel
 	struct IndexScanDescData *scan; /* likewise, in the snapshot that was active at the first one */
 } DcSeenRel;
 
-/* Whether a row that says more than there is may be taken back (unreadseen.c). */
+/* Whether a row whose number is too high may be lowered (unreadseen.c). */
 typedef enum DcSeenBack
 {
 	SEEN_BACK,		 /* yes: number and row are of one snapshot */
 	SEEN_BACK_AGAIN, /* once the number was read again, after the row's writer had ended */
-	SEEN_NOT_BACK	 /* no: nobody knows of when the number is */
+	SEEN_NOT_BACK	 /* no: the time of the number is unknown */
 } DcSeenBack;
 
 /* How a row is to change. */
 typedef struct DcSeenChange
 {
-	int64 upto; /* to this at least, */
-	int64 all;	/* of so many as were read: not more than that; */
+	int64 upto; /* to at least this number, */
+	int64 all;	/* which is not more than this, the number of the key that was read; */
 	int64 add;	/* or, if it is not 0, by this */
 	DcSeenBack back;
-	TransactionId writer; /* of the row, who has ended before the number was read, or invalid */
+	TransactionId writer; /* it wrote the row, and ended before the number was read; or invalid */
 	bool late;			  /* at the end of the transaction, if there is anything to change */
 } DcSeenChange;
 

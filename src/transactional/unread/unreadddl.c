@@ -1,14 +1,14 @@
 /*
  * unreadddl.c
- *		What DDL on a counter table, and on unread tables of it, entails.
+ *		What follows from DDL on a counter table, and on unread tables of it.
  *
  * Copyright (c) 2026, the dcounter developers
  *
  *	- At a drop: a table that is dropped is forgotten. If the counter table is dropped, its tables stay, with all that was
  *	  read, as ordinary tables; a notice says so.
- *	- ALTER TABLE ... OWNER TO on the counter table is repeated on them. Given to another owner by itself, such a
- *	  table is one of what was read no more: what dc_delete() notes there would depend on somebody else.
- *	  They have names and schemas of their own, which do not follow.
+ *	- ALTER TABLE ... OWNER TO on the counter table is repeated on them. An unread table that is
+ *	  given to another owner by itself is no longer an unread table: what dc_delete() notes there
+ *	  would depend on that role. They have names and schemas of their own, which do not follow.
  */
 #include "postgres.h"
 
@@ -21,6 +21,9 @@
 #include "core/table/storage.h"
 #include "transactional/unread/unread.h"
 
+/*
+ * Remove a table from the catalog, with a NOTICE if it still exists.
+ */
 static void
 unreadddl_forget(Oid relid)
 {
@@ -29,6 +32,9 @@ unreadddl_forget(Oid relid)
 				(errmsg("table \"%s\" is no longer an unread table", get_rel_name(relid))));
 }
 
+/*
+ * Forget unread tables that were dropped, and those of dropped counter tables.
+ */
 static void
 unreadddl_dropped(const DcDdl *ddl)
 {
@@ -46,6 +52,10 @@ unreadddl_dropped(const DcDdl *ddl)
 	}
 }
 
+/*
+ * Repeat ALTER TABLE ... OWNER TO of a counter table on its unread tables; forget an unread
+ * table that has got another owner than its counter table.
+ */
 static void
 unreadddl_altered(const DcDdl *ddl)
 {

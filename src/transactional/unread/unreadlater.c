@@ -4,13 +4,15 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Under REPEATABLE READ and SERIALIZABLE a row may have been changed since the snapshot was taken. An UPDATE fails
- * then with 40001. For a watermark there is no reason to: the greater number stays, whoever comes first. But a
- * version that replaces one that the snapshot does not show would be shown beside the one that it does
- * show, and tell what others have marked meanwhile. So such changes wait until the transaction commits, or is
- * prepared, when it reads no more. Until then its own reads are what the snapshot shows, and its own changes
- * on top (later_apply), as if the others came afterwards. TRUNCATE of the counter does not leave them for later: they are of
- * what it takes away (unreadlost.c). It may be rolled back to a savepoint, and then they wait again.
+ * Under REPEATABLE READ and SERIALIZABLE a row may have been changed since the snapshot was
+ * taken. An UPDATE fails then with 40001. For a watermark there is no reason to: the greater
+ * number stays, whichever transaction comes first. But a version that replaces one that the
+ * snapshot does not show would be shown beside the one that it does show, and reveal what
+ * others have marked meanwhile. So such changes wait until the transaction commits, or is
+ * prepared, when it no longer reads. Until then its own reads are what the snapshot shows, and
+ * its own changes on top (later_apply), as if the others came afterwards. TRUNCATE of the
+ * counter writes them at once: they are about increments that it takes away (unreadlost.c). It
+ * may be rolled back to a savepoint, and then they wait again.
  *
  * All is private to the backend. Changes are in TopTransactionContext, the newest first, each with the nesting level
  * of its subtransaction: rolling that back removes it. The lock on the table is held as long as the
@@ -46,7 +48,7 @@ typedef struct DcLater
 /* In TopTransactionContext; unreadlater_xact_callback forgets it at each end. */
 static DcLater *later = NULL;
 static DcLater *chains[LATER_CHAINS]; /* newest first, too */
-static bool was_written = false;	  /* some of them may be */
+static bool was_written = false;	  /* some changes may have been written early */
 
 static bool unreadlater_is_idle(void);
 static void unreadlater_xact_callback(XactEvent event, void *arg);
@@ -55,7 +57,8 @@ static uint32 chain_of(Datum member, Datum key);
 static bool unreadlater_same_text(Datum a, Datum b);
 
 /*
- * later_init is called when the library is loaded.
+ * later_init registers the callbacks for the end of transactions; called when the library is
+ * loaded.
  */
 void
 later_init(void)
@@ -132,27 +135,45 @@ later_was_written(void)
 	return was_written;
 }
 
+/*
+ * Return the number of the hash chain for a row.
+ */
 static uint32
-chain_of(Datum member, Datum key)
+chain_of(Datum member_text, Datum key_text)
 {
+	struct varlena *member = (struct varlena *) DatumGetPointer(member_text);
+	struct varlena *key = (struct varlena *) DatumGetPointer(key_text);
 	uint32 hash = hash_bytes((unsigned char *) VARDATA_ANY(member), VARSIZE_ANY_EXHDR(member));
 
 	return hash_combine(hash, hash_bytes((unsigned char *) VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key))) % LATER_CHAINS;
 }
 
+/*
+ * Return true if two texts have the same bytes.
+ */
 static bool
-unreadlater_same_text(Datum a, Datum b)
+unreadlater_same_text(Datum a_text, Datum b_text)
 {
+	struct varlena *a = (struct varlena *) DatumGetPointer(a_text);
+	struct varlena *b = (struct varlena *) DatumGetPointer(b_text);
+
 	return VARSIZE_ANY_EXHDR(a) == VARSIZE_ANY_EXHDR(b) &&
 		memcmp(VARDATA_ANY(a), VARDATA_ANY(b), VARSIZE_ANY_EXHDR(a)) == 0;
 }
 
+/*
+ * Return true if nothing is left of a transaction, so that its callbacks need not be called.
+ */
 static bool
 unreadlater_is_idle(void)
 {
 	return later == NULL && !was_written;
 }
 
+/*
+ * Write the waiting changes before the transaction commits or is prepared, and forget them when
+ * it ends.
+ */
 static void
 unreadlater_xact_callback(XactEvent event, void *arg)
 {
@@ -175,6 +196,10 @@ unreadlater_xact_callback(XactEvent event, void *arg)
 	}
 }
 
+/*
+ * Keep or remove the changes of a subtransaction that ends. Those that it had written early
+ * wait again if it is rolled back. Must not throw.
+ */
 static void
 unreadlater_subxact_callback(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *arg)
 {

@@ -4,19 +4,21 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Such a table belongs to a user, who may alter it in any way at any time. It is read and written
- * without SQL alone (unreadseen.c), so that neither code of its owner nor row security has a say:
- * to be read it must be a plain table of its shape, and to be written it must have nothing on it but
- * plain indexes. Else the call is refused, and the owner has hurt himself alone.
+ * Such a table belongs to a user, who may alter it in any way at any time. It is read and
+ * written without SQL alone (unreadseen.c), so that neither code of its owner nor row security
+ * applies: to be read it must be a plain table of its shape, and to be written it must have
+ * nothing on it but plain indexes. Otherwise the call is refused, which harms only the owner.
  *
- * The counter table is locked first, then this one (ACCESS SHARE to read, ROW EXCLUSIVE to write), both to
- * the end of the transaction. Nothing that was known before the locks is trusted after them. The relation is
- * open before the shape is looked at: as long as it is, this session's own code cannot alter it
- * (core/table/shape.c). What that code may add to an open table, a trigger or an index, is looked
- * for again before a row is written (seenrel_check).
+ * The counter table is locked first, then this one (ACCESS SHARE to read, ROW EXCLUSIVE to
+ * write), both to the end of the transaction. Nothing that was known before the locks is
+ * trusted after them. The relation is open before the shape is looked at: as long as it is,
+ * this session's own code cannot alter it (core/table/shape.c). That code may add a trigger or
+ * an index even to an open table, so these are looked for again before a row is written
+ * (seenrel_check).
  *
- * The two tables have one owner. What dc_delete() of the counter has to write here would otherwise depend on
- * somebody else. When they do not, calls are refused, and dc_delete() passes the table over.
+ * The two tables have one owner. What dc_delete() of the counter has to write here would
+ * otherwise depend on another role. When they do not, calls are refused, and dc_delete() passes
+ * the table over.
  */
 #include "postgres.h"
 
@@ -48,7 +50,7 @@ pg_noreturn static void write_error(Relation heap, const char *detail);
 
 static const DcShape unread_shape = {
 	.relkinds = "r",
-	.part = true, /* can be read then (write_problem) */
+	.part = true, /* such a table can be read (write_problem) */
 	.logged = true,
 	.nkeys = 2,
 	.keys = {SEEN_MEMBER, SEEN_KEY},
@@ -64,6 +66,10 @@ static DcRelCached entries = {
 	.changed = unreadopen_entry_changed,
 };
 
+/*
+ * Mark the entry of a table that has changed as invalid; InvalidOid stands for all tables. Must
+ * not throw.
+ */
 static void
 unreadopen_entry_changed(void *data, Oid relid)
 {
@@ -74,7 +80,7 @@ unreadopen_entry_changed(void *data, Oid relid)
 }
 
 /*
- * unread_find returns the entry of a table, or NULL if it is not one of what was read.
+ * unread_find returns the entry of a table, or NULL if it is not an unread table.
  */
 DcUnread *
 unread_find(Oid relid)
@@ -86,6 +92,9 @@ unread_find(Oid relid)
 	return NULL;
 }
 
+/*
+ * Fill an entry from the catalogs; false if the table is not an unread table.
+ */
 static bool
 unreadopen_fill(void *data, void *arg)
 {
@@ -105,8 +114,8 @@ unreadopen_fill(void *data, void *arg)
 }
 
 /*
- * unread_lookup is the same with the errors that a user should see: 42P01 for no relation, 42809 for
- * another one.
+ * unread_lookup does the same, but raises an error: 42P01 if there is no such relation, 42809
+ * if it is not an unread table.
  */
 DcUnread *
 unread_lookup(Oid relid)
@@ -128,9 +137,9 @@ unread_lookup(Oid relid)
  * seenrel_open opens the table in argument 0, and its counter table, which it returns. The caller needs SELECT
  * on the counter table, and on this one SELECT to read, INSERT and UPDATE to write.
  *
- * Errors: 22004 for NULL, those of unread_lookup() and counter_lookup(), 42501 for want of rights,
- * 25006 for a writer that may only read, 0A000 for row security, 55000 for different owners, 42809 for a
- * table that is not as it was made.
+ * Errors: 22004 for NULL, those of unread_lookup() and counter_lookup(), 42501 without these
+ * rights, 25006 to write in a read-only transaction, 0A000 for row security, 55000 for
+ * different owners, 42809 for a table that is not as it was made.
  */
 DcCounter *
 seenrel_open(FunctionCallInfo fcinfo, const char *function, bool write, DcSeenRel *rel)
@@ -145,7 +154,7 @@ seenrel_open(FunctionCallInfo fcinfo, const char *function, bool write, DcSeenRe
 	relid = PG_GETARG_OID(0);
 	if (write)
 		prevent_write(function);
-	AcceptInvalidationMessages(); /* a REVOKE, say; plain SQL does so too */
+	AcceptInvalidationMessages(); /* to notice a REVOKE, for example; plain SQL does so too */
 	for (;;)
 	{
 		Oid of = unread_lookup(relid)->row.counter;
@@ -168,8 +177,8 @@ seenrel_open(FunctionCallInfo fcinfo, const char *function, bool write, DcSeenRe
 }
 
 /*
- * seenrel_open_at opens a table to write, for a function of its counter table, which is locked. False if it is
- * none any more, or somebody else's.
+ * seenrel_open_at opens a table to write, for a function of its counter table, which is locked.
+ * Returns false if it is no longer an unread table, or has another owner.
  */
 bool
 seenrel_open_at(Oid relid, const DcCounter *counter, DcSeenRel *rel)
@@ -183,7 +192,8 @@ seenrel_open_at(Oid relid, const DcCounter *counter, DcSeenRel *rel)
 }
 
 /*
- * seenrel_open_again opens a table that this transaction has locked to write. False if it is none any more.
+ * seenrel_open_again opens a table that this transaction has locked to write. Returns false if
+ * it is no longer an unread table.
  */
 bool
 seenrel_open_again(Oid relid, DcSeenRel *rel)
@@ -199,7 +209,7 @@ seenrel_open_again(Oid relid, DcSeenRel *rel)
 }
 
 /*
- * seenrel_check makes sure of the shape anew, if something may have changed, and opens the index.
+ * seenrel_check checks the shape again, if something may have changed, and opens the index.
  */
 void
 seenrel_check(DcSeenRel *rel)
@@ -225,7 +235,8 @@ seenrel_check(DcSeenRel *rel)
 }
 
 /*
- * seenrel_end_reads is called before the snapshot of the reads is popped; later reads are in another one.
+ * seenrel_end_reads ends the reads of a table, before their snapshot is popped; later reads use
+ * another one.
  */
 void
 seenrel_end_reads(DcSeenRel *rel)
@@ -238,6 +249,9 @@ seenrel_end_reads(DcSeenRel *rel)
 	rel->slot = NULL;
 }
 
+/*
+ * Close an unread table; its lock is kept.
+ */
 void
 seenrel_close(DcSeenRel *rel)
 {
@@ -247,7 +261,8 @@ seenrel_close(DcSeenRel *rel)
 }
 
 /*
- * unread_check_shape raises 42809 if a table, which is locked and open, cannot serve as one.
+ * unread_check_shape raises 42809 if a table, which is locked and open, cannot be an unread
+ * table.
  */
 void
 unread_check_shape(Relation heap)
@@ -259,6 +274,10 @@ unread_check_shape(Relation heap)
 		write_error(heap, write_problem(heap, unread.layout.alone));
 }
 
+/*
+ * Check the shape of an open table, and note whether it can be written. Raises 42809 if it
+ * cannot be read without SQL.
+ */
 static void
 unreadopen_check_shape(DcUnread *unread, Relation heap)
 {
@@ -274,6 +293,9 @@ unreadopen_check_shape(DcUnread *unread, Relation heap)
 	unread->writable = write_problem(heap, unread->layout.alone) == NULL;
 }
 
+/*
+ * Raise 42809 with the reason why a table cannot be written.
+ */
 static void
 write_error(Relation heap, const char *detail)
 {
@@ -286,10 +308,10 @@ write_error(Relation heap, const char *detail)
 }
 
 /*
- * unread_check_counter raises an error for a counter table whose increments cannot be read by members: 42809 for a
- * stock and for a ledger, which have other numbers, and 0A000 if other regions count in it. What a region
- * has set takes away increments of the others, in each region at another moment, so their
- * number does not only grow.
+ * unread_check_counter raises an error for a counter table whose increments cannot be read by
+ * members: 42809 for a stock and for a ledger, which have other numbers, and 0A000 if other
+ * regions count in it. Setting a key in one region takes away increments of the others, in each
+ * region at another moment, so their number does not only grow.
  */
 void
 unread_check_counter(const DcCounter *counter, const char *function)
@@ -306,6 +328,10 @@ unread_check_counter(const DcCounter *counter, const char *function)
 			 counter_is_stock(counter) ? errdetail("It is a stock.") : errdetail("It belongs to a ledger.")));
 }
 
+/*
+ * Raise 0A000 if the table has row-level security, 55000 if its owner is not the counter
+ * table's.
+ */
 static void
 unreadopen_check_owner(const DcUnread *unread, const DcCounter *counter)
 {

@@ -27,6 +27,9 @@ static const DcCatalog unreads = {
 	.tells = true,
 };
 
+/*
+ * Read or write the columns of a row of dcounter.unread.
+ */
 static void
 unreadrow_columns(DcCatRow *io, void *data)
 {

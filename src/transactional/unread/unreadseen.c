@@ -1,30 +1,32 @@
 /*
  * unreadseen.c
- *		Rows of what was read, without SQL.
+ *		Reading and writing the rows of unread tables without SQL.
  *
  * Copyright (c) 2026, the dcounter developers
  *
  * A row says how many increments of a key a member has read. Rows of the member '' say how many increments
  * of a key are not in its counter's rows any more (unreadlost.c).
  *
- * Rows are read in the active snapshot, with the locks of SERIALIZABLE. They are written as
- * of now at every isolation level: the greater number stays, whoever comes first, so what a snapshot does not show
- * is no reason to fail with 40001. To find the row to write, the unique index is looked at with a dirty
- * snapshot, which shows rows of any transaction, and one that is in progress is waited for. Then
+ * Rows are read in the active snapshot, with the locks of SERIALIZABLE. They are written as of
+ * now at every isolation level: the greater number stays, whichever mark comes first, so a row
+ * that a snapshot does not show is no reason to fail with 40001. To find the row to write, the
+ * unique index is looked at with a dirty snapshot, which shows rows of any transaction, and one
+ * that is in progress is waited for. Then
  *
  *	- the transaction's one snapshot shows another version of the row, or the row where there is none any more, or none
  *		where there is one: the change waits for the end (unreadlater.c);
  *	- there is a row, and nothing to change: nothing is written, and no lock is left;
- *	- there is a row, and it is updated. If somebody else was faster, all begins again;
+ *	- there is a row, and it is updated. If another transaction was faster, all begins again;
  *	- there is none, and one is inserted (core/rows/keyrow.c): of two that insert the same row one finds that of the
  *		other, or both try again.
  *
- * A row may say more than there is, if increments were lost. Whoever marks it takes it back to what there is. That must
- * not happen just because somebody has marked more than this call has read. If number and row are read in one snapshot, a
- * row that the snapshot shows is not such a one. Amounts in memory belong to no snapshot, and are added after
- * those who have committed them are visible. So there the number is read again, when the row's
- * writer has ended altogether, and if it is still less, it is what there is. Of a counter on another server nobody
- * knows of when the number is.
+ * A row may say more than there is, if increments were lost. The next mark lowers it to the
+ * number there is. That must not happen just because another session has marked more than this
+ * call has read. If number and row are read in one snapshot, a row that the snapshot shows is
+ * not such a one. Amounts in memory belong to no snapshot, and are added after those who have
+ * committed them are visible. So there the number is read again, when the row's writer has
+ * ended altogether, and if it is still less, it is what there is. For a counter on another
+ * server the time of the number is unknown.
  *
  * A row that is updated stays locked until the transaction ends, like any row. Transactions that write several rows in
  * different orders can deadlock, which the server finds out.
@@ -44,6 +46,7 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
+#include "base/compat.h"
 #include "base/rowread.h"
 #include "core/rows/keyrow.h"
 #include "transactional/unread/unread.h"
@@ -68,6 +71,9 @@ seen_channel(void)
 	return PointerGetDatum(cstring_to_text(""));
 }
 
+/*
+ * Make the keys of an index scan for the row of a member and a key.
+ */
 static void
 make_keys(Datum member, Datum key, ScanKeyData *keys)
 {
@@ -76,9 +82,9 @@ make_keys(Datum member, Datum key, ScanKeyData *keys)
 }
 
 /*
- * seen_read returns the number of a member and a key in the active snapshot, which is the same for all reads until the table
- * is closed, with the changes of this transaction; 0 if there is none. One that was set by hand may be below zero: that is
- * as none.
+ * seen_read returns the number of a member and a key in the active snapshot, which is the same
+ * for all reads until the table is closed, with the changes of this transaction; 0 if there is
+ * none. One that was set by hand may be below zero, and counts as 0.
  */
 int64
 seen_read(DcSeenRel *rel, Datum member, Datum key)
@@ -108,6 +114,9 @@ seen_read(DcSeenRel *rel, Datum member, Datum key)
 	return later_apply(RelationGetRelid(rel->heap), member, key, Max(seen, 0));
 }
 
+/*
+ * Return the number in a row.
+ */
 static int64
 number_in(DcSeenRel *rel, TupleTableSlot *slot)
 {
@@ -155,7 +164,7 @@ find_by_heap(DcSeenRel *rel, ScanKeyData *keys, TupleTableSlot *slot)
 
 	keys[0].sk_attno = rel->unread->layout.atts[SEEN_MEMBER];
 	keys[1].sk_attno = rel->unread->layout.atts[SEEN_KEY];
-	scan = table_beginscan(rel->heap, GetActiveSnapshot(), 2, keys);
+	scan = compat_table_beginscan(rel->heap, GetActiveSnapshot(), 2, keys);
 	found = table_scan_getnextslot(scan, ForwardScanDirection, slot);
 	if (found)
 		ExecMaterializeSlot(slot);
@@ -164,9 +173,10 @@ find_by_heap(DcSeenRel *rel, ScanKeyData *keys, TupleTableSlot *slot)
 }
 
 /*
- * seen_write changes the row of a member and a key, or makes one; or leaves that to the end of the transaction, if its
- * snapshot does not show the row as it is. Then later ones of the same call wait, too: so it locks rows in the order of its
- * keys, wherever it does so. True if the caller is to read the number again, and then to call this again.
+ * seen_write changes the row of a member and a key, or makes one; or leaves that to the end of
+ * the transaction, if its snapshot does not show the row as it is. Then later ones of the same
+ * call wait, too: so it locks rows in the order of its keys, wherever it does so. Returns true
+ * if the caller is to read the number again, and then to call this again.
  */
 bool
 seen_write(DcSeenRel *rel, Datum member, Datum key, DcSeenChange *change)
@@ -198,7 +208,7 @@ seen_write(DcSeenRel *rel, Datum member, Datum key, DcSeenChange *change)
 }
 
 /*
- * seen_write_now is for the end of the transaction, where there is no snapshot.
+ * seen_write_now changes a row at the end of the transaction, where there is no snapshot.
  */
 void
 seen_write_now(DcSeenRel *rel, Datum member, Datum key, const DcSeenChange *change)
@@ -236,7 +246,7 @@ unreadseen_find_row(DcSeenRel *rel, Datum member, Datum key, TupleTableSlot *fou
 }
 
 /*
- * unreadseen_put_row writes a number; false if somebody else was faster.
+ * unreadseen_put_row writes a number; false if another transaction was faster.
  */
 static bool
 unreadseen_put_row(DcSeenRel *rel, Datum member, Datum key, int64 seen, bool exists, TupleTableSlot *found)
@@ -255,8 +265,8 @@ unreadseen_put_row(DcSeenRel *rel, Datum member, Datum key, int64 seen, bool exi
 }
 
 /*
- * Return true if this transaction has one snapshot, and that does not show the row as it is. To look for a version
- * that it shows is not to read it: SERIALIZABLE need not know.
+ * Return true if this transaction has one snapshot, and that does not show the row as it is.
+ * Looking for a version that it shows is not reading it: no predicate lock is needed.
  */
 static bool
 is_hidden(DcSeenRel *rel, Datum member, Datum key, bool exists, TupleTableSlot *found)
@@ -296,8 +306,8 @@ any_shown(DcSeenRel *rel, ScanKeyData *keys, Snapshot snapshot, int64 *seen)
 }
 
 /*
- * Return true if a row that says more than there is may be taken back, or sets *again, and waits for its
- * writer.
+ * Return true if a row whose number is too high may be lowered; otherwise this may wait for its
+ * writer, and set *again.
  */
 static bool
 may_take_back(DcSeenRel *rel, TupleTableSlot *found, DcSeenChange *change, bool *again)
@@ -340,7 +350,7 @@ is_shown(DcSeenRel *rel, TupleTableSlot *slot, Snapshot snapshot)
 }
 
 /*
- * writer_of returns who has made a version.
+ * writer_of returns the transaction that has made a version.
  */
 static TransactionId
 writer_of(TupleTableSlot *slot)

@@ -4,10 +4,11 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Such a table is an ordinary one, made with plain DDL in the name of the counter table's owner, and a row of dcounter.unread
- * that ties it to that. Both calls that make the row lock the counter table against
- * writers until it is committed: whoever deletes a key later sees it (unreadlost.c), and whoever
- * has deleted one before has committed that, so nobody has read what he has taken away.
+ * Such a table is an ordinary one, made with plain DDL in the name of the counter table's
+ * owner, and a row of dcounter.unread that ties it to that. Both calls that make the row lock
+ * the counter table against writers until it is committed: a transaction that deletes a key
+ * later sees the row (unreadlost.c), and one that has deleted a key before has committed, so no
+ * member has read what it has taken away.
  */
 #include "postgres.h"
 
@@ -28,7 +29,7 @@ PG_FUNCTION_INFO_V1(dc_unread_create);
 PG_FUNCTION_INFO_V1(dc_unread_adopt);
 PG_FUNCTION_INFO_V1(dc_unread_drop);
 
-/* A member reads on in place. */
+/* Rows are updated in place, as members read on. */
 #define UNREAD_OPTIONS "fillfactor=80"
 #define UNREAD_COLUMNS \
 	"member pg_catalog.text COLLATE pg_catalog.\"C\" NOT NULL," \
@@ -77,7 +78,8 @@ dc_unread_create(PG_FUNCTION_ARGS)
 }
 
 /*
- * unreadtable_existing returns the table of that name, if argument 2, if_not_exists, says that it will do.
+ * unreadtable_existing returns the table of that name, if argument 2, if_not_exists, accepts an
+ * existing one.
  */
 static Oid
 unreadtable_existing(FunctionCallInfo fcinfo, RangeVar *name, Oid counter)
@@ -159,6 +161,9 @@ unreadtable_open_counter(FunctionCallInfo fcinfo, int argno, const char *functio
 	return counter;
 }
 
+/*
+ * Return argument unread; 22004 for NULL.
+ */
 static Oid
 unread_arg(FunctionCallInfo fcinfo)
 {

@@ -7,6 +7,7 @@
  */
 #include "postgres.h"
 
+#include "base/compat.h"
 #include "types/crdt/crdttype.h"
 
 #include "lib/stringinfo.h"
@@ -342,7 +343,7 @@ end_scratch(MemoryContext scratch, MemoryContext before)
  * crdt_jsonb_in makes a jsonb of its text. False after a soft error.
  */
 bool
-crdt_jsonb_in(const char *text, fmNodePtr escontext, Datum *jsonb)
+crdt_jsonb_in(const char *text, CompatNode escontext, Datum *jsonb)
 {
 	MemoryContext before;
 	MemoryContext scratch = begin_scratch(&before);

@@ -12,6 +12,7 @@
  */
 #include "postgres.h"
 
+#include "base/compat.h"
 #include "types/crdt/crdttype.h"
 
 #include "common/int.h"
@@ -29,7 +30,7 @@
 typedef struct Parser
 {
 	const CrdtType *type;
-	fmNodePtr escontext;
+	CompatNode escontext;
 	size_t value_bytes; /* of the values of a register so far */
 } Parser;
 
@@ -625,7 +626,7 @@ read_state(CrdtBuf *out, Parser *parser, JsonbContainer *root)
  * crdt_from_json makes a state of a text form.
  */
 bool
-crdt_from_json(CrdtBuf *out, const CrdtType *type, const char *text, fmNodePtr escontext)
+crdt_from_json(CrdtBuf *out, const CrdtType *type, const char *text, CompatNode escontext)
 {
 	Parser parser = {type, escontext, 0};
 	Datum jsonb;

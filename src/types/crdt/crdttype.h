@@ -28,10 +28,10 @@ extern Datum crdt_string_datum(CrdtString string);
 /* Text forms (see crdtjson.c and crdtparse.c). */
 extern char *crdt_to_json(CrdtBytes state);
 extern bool crdt_from_json(CrdtBuf *out, const CrdtType *type, const char *text,
-						   fmNodePtr escontext);
+						   CompatNode escontext);
 extern bool crdt_json_value(Datum jsonb, CrdtString *value);
 extern bool crdt_json_value_of(JsonbValue *json, CrdtString *value);
-extern bool crdt_jsonb_in(const char *text, fmNodePtr escontext, Datum *jsonb);
+extern bool crdt_jsonb_in(const char *text, CompatNode escontext, Datum *jsonb);
 extern Datum crdt_jsonb_of(CrdtString value);
 
 #endif /* DC_CRDTTYPE_H */

@@ -18,7 +18,7 @@ typedef struct SketchIo
 	/* what is wrong with these bytes, or NULL; they are not trusted */
 	const char *(*check)(const uint8_t *data, size_t len);
 	/* enforce a type modifier; NULL if the type has none */
-	Datum (*coerce)(Datum value, int32 typmod, fmNodePtr escontext);
+	Datum (*coerce)(Datum value, int32 typmod, CompatNode escontext);
 } SketchIo;
 
 extern Datum sketch_in(FunctionCallInfo fcinfo, const SketchIo *io);

@@ -33,6 +33,9 @@ COMMIT;
 my $read = q{
 SELECT count(*) FROM dc_distinct_buckets('b', 'k');
 SELECT dc_distinct('d', 'k1');
+-- the report is of the statement's snapshot: else it divides by zero
+SELECT 1 / (NOT EXISTS (SELECT key, estimate FROM dc_distinct_report('d') EXCEPT SELECT r.key, d.estimate FROM dc_distinct_report('d') AS r, dc_distinct('d', r.key) AS d))::int;
+SELECT 1 / (NOT EXISTS (SELECT bucket, estimate FROM dc_distinct_report('b') EXCEPT SELECT bucket, estimate FROM dc_distinct_buckets('b', 'k')))::int;
 };
 
 sub differences
@@ -42,6 +45,8 @@ sub differences
 		UNION ALL SELECT day::text FROM (SELECT day, dc_hll_agg(item, 10) AS h FROM log WHERE name = 'b' GROUP BY day) AS l
 			WHERE h <> dc_distinct_sketch('b', 'k', '1 day', day + interval '1 day')
 		UNION ALL SELECT 'buckets' WHERE (SELECT count(*) FROM dc_distinct_buckets('b', 'k')) <> (SELECT count(DISTINCT day) FROM log WHERE name = 'b')
+		UNION ALL SELECT 'report' WHERE (SELECT count(*) FROM dc_distinct_report('b') WHERE key = 'k') <> (SELECT count(DISTINCT day) FROM log WHERE name = 'b')
+			OR (SELECT count(*) FROM dc_distinct_report('d')) <> (SELECT count(DISTINCT key) FROM log WHERE name = 'd')
 	});
 }
 

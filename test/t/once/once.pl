@@ -138,7 +138,8 @@ sub worker
 		BEGIN; SELECT dc_incr_once('worked', 'a', 1, 'third'); PREPARE TRANSACTION 'third';
 		CALL age('worked', false);});
 	is(wait_for($node, 'postgres', q{SELECT states('worked')}, 'closed open opening empty'), 'closed open opening empty', 'worker: opens the next partition');
-	$node->restart('immediate');
+	$node->stop('immediate');
+	$node->start;
 	sql($node, 'postgres', q{CALL dc_maintain()});
 	is(sql($node, 'postgres', q{SELECT states('worked')}), 'closed open opening empty', 'worker: waits for a prepared transaction, after a crash as well');
 	my $session = dc_session($node, 'postgres');

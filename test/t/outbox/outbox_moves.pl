@@ -323,6 +323,22 @@ sub test_ring
 	$run->("BEGIN; SELECT publish('q'); PREPARE TRANSACTION 'q'");
 	is($run->("$maintain SELECT publish('q2'); $maintain SELECT take('fast') IS NULL; COMMIT PREPARED 'q'; SELECT take('fast'), take('slow')"), "\nt\nq q2|q q2", "$name: and a prepared transaction");
 	is($run->("$maintain $events"), '0', "$name: truncated in the end");
+
+	# a consumer that is being moved or created keeps what comes after its position, as if it were there, and no more
+	$run->(q{SELECT dc_consumer_create('third')});
+	$run->("SELECT publish('before'); $maintain SELECT publish('before 2'); $maintain SELECT take('third')");
+	$reader->run(q{BEGIN; SELECT dc_seek('third', 'now')});
+	$writer->run(q{BEGIN; SELECT dc_consumer_create('fourth', start => 'now')});
+	is($run->("SELECT take('fast'), take('slow'); $maintain $events"), "before before 2|before before 2\n0", "$name: a position that is set in an open transaction does not keep what is before it");
+	is($run->("SELECT publish('after'); $maintain SELECT publish('after 2'); $maintain SELECT take('fast'), take('slow'); $maintain $events"), "\n\nafter after 2|after after 2\n2", "$name: but what is after it");
+	$reader->run('COMMIT');
+	is($run->("SELECT take('third'); $maintain $events"), "after after 2\n2", "$name: the consumer gets that");
+	$writer->run('COMMIT');
+	is($run->("SELECT take('fourth'); $maintain $events"), "after after 2\n0", "$name: and so does the new one");
+	$reader->run(q{BEGIN; SELECT dc_seek('third', 'now')});
+	is($run->("SELECT publish('lost'); $maintain SELECT take('fast'), take('slow'), take('fourth') IS NOT NULL; $maintain $events"), "\nlost|lost|t\n1", "$name: kept");
+	$reader->run('ROLLBACK');
+	is($run->("SELECT take('third'); $maintain $events; SELECT dc_consumer_drop('third'), dc_consumer_drop('fourth')"), "lost\n0\n|", "$name: until the end of the transaction");
 	$_->quit foreach $reader, $writer;
 
 	# who does not come is cut off

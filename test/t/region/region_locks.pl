@@ -26,6 +26,17 @@ foreach my $what (q{dc_delete('likes', 'nothing')}, q{dc_want('rooms', 'may', 1)
 	like($err, qr/cannot PREPARE a transaction that has published/, "$what is not prepared");
 }
 
+# Nor is one that has noted that this database was copied
+sql($node, 'postgres', q{
+	CREATE SUBSCRIPTION dc_refresh_us CONNECTION 'host=us' PUBLICATION dcounter_all WITH (connect = false, slot_name = NONE);
+	UPDATE dcounter.self SET state = 'recopy'});
+my ($prepared, $said, $why) = $node->psql('postgres', q{BEGIN; CALL dc_region_wait_copied('dc_refresh_us'); PREPARE TRANSACTION 'copied'});
+like($why, qr/cannot PREPARE a transaction that has published/, 'a copy that is noted is not prepared');
+is(sql($node, 'postgres', 'SELECT state FROM dcounter.self'), 'recopy', 'and not noted');
+sql($node, 'postgres', q{CALL dc_region_wait_copied('dc_refresh_us')});
+is(sql($node, 'postgres', 'SELECT state FROM dcounter.self'), 'active', 'it is noted');
+sql($node, 'postgres', 'DROP SUBSCRIPTION dc_refresh_us');
+
 # One that has taken units is, by a session that has just come, and one that has counted: a server that is started begins all the same
 sql($node, 'postgres', q{BEGIN; SELECT dc_take('rooms', 'may', 1), dc_incr('likes', 'a', 2); PREPARE TRANSACTION 'taken'});
 is(sql($node, 'postgres', q{SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 91 AND classid = 0 AND objid = 0 AND mode = 'ShareLock'}), '0', 'the identity is free');
@@ -90,6 +101,20 @@ foreach my $begin (q{BEGIN; SAVEPOINT s; SELECT dc_set('likes', 'one', 3); ROLLB
 	is(sql($node, 'postgres', qq{SELECT s.epoch > $old FROM dcounter.self AS s}), 't', "there is a new epoch: $begin");
 	is(sql($node, 'postgres', q{SELECT dc_get('likes', 'one')}), 4, "it was set: $begin");
 }
+
+# What makes links waits for a new epoch, and keeps the next one from nobody
+$session->run(q{BEGIN; SELECT dc_set('likes', 'one', 5)});
+$old = foreign();
+my $joins = dc_session($node, 'postgres');
+$joins->send(q{BEGIN; SELECT dc_region_join('us', 'host=us', trust_owners => true)});
+is(wait_for($node, 'postgres', q{SELECT count(*) FROM pg_stat_activity WHERE query ~ '^SELECT dc_region_join' AND state = 'active' AND wait_event IS NOT NULL}, '1'), '1', 'a link waits');
+$session->run('COMMIT');
+like($joins->wait, qr/CREATE SUBSCRIPTION dc_from_us/, 'it is made under the new epoch');
+is(sql($node, 'postgres', qq{SELECT s.epoch > $old FROM dcounter.self AS s}), 't', 'which there is');
+is(sql($node, 'postgres', q{SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 91 AND classid = 0 AND objid = 0 AND pid IN (SELECT pid FROM pg_stat_activity WHERE state = 'idle in transaction')}), '0', 'the identity is free');
+$old = foreign();
+is(wait_for($node, 'postgres', "SELECT epoch > $old FROM dcounter.self", 't'), 't', 'another one is taken meanwhile');
+$joins->quit;
 $session->quit;
 
 # Rows of what cannot be a region

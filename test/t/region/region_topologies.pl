@@ -55,7 +55,7 @@ sub apply_errors
 {
 	my $errors = 0;
 
-	$errors += sql($_, 'postgres', 'SELECT coalesce(sum(apply_error_count + sync_error_count), 0) FROM pg_stat_subscription_stats') foreach @_;
+	$errors += sql($_, 'postgres', q{SELECT coalesce(sum(apply_error_count + coalesce(to_jsonb(s) -> 'sync_error_count', to_jsonb(s) -> 'sync_table_error_count')::bigint), 0) FROM pg_stat_subscription_stats AS s}) foreach @_;
 	return $errors;
 }
 

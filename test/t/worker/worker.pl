@@ -147,7 +147,7 @@ is(sql($node, 'postgres', $launcher), $first, 'and the same launcher');
 
 # A worker is stopped before the launcher has seen the database. The launcher is asleep when it
 # is stopped, or it might have a lock of the server's memory.
-soon($node, 'postgres', "SELECT wait_event FROM pg_stat_activity WHERE pid = $first", 'Extension', 'the launcher sleeps');
+soon($node, 'postgres', "SELECT wait_event_type FROM pg_stat_activity WHERE pid = $first", 'Extension', 'the launcher sleeps');
 kill('STOP', $first);
 sql($node, 'postgres', 'CREATE DATABASE unseen TEMPLATE template0');
 sql($node, 'unseen', q{CREATE EXTENSION dcounter; SELECT dc_create('u')});

@@ -24,7 +24,7 @@
 #include "types/sketch/io.h"
 #include "types/sketch/item.h"
 
-static Datum coerce_precision(Datum value, int32 typmod, fmNodePtr escontext);
+static Datum coerce_precision(Datum value, int32 typmod, CompatNode escontext);
 
 static const SketchIo io = {"dc_hll", hll_check, coerce_precision};
 
@@ -240,7 +240,7 @@ dc_hll_enforce(PG_FUNCTION_ARGS)
  * if the value's precision is lower, as a soft error if escontext takes it.
  */
 static Datum
-coerce_precision(Datum value, int32 typmod, fmNodePtr escontext)
+coerce_precision(Datum value, int32 typmod, CompatNode escontext)
 {
 	int precision;
 

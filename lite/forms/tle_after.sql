@@ -1,0 +1,2 @@
+$dcounter_lite$);
+END $do$;

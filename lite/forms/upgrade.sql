@@ -1,0 +1,3 @@
+-- Makes an older dcounter_lite, installed by psql, version @VERSION@: run it as the role that has installed that one, with the same search_path, in one
+-- transaction (psql -1). Tables and values stay. What the registry has new comes first, and then all functions, which replace those of the same name.
+-- Inside of an extension it is the script of an update.

@@ -1,0 +1,191 @@
+-- What the other parts share: the registry, checks of arguments, adding and reading one key.
+
+CREATE FUNCTION dcounter_lite.version() RETURNS text
+	LANGUAGE sql IMMUTABLE PARALLEL SAFE COST 1 AS $$ SELECT '@VERSION@' $$;
+COMMENT ON FUNCTION dcounter_lite.version() IS 'version of dcounter_lite';
+
+-- on_registry_change lets a row pass if the caller has the rights of the owner of all tables that it names, before and after. Tables that a row names
+-- exist: nobody takes the OID of a table to come. A row whose tables are gone may be removed by anybody.
+CREATE FUNCTION dcounter_lite.on_registry_change() RETURNS trigger
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 50 SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+	-- OIDs, as names could be those of other tables
+	before oid[];
+	after oid[];
+BEGIN
+	IF TG_TABLE_NAME = 'counter' THEN
+		before := CASE WHEN TG_OP <> 'INSERT' THEN ARRAY[OLD.counter::oid, OLD.shards::oid, OLD.holds::oid, OLD.ops::oid, OLD.op_open::oid] || OLD.op_closed::oid[] END;
+		after := CASE WHEN TG_OP <> 'DELETE' THEN ARRAY[NEW.counter::oid, NEW.shards::oid, NEW.holds::oid, NEW.ops::oid, NEW.op_open::oid] || NEW.op_closed::oid[] END;
+	ELSIF TG_TABLE_NAME = 'op_slot' THEN
+		before := CASE WHEN TG_OP <> 'INSERT' THEN ARRAY[OLD.counter::oid, OLD.ops::oid, OLD.partition::oid] END;
+		after := CASE WHEN TG_OP <> 'DELETE' THEN ARRAY[NEW.counter::oid, NEW.ops::oid, NEW.partition::oid] END;
+	ELSE
+		before := CASE WHEN TG_OP <> 'INSERT' THEN ARRAY[OLD.counter::oid, OLD.source::oid] END;
+		after := CASE WHEN TG_OP <> 'DELETE' THEN ARRAY[NEW.counter::oid, NEW.source::oid] END;
+	END IF;
+	IF EXISTS (SELECT FROM unnest(after) AS o WHERE o IS NOT NULL AND NOT EXISTS (SELECT FROM pg_class AS k WHERE k.oid = o)) THEN
+		RAISE EXCEPTION USING ERRCODE = '42P01', MESSAGE = 'a table that the row names does not exist';
+	END IF;
+	IF EXISTS (SELECT FROM pg_class WHERE oid = ANY (before || after) AND NOT pg_has_role(relowner, 'USAGE')) THEN
+		RAISE EXCEPTION USING ERRCODE = '42501', MESSAGE = 'must be owner of the tables';
+	END IF;
+	RETURN CASE WHEN TG_OP = 'DELETE' THEN OLD ELSE NEW END;
+END $$;
+COMMENT ON FUNCTION dcounter_lite.on_registry_change() IS 'internal: lets owners write rows of their own tables only';
+
+-- copy_slots repeats in the row of a counter which partitions of ops are open and closed, as each op looks for that.
+CREATE FUNCTION dcounter_lite.copy_slots(counter regclass) RETURNS void
+	LANGUAGE sql VOLATILE PARALLEL UNSAFE COST 50 SET search_path = pg_catalog, pg_temp AS $$
+	UPDATE dcounter_lite.counter AS r SET op_open = (SELECT o.partition FROM dcounter_lite.op_slot AS o WHERE o.counter = $1 AND o.state = 'open'),
+		op_closed = ARRAY(SELECT o.partition FROM dcounter_lite.op_slot AS o WHERE o.counter = $1 AND o.state = 'closed' ORDER BY o.slot)
+	WHERE r.counter = $1 $$;
+COMMENT ON FUNCTION dcounter_lite.copy_slots(regclass) IS 'internal: copies the states of the partitions of ops into the row of the counter';
+
+-- find returns the row of a counter table. The errors are those of dcounter.
+CREATE FUNCTION dcounter_lite.find(counter regclass, stock boolean DEFAULT false) RETURNS dcounter_lite.counter
+	LANGUAGE plpgsql STABLE PARALLEL RESTRICTED COST 20 SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+	c dcounter_lite.counter;
+BEGIN
+	IF find.counter IS NULL THEN
+		RAISE EXCEPTION USING ERRCODE = '22004', MESSAGE = 'counter must not be null';
+	END IF;
+	SELECT * INTO c FROM dcounter_lite.counter AS r WHERE r.counter = find.counter;
+	-- a table that has gone is a number
+	IF c.counter IS NULL OR ascii(c.shards::text) < 58 OR ascii(c.holds::text) < 58 THEN
+		RAISE EXCEPTION USING ERRCODE = '42809', MESSAGE = format('"%s" is not a counter table', (SELECT relname FROM pg_class WHERE oid = find.counter)),
+			HINT = 'Create a counter table with dc_create(), or register a restored one with dc_adopt().';
+	END IF;
+	IF find.stock AND c.holds IS NULL THEN
+		RAISE EXCEPTION USING ERRCODE = '42809', MESSAGE = format('counter table "%s" is not a stock', (SELECT relname FROM pg_class WHERE oid = find.counter)),
+			HINT = 'Create a stock with dc_stock_create().';
+	END IF;
+	RETURN c;
+END $$;
+COMMENT ON FUNCTION dcounter_lite.find(regclass, boolean) IS 'internal: the row of a counter table, or an error';
+
+-- check_key raises an error for a key that is NULL, too long, or of another type than text, an integer or uuid.
+CREATE FUNCTION dcounter_lite.check_key(key text, type regtype) RETURNS text
+	LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE COST 2 SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+	t oid := type;
+BEGIN
+	WHILE (SELECT typtype = 'd' FROM pg_type WHERE oid = t) LOOP
+		SELECT typbasetype INTO t FROM pg_type WHERE oid = t;
+	END LOOP;
+	IF (SELECT typcategory NOT IN ('S') AND t <> ALL (ARRAY['int2', 'int4', 'int8', 'oid', 'uuid', '"char"', 'name', 'regclass']::regtype[]) FROM pg_type WHERE oid = t) THEN
+		RAISE EXCEPTION USING ERRCODE = '42804', MESSAGE = 'a key cannot be of type ' || type, HINT = 'Cast it to text, bigint or uuid.';
+	END IF;
+	IF key IS NULL THEN
+		RAISE EXCEPTION USING ERRCODE = '22004', MESSAGE = 'counter key must not be null';
+	END IF;
+	IF octet_length(key) > 1024 THEN
+		RAISE EXCEPTION USING ERRCODE = '54000', MESSAGE = 'counter key is too long', DETAIL = format('The key has %s bytes; the limit is 1024.', octet_length(key));
+	END IF;
+	RETURN key;
+END $$;
+COMMENT ON FUNCTION dcounter_lite.check_key(text, regtype) IS 'internal: raises what is wrong with a key';
+
+CREATE FUNCTION dcounter_lite.not_null(value anyelement, name text) RETURNS void
+	LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE COST 2 SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	IF value IS NULL THEN
+		RAISE EXCEPTION USING ERRCODE = '22004', MESSAGE = name || ' must not be null';
+	END IF;
+END $$;
+COMMENT ON FUNCTION dcounter_lite.not_null(anyelement, text) IS 'internal: raises an error for NULL';
+
+CREATE FUNCTION dcounter_lite.check_delta(delta bigint) RETURNS void
+	LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE COST 2 SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	IF delta IS NULL THEN
+		RAISE EXCEPTION USING ERRCODE = '22004', MESSAGE = 'delta must not be null';
+	END IF;
+	IF delta = -9223372036854775808 THEN
+		RAISE EXCEPTION USING ERRCODE = '22003', MESSAGE = 'bigint out of range', DETAIL = 'The amount of a delta must fit into bigint.';
+	END IF;
+END $$;
+COMMENT ON FUNCTION dcounter_lite.check_delta(bigint) IS 'internal: raises what is wrong with a delta';
+
+CREATE FUNCTION dcounter_lite.to_bigint(n numeric) RETURNS bigint
+	LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE COST 2 SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	IF n NOT BETWEEN -9223372036854775808 AND 9223372036854775807 THEN
+		RAISE EXCEPTION USING ERRCODE = '22003', MESSAGE = 'bigint out of range';
+	END IF;
+	RETURN n;
+END $$;
+COMMENT ON FUNCTION dcounter_lite.to_bigint(numeric) IS 'internal: a number as bigint, or an error';
+
+CREATE FUNCTION dcounter_lite.no_decrement(counter regclass) RETURNS void
+	LANGUAGE plpgsql STABLE PARALLEL RESTRICTED COST 20 SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	RAISE EXCEPTION USING ERRCODE = '42809', MESSAGE = format('cannot decrement "%s": it is a stock', (SELECT relname FROM pg_class WHERE oid = counter)),
+		HINT = 'Use dc_take(), which tells whether there is enough.';
+END $$;
+COMMENT ON FUNCTION dcounter_lite.no_decrement(regclass) IS 'internal: raises that a stock cannot be decremented';
+
+-- slot returns the number of the shard row that this session adds to now. Two live sessions have different pids, and a session runs one
+-- transaction at a time, so no two open transactions write one row: nobody waits. The number changes every 10 seconds, for two reasons:
+-- dc_maintain() takes rows that nobody has written for 20 seconds, so it does not meet a writer; and while an old snapshot is held, a row has no
+-- more dead versions than one session makes in 10 seconds. It is 2^30 or more, as those of dcounter's shared rows.
+--
+-- A prepared transaction is the exception: it may be of our own pid. While there is one, the number is made of the transaction's own id, and is less
+-- than 2^30. The test is exact, as a prepared transaction of this pid was prepared before.
+CREATE FUNCTION dcounter_lite.slot() RETURNS int
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 50 SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	IF current_setting('max_prepared_transactions') <> '0' THEN
+		IF EXISTS (SELECT FROM pg_prepared_xacts) THEN
+			RETURN pg_current_xact_id()::text::bigint & 1073741823;
+		END IF;
+	END IF;
+	RETURN 1073741824 | ((pg_backend_pid() & 4194303) << 8) | (date_part('epoch', clock_timestamp())::bigint / 10 & 255)::int;
+END $$;
+COMMENT ON FUNCTION dcounter_lite.slot() IS 'internal: number of the shard row that this session writes now';
+
+-- add adds to the row of this session. The statement has no scan, so no plan of it is a bad one.
+CREATE FUNCTION dcounter_lite.add(shards regclass, key text, up bigint, down bigint) RETURNS void
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 50 SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	EXECUTE format('INSERT INTO %s AS s (key, shard, inc, dec, updated_at) VALUES ($1, $2, $3, $4, clock_timestamp())
+		ON CONFLICT (key, shard) DO UPDATE SET inc = s.inc + excluded.inc, dec = s.dec + excluded.dec, updated_at = excluded.updated_at', shards)
+		USING key, dcounter_lite.slot(), up, down;
+END $$;
+COMMENT ON FUNCTION dcounter_lite.add(regclass, text, bigint, bigint) IS 'internal: adds to the row of this session';
+
+-- value_of returns the exact value in one snapshot, as numeric: amounts that cancel each other out do not overflow on the way.
+CREATE FUNCTION dcounter_lite.value_of(counter regclass, shards regclass, key text) RETURNS numeric
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 50 SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+	v numeric;
+BEGIN
+	EXECUTE format('SELECT coalesce((SELECT inc::numeric - dec FROM %s WHERE key = $1), 0) + coalesce((SELECT sum(inc) - sum(dec) FROM %s WHERE key = $1), 0)', counter, shards)
+		INTO v USING key;
+	RETURN v;
+END $$;
+COMMENT ON FUNCTION dcounter_lite.value_of(regclass, regclass, text) IS 'internal: exact value of a key in one snapshot';
+
+-- lock_key makes setters of one key wait for each other. Writers and compaction do not take this lock.
+CREATE FUNCTION dcounter_lite.lock_key(counter regclass, key text) RETURNS void
+	LANGUAGE sql VOLATILE PARALLEL UNSAFE COST 50 SET search_path = pg_catalog, pg_temp AS $$
+	SELECT pg_advisory_xact_lock(hashtextextended(key, counter::oid::bigint + 7241 * 4294967296)) $$;
+COMMENT ON FUNCTION dcounter_lite.lock_key(regclass, text) IS 'internal: locks a key against other setters';
+
+-- need_read_committed refuses higher levels: with an older snapshot, a setter would subtract what another one has subtracted since.
+CREATE FUNCTION dcounter_lite.need_read_committed(counter regclass, function text) RETURNS void
+	LANGUAGE plpgsql STABLE PARALLEL RESTRICTED COST 20 SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
+		RAISE EXCEPTION USING ERRCODE = '0A000', MESSAGE = format('cannot execute %s on "%s" at this isolation level', function, (SELECT relname FROM pg_class WHERE oid = counter)),
+			HINT = 'Call it in a transaction that is READ COMMITTED.';
+	END IF;
+END $$;
+COMMENT ON FUNCTION dcounter_lite.need_read_committed(regclass, text) IS 'internal: refuses higher isolation levels';
+
+-- compact_lock returns the number of the advisory lock of a table's compaction: 64 bits, so it is none of the application's locks by two integers.
+CREATE FUNCTION dcounter_lite.compact_lock(counter regclass) RETURNS bigint
+	LANGUAGE sql IMMUTABLE PARALLEL SAFE COST 2 SET search_path = pg_catalog, pg_temp AS $$
+	SELECT hashint8extended(counter::oid::bigint, 724101) $$;
+COMMENT ON FUNCTION dcounter_lite.compact_lock(regclass) IS 'internal: number of the advisory lock of a compaction';
