@@ -9,7 +9,7 @@
  * compaction moves there, and setters. An index on that column would make each of these several times as expensive, so a
  * sweep reads the table instead, a range of blocks in each transaction. The worker goes over a table once in a
  * sixteenth of the time, evenly, so a key goes that much too late at most; dc_maintain() goes over all of it. Nothing is
- * remembered on disk.
+ * remembered on disk: a new worker begins anywhere, or one that is often restarted would never come to the end.
  *
  * No increment is lost. A row of totals is deleted if it can be locked at once, if its latest version is
  * still old enough, and if the key has no shard rows; these are never touched. For each way that an increment and
@@ -36,6 +36,7 @@
 
 #include "access/table.h"
 #include "catalog/pg_type.h"
+#include "common/pg_prng.h"
 #include "storage/bufmgr.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
@@ -55,7 +56,7 @@
 #include "core/table/tablejob.h"
 
 /* Blocks in a range, and keys that are deleted, at most, in a transaction. */
-#define RANGE_BLOCKS 128
+#define RANGE_BLOCKS 1024
 #define RANGE_BLOCKS_MAX 8192
 #define RANGE_KEYS 500
 
@@ -69,7 +70,8 @@
 typedef struct DcKeySweep
 {
 	Oid table;
-	BlockNumber next;
+	BlockNumber next; /* InvalidBlockNumber: it has not begun */
+	int64 idle;		/* us; the setting as it was then */
 	DcMoment until; /* the next range */
 	DcMoment began; /* the last one; by the wall clock: */
 	TimestampTz began_at;
@@ -88,15 +90,15 @@ static const DcStatement sql_expire_keys = {
 	.text = "DELETE FROM @totals AS t WHERE t.key IN (SELECT k.key FROM @totals AS k"
 			" WHERE k.ctid >= $1 AND k.ctid < $2 AND k.updated_at < $3"
 			" AND NOT EXISTS (SELECT FROM @shards AS s WHERE s.key = k.key)"
-			" LIMIT $4 FOR UPDATE OF k SKIP LOCKED) RETURNING t.key",
+			" LIMIT $4 FOR UPDATE OF k SKIP LOCKED) RETURNING t.key, t.ctid",
 	.argtypes = {TIDOID, TIDOID, TIMESTAMPTZOID, INT4OID},
-	.columns = {DC_TEXT("key")}};
+	.columns = {DC_TEXT("key"), DC_COLUMN("ctid", TIDOID)}};
 
 static DcKeySweep *keysweep_find(Oid table);
 static void keysweep_forget(Oid table);
 static bool clock_has_jumped(DcKeySweep *sweep, const DcCounter *counter);
 static bool keys_must_stay(const DcCounter *counter, BlockNumber *blocks);
-static int64 expire_range(DcCounter *counter, BlockNumber first, BlockNumber end);
+static bool expire_range(DcCounter *counter, DcKeySweep *sweep, BlockNumber end);
 static void keys_expired(DcSqlSession *session, Datum *keys, int n);
 
 static bool
@@ -130,6 +132,11 @@ keyexpiry_step(Oid table, bool all_owners)
 			keysweep_forget(table);
 		return TABLE_DONE;
 	}
+	if (sweep->idle != counter->row.idle) /* the old one may have been a long time to wait */
+	{
+		sweep->idle = counter->row.idle;
+		sweep->until = DC_LONG_AGO;
+	}
 	if (all_owners && !moment_is_reached(sweep->until))
 	{
 		job.until = sweep->until;
@@ -148,12 +155,13 @@ keyexpiry_step(Oid table, bool all_owners)
 		range = (BlockNumber) Min(range * (RANGE_PAUSE_MIN / Max(pause, 1) + 1), RANGE_BLOCKS_MAX);
 		pause = Min(RANGE_PAUSE_MIN, counter->row.idle / SWEEPS_IN_IDLE);
 	}
+	if (sweep->next == InvalidBlockNumber)
+		sweep->next = pg_prng_uint32(&pg_global_prng_state) % (blocks / range + 1) * range;
 	if (sweep->next >= blocks)
 		sweep->next = 0;
 	end = Min(sweep->next + range, blocks);
-	if (expire_range(counter, sweep->next, end) == RANGE_KEYS)
-		return TABLE_GOES_ON; /* the same range again */
-	sweep->next = end;
+	if (!expire_range(counter, sweep, end))
+		return TABLE_GOES_ON;
 	if (!all_owners)
 		return end < blocks ? TABLE_GOES_ON : TABLE_IDLE;
 	sweep->until = job.until = moment_after(moment_now(), pause);
@@ -179,6 +187,7 @@ keysweep_find(Oid table)
 	old = MemoryContextSwitchTo(TopMemoryContext);
 	sweep = palloc0(sizeof(DcKeySweep));
 	sweep->table = table;
+	sweep->next = InvalidBlockNumber;
 	key_sweeps = lappend(key_sweeps, sweep);
 	MemoryContextSwitchTo(old);
 	return sweep;
@@ -234,10 +243,11 @@ keys_must_stay(const DcCounter *counter, BlockNumber *blocks)
 }
 
 /*
- * expire_range deletes keys of a range of blocks that have expired, and returns how many.
+ * Delete keys that have expired from where a sweep is up to a block. Return true if that was all
+ * of them; false if there may be more, which begin in the block of the last one.
  */
-static int64
-expire_range(DcCounter *counter, BlockNumber first, BlockNumber end)
+static bool
+expire_range(DcCounter *counter, DcKeySweep *sweep, BlockNumber end)
 {
 	ItemPointerData from;
 	ItemPointerData upto;
@@ -246,7 +256,7 @@ expire_range(DcCounter *counter, BlockNumber first, BlockNumber end)
 	Datum *keys;
 	uint64 n;
 
-	ItemPointerSet(&from, first, 0);
+	ItemPointerSet(&from, sweep->next, 0);
 	ItemPointerSet(&upto, end, 0);
 	values[0] = PointerGetDatum(&from);
 	values[1] = PointerGetDatum(&upto);
@@ -254,15 +264,24 @@ expire_range(DcCounter *counter, BlockNumber first, BlockNumber end)
 	values[3] = Int32GetDatum(RANGE_KEYS);
 	sql_begin(&session, counter);
 	n = sql_run(&session, &sql_expire_keys, values);
-	if (n > 0)
+	keys = palloc(Max(n, 1) * sizeof(Datum));
+	for (uint64 i = 0; i < n; i++)
 	{
-		keys = palloc(n * sizeof(Datum));
-		for (uint64 i = 0; i < n; i++)
-			keys[i] = datumCopy(rows_datum(&session.rows, i, 1), false, -1);
-		keys_expired(&session, keys, (int) n);
+		ItemPointer ctid = (ItemPointer) DatumGetPointer(rows_datum(&session.rows, i, 2));
+		BlockNumber block = ItemPointerGetBlockNumber(ctid);
+
+		keys[i] = datumCopy(rows_datum(&session.rows, i, 1), false, -1);
+		/* the latest version of a row that was just written may be in another range */
+		if (block > sweep->next && block < end)
+			sweep->next = block;
 	}
+	if (n > 0)
+		keys_expired(&session, keys, (int) n);
 	sql_end(&session);
-	return (int64) n;
+	if (n == RANGE_KEYS)
+		return false;
+	sweep->next = end;
+	return true;
 }
 
 /*
