@@ -71,9 +71,9 @@ typedef struct DcKeySweep
 {
 	Oid table;
 	BlockNumber next; /* InvalidBlockNumber: it has not begun */
-	int64 idle;		/* us; the setting as it was then */
-	DcMoment until; /* the next range */
-	DcMoment began; /* the last one; by the wall clock: */
+	int64 idle;		  /* us; the setting as it was then */
+	DcMoment until;	  /* the next range */
+	DcMoment began;	  /* the last one; by the wall clock: */
 	TimestampTz began_at;
 } DcKeySweep;
 
