@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What bench.sh and its parts share. A part is a script of parts/ that bench.sh
+# Functions shared by bench.sh and its parts. A part is a script of parts/ that bench.sh
 # runs with the server up; it adds lines to RESULTS.
 
 # shellcheck source=test/lib.sh

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # make chaos: all rooms at once under random transactions and faults (test/t/whole/chaos.pl,
 # test/perl/DcChaos), on throwaway clusters. make owners ("chaos.sh owners"): the same
-# with an owner who does his worst to his own tables (test/t/whole/owners.pl,
+# with an owner who does the worst possible to their own tables (test/t/whole/owners.pl,
 # test/perl/DcHostile). A run is one or more legs of some minutes, each with a new cluster and
 # a seed of its own, and ends with the first that fails. Prints each test and ends with
 # "N passed, N failed".

@@ -79,7 +79,7 @@ check_buffers() {
         grep -vE '^src/(core/rows/rowversions|base/sequence)\.c:'
 }
 
-# What a value of a user's row is must have been checked (src/base/rowread.c).
+# The type of each value of a user's row must have been checked (src/base/rowread.c).
 check_rows() {
     grep -nwE 'SPI_get(binval|value)|slot_getattr|(fast|heap_|nocache)getattr' src/**/*.[ch] /dev/null |
         grep -v '^src/base/rowread\.c:'
@@ -135,7 +135,7 @@ check_versions() {
     [[ $entry == "$control" ]] || echo "debian/changelog begins with $entry, dcounter.control says $control"
 }
 
-# What a release has installed does not change any more, and can be updated from.
+# The install script of a release never changes again, and has an update script from it.
 check_frozen() {
     local version sum before=''
     while read -r version _ sum; do
@@ -387,7 +387,7 @@ check_paths() {
     done
 }
 
-# What the user's pages say of the sources and of each other.
+# The statements of the user's pages about the sources and about each other.
 check_reference() {
     perl test/doclint.pl reference
 }

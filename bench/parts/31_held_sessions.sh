@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a session that is new pays while a snapshot is held for HELD_SECONDS, 16 clients count
+# The costs for a new session while a snapshot is held for HELD_SECONDS, 16 clients count
 # one key, and others 2,000 new keys a second: a read, its first increment, and a round of
 # compaction; before the snapshot, at its end, and when the writers have gone.
 set -euo pipefail

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What it costs the writers of a table that a counter is bound to it: one-row inserts of one key by
+# The cost of a bound counter for the writers of its source: one-row inserts of one key by
 # 16 clients, a COPY, and an UPDATE of a column that does not concern the counter. Against the
 # same table without a trigger, with a trigger by hand, and with a foreign key.
 set -euo pipefail

@@ -85,8 +85,8 @@ check_mesh(const Region *region)
 }
 
 /*
- * ctlrestore_renew gives the database a new epoch, unless it has taken one by itself. In the states renew and starting
- * it is about to find out whether it must; but it may have renewed already, and been started again since.
+ * ctlrestore_renew gives the database a new epoch, unless it has taken one by itself. In the state renew it still has
+ * to. In the state starting it has yet to find out whether it has to, but it may have renewed before its last start.
  */
 static void
 ctlrestore_renew(Region *region)
@@ -226,7 +226,7 @@ refresh_others(const Region *region)
 }
 
 /*
- * Return true if a link from or to the region is of another epoch than the present ones.
+ * Return true if a link from or to the region was made for an epoch other than the present ones.
  */
 static bool
 has_old_links(const Region *region)

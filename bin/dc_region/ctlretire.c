@@ -1,6 +1,6 @@
 /*
  * ctlretire.c
- *		dc_region retire: takes a region out for good; with --force, one that is lost.
+ *		dc_region retire: removes a region permanently; with --force, a lost one.
  *		dc_region forget: drops what is left of its links.
  *
  * Copyright (c) 2026, the dcounter developers

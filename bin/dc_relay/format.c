@@ -78,9 +78,9 @@ format_json(Buffer *buffer, const Event *event)
 }
 
 /*
- * A line as Debezium's PostgreSQL connector would write for the row of
- * dcounter.outbox, if it captured that table, with JSON values and without schemas:
- * jsonb is a string, timestamptz a string that ends in Z.
+ * Append the line that Debezium's PostgreSQL connector would write for the row of
+ * dcounter.outbox if it captured that table, with JSON values and without schemas:
+ * jsonb is a string, and timestamptz a string that ends in Z.
  */
 static void
 format_debezium(Buffer *buffer, const Event *event, const Source *source)

@@ -129,7 +129,7 @@ DECLARE
 BEGIN
 	EXECUTE format('CREATE TABLE %s (hold_id uuid PRIMARY KEY, key text COLLATE "C" NOT NULL CHECK (octet_length(key) <= 1024),
 		qty bigint NOT NULL CHECK (qty > 0), ttl interval NOT NULL, state text NOT NULL DEFAULT ''open'' CHECK (state = ANY (''{open,confirmed,released,expired}''::text[])),
-		confirmed bigint, created_at timestamptz NOT NULL, expires_at timestamptz NOT NULL, ended_at timestamptz) WITH (fillfactor = 80)', hold_name);
+		confirmed bigint, created_at timestamptz NOT NULL, expires_at timestamptz NOT NULL, ended_at timestamptz, keys text[] COLLATE "C", qtys bigint[]) WITH (fillfactor = 80)', hold_name);
 	EXECUTE format('CREATE INDEX %I ON %s (ended_at) WHERE state <> ''open''', left(rel, 47) || '_hold_ended_at_idx', hold_name);
 	EXECUTE format('CREATE INDEX %I ON %s (expires_at) WHERE state = ''open''', left(rel, 45) || '_hold_expires_at_idx', hold_name);
 	EXECUTE format('CREATE INDEX %I ON %s (key, expires_at) WHERE state = ''open''', left(rel, 41) || '_hold_key_expires_at_idx', hold_name);
@@ -262,6 +262,7 @@ CREATE FUNCTION dcounter_lite.adopt_problem(nsp text, rel text) RETURNS text
 DECLARE
 	shards regclass := to_regclass(format('%I.%I', nsp, rel || '_shard'));
 	shard_columns text := dcounter_lite.columns_of(shards);
+	carts boolean := false;
 	other text;
 BEGIN
 	IF shards IS NULL THEN
@@ -277,6 +278,13 @@ BEGIN
 		RETURN 'It needs a primary key on (key).';
 	ELSIF NOT dcounter_lite.unique_on(shards, 'key,shard') THEN
 		RETURN 'Its shard table needs a primary key on (key, shard).';
+	END IF;
+	-- those of the extension may have several keys
+	IF shard_columns LIKE '%units%' AND dcounter_lite.columns_of(to_regclass(format('%I.%I', nsp, rel || '_hold'))) LIKE '%keys text[]%' THEN
+		EXECUTE format('SELECT EXISTS (SELECT FROM %I.%I WHERE state = ''open'' AND keys IS NOT NULL)', nsp, rel || '_hold') INTO carts;
+	END IF;
+	IF carts THEN
+		RETURN 'It has open holds of several keys: confirm or release them first.';
 	END IF;
 	-- rows of other products say what part of a value is whose: plain counting beside them would be wrong
 	FOREACH other IN ARRAY '{entry,region,set,grant,want}'::text[] LOOP

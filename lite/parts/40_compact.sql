@@ -56,8 +56,8 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION dcounter_lite.level_units(dcounter_lite.counter, text, boolean, text, timestamptz) IS 'internal: spreads units of a stock evenly over its rows';
 
--- own_tables returns the counter tables of the caller. Triggers and expressions of a table run as whoever compacts it, so a superuser is given those of
--- superusers only.
+-- own_tables returns the counter tables of the caller. Triggers and expressions of a table run as the role that compacts it, so a superuser gets only the
+-- tables of superusers.
 CREATE FUNCTION dcounter_lite.own_tables() RETURNS SETOF regclass
 	LANGUAGE sql STABLE PARALLEL RESTRICTED COST 100 ROWS 100 SET search_path = pg_catalog, pg_temp AS $$
 	SELECT r.counter FROM dcounter_lite.counter AS r JOIN pg_class AS k ON k.oid = r.counter JOIN pg_roles AS o ON o.oid = k.relowner

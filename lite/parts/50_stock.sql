@@ -255,7 +255,7 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION dc_take_all(regclass, anycompatiblearray, bigint[]) IS 'takes units of many keys, all or none';
 
--- set_stock makes a key exactly so many units. It keeps compaction away, and waits for open transactions that have taken from the key.
+-- set_stock sets a key to an exact number of units. It keeps compaction away, and waits for open transactions that have taken from the key.
 CREATE FUNCTION dcounter_lite.set_stock(c dcounter_lite.counter, key text, value bigint) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 50 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

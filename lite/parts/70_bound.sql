@@ -1,5 +1,5 @@
 -- Bound counters: statement triggers with transition tables. A statement adds the net amount of each key once, however many rows it changes. The
--- expressions of a binding are code of the owner of both tables, which runs as whoever changes the source, as that of any trigger does.
+-- expressions of a binding are code of the owner of both tables, which runs as the role that changes the source, as that of any trigger does.
 
 -- rows_of returns the query of the keys and amounts that the rows of a table have in a binding.
 CREATE FUNCTION dcounter_lite.rows_of(b dcounter_lite.source, relation text, sign text) RETURNS text

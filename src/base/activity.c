@@ -1,6 +1,6 @@
 /*
  * activity.c
- *		Which counter tables may have work for the worker's jobs.
+ *		Noting the counter tables that may have work for the worker's jobs.
  *
  * Copyright (c) 2026, the dcounter developers
  *

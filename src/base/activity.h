@@ -1,6 +1,6 @@
 /*
  * activity.h
- *		Which counter tables may have work for the worker's jobs (see activity.c).
+ *		Noting the counter tables that may have work for the worker's jobs (see activity.c).
  *
  * Copyright (c) 2026, the dcounter developers
  */
@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 
-/* What may change: a counter table, by its OID, or one of these, of a whole database. */
+/* Activity is noted for one counter table, by its OID, or under one of these for a whole database. */
 #define DC_ACTIVITY_ANY ((Oid) 0)	 /* any of its counter tables */
 #define DC_ACTIVITY_ALL ((Oid) 1)	 /* possibly all of them */
 #define DC_ACTIVITY_THINGS ((Oid) 2) /* there is something new to look after */

@@ -57,7 +57,7 @@
 #include "base/rowread.h"
 #include "base/version.h"
 
-/* What this backend knows of a name in the extension's schema. */
+/* A name in the extension's schema, as this backend knows it. */
 typedef struct Known
 {
 	char name[NAMEDATALEN]; /* hash key */

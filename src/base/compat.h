@@ -492,7 +492,7 @@ static inline bool
 compat_jsonb_try(const char *text, Datum *jsonb)
 {
 #if PG_VERSION_NUM >= 160000
-	ErrorSaveContext escontext = {T_ErrorSaveContext};
+	ErrorSaveContext escontext = {.type = T_ErrorSaveContext};
 
 	return DirectInputFunctionCallSafe(jsonb_in, unconstify(char *, text), InvalidOid, -1, (CompatNode) &escontext, jsonb);
 #else

@@ -18,7 +18,7 @@
 /* The longest key: that of a counter, and something before it. */
 #define DC_MAP_KEY_BYTES (DC_MAX_KEY_BYTES + 64)
 
-/* What an entry is about. */
+/* The subject of an entry. */
 typedef struct DcMapKey
 {
 	Oid database;

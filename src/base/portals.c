@@ -65,7 +65,7 @@ typedef struct DcPortalLevel
 	int nest_level; /* of transactions */
 } DcPortalLevel;
 
-/* In TopMemoryContext, for good; levels end by portals_leave() or the callbacks. */
+/* Never freed (TopMemoryContext); levels end by portals_leave() or the callbacks. */
 static DcPortalLevel *levels = NULL;
 static int nlevels = 0;
 static int max_levels = 0;
@@ -342,9 +342,9 @@ open_again(DcKnownPortal *entry)
 }
 
 /*
- * end_levels ends the levels that began in a subtransaction that has been aborted, or
- * within. The subtransaction's own portals have failed for good, and are dropped next. So
- * are, at the end of the transaction (0), all that are not held beyond it.
+ * end_levels ends the levels that began in an aborted subtransaction, or inside of it. The
+ * subtransaction's own portals have failed and cannot be used again; they are dropped next. So
+ * are, at the end of the transaction (0), all portals that are not held beyond it.
  */
 static void
 end_levels(int nest_level, SubTransactionId aborted, SubTransactionId parent)

@@ -1,6 +1,6 @@
 /*
  * relcached.c
- *		Values that a backend remembers of relations, until they change.
+ *		Values that a backend remembers about relations, until they change.
  *
  * Copyright (c) 2026, the dcounter developers
  *

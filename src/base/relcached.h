@@ -1,6 +1,6 @@
 /*
  * relcached.h
- *		What a backend remembers of relations (see relcached.c).
+ *		Values that a backend remembers about relations (see relcached.c).
  *
  * Copyright (c) 2026, the dcounter developers
  */

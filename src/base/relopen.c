@@ -55,49 +55,6 @@ relation_members(Oid relid, LOCKMODE mode)
 }
 
 /*
- * relation_ancestors lists a table, and those that it is a partition or a child of, of all levels, without locks.
- */
-List *
-relation_ancestors(Oid relid)
-{
-	Relation rel = table_open(InheritsRelationId, AccessShareLock);
-	List *tables = list_make1_oid(relid);
-
-	for (int i = 0; i < list_length(tables); i++)
-	{
-		ScanKeyData key;
-		SysScanDesc scan;
-		HeapTuple tuple;
-
-		CHECK_FOR_INTERRUPTS();
-		ScanKeyInit(&key, Anum_pg_inherits_inhrelid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(list_nth_oid(tables, i)));
-		scan = systable_beginscan(rel, InheritsRelidSeqnoIndexId, true, NULL, 1, &key);
-		while (HeapTupleIsValid(tuple = systable_getnext(scan)))
-			tables = list_append_unique_oid(tables, ((Form_pg_inherits) GETSTRUCT(tuple))->inhparent);
-		systable_endscan(scan);
-	}
-	table_close(rel, AccessShareLock);
-	return tables;
-}
-
-/*
- * relation_of_type returns the composite type that a table was made of; InvalidOid if there is none.
- */
-Oid
-relation_of_type(Oid relid)
-{
-	HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-	Oid type = InvalidOid;
-
-	if (HeapTupleIsValid(tuple))
-	{
-		type = ((Form_pg_class) GETSTRUCT(tuple))->reloftype;
-		ReleaseSysCache(tuple);
-	}
-	return type;
-}
-
-/*
  * relation_members_most does the same, but stops when it has more than `most`.
  */
 List *
@@ -149,27 +106,70 @@ relation_children(Oid relid, LOCKMODE mode)
 }
 
 /*
+ * relation_parents lists the tables that another one is a partition or a child of, even if it is being detached concurrently, in the
+ * order in which it inherits from them. It locks none.
+ */
+List *
+relation_parents(Oid relid)
+{
+	Relation rel = table_open(InheritsRelationId, AccessShareLock);
+	List *parents = NIL;
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple tuple;
+
+	ScanKeyInit(&key, Anum_pg_inherits_inhrelid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relid));
+	scan = systable_beginscan(rel, InheritsRelidSeqnoIndexId, true, NULL, 1, &key);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		CHECK_FOR_INTERRUPTS();
+		parents = lappend_oid(parents, ((Form_pg_inherits) GETSTRUCT(tuple))->inhparent);
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return parents;
+}
+
+/*
+ * relation_ancestors lists a table, its parents, and theirs, of all levels.
+ */
+List *
+relation_ancestors(Oid relid)
+{
+	List *tables = list_make1_oid(relid);
+
+	for (int i = 0; i < list_length(tables); i++)
+		tables = list_concat_unique_oid(tables, relation_parents(list_nth_oid(tables, i)));
+	return tables;
+}
+
+/*
  * relation_partition_parent returns the table that another one is a partition of, even if it is
  * being detached concurrently; InvalidOid if it is no longer a partition.
  */
 Oid
 relation_partition_parent(Oid relid)
 {
-	Relation rel = table_open(InheritsRelationId, AccessShareLock);
-	Oid parent = InvalidOid;
-	ScanKeyData key;
-	SysScanDesc scan;
-	HeapTuple tuple;
+	List *parents = relation_parents(relid);
 
-	ScanKeyInit(&key, Anum_pg_inherits_inhrelid, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(relid));
-	scan = systable_beginscan(rel, InheritsRelidSeqnoIndexId, true, NULL, 1, &key);
-	tuple = systable_getnext(scan);
+	return parents != NIL ? linitial_oid(parents) : InvalidOid;
+}
+
+/*
+ * relation_of_type returns the composite type that a table was made of; InvalidOid if there is none.
+ */
+Oid
+relation_of_type(Oid relid)
+{
+	HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Oid type = InvalidOid;
+
 	if (HeapTupleIsValid(tuple))
-		parent = ((Form_pg_inherits) GETSTRUCT(tuple))->inhparent;
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
-	return parent;
+	{
+		type = ((Form_pg_class) GETSTRUCT(tuple))->reloftype;
+		ReleaseSysCache(tuple);
+	}
+	return type;
 }
 
 /*

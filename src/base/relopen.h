@@ -16,6 +16,7 @@ extern Relation table_open_present(Oid relid, LOCKMODE mode);
 #define DC_MANY_MEMBERS 2000
 
 extern List *relation_members(Oid relid, LOCKMODE mode);
+extern List *relation_parents(Oid relid);
 extern List *relation_ancestors(Oid relid);
 extern Oid relation_of_type(Oid relid);
 extern List *relation_members_most(Oid relid, LOCKMODE mode, int most);

@@ -1,6 +1,6 @@
 /*
  * roles.h
- *		When rights that were found may have become wrong, and roles that were dropped (see roles.c).
+ *		Noticing that rights may have changed, and that roles were dropped (see roles.c).
  *
  * Copyright (c) 2026, the dcounter developers
  */

@@ -13,7 +13,7 @@
 
 #define RULE_NAME_MAX 63
 
-/* What rows of all kinds have. The struct of a row begins with it. */
+/* The common part of the rows of all kinds. The struct of a row begins with it. */
 typedef struct DcRuleRow
 {
 	ItemPointerData tid;

@@ -55,9 +55,9 @@ mark_changed(DcRuleKind *kind)
 }
 
 /*
- * rule_create_begin sets the name of a new row, and locks it. Returns false, after a notice, if
- * there is a rule of that name, and that is allowed by the boolean argument if_not_exists (else
- * 42710).
+ * rule_create_begin sets the name of a new row, and locks the name. If a rule of that name
+ * exists, it returns false after a notice if the argument number if_not_exists is true, and
+ * raises 42710 otherwise.
  */
 bool
 rule_create_begin(DcRuleKind *kind, FunctionCallInfo fcinfo, int if_not_exists, DcRuleRow *row)

@@ -1,6 +1,6 @@
 /*
  * xactclock.c
- *		When a transaction began, by the monotonic clock.
+ *		The start of a transaction, by the monotonic clock.
  *
  * Copyright (c) 2026, the dcounter developers
  *

@@ -1,6 +1,6 @@
 /*
  * xactclock.h
- *		When a transaction began, by the monotonic clock (see xactclock.c).
+ *		The start of a transaction, by the monotonic clock (see xactclock.c).
  *
  * Copyright (c) 2026, the dcounter developers
  */

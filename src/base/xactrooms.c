@@ -50,7 +50,7 @@ xact_rooms_init(void)
 }
 
 /*
- * xact_room_add enters the callbacks of a room. subxact may be NULL. idle returns true if nothing is to be done at the
+ * xact_room_add enters the callbacks of a room. subxact may be NULL. idle returns true if there is nothing to do at the
  * end of this transaction.
  */
 void

@@ -1,6 +1,6 @@
 /*
  * xactrooms.h
- *		What the rooms do at the end of a transaction (see xactrooms.c).
+ *		The work of the rooms at the end of a transaction (see xactrooms.c).
  *
  * Copyright (c) 2026, the dcounter developers
  */

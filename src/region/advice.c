@@ -34,7 +34,7 @@ static bool links_are_mesh(void);
 static bool keeps_slot(const char *region);
 
 /*
- * region_advice returns a sentence, or NULL if nothing is to be done. This database is in an active region. A standby
+ * region_advice returns a sentence, or NULL if there is nothing to do. This database is in an active region. A standby
  * has no links, so no advice.
  */
 char *

@@ -33,7 +33,7 @@
 #include "base/xactrooms.h"
 #include "region/life.h"
 
-/* What this transaction has to do when it commits. */
+/* The work of this transaction at its commit. */
 static bool raises = false;	 /* the own heartbeat, */
 static bool has_published;	 /* as something was published; */
 static bool tells;			 /* and to send what it knows, */

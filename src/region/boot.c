@@ -54,7 +54,7 @@
 /* Pause after a step that has failed: this many times its length, at least LATER_MS. */
 #define FAILED_PAUSE 4
 
-/* What the job of this process knows. */
+/* State of the job in this process. */
 static DcMoment due = {0};	/* when to look again */
 static DcMoment told = {0}; /* the last heartbeat with all that is known */
 static DcSharedStep job_steps = {0};

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What a region asks for, of one key, as it was written last. */
+/* A region's request for units of a key, as last written. */
 typedef struct DcWant
 {
 	int64_t since;	  /* stamp of its oldest request; 0: none */
@@ -23,7 +23,7 @@ typedef struct DcWant
 	int64_t asked_at; /* and its stamp */
 } DcWant;
 
-/* What it goes by when it is written. */
+/* The facts that decide how it is written. */
 typedef struct DcWantFacts
 {
 	int64_t units;	 /* of the key, here */
@@ -32,7 +32,7 @@ typedef struct DcWantFacts
 	int64_t now;	 /* a new stamp */
 } DcWantFacts;
 
-/* What changes. */
+/* A change of a request. */
 typedef struct DcWantChange
 {
 	int64_t asks;  /* for more units; negative: withdraws its request */

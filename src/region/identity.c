@@ -1,6 +1,6 @@
 /*
  * identity.c
- *		Which region this database is, and under which epoch it counts.
+ *		The region that this database is, and the epoch under which it counts.
  *
  * Copyright (c) 2026, the dcounter developers
  *

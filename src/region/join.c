@@ -528,7 +528,7 @@ links_named(const char *name)
 }
 
 /*
- * Return the region from which a subscription refreshes this database, if that is what it is made for; otherwise NULL.
+ * Return the region from which a subscription refreshes this database, if it exists and is made for that; otherwise NULL.
  * Raise 42501 if the caller owns neither it nor the database.
  */
 static const char *
@@ -539,7 +539,9 @@ refreshed_from(const char *name)
 	if (name == NULL || strncmp(name, REFRESH_PREFIX, strlen(REFRESH_PREFIX)) != 0)
 		return NULL;
 	link = link_find(name);
-	if (link != NULL && !has_privs_of_role(GetUserId(), link->owner) && !compat_owns_database(MyDatabaseId, GetUserId()))
+	if (link == NULL)
+		return NULL; /* nobody's, so nobody may note anything for it */
+	if (!has_privs_of_role(GetUserId(), link->owner) && !compat_owns_database(MyDatabaseId, GetUserId()))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("must be owner of subscription \"%s\" or of the database to note that it has copied its tables", name)));

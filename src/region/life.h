@@ -106,7 +106,7 @@ typedef struct DcBeat
 /* The length of the part that is the same in a series. */
 #define BOOT_SERIES_LEN 18
 
-/* What a region knows of another one. */
+/* A region's knowledge about another one. */
 typedef struct DcSeen
 {
 	int64 epoch;

@@ -23,7 +23,7 @@ typedef struct DcMerge
 	Datum have[SHAPE_MAX_COLUMNS]; /* its columns */
 } DcMerge;
 
-/* What differs between the tables. */
+/* The differences between the tables. */
 typedef struct DcMergeKind
 {
 	const char *function; /* for errors */
@@ -31,7 +31,7 @@ typedef struct DcMergeKind
 	const char *(*problem)(DcMerge *merge); /* returns what else is wrong with a row that comes, as a sentence, or NULL */
 	const char *other;						/* the problem of an update that changes the key */
 
-	/* either: merge a row that is to be inserted, and return what an update is to write, or NULL */
+	/* either: merge a row to insert, and return the row that an update must write, or NULL */
 	void (*insert)(DcMerge *merge);
 	HeapTuple (*update)(DcMerge *merge);
 

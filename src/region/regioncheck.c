@@ -35,13 +35,13 @@ PG_FUNCTION_INFO_V1(dc_get_regions);
 PG_FUNCTION_INFO_V1(dc_region_check);
 PG_FUNCTION_INFO_V1(dc_region_repair);
 
-/* What sets have observed, by key and node. */
+/* The amounts that sets have observed, by key and node. */
 #define OBSERVED \
 	"SELECT s.key, e.key AS node, max(coalesce((e.value ->> 'inc')::numeric, 0)) AS inc," \
 	" max(coalesce((e.value ->> 'dec')::numeric, 0)) AS dec" \
 	" FROM @sets AS s, jsonb_each(s.upto::text::jsonb) AS e"
 
-/* What keys were set to last. */
+/* The values that keys were last set to. */
 #define LAST \
 	"SELECT DISTINCT ON (s.key) s.key, s.region, s.value::numeric AS value, s.deleted," \
 	" timestamptz 'epoch' + s.hlc * interval '1 microsecond' AS at FROM @sets AS s"

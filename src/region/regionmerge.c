@@ -98,7 +98,7 @@ region_problem(DcMerge *merge)
 }
 
 /*
- * Merge a row that is to be inserted.
+ * Merge a row to insert.
  */
 static void
 insert_region(DcMerge *merge)
@@ -237,7 +237,7 @@ is_sealed(DcCounter *counter, const DcRegionRow *come)
 }
 
 /*
- * Merge a row that is to be updated, and that the caller has locked.
+ * Merge an update of a row that the caller has locked.
  */
 static HeapTuple
 update_region(DcMerge *merge)

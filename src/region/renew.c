@@ -296,7 +296,7 @@ region_copied(const char *peer, TimestampTz since)
 }
 
 /*
- * Return true if this database may have missed something, so that it is to be copied again.
+ * Return true if this database may have missed rows, and must copy them again.
  */
 static bool
 copies_are_awaited(const DcSelfRow *self)

@@ -51,7 +51,7 @@
 PG_FUNCTION_INFO_V1(dc_replicate);
 PG_FUNCTION_INFO_V1(dc_unreplicate);
 
-/* Whether there are amounts: 0 none, 1 some, 2 negative ones. */
+/* The amounts that exist: 0 none, 1 some, 2 negative ones. */
 static const DcStatement sql_replicated_amounts = {
 	.text = "SELECT CASE WHEN EXISTS (SELECT FROM (SELECT t.key, t.inc, t.dec FROM @totals AS t"
 			" UNION ALL SELECT s.key, s.inc, s.dec FROM @shards AS s WHERE s.shard < 0) AS u"

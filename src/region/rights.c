@@ -75,7 +75,7 @@ static const DcStatement sql_rights_open = {
 	.columns = {DC_BIGINT("what"), DC_TEXT("key")},
 	.of = DC_OF_MORE + 1};
 
-/* What it finds. */
+/* The kinds of keys that it finds. */
 enum
 {
 	OWN_WANTS,

@@ -173,8 +173,8 @@ rights_identity_check(DcCounter *counter)
 }
 
 /*
- * rights_are_open reads the epoch of a stock as it is now, as the caller may know an epoch from before it has waited for
- * the identity. Returns false if it is shut.
+ * rights_are_open reads the current epoch of a stock, because the caller's may date from before it waited for
+ * the identity. Returns false if the stock is shut.
  */
 bool
 rights_are_open(DcCounter *counter)

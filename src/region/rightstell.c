@@ -4,7 +4,7 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * When a region is gone for good, another one can take over the units that it had at its last report (stockregions.c).
+ * When a region is permanently lost, another one can take over the units that it had at its last report (stockregions.c).
  * The reports are in the rows of wants. Sessions and the job "rights" write those of keys that somebody asks for. Units
  * of other keys would be lost with their region. So the job writes a row for each key that has units here, and rewrites
  * it, after UNITS_AGE, when there are more or fewer.
@@ -32,7 +32,7 @@
 /* us: how old a report of the units here may be */
 #define UNITS_AGE (INT64CONST(10) * 1000 * 1000)
 
-/* What is to be done about a key. */
+/* The work that a key needs. */
 enum
 {
 	TOLD,

@@ -679,7 +679,7 @@ seal_word(DcCounter *counter, const char *word)
 }
 
 /*
- * Return the place at which the time of an owner is added up, in us, in a list in TopMemoryContext.
+ * Return a pointer to the accumulated time of an owner, in us. The list is in TopMemoryContext.
  */
 int64 *
 owner_time(List **times, Oid owner)

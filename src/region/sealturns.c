@@ -57,7 +57,7 @@
 /* In a round, the turns of an owner may take this fraction of dcounter.region_handshake. */
 #define OWNER_SHARE 4
 
-/* What the turns are for. */
+/* The purpose of the turns. */
 static struct
 {
 	DcLifeChange change; /* LIFE_NONE: they are over */

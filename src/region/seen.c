@@ -1,6 +1,6 @@
 /*
  * seen.c
- *		What regions know of each other: column seen of their heartbeats.
+ *		Knowledge of regions about each other: column seen of their heartbeats.
  *
  * Copyright (c) 2026, the dcounter developers
  *
@@ -22,7 +22,7 @@
  * (retire.c).
  *
  * A region is active if its latest epoch is not retired. Regions wait for active ones at a start
- * (boot.c), before something is removed for good (region_seen_by_all), and when a region that is
+ * (boot.c), before something is finally removed (region_seen_by_all), and when a region that is
  * alive is retired.
  */
 #include "postgres.h"

@@ -174,7 +174,7 @@ set_row_has_news(DcSetMerge *merge)
 }
 
 /*
- * Merge a row that is to be inserted.
+ * Merge a row to insert.
  */
 static void
 insert_set(DcMerge *row)
@@ -203,7 +203,7 @@ insert_set(DcMerge *row)
 }
 
 /*
- * Merge a row that is to be updated, and that the caller has locked.
+ * Merge an update of a row that the caller has locked.
  */
 static HeapTuple
 update_set(DcMerge *row)
@@ -340,7 +340,7 @@ read_and_lock(DcSetMerge *merge)
 }
 
 /*
- * merge_row raises the slots, and makes the row that is to be written; false if it must not be merged.
+ * merge_row raises the slots, and makes the row to write; false if it must not be merged.
  */
 static bool
 merge_row(DcSetMerge *merge)

@@ -9,9 +9,9 @@
  *
  *		units + received since - given since
  *
- * is the most that it can have: it may have sold some of them. When a region is gone for good, another one can
- * take these units over (dc_rights_reclaim()), if an operator says so who knows what the region has sold, or
- * would rather sell a unit twice than not at all: no algorithm can know. First, dc_region_retire() must say
+ * is the most that it can have: it may have sold some of them. When a region is permanently lost, another one can
+ * take these units over (dc_rights_reclaim()). No algorithm can know what the region has sold, so an operator
+ * must decide: one who knows it, or who would rather sell a unit twice than not at all. First, dc_region_retire() must say
  * that the region will never come back.
  *
  * A takeover is a row of grants from the epoch of that region, which this region writes under its own

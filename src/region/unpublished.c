@@ -72,7 +72,7 @@ typedef struct Unpublished
 	uint64 key; /* hash: if two keys share one, the list is longer than it must be, or a row is struck off with another one */
 } Unpublished;
 
-/* What is known of a counter. */
+/* The unpublished keys of a counter, as far as this process knows. */
 typedef struct Known
 {
 	Oid counter;	   /* hash key */

@@ -1,4 +1,4 @@
-# What the tests of buffered counters share: servers with the worker, what of a
+# Shared by the tests of buffered counters: servers with the worker, what of a
 # counter is in tables and what in memory, clients that know what they were told,
 # and readers that compare what they read with what has been counted meanwhile.
 package DcBuffer;

@@ -17,8 +17,8 @@ use DcPsql;
 use IO::Handle;
 use Time::HiRes qw(sleep);
 
-# What any statement may end with: serialization failures, deadlocks, timeouts, cancelling,
-# lost servers, and what follows from an error before
+# The errors with which any statement may end: serialization failures, deadlocks, timeouts,
+# cancellation, lost servers, and the consequences of an earlier error
 my $expected = qr/^(?:40001|40P01|55P03|57014|57P0[123]|08\w{3}|25P02|53300|3B001): /;
 
 # new(): by the arguments of the program

@@ -1,4 +1,4 @@
-# What the tests of ledgers share: a ledger "wallet" of 100 accounts and a bank, and
+# Shared by the tests of ledgers: a ledger "wallet" of 100 accounts and a bank, and
 # transfers whose arguments follow from their op, so that anybody can send one again
 # and everybody can tell what it should have posted.
 package DcLedger;

@@ -1,4 +1,4 @@
-# What the tests of limits share: a server, clients that write down what they were told and when, and
+# Shared by the tests of limits: a server, clients that write down what they were told and when, and
 # whether all that was allowed is within a limit's bound.
 package DcLimit;
 

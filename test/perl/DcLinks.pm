@@ -1,4 +1,4 @@
-# What the tests of servers that replicate to each other share: links by built-in logical replication,
+# Shared by the tests of servers that replicate to each other: links by built-in logical replication,
 # writers, and a quiet end.
 package DcLinks;
 

@@ -1,4 +1,4 @@
-# What the tests of rows that merge share: servers that replicate some tables to each other by
+# Shared by the tests of rows that merge: servers that replicate some tables to each other by
 # built-in logical replication, writers on all of them, and what must be true when all is quiet.
 package DcMerge;
 

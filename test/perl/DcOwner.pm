@@ -1,4 +1,4 @@
-# What the tests of owners' code in the worker share: a database of mallory's, whose hooks
+# Shared by the tests of owners' code in the worker: a database of mallory's, whose hooks
 # call attack(), which tries everything and says in the server log, from where no rollback
 # takes it away, as whom it ran and what came of it; and the tables of two others, vera and
 # boss, which are compacted beside mallory's.

@@ -1,4 +1,4 @@
-# What the tests of regions share: servers that are one region each and count in the same counter,
+# Shared by the tests of regions: servers that are one region each and count in the same counter,
 # links between them, users who count, and what must be true when all is quiet.
 package DcRegion;
 

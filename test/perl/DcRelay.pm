@@ -1,4 +1,4 @@
-# What the tests of dc_relay share: a server, relays in the background, what they say and
+# Shared by the tests of dc_relay: a server, relays in the background, what they say and
 # write, and whether they have all events.
 package DcRelay;
 

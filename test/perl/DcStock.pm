@@ -1,4 +1,4 @@
-# What the tests of stocks share: a stock "s" whose every sale and restock is also a row
+# Shared by the tests of stocks: a stock "s" whose every sale and restock is also a row
 # of an ordinary table, written by the same transaction. So in each snapshot, for
 # each key, restocked = sold + held + available.
 package DcStock;

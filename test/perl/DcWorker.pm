@@ -1,4 +1,4 @@
-# What the tests of the launcher and its workers share: which databases have a worker,
+# Shared by the tests of the launcher and its workers: which databases have a worker,
 # in which state, and what the server's log says.
 package DcWorker;
 

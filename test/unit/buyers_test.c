@@ -137,14 +137,14 @@ end(World *world, Buyer *buyer)
 	leave(buyer);
 }
 
-/* What it has found when the entry of its cache was the same; invalidations come with a lock, and with each take. */
+/* Return true if the buyer's finding is still valid, as its cache entry has not changed; invalidations come with a lock, and with each take. */
 static bool
 knows(const World *world, const Buyer *buyer)
 {
 	return buyer->found_at > 0 && (world->fault == ENTRY_KEPT || buyer->found_at == world->version);
 }
 
-/* Whether the stock is open, as far as it looks. */
+/* Return true if the stock is open, as far as the buyer checks. */
 static bool
 look(const World *world, Buyer *buyer)
 {
@@ -269,7 +269,7 @@ worker_step(World *world)
 	return true;
 }
 
-/* Who calls dc_region_renew() has the identity locked, and waits for the stock. */
+/* The caller of dc_region_renew() has locked the identity, and waits for the stock. */
 static bool
 caller_step(World *world)
 {
@@ -312,7 +312,7 @@ start(World *world)
 	}
 }
 
-/* What happens now and then. */
+/* Random events. */
 static void
 event(World *world)
 {

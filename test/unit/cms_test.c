@@ -801,7 +801,7 @@ test_not_there(void)
 	cms_reset(&cms);
 }
 
-/* What a changed byte does not come to. */
+/* Corruptions that a single changed byte cannot produce. */
 static void
 test_limits_of_check(void)
 {

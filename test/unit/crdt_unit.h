@@ -1,6 +1,6 @@
 /*
  * crdt_unit.h
- *		What the tests of mergeable types share: states that are owned, and operations
+ *		Shared parts of the tests of mergeable types: states that are owned, and operations
  *		by number.
  */
 #ifndef CRDT_UNIT_H

@@ -123,7 +123,7 @@ of_dots(const Sim *sim)
 	return sim->type->kind == CRDT_ORSET || sim->type->kind == CRDT_MVREG;
 }
 
-/* What a replica's user did, a fact of which it has seen then. */
+/* Record a fact: an action of a replica's user, which the replica has then seen. */
 static int
 tell(Sim *sim, int replica, Fact fact)
 {
@@ -164,7 +164,7 @@ amounts_mean(const Sim *sim, const Facts *seen, Meaning *meanings)
 	}
 }
 
-/* Whether each addition was seen, and whether it is gone. */
+/* Find out which additions were seen, and which of them are gone. */
 static void
 additions_mean(const Sim *sim, const Facts *seen, FactKind least, Meaning *meanings)
 {
@@ -193,7 +193,7 @@ last_write(const Sim *sim, const Facts *seen)
 	return last;
 }
 
-/* What facts say of each thing that they are about. */
+/* Compute the meaning of the facts for each thing that they are about. */
 static void
 means(const Sim *sim, const Facts *seen, Meaning *meanings)
 {
@@ -206,7 +206,7 @@ means(const Sim *sim, const Facts *seen, Meaning *meanings)
 		additions_mean(sim, seen, REPLACE, meanings);
 }
 
-/* What a delta carries: all that is known of the things that have another meaning now. */
+/* Return the facts that a delta carries: all known facts about the things whose meaning has changed. */
 static Facts
 news(const Sim *sim, const Facts *after, const Facts *before)
 {

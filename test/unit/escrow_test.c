@@ -137,7 +137,7 @@ take(World *world, int r, int64_t qty)
 	return true;
 }
 
-/* What dc_take_wait() does at each look. */
+/* Do what dc_take_wait() does at each check. */
 static void
 look(World *world, int r, int w, bool over)
 {

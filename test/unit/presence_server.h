@@ -1,6 +1,6 @@
 /*
  * presence_server.h
- *		What presences ask of the server beyond that: transactions, a job, an outbox.
+ *		Further parts of the server that presences need: transactions, a job, an outbox.
  */
 #ifndef PRESENCE_SERVER_H
 #define PRESENCE_SERVER_H

@@ -16,7 +16,7 @@
 #define SECOND USECS_PER_SEC
 #define TTL (10 * SECOND)
 
-/* What a process does. */
+/* An action of a process. */
 typedef struct Act
 {
 	const char *name;

@@ -1,6 +1,6 @@
 /*
  * regionsim_database.c
- *		What a database does with its tables: counting, compaction, sets, merging rows.
+ *		The work of a database on its tables: counting, compaction, sets, merging rows.
  *
  * As in src/region: totals (here with the remote shard rows) change in the transaction that
  * changes the rows of regions and sets, by the same amount, so that

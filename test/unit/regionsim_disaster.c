@@ -49,7 +49,7 @@ may_lose(Sim *sim, int which, const Database *backup)
 	}
 }
 
-/* Whether others know of a slot what the backup does not. */
+/* Return true if others know events of a slot that the backup lacks. */
 static bool
 outgrows(const Sim *sim, int which, const Database *backup, int key)
 {

@@ -84,7 +84,7 @@ latest(const Sim *sim, const Heard *heard, size_t stride, int region)
 	return epoch;
 }
 
-/* What a beat says of the epoch of a database: it tells of the latest one of each region. */
+/* Return what a beat says about the epoch of a database: a beat has the latest epoch of each region. */
 static Heard
 told(const Sim *sim, const Database *db, const Beat *beat)
 {
@@ -93,7 +93,7 @@ told(const Sim *sim, const Database *db, const Beat *beat)
 	return beat->seen[db->epoch];
 }
 
-/* Whether others have heard more of an earlier epoch than a database has. */
+/* Return true if others have heard more about an earlier epoch than a database has. */
 static bool
 went_on(const Database *db, int epoch, const Heard *heard)
 {
@@ -138,7 +138,7 @@ look_at_beat(Sim *sim, Database *db, int epoch, const Beat *beat, bool copied)
 	return true;
 }
 
-/* Whether a beat is of another series than the one that is known, which it does not follow. */
+/* Return true if a beat belongs to another series than the known one, and does not follow it. */
 bool
 beat_conflicts(const Sim *sim, const Beat *have, const Beat *beat)
 {
@@ -146,7 +146,7 @@ beat_conflicts(const Sim *sim, const Beat *have, const Beat *beat)
 		sim->fault != BOOT_CLIMBS;
 }
 
-/* Whether a database has heard of a region. At first all have of all others, but for one that comes later. */
+/* Return true if a database has heard of a region. At first all have heard of all others, except for one that joins later. */
 bool
 has_heard_of(const Sim *sim, const Database *db, int region)
 {
@@ -204,7 +204,7 @@ fold(Sim *sim, Database *db, bool rows)
 	}
 }
 
-/* Whether nobody knows, or will ever count, in this epoch what this database does not have. */
+/* Return true if nobody knows, or will ever count, anything in this epoch that this database lacks. */
 bool
 is_only_heir(const Sim *sim, const Database *db, int key, const Events *folded)
 {
@@ -260,7 +260,7 @@ miss(Database *db)
 	db->missed = true;
 }
 
-/* Whether what the others say can show that a database lacks nothing. */
+/* Return true if reports of the others can show that a database lacks nothing. */
 bool
 may_heal(const Database *db)
 {

@@ -1,18 +1,18 @@
 /*
  * regionsim_oracle.c
- *		What the values must be, from the events alone.
+ *		The expected values, computed from the events alone.
  *
- * A database knows the events in its slots and in what it has not published. Of these a set
- * takes away those that it had observed, or that other sets had which it does not even know of.
- * So at any time
+ * A database knows the events in its slots and those that it has not published. A set removes
+ * from these the events that it had observed, or that other sets had, even sets that it does not
+ * know. So at any time
  *
  *		value = W + sum of the events known, but for those that are observed
  *
- * as long as each database is there once. Where one was restored, what only that one
- * knew may be lost ("lost"): it was not replicated. If it is in the backup, it may be
- * counted, and then in the place of as much that the others know of that slot, but not on
- * top of it. So in the end values lie between the sum with and without these events, which is
- * exact in most runs: a database rarely has such events.
+ * as long as no database exists twice. When one was restored, events that only it knew may be
+ * lost ("lost"), because they were not replicated. If they are in the backup, they may be
+ * counted, but then they replace as much of what the others know of that slot, and are not added
+ * to it. So in the end values lie between the sums with and without these events. In most runs
+ * the two are equal: a database rarely has such events.
  */
 #include "regionsim.h"
 
@@ -98,7 +98,7 @@ known_at(const Database *db, int key)
 	return known;
 }
 
-/* What any set has observed of it: of each slot the greatest state. */
+/* Return the events that any set has observed: the greatest state of each slot. */
 static Events
 observed_at(const Sim *sim, const Database *db, int key)
 {
@@ -161,7 +161,7 @@ firm_elsewhere(const Sim *sim, int but)
 	return firm;
 }
 
-/* What must be true at any time. */
+/* The invariants that hold at any time. */
 void
 check_database(Sim *sim, const Database *db)
 {
@@ -213,7 +213,7 @@ check_healed(Sim *sim, const Database *db)
 	}
 }
 
-/* Whether the last beats of all others have come. */
+/* Return true if the last beats of all others have arrived. */
 static bool
 has_heard_all(const Sim *sim, const Database *db)
 {
@@ -227,7 +227,7 @@ has_heard_all(const Sim *sim, const Database *db)
 	return true;
 }
 
-/* What must be true when all is quiet. */
+/* The invariants that hold when nothing is in progress. */
 void
 check_end(Sim *sim)
 {

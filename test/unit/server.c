@@ -1,6 +1,6 @@
 /*
  * server.c
- *		What parts of the server's own need of the rest of it, for unit tests (see server.h).
+ *		Substitutes for the rest of the server that parts of it need in unit tests (see server.h).
  */
 #include "server.h"
 

@@ -19,8 +19,8 @@ extern Oid server_dropped; /* a database that there is no more */
 extern int64 server_now; /* us */
 extern int server_tick;	 /* us that pass each time somebody looks */
 
-/* What is done by another process, before the lock so many places from now is taken. Only where this one
- * has none, but perhaps server_outer: so the other need not wait. NULL again when it was done. */
+/* An action of another process, run before the lock at the given distance from now is taken. It runs only where this
+ * process holds no lock except perhaps server_outer, so that the other need not wait. It is NULL again when it was run. */
 extern void (*server_other)(void);
 extern int server_other_in;
 extern LWLock *server_outer;

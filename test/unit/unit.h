@@ -1,6 +1,6 @@
 /*
  * unit.h
- *		What the unit tests share: TAP, and random numbers that can be repeated.
+ *		Shared parts of the unit tests: TAP, and reproducible random numbers.
  */
 #ifndef UNIT_H
 #define UNIT_H

@@ -281,7 +281,7 @@ compact(Sim *sim, int me)
 	beat(sim, me);
 }
 
-/* Whether the own row of sets is to be sent as one that is new. */
+/* Return true if the own row of sets must be sent as a new one. */
 static bool
 is_inserted(const Sim *sim, const Database *db, const SetRow *own)
 {

@@ -6,12 +6,12 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * A sweep goes over each table from its first shard row to its last, so each row
- * that is not locked by others is compacted once. A table that is gone, locked by
- * DDL or broken is passed over, and so is one that rests (compactrest.c).
+ * that is not locked by others is compacted once. A table that was dropped, is locked by
+ * DDL or is broken is skipped, and so is one that rests (compactrest.c).
  *
- * A sweep that has come to the end of the table and has moved nothing leaves nothing to do:
- * rows that hold nothing are gone with it, or stay for as long as a snapshot or a stock needs
- * them. The table is idle then, until a transaction writes to it. Rows that were locked, or
+ * A sweep that has reached the end of the table and has moved nothing leaves nothing to do:
+ * it has deleted the rows without amounts, except for those that a snapshot or a stock still
+ * needs. The table is idle then, until a transaction writes to it. Rows that were locked, or
  * kept, are found when the pause of the idle table is over (core/table/tabledue.c).
  *
  * A batch is committed without waiting for the disk. That is safe, as a crash that
@@ -20,7 +20,7 @@
  * before the batch is.
  *
  * Then keys with rows that others were just writing are swept again, if other regions wait for
- * them (compactbusy.c). After the sweep there is a step to give back space, if that seems to be of use (shrink.c).
+ * them (compactbusy.c). After the sweep there is a step that gives back space, if that seems useful (shrink.c).
  */
 #include "postgres.h"
 

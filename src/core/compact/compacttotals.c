@@ -5,7 +5,7 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * Compaction brings them from shard rows, and a flush from memory. Both hold the
- * lock on the table's compaction (locks.c). Rows that others have locked are passed over, and
+ * lock on the table's compaction (locks.c). Rows that others have locked are skipped, and
  * so are keys whose rows others insert at the same time: commits (core/rows/totalrow.c), and users (compactinserting.c).
  *
  * In an ordinary local table a row that is locked is updated by its place (ctid), not
@@ -85,7 +85,7 @@ static const DcStatement sql_compact_insert_sums = {
 	.argtypes = {TEXTARRAYOID, INT4ARRAYOID},
 	.columns = {DC_TEXT("key")}};
 
-/* What is written, as parameters of the statements. */
+/* The rows to write, as parameters of the statements. */
 typedef struct DcTotalColumns
 {
 	int n;
@@ -107,9 +107,10 @@ static void compacttotals_insert_direct(DcCounter *counter, DcBatch *batch);
 static void batch_key_add(DcCounter *counter, DcBatchKey *key, int64 inc, int64 dec);
 
 /*
- * batch_to_totals adds the amounts of the keys to their rows of totals, and what was counted
- * here to what this region has, if the table is replicated, and to their weights, if it has a
- * trend. While that is done, only the owner, by hand, may be inserting a key's row of totals.
+ * batch_to_totals adds the amounts of the keys to their rows of totals. If the table is
+ * replicated, it also adds the amounts counted here to this region's own counts; if the table has
+ * a trend, it adds them to the weights. Meanwhile nobody else inserts a row of totals of these keys,
+ * except for an owner who does so by hand.
  */
 void
 batch_to_totals(DcSqlSession *session, DcBatch *batch)

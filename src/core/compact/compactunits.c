@@ -4,21 +4,21 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The amounts have been moved to the totals. The units stay in the shard rows, to be
- * taken. Compaction alone may move units between rows (levelling), since its transactions
- * are short, and it has most rows of the key locked anyway:
+ * The amounts have been moved to the totals. The units stay in the shard rows, where they are
+ * taken. Only compaction may move units between rows (levelling), since its transactions
+ * are short, and it has locked most rows of the key anyway:
  *
  *	- Rows without units that were not used since the last time are deleted, and
  *	  so are those without units that belonged to one transaction alone.
  *	- If there are many more rows than this number of units needs (units_rows), or a row has
  *	  much less than its share, the units are spread evenly again.
- *	- If there are far too few rows, more are inserted. Only a key that is in use
- *	  is worth that.
+ *	- If there are far too few rows, more are inserted, but only for a key that is in
+ *	  use.
  *	- An account of a ledger keeps the rows that contention has made while it is in
  *	  use, and then shrinks to one.
  *
- * This is about the rows that compaction could lock. The others are left for the next
- * time.
+ * All of this concerns only the rows that compaction could lock. The others are left for the
+ * next time.
  */
 #include "postgres.h"
 
@@ -39,7 +39,7 @@ typedef struct DcRowList
 	int capacity;
 } DcRowList;
 
-/* Changes that are to be made. */
+/* Changes to make. */
 typedef struct DcUnitsPlan
 {
 	DcRowList remove;

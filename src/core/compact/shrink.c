@@ -6,22 +6,22 @@
  *
  * Increments of a million new keys, in one transaction, make a million shard rows. A minute
  * later compaction has deleted them, and hundreds of megabytes without a row are left, with
- * an index. VACUUM would not change that soon: it does not make an index smaller, and the
- * end of the table it cuts off only if no row is there by chance; autovacuum is told not to try
- * (create.c), as small tables would be cut off all the time.
+ * an index. VACUUM would not change that soon: it does not make an index smaller, and it
+ * truncates the table only if there happens to be no row at its end. Autovacuum is told not to
+ * try (create.c), because it would truncate small tables all the time.
  *
  * So the worker rewrites such a table, as VACUUM FULL does, when it has swept it:
  *
  *	1. The table is of some size, but not so large that reading it takes long.
- *	2. All its pages are read, without a lock that anybody would notice. All rows count that
- *	   are not dead to every snapshot. There must not be more of them than pages. Reading ends
- *	   as soon as there are more: in a table that is in use, or while an old snapshot needs the
+ *	2. All its pages are read, without a lock that anybody would notice. Every row counts that
+ *	   is not dead to every snapshot. There must not be more such rows than pages. Reading ends
+ *	   as soon as there are more; in a table that is in use, or while an old snapshot needs the
  *	   deleted rows, that is after a twentieth of the pages. It also ends when it takes too long.
- *	3. The table is locked exclusively, if that is possible at once. So no session waits
- *	   behind us for it. Sessions that come while the table is rewritten do wait: for a few
+ *	3. The table is locked exclusively, if the lock is free at once, so that no session queues
+ *	   behind us. Sessions that come while the table is rewritten do wait: for a few
  *	   tenths of a second, since only some rows are left, and their pages were just read.
  *	4. cluster_rel() copies the rows that snapshots may need, with what they need to know, to
- *	   new files, and makes the index anew. It does that as the owner, in a security-restricted
+ *	   new files, and rebuilds the index. It does that as the owner, in a security-restricted
  *	   operation; only tables with nothing but our index get here, so no code of the owner's runs.
  *
  * All is in a transaction of its own, so an error or a crash leaves the table as it was. A table

@@ -8,17 +8,17 @@
  * and key, one row per key. Until then no row was touched, so a row is locked
  * only for the time that a commit takes. There are four ways to write:
  *
- * Totals first (totalrow.c): a commit, below SERIALIZABLE, of a table whose totals may be
- * written so (directtotals.c). The transaction updates or inserts the key's row of totals,
- * unless it knows the key to be contended. It never waits for that row; amounts for which the
- * row is not free go to shard rows, directly.
+ * Totals first (totalrow.c): a commit, below SERIALIZABLE, of a table whose totals can be
+ * written without SQL (directtotals.c). The transaction updates or inserts the key's row of
+ * totals, unless it knows that the key is contended. It never waits for that row; if the row is
+ * not free, the amounts go to shard rows, directly.
  *
  * Directly (direct.c): a commit, at any isolation level, on plain local tables.
  * The transaction adds to a shard row of the key that is not locked. If all are locked
- * it inserts one more. Only if the key has max_shards rows already does it wait, for
- * its first choice. A SERIALIZABLE transaction inserts a row in any case, by which it and
- * transactions that read the key find each other (serial.c); while an
- * old snapshot is held, in place of another one (again.c).
+ * it inserts another one. It waits, for its first choice, only if the key already has
+ * max_shards rows. A SERIALIZABLE transaction always inserts a row, so that SSI
+ * detects its conflicts with transactions that read the key (serial.c); while an
+ * old snapshot is held, that row replaces another one (again.c).
  *
  * Shared rows by SQL (sqlwrite.c): the same, for other tables, under READ
  * COMMITTED.
@@ -34,27 +34,29 @@
  *	- by SQL under REPEATABLE READ and SERIALIZABLE, where an UPDATE of a row
  *	  that has changed since the snapshot would fail;
  *	- for foreign tables, where SKIP LOCKED is not available.
- * Tables that Citus distributes have a way of their own, which is one statement for a key
- * (sqlwrite.c): each session has a row of the key, or the transaction has. What follows is not true for them.
  * max_shards does not bound blind rows; compaction removes them.
  *
- * Why committing transactions cannot deadlock. They wait for one thing, a shard row of a key
- * that has max_shards of them, and only while no transaction sets the key or compacts the table
- * (locks.c): so for another committing transaction. A transaction that waits holds only rows of
- * lower keys, of totals and shard rows, taken in this same phase. Along a chain of waiting
- * transactions the keys grow, so there is no circle. Rows of totals are not in it, since no
- * commit waits for one. Others do wait for them: setters, users' own UPDATEs, inserters of the
- * same key. They may hold anything, and wait for this commit, which waits for none of them.
- * What such a transaction has locked is a row of totals, which is busy then, or a key that it
- * sets. Only the owner can lock shard rows by hand, and this argument does not cover that.
+ * Tables that Citus distributes are written in a fifth way, by one statement per key
+ * (sqlwrite.c): each session, or the transaction, has a row of the key. The rest of this comment
+ * does not apply to them.
  *
- * foreign.c has what foreign tables need beyond that.
+ * Why committing transactions cannot deadlock. They wait only for a shard row of a key that has
+ * max_shards of them, and only while no transaction sets the key or compacts the table
+ * (locks.c), so they wait only for another committing transaction. A transaction that waits
+ * holds only rows of lower keys, totals and shard rows, taken in this same phase. Along a chain
+ * of waiting transactions the keys grow, so there is no cycle. Rows of totals cannot be part of
+ * a cycle, since no commit waits for one. Others do wait for them: setters, users' own UPDATEs,
+ * inserters of the same key. They may hold any lock, and wait for this commit, but it waits for
+ * none of them: all that they have locked is a row of totals, which is then busy, or a key that
+ * they set. Only the owner can lock shard rows by hand, and this argument does not cover that.
  *
- * A delta that is written when the transaction is past its turn in the order (commit.c)
- * goes to a row of its own as well, directly or blind: the transaction must not wait.
+ * foreign.c has the additional rules for foreign tables.
  *
- * A stock is always written directly, to rows of the transaction's own in all
- * cases in which the above takes blind rows (units.c).
+ * A delta that is written after its turn in the order has passed (commit.c) also goes to a
+ * row of the transaction's own, directly or blind, because the transaction must not wait.
+ *
+ * A stock is always written directly. Where other tables get blind rows, a stock gets
+ * rows of the transaction's own (units.c).
  */
 #include "postgres.h"
 

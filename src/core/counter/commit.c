@@ -1,6 +1,6 @@
 /*
  * commit.c
- *		When the pending deltas are written, and which of them go to memory.
+ *		Deciding when the pending deltas are written, and which of them go to memory.
  *
  * Copyright (c) 2026, the dcounter developers
  *
@@ -9,29 +9,28 @@
  * transactions that write at PRE_COMMIT cannot deadlock.
  *
  * Buffered tables. Their deltas go to memory instead when the transaction commits
- * (hooks.h), with two exceptions. One is that there is no flusher. The other is that
- * the table is of durability "sync" and the transaction has an id: then it writes other
- * things, which its commit makes durable, and after a crash both or neither are to be
- * there. In these cases the deltas are written as those of other tables, in their place
- * in the order.
+ * (hooks.h), with two exceptions. First, there may be no flusher. Second, the table may have
+ * durability "sync" and the transaction an id: then it writes other things, which its commit
+ * makes durable, and after a crash both or neither must be there. In these cases the deltas
+ * are written like those of other tables, in their place in the order.
  *
- * Deltas that are to go to memory are handed over as the last thing of all, in a callback of
- * its own that runs after those of the other rooms. So a transaction that waits or fails has
- * nothing in memory, and the flusher is looked for as late as can be. A table may be refused
- * only then: there is no room or no flusher, or the transaction has got an id meanwhile. Rows
- * with higher keys may be locked already by that time, so the table's deltas go to rows of the
- * transaction's own, without waiting. All that was handed over before is taken back first, so
- * nothing is written while something is reserved. Then it is handed over again, in which the
- * new id counts.
+ * Deltas for memory are handed over last of all, in a callback of their own that runs after
+ * those of the other rooms. So a transaction that waits or fails has nothing in memory, and the
+ * check for a flusher comes as late as possible. Only then may a table be refused: there is no
+ * room or no flusher, or the transaction has got an id meanwhile. By that time rows
+ * with higher keys may already be locked, so the table's deltas go to rows of the
+ * transaction's own, without waiting. All deltas handed over before are taken back first, so
+ * that nothing is written while something is reserved. Then they are handed over again, and an
+ * id that the transaction has got meanwhile counts.
  *
- * An increment of a table that Citus distributes is written as late, if it is all that the transaction has: then one
+ * An increment of a table that Citus distributes is also written this late, if the transaction has nothing else: then one
  * statement commits it on the worker (core/table/distribution.c).
  *
- * The rest of the commit is not ours: callbacks of libraries loaded before this one, ON
- * COMMIT actions, the lock of NOTIFY, the check of SERIALIZABLE, the disk and
+ * dcounter does not control the rest of the commit: callbacks of libraries loaded before this
+ * one, ON COMMIT actions, the lock of NOTIFY, the check of SERIALIZABLE, the disk and
  * synchronous standbys. reserve.c says why that does no harm.
  * If such a callback writes something in a transaction without an id, a crash can
- * part that from the increments of "sync" tables.
+ * separate that from the increments of "sync" tables.
  */
 #include "postgres.h"
 
@@ -121,7 +120,7 @@ apply_if_late(void)
 }
 
 /*
- * write_distinct writes the reference counts of bound counter tables, from which come deltas.
+ * write_distinct writes the reference counts of bound counter tables, which produces deltas.
  */
 static void
 write_distinct(bool committing)
@@ -240,7 +239,7 @@ reserve_all(DcApplying *applying, DcDelta **deltas, int count)
 }
 
 /*
- * Return true if all deltas of a counter table are to be written to rows
+ * Return true if all deltas of a counter table must be written to rows
  * when this transaction commits, as it is now. (Great amounts go to rows in any case.)
  */
 static bool

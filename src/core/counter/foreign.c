@@ -1,6 +1,6 @@
 /*
  * foreign.c
- *		What counter tables on other servers need.
+ *		Support for counter tables on other servers.
  *
  * Copyright (c) 2026, the dcounter developers
  *

@@ -7,11 +7,11 @@
  * Increments of a key that is new go to a shard row, and from there to the totals. For a
  * million keys whose counts are known that is twice the work, and leaves a shard table of a
  * million dead rows. dc_load() inserts rows of totals at once, in the order of the keys.
- * Amounts of a key that is in the arrays several times are added up first. A key that exists is
- * added to, as by dc_incr(): by a pending delta, which is written at commit.
+ * Amounts of a key that is in the arrays several times are added up first. An existing key gets
+ * a pending delta, as from dc_incr(), which is written at commit.
  *
- * That is exact whatever else is going on, since the value of a key is the sum of its rows, and
- * a load only ever adds to it, in a row of totals that it makes or in a shard row:
+ * That is exact under any concurrency, since the value of a key is the sum of its rows, and
+ * a load only ever adds to it, in a row of totals that it inserts or in a shard row:
  *
  *	- A key counts as new if the unique index lets us insert it, which is decided page by page,
  *	  under the lock of the page: of two that insert a key the second one finds the first. No
@@ -20,15 +20,15 @@
  *	  deleting counts as there. If they abort, a shard row remains, to be compacted. To avoid rows
  *	  that are deleted again, keys are looked up first.
  *	- Increments at the same time find the row of totals in progress, and use shard rows.
- *	- dc_set() and dc_delete() do not see rows of totals that are not committed. So they come
- *	  before a load that is in progress, in the order of things: its amounts are added to the
- *	  value that they leave. They never see two states: at once they read the row of totals with
- *	  its whole amount, or no row.
+ *	- dc_set() and dc_delete() do not see uncommitted rows of totals. So they are serialized
+ *	  before a load that is in progress: its amounts are added to the value that they leave.
+ *	  They never see a part of it: they read either the row of totals with its whole amount, or
+ *	  no row.
  *	- Compaction, and flushes of buffered tables, would insert rows of the same keys, and wait
  *	  for our transaction to end, which may be long. So the load takes the lock on the
  *	  table's compaction, in the mode that loads share (locks.c). It waits for a
- *	  compaction in progress, before it has inserted anything. Compaction passes the table over
- *	  as long as our transaction is open, flushes use shard rows.
+ *	  compaction in progress before it inserts anything. As long as our transaction is open,
+ *	  compaction skips the table, and flushes use shard rows.
  *	- Two loads in any order of keys neither wait for each other nor deadlock.
  *
  * A SERIALIZABLE transaction must insert a shard row of each key that it changes (serial.c). So
@@ -169,7 +169,7 @@ dc_load(PG_FUNCTION_ARGS)
 }
 
 /*
- * load_collect puts the keys in order, and adds up what belongs to one key.
+ * load_collect puts the keys in order, and adds up the amounts of each key.
  */
 static void
 load_collect(DcLoad *load, Datum *keys, Datum *amounts, int count)

@@ -87,7 +87,7 @@ typedef struct DcLevel
 	Size block_bytes; /* size of all such blocks */
 } DcLevel;
 
-/* What a level needs besides keys and deltas, at most: its context, itself, headers. */
+/* The most that a level needs besides keys and deltas: its context, itself, headers. */
 #define LEVEL_BYTES 1024
 
 /* Below TopTransactionContext; forgotten when the transaction ends (pending_end_xact). */

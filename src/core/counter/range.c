@@ -4,12 +4,12 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * All is read in one snapshot, as one key is (read.c): rows of totals and shard rows by one statement, and what this transaction
- * has not written yet. What a buffered table has in memory cannot be found by a range, so such a table is refused by dc_scan(); windows have none.
+ * A range is read in one snapshot, as one key is (read.c): rows of totals and shard rows by one statement, and the pending deltas of this
+ * transaction. Amounts that a buffered table has in memory cannot be found by range, so dc_scan() refuses such a table; windows are not buffered.
  *
  * dc_scan() is for keys that are the text of a JSON array, as those of bound counters with several expressions are. Those that begin with [7]
  * are "[7]" and the keys from "[7," up to "[7-", the next character after the comma. A key that is not the text of any jsonb
- * was written by hand, and is passed over.
+ * was written by hand, and is skipped.
  */
 #include "postgres.h"
 

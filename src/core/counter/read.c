@@ -7,10 +7,10 @@
  * The exact value of a key is its row of totals plus its shard rows, read by
  * one query in one snapshot: compaction moves amounts between them in one
  * transaction, so no snapshot sees an amount twice or not at all. The snapshot
- * is the caller's. The transaction's own deltas that are still pending are added to
- * that. Of a buffered table a part is in memory. Memory has no past, so such a table is
- * read as of now at every isolation level. Of a stock, units of holds whose time is up are added, which the rows have
- * only when the hold is ended (transactional/stock/holdexpired.c).
+ * is the caller's. The transaction's own pending deltas are added to the result. A buffered
+ * table has a part of its amounts in memory. Memory keeps no old versions, so such a table is
+ * read as of now at every isolation level. For a stock, the units of expired holds are added; the rows get them
+ * back only when the hold is ended (transactional/stock/holdexpired.c).
  */
 #include "postgres.h"
 

@@ -1,25 +1,25 @@
 /*
  * serial.c
- *		How SERIALIZABLE transactions that use one key find each other.
+ *		Making conflicts on a key visible to SERIALIZABLE transactions.
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Serializable snapshot isolation (SSI) has to learn of each pair of transactions
- * that overlap and of which one, R, reads rows that the other, W, writes and R does not
- * see. It has two ways:
+ * Serializable snapshot isolation (SSI) has to detect each pair of overlapping
+ * transactions of which one, R, reads rows that the other, W, writes, if R does not
+ * see the new version. It has two ways:
  *
  *	in:	 W comes second. R holds a predicate lock (SIREAD) on the rows it has read, and
  *		 W's write meets it.
  *	out: R comes second. R comes across a version that W has made or replaced, does
  *		 not see it, and looks W up.
  *
- * Of a row that is updated both ways need R and W to meet at one version: the one
- * that R sees must be the one that W replaces. Our rows are changed in between by
- * others that do not count for SSI: by compaction, levelling and flushes, which are the
- * worker's and change no value, and by increments at other levels, which write rows of
- * totals as well. Once one of these has
- * replaced R's version, an update by W does not meet R's lock, nor does R come across
- * it. SSI knows nothing of the pair then: write skew.
+ * For a row that is updated, both ways need R and W to meet at the same version: the one
+ * that R sees must be the one that W replaces. But in between, our rows are changed by
+ * transactions that SSI ignores: by compaction, levelling and flushes, which run in the
+ * worker and change no value, and by increments at other isolation levels, which also write
+ * rows of totals. Once one of these has replaced R's version, an update by W does not meet
+ * R's lock, nor does R come across it. Then SSI does not detect the pair, and write skew is
+ * possible.
  *
  * So a SERIALIZABLE transaction that changes a key inserts a row of the key into the
  * shard table, whatever else it does to the key's rows. Changes of other rows then do
@@ -36,7 +36,7 @@
  *			  insertion meets as well.
  *		 The server keeps that true when a page is split or deleted (it copies the
  *		 locks), when locks get too many (it replaces them by one on the index or
- *		 the heap), and when the index or the table is made anew (by one on the heap).
+ *		 the heap), and when the index or the table is rewritten (by one on the heap).
  *	out: A transaction that reads the key later comes across that row, which it does
  *		 not see, as it looks for all rows. The row is there as long as it matters: W's
  *		 id is not older than R's snapshot, which keeps VACUUM and pruning from taking
@@ -84,8 +84,8 @@
  * each prepared transaction that it has room for. Beyond that it folds the oldest into a
  * summary. The summary keeps their locks, but as those of a transaction without an end
  * (finishedBefore), which CheckTargetForConflictsIn() takes for one that had ended before
- * W began. So W does not meet R if so many have committed between R's commit and W's
- * insertion. There is nothing that we could do about that. Second, a transaction that has
+ * W began. So W does not meet R if that many have committed between R's commit and W's
+ * insertion. Nothing here can prevent that. Second, a transaction that has
  * its id before its first snapshot (LOCK TABLE ... IN ACCESS EXCLUSIVE MODE comes first)
  * is not found by that id: "out" does not work for it as W.
  */
@@ -110,7 +110,7 @@
 #include "core/rows/direct.h"
 #include "core/rows/shardnumber.h"
 
-/* Whether a key has rows of a number. */
+/* The use of a number by rows of a key. */
 typedef enum DcNumberState
 {
 	NUMBER_FREE,

@@ -464,7 +464,7 @@ set_check_newer(DcSqlSession *session, Datum *values, bool has_total)
 
 /*
  * set_check_buffered raises 40001 if a query finds rows that are newer than the transaction's snapshot, in a table
- * that may have been flushed since: their amounts may be older than it.
+ * that may have been flushed since the snapshot was taken: such rows may contain amounts that were committed before it.
  */
 static void
 set_check_buffered(DcSqlSession *session, const DcStatement *statement, Datum *values)

@@ -4,39 +4,40 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A SERIALIZABLE transaction that increments a key inserts a row, by which transactions that
- * read the key find it (core/counter/serial.c), and compaction deletes the row. While an old
- * snapshot is held, each leaves a dead index entry of a number without a visible version,
- * which all that look for the rows of the key have to visit (scan.c): one more for each increment.
+ * A SERIALIZABLE transaction that increments a key inserts a row, so that SSI detects conflicts
+ * with transactions that read the key (core/counter/serial.c), and compaction deletes the row.
+ * While an old snapshot is held, each such row leaves a dead index entry of a number without a
+ * visible version, which every search for rows of the key has to visit (scan.c): one more for
+ * each increment.
  *
- * So then compaction keeps such rows at zero (compactdirect.c), and the transaction takes
- * one that is free: it deletes that row, and inserts one of the same number, with the sum.
- * There will be about as many rows as transactions commit at the same time, each with
- * a visible version, by which scans step over its dead entries.
+ * So while an old snapshot is held, compaction keeps such rows at zero (compactdirect.c), and the
+ * transaction takes one that is free: it deletes that row, and inserts one with the same number
+ * and the sum. Then there are about as many rows as transactions that commit at the same time,
+ * each with a visible version, which lets scans step over its dead entries.
  *
  *	- This is done at commit only. The row that is deleted stays locked no longer than one that
  *	  is updated, and no transaction waits: it is taken only if it is free. Nothing is read after
  *	  it, so it does not matter whether the transaction's snapshot sees that row.
- *	- A setter waits for rows that are being changed, but would not see one that was inserted
- *	  meanwhile, with the amounts of the one that was deleted. So no row is taken while a
- *	  transaction sets the key, which is asked when the row is locked; and setters, which lock the
- *	  key first, delete its rows twice (core/counter/set.c). A row that was taken before they had
- *	  locked the key they wait for the first time, and see the second time.
+ *	- A setter waits for rows that are being changed, but would not see a row that was inserted
+ *	  meanwhile with the amounts of a deleted one. So no row is taken while a transaction sets
+ *	  the key, which is checked when the row is locked; and setters, which lock the key first,
+ *	  delete its rows twice (core/counter/set.c). If a row was taken before they had locked the
+ *	  key, they wait for it the first time, and see its successor the second time.
  *	- There is one live row of the number at any time: no other transaction can have
- *	  inserted one, since we have the lock on the one before.
+ *	  inserted one, since we hold the lock on the previous one.
  *	- SERIALIZABLE readers find the transaction by the row that it inserts. As several
- *	  insert rows of one number in turn, a reader must not be content with the one that
- *	  it sees: it visits every entry of such numbers, as it would if each had another number. It
+ *	  transactions insert rows of one number in turn, a reader must not stop at the one that
+ *	  it sees: it visits every entry of such numbers, as it would if their numbers differed. It
  *	  takes predicate locks on the pages of all these entries, so a new one meets a lock wherever
  *	  it goes.
- *	- For that, their numbers tell them from shared rows (shardnumber.c), whose entries may be
- *	  passed over: SERIALIZABLE transactions insert none of these that was there before.
+ *	- For that, these rows have numbers in another range than shared rows (shardnumber.c), whose
+ *	  entries may be skipped: SERIALIZABLE transactions never insert an existing shared row again.
  *
- * What is deleted is a change that SERIALIZABLE readers of that row may conflict with: they
- * have read the key, so they do in any case.
+ * The deletion is a change with which SERIALIZABLE readers of that row may conflict. But they
+ * have read the key, so they conflict in any case.
  *
  * Rows that are inserted early, or for PREPARE TRANSACTION, stay locked for an unknown time. If
- * they replaced a row, dc_set() would have to wait for them. So they are new each time.
+ * they replaced a row, dc_set() would have to wait for them. So these are always new rows.
  */
 #include "postgres.h"
 
@@ -58,7 +59,7 @@ static bool replace_row(DcDirectRel *rel, const DcDelta *delta, DcHintList *list
 						DcVersion *version);
 
 /*
- * Return true if rows are to be inserted in place of others.
+ * Return true if rows must be inserted in place of others.
  */
 bool
 inserts_again(DcCounter *counter)

@@ -1,6 +1,6 @@
 /*
  * delta.h
- *		Amounts that are to be added to a counter's key.
+ *		Amounts to add to a counter's key.
  *
  * Copyright (c) 2026, the dcounter developers
  */

@@ -1,12 +1,12 @@
 /*
  * hints.c
- *		Where a backend last saw the shard rows of a key.
+ *		The places at which a backend last saw the shard rows of a key.
  *
  * Copyright (c) 2026, the dcounter developers
  *
  * Hints save index look-ups and are never trusted. The row that a hint leads to is
  * checked (probe.c), so a stale hint costs a look-up and nothing else.
- * That is why nothing has to be done about them when a transaction aborts, or
+ * That is why they need no maintenance when a transaction aborts, or
  * when a table is vacuumed, rewritten, truncated or dropped.
  *
  * The cache is private to the backend. It lists as many keys as fit into HINTS_MEMORY; then it

@@ -1,6 +1,6 @@
 /*
  * hints.h
- *		Where a backend last saw the shard rows of a key (see hints.c).
+ *		The places at which a backend last saw the shard rows of a key (see hints.c).
  *
  * Copyright (c) 2026, the dcounter developers
  */

@@ -10,11 +10,11 @@
  * a key end at the first empty place.
  *
  * Any number of processes read and write at the same time. Nothing is locked, and only single
- * words are read and written whole: a result may be a mixture of entries, or one of another
- * key. That is for the caller to judge (sharedhints.c). These hold in any case, with anything
- * in the table: each call ends after HINT_WINDOW places, none leaves the table, and a result
- * has the database and counter that were asked for, and each number once. Two processes that
- * put the same row at the same time may put it twice; of these the first is found.
+ * words are read and written whole: a result may be a mixture of entries, or belong to another
+ * key. The caller must check that (sharedhints.c). Whatever is in the table, each call ends
+ * after HINT_WINDOW places, no call leaves the table, and a result has the requested database
+ * and counter, and each number once. Two processes that put the same row at the same time may
+ * put it twice; then the first one is found.
  *
  * This file knows nothing of the server.
  */

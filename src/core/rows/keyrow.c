@@ -1,24 +1,24 @@
 /*
  * keyrow.c
- *		Rows that are known by a unique key, without SQL: find, lock, replace, insert.
+ *		Rows with a unique key, without SQL: find, lock, replace, insert.
  *
  * Copyright (c) 2026, the dcounter developers
  *
  * The tables have nothing on them but plain indexes (insert.c); the room that a table belongs to makes sure of
  * that, and says by which index a row is found, what a row looks like, and which isolation it has.
  *
- * A row is found as a snapshot shows it, or as it is now: then the index is read with a dirty snapshot, which shows
- * rows of any transaction, and one that is in progress is waited for.
+ * A row is found as a snapshot shows it, or as it is now. In the second case the index is read with a dirty snapshot, which
+ * shows rows of any transaction, and a transaction in progress is waited for.
  *
  * A row that is not there is inserted as by INSERT ... ON CONFLICT DO NOTHING (see
  * execIndexing.c of the server): speculatively, so that a transaction that comes across it
  * before it is complete waits only until it is. If the index then says that there may be
  * another row of the key, ours is taken back. So of two transactions that insert the same key
- * at the same time, one finds the row of the other, or both try again. While the index is being
- * rebuilt without a lock there are two of the kind, and a session may use either. So all unique
- * indexes on the key are asked, in one order.
+ * at the same time, one finds the row of the other, or both try again. During REINDEX
+ * CONCURRENTLY there are two such indexes, and a session may use either. So all unique
+ * indexes on the key are checked, in a fixed order.
  *
- * A version is replaced if it is the latest one, and otherwise not. WAL and logical decoding are those of heap_insert() and
+ * A version is replaced only if it is the latest one. WAL and logical decoding are those of heap_insert() and
  * heap_update(). Nothing here makes a change visible to the rest of the command.
  *
  * Rows of totals and shard rows, which are found by remembered places, have their own way (totalrow.c, direct.c).

@@ -11,16 +11,16 @@
  *	  it, which may cost a wait.
  *	- The lock on a row of totals tells commits that another one adds to it: of tables that Citus distributes, whose
  *	  rows cannot be tried without waiting (core/counter/sqlwrite.c).
- *	- A table that Citus distributes has a second lock on it, and its compaction shows by that,
- *	  or by the locks on the keys, whose rows it locks (lock_compacted, lock_compacted_key). If
- *	  the first lock were used for that, commits would add to shard rows whenever compaction looks
- *	  for work, and so would make some: it would never end.
- *	- The lock on a table makes one compaction at a time work on it. Transactions
+ *	- The lock on a table makes sure that only one compaction at a time works on it. Transactions
  *	  that set or delete keys of a stock share it, which keeps compaction away. So do those that
  *	  set the first key of a replicated counter, and for a moment those that open a slot.
+ *	- A table that Citus distributes has a second lock on the table. Compaction takes that one, or
+ *	  locks on the keys whose rows it locks (lock_compacted, lock_compacted_key), to tell commits
+ *	  about itself. If it used the first lock for that, commits would add to shard rows whenever
+ *	  compaction looks for work, and so create more work: it would never end.
  *
- * Their holders may be transactions of users, which can last any time. Shard rows are otherwise
- * locked for the time of a commit only. So a writer that finds all rows of a key busy asks here
+ * The holders may be transactions of users, of any length. Otherwise shard rows are
+ * locked only during a commit. So a writer that finds all rows of a key busy checks these locks
  * before it waits (locked_for_long).
  */
 #include "postgres.h"
@@ -32,7 +32,7 @@
 #include "base/lockclass.h"
 #include "core/rows/locks.h"
 
-/* What the locks of compactions are on. */
+/* The objects of compaction locks. */
 #define WHOLE_TABLE 0
 #define ALL_KEYS 1 /* of a table that Citus distributes */
 

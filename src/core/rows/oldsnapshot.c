@@ -1,22 +1,22 @@
 /*
  * oldsnapshot.c
- *		Whether an old snapshot keeps dead rows.
+ *		Detecting old snapshots that keep dead rows.
  *
  * Copyright (c) 2026, the dcounter developers
  *
  * The server knows the oldest transaction whose rows a table must keep (its removable
- * horizon), but not since when that has been so. So the next transaction id is
- * noted every OLD_AFTER: a horizon before the id that was noted at least that long ago is
- * held by a snapshot, or a transaction, a slot or a standby, which is older than that.
+ * horizon), but not how long that has been so. So the next transaction id is
+ * noted every OLD_AFTER. If the horizon is before an id that was noted at least that long ago, a
+ * snapshot, a transaction, a slot or a standby that is older than OLD_AFTER holds it back.
  *
- * The notes are in shared memory if there is any: a session that has just come, or a
+ * The notes are in shared memory if there is any, so that a session that has just begun, or a
  * worker that is back in its database, knows as much as the others. Otherwise each
- * process has its own, and takes no snapshot for old in its first OLD_AFTER.
+ * process has its own notes, and regards no snapshot as old during its first OLD_AFTER.
  *
  * No lock protects the notes. Processes that write them at the same time may mix
- * them, so that an id goes with the moment of another one. Then a younger snapshot is
- * taken for old, or an older one is not, until the next note. The answer is a matter of speed
- * alone: it decides whether rows without amounts stay.
+ * them, so that an id is stored with the moment of another one. Then, until the next note, a
+ * younger snapshot counts as old, or an older one does not. The answer only affects speed:
+ * it decides whether rows without amounts stay.
  */
 #include "postgres.h"
 

@@ -1,6 +1,6 @@
 /*
  * oldsnapshot.h
- *		Whether an old snapshot keeps dead rows (see oldsnapshot.c).
+ *		Detecting old snapshots that keep dead rows (see oldsnapshot.c).
  *
  * Copyright (c) 2026, the dcounter developers
  */

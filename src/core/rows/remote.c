@@ -5,19 +5,19 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * A transaction inserts a row of its own for a key, of a number that no other transaction has
- * (shardnumber.c), and adds to that one if the key comes again. It need not remember which keys
- * it has had (there may be millions): the index says so when a row of the same number is
- * inserted. That row is taken back then. Some are remembered (has_come_before). So it waits for
- * no transaction, and rows that a savepoint has undone are not in the way.
+ * (shardnumber.c), and adds to that row if the key comes again. It need not remember all the keys
+ * that it has had (there may be millions), though it remembers some (has_come_before): if a row
+ * of the same number is inserted again, the index reports that, and the new row is taken back.
+ * So it waits for no transaction, and rows that a savepoint has undone are not in the way.
  *
  * While an old snapshot is held, each row that is inserted and deleted would leave an index
  * entry that every search for rows of the key has to visit (scan.c). So compaction keeps such
  * rows, at zero (core/compact/compactdirect.c), and one that is free is added to.
  *
- * A row of the number that others have, left over since before transaction ids wrapped around,
- * is left to them: any other number is fine. The same is done where an amount would leave
+ * If another transaction has a row of that number, left over from before transaction ids wrapped
+ * around, that row is not used: any other number is fine. The same applies if a sum would leave
  * bigint: amounts of another region must not raise an error here, or replication from there
- * would stop. Reading the key raises it, and compaction leaves the key alone.
+ * would stop. Reading the key raises the error, and compaction leaves the key alone.
  */
 #include "postgres.h"
 

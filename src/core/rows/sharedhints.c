@@ -1,17 +1,17 @@
 /*
  * sharedhints.c
- *		Where the shard rows of hot keys are, for all sessions.
+ *		The places of the shard rows of hot keys, for all sessions.
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A session that knows no row of a key asks the index (scan.c). While an old snapshot is held
- * that has an entry for each page that a row was ever on, in the order of the pages, not
- * of time: so finding the live version among them takes the longer, the longer the
- * snapshot is held. And a session that knew the rows long ago has to follow the links
- * through all these pages. Here is where each row has moved to last.
+ * A session that knows no row of a key searches the index (scan.c). While an old snapshot is
+ * held, the index has an entry for each page that a row was ever on, in the order of the pages,
+ * not of time. So the longer the snapshot is held, the longer it takes to find the live version
+ * among them. And a session that knew the rows long ago has to follow the links
+ * through all these pages. This table has the last known place of each row.
  *
  * A row is entered when it moves to another page, and when it is inserted beside other
- * rows of its key: keys with one row, which are many, would drive out the others. It is
+ * rows of its key. The many keys with only one row would evict the others. A row is
  * removed when compaction deletes it.
  *
  * There is no lock (hinttable.c), and none is needed. A place that is read may be a mixture of
@@ -20,10 +20,10 @@
  *
  *	- It may lead anywhere: the block is compared with the size of the table, and each line
  *	  pointer is checked before it is followed (rowversions.c).
- *	- What it leads to counts only if a snapshot sees it, and it holds the key and the
- *	  number that are looked for (probe.c). That key is the caller's, and that number is the one
- *	  that the hint is used for, whether or not it belongs to the place.
- *	- It does not say which rows there are: a number counts as known only when its row was
+ *	- The row there counts only if a snapshot sees it, and it has the key and the
+ *	  number that are looked for (probe.c): the caller's key, and the number for which the
+ *	  hint is used, whether or not that belongs to the place.
+ *	- It does not say which rows exist: a number counts as known only when its row was
  *	  found, and the index has all others.
  *
  * So a wrong hint costs time and nothing else.

@@ -1,6 +1,6 @@
 /*
  * sharedhints.h
- *		Where the shard rows of hot keys are, for all sessions (see sharedhints.c).
+ *		The places of the shard rows of hot keys, for all sessions (see sharedhints.c).
  *
  * Copyright (c) 2026, the dcounter developers
  */

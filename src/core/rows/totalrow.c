@@ -4,9 +4,9 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Shard rows are for keys that several transactions write at once. Most keys are not. So a
- * commit adds its delta of a key to the key's row of totals, and writes a shard row only if it
- * cannot have that one at once:
+ * Shard rows are for keys that several transactions write at once. Most keys are not such keys.
+ * So a commit adds its delta of a key to the key's row of totals, and writes a shard row only if
+ * it cannot get the row of totals at once:
  *
  *	1. If this session knows a live shard row of the key (hints.c), the key is
  *	   contended, and the delta goes to shard rows (direct.c). Compaction deletes shard
@@ -25,10 +25,10 @@
  *	5. In all other cases the delta goes to shard rows: busy, refused, a conflict, a sum that
  *	   leaves bigint, or no room.
  *
- * Nothing here waits for a row or for a transaction. So it neither adds a cycle to
- * those that deadlocks are made of, nor makes a commit fail. A row of totals stays locked from
- * here to the end of the commit, and so may be waited for by setters (set.c) and by users'
- * own UPDATEs. Committing transactions wait for none of these: apply.c has the argument.
+ * Nothing here waits for a row or for a transaction. So it can neither be part of a deadlock
+ * nor make a commit fail. A row of totals stays locked from here to the end of the commit, so
+ * setters (set.c) and users' own UPDATEs may wait for it.
+ * Committing transactions wait for none of these: apply.c has the argument.
  *
  * Exactly once. An amount is in a row of totals or in a shard row, never in both, and one
  * transaction writes it there. Readers take the sum over both tables in one snapshot, so
@@ -43,16 +43,16 @@
  * while it is in the making, and then wait, for the insertion's token or for our commit, as for
  * any other.
  *
- * Compaction passes over rows of totals that are locked, and one session that commits
- * increments of one key back to back has that row locked nearly always. So that the shard rows
- * of that key do not wait forever, each LOOK_EVERY-th update of a row looks for shard rows of
- * the key. If there are any, the session moves over to them. It does so as well if a
+ * Compaction skips rows of totals that are locked, and one session that commits
+ * increments of one key back to back keeps that row locked nearly all the time. So that the shard
+ * rows of that key do not wait forever, each LOOK_EVERY-th update of a row looks for shard rows of
+ * the key. If there are any, the session switches to them. It does so as well if a
  * transaction sets the key (locks.c), since that may be waiting for the row of totals, and
  * updates that do not wait do not queue behind it.
  *
  * Old snapshots. While one is held, the versions of a row cannot be removed. A row that has
- * many of them would make the table slow to read, so it is left to compaction, as a row that
- * then changes once a round. A row with few versions may move to another page: there are as
+ * many of them would make the table slow to read, so it is left to compaction, which changes it
+ * only once a round. A row with few versions may move to another page: there are only as
  * many such keys as there is traffic on cold keys.
  *
  * The table qualifies (counter->direct_totals, layout.c) if an update needs to write the tuple
@@ -127,7 +127,7 @@ typedef enum DcTotalState
 	TOTAL_FAR	/* too many entries lead nowhere */
 } DcTotalState;
 
-/* In TopMemoryContext, made when first needed. Static: of this session, for good. */
+/* In TopMemoryContext, made when first needed, and kept until the session ends. */
 static DcPlace *places = NULL;
 
 static DcPlace *delta_place(const DcDeltaKey *key);

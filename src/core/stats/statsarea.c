@@ -1,6 +1,6 @@
 /*
  * statsarea.c
- *		Which counter table has which entry of the statistics.
+ *		The assignment of statistics entries to counter tables.
  *
  * Copyright (c) 2026, the dcounter developers
  *
@@ -66,7 +66,7 @@
 
 DcStatsArea *stats_area = NULL;
 
-/* What stats_reclaim() has seen of an entry. */
+/* An entry as stats_reclaim() saw it. */
 typedef struct DcStatsSeen
 {
 	int number;

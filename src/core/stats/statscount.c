@@ -7,24 +7,23 @@
  * statsarea.c says which lock protects what, and why no session adds to the entry of another
  * table.
  *
- * Cumulative numbers are atomic variables. Writes lately are counted in buckets of a few
- * seconds each, one after the other around a ring. A bucket is one variable, with the number of
- * the period that it is about in its upper bits, so the first backend in a new period resets
- * it.
+ * Cumulative numbers are atomic variables. Recent writes are counted in a ring of buckets of a
+ * few seconds each. A bucket is one variable, with the number of its period in the upper bits,
+ * so the first backend in a new period resets it.
  *
- * The lag of compaction is known without a look at rows: entry->lag_since is a time before which
- * no change is left to compact. The first commit that changes shard rows, when there is
- * none, sets it. A sweep that has moved all keys has compacted what was committed before it began
- * (but for rows that were locked: dc_stat_shards has these). So it takes lag_since away, and
- * puts back its own start if a commit has come since. A commit notes its time before it looks
- * for lag_since, the sweep looks for that time after it has taken lag_since away, and there is a
- * full barrier between each two: one of them sees the other. A commit that finds a later time noted
- * leaves all to the one that has noted it.
+ * The lag of compaction is known without reading rows: entry->lag_since is a time before which
+ * no change is left to compact. If it is not set, the first commit that changes shard rows sets
+ * it. A sweep that has moved all keys has compacted everything that was committed before it began
+ * (except for locked rows: dc_stat_shards shows these). So it clears lag_since, and
+ * sets it to its own start if a commit has come since. A commit notes its time before it reads
+ * lag_since, and the sweep reads that time after it has cleared lag_since, each with a
+ * full barrier in between, so at least one of them sees the other. A commit that finds a later
+ * time noted leaves the rest to the commit that noted it.
  *
- * The hot keys (hotkeys.c) are those of a sample of the writes: 1 in SAMPLE, which
- * then counts SAMPLE times. Their counts are halved every HALF_LIFE, by the backend that
- * looks at them next. In the same way their windows (DC_HOT_WINDOW) begin and end: the number of a window follows
- * from the clock.
+ * The hot keys (hotkeys.c) come from a sample of the writes: 1 in SAMPLE, which
+ * then counts SAMPLE times. Their counts are halved every HALF_LIFE, by the next backend that
+ * looks at them. Their windows (DC_HOT_WINDOW) begin and end in the same way: the clock determines
+ * the number of a window.
  */
 #include "postgres.h"
 

@@ -4,15 +4,15 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The statistics must show what has really happened. Deltas that are written early may be
+ * The statistics must show only what has really happened. Deltas that are written early may be
  * rolled back with a savepoint and written again, and a compaction may be part of a transaction
  * that fails. So the counts of both are collected here, for each counter table and nesting
  * level of subtransactions, and handed over to shared memory when the transaction commits. A
  * transaction that is prepared counts as committed. (The hot keys are an estimate, and are
  * recorded at once.)
  *
- * In the same way the tables that were dropped are remembered, to give back their
- * entries.
+ * In the same way, dropped tables are remembered, so that their entries can be freed at
+ * commit.
  *
  * All of this is private to the backend and lives in TopTransactionContext.
  */
@@ -38,7 +38,7 @@ typedef struct DcXactStats
 /* In TopTransactionContext, as is the next; end_xact() forgets both. */
 static DcXactStats *xact_stats = NULL;
 
-/* Counter tables dropped; from before_commit() on, for good. */
+/* Counter tables dropped; from before_commit() on, this is final. */
 static List *dropped = NIL;
 
 /* A database that was dropped, which no transaction block may do. */

@@ -65,7 +65,7 @@ static TimestampTz last_write_statement; /* the start of that statement, which t
 static DcChecked last_rights;
 static AclMode last_rights_found;
 
-/* Who has last altered one of the tables of the counter that was last opened (DcCounter.altered_by). */
+/* The transaction that last altered one of the tables of the counter that was last opened (DcCounter.altered_by). */
 static TransactionId opened_altered_by = InvalidTransactionId;
 
 static void parallel_error(const char *function);

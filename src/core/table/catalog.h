@@ -73,7 +73,7 @@ typedef struct DcCounterRow
 	DcMode mode;
 	int64 flush_interval;	  /* us; of buffered mode, */
 	DcDurability durability;  /* as is this */
-	int64 op_retention;		  /* us; of dc_incr_once() and ledgers; 0: they are kept for good */
+	int64 op_retention;		  /* us; of dc_incr_once() and ledgers; 0: they are kept forever */
 	Oid ledger;				  /* the ledger that it belongs to, or InvalidOid */
 	DcTotals totals;		  /* how increments get there */
 	Oid regions;			  /* the amounts of each region if it is replicated, or InvalidOid; */

@@ -1,6 +1,6 @@
 /*
  * codeddl.c
- *		DDL that brings code of an owner to a counter's tables.
+ *		DDL that attaches an owner's code to a counter's tables.
  *
  * Copyright (c) 2026, the dcounter developers
  *
@@ -14,8 +14,8 @@
  *	  amounts in memory could not be flushed. The tables that are looked at are those that
  *	  this transaction has locked against other DDL, as every such command does.
  *
- * CREATE INDEX CONCURRENTLY ends when the index is committed, which is too late to refuse it. So it is looked at inside of the command, by the
- * hook that is called for each object: its table is locked by then, so a name cannot mean another one any more. The library is there: an event
+ * CREATE INDEX CONCURRENTLY ends when the index is committed, which is too late to refuse it. So the hook that is called for each object checks the
+ * index while the command runs: its table is locked by then, so the name can no longer mean another table. The library is loaded, because an event
  * trigger for the start of commands loads it (ddlhooks.c).
  */
 #include "postgres.h"
@@ -25,7 +25,6 @@
 #include "catalog/objectaccess.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_index.h"
-#include "catalog/pg_inherits.h"
 #include "commands/extension.h"
 #include "miscadmin.h"
 #include "utils/fmgroids.h"
@@ -125,22 +124,11 @@ may_bring_code(const DcDdl *ddl)
 static void
 lock_relatives(Oid relid)
 {
-	Relation rel = table_open(InheritsRelationId, AccessShareLock);
-	ScanKeyData key;
-	SysScanDesc scan;
-	HeapTuple tuple;
+	ListCell *lc;
 
 	ownercode_lock_member(relid);
-	ScanKeyInit(&key, Anum_pg_inherits_inhrelid, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(relid));
-	scan = systable_beginscan(rel, InheritsRelidSeqnoIndexId, true, NULL, 1, &key);
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
-	{
-		CHECK_FOR_INTERRUPTS();
-		ownercode_lock_member(((Form_pg_inherits) GETSTRUCT(tuple))->inhparent);
-	}
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
+	foreach(lc, relation_parents(relid))
+		ownercode_lock_member(lfirst_oid(lc));
 }
 
 /*

@@ -1,6 +1,6 @@
 /*
  * codeddl.h
- *		DDL that brings code of an owner to a counter's tables (see codeddl.c).
+ *		DDL that attaches an owner's code to a counter's tables (see codeddl.c).
  *
  * Copyright (c) 2026, the dcounter developers
  */

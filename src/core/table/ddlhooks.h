@@ -27,7 +27,7 @@ typedef struct DcDdlTrigger
 	bool original; /* the command is about it */
 } DcDdlTrigger;
 
-/* What a type or a collation was called. */
+/* The former name of a type or a collation. */
 typedef struct DcDdlName
 {
 	const char *schema;

@@ -1,6 +1,6 @@
 /*
  * directtotals.c
- *		Whether a commit may write rows of totals without SQL.
+ *		Deciding if a commit may write rows of totals without SQL.
  *
  * Copyright (c) 2026, the dcounter developers
  *

@@ -77,7 +77,7 @@
 #include "core/table/conversion.h"
 #include "core/table/distribution.h"
 
-/* What Citus knows of a table: a row of its catalog pg_dist_partition. */
+/* Citus' entry for a table: a row of its catalog pg_dist_partition. */
 typedef struct DcDistribution
 {
 	char method; /* 'h': by hash */

@@ -1,6 +1,6 @@
 /*
  * extras.c
- *		What is on a table besides its columns and its key.
+ *		Objects on a table besides its columns and its key.
  *
  * Copyright (c) 2026, the dcounter developers
  *

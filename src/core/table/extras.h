@@ -1,6 +1,6 @@
 /*
  * extras.h
- *		What is on a table besides its columns and its key (see extras.c).
+ *		Objects on a table besides its columns and its key (see extras.c).
  *
  * Copyright (c) 2026, the dcounter developers
  */

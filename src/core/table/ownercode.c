@@ -352,7 +352,7 @@ find_members(DcFound *found, List *roots, int most)
 	uint64 changes = relcached_changes();
 	ListCell *lc;
 
-	found->nroots = -1; /* if this fails it is to be done again */
+	found->nroots = -1; /* so that it is done again if this fails */
 	found->valid = false;
 	foreach(lc, roots)
 	{
@@ -381,7 +381,7 @@ ownercode_look_at(DcFound *found)
 	bool exempt = true;
 	uint32 roles = role_changes;
 
-	found->looked = false; /* if this fails it is to be done again */
+	found->looked = false; /* so that it is done again if this fails */
 	for (int i = 0; i < found->nmembers && reason == NULL; i++)
 	{
 		Relation rel = try_relation_open(found->members[i], NoLock);

@@ -15,7 +15,7 @@
 
 #include "core/table/catalog.h"
 
-/* Whether code of the owner was found on the tables of a counter. */
+/* The result of a search for the owner's code on the tables of a counter. */
 typedef enum DcOwnerCode
 {
 	DC_CODE_NONE,  /* no such code can run */

@@ -1,6 +1,6 @@
 /*
  * ownercodeexpr.c
- *		Which expressions on a table are harmless to the process that evaluates them.
+ *		Finding expressions on a table that are harmless to the process that evaluates them.
  *
  * Copyright (c) 2026, the dcounter developers
  *

@@ -1,35 +1,35 @@
 /*
  * partition.c
- *		Partitions that turn: old rows go with their partition, never one by one.
+ *		Rotating partitions: old rows are removed with their partition, never one by one.
  *
  * Copyright (c) 2026, the dcounter developers
  *
  * Events (events/outbox/ring.c), ops (transactional/once/opjob.c) and entries by month
- * (transactional/ledger/entrymonth.c) are written to one partition of several. In time it is
- * another one, and partitions whose rows are no longer needed are emptied, or detached. Each
- * room says when; this file says how, and why nothing is lost by it.
+ * (transactional/ledger/entrymonth.c) are written to one partition of several. As time passes,
+ * another one becomes current, and partitions whose rows are no longer needed are emptied or
+ * detached. Each room says when; this file says how, and why that loses nothing.
  *
- *	1. One transaction turns at a time, and makes one change: it has SHARE UPDATE EXCLUSIVE
- *	   on the parent, or on the table that says which partition is the current one, to
- *	   its end (turn_begin). Writers go on, and so do readers. A transaction that does not
- *	   get that lock at once leaves the work to the other one.
- *	2. A writer has ROW EXCLUSIVE on the parent to the end of its transaction, and learns only
- *	   afterwards which partition is written to. So a session that may not know a change
- *	   has had its lock since before the change was committed. Those are listed, once, after
- *	   that, and have all ended when none of the list is left (writers_have_ended); later
- *	   ones are not waited for, so it comes to an end however many there are. Prepared
- *	   transactions keep their locks, and are listed as well. Ops need this, as two
- *	   writers of one op must meet in one index; months, before entries are carried
- *	   forward. To events, which partition is current is a hint: a reader looks into all.
- *	3. A partition is emptied by TRUNCATE under ACCESS EXCLUSIVE. No other session uses it then,
- *	   not even to read, and writers of rows in it have ended. Whether its rows may
- *	   go is known, or looked up, under that lock. It is taken without waiting, as a queue
- *	   behind it would stop all (partition_lock_at_once).
- *	4. A partition with no page has no rows, not even of a transaction in progress
- *	   (relation_is_empty). The next one is turned to only then, so a slow reader makes
- *	   partitions grow, but nothing go.
- *	5. A new partition is made by itself and attached (partition_attach). CREATE TABLE ...
- *	   PARTITION OF would wait for all writers, and have others wait.
+ *	1. One transaction at a time rotates, and makes one change: it holds SHARE UPDATE EXCLUSIVE
+ *	   on the parent, or on the table that says which partition is the current one, until
+ *	   it ends (turn_begin). Writers and readers continue. A transaction that does not
+ *	   get that lock at once leaves the work to the one that has it.
+ *	2. A writer holds ROW EXCLUSIVE on the parent until its transaction ends, and learns only
+ *	   after taking that lock which partition is current. So a session that may have missed a
+ *	   change has held its lock since before the change was committed. These sessions are listed
+ *	   once, after the commit, and all of them have ended when none of the list is left
+ *	   (writers_have_ended). Nobody waits for later ones, so the wait ends however many there
+ *	   are. Prepared transactions keep their locks, and are listed as well. Ops need this,
+ *	   because two writers of one op must meet in one index, and so do months before entries are
+ *	   carried forward. For events, the current partition is only a hint: a reader reads all.
+ *	3. A partition is emptied by TRUNCATE under ACCESS EXCLUSIVE. Then no other session uses it,
+ *	   not even to read, and all writers of its rows have ended. Whether its rows may be
+ *	   removed is known, or looked up, under that lock. It is taken without waiting, because a
+ *	   queue behind it would stop everybody (partition_lock_at_once).
+ *	4. A partition without a page has no rows, not even rows of a transaction in progress
+ *	   (relation_is_empty). Only then can it become current, so a slow reader makes
+ *	   partitions grow, but loses no rows.
+ *	5. A new partition is created as a table and then attached (partition_attach). CREATE TABLE
+ *	   ... PARTITION OF would wait for all writers, and make others wait behind it.
  *
  * All DDL runs as the owner of the tables, in a security-restricted operation: the caller
  * has become that (runas_begin).
@@ -185,9 +185,9 @@ partition_empty(Oid partition)
 }
 
 /*
- * partition_attach makes a partition as the current user. `like` says what it copies from the
- * parent (INCLUDING ...), or which further constraints it has; `options` says how it is kept
- * (USING ..., WITH ...); `bound` is what follows FOR VALUES.
+ * partition_attach creates a partition as the current user. `like` says what it copies from the
+ * parent (INCLUDING ...), or which additional constraints it has; `options` are its storage
+ * options (USING ..., WITH ...); `bound` is the text after FOR VALUES.
  */
 void
 partition_attach(const char *schema, const char *parent, const char *name, const char *like,

@@ -9,7 +9,7 @@
 
 #include "core/table/catalog.h"
 
-/* What a table is to a counter. */
+/* The role of a table in a counter. */
 typedef enum DcMember
 {
 	DC_MEMBER_NONE,

@@ -1,6 +1,6 @@
 /*
  * shape.h
- *		What a user's table must look like to be read and written (see shape.c).
+ *		The shape that a user's table must have to be read and written (see shape.c).
  *
  * Copyright (c) 2026, the dcounter developers
  */
@@ -54,7 +54,7 @@ typedef struct DcTableLayout
 	AttrNumber atts[SHAPE_MAX_COLUMNS];
 } DcTableLayout;
 
-/* What is wrong with a table. */
+/* A problem of a table. */
 typedef struct DcShapeProblem
 {
 	const char *detail; /* a sentence */

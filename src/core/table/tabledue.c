@@ -1,6 +1,6 @@
 /*
  * tabledue.c
- *		Which counter tables a job of the worker has to look at.
+ *		Choosing the counter tables that a job of the worker must visit.
  *
  * Copyright (c) 2026, the dcounter developers
  *
@@ -66,7 +66,7 @@ static bool list_whole = false; /* and no error has interrupted it */
 static DcMoment list_read;
 static uint32 reading = 0; /* how often it was read */
 
-/* What the jobs know. */
+/* State of the jobs. */
 static DcDue *dues = NULL;
 
 static void due_init(DcDue *due);

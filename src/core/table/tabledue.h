@@ -1,6 +1,6 @@
 /*
  * tabledue.h
- *		Which tables of a job of the worker are due (see tabledue.c).
+ *		Choosing the tables that a job of the worker must visit (see tabledue.c).
  *
  * Copyright (c) 2026, the dcounter developers
  */
@@ -11,7 +11,7 @@
 
 #include "core/table/catalog.h"
 
-/* What a job of this worker knows of a counter table. */
+/* State of a counter table in a job of this worker. */
 typedef struct DcTableDue
 {
 	Oid table;
@@ -24,7 +24,7 @@ typedef struct DcTableDue
 	uint32 listed; /* the reading of the catalog that has it */
 } DcTableDue;
 
-/* What a job of this worker knows of all counter tables. */
+/* State of all counter tables in a job of this worker. */
 typedef struct DcDue
 {
 	HTAB *tables;	 /* DcTableDue */

@@ -69,7 +69,7 @@ static DcTableJob *running;
 /* The jobs that this process has run. */
 static DcTableJob *jobs = NULL;
 
-/* The last step of a job on a table of an owner, or, without a job, the owner; in TopMemoryContext, for good. */
+/* The last step of a job on a table of an owner, or, without a job, the owner; in TopMemoryContext, never freed. */
 typedef struct DcOwnerTurn
 {
 	DcTableJob *job; /* hash key, */
@@ -312,8 +312,8 @@ find_turn(DcTableJob *job, Oid table)
 }
 
 /*
- * take_step takes a step on the table at hand, and notes its result. Only the worker comes back
- * by itself.
+ * take_step takes a step on the current table, and notes its result. Only the worker continues
+ * the table by itself later.
  */
 static void
 take_step(DcTableJob *job, DcJobRun *run)

@@ -22,7 +22,7 @@ typedef enum DcTableStep
 	TABLE_LATER	   /* done; no use in coming back soon */
 } DcTableStep;
 
-/* What a job remembers of a table. */
+/* A job's state of a table. */
 typedef struct DcTableTurn
 {
 	Oid table;		   /* hash key */
@@ -89,7 +89,7 @@ typedef struct DcTableJob
 #define DC_STEP_LONG_OWNER (INT64CONST(250) * 1000)
 #define DC_STEP_PAUSE 4
 
-/* What a job remembers of its steps that are about all owners at once: a static variable of its room. */
+/* A job's state of its steps for all owners at once: a static variable of its room. */
 typedef struct DcSharedStep
 {
 	int longer;		/* how often DC_STEP_MS is doubled for the next step */

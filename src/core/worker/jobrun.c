@@ -101,7 +101,7 @@ static volatile sig_atomic_t step_cancelled = false;
 static volatile sig_atomic_t step_commits = false;
 static DcMoment step_worked; /* when its commit began */
 
-/* When the step began that is running, and when the last ones are to be over. */
+/* The start of the running step, and the time by which the last ones must be over. */
 static volatile DcMoment step_began = {0};
 static volatile DcMoment leave_until = {0};
 

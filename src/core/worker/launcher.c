@@ -6,15 +6,15 @@
  *
  * It is connected to no database, so it cannot see where the extension is: it starts a worker
  * in each database that allows connections and is not a template, and a worker that finds no
- * extension leaves at once, for good. It is asked for again when the extension is created there
- * (workerhooks.c). One that finds the extension and nothing to look after leaves, too, until
- * there is something. turns.c decides how many there are at a time, and which comes next.
+ * extension exits at once, and the launcher starts no other there until the extension is created
+ * (workerhooks.c). A worker that finds the extension but nothing to do exits, too, until
+ * there is something. turns.c decides how many run at a time, and which comes next.
  *
  * The launcher sleeps until something happens: a worker ends (the postmaster
  * signals that) or has done its round, a session changes databases, creates the extension
  * (workerhooks.c) or changes something in a database that has no worker (activity.c),
- * the configuration is reloaded, it is time for a turn, or a start that failed is to be tried
- * again. Once a minute it looks at pg_database in any case.
+ * the configuration is reloaded, it is time for a turn, or it is time to retry a failed
+ * start. Once a minute it reads pg_database in any case.
  *
  * A worker that ends without having been told to is started again after a while, which doubles
  * with each failure. So is one that the postmaster has no room for. A worker whose step should

@@ -1,11 +1,11 @@
 /*
  * turns.c
- *		Which databases have a worker, and when it leaves for another one.
+ *		Sharing the workers between databases.
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * At most dcounter.max_workers databases have one at a time. As long as there are not more
- * than that with something to look after, each keeps its worker for good. Otherwise they take
+ * At most dcounter.max_workers databases have a worker at a time. As long as no more databases
+ * than that have something to maintain, each keeps its worker. Otherwise they take
  * turns:
  *
  *	- A database is due when a transaction has changed one of its counter tables since its last

@@ -1,6 +1,6 @@
 /*
  * turns.h
- *		Which databases have a worker, and when it leaves for another one (see turns.c).
+ *		Sharing the workers between databases (see turns.c).
  *
  * Copyright (c) 2026, the dcounter developers
  */
@@ -9,7 +9,7 @@
 
 #include "core/worker/slots.h"
 
-/* What the launcher is to do. */
+/* The next actions of the launcher. */
 typedef struct DcTurns
 {
 	int start[DC_MAX_DATABASES]; /* slots to start a worker for, */

@@ -16,7 +16,7 @@
 
 struct DcWorkerSlot;
 
-/* What a worker is started with, in bgw_extra. */
+/* Arguments of a worker, in bgw_extra. */
 typedef struct DcWorkerArgs
 {
 	Oid database;

@@ -243,7 +243,7 @@ note_statement(Node *statement)
 }
 
 /*
- * Return true if nothing is to be done at the end of this transaction.
+ * Return true if there is nothing to do at the end of this transaction.
  */
 static bool
 workerhooks_is_idle(void)

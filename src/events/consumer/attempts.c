@@ -1,6 +1,6 @@
 /*
  * attempts.c
- *		How often a member has been handed its events.
+ *		Counting the deliveries of a member's events.
  *
  * Copyright (c) 2026, the dcounter developers
  *

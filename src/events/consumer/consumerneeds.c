@@ -1,6 +1,6 @@
 /*
  * consumerneeds.c
- *		What the retention job needs to know of consumers, and changes in them.
+ *		The retention job's view of consumers, and its changes to them.
  *
  * Copyright (c) 2026, the dcounter developers
  *

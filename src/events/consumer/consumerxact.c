@@ -1,6 +1,6 @@
 /*
  * consumerxact.c
- *		What a transaction has done with consumers, and what its commit does about it.
+ *		The use of consumers by a transaction, and its consequences at commit.
  *
  * Copyright (c) 2026, the dcounter developers
  *
@@ -23,7 +23,7 @@
 #include "events/consumer/consumer.h"
 #include "events/outbox/wait.h"
 
-/* What this transaction has done. */
+/* The use of consumers by this transaction. */
 static struct
 {
 	bool used;		/* a function of this room that writes was called */

@@ -1,6 +1,6 @@
 /*
  * member.c
- *		How the members of a consumer share its keys.
+ *		Sharing the keys of a consumer between its members.
  *
  * Copyright (c) 2026, the dcounter developers
  *

@@ -67,7 +67,7 @@ dc_dead_letter_retry(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_dead_letter_discard(consumer text, seq bigint) -> how many are gone for good.
+ * dc_dead_letter_discard(consumer text, seq bigint) -> how many were removed.
  */
 Datum
 dc_dead_letter_discard(PG_FUNCTION_ARGS)

@@ -255,9 +255,9 @@ attached_table(Oid relid, const Trigger *trigger)
 }
 
 /*
- * capture_columns returns the names that an argument gives as the text of an array;
- * NIL for an empty one, which stands for the default. *valid is set to false if it is not such a
- * text: any role may have written it, and DDL must not fail because of it.
+ * capture_columns returns the column names in a trigger argument, which is the text of an array;
+ * NIL for an empty array, which stands for the default. *valid is set to false if the argument is no
+ * such text: any role may have written it, and DDL must not fail because of it.
  */
 List *
 capture_columns(const char *arg, bool *valid)

@@ -1,6 +1,6 @@
 /*
  * captureddl.c
- *		How DDL affects a table whose changes are events.
+ *		DDL on a table whose changes are events.
  *
  * Copyright (c) 2026, the dcounter developers
  *

@@ -1,6 +1,6 @@
 /*
  * changed.c
- *		Which counter tables emit events, and which of their keys have changed.
+ *		The counter tables that emit events, and their changed keys.
  *
  * Copyright (c) 2026, the dcounter developers
  *
@@ -226,8 +226,8 @@ events_read_all(void)
 }
 
 /*
- * events_write replaces the settings of a counter table, or makes them. The caller
- * has the lock.
+ * events_write replaces the settings of a counter table, or creates them. The caller
+ * holds the lock.
  */
 void
 events_write(const DcCounterEvents *row)

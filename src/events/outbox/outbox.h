@@ -6,7 +6,7 @@
  *
  * Writing (log.c, eventwrite.c): an event is kept in the transaction's memory, and
  * written when it commits. Reading (reader.c): all events up to the horizon
- * (registry.c) are settled: committed, or gone for good.
+ * (registry.c) are settled: committed or rolled back.
  */
 #ifndef DC_OUTBOX_H
 #define DC_OUTBOX_H

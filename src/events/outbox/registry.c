@@ -1,6 +1,6 @@
 /*
  * registry.c
- *		Which events are settled: the horizon.
+ *		The horizon: the events before it are settled.
  *
  * Copyright (c) 2026, the dcounter developers
  *

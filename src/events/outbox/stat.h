@@ -1,6 +1,6 @@
 /*
  * stat.h
- *		What the views of the outbox share (see statoutbox.c, statconsumers.c).
+ *		Shared parts of the outbox's views (see statoutbox.c, statconsumers.c).
  *
  * Copyright (c) 2026, the dcounter developers
  */

@@ -41,8 +41,9 @@ typedef struct DcTake
 #define TAKES_KEPT 4096 /* memory that is not given back */
 
 /*
- * In TopMemoryContext, as is the space for more; entries are pinned. Emptied when the
- * transaction ends (take_commit, take_abort); it cannot be prepared.
+ * The takes of this transaction, an array in TopMemoryContext; their entries are pinned. It is
+ * emptied when the transaction ends (take_commit, take_abort); such a transaction cannot be
+ * prepared.
  */
 static DcTake *takes = NULL;
 static int ntakes = 0;

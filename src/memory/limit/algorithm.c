@@ -1,7 +1,7 @@
 /*
  * algorithm.c
- *		How limits count: token bucket, fixed window, sliding window. What needs a list is in
- *		listalgorithm.c.
+ *		The algorithms of limits: token bucket, fixed window, sliding window. Those that need a list
+ *		are in listalgorithm.c.
  *
  * Copyright (c) 2026, the dcounter developers
  *
@@ -269,7 +269,7 @@ limit_test(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t now
 }
 
 /*
- * limit_fits returns how many of so many units are allowed now, 0 to all, of a state that was turned.
+ * limit_fits returns how many of the units are allowed now, from 0 to all, for a state that was turned.
  */
 int64_t
 limit_fits(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t now, int64_t units, const DcLimitStore *store)

@@ -1,6 +1,6 @@
 /*
  * algorithm.h
- *		How limits count (see algorithm.c and listalgorithm.c). Knows nothing of the server.
+ *		The algorithms of limits (see algorithm.c and listalgorithm.c). Knows nothing of the server.
  *
  * Copyright (c) 2026, the dcounter developers
  *
@@ -41,7 +41,7 @@ typedef struct DcLimitNumbers
 	int64_t burst; /* of LIMIT_GCRA: units at once */
 } DcLimitNumbers;
 
-/* What is known of a key. */
+/* The state of a key. */
 typedef struct DcLimitState
 {
 	int64_t idle_at;   /* from this time on the key is as good as new */

@@ -57,7 +57,7 @@
 /* Ad hoc limits of all roles, in all databases, may use one cell in this number. */
 #define LIMIT_AD_HOC_SHARE 4
 
-/* What counting goes by. */
+/* The numbers that decide how a key is counted. */
 typedef struct DcLimitRule
 {
 	int32 id;

@@ -77,7 +77,7 @@ typedef struct FileEntry
 
 #define FILE_LAYOUT (sizeof(FileSlot) << 16 | sizeof(FileEntry))
 
-/* What is being written, or read. */
+/* The file that is being written or read. */
 typedef struct Work
 {
 	DcCrcFile file;

@@ -68,12 +68,12 @@
 #define PRESENCE_MAX_TTL_US (INT64CONST(7) * USECS_PER_DAY)
 #define PRESENCE_EMPTY_ROOM_US (INT64CONST(10) * USECS_PER_SEC)
 
-/* What an entry is. The first byte of the key and of the payload. */
+/* The kinds of entries: the first byte of the key and of the payload. */
 #define PRESENCE_ROOM 'R'
 #define PRESENCE_MEMBER 'M'
 #define PRESENCE_APPROX 'A' /* a room of an approximate presence */
 
-/* What sessions go by. */
+/* The settings of a presence, as sessions use them. */
 typedef struct DcPresenceRule
 {
 	int32 id;

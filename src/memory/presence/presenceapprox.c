@@ -30,7 +30,7 @@
 /* A room that is not empty is looked at this often at most. */
 #define LOOK_US USECS_PER_SEC
 
-/* Who takes cells for a ring. */
+/* A user of cells for a ring. */
 typedef struct Taker
 {
 	DcPresenceSlot *slot;

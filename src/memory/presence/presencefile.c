@@ -92,7 +92,7 @@ typedef struct FileConn
 	uint32 unused;
 } FileConn;
 
-/* What is being written, or read. */
+/* The file that is being written or read. */
 typedef struct Work
 {
 	DcCrcFile file;

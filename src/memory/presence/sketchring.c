@@ -1,6 +1,6 @@
 /*
  * sketchring.c
- *		How many distinct members have sent heartbeats lately: a ring of HyperLogLogs.
+ *		Estimating how many distinct members have recently sent heartbeats: a ring of HyperLogLogs.
  *
  * Copyright (c) 2026, the dcounter developers
  *

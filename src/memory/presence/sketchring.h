@@ -1,6 +1,6 @@
 /*
  * sketchring.h
- *		How many distinct members have sent heartbeats lately: a ring of HyperLogLogs (see sketchring.c). Knows
+ *		Estimating how many distinct members have recently sent heartbeats: a ring of HyperLogLogs (see sketchring.c). Knows
  *		nothing of the server.
  *
  * Copyright (c) 2026, the dcounter developers

@@ -11,7 +11,7 @@
 
 #define SORTED_NONE UINT32_MAX
 
-/* What an item has in it. Items have numbers. */
+/* The links that an item contains. Items have numbers. */
 typedef struct DcSortedNode
 {
 	uint32_t left;

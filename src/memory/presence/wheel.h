@@ -17,7 +17,7 @@
 #define WHEEL_NONE UINT32_MAX
 #define WHEEL_OUT UINT32_MAX /* in no slot */
 
-/* What an item has in it. Items have numbers. */
+/* The links that an item contains. Items have numbers. */
 typedef struct DcWheelNode
 {
 	uint32_t next;

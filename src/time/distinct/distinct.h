@@ -41,7 +41,7 @@ enum
 	DISTINCT_NUM_COLUMNS
 };
 
-/* What a session remembers of such a table. Entries are never moved or freed. */
+/* A table as a session remembers it. Entries are never moved or freed. */
 typedef struct DcDistinct
 {
 	Oid relid; /* hash key */

@@ -1,6 +1,6 @@
 /*
  * distinctddl.c
- *		How DDL on a distinct table and its deltas is handled.
+ *		DDL on a distinct table and its deltas.
  *
  * Copyright (c) 2026, the dcounter developers
  *

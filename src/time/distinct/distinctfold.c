@@ -64,7 +64,7 @@ PG_FUNCTION_INFO_V1(dc_distinct_reset);
 /* How many dead rows, which an old snapshot keeps, a step visits in vain. */
 #define DEAD_BATCH 20000
 
-/* What this process remembers of a table. */
+/* State of a table in this process. */
 typedef struct DcFoldTable
 {
 	Oid relid;

@@ -1,6 +1,6 @@
 /*
  * trendddl.c
- *		How DDL on a counter table, and on the table of its trend, is handled.
+ *		DDL on a counter table, and on the table of its trend.
  *
  * Copyright (c) 2026, the dcounter developers
  *

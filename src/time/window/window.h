@@ -19,7 +19,7 @@
 #include "core/table/catalog.h"
 #include "time/window/windowtime.h"
 
-/* What happens to an increment for a bucket that no longer takes any. */
+/* The treatment of an increment for a bucket that no longer takes any. */
 typedef enum DcLate
 {
 	DC_LATE_ERROR,
@@ -59,7 +59,7 @@ typedef struct DcWindowClaim
 	TransactionId made_by; /* by this transaction */
 } DcWindowClaim;
 
-/* What a session remembers of a window. Entries are never moved or freed. */
+/* A window as a session remembers it. Entries are never moved or freed. */
 typedef struct DcWindow
 {
 	Oid relid; /* hash key */

@@ -1,6 +1,6 @@
 /*
  * windowddl.c
- *		How DDL on a window is handled.
+ *		DDL on a window.
  *
  * Copyright (c) 2026, the dcounter developers
  *

@@ -83,7 +83,7 @@ static const DcStatement sql_move_left = {
 	.reads_all = true,
 	.columns = {DC_BIGINT("rows"), DC_BIGINT("rows"), DC_NULLABLE("key", TEXTOID)}};
 
-/* What a slot has left. */
+/* The rows that a slot has left. */
 typedef enum DcLeft
 {
 	LEFT_NOTHING, /* that is below the floor */
@@ -91,7 +91,7 @@ typedef enum DcLeft
 	LEFT_MANY	  /* too many for the worker to read on */
 } DcLeft;
 
-/* A row that is to be moved. */
+/* A row to move. */
 typedef struct DcMovedRow
 {
 	Datum key;

@@ -28,21 +28,21 @@
 #include "base/key.h"
 #include "core/table/catalog.h"
 
-/* What happens to the rows of a partition that is detached. */
+/* The treatment of the rows of a detached partition. */
 typedef enum DcOnDetach
 {
 	DC_DETACH_SUBTRACT,
 	DC_DETACH_KEEP
 } DcOnDetach;
 
-/* What the worker does when values differ. */
+/* The worker's reaction when values differ. */
 typedef enum DcOnDrift
 {
 	DC_DRIFT_ALARM,
 	DC_DRIFT_REPAIR
 } DcOnDrift;
 
-/* What counts the rows that exist already. */
+/* The ways to count the existing rows. */
 typedef enum DcBuildBy
 {
 	DC_BUILD_WORKER,
@@ -50,7 +50,7 @@ typedef enum DcBuildBy
 	DC_BUILD_NOW /* dc_bind() itself did */
 } DcBuildBy;
 
-/* Whether a bound counter table agrees with its source. */
+/* The state of a bound counter table compared with its source. */
 typedef enum DcSourceState
 {
 	DC_SOURCE_BUILDING, /* the rows from before dc_bind() are not all counted yet */

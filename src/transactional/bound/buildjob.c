@@ -46,7 +46,7 @@
 /* Keys that a step adds to. */
 #define CHUNK_KEYS 1000
 
-/* How long the worker's scan of a source may take, as all its other work waits for that, and when it tries again. */
+/* Time limit of the worker's scan of a source, as all its other work waits for it, and the time until the next try. */
 #define SCAN_MS 2000
 #define TRY_AGAIN_MS (60 * 60 * 1000)
 
@@ -62,7 +62,7 @@ static struct
 	MemoryContext cxt;
 } at;
 
-/* What the last look for tables found: */
+/* Results of the last look for tables: */
 static uint32 seen;
 static DcMoment looked = {0};
 static bool found_some = true; /* there was something to build */

@@ -37,7 +37,7 @@
 /* How many differences are kept. */
 #define MAX_DRIFTS 10000
 
-/* How many are noted for a counter table whose differences are not repaired. */
+/* The most differences that are noted for a counter table, if they are not repaired. */
 #define MAX_NOTED 1000
 
 /* Columns of dcounter.drift */

@@ -10,7 +10,7 @@
 #include "common/int128.h"
 #include "utils/palloc.h"
 
-/* What is added up. */
+/* The two sides whose amounts are added up. */
 typedef enum DcSide
 {
 	DC_SIDE_SOURCE,

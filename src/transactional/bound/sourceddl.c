@@ -1,6 +1,6 @@
 /*
  * sourceddl.c
- *		What follows from DDL on a source, or on a bound counter table.
+ *		Effects of DDL on a source, or on a bound counter table.
  *
  * Copyright (c) 2026, the dcounter developers
  *
@@ -49,7 +49,7 @@
 /* schema.name */
 #define TYPE_KEY_SIZE (2 * NAMEDATALEN)
 
-/* What a command has dropped that expressions may name. */
+/* Objects dropped by a command that expressions may name. */
 typedef struct DcDroppedNames
 {
 	const DcDdl *ddl; /* columns */

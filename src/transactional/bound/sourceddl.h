@@ -1,6 +1,6 @@
 /*
  * sourceddl.h
- *		What follows from DDL on a source, or on a bound counter table.
+ *		Effects of DDL on a source, or on a bound counter table.
  *
  * Copyright (c) 2026, the dcounter developers
  */
@@ -43,7 +43,7 @@ extern void source_parts_changed(const DcDdl *ddl);
 extern void source_children_check(const DcDdl *ddl);
 extern void source_parts_dropped(const DcDdl *ddl);
 
-/* What a statement renames. */
+/* An object that a statement renames. */
 typedef struct DcNamed
 {
 	bool column;

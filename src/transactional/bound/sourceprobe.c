@@ -173,7 +173,7 @@ sourceprobe_fits(INT128 source, int64 value)
 }
 
 /*
- * Return true if no further key is to be read: `rows` reaches the limit, or it is late.
+ * Return true if no more keys must be read: `rows` reaches the limit, or it is late.
  */
 static bool
 limit_is_reached(const DcProbeLimits *limits, int64 rows)

@@ -6,11 +6,11 @@
  *
  * Neither the executor nor the planner takes part in reading the source: each of its leaf
  * partitions is scanned through the table access method, and its rows are evaluated by the
- * code that the trigger uses (sourceexpr.c). Tables that inherit from it do not count. To it
- * belongs what partitions have left that were detached and still count (the table of carried
- * amounts).
+ * code that the trigger uses (sourceexpr.c). Tables that inherit from the source do not count.
+ * The amounts of detached partitions that still count (the table of carried amounts) are added
+ * to the source's side.
  *
- * The counter's side is all rows of both tables and what this transaction is about to add. Tables
+ * The counter's side is all rows of both tables and this transaction's pending deltas. Tables
  * that cannot be read without SQL are read page by page, in the order of their keys.
  *
  * Amounts are added up by key (keysums.c), so memory is bounded by maintenance_work_mem. Keys come
@@ -19,8 +19,8 @@
  * item are added up as one string, with a zero byte in between, which no text has: so these
  * are in the order of the key, and then of the item.
  *
- * All is read in the active snapshot, that of source_read_begin(). Nothing may be written
- * before it has been read: what is written by this command would not be seen.
+ * Everything is read in the active snapshot, that of source_read_begin(). Nothing may be written
+ * before the reading is done: rows written by this command would not be seen.
  */
 #include "postgres.h"
 
@@ -188,7 +188,7 @@ source_filter(const DcSourceFilter *filter, const char *data, uint32 len)
 }
 
 /*
- * Return true if a key is to be compared, by the scan's options and the list of keys.
+ * Return true if the scan's options and the list of keys ask for a comparison of a key.
  */
 static bool
 sourcescan_wanted(DcSourceScan *scan, const char *data, uint32 len)
@@ -609,7 +609,7 @@ sourcescan_add_row(DcSourceScan *scan, Datum value, int64 inc, int64 dec)
 }
 
 /*
- * Return true if a key with these sums is to be passed over, after a message if there is something to tell.
+ * Return true if a key with these sums must be skipped, after a message if the user should know.
  */
 static bool
 pass_over(const DcSourceScan *scan, const DcKeySumsRow *row)

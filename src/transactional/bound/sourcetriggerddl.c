@@ -175,8 +175,8 @@ make_trigger(Oid relid, const char *name, const char *definition, bool always)
 }
 
 /*
- * Return true if the triggers of a table are being made here: they
- * need not all be there yet, or as they have to be.
+ * Return true if this backend is creating the triggers of the table: some may
+ * still be missing, or not have their final form.
  */
 bool
 source_triggers_being_made(Oid relid)

@@ -43,7 +43,7 @@ static bool is_protected(Oid relid);
 /*
  * dc_ledger_adopt(ledger regclass, auto_open boolean) -> void: registers a ledger whose tables
  * exist but are not in the catalogs, as after restoring one schema or re-creating the
- * extension. Its ops are kept for good. It also puts back the triggers that protect the tables;
+ * extension. Its ops are kept forever. It also puts back the triggers that protect the tables;
  * for a ledger that is registered, it does nothing else. For the owner. Errors: 42809 when the
  * tables are not those of a ledger.
  */

@@ -48,8 +48,8 @@ ledger_word(DcCounter *counter, const char *word)
 }
 
 /*
- * no_op returns the condition that there is no op of x. Only where ops are
- * kept for good does that say anything.
+ * no_op returns the condition that there is no op of x. The condition is meaningful
+ * only if ops are kept forever.
  */
 static const char *
 no_op(DcCounter *counter)

@@ -95,7 +95,7 @@ ledger_init(void)
 /*
  * dc_ledger_create(ledger text, auto_open boolean, op_retention interval,
  * partition_by text, if_not_exists boolean) -> regclass, the table of balances. Ops are kept
- * for good if op_retention is NULL. With 'month' for partition_by, entries are kept by month.
+ * forever if op_retention is NULL. With 'month' for partition_by, entries are kept by month.
  *
  * Errors as of dc_create().
  */

@@ -98,7 +98,7 @@ opjob_step(Oid table, bool all_owners)
 		return TABLE_DONE;
 	if (nslots < DC_OP_SLOTS)
 	{
-		ops_create(counter); /* until now they were kept for good */
+		ops_create(counter); /* until now they were kept forever */
 		return TABLE_GOES_ON;
 	}
 	open = find_state(slots, nslots, SLOT_OPEN);

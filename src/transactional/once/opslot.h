@@ -14,7 +14,7 @@
 #include "core/table/shape.h"
 #include "transactional/once/op.h"
 
-/* Partitions of a ring. Ops that are kept for good have the first one only. */
+/* Partitions of a ring. Ops that are kept forever have the first one only. */
 #define DC_OP_SLOTS 4
 
 /*

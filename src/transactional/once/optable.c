@@ -56,7 +56,7 @@ static Oid optable_partition_of(Oid ops, int number);
 
 /*
  * ops_create makes the tables of ops of a counter table, if they are not there
- * yet: one partition if ops are kept for good, else a ring of them.
+ * yet: one partition if ops are kept forever, otherwise a ring of them.
  */
 void
 ops_create(DcCounter *counter)

@@ -25,14 +25,14 @@
  *
  *	- Time alone gives back the units of holds, so a mark ends when the first of the
  *	  key's holds expires (take.c).
- *	- A mark ends after MARK_MS in any case, by the monotonic clock. Rows that were written by
- *	  other means than this extension's functions are seen after that time. So are holds that
- *	  expire because the wall clock, which they go by, is set forward.
+ *	- A mark ends after MARK_MS in any case, by the monotonic clock. Rows that were not written
+ *	  by this extension's functions are seen after that time. So are holds that expire because
+ *	  the wall clock, on which their expiry depends, is set forward.
  *	- A crash or a restart empties the gate.
  *
  * Each partition's lock protects all of its fields. Keys of more than KEY_BYTES
- * bytes are not marked, and where a partition is full, the oldest mark goes: both
- * cost a look at the table.
+ * bytes are not marked, and if a partition is full, the oldest mark is evicted: both
+ * cost a read of the table.
  */
 #include "postgres.h"
 

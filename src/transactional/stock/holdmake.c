@@ -46,7 +46,7 @@
 PG_FUNCTION_INFO_V1(dc_hold);
 PG_FUNCTION_INFO_V1(dc_hold_all);
 
-/* A hold that is to be made. */
+/* A hold to make. */
 typedef struct DcNewHold
 {
 	DcCart cart; /* in the order of keys, each once */

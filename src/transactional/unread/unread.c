@@ -62,7 +62,7 @@ PG_FUNCTION_INFO_V1(dc_mark_read);
 PG_FUNCTION_INFO_V1(dc_mark_read_many);
 PG_FUNCTION_INFO_V1(dc_unread);
 
-/* A key that is to be marked. */
+/* A key to mark. */
 typedef struct DcMark
 {
 	DcKey key;

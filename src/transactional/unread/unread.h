@@ -54,7 +54,7 @@ typedef struct DcSeenRel
 	struct IndexScanDescData *scan; /* likewise, in the snapshot that was active at the first one */
 } DcSeenRel;
 
-/* Whether a row whose number is too high may be lowered (unreadseen.c). */
+/* The conditions for lowering a row whose number is too high (unreadseen.c). */
 typedef enum DcSeenBack
 {
 	SEEN_BACK,		 /* yes: number and row are of one snapshot */

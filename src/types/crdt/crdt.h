@@ -76,8 +76,8 @@ typedef enum CrdtStringKind
 } CrdtStringKind;
 
 /*
- * Whether a string may be what it is meant to be, as the server sees it (encoding, JSON).
- * The check functions ask it about each string; NULL allows everything.
+ * Return true if the server accepts a string as a value of its kind (encoding, JSON).
+ * The check functions call it for each string; NULL allows everything.
  */
 typedef bool (*CrdtValid)(CrdtString string, CrdtStringKind kind);
 
@@ -90,7 +90,7 @@ typedef struct CrdtType
 	const char *(*check)(CrdtBytes state, CrdtValid valid);
 	/* the least state that is not before either; out is empty */
 	void (*merge)(CrdtBuf *out, CrdtBytes a, CrdtBytes b);
-	/* what merged into `before` gives merge(before, after); NULL if the type has none */
+	/* the delta: merged into `before`, it gives merge(before, after); NULL if the type has no deltas */
 	void (*delta)(CrdtBuf *out, CrdtBytes after, CrdtBytes before);
 } CrdtType;
 

@@ -6,9 +6,9 @@
  *
  * Merging each row into what has been merged so far would go through all of that
  * with each row. So the state is a stack of values, each more than twice as large as the
- * next one, like the digits of a binary counter: a row is put on it, and what
- * is on top is merged while it is not small against what lies below. A byte is written anew
- * about as often as sizes double. Rows that have all the same make a stack of one
+ * next one, like the digits of a binary counter: a row is pushed, and the top
+ * is merged while it is not small compared to the value below it. A byte is rewritten
+ * about as often as sizes double. Rows with equal values make a stack of one
  * value.
  *
  * The values are in the aggregate's context, and those that have been merged are freed.

@@ -200,7 +200,7 @@ dots_seen(const DotsContext *context, size_t node, int64_t counter)
 }
 
 /*
- * A context that is being made: at most so many nodes and ranges, in order.
+ * A context that is being built: at most this many nodes and ranges, in order.
  */
 static void
 begin_context(DotsContext *context, size_t nodes, size_t ranges)

@@ -7,8 +7,8 @@
  * A table of open addressing that is at most three quarters full. It knows no keys: its
  * user compares those of the few numbers it names.
  *
- * The strings come from anybody, and whoever could choose many of one hash would make
- * each look-up go through all of them. So the hash is SipHash (base/siphash.h), with a key
+ * The strings come from anybody. With many strings of one hash, a user could make each
+ * look-up go through all of them. So the hash is SipHash (base/siphash.h), with a key
  * that only this process knows and that is never stored.
  */
 #include "types/crdt/hashindex.h"
@@ -39,7 +39,7 @@ hashindex_hash(const void *data, size_t len)
 }
 
 /*
- * hashindex_reserve makes room for so many numbers in all. If there is no memory for
+ * hashindex_reserve makes room for this many numbers in all. If there is no memory for
  * it, the table is as it was.
  */
 void

@@ -32,10 +32,10 @@
  * A dump has the last time, no earlier than its snapshot. setval() sets it as any
  * sequence's; it takes a superuser.
  *
- * Stamps that come from elsewhere raise the clock, too. Were all accepted, one far in the
- * future would drag the clocks of all databases there, for good. So one that is ahead
+ * Stamps that come from elsewhere raise the clock, too. If all were accepted, a single one far
+ * in the future would permanently drag the clocks of all databases there. So a stamp that is ahead
  * of the wall clock by more than dcounter.clock_drift is refused; but not if this clock
- * has got there before, since then it does no harm any more. That is so after the wall clock
+ * has already got there, since then it does no more harm. That is so after the wall clock
  * was set back: the own stamps that come home from other databases are not refused.
  *
  * Any role can make a stamp, and raise the clock with it, after which all stamps of this database are as far

@@ -16,8 +16,8 @@
  *	  depend on are pinned. So all databases keep the same one, and which one is of no importance.
  *
  * The merge of two rows is thus the least upper bound of both, whatever their order, and merging
- * a row once more changes nothing. A state that is not changed stays the value that it was, not a
- * copy, so a value that is stored apart (TOAST) is not stored anew.
+ * a row once more changes nothing. A state that does not change stays the same value, not a
+ * copy, so a value in TOAST is not stored again.
  *
  * All memory is the caller's, who is called once a row.
  */

@@ -43,9 +43,9 @@
  *	  also within registers, may not be too far ahead: the other databases would not take them.
  *	- UPDATE: states merge with those that are there, so one that was read before cannot undo
  *	  what has come since. If a column of the group changes, the row gets a new stamp, later
- *	  than the one it has, unless the user has given it such a one. The values of the group that
- *	  are stored apart (TOAST) and do not change are stored anew: else they would not be
- *	  sent, and the receiver would put its own values of them, perhaps those of another
+ *	  than the one it has, unless the user has set a later one. The values of the group that
+ *	  are in TOAST and do not change are stored again: otherwise they would not be
+ *	  sent, and the receiver would put its own values, perhaps those of another
  *	  writer, under this stamp.
  *	- The key does not change: elsewhere this would be another row, and the old one stay.
  */
@@ -450,7 +450,7 @@ check_key(const MergeTable *table, TriggerData *data)
 }
 
 /*
- * Return true if an update changes the stamp, or what goes by it.
+ * Return true if an update changes the stamp, or a column that depends on it.
  */
 static bool
 group_differs(const MergeTable *table, TriggerData *data)

@@ -22,7 +22,7 @@ typedef enum MergeRole
 	MERGE_KEY,		/* of the key */
 	MERGE_STATE,	/* its states merge */
 	MERGE_STAMP,	/* the stamp of the group; the later one wins */
-	MERGE_ORDINARY, /* of the group, which goes by the stamp as a whole */
+	MERGE_ORDINARY, /* of the group, which the stamp decides as a whole */
 } MergeRole;
 
 /* A column of a table. */

@@ -11,9 +11,9 @@
  * when a table is made, at the first row of a session.
  *
  * The statement that inserts a row is kept with the table. Its text names the table and
- * its columns, and the server looks names up anew when it has invalidated a plan. A schema
- * can be renamed without a message to those who use its tables, and another table be put in its
- * place. So the plan is used only if it is still the server's own, and was made for this very
+ * its columns, and the server looks names up again when it has invalidated a plan. A schema
+ * can be renamed without an invalidation for the users of its tables, and another table can take
+ * its place. So the plan is used only if it is still the server's own, and was made for this very
  * table. What is left of a race is seen by mergerow.c, by the triggers that the statement
  * fires.
  *
@@ -108,7 +108,7 @@ merge_table_find(TriggerData *data)
 }
 
 /*
- * Return the entry of a trigger that has fired, with a valid table. Make the table anew if there
+ * Return the entry of a trigger that has fired, with a valid table. Build the table if there
  * is none yet or it was invalidated; raise an error if the trigger cannot work.
  */
 static Entry *

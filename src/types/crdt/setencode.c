@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An entry that is to be sorted, with its first bytes, which decide most comparisons. */
+/* An entry to sort, with its first bytes, which decide most comparisons. */
 typedef struct SortEntry
 {
 	uint64_t prefix;

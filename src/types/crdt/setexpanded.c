@@ -4,8 +4,8 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * An expanded object saves a loop in PL/pgSQL from writing the whole set anew with each
- * s := dc_add(s, element): 20,000 elements take 20 ms, and not minutes.
+ * An expanded object saves a loop in PL/pgSQL from rewriting the whole set with each
+ * s := dc_add(s, element): 20,000 elements take 20 ms instead of minutes.
  *
  * But up to PostgreSQL 17 a function is not handed its caller's variable for writing
  * (only array functions are), so that each step would copy the state. Therefore objects
@@ -386,8 +386,8 @@ change_flat(FmgrInfo *flinfo, Datum value, const Step *step)
 }
 
 /*
- * setexpanded_change makes a change to the first argument, any value. It stays as it is, unless it was
- * handed over for writing.
+ * setexpanded_change returns the first argument, flat or expanded, with a change. The argument itself does
+ * not change unless it was passed read-write.
  */
 static Datum
 setexpanded_change(FunctionCallInfo fcinfo, const Step *step)
@@ -399,7 +399,7 @@ setexpanded_change(FunctionCallInfo fcinfo, const Step *step)
 		return change_flat(fcinfo->flinfo, value, step);
 	object = setexpanded_object_of(value);
 	(void) setexpanded_object_state(object);
-	/* Of the only object, the log has nothing to tell. */
+	/* Without another object, nobody needs the log. */
 	if (object->core->objects == 1)
 	{
 		while (object->core->nlog > 0)

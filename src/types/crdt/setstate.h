@@ -45,14 +45,14 @@ typedef struct SetState
 	size_t nentries; /* with those that are gone */
 	size_t size;	 /* of the array */
 	size_t live;
-	size_t nsorted; /* the first so many are in order */
+	size_t nsorted; /* this many, from the first on, are in order */
 	size_t bytes;	/* what all elements take in a value at least */
 	HashIndex index;
 
 	DotsNode *nodes; /* in order of their arrival, not of their names */
 	size_t nnodes;
 	size_t nodes_size;
-	size_t nloaded; /* the first so many are in the blocks below */
+	size_t nloaded; /* this many, from the first on, are in the blocks below */
 	HashIndex node_index;
 
 	uint8_t *block;	   /* the bytes of elements and nodes that were loaded, */

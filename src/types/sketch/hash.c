@@ -4,7 +4,7 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Both are Austin Appleby's, from SMHasher (public domain), written anew from
+ * Both are Austin Appleby's, from SMHasher (public domain), reimplemented from
  * their descriptions. They are part of the stored formats: a value holds hashes,
  * or parts of them, so their results may never change. They read bytes
  * in little-endian order on any machine.

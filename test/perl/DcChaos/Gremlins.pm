@@ -10,7 +10,7 @@ use Exporter 'import';
 
 our @EXPORT = qw(gremlins);
 
-# Who may be hit: other clients, not the runner
+# The possible victims: other clients, not the runner
 my $others = q{pid <> pg_backend_pid() AND backend_type = 'client backend' AND application_name <> 'runner'};
 
 # gremlins(ROOMS): name => { next => sub }, where the sub returns SQL

@@ -1,6 +1,6 @@
-# What mallory has to attack with: functions that draw a statement against his own tables
-# at random, and the code that he puts on them, which draws what it does each time that it
-# is run. All of it runs as nobody but mallory: whatever it is that runs it.
+# mallory's means of attack: functions that draw a random statement against his own tables,
+# and the code that he puts on them, which draws its action each time that it is run. All of it
+# must run as mallory, whoever triggers it.
 #
 # m.some_ddl() and m.some_dml() return a statement, so that a session can run it alone
 # (\gexec), and the hostile code from within any other. They take a table to aim at.

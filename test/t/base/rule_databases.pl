@@ -77,7 +77,7 @@ use_rules('restored', 'gus');
 is(shows('one') . '/' . shows('restored'), '4 2 ann dan/4 1 gus', 'apart from the others');
 
 ##
-## A drop that is prepared: nobody enters any more when it is committed. Who was there leaves when his time is up.
+## A drop that is prepared: nobody can enter after it is committed. Members who were there leave when their time is up.
 sql($node, 'one', q{SELECT dc_presence_create('brief', '1 s'), dc_limit_create('brief', 'fixed', 1, '1 s'); SELECT dc_enter('brief', 'lobby', 'ann'), dc_limit('brief', 'k')});
 sql($node, 'one', q{BEGIN; SELECT dc_presence_drop('brief'), dc_limit_drop('brief'); PREPARE TRANSACTION 'drop'});
 is(sql($node, 'one', q{SELECT dc_enter('brief', 'lobby', 'bob') > 0}), 't', 'a drop that is prepared');

@@ -357,8 +357,8 @@ end_load('repairs');
 at_rest('a repair that adds');
 sql($node, 'postgres', q{DROP FUNCTION by_hand CASCADE; SELECT dc_drop('by_hand')});
 
-# Where triggers do not fire. It is repaired by builds and by fixes at once: what one of them has
-# added, others that have read differences before must not add again
+# Writes without triggers. Builds and fixes repair them concurrently: a difference that one of them
+# has added must not be added again by others that had read it before
 foreach my $try (1 .. torture(3, 10))
 {
 	sql($node, 'postgres', q{

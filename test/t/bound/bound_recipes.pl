@@ -17,8 +17,9 @@ use Test::More;
 my $node = dc_node('recipes', extension => 0, conf => [ 'autovacuum = off' ]);
 my @blocks; # of a page
 
-# What is written meanwhile: the table, what its keys need first, and a script of pgbench. Rows that another
-# client has locked are passed over: clients do not deadlock with each other
+# What is written meanwhile: the table (names begin with it), what its keys need first, a script of pgbench, and, where two pages
+# have a table of that name, what the right one's statement contains. Rows that another client has locked are skipped: clients do
+# not deadlock with each other
 my %writes = (
 	likes => [ '', q{
 		INSERT INTO likes (post_id, fan, tip) VALUES (:k, :n, :n), (:k + 1, :n, 1);
@@ -32,7 +33,11 @@ my %writes = (
 		DELETE FROM video_like WHERE id IN (SELECT id FROM video_like WHERE video_id = :k ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED); } ],
 	comments => [ q{INSERT INTO posts (id, title) SELECT i, 'other' FROM generate_series(1000, 1005) AS i}, q{
 		INSERT INTO comments (post_id, body) VALUES (:k, 'x'), (:k + 1, 'y');
-		UPDATE comments SET deleted_at = CASE WHEN deleted_at IS NULL THEN now() END WHERE id IN (SELECT id FROM comments WHERE post_id = :k ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED); } ],
+		UPDATE comments SET deleted_at = CASE WHEN deleted_at IS NULL THEN now() END WHERE id IN (SELECT id FROM comments WHERE post_id = :k ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED); }, 'comments_count' ],
+	'comments of a blog' => [ q{INSERT INTO posts SELECT i, i % 3 FROM generate_series(1000, 1005) AS i}, q{
+		INSERT INTO comments (post_id, blog_id) SELECT id, blog_id FROM posts WHERE id = :k FOR KEY SHARE;
+		DELETE FROM comments WHERE id IN (SELECT id FROM comments WHERE post_id = :k ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED);
+		UPDATE posts SET blog_id = :n WHERE id = :k + 1; }, 'blog_id' ],
 	orders => [ '', q{
 		INSERT INTO orders (tenant, created_at) VALUES (:k, '2026-03-01 00:00+00'::timestamptz + :n * interval '5 hours'), (:k + 1, '2026-03-20 12:00+00');
 		UPDATE orders SET created_at = created_at + interval '1 day', status = CASE WHEN :n > 5 THEN 'sent' ELSE 'lost' END WHERE id IN (SELECT id FROM orders WHERE tenant = :k AND created_at < '2026-03-20' ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED); } ],
@@ -78,11 +83,12 @@ sub differing
 		SELECT coalesce(sum(pg_temp.differing(s)), 0) FROM dcounter.source AS s WHERE carried IS NULL AND key !~ 'GROUP BY';});
 }
 
-# start_writers(DATABASE, TABLE)
+# start_writers(DATABASE, NAME)
 sub start_writers
 {
-	my ($database, $table) = @_;
-	my ($needs, $script) = @{ $writes{$table} };
+	my ($database, $name) = @_;
+	my ($needs, $script) = @{ $writes{$name} };
+	my ($table) = $name =~ /^(\w+)/;
 
 	sql($node, $database, $needs) if $needs ne '';
 	return start_command('pgbench', '-n', '-c', '3', '-T', '3600', '-f',
@@ -139,10 +145,12 @@ sub run_section
 			$compared++;
 		}
 		# from the block on that has made the table
-		foreach my $table (sort keys %writes)
+		foreach my $name (sort keys %writes)
 		{
-			next if !$busy || $writers || $block->{text} !~ /^CREATE TABLE $table /m;
-			$writers = start_writers($database, $table);
+			my ($table) = $name =~ /^(\w+)/;
+
+			next if !$busy || $writers || $block->{text} !~ /^CREATE TABLE $table /m || index($block->{text}, $writes{$name}[2] // '') < 0;
+			$writers = start_writers($database, $name);
 		}
 		next if $reader || $block->{text} !~ /^CREATE VIEW video_list /m;
 		sql($node, $database, $watch);

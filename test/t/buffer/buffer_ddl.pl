@@ -36,7 +36,7 @@ sub truncate_waits
 		drop => q{DROP TABLE old, fresh});
 
 	is(play($node, \%steps, 'x:create x:b x:incr y:truncate& x:c y: y:get'), 'fresh 0', 'TRUNCATE waits for the first increment of a table, and takes it');
-	# A partition: who has counted in the table reads it, and sets a key, before he commits.
+	# A partition: a transaction that has counted in the table reads it, and sets a key, before it commits.
 	$steps{parted} = q{SELECT dc_create('parted', partitions => 2, mode => 'buffered', flush_interval => '1 day')};
 	$steps{add} = q{SELECT dc_incr('parted', i::text, 10) FROM generate_series(1, 8) AS i};
 	$steps{sum} = q{SELECT sum(value) FROM dc_get_many('parted', (SELECT array_agg(i::text) FROM generate_series(1, 8) AS i))};

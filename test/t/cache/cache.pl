@@ -340,7 +340,7 @@ sub test_obsolete
 	return;
 }
 
-# Whoever waits for one that waits for him computes it himself
+# A session that waits for one that waits for it computes the value itself
 sub test_deadlock
 {
 	my @session = map { dc_session($node, 'postgres') } 1 .. 3;

@@ -22,8 +22,8 @@ my $pid = $session->run('SELECT pg_backend_pid()');
 $session->run("SELECT dc_get('c', 'x')");
 is($session->run('SHOW dcounter.pending_memory'), '16MB', 'the default of dcounter.pending_memory');
 
-# pending_ok(NAME, MB): what the server knows of it. The last block that was
-# allocated, of up to 8 MB, may be nearly empty.
+# pending_ok(NAME, MB): the pending deltas use this much memory, by pg_backend_memory_contexts. The
+# block that was allocated last, of up to 8 MB, may be nearly empty.
 sub pending_ok
 {
 	my ($name, $mb) = @_;

@@ -154,9 +154,9 @@ cmp_ok($compared, '>=', 34, 'results of the other blocks were compared');
 
 # Sizes
 my %sizes = (
-	'`dc_gcounter`, `dc_vclock` of so many nodes' => q{dc_merge_agg(dc_add(dc_gcounter(), 1000000 + i, 'region-' || lpad(i::text, 3, '0')))},
+	'`dc_gcounter`, `dc_vclock` of this many nodes' => q{dc_merge_agg(dc_add(dc_gcounter(), 1000000 + i, 'region-' || lpad(i::text, 3, '0')))},
 	'`dc_pncounter`, with decrements' => q{dc_merge_agg(dc_add(dc_add(dc_pncounter(), 1000000 + i, 'region-' || lpad(i::text, 3, '0')), -1000, 'region-' || lpad(i::text, 3, '0')))},
-	'`dc_gset` of so many elements' => q{gset(array_agg('item ' || lpad(i::text, 6, '0')))},
+	'`dc_gset` of this many elements' => q{gset(array_agg('item ' || lpad(i::text, 6, '0')))},
 	'`dc_orset`' => q{orset(array_agg('item ' || lpad(i::text, 6, '0')))},
 	'`dc_orset` whose elements were all removed' => q{dc_reset(orset(array_agg('item ' || lpad(i::text, 6, '0'))))},
 );

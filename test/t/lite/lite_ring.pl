@@ -28,7 +28,7 @@ my $turn = q{
 my $blocker = dc_session($node, 'postgres');
 my $stopped = dc_session($node, 'postgres');
 
-# The key is of a type that the hot path takes, and of one that the other path does.
+# One key has a type that the hot path handles, the other a type for the general path.
 foreach my $key ("'k'", "'k'::name")
 {
 	foreach my $op ('same', 'other')

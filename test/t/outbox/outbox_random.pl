@@ -1,12 +1,12 @@
 # Members that fetch, acknowledge, nack and leave alone at random, while they stall beyond
 # their lease, lose savepoints and transactions, are terminated, and the server is
-# killed; the ring of partitions turns, and settings change. Who works writes down what he
-# does in the transaction that does it. In the end everything that was published
+# killed; the ring of partitions turns, and settings change. Each worker logs its work
+# in the transaction that does it. In the end everything that was published
 # is done once or is a dead letter, by each consumer; each key was worked on in order;
 # and nothing is there that was not published.
 #
-# "strict" has members, and each goes by the documentation: after a nack he leaves the
-# key's later events alone, and acknowledges what comes behind them. "plain" has no members
+# "strict" has members, and each follows the documentation: after a nack it leaves the
+# key's later events alone, and acknowledges the events behind them. "plain" has no members
 # and does all in one transaction. Dead letters of "mixed" are revived, and its on_nack
 # changes all the time: only its order is free.
 use strict;

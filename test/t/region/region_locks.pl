@@ -44,7 +44,7 @@ $node->restart;
 is(sql($node, 'postgres', q{SELECT dc_incr('likes', 'a', 1)}), '', 'it is counted after a start');
 is(sql($node, 'postgres', q{SELECT dc_take('rooms', 'may', 2)}), 't', 'units are sold after a start');
 
-# So it is if an owner has locked the table of regions of his counter
+# The same holds if an owner has locked the table of regions of their counter
 sql($node, 'postgres', q{SELECT dc_create('other'); SELECT dc_replicate('other'); SELECT dc_incr('other', 'a', 5)});
 sql($node, 'postgres', q{BEGIN; LOCK TABLE other_region IN SHARE MODE; PREPARE TRANSACTION 'locked'});
 $node->restart;

@@ -1,7 +1,7 @@
 # Replicated counters of an owner who is no superuser, on real servers. Before PostgreSQL 16 links to them are
-# refused, unless it is said that he is trusted. What he then puts on his tables stops the
-# link with an error that tells what it is, and does not run; when he has removed it, what has come
-# meanwhile is merged, and nothing is lost. The values of others, whose rows come by the same link, are right
+# refused, unless the owner is declared trusted. Code that the owner then puts on the tables stops the
+# link with an error that names it, and does not run; when the owner has removed it, the rows that have arrived
+# meanwhile are merged, and nothing is lost. The values of other owners, whose rows come by the same link, are right
 # in the end, too.
 use strict;
 use warnings;

@@ -41,7 +41,7 @@ sub run_ok
 	return $out;
 }
 
-# A server's folders of our own, with all files but the library: the server finds them from where its program is, so that is a copy.
+# A private copy of a server's folders, with all files but the library. The server finds its folders relative to its program, so that is copied, too.
 make_path(map { "$root$_" } values %dir);
 run_ok('cp', '-R', "$dir{bindir}/.", "$root$dir{bindir}");
 run_ok('cp', '-Rs', "$dir{pkglibdir}/.", "$root$dir{pkglibdir}");

@@ -58,14 +58,19 @@ $session->quit;
 my $before = failures('presence');
 
 sql($node, 'postgres', q{SET ROLE mallory; SELECT count(dc_presence_create('m' || i, events => '1s', ttl => '1h', max_members => 10)) FROM generate_series(1, 1100) i});
-sql($node, 'postgres', $_) foreach q{SET ROLE mallory; SELECT dc_presence_drop('busy')}, q{SET ROLE mallory;
-	DO $$ BEGIN FOR i IN 1..1100 LOOP PERFORM dc_enter('m' || i, 'room', 'x'); END LOOP; RAISE 'there is room for all';
+sql($node, 'postgres', q{SELECT count(dc_presence_create('p' || i, events => '1s', ttl => '1h', max_members => 10)) FROM generate_series(1, 1100) i});
+my $enter = q{DO $$ BEGIN FOR i IN 1..1100 LOOP PERFORM dc_enter('%s' || i, 'room', 'x'); END LOOP; RAISE 'there is room for all';
 	EXCEPTION WHEN out_of_memory THEN NULL; END $$};
-is(sql($node, 'postgres', q{SELECT count(*) > 1000 FROM dc_stat_presence WHERE rooms > 0}), 't', 'all places are taken');
+sql($node, 'postgres', q{SET ROLE mallory; SELECT dc_presence_drop('busy')});
+sql($node, 'postgres', 'SET ROLE mallory; ' . sprintf($enter, 'm'));
+is(sql($node, 'postgres', q{SELECT count(*) FROM dc_stat_presence WHERE rooms > 0 AND name LIKE 'm%'}), '128', 'a role has its share of the places');
+sql($node, 'postgres', sprintf($enter, 'p'));
+is(sql($node, 'postgres', q{SELECT count(*) > 1000 FROM dc_stat_presence WHERE rooms > 0}), 't', 'all places are taken, by a superuser');
 told('three', 'other presences have their events');
 is(failures('presence'), $before, 'and no step has failed');
 fails_with($node, 'postgres', q{SET ROLE mallory; SELECT count(dc_presence_create('n' || i)) FROM generate_series(1, 1000) i}, '54000', 'a role has so many and no more');
 sql($node, 'postgres', q{SET ROLE mallory; SELECT count(dc_presence_drop('m' || i)) FROM generate_series(1, 1100) i});
+sql($node, 'postgres', q{SELECT count(dc_presence_drop('p' || i)) FROM generate_series(1, 1100) i});
 
 #
 # Consumers of other topics, which are moved past all that was written

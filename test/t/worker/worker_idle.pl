@@ -125,7 +125,7 @@ is(sql($node, 'postgres', q{SELECT (SELECT state FROM stock_hold) || ' ' || (SEL
 sleep($made + 51 - time) if time < $made + 51;
 done_soon(q{SELECT (SELECT state FROM stock_hold) || ' ' || (SELECT state FROM money_pending)}, 'expired expired', 'end when their time is up');
 
-# What nobody notices: rows that were written by hand, in a table that was idle all the time
+# Changes that nobody reports: rows written by hand, in a table that was idle all the time
 sql($node, 'postgres', q{INSERT INTO t20_shard (key, shard, inc, dec, updated_at) VALUES ('hand', 1, 3, 0, now())});
 done_soon(q{SELECT value FROM t20 WHERE key = 'hand'}, '3', 'the net catches it', $net);
 

@@ -1,8 +1,8 @@
 # Owners who are not to be trusted. The worker is connected as the bootstrap
 # superuser, and compacts the tables of everybody; here it is told to do so where their code
-# runs, too (dcounter.worker_runs_owner_code). What an owner has put on his
-# tables runs as himself and cannot get out, whatever it tries; others' tables
-# are compacted as ever. The same for dc_maintain() and dc_compact() of a superuser.
+# runs, too (dcounter.worker_runs_owner_code). Code that an owner has put on their
+# tables runs as that owner and cannot escape, whatever it tries; others' tables
+# are compacted as usual. The same holds for dc_maintain() and dc_compact() of a superuser.
 # How the worker gets rid of such code is in worker/worker_owner_end.pl.
 use strict;
 use warnings;

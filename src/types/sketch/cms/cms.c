@@ -438,7 +438,7 @@ cms_store(void *cells, int cell_bytes, size_t first, size_t n, const int64_t *va
 	}
 }
 
-/* Whether a number can be in cells of so many bytes. */
+/* Return true if a number fits into cells of this many bytes. */
 static inline bool
 cms_fits(int64_t value, int cell_bytes)
 {

@@ -262,8 +262,8 @@ cms_entry_bytes(uint64_t previous, const CmsEntry *entry)
 }
 
 /*
- * cms_header allocates a value, with so many bytes for the caller before it, and
- * writes its header. It returns where the body is to be.
+ * cms_header allocates a value, with room for the caller's bytes before it, and
+ * writes its header. It returns the place for the body.
  */
 uint8_t *
 cms_header(const CmsShape *shape, int cell_bytes, int64_t total, size_t body_len,
@@ -319,7 +319,7 @@ cms_merge_view(Cms *cms, const CmsView *view, int sign)
 }
 
 /*
- * cms_encode makes a value of a sketch, with so many bytes for the caller before
+ * cms_encode makes a value of a sketch, with room for the caller's bytes before
  * it.
  */
 CmsError

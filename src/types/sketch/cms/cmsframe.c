@@ -7,8 +7,8 @@
  * A plain sketch is linear: a row that leaves the window's frame is taken off its
  * cells. But whether the frame's sketch is a list or cells depends on how many
  * items the frame has. So the items are kept in a table, however many, with the
- * number of their rows. From when they are first needed on, there are cells, too.
- * So the value is the same, to the byte, as that of the frame's rows added anew.
+ * number of their rows. Once cells are needed, they are kept as well.
+ * So the value is the same, to the byte, as if the frame's rows were aggregated from scratch.
  */
 #include "types/sketch/cms/cmsframe.h"
 

@@ -4,10 +4,10 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A value in SQL is read, or has an item added, without making a sketch in memory
- * of it. Adding copies the bytes and changes d cells, or an item of the list. Only
- * where the form or the width of the cells changes, the whole is made anew. The
- * format is in cmsformat.c.
+ * A value in SQL is read, or gets an item added, without building a sketch in memory.
+ * Adding copies the bytes and changes d cells, or an item of the list. The whole value
+ * is rebuilt only if its form or the width of its cells changes. The format is in
+ * cmsformat.c.
  */
 #include "types/sketch/cms/cmsformat.h"
 
@@ -87,8 +87,8 @@ cms_items(const CmsView *view)
 }
 
 /*
- * cms_value_add makes the value with an item's weight added, with so many bytes
- * for the caller before it.
+ * cms_value_add makes the value with an item's weight added, with room for the
+ * caller's bytes before it.
  */
 CmsError
 cms_value_add(const CmsView *view, uint64_t hash, int64_t weight, size_t reserve,
@@ -191,7 +191,7 @@ add_to_list(const CmsView *view, CmsEntry added, size_t reserve, uint8_t **block
 
 /*
  * Copy a value of cells, and change those of the item. If a cell outgrows its width, or all would
- * now fit into half of it, make the value anew. CMS_NEGATIVE if a cell would fall below 0.
+ * now fit into half of it, rebuild the value. CMS_NEGATIVE if a cell would fall below 0.
  */
 static CmsError
 add_to_cells(const CmsView *view, CmsEntry added, size_t reserve, uint8_t **block,
@@ -239,7 +239,7 @@ add_to_cells(const CmsView *view, CmsEntry added, size_t reserve, uint8_t **bloc
 	return CMS_OK;
 }
 
-/* Whether no cell needs its width. */
+/* Return true if all cells fit into half of their width. */
 static bool
 can_narrow(const CmsView *view)
 {

@@ -115,7 +115,7 @@ dc_cms_mergeable(const CmsShape *a, const CmsShape *b)
 }
 
 /*
- * dc_cms_start is to be called before the first sketch in memory. It makes the
+ * dc_cms_start must be called before the first sketch in memory is made. It makes the
  * order of their tables this backend's secret.
  */
 void

@@ -92,7 +92,7 @@ shape_of_row(FunctionCallInfo fcinfo, CmsShape *shape)
 	dc_cms_shape(PG_GETARG_FLOAT8(2), PG_GETARG_FLOAT8(3), false, shape);
 }
 
-/* Whether a row's epsilon and delta are those of the rows before. */
+/* Return true if a row's epsilon and delta are those of the previous rows. */
 static inline bool
 same_parameters(FunctionCallInfo fcinfo, const CmsShape *shape)
 {

@@ -55,7 +55,7 @@ bits_put(BitWriter *writer, uint64_t value, int n)
 	}
 }
 
-/* Append so many zeros and a one. */
+/* Append this many zeros and a one. */
 static inline void
 bits_put_unary(BitWriter *writer, uint32_t zeros)
 {
@@ -176,7 +176,7 @@ bits_left(const BitReader *reader)
 	return (int64_t) (reader->end - reader->next) * 8 + reader->nbits - reader->zeros;
 }
 
-/* Whether all was taken but for less than a byte of zeros. */
+/* Return true if everything was read except for less than a byte of zeros. */
 static inline bool
 bits_finished(const BitReader *reader)
 {

@@ -141,7 +141,7 @@ hll_datum_add(Datum value, const uint64 *hashes, int n)
 	{
 		object = hllexpanded_object_of(value);
 		(void) hllexpanded_object_state(object);
-		/* Of the only object, the log has nothing to tell. */
+		/* Without another object, nobody needs the log. */
 		if (object->core->objects == 1)
 			object->core->nlog = 0;
 		if (!VARATT_IS_EXTERNAL_EXPANDED_RW(DatumGetPointer(value)))

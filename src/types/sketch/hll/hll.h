@@ -89,7 +89,7 @@ hll_register(int precision, uint64_t hash, uint32_t *rank)
 	return (uint32_t) hash & (hll_nregisters(precision) - 1);
 }
 
-/* Whether a token of that place in the universe has a rank. */
+/* Return true if a token at this place in the universe has a rank. */
 static inline bool
 hll_has_rank(uint32_t place, int precision)
 {

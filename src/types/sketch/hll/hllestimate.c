@@ -96,7 +96,7 @@ hllestimate_tau(double x)
 }
 
 /*
- * hll_token_estimate is the estimated number of items of so many distinct places.
+ * hll_token_estimate returns the estimated number of items in this many distinct places.
  */
 double
 hll_token_estimate(uint32_t count)

@@ -22,7 +22,7 @@
  * many zeros and a one, then k bits of remainder, with k after Golomb for n of a
  * universe u: the largest with n 2^k <= u 11/16. After a token's gap there are
  * six bits of rank, 1 to 41, if it has one (see hll.c). After a register's gap,
- * its value less one as so many zeros and a one.
+ * its value less one in unary: that many zeros and a one.
  *
  * The form is "few" up to a quarter of the registers. Only the contents of a state
  * decide how it is encoded: equal states are equal bytes, and other bytes
@@ -483,7 +483,7 @@ hll_value_would_change(const uint8_t *data, size_t len, uint64_t hash)
 	return (uint32_t) rankcode_get(data + HEADER_BYTES, len - HEADER_BYTES, m, index) < rank;
 }
 
-/* Whether a value of tokens has a token, or that of the same place and a higher rank. */
+/* Return true if a value of tokens has this token, or one at the same place with a higher rank. */
 static bool
 has_token(const uint8_t *data, size_t len, uint32_t token)
 {

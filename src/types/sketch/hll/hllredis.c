@@ -161,7 +161,7 @@ hll_to_redis(const HllState *state, size_t *len)
 
 /*
  * Write the header, with the estimate as the count. If that is out of range, mark the count as one
- * that Redis has to find anew. Return where the registers begin.
+ * that Redis has to recompute. Return the first register.
  */
 static uint8_t *
 put_redis_header(uint8_t *out, int encoding, double estimate)

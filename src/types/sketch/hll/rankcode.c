@@ -442,7 +442,7 @@ find_stream(const uint8_t *data, size_t len, uint32_t n, int stream, size_t *siz
 	return *size <= len - start ? data + start : NULL;
 }
 
-/* Whether so many look-ups can be made without a look at the ends. */
+/* Return true if this many look-ups can be made without checking for the ends. */
 static inline bool
 lane_ready(const Lane *lane, int lookups)
 {

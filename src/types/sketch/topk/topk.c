@@ -73,7 +73,7 @@
 #include "types/sketch/memory.h"
 
 #define FIRST_SIZE 6	/* doubled as it fills: a little less than a power of two bytes */
-#define SCAN_MAX 12		/* up to so many items are searched without a table */
+#define SCAN_MAX 12		/* up to this many items are searched without a table */
 #define INLINE_BYTES 16 /* items up to this length are kept in their entry */
 
 typedef struct TopkEntry
@@ -283,7 +283,7 @@ topk_find(const TopkState *state, uint32_t hash, const char *data, size_t len)
 	return NULL;
 }
 
-/* Move the n entries to an array of so many places, and make its table. */
+/* Move the n entries to an array of this many places, and build its table. */
 static void
 topk_resize(TopkState *state, uint32_t size)
 {
@@ -337,7 +337,7 @@ topk_append(TopkState *state, uint32_t hash, const TopkItem *item)
 }
 
 /*
- * Free the heap. It is built anew when it is needed.
+ * Free the heap. It is rebuilt when it is needed.
  */
 static void
 heap_drop(TopkState *state)
@@ -625,7 +625,7 @@ topk_merge(TopkState *state, const TopkList *other)
 
 /*
  * topk_list makes the list of a state. The items' bytes stay the state's; the
- * array is to be freed.
+ * caller frees the array.
  */
 void
 topk_list(const TopkState *state, TopkList *list)

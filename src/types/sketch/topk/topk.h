@@ -14,7 +14,7 @@
 #include "types/sketch/topk/topkformat.h"
 
 #define TOPK_MIN_DEFAULT 64 /* counters, if none are asked for */
-#define TOPK_PER_K 10		/* and so many for each of the k */
+#define TOPK_PER_K 10		/* and this many for each of the k */
 
 typedef struct TopkState TopkState;
 

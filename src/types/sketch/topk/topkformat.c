@@ -264,7 +264,7 @@ topk_read(TopkReader *reader, const uint8_t *data, size_t len, TopkList *header)
 
 /*
  * topk_decode reads bytes that have been checked. The items' bytes stay where
- * they are; the array is to be freed.
+ * they are; the caller frees the array.
  */
 bool
 topk_decode(const uint8_t *data, size_t len, TopkList *list)

@@ -1,7 +1,7 @@
 # Room of make chaos: buffered counters, async and sync.
 #
-# What is added is logged in the same transaction, with the time of a clock that is never
-# set (how long the machine is up). Without a crash a key is the sum of its log: nothing is
+# Increments are logged in the same transaction, with the time of a clock that is never
+# set (the machine's uptime). Without a crash a key is the sum of its log: nothing is
 # lost by a clean stop, and nothing is counted twice. After a crash what is missing must be
 # part of what was logged in the last interval before it (and some seconds for the server
 # to get to it), and for the table "pings", which is sync, part of what no client was

@@ -75,7 +75,7 @@ my $schema = q{
 	END $$;
 };
 
-# What jobs have to do in the end: no amount is left in shard rows
+# The state that jobs must reach in the end: no amount is left in shard rows
 my $idle = join(' UNION ALL ', map {
 	"SELECT format('%s: %s keys are not compacted', '$_', count(*)) FROM (SELECT key FROM ${_}_shard GROUP BY key HAVING sum(inc) <> 0 OR sum(dec) <> 0) AS s HAVING count(*) > 0"
 } 'likes', 'spread', 'told');

@@ -1,6 +1,6 @@
 # Room of make chaos: ledgers.
 #
-# What an event moves follows from its name, and clients send old events again. The log has
+# The name of an event determines what it moves, and clients send old events again. The log has
 # each event once (its primary key), written by the transaction that posted it, and how
 # pending transfers ended. So every balance is the sum of what the log says, money is
 # conserved, no account is beyond its bounds, and an answer "duplicate" is right only if the

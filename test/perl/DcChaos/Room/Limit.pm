@@ -1,8 +1,8 @@
 # Room of make chaos: rate limits.
 #
-# What a limit has counted stays counted if the transaction rolls back; the log has what
-# committed. So of each key at least as much is used as the log says, and never more is
-# allowed than there is. The rules refill so slowly that neither the run nor a step of the clock while the server is down
+# A limit keeps its counts if the transaction rolls back; the log has only committed ones.
+# So at least as much of each key is used as the log says, and the limit is never
+# exceeded. The rules refill so slowly that neither the run nor a step of the clock while the server is down
 # matters, and take budgets for used up after a crash: the comparison holds over all faults.
 # Leases are taken and given back beside that, with nothing to compare.
 package DcChaos::Room::Limit;

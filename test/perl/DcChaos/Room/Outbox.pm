@@ -1,9 +1,9 @@
 # Room of make chaos: events, published and captured, and their consumers.
 #
-# Whoever publishes an event of a key first counts it in a row of the key, whose lock he keeps
-# to the end of his transaction; rows with captured changes count themselves. So the
+# A transaction that publishes an event of a key first counts it in a row of the key, and keeps
+# the lock on that row until it ends; rows with captured changes count themselves. So the
 # events of a key have numbers without a gap in the order of their commits, and the log has
-# what was committed. Consumers that keep the order must get 1, 2, 3, ... of each key,
+# the committed ones. Consumers that keep the order must get 1, 2, 3, ... of each key,
 # each number once, and may miss one only if it is a dead letter. They acknowledge in the
 # transaction that notes what they got (exactly once), nack, stall longer than their
 # lease, roll back and vanish. After the last round each event is done or dead, and when the dead

@@ -1,7 +1,7 @@
 # Room of make chaos: presences.
 #
-# Who has entered is there, also if the transaction rolls back; the log has what committed. Each transaction lets members enter
-# that nobody else has, so what is known of one is what the log says of it: with a time to live that no run
+# Members who have entered are present even if the transaction rolls back; the log has only committed entries. Each transaction lets members
+# enter that no other transaction uses, so the log has all that is known of a member: with a time to live that no run
 # reaches (nor the steps of the clock while the server is down, which are hours), it is there from then on. A member is taken out by a
 # transaction of its own, between two that note it in the log: a client that is ended in between leaves it noted as one
 # of whom nothing is known. A crash empties all rooms, in another epoch; so the log has the epoch. A clean restart changes nothing.

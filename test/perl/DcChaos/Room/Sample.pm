@@ -1,6 +1,6 @@
 # Room of make chaos: sampled counting.
 #
-# What is counted is logged as it is, in the same transaction. The value is a multiple of the sample, and off the log by at most eight
+# Increments are logged unsampled, in the same transaction. The value is a multiple of the sample, and off the log by at most eight
 # standard errors of deltas like these (the root of the sum of r (p - r), which is at most that of the sum of |d| (p - 1)): for all keys and rounds together
 # one case in 10^12.
 package DcChaos::Room::Sample;

@@ -3,9 +3,9 @@
 # Messages of a channel are increments of its key; nothing else is done to the keys c1 to c6. Each is logged, and so is
 # each mark, with the number that it marks, in the same transaction. So the number of a channel is the sum of
 # its log, and a watermark is at least the greatest mark of the log, and at most that number. The keys d1 to d3 are deleted and come again:
-# their increments are logged too, and what was deleted is not taken off, since the number does not fall.
-# Of the buffered counter a crash may take messages. There nothing but the order of things is compared: nobody has read more than
-# there is, once he has marked the channel.
+# their increments are logged too, and deleted ones are not subtracted, since the number does not fall.
+# A crash may lose messages of the buffered counter. For that counter the test only checks that no member who has marked a channel has
+# read more messages than there are.
 package DcChaos::Room::Unread;
 
 use strict;
