@@ -131,8 +131,8 @@ compact_job(DcJobRun *run)
  * compact_init registers the job "compaction"; called once.
  */
 void
-compact_init(void)
+compact_init(bool preloading)
 {
 	job_register((DcJob){.name = "compaction", .interval = &dc_compact_interval, .run = compact_job, .is_needed = catalog_has_rows});
-	keyexpiry_init();
+	keyexpiry_init(preloading);
 }

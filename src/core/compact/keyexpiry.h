@@ -7,6 +7,6 @@
 #ifndef DC_KEYEXPIRY_H
 #define DC_KEYEXPIRY_H
 
-extern void keyexpiry_init(void);
+extern void keyexpiry_init(bool preloading);
 
 #endif /* DC_KEYEXPIRY_H */
