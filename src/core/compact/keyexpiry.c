@@ -42,9 +42,11 @@
 #include "common/pg_prng.h"
 #include "storage/bufmgr.h"
 #include "utils/builtins.h"
+#include "utils/hsearch.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 #include "base/args.h"
@@ -80,7 +82,7 @@
 /* How far a sweep has come with a table. */
 typedef struct DcKeySweep
 {
-	Oid table;
+	Oid table;		  /* hash key */
 	BlockNumber next; /* InvalidBlockNumber: it has not begun */
 	int64 idle;		  /* us; the setting as it was then */
 	DcMoment until;	  /* the next range */
@@ -95,17 +97,22 @@ typedef enum DcRangeResult
 	RANGE_IN_DOUBT	/* nothing was deleted, as the clock may be wrong */
 } DcRangeResult;
 
-/* In TopMemoryContext, in the worker. */
-static List *key_sweeps = NIL;
+/* DcKeySweep: of the worker. Those of dropped tables are removed when there are many. */
+static HTAB *key_sweeps = NULL;
+
+#define SWEEPS_MIN 64
+
+/* How many there may be before that. */
+static long sweeps_max = SWEEPS_MIN;
 
 /* The table at hand of dc_maintain(). */
 static DcKeySweep here;
 
 static DcTableJob job;
 
-/* first block, block after the last, written before, how many; in the order of the rows, which an owner's index has not */
+/* first block, block after the last, written before, how many */
 static const DcStatement sql_idle_keys = {
-	.text = "SELECT k.key, k.ctid FROM @totals AS k WHERE k.ctid >= $1 AND k.ctid < $2 AND k.updated_at < $3 ORDER BY k.ctid LIMIT $4",
+	.text = "SELECT k.key, k.ctid FROM @totals AS k WHERE k.ctid >= $1 AND k.ctid < $2 AND k.updated_at < $3 LIMIT $4",
 	.argtypes = {TIDOID, TIDOID, TIMESTAMPTZOID, INT4OID},
 	.columns = {DC_TEXT("key"), DC_COLUMN("ctid", TIDOID)}};
 
@@ -135,10 +142,11 @@ static const DcStatement sql_expire_keys = {
 
 static BlockNumber range_of(DcKeySweep *sweep, BlockNumber blocks, int64 *pause);
 static DcKeySweep *keysweep_find(Oid table);
-static void keysweep_forget(Oid table);
+static void keysweep_forget_dropped(void);
 static bool keys_must_stay(const DcCounter *counter, BlockNumber *blocks);
 static DcTableStep keysweep_pause(DcKeySweep *sweep, const DcCounter *counter, const char *why);
 static DcRangeResult expire_range(DcCounter *counter, DcKeySweep *sweep, BlockNumber blocks, BlockNumber end);
+static BlockNumber block_of_last(DcSqlSession *session, int n, BlockNumber first);
 static bool keys_may_expire(DcSqlSession *session, DcKeySweep *sweep, Datum *range, BlockNumber blocks);
 static int keys_not_in_memory(DcCounter *counter, Datum *keys, int n);
 static int expire_keys(DcSqlSession *session, Datum *keys, int n, Datum before);
@@ -167,10 +175,10 @@ keyexpiry_step(Oid table, bool all_owners)
 	BlockNumber end;
 	int64 pause;
 
-	if (counter == NULL || counter->row.idle == 0 || keys_must_stay(counter, &blocks))
+	if (counter == NULL || counter->row.idle <= 0 || keys_must_stay(counter, &blocks))
 	{
 		if (all_owners)
-			keysweep_forget(table);
+			(void) hash_search(key_sweeps, &table, HASH_REMOVE, NULL);
 		return TABLE_DONE;
 	}
 	if (sweep->idle != counter->row.idle) /* the old one may have been a long time to wait */
@@ -233,32 +241,44 @@ range_of(DcKeySweep *sweep, BlockNumber blocks, int64 *pause)
 static DcKeySweep *
 keysweep_find(Oid table)
 {
-	MemoryContext old;
 	DcKeySweep *sweep;
-	ListCell *lc;
+	bool found;
 
-	foreach(lc, key_sweeps)
+	if (key_sweeps == NULL)
 	{
-		sweep = lfirst(lc);
-		if (sweep->table == table)
-			return sweep;
+		HASHCTL ctl = {0};
+
+		ctl.keysize = sizeof(Oid);
+		ctl.entrysize = sizeof(DcKeySweep);
+		ctl.hcxt = TopMemoryContext;
+		key_sweeps = hash_create("dcounter key sweeps", SWEEPS_MIN, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	}
-	old = MemoryContextSwitchTo(TopMemoryContext);
-	sweep = palloc0(sizeof(DcKeySweep));
-	sweep->table = table;
-	sweep->next = InvalidBlockNumber;
-	key_sweeps = lappend(key_sweeps, sweep);
-	MemoryContextSwitchTo(old);
+	sweep = hash_search(key_sweeps, &table, HASH_FIND, NULL);
+	if (sweep != NULL)
+		return sweep;
+	if (hash_get_num_entries(key_sweeps) >= sweeps_max)
+		keysweep_forget_dropped();
+	sweep = hash_search(key_sweeps, &table, HASH_ENTER, &found);
+	*sweep = (DcKeySweep){.table = table, .next = InvalidBlockNumber};
 	return sweep;
 }
 
+/*
+ * keysweep_forget_dropped forgets tables that are not there any more.
+ */
 static void
-keysweep_forget(Oid table)
+keysweep_forget_dropped(void)
 {
-	DcKeySweep *sweep = keysweep_find(table);
+	HASH_SEQ_STATUS status;
+	DcKeySweep *sweep;
 
-	key_sweeps = list_delete_ptr(key_sweeps, sweep);
-	pfree(sweep);
+	hash_seq_init(&status, key_sweeps);
+	while ((sweep = hash_seq_search(&status)) != NULL)
+	{
+		if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(sweep->table)))
+			(void) hash_search(key_sweeps, &sweep->table, HASH_REMOVE, NULL);
+	}
+	sweeps_max = Max(2 * hash_get_num_entries(key_sweeps), SWEEPS_MIN);
 }
 
 /*
@@ -283,7 +303,7 @@ keysweep_pause(DcKeySweep *sweep, const DcCounter *counter, const char *why)
 
 /*
  * keys_must_stay tells whether keys of a table cannot be deleted here, and else how many blocks its totals have. A row trigger
- * of deletion is an owner's, or that of a foreign key that refers to the keys.
+ * of deletion is an owner's, or that of a foreign key that refers to the keys. A rule may do anything instead.
  */
 static bool
 keys_must_stay(const DcCounter *counter, BlockNumber *blocks)
@@ -294,8 +314,8 @@ keys_must_stay(const DcCounter *counter, BlockNumber *blocks)
 	if (idle_refused(counter) != NULL || relation_lacks_indexes(counter->relid))
 		return true;
 	rel = table_open_present(counter->relid, NoLock);
-	stay = rel->trigdesc != NULL &&
-		(rel->trigdesc->trig_delete_before_row || rel->trigdesc->trig_delete_after_row);
+	stay = rel->rd_rules != NULL ||
+		(rel->trigdesc != NULL && (rel->trigdesc->trig_delete_before_row || rel->trigdesc->trig_delete_after_row));
 	*blocks = RelationGetNumberOfBlocks(rel);
 	table_close(rel, NoLock);
 	return stay;
@@ -327,8 +347,8 @@ expire_range(DcCounter *counter, DcKeySweep *sweep, BlockNumber blocks, BlockNum
 		keys[i] = rows_datum(&session.rows, i, 1);
 	if (n == RANGE_KEYS)
 	{
-		next = ItemPointerGetBlockNumber((ItemPointer) DatumGetPointer(rows_datum(&session.rows, n - 1, 2)));
-		ItemPointerSet(&upto, next + 1, 0);
+		next = block_of_last(&session, n, sweep->next);
+		ItemPointerSet(&upto, next > sweep->next ? next + 1 : end, 0);
 	}
 	range[3] = Int32GetDatum(n);
 	if (n > 0 && !keys_may_expire(&session, sweep, range, blocks))
@@ -337,10 +357,30 @@ expire_range(DcCounter *counter, DcKeySweep *sweep, BlockNumber blocks, BlockNum
 		return RANGE_IN_DOUBT;
 	}
 	if (expire_keys(&session, keys, n, range[2]) == 0 && next == sweep->next)
-		next++; /* a block full of keys that must stay */
+		next = end; /* they must stay */
 	sql_end(&session);
 	sweep->next = next;
-	return n == RANGE_KEYS ? RANGE_HAS_MORE : RANGE_DONE;
+	return n == RANGE_KEYS && next < end ? RANGE_HAS_MORE : RANGE_DONE;
+}
+
+/*
+ * block_of_last returns the block of the last of n keys, with which the sweep goes on. If they are not in the order of
+ * blocks, as with a plan that uses an index of the owner's, it is the first block of the range again.
+ */
+static BlockNumber
+block_of_last(DcSqlSession *session, int n, BlockNumber first)
+{
+	BlockNumber block = first;
+	BlockNumber before = first;
+
+	for (int i = 0; i < n; i++)
+	{
+		block = ItemPointerGetBlockNumber((ItemPointer) DatumGetPointer(rows_datum(&session->rows, i, 2)));
+		if (block < before)
+			return first;
+		before = block;
+	}
+	return block;
 }
 
 /*
