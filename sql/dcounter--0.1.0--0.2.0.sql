@@ -302,3 +302,48 @@ CREATE EVENT TRIGGER dcounter_begin ON ddl_command_start
 		'DROP TABLE', 'DROP SCHEMA', 'DROP OWNED', 'DROP TYPE', 'DROP EXTENSION', 'DROP ACCESS METHOD', 'DROP INDEX', 'CREATE INDEX')
 	EXECUTE FUNCTION dcounter.on_ddl_begin();
 COMMENT ON EVENT TRIGGER dcounter_begin IS 'looks at what a command is about to drop or rename';
+
+-- Keys that expire. The two functions have one more argument each.
+ALTER TABLE dcounter.counter ADD COLUMN idle pg_catalog.interval;
+COMMENT ON COLUMN dcounter.counter.idle IS 'after which time a key that is not written is deleted, NULL for never';
+DO $$
+DECLARE
+	f text;
+BEGIN
+	FOREACH f IN ARRAY '{"dc_create(text, text, int, int, text, interval, text, interval, text, int, interval, boolean)",
+		"dc_alter(regclass, text, int, interval, text, text, interval, text, interval, text, text, int, interval)"}'::pg_catalog.text[]
+	LOOP
+		BEGIN
+			EXECUTE pg_catalog.concat('DROP FUNCTION ', f);
+		EXCEPTION WHEN dependent_objects_still_exist THEN
+			EXECUTE pg_catalog.concat('ALTER FUNCTION ', f, ' SET SCHEMA dcounter');
+			RAISE WARNING '% is kept in schema dcounter, as objects depend on it', f;
+		END;
+	END LOOP;
+END $$;
+CREATE FUNCTION dc_create(counter text, shard_by text DEFAULT 'backend', max_shards int DEFAULT 64, partitions int DEFAULT NULL,
+	mode text DEFAULT 'exact', flush_interval interval DEFAULT '1 second', durability text DEFAULT 'async', op_retention interval DEFAULT '7 days', totals text DEFAULT 'direct',
+	sample int DEFAULT 1, trend interval DEFAULT NULL, if_not_exists boolean DEFAULT false, idle interval DEFAULT NULL) RETURNS regclass
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
+COMMENT ON FUNCTION dc_create(text, text, int, int, text, interval, text, interval, text, int, interval, boolean, interval) IS 'creates a counter table';
+
+CREATE FUNCTION dc_alter(counter regclass, shard_by text DEFAULT NULL, max_shards int DEFAULT NULL, events interval DEFAULT NULL, notify text DEFAULT NULL,
+	mode text DEFAULT NULL, flush_interval interval DEFAULT NULL, durability text DEFAULT NULL, op_retention interval DEFAULT NULL, totals text DEFAULT NULL,
+	on_drift text DEFAULT NULL, sample int DEFAULT NULL, trend interval DEFAULT NULL, idle interval DEFAULT NULL) RETURNS void
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
+COMMENT ON FUNCTION dc_alter(regclass, text, int, interval, text, text, interval, text, interval, text, text, int, interval, interval) IS 'changes the settings of a counter table';
+
+CREATE OR REPLACE VIEW dc_tables AS
+	SELECT c.counter, pg_catalog.format('%I.%I', n.nspname, r.relname) AS name,
+		CASE WHEN c.ledger OPERATOR(pg_catalog.=) c.counter THEN 'ledger' WHEN c.ledger IS NOT NULL THEN 'limits'
+			WHEN c.holds IS NOT NULL THEN 'stock' ELSE 'counter' END AS kind,
+		c.mode, r.relowner::pg_catalog.regrole AS owner,
+		pg_catalog.jsonb_build_object('shard_by', c.shard_by, 'max_shards', c.max_shards, 'events', e.every, 'notify', e.channel,
+			'mode', c.mode, 'flush_interval', c.flush_interval, 'durability', c.durability, 'op_retention', c.op_retention,
+			'totals', c.totals, 'sample', c.sample, 'trend', c.half_life, 'idle', c.idle) AS settings,
+		m.maintained_by, m.left_because, w.totals, w.compacted_because
+	FROM dcounter.counter AS c
+		JOIN pg_catalog.pg_class AS r ON r.oid OPERATOR(pg_catalog.=) c.counter
+		JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) r.relnamespace
+		LEFT JOIN dcounter.counter_events AS e ON e.counter OPERATOR(pg_catalog.=) c.counter,
+		dcounter.maintainer(c.counter) AS m, dcounter.totals_way(c.counter) AS w;

@@ -91,7 +91,7 @@ _PG_init(void)
 	}
 	/* their jobs are run, and shown, in this order */
 	buffering_init(preloading);
-	compact_init();
+	compact_init(preloading);
 	stock_init(preloading);
 	ledger_init();
 	outbox_init(preloading);

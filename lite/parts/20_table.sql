@@ -172,11 +172,14 @@ END $$;
 COMMENT ON FUNCTION dcounter_lite.prevent_taken(text, text) IS 'internal: raises an error if the name of a new counter table is taken';
 
 -- check_settings raises an error for what dcounter would not accept, and for what dcounter_lite lacks. NULL is not looked at.
-CREATE FUNCTION dcounter_lite.check_settings(shard_by text, max_shards int, partitions int, mode text, op_retention interval, totals text, sample int, trend interval) RETURNS void
+CREATE FUNCTION dcounter_lite.check_settings(shard_by text, max_shards int, partitions int, mode text, op_retention interval, totals text, sample int, trend interval, idle interval) RETURNS void
 	LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE COST 10 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
 	IF mode <> 'exact' OR sample <> 1 OR trend IS NOT NULL THEN
 		RAISE EXCEPTION USING ERRCODE = '0A000', MESSAGE = 'dcounter_lite has exact counters only', HINT = 'Buffered and sampled counters and trends are in the extension dcounter.';
+	END IF;
+	IF idle <> '0'::interval THEN
+		RAISE EXCEPTION USING ERRCODE = '0A000', MESSAGE = 'keys do not expire in dcounter_lite', HINT = 'They do in the extension dcounter. Here, call dc_delete() for the keys whose updated_at is old.';
 	END IF;
 	IF shard_by <> ALL ('{random,backend,hash}'::text[]) THEN
 		RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('invalid value for "shard_by": "%s"', shard_by), HINT = 'Valid values are "random", "backend" and "hash".';
@@ -194,7 +197,7 @@ BEGIN
 		RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'op_retention must be between 1 minute and 100 years';
 	END IF;
 END $$;
-COMMENT ON FUNCTION dcounter_lite.check_settings(text, int, int, text, interval, text, int, interval) IS 'internal: raises what is wrong with the settings of a counter table';
+COMMENT ON FUNCTION dcounter_lite.check_settings(text, int, int, text, interval, text, int, interval, interval) IS 'internal: raises what is wrong with the settings of a counter table';
 
 CREATE FUNCTION dcounter_lite.create_counter(name text, path text, partitions int, stock boolean, max_shards int, op_retention interval, if_not_exists boolean) RETURNS regclass
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 1000 SET search_path = pg_catalog, pg_temp AS $$
@@ -215,25 +218,25 @@ COMMENT ON FUNCTION dcounter_lite.create_counter(text, text, int, boolean, int, 
 -- session has shard rows of its own, and only compaction writes totals.
 CREATE FUNCTION dc_create(counter text, shard_by text DEFAULT 'backend', max_shards int DEFAULT 64, partitions int DEFAULT NULL,
 	mode text DEFAULT 'exact', flush_interval interval DEFAULT '1 second', durability text DEFAULT 'async', op_retention interval DEFAULT '7 days', totals text DEFAULT 'direct',
-	sample int DEFAULT 1, trend interval DEFAULT NULL, if_not_exists boolean DEFAULT false) RETURNS regclass
+	sample int DEFAULT 1, trend interval DEFAULT NULL, if_not_exists boolean DEFAULT false, idle interval DEFAULT NULL) RETURNS regclass
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 1000 AS $$
 BEGIN
-	PERFORM dcounter_lite.check_settings(shard_by, max_shards, partitions, mode, op_retention, totals, sample, trend);
+	PERFORM dcounter_lite.check_settings(shard_by, max_shards, partitions, mode, op_retention, totals, sample, trend, idle);
 	RETURN dcounter_lite.create_counter(counter, pg_catalog.current_schema()::pg_catalog.text, partitions, false, max_shards, op_retention, if_not_exists);
 END $$;
-COMMENT ON FUNCTION dc_create(text, text, int, int, text, interval, text, interval, text, int, interval, boolean) IS 'creates a counter table';
+COMMENT ON FUNCTION dc_create(text, text, int, int, text, interval, text, interval, text, int, interval, boolean, interval) IS 'creates a counter table';
 
 CREATE FUNCTION dc_stock_create(stock text, max_shards int DEFAULT 64, if_not_exists boolean DEFAULT false) RETURNS regclass
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 1000 AS $$
 BEGIN
-	PERFORM dcounter_lite.not_null(stock, 'stock'), dcounter_lite.check_settings(NULL, max_shards, NULL, NULL, NULL, NULL, NULL, NULL);
+	PERFORM dcounter_lite.not_null(stock, 'stock'), dcounter_lite.check_settings(NULL, max_shards, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
 	RETURN dcounter_lite.create_counter(stock, pg_catalog.current_schema()::pg_catalog.text, NULL, true, max_shards, '7 days', if_not_exists);
 END $$;
 COMMENT ON FUNCTION dc_stock_create(text, int, boolean) IS 'creates a stock: a counter table that never goes below zero';
 
 CREATE FUNCTION dc_alter(counter regclass, shard_by text DEFAULT NULL, max_shards int DEFAULT NULL, events interval DEFAULT NULL, notify text DEFAULT NULL,
 	mode text DEFAULT NULL, flush_interval interval DEFAULT NULL, durability text DEFAULT NULL, op_retention interval DEFAULT NULL, totals text DEFAULT NULL,
-	on_drift text DEFAULT NULL, sample int DEFAULT NULL, trend interval DEFAULT NULL) RETURNS void
+	on_drift text DEFAULT NULL, sample int DEFAULT NULL, trend interval DEFAULT NULL, idle interval DEFAULT NULL) RETURNS void
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 1000 SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
@@ -242,11 +245,11 @@ BEGIN
 	IF events IS NOT NULL OR notify IS NOT NULL OR on_drift IS NOT NULL THEN
 		RAISE EXCEPTION USING ERRCODE = '0A000', MESSAGE = 'dcounter_lite has neither events nor drift', HINT = 'They are in the extension dcounter.';
 	END IF;
-	PERFORM dcounter_lite.check_settings(shard_by, dc_alter.max_shards, NULL, mode, dc_alter.op_retention, totals, sample, trend);
+	PERFORM dcounter_lite.check_settings(shard_by, dc_alter.max_shards, NULL, mode, dc_alter.op_retention, totals, sample, trend, idle);
 	UPDATE dcounter_lite.counter AS r SET max_shards = coalesce(dc_alter.max_shards, r.max_shards), op_retention = coalesce(dc_alter.op_retention, r.op_retention)
 		WHERE r.counter = c.counter;
 END $$;
-COMMENT ON FUNCTION dc_alter(regclass, text, int, interval, text, text, interval, text, interval, text, text, int, interval) IS 'changes the settings of a counter table';
+COMMENT ON FUNCTION dc_alter(regclass, text, int, interval, text, text, interval, text, interval, text, text, int, interval, interval) IS 'changes the settings of a counter table';
 
 CREATE FUNCTION dc_drop(counter regclass) RETURNS void
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 1000 SET search_path = pg_catalog, pg_temp AS $$

@@ -43,6 +43,7 @@ CREATE TABLE dcounter.counter (
 	sample_max pg_catalog.int4     NOT NULL DEFAULT 1,
 	trends     pg_catalog.regclass,
 	half_life  pg_catalog.interval,
+	idle       pg_catalog.interval,
 	CONSTRAINT counter_pkey PRIMARY KEY (counter),
 	CONSTRAINT counter_shards_key UNIQUE (shards),
 	CONSTRAINT counter_holds_key UNIQUE (holds),
@@ -71,6 +72,7 @@ COMMENT ON COLUMN dcounter.counter.sample IS 'increments become multiples of it 
 COMMENT ON COLUMN dcounter.counter.sample_max IS 'the largest value it ever had, from which dc_info() computes the error';
 COMMENT ON COLUMN dcounter.counter.trends IS 'the table of decayed weights, which dc_trending() reads';
 COMMENT ON COLUMN dcounter.counter.half_life IS 'the time in which these weights halve';
+COMMENT ON COLUMN dcounter.counter.idle IS 'the time after which a key that is not written is deleted, NULL for never';
 COMMENT ON COLUMN dcounter.counter.max_shards IS 'maximum number of shard rows of one key that contention can create';
 COMMENT ON COLUMN dcounter.counter.holds IS 'the table of holds, if it is a stock';
 

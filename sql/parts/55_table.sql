@@ -13,7 +13,7 @@ CREATE VIEW dc_tables AS
 		c.mode, r.relowner::pg_catalog.regrole AS owner,
 		pg_catalog.jsonb_build_object('shard_by', c.shard_by, 'max_shards', c.max_shards, 'events', e.every, 'notify', e.channel,
 			'mode', c.mode, 'flush_interval', c.flush_interval, 'durability', c.durability, 'op_retention', c.op_retention,
-			'totals', c.totals, 'sample', c.sample, 'trend', c.half_life) AS settings,
+			'totals', c.totals, 'sample', c.sample, 'trend', c.half_life, 'idle', c.idle) AS settings,
 		m.maintained_by, m.left_because, w.totals, w.compacted_because
 	FROM dcounter.counter AS c
 		JOIN pg_catalog.pg_class AS r ON r.oid OPERATOR(pg_catalog.=) c.counter

@@ -138,6 +138,15 @@ no_value(const DcCatRow *io, int column)
 		 NameStr(TupleDescAttr(io->desc, column)->attname));
 }
 
+/*
+ * Return true if there is a further column. An older script of the extension's may not have it.
+ */
+bool
+cat_has_more(const DcCatRow *io)
+{
+	return io->column < io->desc->natts;
+}
+
 /* A function for fields of a type that is passed by value. */
 #define CAT_SCALAR(name, ctype, type, from_datum, to_datum) \
 	void name(DcCatRow *io, ctype *field) \

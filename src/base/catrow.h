@@ -18,7 +18,7 @@
 
 #define DC_SCHEMA "dcounter"
 
-#define CAT_MAX_COLUMNS 20
+#define CAT_MAX_COLUMNS 24
 #define CAT_MAX_KEYS 4
 
 /* A row on its way from a tuple to a struct, or back (catcolumn.c). */
@@ -88,6 +88,7 @@ extern Datum cat_on_change(FunctionCallInfo fcinfo, const DcCatalog *cat, const 
 extern bool cat_deform(const DcCatalog *cat, TupleDesc desc, HeapTuple tuple, void *row);
 extern HeapTuple cat_form(const DcCatalog *cat, TupleDesc desc, const void *row, DcCatRow *io);
 extern void cat_key(ScanKey key, TupleDesc desc, AttrNumber column, Datum value);
+extern bool cat_has_more(const DcCatRow *io);
 extern void cat_bool(DcCatRow *io, bool *field);
 extern void cat_int2(DcCatRow *io, int *field);
 extern void cat_int4(DcCatRow *io, int32 *field);

@@ -398,6 +398,10 @@ typedef struct DcTrendHooks
 
 	/* ... or forget a key that is deleted */
 	void (*deleted)(struct DcSqlSession *session, Datum key);
+
+	/* before keys are deleted by a job: lock their weights without waiting, leave out those that others have locked, and
+	 * return how many remain */
+	int (*lock_keys)(struct DcSqlSession *session, Datum *keys, int n);
 } DcTrendHooks;
 
 extern const DcCounterHooks *counter_hooks;

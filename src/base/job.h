@@ -33,7 +33,7 @@ typedef struct DcJobRun
 	int64 left;		   /* tables that are left to their owners (ownercode.c) */
 } DcJobRun;
 
-#define DC_MAX_JOBS 16
+#define DC_MAX_JOBS 20
 
 typedef struct DcJob
 {

@@ -249,6 +249,8 @@ replicate_check_counter(const DcCounter *counter)
 		detail = _("It is bound to a source.");
 	else if (unread_hooks->is_watched(counter->relid))
 		detail = _("It has an unread table, which is of one database.");
+	else if (counter->row.idle > 0)
+		detail = _("Its keys expire, which other regions would not know.");
 	else if (counter->row.sample_max > 1)
 		detail = _("It is sampled, or was, and other regions would not know of the error.");
 	else if (counter->foreign)

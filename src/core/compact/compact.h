@@ -27,7 +27,7 @@ typedef struct DcSweep
 	MemoryContext cxt; /* of key and busy */
 } DcSweep;
 
-extern void compact_init(void);
+extern void compact_init(bool preloading);
 extern DcCounter *compact_open(Oid relid, bool all_owners);
 extern void compact_note_fed(Oid relid);
 extern void sweep_start(DcSweep *sweep, MemoryContext cxt);

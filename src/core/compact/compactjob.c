@@ -32,6 +32,7 @@
 #include "core/compact/compactbusy.h"
 #include "core/compact/compactrest.h"
 #include "core/compact/compactstuck.h"
+#include "core/compact/keyexpiry.h"
 #include "core/compact/shrink.h"
 #include "core/table/tablejob.h"
 
@@ -130,7 +131,8 @@ compact_job(DcJobRun *run)
  * compact_init registers the job "compaction"; called once.
  */
 void
-compact_init(void)
+compact_init(bool preloading)
 {
 	job_register((DcJob){.name = "compaction", .interval = &dc_compact_interval, .run = compact_job, .is_needed = catalog_has_rows});
+	keyexpiry_init(preloading);
 }

@@ -330,6 +330,20 @@ prevent_sampled(const DcCounter *counter, const char *function)
 }
 
 /*
+ * prevent_idle raises 0A000 for a table whose keys expire, for what needs them to stay.
+ */
+void
+prevent_idle(const DcCounter *counter, const char *function)
+{
+	if (counter->row.idle > 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot execute %s on \"%s\": its keys expire",
+						function, get_rel_name(counter->relid)),
+				 errhint("Call dc_alter(..., idle => '0') first.")));
+}
+
+/*
  * counter_known_writer returns a sampled counter table if the current user may write to it now,
  * as counter_open_to_write() has found with the entry as it is; else NULL. It takes no lock: it
  * is for calls whose increment was rounded to nothing. Invalidations are received, so that a

@@ -39,6 +39,7 @@ extern void latest_snapshot_push(void);
 extern void read_snapshot_note(Oid relid);
 extern void prevent_not_owner(Oid relid);
 pg_noreturn extern void permission_error(Oid relid, AclMode missing);
+extern void prevent_idle(const DcCounter *counter, const char *function);
 extern void prevent_sampled(const DcCounter *counter, const char *function);
 extern DcCounter *counter_known_writer(Oid relid);
 extern void prevent_replicated(const DcCounter *counter, const char *function);

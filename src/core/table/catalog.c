@@ -79,6 +79,8 @@ catalog_columns(DcCatRow *io, void *data)
 	cat_int4(io, &row->sample_max);
 	cat_oid(io, &row->trends);
 	cat_duration(io, &row->half_life, true);
+	if (cat_has_more(io)) /* the script of 0.1 ends here */
+		cat_duration(io, &row->idle, true);
 	if (io->reading)
 		row->changed_by = io->xmin;
 }

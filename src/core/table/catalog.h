@@ -86,6 +86,7 @@ typedef struct DcCounterRow
 	int sample_max;			  /* the largest that it ever was, which errors depend on */
 	Oid trends;				  /* the table of decayed weights (room trend), or InvalidOid; */
 	int64 half_life;		  /* and in how many us these halve; 0 if there is none */
+	int64 idle;				  /* us after which a key that is not written is deleted (keyexpiry.c); 0: never */
 	TransactionId changed_by; /* the transaction that has written this row */
 } DcCounterRow;
 

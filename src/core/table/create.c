@@ -73,7 +73,7 @@ static void create_partitioned(const char *schema, const char *name,
 /*
  * dc_create(counter text, shard_by text, max_shards int, partitions int, mode text,
  * flush_interval interval, durability text, op_retention interval, totals text, sample int,
- * trend interval, if_not_exists boolean) -> regclass, the table of totals
+ * trend interval, if_not_exists boolean, idle interval) -> regclass, the table of totals
  *
  * Errors: 42P07 when a table of that name exists; with if_not_exists 42809, if it is not a
  * counter table of this kind; 42602 for an invalid name, 42622 when the name leaves no
@@ -107,6 +107,12 @@ dc_create(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("partitions must be between 1 and %d", MAX_PARTITIONS)));
+	if (PG_NARGS() > 12)
+		idle_arg(fcinfo, 12, &row);
+	if (row.idle > 0 && partitions > 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("keys of a partitioned counter table cannot expire")));
 	prevent_write("dc_create()");
 	name = table_name_arg(fcinfo, 0);
 	relid = table_existing(fcinfo, 11, name, "counter");

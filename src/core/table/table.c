@@ -46,9 +46,12 @@ PG_FUNCTION_INFO_V1(dc_adopt);
 #define MAX_FLUSH_INTERVAL USECS_PER_DAY
 #define MIN_OP_RETENTION USECS_PER_MINUTE
 #define MAX_OP_RETENTION (36525 * USECS_PER_DAY)
+#define MIN_IDLE INT64CONST(1000)
+#define MAX_IDLE (36525 * USECS_PER_DAY)
 
 static void check_bufferable(const DcCounter *counter);
 static void check_samplable(const DcCounter *counter);
+static void check_expirable(const DcCounter *counter);
 static void prevent_sampled_buffer(const DcCounterRow *row);
 static void replace_shards(Oid relid);
 static void table_check_table(Oid relid, const DcShape *shape);
@@ -56,7 +59,7 @@ static void table_check_table(Oid relid, const DcShape *shape);
 /*
  * dc_alter(counter regclass, shard_by text, max_shards int, events interval,
  * notify text, mode text, flush_interval interval, durability text,
- * op_retention interval, totals text, on_drift text, sample int, trend interval) -> void. NULL keeps a setting. Other sessions see
+ * op_retention interval, totals text, on_drift text, sample int, trend interval, idle interval) -> void. NULL keeps a setting. Other sessions see
  * the change in their next transaction.
  *
  * Changing the mode waits for transactions that write to the table, and keeps others from it
@@ -109,6 +112,12 @@ dc_alter(PG_FUNCTION_ARGS)
 		bound_hooks->alter(row.counter, text_to_cstring(PG_GETARG_TEXT_PP(10)));
 	if (!PG_ARGISNULL(12))
 		trend_hooks->alter(counter, &row, trend_hooks->half_life_arg(fcinfo, 12));
+	if (PG_NARGS() > 13 && !PG_ARGISNULL(13))
+	{
+		idle_arg(fcinfo, 13, &row);
+		if (row.idle > 0)
+			check_expirable(counter);
+	}
 	if (row.mode != counter->row.mode)
 	{
 		counter_hooks->apply_early(); /* increments of this transaction go the way they began */
@@ -221,6 +230,64 @@ check_samplable(const DcCounter *counter)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" cannot be sampled", get_rel_name(counter->relid)),
+				 errdetail_internal("%s", why)));
+}
+
+/*
+ * idle_arg reads after what time keys expire; 0 for never, NULL keeps it.
+ */
+void
+idle_arg(FunctionCallInfo fcinfo, int argno, DcCounterRow *row)
+{
+	if (PG_ARGISNULL(argno))
+		return;
+	row->idle = interval_to_duration(PG_GETARG_INTERVAL_P(argno), "idle");
+	if (row->idle != 0 && (row->idle < MIN_IDLE || row->idle > MAX_IDLE))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("idle must be between 1 millisecond and 36525 days, or 0")));
+}
+
+/*
+ * idle_refused returns why keys of a table must not expire, or NULL. Of all of these a key stands for something that is
+ * elsewhere, too, or there is a setting for it already.
+ */
+const char *
+idle_refused(const DcCounter *counter)
+{
+	if (counter_is_stock(counter))
+		return _("It is a stock.");
+	if (OidIsValid(counter->row.ledger))
+		return _("It is a ledger.");
+	if (counter->bound)
+		return _("It is bound to a source.");
+	if (counter_is_replicated(counter))
+		return _("It is replicated between regions.");
+	if (unread_hooks->is_watched(counter->relid))
+		return _("It has unread tables.");
+	if (window_hooks->is_slot(counter->relid))
+		return _("It is a part of a windowed counter, which has a retention of its own.");
+	if (counter->fed)
+		return _("It is fed by a subscription.");
+	if (counter->foreign || counter->distributed)
+		return elsewhere_detail(counter);
+	if (get_rel_relkind(counter->relid) != RELKIND_RELATION)
+		return _("It is partitioned.");
+	return NULL;
+}
+
+/*
+ * check_expirable raises 0A000 if keys of a table must not expire.
+ */
+static void
+check_expirable(const DcCounter *counter)
+{
+	const char *why = idle_refused(counter);
+
+	if (why != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("keys of \"%s\" cannot expire", get_rel_name(counter->relid)),
 				 errdetail_internal("%s", why)));
 }
 

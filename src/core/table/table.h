@@ -36,6 +36,8 @@ extern void table_adopt(DcCounterRow *row, Oid functions);
 extern void adopt_error(const char *name, const char *detail);
 extern void lock_own_table(Oid relid, LOCKMODE mode);
 extern void op_retention_arg(FunctionCallInfo fcinfo, int argno, DcCounterRow *row);
+extern void idle_arg(FunctionCallInfo fcinfo, int argno, DcCounterRow *row);
+extern const char *idle_refused(const DcCounter *counter);
 extern void table_drop(Oid relid, bool cascade);
 extern void sample_arg(FunctionCallInfo fcinfo, int argno, DcCounterRow *row);
 extern int max_shards_arg(FunctionCallInfo fcinfo, int argno);

@@ -55,6 +55,7 @@ trend_init(void)
 		.set_begin = trend_set_begin,
 		.set = trend_set,
 		.deleted = trend_deleted,
+		.lock_keys = trend_lock_keys,
 	};
 
 	trend_hooks = &hooks;

@@ -56,6 +56,7 @@ extern void trend_session_end(DcTrendSession *trend);
 extern void trend_set_begin(DcCounter *counter);
 extern void trend_set(DcSqlSession *session, Datum key, const DcSums *shards);
 extern void trend_deleted(DcSqlSession *session, Datum key);
+extern int trend_lock_keys(DcSqlSession *session, Datum *keys, int n);
 
 /* trendmove.c */
 extern void trend_swept(DcCounter *counter);

@@ -10,6 +10,9 @@
  *
  * Both wait for a compaction that has the weight locked, which waits for nothing, and for each other, by the lock on the
  * key (core/rows/locks.c), before they come here.
+ *
+ * Keys that expire (core/compact/keyexpiry.c) are deleted without that lock, many at a time. So their weights are locked
+ * before their totals, as here, but without waiting.
  */
 #include "postgres.h"
 
@@ -17,6 +20,7 @@
 #include "storage/lmgr.h"
 #include "utils/timestamp.h"
 
+#include "base/args.h"
 #include "base/compat.h"
 #include "core/table/access.h"
 #include "time/trend/trend.h"
@@ -43,6 +47,15 @@ static const DcStatement sql_insert_weight = {
 /* key */
 static const DcStatement sql_delete_weight = {
 	.text = "DELETE FROM @trend AS r WHERE r.key = $1", .argtypes = {TEXTOID}, .of = DC_OF_TREND};
+
+/* keys */
+static const DcStatement sql_lock_keys = {
+	.text = "SELECT k.key FROM unnest($1) AS k (key)"
+			" LEFT JOIN LATERAL (SELECT r.key FROM @trend AS r WHERE r.key = k.key FOR UPDATE SKIP LOCKED) AS l ON true"
+			" WHERE l.key IS NOT NULL OR NOT EXISTS (SELECT FROM @trend AS r WHERE r.key = k.key)",
+	.argtypes = {TEXTARRAYOID},
+	.columns = {DC_TEXT("key")},
+	.of = DC_OF_TREND};
 
 /*
  * trend_set_begin locks the table, after those of the counter, as their writers do.
@@ -108,4 +121,25 @@ trend_deleted(DcSqlSession *session, Datum key)
 	trend = trend_session_begin(session);
 	sql_run(session, &sql_delete_weight, &key);
 	trend_session_end(&trend);
+}
+
+/*
+ * trend_lock_keys locks the weights of keys that are to be deleted, and leaves out keys whose weights others have
+ * locked. It returns how many remain.
+ */
+int
+trend_lock_keys(DcSqlSession *session, Datum *keys, int n)
+{
+	DcTrendSession trend;
+	Datum array;
+
+	if (!is_usable(session->counter))
+		return n;
+	array = array_datum(keys, n, TEXTOID);
+	trend = trend_session_begin(session);
+	n = (int) sql_run(session, &sql_lock_keys, &array);
+	for (int i = 0; i < n; i++)
+		keys[i] = rows_datum(&session->rows, i, 1);
+	trend_session_end(&trend);
+	return n;
 }

@@ -431,6 +431,7 @@ bind_check_counter(const DcCounter *counter)
 				 errmsg("\"%s\" is unlogged", name),
 				 errdetail("A crash would empty it, but not the source.")));
 	prevent_sampled(counter, "dc_bind()");
+	prevent_idle(counter, "dc_bind()");
 	prevent_fed(counter, "dc_bind()");
 	prevent_replicated(counter, "dc_bind()");
 	if (source_is_bound(counter->relid))

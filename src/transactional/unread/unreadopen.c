@@ -320,6 +320,7 @@ unread_check_counter(const DcCounter *counter, const char *function)
 {
 	prevent_replicated(counter, function);
 	prevent_sampled(counter, function);
+	prevent_idle(counter, function);
 	if (!counter_is_stock(counter) && !OidIsValid(counter->row.ledger))
 		return;
 	ereport(ERROR,

@@ -44,7 +44,7 @@ my $tables = q{
 	CREATE FUNCTION m.targets() RETURNS TABLE (rel oid, room text) LANGUAGE sql VOLATILE AS $$
 		SELECT c.oid, substring(relname FROM '^[a-z]{3}') FROM pg_catalog.pg_class AS c
 		WHERE relowner IN ('mallory'::regrole, 'moll'::regrole) AND relnamespace IN ('m'::regnamespace, 'm2'::regnamespace) AND relkind IN ('r', 'p')
-			AND relname ~ '^(cnt|buf|par|hsh|onc|rep|rst|stk|led|mon|bnd|unr|trd|win|dis)(_|$)'
+			AND relname ~ '^(cnt|buf|par|hsh|onc|rep|rst|stk|led|mon|bnd|unr|trd|win|dis|idl)(_|$)'
 	$$;
 	CREATE FUNCTION m.target(near oid) RETURNS oid LANGUAGE plpgsql VOLATILE AS $$
 	DECLARE
@@ -361,7 +361,7 @@ my @forbidden = (
 	q{SELECT public.dc_incr_at('a.win', 'k1')}, q{SELECT public.dc_window('a.win', 'k1', '1 day')}, q{SELECT public.dc_top_window('a.win', '1 day')}, q{SELECT count(*) FROM a.win}, q{SELECT public.dc_window_rotate('a.win', now() + interval '1 day')}, q{SELECT public.dc_window_reopen('a.win')}, q{SELECT public.dc_window_alter('a.win', late => 'error')},
 	q{SELECT public.dc_window_drop('a.win')}, q{SELECT public.dc_window_reconcile('a.win', '2026-01-01', '{k1}'::text[], '{5}')}, q{DELETE FROM dcounter.time_window}, q{UPDATE dcounter.window_slot SET windowed = 'm.win'::regclass}, q{DELETE FROM dcounter.window_claim}, q{TRUNCATE a.win_w3},
 	q{SELECT public.dc_add('a.dis', 'k1', 1)}, q{SELECT public.dc_distinct('a.dis', 'k1')}, q{SELECT public.dc_distinct_reset('a.dis', 'k1')}, q{SELECT public.dc_distinct_drop('a.dis')}, q{SELECT public.dc_distinct_adopt('a.dis')}, q{UPDATE dcounter.distinct_table SET deltas = 'm.dis_delta'::regclass}, q{DELETE FROM a.dis_delta},
-	q{SELECT public.dc_trending('a.trd')}, q{SELECT public.dc_alter('a.trd', trend => '0')}, q{UPDATE a.trd_trend SET weight = 0}, q{SELECT public.dc_alter('a.cnt', sample => 64)},
+	q{SELECT public.dc_alter('a.idl', idle => '1 ms')}, q{SELECT public.dc_trending('a.trd')}, q{SELECT public.dc_alter('a.trd', trend => '0')}, q{UPDATE a.trd_trend SET weight = 0}, q{SELECT public.dc_alter('a.cnt', sample => 64)},
 	q{SELECT public.dc_limit('a.lim', 'k1', 1000000)}, q{SELECT public.dc_limit_reset('a.lim', 'k1')}, q{SELECT public.dc_limit_alter('a.lim', max_keys => 1)}, q{SELECT public.dc_limit_create('m.lim', 'gcra', 1, '1 s')}, q{DELETE FROM dcounter.limit_rule},
 	q{SELECT public.dc_exit('a.prs', 'room', 'm1', NULL)}, q{SELECT public.dc_enter('a.prs', 'room', 'x')}, q{SELECT public.dc_presence_list('a.prs', 'room')}, q{SELECT public.dc_presence_alter('a.prs', '1 s')}, q{UPDATE dcounter.presence_rule SET owner = 'mallory'},
 	q{CREATE TRIGGER t BEFORE INSERT ON dcounter.presence_rule FOR EACH ROW EXECUTE FUNCTION m.h_trigger()}, q{CREATE TRIGGER t BEFORE INSERT ON dcounter.outbox FOR EACH ROW EXECUTE FUNCTION m.h_trigger()},

@@ -31,6 +31,7 @@ my %create = (
 	bnd => $sources,
 	cnt => q{PERFORM dc_create('S.cnt')},
 	buf => q{PERFORM dc_create('S.buf', mode => 'buffered', flush_interval => '50 ms')},
+	idl => q{PERFORM dc_create('S.idl', idle => '3650 days')},
 	par => q{PERFORM dc_create('S.par', partitions => 2)},
 	hsh => q{PERFORM dc_create('S.hsh', shard_by => 'random', max_shards => 4); PERFORM dc_alter('S.hsh', events => '100 ms')},
 	onc => q{PERFORM dc_create('S.onc'); PERFORM dc_incr_once('S.onc', 'k1', 1, 'e0')},
@@ -49,6 +50,7 @@ my %fill = (
 	bnd => q{INSERT INTO S.bnd_src (key, item, n) SELECT 'k' || i % 6, 'i' || i % 9, i FROM generate_series(1, 40) AS i;
 		INSERT INTO S.bnd_prt SELECT 1 + i % 2, 'k' || i % 6, 'i' || i % 9 FROM generate_series(1, 40) AS i},
 	onc => q{PERFORM dc_incr_once('S.onc', 'k' || i % 5, 1, 'e' || i) FROM generate_series(1, 10) AS i},
+	idl => q{PERFORM dc_alter('S.idl', idle => '1 ms'); PERFORM dc_incr('S.idl', 'k' || i) FROM generate_series(1, 20) AS i},
 	rst => q{PERFORM dc_restock('S.rst', 'k' || i, 1000), dc_want('S.rst', 'k' || i, 2000) FROM generate_series(1, 6) AS i},
 	unr => q{PERFORM dc_incr('S.unr', 'k' || i, 1000) FROM generate_series(1, 6) AS i; PERFORM dc_mark_read('S.unr_seen', i, 'k' || i, 10 * i) FROM generate_series(1, 6) AS i},
 	win => q{PERFORM dc_incr_at('S.win', 'k' || i % 6, i, clock_timestamp() - i * interval '1 s'), dc_apply() FROM generate_series(0, 20) AS i},
@@ -191,7 +193,7 @@ sub alices_code
 		-- what it cannot have changed
 		CREATE FUNCTION a.wrong() RETURNS SETOF text LANGUAGE sql AS $$
 			WITH log AS (SELECT room, key, sum(n) AS n FROM a.log GROUP BY room, key)
-			SELECT format('%s %s: value %s, log %s', room, key, value, n) FROM log, LATERAL (SELECT dc_get(('a.' || room)::regclass, key) AS value) AS v WHERE room IN ('cnt', 'buf', 'par', 'hsh', 'onc', 'unr', 'trd') AND value <> n
+			SELECT format('%s %s: value %s, log %s', room, key, value, n) FROM log, LATERAL (SELECT dc_get(('a.' || room)::regclass, key) AS value) AS v WHERE room IN ('cnt', 'buf', 'idl', 'par', 'hsh', 'onc', 'unr', 'trd') AND value <> n
 			UNION ALL SELECT format('trend of %s: %s, total %s', key, score, value) FROM a.trd FULL JOIN dc_trending('a.trd', 1000) AS t USING (key) WHERE abs(coalesce(score, 0) - greatest(coalesce(value, 0), 0)) > 0.3 + abs(coalesce(value, 0)) * 0.001
 			UNION ALL SELECT format('unread of %s: %s, log %s', log.key, u, n) FROM log, LATERAL dc_unread('a.unr_seen', 'nobody', ARRAY[log.key]) AS u WHERE room = 'unr' AND (u.unread <> n OR u.upto <> n)
 			UNION ALL SELECT format('%s has read %s', s, u) FROM a.unr_seen AS s, LATERAL dc_unread('a.unr_seen', member, ARRAY[s.key]) AS u WHERE u.seen > u.upto OR u.unread <> u.upto - u.seen OR u.seen <> s.seen
@@ -216,7 +218,7 @@ sub alices_code
 		-- what jobs have not done
 		CREATE FUNCTION a.undone() RETURNS SETOF text LANGUAGE sql AS $$
 			SELECT format('compaction of %s: %s rows', r, count(*)) FROM (SELECT 'cnt', inc, dec FROM a.cnt_shard UNION ALL SELECT 'buf', inc, dec FROM a.buf_shard UNION ALL SELECT 'par', inc, dec FROM a.par_shard
-				UNION ALL SELECT 'hsh', inc, dec FROM a.hsh_shard UNION ALL SELECT 'onc', inc, dec FROM a.onc_shard UNION ALL SELECT 'unr', inc, dec FROM a.unr_shard UNION ALL SELECT 'trd', inc, dec FROM a.trd_shard UNION ALL SELECT 'rep', inc, dec FROM a.rep_shard UNION ALL SELECT 'led', inc, dec FROM a.led_shard UNION ALL SELECT 'mon', inc, dec FROM a.mon_shard
+				UNION ALL SELECT 'hsh', inc, dec FROM a.hsh_shard UNION ALL SELECT 'onc', inc, dec FROM a.onc_shard UNION ALL SELECT 'unr', inc, dec FROM a.unr_shard UNION ALL SELECT 'trd', inc, dec FROM a.trd_shard UNION ALL SELECT 'idl', inc, dec FROM a.idl_shard UNION ALL SELECT 'rep', inc, dec FROM a.rep_shard UNION ALL SELECT 'led', inc, dec FROM a.led_shard UNION ALL SELECT 'mon', inc, dec FROM a.mon_shard
 				UNION ALL SELECT 'bnd', inc, dec FROM a.bnd_shard UNION ALL SELECT 'bnd_uniq', inc, dec FROM a.bnd_uniq_shard UNION ALL SELECT 'bnd_prts', inc, dec FROM a.bnd_prts_shard) AS u(r, inc, dec)
 			WHERE inc <> 0 OR dec <> 0 GROUP BY r
 			UNION ALL SELECT format('rollup: %s buckets', count(*)) FROM a.win WHERE bucket < clock_timestamp() - interval '12 s' AND extract(epoch FROM bucket - '2000-01-03 UTC')::bigint % 3 <> 0 HAVING count(*) > 0
@@ -230,7 +232,7 @@ sub alices_code
 		$$;
 		GRANT USAGE ON SCHEMA a TO carol, mallory;
 		-- what one needs who counts, sells and posts
-		GRANT SELECT, INSERT, UPDATE, DELETE ON a.cnt, a.buf, a.par, a.hsh, a.onc, a.rep, a.stk, a.led, a.mon, a.log, a.event, a.bnd_src, a.bnd_prt, a.unr, a.unr_seen, a.trd, a.win, a.dis, a.dis_day, a.visit TO carol;
+		GRANT SELECT, INSERT, UPDATE, DELETE ON a.cnt, a.buf, a.idl, a.par, a.hsh, a.onc, a.rep, a.stk, a.led, a.mon, a.log, a.event, a.bnd_src, a.bnd_prt, a.unr, a.unr_seen, a.trd, a.win, a.dis, a.dis_day, a.visit TO carol;
 		GRANT SELECT ON a.stk_hold TO carol;
 	};
 }
@@ -238,7 +240,7 @@ sub alices_code
 # logged_calls: [weight, sub] with SQL for the tables of alice
 sub logged_calls
 {
-	my $counter = sub { pick('cnt', 'cnt', 'buf', 'buf', 'par', 'hsh', 'rep', 'rep', 'trd') };
+	my $counter = sub { pick('cnt', 'cnt', 'buf', 'buf', 'idl', 'par', 'hsh', 'rep', 'rep', 'trd') };
 
 	return (
 		[ 8, sub { sprintf "SELECT a.incr('%s', '%s', %d);\n", $counter->(), key('k', 20), num(-5, 20) } ],
@@ -292,7 +294,7 @@ sub calls_of
 	my $one_of = sub { my @which = @_; return sub { my @good = grep { $now{$_} } @which; pick(@good ? @good : @which) } };
 	my $weight = sub { my ($much, @which) = @_; return (grep { $now{$_} } @which) ? $much : $much / 20 };
 	my $any = $one_of->(room_names());
-	my $counter = $one_of->('cnt', 'cnt', 'buf', 'par', 'hsh', 'onc', 'trd');
+	my $counter = $one_of->('cnt', 'cnt', 'buf', 'idl', 'par', 'hsh', 'onc', 'trd');
 	my $ledger = $one_of->('led', 'mon');
 	my $event = sub { "'e" . num(1, 300) . "'" };
 	my $number = sub { num(1, 60) };
@@ -322,12 +324,13 @@ sub calls_of
 		[ $weight->(16, 'bnd'), $source ],
 		[ $weight->(8, 'bnd'), $on_bound->([ 'dc_get', $word ], ['dc_sum'], [ 'dc_info', $word ], ['dc_source_check'], ['dc_source_check'], [ 'dc_source_check', "'{k1,k2,nobody}'" ], [ 'dc_source_check', 'NULL', "'k2'" ], [ 'dc_source_fix', "'{k1,k2}'" ], ['dc_compact'], [ 'dc_incr', $word ], ['dc_unbind']) ],
 		[ $weight->(2, 'bnd'), sub { sprintf "CALL dc_build('$schema.%s', %d);\n", pick('bnd', 'bnd_uniq', 'bnd_prts'), num(1, 9) } ],
-		[ $weight->(10, 'cnt', 'buf', 'par', 'hsh', 'onc', 'trd'), $on->($counter, [ 'dc_incr', $word, $amount ], [ 'dc_incr', $word ], [ 'dc_decr', $word, $amount ], [ 'dc_incr_hashed', $word, $word ], [ 'dc_incr_returning', $word, $amount ], [ 'dc_incr', $number ], [ 'dc_incr', sub { 'uuid ' . $uuid->() } ],
+		[ $weight->(10, 'cnt', 'buf', 'idl', 'par', 'hsh', 'onc', 'trd'), $on->($counter, [ 'dc_incr', $word, $amount ], [ 'dc_incr', $word ], [ 'dc_decr', $word, $amount ], [ 'dc_incr_hashed', $word, $word ], [ 'dc_incr_returning', $word, $amount ], [ 'dc_incr', $number ], [ 'dc_incr', sub { 'uuid ' . $uuid->() } ],
 				[ 'dc_incr_many', sub { 'ARRAY[' . join(', ', map { $word->() } 1 .. num(1, 5)) . ']' } ]) ],
 		[ 3, sub { "SELECT dc_apply();\n" } ],
 		[ 6, $on->($any, [ 'dc_get', $word ], [ 'dc_get', $word, "interval '1 s'" ], [ 'dc_get_many', sub { "'{k1,k2,k3,bank}'" } ], [ 'dc_get_many', sub { "'{k1,k2,k3}'" }, "interval '1 s'" ], [ 'dc_info', $word ], [ 'dc_total', $word ], ['dc_top'], [ 'dc_top', 3 ], ['dc_sum'] ) ],
-		[ 3, $on->($one_of->('cnt', 'buf', 'par', 'hsh', 'onc', 'stk', 'trd'), [ 'dc_set', $word, $amount ], [ 'dc_reset', $word ], [ 'dc_delete', $word ]) ],
+		[ 3, $on->($one_of->('cnt', 'buf', 'idl', 'par', 'hsh', 'onc', 'stk', 'trd'), [ 'dc_set', $word, $amount ], [ 'dc_reset', $word ], [ 'dc_delete', $word ]) ],
 		[ $weight->(6, 'trd'), $on->($one_of->('trd'), ['dc_trending'], [ 'dc_trending', 3 ], [ 'dc_alter', sub { pick(q{trend => '1 hour'}, q{trend => '1 day'}, q{trend => '0'}, 'sample => 4', 'sample => 1') } ], ['dc_compact']) ],
+		[ $weight->(3, 'idl'), $on->($one_of->('idl'), [ 'dc_alter', sub { pick(map { "idle => '$_'" } '1 ms', '20 ms', '1 hour', '36525 days', '0') . pick('', q{, mode => 'buffered'}, q{, mode => 'exact'}, q{, trend => '1 hour'}, q{, trend => '0'}) } ], ['dc_compact']) ],
 		[ $weight->(6, 'onc'), $on->($one_of->('onc', 'onc', 'cnt', 'par'), [ 'dc_incr_once', $word, $amount, $event ], [ 'dc_op_status', $event ], [ 'dc_incr_once_many', sub { "'{k1,k2}', '{1,2}', ARRAY[" . $event->() . ', ' . $event->() . ']' } ]) ],
 		[ $weight->(14, 'rep'), $on->($one_of->('rep'), [ 'dc_incr', $word, $amount ], [ 'dc_incr', $word ], [ 'dc_decr', $word, $amount ], [ 'dc_get', $word ], [ 'dc_get_regions', $word ], ['dc_region_check'], ['dc_region_repair'], ['dc_compact'], ['dc_unreplicate'], [ 'dc_replicate', 'true' ], ['dc_adopt'] ) ],
 		[ $weight->(14, 'rst'), $on->($one_of->('rst'), [ 'dc_restock', $word, $amount ], [ 'dc_take', $word ], [ 'dc_take', $word, $amount ], [ 'dc_want', $word, $amount ], [ 'dc_want', $word, 0 ], [ 'dc_stock_regions', $word ], [ 'dc_rights_reclaim', "'there'" ], ['dc_unreplicate'], [ 'dc_replicate', 'true' ] ) ],

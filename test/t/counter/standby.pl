@@ -17,7 +17,9 @@ my $values = join('; ', map {
 sql($primary, 'postgres', q{
 	SELECT dc_create('c', max_shards => 8), dc_create('p', partitions => 3);
 	SELECT dc_incr('c', 'a', 5), dc_incr('p', 'a', 5);
-	SELECT dc_compact();});
+	SELECT dc_compact();
+	SELECT dc_create('idle', idle => '90 days'); SELECT dc_incr('idle', k) FROM unnest('{old,used,new}'::text[]) AS k;
+	UPDATE idle SET updated_at = now() - interval '91 days' WHERE key = 'old';});
 $primary->backup('base');
 
 my $standby = PostgreSQL::Test::Cluster->new('standby');
@@ -49,7 +51,7 @@ foreach my $call (
 	"dc_incr_many('c', ARRAY['a'])", "dc_incr_returning('c', 'a')", "dc_incr('p', 'a')",
 	"dc_incr('c', 1)", "dc_set('c', 'a', 1)", "dc_reset('c', 'a')", "dc_delete('c', 'a')", "dc_compact()",
 	"dc_compact('c')", "dc_apply()", "dc_create('d')", "dc_alter('c', 'hash')",
-	"dc_drop('c')", "dc_adopt('c')")
+	"dc_drop('c')", "dc_adopt('c')", "dc_alter('idle', idle => '1 day')")
 {
 	fails_with($standby, 'postgres', "SELECT $call", '25006', "$call is the read-only error");
 }
@@ -78,6 +80,7 @@ my $expected = join("\n", ("a=1135 b=1003 none=0\n1135|1135|1136|1|2138") x 2);
 is(sql($standby, 'postgres', $values), $expected, 'promoted: exact, with prepared transactions');
 sql($standby, 'postgres', 'SELECT dc_compact()') foreach 1 .. 2;
 is(sql($standby, 'postgres', $values), $expected, 'promoted: compacted');
+is(sql($standby, 'postgres', "SELECT dc_sum('idle'); CALL dc_maintain(); SELECT dc_sum('idle')"), "3\n2", 'promoted: keys expire');
 is(sql($standby, 'postgres', q{
 	SELECT dc_alter('c', 'backend', 2); SELECT dc_set('c', 'b', 5), dc_get('c', 'b');
 	SELECT dc_create('d'); SELECT dc_incr('d', 'x'); SELECT dc_get('d', 'x')}) =~ s/^\n+//r,

@@ -36,7 +36,7 @@ sub settings
 	my ($database) = @_;
 
 	return sql($node, $database, q{
-		SELECT counter, shards, shard_by, max_shards, totals FROM dcounter.counter
+		SELECT counter, shards, shard_by, max_shards, totals || coalesce(' ' || idle, '') FROM dcounter.counter
 		ORDER BY counter::text COLLATE "C"});
 }
 
@@ -82,7 +82,7 @@ my $create = q{
 	SELECT dc_create('app.parts', 'hash', 3, 4);
 	SELECT dc_create('app."Odd Name"', totals => 'compacted');
 	RESET ROLE;
-	SELECT dc_create('public.views', max_shards => 1, totals => 'compacted');};
+	SELECT dc_create('public.views', max_shards => 1, totals => 'compacted', idle => '90 days');};
 sql($node, 'postgres', 'CREATE ROLE app_owner; CREATE ROLE other LOGIN; ALTER ROLE app_owner LOGIN');
 create_database('source', $create);
 
@@ -215,7 +215,7 @@ is(settings('app'), join("\n", 'app."Odd Name"|app."Odd Name_shard"|backend|64|d
 		'app.likes|app.likes_shard|backend|64|direct', 'app.parts|app.parts_shard|backend|64|direct'),
 	'one schema: adopted with default settings');
 is(state('app') =~ s/^.*\|backend\|64\|direct\n//mgr,
-	state('source') =~ s/^.*\|(random|hash|backend)\|\d+\|\w+\n//mgr,
+	state('source') =~ s/^.*\|(random|hash|backend)\|\d+\|\w+( \S+)?\n//mgr,
 	'one schema: all rows are there');
 works('app', 'one schema', 'app_owner');
 
