@@ -46,6 +46,7 @@
 #include "transactional/bound/bound.h"
 #include "transactional/ledger/ledgerinit.h"
 #include "transactional/once/op.h"
+#include "transactional/rank/rank.h"
 #include "transactional/stock/stock.h"
 #include "transactional/unread/unread.h"
 #include "types/crdt/hlcclock.h"
@@ -96,6 +97,7 @@ _PG_init(void)
 	ledger_init();
 	outbox_init(preloading);
 	once_init();
+	rank_init(); /* sees a drop before the bindings do */
 	bound_init(preloading);
 	region_init(preloading);
 	limiter_init(preloading);
