@@ -97,8 +97,8 @@ _PG_init(void)
 	ledger_init();
 	outbox_init(preloading);
 	once_init();
-	rank_init(); /* sees a drop before the bindings do */
 	bound_init(preloading);
+	rank_init();
 	region_init(preloading);
 	limiter_init(preloading);
 	presence_init(preloading);

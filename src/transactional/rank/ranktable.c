@@ -55,8 +55,8 @@ static void rank_altered(const DcDdl *ddl);
 static const DcDdlHook rank_ddl = {rank_dropped, rank_altered, NULL};
 
 /*
- * rank_init registers what this room does around DDL; called when the library is loaded, before
- * bound_init(): when a table of totals is dropped, it is the first to see the bindings of it.
+ * rank_init registers what this room does around DDL; called when the library is loaded, after
+ * bound_init(): drops go through the rooms backwards, so the bindings of a dropped table are still there.
  */
 void
 rank_init(void)
@@ -109,6 +109,7 @@ static void
 rank_check_counter(const DcCounter *counter)
 {
 	char *name = get_rel_name(counter->relid);
+	DcSourceRow row;
 
 	prevent_replicated(counter, "dc_rank_create()");
 	prevent_fed(counter, "dc_rank_create()");
@@ -119,6 +120,11 @@ rank_check_counter(const DcCounter *counter)
 				 counter->foreign				 ? errdetail_internal("%s", elsewhere_detail(counter))
 					 : counter_is_stock(counter) ? errdetail("It is a stock.")
 												 : errdetail("It belongs to a ledger.")));
+	if (source_read(counter->relid, &row) && rank_is(&row))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" cannot have ranks", name),
+				 errdetail("It counts those of \"%s\".", get_rel_name(row.source))));
 	if (OidIsValid(rank_table(counter->relid)))
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
