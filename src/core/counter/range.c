@@ -94,7 +94,6 @@ static int scanned_compare(const void *a, const void *b);
 void
 counter_range_read(DcCounter *counter, const DcKey *from, const DcKey *end, DcRangeVisit visit, void *arg)
 {
-	DcRange range = {from, end, visit, arg};
 	Datum values[] = {key_text_datum(from), key_text_datum(end)};
 	DcSqlSession session;
 
@@ -109,6 +108,17 @@ counter_range_read(DcCounter *counter, const DcKey *from, const DcKey *end, DcRa
 		visit(arg, &key, rows_bigint(&session.rows, i, 2), rows_bigint(&session.rows, i, 3));
 	}
 	sql_end(&session);
+	counter_range_own(counter, from, end, visit, arg);
+}
+
+/*
+ * counter_range_own calls it for those amounts alone that are not in rows.
+ */
+void
+counter_range_own(DcCounter *counter, const DcKey *from, const DcKey *end, DcRangeVisit visit, void *arg)
+{
+	DcRange range = {from, end, visit, arg};
+
 	if (!pending_is_empty())
 		pending_each(counter->relid, range_add_pending, &range);
 	if (counter->bound && bound_hooks->any_pending(counter->relid))

@@ -14,5 +14,6 @@
 typedef void (*DcRangeVisit)(void *arg, const DcKey *key, int64 inc, int64 dec);
 
 extern void counter_range_read(DcCounter *counter, const DcKey *from, const DcKey *end, DcRangeVisit visit, void *arg);
+extern void counter_range_own(DcCounter *counter, const DcKey *from, const DcKey *end, DcRangeVisit visit, void *arg);
 
 #endif /* DC_RANGE_H */

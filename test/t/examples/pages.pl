@@ -18,6 +18,7 @@ my %pages = (
 	'doc/counters.md' => 8,
 	'doc/limits-operation.md' => 2,
 	'doc/hll.md' => 1,
+	'doc/leaderboard.md' => 9,
 	'doc/ledger.md' => 13,
 	'doc/ledger-operation.md' => 1,
 	'doc/once.md' => 5,
