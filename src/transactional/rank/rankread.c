@@ -53,18 +53,11 @@ static const struct
 /* Room for a key up to a bucket's number. */
 #define RANK_KEY_BYTES 32
 
-#define BUCKETS_FROM(table, from, end) \
-	"SELECT b.inc, b.dec FROM " table " AS b WHERE b.key >= " from " AND b.key < " end
-
-/* for each level: the first bucket above, and the first one that is too far; a value, and the last one of its bucket */
-static const DcStatement sql_rank_above = {
-	.text = "SELECT ((SELECT coalesce(sum(u.inc), 0) - coalesce(sum(u.dec), 0) FROM"
-			" (" BUCKETS_FROM("@totals", "$1", "$2") " UNION ALL " BUCKETS_FROM("@shards", "$1", "$2")
-			" UNION ALL " BUCKETS_FROM("@totals", "$3", "$4") " UNION ALL " BUCKETS_FROM("@shards", "$3", "$4")
-			" UNION ALL " BUCKETS_FROM("@totals", "$5", "$6") " UNION ALL " BUCKETS_FROM("@shards", "$5", "$6") ") AS u)"
-			" + (SELECT count(*) FROM @ranked AS t WHERE t.value > $7 AND t.value <= $8))::int8",
-	.argtypes = {TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, INT8OID, INT8OID},
-	.columns = {DC_BIGINT("keys above")}};
+/* a value, and the last one of its bucket */
+static const DcStatement sql_rank_within = {
+	.text = "SELECT count(*) FROM @totals AS t WHERE t.value > $1 AND t.value <= $2",
+	.argtypes = {INT8OID, INT8OID},
+	.columns = {DC_BIGINT("count")}};
 
 /* the last value of a bucket, how many keys to leave out, and how many to return */
 static const DcStatement sql_rank_page = {
@@ -95,14 +88,6 @@ typedef struct DcRanked
 	DcCounter *buckets;
 } DcRanked;
 
-/* The keys of buckets of a level. */
-typedef struct DcLevelRange
-{
-	DcKey from;
-	DcKey end; /* not among them */
-	char texts[2][RANK_KEY_BYTES];
-} DcLevelRange;
-
 /* What is read of a level: the sums of buckets from one on. */
 typedef struct DcBucketSums
 {
@@ -117,8 +102,7 @@ static DcCounter *ranked_buckets(const DcCounter *counter, const char *function)
 static bool ranked_value(const DcRanked *ranked, Datum key, int64 *value);
 static int64 ranked_of(const DcRanked *ranked, int64 value);
 static bool ranked_find(const DcRanked *ranked, int64 position, uint32 *bucket, int64 *above);
-static const char *ranked_word(DcCounter *buckets, const char *word);
-static void level_range(int level, uint32 from, uint32 end, DcLevelRange *range);
+static void level_read(const DcRanked *ranked, int level, uint32 from, uint32 end, DcRangeVisit visit, void *arg);
 static void level_sum(void *sums, const DcKey *key, int64 inc, int64 dec);
 static void level_sum_each(void *sums, const DcKey *key, int64 inc, int64 dec);
 static void ranked_return(FunctionCallInfo fcinfo, const DcRanked *ranked, const DcRows *rows, uint64 from, uint64 end);
@@ -289,8 +273,7 @@ static int64
 ranked_of(const DcRanked *ranked, int64 value)
 {
 	uint32 bucket = rank_bucket_of(value);
-	Datum values[2 * RANK_LEVELS + 2];
-	DcSqlSession session;
+	int64 last = rank_bucket_last(bucket);
 	DcSums sums;
 
 	sums_init(&sums);
@@ -299,36 +282,21 @@ ranked_of(const DcRanked *ranked, int64 value)
 	{
 		uint32 own = bucket >> levels[level].shift;
 		uint32 end = level == 0 ? LEVEL_BUCKETS(0) : ((own >> RANK_LEVEL_BITS) + 1) << RANK_LEVEL_BITS;
-		DcLevelRange range;
 
-		level_range(level, own + 1, end, &range);
-		counter_range_own(ranked->buckets, &range.from, &range.end, level_sum, &sums);
-		values[2 * level] = key_text_datum(&range.from);
-		values[2 * level + 1] = key_text_datum(&range.end);
+		if (own + 1 < end)
+			level_read(ranked, level, own + 1, end, level_sum, &sums);
 	}
-	values[2 * RANK_LEVELS] = Int64GetDatum(value);
-	values[2 * RANK_LEVELS + 1] = Int64GetDatum(rank_bucket_last(bucket));
-	sql_begin(&session, ranked->buckets);
-	session.word = ranked_word;
-	sql_keep_open(&session, DC_OF_MORE, ranked->counter->relid);
-	sql_read(&session, &sql_rank_above, values);
-	sums_add(&sums, rows_bigint(&session.rows, 0, 1), 0);
-	sql_end(&session);
+	if (last > value)
+	{
+		Datum values[] = {Int64GetDatum(value), Int64GetDatum(last)};
+		DcSqlSession session;
+
+		sql_begin(&session, ranked->counter);
+		sql_read(&session, &sql_rank_within, values);
+		sums_add(&sums, rows_bigint(&session.rows, 0, 1), 0);
+		sql_end(&session);
+	}
 	return sums_to_bigint(sums.net, "rank");
-}
-
-/*
- * Return the meaning of a word of sql_rank_above.
- */
-static const char *
-ranked_word(DcCounter *buckets, const char *word)
-{
-	DcSourceRow row;
-
-	Assert(strcmp(word, "ranked") == 0);
-	if (!source_read(buckets->relid, &row))
-		not_bound_error(buckets->relid);
-	return relation_sql_name(row.source);
 }
 
 /*
@@ -345,13 +313,11 @@ ranked_find(const DcRanked *ranked, int64 position, uint32 *bucket, int64 *above
 	for (int level = 0; level < RANK_LEVELS; level++)
 	{
 		DcBucketSums read = {strlen(levels[level].before), parent << RANK_LEVEL_BITS, level == 0 ? LEVEL_BUCKETS(0) : RANK_FAN, sums};
-		DcLevelRange range;
 		bool found = false;
 
 		for (uint32 i = 0; i < read.n; i++)
 			sums_init(&sums[i]);
-		level_range(level, read.from, read.from + read.n, &range);
-		counter_range_read(ranked->buckets, &range.from, &range.end, level_sum_each, &read);
+		level_read(ranked, level, read.from, read.from + read.n, level_sum_each, &read);
 		for (uint32 i = read.n; i > 0 && !found; i--)
 		{
 			int64 keys = sums_to_bigint(sums[i - 1].net, "rank");
@@ -370,15 +336,18 @@ ranked_find(const DcRanked *ranked, int64 position, uint32 *bucket, int64 *above
 }
 
 /*
- * level_range sets the keys of buckets of a level from one up to another, which is not among them.
+ * level_read calls a function for the amounts of buckets of a level, from one up to another, which is not among them.
  */
 static void
-level_range(int level, uint32 from, uint32 end, DcLevelRange *range)
+level_read(const DcRanked *ranked, int level, uint32 from, uint32 end, DcRangeVisit visit, void *arg)
 {
-	range->from.data = range->texts[0];
-	range->from.len = snprintf(range->texts[0], RANK_KEY_BYTES, "%s%u", levels[level].before, RANK_KEY_BASE + from);
-	range->end.data = range->texts[1];
-	range->end.len = snprintf(range->texts[1], RANK_KEY_BYTES, "%s%u", levels[level].before, RANK_KEY_BASE + end);
+	char texts[2][RANK_KEY_BYTES];
+	DcKey first = {.data = texts[0]};
+	DcKey last = {.data = texts[1]};
+
+	first.len = snprintf(texts[0], RANK_KEY_BYTES, "%s%u", levels[level].before, RANK_KEY_BASE + from);
+	last.len = snprintf(texts[1], RANK_KEY_BYTES, "%s%u", levels[level].before, RANK_KEY_BASE + end);
+	counter_range_read(ranked->buckets, &first, &last, visit, arg);
 }
 
 /*

@@ -13,7 +13,7 @@ use Time::HiRes qw(sleep);
 my $rounds = torture(2, 100);
 my $looks = torture(4, 20);
 my $node = dc_node('ranks', conf => [ "shared_preload_libraries = 'dcounter'", "dcounter.compact_interval = '50ms'", 'autovacuum = off' ],
-	init => [ allows_streaming => 1 ]);
+	init => { allows_streaming => 1 });
 
 sql($node, 'postgres', $_) foreach q{
 	SELECT dc_create('points');
