@@ -46,6 +46,7 @@
 #include "transactional/bound/bound.h"
 #include "transactional/ledger/ledgerinit.h"
 #include "transactional/once/op.h"
+#include "transactional/rank/rank.h"
 #include "transactional/stock/stock.h"
 #include "transactional/unread/unread.h"
 #include "types/crdt/hlcclock.h"
@@ -97,6 +98,7 @@ _PG_init(void)
 	outbox_init(preloading);
 	once_init();
 	bound_init(preloading);
+	rank_init();
 	region_init(preloading);
 	limiter_init(preloading);
 	presence_init(preloading);

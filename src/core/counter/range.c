@@ -4,7 +4,7 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A range is read in one snapshot, as one key is (read.c): rows of totals and shard rows by one statement, and the pending deltas of this
+ * A range is read in one snapshot, as one key is (read.c): rows of totals, shard rows, and the pending deltas of this
  * transaction. Amounts that a buffered table has in memory cannot be found by range, so dc_scan() refuses such a table; windows are not buffered.
  *
  * dc_scan() is for keys that are the text of a JSON array, as those of bound counters with several expressions are. Those that begin with [7]
@@ -78,6 +78,7 @@ typedef struct DcScannedList
 	int64 size;
 } DcScannedList;
 
+static void range_read_by_sql(DcCounter *counter, Datum *values, DcRangeVisit visit, void *arg);
 static void range_visit(const DcRange *range, const DcKey *key, int64 inc, int64 dec);
 static void range_add_pending(void *range, const DcDelta *delta);
 static void range_add_distinct(const DcKey *key, int64 change, void *range);
@@ -99,6 +100,30 @@ counter_range_read(DcCounter *counter, const DcKey *from, const DcKey *end, DcRa
 {
 	DcRange range = {from, end, visit, arg};
 	Datum values[] = {key_text_datum(from), key_text_datum(end)};
+
+	if (counter->direct_read)
+	{
+		read_snapshot_push();
+		scan_range(counter, DC_TABLE_TOTALS, values[0], values[1], visit, arg);
+		scan_range(counter, DC_TABLE_SHARDS, values[0], values[1], visit, arg);
+		PopActiveSnapshot();
+	}
+	else
+		range_read_by_sql(counter, values, visit, arg);
+	if (!pending_is_empty())
+		pending_each(counter->relid, range_add_pending, &range);
+	if (counter->bound && bound_hooks->any_pending(counter->relid))
+		bound_hooks->pending_each(counter->relid, range_add_distinct, &range);
+	if (counter_is_stock(counter) && !counter_is_limit(counter))
+		stock_hooks->expired_each(counter, (Datum) 0, range_add_expired, &range);
+}
+
+/*
+ * Call a function for the rows of a range, which are read by SQL: those of tables that are not plain local ones.
+ */
+static void
+range_read_by_sql(DcCounter *counter, Datum *values, DcRangeVisit visit, void *arg)
+{
 	DcSqlSession session;
 
 	sql_begin(&session, counter);
@@ -112,12 +137,6 @@ counter_range_read(DcCounter *counter, const DcKey *from, const DcKey *end, DcRa
 		visit(arg, &key, rows_bigint(&session.rows, i, 2), rows_bigint(&session.rows, i, 3));
 	}
 	sql_end(&session);
-	if (!pending_is_empty())
-		pending_each(counter->relid, range_add_pending, &range);
-	if (counter->bound && bound_hooks->any_pending(counter->relid))
-		bound_hooks->pending_each(counter->relid, range_add_distinct, &range);
-	if (counter_is_stock(counter) && !counter_is_limit(counter))
-		stock_hooks->expired_each(counter, (Datum) 0, range_add_expired, &range);
 }
 
 /*

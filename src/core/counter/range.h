@@ -8,10 +8,7 @@
 #define DC_RANGE_H
 
 #include "base/key.h"
-#include "core/table/catalog.h"
-
-/* Called for amounts of a key, which has several of them or one. The key, and what is allocated in the current memory context, live until it returns. */
-typedef void (*DcRangeVisit)(void *arg, const DcKey *key, int64 inc, int64 dec);
+#include "core/rows/scan.h"
 
 extern void counter_range_read(DcCounter *counter, const DcKey *from, const DcKey *end, DcRangeVisit visit, void *arg);
 

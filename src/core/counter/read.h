@@ -24,4 +24,7 @@ extern bool counter_value_below(DcCounter *counter, const DcKey *key,
 								int64 limit);
 extern bool counter_may_be_buffered(DcCounter *counter);
 
+/* totals.c */
+extern void counter_total(DcCounter *counter, const DcKey *key, DcKeyState *state);
+
 #endif /* DC_READ_H */

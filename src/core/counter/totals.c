@@ -17,6 +17,7 @@
 #include "base/args.h"
 #include "base/compat.h"
 #include "base/key.h"
+#include "core/counter/read.h"
 #include "core/counter/sqlpath.h"
 #include "core/rows/scan.h"
 #include "core/table/access.h"
@@ -35,8 +36,6 @@ static const DcStatement sql_top = {
 	.argtypes = {INT4OID},
 	.columns = {DC_TEXT("key"), DC_BIGINT("value")}};
 
-static void read_total(DcCounter *counter, const DcKey *key, DcKeyState *state);
-
 /*
  * dc_total(counter regclass, key text|bigint|uuid)
  * -> (value bigint, updated_at timestamptz); 0 and NULL for a key without a
@@ -52,8 +51,7 @@ dc_total(PG_FUNCTION_ARGS)
 	Datum values[2];
 	bool nulls[2] = {false};
 
-	key_state_init(&state);
-	read_total(counter, key, &state);
+	counter_total(counter, key, &state);
 	values[0] = Int64GetDatum(sums_to_bigint(state.sums.net, "value"));
 	values[1] = TimestampTzGetDatum(state.updated_at);
 	nulls[1] = TIMESTAMP_IS_NOBEGIN(state.updated_at);
@@ -105,14 +103,15 @@ dc_top(PG_FUNCTION_ARGS)
 }
 
 /*
- * read_total reads a key's row of totals.
+ * counter_total reads a key's row of totals; state->updated_at says whether there is one.
  */
-static void
-read_total(DcCounter *counter, const DcKey *key, DcKeyState *state)
+void
+counter_total(DcCounter *counter, const DcKey *key, DcKeyState *state)
 {
 	DcSqlSession session;
 	Datum value;
 
+	key_state_init(state);
 	if (counter->direct_read)
 	{
 		scan_key_total(counter, key, state);

@@ -349,6 +349,39 @@ scan_total(DcCounter *counter, Datum key, DcKeyState *state)
 }
 
 /*
+ * scan_range calls a function for the rows of either table that the active snapshot shows, of keys from one up to
+ * another, which is not among them.
+ */
+void
+scan_range(DcCounter *counter, DcCounterTable table, Datum from, Datum end, DcRangeVisit visit, void *arg)
+{
+	const DcTableLayout *layout = table == DC_TABLE_TOTALS ? &counter->totals : &counter->shards;
+	Relation heap = counter_direct_open(counter, table);
+	Relation index = index_open(layout->index, AccessShareLock);
+	TupleTableSlot *slot = table_slot_create(heap, NULL);
+	IndexScanDesc scan;
+	ScanKeyData keys[2];
+
+	ScanKeyEntryInitialize(&keys[0], 0, 1, BTGreaterEqualStrategyNumber, InvalidOid, C_COLLATION_OID, F_TEXT_GE, from);
+	ScanKeyEntryInitialize(&keys[1], 0, 1, BTLessStrategyNumber, InvalidOid, C_COLLATION_OID, F_TEXT_LT, end);
+	scan = compat_index_beginscan(heap, index, GetActiveSnapshot(), lengthof(keys));
+	index_rescan(scan, keys, lengthof(keys), NULL, 0);
+	while (index_getnext_slot(scan, ForwardScanDirection, slot))
+	{
+		DcKey key;
+
+		CHECK_FOR_INTERRUPTS();
+		key_from_text(slot_datum(slot, layout->atts[DC_COL_KEY], TEXTOID), &key);
+		visit(arg, &key, DatumGetInt64(slot_datum(slot, layout->atts[DC_COL_INC], INT8OID)),
+			  DatumGetInt64(slot_datum(slot, layout->atts[DC_COL_DEC], INT8OID)));
+	}
+	index_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+	index_close(index, NoLock);
+	table_close(heap, NoLock);
+}
+
+/*
  * scan_shards reads the rows that this backend knows, and then the others. Under
  * SERIALIZABLE all are read by the index: that takes the predicate locks, and misses no
  * row of another transaction (serial.c): of rows that such transactions insert in place of

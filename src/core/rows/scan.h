@@ -51,6 +51,10 @@ extern bool shard_scan_next_entry(DcShardScan *scan, ItemPointer root,
 								  int32 *shard);
 extern void shard_scan_end(DcShardScan *scan);
 
+/* Called for amounts of a key, which has several of them or one. The key, and what is allocated in the current memory context, live until it returns. */
+typedef void (*DcRangeVisit)(void *arg, const DcKey *key, int64 inc, int64 dec);
+
+extern void scan_range(DcCounter *counter, DcCounterTable table, Datum from, Datum end, DcRangeVisit visit, void *arg);
 extern void scan_hints(DcDirectRel *rel, DcHintList *list);
 extern void scan_key_total(DcCounter *counter, const DcKey *key,
 						   DcKeyState *state);

@@ -11,7 +11,7 @@
  * So an expression is harmless if it consists of
  *
  *	- node types that are listed here, of the server's types;
- *	- immutable functions of the server that are given, and return, values of fixed length
+ *	- immutable functions of the server, or of the extension, that are given, and return, values of fixed length
  *	  only, and a few others that do little, as now(). Functions of strings are not among them:
  *	  their time and memory depend on what they are given, and an owner may have strings of a
  *	  gigabyte;
@@ -255,7 +255,7 @@ is_known_node(Node *node, bool *has_type)
 }
 
 /*
- * Return true if a function is not known to be harmless: not the server's, not immutable, or
+ * Return true if a function is not known to be harmless: neither the server's nor ours, not immutable, or
  * with values of variable length. A few others of the server that do little are allowed.
  */
 static bool
@@ -271,7 +271,7 @@ is_code_function(Oid function, void *context)
 		case F_NEXTVAL:
 			return false;
 		default:
-			return function >= FirstUnpinnedObjectId || func_volatile(function) != PROVOLATILE_IMMUTABLE ||
+			return !is_trusted_object(ProcedureRelationId, function) || func_volatile(function) != PROVOLATILE_IMMUTABLE ||
 				!has_fixed_lengths(function);
 	}
 }

@@ -77,7 +77,7 @@ static char *text_or_null(FunctionCallInfo fcinfo, int n, const char *name);
 static void lock_source(Oid source, int64 timeout);
 static bool bind_lock_all(void *arg);
 pg_noreturn static void locked_error(Oid source);
-static void bind_check_source(Oid source);
+static void bind_check_source(Oid source, bool totals);
 static void check_members(Oid source);
 static void check_tree(Oid source);
 static void bind_check_counter(const DcCounter *counter);
@@ -124,10 +124,6 @@ Datum
 dc_bind(PG_FUNCTION_ARGS)
 {
 	DcSourceRow row = {0};
-	DcSourceStateRow state = {0};
-	DcCounter *counter;
-	DcRunAs as;
-	Relation source;
 	char *build;
 	char *group_by;
 
@@ -150,47 +146,62 @@ dc_bind(PG_FUNCTION_ARGS)
 	row.build = build_from_text(build);
 
 	check_order(fcinfo);
-	bind_check_source(row.source);
-	lock_source(row.source, interval_to_duration(PG_GETARG_INTERVAL_P(ARG_LOCK_TIMEOUT), "lock_timeout"));
-	bind_check_source(row.source);
-	check_members(row.source);
-	counter = counter_open_as_owner(fcinfo, "dc_bind()", ShareRowExclusiveLock);
-	bind_check_counter(counter);
-	row.counter = counter->relid;
+	row.counter = counter_arg(fcinfo);
+	bind_make(&row, group_by, interval_to_duration(PG_GETARG_INTERVAL_P(ARG_LOCK_TIMEOUT), "lock_timeout"), false);
+	PG_RETURN_VOID();
+}
 
-	source = table_open_present(row.source, NoLock);
+/*
+ * bind_make makes a binding. The row has the arguments of dc_bind(), with what the key's sets are, and timeout
+ * is in microseconds. With `totals` the source is a table of totals, and its ranks are counted.
+ */
+void
+bind_make(DcSourceRow *row, const char *group_by, int64 timeout, bool totals)
+{
+	DcSourceStateRow state = {0};
+	DcCounter *counter;
+	DcRunAs as;
+	Relation source;
+
+	bind_check_source(row->source, totals);
+	lock_source(row->source, timeout);
+	bind_check_source(row->source, totals);
+	check_members(row->source);
+	counter = counter_open_own(row->counter, ShareRowExclusiveLock);
+	bind_check_counter(counter);
+
+	source = table_open_present(row->source, NoLock);
 	source_type_check(source);
-	source_expressions_check(&row, group_by, source);
+	source_expressions_check(row, group_by, source);
 	table_close(source, NoLock);
-	if (row.distinct_of != NULL && row.on_detach == DC_DETACH_KEEP)
+	if (row->distinct_of != NULL && row->on_detach == DC_DETACH_KEEP)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("distinct values of detached partitions cannot be kept"),
 				 errdetail("The remaining rows may have the same values."),
 				 errhint("Use on_detach => 'subtract'.")));
-	if (row.distinct_of != NULL)
+	if (row->distinct_of != NULL)
 	{
 		runas_begin(&as, counter->owner); /* the owner of what is created */
-		row.refs = refs_create(row.counter);
+		row->refs = refs_create(row->counter);
 		runas_end(&as);
 	}
-	source_insert(&row);
-	check_tree(row.source);
-	(void) bound_lock(row.counter, true);
-	state.counter = row.counter;
+	source_insert(row);
+	check_tree(row->source);
+	(void) bound_lock(row->counter, true);
+	state.counter = row->counter;
 	state.state = DC_SOURCE_BUILDING;
-	state.epoch = drift_epoch(row.counter) + 1; /* differences noted before this binding do not count */
+	state.epoch = drift_epoch(row->counter) + 1; /* differences noted before this binding do not count */
 	state.drift_sum = DatumGetNumeric(DirectFunctionCall1(int8_numeric, Int64GetDatum(0)));
 	source_state_store(&state);
-	source_triggers_make(row.source);
-	protect_create_bound(&counter_lookup(row.counter)->row);
-	if (row.build == DC_BUILD_NOW)
-		build_now(&row);
-	else if (row.build == DC_BUILD_WORKER && (job_has_worker == NULL || !job_has_worker()))
+	source_triggers_make(row->source);
+	protect_create_bound(&counter_lookup(row->counter)->row);
+	if (row->build == DC_BUILD_NOW)
+		build_now(row);
+	else if (row->build == DC_BUILD_WORKER && (job_has_worker == NULL || !job_has_worker()))
 		ereport(NOTICE,
-				(errmsg("\"%s\" is not built yet, because no worker runs in this database", get_rel_name(row.counter)),
-				 errhint("Run CALL dc_build('%s').", relation_sql_name(row.counter))));
-	PG_RETURN_VOID();
+				(errmsg("\"%s\" is not built yet, because no worker runs in this database", get_rel_name(row->counter)),
+				 errhint("Run CALL dc_build('%s').", relation_sql_name(row->counter))));
 }
 
 /*
@@ -326,10 +337,10 @@ locked_error(Oid source)
 
 /*
  * bind_check_source raises an error if the table cannot be a source; check_members() looks at
- * its partitions.
+ * its partitions. With `totals` it is a table of totals, which otherwise it must not be.
  */
 static void
-bind_check_source(Oid source)
+bind_check_source(Oid source, bool totals)
 {
 	char *name = get_rel_name(source);
 	char kind = get_rel_relkind(source);
@@ -348,7 +359,7 @@ bind_check_source(Oid source)
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is a system table or a table of the extension", name)));
 	prevent_not_owner(source);
-	if (catalog_read(source, &row) || catalog_read_by_shards(source, &row) || catalog_read_by_holds(source, &row))
+	if (catalog_read(source, &row) != totals || catalog_read_by_shards(source, &row) || catalog_read_by_holds(source, &row))
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" belongs to a counter table", name)));
@@ -449,11 +460,20 @@ bind_check_counter(const DcCounter *counter)
 Datum
 dc_unbind(PG_FUNCTION_ARGS)
 {
-	Oid relid = counter_arg(fcinfo);
+	prevent_write("dc_unbind()");
+	bind_end(counter_arg(fcinfo));
+	PG_RETURN_VOID();
+}
+
+/*
+ * bind_end ends the binding of a counter table, as dc_unbind() does.
+ */
+void
+bind_end(Oid relid)
+{
 	DcSourceRow row;
 	Oid source;
 
-	prevent_write("dc_unbind()");
 	(void) counter_lookup(relid); /* "is not a counter table" comes first */
 	prevent_not_owner(relid);
 	if (!source_read(relid, &row))
@@ -462,12 +482,11 @@ dc_unbind(PG_FUNCTION_ARGS)
 	LockRelationOid(source, AccessExclusiveLock);
 	if (get_rel_name(source) != NULL) /* else dropped while we waited */
 		(void) relation_members(source, AccessExclusiveLock);
-	(void) counter_open_as_owner(fcinfo, "dc_unbind()", ShareRowExclusiveLock);
+	(void) counter_open_own(relid, ShareRowExclusiveLock);
 	if (!source_read(relid, &row) || row.source != source)
 		not_bound_error(relid);
 	counter_hooks->apply_early(); /* the counts of the transaction's own rows */
 	bound_forget(&row, true, false);
-	PG_RETURN_VOID();
 }
 
 /*

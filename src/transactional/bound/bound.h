@@ -123,5 +123,7 @@ pg_noreturn extern void not_bound_error(Oid counter);
 
 /* bind.c */
 extern void bound_init(bool preloading);
+extern void bind_make(DcSourceRow *row, const char *group_by, int64 timeout, bool totals);
+extern void bind_end(Oid relid);
 
 #endif /* DC_BOUND_H */

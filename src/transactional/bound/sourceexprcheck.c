@@ -4,7 +4,7 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Columns of the source, and immutable functions and operators of the server. So nothing of a
+ * Columns of the source, and immutable functions and operators of the server, and for ranks one of the extension. So nothing of a
  * user's runs where an expression is evaluated, which happens in all sessions that write to the
  * source; and its value depends on the row alone. An enum may be compared, though its name and
  * labels are a user's: no code belongs to them.
@@ -19,6 +19,7 @@
 
 #include "access/htup_details.h"
 #include "catalog/namespace.h"
+#include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
@@ -29,6 +30,8 @@
 #include "utils/syscache.h"
 
 #include "base/compat.h"
+#include "core/table/catalog.h"
+#include "core/table/ownercode.h"
 #include "transactional/bound/sourceexpr.h"
 
 /* What check_walker() needs. */
@@ -254,7 +257,7 @@ check_walker(Node *node, void *arg)
 			break;
 	}
 	if (IsA(node, CoerceToDomain) || (IsA(node, Const) && has_domain(((Const *) node)->consttype)) ||
-		check_functions_in_node(node, is_foreign_function, NULL) ||
+		check_functions_in_node(node, is_foreign_function, check->source) ||
 		(!IsA(node, List) && !IsA(node, CaseWhen) && !is_plain_type(exprType(node))))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -269,12 +272,16 @@ check_walker(Node *node, void *arg)
 }
 
 /*
- * Return true for a function that is not the server's own.
+ * Return true for a function that is not the server's own. If the source (arg) is a table of totals, whose ranks
+ * are counted (transactional/rank), the extension's are not foreign either.
  */
 static bool
 is_foreign_function(Oid function, void *arg)
 {
-	return function >= FirstUnpinnedObjectId;
+	DcCounterRow row;
+
+	return function >= FirstUnpinnedObjectId &&
+		!(catalog_read(RelationGetRelid((Relation) arg), &row) && is_trusted_object(ProcedureRelationId, function));
 }
 
 /*

@@ -19,6 +19,7 @@ my %pages = (
 	'doc/limits-operation.md' => 2,
 	'doc/hll.md' => 1,
 	'doc/install.md' => 3,
+	'doc/leaderboard.md' => 9,
 	'doc/ledger.md' => 13,
 	'doc/ledger-operation.md' => 1,
 	'doc/once.md' => 5,
