@@ -1,4 +1,4 @@
-# Other regions hear of a key, also if its row is written most of the time: the worker tries again what it has found busy.
+# Other regions receive a key even if its row is written most of the time: the worker retries what it has found busy.
 use strict;
 use warnings;
 
@@ -34,7 +34,7 @@ is(wait_for($node, 'postgres', q{SELECT inc FROM likes_region WHERE key = 'cold'
 $session->run('ROLLBACK');
 is(wait_for($node, 'postgres', "SELECT ($published) = dc_get('likes', 'hot')", 't'), 't', 'and then this one');
 
-# While somebody goes on writing, it is found between two commits
+# While a session keeps writing, it is found between two commits
 my $writer = start_command('pgbench', '-n', '-c', 1, '-T', 600, '-f',
 	file_of('hot.sql', "SELECT dc_incr('likes', 'hot', 1), dc_incr('plain', 'hot', 1);\n\\sleep 3 ms\n"), $node->connstr('postgres'));
 ok($node->wait_for_log(qr/counter table "likes": $tried 1 were compacted/, $offset), 'a try finds it between two commits');
