@@ -1,5 +1,5 @@
 #!/usr/bin/env perl
-# What test/lint.sh checks of README.md and doc/*.md: doclint.pl reference|blocks|links|pages|phrases prints what
+# What test/lint.sh checks of README.md and doc/*.md: doclint.pl reference|blocks|links|pages|phrases|widths prints what
 # is wrong, and nothing else. It runs in the top folder, and needs no server.
 #
 # reference: doc/reference.md has every function, procedure, aggregate, view, type and operator that
@@ -18,15 +18,18 @@
 # pages: the first page of each product has its box "You need" within 25 lines, a block within 30, a table of at most 12 functions, and at most 1,500 words. A
 # page that begins with the name of another, as bound-operation.md, is linked from it. README.md has at most 1,000 words.
 #
+# widths: lines of prose have at most 100 characters, or one word or `code` after their indentation. Tables and blocks may be wider, and
+# so is what make bench writes.
+#
 # phrases: no page, outside of blocks, has one of the phrases in test/phrases. README.md has the words that people search for.
 use strict;
 use warnings;
 
-my %checks = (reference => \&reference, blocks => \&blocks, links => \&links, pages => \&first_pages, phrases => \&phrases);
+my %checks = (reference => \&reference, blocks => \&blocks, links => \&links, pages => \&first_pages, phrases => \&phrases, widths => \&widths);
 my @pages = grep { -e } 'README.md', sort glob('doc/*.md examples/*.md');
 my $page = 'doc/reference.md';
 
-($checks{ $ARGV[0] // '' } || die "usage: doclint.pl reference|blocks|links|pages|phrases\n")->();
+($checks{ $ARGV[0] // '' } || die "usage: doclint.pl reference|blocks|links|pages|phrases|widths\n")->();
 
 sub slurp
 {
@@ -559,6 +562,22 @@ sub phrases
 		'CDC', 'active-active', 'multi-region', 'Citus', 'PgBouncer', 'Docker', 'Kubernetes')
 	{
 		print "README.md does not say \"$word\"\n" if $readme !~ /\Q$word\E/i;
+	}
+	return;
+}
+
+sub widths
+{
+	foreach my $file (grep { $_ ne 'doc/benchmarks.md' } @pages, 'CONTRIBUTING.md', 'SECURITY.md')
+	{
+		my $n = 0;
+
+		foreach my $line (split /\n/, fences(slurp($file)))
+		{
+			$n++;
+			utf8::decode($line);
+			print "$file:$n: ", length $line, " characters\n" if length $line > 100 && $line !~ /^(?:\||<|!\[)/ && $line !~ /^\s*\W*(?:`[^`]*`\W*|\S+)$/;
+		}
 	}
 	return;
 }

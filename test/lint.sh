@@ -414,6 +414,10 @@ check_phrases() {
     perl test/doclint.pl phrases
 }
 
+check_widths() {
+    perl test/doclint.pl widths
+}
+
 check_length() {
     local file lines most
     for file in {src,bin}/**/*.[ch] test/t/*/*.pl; do
@@ -490,6 +494,7 @@ check blocks 'each block of the documentation is run by a test, or says why not'
 check links 'links of the documentation lead somewhere'
 check pages 'first pages of products begin with what the reader needs, and are short'
 check phrases 'the documentation is in the words of the field'
+check widths 'prose is wrapped at 100 columns'
 check whitespace 'no trailing white space'
 check leftovers 'nothing is marked as left over'
 exit "$status"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Stock: takes of one key, refusals of one that is sold out, holds; takes while
-# somebody keeps a unit in an open transaction; the last units of a key, which must
+# a session keeps a unit in an open transaction; the last units of a key, which must
 # all be sold, and no more.
 set -euo pipefail
 # shellcheck source=bench/lib.sh

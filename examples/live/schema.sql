@@ -54,7 +54,7 @@ BEGIN
 END
 $$;
 
--- the counter as it is at this moment, for who has clicked
+-- the counter as it is at this moment, for the client that has clicked
 CREATE FUNCTION live_clicked(page text) RETURNS text LANGUAGE sql AS $$
     SELECT row_to_json(c) FROM (SELECT count, updated_at FROM live_pages(ARRAY[page])) AS c
 $$;

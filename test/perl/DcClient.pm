@@ -35,7 +35,7 @@ sub new
 }
 
 # run(CONNSTR, PRELUDE, key => value...): until its end. next => sub() is the next statements,
-# answered => sub(TEXT, SQL) is told what psql wrote of them; is_bad => sub(ERROR) says whether
+# answered => sub(TEXT, SQL) gets what psql wrote about them; is_bad => sub(ERROR) says whether
 # an error should not be, of those that not every statement may end with; lost or not,
 # judged => sub(TEXT, SQL) may look for more. A label is put before what was seen. Other
 # options are those of DcPsql.

@@ -11,7 +11,7 @@ use IO::Select;
 use Time::HiRes qw(time);
 
 # new(CONNSTR, PRELUDE, key => value...): "prelude" is SQL that each session begins with.
-# on_lost => sub(TEXT, SQL) is told what a session wrote whose connection ended meanwhile,
+# on_lost => sub(TEXT, SQL) gets what a session wrote whose connection ended in the meantime,
 # on_hang => sub(SQL) is called when there is no answer within "limit" seconds (45).
 sub new
 {

@@ -145,7 +145,7 @@ sub received
 }
 
 # check(TEST, KEYS, EVENTS, LINE...): all events 1 .. EVENTS of each key, in
-# order but for those that come again
+# order, except for those that are delivered again
 sub check
 {
 	my ($test, $keys, $events, @got) = @_;

@@ -18,7 +18,7 @@ SELECT dc_incr('t', 7), dc_incr('t', 7::smallint), dc_incr('t', 7::bigint), dc_i
 SELECT dc_incr('t', -9223372036854775808), dc_incr('t', (-32768)::smallint), dc_incr('t', 4294967295::oid), dc_incr('t', 'C0FFEE00-0000-4000-8000-00000000000A'::uuid);
 SELECT key, dc_get('t', key) FROM dc_get_many('t', ARRAY['x', '7', '-9223372036854775808', '-32768', '4294967295', 'c0ffee00-0000-4000-8000-00000000000a']);
 
--- What has no type is a text, so nothing is ambiguous
+-- A value without a type is a text, so nothing is ambiguous
 PREPARE one AS SELECT dc_incr($1, $2, $3);
 PREPARE two AS SELECT dc_get($1, $2, max_staleness => $3);
 PREPARE three AS SELECT dc_incr_many($1, $2, $3);
@@ -157,7 +157,7 @@ SELECT dc_get('t_pkey', 1);
 SELECT dc_incr('typed', 1);
 SELECT dc_transfer('t', 1, 2, 1, 'x');
 
--- What was made says what it is, and the view has all of it
+-- What was created has comments, and the view has all of it
 SELECT relname, obj_description(oid, 'pg_class') FROM pg_class WHERE relnamespace = 'forms'::regnamespace AND relkind IN ('r', 'p') AND relname ~ '^[tsl](_|$)' ORDER BY relname COLLATE "C";
 SELECT dc_create('parts', partitions => 2);
 SELECT relname, obj_description(oid, 'pg_class') FROM pg_class WHERE relnamespace = 'forms'::regnamespace AND relname ~ '^parts' AND relkind IN ('r', 'p') ORDER BY relname COLLATE "C";

@@ -192,7 +192,7 @@ SELECT transfer_id > 0, duplicate FROM dc_transfer_many('wallet', array_fill('al
 SELECT books();
 
 --
--- Transactions: what is rolled back can come again
+-- Transactions: what is rolled back can be done again
 --
 BEGIN;
 SAVEPOINT a;
@@ -342,7 +342,7 @@ SELECT dc_transfer_post('wallet', :p6), dc_transfer_void('wallet', :p6);
 SELECT transfer_id AS p8 FROM dc_transfer_pending('wallet', 'bank', 'erna', 200 - (dc_balance('wallet', 'erna')).balance, 'p8', NULL, '1 microsecond') \gset
 SELECT duplicate FROM dc_transfer('wallet', 'bank', 'erna', 5, 'p9');
 SELECT state FROM wallet_pending WHERE transfer_id = :p8;
--- ... or when somebody wants to end it
+-- ... or when a session wants to end it
 SELECT transfer_id AS p10 FROM dc_transfer_pending('wallet', 'erna', 'bank', 6, 'p10', NULL, '1 microsecond') \gset
 SELECT transfer_id AS p11 FROM dc_transfer_pending('wallet', 'erna', 'bank', 6, 'p11', NULL, '1 microsecond') \gset
 SELECT dc_transfer_post('wallet', :p10), dc_transfer_void('wallet', :p11), dc_transfer_post('wallet', :p10, 1);

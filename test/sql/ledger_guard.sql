@@ -116,7 +116,7 @@ SELECT try(format($$SELECT dc_transfer_post('purse', %s)$$, :p1));
 SELECT try(format($$SELECT dc_transfer_void('purse', %s)$$, :p1));
 SELECT try($$SELECT dc_account_open('purse', 'c')$$);
 ROLLBACK;
--- One that does less is none
+-- A trigger that does less does not count
 BEGIN;
 CREATE OR REPLACE TRIGGER dcounter_guard BEFORE INSERT OR UPDATE OR DELETE ON purse_entry FOR EACH ROW WHEN (false) EXECUTE FUNCTION dcounter.on_ledger_change();
 SELECT try($$SELECT dc_transfer('purse', 'bank', 'a', 1, 'e4')$$);

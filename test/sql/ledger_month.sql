@@ -200,7 +200,7 @@ CALL dc_maintain();
 SELECT * FROM month.gaps;
 COMMIT;
 
--- What is on a partition is heeded: a check, a trigger that is disabled
+-- Objects on a partition take effect: a check, a disabled trigger
 CREATE FUNCTION month.this() RETURNS text LANGUAGE sql STABLE AS $$ SELECT 'month.gap_entry_' || to_char(month.utc(0), 'YYYY_MM') $$;
 DO $$ BEGIN EXECUTE format('ALTER TABLE %s ADD CONSTRAINT small CHECK (abs(amount) < 10)', month.this()); END $$;
 SELECT split_part(month.error($$SELECT dc_transfer('month.gap', 'a', 'b', 10, '3')$$), ' ', 1);

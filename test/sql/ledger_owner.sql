@@ -53,7 +53,7 @@ SELECT dc_transfer_void('guarded', 1);
 ROLLBACK;
 SELECT dc_transfer_void('guarded', 1);
 SELECT duplicate FROM dc_transfer('guarded', 'bank', 'ann', 1, 'e3');
--- What a statement of the ledger's calls does not pass the guard: it is at the same depth of triggers
+-- Code called by a statement of the ledger does not pass the guard: it is at the same depth of triggers
 CREATE TABLE todo (what text);
 CREATE FUNCTION meddle(why text) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
 DECLARE

@@ -164,7 +164,7 @@ SELECT key, inc, dec, value FROM other ORDER BY key;
 SELECT dc_create('parts', partitions => 3);
 SELECT dc_load('parts', '{a,b,c,d,a}', '{1,2,3,4,5}'), dc_load('parts', '{d,e}', '{40,50}');
 SELECT state('parts'), dc_sum('parts');
--- Events are told of new keys at once, and of others when they are compacted
+-- Events of new keys are written at once, and of others when they are compacted
 SELECT dc_create('told');
 SELECT dc_load('told', '{a}', '{1}');
 SELECT dc_alter('told', events => '1 hour');

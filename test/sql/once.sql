@@ -274,7 +274,7 @@ SELECT format('ALTER TABLE %s DROP CONSTRAINT %I', conrelid::regclass, conname) 
 SELECT dc_incr_once('likes', 'q', 2, 'q3');
 \set VERBOSITY terse
 
--- Who may do what: rights on the counter table are all that is needed
+-- Privileges: those on the counter table are enough
 SELECT dc_create('plays');
 CREATE ROLE once_owner;
 CREATE ROLE once_writer;

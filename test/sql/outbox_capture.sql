@@ -115,7 +115,7 @@ SELECT * FROM news();
 -- A statement that fails writes nothing
 INSERT INTO item VALUES (110, 'no', 1), (110, 'no', 1);
 SELECT count(*) FROM news();
--- What a BEFORE trigger changes is what is told
+-- What a BEFORE trigger changes is what is reported
 CREATE FUNCTION upcase() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF NEW.name = 'skip' THEN RETURN NULL; END IF; NEW.name := upper(NEW.name); RETURN NEW; END $$;
 CREATE TRIGGER upcase BEFORE INSERT ON item FOR EACH ROW EXECUTE FUNCTION upcase();
 INSERT INTO item VALUES (111, 'loud', 1), (112, 'skip', 1);

@@ -186,7 +186,7 @@ SELECT dc_set('regress_dc_changed."My likes"', 'a', 105);
 DROP SCHEMA regress_dc_changed CASCADE;
 SELECT count(*) FROM dcounter.changed_key;
 SELECT count(*) FROM dcounter.counter_events;
--- Without its shard table it is none; adopted again, it starts without events
+-- Without its shard table it is not a counter; adopted again, it starts without events
 SELECT dc_create('likes');
 SELECT dc_alter('likes', events => '1 us');
 SELECT dc_set('likes', 'a', 1);

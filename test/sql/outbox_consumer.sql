@@ -166,7 +166,7 @@ SELECT nack('c', 'e1', '1 hour', 'third');
 SELECT consumer, topic, key, type, attempts, reason, died_at IS NOT NULL, seq = seq_of('e1') FROM dc_dead_letters;
 SELECT got('c'), ack('c', 'e2');
 SELECT got('c') IS NULL;
--- a dead letter comes again on request, or goes
+-- a dead letter is delivered again on request, or removed
 SELECT dc_dead_letter_retry('c', seq_of('e2')), dc_dead_letter_retry('c', seq_of('e1')), got('c');
 SELECT nack('c', 'e1', '1 hour'), later('c'), got('c');
 SELECT nack('c', 'e1', '1 hour'), later('c'), got('c');
@@ -312,7 +312,7 @@ ROLLBACK;
 SELECT got('c', 1), ack('c', 'i2');
 SELECT got('c'), ack('c', 'i3');
 
--- Followers of an event that dies come again as well: the caller has left them alone. First
+-- Followers of an event that dies are delivered again as well: the caller has left them alone. First
 -- as doc/outbox.md has it, with nothing but its own functions
 SELECT dc_consumer_create('f'), dc_consumer_alter('f', max_attempts => 2);
 SELECT publish('oc', '17', 'fa1 fa2 fa3 fa4');
@@ -389,7 +389,7 @@ SELECT dc_consumer_alter('f', max_attempts => 10), publish('oc', 'k1', 'fj1 fj2'
 SELECT got('f'), answer('f', 'fj3', '1 hour');
 SELECT dc_consumer_alter('f', max_attempts => 1), answer('f', 'fj1'), ack_all('f');
 SELECT got('f'), ack('f', 'fj2'), later('f'), got('f'), ack_all('f'), got('f') IS NULL, dc_dead_letter_discard('f');
--- on_nack at the time of the fetch decides what comes again, and that of now whether it waits
+-- on_nack at the time of the fetch decides what is delivered again, and the current one whether it waits
 SELECT dc_consumer_alter('f', max_attempts => 10), publish('oc', 'k1', 'fl1 fl2 fl3');
 SELECT got('f'), dc_consumer_alter('f', on_nack => 'skip');
 SELECT answer('f', 'fl1', '1 hour'), ack_all('f');

@@ -27,7 +27,7 @@ SELECT dc_publish('a', 'k', 'test', jsonb_build_object('i', i)) IS NULL, dc_publ
 BEGIN; SELECT dc_publish('a', 'k', 'test', NULL) IS NULL; SELECT last, horizon FROM state; ROLLBACK;
 SELECT * FROM state;
 SELECT * FROM consumers;
--- what is stored: at most so many events as there are numbers
+-- what is stored: at most as many events as there are numbers
 SELECT events >= 10, events = horizon - oldest_seq + 1, events >= (SELECT count(*) FROM dcounter.outbox), oldest_seq = (SELECT min(seq) FROM dcounter.outbox),
 	oldest_created_at = (SELECT created_at FROM dcounter.outbox ORDER BY seq LIMIT 1) FROM dc_stat_outbox;
 SELECT bytes = (SELECT sum(pg_total_relation_size(inhrelid)) FROM pg_inherits WHERE inhparent = 'dcounter.outbox'::regclass),

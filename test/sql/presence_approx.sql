@@ -55,7 +55,7 @@ SELECT dc_presence_create('new', approx => true);
 SELECT try($$SELECT dc_beat('new', 'r', 'm')$$);
 ROLLBACK;
 
--- Another ttl: who is there stays
+-- Another ttl: present members stay
 SELECT dc_presence_alter('live', '1 day');
 SELECT dc_beat('live', 'a', 'ann'), dc_present('live', 'a'), dc_present('live', 'hundred') BETWEEN 90 AND 105;
 SELECT dc_beat('live', 'hundred', 'member 1'), dc_present('live', 'hundred') BETWEEN 90 AND 105;

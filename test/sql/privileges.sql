@@ -1,4 +1,4 @@
--- Who may do what, and as whom it is done
+-- Privileges, and the role as which everything is done
 \pset tuples_only on
 \pset format unaligned
 \set SHOW_CONTEXT never

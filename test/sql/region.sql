@@ -275,7 +275,7 @@ SELECT * FROM regions_of('parts');
 SELECT * FROM keys_of('parts');
 SELECT dc_drop('parts');
 SELECT relname FROM pg_class WHERE relname LIKE 'parts%';
--- Shard rows alone are amounts, too; and negative ones are none
+-- Amounts only in shard rows are accepted, too; negative ones are not
 SELECT dc_create('seeds', totals => 'compacted');
 SELECT dc_incr('seeds', 'x');
 SELECT dc_replicate('seeds');

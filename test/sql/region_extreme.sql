@@ -47,7 +47,7 @@ SELECT dc_get(t, 'c') FROM unnest('{likes,slow}'::regclass[]) AS t;
 TABLE is_sound;
 
 -- Anything that may be in a row, as an insertion and as an update of what is there. The database no longer has its epoch if
--- somebody has more of that
+-- another row has more of that
 CREATE TABLE numbers AS SELECT n FROM unnest('{-9223372036854775808,-9223372036854775807,-1,0,1,5,9223372036854775806,9223372036854775807}'::bigint[]) AS n;
 CREATE FUNCTION storm(rows text, tables text[]) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE

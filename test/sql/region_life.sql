@@ -105,7 +105,7 @@ INSERT INTO dcounter.region VALUES ('us', 2048, :boot, 1, 1, 1, NULL, '[1]', NUL
 SELECT * FROM others;
 RESET session_replication_role;
 SELECT region_check.region, epochs, state, seen_by_all_to FROM dc_regions() AS region_check ORDER BY 1;
--- A beat of the own epoch is not taken; one of another boot says that there is another database
+-- A heartbeat of the own epoch is ignored; one of another boot says that there is another database
 SET session_replication_role = replica;
 INSERT INTO dcounter.region SELECT region, epoch, boot, seq + 5, first, published, now(), '{}', NULL FROM dcounter.region WHERE region = 'eu';
 SELECT seq FROM own;
@@ -269,7 +269,7 @@ SELECT dc_node();
 SELECT dc_region_renew() > 0;
 SELECT state FROM dc_regions() WHERE region = 'eu';
 SELECT dc_compact('likes'), is_sound('likes'), dc_node() LIKE 'eu:%';
--- nothing is missing, until a beat comes that says more of the epoch before than this database knows; one of before it was active is none
+-- nothing is missing, until a heartbeat arrives that knows more of the previous epoch than this database; one from before it was active does not count
 UPDATE dcounter.self SET state = 'active';
 SELECT dc_region_renew(lossless => true) > 0;
 SELECT * FROM marks;

@@ -50,7 +50,7 @@ SELECT * FROM keys WHERE key = 'a';
 TABLE slots;
 SELECT * FROM sets WHERE key = 'a';
 TABLE is_sound;
--- What another region has counted is observed, too; what comes later is on top, and what was observed does not come again
+-- What another region has counted is observed, too; what comes later is on top, and what was observed is not counted again
 SET session_replication_role = replica;
 INSERT INTO likes_region VALUES ('a', 'us', 7, 100, 30, now());
 SELECT dc_reset('likes', 'a');
@@ -217,7 +217,7 @@ SELECT * FROM keys WHERE key IN ('d', 'd2');
 RESET session_replication_role;
 TABLE is_sound;
 
--- A row of a deleted key is inserted again, for those who have removed it; another one is updated
+-- A row of a deleted key is inserted again, for regions that have removed it; another one is updated
 CREATE VIEW written AS SELECT pg_stat_get_xact_tuples_inserted(r) AS inserted, pg_stat_get_xact_tuples_updated(r) AS updated, pg_stat_get_xact_tuples_deleted(r) AS deleted FROM CAST('likes_set' AS regclass) AS r;
 SELECT dc_set('likes', 'w', 1);
 BEGIN;

@@ -44,7 +44,7 @@ SELECT * FROM granted();
 SELECT * FROM is_right();
 CALL dc_maintain();
 SELECT * FROM granted();
--- there are 2 left: who is older gets them
+-- there are 2 left: the older request gets them
 SET session_replication_role = replica;
 UPDATE shop_want SET hlc = 101, since = 60, wanted = 2, granted = 2 WHERE region = 'us';
 UPDATE shop_want SET hlc = 101, since = 61, wanted = 2, granted = 3 WHERE region = 'asia';
@@ -129,7 +129,7 @@ SELECT dc_region_retire('west', force => true);
 SELECT dc_rights_reclaim('shop', 'west');
 DELETE FROM dcounter.region WHERE region = 'west';
 
--- A stock that is shut: one who has found it open before sees that
+-- A stock that is shut: a session that has found it open before sees that
 SELECT dc_hold('shop', 'told', 1, '1 day', '00000000-0000-4000-8000-000000000001');
 BEGIN;
 SELECT dc_take('shop', 'told');

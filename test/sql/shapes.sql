@@ -231,7 +231,7 @@ DROP TABLE c;
 CALL dc_maintain();
 SELECT try('SELECT dc_take(''x'', ''a'', 9)'), try('SELECT dc_holds(''x'')');
 
--- What is adopted is looked at in the same way
+-- Adopted tables are checked in the same way
 CREATE FUNCTION adopted(change text, function text, tables text[]) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	result text;

@@ -133,7 +133,7 @@ SELECT dc_hold_release('s', '00000000-0000-0000-0000-000000000002', strict => fa
 SELECT dc_hold('s', 'h', 2, '1 hour', '00000000-0000-0000-0000-000000000002') AS ended_long_ago, dc_get('s', 'h');
 SELECT dc_hold_confirm('s', '00000000-0000-0000-0000-000000000003', 200, strict => false);
 SELECT dc_hold_confirm('s', '00000000-0000-0000-0000-000000000009', strict => false), dc_hold_release('s', '00000000-0000-0000-0000-000000000009', strict => false);
--- Who wants a hold to end in another way than it has is told so by an error
+-- Ending a hold in another way than it has ended is an error
 SELECT dc_hold_confirm('s', '00000000-0000-0000-0000-000000000001'), dc_hold_release('s', '00000000-0000-0000-0000-000000000002');
 SELECT dc_hold_release('s', '00000000-0000-0000-0000-000000000001');
 SELECT dc_hold_confirm('s', '00000000-0000-0000-0000-000000000002');

@@ -1,4 +1,4 @@
--- What a subscription feeds is left alone, and is not written to. Which tables these are is
+-- Tables that a subscription feeds are left alone, and are not written to. Which tables these are is
 -- in pg_subscription_rel; here nothing comes. Two servers are in test/t/table/subscriber.pl.
 \set VERBOSITY terse
 \set SHOW_CONTEXT never
@@ -107,7 +107,7 @@ CALL dc_maintain();
 SELECT counter, fed_by FROM dc_stat_counters ORDER BY counter::text COLLATE "C";
 SELECT feed('likes', 'regress_dc_t');
 SELECT counter, fed_by FROM dc_stat_counters WHERE counter = 'likes'::regclass;
--- Who owns nothing is told nothing
+-- A role that owns nothing sees nothing
 SET ROLE regress_dc_user;
 CALL dc_maintain();
 RESET ROLE;

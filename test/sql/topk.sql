@@ -32,7 +32,7 @@ SELECT item FROM dc_topk_heavy(:'words', 0);
 SELECT item FROM dc_topk_heavy(:'words', 1);
 SELECT dc_topk_estimate(:'words', 'the'), dc_topk_estimate(:'words', 'fish'), dc_topk_bounds(:'words', 'cat'), dc_topk_bounds(:'words', 'fish');
 SELECT * FROM dc_topk_info(:'words');
--- By hand: the same bytes, as there was room for all
+-- By hand: the same bytes, because there was room for all
 SELECT dc_topk_add(dc_topk_add(dc_topk_add(dc_topk_add(dc_topk_add(dc_topk_add(dc_topk(2), 'saw'), 'bird'), 'dog'), 'and', 2), 'cat', 2), 'the', 4)::text = :'words';
 -- A weight; rows without item or weight add nothing
 SELECT dc_topk_agg(w, 2, n) AS weighted FROM words \gset

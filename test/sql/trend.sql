@@ -55,7 +55,7 @@ SELECT score BETWEEN 9.2e18 AND 9.3e18 FROM dc_trending('likes', 1);
 SELECT dc_delete('likes', k) FROM unnest(ARRAY['most', 'least', 'never', 'old', 'future', 'e', 'z']) AS k;
 SELECT top('likes');
 
--- Epochs: a weight of the one before is worth as much, moves with its key, and by and by without it
+-- Epochs: a weight of the previous epoch is worth as much, moves with its key, and later without it
 SELECT epoch AS now FROM likes_trend WHERE key = 'a' \gset
 UPDATE likes_trend SET weight = weight * 2.0 ^ 512, epoch = epoch - 1 WHERE key IN ('a', 'c');
 SELECT top('likes');
@@ -189,7 +189,7 @@ SELECT dc_incr('elsewhere.hearts', 'new', 2), dc_compact('elsewhere.hearts');
 SELECT value FROM elsewhere.hearts WHERE key = 'new';
 DROP TRIGGER code ON elsewhere.hearts_trend;
 
--- Rights: who may read the counter may ask for its trend
+-- Rights: roles that may read the counter may read its trend
 CREATE ROLE trend_reader;
 GRANT USAGE ON SCHEMA elsewhere TO trend_reader;
 SET ROLE trend_reader;

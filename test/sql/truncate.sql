@@ -119,7 +119,7 @@ SELECT dc_incr_once('t', 'a', 1, 'event 1'), dc_incr_once('t', 'a', 1, 'event 2'
 SELECT dc_get('t', 'a');
 
 --
--- Who may: who may truncate the totals. What runs for the rest runs as the owner.
+-- Privileges: those to truncate the totals. Everything else runs as the owner.
 --
 CREATE ROLE regress_dc_cleaner;
 GRANT TRUNCATE, SELECT ON t TO regress_dc_cleaner;

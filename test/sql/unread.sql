@@ -11,7 +11,7 @@ SELECT dc_unread_create('seen', 'messages');
 SELECT unread, name, counter, owner = current_user::regrole FROM dc_unread_tables;
 SELECT obj_description('seen'::regclass);
 
--- Nothing is written for those who are to read; unknown keys and members are nothing special
+-- Nothing is written for members that have read nothing; unknown keys and members are nothing special
 SELECT dc_incr('messages', 'general'), dc_incr('messages', 'general'), dc_incr('messages', 'random');
 SELECT * FROM dc_unread('seen', 'ann', ARRAY['random', 'general', 'nothing', 'general']);
 SELECT * FROM dc_unread('seen', 'ann', '{}'::text[]);
@@ -31,7 +31,7 @@ SELECT * FROM dc_unread('seen', 'ann', ARRAY['general']);
 SELECT dc_incr('messages', 'general');
 SELECT unread FROM dc_unread('seen', 'ann', ARRAY['general']);
 SELECT unread FROM dc_unread('seen', 'ben', ARRAY['general']);
--- What there is nothing of needs no row
+-- Nothing needs no row
 SELECT dc_mark_read('seen', 'ann', 'nothing'), dc_mark_read('seen', 'ann', 'nothing', 5);
 SELECT * FROM seen ORDER BY member, key;
 

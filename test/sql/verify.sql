@@ -54,7 +54,7 @@ SELECT * FROM drifts;
 RESET ROLE;
 SELECT aggregatetype, aggregateid, type, payload FROM dcounter.outbox WHERE type = 'counter.drift' AND aggregatetype <> 'vast_k' ORDER BY aggregatetype, length(aggregateid), aggregateid;
 SET ROLE regress_dc_owner;
--- What is known is not told again, but for the warning
+-- What is known is not reported again, except by the warning
 CALL dc_maintain();
 SELECT * FROM stat;
 SELECT count(*) FROM drifts;
@@ -140,7 +140,7 @@ UPDATE dcounter.source_state SET state = 'suspect' WHERE counter = 'n'::regclass
 SET ROLE regress_dc_owner;
 CALL dc_maintain();
 SELECT state FROM stat WHERE counter = 'n'::regclass;
--- A pass with another epoch at its end does not tell; nor can one that somebody has written
+-- A pass with another epoch at its end proves nothing; nor does one that was written by hand
 RESET ROLE;
 UPDATE dcounter.source_state SET state = 'suspect', pass_to = '1:0:0:0:0:0:0' WHERE counter = 'n'::regclass;
 SET ROLE regress_dc_owner;

@@ -135,7 +135,7 @@ SELECT value FROM dc_window('we', 'a', '8 min', :'t');
 SELECT dc_incr_at('we', 'f', 1, clock_timestamp() + interval '59 s');
 \set VERBOSITY sqlstate
 SELECT dc_incr_at('we', 'f', 1, clock_timestamp() + interval '110 s');
--- nothing is written by who may not
+-- nothing is written without privileges
 BEGIN READ ONLY;
 SAVEPOINT s;
 SELECT dc_window_rotate('we');

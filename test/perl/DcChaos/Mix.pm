@@ -132,7 +132,7 @@ sub some_steps
 }
 
 # compose(ROOMS, CLIENT, NUMBER): a transaction of steps of any rooms. Returns its SQL, and
-# whether it is durable when the client is told that it is committed.
+# whether it is durable when the client learns that it is committed.
 sub compose
 {
 	my ($rooms, $client, $number) = @_;

@@ -1,4 +1,4 @@
-# Who is at work in a round of make owners. Each is a hash:
+# The clients in a round of make owners. Each is a hash:
 #   user    the role that it connects as
 #   database   if that is another one than "postgres"
 #   next    sub: SQL
@@ -16,7 +16,7 @@ use Exporter 'import';
 
 our @EXPORT = qw(clients);
 
-# What owners' code may not leave in the session of somebody else who has used their tables
+# What owners' code may not leave in the sessions of other roles that have used their tables
 my $leaks = q{SELECT 'leak: cursor ' || name FROM pg_cursors UNION ALL SELECT 'leak: temporary tables' WHERE pg_my_temp_schema() <> 0
 	UNION ALL SELECT 'leak: listens ' || c FROM pg_listening_channels() AS c UNION ALL SELECT 'leak: statement ' || name FROM pg_prepared_statements
 	UNION ALL SELECT format('leak: %s is %s', name, setting) FROM pg_settings WHERE source = 'session' AND name NOT IN ('lock_timeout', 'statement_timeout', 'client_min_messages', 'application_name', 'seed')

@@ -202,7 +202,7 @@ my $hostile = q{
 		END LOOP;
 	END $$;
 
-	-- Nobody else may be acted as. What is found goes to the server's log, from where no
+	-- No other role may be acted as. What is found goes to the server log, from where no
 	-- rollback takes it away.
 	CREATE FUNCTION m.who(hook text, what text) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 	BEGIN

@@ -231,7 +231,7 @@ sub alices_code
 			UNION ALL SELECT format('expiry: %s pending transfers', count(*)) FROM a.led_pending WHERE state = 'open' AND expires_at < clock_timestamp() HAVING count(*) > 0
 		$$;
 		GRANT USAGE ON SCHEMA a TO carol, mallory;
-		-- what one needs who counts, sells and posts
+		-- the privileges to count, sell and post
 		GRANT SELECT, INSERT, UPDATE, DELETE ON a.cnt, a.buf, a.idl, a.par, a.hsh, a.onc, a.rep, a.stk, a.led, a.mon, a.log, a.event, a.bnd_src, a.bnd_prt, a.unr, a.unr_seen, a.trd, a.win, a.dis, a.dis_day, a.visit TO carol;
 		GRANT SELECT ON a.stk_hold TO carol;
 	};

@@ -165,7 +165,7 @@ $part{ledger} = {
 			't|0', "$step: the ledger is sound");
 	} };
 
-# Changes that were to be told of an hour later; just before; and then. The consumer
+# Changes that were to be reported an hour later; just before; and then. The consumer
 # "keeper" acknowledges nothing, so the events stay.
 $part{events} = {
 	setup => q{SELECT dc_create('e'), dc_create('hourly'); SELECT dc_alter('e', events => '100 ms'), dc_alter('hourly', events => '1 hour');
@@ -296,7 +296,7 @@ $part{wait} = {
 	} };
 
 # A member that is gone, with a lease. Another member takes over without a worker (whose
-# job is a day away on the one server); who is no member has to wait for that job.
+# job is a day away on the one server); other roles have to wait for that job.
 $part{lease} = {
 	before => sub {
 		foreach my $server ($node, $other)

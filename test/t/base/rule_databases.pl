@@ -12,7 +12,7 @@ use Test::More;
 my $node = dc_node('main', init => { allows_streaming => 1 }, conf => [ q{shared_preload_libraries = 'dcounter'}, 'dcounter.worker = off', 'fsync = off' ], extension => 0);
 my $memory = q{SELECT sum(memory) FROM (SELECT memory FROM dc_stat_limits UNION ALL SELECT memory FROM dc_stat_presence) AS s};
 
-# shows(DATABASE): what is left of the limit, and who is there
+# shows(DATABASE): what is left of the limit, and the members present
 sub shows
 {
 	my ($database) = @_;

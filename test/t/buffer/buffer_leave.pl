@@ -246,7 +246,7 @@ sub test_stuck
 	written('first', 'taken', 5, 'and fails when the worker is gone');
 	on();
 
-	# dc_worker_start() while somebody only flushes
+	# dc_worker_start() while a session only flushes
 	sql($node, 'postgres', q{SELECT dc_incr('first', 'start', 5)});
 	stuck($node, 'postgres', 'first', 1);
 	sql($node, 'postgres', 'SELECT dc_worker_stop()');
@@ -284,7 +284,7 @@ my $hanging = q{
 	SELECT dc_incr('hanging', 'a', 3);
 };
 
-# It ends the worker, which is told twice to end. The next one flushes the others.
+# It ends the worker, which is signaled twice. The next one flushes the others.
 sub test_suspect
 {
 	my $worker = q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'dcounter worker' AND datname = 'postgres'};
@@ -304,7 +304,7 @@ sub test_suspect
 }
 
 # The same where no worker is wanted afterwards: those that only flush leave the table
-# alone, too, but not for ever. In another database, as it takes its time; returns a
+# alone, too, but not forever. In another database, because it takes time; returns a
 # function that waits for the end.
 sub stopped_suspect
 {

@@ -32,7 +32,7 @@ sub trigger
 	return;
 }
 
-# count_by(NAME, STATEMENTS): what sessions with these statements are told to have counted, after all have ended
+# count_by(NAME, STATEMENTS): what sessions with these statements have counted by their own account, after all have ended
 sub count_by
 {
 	my ($name, @statements) = @_;
@@ -48,7 +48,7 @@ sub count_by
 	return $counted;
 }
 
-# Of a DO block Citus commits the statements later, which can fail: no other session is told of it
+# Citus commits the statements of a DO block later, which can fail: no other session learns of it
 citus_counter($coordinator, 'late');
 trigger('late', q{IF random() < 0.3 THEN RAISE EXCEPTION 'no'; END IF}, 'CONSTRAINT TRIGGER late AFTER INSERT DEFERRABLE INITIALLY DEFERRED');
 my $plain = "SELECT 'counted', dc_incr('late', 'k');\n";

@@ -260,7 +260,7 @@ foreach my $r (0, 1)
 }
 is($half, 1, 'the cluster that postgres_fdw commits first keeps its part');
 
-# What the other clusters say is not believed: a null where the tables here say none is
+# What the other clusters return is checked: a null where the tables here say none is
 my $table = sql($local, 'postgres', "SELECT tableoid::regclass FROM c WHERE key = '$k0'");
 sql($remotes[0], 'postgres', "ALTER TABLE $table ALTER inc DROP NOT NULL, ALTER updated_at DROP NOT NULL;
 	UPDATE $table SET inc = NULL WHERE key = '$k0'");

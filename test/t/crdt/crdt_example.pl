@@ -125,7 +125,7 @@ is(sql($nodes{eu}, 'shop', q{SELECT dc_value(views) FROM product WHERE id = 'tea
 fails_with($nodes{eu}, 'shop', q{SET dcounter.node = ''; UPDATE profile SET name = 'x'}, '55000', 'no stamp without a name');
 sql($nodes{eu}, 'shop', q{SET dcounter.node = ''; UPDATE product SET views = dc_add(views, 1, 'eu') WHERE id = 'mug'});
 
-# Who may set it: superusers, and those who were told so; also where the library is not loaded
+# Who may set it: superusers, and roles with the privilege; also where the library is not loaded
 sql($nodes{eu}, 'postgres', 'CREATE ROLE somebody LOGIN; CREATE DATABASE his OWNER somebody TEMPLATE template0');
 foreach my $what ('SET', 'ALTER DATABASE his SET')
 {

@@ -150,7 +150,7 @@ $sockets->kill_kill;
 is(wait_for($node, 'postgres', q{SELECT dc_present('viewers', 'arena')}, '0'), '0', 'and all are gone');
 
 # Listen, then read, then events: the connection that listens is lost, and there are changes before the next one is made, and while that
-# reads. What it has read is kept back until the latter was told.
+# reads. What it has read is held back until the latter was notified.
 sql($node, 'postgres', q{
 	SELECT dc_incr('likes', 'order');
 	ALTER FUNCTION live_pages RENAME TO live_pages_at_once;

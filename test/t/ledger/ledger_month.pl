@@ -38,7 +38,7 @@ sub entry
 	return "SELECT duplicate FROM dc_transfer('app.w', 'bank', 'a$amount', $amount, '$op')";
 }
 
-# waits(NODE, NAME): somebody waits for a lock on the entries, or for who has one
+# waits(NODE, NAME): a session waits for a lock on the entries, or for its holder
 sub waits
 {
 	my ($node, $name) = @_;
@@ -161,7 +161,7 @@ is_sound($node, 'source', 'source');
 is(sql($node, 'source', q{SET ROLE app_owner; SELECT dc_ledger_detach('app.w', '2024-02-01 00:00:00+00')}), 'app.w_entry_2024_01', 'a month is detached');
 is_sound($node, 'source', 'detached');
 
-# state(DATABASE): all that there is of the ledger
+# state(DATABASE): everything in the ledger
 sub state
 {
 	my ($database) = @_;

@@ -50,7 +50,7 @@ my %waits = map { $_ => 1 } (
 	(map { ("stock $_ release", "stock $_ confirm") } qw(release confirm)),
 	# the rows of totals of new keys
 	'counter load load', 'counter load compact', 'counter compact load',
-	# setters of a stock wait for those who have taken, and are waited for; a compaction by hand has all rows of the stock
+	# setters of a stock wait for takers, and are waited for; a compaction by hand has all rows of the stock
 	(map { my $taker = $_; map { ("stock $taker $_", "stock $_ $taker") } qw(set delete) } qw(take up_to cart most hold)),
 	(map { ("stock $_ set", "stock $_ delete") } qw(set delete compact)),
 	(map { "stock compact $_" } qw(take up_to cart most hold)));
@@ -109,7 +109,7 @@ foreach my $kind ('counter', 'stock')
 	}
 }
 
-# Dropping waits for all, and who comes later finds no counter.
+# Dropping waits for all, and later sessions find no counter.
 sql($node, 'postgres', "SELECT dc_create('c')");
 $first->run("BEGIN; SELECT dc_incr('c', 'k')");
 is(go_on($second, "SELECT dc_drop('c')"), 1, 'a drop waits for an increment');

@@ -324,7 +324,7 @@ sub test_ring
 	is($run->("$maintain SELECT publish('q2'); $maintain SELECT take('fast') IS NULL; COMMIT PREPARED 'q'; SELECT take('fast'), take('slow')"), "\nt\nq q2|q q2", "$name: and a prepared transaction");
 	is($run->("$maintain $events"), '0', "$name: truncated in the end");
 
-	# a consumer that is being moved or created keeps what comes after its position, as if it were there, and no more
+	# a consumer that is being moved or created keeps exactly what comes after its position, as if it were there
 	$run->(q{SELECT dc_consumer_create('third')});
 	$run->("SELECT publish('before'); $maintain SELECT publish('before 2'); $maintain SELECT take('third')");
 	$reader->run(q{BEGIN; SELECT dc_seek('third', 'now')});
@@ -341,7 +341,7 @@ sub test_ring
 	is($run->("SELECT take('third'); $maintain $events; SELECT dc_consumer_drop('third'), dc_consumer_drop('fourth')"), "lost\n0\n|", "$name: until the end of the transaction");
 	$_->quit foreach $reader, $writer;
 
-	# who does not come is cut off
+	# a consumer that does not come is cut off
 	foreach my $how ('max_retention_size => 1', q{max_retention_age => '1 us'})
 	{
 		$run->("SELECT dc_consumer_alter('slow', $how)");
@@ -355,7 +355,7 @@ sub test_ring
 		is($run->(q{SELECT dc_consumer_alter('slow', max_retention_size => 0, max_retention_age => '0')} . ";$maintain SELECT publish('kept'); SELECT take('fast'); $maintain $events; SELECT take('slow')"), "\n\nkept\n1\nkept", "$name: without the limit it keeps them again");
 	}
 
-	# who is dropped needs nothing
+	# a dropped consumer needs nothing
 	is($run->("SELECT publish('d'); SELECT take('fast'); SELECT dc_consumer_drop('slow'); $maintain $events"), "\nd\n\n0", "$name: a consumer that is dropped keeps nothing");
 	is($run->("SELECT dc_consumer_drop('fast'); SELECT publish('nobody'); $maintain $events"), "\n\n0", "$name: without consumers events go");
 

@@ -47,7 +47,7 @@ sub change
 
 sub map_bytes { return sql($node, 'postgres', q{SELECT allocated_size FROM pg_shmem_allocations WHERE name = 'dcounter presence map'}) }
 
-# who is there: of an exact room, and of one that is approximate, which has more than a small server's memory
+# the members of an exact room, and of an approximate one, which has more than fits into a small server's memory
 sub there { return sql($node, 'postgres', q{SELECT dc_present('chat', 'a'), dc_present('live', 'big') BETWEEN 28000 AND 32000, dc_present('live', 'big') = 0}) }
 my $everybody = q{SELECT dc_enter('chat', 'a', 'ann', 'phone', '{"x": 1}'), dc_enter('chat', 'a', 'bob'), count(dc_beat('live', 'big', 'm' || i)) FROM generate_series(1, 30000) AS i};
 
@@ -108,7 +108,7 @@ cmp_ok(map_bytes(), '<=', 128 * 1024, 'which is as small as it was set');
 is(sql($node, 'postgres', q{SELECT dc_enter('chat', 'a', 'ann'), dc_enter('live', 'b', 'ann')}), '1|1', 'and can be used');
 
 ##
-## More presences than can have rooms at a time: each is told of a new epoch once
+## More presences than can have rooms at a time: each is notified of a new epoch once
 sql($node, 'postgres', q{SELECT count(dc_presence_create('tenant ' || i, '7 days', events => '1 us', notify => 'tenants')) FROM generate_series(1, 1100) AS i});
 $node->stop('immediate');
 $node->start;
@@ -160,7 +160,7 @@ is(header(slurp_file($file), 'nmembers'), 1, 'the members of the other database 
 cmp_ok(header(slurp_file($file), 'cells'), '<', 40, 'and their rings');
 
 ##
-## More presences than can have rooms at a time, most of which have rooms again before they are told of a crash: more than one transaction tells
+## More presences than can have rooms at a time, most of which have rooms again before they are notified of a crash: more than one transaction does that
 $node->append_conf('postgresql.conf', "dcounter.worker = off\ndcounter.presence_size = '2MB'");
 $node->start;
 sql($node, 'postgres', q{DELETE FROM dcounter.outbox; SELECT count(dc_presence_create('tenant ' || i, '7 days', events => '1 us', notify => 'tenants')) FROM generate_series(1, 1100) AS i});

@@ -1,5 +1,5 @@
 # Members of rooms under storms of connections: each client knows which of its own members must be there. All that
-# have joined leave, once, and listeners are told of each. A process that is killed starts another epoch. What memory
+# have joined leave, once, and listeners are notified of each. A process that is killed starts another epoch. What memory
 # a million members take.
 use strict;
 use warnings;

@@ -1,4 +1,4 @@
-# The lock that notifications of all databases take at commit is held by somebody: presences without a channel are told of all the same.
+# The lock that notifications of all databases take at commit is held by a session: presences without a channel are reported all the same.
 use strict;
 use warnings;
 

@@ -1,4 +1,4 @@
-# Who is present, over clean restarts, crashes, on standbys, after a promotion, and with a clock that is
+# Presence over clean restarts, crashes, on standbys, after a promotion, and with a clock that is
 # set; and what listeners are told of that.
 use strict;
 use warnings;

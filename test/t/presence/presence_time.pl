@@ -11,7 +11,7 @@ use Test::More;
 
 my $node = dc_node('main', conf => [ q{shared_preload_libraries = 'dcounter'}, 'dcounter.worker = off', 'fsync = off' ]);
 
-# here(ROOM): who is there
+# here(ROOM): the members of a room
 sub here { return sql($node, 'postgres', "SELECT coalesce(string_agg(member, ' '), '') FROM dc_presence_list('chat', '$_[0]')") }
 
 # ttl(INTERVAL): for what is done from now on

@@ -1,4 +1,4 @@
-# Other regions hear of a key, also if its row is written most of the time: the worker tries again what it has found busy.
+# Other regions receive a key even if its row is written most of the time: the worker retries what it has found busy.
 use strict;
 use warnings;
 
@@ -36,7 +36,7 @@ is(wait_for($node, 'postgres', q{SELECT inc FROM likes_region WHERE key = 'cold'
 $session->run('ROLLBACK');
 is(wait_for($node, 'postgres', "SELECT ($published) = dc_get('likes', 'hot')", 't'), 't', 'and then this one');
 
-# While somebody goes on writing, it is found between two commits. His pauses differ, so that they are not in step with the worker's, however long a
+# While a session keeps writing, it is found between two commits. Its pauses differ, so that they are not in step with the worker's, however long a
 # commit takes.
 my $writer = start_command('pgbench', '-n', '-c', 1, '-T', 600, '-f',
 	file_of('hot.sql', "SELECT dc_incr('likes', 'hot', 1), dc_incr('plain', 'hot', 1);\n\\set pause random(1, 20)\n\\sleep :pause ms\n"), $node->connstr('postgres'));

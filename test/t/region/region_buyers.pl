@@ -1,5 +1,5 @@
 # Units of a stock, and what becomes of their region. Buyers who come while it starts: what its server, set back, has sold
-# before is not sold again by those who have waited, and they do not keep anybody from renewing. A region that is given up: its
+# before is not sold again by sessions that have waited, and they do not prevent a renewal. A region that is retired: its
 # units are told to others before anybody asks for them, so they do not die with it; while it is alive they have to move first.
 use strict;
 use warnings;

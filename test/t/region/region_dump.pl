@@ -49,7 +49,7 @@ sql($eu, 'postgres', q{SELECT dc_incr('likes', 'a', 7)});
 region_agrees('the original goes on', 'a=17', @nodes);
 is(wait_for($us, 'twin', q{SELECT dc_get('likes', 'a')}, '17'), '17', 'the copy gets what is counted');
 
-# What the copy counts goes to the other region, with its beats
+# What the copy counts goes to the other region, with its heartbeats
 sql($eu, 'postgres', 'CREATE SUBSCRIPTION from_twin CONNECTION $c$' . $us->connstr('twin') . '$c$ PUBLICATION dcounter_own WITH (streaming = off)');
 sql($us, 'twin', q{SELECT dc_incr('likes', 'a', 100)});
 is(wait_for($eu, 'postgres', q{SELECT dc_get('likes', 'a')}, '117'), '117', 'what the copy counts arrives');

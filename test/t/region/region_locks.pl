@@ -18,7 +18,7 @@ sql($node, 'postgres', q{
 	SELECT dc_replicate('rooms'), dc_replicate('buffered');
 	SELECT dc_restock('rooms', 'may', 10)});
 
-# A transaction that has asked for the identity is not prepared, also if it has changed nothing in the end
+# A transaction that has asked for the identity cannot be prepared, even if it has not changed anything
 foreach my $what (q{dc_delete('likes', 'nothing')}, q{dc_want('rooms', 'may', 1)})
 {
 	my ($ret, $out, $err) = $node->psql('postgres', "BEGIN; SELECT $what; PREPARE TRANSACTION 'kept'");

@@ -181,7 +181,7 @@ by_steps('join', 'us');
 does(0, 'join');
 is_well('a link that is right again');
 
-# One that was made to a database that is none of a region, with a slot there
+# One that was created for a database that is not a region, with a slot there
 in('us', 'CREATE DATABASE plain');
 in('ap', 'DROP SUBSCRIPTION dc_from_us');
 $config = file_of('wrong_link.conf', slurp_file($right) =~ s/^(link = .*?)dbname='postgres'/$1dbname='plain'/mr);

@@ -104,7 +104,7 @@ passed('more units than there can be', "INSERT INTO s_grant VALUES ('q', 'us', 6
 # what was written by hand here leaves no room for more
 mallory($eu, q{INSERT INTO s_shard VALUES ('neg', 5, -9000000000000000000, 0, -9000000000000000000, now())});
 passed('more units than there can be, but for a negative row', "INSERT INTO s_grant SELECT 'neg', 'us', e, 'eu', $epoch, 9000000000000000000 FROM generate_series(7, 8) AS e", 1);
-# Sums that leave bigint are an error of who reads them
+# Sums out of range for bigint are an error for their readers
 mallory($us, q{INSERT INTO r_region SELECT 'big', 'us', e, 9000000000000000000, 0, now() FROM generate_series(1, 5) AS e});
 still('sums that leave bigint');
 is(wait_for($eu, 'postgres', q{SELECT count(*) FROM m.r_region WHERE key = 'big'}, '5'), '5', 'they are there');
@@ -140,7 +140,7 @@ mallory($_, 'CREATE UNIQUE INDEX a ON r (key); ALTER TABLE r DROP CONSTRAINT r_p
 refused('DROP INDEX CONCURRENTLY a');
 refused('DROP INDEX a');
 mallory($_, 'ALTER TABLE r ADD PRIMARY KEY (key); DROP INDEX a') foreach @nodes;
-# also if the trigger, or the index, goes with something else
+# even if the trigger or the index is dropped together with another object
 foreach my $of ('TRIGGER dcounter_merge ON r_set', 'INDEX r_region_pkey')
 {
 	mallory($_, "CREATE EXTENSION hstore SCHEMA n; ALTER $of DEPENDS ON EXTENSION hstore") foreach @nodes;

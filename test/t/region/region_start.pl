@@ -97,7 +97,7 @@ sub drop_links
 	return;
 }
 
-# A snapshot of the disk, while the original goes on. What the others have sent to the original does not come again, so the
+# A snapshot of the disk, while the original goes on. What the others have sent to the original is not sent again, so the
 # snapshot hears from their next beat what they know
 sub beat
 {

@@ -128,7 +128,7 @@ finish_job($_) foreach @jobs;
 is_right('at work');
 cmp_ok(sql($nodes[0], 'postgres', 'SELECT count(*) FROM shop_grant'), '>', 0, 'units have moved between regions');
 
-# Links are cut and healed; a region that is cut off sells what it has, and no more
+# Links are cut and restored; a region that is cut off sells exactly what it has
 @jobs = map { jobs($_, $seconds) } @nodes;
 foreach my $cut (1 .. torture(3, 30))
 {
@@ -154,7 +154,7 @@ is(wait_for($nodes[0], 'postgres', 'SELECT 1', '1'), '1', 'the server of the kil
 finish_job($_) foreach @jobs;
 is_right('crashes');
 
-# The last unit is sold where somebody wants it, wherever it is
+# The last unit is sold where it is wanted, wherever it is
 sql($nodes[0], 'postgres', q{SELECT dc_restock('shop', 'last', 1)});
 is(sql($nodes[2], 'postgres', q{SELECT dc_take('shop', 'last')}), 'f', 'a take asks nobody');
 is(sql($nodes[2], 'postgres', q{CALL dc_take_wait('shop', 'last', 1, '60 s')}), 't', 'the last unit is sold');

@@ -42,7 +42,7 @@ sql($node, 'postgres', q{
 	SELECT dc_restock('rooms', 'may', 10)});
 sql($node, 'postgres', q{SET session_replication_role = replica; INSERT INTO dcounter.region (region, epoch, seq) VALUES ('us', 1, 1)});
 
-# "locked" has a row that is sealed, and locked by who has prepared; "large" one whose sum leaves bigint when more is sealed.
+# "locked" has a row that is sealed, and locked by a prepared transaction; "large" one whose sum is out of range for bigint when more is sealed.
 # Both were there before, without amounts
 sql($node, 'postgres', qq{
 	ALTER SYSTEM SET dcounter.compact_interval = '1h';

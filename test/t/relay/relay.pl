@@ -310,7 +310,7 @@ SKIP:
 	is(query(q{SELECT count(*) FROM dcounter.consumer_retry r JOIN dcounter.consumer c ON c.id = r.consumer WHERE c.name = 'outage'}), 0, 'none of them was refused');
 	is($redis->command('DBSIZE'), $redis->command('EXISTS', qw(orders stream0 stream1 wrong fine outage)), 'and there are no other keys');
 
-	# What Redis refuses comes again.
+	# What Redis refuses is delivered again.
 	$redis->command('SET', 'orders', 'not a stream');
 	query(q{SELECT dc_publish('orders', '1', 'x', '1')});
 	$job = start('streams', '--format', 'redis', '--exec', "redis-cli -s $socket --pipe");

@@ -438,7 +438,7 @@ comes(sub {
 	}, 'it goes on');
 signal($job, 'TERM', 0, 'stops after that');
 
-# What has been removed before it was read is not passed over in silence.
+# Events that were removed before they were read are reported as missing.
 query(q{UPDATE dcounter.consumer SET cut_off = 1 WHERE name = 'lease'});
 ($status, $out, $err) = run('lease');
 is($status, 1, 'a consumer that was cut off');

@@ -165,7 +165,7 @@ sql($subscriber, 'postgres', q{SELECT dc_incr('p', k::text, 1) FROM generate_ser
 is(sql($subscriber, 'postgres', $by_partition), "$zero|" . 2 * $one, '... and count again');
 
 # ... beside one who has read the partition, and then sets a key: it waits for the flusher,
-# who would wait behind the TRUNCATE. What the worker knows of the table is outdated.
+# which would wait behind the TRUNCATE. What the worker knows of the table is outdated.
 my $waits = q{SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'p_p0'::regclass AND mode = 'AccessExclusiveLock'};
 my $setter = dc_session($subscriber, 'postgres');
 my $truncater = dc_session($subscriber, 'postgres');

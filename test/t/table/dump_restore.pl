@@ -194,7 +194,7 @@ restore_ok('then --data-only', 'pg_restore', '--data-only', '--exit-on-error',
 is(state('two_steps'), $expected, 'schema and then data: all is there');
 works('two_steps', 'schema and then data');
 
-# One schema, by its owner, who is no superuser; restored by another such role
+# One schema, by its owner, who is not a superuser; restored by another such role
 $node->command_ok(
 	[ 'pg_dump', '-n', 'app', '-f', "$tempdir/app.sql", '-U', 'app_owner',
 		'-d', $connstr->('source') ],
@@ -243,7 +243,7 @@ restore_ok('pg_restore --clean', 'pg_restore', '--clean', '--if-exists',
 is(state('app'), $clean, '--clean: all is as dumped');
 works('app', '--clean');
 
-# The whole database, by its owner, who is no superuser: with the outbox, in which events of others
+# The whole database, by its owner, who is not a superuser: with the outbox, in which events of others
 # are, and its consumers. Nobody else may read these.
 my @secret = map { "dcounter.$_" } qw(changed_key consumer consumer_member consumer_retry mark mark_value outbox_seq consumer_id), map { "outbox_$_" } 0 .. 7;
 my $owned = q{

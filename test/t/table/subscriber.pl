@@ -165,7 +165,7 @@ $publisher->wait_for_catchup('half');
 sql($subscriber, 'postgres', q{DROP SUBSCRIPTION half; SELECT dc_flush('half')});
 is(wait_for($subscriber, 'postgres', q{SELECT value FROM half WHERE key = 'a'}, '108'), '108', 'when the subscription is dropped, it is flushed and compacted');
 
-# Who has added before, and waits until that is durable, does not wait for the subscription
+# A session that has added before, and waits until that is durable, does not wait for the subscription
 sql($subscriber, 'postgres', q{SELECT dc_create('synced', mode => 'buffered', durability => 'sync', flush_interval => '1 day')});
 $session = dc_session($subscriber, 'postgres');
 $session->run(q{BEGIN; SELECT dc_incr('synced', 'a', 3)});

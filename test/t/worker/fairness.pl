@@ -130,7 +130,7 @@ $open->quit;
 soon($node, 'postgres', q{SELECT count(*) FROM m.p100}, '3', 'and then these keys');
 
 #
-# A table that is locked, and others whose checks would take the worker for ever
+# A table that is locked, and others whose checks would occupy the worker forever
 #
 $waits = -s $node->logfile;
 sql($node, 'postgres', q{SET ROLE mallory; SELECT dc_create('m.locked', totals => 'compacted');

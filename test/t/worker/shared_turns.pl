@@ -37,7 +37,7 @@ sql($node, 'postgres', q{
 	RESET ROLE; SET ROLE alice; SELECT dc_presence_create('quiet', events => '100ms', ttl => '1h'), dc_create('a.likes', totals => 'compacted')});
 
 #
-# Rooms that change faster than they are told of
+# Rooms that change faster than they are reported
 #
 my $session = dc_session($node, 'postgres');
 

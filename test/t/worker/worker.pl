@@ -166,7 +166,7 @@ another_worker($node, 'a', $pid, 'pg_terminate_backend(): another worker');
 soon($node, 'postgres', q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'dcounter worker' AND datname = 'plain'},
 	'1', 'the worker of another database is there');
 
-# The postmaster takes ten seconds to start another launcher. Who wants a worker
+# The postmaster takes ten seconds to start another launcher. A call for a worker
 # just then gets it from that one.
 is(answer($node, 'plain', 'SELECT dc_worker_stop()'), 't', 'a worker is stopped');
 sql($node, 'postgres', "SELECT pg_terminate_backend($first)");

@@ -118,7 +118,7 @@ is(sql($node, 'd1', $backlog), 't', '... before that is done');
 set_conf($node, 'dcounter.worker_load' => 15, 'dcounter.compact_batch' => 1000, 'dcounter.max_workers' => 2);
 
 #
-# What waits while there is none
+# What waits while there is no worker
 #
 # Increments of a buffered table go to memory with a worker, and to rows without.
 sql($node, 'd3', q{SELECT dc_create('b', mode => 'buffered', flush_interval => '20ms'), dc_create('s', mode => 'buffered', flush_interval => '20ms', durability => 'sync')});

@@ -42,7 +42,7 @@ my $schema = q{
 		INSERT INTO log_counter VALUES (c, k, coalesce(v, 0) - coalesce(old, 0));
 	END $$;
 
-	-- To be called in a transaction of its own. What was read is remembered by the session.
+	-- To be called in a transaction of its own. The session remembers what was read.
 	CREATE FUNCTION read_forward(c text, k text) RETURNS void LANGUAGE plpgsql AS $$
 	DECLARE
 		name text := format('chaos.%s_%s', c, k);

@@ -116,7 +116,7 @@ sub consume
 		[ 10, "SELECT $call;\n" ], [ 2, "BEGIN;\nSELECT $call;\nROLLBACK;\n" ], [ 1, "BEGIN;\nSAVEPOINT a;\nSELECT $call;\nROLLBACK TO a;\nSELECT $call;\nCOMMIT;\n" ],
 		# fetched, and left alone
 		$who eq 'watch' ? () : [ 2, "SELECT count(*) FROM dc_fetch('$who', 20, '0', $me);\n" ],
-		# holds its lanes longer than its lease, and then is there no more, for a while
+		# holds its lanes longer than its lease, and is then absent for a while
 		[ 0.3, "BEGIN;\nSELECT $call;\nSELECT pg_sleep(1.3);\nCOMMIT;\n" ], [ 0.3, "SELECT pg_sleep(1.5);\n" ], [ 0.3, "BEGIN;\nSELECT $call;\nSELECT pg_terminate_backend(pg_backend_pid());\n" ]);
 }
 

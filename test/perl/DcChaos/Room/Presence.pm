@@ -7,7 +7,7 @@
 # of whom nothing is known. A crash empties all rooms, in another epoch; so the log has the epoch. A clean restart changes nothing.
 #
 # A consumer gets all events. Within an epoch each count follows from the one before, and in the end the last
-# is how many are there: so each join and each leave was told of, once. Members of "p_brief" are not heard of again, and
+# is how many are present: so each join and each leave was reported once. Members of "p_brief" send no more heartbeats, and
 # have to be gone.
 package DcChaos::Room::Presence;
 

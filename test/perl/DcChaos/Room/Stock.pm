@@ -107,7 +107,7 @@ my $schema = q{
 # A hold whose time is up by the server's clock ends
 my $idle = q{SELECT format('hold %s should have expired at %s', hold_id, expires_at) FROM seats_hold WHERE state = 'open' AND expires_at < clock_timestamp() - interval '1 s'};
 
-# finish(RUN): ends all holds, sells all that is left, and no more
+# finish(RUN): ends all holds, and sells exactly what is left
 sub finish
 {
 	my ($run) = @_;
