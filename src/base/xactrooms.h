@@ -9,7 +9,7 @@
 
 #include "access/xact.h"
 
-/* In the order in which they are called. */
+/* In the order in which they are called, which keeps commits from deadlocks (doc/internals.md). */
 typedef enum DcXactRoom
 {
 	DC_XACT_PORTALS,	 /* opens portals again after an abort */
@@ -20,10 +20,10 @@ typedef enum DcXactRoom
 	DC_XACT_UNREAD,		 /* writes what was seen */
 	DC_XACT_RULE,		 /* forgets dropped limits and presences */
 	DC_XACT_PRESENCE,	 /* settles the events of presences */
-	DC_XACT_BOUND,		 /* forgets the references of bound counters */
+	DC_XACT_BOUND,		 /* forgets the log of reference counts, which DC_XACT_COUNTER has written */
 	DC_XACT_BUFFER,		 /* adds to memory, ends flushes */
 	DC_XACT_CACHE,		 /* forgets cached keys */
-	DC_XACT_COUNTER,	 /* writes increments */
+	DC_XACT_COUNTER,	 /* writes reference counts of bound counters, then increments */
 	DC_XACT_OUTBOX,		 /* writes events, as triggers of the writes before may have made some */
 	DC_XACT_REGION,		 /* raises the beat: waits for other commits that publish */
 	DC_XACT_LAST,		 /* hands over to memory, when all else is written */

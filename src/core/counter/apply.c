@@ -40,15 +40,16 @@
  * (sqlwrite.c): each session, or the transaction, has a row of the key. The rest of this comment
  * does not apply to them.
  *
- * Why committing transactions cannot deadlock. They wait only for a shard row of a key that has
- * max_shards of them, and only while no transaction sets the key or compacts the table
- * (locks.c), so they wait only for another committing transaction. A transaction that waits
- * holds only rows of lower keys, totals and shard rows, taken in this same phase. Along a chain
- * of waiting transactions the keys grow, so there is no cycle. Rows of totals cannot be part of
- * a cycle, since no commit waits for one. Others do wait for them: setters, users' own UPDATEs,
- * inserters of the same key. They may hold any lock, and wait for this commit, but it waits for
- * none of them: all that they have locked is a row of totals, which is then busy, or a key that
- * they set. Only the owner can lock shard rows by hand, and this argument does not cover that.
+ * Why committing transactions cannot deadlock (doc/internals.md has the other rooms that write at
+ * commit). In this turn they wait only for a shard row of a key that has max_shards of them, and
+ * only while no transaction sets the key or compacts the table (locks.c), so they wait only for
+ * another committing transaction. A transaction that waits holds only rows of lower keys, totals
+ * and shard rows, taken in this same phase. Along a chain of waiting transactions the keys grow,
+ * so there is no cycle. Rows of totals cannot be part of a cycle, since no commit waits for one.
+ * Others do wait for them: setters, users' own UPDATEs, inserters of the same key. They may hold
+ * any lock, and wait for this commit, but it waits for none of them: all that they have locked
+ * is a row of totals, which is then busy, or a key that they set. Only the owner can lock shard
+ * rows by hand, and this argument does not cover that.
  *
  * foreign.c has the additional rules for foreign tables.
  *

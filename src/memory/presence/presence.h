@@ -18,8 +18,10 @@
  *	- The lock of a member's partition protects its entry: exclusively to join, leave, or change its connections;
  *	  shared to put off deadlines, which only grow under it and are atomic variables. That is
  *	  all that a heartbeat does.
- *	- A room's lock (room_lock) protects the room's tree, numbers and version, the members' places in the tree, and
- *	  their meta. The number of members and the version can be read without it.
+ *	- The lock of a room's partition protects its entry: shared to find and pin it, exclusively to make or free it.
+ *	- A room's lock (presence_room_lock()) protects the room's tree, numbers and version, the members' places in the
+ *	  tree, and their meta. The number of members and the version can be read without it. Rooms share
+ *	  PRESENCE_ROOM_LOCKS of these locks, by the numbers of their entries.
  *	- area->wheel_lock protects the wheel (wheel.h), in which all members and rooms are. Members are in it
  *	  by expires_at. An empty room stays for a while, and is then due.
  *	- area->events_lock protects the lists of rooms that have something to report
@@ -31,7 +33,7 @@
  *	- All other fields are atomic variables.
  *
  * Order: turn_lock, a partition, a room's lock, then one of wheel_lock, events_lock, area->lock, the
- * map's mutex. No process locks two partitions.
+ * map's mutex. No process locks two partitions, or two rooms, which may have one lock.
  *
  * A room's entry is pinned by each of its members' entries, and by calls about it. Rooms are freed only under turn_lock, if they
  * are empty, not pinned, and have nothing to report.
