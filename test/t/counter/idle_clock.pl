@@ -75,6 +75,6 @@ is(sql($node, 'postgres', q{SELECT count(*) FROM rest}), '1', 'so the others hav
 
 # It is what was wanted
 sql($node, 'postgres', q{SELECT dc_alter('daily', idle => '91 days')});
-is(wait_for($node, 'postgres', q{SELECT count(*) FROM daily}, '1'), '1', 'keys expire when the setting is altered');
+is(wait_for($node, 'postgres', q{SELECT count(*) FROM daily}, '2'), '2', 'keys expire when the setting is altered');
 $node->stop;
 done_testing();
