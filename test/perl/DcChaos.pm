@@ -327,8 +327,8 @@ sub complaints_of_server
 		}
 		# what it was doing
 		push @bad, $_ if @bad && /DETAIL:  Failed process was running/;
-		# a job that failed, for another reason than the faults
-		push @bad, $_ if /dcounter \S+: (?:ERROR|FATAL|PANIC|WARNING):/ && !/:  (?:40001|40P01|55P03|57014|57P0[123]):/;
+		# a job that failed, for another reason than the faults: that of a step is a LOG
+		push @bad, $_ if /dcounter \S+: (?:LOG|ERROR|FATAL|PANIC|WARNING):/ && !/:  (?:00000|40001|40P01|55P03|57014|57P0[123]):/;
 	}
 	return @bad > 10 ? @bad[ 0 .. 9 ] : @bad;
 }
