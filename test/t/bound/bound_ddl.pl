@@ -112,7 +112,7 @@ my ($ret, $out, $err) = $node->psql('empty', "$fill INSERT INTO likes VALUES (1,
 is($out, '0', 'schema: no binding');
 is(() = $err =~ /WARNING/g, 1, 'schema: one warning a session');
 like($err, qr/has triggers of bound counters, but no counter is bound/, '... that nothing is counted');
-sql($node, 'empty', "SELECT dc_adopt('n'), dc_adopt('total'), dc_adopt('people'); DROP TABLE people_ref, total_carried; $fill $bind");
+sql($node, 'empty', "SELECT dc_adopt('n'), dc_adopt('total'), dc_adopt('people'), dc_adopt('sets'); DROP TABLE people_ref, total_carried; $fill $bind");
 is(sql($node, 'empty', $triggers), sql($node, 'source', $triggers), 'schema: dc_bind() makes the triggers what they have to be');
 goes_on($node, 'empty', 'schema');
 
@@ -122,10 +122,10 @@ is(sql($node, 'data', $values), sql($node, 'source', $values), 'data: values are
 goes_on($node, 'data', 'data');
 # With triggers the rows may be counted twice, and a build repairs that
 $node->command_ok([ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-o', '/dev/null', '-d', $node->connstr('doubled'), '-c', 'SELECT 1' ], 'connects');
-sql($node, 'doubled', "SELECT dc_adopt('n'), dc_adopt('total'), dc_adopt('people'); DROP TABLE people_ref, total_carried; $bind $fill");
+sql($node, 'doubled', "SELECT dc_adopt('n'), dc_adopt('total'), dc_adopt('people'), dc_adopt('sets'); DROP TABLE people_ref, total_carried; $bind $fill");
 sql($node, 'doubled', q{SET session_replication_role = replica; INSERT INTO likes SELECT * FROM likes; INSERT INTO visits VALUES ('p0', 77)});
 isnt(drift($node, 'doubled'), '', 'rows that were not counted: drift');
-sql($node, 'doubled', "CALL dc_build('$_')") foreach 'n', 'total', 'people';
+sql($node, 'doubled', "CALL dc_build('$_')") foreach 'n', 'total', 'people', 'sets';
 goes_on($node, 'doubled', 'built');
 
 ##
@@ -134,7 +134,7 @@ goes_on($node, 'doubled', 'built');
 sql($node, 'copy_fp', 'DROP EXTENSION dcounter');
 is(sql($node, 'copy_fp', $triggers), '', 'without the extension: no triggers');
 sql($node, 'copy_fp', $fill);
-sql($node, 'copy_fp', "CREATE EXTENSION dcounter; SELECT dc_adopt('n'), dc_adopt('total'), dc_adopt('people'); DROP TABLE people_ref, total_carried; $bind");
+sql($node, 'copy_fp', "CREATE EXTENSION dcounter; SELECT dc_adopt('n'), dc_adopt('total'), dc_adopt('people'), dc_adopt('sets'); DROP TABLE people_ref, total_carried; $bind");
 goes_on($node, 'copy_fp', 'extension');
 
 ##
