@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 source test/lib.sh
 
 export DC_TORTURE=${DC_TORTURE:-100}
-read -r -a tests <<<"${TORTURE:-crash load_invariants foreign large worker/load stock redis outbox/load outbox/waits buffer/restart buffer/crash once ledger/ledger ledger/crash outbox/random serializable buffer/load bound/load region/mesh region/topologies region/sets region/stock limit/load region/heals region/program region/restore region/kinds simulation}"
+read -r -a tests <<<"${TORTURE:-crash load_invariants foreign large worker/load stock redis outbox/load outbox/waits buffer/restart buffer/crash once ledger/ledger ledger/crash outbox/random serializable buffer/load bound/load bound/rollups region/mesh region/topologies region/sets region/stock limit/load region/heals region/program region/restore region/kinds simulation}"
 
 if [[ ${DC_STAGE:-} != user ]]; then
     tap_first_half torture test/torture.sh

@@ -59,6 +59,15 @@ run_part() {
     done
 }
 
+# above NAME: records the processor time of a row of rollup_rows that NAME costs above none, of each round
+above() {
+    local round
+    for ((round = 1; round <= BOUND_ROUNDS; round++)); do
+        record rollup_above "$1" any cpu_us "$round" "$(awk -F '\t' -v name="$1" -v round="$round" '
+            $1 == "rollup_rows" && $4 == "cpu_us" && $5 == round { cpu[$2] = $6 } END { print cpu[name] - cpu["10_plain"] }' "$RESULTS")"
+    done
+}
+
 run_costs_cases bound_insert 16
 
 sql postgres "COPY (SELECT abs(hashint4(i) % 1000), i FROM generate_series(1, $BOUND_COPY_ROWS) AS i) TO '$rows';"
@@ -69,3 +78,4 @@ run_part bound_update "$BOUND_UPDATE_ROWS"
 # Roll-ups: several keys of a row, and keys of several columns.
 run_costs_cases rollup_insert 16
 run_part rollup_rows "$BOUND_UPDATE_ROWS"
+for name in 20_key 30_pair 35_date; do above "$name"; done

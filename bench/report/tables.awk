@@ -103,23 +103,24 @@ function print_retention(    i, name, own) {
 	}
 }
 
-function print_bound_insert(    i, name) {
+function print_bound_insert(part,    i, name) {
 	print "| an insert, and | rate /s | ratio | WAL bytes | ratio | processor us | ratio |"
 	print "|---|---:|---:|---:|---:|---:|---:|"
-	for (i = 1; i <= cases["bound_insert"]; i++) {
-		name = cases["bound_insert", i]
-		print "| " title["bound_insert", name] " | " cost("%.0f", "bound_insert", name, "10_plain", 16, "rate") " | " \
-			cost("%.0f", "bound_insert", name, "10_plain", 16, "wal") " | " cost("%.1f", "bound_insert", name, "10_plain", 16, "cpu_us") " |"
+	for (i = 1; i <= cases[part]; i++) {
+		name = cases[part, i]
+		print "| " title[part, name] " | " cost("%.0f", part, name, "10_plain", 16, "rate") " | " \
+			cost("%.0f", part, name, "10_plain", 16, "wal") " | " cost("%.1f", part, name, "10_plain", 16, "cpu_us") " |"
 	}
 }
 
-function print_bound_rows(    p, parts, label, i, part, name) {
+function print_bound_rows(list,    p, n, parts, label, i, part, name) {
+	label["rollup_rows"] = "`INSERT ... SELECT`"
 	label["bound_copy"] = "`COPY`"
 	label["bound_update"] = "`UPDATE`"
-	split("bound_copy bound_update", parts, " ")
+	n = split(list, parts, " ")
 	print "| statement | and | seconds | ratio | WAL bytes a row | ratio | processor us a row | ratio |"
 	print "|---|---|---:|---:|---:|---:|---:|---:|"
-	for (p = 1; p <= 2; p++) {
+	for (p = 1; p <= n; p++) {
 		part = parts[p]
 		for (i = 1; i <= cases[part]; i++) {
 			name = cases[part, i]
@@ -136,6 +137,8 @@ function print_bound_build(    group_by) {
 	print "| `SELECT post_id, count(*) FROM likes GROUP BY post_id` | " show("%.2f", group_by) " | |"
 	print "| the same without parallel workers | " cost_of_build("group_by_serial", group_by) " |"
 	print "| `CALL dc_build('post_likes')` | " cost_of_build("dc_build", group_by) " |"
+	print "| `GROUP BY post_id, fan % 20`, without parallel workers | " show("%.2f", median(key("bound_build", "group_by_finest", "any", "seconds"))) " | |"
+	print "| `dc_build` of `CUBE` of these two, two values | " cost_of_build("dc_build_sets", median(key("bound_build", "group_by_finest", "any", "seconds"))) " |"
 	print ""
 	print "| while | share of the writers' rate before and after |"
 	print "|---|---:|"
@@ -148,6 +151,19 @@ function print_bound_build(    group_by) {
 function cost_of_build(name, group_by,    own) {
 	own = median(key("bound_build", name, "any", "seconds"))
 	return show("%.2f", own) " | " show("%.2f", ratio(own, group_by))
+}
+
+function print_rollup_read(    i, n, name, names, label) {
+	label["dc_get"] = "`dc_get` of the count of all rows"
+	label["month"] = "a month by days of a key, `dc_get_many`"
+	label["year"] = "a year by days of a key, `dc_scan`"
+	label["old"] = "`UPDATE` of 2,000 rows of half a year ago, which moves them to another day"
+	label["new"] = "the same of the newest"
+	n = split("dc_get month year old new", names, " ")
+	print "| statement | ms |"
+	print "|---|---:|"
+	for (i = 1; i <= n; i++)
+		print "| " label[names[i]] " | " show("%.3g", median(key("rollup_read", names[i], "any", "ms"))) " |"
 }
 
 function print_million() {
@@ -286,7 +302,7 @@ function print_region_local(    p, parts, label, i, part, name) {
 	split("region_local region_many", parts, " ")
 	print "| `dc_incr` | of | rate /s | ratio | WAL bytes | ratio | processor us | ratio |"
 	print "|---|---|---:|---:|---:|---:|---:|---:|"
-	for (p = 1; p <= 2; p++) {
+	for (p = 1; p <= n; p++) {
 		part = parts[p]
 		for (i = 1; i <= cases[part]; i++) {
 			name = cases[part, i]
@@ -427,11 +443,17 @@ END {
 	else if (table == "bulk")
 		print_bulk()
 	else if (table == "bound_insert")
-		print_bound_insert()
+		print_bound_insert("bound_insert")
 	else if (table == "bound_rows")
-		print_bound_rows()
+		print_bound_rows("bound_copy bound_update")
 	else if (table == "bound_build")
 		print_bound_build()
+	else if (table == "rollup_insert")
+		print_bound_insert("rollup_insert")
+	else if (table == "rollup_rows")
+		print_bound_rows("rollup_rows")
+	else if (table == "rollup_read")
+		print_rollup_read()
 	else if (table == "worker")
 		print_rates("worker", "20_dc_incr")
 	else if (table == "once")

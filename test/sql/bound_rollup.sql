@@ -107,6 +107,39 @@ INSERT INTO comments (meta) VALUES ('null'), ('[null]'), ('"null"'), ('{"a": 1}'
 SELECT * FROM dc_scan('meta');
 SELECT * FROM dc_source_check('meta');
 SELECT dc_unbind('meta');
+-- A build adds up groups by the bytes of elements: of all types, nulls, more groups than there is memory for; the trigger has made each text
+CREATE TABLE mixed (id int, i2 int2, i8 bigint, t text, v varchar(9), u uuid, b bool, d date, n numeric, j jsonb, x int);
+SELECT dc_create('by_trigger'), dc_create('by_build'), dc_create('pair');
+SELECT dc_bind('by_trigger', 'mixed', 'i2, i8, t, v, u, b, d, n, j', '1 AS c, x', group_by => 'GROUPING SETS (ROLLUP (1, 2), (3, 4), (5, 6), (7, 8), (9), (1, 2, 3, 4, 5, 6, 7, 8, 9))', build => 'none');
+CREATE FUNCTION mix(m int) RETURNS void LANGUAGE sql AS $$
+	INSERT INTO mixed SELECT i, k % 7, CASE WHEN k % 5 > 0 THEN k % 11 * 10000000000 END, repeat(chr(65 + k % 26), k % 9 * 20) || CASE WHEN k % 3 = 0 THEN '"\' END || k, nullif('v' || k % 4, 'v2'), md5((k % 5)::text)::uuid, k % 6 = 1,
+		CASE WHEN k % 8 > 0 THEN date '2026-01-01' + k % 8 ELSE 'infinity' END, CASE WHEN k % 2 = 0 THEN 1.5 ELSE 1.50 END, (ARRAY['{"a": 1}', 'null', '[1]', NULL])[1 + k % 4]::jsonb, k % 5 - 2
+	FROM (SELECT i, i % m AS k FROM generate_series(1, 2500) AS i) AS k
+$$;
+CREATE VIEW mixed_differ AS SELECT key, t.value AS by_trigger, c.value AS by_build FROM dc_scan('by_trigger') AS t FULL JOIN dc_scan('by_build') AS c USING (key) WHERE t.value IS DISTINCT FROM c.value;
+SET maintenance_work_mem = '1MB';
+SELECT mix(400);
+SELECT dc_bind('by_build', 'mixed', 'i2, i8, t, v, u, b, d, n, j', '1 AS c, x', group_by => 'GROUPING SETS (ROLLUP (1, 2), (3, 4), (5, 6), (7, 8), (9), (1, 2, 3, 4, 5, 6, 7, 8, 9))', build => 'now');
+SELECT * FROM mixed_differ;
+SELECT mix(2500);
+SELECT dc_unbind('by_build');
+SELECT dc_bind('by_build', 'mixed', 'i2, i8, t, v, u, b, d, n, j', '1 AS c, x', group_by => 'GROUPING SETS (ROLLUP (1, 2), (3, 4), (5, 6), (7, 8), (9), (1, 2, 3, 4, 5, 6, 7, 8, 9))', build => 'now');
+SELECT * FROM mixed_differ;
+SELECT count(*), sum(value) FROM dc_scan('by_build');
+SELECT * FROM dc_source_check('by_trigger');
+-- without sets a null of JSON is a value; a row with a null does not count, whatever the elements behind it
+SELECT dc_bind('pair', 'mixed', 'j, 1 / nullif(x, 0), d', value => 'x', filter => 'x > -2', build => 'now');
+SELECT count(*), sum(value), count(*) FILTER (WHERE key ->> 0 IS NULL) FROM dc_scan('pair');
+SELECT * FROM dc_source_check('pair');
+-- sums of groups that leave bigint on the way
+CREATE TABLE steep (a text, n bigint);
+INSERT INTO steep SELECT a, n FROM unnest('{9000000000000000000,9000000000000000000,-9000000000000000000,-8999999999999999990}'::bigint[]) AS n, unnest('{x,y}'::text[]) AS a;
+SELECT dc_create('steep_sum');
+SELECT dc_bind('steep_sum', 'steep', 'a, 1', value => 'n', group_by => 'ROLLUP (1, 2)', build => 'now');
+SELECT * FROM dc_scan('steep_sum');
+SELECT * FROM dc_source_check('steep_sum');
+RESET maintenance_work_mem;
+
 -- a key that is too long in the longest set only; a sum that leaves bigint in the grand total only
 SELECT dc_create('long'), dc_create('large');
 CREATE TABLE wide (a text, b text, n bigint);

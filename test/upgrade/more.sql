@@ -40,7 +40,15 @@ SELECT dc_dead_letter_retry('mail');
 SELECT count(*) FROM dc_fetch('mail', 10);
 
 INSERT INTO likes (post, fan, amount) VALUES (1, 9, 100), (7, 9, 100);
+SELECT dc_create('like_sets');
+SELECT dc_bind('like_sets', 'likes', 'post, fan', value => '1 AS n, amount', group_by => 'CUBE (post, fan)', build => 'now');
 DELETE FROM likes WHERE id BETWEEN 20 AND 25;
+DO $$
+BEGIN
+	IF EXISTS (SELECT FROM dc_source_check('like_sets')) OR dc_get('like_sets', '[null, null, "amount"]') IS DISTINCT FROM (SELECT sum(amount) FROM likes) THEN
+		RAISE 'the sums of grouping sets are wrong';
+	END IF;
+END$$;
 SELECT dc_reconcile('nightly', '{c}'::text[], '{30}', 'night');
 
 SELECT dc_incr('messages', 'general', 4);

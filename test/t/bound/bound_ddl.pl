@@ -19,14 +19,15 @@ my $create = q{
 	CREATE TABLE likes_2d PARTITION OF likes_2 DEFAULT;
 	CREATE TABLE likes_3 PARTITION OF likes FOR VALUES IN (3);
 	CREATE TABLE visits (page text, who int);
-	SELECT dc_create('n'), dc_create('total'), dc_create('people');};
+	SELECT dc_create('n'), dc_create('total'), dc_create('people'), dc_create('sets');};
 my $fill = q{
 	INSERT INTO likes SELECT i % 3 + 1, CASE WHEN i % 2 = 0 THEN 'happy' ELSE 'sad' END::mood, i FROM generate_series(1, 100) AS i;
 	INSERT INTO visits SELECT 'p' || i % 3, i % 7 FROM generate_series(1, 50) AS i;};
 my $bind = q{
 	SELECT dc_bind('n', 'likes', 'post', filter => 'mood = ''happy''', build => 'now');
 	SELECT dc_bind('total', 'likes', 'mood = ''sad'', post', value => 'amount', build => 'now', replicated => true, on_detach => 'keep');
-	SELECT dc_bind('people', 'visits', 'page', distinct_of => 'who', build => 'now');};
+	SELECT dc_bind('people', 'visits', 'page', distinct_of => 'who', build => 'now');
+	SELECT dc_bind('sets', 'likes', 'mood = ''happy'' AS happy, post', value => '1 AS n, amount', group_by => 'CUBE (happy, post)', build => 'now');};
 my $states = q{
 	SELECT counter, source, key, value, filter, distinct_of, refs, carried, build, replicated, on_detach, on_drift FROM dcounter.source ORDER BY counter::text COLLATE "C";
 	SELECT counter, state, built_to FROM dcounter.source_state ORDER BY counter::text COLLATE "C";};
@@ -35,7 +36,8 @@ my $triggers = q{
 	WHERE tgname ~ '^dcounter_source' ORDER BY tgrelid::regclass::text COLLATE "C", tgname;};
 my $values = q{
 	SELECT 'n', k, dc_get('n', k) FROM unnest('{1,2,3}'::text[]) AS k UNION ALL SELECT 'people', k, dc_get('people', k) FROM unnest('{p0,p1,p2}'::text[]) AS k
-	UNION ALL SELECT 'total', k, dc_get('total', k) FROM unnest(ARRAY['[true, 1]', '[false, 2]']) AS k ORDER BY 1, 2;};
+	UNION ALL SELECT 'total', k, dc_get('total', k) FROM unnest(ARRAY['[true, 1]', '[false, 2]']) AS k
+	UNION ALL SELECT 'sets', key::text, value FROM dc_scan('sets') ORDER BY 1, 2;};
 
 # drift(NODE, DATABASE): what differs between sources and counters
 sub drift
@@ -110,7 +112,7 @@ my ($ret, $out, $err) = $node->psql('empty', "$fill INSERT INTO likes VALUES (1,
 is($out, '0', 'schema: no binding');
 is(() = $err =~ /WARNING/g, 1, 'schema: one warning a session');
 like($err, qr/has triggers of bound counters, but no counter is bound/, '... that nothing is counted');
-sql($node, 'empty', "SELECT dc_adopt('n'), dc_adopt('total'), dc_adopt('people'); DROP TABLE people_ref, total_carried; $fill $bind");
+sql($node, 'empty', "SELECT dc_adopt('n'), dc_adopt('total'), dc_adopt('people'), dc_adopt('sets'); DROP TABLE people_ref, total_carried; $fill $bind");
 is(sql($node, 'empty', $triggers), sql($node, 'source', $triggers), 'schema: dc_bind() makes the triggers what they have to be');
 goes_on($node, 'empty', 'schema');
 
@@ -120,10 +122,10 @@ is(sql($node, 'data', $values), sql($node, 'source', $values), 'data: values are
 goes_on($node, 'data', 'data');
 # With triggers the rows may be counted twice, and a build repairs that
 $node->command_ok([ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-o', '/dev/null', '-d', $node->connstr('doubled'), '-c', 'SELECT 1' ], 'connects');
-sql($node, 'doubled', "SELECT dc_adopt('n'), dc_adopt('total'), dc_adopt('people'); DROP TABLE people_ref, total_carried; $bind $fill");
+sql($node, 'doubled', "SELECT dc_adopt('n'), dc_adopt('total'), dc_adopt('people'), dc_adopt('sets'); DROP TABLE people_ref, total_carried; $bind $fill");
 sql($node, 'doubled', q{SET session_replication_role = replica; INSERT INTO likes SELECT * FROM likes; INSERT INTO visits VALUES ('p0', 77)});
 isnt(drift($node, 'doubled'), '', 'rows that were not counted: drift');
-sql($node, 'doubled', "CALL dc_build('$_')") foreach 'n', 'total', 'people';
+sql($node, 'doubled', "CALL dc_build('$_')") foreach 'n', 'total', 'people', 'sets';
 goes_on($node, 'doubled', 'built');
 
 ##
@@ -132,7 +134,7 @@ goes_on($node, 'doubled', 'built');
 sql($node, 'copy_fp', 'DROP EXTENSION dcounter');
 is(sql($node, 'copy_fp', $triggers), '', 'without the extension: no triggers');
 sql($node, 'copy_fp', $fill);
-sql($node, 'copy_fp', "CREATE EXTENSION dcounter; SELECT dc_adopt('n'), dc_adopt('total'), dc_adopt('people'); DROP TABLE people_ref, total_carried; $bind");
+sql($node, 'copy_fp', "CREATE EXTENSION dcounter; SELECT dc_adopt('n'), dc_adopt('total'), dc_adopt('people'), dc_adopt('sets'); DROP TABLE people_ref, total_carried; $bind");
 goes_on($node, 'copy_fp', 'extension');
 
 ##
@@ -191,6 +193,7 @@ sql($node, 'publisher', q{
 sql($subscriber, 'postgres', "$create SELECT dc_create('other');
 	SELECT dc_bind('total', 'likes', 'post', value => 'amount', build => 'now', replicated => true);
 	SELECT dc_bind('people', 'visits', 'page', distinct_of => 'who', build => 'now', replicated => true);
+	SELECT dc_bind('sets', 'likes', 'mood = ''happy'', post', value => '1 AS n, amount', group_by => 'ROLLUP (1, 2)', build => 'now', replicated => true);
 	SELECT dc_bind('other', 'likes', 'post', build => 'now');");
 sql($subscriber, 'postgres', "CREATE SUBSCRIPTION s CONNECTION \$\$" . $node->connstr('publisher') . "\$\$ PUBLICATION p");
 $subscriber->wait_for_subscription_sync($node, 's');
@@ -201,7 +204,7 @@ foreach my $sql ($fill, q{UPDATE likes SET post = 1 WHERE post = 3 AND amount < 
 	$node->wait_for_catchup('s');
 	is(sql($subscriber, 'postgres', $replicated), '', 'replicated: no drift after ' . substr($sql =~ s/\s+/ /gr, 0, 60));
 }
-is(sql($subscriber, 'postgres', q{SELECT dc_sum('total') = (SELECT sum(amount) FROM likes), dc_sum('people') = (SELECT count(DISTINCT (page, who)) FROM visits), dc_sum('other')}), 't|t|0', 'applied rows are counted where that was asked for, and only there');
+is(sql($subscriber, 'postgres', q{SELECT dc_sum('total') = (SELECT sum(amount) FROM likes), dc_sum('people') = (SELECT count(DISTINCT (page, who)) FROM visits), (SELECT string_agg(key || ' ' || value, ', ') FROM dc_scan('sets', '[null]')) = (SELECT format('[null, null, "amount"] %s, [null, null, "n"] %s', sum(amount), count(*)) FROM likes), dc_sum('other')}), 't|t|t|0', 'applied rows are counted where that was asked for, and only there');
 sql($subscriber, 'postgres', q{DROP SUBSCRIPTION s});
 $subscriber->stop;
 

@@ -10,8 +10,8 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep);
 
-my $rounds = torture(3, 100);
-my $looks = torture(6, 20);
+my $rounds = torture(3, 1000);
+my $looks = torture(6, 4);
 my $node = dc_node('rollups', conf => [ "shared_preload_libraries = 'dcounter'", "dcounter.compact_interval = '50ms'", 'autovacuum = off' ]);
 
 sql($node, 'postgres', $_) foreach q{

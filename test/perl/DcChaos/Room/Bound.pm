@@ -14,13 +14,14 @@ use warnings;
 
 use DcChaos::Mix;
 
-my @counters = ('bd_n', 'bd_sum', 'bd_fans', 'bd_pages', 'bd_visitors');
+my @counters = ('bd_n', 'bd_sum', 'bd_fans', 'bd_pages', 'bd_visitors', 'bd_sets');
 my %bind = (
 	bd_n => q{'bd_like', 'post', filter => 'NOT deleted'},
 	bd_sum => q{'bd_like', 'post, fan % 3', value => 'amount'},
 	bd_fans => q{'bd_like', 'post', distinct_of => 'fan', filter => 'NOT deleted'},
 	bd_pages => q{'bd_visit', 'page'},
-	bd_visitors => q{'bd_visit', 'page', distinct_of => 'visitor'});
+	bd_visitors => q{'bd_visit', 'page', distinct_of => 'visitor'},
+	bd_sets => q{'bd_visit', 'page, visitor', value => '1 AS n, visitor - 2 AS v', group_by => 'CUBE (1, 2)'});
 
 my $schema = q{
 	CREATE TABLE bd_like (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, slot int UNIQUE, post int, fan int, amount int, deleted bool NOT NULL DEFAULT false, note text);
@@ -30,7 +31,7 @@ my $schema = q{
 	CREATE TABLE bd_visit_3 PARTITION OF bd_visit FOR VALUES IN (3);
 	INSERT INTO bd_like (post, fan, amount) SELECT 1 + g % 20, g % 11, g % 30 - 9 FROM generate_series(1, 300) AS g;
 	INSERT INTO bd_visit SELECT 1 + g % 3, g % 15, g % 7 FROM generate_series(1, 200) AS g;
-	SELECT dc_create('bd_n'), dc_create('bd_sum', totals => 'compacted'), dc_create('bd_fans'), dc_create('bd_pages', partitions => 2), dc_create('bd_visitors', max_shards => 1);
+	SELECT dc_create('bd_n'), dc_create('bd_sum', totals => 'compacted'), dc_create('bd_fans'), dc_create('bd_pages', partitions => 2), dc_create('bd_visitors', max_shards => 1), dc_create('bd_sets');
 	BINDINGS
 
 	CREATE FUNCTION bd_visits(p int, n int) RETURNS void LANGUAGE plpgsql AS $$
@@ -55,12 +56,14 @@ my $schema = q{
 			UNION ALL SELECT 'bd_sum', jsonb_build_array(post, fan % 3)::text, sum(amount) FROM bd_like WHERE post IS NOT NULL AND fan IS NOT NULL GROUP BY 2
 			UNION ALL SELECT 'bd_fans', post::text, count(DISTINCT fan) FROM bd_like WHERE NOT deleted GROUP BY 2
 			UNION ALL SELECT 'bd_pages', page::text, count(*) FROM bd_visit GROUP BY 2
-			UNION ALL SELECT 'bd_visitors', page::text, count(DISTINCT visitor) FROM bd_visit GROUP BY 2),
+			UNION ALL SELECT 'bd_visitors', page::text, count(DISTINCT visitor) FROM bd_visit GROUP BY 2
+			UNION ALL SELECT 'bd_sets', jsonb_build_array(page, visitor, m)::text, CASE m WHEN 'n' THEN count(*) ELSE sum(visitor - 2) END FROM bd_visit, unnest('{n,v}'::text[]) AS m GROUP BY m, CUBE (page, visitor)),
 		rows AS (SELECT 'bd_n' AS counter, key, inc, dec FROM bd_n UNION ALL SELECT 'bd_n', key, inc, dec FROM bd_n_shard
 			UNION ALL SELECT 'bd_sum', key, inc, dec FROM bd_sum UNION ALL SELECT 'bd_sum', key, inc, dec FROM bd_sum_shard
 			UNION ALL SELECT 'bd_fans', key, inc, dec FROM bd_fans UNION ALL SELECT 'bd_fans', key, inc, dec FROM bd_fans_shard
 			UNION ALL SELECT 'bd_pages', key, inc, dec FROM bd_pages UNION ALL SELECT 'bd_pages', key, inc, dec FROM bd_pages_shard
-			UNION ALL SELECT 'bd_visitors', key, inc, dec FROM bd_visitors UNION ALL SELECT 'bd_visitors', key, inc, dec FROM bd_visitors_shard),
+			UNION ALL SELECT 'bd_visitors', key, inc, dec FROM bd_visitors UNION ALL SELECT 'bd_visitors', key, inc, dec FROM bd_visitors_shard
+			UNION ALL SELECT 'bd_sets', key, inc, dec FROM bd_sets UNION ALL SELECT 'bd_sets', key, inc, dec FROM bd_sets_shard),
 		value AS (SELECT counter, key, sum(inc - dec) AS n FROM rows GROUP BY 1, 2),
 		items AS (SELECT 'bd_fans' AS counter, post::text AS key, fan::text AS item, count(*) AS n FROM bd_like WHERE NOT deleted AND post IS NOT NULL AND fan IS NOT NULL GROUP BY 2, 3
 			UNION ALL SELECT 'bd_visitors', page::text, visitor::text, count(*) FROM bd_visit WHERE page IS NOT NULL AND visitor IS NOT NULL GROUP BY 2, 3),
