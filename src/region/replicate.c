@@ -47,6 +47,7 @@
 #include "region/link.h"
 #include "region/rights.h"
 #include "region/sets.h"
+#include "transactional/rank/rank.h"
 
 PG_FUNCTION_INFO_V1(dc_replicate);
 PG_FUNCTION_INFO_V1(dc_unreplicate);
@@ -247,6 +248,8 @@ replicate_check_counter(const DcCounter *counter)
 		detail = _("It belongs to a ledger, whose transfers must be decided in one place.");
 	else if (counter->bound)
 		detail = _("It is bound to a source.");
+	else if (OidIsValid(rank_table(counter->relid)))
+		detail = _("It has ranks, and changes from other regions do not fire the triggers that count them.");
 	else if (unread_hooks->is_watched(counter->relid))
 		detail = _("It has an unread table, which is of one database.");
 	else if (counter->row.idle > 0)

@@ -44,7 +44,7 @@ my $tables = q{
 	CREATE FUNCTION m.targets() RETURNS TABLE (rel oid, room text) LANGUAGE sql VOLATILE AS $$
 		SELECT c.oid, substring(relname FROM '^[a-z]{3}') FROM pg_catalog.pg_class AS c
 		WHERE relowner IN ('mallory'::regrole, 'moll'::regrole) AND relnamespace IN ('m'::regnamespace, 'm2'::regnamespace) AND relkind IN ('r', 'p')
-			AND relname ~ '^(cnt|buf|par|hsh|onc|rep|rst|stk|led|mon|bnd|unr|trd|win|dis|idl)(_|$)'
+			AND relname ~ '^(cnt|buf|par|hsh|onc|rep|rst|stk|led|mon|bnd|unr|trd|rnk|win|dis|idl)(_|$)'
 	$$;
 	CREATE FUNCTION m.target(near oid) RETURNS oid LANGUAGE plpgsql VOLATILE AS $$
 	DECLARE
@@ -365,7 +365,7 @@ my @forbidden = (
 	q{SELECT public.dc_limit('a.lim', 'k1', 1000000)}, q{SELECT public.dc_limit_reset('a.lim', 'k1')}, q{SELECT public.dc_limit_alter('a.lim', max_keys => 1)}, q{SELECT public.dc_limit_create('m.lim', 'gcra', 1, '1 s')}, q{DELETE FROM dcounter.limit_rule},
 	q{SELECT public.dc_exit('a.prs', 'room', 'm1', NULL)}, q{SELECT public.dc_enter('a.prs', 'room', 'x')}, q{SELECT public.dc_presence_list('a.prs', 'room')}, q{SELECT public.dc_presence_alter('a.prs', '1 s')}, q{UPDATE dcounter.presence_rule SET owner = 'mallory'},
 	q{CREATE TRIGGER t BEFORE INSERT ON dcounter.presence_rule FOR EACH ROW EXECUTE FUNCTION m.h_trigger()}, q{CREATE TRIGGER t BEFORE INSERT ON dcounter.outbox FOR EACH ROW EXECUTE FUNCTION m.h_trigger()},
-	q{SELECT public.dc_bind('m.bnd', 'a.bnd_src', 'key')}, q{SELECT public.dc_bind('a.cnt', 'm.bnd_src', 'key')}, q{SELECT public.dc_unbind('a.bnd')}, q{SELECT public.dc_source_check('a.bnd')}, q{SELECT public.dc_source_fix('a.bnd', '{k1}')},
+	q{SELECT public.dc_bind('m.bnd', 'a.bnd_src', 'key')}, q{SELECT public.dc_bind('a.cnt', 'm.bnd_src', 'key')}, q{SELECT public.dc_unbind('a.bnd')}, q{SELECT public.dc_rank('a.rnk', 'k1')}, q{SELECT public.dc_rank_drop('a.rnk')}, q{SELECT public.dc_unbind('a.rnk_rank')}, q{SELECT public.dc_source_check('a.bnd')}, q{SELECT public.dc_source_fix('a.bnd', '{k1}')},
 	q{SELECT public.dc_alter('a.bnd', on_drift => 'repair')}, q{SELECT public.dc_mark('a.cnt', 'm')}, q{SELECT public.dc_reconcile('a.cnt', '{k1}', '{0}', 'm')}, q{SELECT count(*) FROM dcounter.drift},
 	q{CALL public.dc_build('a.bnd')}, 'INSERT INTO a.bnd_src (key) VALUES (1)', 'SELECT count(*) FROM a.bnd_uniq_ref', 'TRUNCATE a.bnd_prt_1', 'CREATE TABLE m.forged PARTITION OF a.bnd_prt FOR VALUES IN (9)', 'UPDATE dcounter.source SET on_drift = \'repair\'',
 	q{SELECT key FROM dcounter.changed_key}, 'DELETE FROM dcounter.counter', 'UPDATE dcounter.ledger SET auto_open = true', 'TRUNCATE dcounter.op_slot',

@@ -195,6 +195,10 @@ my @places = (
 	[ 'bindings', 0.5, q{SELECT public.dc_reconcile(m.some('m.bnd', 'm.cnt'), '{k1,k2}', ARRAY[1, 4702111234474983745], m.some('x', 'y'))} ],
 	[ 'bindings', 1, 'ALTER TABLE m.bnd_src DISABLE TRIGGER USER; DELETE FROM m.bnd_src; ALTER TABLE m.bnd_src ENABLE TRIGGER USER' ],
 	[ 'bindings', 1, 'UPDATE m.bnd_uniq SET inc = inc + 3' ],
+	[ 'bindings', 0.5, q{SELECT public.dc_rank_drop('m.rnk')} ],
+	[ 'bindings', 0.5, q{SELECT public.dc_rank_create(m.some('m.rnk', %literal), m.some('worker', 'now', 'none'))} ],
+	[ 'bindings', 0.5, q{UPDATE m.rnk_rank SET inc = inc + m.some('1', '4611686018427387904')::bigint, key = m.some(key, '[10000128, x', '[1', '[null, null, zzzzzzzz')} ],
+	[ 'bindings', 0.5, q{SELECT public.dc_unbind('m.rnk_rank')} ],
 	[ 'settings', 0.3, q{SELECT public.dc_drop('%room')} ]);
 
 my @alone = (

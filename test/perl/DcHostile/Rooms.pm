@@ -36,6 +36,7 @@ my %create = (
 	hsh => q{PERFORM dc_create('S.hsh', shard_by => 'random', max_shards => 4); PERFORM dc_alter('S.hsh', events => '100 ms')},
 	onc => q{PERFORM dc_create('S.onc'); PERFORM dc_incr_once('S.onc', 'k1', 1, 'e0')},
 	rep => q{PERFORM dc_create('S.rep'); PERFORM dc_replicate('S.rep')},
+	rnk => q{PERFORM dc_create('S.rnk'); CREATE INDEX ON S.rnk (value DESC, key); PERFORM dc_rank_create('S.rnk')},
 	rst => q{PERFORM dc_stock_create('S.rst'); PERFORM dc_replicate('S.rst')},
 	stk => q{PERFORM dc_stock_create('S.stk', 8)},
 	trd => q{PERFORM dc_create('S.trd', trend => '3650 days')},
@@ -193,7 +194,7 @@ sub alices_code
 		-- what it cannot have changed
 		CREATE FUNCTION a.wrong() RETURNS SETOF text LANGUAGE sql AS $$
 			WITH log AS (SELECT room, key, sum(n) AS n FROM a.log GROUP BY room, key)
-			SELECT format('%s %s: value %s, log %s', room, key, value, n) FROM log, LATERAL (SELECT dc_get(('a.' || room)::regclass, key) AS value) AS v WHERE room IN ('cnt', 'buf', 'idl', 'par', 'hsh', 'onc', 'unr', 'trd') AND value <> n
+			SELECT format('%s %s: value %s, log %s', room, key, value, n) FROM log, LATERAL (SELECT dc_get(('a.' || room)::regclass, key) AS value) AS v WHERE room IN ('cnt', 'buf', 'idl', 'par', 'hsh', 'onc', 'unr', 'trd', 'rnk') AND value <> n
 			UNION ALL SELECT format('trend of %s: %s, total %s', key, score, value) FROM a.trd FULL JOIN dc_trending('a.trd', 1000) AS t USING (key) WHERE abs(coalesce(score, 0) - greatest(coalesce(value, 0), 0)) > 0.3 + abs(coalesce(value, 0)) * 0.001
 			UNION ALL SELECT format('unread of %s: %s, log %s', log.key, u, n) FROM log, LATERAL dc_unread('a.unr_seen', 'nobody', ARRAY[log.key]) AS u WHERE room = 'unr' AND (u.unread <> n OR u.upto <> n)
 			UNION ALL SELECT format('%s has read %s', s, u) FROM a.unr_seen AS s, LATERAL dc_unread('a.unr_seen', member, ARRAY[s.key]) AS u WHERE u.seen > u.upto OR u.unread <> u.upto - u.seen OR u.seen <> s.seen
@@ -211,20 +212,22 @@ sub alices_code
 			UNION ALL SELECT format('%s %s: balance %s, log %s', room, key, balance, n) FROM log, LATERAL dc_balance(('a.' || room)::regclass, key) WHERE room IN ('led', 'mon') AND balance <> n
 			UNION ALL SELECT format('bound %s: source %s, value %s', key, n, value) FROM (SELECT key, sum(n) AS n FROM a.bnd_src WHERE NOT gone GROUP BY key) AS s, LATERAL (SELECT dc_get('a.bnd', key) AS value) AS v WHERE value <> n
 			UNION ALL SELECT format('bound, distinct %s: source %s, value %s', key, n, value) FROM (SELECT key, count(DISTINCT item) AS n FROM a.bnd_src WHERE NOT gone GROUP BY key) AS s, LATERAL (SELECT dc_get('a.bnd_uniq', key) AS value) AS v WHERE value <> n
-			UNION ALL SELECT format('%s %s: source %s, value %s', c, key, source, counter) FROM unnest(ARRAY['a.bnd', 'a.bnd_uniq', 'a.bnd_prts']::regclass[]) AS c, dc_source_check(c) WHERE 'building' <> (SELECT state FROM dcounter.source_state AS t WHERE t.counter = c)
+			UNION ALL SELECT format('rank of %s: %s, by SQL %s', key, dc_rank('a.rnk', key), r) FROM (SELECT key, rank() OVER (ORDER BY value DESC) AS r FROM a.rnk) AS s
+				WHERE 'building' <> (SELECT state FROM dcounter.source_state AS t WHERE t.counter = 'a.rnk_rank'::regclass) AND dc_rank('a.rnk', key) IS DISTINCT FROM r
+			UNION ALL SELECT format('%s %s: source %s, value %s', c, key, source, counter) FROM unnest(ARRAY['a.bnd', 'a.bnd_uniq', 'a.bnd_prts', 'a.rnk_rank']::regclass[]) AS c, dc_source_check(c) WHERE 'building' <> (SELECT state FROM dcounter.source_state AS t WHERE t.counter = c)
 			UNION ALL SELECT format('%s: sum %s', l, dc_sum(l)) FROM unnest(ARRAY['a.led', 'a.mon']::regclass[]) AS l WHERE dc_sum(l) <> 0
 			UNION ALL SELECT format('%s: %s', l, c) FROM unnest(ARRAY['a.led', 'a.mon']::regclass[]) AS l, dc_ledger_check(l) AS c
 		$$;
 		-- what jobs have not done
 		CREATE FUNCTION a.undone() RETURNS SETOF text LANGUAGE sql AS $$
 			SELECT format('compaction of %s: %s rows', r, count(*)) FROM (SELECT 'cnt', inc, dec FROM a.cnt_shard UNION ALL SELECT 'buf', inc, dec FROM a.buf_shard UNION ALL SELECT 'par', inc, dec FROM a.par_shard
-				UNION ALL SELECT 'hsh', inc, dec FROM a.hsh_shard UNION ALL SELECT 'onc', inc, dec FROM a.onc_shard UNION ALL SELECT 'unr', inc, dec FROM a.unr_shard UNION ALL SELECT 'trd', inc, dec FROM a.trd_shard UNION ALL SELECT 'idl', inc, dec FROM a.idl_shard UNION ALL SELECT 'rep', inc, dec FROM a.rep_shard UNION ALL SELECT 'led', inc, dec FROM a.led_shard UNION ALL SELECT 'mon', inc, dec FROM a.mon_shard
+				UNION ALL SELECT 'hsh', inc, dec FROM a.hsh_shard UNION ALL SELECT 'onc', inc, dec FROM a.onc_shard UNION ALL SELECT 'unr', inc, dec FROM a.unr_shard UNION ALL SELECT 'trd', inc, dec FROM a.trd_shard UNION ALL SELECT 'idl', inc, dec FROM a.idl_shard UNION ALL SELECT 'rnk', inc, dec FROM a.rnk_shard UNION ALL SELECT 'rnk_rank', inc, dec FROM a.rnk_rank_shard UNION ALL SELECT 'rep', inc, dec FROM a.rep_shard UNION ALL SELECT 'led', inc, dec FROM a.led_shard UNION ALL SELECT 'mon', inc, dec FROM a.mon_shard
 				UNION ALL SELECT 'bnd', inc, dec FROM a.bnd_shard UNION ALL SELECT 'bnd_uniq', inc, dec FROM a.bnd_uniq_shard UNION ALL SELECT 'bnd_prts', inc, dec FROM a.bnd_prts_shard) AS u(r, inc, dec)
 			WHERE inc <> 0 OR dec <> 0 GROUP BY r
 			UNION ALL SELECT format('rollup: %s buckets', count(*)) FROM a.win WHERE bucket < clock_timestamp() - interval '12 s' AND extract(epoch FROM bucket - '2000-01-03 UTC')::bigint % 3 <> 0 HAVING count(*) > 0
 			UNION ALL SELECT format('folding: %s deltas', count(*)) FROM (SELECT FROM a.dis_delta UNION ALL SELECT FROM a.dis_day_delta) AS d HAVING count(*) > 0
 			UNION ALL SELECT format('flush: %s keys of %s for %s', keys, counter, oldest) FROM dc_stat_buffer WHERE increments > 0 AND counter = 'a.buf'::regclass
-			UNION ALL SELECT format('build of %s: %s', counter, state) FROM dcounter.source_state WHERE counter IN ('a.bnd'::regclass, 'a.bnd_uniq', 'a.bnd_prts') AND state <> 'exact'
+			UNION ALL SELECT format('build of %s: %s', counter, state) FROM dcounter.source_state WHERE counter IN ('a.bnd'::regclass, 'a.bnd_uniq', 'a.bnd_prts', 'a.rnk_rank') AND state <> 'exact'
 			UNION ALL SELECT format('presence %s: %s rooms to be told of', name, untold) FROM dc_stat_presence WHERE name LIKE 'a.%' AND untold > 0
 			UNION ALL SELECT format('expiry: %s members', members) FROM dc_stat_presence WHERE name = 'a.brief' AND members > 0
 			UNION ALL SELECT format('expiry: %s holds', count(*)) FROM a.stk_hold WHERE state = 'open' AND expires_at < clock_timestamp() HAVING count(*) > 0
@@ -232,7 +235,7 @@ sub alices_code
 		$$;
 		GRANT USAGE ON SCHEMA a TO carol, mallory;
 		-- the privileges to count, sell and post
-		GRANT SELECT, INSERT, UPDATE, DELETE ON a.cnt, a.buf, a.idl, a.par, a.hsh, a.onc, a.rep, a.stk, a.led, a.mon, a.log, a.event, a.bnd_src, a.bnd_prt, a.unr, a.unr_seen, a.trd, a.win, a.dis, a.dis_day, a.visit TO carol;
+		GRANT SELECT, INSERT, UPDATE, DELETE ON a.cnt, a.buf, a.idl, a.par, a.hsh, a.onc, a.rep, a.stk, a.led, a.mon, a.log, a.event, a.bnd_src, a.bnd_prt, a.unr, a.unr_seen, a.trd, a.rnk, a.win, a.dis, a.dis_day, a.visit TO carol;
 		GRANT SELECT ON a.stk_hold TO carol;
 	};
 }
@@ -240,12 +243,12 @@ sub alices_code
 # logged_calls: [weight, sub] with SQL for the tables of alice
 sub logged_calls
 {
-	my $counter = sub { pick('cnt', 'cnt', 'buf', 'buf', 'idl', 'par', 'hsh', 'rep', 'rep', 'trd') };
+	my $counter = sub { pick('cnt', 'cnt', 'buf', 'buf', 'idl', 'par', 'hsh', 'rep', 'rep', 'trd', 'rnk') };
 
 	return (
 		[ 8, sub { sprintf "SELECT a.incr('%s', '%s', %d);\n", $counter->(), key('k', 20), num(-5, 20) } ],
 		[ 2, sub { sprintf "SELECT a.many('%s', %d);\n", $counter->(), num(1, 9) } ],
-		[ 1, sub { sprintf "SELECT a.assign('%s', '%s', %d);\n", pick('cnt', 'par', 'hsh'), key('k', 20), num(0, 100) } ],
+		[ 1, sub { sprintf "SELECT a.assign('%s', '%s', %d);\n", pick('cnt', 'par', 'hsh', 'rnk'), key('k', 20), num(0, 100) } ],
 		[ 2, sub { my $n = num(1, 100000); sprintf "SELECT a.once('k%d', %d, 'e%d');\n", $n % 20, $n % 9, $n } ],
 		[ 1, sub { "SELECT dc_apply();\n" } ],
 		[ 3, sub { sprintf "SELECT a.like('%s', 'i%d', %d);\n", key('k', 20), num(1, 8), num(-5, 20) } ],
@@ -294,7 +297,7 @@ sub calls_of
 	my $one_of = sub { my @which = @_; return sub { my @good = grep { $now{$_} } @which; pick(@good ? @good : @which) } };
 	my $weight = sub { my ($much, @which) = @_; return (grep { $now{$_} } @which) ? $much : $much / 20 };
 	my $any = $one_of->(room_names());
-	my $counter = $one_of->('cnt', 'cnt', 'buf', 'idl', 'par', 'hsh', 'onc', 'trd');
+	my $counter = $one_of->('cnt', 'cnt', 'buf', 'idl', 'par', 'hsh', 'onc', 'trd', 'rnk');
 	my $ledger = $one_of->('led', 'mon');
 	my $event = sub { "'e" . num(1, 300) . "'" };
 	my $number = sub { num(1, 60) };
@@ -324,11 +327,14 @@ sub calls_of
 		[ $weight->(16, 'bnd'), $source ],
 		[ $weight->(8, 'bnd'), $on_bound->([ 'dc_get', $word ], ['dc_sum'], [ 'dc_info', $word ], ['dc_source_check'], ['dc_source_check'], [ 'dc_source_check', "'{k1,k2,nobody}'" ], [ 'dc_source_check', 'NULL', "'k2'" ], [ 'dc_source_fix', "'{k1,k2}'" ], ['dc_compact'], [ 'dc_incr', $word ], ['dc_unbind']) ],
 		[ $weight->(2, 'bnd'), sub { sprintf "CALL dc_build('$schema.%s', %d);\n", pick('bnd', 'bnd_uniq', 'bnd_prts'), num(1, 9) } ],
-		[ $weight->(10, 'cnt', 'buf', 'idl', 'par', 'hsh', 'onc', 'trd'), $on->($counter, [ 'dc_incr', $word, $amount ], [ 'dc_incr', $word ], [ 'dc_decr', $word, $amount ], [ 'dc_incr_hashed', $word, $word ], [ 'dc_incr_returning', $word, $amount ], [ 'dc_incr', $number ], [ 'dc_incr', sub { 'uuid ' . $uuid->() } ],
+		[ $weight->(10, 'cnt', 'buf', 'idl', 'par', 'hsh', 'onc', 'trd', 'rnk'), $on->($counter, [ 'dc_incr', $word, $amount ], [ 'dc_incr', $word ], [ 'dc_decr', $word, $amount ], [ 'dc_incr_hashed', $word, $word ], [ 'dc_incr_returning', $word, $amount ], [ 'dc_incr', $number ], [ 'dc_incr', sub { 'uuid ' . $uuid->() } ],
 				[ 'dc_incr_many', sub { 'ARRAY[' . join(', ', map { $word->() } 1 .. num(1, 5)) . ']' } ]) ],
 		[ 3, sub { "SELECT dc_apply();\n" } ],
 		[ 6, $on->($any, [ 'dc_get', $word ], [ 'dc_get', $word, "interval '1 s'" ], [ 'dc_get_many', sub { "'{k1,k2,k3,bank}'" } ], [ 'dc_get_many', sub { "'{k1,k2,k3}'" }, "interval '1 s'" ], [ 'dc_info', $word ], [ 'dc_total', $word ], ['dc_top'], [ 'dc_top', 3 ], ['dc_sum'] ) ],
-		[ 3, $on->($one_of->('cnt', 'buf', 'idl', 'par', 'hsh', 'onc', 'stk', 'trd'), [ 'dc_set', $word, $amount ], [ 'dc_reset', $word ], [ 'dc_delete', $word ]) ],
+		[ 3, $on->($one_of->('cnt', 'buf', 'idl', 'par', 'hsh', 'onc', 'stk', 'trd', 'rnk'), [ 'dc_set', $word, $amount ], [ 'dc_reset', $word ], [ 'dc_delete', $word ]) ],
+		[ $weight->(12, 'rnk'), $on->($one_of->('rnk'), [ 'dc_rank', $word ], [ 'dc_rank', $number ], [ 'dc_around', $word ], [ 'dc_around', $word, 0 ], [ 'dc_at_rank', sub { num(1, 9) }, 3 ], [ 'dc_at_rank', $amount, $amount ], ['dc_compact'],
+				['dc_rank_drop'], [ 'dc_rank_create', sub { pick("'now'", "'none'", "'worker'") } ]) ],
+		[ $weight->(1, 'rnk'), sub { sprintf "CALL dc_build('$schema.rnk_rank', %d);\n", num(1, 9) } ],
 		[ $weight->(6, 'trd'), $on->($one_of->('trd'), ['dc_trending'], [ 'dc_trending', 3 ], [ 'dc_alter', sub { pick(q{trend => '1 hour'}, q{trend => '1 day'}, q{trend => '0'}, 'sample => 4', 'sample => 1') } ], ['dc_compact']) ],
 		[ $weight->(3, 'idl'), $on->($one_of->('idl'), [ 'dc_alter', sub { pick(map { "idle => '$_'" } '1 ms', '20 ms', '1 hour', '36525 days', '0') . pick('', q{, mode => 'buffered'}, q{, mode => 'exact'}, q{, trend => '1 hour'}, q{, trend => '0'}) } ], ['dc_compact']) ],
 		[ $weight->(6, 'onc'), $on->($one_of->('onc', 'onc', 'cnt', 'par'), [ 'dc_incr_once', $word, $amount, $event ], [ 'dc_op_status', $event ], [ 'dc_incr_once_many', sub { "'{k1,k2}', '{1,2}', ARRAY[" . $event->() . ', ' . $event->() . ']' } ]) ],
