@@ -140,7 +140,7 @@ static const DcStatement sql_expire_keys = {
 	.argtypes = {TEXTARRAYOID, TIMESTAMPTZOID},
 	.columns = {DC_TEXT("key")}};
 
-static BlockNumber range_of(DcKeySweep *sweep, BlockNumber blocks, int64 *pause);
+static BlockNumber keysweep_range(DcKeySweep *sweep, BlockNumber blocks, int64 *pause);
 static DcKeySweep *keysweep_find(Oid table);
 static void keysweep_forget_dropped(void);
 static bool keys_must_stay(const DcCounter *counter, BlockNumber *blocks);
@@ -197,7 +197,7 @@ keyexpiry_step(Oid table, bool all_owners)
 		return keysweep_pause(sweep, counter, _("The clock was set forward."));
 	if (!lock_compaction(counter) || (counter_has_trend(counter) && !trend_hooks->ready(counter)))
 		return TABLE_DONE;
-	end = range_of(sweep, blocks, &pause);
+	end = keysweep_range(sweep, blocks, &pause);
 	switch (expire_range(counter, sweep, blocks, end))
 	{
 		case RANGE_HAS_MORE:
@@ -214,10 +214,10 @@ keyexpiry_step(Oid table, bool all_owners)
 }
 
 /*
- * range_of returns the end of the next range, and sets *pause to the time (us) until the one after it.
+ * keysweep_range returns the end of the next range, and sets *pause to the time (us) until the one after it.
  */
 static BlockNumber
-range_of(DcKeySweep *sweep, BlockNumber blocks, int64 *pause)
+keysweep_range(DcKeySweep *sweep, BlockNumber blocks, int64 *pause)
 {
 	BlockNumber range = RANGE_BLOCKS;
 
