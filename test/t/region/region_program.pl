@@ -273,7 +273,7 @@ configure(map { $_ => undef } 'eu', 'us', 'ap');
 in('us', 'ALTER SUBSCRIPTION dc_from_ap DISABLE');
 in('ap', q{SELECT dc_incr('likes', 'd', 9)});
 have('the last of one that is lost', 'd', 9, 'eu');
-like(does(1, 'retire', 'ap', '--force'), qr/ap is there/, 'not while it is there');
+like(does(1, 'retire', 'ap', '--force'), qr/ap is running: stop its server first/, 'not while it is there');
 $nodes{ap}->stop('immediate');
 like(does(3, 'status'), qr/ap cannot be reached/, 'one that is down');
 ($status, $steps) = (3, 0);
@@ -288,7 +288,7 @@ is(in('us', q{SELECT count(*) FROM pg_replication_slots}), '1', 'nor a slot');
 
 # A function that would be called, as a superuser, instead of that of dcounter
 in('us', q{CREATE FUNCTION public.dc_region_join(text, text) RETURNS SETOF text LANGUAGE sql AS $$ SELECT 'DROP DATABASE postgres' $$});
-like(does(1, 'join'), qr/us has functions that could be called instead.*dc_region_join\(text,text\)/, 'a function of somebody else');
+like(does(1, 'join'), qr/us has functions that do not belong to dcounter.*dc_region_join\(text,text\)/, 'a function of somebody else');
 in('us', 'DROP FUNCTION public.dc_region_join(text, text)');
 
 # A value that was damaged

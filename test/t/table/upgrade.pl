@@ -152,7 +152,7 @@ sql($node, 'old', q{UPDATE pg_extension SET extversion = '0.10.0' WHERE extname 
 	my ($status, $out, $err) = $node->psql('old', "\\set VERBOSITY verbose\nSELECT dc_incr('rooms.plain', 'post:2')");
 
 	like($err, qr/ERROR:  55000: the library of dcounter has version \Q$version\E, which is older than version 0\.10\.0 of the extension in this database/, 'an older library refuses to work');
-	like($err, qr/HINT:  Install the library of version 0\.10\.0/, 'with a hint');
+	like($err, qr/HINT:  Install version 0\.10\.0/, 'with a hint');
 }
 
 # It is not in the way of DDL on tables that are not dcounter's, and refuses what it cannot follow.
