@@ -84,7 +84,7 @@ static bool sourcescan_look(DcSourceScan *scan);
 static bool scan_source(DcSourceScan *scan, DcKeySums *sums, bool pairs);
 static bool scan_leaf(DcSourceScan *scan, Relation source, Oid relid, DcKeySums *sums, bool pairs, DcSourceGroups *groups);
 static void sourcescan_add_counted(DcSourceScan *scan, DcSourceEval *eval, TupleTableSlot *slot, DcKeySums *sums, bool pairs);
-static bool add_group(void *arg, const DcKey *key, int64 sum);
+static bool sourcescan_add_group(void *arg, const DcKey *key, int64 sum);
 static uint32 make_pair(DcSourceScan *scan, const DcKey *key, const DcKey *item);
 static bool sourcescan_count_items(DcSourceScan *scan);
 static bool scan_carried(DcSourceScan *scan);
@@ -223,7 +223,7 @@ static bool
 scan_source(DcSourceScan *scan, DcKeySums *sums, bool pairs)
 {
 	Relation source = table_open_present(scan->read->row.source, NoLock);
-	DcSourceGroups *groups = source_groups_begin(&scan->read->row, source, maintenance_work_mem / 2, add_group, scan);
+	DcSourceGroups *groups = source_groups_begin(&scan->read->row, source, maintenance_work_mem / 2, sourcescan_add_group, scan);
 	bool done = true;
 	ListCell *lc;
 
@@ -298,7 +298,7 @@ sourcescan_add_counted(DcSourceScan *scan, DcSourceEval *eval, TupleTableSlot *s
  * Add the sum of a group of rows to its key; false if the scan is late. arg is the scan.
  */
 static bool
-add_group(void *arg, const DcKey *key, int64 sum)
+sourcescan_add_group(void *arg, const DcKey *key, int64 sum)
 {
 	DcSourceScan *scan = arg;
 
