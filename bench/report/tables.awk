@@ -486,6 +486,8 @@ END {
 		print_rates("unread", "20_unread")
 	else if (table == "unread_mark")
 		print_rates("unread_mark", "20_mark")
+	else if (table == "rank" || table == "rank_write")
+		print_rates(table, table == "rank" ? "20_rank" : "20_ranks")
 	else if (table == "sample")
 		print_rates("sample", "30_sampled")
 	else if (table == "lite")

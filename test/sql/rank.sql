@@ -117,6 +117,14 @@ SELECT dc_load('points', array_agg('t' || lpad(i::text, 3, '0')), array_agg(77))
 SELECT key, rank - dc_rank('points', 't001') FROM dc_around('points', 't300', 1);
 SELECT key, rank = dc_rank('points', 't001') FROM dc_at_rank('points', dc_rank('points', 't001') + 499, 2);
 
+-- in the leader of a parallel query
+BEGIN;
+SET LOCAL parallel_setup_cost = 0;
+SET LOCAL parallel_tuple_cost = 0;
+SET LOCAL min_parallel_table_scan_size = 0;
+SET LOCAL min_parallel_index_scan_size = 0;
+SELECT count(inc) > 100, dc_rank('points', 'max'), (SELECT key FROM dc_at_rank('points', 1)) FROM points;
+ROLLBACK;
 -- old snapshots
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 SELECT dc_rank('points', 'ann') = 1 + (SELECT count(*) FROM points WHERE value > 30);

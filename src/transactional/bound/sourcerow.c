@@ -23,6 +23,7 @@
 #include "base/errors.h"
 #include "base/lockclass.h"
 #include "base/relopen.h"
+#include "core/table/access.h"
 #include "transactional/bound/bound.h"
 
 PG_FUNCTION_INFO_V1(on_source_change);
@@ -199,7 +200,6 @@ source_read_in(Oid counter, Snapshot snapshot, DcSourceRow *row)
 List *
 source_rows_of(Oid source)
 {
-	Snapshot snapshot;
 	DcCatScan scan;
 	ScanKeyData key;
 	DcSourceRow *row = palloc(sizeof(DcSourceRow));
@@ -209,16 +209,16 @@ source_rows_of(Oid source)
 	if (!OidIsValid(catalog_relation_if_any(sources.table)) ||
 		!OidIsValid(catalog_relation_if_any(SOURCE_INDEX)))
 		return NIL;
-	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	latest_snapshot_push();
 	ScanKeyInit(&key, SOURCE_COLUMN, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(source));
-	cat_scan_begin_ordered(&scan, &sources, SOURCE_INDEX, snapshot, &key, 1);
+	cat_scan_begin_ordered(&scan, &sources, SOURCE_INDEX, GetActiveSnapshot(), &key, 1);
 	while (cat_scan_next(&scan, ForwardScanDirection, row))
 	{
 		rows = lappend(rows, row);
 		row = palloc(sizeof(DcSourceRow));
 	}
 	cat_scan_end(&scan);
-	UnregisterSnapshot(snapshot);
+	PopActiveSnapshot();
 	return rows;
 }
 

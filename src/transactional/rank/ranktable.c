@@ -16,7 +16,7 @@
 #include "postgres.h"
 
 #include "access/genam.h"
-#include "access/relation.h"
+#include "access/table.h"
 #include "catalog/pg_am.h"
 #include "nodes/makefuncs.h"
 #include "utils/builtins.h"
@@ -26,6 +26,7 @@
 #include "base/args.h"
 #include "base/compat.h"
 #include "base/errors.h"
+#include "base/relopen.h"
 #include "base/runas.h"
 #include "core/table/access.h"
 #include "core/table/distribution.h"
@@ -142,7 +143,7 @@ rank_check_counter(const DcCounter *counter)
 static bool
 has_value_index(Oid relid)
 {
-	Relation rel = relation_open(relid, NoLock);
+	Relation rel = table_open_present(relid, NoLock);
 	AttrNumber value = get_attnum(relid, "value");
 	ListCell *lc;
 	bool found = false;
@@ -155,7 +156,7 @@ has_value_index(Oid relid)
 			index->rd_index->indkey.values[0] == value && RelationGetIndexPredicate(index) == NIL;
 		index_close(index, AccessShareLock);
 	}
-	relation_close(rel, NoLock);
+	table_close(rel, NoLock);
 	return found;
 }
 
