@@ -93,7 +93,7 @@ static bool is_shard(TupleTableSlot *slot);
 static void add_object(DcDdl *ddl, Oid class, TupleTableSlot *slot);
 static void ddlhooks_add_column(DcDdl *ddl, TupleTableSlot *slot, bool dropped);
 static void add_trigger(DcDdl *ddl, TupleTableSlot *slot);
-static bool is_array(TupleTableSlot *slot);
+static bool dropped_is_array(TupleTableSlot *slot);
 static void add_row_type(DcDdl *ddl, TupleTableSlot *slot);
 static void add_type(DcDdl *ddl, TupleTableSlot *slot);
 static void add_partitions(DcDdl *ddl, TupleTableSlot *slot);
@@ -412,7 +412,7 @@ add_trigger(DcDdl *ddl, TupleTableSlot *slot)
  * Return true if an object that was dropped is an array type. It has no name of its own: what contains it names its elements.
  */
 static bool
-is_array(TupleTableSlot *slot)
+dropped_is_array(TupleTableSlot *slot)
 {
 	char *identity = TextDatumGetCString(slot_datum(slot, COL_IDENTITY, TEXTOID));
 	size_t len = strlen(identity);
@@ -454,7 +454,7 @@ add_type(DcDdl *ddl, TupleTableSlot *slot)
 	Datum name;
 	int n;
 
-	if (isnull || is_array(slot))
+	if (isnull || dropped_is_array(slot))
 		return;
 	type = palloc(sizeof(DcDdlName));
 	type->schema = TextDatumGetCString(schema);
