@@ -275,7 +275,7 @@ hotalarm_xact_callback(XactEvent event, void *arg)
 
 				stats_set_hot(hot->counter, hot->hash, hot->is_hot);
 			}
-			/* FALLTHROUGH */
+			pg_fallthrough;
 		case XACT_EVENT_ABORT:
 			told = NIL;
 			break;
