@@ -204,7 +204,7 @@ foreach my $sql ($fill, q{UPDATE likes SET post = 1 WHERE post = 3 AND amount < 
 	$node->wait_for_catchup('s');
 	is(sql($subscriber, 'postgres', $replicated), '', 'replicated: no drift after ' . substr($sql =~ s/\s+/ /gr, 0, 60));
 }
-is(sql($subscriber, 'postgres', q{SELECT dc_sum('total') = (SELECT sum(amount) FROM likes), dc_sum('people') = (SELECT count(DISTINCT (page, who)) FROM visits), (SELECT string_agg(key || ' ' || value, ', ') FROM dc_scan('sets', '[null]')) = (SELECT format('[null, null, "amount"] %s, [null, null, "n"] %s', sum(amount), count(*)) FROM likes), dc_sum('other')}), 't|t|t|0', 'applied rows are counted where that was asked for, and only there');
+is(sql($subscriber, 'postgres', q{SELECT dc_sum('total') = (SELECT sum(amount) FROM likes), dc_sum('people') = (SELECT count(DISTINCT (page, who)) FROM visits), (SELECT string_agg(key::text || ' ' || value, ', ') FROM dc_scan('sets', '[null, null]')) = (SELECT format('[null, null, "amount"] %s, [null, null, "n"] %s', sum(amount), count(*)) FROM likes), dc_sum('other')}), 't|t|t|0', 'applied rows are counted where that was asked for, and only there');
 sql($subscriber, 'postgres', q{DROP SUBSCRIPTION s});
 $subscriber->stop;
 
