@@ -34,7 +34,7 @@ my $schema = q{
 };
 
 my $key = sub { 'k' . num(1, 80) };
-my $value = sub { pick(num(-5, 5), num(0, 200), num(1000000, 1000020), num(1, 9) * 10**num(1, 17), -num(1, 9) * 10**num(1, 17)) };
+my $value = sub { pick(num(-5, 5), num(0, 200), num(1000000, 1000020), pick('', '-') . num(1, 9) . '0' x num(1, 17)) };
 
 sub room
 {
