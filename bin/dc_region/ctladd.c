@@ -73,7 +73,8 @@ make_region(Region *region)
 }
 
 /*
- * copy_past copies rows that the others do not send: counts of retired regions, and earlier ones of this region.
+ * copy_past copies rows that the others do not send: counts of retired regions, and earlier ones of
+ * this region.
  */
 static void
 copy_past(Region *region)
@@ -155,8 +156,8 @@ make_extension(Region *region, const Region *model)
 }
 
 /*
- * make_role creates the role as which the other regions connect, unless it exists. It cannot log in with a password, as
- * it has none.
+ * make_role creates the role as which the other regions connect, unless it exists. It cannot log in
+ * with a password, as it has none.
  */
 static void
 make_role(Region *region)
@@ -204,8 +205,8 @@ make_counters(Region *region, const Region *model)
 }
 
 /*
- * make_counter creates a counter, with its owner, unless it exists. An existing one may have amounts: then
- * dc_replicate() refuses it, and the operator has to say whose these are.
+ * make_counter creates a counter, with its owner, unless it exists. An existing one may have
+ * amounts: then dc_replicate() refuses it, and the operator has to say whose these are.
  */
 static void
 make_counter(Region *region, const PGresult *counters, int row)
@@ -295,8 +296,8 @@ knows_past(const Region *region, const char *name)
 }
 
 /*
- * join_pair makes or repairs the link by which the rows of one region come to another one, and waits for the copy. A link
- * from an earlier epoch of a database is left to dc_region restore.
+ * join_pair makes or repairs the link by which the rows of one region come to another one, and
+ * waits for the copy. A link from an earlier epoch of a database is left to dc_region restore.
  */
 static void
 join_pair(Region *at, Region *from)

@@ -4,8 +4,9 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * While users count, the counts of a region are ahead of their copies in the others. But amounts only grow: so it is
- * enough if all others reach, in time, as much as any had at the first look. Amounts that do not change must be equal.
+ * While users count, the counts of a region are ahead of their copies in the others. But amounts
+ * only grow: so it is enough if all others reach, in time, as much as any had at the first look.
+ * Amounts that do not change must be equal.
  */
 #include "bin/dc_region/ctl.h"
 
@@ -233,8 +234,8 @@ all_equal(const Parts *now, const Parts *first, bool tell)
 }
 
 /*
- * is_behind returns true if another region lacks some of a part. A part that has changed since the first look is still being
- * counted, so the other region only needs the amounts of the first look.
+ * is_behind returns true if another region lacks some of a part. A part that has changed since the
+ * first look is still being counted, so the other region only needs the amounts of the first look.
  */
 static bool
 is_behind(const Parts *now, const Parts *first, const Part *part, bool tell)

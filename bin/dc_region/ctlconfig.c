@@ -34,8 +34,8 @@ static const char *without_password(const char *conninfo, const char *instead);
 static void add_setting(Buffer *to, const char *keyword, const char *value);
 
 /*
- * config_read fills in the mesh, or ends the program. Its messages do not quote the file, as it may have
- * passwords.
+ * config_read fills in the mesh, or ends the program. Its messages do not quote the file, as it may
+ * have passwords.
  */
 void
 config_read(const char *path)

@@ -4,9 +4,9 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The statements that make a link come from dc_region_join() and dc_region_refresh(). It is dropped here without its
- * slot, which may be gone, out of reach, or that of another database with the same past. The slot is dropped
- * afterwards, by its name, if nobody uses it.
+ * The statements that make a link come from dc_region_join() and dc_region_refresh(). It is dropped
+ * here without its slot, which may be gone, out of reach, or that of another database with the same
+ * past. The slot is dropped afterwards, by its name, if nobody uses it.
  */
 #include "bin/dc_region/ctl.h"
 
@@ -18,8 +18,9 @@
 #define SLOT_TIMEOUT 30000 /* ms until a slot that was in use is free */
 
 /*
- * Slots in the server of a region for another one: for any of its epochs, except for those in use. One may be of
- * another database, if the conninfo named that before. src/region/join.c makes the names.
+ * Slots in the server of a region for another one: for any of its epochs, except for those in use.
+ * One may be of another database, if the conninfo named that before. src/region/join.c makes the
+ * names.
  */
 static const char sql_slots_of[] =
 	"SELECT s.slot_name, s.active FROM pg_replication_slots AS s WHERE NOT s.slot_name::text = ANY ($4::text[])"
@@ -80,8 +81,8 @@ comment_of(const Region *at, const Region *from)
 }
 
 /*
- * link_is_known returns true for a link that was made by this program for the present epochs of both databases. That is
- * not known of a region that is not reached.
+ * link_is_known returns true for a link that was made by this program for the present epochs of
+ * both databases. That is not known of a region that is not reached.
  */
 bool
 link_is_known(const Region *at, const Region *from)
@@ -245,8 +246,8 @@ ctllink_is_listed(const Buffer *listed, const char *mark)
 }
 
 /*
- * slots_drop drops the slots that a region has for another one, which may be out of reach, except for those of its
- * links.
+ * slots_drop drops the slots that a region has for another one, which may be out of reach, except
+ * for those of its links.
  */
 void
 slots_drop(Region *at, const char *of, const Region *region)
@@ -283,8 +284,8 @@ slots_in_use(const Region *region)
 }
 
 /*
- * slot_drop drops a slot as soon as nobody uses it. A slot that stays in use belongs to another database, of which this one is
- * a copy.
+ * slot_drop drops a slot as soon as nobody uses it. A slot that stays in use belongs to another
+ * database, of which this one is a copy.
  */
 static void
 slot_drop(Region *at, const char *slot, const char *of)
@@ -361,7 +362,8 @@ link_wait(Region *at, const Region *from)
 }
 
 /*
- * link_refresh copies all that a region knows to another one, and notes that in the comment of the link.
+ * link_refresh copies all that a region knows to another one, and notes that in the comment of the
+ * link.
  */
 void
 link_refresh(Region *at, Region *from)
@@ -379,7 +381,8 @@ link_refresh(Region *at, Region *from)
 }
 
 /*
- * lacks_counters returns true if a region lacks a replicated counter of another one, whose rows it therefore cannot get.
+ * lacks_counters returns true if a region lacks a replicated counter of another one, whose rows it
+ * therefore cannot get.
  */
 bool
 lacks_counters(const Region *at, const Region *from, bool tell)

@@ -6,8 +6,8 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Its link from a region that is not reached stays, disabled: as long as it exists, the database remembers (by its state
- * recopy) that it may lack rows.
+ * Its link from a region that is not reached stays, disabled: as long as it exists, the database
+ * remembers (by its state recopy) that it may lack rows.
  */
 #include "bin/dc_region/ctl.h"
 
@@ -50,7 +50,10 @@ command_restore(void)
 		}
 		make_links(region);
 		wait_until_started(region);
-		/* a start that the others have confirmed too late ends with a new epoch, and with stocks that are shut */
+		/*
+		 * a start that the others have confirmed too late ends with a new epoch, and with stocks
+		 * that are shut
+		 */
 		if (region->state.shut && !opened)
 			renew_now(region);
 		opened = true;
@@ -85,8 +88,9 @@ check_mesh(const Region *region)
 }
 
 /*
- * ctlrestore_renew gives the database a new epoch, unless it has taken one by itself. In the state renew it still has
- * to. In the state starting it has yet to find out whether it has to, but it may have renewed before its last start.
+ * ctlrestore_renew gives the database a new epoch, unless it has taken one by itself. In the state
+ * renew it still has to. In the state starting it has yet to find out whether it has to, but it may
+ * have renewed before its last start.
  */
 static void
 ctlrestore_renew(Region *region)
@@ -136,7 +140,8 @@ drop_stale(Region *region)
 }
 
 /*
- * ctlrestore_is_old returns true for a link that has to be made again. One that was made by hand may have any epoch.
+ * ctlrestore_is_old returns true for a link that has to be made again. One that was made by hand
+ * may have any epoch.
  */
 static bool
 ctlrestore_is_old(const Region *at, const Region *from)
@@ -147,8 +152,8 @@ ctlrestore_is_old(const Region *at, const Region *from)
 }
 
 /*
- * make_links makes the links of a region, and those of the others to it. The latter copy at the same time, as each is in a database of
- * its own.
+ * make_links makes the links of a region, and those of the others to it. The latter copy at the
+ * same time, as each is in a database of its own.
  */
 static void
 make_links(Region *region)
@@ -194,8 +199,8 @@ wait_until_started(Region *region)
 }
 
 /*
- * refresh_all copies all that the others know to a region. Without `again`, it skips those from which that was done
- * since its links were made.
+ * refresh_all copies all that the others know to a region. Without `again`, it skips those from
+ * which that was done since its links were made.
  */
 static void
 refresh_all(Region *region, bool again)
@@ -208,8 +213,9 @@ refresh_all(Region *region, bool again)
 }
 
 /*
- * refresh_others refreshes the others that miss something: over the old links, some rows of the region may have been
- * lost. A region that was restored itself, and has old links, needs a call of its own.
+ * refresh_others refreshes the others that miss something: over the old links, some rows of the
+ * region may have been lost. A region that was restored itself, and has old links, needs a call of
+ * its own.
  */
 static void
 refresh_others(const Region *region)
@@ -259,8 +265,9 @@ command_refresh(void)
 }
 
 /*
- * command_repair sets values to what the regions have counted, repairs links, and refreshes regions that lack
- * something. A database that has to take a new epoch, and links from one that has, are left to dc_region restore.
+ * command_repair sets values to what the regions have counted, repairs links, and refreshes regions
+ * that lack something. A database that has to take a new epoch, and links from one that has, are
+ * left to dc_region restore.
  */
 void
 command_repair(void)

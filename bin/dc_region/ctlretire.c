@@ -5,8 +5,9 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * After the loss of a region the others may know different states of it. So each of them first disables its link from it, and
- * refreshes from each other one, and only then drops the link: while it exists, something is left to do.
+ * After the loss of a region the others may know different states of it. So each of them first
+ * disables its link from it, and refreshes from each other one, and only then drops the link: while
+ * it exists, something is left to do.
  */
 #include "bin/dc_region/ctl.h"
 
@@ -35,7 +36,8 @@ command_retire(void)
 }
 
 /*
- * retire_alive waits until all others know the region's last counts, then its retirement, and then drops its links.
+ * retire_alive waits until all others know the region's last counts, then its retirement, and then
+ * drops its links.
  */
 static void
 retire_alive(Region *region)

@@ -4,7 +4,8 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Errors of a server are printed without the statement, which may have a password: only message, detail and hint.
+ * Errors of a server are printed without the statement, which may have a password: only message,
+ * detail and hint.
  */
 #include "bin/dc_region/ctl.h"
 
@@ -36,8 +37,8 @@ mesh_connect(void)
 }
 
 /*
- * connect_one sets up a session. Names are not looked up in schemas of users. A statement is canceled if this
- * program ends.
+ * connect_one sets up a session. Names are not looked up in schemas of users. A statement is
+ * canceled if this program ends.
  */
 static void
 connect_one(Region *region)
@@ -63,8 +64,8 @@ connect_one(Region *region)
 }
 
 /*
- * mesh_lock waits until no other dc_region changes anything in a region that is reached. A statement of one that was
- * killed goes on until the server notices.
+ * mesh_lock waits until no other dc_region changes anything in a region that is reached. A
+ * statement of one that was killed goes on until the server notices.
  */
 void
 mesh_lock(void)
@@ -101,9 +102,9 @@ ask(Region *region, const char *sql, int count, const char *const *arguments)
 }
 
 /*
- * ask_of_counter sends a query about one counter, and returns its rows. If its owner has made that impossible, the
- * other counters must not suffer: then it returns NULL, and something is left to do. For the same reason, it may take
- * at most `part` quarters of the time.
+ * ask_of_counter sends a query about one counter, and returns its rows. If its owner has made that
+ * impossible, the other counters must not suffer: then it returns NULL, and something is left to
+ * do. For the same reason, it may take at most `part` quarters of the time.
  */
 PGresult *
 ask_of_counter(Region *region, const char *sql, const char *counter, int part)
@@ -131,8 +132,8 @@ ask_of_counter(Region *region, const char *sql, const char *counter, int part)
 }
 
 /*
- * run sends a statement, and returns its result; an error ends the program, except for one SQLSTATE that the
- * caller expects (NULL: none).
+ * run sends a statement, and returns its result; an error ends the program, except for one SQLSTATE
+ * that the caller expects (NULL: none).
  */
 PGresult *
 run(Region *region, const char *sql, const char *sqlstate)
@@ -328,7 +329,8 @@ patience_begin(Patience *patience)
 }
 
 /*
- * patience_next pauses. It prints now and then what for, and ends the program when that has taken too long.
+ * patience_next pauses. It prints now and then what for, and ends the program when that has taken
+ * too long.
  */
 void
 patience_next(Patience *patience, const char *format, ...)
@@ -354,8 +356,8 @@ patience_next(Patience *patience, const char *format, ...)
 }
 
 /*
- * same_server returns true for two databases of one server. Within one, CREATE SUBSCRIPTION waits forever if it makes its
- * slot.
+ * same_server returns true for two databases of one server. Within one, CREATE SUBSCRIPTION waits
+ * forever if it makes its slot.
  */
 bool
 same_server(const Region *one, const Region *other)

@@ -4,9 +4,10 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A link that dc_region has made has a comment with the epochs of both databases for which it was made, and with
- * "refreshed" if all that the other knew was copied since. A link of other epochs is out of date, as one of the databases
- * was replaced since: its position says nothing. Epochs between which nothing was missed are an exception.
+ * A link that dc_region has made has a comment with the epochs of both databases for which it was
+ * made, and with "refreshed" if all that the other knew was copied since. A link of other epochs is
+ * out of date, as one of the databases was replaced since: its position says nothing. Epochs
+ * between which nothing was missed are an exception.
  */
 #include "bin/dc_region/ctl.h"
 
@@ -30,7 +31,10 @@ static const char sql_false[] =
 	" WHERE p.pronamespace = $1::regnamespace AND p.proname ~ '^dc_(region|replicate$|create$|stock_create$|flush$|compact$)'"
 	" AND NOT EXISTS (SELECT FROM pg_depend AS d WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e')";
 
-/* The epoch, and earlier ones since which nothing is missing (src/region/renew.c). Epochs begin with their time. */
+/*
+ * The epoch, and earlier ones since which nothing is missing (src/region/renew.c). Epochs begin
+ * with their time.
+ */
 #define SQL_LOSSLESS \
 	"SELECT s.epoch UNION SELECT r.epoch FROM dcounter.region AS r, dcounter.self_mark AS m" \
 	" WHERE r.region = s.region AND r.epoch <= s.epoch AND m.epoch = s.epoch AND m.what = 'since' AND s.state = 'active'" \
@@ -49,7 +53,10 @@ static const char sql_regions[] =
 	"SELECT r.region, r.epochs, r.state, date_trunc('milliseconds', r.lag) AS lag, r.link_state, r.apply_errors, to_jsonb(r) ->> 'advice' AS advice,"
 	" (SELECT max(b.epoch) FROM dcounter.region AS b WHERE b.region = r.region) AS epoch FROM %s.dc_regions() AS r ORDER BY r.region";
 
-/* Links by their names, and whether they are for this epoch. src/region/join.c makes the names of slots. */
+/*
+ * Links by their names, and whether they are for this epoch. src/region/join.c makes the names of
+ * slots.
+ */
 static const char sql_links[] =
 	"SELECT l.subname AS link, l.subenabled AS enabled, l.subslotname AS slot, 'dcounter_own' = ANY (l.subpublications) AS mesh, %s AS conninfo,"
 	" coalesce(obj_description(l.oid, 'pg_subscription'), '') AS comment,"
@@ -130,7 +137,8 @@ region_look(Region *region)
 }
 
 /*
- * check_functions ends the program if others have made functions that would be called, with its rights, instead of dcounter's.
+ * check_functions ends the program if others have made functions that would be called, with its
+ * rights, instead of dcounter's.
  */
 static void
 check_functions(Region *region)
@@ -194,7 +202,8 @@ is_gone(const Region *region)
 }
 
 /*
- * is_reached returns true for a region that is a member. If it should be, and is not, something is left to do.
+ * is_reached returns true for a region that is a member. If it should be, and is not, something is
+ * left to do.
  */
 bool
 is_reached(const Region *region)
@@ -247,7 +256,8 @@ region_wanted(const char *name)
 }
 
 /*
- * is_stock returns true for a counter that is a stock: its units are in one place each, so that there is nothing to compare.
+ * is_stock returns true for a counter that is a stock: its units are in one place each, so that
+ * there is nothing to compare.
  */
 bool
 is_stock(const Region *region, int counter)

@@ -84,8 +84,9 @@ ctlstatus_advise(Buffer *advice, const char *format, ...)
 }
 
 /*
- * region_advice adds lines on what is wrong with a region, and which command helps; true if there are none. A region
- * reports problems that it sees itself; the ones added here are seen only by comparing databases.
+ * region_advice adds lines on what is wrong with a region, and which command helps; true if there
+ * are none. A region reports problems that it sees itself; the ones added here are seen only by
+ * comparing databases.
  */
 bool
 region_advice(const Region *region, Buffer *advice)

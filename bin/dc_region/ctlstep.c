@@ -86,8 +86,9 @@ step_done(void)
 }
 
 /*
- * step_statements runs the statements that dc_region_join() or dc_region_refresh() returns for a link from another
- * region. They are unchanged, except that a link within one server uses a slot that exists already.
+ * step_statements runs the statements that dc_region_join() or dc_region_refresh() returns for a
+ * link from another region. They are unchanged, except that a link within one server uses a slot
+ * that exists already.
  */
 void
 step_statements(Region *at, Region *from, const char *function, const char *name)

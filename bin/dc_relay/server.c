@@ -39,8 +39,9 @@ enum
 };
 
 /*
- * The relay's sessions have no timeouts, whatever is set for the role. The first statement is the only one that could run
- * into one, at each try: so it is one for which the server looks nothing up.
+ * The relay's sessions have no timeouts, whatever is set for the role. The first statement is the
+ * only one that could run into one, at each try: so it is one for which the server looks nothing
+ * up.
  */
 static const char end_timeout[] = "SET statement_timeout = 0";
 static const char prepare_session[] =

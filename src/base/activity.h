@@ -9,7 +9,9 @@
 
 #include "base/clock.h"
 
-/* Activity is noted for one counter table, by its OID, or under one of these for a whole database. */
+/*
+ * Activity is noted for one counter table, by its OID, or under one of these for a whole database.
+ */
 #define DC_ACTIVITY_ANY ((Oid) 0)	 /* any of its counter tables */
 #define DC_ACTIVITY_ALL ((Oid) 1)	 /* possibly all of them */
 #define DC_ACTIVITY_THINGS ((Oid) 2) /* there is something new to look after */

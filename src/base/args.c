@@ -92,8 +92,8 @@ trigger_check(FunctionCallInfo fcinfo, const char *function)
 }
 
 /*
- * interval_to_duration returns an interval in microseconds, one that does not fit as the nearest number that does. Raises
- * 22023 if it has months.
+ * interval_to_duration returns an interval in microseconds, one that does not fit as the nearest
+ * number that does. Raises 22023 if it has months.
  */
 int64
 interval_to_duration(const Interval *interval, const char *name)

@@ -4,13 +4,14 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Times are microseconds since PostgreSQL's epoch, midnight of 2000-01-01 UTC. Buckets of a width are counted
- * from Monday, 2000-01-03, so that days begin at midnight and weeks on Mondays, UTC. Those before have numbers
- * below 0, and no rows.
+ * Times are microseconds since PostgreSQL's epoch, midnight of 2000-01-01 UTC. Buckets of a width
+ * are counted from Monday, 2000-01-03, so that days begin at midnight and weeks on Mondays, UTC.
+ * Those before have numbers below 0, and no rows.
  *
- * The row of a key and a bucket has the key, a byte 1, and the bucket's number in 8 hexadecimal digits. In the "C"
- * collation the buckets of a key follow each other, in their order. Rows of another key may be among
- * them, if that begins with these bytes: it is longer, so bucket_get() and the length tell them apart.
+ * The row of a key and a bucket has the key, a byte 1, and the bucket's number in 8 hexadecimal
+ * digits. In the "C" collation the buckets of a key follow each other, in their order. Rows of
+ * another key may be among them, if that begins with these bytes: it is longer, so bucket_get() and
+ * the length tell them apart.
  *
  * Nothing here depends on the server: the unit tests build it as it is.
  */
@@ -42,9 +43,9 @@ bucket_start(int64_t bucket, int64_t width)
 }
 
 /*
- * bucket_horizon returns the first bucket that is kept. A bucket goes when it has been over for `keep`, both by the
- * clock and by the newest bucket that has been written: a clock that is wrong for a while takes nothing away
- * that the table itself does not show to be old.
+ * bucket_horizon returns the first bucket that is kept. A bucket goes when it has been over for
+ * `keep`, both by the clock and by the newest bucket that has been written: a clock that is wrong
+ * for a while takes nothing away that the table itself does not show to be old.
  */
 int64_t
 bucket_horizon(int64_t now, int64_t newest, int64_t width, int64_t keep)

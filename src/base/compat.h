@@ -63,9 +63,10 @@
 #endif
 
 /*
- * The library hides all names (-fvisibility=hidden) but those that the server looks up by name. The server loads
- * libraries with RTLD_GLOBAL, so a name that is not hidden may be bound to another library's function of that name.
- * From 16 on these two macros export what they declare. Each file with a function for SQL includes this header.
+ * The library hides all names (-fvisibility=hidden) but those that the server looks up by name. The
+ * server loads libraries with RTLD_GLOBAL, so a name that is not hidden may be bound to another
+ * library's function of that name. From 16 on these two macros export what they declare. Each file
+ * with a function for SQL includes this header.
  */
 #if PG_VERSION_NUM < 160000
 #undef PGDLLEXPORT
@@ -89,7 +90,10 @@
 #define pg_noreturn pg_attribute_noreturn()
 #endif
 
-/* Where a case goes on with the next one: since 19, whose PGXS has gcc believe no comment that says so. */
+/*
+ * Where a case goes on with the next one: since 19, whose PGXS has gcc believe no comment that says
+ * so.
+ */
 #ifndef pg_fallthrough
 #define pg_fallthrough __attribute__((fallthrough))
 #endif
@@ -235,8 +239,8 @@ compat_tuple_delete(Relation rel, ItemPointer tid, bool wait, TM_FailureData *fa
 }
 
 /*
- * Remove dead versions from a pinned page of a heap. 19 marks it in the visibility map while it is at it, of which
- * it leaves a page pinned for the next call.
+ * Remove dead versions from a pinned page of a heap. 19 marks it in the visibility map while it is
+ * at it, of which it leaves a page pinned for the next call.
  */
 static inline void
 compat_heap_page_prune(Relation heap, Buffer buffer)
@@ -263,8 +267,9 @@ compat_heap_page_prune(Relation heap, Buffer buffer)
 #endif
 
 /*
- * Update a tuple; sets *new_entries if it needs new index entries. 16 distinguishes which
- * indexes need them, which makes no difference to a table whose indexed columns never change; 19 added options.
+ * Update a tuple; sets *new_entries if it needs new index entries. 16 distinguishes which indexes
+ * need them, which makes no difference to a table whose indexed columns never change; 19 added
+ * options.
  */
 static inline TM_Result
 compat_tuple_update(Relation rel, ItemPointer tid, TupleTableSlot *slot,
@@ -394,12 +399,18 @@ compat_wait_event(const char *name)
 #endif
 }
 
-/* 19 ends a worker with this flag for a statement that needs its database for itself, such as DROP DATABASE. */
+/*
+ * 19 ends a worker with this flag for a statement that needs its database for itself, such as DROP
+ * DATABASE.
+ */
 #ifndef BGWORKER_INTERRUPTIBLE
 #define BGWORKER_INTERRUPTIBLE 0
 #endif
 
-/* The least wal_level from which the WAL can be decoded: 19 writes what that needs as soon as there is a logical slot. */
+/*
+ * The least wal_level from which the WAL can be decoded: 19 writes what that needs as soon as there
+ * is a logical slot.
+ */
 #if PG_VERSION_NUM >= 190000
 #define COMPAT_LOGICAL_WAL_LEVEL WAL_LEVEL_REPLICA
 #else
@@ -425,7 +436,10 @@ compat_name_tranche(int tranche, const char *name)
 #endif
 }
 
-/* 19 tells planner hooks whether they plan for EXPLAIN: the last parameter of such a hook, and what it passes on. */
+/*
+ * 19 tells planner hooks whether they plan for EXPLAIN: the last parameter of such a hook, and what
+ * it passes on.
+ */
 #if PG_VERSION_NUM >= 190000
 #define COMPAT_PLANNER_PARAMETER , struct ExplainState *explain
 #define COMPAT_PLANNER_ARGUMENT , explain
@@ -445,7 +459,10 @@ compat_relation_publications(Oid relid)
 #endif
 }
 
-/* How often a subscription has failed to copy tables, in pg_stat_get_subscription_stats() AS s; 19 counts sequences apart. */
+/*
+ * How often a subscription has failed to copy tables, in pg_stat_get_subscription_stats() AS s; 19
+ * counts sequences apart.
+ */
 #if PG_VERSION_NUM >= 190000
 #define COMPAT_SYNC_ERRORS "s.sync_table_error_count + s.sync_seq_error_count"
 #else
@@ -453,8 +470,9 @@ compat_relation_publications(Oid relid)
 #endif
 
 /*
- * How many rows of a subscription met another row, or none, where they had to find one; counted since 18. Where the row was only written
- * by another region before (origin_differs) nothing is lost, and that is not counted.
+ * How many rows of a subscription met another row, or none, where they had to find one; counted
+ * since 18. Where the row was only written by another region before (origin_differs) nothing is
+ * lost, and that is not counted.
  */
 #if PG_VERSION_NUM >= 190000
 #define COMPAT_CONFLICTS \
@@ -467,7 +485,10 @@ compat_relation_publications(Oid relid)
 #define COMPAT_CONFLICTS "NULL::pg_catalog.int8"
 #endif
 
-/* Count an error of this process, which applies a subscription; 19 sees itself what the process does. */
+/*
+ * Count an error of this process, which applies a subscription; 19 sees itself what the process
+ * does.
+ */
 static inline void
 compat_count_apply_error(Oid subscription)
 {
@@ -497,7 +518,10 @@ compat_backend_status(int i)
 #define compat_ereturn(context, dummy, ...) ereport(ERROR, __VA_ARGS__)
 #endif
 
-/* The node that takes a soft error, and that a function is called with. fmgr.h of versions before 19 has a name for it, so as to need no nodes.h. */
+/*
+ * The node that takes a soft error, and that a function is called with. fmgr.h of versions before
+ * 19 has a name for it, so as to need no nodes.h.
+ */
 struct Node;
 typedef struct Node *CompatNode;
 
@@ -590,7 +614,10 @@ compat_jsonb_push(CompatJsonb *jsonb, JsonbIteratorToken token, JsonbValue *valu
 }
 #endif
 
-/* A descriptor whose columns have all been named: 19 computes then where they are in a row. Without it, rows are read wrongly. */
+/*
+ * A descriptor whose columns have all been named: 19 computes then where they are in a row. Without
+ * it, rows are read wrongly.
+ */
 static inline TupleDesc
 compat_described(TupleDesc desc)
 {
@@ -650,14 +677,20 @@ compat_new_file_subxact(Relation rel)
 #endif
 }
 
-/* There are settings of how a plain '...' is read. Since 19 it is always read as the standard says, without a warning. */
+/*
+ * There are settings of how a plain '...' is read. Since 19 it is always read as the standard says,
+ * without a warning.
+ */
 #if PG_VERSION_NUM >= 190000
 #define COMPAT_STRINGS_ARE_SET false
 #else
 #define COMPAT_STRINGS_ARE_SET true
 #endif
 
-/* How a subscription connects. In 19 it may name a foreign server, and what that says is looked up only when it is asked for. */
+/*
+ * How a subscription connects. In 19 it may name a foreign server, and what that says is looked up
+ * only when it is asked for.
+ */
 static inline char *
 compat_subscription_conninfo(Subscription *subscription)
 {

@@ -147,7 +147,10 @@ typedef struct DcStockHooks
 	void (*find_holds)(struct DcCounterRow *row);
 	const struct DcShape *holds_shape;
 
-	/* call a function for each expired hold of some keys (text[]), or of all for 0, that has not been ended yet */
+	/*
+	 * call a function for each expired hold of some keys (text[]), or of all for 0, that has not
+	 * been ended yet
+	 */
 	void (*expired_each)(struct DcCounter *counter, Datum keys, void (*each)(void *arg, Datum key, int64 units), void *arg);
 
 	/* a key is about to be set: end its expired holds */
@@ -307,13 +310,16 @@ typedef struct DcRegionHooks
 	const char *(*node)(void);
 
 	/*
-	 * Raise an error if the units of a stock, which is locked, may be those of another database by now. Before that is
-	 * locked, await_rights() waits until this is known.
+	 * Raise an error if the units of a stock, which is locked, may be those of another database by
+	 * now. Before that is locked, await_rights() waits until this is known.
 	 */
 	void (*check_rights)(struct DcCounter *counter);
 	void (*await_rights)(Oid stock, const char *function);
 
-	/* a counter table is being adopted, perhaps with tables of regions; the functions for users are in a schema */
+	/*
+	 * a counter table is being adopted, perhaps with tables of regions; the functions for users are
+	 * in a schema
+	 */
 	void (*adopt)(struct DcCounterRow *row, Oid functions);
 
 	/*
@@ -339,7 +345,9 @@ typedef struct DcUnreadHooks
 	/* those that are its owner's (OIDs), for TRUNCATE */
 	List *(*tables)(Oid counter);
 
-	/* the increments of a key (a text datum) that went to these sums are not in its rows any more */
+	/*
+	 * the increments of a key (a text datum) that went to these sums are not in its rows any more
+	 */
 	void (*lost)(struct DcCounter *counter, Datum key, const struct DcSums *sums);
 } DcUnreadHooks;
 
@@ -363,7 +371,9 @@ typedef struct DcDistinctHooks
 	/* such a table was truncated, if it is one: empty its deltas */
 	void (*truncated)(Oid relid);
 
-	/* raise 55000 if rows of a table that belongs to this room are being deleted or updated by hand */
+	/*
+	 * raise 55000 if rows of a table that belongs to this room are being deleted or updated by hand
+	 */
 	void (*prevent_change)(Oid relid);
 } DcDistinctHooks;
 /* Set by trend_init(). */
@@ -381,7 +391,9 @@ typedef struct DcTrendHooks
 	/* May amounts go to the totals now? It locks the table that write() needs, without waiting. */
 	bool (*ready)(struct DcCounter *counter);
 
-	/* lock the weights of the keys of a batch. A key whose row is locked by others is to be skipped */
+	/*
+	 * lock the weights of the keys of a batch. A key whose row is locked by others is to be skipped
+	 */
 	void (*lock)(struct DcSqlSession *session, struct DcBatch *batch);
 
 	/* the totals of a batch are written: add to the weights of the keys that are not skipped */
@@ -399,8 +411,10 @@ typedef struct DcTrendHooks
 	/* ... or forget a key that is deleted */
 	void (*deleted)(struct DcSqlSession *session, Datum key);
 
-	/* before keys are deleted by a job: lock their weights without waiting, leave out those that others have locked, and
-	 * return how many remain */
+	/*
+	 * before keys are deleted by a job: lock their weights without waiting, leave out those that
+	 * others have locked, and return how many remain
+	 */
 	int (*lock_keys)(struct DcSqlSession *session, Datum *keys, int n);
 } DcTrendHooks;
 

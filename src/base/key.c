@@ -31,7 +31,8 @@
 #include "base/siphash.h"
 
 /*
- * The bytes of a jsonb are at most a few times its text: an element takes four and what the value needs, and at least three in the text.
+ * The bytes of a jsonb are at most a few times its text: an element takes four and what the value
+ * needs, and at least three in the text.
  */
 #define MAX_JSONB_BYTES (8 * DC_MAX_KEY_BYTES)
 
@@ -53,8 +54,8 @@ key_arg(FunctionCallInfo fcinfo, int argno, DcKey *key)
 }
 
 /*
- * key_text_arg returns an argument as text that functions take as text or, under the same name, as any type that keys can
- * have. Errors: 22004 for NULL, 42804.
+ * key_text_arg returns an argument as text that functions take as text or, under the same name, as
+ * any type that keys can have. Errors: 22004 for NULL, 42804.
  */
 Datum
 key_text_arg(FunctionCallInfo fcinfo, int argno, const char *name)
@@ -135,8 +136,8 @@ key_type(Oid type)
 }
 
 /*
- * key_from_value makes a key of a value of one of the types that key_type() returns. It lives as long
- * as both, and as the current memory context.
+ * key_from_value makes a key of a value of one of the types that key_type() returns. It lives as
+ * long as both, and as the current memory context.
  */
 void
 key_from_value(Datum value, Oid type, DcKey *key)
@@ -302,7 +303,8 @@ key_text_datum(const DcKey *key)
 }
 
 /*
- * key_secret_hash returns the hash of a key's bytes in this process. It has a secret: nobody can choose keys that meet in a table.
+ * key_secret_hash returns the hash of a key's bytes in this process. It has a secret: nobody can
+ * choose keys that meet in a table.
  */
 uint32
 key_secret_hash(const char *data, uint32 len)

@@ -10,12 +10,12 @@
  * that the same file looks after.
  *
  * A relcache invalidation may come at any moment, also while an entry is being filled. A kind's
- * function for changes knows only what the entry depended on before, not what is just being
- * found. So all invalidations are counted, and an entry during whose fill any has come is filled
- * again. An error may come as well, and would leave an entry that is half filled: relcached_fill()
- * resets the flag then. All kinds share one callback, and so do other files that need to know of changes
- * (relcached_on_change): a backend has ten slots for callbacks, of which the server takes some,
- * and Citus five.
+ * function for changes knows only what the entry depended on before, not what is just being found.
+ * So all invalidations are counted, and an entry during whose fill any has come is filled again. An
+ * error may come as well, and would leave an entry that is half filled: relcached_fill() resets the
+ * flag then. All kinds share one callback, and so do other files that need to know of changes
+ * (relcached_on_change): a backend has ten slots for callbacks, of which the server takes some, and
+ * Citus five.
  */
 #include "postgres.h"
 
@@ -75,8 +75,9 @@ relcached_enter(DcRelCached *cache, const void *key)
 }
 
 /*
- * relcached_enter_relation does the same for the OID of a relation that a caller has named; NULL if there is neither an entry nor a
- * relation: no session grows with the OIDs of nothing that it is asked for.
+ * relcached_enter_relation does the same for the OID of a relation that a caller has named; NULL if
+ * there is neither an entry nor a relation: no session grows with the OIDs of nothing that it is
+ * asked for.
  */
 void *
 relcached_enter_relation(DcRelCached *cache, Oid relid)
@@ -114,8 +115,8 @@ relcached_fill(void *entry, bool *valid, bool (*fill)(void *entry, void *arg), v
 }
 
 /*
- * relcached_changes returns how many invalidations have come, of any relation. If it has not changed while an entry was filled in
- * another way, the entry is valid.
+ * relcached_changes returns how many invalidations have come, of any relation. If it has not
+ * changed while an entry was filled in another way, the entry is valid.
  */
 uint64
 relcached_changes(void)
@@ -155,7 +156,8 @@ relcached_make(DcRelCached *cache)
 }
 
 /*
- * relcached_on_change has a function called for each change of a relation, or of any (InvalidOid). It must not throw.
+ * relcached_on_change has a function called for each change of a relation, or of any (InvalidOid).
+ * It must not throw.
  */
 void
 relcached_on_change(void (*listener)(Oid relid))

@@ -106,8 +106,8 @@ relation_children(Oid relid, LOCKMODE mode)
 }
 
 /*
- * relation_parents lists the tables that another one is a partition or a child of, even if it is being detached concurrently, in the
- * order in which it inherits from them. It locks none.
+ * relation_parents lists the tables that another one is a partition or a child of, even if it is
+ * being detached concurrently, in the order in which it inherits from them. It locks none.
  */
 List *
 relation_parents(Oid relid)
@@ -156,7 +156,8 @@ relation_partition_parent(Oid relid)
 }
 
 /*
- * relation_of_type returns the composite type that a table was made of; InvalidOid if there is none.
+ * relation_of_type returns the composite type that a table was made of; InvalidOid if there is
+ * none.
  */
 Oid
 relation_of_type(Oid relid)
@@ -173,8 +174,9 @@ relation_of_type(Oid relid)
 }
 
 /*
- * Return true if a table has no index at all. Between the data and the constraints of a restore that is the state of
- * tables that have a primary key: the worker leaves them alone then, without a failure.
+ * Return true if a table has no index at all. Between the data and the constraints of a restore
+ * that is the state of tables that have a primary key: the worker leaves them alone then, without a
+ * failure.
  */
 bool
 relation_lacks_indexes(Oid relid)
@@ -232,7 +234,8 @@ relation_size_at_once(Oid relid, int64 *size)
 }
 
 /*
- * relopen_lock_all_at_once locks a relation, its indexes, and its TOAST table with those of that, and adds them to a list.
+ * relopen_lock_all_at_once locks a relation, its indexes, and its TOAST table with those of that,
+ * and adds them to a list.
  */
 static bool
 relopen_lock_all_at_once(Oid relid, List **locked)

@@ -12,7 +12,9 @@
 #include "utils/relcache.h"
 
 extern Relation table_open_present(Oid relid, LOCKMODE mode);
-/* A counter of more tables and partitions takes too long to be opened in passing, or step by step. */
+/*
+ * A counter of more tables and partitions takes too long to be opened in passing, or step by step.
+ */
 #define DC_MANY_MEMBERS 2000
 
 extern List *relation_members(Oid relid, LOCKMODE mode);

@@ -4,9 +4,9 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A rule has an owner, and users: roles that may use it. Of these, some may be trusted with more (with a limit, to
- * give back what was used, which opens it). A user with the privileges of one of these roles may do what the role
- * may. Superusers may do everything.
+ * A rule has an owner, and users: roles that may use it. Of these, some may be trusted with more
+ * (with a limit, to give back what was used, which opens it). A user with the privileges of one of
+ * these roles may do what the role may. Superusers may do everything.
  *
  * A session remembers a rule by its name, until the catalog changes (catrow.c has how rows are
  * read). It learns of that by a number in shared memory, which is raised when the change is
@@ -101,8 +101,8 @@ rule_any(const DcRuleKind *kind)
 }
 
 /*
- * Store a row, and tell sessions that learn of it by a message, at commit. rules_committed() tells the others, when
- * that is done.
+ * Store a row, and tell sessions that learn of it by a message, at commit. rules_committed() tells
+ * the others, when that is done.
  */
 void
 rule_insert(const DcRuleKind *kind, const DcRuleRow *row)
@@ -134,8 +134,8 @@ rule_delete(const DcRuleKind *kind, DcRuleRow *row)
 }
 
 /*
- * rule_forget_lost removes roles that have been dropped, as another role may get the number. A rule that has lost its
- * owner belongs to the owner of the extension's tables.
+ * rule_forget_lost removes roles that have been dropped, as another role may get the number. A rule
+ * that has lost its owner belongs to the owner of the extension's tables.
  */
 static void
 rule_forget_lost(const DcRuleKind *kind, DcRuleRow *row)
@@ -207,8 +207,9 @@ has_one_of(Oid role, const Oid *roles, int count)
 }
 
 /*
- * rule_known returns a rule that the current user may use, or is trusted with. Errors: 42704, 42501, 55006 if this
- * transaction has changed it. The caller has looked whether there is shared memory.
+ * rule_known returns a rule that the current user may use, or is trusted with. Errors: 42704,
+ * 42501, 55006 if this transaction has changed it. The caller has looked whether there is shared
+ * memory.
  */
 void *
 rule_known(DcRuleKind *kind, const char *name, bool trusted)

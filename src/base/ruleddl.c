@@ -4,12 +4,11 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * These are transactional, unlike what is done with a rule. A transaction that changes a rule
- * has the lock on its id, and one that creates a rule that on its name and role, until it ends. A room's
- * memory of a rule that is dropped is freed when that is committed. (Not if it was prepared:
+ * These are transactional, unlike what is done with a rule. A transaction that changes a rule has
+ * the lock on its id, and one that creates a rule that on its name and role, until it ends. A
+ * room's memory of a rule that is dropped is freed when that is committed. (Not if it was prepared:
  * then it stays until it is idle.) What was created or dropped is private to the backend, in
- * TopTransactionContext; the callback forgets it at each end, as it does that rules were
- * changed.
+ * TopTransactionContext; the callback forgets it at each end, as it does that rules were changed.
  */
 #include "postgres.h"
 
@@ -59,8 +58,9 @@ mark_changed(DcRuleKind *kind)
 }
 
 /*
- * lock_name locks a name against other sessions of the same role that create a rule of it. Roles do not wait for each other here, as
- * other names have the same hash: the unique index decides between them.
+ * lock_name locks a name against other sessions of the same role that create a rule of it. Roles do
+ * not wait for each other here, as other names have the same hash: the unique index decides between
+ * them.
  */
 static void
 lock_name(const DcRuleKind *kind, const char *name)
@@ -144,8 +144,8 @@ rule_create(DcRuleKind *kind, DcRuleRow *row)
 }
 
 /*
- * rule_open finds the rule named by the first argument, which the caller owns, and locks it, for the function with
- * this verb in its name.
+ * rule_open finds the rule named by the first argument, which the caller owns, and locks it, for
+ * the function with this verb in its name.
  */
 void *
 rule_open(DcRuleKind *kind, FunctionCallInfo fcinfo, const char *verb)

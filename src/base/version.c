@@ -12,9 +12,9 @@
  * the server's log. An older library cannot know the catalogs of a newer script, and says so in
  * an error instead. It refuses only DDL that concerns tables of ours (core/table/olderddl.c).
  *
- * A script says which library it needs by a function library_MAJOR_MINOR(), which it creates first: an
- * older library has no function of that name, so neither CREATE EXTENSION nor an update has an effect with it,
- * and the error has the name.
+ * A script says which library it needs by a function library_MAJOR_MINOR(), which it creates first:
+ * an older library has no function of that name, so neither CREATE EXTENSION nor an update has an
+ * effect with it, and the error has the name.
  *
  * This is checked once in a session, and again after an error. Nothing here is shared.
  */
@@ -66,7 +66,8 @@ version_check(void)
 }
 
 /*
- * Return true if the library is older than the script, so that version_check() would raise its error.
+ * Return true if the library is older than the script, so that version_check() would raise its
+ * error.
  */
 bool
 version_is_older(void)

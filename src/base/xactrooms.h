@@ -35,7 +35,10 @@ typedef enum DcXactRoom
 
 typedef bool (*DcXactIdle)(void);
 
-/* The rooms with something to do at the end of this transaction, and how many had their turn at PRE_COMMIT. */
+/*
+ * The rooms with something to do at the end of this transaction, and how many had their turn at
+ * PRE_COMMIT.
+ */
 extern uint32 dc_xact_busy;
 extern int dc_xact_passed;
 extern bool dc_xact_prepares; /* it was PRE_PREPARE */

@@ -4,9 +4,10 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The sentences name the regions, so that dc_region can print those of all databases one after the other. What is seen only
- * by comparing databases (a slot that is gone at the peer, a missing counter) is added by that program
- * (bin/dc_region/ctlstatus.c). They have no numbers, so that they stay the same while nothing changes, as labels of metrics should.
+ * The sentences name the regions, so that dc_region can print those of all databases one after the
+ * other. What is seen only by comparing databases (a slot that is gone at the peer, a missing
+ * counter) is added by that program (bin/dc_region/ctlstatus.c). They have no numbers, so that they
+ * stay the same while nothing changes, as labels of metrics should.
  */
 #include "postgres.h"
 
@@ -22,7 +23,10 @@
 #include "region/life.h"
 #include "region/link.h"
 
-/* A region is late if it has missed this many heartbeats, and has sent nothing for at least this time. */
+/*
+ * A region is late if it has missed this many heartbeats, and has sent nothing for at least this
+ * time.
+ */
 #define LATE_BEATS 10
 #define LATE_MS 60000
 
@@ -34,8 +38,8 @@ static bool links_are_mesh(void);
 static bool keeps_slot(const char *region);
 
 /*
- * region_advice returns a sentence, or NULL if there is nothing to do. This database is in an active region. A standby
- * has no links, so no advice.
+ * region_advice returns a sentence, or NULL if there is nothing to do. This database is in an
+ * active region. A standby has no links, so no advice.
  */
 char *
 region_advice(const DcRegionLook *look)
@@ -129,8 +133,8 @@ advice_late(const DcRegionLook *look)
 }
 
 /*
- * links_are_mesh returns false if rows may come by other links than one from each region: in a star, a ring or a tree, or by
- * subscriptions that dc_region_join() has not made.
+ * links_are_mesh returns false if rows may come by other links than one from each region: in a
+ * star, a ring or a tree, or by subscriptions that dc_region_join() has not made.
  */
 static bool
 links_are_mesh(void)
@@ -150,8 +154,8 @@ links_are_mesh(void)
 }
 
 /*
- * keeps_slot returns true if there is a slot here for a link to another region. src/region/join.c makes its
- * name.
+ * keeps_slot returns true if there is a slot here for a link to another region. src/region/join.c
+ * makes its name.
  */
 static bool
 keeps_slot(const char *region)

@@ -10,10 +10,11 @@
  * transaction that has published, and has been rolled back to a savepoint since, raises it
  * needlessly, which does no harm.
  *
- * The lock is an advisory one, held until the transaction has ended, and the row is read after
- * it, as of that moment (base/catrow.c): so no isolation level makes this fail, and the numbers follow
- * the order of the commits, without gaps. It is taken last: by then the transaction has written its pending deltas
- * and events, and amounts that it adds in memory wait for nobody. So there is no deadlock.
+ * The lock is an advisory one, held until the transaction has ended, and the row is read after it,
+ * as of that moment (base/catrow.c): so no isolation level makes this fail, and the numbers follow
+ * the order of the commits, without gaps. It is taken last: by then the transaction has written its
+ * pending deltas and events, and amounts that it adds in memory wait for nobody. So there is no
+ * deadlock.
  *
  * A prepared transaction would keep the lock, and so keep all others from publishing. It would also
  * keep the lock on the identity over a start of the server, so that the start could not be
@@ -56,8 +57,8 @@ region_xact_init(void)
 }
 
 /*
- * region_published notes that this transaction has published something under the identity that it has asked
- * for (region_identity_needed).
+ * region_published notes that this transaction has published something under the identity that it
+ * has asked for (region_identity_needed).
  */
 void
 region_published(void)
@@ -76,8 +77,8 @@ beat_publishes(void)
 }
 
 /*
- * beat_tell makes this transaction raise the heartbeat and send what is known. `at`: the time before
- * which all was published, or DT_NOBEGIN.
+ * beat_tell makes this transaction raise the heartbeat and send what is known. `at`: the time
+ * before which all was published, or DT_NOBEGIN.
  */
 void
 beat_tell(TimestampTz at)

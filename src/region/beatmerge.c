@@ -5,26 +5,30 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Of two heartbeats of an epoch the one with the greater number is kept. A heartbeat of another series of boots
- * (life.h) is taken only if all that is known of the previous series is older than the first heartbeat of the new one.
- * If two databases count under one epoch, each region keeps to the one that it knows, and its heartbeats say which
- * one that is. It also keeps the other one's number, if that is greater: it has the rows that were published until
- * then, and a snapshot that begins with an earlier number lacks them.
+ * Of two heartbeats of an epoch the one with the greater number is kept. A heartbeat of another
+ * series of boots (life.h) is taken only if all that is known of the previous series is older than
+ * the first heartbeat of the new one. If two databases count under one epoch, each region keeps to
+ * the one that it knows, and its heartbeats say which one that is. It also keeps the other one's
+ * number, if that is greater: it has the rows that were published until then, and a snapshot that
+ * begins with an earlier number lacks them.
  *
- * A heartbeat of the own epoch is not taken. If it, or its sender's column `seen`, has a number at or after this series' under
- * another series, there is, or was, another database: this one must renew. It must also renew if it is starting and the sender
- * knows a later epoch of this region: then this database was set back to a time before it took that epoch.
+ * A heartbeat of the own epoch is not taken. If it, or its sender's column `seen`, has a number at
+ * or after this series' under another series, there is, or was, another database: this one must
+ * renew. It must also renew if it is starting and the sender knows a later epoch of this region:
+ * then this database was set back to a time before it took that epoch.
  *
- * Heartbeats come without gaps. Where there is one, rows that went with it are missing as well (recopy). That holds only
- * for updates: a row that is inserted is the first one, or one that is copied.
+ * Heartbeats come without gaps. Where there is one, rows that went with it are missing as well
+ * (recopy). That holds only for updates: a row that is inserted is the first one, or one that is
+ * copied.
  *
- * Locks. The row that an update is about is locked by the caller. A row that is inserted may come by another
- * link at the same moment, so it is looked for under an advisory lock of its region and epoch; an
- * existing one is locked afterwards. Updates take no such lock, so there is no deadlock.
+ * Locks. The row that an update is about is locked by the caller. A row that is inserted may come
+ * by another link at the same moment, so it is looked for under an advisory lock of its region and
+ * epoch; an existing one is locked afterwards. Updates take no such lock, so there is no deadlock.
  *
- * If either heartbeat says that a region is retired, that is kept, and only a later epoch undoes it. A database that knows
- * less of a retired region than another one, as it came later, lacks rows of that region (recopy). That is also checked only
- * in updates: a copy may bring the heartbeats of others before those of the retired region, which come with it.
+ * If either heartbeat says that a region is retired, that is kept, and only a later epoch undoes
+ * it. A database that knows less of a retired region than another one, as it came later, lacks rows
+ * of that region (recopy). That is also checked only in updates: a copy may bring the heartbeats of
+ * others before those of the retired region, which come with it.
  *
  * A trigger function of any table: it raises an error if that is not dcounter.region.
  */
@@ -48,7 +52,9 @@
 
 PG_FUNCTION_INFO_V1(merge_beat);
 
-/* Of the year 2200: a renewal takes an epoch that is later than all that are known of the region. */
+/*
+ * Of the year 2200: a renewal takes an epoch that is later than all that are known of the region.
+ */
 #define MAX_EPOCH (INT64CONST(7258118400000000) << 10)
 
 static const char *beat_problem(const DcBeat *come);
@@ -95,8 +101,8 @@ merge_beat(PG_FUNCTION_ARGS)
 }
 
 /*
- * beat_problem returns why a heartbeat must not be taken, as a sentence, or NULL: it would stand in the way of others, or
- * end waits that must go on.
+ * beat_problem returns why a heartbeat must not be taken, as a sentence, or NULL: it would stand in
+ * the way of others, or end waits that must go on.
  */
 static const char *
 beat_problem(const DcBeat *come)
@@ -111,8 +117,8 @@ beat_problem(const DcBeat *come)
 }
 
 /*
- * Return true if a heartbeat is of the own epoch, whose row only this database writes, and may have locked
- * for a renewal.
+ * Return true if a heartbeat is of the own epoch, whose row only this database writes, and may have
+ * locked for a renewal.
  */
 static bool
 is_own(const DcBeat *come)
@@ -166,7 +172,8 @@ merge_changed_beat(Relation rel, HeapTuple tuple, const DcBeat *have, const DcBe
 }
 
 /*
- * look_at_beat checks what a heartbeat says of the own epoch; false if the heartbeat must not be taken.
+ * look_at_beat checks what a heartbeat says of the own epoch; false if the heartbeat must not be
+ * taken.
  */
 static bool
 look_at_beat(const DcBeat *have, const DcBeat *come, bool copied)
@@ -223,11 +230,12 @@ look_at_own(const DcSelfRow *self, int64 epoch, int64 seq, const char *boot, Tim
 }
 
 /*
- * look_at_earlier checks what a heartbeat says of an earlier epoch of this region. If that is more than this database
- * has, this is a snapshot of a database that has gone on. It must renew if it has taken its epoch when no other region
- * was known. If it is waiting for the others to say that it lacks nothing (renew.c), then it does lack something: that
- * is marked before the heartbeat is merged, as nothing shows it afterwards. The mark has the time at which the state
- * began, as the heartbeat may come with the copy that will end it.
+ * look_at_earlier checks what a heartbeat says of an earlier epoch of this region. If that is more
+ * than this database has, this is a snapshot of a database that has gone on. It must renew if it
+ * has taken its epoch when no other region was known. If it is waiting for the others to say that
+ * it lacks nothing (renew.c), then it does lack something: that is marked before the heartbeat is
+ * merged, as nothing shows it afterwards. The mark has the time at which the state began, as the
+ * heartbeat may come with the copy that will end it.
  */
 static void
 look_at_earlier(const DcSelfRow *self, int64 epoch, int64 seq, const char *boot)
@@ -248,8 +256,8 @@ look_at_earlier(const DcSelfRow *self, int64 epoch, int64 seq, const char *boot)
 }
 
 /*
- * epoch_was_continued returns true if another region knows more of an earlier epoch of this region than this database
- * has.
+ * epoch_was_continued returns true if another region knows more of an earlier epoch of this region
+ * than this database has.
  */
 bool
 epoch_was_continued(const char *region, const DcSeen *seen)
@@ -274,9 +282,9 @@ mark_renew(const DcSelfRow *self)
 }
 
 /*
- * await_own_beat waits for a transaction that has raised the own heartbeat. Others may know of its commit before it
- * is visible here: it is sent when it is on disk here, but visible only when a synchronous standby has confirmed it,
- * too.
+ * await_own_beat waits for a transaction that has raised the own heartbeat. Others may know of its
+ * commit before it is visible here: it is sent when it is on disk here, but visible only when a
+ * synchronous standby has confirmed it, too.
  */
 static void
 await_own_beat(void)
@@ -286,8 +294,8 @@ await_own_beat(void)
 }
 
 /*
- * beatmerge_better combines two heartbeats of an epoch into the one to keep; false if that is the existing one. Notes if one
- * was missed between them.
+ * beatmerge_better combines two heartbeats of an epoch into the one to keep; false if that is the
+ * existing one. Notes if one was missed between them.
  */
 static bool
 beatmerge_better(const DcBeat *have, const DcBeat *come, bool copied, DcBeat *result)
@@ -311,7 +319,8 @@ beatmerge_better(const DcBeat *have, const DcBeat *come, bool copied, DcBeat *re
 }
 
 /*
- * look_at_retired marks regions as retired that a heartbeat says are. Only rows of these are read, so usually none.
+ * look_at_retired marks regions as retired that a heartbeat says are. Only rows of these are read,
+ * so usually none.
  */
 static void
 look_at_retired(const DcSelfRow *self, const DcBeat *come, bool copied)
@@ -358,9 +367,10 @@ note_retired(const List *beats, const DcSeen *seen)
 }
 
 /*
- * look_for_retired marks that this database may lack rows of a retired region: another region knows more of it, and
- * there is no link by which the rows could still come. A refresh from the other region (dc_region_refresh) brings them.
- * During a refresh nothing is marked, as its end would not remove the mark: the next heartbeat checks again.
+ * look_for_retired marks that this database may lack rows of a retired region: another region knows
+ * more of it, and there is no link by which the rows could still come. A refresh from the other
+ * region (dc_region_refresh) brings them. During a refresh nothing is marked, as its end would not
+ * remove the mark: the next heartbeat checks again.
  */
 static void
 look_for_retired(const DcSelfRow *self, const char *region, const DcSeen *seen, const List *beats)
@@ -379,16 +389,17 @@ look_for_retired(const DcSelfRow *self, const char *region, const DcSeen *seen, 
 }
 
 /*
- * Return true if a row has more of this database's own epoch than the database itself, as the caller has found
- * after waiting for its writers (region_row_is_foreign). Then this database is a copy of another one, or a copy of
- * it has published amounts that it has not. The row must not be merged before local amounts are folded into that
- * slot: so this marks the database as one that must renew and, as the row will not come again, must then copy
- * everything.
+ * Return true if a row has more of this database's own epoch than the database itself, as the
+ * caller has found after waiting for its writers (region_row_is_foreign). Then this database is a
+ * copy of another one, or a copy of it has published amounts that it has not. The row must not be
+ * merged before local amounts are folded into that slot: so this marks the database as one that
+ * must renew and, as the row will not come again, must then copy everything.
  *
- * The owner of a table can write such a row by hand, elsewhere, and a renewal costs all stocks of the database their
- * units. So a renewal is marked only for rows of a superuser's table. Heartbeats, one of which comes after the rows of
- * each transaction that publishes, reveal a copy as well. But each such row marks that everything must be copied, as a
- * row that is passed over does not come again.
+ * The owner of a table can write such a row by hand, elsewhere, and a renewal costs all stocks of
+ * the database their units. So a renewal is marked only for rows of a superuser's table.
+ * Heartbeats, one of which comes after the rows of each transaction that publishes, reveal a copy
+ * as well. But each such row marks that everything must be copied, as a row that is passed over
+ * does not come again.
  */
 bool
 slot_is_foreign(DcCounter *counter, Relation rel, const DcRegionRow *come, int64 have_inc, int64 have_dec)
@@ -419,9 +430,9 @@ slot_is_own(const DcRegionRow *row, DcIdentity *self)
 }
 
 /*
- * slot_is_sealed returns true if a row is of an older epoch of this database, under which it has sealed amounts of the
- * key that are not folded yet (seal.c). The row is passed over, and everything must be copied again, as with
- * slot_is_foreign().
+ * slot_is_sealed returns true if a row is of an older epoch of this database, under which it has
+ * sealed amounts of the key that are not folded yet (seal.c). The row is passed over, and
+ * everything must be copied again, as with slot_is_foreign().
  */
 bool
 slot_is_sealed(DcRegionRel *rel, const DcRegionRow *come)

@@ -4,8 +4,8 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A row changes with every heartbeat. While any snapshot is held, its earlier versions stay, thousands of them, and
- * nothing here may visit them:
+ * A row changes with every heartbeat. While any snapshot is held, its earlier versions stay,
+ * thousands of them, and nothing here may visit them:
  *
  *	- A session that raises a heartbeat begins at the version that it has written last.
  *	- Versions that are on one page have one entry in the index, the latest page usually last, as the table grows
@@ -14,7 +14,8 @@
  *	- A version that goes to another page gets an entry without the check that the key is unique, which would visit
  *	  all entries of it (keyrow_replace).
  *
- * The server has to visit them where a heartbeat comes from another region, to find the row that it is about.
+ * The server has to visit them where a heartbeat comes from another region, to find the row that it
+ * is about.
  */
 #include "postgres.h"
 
@@ -50,8 +51,8 @@ typedef struct DcBeatKey
 #define MAX_VERSIONS 1000
 
 /*
- * The row that this session has written last, and where. It is a place to begin at, which may lead to anything by now
- * (core/rows/rowversions.c).
+ * The row that this session has written last, and where. It is a place to begin at, which may lead
+ * to anything by now (core/rows/rowversions.c).
  */
 static char written_region[MAX_REGION_BYTES + 1];
 static int64 written_epoch;
@@ -153,8 +154,8 @@ read_beats(const char *region)
 }
 
 /*
- * Set a key to the last one before it of which there is, or was, a row; false if there is none. A region that is NULL is
- * after all. Other regions are looked at only if wanted.
+ * Set a key to the last one before it of which there is, or was, a row; false if there is none. A
+ * region that is NULL is after all. Other regions are looked at only if wanted.
  */
 static bool
 beat_key_before(DcBeatKey *key, bool others)
@@ -199,7 +200,8 @@ beats_relation(void)
 }
 
 /*
- * beat_find reads the row of a region and epoch, as of now; false, with nothing changed, if there is none.
+ * beat_find reads the row of a region and epoch, as of now; false, with nothing changed, if there
+ * is none.
  */
 bool
 beat_find(const char *region, int64 epoch, DcBeat *beat, ItemPointer tid)
@@ -272,7 +274,8 @@ keep_current(DcVersion *version, void *arg)
 }
 
 /*
- * beat_lock locks the latest version of a row, and reads it; false if there is none. Waits for others.
+ * beat_lock locks the latest version of a row, and reads it; false if there is none. Waits for
+ * others.
  */
 bool
 beat_lock(const char *region, int64 epoch, DcBeat *beat, ItemPointer tid)

@@ -22,16 +22,18 @@
  * Each step is a transaction that reads dcounter.self again, under the lock on the identity if it
  * changes the row. So several processes may run steps, and a crash leaves a step done, or not.
  *
- * Sessions. Increments between the start and the first step would be sealed as well, and may be lost with it. So a
- * session that writes to a replicated counter waits for the first step, when the entry of its cache is made
- * (core/table/countercache.c). Sessions with an entry that was made on a standby wait as well, since a standby is promoted
- * without a start. Without preload, or with dcounter.worker off, there is no worker to wait for: then the owner of the
- * database should call dc_region_renew(), or dc_compact(), before anything is counted.
+ * Sessions. Increments between the start and the first step would be sealed as well, and may be
+ * lost with it. So a session that writes to a replicated counter waits for the first step, when the
+ * entry of its cache is made (core/table/countercache.c). Sessions with an entry that was made on a
+ * standby wait as well, since a standby is promoted without a start. Without preload, or with
+ * dcounter.worker off, there is no worker to wait for: then the owner of the database should call
+ * dc_region_renew(), or dc_compact(), before anything is counted.
  *
- * A copy of a region that an ordinary subscription keeps, including the tables of the extension, is not a region
- * itself: it does none of this while the subscription exists.
+ * A copy of a region that an ordinary subscription keeps, including the tables of the extension, is
+ * not a region itself: it does none of this while the subscription exists.
  *
- * Times are those of the wall clock: if the clock is set, a database takes a new epoch early or late. Both are right.
+ * Times are those of the wall clock: if the clock is set, a database takes a new epoch early or
+ * late. Both are right.
  */
 #include "postgres.h"
 
@@ -97,7 +99,10 @@ region_job(DcJobRun *run)
 		more = worker;
 		if (turns_lead_to_change() ? !run->step(run, job_step, &more, InvalidOid) : !shared_step_run(&job_steps, run, job_step, &more))
 		{
-			/* it has failed, maybe on a lock, and sessions may be waiting; or it took too long for other jobs */
+			/*
+			 * it has failed, maybe on a lock, and sessions may be waiting; or it took too long for
+			 * other jobs
+			 */
 			due = moment_max(moment_in(Max(LATER_MS, FAILED_PAUSE * run->took / 1000)), job_steps.rests);
 			break;
 		}
@@ -359,15 +364,18 @@ is_late(const DcSelfRow *self)
 }
 
 /*
- * note_marks stores in the row what apply workers have found, and when. So a copy since then ends the state, even if
- * this is late.
+ * note_marks stores in the row what apply workers have found, and when. So a copy since then ends
+ * the state, even if this is late.
  */
 static void
 note_marks(DcSelfRow *self)
 {
 	DcSelfMarks marks;
 
-	/* a transaction that sets a key has this lock, and may stay open: other regions do not wait for it */
+	/*
+	 * a transaction that sets a key has this lock, and may stay open: other regions do not wait for
+	 * it
+	 */
 	if (!identity_try_lock() || !self_read(self) || self->state != SELF_ACTIVE)
 		return;
 	self_marks(self, &marks);
@@ -379,8 +387,8 @@ note_marks(DcSelfRow *self)
 }
 
 /*
- * boot_tell sends a heartbeat with what is known, if it is time, or there is news; true if the worker has to look at
- * all counters first.
+ * boot_tell sends a heartbeat with what is known, if it is time, or there is news; true if the
+ * worker has to look at all counters first.
  */
 static bool
 boot_tell(const DcSelfRow *self, bool worker)
@@ -396,7 +404,10 @@ boot_tell(const DcSelfRow *self, bool worker)
 		return false;
 	if (worker && !unpublished_looked())
 	{
-		/* a region that waits for an answer must not wait until all counters were looked at, which may be under way */
+		/*
+		 * a region that waits for an answer must not wait until all counters were looked at, which
+		 * may be under way
+		 */
 		if (is_to_answer(&own, self->region))
 			beat_tell(DT_NOBEGIN);
 		if (!unpublished_looks())
@@ -417,9 +428,9 @@ boot_tell(const DcSelfRow *self, bool worker)
 }
 
 /*
- * boot_answer confirms the starts of other regions while this one's own start is under way: otherwise two that have
- * begun at the same time would wait for each other. It sends one more heartbeat of the boot that others have to
- * confirm, without rows.
+ * boot_answer confirms the starts of other regions while this one's own start is under way:
+ * otherwise two that have begun at the same time would wait for each other. It sends one more
+ * heartbeat of the boot that others have to confirm, without rows.
  */
 static void
 boot_answer(const DcSelfRow *self)
@@ -455,8 +466,8 @@ is_to_answer(const DcBeat *own, const char *region)
 }
 
 /*
- * boot_is_held returns true if increments of a replicated counter have to wait. It is called when the counter's
- * entry is made.
+ * boot_is_held returns true if increments of a replicated counter have to wait. It is called when
+ * the counter's entry is made.
  */
 bool
 boot_is_held(void)
@@ -490,8 +501,8 @@ boot_await(void)
 }
 
 /*
- * region_await is for calls of dc_compact(): it waits until a start is over or, without a worker, does the next step. The
- * others can confirm it only after this transaction has committed.
+ * region_await is for calls of dc_compact(): it waits until a start is over or, without a worker,
+ * does the next step. The others can confirm it only after this transaction has committed.
  */
 void
 region_await(DcCounter *counter)

@@ -34,8 +34,8 @@ static bool publish_counter(void *arg);
 static bool is_lacking(const DcCounterRow *row);
 
 /*
- * counter_publish adds the tables of a replicated counter to the publications. Raises 55000, or 42809, if its tables
- * could not take rows from other regions.
+ * counter_publish adds the tables of a replicated counter to the publications. Raises 55000, or
+ * 42809, if its tables could not take rows from other regions.
  */
 void
 counter_publish(const DcCounterRow *row, const char *region)
@@ -58,10 +58,11 @@ counter_publish(const DcCounterRow *row, const char *region)
 }
 
 /*
- * dc_region_publish() -> integer: creates the publications if need be, and adds tables that are missing. Returns the
- * number of counters whose tables were added. For the owner of the database.
+ * dc_region_publish() -> integer: creates the publications if need be, and adds tables that are
+ * missing. Returns the number of counters whose tables were added. For the owner of the database.
  *
- * Errors: 42501, 55000 if the database is in no region, or a publication is not as dcounter makes it.
+ * Errors: 42501, 55000 if the database is in no region, or a publication is not as dcounter makes
+ * it.
  */
 Datum
 dc_region_publish(PG_FUNCTION_ARGS)
@@ -79,8 +80,9 @@ dc_region_publish(PG_FUNCTION_ARGS)
 }
 
 /*
- * publications_complete adds missing tables to the publications: the one of heartbeats and, if `all`, those of
- * counters, whose owners have asked for that (dc_replicate). Returns the number of counters.
+ * publications_complete adds missing tables to the publications: the one of heartbeats and, if
+ * `all`, those of counters, whose owners have asked for that (dc_replicate). Returns the number of
+ * counters.
  */
 int
 publications_complete(const char *region, bool all)
@@ -103,7 +105,8 @@ publications_complete(const char *region, bool all)
 }
 
 /*
- * publish_again publishes a counter as dc_replicate() has, or leaves it out with a warning, as its tables may have changed.
+ * publish_again publishes a counter as dc_replicate() has, or leaves it out with a warning, as its
+ * tables may have changed.
  */
 static bool
 publish_again(const DcCounterRow *row, const char *region)

@@ -9,11 +9,12 @@
  * may go on under the same name if it takes a new epoch; under the old epoch others would take its
  * counts for ones that they have already.
  *
- * dcounter.self has one row, or none (self.c). It also says for which system, timeline, database and start of the
- * server that holds. Each transaction that publishes calls region_identity(), after it has taken the lock on the
- * identity (life.h). A row that came with a dump, and was not written by dc_region_init() or by a renewal, must
- * not be used to publish. Neither must a row of another system, timeline or database, nor one whose start is not
- * over (boot.c): counts stay in shard rows until then.
+ * dcounter.self has one row, or none (self.c). It also says for which system, timeline, database
+ * and start of the server that holds. Each transaction that publishes calls region_identity(),
+ * after it has taken the lock on the identity (life.h). A row that came with a dump, and was not
+ * written by dc_region_init() or by a renewal, must not be used to publish. Neither must a row of
+ * another system, timeline or database, nor one whose start is not over (boot.c): counts stay in
+ * shard rows until then.
  */
 #include "postgres.h"
 
@@ -33,13 +34,18 @@
 
 PG_FUNCTION_INFO_V1(on_self_change);
 
-/* The lowest bits of an epoch are the same in all epochs that a database uses until it is renewed. */
+/*
+ * The lowest bits of an epoch are the same in all epochs that a database uses until it is renewed.
+ */
 #define EPOCH_TAG(epoch) ((epoch) & ((1 << EPOCH_RANDOM_BITS) - 1))
 
 /* How often to look whether a start is over. */
 #define LOOK_AGAIN_MS 50
 
-/* How long a transaction that has a stock locked waits for others that have the identity locked for a moment. */
+/*
+ * How long a transaction that has a stock locked waits for others that have the identity locked for
+ * a moment.
+ */
 #define LOCKED_STOCK_MS 1000
 
 /* This transaction may have the identity locked until it ends, which beat.c sees. */
@@ -87,8 +93,8 @@ region_identity(DcIdentity *identity)
 }
 
 /*
- * region_identity_at_once does the same for a caller that is about to publish, and must not wait. If it returns true,
- * the identity stays until the transaction ends.
+ * region_identity_at_once does the same for a caller that is about to publish, and must not wait.
+ * If it returns true, the identity stays until the transaction ends.
  */
 bool
 region_identity_at_once(DcIdentity *identity)
@@ -105,9 +111,9 @@ region_identity_at_once(DcIdentity *identity)
 }
 
 /*
- * region_identity_needed does the same for a caller that may wait: while a start is under way, it waits until that is
- * over. Raises 55000 if there is no identity then, and 40001 if the transaction has published under one that must be
- * given up. The identity stays until the transaction ends.
+ * region_identity_needed does the same for a caller that may wait: while a start is under way, it
+ * waits until that is over. Raises 55000 if there is no identity then, and 40001 if the transaction
+ * has published under one that must be given up. The identity stays until the transaction ends.
  */
 void
 region_identity_needed(DcIdentity *identity)
@@ -117,8 +123,8 @@ region_identity_needed(DcIdentity *identity)
 }
 
 /*
- * region_identity_awaited does the same for a caller that has, or is about to take, other locks that keep a renewal away:
- * those on a stock. So it does not keep the lock on the identity.
+ * region_identity_awaited does the same for a caller that has, or is about to take, other locks
+ * that keep a renewal away: those on a stock. So it does not keep the lock on the identity.
  */
 void
 region_identity_awaited(DcIdentity *identity)
@@ -142,8 +148,8 @@ is_kept(void)
 }
 
 /*
- * Note that this transaction has a stock locked, which a renewal locks after the identity: it must no longer wait
- * for the identity, until it ends.
+ * Note that this transaction has a stock locked, which a renewal locks after the identity: it must
+ * no longer wait for the identity, until it ends.
  */
 void
 region_stock_is_locked(void)
@@ -152,7 +158,8 @@ region_stock_is_locked(void)
 }
 
 /*
- * identity_lock keeps all others from publishing, and from changing the identity, until the transaction ends.
+ * identity_lock keeps all others from publishing, and from changing the identity, until the
+ * transaction ends.
  */
 void
 identity_lock(void)
@@ -184,9 +191,9 @@ keep_identity(void)
 }
 
 /*
- * await_identity waits until there is one, for as long as a renewal may take. A transaction that keeps the renewal waiting
- * has to be retried: one that has published under an epoch that must be given up, as a link has found since, or that has
- * locked a stock.
+ * await_identity waits until there is one, for as long as a renewal may take. A transaction that
+ * keeps the renewal waiting has to be retried: one that has published under an epoch that must be
+ * given up, as a link has found since, or that has locked a stock.
  */
 static void
 await_identity(DcIdentity *identity)
@@ -286,9 +293,9 @@ boot_sleep(long ms)
 }
 
 /*
- * region_identity_received sets the identity under which this database may receive rows: as region_self(), but it raises
- * 55000 if the database needs a new epoch first. An apply worker does not wait for that: it has tables locked that a
- * renewal needs.
+ * region_identity_received sets the identity under which this database may receive rows: as
+ * region_self(), but it raises 55000 if the database needs a new epoch first. An apply worker does
+ * not wait for that: it has tables locked that a renewal needs.
  */
 void
 region_identity_received(DcIdentity *identity)
@@ -368,8 +375,8 @@ region_check_owner(void)
 }
 
 /*
- * region_check_role raises 55000 in a session whose writes would be taken for rows that come from another region, as
- * the triggers that merge fire.
+ * region_check_role raises 55000 in a session whose writes would be taken for rows that come from
+ * another region, as the triggers that merge fire.
  */
 void
 region_check_role(void)

@@ -18,20 +18,21 @@
  * subscribers that were restored from a backup. So the name ends with a hash of the peer and of
  * this database's epoch, which no other database has.
  *
- * Joining again replaces a link that the peer refuses (linkerrors.c), because its slot does not exist or is another
- * database's. The new link has another slot: the old slot may still exist, and if it does not, it cannot be dropped
- * from here. The old link is dropped when the new one exists.
+ * Joining again replaces a link that the peer refuses (linkerrors.c), because its slot does not
+ * exist or is another database's. The new link has another slot: the old slot may still exist, and
+ * if it does not, it cannot be dropped from here. The old link is dropped when the new one exists.
  *
  * Rows that are copied go through the merge trigger. So a link can be made at any time, even
  * between databases that have counted already, and again when it was lost.
  *
- * When a link that was made to refresh this database from a peer has copied its tables, that is noted (region_copied).
+ * When a link that was made to refresh this database from a peer has copied its tables, that is
+ * noted (region_copied).
  *
  * A link can be made while a start is under way, as the confirmations may have to come by it.
  *
- * In a mesh each link brings the rows of its sender, and no link brings those of a retired region. So a database that
- * does not know any other region yet is refreshed from the first one, before the link is made: then it knows all
- * retired regions when heartbeats come (beatmerge.c).
+ * In a mesh each link brings the rows of its sender, and no link brings those of a retired region.
+ * So a database that does not know any other region yet is refreshed from the first one, before the
+ * link is made: then it knows all retired regions when heartbeats come (beatmerge.c).
  *
  * The rows of a region should come by one link. More are possible, but two apply workers that write
  * the same rows may deadlock, and do the work twice. A warning says so, if the catalogs show it.
@@ -100,13 +101,13 @@ static List *links_named(const char *name);
 static const char *refreshed_from(const char *name);
 
 /*
- * dc_region_join(peer text, conninfo text [, anew boolean], topology text, trust_owners boolean) -> setof text: the statements
- * that make a link from another region, or update an existing one: its connection, its tables. A link to another publication
- * is dropped and made again, as is any link with `anew`. Before the first link come the statements that copy all that the peer
- * knows.
+ * dc_region_join(peer text, conninfo text [, anew boolean], topology text, trust_owners boolean) ->
+ * setof text: the statements that make a link from another region, or update an existing one: its
+ * connection, its tables. A link to another publication is dropped and made again, as is any link
+ * with `anew`. Before the first link come the statements that copy all that the peer knows.
  *
- * Errors: 22004, 22023 for an invalid peer or topology, 55000 if this database is not in a region, or
- * needs a new epoch, or, before PostgreSQL 16, the owners of tables are not trusted.
+ * Errors: 22004, 22023 for an invalid peer or topology, 55000 if this database is not in a region,
+ * or needs a new epoch, or, before PostgreSQL 16, the owners of tables are not trusted.
  */
 Datum
 dc_region_join(PG_FUNCTION_ARGS)
@@ -164,12 +165,12 @@ dc_region_join(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_region_refresh(peer text, conninfo text, trust_owners boolean) -> setof text: the statements that copy all that a
- * peer knows, including rows of other regions and of this one. Without conninfo, that of the link from the peer is
- * used.
+ * dc_region_refresh(peer text, conninfo text, trust_owners boolean) -> setof text: the statements
+ * that copy all that a peer knows, including rows of other regions and of this one. Without
+ * conninfo, that of the link from the peer is used.
  *
- * Errors: 22004, 22023 for an invalid peer, 42501 if the caller may not read the link's conninfo, 42704 if there
- * is no link, 55000 as for dc_region_join().
+ * Errors: 22004, 22023 for an invalid peer, 42501 if the caller may not read the link's conninfo,
+ * 42704 if there is no link, 55000 as for dc_region_join().
  */
 Datum
 dc_region_refresh(PG_FUNCTION_ARGS)
@@ -189,12 +190,14 @@ dc_region_refresh(PG_FUNCTION_ARGS)
 }
 
 /*
- * Raise 55000 before PostgreSQL 16, unless all owners of tables are trusted. There an apply worker does everything as
- * the owner of its subscription, a superuser. It runs code that the owner of a table has put on it: triggers that are
- * ENABLE REPLICA or ALWAYS, of which those with lesser names fire before that of dcounter; defaults of columns that are
- * not sent; domains, whose checks run when a value is read. An extension can do nothing before these. The tables are
- * not known in advance: the peer names them, and tables that are added later are fed at once. From 16 on, with
- * run_as_owner = false, that code runs as the owner of the table, in a security-restricted operation.
+ * Raise 55000 before PostgreSQL 16, unless all owners of tables are trusted. There an apply worker
+ * does everything as the owner of its subscription, a superuser. It runs code that the owner of a
+ * table has put on it: triggers that are ENABLE REPLICA or ALWAYS, of which those with lesser names
+ * fire before that of dcounter; defaults of columns that are not sent; domains, whose checks run
+ * when a value is read. An extension can do nothing before these. The tables are not known in
+ * advance: the peer names them, and tables that are added later are fed at once. From 16 on, with
+ * run_as_owner = false, that code runs as the owner of the table, in a security-restricted
+ * operation.
  */
 static void
 check_trust(bool trusted)
@@ -208,7 +211,8 @@ check_trust(bool trusted)
 }
 
 /*
- * put_instead returns the statements that replace a link that the peer refuses, if the new one can be made.
+ * put_instead returns the statements that replace a link that the peer refuses, if the new one can
+ * be made.
  */
 static void
 put_instead(FunctionCallInfo fcinfo, const Subscription *link, const char *peer, const char *create)
@@ -306,8 +310,8 @@ create_link(const char *link, const char *conninfo, const char *publication, con
 }
 
 /*
- * is_dumped returns true if a link has come with a dump: it is disabled, and its slot belongs to the epoch of
- * the database that was dumped, which may still be running.
+ * is_dumped returns true if a link has come with a dump: it is disabled, and its slot belongs to
+ * the epoch of the database that was dumped, which may still be running.
  */
 static bool
 is_dumped(const Subscription *link, const char *slot)
@@ -419,12 +423,14 @@ join_is_known(const char *peer)
 
 /*
  * dc_region_wait_copied(subscription text), a procedure: waits until a link has copied all its
- * tables; without a name, until all links have. Meanwhile it holds no snapshot, unless it is
- * called in a transaction block, and says now and then what it waits for. Anybody may wait; but that a link has
- * refreshed this database is noted, which ends the state recopy, so only those may call it for such a link who own it, or the
- * database. The note is a transaction of its own, unless the call is in a block, as others cannot publish until that ends.
+ * tables; without a name, until all links have. Meanwhile it holds no snapshot, unless it is called
+ * in a transaction block, and says now and then what it waits for. Anybody may wait; but that a
+ * link has refreshed this database is noted, which ends the state recopy, so only those may call it
+ * for such a link who own it, or the database. The note is a transaction of its own, unless the
+ * call is in a block, as others cannot publish until that ends.
  *
- * Errors: 42704 if there is no such subscription, 42501 for a link that refreshes, 55000 if it is disabled.
+ * Errors: 42704 if there is no such subscription, 42501 for a link that refreshes, 55000 if it is
+ * disabled.
  */
 Datum
 dc_region_wait_copied(PG_FUNCTION_ARGS)
@@ -528,8 +534,8 @@ links_named(const char *name)
 }
 
 /*
- * Return the region from which a subscription refreshes this database, if it exists and is made for that; otherwise NULL.
- * Raise 42501 if the caller owns neither it nor the database.
+ * Return the region from which a subscription refreshes this database, if it exists and is made for
+ * that; otherwise NULL. Raise 42501 if the caller owns neither it nor the database.
  */
 static const char *
 refreshed_from(const char *name)

@@ -31,13 +31,14 @@
  *	  must copy everything again (slot_is_foreign). In a table of a superuser, where nobody writes such a
  *	  row by hand, it also marks that the database must renew, earlier than heartbeats would.
  *
- * test/unit/regionsim_identity.c is a model of this (series.h is the same in both). It shows that each of these rules
- * is needed, except for the last mark: half of its runs do without it.
+ * test/unit/regionsim_identity.c is a model of this (series.h is the same in both). It shows that
+ * each of these rules is needed, except for the last mark: half of its runs do without it.
  *
- * Locks. A transaction that publishes holds the lock on the identity, shared, from when it reads it until it ends; one
- * that changes dcounter.self holds it exclusively. It is taken after locks on tables, but before those on stocks
- * (rights.h). The lock on the own heartbeat is taken by each publishing transaction at the very end of its commit, when
- * it needs no other lock; a heartbeat of others is inserted under a lock of its own (beatmerge.c).
+ * Locks. A transaction that publishes holds the lock on the identity, shared, from when it reads it
+ * until it ends; one that changes dcounter.self holds it exclusively. It is taken after locks on
+ * tables, but before those on stocks (rights.h). The lock on the own heartbeat is taken by each
+ * publishing transaction at the very end of its commit, when it needs no other lock; a heartbeat of
+ * others is inserted under a lock of its own (beatmerge.c).
  */
 #ifndef DC_LIFE_H
 #define DC_LIFE_H

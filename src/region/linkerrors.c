@@ -4,16 +4,17 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The server counts the errors of an apply worker only once it streams (pg_stat_subscription_stats): it counts neither
- * a peer that cannot be reached nor a slot that is gone. A worker that fails that way is restarted every few seconds,
- * and only the log shows it. So errors that are about to be logged are counted here, if the worker of a link has not
- * received anything yet. The server counts all later ones itself. These workers have the library only if it is
- * preloaded.
+ * The server counts the errors of an apply worker only once it streams
+ * (pg_stat_subscription_stats): it counts neither a peer that cannot be reached nor a slot that is
+ * gone. A worker that fails that way is restarted every few seconds, and only the log shows it. So
+ * errors that are about to be logged are counted here, if the worker of a link has not received
+ * anything yet. The server counts all later ones itself. These workers have the library only if it
+ * is preloaded.
  *
- * An error of the peer when asked to stream shows that it is reachable, and that the link will not work again: its slot
- * is gone or lost, or is another database's. Such links are noted, so that dc_region_join() makes them again. The notes
- * are for the whole server, as OIDs of subscriptions are; if two are written at once, one may be lost until the next
- * try.
+ * An error of the peer when asked to stream shows that it is reachable, and that the link will not
+ * work again: its slot is gone or lost, or is another database's. Such links are noted, so that
+ * dc_region_join() makes them again. The notes are for the whole server, as OIDs of subscriptions
+ * are; if two are written at once, one may be lost until the next try.
  */
 #include "postgres.h"
 
@@ -123,9 +124,10 @@ linkerrors_count_error(ErrorData *error)
 }
 
 /*
- * is_refusal returns true for an error of the peer when asked to stream, by the code that walrcv_startstreaming() gives
- * to all of these. A slot that is still in use, as after a crash here, will soon be free. The peer's text may be in
- * another language: then a join that comes too early replaces the link, which is right, too.
+ * is_refusal returns true for an error of the peer when asked to stream, by the code that
+ * walrcv_startstreaming() gives to all of these. A slot that is still in use, as after a crash
+ * here, will soon be free. The peer's text may be in another language: then a join that comes too
+ * early replaces the link, which is right, too.
  */
 static bool
 is_refusal(const ErrorData *error)
@@ -134,8 +136,8 @@ is_refusal(const ErrorData *error)
 }
 
 /*
- * is_of_start returns true for an error of the main worker of a link that has not received anything. Being terminated
- * by an operator does not count.
+ * is_of_start returns true for an error of the main worker of a link that has not received
+ * anything. Being terminated by an operator does not count.
  */
 static bool
 is_of_start(const ErrorData *error)

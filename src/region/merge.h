@@ -35,7 +35,10 @@ typedef struct DcMergeKind
 	void (*insert)(DcMerge *merge);
 	HeapTuple (*update)(DcMerge *merge);
 
-	/* or: of two rows, the one with the greater number in this column is kept. It has grown by that much */
+	/*
+	 * or: of two rows, the one with the greater number in this column is kept. It has grown by that
+	 * much
+	 */
 	int number;
 	void (*raised)(DcMerge *merge, int64 more);
 } DcMergeKind;

@@ -4,21 +4,22 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * They fire in the workers of logical replication, for what these insert (a first copy of the table included) and
- * for what they update. A row that is not there is inserted here, not by the caller: where two links bring it,
- * that would be a unique violation for one of them. For an update the caller has the row locked, and writes what the trigger
- * returns. NULL skips a row quietly.
+ * They fire in the workers of logical replication, for what these insert (a first copy of the table
+ * included) and for what they update. A row that is not there is inserted here, not by the caller:
+ * where two links bring it, that would be a unique violation for one of them. For an update the
+ * caller has the row locked, and writes what the trigger returns. NULL skips a row quietly.
  *
- * Where a subscription brings the other tables of the counter as well, this database is not a region but has a copy of
- * one (core/table/subscription.c). So rows are taken as they are.
+ * Where a subscription brings the other tables of the counter as well, this database is not a
+ * region but has a copy of one (core/table/subscription.c). So rows are taken as they are.
  *
- * The role is that of the subscription's owner, in PostgreSQL 15 a superuser. No code of the counter's owner runs:
- * direct writes call none, and writes by SQL, for example to shard tables that have triggers, run as their owner
- * (base/runas.c). Any role that may execute these functions may put them on a table of its own: they raise an error if
- * that is not one of a counter.
+ * The role is that of the subscription's owner, in PostgreSQL 15 a superuser. No code of the
+ * counter's owner runs: direct writes call none, and writes by SQL, for example to shard tables
+ * that have triggers, run as their owner (base/runas.c). Any role that may execute these functions
+ * may put them on a table of its own: they raise an error if that is not one of a counter.
  *
- * The contents of a row must not raise an error, which would stop everything that a link brings (passedover.c). So
- * everything that could make the merge fail is checked: nulls, names, keys that no index takes, and impossible numbers.
+ * The contents of a row must not raise an error, which would stop everything that a link brings
+ * (passedover.c). So everything that could make the merge fail is checked: nulls, names, keys that
+ * no index takes, and impossible numbers.
  */
 #include "postgres.h"
 
@@ -52,7 +53,8 @@ static bool is_row_of(DcRegionRel *rel, const DcMerge *merge, const DcMergeKind 
 static bool replace_lesser(DcRegionRel *rel, DcMerge *merge, const DcMergeKind *kind, int64 *before, bool *written);
 
 /*
- * Return what a trigger was called for. Raise 39P01 if that is not BEFORE INSERT OR UPDATE FOR EACH ROW.
+ * Return what a trigger was called for. Raise 39P01 if that is not BEFORE INSERT OR UPDATE FOR EACH
+ * ROW.
  */
 TriggerData *
 merge_trigger_data(FunctionCallInfo fcinfo, const char *function)
@@ -69,11 +71,12 @@ merge_trigger_data(FunctionCallInfo fcinfo, const char *function)
 }
 
 /*
- * Merge a row, and return what a trigger function does. *last belongs to the trigger function: most consecutive rows are of
- * one counter.
+ * Merge a row, and return what a trigger function does. *last belongs to the trigger function: most
+ * consecutive rows are of one counter.
  *
- * Errors: 55000 if the table does not belong to a replicated counter; those of a counter table that cannot be
- * written to. All of these stop the subscription until the cause is removed; then nothing is lost.
+ * Errors: 55000 if the table does not belong to a replicated counter; those of a counter table that
+ * cannot be written to. All of these stop the subscription until the cause is removed; then nothing
+ * is lost.
  */
 Datum
 merge_trigger(FunctionCallInfo fcinfo, const DcMergeKind *kind, DcCounter **last)
@@ -163,8 +166,8 @@ columns_of(const DcMerge *merge, const DcMergeKind *kind, HeapTuple tuple, Datum
 }
 
 /*
- * Return what is wrong with the key, as a sentence, or NULL. Its first column is the counter's key, and its other texts are
- * names of regions.
+ * Return what is wrong with the key, as a sentence, or NULL. Its first column is the counter's key,
+ * and its other texts are names of regions.
  */
 static const char *
 key_problem(const DcMerge *merge, const DcMergeKind *kind)
@@ -255,8 +258,8 @@ keep_greater(DcMerge *merge, const DcMergeKind *kind)
 }
 
 /*
- * Write the row that comes, and set *before to the number of the one that was there, if any. Wait for transactions that
- * write it, unless there is nothing to write: then return false.
+ * Write the row that comes, and set *before to the number of the one that was there, if any. Wait
+ * for transactions that write it, unless there is nothing to write: then return false.
  */
 static bool
 put_greater(DcMerge *merge, const DcMergeKind *kind, int64 *before)
@@ -293,7 +296,8 @@ put_greater(DcMerge *merge, const DcMergeKind *kind, int64 *before)
 }
 
 /*
- * Return true if rel->found is the row of the key that comes: its owner may have changed its key by hand.
+ * Return true if rel->found is the row of the key that comes: its owner may have changed its key by
+ * hand.
  */
 static bool
 is_row_of(DcRegionRel *rel, const DcMerge *merge, const DcMergeKind *kind)

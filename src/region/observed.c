@@ -153,8 +153,9 @@ observed_is_closed(Datum state, const DcRegionRow *row)
 }
 
 /*
- * sets_observed is what any of the rows of a key has observed: the base of each slot. An owner may have written very many
- * rows. So states are merged in pairs, and the results again, and each is freed as soon as possible.
+ * sets_observed is what any of the rows of a key has observed: the base of each slot. An owner may
+ * have written very many rows. So states are merged in pairs, and the results again, and each is
+ * freed as soon as possible.
  */
 Datum
 sets_observed(const DcSetRows *rows)
@@ -204,8 +205,8 @@ sets_last(const DcSetRows *rows)
 }
 
 /*
- * set_rows_put adds a row to those of its key, in the place of its region's earlier one. It does not change
- * the existing rows.
+ * set_rows_put adds a row to those of its key, in the place of its region's earlier one. It does
+ * not change the existing rows.
  */
 void
 set_rows_put(DcSetRows *rows, const DcSetRow *row)

@@ -4,12 +4,12 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * One link brings the rows of all counters. If one row raised an error, all of them would stop, and the
- * row would come again each time. So a row that the owner of a table has written by hand, elsewhere, is
- * skipped. It is counted in dc_stat_counters, and logged once per transaction.
+ * One link brings the rows of all counters. If one row raised an error, all of them would stop, and
+ * the row would come again each time. So a row that the owner of a table has written by hand,
+ * elsewhere, is skipped. It is counted in dc_stat_counters, and logged once per transaction.
  *
- * Everything that could make the merge fail is checked (mergetrigger.c). The amounts may have any value; the code that
- * adds them deals with sums that leave bigint (core/rows/remote.c).
+ * Everything that could make the merge fail is checked (mergetrigger.c). The amounts may have any
+ * value; the code that adds them deals with sums that leave bigint (core/rows/remote.c).
  */
 #include "postgres.h"
 
@@ -49,8 +49,8 @@ region_row_passed_over(Relation rel, DcCounter *counter, const char *problem)
 }
 
 /*
- * region_row_missed notes a valid row that cannot be merged because of changes that its owner has made here. It does not
- * come again, so everything must be copied.
+ * region_row_missed notes a valid row that cannot be merged because of changes that its owner has
+ * made here. It does not come again, so everything must be copied.
  */
 Datum
 region_row_missed(Relation rel, DcCounter *counter, const char *problem)
@@ -63,8 +63,8 @@ region_row_missed(Relation rel, DcCounter *counter, const char *problem)
 }
 
 /*
- * dcounter.stat_passed_over(counter regclass) -> bigint: how many rows were passed over, for the view dc_stat_counters;
- * NULL if there are no statistics, or the caller may not see them.
+ * dcounter.stat_passed_over(counter regclass) -> bigint: how many rows were passed over, for the
+ * view dc_stat_counters; NULL if there are no statistics, or the caller may not see them.
  */
 Datum
 stat_passed_over(PG_FUNCTION_ARGS)

@@ -16,16 +16,16 @@
  * local counts that are not published yet. If the key was set, the right side has the value that it
  * was set to, less the amounts that were observed then (sets.h).
  *
- * Locks are taken in this order: table of regions, table of sets, tables of the counter, the lock on
- * compaction if it is the first set (setrow.c), the lock on the key, rows. Compaction, which has the locks
- * of the counter already, takes the lock on the table of regions without waiting. An apply worker comes from
- * either table. So to keep others from writing, it is enough to lock the table of regions, which all writers
- * of either table have locked by then.
+ * Locks are taken in this order: table of regions, table of sets, tables of the counter, the lock
+ * on compaction if it is the first set (setrow.c), the lock on the key, rows. Compaction, which has
+ * the locks of the counter already, takes the lock on the table of regions without waiting. An
+ * apply worker comes from either table. So to keep others from writing, it is enough to lock the
+ * table of regions, which all writers of either table have locked by then.
  *
- * Of the rows of a key, dc_set() writes the one of sets before the slot, since an apply worker elsewhere
- * needs the lock on the key for the former: two workers of different links might otherwise wait for each
- * other. Two transactions that set several keys in different orders still may; the server detects that, and
- * the worker of a subscription tries again.
+ * Of the rows of a key, dc_set() writes the one of sets before the slot, since an apply worker
+ * elsewhere needs the lock on the key for the former: two workers of different links might
+ * otherwise wait for each other. Two transactions that set several keys in different orders still
+ * may; the server detects that, and the worker of a subscription tries again.
  */
 #ifndef DC_REGION_H
 #define DC_REGION_H
@@ -49,7 +49,10 @@ enum
 	REGION_NUM_COLUMNS
 };
 
-/* A database has this many epochs, from its own on. Those of two are further apart: by time, 1024 in a microsecond. */
+/*
+ * A database has this many epochs, from its own on. Those of two are further apart: by time, 1024
+ * in a microsecond.
+ */
 #define REGION_EPOCH_SLOTS (INT64CONST(1) << 20)
 
 /* The identity of this database in its region. */
@@ -59,7 +62,9 @@ typedef struct DcIdentity
 	int64 epoch;
 } DcIdentity;
 
-/* The tables of a counter that rows of other regions come to: two of a plain one, two of a stock. */
+/*
+ * The tables of a counter that rows of other regions come to: two of a plain one, two of a stock.
+ */
 typedef enum DcRegionTable
 {
 	TABLE_OF_REGIONS,

@@ -4,13 +4,14 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Everything is read in one snapshot. In each snapshot, totals and remote shard rows of a key are the sum over its rows of
- * regions, with the value that it was set to (region.h, sets.h), even while others count, compact and merge. Only changes that
- * bypass dcounter's functions break that, such as rows that are changed by hand.
+ * Everything is read in one snapshot. In each snapshot, totals and remote shard rows of a key are
+ * the sum over its rows of regions, with the value that it was set to (region.h, sets.h), even
+ * while others count, compact and merge. Only changes that bypass dcounter's functions break that,
+ * such as rows that are changed by hand.
  *
- * The counts of a region and epoch, and the values that a region has set keys to, as dc_region_check() shows
- * them, are the same in all regions that have the same rows: the digest is over all of these rows, in any
- * order.
+ * The counts of a region and epoch, and the values that a region has set keys to, as
+ * dc_region_check() shows them, are the same in all regions that have the same rows: the digest is
+ * over all of these rows, in any order.
  */
 #include "postgres.h"
 
@@ -131,9 +132,10 @@ static int regioncheck_repair(DcCounter *counter);
 
 /*
  * dc_get_regions(counter regclass, key text|bigint|uuid) -> setof (region, inc, dec, value,
- * updated_at, complete_to): what each region has counted since the key was set, in all of its epochs together. This
- * region's row includes amounts that are not published yet, except for those in memory. A last row, without a region, has
- * the value that the key was set to, if it was. Needs SELECT.
+ * updated_at, complete_to): what each region has counted since the key was set, in all of its
+ * epochs together. This region's row includes amounts that are not published yet, except for those
+ * in memory. A last row, without a region, has the value that the key was set to, if it was. Needs
+ * SELECT.
  */
 Datum
 dc_get_regions(PG_FUNCTION_ARGS)
@@ -158,9 +160,10 @@ dc_get_regions(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_region_check(counter regclass) -> setof (region, epoch, keys, inc, dec, digest): the counts of each region and
- * epoch; without an epoch, how many keys each region has set, and the sum of the values; and a last row without a
- * region, for the keys whose values differ from what the regions have counted: how many, and by how much. Needs SELECT.
+ * dc_region_check(counter regclass) -> setof (region, epoch, keys, inc, dec, digest): the counts of
+ * each region and epoch; without an epoch, how many keys each region has set, and the sum of the
+ * values; and a last row without a region, for the keys whose values differ from what the regions
+ * have counted: how many, and by how much. Needs SELECT.
  */
 Datum
 dc_region_check(PG_FUNCTION_ARGS)
@@ -230,8 +233,8 @@ check_word(DcCounter *counter, const char *word)
 }
 
 /*
- * dc_region_repair(counter regclass) -> bigint: sets the totals of keys to what the regions have counted,
- * and returns how many differed. Increments and merges wait meanwhile. For the owner.
+ * dc_region_repair(counter regclass) -> bigint: sets the totals of keys to what the regions have
+ * counted, and returns how many differed. Increments and merges wait meanwhile. For the owner.
  */
 Datum
 dc_region_repair(PG_FUNCTION_ARGS)

@@ -8,19 +8,20 @@
  * schema and owner. Dropping one of them alone is refused: the counter's values are the sums of its
  * rows. None of its tables may become unlogged.
  *
- * One link brings the rows of all counters, and finds tables by name. So an owner must not be able to stop it. While a
- * counter is published, or a link brings rows to it, only a superuser may
+ * One link brings the rows of all counters, and finds tables by name. So an owner must not be able
+ * to stop it. While a counter is published, or a link brings rows to it, only a superuser may
  *
  *	- rename it or its schema, or move it to another one;
  *	- change the form of its tables: at the end of each command, when they have followed it, the tables that the
  *	  transaction has locked as DDL does are checked for everything that the command can have changed.
  *
- * An index that is created or dropped CONCURRENTLY is there, or is gone, when the command ends. So it is refused within
- * the command, by the hook that is called for each object: its table is locked by then, so a name can no longer mean
- * another one. The library must be there by then: an event trigger for the start of commands loads it
- * (core/table/ddlhooks.c).
+ * An index that is created or dropped CONCURRENTLY is there, or is gone, when the command ends. So
+ * it is refused within the command, by the hook that is called for each object: its table is locked
+ * by then, so a name can no longer mean another one. The library must be there by then: an event
+ * trigger for the start of commands loads it (core/table/ddlhooks.c).
  *
- * Nobody can drop a counter while there are links to other regions: dc_unreplicate() says when that is possible.
+ * Nobody can drop a counter while there are links to other regions: dc_unreplicate() says when that
+ * is possible.
  */
 #include "postgres.h"
 
@@ -127,8 +128,8 @@ regionddl_dropped(const DcDdl *ddl)
 }
 
 /*
- * Raise 55000 if a command has dropped a trigger or an index that a link needs, whatever the command was about: for
- * example about an extension that the trigger was made to depend on.
+ * Raise 55000 if a command has dropped a trigger or an index that a link needs, whatever the
+ * command was about: for example about an extension that the trigger was made to depend on.
  */
 static void
 prevent_stripped(const DcDdl *ddl)
@@ -153,8 +154,9 @@ prevent_stripped(const DcDdl *ddl)
 }
 
 /*
- * prevent_drop raises 55000 if a table that links may bring rows to is dropped. Another region may send them, and only that
- * region knows: a link needs the tables of all rows that come, even of rows that it does not take.
+ * prevent_drop raises 55000 if a table that links may bring rows to is dropped. Another region may
+ * send them, and only that region knows: a link needs the tables of all rows that come, even of
+ * rows that it does not take.
  */
 static void
 prevent_drop(const DcCounterRow *row)
@@ -218,8 +220,9 @@ shared_error(const DcCounterRow *row, const char *detail)
 }
 
 /*
- * prevent_rename raises 55000 if a command has given a shared table, or its schema, another name, or another schema. The schema
- * of an extension may be that of tables that an owner has added to it, which the command has locked.
+ * prevent_rename raises 55000 if a command has given a shared table, or its schema, another name,
+ * or another schema. The schema of an extension may be that of tables that an owner has added to
+ * it, which the command has locked.
  */
 static void
 prevent_rename(const DcDdl *ddl)
@@ -247,9 +250,9 @@ prevent_rename(const DcDdl *ddl)
 }
 
 /*
- * prevent_changed raises 55000, or 42809, if a table that was altered is not as others need it. It checks only what the
- * command can have changed, in tables that the transaction has locked, so that a command that repairs one fault of a
- * table is not refused for another.
+ * prevent_changed raises 55000, or 42809, if a table that was altered is not as others need it. It
+ * checks only what the command can have changed, in tables that the transaction has locked, so that
+ * a command that repairs one fault of a table is not refused for another.
  */
 static void
 prevent_changed(const DcDdl *ddl)
@@ -342,9 +345,10 @@ looks_of_command(const AlterTableCmd *command)
 }
 
 /*
- * is_granted_on returns true if a command of its owner grants, or revokes, rights to one of its tables or their schema, and the
- * owner may have these. Another role, such as the owner of the schema, may take back rights that it has given. The
- * tables of a REVOKE are no longer known here: the command locks none, and a name may mean another table by now.
+ * is_granted_on returns true if a command of its owner grants, or revokes, rights to one of its
+ * tables or their schema, and the owner may have these. Another role, such as the owner of the
+ * schema, may take back rights that it has given. The tables of a REVOKE are no longer known here:
+ * the command locks none, and a name may mean another table by now.
  */
 static bool
 is_granted_on(const GrantStmt *grant, const DcCounterRow *row)
@@ -396,7 +400,8 @@ is_granted_to(const GrantStmt *grant, Oid role)
 }
 
 /*
- * is_republished returns true if a command sets options of a publication that has one of its tables, which takes no lock on them.
+ * is_republished returns true if a command sets options of a publication that has one of its
+ * tables, which takes no lock on them.
  */
 static bool
 is_republished(const DcDdl *ddl, const DcCounterRow *row)
@@ -432,8 +437,9 @@ regionddl_is_being_altered(const DcCounterRow *row)
 }
 
 /*
- * is_following returns true if a command has only given another table the owner that a counter has, as ALTER TABLE ...
- * OWNER TO on the counter does with each of its tables; all of these are checked when it ends.
+ * is_following returns true if a command has only given another table the owner that a counter has,
+ * as ALTER TABLE ... OWNER TO on the counter does with each of its tables; all of these are checked
+ * when it ends.
  */
 static bool
 is_following(const DcDdl *ddl, const DcCounterRow *row)
@@ -469,8 +475,8 @@ regionddl_access_hook(ObjectAccessType access, Oid class, Oid relid, int column,
 }
 
 /*
- * Return true if a superuser makes or drops an index. The server builds one as the owner of its table, so the role of the
- * session counts as well.
+ * Return true if a superuser makes or drops an index. The server builds one as the owner of its
+ * table, so the role of the session counts as well.
  */
 static bool
 is_of_superuser(void)
@@ -479,9 +485,9 @@ is_of_superuser(void)
 }
 
 /*
- * Raise 55000 if a relation that is being made is an index of a table of a shared counter. Caches do not show it yet. REINDEX
- * CONCURRENTLY is allowed, as it makes a copy of an existing index. A primary key is checked when the command ends: another
- * command of the same statement may need it.
+ * Raise 55000 if a relation that is being made is an index of a table of a shared counter. Caches
+ * do not show it yet. REINDEX CONCURRENTLY is allowed, as it makes a copy of an existing index. A
+ * primary key is checked when the command ends: another command of the same statement may need it.
  */
 static void
 prevent_index(Oid index)
@@ -516,8 +522,9 @@ has_counters(void)
 }
 
 /*
- * has_equal_index returns true if the table of an index has another one that refuses the same rows. There may be one more, which a REINDEX
- * CONCURRENTLY has left that was canceled; each writer of rows locks all of them.
+ * has_equal_index returns true if the table of an index has another one that refuses the same rows.
+ * There may be one more, which a REINDEX CONCURRENTLY has left that was canceled; each writer of
+ * rows locks all of them.
  */
 static bool
 has_equal_index(Relation rel, HeapTuple index)
@@ -568,8 +575,8 @@ is_equal_index(Relation rel, HeapTuple index, HeapTuple other)
 }
 
 /*
- * Raise 55000 if a unique index of a table of a shared counter is dropped concurrently: that is committed in part when the event
- * triggers are called.
+ * Raise 55000 if a unique index of a table of a shared counter is dropped concurrently: that is
+ * committed in part when the event triggers are called.
  */
 static void
 prevent_concurrent_drop(Oid index)

@@ -20,8 +20,9 @@
  * So an apply worker waits for other transactions only if these write the same row of the
  * same region and epoch, which is where several links bring it.
  *
- * Where a subscription brings the totals and the shard rows of the counter as well, these have the differences already,
- * and shard rows of its own would collide with incoming ones. So then rows are taken as they are.
+ * Where a subscription brings the totals and the shard rows of the counter as well, these have the
+ * differences already, and shard rows of its own would collide with incoming ones. So then rows are
+ * taken as they are.
  */
 #include "postgres.h"
 
@@ -134,8 +135,8 @@ comes_back(DcRegionRel *rel, const DcRegionRow *wanted)
 }
 
 /*
- * region_row_raise raises a row to at least the amounts of another one, and sets by how much they have grown. Waits
- * for transactions that write it, if there is anything to write.
+ * region_row_raise raises a row to at least the amounts of another one, and sets by how much they
+ * have grown. Waits for transactions that write it, if there is anything to write.
  */
 void
 region_row_raise(DcRegionRel *rel, DcRegionRow *wanted, int64 *inc, int64 *dec)
@@ -166,10 +167,10 @@ region_row_raise(DcRegionRel *rel, DcRegionRow *wanted, int64 *inc, int64 *dec)
 }
 
 /*
- * region_row_is_foreign is slot_is_foreign(), after all transactions that write the row have ended. Other regions may have
- * their rows, and have sent them back, before they are visible here: a commit is sent when it is on disk, but visible only
- * when a synchronous standby has confirmed it, too. Rows of transactions that have begun to write since then cannot have come
- * back yet.
+ * region_row_is_foreign is slot_is_foreign(), after all transactions that write the row have ended.
+ * Other regions may have their rows, and have sent them back, before they are visible here: a
+ * commit is sent when it is on disk, but visible only when a synchronous standby has confirmed it,
+ * too. Rows of transactions that have begun to write since then cannot have come back yet.
  */
 bool
 region_row_is_foreign(DcRegionRel *rel, const DcRegionRow *wanted)

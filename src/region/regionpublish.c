@@ -53,8 +53,8 @@ region_ready(DcCounter *counter)
 }
 
 /*
- * region_publish adds the own amounts of the keys of a batch. The table of sets is read unless it is empty
- * (setrow.c says why an empty one stays so meanwhile).
+ * region_publish adds the own amounts of the keys of a batch. The table of sets is read unless it
+ * is empty (setrow.c says why an empty one stays so meanwhile).
  */
 void
 region_publish(DcCounter *counter, DcBatch *batch)
@@ -139,7 +139,8 @@ add_own(DcPublishing *to, DcBatchKey *key)
 }
 
 /*
- * find_own finds the slot that this database counts in. If nothing was ever set, it can have only one epoch.
+ * find_own finds the slot that this database counts in. If nothing was ever set, it can have only
+ * one epoch.
  */
 static bool
 find_own(DcPublishing *to, Datum key, DcRegionRow *row)

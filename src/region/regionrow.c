@@ -4,9 +4,10 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Each transaction that writes a row has the latest version of it, by a lock or by an update that fails if the
- * version that was read is not the latest. Shared memory does not cache places of rows: the key is looked up in the
- * index each time (core/rows/keyrow.c), which has one entry a row, as long as its versions stay on their page.
+ * Each transaction that writes a row has the latest version of it, by a lock or by an update that
+ * fails if the version that was read is not the latest. Shared memory does not cache places of
+ * rows: the key is looked up in the index each time (core/rows/keyrow.c), which has one entry a
+ * row, as long as its versions stay on their page.
  */
 #include "postgres.h"
 
@@ -30,7 +31,8 @@ static void read_row(DcRegionRel *rel, DcRegionRow *row);
 static void store_row(DcRegionRel *rel, const DcRegionRow *row);
 
 /*
- * Open one of the tables of a counter, whose tables are locked, to write. With NoLock it is locked as well.
+ * Open one of the tables of a counter, whose tables are locked, to write. With NoLock it is locked
+ * as well.
  */
 void
 regionrel_open(DcRegionRel *rel, DcCounter *counter, DcRegionTable table, LOCKMODE mode)
@@ -68,7 +70,8 @@ scan_keys(const DcRegionRow *row, ScanKeyData *keys)
 }
 
 /*
- * regionrow_scan_begin scans for the row of a key, region and epoch, or by the first columns of these.
+ * regionrow_scan_begin scans for the row of a key, region and epoch, or by the first columns of
+ * these.
  */
 static IndexScanDesc
 regionrow_scan_begin(DcRegionRel *rel, const DcRegionRow *wanted, int columns, Snapshot snapshot)
@@ -114,8 +117,8 @@ region_row_find(DcRegionRel *rel, const DcRegionRow *wanted, DcRegionRow *row)
 }
 
 /*
- * region_row_find_last finds the row of a key and region with the greatest epoch in a range: from the wanted row's
- * on, and before another one.
+ * region_row_find_last finds the row of a key and region with the greatest epoch in a range: from
+ * the wanted row's on, and before another one.
  */
 bool
 region_row_find_last(DcRegionRel *rel, const DcRegionRow *wanted, int64 before, DcRegionRow *row)
@@ -221,8 +224,8 @@ region_row_lock(DcRegionRel *rel, DcRegionRow *row)
 }
 
 /*
- * region_row_try_lock locks a version that was found; false if another transaction has locked or changed
- * the row.
+ * region_row_try_lock locks a version that was found; false if another transaction has locked or
+ * changed the row.
  */
 bool
 region_row_try_lock(DcRegionRel *rel, const DcRegionRow *row)

@@ -5,8 +5,8 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * It reads dcounter.self and dcounter.region, which anybody may read, and the server's views of
- * subscriptions. The link from a region is the subscription that dc_region_join() makes; a subscription of another
- * name is not attributed to a region.
+ * subscriptions. The link from a region is the subscription that dc_region_join() makes; a
+ * subscription of another name is not attributed to a region.
  */
 #include "postgres.h"
 
@@ -50,7 +50,8 @@ static void look_at_link(DcRegionLook *look);
 static void regions_put_text(Datum *values, bool *nulls, int column, const char *value);
 
 /*
- * dc_regions() -> setof (region, epochs, state, beat_at, lag, seen_by_all_to, link_state, apply_errors, advice, conflicts)
+ * dc_regions() -> setof (region, epochs, state, beat_at, lag, seen_by_all_to, link_state,
+ * apply_errors, advice, conflicts)
  */
 Datum
 dc_regions(PG_FUNCTION_ARGS)

@@ -4,7 +4,8 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * core/counter/setregion.c has locked the key, deleted its shard rows and locked its row of totals. Then:
+ * core/counter/setregion.c has locked the key, deleted its shard rows and locked its row of totals.
+ * Then:
  *
  *	1. The slot that this database counts in is locked, so that compaction, which skips keys whose slot is
  *	   locked, does not add to it. Local counts in the deleted shard rows will be added to it (folded), or to a
@@ -19,16 +20,17 @@
  *	   not exist here: another region may have set it, and of two concurrent sets the later one wins.
  *	4. The own slot is written last (region.h).
  *
- * Increments that are committed after step 2 has read the rows are added to the new value; all others belong
- * to the old one. The same holds for increments of other regions: they are observed, or not.
+ * Increments that are committed after step 2 has read the rows are added to the new value; all
+ * others belong to the old one. The same holds for increments of other regions: they are observed,
+ * or not.
  *
  * A deletion waits for the slot's lock even if it has nothing to add, and compaction looks for
  * deletions when it has that lock. So when a deletion is committed, nothing more is added here to a
  * slot that it has closed. (There may be no slot yet. A compaction at the same time then inserts
  * one, which is open: the deletion has not observed it.)
  *
- * Under REPEATABLE READ and SERIALIZABLE rows of sets and slots that have changed since the snapshot are a
- * serialization failure, as are those of the counter's tables.
+ * Under REPEATABLE READ and SERIALIZABLE rows of sets and slots that have changed since the
+ * snapshot are a serialization failure, as are those of the counter's tables.
  */
 #include "postgres.h"
 
@@ -101,7 +103,8 @@ static void write_own(DcSetting *set);
 static int keep_deleted(DcCounter *counter, Datum *keys, int n);
 
 /*
- * region_lock locks the tables of regions and of sets of a replicated counter, before its other tables.
+ * region_lock locks the tables of regions and of sets of a replicated counter, before its other
+ * tables.
  */
 void
 region_lock(DcCounter *counter)
@@ -174,8 +177,8 @@ region_set(DcSqlSession *session, const DcKey *key, DcRegionSetting *setting)
 }
 
 /*
- * lock_own finds the slot that this database counts in, and locks it. If a new one has to be opened it keeps
- * compaction from doing so.
+ * lock_own finds the slot that this database counts in, and locks it. If a new one has to be opened
+ * it keeps compaction from doing so.
  */
 static void
 lock_own(DcSetting *set)
@@ -253,7 +256,8 @@ read_rows_of_snapshot(DcSetting *set, DcKeyRows *rows)
 }
 
 /*
- * regionset_check_snapshot raises 40001 if this transaction has a single snapshot that does not show the present rows.
+ * regionset_check_snapshot raises 40001 if this transaction has a single snapshot that does not
+ * show the present rows.
  */
 static void
 regionset_check_snapshot(DcSetting *set)
@@ -361,8 +365,8 @@ make_row(DcSetting *set, DcSetRow *row)
 }
 
 /*
- * write_set writes the row of sets. It updates this region's existing row only if no other region can have removed
- * that (setrow.c).
+ * write_set writes the row of sets. It updates this region's existing row only if no other region
+ * can have removed that (setrow.c).
  */
 static void
 write_set(DcSetting *set, const DcSetRow *row)
@@ -398,8 +402,8 @@ write_own(DcSetting *set)
 }
 
 /*
- * region_written removes totals that are zero after a batch, if their keys are deleted. The rows are
- * locked.
+ * region_written removes totals that are zero after a batch, if their keys are deleted. The rows
+ * are locked.
  */
 void
 region_written(DcSqlSession *session, DcBatch *batch)

@@ -4,9 +4,10 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The server looks rows up by the replica identity, writes as the owner of the table from PostgreSQL 16 on, and calls
- * the trigger that merges. That writes to tables of regions, of sets and of shard rows without SQL. To those of
- * grants and wants it writes by SQL as the owner, who needs privileges for that; and planning it must not run code.
+ * The server looks rows up by the replica identity, writes as the owner of the table from
+ * PostgreSQL 16 on, and calls the trigger that merges. That writes to tables of regions, of sets
+ * and of shard rows without SQL. To those of grants and wants it writes by SQL as the owner, who
+ * needs privileges for that; and planning it must not run code.
  */
 #include "postgres.h"
 
@@ -39,8 +40,9 @@ static AclMode own_rights(Oid relid, Oid owner);
 static const char *code_problem(Relation rel);
 
 /*
- * Return what is wrong with the tables, as a sentence, or NULL; only what `looks` names is checked. Raises 42809 for a
- * table without its shape, 55P03 for a lock that would have to be waited for, if that is not allowed.
+ * Return what is wrong with the tables, as a sentence, or NULL; only what `looks` names is checked.
+ * Raises 42809 for a table without its shape, 55P03 for a lock that would have to be waited for, if
+ * that is not allowed.
  */
 const char *
 regions_problem(const DcCounterRow *row, int looks)
@@ -76,8 +78,8 @@ regions_problem(const DcCounterRow *row, int looks)
 }
 
 /*
- * Lock a table to look at it. A command about a publication does not wait: its owner may be another role than the
- * table's.
+ * Lock a table to look at it. A command about a publication does not wait: its owner may be another
+ * role than the table's.
  */
 static void
 regionshape_lock(Oid relid, int looks)
@@ -151,8 +153,9 @@ published_problem(Relation rel, int looks)
 }
 
 /*
- * Return true if a table has no index but its primary key, by which the server looks for rows to update: another one could
- * refuse rows. One of the same key, which a canceled REINDEX CONCURRENTLY leaves behind, cannot.
+ * Return true if a table has no index but its primary key, by which the server looks for rows to
+ * update: another one could refuse rows. One of the same key, which a canceled REINDEX CONCURRENTLY
+ * leaves behind, cannot.
  */
 static bool
 has_key_alone(Relation rel, const DcShape *shape, const AttrNumber *atts)
@@ -197,8 +200,8 @@ shards_problem(DcCounter *counter, int looks)
 }
 
 /*
- * own_rights returns the privileges that the owner of a table has directly. Privileges by way of a group, or given by
- * another role, may be revoked by a command that no event trigger sees.
+ * own_rights returns the privileges that the owner of a table has directly. Privileges by way of a
+ * group, or given by another role, may be revoked by a command that no event trigger sees.
  */
 static AclMode
 own_rights(Oid relid, Oid owner)
@@ -228,8 +231,8 @@ own_rights(Oid relid, Oid owner)
 }
 
 /*
- * code_problem returns a sentence if code of a table's owner would run when the table is read or written, or
- * NULL.
+ * code_problem returns a sentence if code of a table's owner would run when the table is read or
+ * written, or NULL.
  */
 static const char *
 code_problem(Relation rel)

@@ -4,19 +4,21 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * It is the row of the key and this region with the greatest epoch among this database's epochs: REGION_EPOCH_SLOTS
- * of them, from its own epoch on. Another database of the region, such as a copy that has renewed, has others.
- * Usually the slot has the epoch of the database. But a slot that a deletion has closed is no longer counted in
- * (sets.h): the next one has the next epoch. Epochs of databases are so far apart, by time, that they never
- * overlap: there are 1024 in a microsecond.
+ * It is the row of the key and this region with the greatest epoch among this database's epochs:
+ * REGION_EPOCH_SLOTS of them, from its own epoch on. Another database of the region, such as a copy
+ * that has renewed, has others. Usually the slot has the epoch of the database. But a slot that a
+ * deletion has closed is no longer counted in (sets.h): the next one has the next epoch. Epochs of
+ * databases are so far apart, by time, that they never overlap: there are 1024 in a microsecond.
  *
- * Rows of deleted keys may have been removed (regionvacuum.c). Such a key begins with an epoch that is
- * greater than all that were removed here, which dcounter.counter has. Otherwise regions that still
- * have the row would take the new counts, which start from zero, for ones that they have already.
+ * Rows of deleted keys may have been removed (regionvacuum.c). Such a key begins with an epoch that
+ * is greater than all that were removed here, which dcounter.counter has. Otherwise regions that
+ * still have the row would take the new counts, which start from zero, for ones that they have
+ * already.
  *
- * A region that has not removed the rows may send them, including this database's own. Such a slot is not counted
- * in either, whether it is known to be closed yet or not. It is recognized by its time, which is -infinity here.
- * If others know more of it than this database, that does not mean that there is a copy of this database.
+ * A region that has not removed the rows may send them, including this database's own. Such a slot
+ * is not counted in either, whether it is known to be closed yet or not. It is recognized by its
+ * time, which is -infinity here. If others know more of it than this database, that does not mean
+ * that there is a copy of this database.
  */
 #include "postgres.h"
 
@@ -72,8 +74,9 @@ epoch_after(const DcCounter *counter, const DcIdentity *identity, const DcRegion
 }
 
 /*
- * Return true if a row that comes is one of this database's own that was probably removed here, or one that
- * came back before; `have` is the existing row, or NULL. The row then gets SLOT_IS_BACK as its time.
+ * Return true if a row that comes is one of this database's own that was probably removed here, or
+ * one that came back before; `have` is the existing row, or NULL. The row then gets SLOT_IS_BACK as
+ * its time.
  */
 bool
 slot_comes_back(const DcCounter *counter, const DcIdentity *identity, const DcRegionRow *have, const DcRegionRow *come)
@@ -85,8 +88,8 @@ slot_comes_back(const DcCounter *counter, const DcIdentity *identity, const DcRe
 }
 
 /*
- * Return true if a slot of this database's own may be counted in; `observed` is the state that sets of
- * its key have observed.
+ * Return true if a slot of this database's own may be counted in; `observed` is the state that sets
+ * of its key have observed.
  */
 bool
 slot_is_open(const DcRegionRow *row, Datum observed)

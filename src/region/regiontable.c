@@ -154,8 +154,8 @@ merge_trigger_create(Oid relid, const char *function)
 
 /*
  * region_tables_adopt finds the tables of a counter table that is being adopted, if it was
- * replicated, and the user may replicate it. Its totals are then published. The triggers exist, as they are part of a
- * dump.
+ * replicated, and the user may replicate it. Its totals are then published. The triggers exist, as
+ * they are part of a dump.
  */
 void
 region_tables_adopt(DcCounterRow *row, Oid functions)
@@ -190,9 +190,9 @@ region_tables_adopt(DcCounterRow *row, Oid functions)
 }
 
 /*
- * Return true if the user may make a counter replicated with existing tables: as with dc_replicate(), the jobs and
- * links that all counters share then process these. The owner of the database, who restores dumps, may do so as well. A
- * notice says what is missing.
+ * Return true if the user may make a counter replicated with existing tables: as with
+ * dc_replicate(), the jobs and links that all counters share then process these. The owner of the
+ * database, who restores dumps, may do so as well. A notice says what is missing.
  */
 bool
 region_may_adopt(const DcCounterRow *row, Oid functions)
@@ -224,7 +224,8 @@ region_table_of(const DcCounterRow *row, DcRegionTable table)
 }
 
 /*
- * Return what such a table looks like. The column "upto" of a table of sets has its type from a table.
+ * Return what such a table looks like. The column "upto" of a table of sets has its type from a
+ * table.
  */
 const DcShape *
 region_shape_of(DcRegionTable table)
@@ -269,8 +270,8 @@ region_table_fits(Relation rel, DcRegionTable table, DcTableLayout *layout, DcSh
 }
 
 /*
- * Check one of the tables of a counter, which is open, as counter_layout() checks the others. Raise 42809 also if it
- * cannot be written without SQL, since there is no other way.
+ * Check one of the tables of a counter, which is open, as counter_layout() checks the others. Raise
+ * 42809 also if it cannot be written without SQL, since there is no other way.
  */
 const DcTableLayout *
 region_layout(DcCounter *counter, Relation rel, DcRegionTable table)
@@ -291,9 +292,9 @@ region_layout(DcCounter *counter, Relation rel, DcRegionTable table)
 }
 
 /*
- * region_table_problem returns, as a sentence, why writing a row would do more than write it, or NULL.
- * The server calls triggers that fire in apply workers, some of them before this can be checked; but
- * then the row is not written.
+ * region_table_problem returns, as a sentence, why writing a row would do more than write it, or
+ * NULL. The server calls triggers that fire in apply workers, some of them before this can be
+ * checked; but then the row is not written.
  */
 static const char *
 region_table_problem(Relation rel, const DcTableLayout *layout)
@@ -312,9 +313,9 @@ region_table_problem(Relation rel, const DcTableLayout *layout)
 }
 
 /*
- * Return true if a trigger is the one for rows that come from other regions. There is one of that name; a
- * second one of another name would add the amounts once more. Only the owner of the extension can create
- * functions in its schema.
+ * Return true if a trigger is the one for rows that come from other regions. There is one of that
+ * name; a second one of another name would add the amounts once more. Only the owner of the
+ * extension can create functions in its schema.
  */
 static bool
 is_merge_trigger(const Trigger *trigger)

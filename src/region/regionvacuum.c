@@ -4,10 +4,10 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A deleted key has rows of sets and of regions, and perhaps a row of totals without amounts. All of them are
- * removed at once, but only in this database: deletions are not published. Other regions do the same at any
- * time, or never, and all may go on counting in the key meanwhile. That is safe since a region that gets the key
- * again after that gets whole rows:
+ * A deleted key has rows of sets and of regions, and perhaps a row of totals without amounts. All
+ * of them are removed at once, but only in this database: deletions are not published. Other
+ * regions do the same at any time, or never, and all may go on counting in the key meanwhile. That
+ * is safe since a region that gets the key again after that gets whole rows:
  *
  *	- The server silently skips an UPDATE of a row that does not exist. So others must insert the rows that they
  *	  write for the key from now on. The last set of the key is a deletion, and it has closed each existing slot
@@ -29,16 +29,17 @@
  *	  would bring back slots that others have removed, or, along a ring or by a hub, its own row to a region that has
  *	  removed it. So all active regions must know of each row of sets, not only of the last one.
  *
- * The heartbeats of the region that has set a key show that another region knows of the set: they have the time before
- * which all of its commits have come. The stamp of a set is the time when it was made; its transaction commits later.
- * Therefore heartbeats must be later than the stamp by older_than: no transaction that sets keys may be open for
- * longer. Nor may a backup that is restored be older, as its rows of the key do not include the deletion.
+ * The heartbeats of the region that has set a key show that another region knows of the set: they
+ * have the time before which all of its commits have come. The stamp of a set is the time when it
+ * was made; its transaction commits later. Therefore heartbeats must be later than the stamp by
+ * older_than: no transaction that sets keys may be open for longer. Nor may a backup that is
+ * restored be older, as its rows of the key do not include the deletion.
  *
- * Nothing is removed of a key that has amounts in shard rows. Increments that are committed meanwhile are
- * added on top: they need none of the removed rows.
+ * Nothing is removed of a key that has amounts in shard rows. Increments that are committed
+ * meanwhile are added on top: they need none of the removed rows.
  *
- * The lock on the table of regions keeps all writers of the two tables away (region.h): compaction skips the
- * counter, setters and apply workers wait. Transactions that count do not.
+ * The lock on the table of regions keeps all writers of the two tables away (region.h): compaction
+ * skips the counter, setters and apply workers wait. Transactions that count do not.
  */
 #include "postgres.h"
 
@@ -123,11 +124,11 @@ static void remove_keys(DcSqlSession *session, Datum *keys, int n);
 static const char *vacuum_word(DcCounter *counter, const char *word);
 
 /*
- * dc_region_vacuum(counter regclass, older_than interval) -> bigint: removes the rows of keys that were
- * deleted longer ago than that, and returns how many keys. For the owner.
+ * dc_region_vacuum(counter regclass, older_than interval) -> bigint: removes the rows of keys that
+ * were deleted longer ago than that, and returns how many keys. For the owner.
  *
- * Errors: 22023 for a negative interval, 55000 if the counter is not replicated, or this database needs a new
- * epoch.
+ * Errors: 22023 for a negative interval, 55000 if the counter is not replicated, or this database
+ * needs a new epoch.
  */
 Datum
 dc_region_vacuum(PG_FUNCTION_ARGS)
@@ -160,8 +161,8 @@ dc_region_vacuum(PG_FUNCTION_ARGS)
 }
 
 /*
- * open_to_vacuum opens a counter table for its owner, and keeps all from writing to its tables of regions
- * and of sets.
+ * open_to_vacuum opens a counter table for its owner, and keeps all from writing to its tables of
+ * regions and of sets.
  */
 static DcCounter *
 open_to_vacuum(FunctionCallInfo fcinfo)

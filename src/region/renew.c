@@ -4,8 +4,8 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A renewal is one transaction, with all replicated tables and the identity locked (seal.c). If the worker does it,
- * earlier transactions have sealed and folded already (sealturns.c):
+ * A renewal is one transaction, with all replicated tables and the identity locked (seal.c). If the
+ * worker does it, earlier transactions have sealed and folded already (sealturns.c):
  *
  *	1. Unpublished counts are sealed, unless that was done when the server started: then later
  *	   counts do not belong to the old epoch.
@@ -20,15 +20,16 @@
  *
  * So a crash leaves everything done, or nothing.
  *
- * A database whose start nobody has confirmed in time takes a new epoch, usually without having been set back. It notes
- * since which of its epochs that is so (since), and its heartbeats ask the others what they know of these (seen.c).
- * When each active region has confirmed that it does not know more than this database, nothing is missing, as after a
- * start that was confirmed, and the state ends by itself (lacks_nothing). If something was missed in another way, that
- * is marked, and the state stays. A heartbeat of one of those epochs that has more than this database is also marked
- * (beatmerge.c), as it changes the row that would show the difference.
+ * A database whose start nobody has confirmed in time takes a new epoch, usually without having
+ * been set back. It notes since which of its epochs that is so (since), and its heartbeats ask the
+ * others what they know of these (seen.c). When each active region has confirmed that it does not
+ * know more than this database, nothing is missing, as after a start that was confirmed, and the
+ * state ends by itself (lacks_nothing). If something was missed in another way, that is marked, and
+ * the state stays. A heartbeat of one of those epochs that has more than this database is also
+ * marked (beatmerge.c), as it changes the row that would show the difference.
  *
- * Otherwise the state recopy ends when everything has been copied again from each active region that has a link to this
- * one (region_copied).
+ * Otherwise the state recopy ends when everything has been copied again from each active region
+ * that has a link to this one (region_copied).
  */
 #include "postgres.h"
 
@@ -97,11 +98,11 @@ dc_region_init(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_region_renew(lossless boolean) -> bigint, the new epoch. The caller owns the database. `lossless`: this
- * database knows all sales from its stocks, so they keep their units.
+ * dc_region_renew(lossless boolean) -> bigint, the new epoch. The caller owns the database.
+ * `lossless`: this database knows all sales from its stocks, so they keep their units.
  *
- * Errors: 42501, 25001 in a transaction with one snapshot, 55000 if this database is not in a region; those of
- * counter tables that cannot be written to.
+ * Errors: 42501, 25001 in a transaction with one snapshot, 55000 if this database is not in a
+ * region; those of counter tables that cannot be written to.
  */
 Datum
 dc_region_renew(PG_FUNCTION_ARGS)
@@ -176,10 +177,10 @@ region_renew(DcSelfRow *self, DcRights rights, bool worker)
 }
 
 /*
- * lossless_since returns since when this database, which is about to take a new epoch, has taken new ones without any
- * sign of having been set back; DT_NOBEGIN if there is one, or something is missing. It is also DT_NOBEGIN if the
- * database has published under its epoch since it began: that heartbeat is of a series of its own, and replaces one of
- * the original that others may know.
+ * lossless_since returns since when this database, which is about to take a new epoch, has taken
+ * new ones without any sign of having been set back; DT_NOBEGIN if there is one, or something is
+ * missing. It is also DT_NOBEGIN if the database has published under its epoch since it began: that
+ * heartbeat is of a series of its own, and replaces one of the original that others may know.
  */
 static TimestampTz
 lossless_since(const DcSelfRow *self, const DcSelfMarks *marks, DcRights rights, bool folded)
@@ -197,8 +198,8 @@ lossless_since(const DcSelfRow *self, const DcSelfMarks *marks, DcRights rights,
 }
 
 /*
- * publish_beats adds the heartbeats to the publications, as those of a dump lack them. If that fails, the renewal goes
- * on.
+ * publish_beats adds the heartbeats to the publications, as those of a dump lack them. If that
+ * fails, the renewal goes on.
  */
 static void
 publish_beats(char *region)
@@ -234,8 +235,8 @@ publish_work(void *region)
 }
 
 /*
- * next_epoch returns an epoch that is later than all known ones of the region, and sets whether there are other
- * regions.
+ * next_epoch returns an epoch that is later than all known ones of the region, and sets whether
+ * there are other regions.
  */
 static int64
 next_epoch(const DcSelfRow *self, bool *others)
@@ -257,8 +258,9 @@ next_epoch(const DcSelfRow *self, bool *others)
 }
 
 /*
- * fold_sealed ends a start: the others have confirmed that the epoch is this database's. From now on it publishes under a
- * boot that no earlier copy has (life.h). False if the start cannot be ended now.
+ * fold_sealed ends a start: the others have confirmed that the epoch is this database's. From now
+ * on it publishes under a boot that no earlier copy has (life.h). False if the start cannot be
+ * ended now.
  */
 bool
 fold_sealed(DcSelfRow *self, bool worker)
@@ -279,7 +281,8 @@ fold_sealed(DcSelfRow *self, bool worker)
 
 /*
  * region_copied notes that all that a peer knows was copied, by a link that was made for that at a
- * time. If nothing has to be copied, nothing is noted, and no lock is taken, for which all that publishes would wait.
+ * time. If nothing has to be copied, nothing is noted, and no lock is taken, for which all that
+ * publishes would wait.
  */
 void
 region_copied(const char *peer, TimestampTz since)
@@ -308,8 +311,8 @@ copies_are_awaited(const DcSelfRow *self)
 }
 
 /*
- * lacks_nothing returns true if all other regions, after they had learned of this epoch, have confirmed that they know
- * no more of the earlier ones than this database.
+ * lacks_nothing returns true if all other regions, after they had learned of this epoch, have
+ * confirmed that they know no more of the earlier ones than this database.
  */
 bool
 lacks_nothing(const DcSelfRow *self)
@@ -356,8 +359,9 @@ end_recopy(DcSelfRow *self)
 }
 
 /*
- * clear_recopy ends the state recopy, if all active regions that have a link to this one were copied since it began. Rows
- * of other regions come by these links, as in a star or a ring. The caller has the lock on the identity.
+ * clear_recopy ends the state recopy, if all active regions that have a link to this one were
+ * copied since it began. Rows of other regions come by these links, as in a star or a ring. The
+ * caller has the lock on the identity.
  */
 static void
 clear_recopy(DcSelfRow *self)

@@ -126,8 +126,8 @@ region_init(bool preloading)
 /*
  * dc_replicate(counter regclass, seed boolean) -> void
  *
- * Errors: 42501 if the caller does not own it, 42710 if it is replicated, 0A000 for a counter table that
- * cannot be, 55000 if it has amounts without seed, or the database is in no region, 42P07 if a
+ * Errors: 42501 if the caller does not own it, 42710 if it is replicated, 0A000 for a counter table
+ * that cannot be, 55000 if it has amounts without seed, or the database is in no region, 42P07 if a
  * table has the name of one to be made, 42622 if the name leaves no room for theirs.
  */
 Datum
@@ -205,8 +205,9 @@ check_kind(Oid relid)
 }
 
 /*
- * Raise 54000 if an owner replicates very many counters. A renewal locks the tables of all stocks, and dc_region_renew() those of all
- * counters, in one transaction: one owner must not fill the lock table. The owner of the database may.
+ * Raise 54000 if an owner replicates very many counters. A renewal locks the tables of all stocks,
+ * and dc_region_renew() those of all counters, in one transaction: one owner must not fill the lock
+ * table. The owner of the database may.
  */
 static void
 prevent_very_many_replicated(const DcCounter *counter)
@@ -324,7 +325,8 @@ replicate_word(DcCounter *counter, const char *word)
 }
 
 /*
- * dc_unreplicate(counter regclass) -> void: makes a counter table local to this database again. Its values remain.
+ * dc_unreplicate(counter regclass) -> void: makes a counter table local to this database again. Its
+ * values remain.
  *
  * Errors: 42501, 55000 if it is not replicated, or a subscription still feeds its tables.
  */

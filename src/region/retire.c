@@ -4,17 +4,20 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Its counts stay. Others no longer wait for it: after a start (boot.c), or before something is removed for
- * good (seen.c). If it still exists, it no longer publishes, until dc_region_renew() brings it back with a
- * new epoch. A new database of its name does so, too: a region is retired if its latest epoch is.
+ * Its counts stay. Others no longer wait for it: after a start (boot.c), or before something is
+ * removed for good (seen.c). If it still exists, it no longer publishes, until dc_region_renew()
+ * brings it back with a new epoch. A new database of its name does so, too: a region is retired if
+ * its latest epoch is.
  *
- * The flag is in the rows of dcounter.region, of all epochs of the region, and the others pass it on with their heartbeats
- * (seen.c), as nobody sends rows of a lost region any longer. It is never unset.
+ * The flag is in the rows of dcounter.region, of all epochs of the region, and the others pass it
+ * on with their heartbeats (seen.c), as nobody sends rows of a lost region any longer. It is never
+ * unset.
  *
- * A region that is alive must have published everything, and all others must know its last heartbeat that came with
- * rows (column published): then they have everything. It must have given away the units of its stocks, as far as it has
- * reported them; another region can take over those of a dead one (stockregions.c). The survivors of a dead region may
- * know different states of it. They have to be refreshed from each other (dc_region_refresh), before or after.
+ * A region that is alive must have published everything, and all others must know its last
+ * heartbeat that came with rows (column published): then they have everything. It must have given
+ * away the units of its stocks, as far as it has reported them; another region can take over those
+ * of a dead one (stockregions.c). The survivors of a dead region may know different states of it.
+ * They have to be refreshed from each other (dc_region_refresh), before or after.
  */
 #include "postgres.h"
 
@@ -46,8 +49,9 @@ static void set_retired(const List *beats, const DcSelfRow *self, const char *re
 /*
  * dc_region_retire(region text, force boolean) -> void. The caller owns the database.
  *
- * Errors: 22004, 42501, 42704 if the region is unknown, 55000 if this database is not in a region, or the region
- * is alive, as far as it is known, and others do not have all of it, or it has units of a stock.
+ * Errors: 22004, 42501, 42704 if the region is unknown, 55000 if this database is not in a region,
+ * or the region is alive, as far as it is known, and others do not have all of it, or it has units
+ * of a stock.
  */
 Datum
 dc_region_retire(PG_FUNCTION_ARGS)
@@ -111,8 +115,9 @@ retire_leaves(const DcSelfRow *self, const char *region)
 }
 
 /*
- * check_published raises 55000 if something of this region is not published, or only in this transaction, so that nobody
- * can know of it. Amounts in memory are flushed first, to be visible; the error undoes that.
+ * check_published raises 55000 if something of this region is not published, or only in this
+ * transaction, so that nobody can know of it. Amounts in memory are flushed first, to be visible;
+ * the error undoes that.
  */
 static void
 check_published(const char *region)
@@ -182,7 +187,8 @@ check_units(const char *region, bool own)
 }
 
 /*
- * retire_check_seen raises 55000 if an active region does not know the last rows that a region has published.
+ * retire_check_seen raises 55000 if an active region does not know the last rows that a region has
+ * published.
  */
 static void
 retire_check_seen(const List *current, const DcBeat *what, const char *own)

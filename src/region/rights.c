@@ -4,11 +4,13 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A step goes over a batch of keys of which another region wants units and this one has some, in the order of the keys. For
- * each it reads the wants of all regions, divides the units (escrow_share()), takes them from shard rows that are not
- * locked, and raises the rows of grants, all in one transaction. Units that were locked are left to the next step. The
- * first step of a round also rewrites this region's own wants whose time is up, or that have been met, and reports how many
- * units are here (rightstell.c), which asks for units of keys that run low (dcounter.rights_low).
+ * A step goes over a batch of keys of which another region wants units and this one has some, in
+ * the order of the keys. For each it reads the wants of all regions, divides the units
+ * (escrow_share()), takes them from shard rows that are not locked, and raises the rows of grants,
+ * all in one transaction. Units that were locked are left to the next step. The first step of a
+ * round also rewrites this region's own wants whose time is up, or that have been met, and reports
+ * how many units are here (rightstell.c), which asks for units of keys that run low
+ * (dcounter.rights_low).
  *
  * The commit need not wait for the disk: nothing leaves the server that is not on it.
  */
@@ -57,9 +59,9 @@ static const DcStatement sql_rights_units = {
 	.of = DC_OF_SHARDS};
 
 /*
- * this region, how many units there should be at least, a key, whether it is the first one: own wants to be rewritten,
- * once in a round; the next keys that others want and that are here; whether anybody wants anything. Most rows only
- * report units, so they are read once.
+ * this region, how many units there should be at least, a key, whether it is the first one: own
+ * wants to be rewritten, once in a round; the next keys that others want and that are here; whether
+ * anybody wants anything. Most rows only report units, so they are read once.
  */
 static const DcStatement sql_rights_open = {
 	.text = "WITH o AS MATERIALIZED (SELECT w.key, w.region, w.epoch, w.granted, w.wanted, w.low, w.kept, w.asked, w.until"
@@ -261,8 +263,8 @@ read_requests(DcCounter *counter, const DcIdentity *identity, const DcKey *key, 
 }
 
 /*
- * rights_grant raises the grants of regions by the units that have been taken: the oldest requests first, if there are
- * fewer units than expected.
+ * rights_grant raises the grants of regions by the units that have been taken: the oldest requests
+ * first, if there are fewer units than expected.
  */
 static void
 rights_grant(DcCounter *counter, const DcIdentity *from, const DcKey *key, DcRequest *requests, int count, int64 units)

@@ -12,8 +12,8 @@
  *		NAME_grant (key, from_region, from_epoch, to_region, to_epoch, units)
  *
  * which says how many units the first has given to the second in all. The row goes to the others by
- * logical replication. Each keeps the greater of the existing and the incoming row (merge_grant); the
- * receiver adds the difference to its own rows, in the transaction that writes the row.
+ * logical replication. Each keeps the greater of the existing and the incoming row (merge_grant);
+ * the receiver adds the difference to its own rows, in the transaction that writes the row.
  *
  * Why no unit is ever sold twice. Only its giver writes a grant, and it only grows, by the units
  * that have left the giver's rows in the same transaction. So for any two of its states that the
@@ -24,31 +24,33 @@
  *
  *		restocked - sold  =  units in all regions + grants that have not been received.
  *
- * Epochs. A database that was restored or copied has units that it may have sold or given since; its grants
- * are out of date in the same way. It takes a new epoch for each stock before it sells, gives or receives
- * anything (identity.c, rights_renew()), and forgets its units, unless the operator says that nothing is
- * lost. Units that are given to an epoch that a region no longer has are lost. The epoch is that of a stock
- * (dcounter.counter.rights_epoch), not that of the database: a stock that is dropped and made
- * again, or replicated again, must not receive again the units that were given to its predecessor.
+ * Epochs. A database that was restored or copied has units that it may have sold or given since;
+ * its grants are out of date in the same way. It takes a new epoch for each stock before it sells,
+ * gives or receives anything (identity.c, rights_renew()), and forgets its units, unless the
+ * operator says that nothing is lost. Units that are given to an epoch that a region no longer has
+ * are lost. The epoch is that of a stock (dcounter.counter.rights_epoch), not that of the database:
+ * a stock that is dropped and made again, or replicated again, must not receive again the units
+ * that were given to its predecessor.
  *
  * Wants. A region that is short of units says so in its row of
  *
  *		NAME_want (key, region, ...)
  *
- * which others get as well; the row with the latest stamp (hlc) holds. It says how many units are needed, and how many
- * had been granted to the region when it was written. The job "rights" of regions that have units serves it:
- * escrow.c decides who gives how many to whom. A want is only a wish: if it is late, lost or duplicated, units move
- * to where they are not needed, at worst. The row also reports how many units there were, even of keys that nobody
- * asks for (rightstell.c).
+ * which others get as well; the row with the latest stamp (hlc) holds. It says how many units are
+ * needed, and how many had been granted to the region when it was written. The job "rights" of
+ * regions that have units serves it: escrow.c decides who gives how many to whom. A want is only a
+ * wish: if it is late, lost or duplicated, units move to where they are not needed, at worst. The
+ * row also reports how many units there were, even of keys that nobody asks for (rightstell.c).
  *
- * Locks, in this order: the identity (life.h), the table of grants, that of wants, the stock's tables, units (rows of the
- * shard table), the row of wants. A transaction that has a stock locked must not wait for the identity (rightsrenew.c).
- * An apply worker has one of the first two tables locked already, and adds units to rows of its own transaction, so it
- * waits for no row. The job waits for no lock at all: it skips tables that are locked, takes units that are free, and
- * if two jobs work on one stock, only one goes on (RIGHTS_LOCK_CLASS). dc_want() in a transaction that has taken units
- * takes the lock on wants after those on the stock's tables; that matters only if these are locked against writers, as
- * by rights_renew(), and then the server resolves the deadlock. Rows of wants of this region are written by its
- * sessions, those of others by apply workers.
+ * Locks, in this order: the identity (life.h), the table of grants, that of wants, the stock's
+ * tables, units (rows of the shard table), the row of wants. A transaction that has a stock locked
+ * must not wait for the identity (rightsrenew.c). An apply worker has one of the first two tables
+ * locked already, and adds units to rows of its own transaction, so it waits for no row. The job
+ * waits for no lock at all: it skips tables that are locked, takes units that are free, and if two
+ * jobs work on one stock, only one goes on (RIGHTS_LOCK_CLASS). dc_want() in a transaction that has
+ * taken units takes the lock on wants after those on the stock's tables; that matters only if these
+ * are locked against writers, as by rights_renew(), and then the server resolves the deadlock. Rows
+ * of wants of this region are written by its sessions, those of others by apply workers.
  */
 #ifndef DC_RIGHTS_H
 #define DC_RIGHTS_H
@@ -122,7 +124,8 @@ extern bool rights_tell(DcCounter *counter, const DcIdentity *identity, bool all
 extern bool region_has_units(DcCounter *counter, const char *region, bool own);
 
 /*
- * rights_epoch_of returns the epoch under which this database has its units of a stock, also while they are shut.
+ * rights_epoch_of returns the epoch under which this database has its units of a stock, also while
+ * they are shut.
  */
 static inline int64
 rights_epoch_of(const DcCounter *counter)

@@ -4,20 +4,22 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * It does not know what has happened to them since: it may have sold them, or given them to other regions. So
- * before it sells any, it takes a new epoch for each stock that is replicated, in the transaction in which it
- * gets its own (dc_region_renew()), and all of its units and holds are forgotten. If the operator says that
- * nothing was lost, as with a promoted standby that commits had waited for, they stay. Then a row of grants
- * for each key, from the old epoch to the new one, says that units on their way to the old one are still for
- * this region (grant.c).
+ * It does not know what has happened to them since: it may have sold them, or given them to other
+ * regions. So before it sells any, it takes a new epoch for each stock that is replicated, in the
+ * transaction in which it gets its own (dc_region_renew()), and all of its units and holds are
+ * forgotten. If the operator says that nothing was lost, as with a promoted standby that commits
+ * had waited for, they stay. Then a row of grants for each key, from the old epoch to the new one,
+ * says that units on their way to the old one are still for this region (grant.c).
  *
- * A database whose start nobody has confirmed in time does not know whether it was restored. So its stocks are
- * shut until the operator decides. If at least one other region has confirmed the start, the units stay.
+ * A database whose start nobody has confirmed in time does not know whether it was restored. So its
+ * stocks are shut until the operator decides. If at least one other region has confirmed the start,
+ * the units stay.
  *
- * All of a stock's tables are locked against writers meanwhile, after the identity. Until then takes, restocks and apply
- * workers stop at the identity, and sessions wait for it before they lock the stock (rights_await()). A transaction that
- * has it locked already, by an earlier take, gets 40001, so that nobody waits for it. When sessions have locked the stock
- * they check whether it was shut meanwhile (rights_identity_check()).
+ * All of a stock's tables are locked against writers meanwhile, after the identity. Until then
+ * takes, restocks and apply workers stop at the identity, and sessions wait for it before they lock
+ * the stock (rights_await()). A transaction that has it locked already, by an earlier take, gets
+ * 40001, so that nobody waits for it. When sessions have locked the stock they check whether it was
+ * shut meanwhile (rights_identity_check()).
  */
 #include "postgres.h"
 
@@ -100,8 +102,8 @@ typedef struct DcRenewal
 static List *renew_failed = NIL;
 
 /*
- * Of this renewal: the rows of all stocks, in the transaction's memory, and what each owner's have taken (owner_time). Only rights_renew()
- * and what it calls look at these, and it sets them first.
+ * Of this renewal: the rows of all stocks, in the transaction's memory, and what each owner's have
+ * taken (owner_time). Only rights_renew() and what it calls look at these, and it sets them first.
  */
 static List *renew_stocks = NIL;
 static List *renew_times = NIL;
@@ -113,8 +115,9 @@ static bool renew_work(void *arg);
 static void rightsrenew_renew(DcCounterRow *row, const char *region, bool lossless);
 
 /*
- * rights_await waits until this database may sell units, while the caller has no lock on the stock. It is called for each
- * take, so its result is kept as long as the entry of the stock: a new epoch changes the stock, too.
+ * rights_await waits until this database may sell units, while the caller has no lock on the stock.
+ * It is called for each take, so its result is kept as long as the entry of the stock: a new epoch
+ * changes the stock, too.
  */
 void
 rights_await(Oid stock, const char *function)
@@ -132,8 +135,9 @@ rights_await(Oid stock, const char *function)
 }
 
 /*
- * rights_await_and_lock does so for a caller that is about to write wants, and keeps the identity: like a renewal, it locks
- * that before the tables of the stock, among which those of grants and wants come first.
+ * rights_await_and_lock does so for a caller that is about to write wants, and keeps the identity:
+ * like a renewal, it locks that before the tables of the stock, among which those of grants and
+ * wants come first.
  */
 void
 rights_await_and_lock(Oid stock, const char *function)
@@ -150,8 +154,8 @@ rights_await_and_lock(Oid stock, const char *function)
 
 /*
  * rights_identity_check raises 55000 if this database needs a new epoch before it sells units of a
- * stock, and 40001 if the caller would have to wait for that, with the stock locked. The worker shuts a stock without a
- * lock on it: so a caller that has waited checks again.
+ * stock, and 40001 if the caller would have to wait for that, with the stock locked. The worker
+ * shuts a stock without a lock on it: so a caller that has waited checks again.
  */
 void
 rights_identity_check(DcCounter *counter)
@@ -173,8 +177,8 @@ rights_identity_check(DcCounter *counter)
 }
 
 /*
- * rights_are_open reads the current epoch of a stock, because the caller's may date from before it waited for
- * the identity. Returns false if the stock is shut.
+ * rights_are_open reads the current epoch of a stock, because the caller's may date from before it
+ * waited for the identity. Returns false if the stock is shut.
  */
 bool
 rights_are_open(DcCounter *counter)
@@ -188,11 +192,12 @@ rights_are_open(DcCounter *counter)
 }
 
 /*
- * rights_renew gives this database a new epoch for each stock, in the transaction in which the database
- * gets one. A stock may be shut instead: it keeps its units and its epoch, as a negative number, and sells,
- * gives and asks for nothing until dc_region_renew() is called. The worker shuts those on which code of their
- * owners can run, and those that stay locked, tables or rows, or take too long: a transaction that has taken units and goes on
- * must not keep it from giving the database an epoch.
+ * rights_renew gives this database a new epoch for each stock, in the transaction in which the
+ * database gets one. A stock may be shut instead: it keeps its units and its epoch, as a negative
+ * number, and sells, gives and asks for nothing until dc_region_renew() is called. The worker shuts
+ * those on which code of their owners can run, and those that stay locked, tables or rows, or take
+ * too long: a transaction that has taken units and goes on must not keep it from giving the
+ * database an epoch.
  */
 void
 rights_renew(const char *region, DcRights rights, bool worker)
@@ -231,9 +236,10 @@ note_failed(Oid counter)
 }
 
 /*
- * note_slowest is called when the time of a step is over. It notes all stocks of the owner whose stocks took most of
- * the step: they are shut the next time, so that one owner delays the others only once. If there is no other owner, or
- * that owner has the database, it notes only the present stock.
+ * note_slowest is called when the time of a step is over. It notes all stocks of the owner whose
+ * stocks took most of the step: they are shut the next time, so that one owner delays the others
+ * only once. If there is no other owner, or that owner has the database, it notes only the present
+ * stock.
  */
 static void
 note_slowest(Oid counter)
@@ -270,9 +276,9 @@ note_slowest(Oid counter)
 }
 
 /*
- * renew_in_time renews a stock; false if it must be shut. While the worker is patient, it tries a renewal that fails
- * again as a whole, also if one stock has used up the time of the step. For a user, only errors raised by rows or code
- * of the owner shut a stock.
+ * renew_in_time renews a stock; false if it must be shut. While the worker is patient, it tries a
+ * renewal that fails again as a whole, also if one stock has used up the time of the step. For a
+ * user, only errors raised by rows or code of the owner shut a stock.
  */
 static bool
 renew_in_time(const DcCounterRow *row, const char *region, bool lossless, bool worker)

@@ -4,9 +4,10 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * They are like those of a counter (regiontable.c), with triggers made in the same way. SQL statements write them, as
- * the owner of the stock; but the worker does so as well, and the trigger for what comes from other regions writes
- * without SQL, so there must be no code of the owner on them.
+ * They are like those of a counter (regiontable.c), with triggers made in the same way. SQL
+ * statements write them, as the owner of the stock; but the worker does so as well, and the trigger
+ * for what comes from other regions writes without SQL, so there must be no code of the owner on
+ * them.
  */
 #include "postgres.h"
 
@@ -89,8 +90,8 @@ rightstable_create_triggers(const DcCounterRow *row)
 }
 
 /*
- * rights_tables_adopt finds the tables of a stock that is being adopted, if it was replicated, and the user may replicate it.
- * Units on their way to it are lost: its epoch is no longer known.
+ * rights_tables_adopt finds the tables of a stock that is being adopted, if it was replicated, and
+ * the user may replicate it. Units on their way to it are lost: its epoch is no longer known.
  */
 void
 rights_tables_adopt(DcCounterRow *row, Oid functions)
@@ -159,8 +160,9 @@ rights_check_tables(DcCounter *counter)
 }
 
 /*
- * rights_problem returns a sentence if the owner lacks the privileges to merge rows into the two tables, which is done as the
- * owner; or NULL. A superuser, or the role that has granted them to a group of the owner, may have revoked them.
+ * rights_problem returns a sentence if the owner lacks the privileges to merge rows into the two
+ * tables, which is done as the owner; or NULL. A superuser, or the role that has granted them to a
+ * group of the owner, may have revoked them.
  */
 const char *
 rights_problem(const DcCounter *counter)
@@ -177,7 +179,8 @@ rights_problem(const DcCounter *counter)
 }
 
 /*
- * rights_begin begins a session of statements that name the two tables; those that they use are locked.
+ * rights_begin begins a session of statements that name the two tables; those that they use are
+ * locked.
  */
 void
 rights_begin(DcSqlSession *session, DcCounter *counter)

@@ -4,18 +4,21 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * When a region is permanently lost, another one can take over the units that it had at its last report (stockregions.c).
- * The reports are in the rows of wants. Sessions and the job "rights" write those of keys that somebody asks for. Units
- * of other keys would be lost with their region. So the job writes a row for each key that has units here, and rewrites
- * it, after UNITS_AGE, when there are more or fewer.
+ * When a region is permanently lost, another one can take over the units that it had at its last
+ * report (stockregions.c). The reports are in the rows of wants. Sessions and the job "rights"
+ * write those of keys that somebody asks for. Units of other keys would be lost with their region.
+ * So the job writes a row for each key that has units here, and rewrites it, after UNITS_AGE, when
+ * there are more or fewer.
  *
- * A report is the number at a time, and never too low as of that time: units leave for another region in the
- * transaction that reports how many are left, and sales only lower the number. It may be too high by the units sold
- * since. That is why taking them over needs an operator who accepts that.
+ * A report is the number at a time, and never too low as of that time: units leave for another
+ * region in the transaction that reports how many are left, and sales only lower the number. It may
+ * be too high by the units sold since. That is why taking them over needs an operator who accepts
+ * that.
  *
- * The job looks at KEYS_PER_ROUND keys in a round, in the order of the keys, and goes on from there in the next one: so
- * a stock of very many keys does not keep others waiting, and is reported in as many rounds as it needs. The job rests
- * when it has gone over all keys and nothing was to be reported, until somebody changes the stock.
+ * The job looks at KEYS_PER_ROUND keys in a round, in the order of the keys, and goes on from there
+ * in the next one: so a stock of very many keys does not keep others waiting, and is reported in as
+ * many rounds as it needs. The job rests when it has gone over all keys and nothing was to be
+ * reported, until somebody changes the stock.
  */
 #include "postgres.h"
 
@@ -42,9 +45,9 @@ enum
 };
 
 /*
- * this region, how many units there should be at least, a stamp, a key, whether it is the first one: the next keys,
- * with rows of wants or units; to be reported if there is no row, or fewer are here and on their way than there should
- * be, or another number than in the row
+ * this region, how many units there should be at least, a stamp, a key, whether it is the first
+ * one: the next keys, with rows of wants or units; to be reported if there is no row, or fewer are
+ * here and on their way than there should be, or another number than in the row
  */
 static const DcStatement sql_tell_keys = {
 	.text = "SELECT k.key, CASE WHEN w.key IS NULL THEN CASE WHEN u.units > 0 THEN 1 ELSE 0 END"
@@ -70,7 +73,10 @@ typedef struct DcTelling
 	bool again;	 /* since then something was, or is, to be reported */
 } DcTelling;
 
-/* Stocks (DcTelling) that are gone over, in TopMemoryContext. Those that are dropped meanwhile go when there are many (tellings_forget). */
+/*
+ * Stocks (DcTelling) that are gone over, in TopMemoryContext. Those that are dropped meanwhile go
+ * when there are many (tellings_forget).
+ */
 static HTAB *tellings = NULL;
 
 #define MANY_TELLINGS 1000
@@ -80,8 +86,8 @@ static void tellings_forget(void);
 static int keys_to_tell(DcCounter *counter, const DcIdentity *identity, const DcTelling *telling, DcKey *keys, int64 *whats);
 
 /*
- * rights_tell reports the next keys of a stock, or all of them if it does not come back soon. Returns true if no key has
- * anything more to report.
+ * rights_tell reports the next keys of a stock, or all of them if it does not come back soon.
+ * Returns true if no key has anything more to report.
  */
 bool
 rights_tell(DcCounter *counter, const DcIdentity *identity, bool all)

@@ -5,31 +5,34 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * When a server has started, amounts in local shard rows may have been published already, by the server of
- * which this one is a snapshot. Later counts have not. So the local rows of each replicated counter are
- * sealed: in one transaction they become remote ones, and rows of
+ * When a server has started, amounts in local shard rows may have been published already, by the
+ * server of which this one is a snapshot. Later counts have not. So the local rows of each
+ * replicated counter are sealed: in one transaction they become remote ones, and rows of
  *
  *		NAME_region (key, region, minus the epoch, ...)
  *
  * have the same amounts. Totals and remote shard rows are still the sum over the rows of regions
  * (region.h), and the row filters of the publications let no such row through.
  *
- * Later they are folded: added to the rows of the epoch itself, or to the slots that are counted in since a deletion
- * (regionslot.c), and removed. That happens when the others have confirmed that this database is the only one of the
- * epoch, or before it takes another one. No row of the epoch is merged before that (slot_is_foreign), nor is one of
- * a key that still has sealed amounts of an older epoch (slot_is_sealed), because a counter was left out. So another
- * database that publishes the same amounts comes to the same sums as this one, and they are counted once.
+ * Later they are folded: added to the rows of the epoch itself, or to the slots that are counted in
+ * since a deletion (regionslot.c), and removed. That happens when the others have confirmed that
+ * this database is the only one of the epoch, or before it takes another one. No row of the epoch
+ * is merged before that (slot_is_foreign), nor is one of a key that still has sealed amounts of an
+ * older epoch (slot_is_sealed), because a counter was left out. So another database that publishes
+ * the same amounts comes to the same sums as this one, and they are counted once.
  *
  * The tables of a counter are locked as by writers, then the identity, exclusively. Sealing waits
  * for transactions that are changing a local row, usually at the end of a commit. Rows that a
  * prepared transaction has locked cannot be sealed before it has ended.
  *
- * The worker seals and folds each counter in a transaction of its own (sealturns.c), dc_region_renew() all of them in one.
+ * The worker seals and folds each counter in a transaction of its own (sealturns.c),
+ * dc_region_renew() all of them in one.
  *
- * The worker runs no code of owners, so it leaves tables with such code alone, as well as those that it could not process
- * in time. Their sealed amounts are folded later, under the epoch under which they were sealed. Amounts that could not
- * even be sealed go to the epoch in which they are published. That, and a table that is not as it was made, harms only its
- * owner. dc_region_renew() seals all of them, as their owners.
+ * The worker runs no code of owners, so it leaves tables with such code alone, as well as those
+ * that it could not process in time. Their sealed amounts are folded later, under the epoch under
+ * which they were sealed. Amounts that could not even be sealed go to the epoch in which they are
+ * published. That, and a table that is not as it was made, harms only its owner. dc_region_renew()
+ * seals all of them, as their owners.
  *
  * A key whose sum would leave bigint stays where it is.
  */
@@ -119,7 +122,10 @@ static const DcStatement sql_fold = {
 	.columns = {DC_BIGINT("count")},
 	.of = DC_OF_MORE};
 
-/* region: the epochs under which something was sealed; more than these are made by hand, and cost a scan each */
+/*
+ * region: the epochs under which something was sealed; more than these are made by hand, and cost a
+ * scan each
+ */
 static const DcStatement sql_sealed_epochs = {
 	.text = "SELECT -s.epoch AS epoch FROM @regions AS s WHERE s.region = $1 AND s.epoch < 0 AND s.epoch > -" MAX_BIGINT " GROUP BY s.epoch ORDER BY s.epoch DESC LIMIT 64",
 	.argtypes = {TEXTOID},
@@ -180,7 +186,8 @@ static void begin_seal(DcSqlSession *session, DcCounter *counter);
 static const char *seal_word(DcCounter *counter, const char *word);
 
 /*
- * Return true while there are no publications, for a minute after that was seen: a dump may have been made without them.
+ * Return true while there are no publications, for a minute after that was seen: a dump may have
+ * been made without them.
  */
 static bool
 publications_are_awaited(void)
@@ -197,8 +204,8 @@ publications_are_awaited(void)
 }
 
 /*
- * Log once for which table a renewal waits: if there is no restore, somebody has to create its index, or to call
- * dc_region_renew().
+ * Log once for which table a renewal waits: if there is no restore, somebody has to create its
+ * index, or to call dc_region_renew().
  */
 static void
 log_awaited(Oid relid)
@@ -216,9 +223,9 @@ log_awaited(Oid relid)
 }
 
 /*
- * Return true while tables lack indexes that a restore of a dump may be about to make. If there are some already, all
- * data has come. Then indexes are awaited as long as they become more: a table whose owner has dropped its index would
- * keep all counters waiting.
+ * Return true while tables lack indexes that a restore of a dump may be about to make. If there are
+ * some already, all data has come. Then indexes are awaited as long as they become more: a table
+ * whose owner has dropped its index would keep all counters waiting.
  */
 static bool
 indexes_are_awaited(int have, int lack)
@@ -233,8 +240,9 @@ indexes_are_awaited(int have, int lack)
 }
 
 /*
- * Return true if a dump is being restored, as far as can be seen: a replicated counter has a
- * table without any index, or the worker sees no publications. Indexes come when all data has come, and publications after them.
+ * Return true if a dump is being restored, as far as can be seen: a replicated counter has a table
+ * without any index, or the worker sees no publications. Indexes come when all data has come, and
+ * publications after them.
  */
 bool
 restore_is_under_way(bool worker)
@@ -305,8 +313,8 @@ replicated_lock(void)
 }
 
 /*
- * lock_or_leave_out does replicated_lock_one() for a user. A counter whose tables are not as they were made is left out with a
- * warning: that harms only its owner.
+ * lock_or_leave_out does replicated_lock_one() for a user. A counter whose tables are not as they
+ * were made is left out with a warning: that harms only its owner.
  */
 static DcCounter *
 lock_or_leave_out(const DcCounterRow *row)
@@ -347,8 +355,8 @@ lock_work(void *arg)
 }
 
 /*
- * replicated_lock_one locks a replicated counter. Returns NULL if it was dropped, or if the worker has to leave it to its
- * owner; for the user it raises an error then.
+ * replicated_lock_one locks a replicated counter. Returns NULL if it was dropped, or if the worker
+ * has to leave it to its owner; for the user it raises an error then.
  */
 DcCounter *
 replicated_lock_one(const DcCounterRow *row, bool worker)
@@ -376,8 +384,8 @@ replicated_lock_one(const DcCounterRow *row, bool worker)
 }
 
 /*
- * worker_may returns true if no code of the owner can run when the worker uses a table. Raises 55P03 if a table
- * is locked.
+ * worker_may returns true if no code of the owner can run when the worker uses a table. Raises
+ * 55P03 if a table is locked.
  */
 bool
 worker_may(Oid counter)
@@ -424,8 +432,8 @@ is_in_order(DcCounter *counter, bool worker)
 }
 
 /*
- * seal_all seals unpublished counts; with `free`, it skips rows that others have locked. The tables and the identity
- * are locked.
+ * seal_all seals unpublished counts; with `free`, it skips rows that others have locked. The tables
+ * and the identity are locked.
  */
 void
 seal_all(List *counters, const DcSelfRow *self, bool free)
@@ -450,8 +458,8 @@ seal_all(List *counters, const DcSelfRow *self, bool free)
 }
 
 /*
- * fold_some adds sealed amounts of up to `limit` keys to the rows of their epochs, so that the others get them.
- * Returns the number of keys; *more is set if there may be more.
+ * fold_some adds sealed amounts of up to `limit` keys to the rows of their epochs, so that the
+ * others get them. Returns the number of keys; *more is set if there may be more.
  */
 int64
 fold_some(List *counters, const DcSelfRow *self, int64 limit, bool *more)
@@ -479,9 +487,9 @@ fold_some(List *counters, const DcSelfRow *self, int64 limit, bool *more)
 }
 
 /*
- * seal_and_fold seals and folds, as requested, each counter for a user. One that fails, for example because of a row
- * that its owner has made, is left out with a warning: it must not keep the others from going on. Returns true if
- * anything was folded. All tables are locked.
+ * seal_and_fold seals and folds, as requested, each counter for a user. One that fails, for example
+ * because of a row that its owner has made, is left out with a warning: it must not keep the others
+ * from going on. Returns true if anything was folded. All tables are locked.
  */
 bool
 seal_and_fold(List *counters, const DcSelfRow *self, bool seals, bool folds)
@@ -532,8 +540,8 @@ seal_work(void *arg)
 }
 
 /*
- * is_owners_error returns true unless an error is a cancel, or about locks or resources: other errors come from rows or
- * code of the owner, and concern only them.
+ * is_owners_error returns true unless an error is a cancel, or about locks or resources: other
+ * errors come from rows or code of the owner, and concern only them.
  */
 bool
 is_owners_error(int code)
@@ -550,8 +558,8 @@ is_owners_error(int code)
 }
 
 /*
- * fold_epoch folds amounts that were sealed under an epoch, this database's own or an older one, and returns the number of
- * keys.
+ * fold_epoch folds amounts that were sealed under an epoch, this database's own or an older one,
+ * and returns the number of keys.
  */
 static int64
 fold_epoch(DcSqlSession *session, const DcSelfRow *self, int64 sealed, int64 limit, bool *more)
@@ -579,8 +587,8 @@ fold_epoch(DcSqlSession *session, const DcSelfRow *self, int64 sealed, int64 lim
 }
 
 /*
- * fold_slots does so if keys were set or deleted: not all of them are counted in the rows of that epoch itself
- * (regionslot.c). Returns the number of keys.
+ * fold_slots does so if keys were set or deleted: not all of them are counted in the rows of that
+ * epoch itself (regionslot.c). Returns the number of keys.
  */
 static int64
 fold_slots(DcSqlSession *session, DcRegionRel *slots, DcRegionRel *sets, const DcSelfRow *self, int64 sealed_under, int64 limit,
@@ -622,8 +630,8 @@ fold_slots(DcSqlSession *session, DcRegionRel *slots, DcRegionRel *sets, const D
 }
 
 /*
- * fold_slot adds the sealed amounts of a key to the slot that is counted in; false if its sum would leave bigint, or
- * there is no slot. The caller keeps compaction away by the lock on the identity.
+ * fold_slot adds the sealed amounts of a key to the slot that is counted in; false if its sum would
+ * leave bigint, or there is no slot. The caller keeps compaction away by the lock on the identity.
  */
 static bool
 fold_slot(DcRegionRel *slots, DcRegionRel *sets, const DcIdentity *identity, const DcRegionRow *sealed)

@@ -4,15 +4,17 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A table that its owner has locked, one with very many rows, or an error in one must not keep the counters of all
- * others from being used. So the worker seals and folds (seal.c) each counter in a step of its own, whose locks, time
- * and errors are bounded as those of any step are. The time that an owner's counters take in a round is bounded as well,
- * however many they are; successful turns do not count if no other owner waits, or the owner has the database. A counter
- * that fails or is put off is tried again after the others, until dcounter.region_handshake is over; then once more,
- * without rows that others have locked; then it is left out, with a warning. When all have had their turns the row of
- * dcounter.self is changed, which needs no table of an owner.
+ * A table that its owner has locked, one with very many rows, or an error in one must not keep the
+ * counters of all others from being used. So the worker seals and folds (seal.c) each counter in a
+ * step of its own, whose locks, time and errors are bounded as those of any step are. The time that
+ * an owner's counters take in a round is bounded as well, however many they are; successful turns
+ * do not count if no other owner waits, or the owner has the database. A counter that fails or is
+ * put off is tried again after the others, until dcounter.region_handshake is over; then once more,
+ * without rows that others have locked; then it is left out, with a warning. When all have had
+ * their turns the row of dcounter.self is changed, which needs no table of an owner.
  *
- * So these are several transactions, and a crash may leave some of them done. That is safe at any point:
+ * So these are several transactions, and a crash may leave some of them done. That is safe at any
+ * point:
  *
  *	- Before a database begins, sessions do not count (boot_await). So the amounts sealed by then are those of the
  *	  start, in whatever order; amounts that were sealed before a crash are folded with the rest.
@@ -24,8 +26,8 @@
  *	- Counts while a database waits to renew, after the turn of their counter, were never published, so they may go to
  *	  the new epoch.
  *
- * A counter that was left out of the folding gets another turn now and then, while this worker lives; after that, at
- * the next start of the server.
+ * A counter that was left out of the folding gets another turn now and then, while this worker
+ * lives; after that, at the next start of the server.
  */
 #include "postgres.h"
 
@@ -41,8 +43,8 @@
 #define TURN_MS 500
 
 /*
- * How many keys of a counter that was left out are folded in a turn, and how long that may take, as nobody publishes meanwhile.
- * The pause after it is this many times as long.
+ * How many keys of a counter that was left out are folded in a turn, and how long that may take, as
+ * nobody publishes meanwhile. The pause after it is this many times as long.
  */
 #define LEFT_KEYS 10000
 #define LEFT_MS 2500
@@ -158,7 +160,8 @@ is_same(const DcSelfRow *self)
 }
 
 /*
- * turns_for returns what the turns are for, LIFE_NONE if there are none; *rights is what turns_begin() was called with.
+ * turns_for returns what the turns are for, LIFE_NONE if there are none; *rights is what
+ * turns_begin() was called with.
  */
 DcLifeChange
 turns_for(const DcSelfRow *self, DcRights *rights)
@@ -179,8 +182,8 @@ turns_are_over(void)
 }
 
 /*
- * Return true if the next step makes a change of all counters together: its time is not limited, as its own rules say
- * whose tables are left out the next time (rightsrenew.c).
+ * Return true if the next step makes a change of all counters together: its time is not limited, as
+ * its own rules say whose tables are left out the next time (rightsrenew.c).
  */
 bool
 turns_lead_to_change(void)
@@ -199,8 +202,8 @@ turns_have_sealed(bool seals, bool folds)
 }
 
 /*
- * turns_end forgets the turns; `done`: the change was made. Sealed amounts of counters that were left out have yet to be
- * folded.
+ * turns_end forgets the turns; `done`: the change was made. Sealed amounts of counters that were
+ * left out have yet to be folded.
  */
 void
 turns_end(const DcSelfRow *self, bool done)
@@ -266,7 +269,8 @@ is_patient(void)
 }
 
 /*
- * next_round begins another round with those that have failed; false if it is too early, or there are none.
+ * next_round begins another round with those that have failed; false if it is too early, or there
+ * are none.
  */
 static bool
 next_round(void)
@@ -294,9 +298,9 @@ is_limited(Oid counter)
 }
 
 /*
- * turn_ms returns how long the turn of a counter may take: the remaining counters share the rest of the handshake. So
- * one that needs long gets more when the others are done; but no owner may keep the worker from the tables of others
- * for longer than in any other job.
+ * turn_ms returns how long the turn of a counter may take: the remaining counters share the rest of
+ * the handshake. So one that needs long gets more when the others are done; but no owner may keep
+ * the worker from the tables of others for longer than in any other job.
  */
 static int64
 turn_ms(Oid counter)
@@ -380,7 +384,8 @@ again_now(Oid counter)
 }
 
 /*
- * turn_step seals and folds a counter. It does nothing if this database is not what it was when the turns began.
+ * turn_step seals and folds a counter. It does nothing if this database is not what it was when the
+ * turns began.
  */
 static void
 turn_step(void *arg)

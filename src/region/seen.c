@@ -6,15 +6,16 @@
  *
  *		{"us": [epoch, seq, boot, beat_at, retired_at], ...}
  *
- * for each region that this one knows, about its latest epoch. Times are us since 1970, or null. A region
- * that may have missed rows (state recopy) sends no beat_at, which would say that it has everything from
- * before.
+ * for each region that this one knows, about its latest epoch. Times are us since 1970, or null. A
+ * region that may have missed rows (state recopy) sends no beat_at, which would say that it has
+ * everything from before.
  *
- * Besides, "!aside" has the names of counters that the region has put aside (unpublished.c), if there are any: the
- * heartbeat's times do not hold for these.
+ * Besides, "!aside" has the names of counters that the region has put aside (unpublished.c), if
+ * there are any: the heartbeat's times do not hold for these.
  *
- * A region that waits for the others to confirm that it lacks nothing (renew.c) also sends since when: "!since". For
- * such a region, the others send what they know of its earlier epochs since then, as one more element:
+ * A region that waits for the others to confirm that it lacks nothing (renew.c) also sends since
+ * when: "!since". For such a region, the others send what they know of its earlier epochs since
+ * then, as one more element:
  *
  *		{"us": [epoch, seq, boot, beat_at, retired_at, [[epoch, seq, boot], ...]], ...}
  *
@@ -111,8 +112,8 @@ beat_is_active(const DcBeat *beat)
 }
 
 /*
- * seen_now returns what this database knows of the others; `before`: what it has sent before, or 0; `aside`: names of
- * the counters that are put aside, NULL: this process has not looked.
+ * seen_now returns what this database knows of the others; `before`: what it has sent before, or 0;
+ * `aside`: names of the counters that are put aside, NULL: this process has not looked.
  */
 Datum
 seen_now(const DcSelfRow *self, Datum before, List *const *aside)
@@ -268,7 +269,8 @@ append_time(StringInfo buf, TimestampTz at)
 }
 
 /*
- * seen_get sets what the sender of a heartbeat knows of a region; false if nothing, or it cannot be parsed.
+ * seen_get sets what the sender of a heartbeat knows of a region; false if nothing, or it cannot be
+ * parsed.
  */
 bool
 seen_get(const DcBeat *beat, const char *region, DcSeen *seen)
@@ -283,8 +285,8 @@ seen_get(const DcBeat *beat, const char *region, DcSeen *seen)
 }
 
 /*
- * seen_past sets what the sender of a heartbeat knows of the earlier epochs of a region that asks for that; false if it
- * says nothing about them, or that cannot be parsed.
+ * seen_past sets what the sender of a heartbeat knows of the earlier epochs of a region that asks
+ * for that; false if it says nothing about them, or that cannot be parsed.
  */
 bool
 seen_past(const DcBeat *beat, const char *region, List **past)
@@ -384,9 +386,9 @@ get_time(JsonbContainer *array, uint32 i)
 }
 
 /*
- * region_seen_by_all returns a time: as far as this database knows, each active region has everything that a region had
- * committed before it. DT_NOBEGIN if that is not known of some region; DT_NOEND if nothing more will come, as the region
- * is retired and all have its last heartbeat.
+ * region_seen_by_all returns a time: as far as this database knows, each active region has
+ * everything that a region had committed before it. DT_NOBEGIN if that is not known of some region;
+ * DT_NOEND if nothing more will come, as the region is retired and all have its last heartbeat.
  */
 TimestampTz
 region_seen_by_all(const char *region)

@@ -4,12 +4,13 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The row is changed only under the exclusive lock on the identity (life.h). Apply workers, which find out that
- * this database is not the only one of its epoch, or has missed something, must not wait for that lock, nor lose
- * their finding: their transaction commits, and the rows that they have read do not come again. So they insert
- * rows into dcounter.self_mark, which are about an epoch. Nobody changes these; a renewal removes them, except
- * for those of transactions that have not committed yet. Of the latter, only marks of missed rows matter: the
- * epoch is another one by then. Marks of copies are written under that lock, one for each peer.
+ * The row is changed only under the exclusive lock on the identity (life.h). Apply workers, which
+ * find out that this database is not the only one of its epoch, or has missed something, must not
+ * wait for that lock, nor lose their finding: their transaction commits, and the rows that they
+ * have read do not come again. So they insert rows into dcounter.self_mark, which are about an
+ * epoch. Nobody changes these; a renewal removes them, except for those of transactions that have
+ * not committed yet. Of the latter, only marks of missed rows matter: the epoch is another one by
+ * then. Marks of copies are written under that lock, one for each peer.
  */
 #include "postgres.h"
 
@@ -28,7 +29,10 @@
 
 static const char *const state_names[] = {"active", "renew", "recopy"};
 
-/* The last result of region_self(), and the transaction that has asked, for rows that come by the thousand. */
+/*
+ * The last result of region_self(), and the transaction that has asked, for rows that come by the
+ * thousand.
+ */
 static LocalTransactionId known_in = InvalidLocalTransactionId;
 static DcIdentity known;
 static char known_region[MAX_REGION_BYTES + 1];
@@ -95,8 +99,8 @@ self_mark_columns(DcCatRow *io, void *data)
 }
 
 /*
- * self_read reads the row; false if this database is not in a region. A row that is being replaced may
- * be missed by one look (base/catrow.c).
+ * self_read reads the row; false if this database is not in a region. A row that is being replaced
+ * may be missed by one look (base/catrow.c).
  */
 bool
 self_read(DcSelfRow *row)
@@ -194,8 +198,8 @@ self_new_boot(void)
 }
 
 /*
- * self_next_boot returns another boot of the series of one that was not confirmed (life.h): the first half is the
- * same.
+ * self_next_boot returns another boot of the series of one that was not confirmed (life.h): the
+ * first half is the same.
  */
 Datum
 self_next_boot(Datum boot)
@@ -279,8 +283,8 @@ self_mark(int64 epoch, const char *what, TimestampTz at)
 }
 
 /*
- * Mark that all that a peer had at a time was copied, in place of what was marked of an earlier copy. The caller has the
- * lock on the identity, exclusively.
+ * Mark that all that a peer had at a time was copied, in place of what was marked of an earlier
+ * copy. The caller has the lock on the identity, exclusively.
  */
 void
 self_mark_copied(int64 epoch, const char *peer, TimestampTz at)
@@ -378,8 +382,8 @@ self_needs_renew(const DcSelfRow *row)
 }
 
 /*
- * region_self sets the region and the epoch of this database, even if it may not publish; false if it has
- * none. Within a transaction the answer stays the same.
+ * region_self sets the region and the epoch of this database, even if it may not publish; false if
+ * it has none. Within a transaction the answer stays the same.
  */
 bool
 region_self(DcIdentity *identity)

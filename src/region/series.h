@@ -5,7 +5,8 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * `same`: whether the boots of the two heartbeats are of one series. `first`: the number of the first heartbeat of a series.
+ * `same`: whether the boots of the two heartbeats are of one series. `first`: the number of the
+ * first heartbeat of a series.
  */
 #ifndef DC_SERIES_H
 #define DC_SERIES_H
@@ -14,7 +15,8 @@
 #include <stdint.h>
 
 /*
- * series_follows returns true if a heartbeat of a series that begins with `first` may follow the one that is known.
+ * series_follows returns true if a heartbeat of a series that begins with `first` may follow the
+ * one that is known.
  */
 static inline bool
 series_follows(int64_t known, bool same, int64_t first)
@@ -23,8 +25,8 @@ series_follows(int64_t known, bool same, int64_t first)
 }
 
 /*
- * series_is_taken returns true if a heartbeat of the own epoch, that another database knows, is of a database that has counted under it since
- * this one's series began.
+ * series_is_taken returns true if a heartbeat of the own epoch, that another database knows, is of
+ * a database that has counted under it since this one's series began.
  */
 static inline bool
 series_is_taken(int64_t heard, bool same, int64_t first)
@@ -33,7 +35,8 @@ series_is_taken(int64_t heard, bool same, int64_t first)
 }
 
 /*
- * series_goes_on returns true if another database knows more of an earlier epoch than this one, whose last heartbeat of it is `last`.
+ * series_goes_on returns true if another database knows more of an earlier epoch than this one,
+ * whose last heartbeat of it is `last`.
  */
 static inline bool
 series_goes_on(int64_t heard, bool same, int64_t last, int64_t first)

@@ -4,9 +4,9 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Of a region's rows it keeps (mergetrigger.c) the one with the later stamp, and the greatest of the observed
- * amounts. The amounts that a set has observed are merged into the slots first, as if their rows had come: they
- * may be on their way still, in the same transaction or on another link.
+ * Of a region's rows it keeps (mergetrigger.c) the one with the later stamp, and the greatest of
+ * the observed amounts. The amounts that a set has observed are merged into the slots first, as if
+ * their rows had come: they may be on their way still, in the same transaction or on another link.
  *
  *	- A row that has nothing new writes nothing, and waits for nobody: that stops it on its way
  *	  around a ring.
@@ -23,8 +23,9 @@
  * counted: then nothing is merged (beatmerge.c). But a slot that may have been removed with a
  * deleted key comes back here (regionslot.c).
  *
- * Nothing is trusted. A row that no region would send, as it was written by hand elsewhere, is passed over (passedover.c).
- * The change of a value by a set may leave bigint, and then goes to several shard rows.
+ * Nothing is trusted. A row that no region would send, as it was written by hand elsewhere, is
+ * passed over (passedover.c). The change of a value by a set may leave bigint, and then goes to
+ * several shard rows.
  */
 #include "postgres.h"
 
@@ -157,8 +158,9 @@ set_has_news(const DcSetRow *come, const DcSetRow *have)
 }
 
 /*
- * set_row_has_news returns true if a row that comes has more than the existing rows of its key, which have been read.
- * Some may have been written by hand: their observed states must merge into one.
+ * set_row_has_news returns true if a row that comes has more than the existing rows of its key,
+ * which have been read. Some may have been written by hand: their observed states must merge into
+ * one.
  */
 static bool
 set_row_has_news(DcSetMerge *merge)
@@ -269,8 +271,9 @@ lock_key_of(DcSetMerge *merge)
 }
 
 /*
- * Return true if this transaction may lock another key. One that brings very many, as a copy does, would fill the lock table. So
- * from KEY_LOCKS on it locks the whole table instead, if no setter has it, and in any case from KEY_LOCKS_MAX on.
+ * Return true if this transaction may lock another key. One that brings very many, as a copy does,
+ * would fill the lock table. So from KEY_LOCKS on it locks the whole table instead, if no setter
+ * has it, and in any case from KEY_LOCKS_MAX on.
  */
 static bool
 any_key_locks_left(Oid sets)
@@ -302,9 +305,10 @@ read_set_rows(DcSetMerge *merge)
 }
 
 /*
- * Read the rows of the key, and lock that of the region that the row comes from. Only the transaction that has locked
- * the key writes rows of it, except for an owner by hand, and that must not make the link fail. So if there is no row,
- * the incoming one is inserted at once, as it is: merging it may take long, if it has observed much.
+ * Read the rows of the key, and lock that of the region that the row comes from. Only the
+ * transaction that has locked the key writes rows of it, except for an owner by hand, and that must
+ * not make the link fail. So if there is no row, the incoming one is inserted at once, as it is:
+ * merging it may take long, if it has observed much.
  */
 static void
 read_and_lock(DcSetMerge *merge)
@@ -352,7 +356,10 @@ merge_row(DcSetMerge *merge)
 	DcTally after;
 	bool knows_all;
 
-	/* a row that only has a later stamp: all of that, which may be very much, was done for the previous one */
+	/*
+	 * a row that only has a later stamp: all of that, which may be very much, was done for the
+	 * previous one
+	 */
 	knows_all = merge->have != NULL && observed_covers(come->upto, merge->have->upto);
 	if (!knows_all && is_foreign(merge, &raised))
 		return false;
@@ -475,9 +482,9 @@ close_own(DcSetMerge *merge)
 }
 
 /*
- * merge_end adds to the value of the key. A deleted key gets a row even if its value was 0: compaction, which finds it,
- * removes the row of totals (regionset.c). A change that leaves bigint is added in parts, to several rows
- * (core/rows/remote.c).
+ * merge_end adds to the value of the key. A deleted key gets a row even if its value was 0:
+ * compaction, which finds it, removes the row of totals (regionset.c). A change that leaves bigint
+ * is added in parts, to several rows (core/rows/remote.c).
  */
 static void
 merge_end(DcSetMerge *merge)

@@ -8,16 +8,18 @@
  * have one locked for a moment, when it has come back along a ring: that is waited for.
  *
  * A row is written in three ways. A new one is inserted. An existing one is updated, or deleted and
- * inserted again: then others get it as a new row. A region that has removed the rows of a deleted key
- * would skip an update of one of them, and lose its contents.
+ * inserted again: then others get it as a new row. A region that has removed the rows of a deleted
+ * key would skip an update of one of them, and lose its contents.
  *
- * dc_set() updates the row of its region if that is the last one of the key and not a deletion, and inserts it again
- * otherwise. No region can have removed such a last row: the removal would need a deletion that was the last row of the
- * key there, and so is later than this row. Each region knew of that deletion before (regionvacuum.c): here a row of the
- * region that has deleted the key, the deletion or a later one, would be later than the own row. It is not enough to look
- * for a deletion among the rows, since the region that has deleted the key may have set it again.
+ * dc_set() updates the row of its region if that is the last one of the key and not a deletion, and
+ * inserts it again otherwise. No region can have removed such a last row: the removal would need a
+ * deletion that was the last row of the key there, and so is later than this row. Each region knew
+ * of that deletion before (regionvacuum.c): here a row of the region that has deleted the key, the
+ * deletion or a later one, would be later than the own row. It is not enough to look for a deletion
+ * among the rows, since the region that has deleted the key may have set it again.
  *
- * A row from another region is written in the way in which it has come, so a hub passes it on as it was sent.
+ * A row from another region is written in the way in which it has come, so a hub passes it on as it
+ * was sent.
  */
 #include "postgres.h"
 
@@ -58,7 +60,8 @@ const DcShape set_shape = {
 static void store_set_row(DcRegionRel *rel, const DcSetRow *row);
 
 /*
- * set_upto_type returns the type of the column "upto", if it is a type of this extension, in whatever schema.
+ * set_upto_type returns the type of the column "upto", if it is a type of this extension, in
+ * whatever schema.
  */
 Oid
 set_upto_type(Relation rel)
@@ -86,8 +89,8 @@ setrel_is_empty(DcRegionRel *rel)
 }
 
 /*
- * sets_first keeps compaction away if no key was ever set, until the transaction ends: a batch that is under
- * way does not look for sets. Called before a key is locked.
+ * sets_first keeps compaction away if no key was ever set, until the transaction ends: a batch that
+ * is under way does not look for sets. Called before a key is locked.
  */
 void
 sets_first(DcRegionRel *rel)
@@ -97,7 +100,8 @@ sets_first(DcRegionRel *rel)
 }
 
 /*
- * set_rows_read reads the rows of a key that a snapshot sees, in the order of regions, unless there are too many.
+ * set_rows_read reads the rows of a key that a snapshot sees, in the order of regions, unless there
+ * are too many.
  */
 void
 set_rows_read(DcRegionRel *rel, Datum key, Snapshot snapshot, DcSetRows *rows)
@@ -227,7 +231,8 @@ set_row_insert(DcRegionRel *rel, const DcSetRow *row)
 }
 
 /*
- * Wait for a transaction that inserts or changes the row of a key and region; false if there is none.
+ * Wait for a transaction that inserts or changes the row of a key and region; false if there is
+ * none.
  */
 bool
 set_row_wait(DcRegionRel *rel, const DcSetRow *row)

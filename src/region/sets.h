@@ -66,7 +66,10 @@ typedef struct DcSetRows
 	bool too_many; /* not all were read (SET_ROWS_MAX) */
 } DcSetRows;
 
-/* There is one row for each region. An owner may write more by hand: at most this many, of SET_BYTES_MAX, are read. */
+/*
+ * There is one row for each region. An owner may write more by hand: at most this many, of
+ * SET_BYTES_MAX, are read.
+ */
 #define SET_ROWS_MAX 256
 /* The greatest size of a row's observed state, in bytes: thousands of slots. */
 #define SET_OBSERVED_MAX (256 * 1024)

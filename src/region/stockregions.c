@@ -4,19 +4,20 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A region reports how many units it has in its rows of wants (rightstell.c): of each key, in the transaction in which
- * it gives some, and some time after it has sold or received some. With the grants from and to it since,
+ * A region reports how many units it has in its rows of wants (rightstell.c): of each key, in the
+ * transaction in which it gives some, and some time after it has sold or received some. With the
+ * grants from and to it since,
  *
  *		units + received since - given since
  *
- * is the most that it can have: it may have sold some of them. When a region is permanently lost, another one can
- * take these units over (dc_rights_reclaim()). No algorithm can know what the region has sold, so an operator
- * must decide: one who knows it, or who would rather sell a unit twice than not at all. First, dc_region_retire() must say
- * that the region will never come back.
+ * is the most that it can have: it may have sold some of them. When a region is permanently lost,
+ * another one can take these units over (dc_rights_reclaim()). No algorithm can know what the
+ * region has sold, so an operator must decide: one who knows it, or who would rather sell a unit
+ * twice than not at all. First, dc_region_retire() must say that the region will never come back.
  *
- * A takeover is a row of grants from the epoch of that region, which this region writes under its own
- * name, as no row has two writers. So it counts as given, and no region that knows of it takes the units
- * again.
+ * A takeover is a row of grants from the epoch of that region, which this region writes under its
+ * own name, as no row has two writers. So it counts as given, and no region that knows of it takes
+ * the units again.
  */
 #include "postgres.h"
 
@@ -115,11 +116,11 @@ static void check_region(DcCounter *counter, const DcIdentity *identity, const c
 static int64 stockregions_reclaim(DcCounter *counter, const DcIdentity *identity, const char *region, const DcKey *key);
 
 /*
- * dc_stock_regions(stock regclass, key text|bigint|uuid) -> setof (region, units, units_at, granted_in,
- * granted_out, wanted, wanted_since): the units that each region has of a key. For this region they are those that can
- * be taken now; for others those that they had at units_at, or NULL if they have never reported them. granted_in and
- * granted_out are the units that they have been given by others, and have given, in all; wanted is the number that they
- * lack. Needs SELECT.
+ * dc_stock_regions(stock regclass, key text|bigint|uuid) -> setof (region, units, units_at,
+ * granted_in, granted_out, wanted, wanted_since): the units that each region has of a key. For this
+ * region they are those that can be taken now; for others those that they had at units_at, or NULL
+ * if they have never reported them. granted_in and granted_out are the units that they have been
+ * given by others, and have given, in all; wanted is the number that they lack. Needs SELECT.
  *
  * Errors: 55000 if the stock is not replicated.
  */
@@ -148,12 +149,13 @@ dc_stock_regions(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_rights_reclaim(stock regclass, region text, key text|bigint|uuid) -> bigint: takes over all units that a retired
- * region may have, of a key, or of all keys (NULL), and returns how many. Units that the region has sold since its
- * last report may be sold twice. To be called in one region only.
+ * dc_rights_reclaim(stock regclass, region text, key text|bigint|uuid) -> bigint: takes over all
+ * units that a retired region may have, of a key, or of all keys (NULL), and returns how many.
+ * Units that the region has sold since its last report may be sold twice. To be called in one
+ * region only.
  *
- * Errors: 42501 if the caller does not own the stock, 22023 for this region, 55000 if the region is not retired,
- * the stock is not replicated, or this database needs a new epoch.
+ * Errors: 42501 if the caller does not own the stock, 22023 for this region, 55000 if the region is
+ * not retired, the stock is not replicated, or this database needs a new epoch.
  */
 Datum
 dc_rights_reclaim(PG_FUNCTION_ARGS)
@@ -176,8 +178,9 @@ dc_rights_reclaim(PG_FUNCTION_ARGS)
 }
 
 /*
- * open_to_reclaim opens the stock in argument 0 for its owner, after the identity and in the order of locks on its tables
- * that a renewal keeps. One at a time: the second one sees what the first has taken over.
+ * open_to_reclaim opens the stock in argument 0 for its owner, after the identity and in the order
+ * of locks on its tables that a renewal keeps. One at a time: the second one sees what the first
+ * has taken over.
  */
 static DcCounter *
 open_to_reclaim(FunctionCallInfo fcinfo)
@@ -268,8 +271,8 @@ stockregions_reclaim(DcCounter *counter, const DcIdentity *identity, const char 
 }
 
 /*
- * region_has_units returns true if a region has units of a stock, whose tables are locked: this database's own region
- * (`own`), or another one as far as it has reported them.
+ * region_has_units returns true if a region has units of a stock, whose tables are locked: this
+ * database's own region (`own`), or another one as far as it has reported them.
  */
 bool
 region_has_units(DcCounter *counter, const char *region, bool own)

@@ -4,19 +4,19 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A session that gets none writes what it lacks to its region's row of wants, commits that, so that the row is
- * sent and others can take, and sleeps for a moment. Then it tries again, in a new transaction each time: it has
- * nothing locked while it sleeps, and sees units that have come, were restocked or were given back. If the row of
- * wants no longer says what it lacks, it rewrites the row. When it has got its units, or its time is up, it
- * withdraws its wish in the same transaction. A session that is canceled or killed leaves its wish there, until
- * its time is up.
+ * A session that gets none writes what it lacks to its region's row of wants, commits that, so that
+ * the row is sent and others can take, and sleeps for a moment. Then it tries again, in a new
+ * transaction each time: it has nothing locked while it sleeps, and sees units that have come, were
+ * restocked or were given back. If the row of wants no longer says what it lacks, it rewrites the
+ * row. When it has got its units, or its time is up, it withdraws its wish in the same transaction.
+ * A session that is canceled or killed leaves its wish there, until its time is up.
  *
- * It looks again after POLL_MIN_MS, and then less often, up to POLL_MAX_MS. So even many sessions that wait
- * for long cost little.
+ * It looks again after POLL_MIN_MS, and then less often, up to POLL_MAX_MS. So even many sessions
+ * that wait for long cost little.
  *
- * Since it commits, it must be called outside of a transaction block (2D000 otherwise), like other such
- * procedures. A stock that is not replicated has no wants; there it waits for units that are given back
- * here.
+ * Since it commits, it must be called outside of a transaction block (2D000 otherwise), like other
+ * such procedures. A stock that is not replicated has no wants; there it waits for units that are
+ * given back here.
  */
 #include "postgres.h"
 
@@ -58,12 +58,12 @@ static void takewait_wish(DcCounter *counter, DcWaiting *waiting, bool over);
 static void sleep_until(DcMoment until, int64 waited);
 
 /*
- * dc_take_wait(stock regclass, key text|bigint|uuid, qty bigint, timeout interval, INOUT ok boolean), a
- * procedure that takes units, and waits for them up to `timeout`; ok says whether it has taken them. It
- * commits while it waits.
+ * dc_take_wait(stock regclass, key text|bigint|uuid, qty bigint, timeout interval, INOUT ok
+ * boolean), a procedure that takes units, and waits for them up to `timeout`; ok says whether it
+ * has taken them. It commits while it waits.
  *
- * Errors: 22023 for a quantity that is not positive, or a negative timeout, 2D000 in a transaction block, 55000 if
- * this database needs a new epoch, and those of dc_take().
+ * Errors: 22023 for a quantity that is not positive, or a negative timeout, 2D000 in a transaction
+ * block, 55000 if this database needs a new epoch, and those of dc_take().
  */
 Datum
 dc_take_wait(PG_FUNCTION_ARGS)
@@ -143,8 +143,8 @@ try_once(FunctionCallInfo fcinfo, DcWaiting *waiting, bool last)
 }
 
 /*
- * takewait_wish ensures that the row of wants says what this session lacks or, at the end of the wait, no longer says
- * it. It waits for other writers of the row only if that must be done now.
+ * takewait_wish ensures that the row of wants says what this session lacks or, at the end of the
+ * wait, no longer says it. It waits for other writers of the row only if that must be done now.
  */
 static void
 takewait_wish(DcCounter *counter, DcWaiting *waiting, bool over)

@@ -4,29 +4,32 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The worker lists the local shard rows with amounts of each counter, as of a moment. When each of these has been published
- * since, everything that was committed in the counter before that moment is published. A row is struck off the list when a
- * committed compaction of this process included it, or when a later look finds no amount in it: then another process has
- * compacted it. So this does not need a moment at which there is nothing to publish, which may never come. Each look at a
+ * The worker lists the local shard rows with amounts of each counter, as of a moment. When each of
+ * these has been published since, everything that was committed in the counter before that moment
+ * is published. A row is struck off the list when a committed compaction of this process included
+ * it, or when a later look finds no amount in it: then another process has compacted it. So this
+ * does not need a moment at which there is nothing to publish, which may never come. Each look at a
  * counter is a step of its own.
  *
  * Amounts in memory have been there for a flush interval at most. If the counter is buffered, that
  * is subtracted.
  *
- * Looks at all counters of an owner take OWNER_MS, or a step more, if others wait for theirs. The rest is skipped this
- * time, and comes first the next time.
+ * Looks at all counters of an owner take OWNER_MS, or a step more, if others wait for theirs. The
+ * rest is skipped this time, and comes first the next time.
  *
- * Amounts that can never be published, or not for long (a sum that would leave bigint, a table that its owner has locked, very
- * many rows) must not hold back the time in the heartbeats of the whole region, which others wait for before they remove
- * something (seen.c). So a counter that has made no progress for dcounter.region_handshake is put aside, with a warning: the
- * heartbeats then have the time of the other counters, and its name (seen.c), which dc_regions() and dc_get_regions() consider.
- * If no time could be sent for that long, counters of which nothing is known yet are put aside as well, as an owner may
- * replicate one after the other. Nothing is lost: the counter is compacted as usual, and when a look finds progress, the
- * heartbeats wait for it again. The removal of deleted keys does not depend on it (regionvacuum.c): a deletion is published by
- * the transaction that deletes, and later counts come as a row of their own.
+ * Amounts that can never be published, or not for long (a sum that would leave bigint, a table that
+ * its owner has locked, very many rows) must not hold back the time in the heartbeats of the whole
+ * region, which others wait for before they remove something (seen.c). So a counter that has made
+ * no progress for dcounter.region_handshake is put aside, with a warning: the heartbeats then have
+ * the time of the other counters, and its name (seen.c), which dc_regions() and dc_get_regions()
+ * consider. If no time could be sent for that long, counters of which nothing is known yet are put
+ * aside as well, as an owner may replicate one after the other. Nothing is lost: the counter is
+ * compacted as usual, and when a look finds progress, the heartbeats wait for it again. The removal
+ * of deleted keys does not depend on it (regionvacuum.c): a deletion is published by the
+ * transaction that deletes, and later counts come as a row of their own.
  *
- * Rows are read below SQL, as a snapshot shows them: no code of an owner runs, and a table without the
- * columns is passed over, as it publishes nothing.
+ * Rows are read below SQL, as a snapshot shows them: no code of an owner runs, and a table without
+ * the columns is passed over, as it publishes nothing.
  */
 #include "postgres.h"
 
@@ -51,7 +54,10 @@
 #include "core/table/tablejob.h"
 #include "region/life.h"
 
-/* There is no list if it would have more rows than this, or if reading them takes longer than MAX_READ_MS. */
+/*
+ * There is no list if it would have more rows than this, or if reading them takes longer than
+ * MAX_READ_MS.
+ */
 #define MAX_ROWS 100000
 
 /* With this many rows on the lists of an owner, no more are listed. */
@@ -90,7 +96,10 @@ typedef struct Known
 
 static HTAB *known_counters = NULL; /* Known */
 
-/* The counters that the worker has yet to look at (Oid, in TopMemoryContext), and whether it has looked at all. */
+/*
+ * The counters that the worker has yet to look at (Oid, in TopMemoryContext), and whether it has
+ * looked at all.
+ */
 static List *to_look = NIL;
 static bool looked = false;
 static bool is_worker = false;
@@ -227,7 +236,8 @@ recall_aside(void)
 }
 
 /*
- * unpublished_run looks at the counters that the worker has yet to look at; true if it has to yield.
+ * unpublished_run looks at the counters that the worker has yet to look at; true if it has to
+ * yield.
  */
 bool
 unpublished_run(DcJobRun *run)
@@ -253,7 +263,8 @@ unpublished_run(DcJobRun *run)
 }
 
 /*
- * unpublished_looked returns true if the worker has looked at all counters since the last unpublished_before().
+ * unpublished_looked returns true if the worker has looked at all counters since the last
+ * unpublished_before().
  */
 bool
 unpublished_looked(void)
@@ -288,8 +299,8 @@ hold_step(void *arg)
 }
 
 /*
- * unpublished_look_all looks at all counters now, in a process that has not done so before, and returns as
- * unpublished_before().
+ * unpublished_look_all looks at all counters now, in a process that has not done so before, and
+ * returns as unpublished_before().
  */
 TimestampTz
 unpublished_look_all(void)
@@ -309,8 +320,8 @@ unpublished_look_all(void)
 }
 
 /*
- * unpublished_before returns a time before which everything was published, except for counters that are put aside;
- * DT_NOBEGIN if that is not known now. A later look may know.
+ * unpublished_before returns a time before which everything was published, except for counters that
+ * are put aside; DT_NOBEGIN if that is not known now. A later look may know.
  */
 TimestampTz
 unpublished_before(void)
@@ -341,7 +352,8 @@ unpublished_before(void)
 }
 
 /*
- * unpublished_aside returns the names of the counters that are put aside (char *), if this process is the worker; *any: it is.
+ * unpublished_aside returns the names of the counters that are put aside (char *), if this process
+ * is the worker; *any: it is.
  */
 List *
 unpublished_aside(bool *any)
@@ -507,8 +519,8 @@ strike_off(HTAB *list, HTAB *rows)
 }
 
 /*
- * unpublished_hold notes that a counter has made no progress, and puts it aside if that lasts. Then it is looked at
- * less often.
+ * unpublished_hold notes that a counter has made no progress, and puts it aside if that lasts. Then
+ * it is looked at less often.
  */
 static void
 unpublished_hold(Known *of, const char *reason)
@@ -523,8 +535,8 @@ unpublished_hold(Known *of, const char *reason)
 }
 
 /*
- * count_aside returns how many counters of an owner are put aside: the more, the less often each is looked at, so that together they
- * take no more time than one.
+ * count_aside returns how many counters of an owner are put aside: the more, the less often each is
+ * looked at, so that together they take no more time than one.
  */
 static int
 count_aside(Oid owner)
@@ -571,7 +583,8 @@ come_further(Known *of, TimestampTz all_before)
 }
 
 /*
- * list_counter lists the rows of a counter table. Returns why that cannot be done, as a sentence, or NULL.
+ * list_counter lists the rows of a counter table. Returns why that cannot be done, as a sentence,
+ * or NULL.
  */
 static const char *
 list_counter(HTAB *rows, const DcCounterRow *row)
@@ -677,7 +690,8 @@ hash_key(Datum key)
 }
 
 /*
- * unpublished_forget strikes off the rows of a batch that was published, when this transaction has committed.
+ * unpublished_forget strikes off the rows of a batch that was published, when this transaction has
+ * committed.
  */
 void
 unpublished_forget(DcCounter *counter, const DcBatch *batch)

@@ -4,15 +4,15 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The row of a key and this region is written by its sessions: by dc_want(), by sessions that wait in
- * dc_take_wait() when they begin and end, or find that the row no longer says what they lack, and by the
- * job, when its time is up. Each locks the row, reads the units that are here and those that have come, in
- * one snapshot, and writes what the region is short of now (escrow_want()). It takes the lock after all
- * locks on units, and keeps it until it commits, which is soon, except for dc_want() in a longer
- * transaction.
+ * The row of a key and this region is written by its sessions: by dc_want(), by sessions that wait
+ * in dc_take_wait() when they begin and end, or find that the row no longer says what they lack,
+ * and by the job, when its time is up. Each locks the row, reads the units that are here and those
+ * that have come, in one snapshot, and writes what the region is short of now (escrow_want()). It
+ * takes the lock after all locks on units, and keeps it until it commits, which is soon, except for
+ * dc_want() in a longer transaction.
  *
- * A row is stamped with a new stamp of this database's clock each time, and merge_want() keeps the one with the
- * later stamp. Each row is complete: it says all that its region wants of a key.
+ * A row is stamped with a new stamp of this database's clock each time, and merge_want() keeps the
+ * one with the later stamp. Each row is complete: it says all that its region wants of a key.
  */
 #include "postgres.h"
 
@@ -82,7 +82,10 @@ static const DcStatement sql_want_facts = {
 	.columns = {DC_BIGINT("units"), DC_BIGINT("granted"), DC_BIGINT("given")},
 	.of = DC_OF_MORE};
 
-/* key, region, epoch, hlc, since, wanted, low, granted, kept, waits, asked, asked_at, until, units, given */
+/*
+ * key, region, epoch, hlc, since, wanted, low, granted, kept, waits, asked, asked_at, until, units,
+ * given
+ */
 static const DcStatement sql_want_write = {
 	.text = "UPDATE @wants AS w SET epoch = $3, hlc = $4, since = $5, wanted = $6, low = $7, granted = $8, kept = $9,"
 			" waits = $10, asked = $11, asked_at = $12, until = $13, units = $14, given = $15 WHERE w.key = $1 AND w.region = $2",
@@ -121,11 +124,11 @@ static const DcMergeKind want_kind = {
 };
 
 /*
- * dc_want(stock regclass, key text|bigint|uuid, qty bigint) -> void: asks the other regions for units; 0
- * withdraws the request. Needs what dc_take() needs.
+ * dc_want(stock regclass, key text|bigint|uuid, qty bigint) -> void: asks the other regions for
+ * units; 0 withdraws the request. Needs what dc_take() needs.
  *
- * Errors: 22023 for a negative quantity, 55000 if the stock is not replicated, or this database needs a
- * new epoch.
+ * Errors: 22023 for a negative quantity, 55000 if the stock is not replicated, or this database
+ * needs a new epoch.
  */
 Datum
 dc_want(PG_FUNCTION_ARGS)
@@ -157,8 +160,8 @@ want_stamp_at(TimestampTz time)
 }
 
 /*
- * want_change changes what this region wants of a key; sessions that wait do so until `until`. False if
- * the row is locked, and `wait` is false. The tables are locked.
+ * want_change changes what this region wants of a key; sessions that wait do so until `until`.
+ * False if the row is locked, and `wait` is false. The tables are locked.
  */
 bool
 want_change(DcCounter *counter, const DcKey *key, DcWantChange change, TimestampTz until, bool wait)
@@ -305,7 +308,8 @@ write_row(DcSqlSession *session, const DcWantRow *row, int64 hlc)
 }
 
 /*
- * merge_want() -> trigger, BEFORE INSERT OR UPDATE FOR EACH ROW: keeps the row with the later stamp.
+ * merge_want() -> trigger, BEFORE INSERT OR UPDATE FOR EACH ROW: keeps the row with the later
+ * stamp.
  */
 Datum
 merge_want(PG_FUNCTION_ARGS)

@@ -5,7 +5,8 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * Protocol, for a batch of shard rows in the order of the keys, with SQL or, where that is
- * possible, without it (compactdirect.c); of a table that Citus distributes, shard by shard (compactdistributed.c):
+ * possible, without it (compactdirect.c); of a table that Citus distributes, shard by shard
+ * (compactdistributed.c):
  *
  *	1. One compaction at a time works on a counter table: it has an advisory lock
  *	   (locks.c), taken without waiting. If another transaction has that, there is
@@ -265,7 +266,8 @@ sweep_next(DcSweep *sweep, DcCounter *counter, int64 max_keys)
 }
 
 /*
- * batch_compact compacts one batch, and returns the number of its keys. It sets complete when no rows follow.
+ * batch_compact compacts one batch, and returns the number of its keys. It sets complete when no
+ * rows follow.
  */
 static int64
 batch_compact(DcSqlSession *session, DcSweep *sweep, int64 max_keys)

@@ -4,10 +4,11 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A statement can lock rows of one shard only (core/table/distribution.c). So a batch begins by reading the next keys, without
- * locks, from all shards; sorts them by the shard that each belongs to; and then does what compact.c
- * says for the keys of one shard after the other, in the one transaction of the batch. Each statement has
- * the keys of one shard as its parameter, and so goes to one worker, once.
+ * A statement can lock rows of one shard only (core/table/distribution.c). So a batch begins by
+ * reading the next keys, without locks, from all shards; sorts them by the shard that each belongs
+ * to; and then does what compact.c says for the keys of one shard after the other, in the one
+ * transaction of the batch. Each statement has the keys of one shard as its parameter, and so goes
+ * to one worker, once.
  *
  * Rows are locked with SKIP LOCKED on the worker, as elsewhere: compaction waits for no
  * transaction, and a session that finds a lock on the key, or on all of them
@@ -24,8 +25,8 @@
  * would be deleted unseen. So the first statement for a shard is a DELETE of a row that never
  * exists (sql_hold_shard).
  *
- * A batch uses one connection to each worker, so that what it does for a key is one transaction there, which others see or do not
- * see as a whole.
+ * A batch uses one connection to each worker, so that what it does for a key is one transaction
+ * there, which others see or do not see as a whole.
  *
  * A batch commits on several workers. Citus does so in two phases, so if a worker or the
  * coordinator is lost, the amounts are where they were, or where they go: a prepared
@@ -169,7 +170,8 @@ compactdistributed_next_keys(DcSqlSession *session, DcSweep *sweep, int limit, D
 }
 
 /*
- * key_locks_left returns how many keys this transaction may lock. dc_maintain() may have several batches in it.
+ * key_locks_left returns how many keys this transaction may lock. dc_maintain() may have several
+ * batches in it.
  */
 static int
 key_locks_left(void)
@@ -220,8 +222,8 @@ sort_keys(DcSqlSession *session, Datum *keys, int nkeys)
 }
 
 /*
- * compact_shard compacts keys of one shard, and returns how many had an amount. A key with many rows
- * may be done in several parts.
+ * compact_shard compacts keys of one shard, and returns how many had an amount. A key with many
+ * rows may be done in several parts.
  */
 static int64
 compact_shard(DcSqlSession *session, DcSweep *sweep, Datum *keys, int nkeys)
@@ -258,7 +260,8 @@ compact_shard(DcSqlSession *session, DcSweep *sweep, Datum *keys, int nkeys)
 }
 
 /*
- * fetch_from_shard locks and reads the next rows of some keys. The rows keep their memory until the session ends.
+ * fetch_from_shard locks and reads the next rows of some keys. The rows keep their memory until the
+ * session ends.
  */
 static void
 fetch_from_shard(DcSqlSession *session, DcBatch *batch, Datum *values)

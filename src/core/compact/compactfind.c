@@ -20,9 +20,9 @@
  * transaction, as a statement under READ COMMITTED would see them. Nothing is locked here, so
  * listed rows may have changed since: locking such a row fails (core/rows/clear.c).
  *
- * The rows of a key are listed from the highest number down. Those of a key with more than
- * fit into a batch, or than a batch visits, are cut, and the next batch goes on below the last number. In the
- * second case a row of that number may be left for the next sweep.
+ * The rows of a key are listed from the highest number down. Those of a key with more than fit into
+ * a batch, or than a batch visits, are cut, and the next batch goes on below the last number. In
+ * the second case a row of that number may be left for the next sweep.
  */
 #include "postgres.h"
 
@@ -281,8 +281,8 @@ compactfind_read_hints(DcFetch *fetch, DcKnownShards *known)
 }
 
 /*
- * compactfind_read_index reads the rows of all other numbers, from the highest down. The next batch can
- * go on below the last of them if the lower ones that shared memory has told of wait, too.
+ * compactfind_read_index reads the rows of all other numbers, from the highest down. The next batch
+ * can go on below the last of them if the lower ones that shared memory has told of wait, too.
  */
 static void
 compactfind_read_index(DcFetch *fetch, DcKnownShards known)
@@ -335,8 +335,8 @@ drop_lower(DcFetch *fetch, int32 number)
 }
 
 /*
- * compactfind_add_slot lists a version that the dirty snapshot sees, unless another transaction is writing
- * it. Returns whether it is the one of its number: a version in the making may replace
+ * compactfind_add_slot lists a version that the dirty snapshot sees, unless another transaction is
+ * writing it. Returns whether it is the one of its number: a version in the making may replace
  * another one.
  */
 static bool

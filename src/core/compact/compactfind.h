@@ -38,8 +38,8 @@ typedef struct DcFetch
 } DcFetch;
 
 /*
- * Entries that a batch visits, for each row that it may have. Rows that are kept, or that others write, and dead ones add none:
- * without a limit one batch would go over all of them.
+ * Entries that a batch visits, for each row that it may have. Rows that are kept, or that others
+ * write, and dead ones add none: without a limit one batch would go over all of them.
  */
 #define ENTRIES_PER_ROW 10
 

@@ -16,11 +16,13 @@
  * is a matter of the milliseconds that a batch takes. A row that was inserted at any other time
  * is not waited for. Correctness does not depend on this look.
  *
- * A partitioned table has its keys in the primary keys of its partitions. Which of them has a key is found as for a row
- * that is inserted. The partition key is the key, or nothing, as the primary key has no other column.
+ * A partitioned table has its keys in the primary keys of its partitions. Which of them has a key
+ * is found as for a row that is inserted. The partition key is the key, or nothing, as the primary
+ * key has no other column.
  *
- * No column is read, and no code of the table's owner runs: a primary key has neither expressions nor a
- * predicate, and its operators are those of its type. The table is locked, and so are its partitions.
+ * No column is read, and no code of the table's owner runs: a primary key has neither expressions
+ * nor a predicate, and its operators are those of its type. The table is locked, and so are its
+ * partitions.
  */
 #include "postgres.h"
 
@@ -62,7 +64,8 @@ static Relation open_key_index(Relation heap);
 static bool compactinserting_is_inserting(Relation heap, Relation index, TupleTableSlot *slot, Datum key);
 
 /*
- * batch_skip_inserting marks keys to be skipped, of those that `asks` names, whose row in a table others are inserting.
+ * batch_skip_inserting marks keys to be skipped, of those that `asks` names, whose row in a table
+ * others are inserting.
  */
 void
 batch_skip_inserting(DcBatch *batch, Oid relid, bool (*asks)(const DcBatchKey *key))
@@ -189,7 +192,8 @@ routing_end(DcRouting *routing)
 }
 
 /*
- * open_key_index opens the primary key, if it is the key; else NULL. The owner may have made another one.
+ * open_key_index opens the primary key, if it is the key; else NULL. The owner may have made
+ * another one.
  */
 static Relation
 open_key_index(Relation heap)

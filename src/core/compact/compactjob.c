@@ -19,8 +19,9 @@
  * later increment of a row that the batch has set to zero cannot be on disk
  * before the batch is.
  *
- * Then keys with rows that others were just writing are swept again, if other regions wait for
- * them (compactbusy.c). After the sweep there is a step that gives back space, if that seems useful (shrink.c).
+ * Then keys with rows that others were just writing are swept again, if other regions wait for them
+ * (compactbusy.c). After the sweep there is a step that gives back space, if that seems useful
+ * (shrink.c).
  */
 #include "postgres.h"
 
@@ -105,8 +106,8 @@ compactjob_step(Oid table, bool all_owners)
 }
 
 /*
- * compactjob_step_fed is called for a table that a subscription feeds. In dc_maintain() it tells the
- * user that the table is left alone.
+ * compactjob_step_fed is called for a table that a subscription feeds. In dc_maintain() it tells
+ * the user that the table is left alone.
  */
 static DcTableStep
 compactjob_step_fed(Oid table, bool all_owners)

@@ -4,9 +4,10 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Compaction brings them from shard rows, and a flush from memory. Both hold the
- * lock on the table's compaction (locks.c). Rows that others have locked are skipped, and
- * so are keys whose rows others insert at the same time: commits (core/rows/totalrow.c), and users (compactinserting.c).
+ * Compaction brings them from shard rows, and a flush from memory. Both hold the lock on the
+ * table's compaction (locks.c). Rows that others have locked are skipped, and so are keys whose
+ * rows others insert at the same time: commits (core/rows/totalrow.c), and users
+ * (compactinserting.c).
  *
  * In an ordinary local table a row that is locked is updated by its place (ctid), not
  * by its key: that saves searching the index a second time.
@@ -107,10 +108,10 @@ static void compacttotals_insert_direct(DcCounter *counter, DcBatch *batch);
 static void batch_key_add(DcCounter *counter, DcBatchKey *key, int64 inc, int64 dec);
 
 /*
- * batch_to_totals adds the amounts of the keys to their rows of totals. If the table is
- * replicated, it also adds the amounts counted here to this region's own counts; if the table has
- * a trend, it adds them to the weights. Meanwhile nobody else inserts a row of totals of these keys,
- * except for an owner who does so by hand.
+ * batch_to_totals adds the amounts of the keys to their rows of totals. If the table is replicated,
+ * it also adds the amounts counted here to this region's own counts; if the table has a trend, it
+ * adds them to the weights. Meanwhile nobody else inserts a row of totals of these keys, except for
+ * an owner who does so by hand.
  */
 void
 batch_to_totals(DcSqlSession *session, DcBatch *batch)
@@ -172,7 +173,9 @@ batch_lock_totals(DcSqlSession *session, DcBatch *batch)
 		if (!key->has_total)
 			key->skip = true;
 	}
-	/* compacttotals_insert_direct() finds out itself; rows that are elsewhere cannot be looked at */
+	/*
+	 * compacttotals_insert_direct() finds out itself; rows that are elsewhere cannot be looked at
+	 */
 	if (!session->counter->direct_totals && !session->counter->distributed && !session->counter->foreign)
 		batch_skip_inserting(batch, session->counter->relid, has_no_total);
 }
@@ -254,8 +257,8 @@ compacttotals_fits(int128 sum)
 }
 
 /*
- * batch_key_add_shard adds the amounts of a shard row. Of a replicated table, and of one with a trend, those that
- * were counted in this database are added up by themselves, too.
+ * batch_key_add_shard adds the amounts of a shard row. Of a replicated table, and of one with a
+ * trend, those that were counted in this database are added up by themselves, too.
  */
 void
 batch_key_add_shard(DcCounter *counter, DcBatchKey *key, int32 shard,
@@ -384,8 +387,8 @@ compacttotals_insert_by_sql(DcSqlSession *session, DcBatch *batch, DcTotalColumn
 }
 
 /*
- * insert_sums inserts the rows of totals of a table that Citus distributes: their amounts are those of the shard
- * rows, which are locked. It returns the number of rows of the result.
+ * insert_sums inserts the rows of totals of a table that Citus distributes: their amounts are those
+ * of the shard rows, which are locked. It returns the number of rows of the result.
  */
 static uint64
 insert_sums(DcSqlSession *session, DcBatch *batch)

@@ -4,22 +4,23 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * If the clock is set forward by months, all keys of a table have expired at once. So steps forward are noted in shared
- * memory: whoever looks at the clock compares it with the monotonic one, and with what the last one has seen. Workers
- * look each time their job "keys" runs. A clock that was set back and is right again has made such a step, too. While it
- * is back, keys only stay longer.
+ * If the clock is set forward by months, all keys of a table have expired at once. So steps forward
+ * are noted in shared memory: whoever looks at the clock compares it with the monotonic one, and
+ * with what the last one has seen. Workers look each time their job "keys" runs. A clock that was
+ * set back and is right again has made such a step, too. While it is back, keys only stay longer.
  *
- * For a day after a step of more than half of the time after which the keys of a table expire, or for that time if it is
- * shorter, they do not expire. By then either somebody has set the clock right, or what was not written since is old
- * by any clock.
+ * For a day after a step of more than half of the time after which the keys of a table expire, or
+ * for that time if it is shorter, they do not expire. By then either somebody has set the clock
+ * right, or what was not written since is old by any clock.
  *
- * Nobody knows what the clock did before the server was started. So for as long after the start, rows tell: the clock is
- * trusted if a key was written, by that clock, in the last half of the time, but a day before the start. (Clients may
- * have written others since the start, and since the step if the clock was set before it.) But a table that is
- * not used any more has no such row. Its keys have to wait until that day is over.
+ * Nobody knows what the clock did before the server was started. So for as long after the start,
+ * rows tell: the clock is trusted if a key was written, by that clock, in the last half of the
+ * time, but a day before the start. (Clients may have written others since the start, and since the
+ * step if the clock was set before it.) But a table that is not used any more has no such row. Its
+ * keys have to wait until that day is over.
  *
- * Without preload there is no shared memory. What a session knows begins when it has loaded the library, and
- * it trusts the clock if any key was written in the last half of the time.
+ * Without preload there is no shared memory. What a session knows begins when it has loaded the
+ * library, and it trusts the clock if any key was written in the last half of the time.
  */
 #include "postgres.h"
 
@@ -128,8 +129,8 @@ keyclock_look(void)
 }
 
 /*
- * keyclock_trust returns whether the clock can be trusted for a table whose keys expire after `idle` (us). What it did up to
- * the moment `trusted` is no obstacle.
+ * keyclock_trust returns whether the clock can be trusted for a table whose keys expire after
+ * `idle` (us). What it did up to the moment `trusted` is no obstacle.
  */
 DcClockTrust
 keyclock_trust(int64 idle, DcMoment trusted)

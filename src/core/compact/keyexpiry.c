@@ -4,17 +4,18 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A counter table may have the setting idle. A key that was not written for so long is deleted then, as by
- * dc_delete(). Writing is what changes updated_at of its row of totals: increments that are committed there, those that
- * compaction moves there, and setters. An index on that column would make each of these several times as expensive, so a
- * sweep reads the table instead, a range of blocks in each transaction. The worker goes over a table once in a
- * sixteenth of the time, evenly, so a key goes that much too late at most (but it takes a second for each
- * RANGE_BLOCKS_MAX blocks); dc_maintain() goes over all of it. Nothing is
- * remembered on disk: a new worker begins anywhere, or one that is often restarted would never come to the end.
+ * A counter table may have the setting idle. A key that was not written for so long is deleted
+ * then, as by dc_delete(). Writing is what changes updated_at of its row of totals: increments that
+ * are committed there, those that compaction moves there, and setters. An index on that column
+ * would make each of these several times as expensive, so a sweep reads the table instead, a range
+ * of blocks in each transaction. The worker goes over a table once in a sixteenth of the time,
+ * evenly, so a key goes that much too late at most (but it takes a second for each RANGE_BLOCKS_MAX
+ * blocks); dc_maintain() goes over all of it. Nothing is remembered on disk: a new worker begins
+ * anywhere, or one that is often restarted would never come to the end.
  *
- * No increment is lost. A row of totals is deleted if it can be locked at once, if its latest version is
- * still old enough, and if the key has no shard rows and nothing in memory; these are never touched. For each way that an
- * increment and the sweep can meet:
+ * No increment is lost. A row of totals is deleted if it can be locked at once, if its latest
+ * version is still old enough, and if the key has no shard rows and nothing in memory; these are
+ * never touched. For each way that an increment and the sweep can meet:
  *
  *	it is in the row of totals, committed before the sweep has locked that: updated_at of the latest version is new, so
  *		the key stays.
@@ -25,15 +26,16 @@
  *	it is in a shard row and being compacted: no compaction is in progress, as the sweep has its lock.
  *	dc_set() and dc_delete() wait for the row, and find none; or have locked it, and it is passed over.
  *
- * The sweep waits for nobody once it has a row: not for rows of totals, and not for weights of a trend, which are locked
- * first. So it has no part in a deadlock.
+ * The sweep waits for nobody once it has a row: not for rows of totals, and not for weights of a
+ * trend, which are locked first. So it has no part in a deadlock.
  *
- * If the clock is set forward, all keys are old at once. So the sweep leaves a table alone for a while, and says so, if
- * the clock was set forward not long ago, or if that may have been before the server was started: most of a batch would
- * expire, and no key was written lately (keyclock.c; of a large table a sample is looked at).
+ * If the clock is set forward, all keys are old at once. So the sweep leaves a table alone for a
+ * while, and says so, if the clock was set forward not long ago, or if that may have been before
+ * the server was started: most of a batch would expire, and no key was written lately (keyclock.c;
+ * of a large table a sample is looked at).
  *
- * A job of its own, not a step of compaction: what keeps keys from being deleted, such as a foreign key that
- * refers to them, must not keep compaction away.
+ * A job of its own, not a step of compaction: what keeps keys from being deleted, such as a foreign
+ * key that refers to them, must not keep compaction away.
  */
 #include "postgres.h"
 
@@ -214,7 +216,8 @@ keyexpiry_step(Oid table, bool all_owners)
 }
 
 /*
- * keysweep_range returns the end of the next range, and sets *pause to the time (us) until the one after it.
+ * keysweep_range returns the end of the next range, and sets *pause to the time (us) until the one
+ * after it.
  */
 static BlockNumber
 keysweep_range(DcKeySweep *sweep, BlockNumber blocks, int64 *pause)
@@ -302,8 +305,9 @@ keysweep_pause(DcKeySweep *sweep, const DcCounter *counter, const char *why)
 }
 
 /*
- * keys_must_stay tells whether keys of a table cannot be deleted here, and else how many blocks its totals have. A row trigger
- * of deletion is an owner's, or that of a foreign key that refers to the keys. A rule may do anything instead.
+ * keys_must_stay tells whether keys of a table cannot be deleted here, and else how many blocks its
+ * totals have. A row trigger of deletion is an owner's, or that of a foreign key that refers to the
+ * keys. A rule may do anything instead.
  */
 static bool
 keys_must_stay(const DcCounter *counter, BlockNumber *blocks)
@@ -322,8 +326,9 @@ keys_must_stay(const DcCounter *counter, BlockNumber *blocks)
 }
 
 /*
- * expire_range deletes keys that have expired, from where the sweep is up to a block. If there are more than it deletes
- * at a time, the sweep is then at the block of the last one that it has looked at.
+ * expire_range deletes keys that have expired, from where the sweep is up to a block. If there are
+ * more than it deletes at a time, the sweep is then at the block of the last one that it has looked
+ * at.
  */
 static DcRangeResult
 expire_range(DcCounter *counter, DcKeySweep *sweep, BlockNumber blocks, BlockNumber end)
@@ -364,8 +369,9 @@ expire_range(DcCounter *counter, DcKeySweep *sweep, BlockNumber blocks, BlockNum
 }
 
 /*
- * block_of_last returns the block of the last of n keys, with which the sweep goes on. If they are not in the order of
- * blocks, as with a plan that uses an index of the owner's, it is the first block of the range again.
+ * block_of_last returns the block of the last of n keys, with which the sweep goes on. If they are
+ * not in the order of blocks, as with a plan that uses an index of the owner's, it is the first
+ * block of the range again.
  */
 static BlockNumber
 block_of_last(DcSqlSession *session, int n, BlockNumber first)
@@ -384,8 +390,8 @@ block_of_last(DcSqlSession *session, int n, BlockNumber first)
 }
 
 /*
- * Return true if the keys of a range (the parameters of sql_used_keys) may expire: if the clock is to be trusted, or few of
- * them would.
+ * Return true if the keys of a range (the parameters of sql_used_keys) may expire: if the clock is
+ * to be trusted, or few of them would.
  */
 static bool
 keys_may_expire(DcSqlSession *session, DcKeySweep *sweep, Datum *range, BlockNumber blocks)
@@ -408,8 +414,8 @@ keys_may_expire(DcSqlSession *session, DcKeySweep *sweep, Datum *range, BlockNum
 }
 
 /*
- * expire_keys deletes the keys that still have expired and that nobody is writing to, and returns their number. It does what
- * else dc_delete() does.
+ * expire_keys deletes the keys that still have expired and that nobody is writing to, and returns
+ * their number. It does what else dc_delete() does.
  */
 static int
 expire_keys(DcSqlSession *session, Datum *keys, int n, Datum before)
@@ -445,7 +451,8 @@ expire_keys(DcSqlSession *session, Datum *keys, int n, Datum before)
 }
 
 /*
- * keys_not_in_memory leaves out keys with amounts that are committed, and not in rows yet. It returns how many remain.
+ * keys_not_in_memory leaves out keys with amounts that are committed, and not in rows yet. It
+ * returns how many remain.
  */
 static int
 keys_not_in_memory(DcCounter *counter, Datum *keys, int n)

@@ -45,7 +45,10 @@
 #include "core/rows/rowversions.h"
 #include "core/table/layout.h"
 
-/* us: reading that takes longer is ended, as the worker has other tables, and rewriting would take as long. */
+/*
+ * us: reading that takes longer is ended, as the worker has other tables, and rewriting would take
+ * as long.
+ */
 #define READ_MAX (INT64CONST(1000) * 1000)
 
 /* Blocks: from 8 MB, where VACUUM's own limit for cutting off a table's end is, to 1 GB. */

@@ -91,7 +91,10 @@
 #include "core/table/distribution.h"
 #include "core/table/layout.h"
 
-/* Of a table that Citus distributes, how many rows of totals a commit may lock (sqlwrite.c): memory for locks is shared. */
+/*
+ * Of a table that Citus distributes, how many rows of totals a commit may lock (sqlwrite.c): memory
+ * for locks is shared.
+ */
 #define MAX_TOTAL_LOCKS 16
 
 /* Which shard rows a transaction adds to. */
@@ -150,9 +153,9 @@ apply_amounts(DcCounter *counter, DcDelta **deltas, int count)
 }
 
 /*
- * apply_remote adds what was counted in another region at once to this transaction's own row for such
- * amounts, or to several if they leave bigint in one. It never waits, and does not count as increments of this database.
- * Amounts of 0 make a row, too: compaction looks at the key then.
+ * apply_remote adds what was counted in another region at once to this transaction's own row for
+ * such amounts, or to several if they leave bigint in one. It never waits, and does not count as
+ * increments of this database. Amounts of 0 make a row, too: compaction looks at the key then.
  */
 void
 apply_remote(DcCounter *counter, const DcKey *key, int64 inc, int64 dec)

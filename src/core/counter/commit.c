@@ -4,8 +4,8 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * They are written early, if they are too many or must be in the tables (dc_apply(),
- * dc_set(), DDL); at PREPARE TRANSACTION; otherwise at PRE_COMMIT. apply.c says how they are written, and why
+ * They are written early, if they are too many or must be in the tables (dc_apply(), dc_set(),
+ * DDL); at PREPARE TRANSACTION; otherwise at PRE_COMMIT. apply.c says how they are written, and why
  * transactions that write at PRE_COMMIT cannot deadlock.
  *
  * Buffered tables. Their deltas go to memory instead when the transaction commits
@@ -23,8 +23,8 @@
  * that nothing is written while something is reserved. Then they are handed over again, and an
  * id that the transaction has got meanwhile counts.
  *
- * An increment of a table that Citus distributes is also written this late, if the transaction has nothing else: then one
- * statement commits it on the worker (core/table/distribution.c).
+ * An increment of a table that Citus distributes is also written this late, if the transaction has
+ * nothing else: then one statement commits it on the worker (core/table/distribution.c).
  *
  * dcounter does not control the rest of the commit: callbacks of libraries loaded before this
  * one, ON COMMIT actions, the lock of NOTIFY, the check of SERIALIZABLE, the disk and

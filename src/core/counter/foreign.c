@@ -34,7 +34,10 @@
 /* Wrappers that are known to have registered their callbacks; in TopMemoryContext. */
 static List *ready_wrappers = NIL;
 
-/* Counter tables written before the commit; in TopTransactionContext, forgotten by foreign_end_xact(). */
+/*
+ * Counter tables written before the commit; in TopTransactionContext, forgotten by
+ * foreign_end_xact().
+ */
 static List *early_counters = NIL;
 
 static void foreign_touch(DcCounter *counter, Oid leaf);

@@ -270,8 +270,8 @@ pending_total(Oid counter)
 }
 
 /*
- * pending_each calls a function for each unwritten delta of a counter table, in no order; a key may have
- * several.
+ * pending_each calls a function for each unwritten delta of a counter table, in no order; a key may
+ * have several.
  */
 void
 pending_each(Oid counter, void (*visit)(void *arg, const DcDelta *delta), void *arg)

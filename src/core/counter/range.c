@@ -4,12 +4,14 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A range is read in one snapshot, as one key is (read.c): rows of totals, shard rows, and the pending deltas of this
- * transaction. Amounts that a buffered table has in memory cannot be found by range, so dc_scan() refuses such a table; windows are not buffered.
+ * A range is read in one snapshot, as one key is (read.c): rows of totals, shard rows, and the
+ * pending deltas of this transaction. Amounts that a buffered table has in memory cannot be found
+ * by range, so dc_scan() refuses such a table; windows are not buffered.
  *
- * dc_scan() is for keys that are the text of a JSON array, as those of bound counters with several expressions are. Those that begin with [7]
- * are "[7]" and the keys from "[7," up to "[7-", the next character after the comma. A key that is not the text of any jsonb
- * was written by hand, and is skipped.
+ * dc_scan() is for keys that are the text of a JSON array, as those of bound counters with several
+ * expressions are. Those that begin with [7] are "[7]" and the keys from "[7," up to "[7-", the
+ * next character after the comma. A key that is not the text of any jsonb was written by hand, and
+ * is skipped.
  */
 #include "postgres.h"
 
@@ -54,7 +56,10 @@ typedef struct DcRange
 	void *arg;
 } DcRange;
 
-/* Bytes for parsing a key and writing it again, with some to spare: this memory is not given back in between. */
+/*
+ * Bytes for parsing a key and writing it again, with some to spare: this memory is not given back
+ * in between.
+ */
 #define KEY_MEMORY (32 * 1024)
 
 /* Amounts of a key that dc_scan() has found; in the end, one for each key, and its value. */
@@ -92,8 +97,9 @@ static int scanned_compare_text(const void *a, const void *b);
 static int scanned_compare(const void *a, const void *b);
 
 /*
- * counter_range_read calls a function for all amounts of the keys from one up to another, which is not in the range: those of rows, and of this
- * transaction. The snapshot is the active one. Buffered amounts are left out.
+ * counter_range_read calls a function for all amounts of the keys from one up to another, which is
+ * not in the range: those of rows, and of this transaction. The snapshot is the active one.
+ * Buffered amounts are left out.
  */
 void
 counter_range_read(DcCounter *counter, const DcKey *from, const DcKey *end, DcRangeVisit visit, void *arg)
@@ -119,7 +125,8 @@ counter_range_read(DcCounter *counter, const DcKey *from, const DcKey *end, DcRa
 }
 
 /*
- * Call a function for the rows of a range, which are read by SQL: those of tables that are not plain local ones.
+ * Call a function for the rows of a range, which are read by SQL: those of tables that are not
+ * plain local ones.
  */
 static void
 range_read_by_sql(DcCounter *counter, Datum *values, DcRangeVisit visit, void *arg)
@@ -184,10 +191,11 @@ range_add_expired(void *range, Datum key, int64 units)
 /*
  * dc_scan(counter regclass, prefix jsonb) -> setof (key jsonb, value bigint)
  *
- * The exact values, but those that are 0, of all keys that are JSON arrays and begin with the elements of the prefix, in the order of jsonb.
+ * The exact values, but those that are 0, of all keys that are JSON arrays and begin with the
+ * elements of the prefix, in the order of jsonb.
  *
- * Errors: 22004 for NULL, 22023 if the prefix is no array, 54000 if it is longer than a key, 0A000 for a buffered counter, 22003 for a
- * value that leaves bigint.
+ * Errors: 22004 for NULL, 22023 if the prefix is no array, 54000 if it is longer than a key, 0A000
+ * for a buffered counter, 22003 for a value that leaves bigint.
  */
 Datum
 dc_scan(PG_FUNCTION_ARGS)
@@ -256,8 +264,9 @@ scan_prefix(DcCounter *counter, const DcKey *prefix, DcScannedList *list)
 }
 
 /*
- * range_of reads the keys that begin with the text of a prefix, without its bracket, and a character: up to those with the character
- * `after` in its place. No character: up to those with `after` in the place of the first one.
+ * range_of reads the keys that begin with the text of a prefix, without its bracket, and a
+ * character: up to those with the character `after` in its place. No character: up to those with
+ * `after` in the place of the first one.
  */
 static void
 range_of(const DcKey *prefix, char end, char after, DcCounter *counter, DcScannedList *list)
@@ -323,7 +332,8 @@ scanned_sum(DcScannedList *list)
 }
 
 /*
- * scanned_finish sets key and value; false if the value is 0, or the key not the text of a jsonb. Works in the memory of `row`.
+ * scanned_finish sets key and value; false if the value is 0, or the key not the text of a jsonb.
+ * Works in the memory of `row`.
  */
 static bool
 scanned_finish(DcScanned *scanned, MemoryContext row)

@@ -4,13 +4,13 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The exact value of a key is its row of totals plus its shard rows, read by
- * one query in one snapshot: compaction moves amounts between them in one
- * transaction, so no snapshot sees an amount twice or not at all. The snapshot
- * is the caller's. The transaction's own pending deltas are added to the result. A buffered
- * table has a part of its amounts in memory. Memory keeps no old versions, so such a table is
- * read as of now at every isolation level. For a stock, the units of expired holds are added; the rows get them
- * back only when the hold is ended (transactional/stock/holdexpired.c).
+ * The exact value of a key is its row of totals plus its shard rows, read by one query in one
+ * snapshot: compaction moves amounts between them in one transaction, so no snapshot sees an amount
+ * twice or not at all. The snapshot is the caller's. The transaction's own pending deltas are added
+ * to the result. A buffered table has a part of its amounts in memory. Memory keeps no old
+ * versions, so such a table is read as of now at every isolation level. For a stock, the units of
+ * expired holds are added; the rows get them back only when the hold is ended
+ * (transactional/stock/holdexpired.c).
  */
 #include "postgres.h"
 
@@ -205,8 +205,8 @@ snapshots_pop(int n)
 }
 
 /*
- * counter_value_below returns true if the value that a key's rows have is below a limit; also where it
- * leaves bigint.
+ * counter_value_below returns true if the value that a key's rows have is below a limit; also where
+ * it leaves bigint.
  */
 bool
 counter_value_below(DcCounter *counter, const DcKey *key, int64 limit)
@@ -378,7 +378,8 @@ buffered_read(DcCounter *counter, DcBuffered *keys, int count)
 }
 
 /*
- * read_key sums the rows of a key and this transaction's pending deltas; and units of expired holds, if they are wanted.
+ * read_key sums the rows of a key and this transaction's pending deltas; and units of expired
+ * holds, if they are wanted.
  */
 static void
 read_key(DcCounter *counter, const DcKey *key, bool expired, DcKeyState *state)

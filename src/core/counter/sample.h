@@ -6,12 +6,12 @@
  *
  * A delta d becomes one of its two neighbours among the multiples of p, at random, so that its
  * expected value is d. With r = |d| mod p it is rounded away from zero with probability r / p. The
- * variance of one rounding is r (p - r), which is at most |d| (p - 1). So the standard error of a sum
- * of deltas is at most the root of (inc + dec) (p - 1), where inc and dec are the sums of the
+ * variance of one rounding is r (p - r), which is at most |d| (p - 1). So the standard error of a
+ * sum of deltas is at most the root of (inc + dec) (p - 1), where inc and dec are the sums of the
  * amounts, which their sampled ones estimate.
  *
- * The remainder of a random number of 64 bits by p is above a threshold with an error below p / 2^64.
- * This knows nothing of the server.
+ * The remainder of a random number of 64 bits by p is above a threshold with an error below p /
+ * 2^64. This knows nothing of the server.
  */
 #ifndef DC_SAMPLE_H
 #define DC_SAMPLE_H
@@ -23,8 +23,8 @@
 #define SAMPLE_95 1.96
 
 /*
- * sample_round rounds a delta to a multiple of p >= 1. One whose neighbour does not fit into a bigint
- * stays as it is, which is right in any case.
+ * sample_round rounds a delta to a multiple of p >= 1. One whose neighbour does not fit into a
+ * bigint stays as it is, which is right in any case.
  */
 static inline int64_t
 sample_round(int64_t delta, int32_t p, uint64_t random)

@@ -25,8 +25,8 @@
  *	   if there is none, to this transaction's own shard row: another transaction
  *	   may be inserting a row of totals, and must not be waited for.
  *
- * Of a table that Citus distributes, step 3 writes, so its shard, and the colocated one of the totals, does not move until
- * the transaction ends (core/compact/compactdistributed.c).
+ * Of a table that Citus distributes, step 3 writes, so its shard, and the colocated one of the
+ * totals, does not move until the transaction ends (core/compact/compactdistributed.c).
  *
  * From a stock compaction is kept away (locks.c) before step 3: it moves units
  * between shard rows, and to new ones, which the statement of that step would not
@@ -52,14 +52,13 @@
  *	a row of totals that it inserts, and that step 4 does not see: on top, since step 5 does
  *		not touch it.
  *
- * Under REPEATABLE READ and SERIALIZABLE a row that has changed since the snapshot is
- * a serialization failure (40001), as with any UPDATE; and as each increment may change
- * the row of totals, such a setter of a key in use fails nearly always. If it sees no row
- * of totals, it looks for newer rows (sql_check_newer). So does each setter of a buffered
- * table after step 4: a flush writes what was committed before the snapshot to rows that are
- * newer than it, and if the row of totals is locked, or compaction kept away, to shard rows, which nothing
- * else would notice. Under SERIALIZABLE transactions that read the key find a row of ours, or
- * a mark (serial.c).
+ * Under REPEATABLE READ and SERIALIZABLE a row that has changed since the snapshot is a
+ * serialization failure (40001), as with any UPDATE; and as each increment may change the row of
+ * totals, such a setter of a key in use fails nearly always. If it sees no row of totals, it looks
+ * for newer rows (sql_check_newer). So does each setter of a buffered table after step 4: a flush
+ * writes what was committed before the snapshot to rows that are newer than it, and if the row of
+ * totals is locked, or compaction kept away, to shard rows, which nothing else would notice. Under
+ * SERIALIZABLE transactions that read the key find a row of ours, or a mark (serial.c).
  *
  * A key may hold more than bigint can: rows that each fit, and a sum that does not. If so, or
  * if it would be close to that with the difference to the new value, it starts again: the new
@@ -449,9 +448,9 @@ take_shards(DcSqlSession *session, Datum *values, DcSums *sums)
 }
 
 /*
- * set_check_newer raises 40001 if the transaction's snapshot is too old for what the key has when its shard rows are
- * deleted and its row of totals, if there is one, is locked. Without one, another setter may have made the key, and
- * left nothing for us to lock.
+ * set_check_newer raises 40001 if the transaction's snapshot is too old for what the key has when
+ * its shard rows are deleted and its row of totals, if there is one, is locked. Without one,
+ * another setter may have made the key, and left nothing for us to lock.
  */
 void
 set_check_newer(DcSqlSession *session, Datum *values, bool has_total)
@@ -463,8 +462,9 @@ set_check_newer(DcSqlSession *session, Datum *values, bool has_total)
 }
 
 /*
- * set_check_buffered raises 40001 if a query finds rows that are newer than the transaction's snapshot, in a table
- * that may have been flushed since the snapshot was taken: such rows may contain amounts that were committed before it.
+ * set_check_buffered raises 40001 if a query finds rows that are newer than the transaction's
+ * snapshot, in a table that may have been flushed since the snapshot was taken: such rows may
+ * contain amounts that were committed before it.
  */
 static void
 set_check_buffered(DcSqlSession *session, const DcStatement *statement, Datum *values)

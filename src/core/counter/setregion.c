@@ -47,8 +47,8 @@ static void take_region_rows(DcSqlSession *session, const DcStatement *statement
 static void write_total(DcSqlSession *session, Datum *values, const DcRegionSetting *setting);
 
 /*
- * set_lock_first locks the further tables of a counter that is replicated, or has a trend, if the caller may see
- * that it is one.
+ * set_lock_first locks the further tables of a counter that is replicated, or has a trend, if the
+ * caller may see that it is one.
  */
 void
 set_lock_first(FunctionCallInfo fcinfo)
@@ -66,8 +66,8 @@ set_lock_first(FunctionCallInfo fcinfo)
 }
 
 /*
- * set_replicated makes a key's value exactly `value`, or deletes it, and sets *old to the old value; false
- * if that left bigint.
+ * set_replicated makes a key's value exactly `value`, or deletes it, and sets *old to the old
+ * value; false if that left bigint.
  */
 bool
 set_replicated(DcCounter *counter, const DcKey *key, int64 value, bool deleted, int64 *old)
@@ -133,8 +133,8 @@ take_region_rows(DcSqlSession *session, const DcStatement *statement, Datum *val
 }
 
 /*
- * write_total writes the row of totals, which is locked. That of a deleted key goes, unless it has to make up for
- * amounts of other regions that came a moment ago.
+ * write_total writes the row of totals, which is locked. That of a deleted key goes, unless it has
+ * to make up for amounts of other regions that came a moment ago.
  */
 static void
 write_total(DcSqlSession *session, Datum *values, const DcRegionSetting *setting)

@@ -89,7 +89,9 @@ const DcStatement sql_insert_own = {
 const DcStatement sql_delete_own = {
 	.text = "DELETE FROM @shards AS s WHERE s.key = $1 AND s.shard = $2", .argtypes = {TEXTOID, INT4OID}};
 
-/* key, inc, dec, at: adds to the row of totals, or inserts it; no row if the sum would leave bigint */
+/*
+ * key, inc, dec, at: adds to the row of totals, or inserts it; no row if the sum would leave bigint
+ */
 static const DcStatement sql_upsert_total = {
 	.text = "INSERT INTO @totals AS t (key, inc, dec, updated_at) VALUES ($1, $2, $3, $4)"
 			" ON CONFLICT (key) DO UPDATE SET inc = t.inc + excluded.inc, dec = t.dec + excluded.dec,"
@@ -100,8 +102,8 @@ static const DcStatement sql_upsert_total = {
 	.inserts_row = true};
 
 /*
- * key, amount, at, greatest sum to which that may be added: the same for one of the amounts, with less for Citus to write out, and
- * for its worker to parse and plan, for each increment
+ * key, amount, at, greatest sum to which that may be added: the same for one of the amounts, with
+ * less for Citus to write out, and for its worker to parse and plan, for each increment
  */
 #define UPSERT_ONE(column, other) \
 	"INSERT INTO @totals AS t (key, " column ", " other ", updated_at) VALUES ($1, $2, 0, $3)" \
@@ -268,7 +270,8 @@ blind_foreign(DcSqlSession *session, const DcDelta *delta,
 }
 
 /*
- * sql_add_distributed adds a delta to a table that Citus distributes, by one statement for one of its shards.
+ * sql_add_distributed adds a delta to a table that Citus distributes, by one statement for one of
+ * its shards.
  *
  * Totals first, as elsewhere (core/rows/totalrow.c). A statement cannot test whether the row of
  * totals is free; it would wait. But all commits are made here, on the coordinator, so a lock

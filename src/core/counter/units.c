@@ -17,13 +17,13 @@
  * combination of commits and aborts can oversell, and nothing has to be checked at
  * commit.
  *
- * How units get to rows. A transaction that adds does so when it commits, as
- * with any increment (apply.c), so that it locks no row others could take from for
- * longer than that. Many units are spread over several rows: about twice the
- * square root of their number, so that an open transaction that took one unit
- * keeps few others from the rest, and a small stock needs few rows. Units that come back
- * (from a hold) go to one row: they were taken from one, and as each backend gives
- * them to its own, they stay spread. Where increments use a row of the transaction's own, units do too.
+ * How units get to rows. A transaction that adds does so when it commits, as with any increment
+ * (apply.c), so that it locks no row others could take from for longer than that. Many units are
+ * spread over several rows: about twice the square root of their number, so that an open
+ * transaction that took one unit keeps few others from the rest, and a small stock needs few rows.
+ * Units that come back (from a hold) go to one row: they were taken from one, and as each backend
+ * gives them to its own, they stay spread. Where increments use a row of the transaction's own,
+ * units do too.
  *
  * Units that are already there are moved from row to row by compaction only, whose
  * transactions are short. A take does not move any: it would keep other takes from those

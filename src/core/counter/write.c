@@ -7,8 +7,9 @@
  * None of them touches a row: they add to the transaction's pending deltas
  * (pending.c), which are written when it commits (apply.c).
  *
- * To a sampled table they add what random rounding leaves of a delta (sample.h): most often nothing. Such
- * a call costs what its arguments do, and takes no lock if an earlier one in the session has.
+ * To a sampled table they add what random rounding leaves of a delta (sample.h): most often
+ * nothing. Such a call costs what its arguments do, and takes no lock if an earlier one in the
+ * session has.
  */
 #include "postgres.h"
 
@@ -81,8 +82,8 @@ counter_add(DcCounter *counter, const DcKey *key, uint64 hint, int64 delta,
 }
 
 /*
- * add_amounts adds amounts, of which `back` are units that come back, to the pending ones; to rows if
- * these are being written.
+ * add_amounts adds amounts, of which `back` are units that come back, to the pending ones; to rows
+ * if these are being written.
  */
 static inline void
 add_amounts(DcCounter *counter, const DcKey *key, uint64 hint, int64 inc, int64 dec, int64 back)
@@ -112,7 +113,8 @@ counter_add_amounts(DcCounter *counter, const DcKey *key, uint64 hint,
 }
 
 /*
- * counter_add_back adds units to a stock that were taken from it before: they go to one row of the key.
+ * counter_add_back adds units to a stock that were taken from it before: they go to one row of the
+ * key.
  */
 void
 counter_add_back(DcCounter *counter, const DcKey *key, int64 units)
@@ -132,8 +134,8 @@ write_sampled(const DcCounter *counter, int64 delta)
 }
 
 /*
- * add_arg adds the argument "delta" to the key in argument 1. Of a sampled table nothing may be left of it: then
- * the call need not lock the table, if it is known that the user may write to it.
+ * add_arg adds the argument "delta" to the key in argument 1. Of a sampled table nothing may be
+ * left of it: then the call need not lock the table, if it is known that the user may write to it.
  */
 static inline void
 add_arg(FunctionCallInfo fcinfo, const char *function, bool subtract)

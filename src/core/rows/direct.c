@@ -177,11 +177,11 @@ first_choice(DcHintList *list, DcShardChoice choice)
 }
 
 /*
- * try_known_rows adds a delta to the first free row, from the one that is chosen on. Forgets
- * rows that are gone; the last of the list takes their place, so one row may be
- * tried twice and another not until the next time. The row of a value may be gone from where it was
- * known and live on elsewhere, so then the index tells which rows there are. *refused is set if a row
- * could not be updated that no transaction is changing.
+ * try_known_rows adds a delta to the first free row, from the one that is chosen on. Forgets rows
+ * that are gone; the last of the list takes their place, so one row may be tried twice and another
+ * not until the next time. The row of a value may be gone from where it was known and live on
+ * elsewhere, so then the index tells which rows there are. *refused is set if a row could not be
+ * updated that no transaction is changing.
  */
 static bool
 try_known_rows(DcDirectRel *rel, const DcDelta *delta, DcHintList *list,

@@ -92,8 +92,9 @@ indexes_insert(const DcIndexes *indexes, Relation rel, Relation but, TupleTableS
 }
 
 /*
- * Insert the entries of a new version of a row, whose primary key is that of the old one. The check that this is unique
- * would visit every dead entry of the row, of which a snapshot that is held keeps any number.
+ * Insert the entries of a new version of a row, whose primary key is that of the old one. The check
+ * that this is unique would visit every dead entry of the row, of which a snapshot that is held
+ * keeps any number.
  */
 void
 indexes_insert_version(const DcIndexes *indexes, Relation rel, TupleTableSlot *slot)
@@ -121,10 +122,11 @@ is_key(Relation index, Relation key)
 }
 
 /*
- * Insert the entries without waiting for other transactions, and without an error, into unique indexes on
- * the columns of `key`, or all indexes (NULL). Set taken[i] if the values of row i, in a unique index, may be those of another
- * row, committed or not. The caller deletes that one of ours then. Of two sessions that
- * insert the same values, the second one to come to the index page finds the first.
+ * Insert the entries without waiting for other transactions, and without an error, into unique
+ * indexes on the columns of `key`, or all indexes (NULL). Set taken[i] if the values of row i, in a
+ * unique index, may be those of another row, committed or not. The caller deletes that one of ours
+ * then. Of two sessions that insert the same values, the second one to come to the index page finds
+ * the first.
  */
 void
 indexes_try_insert(const DcIndexes *indexes, Relation rel, Relation key, TupleTableSlot **slots,

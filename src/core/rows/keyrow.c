@@ -4,11 +4,13 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The tables have nothing on them but plain indexes (insert.c); the room that a table belongs to makes sure of
- * that, and says by which index a row is found, what a row looks like, and which isolation it has.
+ * The tables have nothing on them but plain indexes (insert.c); the room that a table belongs to
+ * makes sure of that, and says by which index a row is found, what a row looks like, and which
+ * isolation it has.
  *
- * A row is found as a snapshot shows it, or as it is now. In the second case the index is read with a dirty snapshot, which
- * shows rows of any transaction, and a transaction in progress is waited for.
+ * A row is found as a snapshot shows it, or as it is now. In the second case the index is read with
+ * a dirty snapshot, which shows rows of any transaction, and a transaction in progress is waited
+ * for.
  *
  * A row that is not there is inserted as by INSERT ... ON CONFLICT DO NOTHING (see
  * execIndexing.c of the server): speculatively, so that a transaction that comes across it
@@ -18,10 +20,11 @@
  * CONCURRENTLY there are two such indexes, and a session may use either. So all unique
  * indexes on the key are checked, in a fixed order.
  *
- * A version is replaced only if it is the latest one. WAL and logical decoding are those of heap_insert() and
- * heap_update(). Nothing here makes a change visible to the rest of the command.
+ * A version is replaced only if it is the latest one. WAL and logical decoding are those of
+ * heap_insert() and heap_update(). Nothing here makes a change visible to the rest of the command.
  *
- * Rows of totals and shard rows, which are found by remembered places, have their own way (totalrow.c, direct.c).
+ * Rows of totals and shard rows, which are found by remembered places, have their own way
+ * (totalrow.c, direct.c).
  */
 #include "postgres.h"
 
@@ -66,7 +69,8 @@ keyrow_find(Relation heap, Relation index, ScanKeyData *keys, int nkeys, Snapsho
 }
 
 /*
- * Find the row of a key as it is now. Wait for transactions in progress that have written or deleted it.
+ * Find the row of a key as it is now. Wait for transactions in progress that have written or
+ * deleted it.
  */
 bool
 keyrow_find_or_wait(Relation heap, Relation index, ScanKeyData *keys, int nkeys, TupleTableSlot *slot)
@@ -85,7 +89,8 @@ keyrow_find_or_wait(Relation heap, Relation index, ScanKeyData *keys, int nkeys,
 }
 
 /*
- * Wait once for a transaction in progress that has written or deleted the row of a key; false if there is none.
+ * Wait once for a transaction in progress that has written or deleted the row of a key; false if
+ * there is none.
  */
 bool
 keyrow_wait(Relation heap, Relation index, ScanKeyData *keys, int nkeys, TupleTableSlot *slot)
@@ -100,8 +105,8 @@ keyrow_wait(Relation heap, Relation index, ScanKeyData *keys, int nkeys, TupleTa
 }
 
 /*
- * Wait for the transaction that a dirty snapshot has met at the row that it has shown, or until it is
- * known whether a row that is being inserted stays; false if there is none.
+ * Wait for the transaction that a dirty snapshot has met at the row that it has shown, or until it
+ * is known whether a row that is being inserted stays; false if there is none.
  */
 static bool
 wait_for_others(const SnapshotData *dirty)
@@ -118,7 +123,8 @@ wait_for_others(const SnapshotData *dirty)
 }
 
 /*
- * Lock a version of a row; false if it is not the latest one, or, without waiting, if another transaction has it.
+ * Lock a version of a row; false if it is not the latest one, or, without waiting, if another
+ * transaction has it.
  */
 bool
 keyrow_lock_version(Relation heap, const ItemPointerData *tid, LockTupleMode mode, LockWaitPolicy wait)
@@ -164,8 +170,9 @@ keyrow_store(TupleTableSlot *slot, Relation heap, const AttrNumber *atts, const 
 }
 
 /*
- * Write a row in place of the version at tid; false if that is not the latest one, or, without waiting, if
- * another transaction has it. The primary key stays, so an index of it is not asked whether it is unique.
+ * Write a row in place of the version at tid; false if that is not the latest one, or, without
+ * waiting, if another transaction has it. The primary key stays, so an index of it is not asked
+ * whether it is unique.
  */
 bool
 keyrow_replace(Relation heap, const ItemPointerData *tid, TupleTableSlot *slot, bool wait)

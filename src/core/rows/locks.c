@@ -151,8 +151,8 @@ compaction_xid(DcCounter *counter)
 }
 
 /*
- * Return true if another transaction compacts the table, or the key if Citus distributes it, or sets
- * the key, and so may have locked the key's rows for an unknown time.
+ * Return true if another transaction compacts the table, or the key if Citus distributes it, or
+ * sets the key, and so may have locked the key's rows for an unknown time.
  */
 bool
 locked_for_long(DcCounter *counter, const char *data, uint32 len)

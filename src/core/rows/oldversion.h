@@ -12,7 +12,10 @@
 #include "utils/relcache.h"
 #include "utils/snapshot.h"
 
-/* The number of a row's entries that are visited from the last one backwards, before all of them are listed. */
+/*
+ * The number of a row's entries that are visited from the last one backwards, before all of them
+ * are listed.
+ */
 #define DC_NEWEST_ENTRIES 8
 
 extern bool old_version_fetch(Relation heap, Relation index, ScanKey keys, int nkeys,

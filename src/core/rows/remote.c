@@ -74,8 +74,8 @@ remote_add(DcDirectRel *rel, const DcDelta *delta, int32 number)
 }
 
 /*
- * Return true if the key has come in this transaction, as far as is remembered. Each row that is inserted and taken back leaves an
- * entry that the next one of the key visits.
+ * Return true if the key has come in this transaction, as far as is remembered. Each row that is
+ * inserted and taken back leaves an entry that the next one of the key visits.
  */
 static bool
 has_come_before(DcDirectRel *rel, const DcDelta *delta)
@@ -190,7 +190,8 @@ add_to_number(DcDirectRel *rel, const DcDelta *delta, int32 number)
 }
 
 /*
- * add_to_row adds to a row that was probed, unless another transaction has it, or an amount would leave bigint.
+ * add_to_row adds to a row that was probed, unless another transaction has it, or an amount would
+ * leave bigint.
  */
 static bool
 add_to_row(DcDirectRel *rel, const DcDelta *delta, DcHint *hint, DcVersion *version)

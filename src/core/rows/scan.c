@@ -349,8 +349,8 @@ scan_total(DcCounter *counter, Datum key, DcKeyState *state)
 }
 
 /*
- * scan_range calls a function for the rows of either table that the active snapshot shows, of keys from one up to
- * another, which is not among them.
+ * scan_range calls a function for the rows of either table that the active snapshot shows, of keys
+ * from one up to another, which is not among them.
  */
 void
 scan_range(DcCounter *counter, DcCounterTable table, Datum from, Datum end, DcRangeVisit visit, void *arg)

@@ -51,7 +51,10 @@ extern bool shard_scan_next_entry(DcShardScan *scan, ItemPointer root,
 								  int32 *shard);
 extern void shard_scan_end(DcShardScan *scan);
 
-/* Called for amounts of a key, which has several of them or one. The key, and what is allocated in the current memory context, live until it returns. */
+/*
+ * Called for amounts of a key, which has several of them or one. The key, and what is allocated in
+ * the current memory context, live until it returns.
+ */
 typedef void (*DcRangeVisit)(void *arg, const DcKey *key, int64 inc, int64 dec);
 
 extern void scan_range(DcCounter *counter, DcCounterTable table, Datum from, Datum end, DcRangeVisit visit, void *arg);

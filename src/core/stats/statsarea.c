@@ -90,7 +90,8 @@ static bool anybody_has_locked(Oid database, Oid counter);
 static bool table_is_gone(Oid database, Oid counter);
 
 /*
- * statsarea_slots returns how many sessions there may be, and one more, as some versions count from one.
+ * statsarea_slots returns how many sessions there may be, and one more, as some versions count from
+ * one.
  */
 static int
 statsarea_slots(void)

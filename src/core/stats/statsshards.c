@@ -78,8 +78,10 @@ typedef struct DcLive
 
 #define ROW_IS_USED "s.inc <> 0 OR s.dec <> 0"
 
-/* number of shard rows, number of keys with an amount, highest ratio of the greatest to the mean amount among a
- * key's rows, total amount, and oldest time of the rows with an amount */
+/*
+ * number of shard rows, number of keys with an amount, highest ratio of the greatest to the mean
+ * amount among a key's rows, total amount, and oldest time of the rows with an amount
+ */
 static const DcStatement sql_stats = {
 	.text = "SELECT coalesce(sum(k.n), 0)::int8, count(*) FILTER (WHERE k.used > 0),"
 			" max(k.most / nullif(k.mean, 0)) FILTER (WHERE k.used > 1),"

@@ -321,9 +321,9 @@ set_estimated_rows(DcStatRow *row, Oid shards)
 }
 
 /*
- * statsview_estimated_rows returns the rows that the server believes a relation to have, 0 for one that
- * consists of partitions, or -1 if it does not know. Its statistics follow what is
- * written; the catalog has what the last VACUUM or ANALYZE has found.
+ * statsview_estimated_rows returns the rows that the server believes a relation to have, 0 for one
+ * that consists of partitions, or -1 if it does not know. Its statistics follow what is written;
+ * the catalog has what the last VACUUM or ANALYZE has found.
  */
 static int64
 statsview_estimated_rows(Oid relid)

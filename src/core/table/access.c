@@ -65,7 +65,10 @@ static TimestampTz last_write_statement; /* the start of that statement, which t
 static DcChecked last_rights;
 static AclMode last_rights_found;
 
-/* The transaction that last altered one of the tables of the counter that was last opened (DcCounter.altered_by). */
+/*
+ * The transaction that last altered one of the tables of the counter that was last opened
+ * (DcCounter.altered_by).
+ */
 static TransactionId opened_altered_by = InvalidTransactionId;
 
 static void parallel_error(const char *function);
@@ -437,8 +440,8 @@ counter_lock_at_once(Oid relid, LOCKMODE mode, DcCounterRow *row)
 }
 
 /*
- * lock_at_once locks a table and its partitions, without waiting, and their indexes as a reader does: REINDEX locks one of these
- * alone.
+ * lock_at_once locks a table and its partitions, without waiting, and their indexes as a reader
+ * does: REINDEX locks one of these alone.
  */
 static bool
 lock_at_once(Oid relid, LOCKMODE mode)
@@ -468,9 +471,10 @@ lock_at_once(Oid relid, LOCKMODE mode)
  * new one. Under REPEATABLE READ it is the transaction's snapshot with our own writes, which
  * cannot have touched rows that it does not see. Undone by PopActiveSnapshot().
  *
- * The lock on a table may have been waited for, while the table was rewritten, by REPACK (CONCURRENTLY) or some forms
- * of ALTER TABLE: its rows are as if they were inserted by that, and a snapshot from before shows none. SQL
- * takes its snapshots when it has the locks. So under READ COMMITTED a new one is taken here as well.
+ * The lock on a table may have been waited for, while the table was rewritten, by REPACK
+ * (CONCURRENTLY) or some forms of ALTER TABLE: its rows are as if they were inserted by that, and a
+ * snapshot from before shows none. SQL takes its snapshots when it has the locks. So under READ
+ * COMMITTED a new one is taken here as well.
  */
 void
 read_snapshot_push(void)
@@ -493,7 +497,8 @@ read_snapshot_push(void)
 }
 
 /*
- * read_snapshot_note notes that a further table of the counter that was opened last is to be read, and is locked.
+ * read_snapshot_note notes that a further table of the counter that was opened last is to be read,
+ * and is locked.
  */
 void
 read_snapshot_note(Oid relid)
@@ -635,8 +640,8 @@ table_check_rights(Oid relid, AclMode rights)
 }
 
 /*
- * Raise 42501, as the server does, with the privileges that are missing and the statement that grants them. Nobody may
- * write to a bound counter, so a privilege would be of no use there.
+ * Raise 42501, as the server does, with the privileges that are missing and the statement that
+ * grants them. Nobody may write to a bound counter, so a privilege would be of no use there.
  */
 void
 permission_error(Oid relid, AclMode missing)

@@ -197,8 +197,8 @@ catalog_read_all(void)
 }
 
 /*
- * catalog_read_replicated does the same for those that are replicated between regions. It reads no others, as each command
- * of any role may call it.
+ * catalog_read_replicated does the same for those that are replicated between regions. It reads no
+ * others, as each command of any role may call it.
  */
 List *
 catalog_read_replicated(void)

@@ -15,9 +15,10 @@
  *	  the command is about, with their relatives, as far as this transaction has locked them against other
  *	  DDL, as every such command does. So the cost does not depend on how many counters others have.
  *
- * CREATE INDEX CONCURRENTLY ends when the index is committed, which is too late to refuse it. So the hook that is called for each object checks the
- * index while the command runs: its table is locked by then, so the name can no longer mean another table. The library is loaded, because an event
- * trigger for the start of commands loads it (ddlhooks.c).
+ * CREATE INDEX CONCURRENTLY ends when the index is committed, which is too late to refuse it. So
+ * the hook that is called for each object checks the index while the command runs: its table is
+ * locked by then, so the name can no longer mean another table. The library is loaded, because an
+ * event trigger for the start of commands loads it (ddlhooks.c).
  */
 #include "postgres.h"
 
@@ -170,8 +171,8 @@ prevent_buffered(void)
 }
 
 /*
- * Add to a list (*arg) the tables that an object of the command is, or is on; and those that it refers to, as a foreign key puts
- * triggers on them.
+ * Add to a list (*arg) the tables that an object of the command is, or is on; and those that it
+ * refers to, as a foreign key puts triggers on them.
  */
 static void
 codeddl_note_tables(TupleTableSlot *slot, Oid class, void *arg)
@@ -188,7 +189,8 @@ codeddl_note_tables(TupleTableSlot *slot, Oid class, void *arg)
 }
 
 /*
- * Return the relations that an object depends on: a trigger, a rule, a policy or statistics are on one of them.
+ * Return the relations that an object depends on: a trigger, a rule, a policy or statistics are on
+ * one of them.
  */
 static List *
 codeddl_depends_on(Oid class, Oid object)
@@ -243,8 +245,8 @@ codeddl_referenced(Oid relid)
 }
 
 /*
- * Return a table and its partitions or children, as far as this transaction has locked them against other DDL, and
- * the tables that these are partitions or children of.
+ * Return a table and its partitions or children, as far as this transaction has locked them against
+ * other DDL, and the tables that these are partitions or children of.
  */
 static List *
 codeddl_relatives(Oid relid)
@@ -262,8 +264,8 @@ codeddl_relatives(Oid relid)
 }
 
 /*
- * Return true if a table is one of those of a counter (counter_tables), and set the counter's row. Those of a ledger or of a
- * binding are not looked for, as their counters are never buffered.
+ * Return true if a table is one of those of a counter (counter_tables), and set the counter's row.
+ * Those of a ledger or of a binding are not looked for, as their counters are never buffered.
  */
 static bool
 codeddl_counter_of(Oid relid, DcCounterRow *row)
@@ -301,9 +303,10 @@ codeddl_access_hook(ObjectAccessType access, Oid class, Oid relid, int column, v
 }
 
 /*
- * Raise 55000 if a relation that is being made is an index, made concurrently, and code of the owner of a buffered counter, or if the
- * library is older than the script, and it is on a table of ours. Caches do not show it yet. An index that is made concurrently is not
- * ready when it is created; one that is not is looked at when the command ends.
+ * Raise 55000 if a relation that is being made is an index, made concurrently, and code of the
+ * owner of a buffered counter, or if the library is older than the script, and it is on a table of
+ * ours. Caches do not show it yet. An index that is made concurrently is not ready when it is
+ * created; one that is not is looked at when the command ends.
  */
 static void
 prevent_code_index(Oid relid)

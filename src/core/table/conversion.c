@@ -4,7 +4,8 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Functions of Citus change tables by DDL of their own, which event triggers see as if a user had asked for it:
+ * Functions of Citus change tables by DDL of their own, which event triggers see as if a user had
+ * asked for it:
  *
  *	- undistribute_table(), alter_distributed_table() and others create a new table, copy the
  *	  rows, drop the old one and rename the new one. A table of ours that is dropped meanwhile
@@ -54,7 +55,10 @@
  */
 static bool *is_converting = NULL;
 
-/* The nesting level at which it had been set when a deeper one began; 0 if it had not been. Citus resets it at the end. */
+/*
+ * The nesting level at which it had been set when a deeper one began; 0 if it had not been. Citus
+ * resets it at the end.
+ */
 static int converting_level = 0;
 
 static void conversion_subxact(SubXactEvent event, SubTransactionId subid, SubTransactionId parent, void *arg);
@@ -89,7 +93,8 @@ citus_is_loaded(void)
 }
 
 /*
- * conversion_subxact resets Citus' variable if it was set in a subtransaction that is rolled back. Must not throw.
+ * conversion_subxact resets Citus' variable if it was set in a subtransaction that is rolled back.
+ * Must not throw.
  */
 static void
 conversion_subxact(SubXactEvent event, SubTransactionId subid, SubTransactionId parent, void *arg)
@@ -146,7 +151,8 @@ conversion_shard_number(const char *name)
 }
 
 /*
- * last_shard returns the number that Citus has given out last in this database; 0 if there is no Citus.
+ * last_shard returns the number that Citus has given out last in this database; 0 if there is no
+ * Citus.
  */
 static int64
 last_shard(void)
@@ -200,8 +206,8 @@ table_of_shard(int64 number)
 }
 
 /*
- * conversion_prevent raises an error if a command of Citus' makes a shard of one of our tables. That undoes all that
- * its function has done.
+ * conversion_prevent raises an error if a command of Citus' makes a shard of one of our tables.
+ * That undoes all that its function has done.
  */
 void
 conversion_prevent(const DcDdl *ddl)
@@ -276,7 +282,8 @@ is_in_catalogs(Oid relid)
 }
 
 /*
- * Return true if a row of a catalog of this extension names a table, in any of its columns of type regclass.
+ * Return true if a row of a catalog of this extension names a table, in any of its columns of type
+ * regclass.
  */
 bool
 catalog_has(Oid catalog, Oid relid)

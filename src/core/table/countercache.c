@@ -272,7 +272,8 @@ counter_fill(DcCounter *counter)
 }
 
 /*
- * note_altered notes which transaction has written a row of pg_class, as one that gives a table a new file does.
+ * note_altered notes which transaction has written a row of pg_class, as one that gives a table a
+ * new file does.
  */
 static void
 note_altered(DcCounter *counter, HeapTuple tuple)

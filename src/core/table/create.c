@@ -212,7 +212,8 @@ table_kind(const DcCounterRow *row)
 }
 
 /*
- * table_schema returns the schema of a new relation, and puts it into its name. `what` cannot be temporary (0A000).
+ * table_schema returns the schema of a new relation, and puts it into its name. `what` cannot be
+ * temporary (0A000).
  */
 Oid
 table_schema(RangeVar *name, const char *what)
@@ -289,8 +290,8 @@ sibling_name(const char *name, const char *suffix)
 }
 
 /*
- * Raise 42501 if dc_create() cannot make a table, or 42P07 if its name is taken, with what else to do: most databases have
- * a table "likes".
+ * Raise 42501 if dc_create() cannot make a table, or 42P07 if its name is taken, with what else to
+ * do: most databases have a table "likes".
  */
 static void
 prevent_taken_totals(const RangeVar *name, Oid schema)
@@ -356,7 +357,8 @@ sibling_create(Oid relid, const char *suffix, const char *columns, const char *o
 }
 
 /*
- * sibling_find returns the relation that is named like another table of one that is there, or InvalidOid.
+ * sibling_find returns the relation that is named like another table of one that is there, or
+ * InvalidOid.
  */
 Oid
 sibling_find(Oid relid, const char *suffix)

@@ -233,8 +233,9 @@ ddl_alters(const DcDdl *ddl)
 }
 
 /*
- * ddl_each_object calls one of the two functions of the server that list the objects of a command, and
- * a function for each of them. It does so without SQL, as most commands are about objects that are not ours.
+ * ddl_each_object calls one of the two functions of the server that list the objects of a command,
+ * and a function for each of them. It does so without SQL, as most commands are about objects that
+ * are not ours.
  */
 void
 ddl_each_object(Oid function, void (*each)(TupleTableSlot *slot, Oid class, void *arg), void *arg)
@@ -409,7 +410,8 @@ add_trigger(DcDdl *ddl, TupleTableSlot *slot)
 }
 
 /*
- * Return true if an object that was dropped is an array type. It has no name of its own: what contains it names its elements.
+ * Return true if an object that was dropped is an array type. It has no name of its own: what
+ * contains it names its elements.
  */
 static bool
 dropped_is_array(TupleTableSlot *slot)
@@ -421,7 +423,8 @@ dropped_is_array(TupleTableSlot *slot)
 }
 
 /*
- * Note the name of a relation that was dropped, if its row type has that name as well. Types of temporary ones are not noted.
+ * Note the name of a relation that was dropped, if its row type has that name as well. Types of
+ * temporary ones are not noted.
  */
 static void
 add_row_type(DcDdl *ddl, TupleTableSlot *slot)
@@ -633,8 +636,8 @@ tables_altered(const DcDdl *ddl)
 }
 
 /*
- * renames_table returns true if a command gives a table, or a view, another name. The server takes ALTER INDEX for
- * tables, too.
+ * renames_table returns true if a command gives a table, or a view, another name. The server takes
+ * ALTER INDEX for tables, too.
  */
 static bool
 renames_table(Node *parsetree)
@@ -648,8 +651,9 @@ renames_table(Node *parsetree)
 }
 
 /*
- * partitions_follow repeats a command on a partitioned table for the partitions that are named after it, as those are
- * that dc_create() makes. Otherwise a new table of the old name could not have them.
+ * partitions_follow repeats a command on a partitioned table for the partitions that are named
+ * after it, as those are that dc_create() makes. Otherwise a new table of the old name could not
+ * have them.
  */
 static void
 partitions_follow(const DcDdl *ddl, Oid relid)

@@ -4,9 +4,9 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Citus keeps the rows of such a table in shards on its workers, by a hash of a column, and the table itself is
- * an empty shell on the coordinator. So none of its rows may be touched without SQL, and
- * SQL on it has rules of its own:
+ * Citus keeps the rows of such a table in shards on its workers, by a hash of a column, and the
+ * table itself is an empty shell on the coordinator. So none of its rows may be touched without
+ * SQL, and SQL on it has rules of its own:
  *
  *	- A plan must be made with the values of its parameters: only then is it known which shard
  *	  has the key. That of an INSERT of one row need not: Citus looks for the shard each time that
@@ -17,17 +17,18 @@
  *	- Two tables are read in one snapshot if one query goes to each pair of their shards. That needs
  *	  both to be colocated, with the rows of a key on one server.
  *
- * What follows for counters. Both tables must be distributed by their key, with shards that are colocated, and
- * in one copy (the server's own replication makes others). Then the rows of a key are on one server, and
- * all that is said of them holds there: compaction moves an amount within one transaction, a read sees it once.
- * Functions work on the coordinator only, as the advisory locks of setters and of compaction (core/rows/locks.c) are
- * its own. Of the kinds of counters only the plain one is supported; distribution_check() refuses the others.
+ * What follows for counters. Both tables must be distributed by their key, with shards that are
+ * colocated, and in one copy (the server's own replication makes others). Then the rows of a key
+ * are on one server, and all that is said of them holds there: compaction moves an amount within
+ * one transaction, a read sees it once. Functions work on the coordinator only, as the advisory
+ * locks of setters and of compaction (core/rows/locks.c) are its own. Of the kinds of counters only
+ * the plain one is supported; distribution_check() refuses the others.
  *
- * Commits. At PRE_COMMIT Citus, which is loaded before this library and whose callback so comes after ours,
- * commits the transactions on the workers: in two phases if there are several workers, else at once, before
- * the local commit. A local transaction with an id has written something here that must be there if, and only if,
- * the increment is. So it asks for two phases, and for a synchronous commit: the local commit
- * record decides about the workers' part.
+ * Commits. At PRE_COMMIT Citus, which is loaded before this library and whose callback so comes
+ * after ours, commits the transactions on the workers: in two phases if there are several workers,
+ * else at once, before the local commit. A local transaction with an id has written something here
+ * that must be there if, and only if, the increment is. So it asks for two phases, and for a
+ * synchronous commit: the local commit record decides about the workers' part.
  *
  * Outside of a transaction block Citus lets a statement for one shard commit at once, by
  * itself. If something failed after that, the increment would count although the transaction
@@ -38,9 +39,9 @@
  * would count although the client is told that it has failed. Only the server's own later steps
  * may still fail: NOTIFY with a full queue, as with any commit of Citus on one worker.
  *
- * Citus runs parts of a query on connections to its nodes, and to itself if the coordinator has shards. An increment in
- * such a part would be written when that connection commits, and if it cannot be, Citus says so in a warning only. So
- * calls there are refused (distribution_check).
+ * Citus runs parts of a query on connections to its nodes, and to itself if the coordinator has
+ * shards. An increment in such a part would be written when that connection commits, and if it
+ * cannot be, Citus says so in a warning only. So calls there are refused (distribution_check).
  *
  * undistribute_table() and alter_distributed_table() create a new table, copy the rows, drop
  * the old one and rename the new one. To the event trigger for drops that is a DROP TABLE,
@@ -94,7 +95,10 @@ static bool (*is_internal)(void) = NULL;
 static bool (*is_multi_statement)(void) = NULL;
 static bool (*has_been_loaded)(void) = NULL;
 
-/* This transaction has written to a distributed table; distribution_end_xact() resets this and what follows. */
+/*
+ * This transaction has written to a distributed table; distribution_end_xact() resets this and what
+ * follows.
+ */
 static bool has_written = false;
 
 /* What is being written may commit by itself, */
@@ -133,7 +137,8 @@ citus_catalog(const char *name)
 }
 
 /*
- * citus_attribute returns a value of a row of such a catalog. Other versions may have the columns in another order.
+ * citus_attribute returns a value of a row of such a catalog. Other versions may have the columns
+ * in another order.
  */
 Datum
 citus_attribute(Relation catalog, HeapTuple tuple, const char *name, Oid type)
@@ -150,8 +155,9 @@ citus_attribute(Relation catalog, HeapTuple tuple, const char *name, Oid type)
 }
 
 /*
- * citus_row finds a row of such a catalog, by a column of type integer, bigint or regclass, or the first one if column is NULL. It
- * returns a copy, and the catalog, which is open then; NULL if there is no such row, or no Citus.
+ * citus_row finds a row of such a catalog, by a column of type integer, bigint or regclass, or the
+ * first one if column is NULL. It returns a copy, and the catalog, which is open then; NULL if
+ * there is no such row, or no Citus.
  */
 HeapTuple
 citus_row(const char *name, const char *column, Datum value, Relation *catalog)
@@ -279,7 +285,8 @@ is_elsewhere(Oid relid)
 }
 
 /*
- * distribution_fill sets the fields of a cache entry that are about this. It comes after the others.
+ * distribution_fill sets the fields of a cache entry that are about this. It comes after the
+ * others.
  */
 void
 distribution_fill(DcCounter *counter)
@@ -313,7 +320,8 @@ has_local_shards(void)
 }
 
 /*
- * distribution_check raises 0A000 if a counter table is distributed in a way in which it cannot be used.
+ * distribution_check raises 0A000 if a counter table is distributed in a way in which it cannot be
+ * used.
  */
 void
 distribution_check(const DcCounter *counter)

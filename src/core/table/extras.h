@@ -45,7 +45,10 @@
 	(EXTRA_RULES | EXTRA_CHECK | EXTRA_TRIGGER_WRITE | EXTRA_OURS_WRITE | EXTRA_REFUSES_WRITE)
 /* rows that are inserted, */
 #define EXTRAS_OF_INSERT (EXTRA_RULES | EXTRA_CHECK | EXTRA_TRIGGERS | EXTRA_INDEX)
-/* and updated. An index that summarizes pages needs to be told of updates that leave the others alone */
+/*
+ * and updated. An index that summarizes pages needs to be told of updates that leave the others
+ * alone
+ */
 #define EXTRAS_OF_UPDATE (EXTRAS_OF_INSERT | EXTRA_PART | EXTRA_INDEX_KIND)
 /* rows of regions, but for triggers (region/regiontable.c) */
 #define EXTRAS_OF_REGIONS (EXTRA_RULES | EXTRA_RLS | EXTRA_CHECK | EXTRA_INDEX)

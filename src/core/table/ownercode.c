@@ -342,8 +342,8 @@ has_roots(const DcFound *found, List *roots)
 }
 
 /*
- * find_members lists tables, and then their partitions and children, or somewhat more than `most` of them. The answer is
- * forgotten.
+ * find_members lists tables, and then their partitions and children, or somewhat more than `most`
+ * of them. The answer is forgotten.
  */
 static void
 find_members(DcFound *found, List *roots, int most)

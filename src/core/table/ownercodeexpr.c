@@ -156,7 +156,8 @@ reads_little(Node *node)
 }
 
 /*
- * Return true if a node is a column, perhaps as another type of the same form, as varchar is one of text.
+ * Return true if a node is a column, perhaps as another type of the same form, as varchar is one of
+ * text.
  */
 static bool
 is_plain_column(Node *node)
@@ -255,8 +256,9 @@ is_known_node(Node *node, bool *has_type)
 }
 
 /*
- * Return true if a function is not known to be harmless: neither the server's nor ours, not immutable, or
- * with values of variable length. A few others of the server that do little are allowed.
+ * Return true if a function is not known to be harmless: neither the server's nor ours, not
+ * immutable, or with values of variable length. A few others of the server that do little are
+ * allowed.
  */
 static bool
 is_code_function(Oid function, void *context)

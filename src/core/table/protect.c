@@ -324,7 +324,8 @@ trigger_create(Oid relid, const char *name, const char *definition)
 }
 
 /*
- * protect_keeps_rows returns true if a table has the trigger that keeps the rows of a stock or a ledger.
+ * protect_keeps_rows returns true if a table has the trigger that keeps the rows of a stock or a
+ * ledger.
  */
 bool
 protect_keeps_rows(Oid relid)
@@ -612,8 +613,9 @@ must_agree_detail(const DcCounterRow *row)
 }
 
 /*
- * on_counter_delete() -> trigger, BEFORE DELETE, or, of a statement or a stock's rows, BEFORE INSERT OR UPDATE: refuses
- * what does not come from the functions of a stock or a ledger, and changes of a distinct table (55000).
+ * on_counter_delete() -> trigger, BEFORE DELETE, or, of a statement or a stock's rows, BEFORE
+ * INSERT OR UPDATE: refuses what does not come from the functions of a stock or a ledger, and
+ * changes of a distinct table (55000).
  */
 Datum
 on_counter_delete(PG_FUNCTION_ARGS)
@@ -643,7 +645,8 @@ on_counter_delete(PG_FUNCTION_ARGS)
 }
 
 /*
- * Return true if a row that is being inserted has an amount, or one that is being updated gets another amount or key.
+ * Return true if a row that is being inserted has an amount, or one that is being updated gets
+ * another amount or key.
  */
 static bool
 amounts_change(const TriggerData *data)

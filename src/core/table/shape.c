@@ -23,10 +23,10 @@
  * Further columns are allowed, and so is a NOT NULL that was not there: SQL serves
  * these. Code that writes without SQL asks whether there are any (alone).
  *
- * Children by inheritance are not: their rows would be read as well, and they need
- * not have the constraints. To partitions the server gives all of these. Nor may the table
- * be made a partition of another one, which would limit what rows it takes, add its parent's triggers
- * and write others' rows into it: but for rooms that have seen to that (part).
+ * Children by inheritance are not: their rows would be read as well, and they need not have the
+ * constraints. To partitions the server gives all of these. Nor may the table be made a partition
+ * of another one, which would limit what rows it takes, add its parent's triggers and write others'
+ * rows into it: but for rooms that have seen to that (part).
  */
 #include "postgres.h"
 

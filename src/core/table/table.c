@@ -57,10 +57,10 @@ static void replace_shards(Oid relid);
 static void table_check_table(Oid relid, const DcShape *shape);
 
 /*
- * dc_alter(counter regclass, shard_by text, max_shards int, events interval,
- * notify text, mode text, flush_interval interval, durability text,
- * op_retention interval, totals text, on_drift text, sample int, trend interval, idle interval) -> void. NULL keeps a setting. Other sessions see
- * the change in their next transaction.
+ * dc_alter(counter regclass, shard_by text, max_shards int, events interval, notify text, mode
+ * text, flush_interval interval, durability text, op_retention interval, totals text, on_drift
+ * text, sample int, trend interval, idle interval) -> void. NULL keeps a setting. Other sessions
+ * see the change in their next transaction.
  *
  * Changing the mode waits for transactions that write to the table, and keeps others from it
  * until the end of this one: so all increments of one transaction go the same way, and none is
@@ -249,8 +249,8 @@ idle_arg(FunctionCallInfo fcinfo, int argno, DcCounterRow *row)
 }
 
 /*
- * idle_refused returns why keys of a table must not expire, or NULL. Of all of these a key stands for something that is
- * elsewhere, too, or there is a setting for it already.
+ * idle_refused returns why keys of a table must not expire, or NULL. Of all of these a key stands
+ * for something that is elsewhere, too, or there is a setting for it already.
  */
 const char *
 idle_refused(const DcCounter *counter)
@@ -361,11 +361,11 @@ table_drop(Oid relid, bool cascade)
 }
 
 /*
- * dc_adopt(counter regclass) -> void: registers a counter table that exists but
- * is not in the catalog, as after restoring one schema or re-creating the
- * extension. The shard table is the one of the same schema that is named after
- * it; if there is none, an empty one is created. Settings start at their defaults. Errors: 42809 when the tables do not
- * have the layout of a counter table, 42710 when it is registered already.
+ * dc_adopt(counter regclass) -> void: registers a counter table that exists but is not in the
+ * catalog, as after restoring one schema or re-creating the extension. The shard table is the one
+ * of the same schema that is named after it; if there is none, an empty one is created. Settings
+ * start at their defaults. Errors: 42809 when the tables do not have the layout of a counter table,
+ * 42710 when it is registered already.
  */
 Datum
 dc_adopt(PG_FUNCTION_ARGS)

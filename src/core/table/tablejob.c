@@ -29,8 +29,8 @@
  * that needs more time than a step has is left to its owner's dc_maintain(), which has no
  * limit, and the log says so.
  *
- * A job whose steps are about all owners at once, such as that of the outbox, bounds them by the same time, and rests after a long one
- * (shared_step_run).
+ * A job whose steps are about all owners at once, such as that of the outbox, bounds them by the
+ * same time, and rests after a long one (shared_step_run).
  *
  * For the owner of the database, for superusers, and if no other owner is known, only the table
  * is left alone, and each time that a step has failed the next ones may take twice as long, up
@@ -61,15 +61,18 @@
 #define ROUND_MAX (INT64CONST(1) * 1000 * 1000)
 
 /*
- * The job whose step is running: a static variable of its room. Its turns, and their contexts, are in TopMemoryContext;
- * its queue is in job->cxt, and empty when turns are removed (set_tables).
+ * The job whose step is running: a static variable of its room. Its turns, and their contexts, are
+ * in TopMemoryContext; its queue is in job->cxt, and empty when turns are removed (set_tables).
  */
 static DcTableJob *running;
 
 /* The jobs that this process has run. */
 static DcTableJob *jobs = NULL;
 
-/* The last step of a job on a table of an owner, or, without a job, the owner; in TopMemoryContext, never freed. */
+/*
+ * The last step of a job on a table of an owner, or, without a job, the owner; in TopMemoryContext,
+ * never freed.
+ */
 typedef struct DcOwnerTurn
 {
 	DcTableJob *job; /* hash key, */
@@ -211,7 +214,8 @@ tablejob_is_ready(const DcTableTurn *turn)
 }
 
 /*
- * rank_queue puts the queue in order: one table of each owner, then a second one of each, and so on.
+ * rank_queue puts the queue in order: one table of each owner, then a second one of each, and so
+ * on.
  */
 static void
 rank_queue(DcTableJob *job)
@@ -234,7 +238,8 @@ rank_queue(DcTableJob *job)
 }
 
 /*
- * Return the last step of a job on a table of an owner, also of one that is not in the queue now; without a job, the owner.
+ * Return the last step of a job on a table of an owner, also of one that is not in the queue now;
+ * without a job, the owner.
  */
 static DcOwnerTurn *
 owner_turn(DcTableJob *job, Oid owner)
@@ -470,7 +475,8 @@ note_due(DcTableJob *job, Oid table, DcMoment until)
 }
 
 /*
- * any_unfinished returns true if there is a table that was not finished, or, with `ready`, one that need not be left alone now.
+ * any_unfinished returns true if there is a table that was not finished, or, with `ready`, one that
+ * need not be left alone now.
  */
 static bool
 any_unfinished(DcTableJob *job, bool ready)
@@ -546,8 +552,9 @@ list_due(DcTableJob *job)
 }
 
 /*
- * set_tables takes over the list of a round, of tables that are to have a turn. Others that are gone, or not the
- * job's any more, are forgotten, unless they are unfinished, or were left alone not long ago: a list may have a part of the tables.
+ * set_tables takes over the list of a round, of tables that are to have a turn. Others that are
+ * gone, or not the job's any more, are forgotten, unless they are unfinished, or were left alone
+ * not long ago: a list may have a part of the tables.
  */
 static void
 set_tables(DcTableJob *job, List *tables)

@@ -77,7 +77,10 @@ typedef struct DcTableJob
 	struct DcTableJob *next;
 } DcTableJob;
 
-/* ms that a step may take, and a tick of jobrun.c longer; longer after a failure only if the owner of the table is trusted */
+/*
+ * ms that a step may take, and a tick of jobrun.c longer; longer after a failure only if the owner
+ * of the table is trusted
+ */
 #define DC_STEP_MS 2500
 
 /*

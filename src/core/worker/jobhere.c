@@ -133,7 +133,8 @@ warn_of_failure(DcJobRun *run, ErrorData *error)
 }
 
 /*
- * Send the warning of a failed step; return false if the client's encoding lacks characters of it: of a name, or of the context.
+ * Send the warning of a failed step; return false if the client's encoding lacks characters of it:
+ * of a name, or of the context.
  */
 static bool
 warn_client(DcJobRun *run, ErrorData *error)

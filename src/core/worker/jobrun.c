@@ -17,7 +17,8 @@
  * have something to do a long run of it is followed by a pause of several times its length, so
  * that tables that always need a flush do not keep the others from their steps.
  *
- * A step that fails is logged and counted, and the job goes on with the next. Its time counts like that of others.
+ * A step that fails is logged and counted, and the job goes on with the next. Its time counts like
+ * that of others.
  */
 #include "postgres.h"
 
@@ -121,7 +122,10 @@ const char *job_step_name = NULL;
 #define URGENT_PAUSE 4
 #define URGENT_PAUSE_MAX_US (2 * 1000 * 1000)
 
-/* How often to check if DROP EXTENSION has reached the catalog, the pause in between, and how long to take a "no" for an answer. */
+/*
+ * How often to check if DROP EXTENSION has reached the catalog, the pause in between, and how long
+ * to take a "no" for an answer.
+ */
 #define LEAVING_TRIES 10
 #define LEAVING_PAUSE_US (10 * 1000)
 #define LEAVING_KNOWN_US (5 * 1000 * 1000)
@@ -444,7 +448,10 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 	job_in_step = false;
 	job_step_table = InvalidOid;
 	jobnote_step(DC_LONG_AGO);
-	/* neither being told to end nor DROP EXTENSION is a failure; to find that out is part of the step's time */
+	/*
+	 * neither being told to end nor DROP EXTENSION is a failure; to find that out is part of the
+	 * step's time
+	 */
 	failed = error != NULL && (!ShutdownRequestPending || job_leaving) && !job_hurries && !extension_is_leaving();
 	note_rest(run, began);
 	if (error == NULL) /* the table's owner has not made a standby slow */
@@ -484,8 +491,8 @@ note_rest(DcJobRun *run, DcMoment began)
 }
 
 /*
- * is_resting returns true if the job that is running has to rest. A rest that is too short for a sleep is
- * added to the next one.
+ * is_resting returns true if the job that is running has to rest. A rest that is too short for a
+ * sleep is added to the next one.
  */
 static bool
 is_resting(void)
@@ -494,7 +501,8 @@ is_resting(void)
 }
 
 /*
- * jobrun_pace sleeps before a step of a run that has to rest, and has not yielded. Nothing is locked meanwhile.
+ * jobrun_pace sleeps before a step of a run that has to rest, and has not yielded. Nothing is
+ * locked meanwhile.
  */
 static void
 jobrun_pace(void)
@@ -526,10 +534,10 @@ run_urgent(bool others_wait)
 }
 
 /*
- * Return true if the extension is gone, or is about to be dropped: the extension and its
- * catalog are locked, so a step that cannot lock them meanwhile has not failed. DROP EXTENSION
- * locks the former some moments before the latter. Any role can lock the extension alone (ALTER
- * FUNCTION ... DEPENDS ON EXTENSION). So having waited in vain, this does not wait again for some seconds.
+ * Return true if the extension is gone, or is about to be dropped: the extension and its catalog
+ * are locked, so a step that cannot lock them meanwhile has not failed. DROP EXTENSION locks the
+ * former some moments before the latter. Any role can lock the extension alone (ALTER FUNCTION ...
+ * DEPENDS ON EXTENSION). So having waited in vain, this does not wait again for some seconds.
  */
 static bool
 extension_is_leaving(void)

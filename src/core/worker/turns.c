@@ -113,8 +113,8 @@ slot_has_worker(const DcWorkerSlot *slot)
 }
 
 /*
- * database_has_worker returns true if this database has a worker when there is something to do. One that the launcher does
- * not know yet will be known soon.
+ * database_has_worker returns true if this database has a worker when there is something to do. One
+ * that the launcher does not know yet will be known soon.
  */
 bool
 database_has_worker(void)

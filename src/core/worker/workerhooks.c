@@ -12,8 +12,9 @@
  * Statements that change which databases should have a worker wake the launcher
  * when they have committed.
  *
- * All this is only done with shared_preload_libraries. From PostgreSQL 19 on the server itself ends workers for
- * such statements (BGWORKER_INTERRUPTIBLE), also one that dc_worker_start() has started without preload.
+ * All this is only done with shared_preload_libraries. From PostgreSQL 19 on the server itself ends
+ * workers for such statements (BGWORKER_INTERRUPTIBLE), also one that dc_worker_start() has started
+ * without preload.
  */
 #include "postgres.h"
 

@@ -81,7 +81,8 @@ dc_consumer_create(PG_FUNCTION_ARGS)
 }
 
 /*
- * Raise 54000 if the user has very many consumers: the worker goes over all of them, for all owners.
+ * Raise 54000 if the user has very many consumers: the worker goes over all of them, for all
+ * owners.
  */
 static void
 consumers_prevent_many(void)

@@ -56,7 +56,10 @@ typedef struct DcConsumer
 	Datum age_setting;	 /* interval, or 0 for none */
 } DcConsumer;
 
-/* How often the events after the previous step, up to and including `seq`, were handed out (attempts.c). */
+/*
+ * How often the events after the previous step, up to and including `seq`, were handed out
+ * (attempts.c).
+ */
 typedef struct DcAttempts
 {
 	int64 upto;

@@ -169,8 +169,8 @@ consumer_may_read(const DcConsumer *consumer)
 }
 
 /*
- * duration_arg_us returns an argument as interval_setting_us does. Raises 22023 if it has months, as their length
- * varies.
+ * duration_arg_us returns an argument as interval_setting_us does. Raises 22023 if it has months,
+ * as their length varies.
  */
 int64
 duration_arg_us(Datum value, const char *what)

@@ -18,11 +18,16 @@
 #include "events/consumer/consumer.h"
 #include "events/consumer/retry.h"
 
-/* How many events consumerneeds_advance() looks at for all members, at most, and for how long: each may be large. */
+/*
+ * How many events consumerneeds_advance() looks at for all members, at most, and for how long: each
+ * may be large.
+ */
 #define ADVANCE_MAX 100000
 #define ADVANCE_MS 250
 
-/* Rows of discarded dead letters that consumerneeds_cleanup() looks at, at most, of all consumers. */
+/*
+ * Rows of discarded dead letters that consumerneeds_cleanup() looks at, at most, of all consumers.
+ */
 #define CLEANUP_ROWS 10000
 
 /* About how many rows it changes at most, as each takes a lock until the end of the transaction. */

@@ -4,13 +4,13 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A transaction that sets a position needs the events after it, but nobody sees the position
- * before the commit. So until then the transaction has a lock with the position in its tag. The
- * retention job, which has the lock on positions, looks which of these locks are held, and takes
- * them for consumers that need what comes after. It waits for none of them: a transaction that
- * stays open keeps no more events than a consumer that does not acknowledge. To be seen, the lock is
- * taken before the transaction has had the lock on positions for a moment: a job that has not seen
- * it is over by then. While the position is looked for, all events are kept.
+ * A transaction that sets a position needs the events after it, but nobody sees the position before
+ * the commit. So until then the transaction has a lock with the position in its tag. The retention
+ * job, which has the lock on positions, looks which of these locks are held, and takes them for
+ * consumers that need what comes after. It waits for none of them: a transaction that stays open
+ * keeps no more events than a consumer that does not acknowledge. To be seen, the lock is taken
+ * before the transaction has had the lock on positions for a moment: a job that has not seen it is
+ * over by then. While the position is looked for, all events are kept.
  */
 #include "postgres.h"
 
@@ -46,7 +46,8 @@ positions_begin(void)
 }
 
 /*
- * positions_end is called when the position is known. Until the end of the transaction no events after it are removed.
+ * positions_end is called when the position is known. Until the end of the transaction no events
+ * after it are removed.
  */
 void
 positions_end(int64 position)
@@ -67,8 +68,9 @@ position_hold(int64 position)
 }
 
 /*
- * positions_held returns true if transactions hold positions in this database, and the lowest of these. The caller has the lock
- * on positions. Copies the server's whole lock table, if there are any.
+ * positions_held returns true if transactions hold positions in this database, and the lowest of
+ * these. The caller has the lock on positions. Copies the server's whole lock table, if there are
+ * any.
  */
 bool
 positions_held(int64 *lowest)

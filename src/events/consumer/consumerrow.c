@@ -125,8 +125,8 @@ consumer_has_lost_roles(const DcConsumer *consumer)
 }
 
 /*
- * consumer_update stores changed settings, without roles that have been dropped. A consumer that has lost its owner
- * belongs to the owner of the extension's tables.
+ * consumer_update stores changed settings, without roles that have been dropped. A consumer that
+ * has lost its owner belongs to the owner of the extension's tables.
  */
 void
 consumer_update(DcConsumer *consumer)
@@ -188,8 +188,9 @@ consumer_set_topics(DcConsumer *consumer, ArrayType *topics)
 }
 
 /*
- * interval_setting_us returns an interval in us, with months of 30 days, which settings of 0.1 may have. An interval that is
- * longer than 100 years (or infinite) counts as 100 years. 22023 if it is negative.
+ * interval_setting_us returns an interval in us, with months of 30 days, which settings of 0.1 may
+ * have. An interval that is longer than 100 years (or infinite) counts as 100 years. 22023 if it is
+ * negative.
  */
 int64
 interval_setting_us(Datum value, const char *what)

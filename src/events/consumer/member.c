@@ -246,8 +246,8 @@ member_share(DcConsumer *consumer, DcMember *me, DcTrade *trade, DcMoment *look_
 }
 
 /*
- * prevent_very_many_members raises 54000 if a member that has no row yet would be one too many: each
- * fetch reads all rows, that of the consumer itself among them, and so does the worker.
+ * prevent_very_many_members raises 54000 if a member that has no row yet would be one too many:
+ * each fetch reads all rows, that of the consumer itself among them, and so does the worker.
  */
 static void
 prevent_very_many_members(const DcConsumer *consumer, const DcMember *me, int nrows)

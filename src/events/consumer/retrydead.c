@@ -90,8 +90,8 @@ dc_dead_letter_discard(PG_FUNCTION_ARGS)
 }
 
 /*
- * retries_forget_discarded removes rows of discarded dead letters that are no longer needed, and returns how many it has
- * looked at: the first FORGET_MAX. The consumer's settings are locked.
+ * retries_forget_discarded removes rows of discarded dead letters that are no longer needed, and
+ * returns how many it has looked at: the first FORGET_MAX. The consumer's settings are locked.
  */
 int
 retries_forget_discarded(int32 consumer)

@@ -51,7 +51,8 @@ dc_seek_int8(PG_FUNCTION_ARGS)
 }
 
 /*
- * Return the consumer to be moved, with the lock on its settings, when no events are removed any more. Only its owner may do that.
+ * Return the consumer to be moved, with the lock on its settings, when no events are removed any
+ * more. Only its owner may do that.
  */
 static DcConsumer *
 open_to_seek(FunctionCallInfo fcinfo)

@@ -50,8 +50,10 @@ typedef struct Entry
 
 static void capturecache_entry_changed(void *entry, Oid relid);
 
-/* The captures of entries are in TopMemoryContext, too, until capturecache_sweep() leaves them to the
- * transaction. */
+/*
+ * The captures of entries are in TopMemoryContext, too, until capturecache_sweep() leaves them to
+ * the transaction.
+ */
 static DcRelCached entries = {
 	.name = "dcounter triggers",
 	.keysize = sizeof(Oid),
@@ -256,8 +258,8 @@ attached_table(Oid relid, const Trigger *trigger)
 
 /*
  * capture_columns returns the column names in a trigger argument, which is the text of an array;
- * NIL for an empty array, which stands for the default. *valid is set to false if the argument is no
- * such text: any role may have written it, and DDL must not fail because of it.
+ * NIL for an empty array, which stands for the default. *valid is set to false if the argument is
+ * no such text: any role may have written it, and DDL must not fail because of it.
  */
 List *
 capture_columns(const char *arg, bool *valid)

@@ -72,8 +72,8 @@
 #define STEP_MARKS 2000
 
 /*
- * How many keys that a round has reported are remembered, and how many of all rounds that are under way: 16 MB. Others may be
- * reported twice.
+ * How many keys that a round has reported are remembered, and how many of all rounds that are under
+ * way: 16 MB. Others may be reported twice.
  */
 #define REPORTED_KEYS 100000
 #define ALL_REPORTED_KEYS 400000
@@ -100,12 +100,15 @@ static int64 all_reported = 0;
 #define FULL_EVERY_MS (600 * 1000)
 
 /*
- * If a search for a mark takes longer than this, because of deleted marks, the next rounds search in a step on the
- * table instead of the step that lists the tables, which all tables wait for.
+ * If a search for a mark takes longer than this, because of deleted marks, the next rounds search
+ * in a step on the table instead of the step that lists the tables, which all tables wait for.
  */
 #define SLOW_US (INT64CONST(50) * 1000)
 
-/* The limit of all searches that listing the tables has made; beyond it, the next rounds do the same. */
+/*
+ * The limit of all searches that listing the tables has made; beyond it, the next rounds do the
+ * same.
+ */
 #define LIST_US (INT64CONST(250) * 1000)
 
 /* How often marks are made fewer. */
@@ -227,7 +230,8 @@ changedjob_list(void)
 }
 
 /*
- * changedjob_is_due and squash_is_due are asked for all tables in one step: nothing that an owner has set may raise an error in it.
+ * changedjob_is_due and squash_is_due are asked for all tables in one step: nothing that an owner
+ * has set may raise an error in it.
  */
 static bool
 changedjob_is_due(const DcCounterEvents *row)
@@ -429,8 +433,8 @@ round_end(Oid counter)
 }
 
 /*
- * Return true if no other transaction can have inserted marks of a counter table that
- * are not visible yet. Those of other tables, which any role may leave open or prepared, do not matter.
+ * Return true if no other transaction can have inserted marks of a counter table that are not
+ * visible yet. Those of other tables, which any role may leave open or prepared, do not matter.
  */
 static bool
 marks_settled(Oid counter)

@@ -19,8 +19,8 @@
  * Events that come later still, from SQL that another module runs in a callback of
  * its own, are written at once.
  *
- * PREPARE TRANSACTION is where a prepared transaction draws its numbers: it still
- * has its row locks then, so the above is true of it, too. It holds back all later events until it ends, so only
+ * PREPARE TRANSACTION is where a prepared transaction draws its numbers: it still has its row locks
+ * then, so the above is true of it, too. It holds back all later events until it ends, so only
  * superusers may do that, and roles for which dcounter.prepare_events is on.
  *
  * Nothing of this runs code of users: the rows are written below the executor, no
@@ -179,9 +179,9 @@ outbox_append(const DcEvent *event, const char *function)
 }
 
 /*
- * check_sizes raises 54000 for an event that readers could not take. It would come first each time, and hold up all
- * events after it: the text of a jsonb value may be six times as long as the value, and a message to a client has 1 GB
- * at most.
+ * check_sizes raises 54000 for an event that readers could not take. It would come first each time,
+ * and hold up all events after it: the text of a jsonb value may be six times as long as the value,
+ * and a message to a client has 1 GB at most.
  */
 static void
 check_sizes(const DcEvent *event)
@@ -234,8 +234,8 @@ eventwrite_is_idle(void)
 }
 
 /*
- * Raise 42501 if a role prepares a transaction that has events, and is not trusted with that: it could hold back the events
- * of all others as long as it likes.
+ * Raise 42501 if a role prepares a transaction that has events, and is not trusted with that: it
+ * could hold back the events of all others as long as it likes.
  */
 static void
 prevent_prepare(void)

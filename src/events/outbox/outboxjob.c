@@ -169,8 +169,8 @@ outbox_owner(void)
 }
 
 /*
- * advance_consumers moves consumers of some topics past the events of others, beginning after the last consumer of the
- * previous step.
+ * advance_consumers moves consumers of some topics past the events of others, beginning after the
+ * last consumer of the previous step.
  */
 static void
 advance_consumers(void)

@@ -4,9 +4,10 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A row becomes what to_jsonb() makes of it. to_jsonb() looks up each column's type and output function for each row;
- * here that is done once for a table. Values of the common types become parts of the object at once, and all others go
- * through to_jsonb() one by one, so these are treated as it treats them.
+ * A row becomes what to_jsonb() makes of it. to_jsonb() looks up each column's type and output
+ * function for each row; here that is done once for a table. Values of the common types become
+ * parts of the object at once, and all others go through to_jsonb() one by one, so these are
+ * treated as it treats them.
  */
 #include "postgres.h"
 
@@ -342,8 +343,8 @@ json_row_make(DcJsonRow *row, TupleDesc desc, const AttrNumber *attnums, int n,
 }
 
 /*
- * compare_names compares names in the order of the keys of a jsonb: the server is faster if keys come in
- * it.
+ * compare_names compares names in the order of the keys of a jsonb: the server is faster if keys
+ * come in it.
  */
 static int
 compare_names(const void *a, const void *b)

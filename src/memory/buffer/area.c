@@ -250,8 +250,8 @@ flusher_flushes(DcBufferTable *table)
 }
 
 /*
- * Return true if the flusher leaves a table of this database to its owner because what was loaded for it from the file takes too
- * long to flush.
+ * Return true if the flusher leaves a table of this database to its owner because what was loaded
+ * for it from the file takes too long to flush.
  */
 bool
 flusher_takes_too_long(Oid counter)

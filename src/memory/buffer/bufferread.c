@@ -331,8 +331,8 @@ collect_keys(DcCounter *counter, DcBuffered *keys, DcAmounts *amounts, int count
 }
 
 /*
- * bufferread_try_all reads all keys of a table; false if their amounts have moved meanwhile, or an interrupt is to be served
- * first, which must not find entries pinned.
+ * bufferread_try_all reads all keys of a table; false if their amounts have moved meanwhile, or an
+ * interrupt is to be served first, which must not find entries pinned.
  */
 static bool
 bufferread_try_all(DcBufferTable *table, DcSums *sums)

@@ -33,8 +33,9 @@
 #include "memory/buffer/buffer.h"
 
 /*
- * Up to this number of tables, cached values are forgotten one table at a time; beyond it, for all at once. Each time the
- * whole cache is scanned, in a transaction that has committed and can no longer be canceled.
+ * Up to this number of tables, cached values are forgotten one table at a time; beyond it, for all
+ * at once. Each time the whole cache is scanned, in a transaction that has committed and can no
+ * longer be canceled.
  */
 #define MAX_FORGOTTEN 8
 

@@ -20,9 +20,10 @@
  * synchronously, whatever the settings are. Only then are the amounts that it has taken
  * dropped from the memory.
  *
- * The flusher limits the number of keys of a flush. Sessions do not wait for a flush that leaves some keys: the table is dirty
- * again, and they wait for the flush that leaves none. The amounts of a table that were loaded from the file are flushed at
- * once, as the file is applied as a whole or not at all.
+ * The flusher limits the number of keys of a flush. Sessions do not wait for a flush that leaves
+ * some keys: the table is dirty again, and they wait for the flush that leaves none. The amounts of
+ * a table that were loaded from the file are flushed at once, as the file is applied as a whole or
+ * not at all.
  */
 #include "postgres.h"
 
@@ -103,8 +104,9 @@ flush_lock(Oid counter, bool wait)
 }
 
 /*
- * Flush a table, on which this transaction has the flush lock and a lock as writers have. `exactly` says to write to shard rows
- * only. Return false if more than about `limit` keys were found, and some are left.
+ * Flush a table, on which this transaction has the flush lock and a lock as writers have. `exactly`
+ * says to write to shard rows only. Return false if more than about `limit` keys were found, and
+ * some are left.
  */
 bool
 flush_table(DcCounter *counter, DcBufferTable *table, bool exactly, int limit)
@@ -162,7 +164,8 @@ commit_synchronously(void)
 }
 
 /*
- * Take all amounts of a table, up to about a limit, in the order of their keys, and free the entries that have none.
+ * Take all amounts of a table, up to about a limit, in the order of their keys, and free the
+ * entries that have none.
  */
 static int
 take_keys(DcCounter *counter, DcBufferTable *table, int limit, DcFlushKey **keys)

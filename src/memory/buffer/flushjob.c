@@ -10,9 +10,9 @@
  * a session waits for it, or the map is half full. Tables without increments are
  * never due, and the worker sleeps.
  *
- * The flush comes before the other jobs of a worker, and between their steps. Of the tables that are due, those of the owner
- * whose last flush was longest ago come first, and among these the table flushed longest ago. So an owner's many tables do not
- * delay those of others.
+ * The flush comes before the other jobs of a worker, and between their steps. Of the tables that
+ * are due, those of the owner whose last flush was longest ago come first, and among these the
+ * table flushed longest ago. So an owner's many tables do not delay those of others.
  *
  * A table that is locked by DDL, or being flushed by another transaction, is tried again
  * soon. A table whose flush fails is tried again at longer and longer intervals (of a
@@ -20,11 +20,13 @@
  * rows, until that has succeeded. A table whose flush ended the last worker is left alone for the
  * longest of these intervals in any case. Its owner may flush it meanwhile.
  *
- * A step flushes up to FLUSH_KEYS keys, and goes on at once with the rest. To come to the end of a table that always has
- * more, each of these steps takes twice as many as the one before, while it is short. After a long step the next one takes
- * half, and after a very long one all tables of the owner rest (tablejob.h). If a step exceeds its time and fails, the next
- * one takes few. What was loaded from the file is one flush. When that has failed it may take longer, but only if the owner is
- * trusted. Otherwise, after it has exceeded its time LONG_TRIES times, the table is left to its owner until that is written.
+ * A step flushes up to FLUSH_KEYS keys, and goes on at once with the rest. To come to the end of a
+ * table that always has more, each of these steps takes twice as many as the one before, while it
+ * is short. After a long step the next one takes half, and after a very long one all tables of the
+ * owner rest (tablejob.h). If a step exceeds its time and fails, the next one takes few. What was
+ * loaded from the file is one flush. When that has failed it may take longer, but only if the owner
+ * is trusted. Otherwise, after it has exceeded its time LONG_TRIES times, the table is left to its
+ * owner until that is written.
  *
  * A table that a subscription feeds is left alone. If a subscription has begun to feed it
  * while it was being flushed, the flush is rolled back (subscription.c). Its memory has
@@ -104,7 +106,10 @@ typedef struct DcFlushRetry
 	uint64 served;	   /* in the worker: the number of its last flush */
 } DcFlushRetry;
 
-/* An owner of tables, as the worker remembers it. So the owner of a slot that is new or has changed hands is known, too. */
+/*
+ * An owner of tables, as the worker remembers it. So the owner of a slot that is new or has changed
+ * hands is known, too.
+ */
 typedef struct DcFlushOwner
 {
 	Oid owner;
@@ -265,7 +270,8 @@ flush_job(DcJobRun *run)
 }
 
 /*
- * next_slot returns the slot whose turn it is, of those to be flushed that have had no turn after turn `before`; -1 if there is none.
+ * next_slot returns the slot whose turn it is, of those to be flushed that have had no turn after
+ * turn `before`; -1 if there is none.
  */
 static int
 next_slot(const DcJobRun *run, uint64 before)
@@ -569,8 +575,8 @@ may_flush(DcFlushStep *step, DcBufferTable *table)
 }
 
 /*
- * Return true if the flush of what was loaded from the file has exceeded its time too often, in this worker or in one before, and
- * the owner is not trusted. Logs that once.
+ * Return true if the flush of what was loaded from the file has exceeded its time too often, in
+ * this worker or in one before, and the owner is not trusted. Logs that once.
  */
 static bool
 is_too_long(const DcFlushStep *step, DcBufferTable *table)

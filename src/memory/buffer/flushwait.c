@@ -121,7 +121,8 @@ flush_wait_at_commit(DcBufferTable *table)
 }
 
 /*
- * resource_callback waits in the last phase of the release of a transaction's resources. Must not throw.
+ * resource_callback waits in the last phase of the release of a transaction's resources. Must not
+ * throw.
  */
 static void
 resource_callback(ResourceReleasePhase phase, bool commit, bool top, void *arg)
@@ -177,8 +178,10 @@ wait_committed(const DcWait *wait)
 }
 
 /*
- * flushwait_interruption returns how to end the wait for an interrupt, as syncrep.c does, or WAIT_DONE if there is none. As there, nothing else
- * is processed: a barrier (DROP DATABASE or TABLESPACE waits until all processes have let go of files) has to wait for the flush, or for a cancel.
+ * flushwait_interruption returns how to end the wait for an interrupt, as syncrep.c does, or
+ * WAIT_DONE if there is none. As there, nothing else is processed: a barrier (DROP DATABASE or
+ * TABLESPACE waits until all processes have let go of files) has to wait for the flush, or for a
+ * cancel.
  */
 static DcWaitEnd
 flushwait_interruption(void)
@@ -192,7 +195,8 @@ flushwait_interruption(void)
 }
 
 /*
- * flushwait_loneliness returns how to end the wait because the table has had no flusher for long, or WAIT_DONE to go on.
+ * flushwait_loneliness returns how to end the wait because the table has had no flusher for long,
+ * or WAIT_DONE to go on.
  * *since is zero, or the time at which that was noticed.
  */
 static DcWaitEnd
@@ -215,9 +219,9 @@ flushwait_loneliness(DcBufferTable *table, instr_time *since)
 }
 
 /*
- * warn_quietly warns of a wait that was cut short, in a transaction that has committed. There is no error
- * context, as it may name code of users in characters that the client's encoding lacks. Any error is caught and
- * dropped.
+ * warn_quietly warns of a wait that was cut short, in a transaction that has committed. There is no
+ * error context, as it may name code of users in characters that the client's encoding lacks. Any
+ * error is caught and dropped.
  */
 static void
 warn_quietly(DcWaitEnd end)

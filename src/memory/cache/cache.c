@@ -447,7 +447,9 @@ cache_forget(Oid database, Oid counter)
 
 	if (cache == NULL)
 		return;
-	/* this comes first: a session that stores later sees it; the sweep finds values stored earlier */
+	/*
+	 * this comes first: a session that stores later sees it; the sweep finds values stored earlier
+	 */
 	now = moment_now();
 	for (int i = 0; i < DC_MAP_PARTITIONS; i++)
 		moment_write(&cache->forgotten_at[i], now);

@@ -331,8 +331,9 @@ get_missing(FunctionCallInfo fcinfo, const char *function, DcAsked *asked,
 }
 
 /*
- * get_all_or_give_up is cacheget_get_all, and gives up this session's claims when that ends with an error. A function of its own, since
- * gcc does not know that variables of its caller outlive the jump back.
+ * get_all_or_give_up is cacheget_get_all, and gives up this session's claims when that ends with an
+ * error. A function of its own, since gcc does not know that variables of its caller outlive the
+ * jump back.
  */
 static void
 get_all_or_give_up(DcAsked *asked)

@@ -26,7 +26,10 @@
 /* If more keys of a table are set, all its keys are forgotten. */
 #define MAX_KEYS 1000
 
-/* Up to this number of such tables are forgotten one table at a time; beyond it, the whole database at once. */
+/*
+ * Up to this number of such tables are forgotten one table at a time; beyond it, the whole database
+ * at once.
+ */
 #define MAX_FORGOTTEN 8
 
 typedef struct DcSetKey

@@ -19,12 +19,14 @@
  * fixed: at most `rate` units in a window. It begins with the first call after the end of the one
  * before. Any window of that length overlaps at most two of these, so it has at most 2 * rate.
  *
- * sliding: windows that follow each other; the units of the last two are known. Units of the previous
- * one count in proportion to the part of it that is within `per` of now, as if they were spread evenly:
+ * sliding: windows that follow each other; the units of the last two are known. Units of the
+ * previous one count in proportion to the part of it that is within `per` of now, as if they were
+ * spread evenly:
  *		previous * (per - elapsed) / per + used + cost <= rate
- * That is an approximation. The guarantee is at most `rate` in each of these windows, so less than 2 * rate
- * in any window. If the calls of the window before were spread evenly, `rate` and one more. (All of it at the
- * end of one window, and the next call as soon as one is allowed, comes close to 2 * rate.)
+ * That is an approximation. The guarantee is at most `rate` in each of these windows, so less than
+ * 2 * rate in any window. If the calls of the window before were spread evenly, `rate` and one
+ * more. (All of it at the end of one window, and the next call as soon as one is allowed, comes
+ * close to 2 * rate.)
  *
  * When the state of keys was lost, by a crash, a key may begin with an empty budget, as if all of
  * it had been used at the time of the loss (limit_begin with lost_at).
@@ -62,8 +64,8 @@ limit_numbers_wrong(const DcLimitNumbers *numbers)
 }
 
 /*
- * algorithm_divide divides numbers that are not negative. Nearly all dividends fit into 64 bits, where the processor
- * does it.
+ * algorithm_divide divides numbers that are not negative. Nearly all dividends fit into 64 bits,
+ * where the processor does it.
  */
 static int64_t
 algorithm_divide(Wide dividend, int64_t divisor, int64_t *rest)
@@ -78,7 +80,8 @@ algorithm_divide(Wide dividend, int64_t divisor, int64_t *rest)
 }
 
 /*
- * gcra_behind returns in how long after now the bucket will be full, in 1/rate us. gcra_set_behind is the reverse.
+ * gcra_behind returns in how long after now the bucket will be full, in 1/rate us. gcra_set_behind
+ * is the reverse.
  */
 static Wide
 gcra_behind(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t now)
@@ -269,7 +272,8 @@ limit_test(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t now
 }
 
 /*
- * limit_fits returns how many of the units are allowed now, from 0 to all, for a state that was turned.
+ * limit_fits returns how many of the units are allowed now, from 0 to all, for a state that was
+ * turned.
  */
 int64_t
 limit_fits(const DcLimitNumbers *numbers, const DcLimitState *state, int64_t now, int64_t units, const DcLimitStore *store)

@@ -6,11 +6,12 @@
  *
  * limiter.h says which lock protects what.
  *
- * A loss is a moment before which nothing is known of what was used: the server came up after a crash, or from a
- * copy, or the file of the last shutdown cannot be used (limitfile.c); or a standby was promoted, which has
- * counted only its own calls. By the rule's choice, keys are new then, or begin with a budget that was used up
- * at that moment. Entries from before a loss, as a promoted standby has them, count as such keys, too. A rule
- * that was created later, which its slot knows, has lost nothing.
+ * A loss is a moment before which nothing is known of what was used: the server came up after a
+ * crash, or from a copy, or the file of the last shutdown cannot be used (limitfile.c); or a
+ * standby was promoted, which has counted only its own calls. By the rule's choice, keys are new
+ * then, or begin with a budget that was used up at that moment. Entries from before a loss, as a
+ * promoted standby has them, count as such keys, too. A rule that was created later, which its slot
+ * knows, has lost nothing.
  *
  * A server that starts for the first time with limits has lost nothing.
  */
@@ -112,8 +113,8 @@ limitarea_area_init(void *new_area)
 }
 
 /*
- * limit_map_init comes after limitarea_area_init, and fills both from the file. It is called when the server
- * starts over after a crash, too: then the file is of no use.
+ * limit_map_init comes after limitarea_area_init, and fills both from the file. It is called when
+ * the server starts over after a crash, too: then the file is of no use.
  */
 static void
 limit_map_init(void *new_map)
@@ -166,7 +167,8 @@ limit_note_promotion(void)
 }
 
 /*
- * limit_note_loss notes that counts from before now are lost. In the postmaster, or under area->lock.
+ * limit_note_loss notes that counts from before now are lost. In the postmaster, or under
+ * area->lock.
  */
 void
 limit_note_loss(void)
@@ -180,8 +182,9 @@ limit_note_loss(void)
 }
 
 /*
- * limit_note_young notes that a rule was created, which has lost nothing so far. If there is no slot for that, or the
- * slot is needed for another rule before this one is used, it counts as an old one. Must not throw.
+ * limit_note_young notes that a rule was created, which has lost nothing so far. If there is no
+ * slot for that, or the slot is needed for another rule before this one is used, it counts as an
+ * old one. Must not throw.
  */
 void
 limit_note_young(Oid database, const DcLimitOwner *owner)
@@ -247,7 +250,8 @@ changes_keys(const DcLimitSlot *slot, const DcLimitUse *use)
 }
 
 /*
- * put_rule puts a newer rule into its slot. Under area->lock, and, if that changes keys, slot->install.
+ * put_rule puts a newer rule into its slot. Under area->lock, and, if that changes keys,
+ * slot->install.
  */
 static void
 put_rule(DcLimitSlot *slot, const DcLimitUse *use)
@@ -282,8 +286,9 @@ copy_slot(DcLimitUse *use, DcLimitSlot *slot)
 }
 
 /*
- * limitarea_install puts a rule with other numbers into its slot, if it is still newer, and converts the keys to it. A session with the
- * next version waits here until that is done: so keys have these numbers or the ones before, never others.
+ * limitarea_install puts a rule with other numbers into its slot, if it is still newer, and
+ * converts the keys to it. A session with the next version waits here until that is done: so keys
+ * have these numbers or the ones before, never others.
  */
 static void
 limitarea_install(DcLimitSlot *slot, DcLimitUse *use)
@@ -376,7 +381,8 @@ limitarea_share_is_used(Oid holder)
 }
 
 /*
- * Return the slot if it has no key in memory, so that it can be another rule's; else NULL. Under area->lock.
+ * Return the slot if it has no key in memory, so that it can be another rule's; else NULL. Under
+ * area->lock.
  */
 static DcLimitSlot *
 limitarea_take_unused(DcLimitSlot *slot)
@@ -388,8 +394,8 @@ limitarea_take_unused(DcLimitSlot *slot)
 }
 
 /*
- * Return a slot of a role's share that has no key in memory, or NULL. They are taken in turn, as in limitarea_slot_make. Under
- * area->lock.
+ * Return a slot of a role's share that has no key in memory, or NULL. They are taken in turn, as in
+ * limitarea_slot_make. Under area->lock.
  */
 static DcLimitSlot *
 limitarea_unused_of(Oid holder)
@@ -407,10 +413,11 @@ limitarea_unused_of(Oid holder)
 }
 
 /*
- * limitarea_slot_make returns a slot, a new one if there is none, or the slot of another rule that has no key in memory;
- * NULL if all are in use, or the share of the holder is. Such slots are taken in turn: the rules of one call, which have no key
- * yet, must not take each other's slots. A slot that is nobody's becomes the holder's, unless that is not known. One that has keys,
- * as it was loaded from the file, does so even if the share is used up. Under area->lock.
+ * limitarea_slot_make returns a slot, a new one if there is none, or the slot of another rule that
+ * has no key in memory; NULL if all are in use, or the share of the holder is. Such slots are taken
+ * in turn: the rules of one call, which have no key yet, must not take each other's slots. A slot
+ * that is nobody's becomes the holder's, unless that is not known. One that has keys, as it was
+ * loaded from the file, does so even if the share is used up. Under area->lock.
  */
 static DcLimitSlot *
 limitarea_slot_make(Oid database, const DcLimitOwner *owner, Oid holder)
@@ -463,8 +470,8 @@ limitarea_slot_begin(DcLimitSlot *slot, Oid database, const DcLimitOwner *owner)
 }
 
 /*
- * limit_chunk_at and limit_chunk_free implement limit_store, in which the lists of a slot's keys are kept: in
- * cells of the map.
+ * limit_chunk_at and limit_chunk_free implement limit_store, in which the lists of a slot's keys
+ * are kept: in cells of the map.
  */
 DcLimitChunk *
 limit_chunk_at(void *arg, uint32 number)

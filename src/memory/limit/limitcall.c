@@ -4,17 +4,17 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A call about several limits is allowed if all of them allow it, and only then counts in any.
- * So all partitions are locked before the first one is looked at, in the order of their numbers, and
+ * A call about several limits is allowed if all of them allow it, and only then counts in any. So
+ * all partitions are locked before the first one is looked at, in the order of their numbers, and
  * the clock is read when they are. Nothing in between can fail or wait: all memory is taken before
  * anything is written. If there is none, the locks are released, room is made (limitevict.c), and
  * the call starts over. If there is still none, the limit's rule decides.
  *
  * Only an allowed call makes an entry. So a call that is refused takes no memory.
  *
- * The rule that a session knows may be an older one than that of the slot. This is
- * noticed under the lock (limiter.h). Then the locks are released, the rule is copied, and the call starts
- * over. An entry is changed to the rule's numbers, and for a loss, by the first call that comes to it
+ * The rule that a session knows may be an older one than that of the slot. This is noticed under
+ * the lock (limiter.h). Then the locks are released, the rule is copied, and the call starts over.
+ * An entry is changed to the rule's numbers, and for a loss, by the first call that comes to it
  * (limit_bring_up).
  */
 #include "postgres.h"
@@ -30,7 +30,10 @@
 /* How often room is made for one call: others may have been faster. */
 #define MAX_TRIES 3
 
-/* How often rules are copied. If there are fewer slots than a call needs, its limits take them from each other. */
+/*
+ * How often rules are copied. If there are fewer slots than a call needs, its limits take them from
+ * each other.
+ */
 #define MAX_COPIES 100
 
 typedef struct Partitions
@@ -87,8 +90,8 @@ set_idle(DcLimitKey *key, const DcLimitRule *rule, int64 now)
 }
 
 /*
- * limit_bring_up changes an entry's state to the rule as it is now, and to the time. The partition is
- * locked. If it was counted by numbers that are not known, or counts are lost, the worst is
+ * limit_bring_up changes an entry's state to the rule as it is now, and to the time. The partition
+ * is locked. If it was counted by numbers that are not known, or counts are lost, the worst is
  * assumed.
  */
 void
@@ -126,8 +129,8 @@ limit_bring_up(DcLimitKey *key, const DcLimitUse *use, int64 now)
 }
 
 /*
- * limit_take asks for all of the calls, and if they are allowed, counts them, unless `count` is false.
- * The keys differ.
+ * limit_take asks for all of the calls, and if they are allowed, counts them, unless `count` is
+ * false. The keys differ.
  */
 bool
 limit_take(DcLimitCall *calls, int n, bool count)
@@ -191,8 +194,8 @@ limit_take(DcLimitCall *calls, int n, bool count)
 }
 
 /*
- * limit_take_up_to counts as many of a call's units as are allowed, 0 to all, and returns how many. It is not a case of
- * limit_take, which decides for each request of an application.
+ * limit_take_up_to counts as many of a call's units as are allowed, 0 to all, and returns how many.
+ * It is not a case of limit_take, which decides for each request of an application.
  */
 int64
 limit_take_up_to(DcLimitCall *call)
@@ -363,9 +366,9 @@ limitcall_look(DcLimitCall *call, int64 now)
 }
 
 /*
- * limitcall_prepare takes the memory that the calls need. If there is not enough for one, that call is
- * returned, and *memory says whether the map is full. Memory taken for the others is given back, or stays in
- * entries that are as good as new.
+ * limitcall_prepare takes the memory that the calls need. If there is not enough for one, that call
+ * is returned, and *memory says whether the map is full. Memory taken for the others is given back,
+ * or stays in entries that are as good as new.
  */
 static DcLimitCall *
 limitcall_prepare(DcLimitCall *calls, int n, bool *memory, int *added)
@@ -407,8 +410,9 @@ most_keys(const DcLimitUse *use)
 }
 
 /*
- * cells_fit returns true if a slot may have `more` further cells. A rule without another bound may have half of
- * them. If the share of ad hoc limits is used up, *memory is set: any role's entries may make room.
+ * cells_fit returns true if a slot may have `more` further cells. A rule without another bound may
+ * have half of them. If the share of ad hoc limits is used up, *memory is set: any role's entries
+ * may make room.
  */
 static bool
 cells_fit(const DcLimitUse *use, uint64 more, bool *memory)
@@ -600,7 +604,8 @@ key_lock(DcLimitCall *call, int64 *now)
 }
 
 /*
- * limit_give_back takes back units that a key has been allowed, and returns how many it can have now.
+ * limit_give_back takes back units that a key has been allowed, and returns how many it can have
+ * now.
  */
 int64
 limit_give_back(DcLimitCall *call, int64 units)
@@ -650,8 +655,8 @@ limit_lease(DcLimitCall *call, int64 lease, bool renew)
 }
 
 /*
- * limit_clear makes a key as if it were new, with its whole budget; false if it had that. After a loss that needs an
- * entry: 53200 if there is not enough memory for it.
+ * limit_clear makes a key as if it were new, with its whole budget; false if it had that. After a
+ * loss that needs an entry: 53200 if there is not enough memory for it.
  */
 bool
 limit_clear(DcLimitCall *call)

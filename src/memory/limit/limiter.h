@@ -4,9 +4,9 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A rule is a row of dcounter.limit_rule (limitrule.c). What is used of it by a key is in an entry of a
- * map (map.h), and only there: limits are not transactional. A call that was counted stays counted if its
- * transaction rolls back, so that a failed login counts.
+ * A rule is a row of dcounter.limit_rule (limitrule.c). What is used of it by a key is in an entry
+ * of a map (map.h), and only there: limits are not transactional. A call that was counted stays
+ * counted if its transaction rolls back, so that a failed login counts.
  *
  * Access:
  *
@@ -28,12 +28,13 @@
  *	- All other fields are atomic variables. A slot with keys keeps its owner, so a process that has locked an
  *	  entry may read the owner without area->lock.
  *
- * Order: slot->install or area->sweep, partitions by number, area->lock (which is not held when a partition's lock is
- * taken), the map's mutex.
+ * Order: slot->install or area->sweep, partitions by number, area->lock (which is not held when a
+ * partition's lock is taken), the map's mutex.
  *
- * An entry is removed when it is idle, that is, equivalent to none (limitevict.c), or its rule is dropped, or a
- * role resets its ad hoc limits. So a limit is never opened by a lack of memory. One rule may have half of the
- * cells, unless max_keys is set; the ad hoc limits of all roles together, LIMIT_AD_HOC_SHARE.
+ * An entry is removed when it is idle, that is, equivalent to none (limitevict.c), or its rule is
+ * dropped, or a role resets its ad hoc limits. So a limit is never opened by a lack of memory. One
+ * rule may have half of the cells, unless max_keys is set; the ad hoc limits of all roles together,
+ * LIMIT_AD_HOC_SHARE.
  */
 #ifndef DC_LIMITER_H
 #define DC_LIMITER_H
@@ -135,7 +136,9 @@ typedef struct DcLimitArea
 	DcLimitSlot slots[LIMIT_SLOTS];
 } DcLimitArea;
 
-/* The key of an ad hoc limit includes its numbers, so that with other numbers it is another limit. */
+/*
+ * The key of an ad hoc limit includes its numbers, so that with other numbers it is another limit.
+ */
 typedef struct DcLimitAdHoc
 {
 	int64 burst;

@@ -20,9 +20,9 @@
  *	  that find no room cost no more than others. And sweeps take a tenth of the time at most: after
  *	  one, there is none for ten times as long as it has taken.
  *
- * The bound: calls that count lower it, if need be, after they have written (limit_note_idle). A sweep
- * sets it to never, and then lowers it to what it has found. So an entry that is written before
- * the sweep comes by is seen by it, and one that is written after lowers the bound itself.
+ * The bound: calls that count lower it, if need be, after they have written (limit_note_idle). A
+ * sweep sets it to never, and then lowers it to what it has found. So an entry that is written
+ * before the sweep comes by is seen by it, and one that is written after lowers the bound itself.
  */
 #include "postgres.h"
 
@@ -59,8 +59,8 @@ static bool sweep_all(uint64 seen, int64 *retry_at);
 static bool forget_databases(void);
 
 /*
- * limit_make_slots removes idle entries, so that there may be slots without keys; false if there are
- * none.
+ * limit_make_slots removes idle entries, so that there may be slots without keys; false if there
+ * are none.
  */
 bool
 limit_make_slots(void)
@@ -72,8 +72,8 @@ limit_make_slots(void)
 }
 
 /*
- * limit_make_room tries to make room for a key: in memory, or among the keys of its rule. True if it is
- * worth trying again. Otherwise *retry_after says when it may be.
+ * limit_make_room tries to make room for a key: in memory, or among the keys of its rule. True if
+ * it is worth trying again. Otherwise *retry_after says when it may be.
  */
 bool
 limit_make_room(DcLimitUse *use, bool memory, int64 *retry_after)
@@ -128,7 +128,8 @@ sweep_all(uint64 seen, int64 *retry_at)
 }
 
 /*
- * forget_databases removes the keys of databases that were dropped. At most once a second; true if there were any.
+ * forget_databases removes the keys of databases that were dropped. At most once a second; true if
+ * there were any.
  */
 static bool
 forget_databases(void)
@@ -211,8 +212,8 @@ limit_hand(int steps)
 }
 
 /*
- * limit_forget removes the keys of rules that are gone. A transaction may drop many of them, and can no longer be canceled:
- * so the memory is scanned once for all of them. Must not throw.
+ * limit_forget removes the keys of rules that are gone. A transaction may drop many of them, and
+ * can no longer be canceled: so the memory is scanned once for all of them. Must not throw.
  */
 void
 limit_forget(const DcLimitGone *gone)
@@ -241,7 +242,8 @@ is_forgotten(DcMapEntry *entry, void *arg)
 }
 
 /*
- * limit_forget_ad_hoc removes a role's ad hoc limits in this database, or those of one key. Returns how many there were.
+ * limit_forget_ad_hoc removes a role's ad hoc limits in this database, or those of one key. Returns
+ * how many there were.
  */
 int64
 limit_forget_ad_hoc(Oid role, const DcKey *only)
@@ -278,8 +280,8 @@ is_role_s(DcMapEntry *entry, void *arg)
 }
 
 /*
- * limit_convert_keys changes the keys of a rule to its new numbers, under slot->install. A call that comes earlier
- * converts its own key.
+ * limit_convert_keys changes the keys of a rule to its new numbers, under slot->install. A call
+ * that comes earlier converts its own key.
  */
 void
 limit_convert_keys(DcLimitUse *use)

@@ -5,15 +5,17 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * The postmaster writes it when it exits after a clean shutdown, with no other process left, and
- * reads it at the next start, into the empty map. It stays until the next shutdown, as the start may still fail. It has the WAL
- * position of the shutdown. A file of another shutdown (one that was copied, or was left by a server that then ran without it, or
- * could not write its own) lacks later counts: that is a loss (limitarea.c), as is a file that cannot be read. A missing file
- * means that limits were not in use, and nothing was counted. To keep that true when the first file cannot be written, a start
- * without a file writes an empty one.
+ * reads it at the next start, into the empty map. It stays until the next shutdown, as the start
+ * may still fail. It has the WAL position of the shutdown. A file of another shutdown (one that was
+ * copied, or was left by a server that then ran without it, or could not write its own) lacks later
+ * counts: that is a loss (limitarea.c), as is a file that cannot be read. A missing file means that
+ * limits were not in use, and nothing was counted. To keep that true when the first file cannot be
+ * written, a start without a file writes an empty one.
  *
- * Times in it are those of the monotonic clock, with the moment of the shutdown, which is also given by
- * the wall clock. The wall clock says how long the server was down. If it was set back meanwhile, that
- * counts as no time: so keys wait longer, not shorter. If it was set forward, they are refilled early.
+ * Times in it are those of the monotonic clock, with the moment of the shutdown, which is also
+ * given by the wall clock. The wall clock says how long the server was down. If it was set back
+ * meanwhile, that counts as no time: so keys wait longer, not shorter. If it was set forward, they
+ * are refilled early.
  *
  * Format: a header, slots, entries, each with its key and the items of its list, and a checksum
  * (crcfile.c).

@@ -4,10 +4,11 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Rights, and what sessions remember, are as with all rules (base/rule.c, base/ruleddl.c). Some users may also give back
- * what was used (refund it), which opens the limit. A rule's numbers are also in its slot, in shared memory, with the
- * version of the row: a session that does not know of a change yet finds the newer one there (limitarea.c). A transaction
- * cannot use a rule that it has created or altered, so that no version gets there that may be rolled back.
+ * Rights, and what sessions remember, are as with all rules (base/rule.c, base/ruleddl.c). Some
+ * users may also give back what was used (refund it), which opens the limit. A rule's numbers are
+ * also in its slot, in shared memory, with the version of the row: a session that does not know of
+ * a change yet finds the newer one there (limitarea.c). A transaction cannot use a rule that it has
+ * created or altered, so that no version gets there that may be rolled back.
  */
 #include "postgres.h"
 
@@ -217,8 +218,8 @@ take_choices(FunctionCallInfo fcinfo, DcLimitRow *row, int on_full, int after_cr
 }
 
 /*
- * dc_limit_alter(name text, rate bigint, per interval, burst bigint, on_full text, after_crash text,
- * max_keys bigint). NULL keeps a setting; max_keys 0 removes it.
+ * dc_limit_alter(name text, rate bigint, per interval, burst bigint, on_full text, after_crash
+ * text, max_keys bigint). NULL keeps a setting; max_keys 0 removes it.
  */
 Datum
 dc_limit_alter(PG_FUNCTION_ARGS)

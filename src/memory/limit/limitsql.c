@@ -4,9 +4,9 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * They are not transactional, run on a standby, and in transactions that only read. They do not run within
- * a security-restricted operation: there a table owner's expression would use up the limits of those who
- * read the table.
+ * They are not transactional, run on a standby, and in transactions that only read. They do not run
+ * within a security-restricted operation: there a table owner's expression would use up the limits
+ * of those who read the table.
  */
 #include "postgres.h"
 
@@ -62,7 +62,8 @@ static int begin_all(FunctionCallInfo fcinfo, DcLimitCall *calls, int *which, in
 static const DcLimitCall *limitsql_deciding(const DcLimitCall *calls, int n, bool allowed);
 
 /*
- * dc_limit(name text, key text, cost bigint) -> (allowed, remaining, retry_after, reset_at, rule, lease).
+ * dc_limit(name text, key text, cost bigint) -> (allowed, remaining, retry_after, reset_at, rule,
+ * lease).
  *
  * Errors: 42704 if there is no such limit, 42501, 22004, 22023 cost, 54000 a key that is too long,
  * 55000 without preload, 55006.
@@ -82,11 +83,11 @@ dc_limit(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_allow(name text, key text, cost bigint) -> the column allowed of dc_limit(), without the rest of the row, which
- * takes longer to make and to read than the limit takes to decide.
+ * dc_allow(name text, key text, cost bigint) -> the column allowed of dc_limit(), without the rest
+ * of the row, which takes longer to make and to read than the limit takes to decide.
  *
- * Errors: as of dc_limit(), and 42809 for a limit with leases, as the caller would not know which lease to
- * give back.
+ * Errors: as of dc_limit(), and 42809 for a limit with leases, as the caller would not know which
+ * lease to give back.
  */
 Datum
 dc_allow(PG_FUNCTION_ARGS)
@@ -100,7 +101,8 @@ dc_allow(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_allow_up_to(name text, key text, cost bigint) -> how many units of the cost were allowed, and counted: 0 to all.
+ * dc_allow_up_to(name text, key text, cost bigint) -> how many units of the cost were allowed, and
+ * counted: 0 to all.
  *
  * Errors: as of dc_allow().
  */
@@ -257,7 +259,8 @@ result_desc(FunctionCallInfo fcinfo)
 }
 
 /*
- * limitsql_result makes the result of a call. reset_at is shown by the wall clock; nothing depends on it.
+ * limitsql_result makes the result of a call. reset_at is shown by the wall clock; nothing depends
+ * on it.
  */
 static Datum
 limitsql_result(FunctionCallInfo fcinfo, const DcLimitCall *call, bool allowed, Datum leases)
@@ -283,8 +286,9 @@ limitsql_result(FunctionCallInfo fcinfo, const DcLimitCall *call, bool allowed, 
 }
 
 /*
- * dc_limit_all(names text[], keys anycompatiblearray, costs bigint[]) -> (allowed, remaining, retry_after, reset_at, rule, leases):
- * all of them, or none. The column rule has the one that refuses longest, or has least left.
+ * dc_limit_all(names text[], keys anycompatiblearray, costs bigint[]) -> (allowed, remaining,
+ * retry_after, reset_at, rule, leases): all of them, or none. The column rule has the one that
+ * refuses longest, or has least left.
  */
 Datum
 dc_limit_all(PG_FUNCTION_ARGS)
@@ -318,8 +322,8 @@ dc_limit_all(PG_FUNCTION_ARGS)
 }
 
 /*
- * begin_all takes limits, keys and costs, and adds up the costs of duplicates. Returns how many calls there
- * are.
+ * begin_all takes limits, keys and costs, and adds up the costs of duplicates. Returns how many
+ * calls there are.
  */
 static int
 begin_all(FunctionCallInfo fcinfo, DcLimitCall *calls, int *which, int *count)
@@ -367,8 +371,8 @@ begin_all(FunctionCallInfo fcinfo, DcLimitCall *calls, int *which, int *count)
 }
 
 /*
- * limitsql_deciding returns the call whose answer is shown: the one that refuses longest, or, if all allow, has
- * least left.
+ * limitsql_deciding returns the call whose answer is shown: the one that refuses longest, or, if
+ * all allow, has least left.
  */
 static const DcLimitCall *
 limitsql_deciding(const DcLimitCall *calls, int n, bool allowed)
@@ -423,7 +427,8 @@ dc_limit_release(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_limit_renew(name text, key text, lease bigint) -> whether it was still held; then it is renewed.
+ * dc_limit_renew(name text, key text, lease bigint) -> whether it was still held; then it is
+ * renewed.
  */
 Datum
 dc_limit_renew(PG_FUNCTION_ARGS)
@@ -451,8 +456,8 @@ dc_limit_reset(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_throttle(key text, burst bigint, rate bigint, per interval, cost bigint) -> as dc_limit(): a token
- * bucket without a rule. It is the caller's own: another role, or other numbers, make another
+ * dc_throttle(key text, burst bigint, rate bigint, per interval, cost bigint) -> as dc_limit(): a
+ * token bucket without a rule. It is the caller's own: another role, or other numbers, make another
  * bucket.
  */
 Datum
@@ -492,8 +497,8 @@ dc_throttle(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_throttle_reset(key text, role regrole) -> how many ad hoc limits of a role there were: those of a key, or all for
- * NULL. Now they are as good as new. NULL as role is the caller.
+ * dc_throttle_reset(key text, role regrole) -> how many ad hoc limits of a role there were: those
+ * of a key, or all for NULL. Now they are as good as new. NULL as role is the caller.
  *
  * Errors: 42501 if the caller lacks the privileges of the role, 54000, 55000.
  */

@@ -4,8 +4,8 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Numbers are since the start of the server, or since the rule was used first after that. They are read
- * without locks: each is right, but not all are of one moment.
+ * Numbers are since the start of the server, or since the rule was used first after that. They are
+ * read without locks: each is right, but not all are of one moment.
  */
 #include "postgres.h"
 
@@ -39,8 +39,8 @@ static const DcLimitSlot *limitstat_slot_of(const DcLimitOwner *owner);
 static void limitstat_put_row(ReturnSetInfo *result, const char *name, Oid owner, const DcLimitSlot *slot);
 
 /*
- * dcounter.stat_limits() -> a row for each rule that the caller may use, and, with no name, for the ad hoc limits
- * of each role whose privileges the caller has.
+ * dcounter.stat_limits() -> a row for each rule that the caller may use, and, with no name, for the
+ * ad hoc limits of each role whose privileges the caller has.
  */
 Datum
 stat_limits(PG_FUNCTION_ARGS)

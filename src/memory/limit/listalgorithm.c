@@ -4,10 +4,10 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A list has an item for each unit, with the time at which it stops counting. Items are in the order of
- * these times: `now` does not go back, and all items of a list last equally long. (When that is changed,
- * limitlist_convert keeps the order.) So items that are over are at the front, where they are
- * dropped, and a call that has to wait for n units waits for the n-th item.
+ * A list has an item for each unit, with the time at which it stops counting. Items are in the
+ * order of these times: `now` does not go back, and all items of a list last equally long. (When
+ * that is changed, limitlist_convert keeps the order.) So items that are over are at the front,
+ * where they are dropped, and a call that has to wait for n units waits for the n-th item.
  *
  * log: a unit counts for `per`. At most `rate` units in any window (t - per, t].
  *
@@ -226,8 +226,9 @@ limitlist_drop(const DcLimitNumbers *numbers, DcLimitState *state, int64_t units
 }
 
 /*
- * Move the items of other leases to the front of a list that is not empty, in their order, over those of this one. Return how
- * many there are, and the place of the last one. All in one pass: others wait for the lock meanwhile.
+ * Move the items of other leases to the front of a list that is not empty, in their order, over
+ * those of this one. Return how many there are, and the place of the last one. All in one pass:
+ * others wait for the lock meanwhile.
  */
 static int64_t
 others_to_front(const DcLimitState *state, int64_t lease, const DcLimitStore *store, Place *last)
@@ -294,7 +295,8 @@ limitlist_release(DcLimitState *state, int64_t lease, const DcLimitStore *store)
 }
 
 /*
- * limitlist_renew lets a lease begin anew; false if it is not there any more. Its items go to the end.
+ * limitlist_renew lets a lease begin anew; false if it is not there any more. Its items go to the
+ * end.
  */
 bool
 limitlist_renew(const DcLimitNumbers *numbers, DcLimitState *state, int64_t now, int64_t lease, const DcLimitStore *store)
@@ -356,8 +358,9 @@ change_item(int64_t *item, void *arg)
 }
 
 /*
- * limitlist_convert changes how long items count. A unit of a log counts for the new period from when
- * it came. A lease keeps its end, but ends no later than one that begins now: so the order stays.
+ * limitlist_convert changes how long items count. A unit of a log counts for the new period from
+ * when it came. A lease keeps its end, but ends no later than one that begins now: so the order
+ * stays.
  */
 void
 limitlist_convert(const DcLimitNumbers *old, const DcLimitNumbers *numbers, DcLimitState *state, int64_t now,

@@ -4,14 +4,15 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A presence is a row of dcounter.presence_rule (presencerule.c). Its rooms and their members are entries of
- * one map (map.h), and only there: nothing of this is transactional. The key of a room is its name;
- * that of a member has the number of the room's entry in it.
+ * A presence is a row of dcounter.presence_rule (presencerule.c). Its rooms and their members are
+ * entries of one map (map.h), and only there: nothing of this is transactional. The key of a room
+ * is its name; that of a member has the number of the room's entry in it.
  *
- * A member has connections. One is without a name and in the member's entry, those with a name are in cells
- * of their own. It is in the room as long as one of them has sent a heartbeat within the ttl: expires_at is the last
- * moment of that. A member is in the room's tree (sorted.h) if, and only if, it is counted in room->members: joining and
- * leaving change both, so they alternate (presenceenter.c).
+ * A member has connections. One is without a name and in the member's entry, those with a name are
+ * in cells of their own. It is in the room as long as one of them has sent a heartbeat within the
+ * ttl: expires_at is the last moment of that. A member is in the room's tree (sorted.h) if, and
+ * only if, it is counted in room->members: joining and leaving change both, so they alternate
+ * (presenceenter.c).
  *
  * Access:
  *
@@ -32,15 +33,15 @@
  *	- area->lock protects the assignment of slots, and the rules in them.
  *	- All other fields are atomic variables.
  *
- * Order: turn_lock, a partition, a room's lock, then one of wheel_lock, events_lock, area->lock, the
- * map's mutex. No process locks two partitions, or two rooms, which may have one lock.
+ * Order: turn_lock, a partition, a room's lock, then one of wheel_lock, events_lock, area->lock,
+ * the map's mutex. No process locks two partitions, or two rooms, which may have one lock.
  *
- * A room's entry is pinned by each of its members' entries, and by calls about it. Rooms are freed only under turn_lock, if they
- * are empty, not pinned, and have nothing to report.
+ * A room's entry is pinned by each of its members' entries, and by calls about it. Rooms are freed
+ * only under turn_lock, if they are empty, not pinned, and have nothing to report.
  *
- * A session copies a slot's generation, which changes when the slot is given to another rule. To make a room, it is
- * added to slot->rooms, then the generation is compared; a process that gives the slot away changes the
- * generation, then looks at slot->rooms. One of the two sees the other.
+ * A session copies a slot's generation, which changes when the slot is given to another rule. To
+ * make a room, it is added to slot->rooms, then the generation is compared; a process that gives
+ * the slot away changes the generation, then looks at slot->rooms. One of the two sees the other.
  */
 #ifndef DC_PRESENCE_H
 #define DC_PRESENCE_H

@@ -4,18 +4,20 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Such a room has a ring of sketches (sketchring.c) instead of members, in cells of the map; their number grows with that of
- * the members, up to RING_MAX_CELLS. room->root is that ring, or DC_MAP_NONE while the room is empty; room->members is the
- * estimate, always that of the ring as it is.
+ * Such a room has a ring of sketches (sketchring.c) instead of members, in cells of the map; their
+ * number grows with that of the members, up to RING_MAX_CELLS. room->root is that ring, or
+ * DC_MAP_NONE while the room is empty; room->members is the estimate, always that of the ring as it
+ * is.
  *
- * The lock of the room's partition protects the ring: shared for a heartbeat that does not change the estimate, as nearly
- * all do, exclusively for all else. So the ring needs no pin and no lock of its own. room->members is
- * written under the room's lock, too, as events read it.
+ * The lock of the room's partition protects the ring: shared for a heartbeat that does not change
+ * the estimate, as nearly all do, exclusively for all else. So the ring needs no pin and no lock of
+ * its own. room->members is written under the room's lock, too, as events read it.
  *
- * A ring is turned by the first to find that its slot is over: a heartbeat, dc_present(), or the turn of the wheel, in which these
- * rooms always are. So the estimate needs no worker.
+ * A ring is turned by the first to find that its slot is over: a heartbeat, dc_present(), or the
+ * turn of the wheel, in which these rooms always are. So the estimate needs no worker.
  *
- * Members' hashes have a secret salt: otherwise somebody could choose names that count for millions.
+ * Members' hashes have a secret salt: otherwise somebody could choose names that count for
+ * millions.
  */
 #include "postgres.h"
 
@@ -130,8 +132,8 @@ members_of(DcMapEntry *entry)
 }
 
 /*
- * presence_approx_beat notes that a member is there. Returns false if it certainly was not there before.
- * Errors: 53200.
+ * presence_approx_beat notes that a member is there. Returns false if it certainly was not there
+ * before. Errors: 53200.
  */
 bool
 presence_approx_beat(DcPresenceCall *call, int64 *members)
@@ -170,7 +172,8 @@ presence_approx_beat(DcPresenceCall *call, int64 *members)
 }
 
 /*
- * beat_once notes a member under an exclusive lock, in a room that is made if need be. Returns NULL, or what is full.
+ * beat_once notes a member under an exclusive lock, in a room that is made if need be. Returns
+ * NULL, or what is full.
  */
 static const char *
 beat_once(DcPresenceCall *call, const DcMapKey *key, uint64 hash, DcRingAdded *added, int64 *members)
@@ -223,8 +226,9 @@ make_due(DcMapEntry *entry, int64 at)
 }
 
 /*
- * add_locked turns the ring and adds a member. The partition is locked exclusively. A ring keeps the length of its slots until it
- * hears of a newer version of the rule: then all members that are there get the new ttl.
+ * add_locked turns the ring and adds a member. The partition is locked exclusively. A ring keeps
+ * the length of its slots until it hears of a newer version of the rule: then all members that are
+ * there get the new ttl.
  */
 static DcRingAdded
 add_locked(const DcPresenceCall *call, DcMapEntry *entry, uint64 hash)
@@ -268,8 +272,8 @@ add_locked(const DcPresenceCall *call, DcMapEntry *entry, uint64 hash)
 }
 
 /*
- * presenceapprox_recount sets room->members to the estimate of the ring; true if that has changed it. The
- * room is locked, too.
+ * presenceapprox_recount sets room->members to the estimate of the ring; true if that has changed
+ * it. The room is locked, too.
  */
 static bool
 presenceapprox_recount(DcMapEntry *entry)
@@ -305,8 +309,8 @@ presenceapprox_note(DcMapEntry *entry)
 }
 
 /*
- * presence_approx_turn turns the ring of a room, and frees one that is empty. The partition is locked exclusively. Returns when to
- * look again.
+ * presence_approx_turn turns the ring of a room, and frees one that is empty. The partition is
+ * locked exclusively. Returns when to look again.
  */
 int64
 presence_approx_turn(DcMapEntry *entry, int64 now)
@@ -332,7 +336,8 @@ presence_approx_turn(DcMapEntry *entry, int64 now)
 }
 
 /*
- * presence_approx_clear empties a room whose rule is gone. The partition is locked exclusively. Must not throw.
+ * presence_approx_clear empties a room whose rule is gone. The partition is locked exclusively.
+ * Must not throw.
  */
 void
 presence_approx_clear(DcMapEntry *entry)
@@ -419,8 +424,8 @@ presence_approx_save(DcCrcFile *file, DcMapEntry *entry)
 }
 
 /*
- * presence_approx_load reads a ring from the file into an empty room. `shift` converts times in the file to this server's clock.
- * Returns false if that fails, and sets *full if memory is the reason.
+ * presence_approx_load reads a ring from the file into an empty room. `shift` converts times in the
+ * file to this server's clock. Returns false if that fails, and sets *full if memory is the reason.
  */
 bool
 presence_approx_load(DcCrcFile *file, DcMapEntry *entry, int64 shift, bool *full)

@@ -6,10 +6,10 @@
  *
  * presence.h says which lock protects what.
  *
- * An epoch is a time in which each join and leave is known. A new one begins when the server comes up and the
- * file of the last shutdown (presencefile.c) is not there or cannot be used: all rooms are empty then, and
- * the members' next heartbeats fill them. Another begins when a standby is promoted, which knows only its own members:
- * they stay. Listeners are notified (presenceevents.c).
+ * An epoch is a time in which each join and leave is known. A new one begins when the server comes
+ * up and the file of the last shutdown (presencefile.c) is not there or cannot be used: all rooms
+ * are empty then, and the members' next heartbeats fill them. Another begins when a standby is
+ * promoted, which knows only its own members: they stay. Listeners are notified (presenceevents.c).
  */
 #include "postgres.h"
 
@@ -112,8 +112,8 @@ presencearea_area_init(void *new_area)
 }
 
 /*
- * presence_map_init comes after presencearea_area_init, and fills both from the file. It is called when the server
- * starts over after a crash, too: then the file is of no use.
+ * presence_map_init comes after presencearea_area_init, and fills both from the file. It is called
+ * when the server starts over after a crash, too: then the file is of no use.
  */
 static void
 presence_map_init(void *new_map)
@@ -141,8 +141,8 @@ note_standby(void)
 }
 
 /*
- * presence_start_empty starts without members, if the file could be loaded only in part. There are no other processes
- * yet.
+ * presence_start_empty starts without members, if the file could be loaded only in part. There are
+ * no other processes yet.
  */
 void
 presence_start_empty(void)
@@ -155,8 +155,8 @@ presence_start_empty(void)
 }
 
 /*
- * presence_new_epoch begins a new epoch. Its number is the wall time, or the last number plus one if the clock was
- * set back.
+ * presence_new_epoch begins a new epoch. Its number is the wall time, or the last number plus one
+ * if the clock was set back.
  */
 void
 presence_new_epoch(void)
@@ -207,8 +207,8 @@ presence_tick(int64 us)
 }
 
 /*
- * presence_use_slot finds the slot of use->owner. If use->rule is newer, it becomes the slot's. Errors: 53200 if
- * there is no slot, or none for rules of this owner.
+ * presence_use_slot finds the slot of use->owner. If use->rule is newer, it becomes the slot's.
+ * Errors: 53200 if there is no slot, or none for rules of this owner.
  */
 void
 presence_use_slot(DcPresenceUse *use)
@@ -262,8 +262,8 @@ presence_find_slot(DcPresenceUse *use)
 }
 
 /*
- * presence_slot_of returns the slot of a rule of this database, or NULL. It may be given away at any time,
- * so this is for statistics.
+ * presence_slot_of returns the slot of a rule of this database, or NULL. It may be given away at
+ * any time, so this is for statistics.
  */
 DcPresenceSlot *
 presence_slot_of(const DcPresenceOwner *owner)
@@ -279,8 +279,8 @@ presence_slot_of(const DcPresenceOwner *owner)
 }
 
 /*
- * presence_slot_end ends the events of a rule that is gone, in any database. Returns its slot, if it has one; without a room it may
- * be given away at any time. Must not throw.
+ * presence_slot_end ends the events of a rule that is gone, in any database. Returns its slot, if
+ * it has one; without a room it may be given away at any time. Must not throw.
  */
 DcPresenceSlot *
 presence_slot_end(Oid database, const DcPresenceOwner *owner)
@@ -325,7 +325,8 @@ presencearea_share_is_used(Oid holder)
 }
 
 /*
- * Return the slot if it has no room in memory, so that it can be another rule's; else NULL. Under area->lock.
+ * Return the slot if it has no room in memory, so that it can be another rule's; else NULL. Under
+ * area->lock.
  */
 static DcPresenceSlot *
 presencearea_take_unused(DcPresenceSlot *slot)
@@ -353,9 +354,9 @@ presencearea_unused_of(Oid holder)
 }
 
 /*
- * presencearea_slot_make returns a slot, a new one if there is none, or the slot of another rule that has no room in memory;
- * NULL if all are in use, or the share of the holder is. A slot that was loaded from the file becomes the holder's even if the
- * share is used up. Under area->lock.
+ * presencearea_slot_make returns a slot, a new one if there is none, or the slot of another rule
+ * that has no room in memory; NULL if all are in use, or the share of the holder is. A slot that
+ * was loaded from the file becomes the holder's even if the share is used up. Under area->lock.
  */
 static DcPresenceSlot *
 presencearea_slot_make(Oid database, const DcPresenceOwner *owner, Oid holder)

@@ -4,9 +4,9 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * They are not transactional, run on a standby (which has members of its own), and in transactions that only
- * read. Those that change something do not run within a security-restricted operation: there a table
- * owner's expression would make those who read the table enter a room.
+ * They are not transactional, run on a standby (which has members of its own), and in transactions
+ * that only read. Those that change something do not run within a security-restricted operation:
+ * there a table owner's expression would make those who read the table enter a room.
  */
 #include "postgres.h"
 
@@ -44,8 +44,9 @@ static void put_rows(ReturnSetInfo *result, const char *buffer, int n);
 /*
  * dc_enter(name text, room text, member text, conn text, meta jsonb) -> how many members are there.
  *
- * Errors: 42704 if there is no such presence, 42501, 22004, 53200, 54000 something that is too long, or too many
- * connections, 55000 without preload, 55006, 0A000 a meta where the presence is approximate.
+ * Errors: 42704 if there is no such presence, 42501, 22004, 53200, 54000 something that is too
+ * long, or too many connections, 55000 without preload, 55006, 0A000 a meta where the presence is
+ * approximate.
  */
 Datum
 dc_enter(PG_FUNCTION_ARGS)
@@ -87,7 +88,8 @@ dc_beat(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_beat_many(name text, rooms anycompatiblearray, members anycompatiblearray, conns text[]) -> how many were not known, and have entered.
+ * dc_beat_many(name text, rooms anycompatiblearray, members anycompatiblearray, conns text[]) ->
+ * how many were not known, and have entered.
  */
 Datum
 dc_beat_many(PG_FUNCTION_ARGS)
@@ -126,8 +128,8 @@ dc_beat_many(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_exit(name text, room text, member text, conn text) -> how many members are there then. A conn that is NULL
- * stands for all of the member.
+ * dc_exit(name text, room text, member text, conn text) -> how many members are there then. A conn
+ * that is NULL stands for all of the member.
  */
 Datum
 dc_exit(PG_FUNCTION_ARGS)
@@ -221,7 +223,8 @@ conn_arg(DcPresenceCall *call, Datum value)
 }
 
 /*
- * presencecalls_call_begin takes the presence, the room and the member that a function was called with.
+ * presencecalls_call_begin takes the presence, the room and the member that a function was called
+ * with.
  */
 static void
 presencecalls_call_begin(FunctionCallInfo fcinfo, DcPresenceCall *call)
@@ -239,8 +242,9 @@ typedef struct Listed
 } Listed;
 
 /*
- * dc_presence_list(name text, room text, after text, n int) -> (member, meta), in the order of their bytes. A member that
- * is there while all pages are read is in one of them. Error 0A000: it is approximate.
+ * dc_presence_list(name text, room text, after text, n int) -> (member, meta), in the order of
+ * their bytes. A member that is there while all pages are read is in one of them. Error 0A000: it
+ * is approximate.
  */
 Datum
 dc_presence_list(PG_FUNCTION_ARGS)
@@ -297,8 +301,8 @@ dc_presence_list(PG_FUNCTION_ARGS)
 }
 
 /*
- * list_some copies the members that follow a name, or the first ones: as many as fit and are asked for. `after` then
- * points to the name of the last one in the buffer.
+ * list_some copies the members that follow a name, or the first ones: as many as fit and are asked
+ * for. `after` then points to the name of the last one in the buffer.
  */
 static int
 list_some(DcMapEntry *room_entry, DcKey *after, char *buffer, int most)

@@ -4,9 +4,9 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A heartbeat of a connection that is known stores two deadlines, under a shared lock (presence.h). Everything else
- * is done under the exclusive lock of the member's partition: the memory that is needed is taken first, so nothing is
- * left half done if there is none.
+ * A heartbeat of a connection that is known stores two deadlines, under a shared lock (presence.h).
+ * Everything else is done under the exclusive lock of the member's partition: the memory that is
+ * needed is taken first, so nothing is left half done if there is none.
  *
  * A member whose deadline has passed is still there until the wheel is turned, or it exits: if it
  * sends a heartbeat before that, it has not left.
@@ -70,7 +70,8 @@ presence_full_error(const DcPresenceRule *rule, const char *full)
 }
 
 /*
- * presence_enter lets a member enter a room, or enter it once more, and returns how many are there. Errors: 53200,
+ * presence_enter lets a member enter a room, or enter it once more, and returns how many are there.
+ * Errors: 53200,
  * 54000.
  */
 int64
@@ -196,7 +197,8 @@ presenceenter_make_entry(DcPresenceCall *call, DcMapEntry *room, const DcMapKey 
 }
 
 /*
- * presence_member_load makes a member of a room when the file is loaded. NULL if there is no memory, or there is one already.
+ * presence_member_load makes a member of a room when the file is loaded. NULL if there is no
+ * memory, or there is one already.
  */
 DcMapEntry *
 presence_member_load(DcMapEntry *room, const char *name, uint32 len, int64 expires_at)
@@ -285,8 +287,8 @@ meta_make(const DcPresenceCall *call, DcPresenceSlot *slot, uint32 *first)
 }
 
 /*
- * conn_make makes a connection with a name, in a new cell, which is not linked yet. Returns NULL, or what is full.
- * Those that have expired are forgotten first.
+ * conn_make makes a connection with a name, in a new cell, which is not linked yet. Returns NULL,
+ * or what is full. Those that have expired are forgotten first.
  */
 static const char *
 conn_make(const DcPresenceCall *call, DcPresenceSlot *slot, DcPresenceMember *member, int64 now, uint32 *cell)
@@ -361,8 +363,8 @@ presenceenter_put_off(pg_atomic_uint64 *place, int64 deadline)
 }
 
 /*
- * beat_locked puts off the deadlines of a connection that is known, and of its member; false if it is not
- * known. The partition is locked, shared at least.
+ * beat_locked puts off the deadlines of a connection that is known, and of its member; false if it
+ * is not known. The partition is locked, shared at least.
  */
 static bool
 beat_locked(const DcPresenceCall *call, DcPresenceMember *member, int64 deadline)
@@ -386,8 +388,8 @@ beat_locked(const DcPresenceCall *call, DcPresenceMember *member, int64 deadline
 }
 
 /*
- * presence_beat notes that a connection is alive. An unknown one enters, and the result is false. Errors: as of
- * presence_enter.
+ * presence_beat notes that a connection is alive. An unknown one enters, and the result is false.
+ * Errors: as of presence_enter.
  */
 bool
 presence_beat(DcPresenceCall *call)
@@ -421,8 +423,9 @@ presence_beat(DcPresenceCall *call)
 }
 
 /*
- * presence_exit lets a connection of a member go, or all, and returns how many members are there then. Nobody can be taken
- * out of a sketch: in an approximate presence the member goes when its time is up.
+ * presence_exit lets a connection of a member go, or all, and returns how many members are there
+ * then. Nobody can be taken out of a sketch: in an approximate presence the member goes when its
+ * time is up.
  */
 int64
 presence_exit(DcPresenceCall *call)
@@ -510,7 +513,8 @@ leave_or_shorten(DcPresenceCall *call, DcMapEntry *room, DcMapEntry *entry, int6
 }
 
 /*
- * presenceenter_purge forgets a member's connections that have expired, and counts the others with names.
+ * presenceenter_purge forgets a member's connections that have expired, and counts the others with
+ * names.
  */
 static void
 presenceenter_purge(DcPresenceSlot *slot, DcPresenceMember *member, int64 now, int *left)

@@ -4,30 +4,32 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * They are conflated: a room that has changed is put into its rule's list, once; the job makes one event of all that
- * has happened to it since the last. It has the number of members, how many have joined and left, and the
- * version of all that: the number of members of a lower version is older. A version is never used
- * again, as it is counted over all rooms.
+ * They are conflated: a room that has changed is put into its rule's list, once; the job makes one
+ * event of all that has happened to it since the last. It has the number of members, how many have
+ * joined and left, and the version of all that: the number of members of a lower version is older.
+ * A version is never used again, as it is counted over all rooms.
  *
- * A room that is being reported is not in the list, and is pinned (is_told). The reported changes are subtracted when
- * the transaction with the events has committed; if it, or the savepoint that they are in, is rolled back, the room is
- * put back. So each join and each leave is in one event, or, if the server crashes, in none. Then there is a new epoch,
- * and listeners are notified that all they know is void. They also are when a presence has been created, as there may
- * have been another one of that name, and when it gets events again. Then rooms that have members are reported, with
- * all of these as joined (count_anew).
+ * A room that is being reported is not in the list, and is pinned (is_told). The reported changes
+ * are subtracted when the transaction with the events has committed; if it, or the savepoint that
+ * they are in, is rolled back, the room is put back. So each join and each leave is in one event,
+ * or, if the server crashes, in none. Then there is a new epoch, and listeners are notified that
+ * all they know is void. They also are when a presence has been created, as there may have been
+ * another one of that name, and when it gets events again. Then rooms that have members are
+ * reported, with all of these as joined (count_anew).
  *
  * One transaction at a time reports on a presence, under a lock on it; others leave it out.
  *
- * Owners take turns, and so do the rules of each: a step is limited in rooms and time, and begins with the owner whose last turn was
- * longest ago. So rooms that change all the time do not keep others from being reported. An epoch is reported when all memory has been
- * scanned for rooms of the presence, which may take several steps.
+ * Owners take turns, and so do the rules of each: a step is limited in rooms and time, and begins
+ * with the owner whose last turn was longest ago. So rooms that change all the time do not keep
+ * others from being reported. An epoch is reported when all memory has been scanned for rooms of
+ * the presence, which may take several steps.
  *
- * The slot has the epoch that was reported. As the slot may be given away when the presence has no rooms, the epoch is
- * written into the rule, too, if slots are getting scarce.
+ * The slot has the epoch that was reported. As the slot may be given away when the presence has no
+ * rooms, the epoch is written into the rule, too, if slots are getting scarce.
  *
- * In the worker, presences with a channel are reported in transactions of their own, after the others: a commit with
- * notifications takes a lock that all databases of the server share, and fails if their queue is full. So events
- * without a channel do not depend on it.
+ * In the worker, presences with a channel are reported in transactions of their own, after the
+ * others: a commit with notifications takes a lock that all databases of the server share, and
+ * fails if their queue is full. So events without a channel do not depend on it.
  *
  * A standby has no events of its own.
  */
@@ -164,7 +166,8 @@ presence_events_init(void)
 }
 
 /*
- * presence_note_change puts a room into the list of those that have something to report. The room is locked.
+ * presence_note_change puts a room into the list of those that have something to report. The room
+ * is locked.
  */
 void
 presence_note_change(DcMapEntry *entry, uint32 joined, uint32 left)
@@ -436,8 +439,9 @@ tell_rule(Step *step, const DcPresenceRow *row)
 }
 
 /*
- * Make all rooms of a slot report as if they had been empty. Return false if the step's time is up, and the next one has to go on.
- * Meanwhile no process reports on a room of the slot, as its listeners have yet to be notified of the epoch.
+ * Make all rooms of a slot report as if they had been empty. Return false if the step's time is up,
+ * and the next one has to go on. Meanwhile no process reports on a room of the slot, as its
+ * listeners have yet to be notified of the epoch.
  */
 static bool
 count_all_anew(const Step *step, const DcPresenceUse *use)
@@ -454,8 +458,8 @@ count_all_anew(const Step *step, const DcPresenceUse *use)
 }
 
 /*
- * Note in a slot up to which partition its rooms are recounted, unless the slot was given away, or its rule was
- * altered.
+ * Note in a slot up to which partition its rooms are recounted, unless the slot was given away, or
+ * its rule was altered.
  */
 static void
 note_counted(const DcPresenceUse *use, uint32 partition)
@@ -489,8 +493,8 @@ count_anew(DcMapEntry *entry, void *slot)
 }
 
 /*
- * keep_epoch writes into the rule that its listeners know of an epoch. False if somebody is changing the rule, or has, since
- * it was read.
+ * keep_epoch writes into the rule that its listeners know of an epoch. False if somebody is
+ * changing the rule, or has, since it was read.
  */
 static bool
 keep_epoch(const DcPresenceRow *row, uint64 epoch)
@@ -508,7 +512,8 @@ keep_epoch(const DcPresenceRow *row, uint64 epoch)
 }
 
 /*
- * note_known notes in a slot that listeners know of an epoch, as the rule says that was committed, unless the slot was given away.
+ * note_known notes in a slot that listeners know of an epoch, as the rule says that was committed,
+ * unless the slot was given away.
  */
 static void
 note_known(const DcPresenceUse *use, uint64 epoch)
@@ -639,8 +644,8 @@ presenceevents_tell(const DcPresenceRow *row, const char *type, text *key, Jsonb
 }
 
 /*
- * settle_told settles the rooms and epochs reported at this nesting level or deeper: it subtracts the reported
- * changes, or puts the rooms back into the list. The pins are given back.
+ * settle_told settles the rooms and epochs reported at this nesting level or deeper: it subtracts
+ * the reported changes, or puts the rooms back into the list. The pins are given back.
  */
 static void
 settle_told(int nest, bool committed)
@@ -656,7 +661,9 @@ settle_told(int nest, bool committed)
 		const ToldEpoch *told = &step->epochs[--step->nepochs];
 
 		LWLockAcquire(&presence_area->lock, LW_SHARED);
-		/* the last one comes first; a rule that was altered meanwhile may have been without events */
+		/*
+		 * the last one comes first; a rule that was altered meanwhile may have been without events
+		 */
 		if (committed && pg_atomic_read_u32(&told->slot->generation) == told->generation &&
 			told->slot->version == told->version && pg_atomic_read_u64(&told->slot->told) < told->epoch)
 			pg_atomic_write_u64(&told->slot->told, told->epoch);

@@ -5,16 +5,18 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * The postmaster writes it when it exits after a clean shutdown, with no other process left, and
- * reads it at the next start, into the empty map. It stays until the next shutdown, as the start may still fail. It has the WAL
- * position of the shutdown. A file of another shutdown (one that was copied, or was left by a server that then ran without it)
- * lacks later changes: it is ignored, as is one that cannot be read. Then a new epoch begins, with empty rooms (presencearea.c).
+ * reads it at the next start, into the empty map. It stays until the next shutdown, as the start
+ * may still fail. It has the WAL position of the shutdown. A file of another shutdown (one that was
+ * copied, or was left by a server that then ran without it) lacks later changes: it is ignored, as
+ * is one that cannot be read. Then a new epoch begins, with empty rooms (presencearea.c).
  *
- * Times in it are those of the monotonic clock, with the moment of the shutdown, which is also given by
- * the wall clock. The wall clock says how long the server was down. Members whose time was up meanwhile leave when
- * the wheel is turned, as they would have. If the clock was set back, that counts as no time: they leave later.
+ * Times in it are those of the monotonic clock, with the moment of the shutdown, which is also
+ * given by the wall clock. The wall clock says how long the server was down. Members whose time was
+ * up meanwhile leave when the wheel is turned, as they would have. If the clock was set back, that
+ * counts as no time: they leave later.
  *
- * Format: a header, slots, rooms, members with their connections and meta, and a checksum (crcfile.c). Members name
- * their room by its place in the file.
+ * Format: a header, slots, rooms, members with their connections and meta, and a checksum
+ * (crcfile.c). Members name their room by its place in the file.
  */
 #include "postgres.h"
 
@@ -116,8 +118,8 @@ static bool load_meta(Work *work, DcMapEntry *entry, DcPresenceSlot *slot, uint3
 static bool load_conn(Work *work, DcPresenceMember *member, DcPresenceSlot *slot);
 
 /*
- * presencefile_memory returns the size of a map for what is in the file, 0 if there is none. The header is not checked yet: but no cell
- * has less than a twelfth of its size in the file.
+ * presencefile_memory returns the size of a map for what is in the file, 0 if there is none. The
+ * header is not checked yet: but no cell has less than a twelfth of its size in the file.
  */
 Size
 presencefile_memory(void)
@@ -284,8 +286,8 @@ save_member(Work *work, DcMapEntry *entry)
 }
 
 /*
- * presencefile_load loads the file, in the postmaster. `lsn` is where the WAL was when the server was shut
- * down, 0 after a crash.
+ * presencefile_load loads the file, in the postmaster. `lsn` is where the WAL was when the server
+ * was shut down, 0 after a crash.
  */
 void
 presencefile_load(uint64 lsn)

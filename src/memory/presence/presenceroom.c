@@ -4,8 +4,8 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * presence.h says which lock protects what. Joining and leaving are here, under the lock of the member's
- * partition, which the caller has, and that of the room.
+ * presence.h says which lock protects what. Joining and leaving are here, under the lock of the
+ * member's partition, which the caller has, and that of the room.
  */
 #include "postgres.h"
 
@@ -43,7 +43,10 @@ wheel_node(void *arg, uint32 item)
 	return &((DcPresenceItem *) map_payload(map_entry(presence_map, item)))->wheel;
 }
 
-/* A room is due when it may have to be forgotten, because it is empty; how long it has been empty does not matter. */
+/*
+ * A room is due when it may have to be forgotten, because it is empty; how long it has been empty
+ * does not matter.
+ */
 static uint64
 wheel_deadline(void *arg, uint32 item)
 {
@@ -209,8 +212,8 @@ presence_cells_fit(const DcPresenceRule *rule, DcPresenceSlot *slot, uint64 more
 }
 
 /*
- * presence_room_get returns a room, pinned; it is made if need be. NULL if it cannot be made; *full then says
- * what is full.
+ * presence_room_get returns a room, pinned; it is made if need be. NULL if it cannot be made; *full
+ * then says what is full.
  */
 DcMapEntry *
 presence_room_get(DcPresenceUse *use, const DcKey *name, const char **full)
@@ -305,8 +308,8 @@ presence_count(DcMapEntry *room_entry, DcMapEntry *entry)
 }
 
 /*
- * presence_join counts a member in its room, if it is not there, and gives it a new meta, or NULL: keep it. The old
- * one's cells are returned.
+ * presence_join counts a member in its room, if it is not there, and gives it a new meta, or NULL:
+ * keep it. The old one's cells are returned.
  */
 void
 presence_join(DcMapEntry *room_entry, DcMapEntry *entry, uint32 *meta)
@@ -336,7 +339,8 @@ presence_join(DcMapEntry *room_entry, DcMapEntry *entry, uint32 *meta)
 }
 
 /*
- * presence_leave takes a member out of its room, with its connections and meta. The entry is still there.
+ * presence_leave takes a member out of its room, with its connections and meta. The entry is still
+ * there.
  */
 void
 presence_leave(DcMapEntry *room_entry, DcMapEntry *entry, bool expired)
@@ -396,8 +400,8 @@ presence_cells_give_back(DcPresenceSlot *slot, uint32 first)
 }
 
 /*
- * presence_free_member frees an entry of a member that has left, and is not in the wheel. Its partition is locked
- * exclusively.
+ * presence_free_member frees an entry of a member that has left, and is not in the wheel. Its
+ * partition is locked exclusively.
  */
 void
 presence_free_member(DcMapEntry *entry)

@@ -4,10 +4,10 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Rights, and what sessions remember, are as with all rules (base/rule.c, base/ruleddl.c). Users may let members enter
- * and leave, and list them. A rule cannot be used by the transaction that has created or altered it: members would stay
- * if it is rolled back. The members of a rule that is dropped leave when that is committed, or, if it was prepared,
- * when their time is up.
+ * Rights, and what sessions remember, are as with all rules (base/rule.c, base/ruleddl.c). Users
+ * may let members enter and leave, and list them. A rule cannot be used by the transaction that has
+ * created or altered it: members would stay if it is rolled back. The members of a rule that is
+ * dropped leave when that is committed, or, if it was prepared, when their time is up.
  */
 #include "postgres.h"
 
@@ -108,7 +108,8 @@ presence_row_owner(int32 id)
 }
 
 /*
- * presence_row_holder returns the role of whose share a rule's slot is; InvalidOid if it is of nobody's, as superusers have no bound.
+ * presence_row_holder returns the role of whose share a rule's slot is; InvalidOid if it is of
+ * nobody's, as superusers have no bound.
  */
 Oid
 presence_row_holder(const DcPresenceRow *row)
@@ -157,8 +158,8 @@ presence_settle(const DcRuleChange *changes)
 }
 
 /*
- * dc_presence_create(name text, ttl interval, events interval, notify text, max_members bigint, approx boolean, if_not_exists
- * boolean).
+ * dc_presence_create(name text, ttl interval, events interval, notify text, max_members bigint,
+ * approx boolean, if_not_exists boolean).
  *
  * Errors: 42710 if there is one of that name, 54000 if the role has very many, 22004, 22023.
  */
@@ -177,7 +178,8 @@ dc_presence_create(PG_FUNCTION_ARGS)
 }
 
 /*
- * Raise 54000 if the user has very many presences: the worker goes over all of them, for all owners.
+ * Raise 54000 if the user has very many presences: the worker goes over all of them, for all
+ * owners.
  */
 static void
 prevent_very_many(void)
@@ -200,8 +202,8 @@ prevent_very_many(void)
 }
 
 /*
- * take_settings sets the settings that a function was given, from this argument on: ttl, events, notify,
- * max_members.
+ * take_settings sets the settings that a function was given, from this argument on: ttl, events,
+ * notify, max_members.
  */
 static void
 take_settings(FunctionCallInfo fcinfo, DcPresenceRow *row, int first)
@@ -248,8 +250,8 @@ take_settings(FunctionCallInfo fcinfo, DcPresenceRow *row, int first)
 }
 
 /*
- * dc_presence_alter(name text, ttl interval, events interval, notify text, max_members bigint). NULL keeps a setting;
- * events and max_members 0 and an empty notify remove it.
+ * dc_presence_alter(name text, ttl interval, events interval, notify text, max_members bigint).
+ * NULL keeps a setting; events and max_members 0 and an empty notify remove it.
  */
 Datum
 dc_presence_alter(PG_FUNCTION_ARGS)
@@ -274,8 +276,8 @@ dc_presence_drop(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_presence_grant(name text, role regrole), dc_presence_revoke(name text, role regrole); a grant can also be
- * revoked from a dropped role.
+ * dc_presence_grant(name text, role regrole), dc_presence_revoke(name text, role regrole); a grant
+ * can also be revoked from a dropped role.
  */
 Datum
 dc_presence_grant(PG_FUNCTION_ARGS)

@@ -4,8 +4,8 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Numbers of joins and leaves are since the start of the server, or since the presence was used first after
- * that. They are read without locks: each is right, but not all are of one moment.
+ * Numbers of joins and leaves are since the start of the server, or since the presence was used
+ * first after that. They are read without locks: each is right, but not all are of one moment.
  */
 #include "postgres.h"
 

@@ -4,12 +4,14 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * One process at a time turns it, under turn_lock: the worker, each second; and calls, a little, if it is late.
+ * One process at a time turns it, under turn_lock: the worker, each second; and calls, a little, if
+ * it is late.
  *
- * The order of locks is a partition, then the wheel. So items that are due are taken out of the wheel first, some
- * at a time, and marked as taken; then each is settled under its partition's lock. By then it may have had a
- * heartbeat, or have left and come again. But a process that finds it taken neither frees it nor puts it into the
- * wheel: that is left to this file. Nothing between the two can fail.
+ * The order of locks is a partition, then the wheel. So items that are due are taken out of the
+ * wheel first, some at a time, and marked as taken; then each is settled under its partition's
+ * lock. By then it may have had a heartbeat, or have left and come again. But a process that finds
+ * it taken neither frees it nor puts it into the wheel: that is left to this file. Nothing between
+ * the two can fail.
  */
 #include "postgres.h"
 
@@ -27,7 +29,10 @@
 /* How often to look for databases that are gone. */
 #define TURN_LOOK_US (1 * USECS_PER_SEC)
 
-/* An empty room that has something to report stays for this many times PRESENCE_EMPTY_ROOM_US: after that, there is no worker. */
+/*
+ * An empty room that has something to report stays for this many times PRESENCE_EMPTY_ROOM_US:
+ * after that, there is no worker.
+ */
 #define MAX_ROUNDS 60
 
 static void presenceturn_settle(uint32 number, int64 now);
@@ -35,8 +40,8 @@ static void settle_member(DcMapEntry *entry, int64 now);
 static void settle_room(DcMapEntry *entry, int64 now);
 
 /*
- * presence_turn turns the wheel, by about `steps` steps; true if there is more to do. Also false if another
- * process turns it, and the caller need not wait.
+ * presence_turn turns the wheel, by about `steps` steps; true if there is more to do. Also false if
+ * another process turns it, and the caller need not wait.
  */
 bool
 presence_turn(uint32 steps, bool wait)
@@ -128,8 +133,8 @@ settle_member(DcMapEntry *entry, int64 now)
 }
 
 /*
- * settle_room frees a room that is empty and not in use, and turns the ring of an approximate one. Pins are taken under its partition's lock, or by a
- * process that has one.
+ * settle_room frees a room that is empty and not in use, and turns the ring of an approximate one.
+ * Pins are taken under its partition's lock, or by a process that has one.
  */
 static void
 settle_room(DcMapEntry *entry, int64 now)
@@ -166,7 +171,10 @@ settle_room(DcMapEntry *entry, int64 now)
 	pg_atomic_fetch_sub_u64(&slot->rooms, 1); /* last: then the slot may be given away */
 }
 
-/* Return the room of an entry whose rule is gone: itself, or that of a member; NULL if it is not. Its partition is locked. */
+/*
+ * Return the room of an entry whose rule is gone: itself, or that of a member; NULL if it is not.
+ * Its partition is locked.
+ */
 static DcMapEntry *
 room_of(const DcPresenceGone *gone, DcMapEntry *entry)
 {
@@ -218,7 +226,8 @@ presenceturn_forget(DcMapEntry *entry, void *arg)
 }
 
 /*
- * forget_room frees an empty room. The turn_lock is held, so no other process has taken it out of the wheel, or frees it.
+ * forget_room frees an empty room. The turn_lock is held, so no other process has taken it out of
+ * the wheel, or frees it.
  */
 static bool
 forget_room(DcMapEntry *entry, void *arg)
@@ -242,7 +251,8 @@ forget_room(DcMapEntry *entry, void *arg)
 }
 
 /*
- * presence_gone_add adds a rule to those that are gone, if it has anything in memory. Must not throw.
+ * presence_gone_add adds a rule to those that are gone, if it has anything in memory. Must not
+ * throw.
  */
 void
 presence_gone_add(DcPresenceGone *gone, Oid database, const DcPresenceOwner *rule)
@@ -256,10 +266,11 @@ presence_gone_add(DcPresenceGone *gone, Oid database, const DcPresenceOwner *rul
 }
 
 /*
- * presence_forget removes the members of rules that are gone, then their rooms: others may need the memory at once, and no view
- * shows what uses it. If the wheel is being turned just now, the rooms are freed when they are due. A member that still enters,
- * because its session does not know of the drop yet, leaves when its time is up. A transaction may drop many rules, and can no
- * longer be canceled: so the memory is scanned once for all of them. Must not throw.
+ * presence_forget removes the members of rules that are gone, then their rooms: others may need the
+ * memory at once, and no view shows what uses it. If the wheel is being turned just now, the rooms
+ * are freed when they are due. A member that still enters, because its session does not know of the
+ * drop yet, leaves when its time is up. A transaction may drop many rules, and can no longer be
+ * canceled: so the memory is scanned once for all of them. Must not throw.
  */
 void
 presence_forget(DcPresenceGone *gone)
@@ -282,8 +293,9 @@ presence_forget(DcPresenceGone *gone)
 }
 
 /*
- * presence_forget_databases removes the members of databases that were dropped, which would otherwise stay until
- * their time is up. At most once a second; true if there were any. Call it in a transaction, with no lock held.
+ * presence_forget_databases removes the members of databases that were dropped, which would
+ * otherwise stay until their time is up. At most once a second; true if there were any. Call it in
+ * a transaction, with no lock held.
  */
 bool
 presence_forget_databases(void)

@@ -4,20 +4,23 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Time is cut into slots. Each slot has a sketch of the members seen in it. The ring has the sketches of the last
- * RING_SLOTS, including the current one. The estimate is that of their union. A member is in it from when it is seen
- * until its slot is the oldest and the next one begins: for RING_SLOTS - 1 slots at least, RING_SLOTS at most.
+ * Time is cut into slots. Each slot has a sketch of the members seen in it. The ring has the
+ * sketches of the last RING_SLOTS, including the current one. The estimate is that of their union.
+ * A member is in it from when it is seen until its slot is the oldest and the next one begins: for
+ * RING_SLOTS - 1 slots at least, RING_SLOTS at most.
  *
- * A member has one register, the same in all sketches. So the ranks of a register in all of them, of six bits each, are
- * in one word, and words are in leaves, which exist as long as one of their registers is not zero. This has three uses:
- * few members take little memory; seeing a member again takes none; and noting one means looking at
- * one word, and perhaps changing it by one atomic operation.
+ * A member has one register, the same in all sketches. So the ranks of a register in all of them,
+ * of six bits each, are in one word, and words are in leaves, which exist as long as one of their
+ * registers is not zero. This has three uses: few members take little memory; seeing a member again
+ * takes none; and noting one means looking at one word, and perhaps changing it by one atomic
+ * operation.
  *
- * The ring also knows how many registers have which rank in the union: from that the estimate is made (sketch/hll),
- * without looking at the registers. It changes only when a register of the union does, which few members among many do.
+ * The ring also knows how many registers have which rank in the union: from that the estimate is
+ * made (sketch/hll), without looking at the registers. It changes only when a register of the union
+ * does, which few members among many do.
  *
- * ring_beat can be called by several processes at once, and at the same time ring_time and ring_estimate; everything else
- * needs an exclusive lock.
+ * ring_beat can be called by several processes at once, and at the same time ring_time and
+ * ring_estimate; everything else needs an exclusive lock.
  *
  * Cells: the head, with the time and the directories; the ranks; directories of leaves; leaves.
  */
@@ -282,11 +285,12 @@ ring_is_empty(uint32_t root, const DcRingCells *cells)
 }
 
 /*
- * ring_beat notes a member's heartbeat, if that does not change the estimate. False if it does, or the ring must be turned
- * first: then nothing is done, and it takes an exclusive lock to turn it and to add the member.
+ * ring_beat notes a member's heartbeat, if that does not change the estimate. False if it does, or
+ * the ring must be turned first: then nothing is done, and it takes an exclusive lock to turn it
+ * and to add the member.
  *
- * `now` may be a little before the current slot, as the clock was read without a lock: then it counts as
- * in that slot.
+ * `now` may be a little before the current slot, as the clock was read without a lock: then it
+ * counts as in that slot.
  */
 bool
 ring_beat(uint32_t root, const DcRingCells *cells, uint64_t hash, int64_t now)
@@ -317,7 +321,8 @@ ring_beat(uint32_t root, const DcRingCells *cells, uint64_t hash, int64_t now)
 }
 
 /*
- * ring_add notes a member's heartbeat in the current slot. RING_FULL if that takes memory and there is none.
+ * ring_add notes a member's heartbeat in the current slot. RING_FULL if that takes memory and there
+ * is none.
  */
 DcRingAdded
 ring_add(uint32_t root, const DcRingCells *cells, uint64_t hash)
@@ -346,8 +351,9 @@ ring_add(uint32_t root, const DcRingCells *cells, uint64_t hash)
 }
 
 /*
- * map_words changes each word: a rank of the slots in the mask is forgotten; with_all, the rank in the union
- * is that of the current slot. Leaves that are empty then are freed. True if the union has changed.
+ * map_words changes each word: a rank of the slots in the mask is forgotten; with_all, the rank in
+ * the union is that of the current slot. Leaves that are empty then are freed. True if the union
+ * has changed.
  */
 static bool
 map_words(Head *head, const DcRingCells *cells, uint64_t mask, bool with_all)
@@ -443,8 +449,8 @@ ring_estimate(uint32_t root, const DcRingCells *cells)
 }
 
 /*
- * ring_leaf returns the words of a leaf, RING_LEAF_WORDS of them, or NULL. It is for writing them to a file, when no other
- * process is left.
+ * ring_leaf returns the words of a leaf, RING_LEAF_WORDS of them, or NULL. It is for writing them
+ * to a file, when no other process is left.
  */
 const uint64_t *
 ring_leaf(uint32_t root, const DcRingCells *cells, uint32_t leaf)
@@ -455,7 +461,8 @@ ring_leaf(uint32_t root, const DcRingCells *cells, uint32_t leaf)
 }
 
 /*
- * ring_put_leaf makes a leaf of such words. False if it is there already, is empty or invalid, or there is no memory.
+ * ring_put_leaf makes a leaf of such words. False if it is there already, is empty or invalid, or
+ * there is no memory.
  */
 bool
 ring_put_leaf(uint32_t root, const DcRingCells *cells, uint32_t leaf, const uint64_t *words)

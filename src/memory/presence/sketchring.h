@@ -53,7 +53,10 @@ typedef enum DcRingAdded
 	RING_FULL
 } DcRingAdded;
 
-/* the length of a slot for a time to live: without the current slot, which has just begun, the others last that long */
+/*
+ * the length of a slot for a time to live: without the current slot, which has just begun, the
+ * others last that long
+ */
 static inline int64_t
 ring_length(int64_t ttl)
 {

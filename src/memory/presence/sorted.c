@@ -4,10 +4,10 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * It is a binary tree by key, and a heap by priority: no item has a higher one than its parent. If priorities
- * are random, the tree is like one of keys inserted in random order: about twice as deep as the best one.
- * Inserting compares on the way down; removing compares nothing, as items know their parents. Each rotates
- * twice on average.
+ * It is a binary tree by key, and a heap by priority: no item has a higher one than its parent. If
+ * priorities are random, the tree is like one of keys inserted in random order: about twice as deep
+ * as the best one. Inserting compares on the way down; removing compares nothing, as items know
+ * their parents. Each rotates twice on average.
  */
 #include "memory/presence/sorted.h"
 
@@ -70,8 +70,8 @@ sorted_remove(uint32_t *root, const DcSortedItems *items, uint32_t item)
 }
 
 /*
- * sorted_first returns the item with the lowest key, sorted_after the first one behind a key, and sorted_next the
- * one behind an item.
+ * sorted_first returns the item with the lowest key, sorted_after the first one behind a key, and
+ * sorted_next the one behind an item.
  */
 uint32_t
 sorted_first(uint32_t root, const DcSortedItems *items)

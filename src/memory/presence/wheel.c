@@ -4,19 +4,20 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Time is in ticks. An item has a deadline, the tick at which it is due. A slot of the first level is for one
- * tick, one of the next level for 64, and so on: slot n of a level is for those ticks that have n in the level's
- * six bits. An item is on the first level where its deadline is less than 64 slots ahead, in that slot. So on higher levels no
- * item is ever put into the present slot: its items were there before its time began, and are moved to lower levels, one at a
- * time. An item is moved three times at most.
+ * Time is in ticks. An item has a deadline, the tick at which it is due. A slot of the first level
+ * is for one tick, one of the next level for 64, and so on: slot n of a level is for those ticks
+ * that have n in the level's six bits. An item is on the first level where its deadline is less
+ * than 64 slots ahead, in that slot. So on higher levels no item is ever put into the present slot:
+ * its items were there before its time began, and are moved to lower levels, one at a time. An item
+ * is moved three times at most.
  *
- * Moves are lazy: putting off a deadline, as a heartbeat does, does not touch the wheel. The item is found
- * in its old slot, and then moved. An item further away than the wheel reaches is put as far as that, and
- * found there as one whose deadline was put off.
+ * Moves are lazy: putting off a deadline, as a heartbeat does, does not touch the wheel. The item
+ * is found in its old slot, and then moved. An item further away than the wheel reaches is put as
+ * far as that, and found there as one whose deadline was put off.
  *
- * Turning can be interrupted after any number of steps, each of which looks at one item or skips empty slots. The
- * wheel may be late. That makes nothing due twice, and loses nothing. Items that are added with a deadline
- * in the past are due next.
+ * Turning can be interrupted after any number of steps, each of which looks at one item or skips
+ * empty slots. The wheel may be late. That makes nothing due twice, and loses nothing. Items that
+ * are added with a deadline in the past are due next.
  */
 #include "memory/presence/wheel.h"
 
@@ -87,8 +88,9 @@ wheel_remove(DcWheel *wheel, const DcWheelItems *items, uint32_t item)
 }
 
 /*
- * wheel_next turns the wheel up to a tick, and removes and returns an item that is due by then. WHEEL_NONE: there
- * is no more, and the wheel is past that tick, or the steps are used up: then there may be.
+ * wheel_next turns the wheel up to a tick, and removes and returns an item that is due by then.
+ * WHEEL_NONE: there is no more, and the wheel is past that tick, or the steps are used up: then
+ * there may be.
  */
 uint32_t
 wheel_next(DcWheel *wheel, const DcWheelItems *items, uint64_t now, uint32_t *steps)
@@ -197,10 +199,10 @@ unlink_item(DcWheel *wheel, const DcWheelItems *items, uint32_t item)
 }
 
 /*
- * wheel_advance goes on to the next tick at which there may be an item in a present slot; not past now + 1. The present
- * slots are empty. Below the lowest level that has items nothing has to be looked at; on that level,
- * items after the present slot come first, and the others are in the next round, before which the next level's
- * slot begins.
+ * wheel_advance goes on to the next tick at which there may be an item in a present slot; not past
+ * now + 1. The present slots are empty. Below the lowest level that has items nothing has to be
+ * looked at; on that level, items after the present slot come first, and the others are in the next
+ * round, before which the next level's slot begins.
  */
 static void
 wheel_advance(DcWheel *wheel, uint64_t now)

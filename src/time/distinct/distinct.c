@@ -4,8 +4,9 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * NAME has a row for each key, with a sketch (dc_hll) of its items. Adding an item there would mean writing a row of some
- * kilobytes, and all transactions that add to the key would wait for each other. Instead
+ * NAME has a row for each key, with a sketch (dc_hll) of its items. Adding an item there would mean
+ * writing a row of some kilobytes, and all transactions that add to the key would wait for each
+ * other. Instead
  *
  *	1. dc_add() looks whether the session knows that the item changes nothing (distinctknown.c). That holds for almost all:
  *	   a repeat never changes anything, and after n different items a new one does so with a probability of about 0.7 m / n,
@@ -15,11 +16,13 @@
  *	3. The worker adds deltas to the sketches and deletes them, in one transaction (distinctfold.c).
  *	4. A read is the union of the sketch, the deltas and what is pending, in one snapshot (distinctread.c).
  *
- * Why that is never wrong: a sketch is a set that is only ever removed as a whole, and a union may be made in any order and
- * any number of times. So it does not matter which items are written twice, who folds them, or when. It does matter that
- * each item of a committed transaction is in some row that the commit relies on: distinctknown.c ensures that.
+ * Why that is never wrong: a sketch is a set that is only ever removed as a whole, and a union may
+ * be made in any order and any number of times. So it does not matter which items are written
+ * twice, who folds them, or when. It does matter that each item of a committed transaction is in
+ * some row that the commit relies on: distinctknown.c ensures that.
  *
- * Order of locks: NAME, NAME_delta, the lock `distinct` (lockclass.h). Only dc_distinct_reset() waits for rows.
+ * Order of locks: NAME, NAME_delta, the lock `distinct` (lockclass.h). Only dc_distinct_reset()
+ * waits for rows.
  */
 #include "postgres.h"
 

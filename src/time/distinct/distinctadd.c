@@ -4,14 +4,16 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * An item that the session knows to be there (distinctknown.c) touches neither locks nor rows: it is as if it had been
- * added before the present locks on the table were taken. All other items lock the tables, and are pending until the
- * commit (distinctpending.c).
+ * An item that the session knows to be there (distinctknown.c) touches neither locks nor rows: it
+ * is as if it had been added before the present locks on the table were taken. All other items lock
+ * the tables, and are pending until the commit (distinctpending.c).
  *
- * Items are hashed as by dc_hll_agg() and dc_hll_add() (types/sketch/item.c), so the sketch of a key is that of its items.
+ * Items are hashed as by dc_hll_agg() and dc_hll_add() (types/sketch/item.c), so the sketch of a
+ * key is that of its items.
  *
- * A time says which bucket an item is in. The wall clock decides whether that is too old or in the future; if the clock
- * is set, other buckets can be written. Which buckets are kept is decided elsewhere (distinctfold.c).
+ * A time says which bucket an item is in. The wall clock decides whether that is too old or in the
+ * future; if the clock is set, other buckets can be written. Which buckets are kept is decided
+ * elsewhere (distinctfold.c).
  */
 #include "postgres.h"
 
@@ -54,9 +56,9 @@ static void add_to(FunctionCallInfo fcinfo, Oid relid, const DcKey *key, uint64 
 /*
  * dc_add(distinct_table text|regclass, key text|bigint|uuid, item any, at timestamptz) -> void
  *
- * Needs INSERT and UPDATE. Errors: 22004 for NULL, 42809 for another table, 42804 for a type that keys cannot have,
- * 54000 for a key that is too long, 22023 for a time without buckets, or in the future; 22008 for one that is
- * too long ago.
+ * Needs INSERT and UPDATE. Errors: 22004 for NULL, 42809 for another table, 42804 for a type that
+ * keys cannot have, 54000 for a key that is too long, 22023 for a time without buckets, or in the
+ * future; 22008 for one that is too long ago.
  */
 Datum
 dc_add(PG_FUNCTION_ARGS)
@@ -91,8 +93,8 @@ dc_add(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_add_many(distinct_table regclass, keys text[]|bigint[]|uuid[], items any[], at timestamptz) -> void: items[i]
- * is added to keys[i]. Errors: 2202E when the lengths differ.
+ * dc_add_many(distinct_table regclass, keys text[]|bigint[]|uuid[], items any[], at timestamptz) ->
+ * void: items[i] is added to keys[i]. Errors: 2202E when the lengths differ.
  */
 Datum
 dc_add_many(PG_FUNCTION_ARGS)
@@ -231,7 +233,8 @@ bucket_arg(FunctionCallInfo fcinfo, const DcDistinct *distinct, int argno)
 }
 
 /*
- * distinct_row_key makes the key of the row of a key and a bucket, and returns its length. 54000 if it is too long.
+ * distinct_row_key makes the key of the row of a key and a bucket, and returns its length. 54000 if
+ * it is too long.
  */
 uint32
 distinct_row_key(const DcDistinct *distinct, const DcKey *key, int64 bucket, char *buf)
@@ -261,7 +264,8 @@ distinctadd_is_known(DcDistinct *distinct, const DcRowKey *key, uint64 hash)
 }
 
 /*
- * add_to adds an item that is not known: it locks the tables, and looks at them, so that the commit need not fail.
+ * add_to adds an item that is not known: it locks the tables, and looks at them, so that the commit
+ * need not fail.
  */
 static pg_noinline void
 add_to(FunctionCallInfo fcinfo, Oid relid, const DcKey *key, uint64 hash)

@@ -14,8 +14,8 @@
  *	- DELETE and UPDATE by hand are refused on both, as sessions would not notice that items which they remember
  *	  are gone (distinctknown.c).
  *
- * Triggers with the functions of core/table/protect.c do the last two. The functions of this room write without SQL, so
- * these triggers do not fire for them.
+ * Triggers with the functions of core/table/protect.c do the last two. The functions of this room
+ * write without SQL, so these triggers do not fire for them.
  */
 #include "postgres.h"
 
@@ -108,8 +108,8 @@ distinct_protect(const DcDistinctRow *row)
 }
 
 /*
- * distinct_truncated empties the deltas of a table that was truncated, if it is a distinct table. A table of this
- * transaction may be truncated without an invalidation.
+ * distinct_truncated empties the deltas of a table that was truncated, if it is a distinct table. A
+ * table of this transaction may be truncated without an invalidation.
  */
 void
 distinct_truncated(Oid relid)
@@ -126,7 +126,8 @@ distinct_truncated(Oid relid)
 }
 
 /*
- * distinct_prevent_change raises 55000 if rows of a distinct table or of deltas are being deleted or updated by hand.
+ * distinct_prevent_change raises 55000 if rows of a distinct table or of deltas are being deleted
+ * or updated by hand.
  */
 void
 distinct_prevent_change(Oid relid)

@@ -4,24 +4,27 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Folding reads deltas in the order of keys, adds what they have to the row of the key, and deletes them, in one
- * transaction: a snapshot has the items in the deltas, in the row, or in both, which is the same. It reads a batch of deltas in a
- * snapshot; those that come meanwhile are left for the next time. While an old snapshot is held, deltas that were deleted stay where they
- * are, and are visited by each round; a step visits a limited number of them, and the next one goes on behind the last.
- * Writers insert deltas, which conflicts with no lock of it.
+ * Folding reads deltas in the order of keys, adds what they have to the row of the key, and deletes
+ * them, in one transaction: a snapshot has the items in the deltas, in the row, or in both, which
+ * is the same. It reads a batch of deltas in a snapshot; those that come meanwhile are left for the
+ * next time. While an old snapshot is held, deltas that were deleted stay where they are, and are
+ * visited by each round; a step visits a limited number of them, and the next one goes on behind
+ * the last. Writers insert deltas, which conflicts with no lock of it.
  *
- * A bucket is removed when its time to be kept is over, both by the clock and by the newest bucket that was folded
- * (bucket.c). The catalog has the latter, and a clock that is ahead for a while raises it by one (note_newest): rows
- * and deltas are deleted, in batches, with one pass over the rows for each such bucket. A row is small, and there is
- * one for each key and bucket. Sessions must forget what they know of such rows, so the relation is invalidated.
+ * A bucket is removed when its time to be kept is over, both by the clock and by the newest bucket
+ * that was folded (bucket.c). The catalog has the latter, and a clock that is ahead for a while
+ * raises it by one (note_newest): rows and deltas are deleted, in batches, with one pass over the
+ * rows for each such bucket. A row is small, and there is one for each key and bucket. Sessions
+ * must forget what they know of such rows, so the relation is invalidated.
  *
- * A transaction that does any of this holds the table's lock `distinct` to its end; the worker skips a table that it cannot
- * lock at once. So a row of the table is changed by one of them at a time. It may still be changed by its owner by hand:
- * then its deltas stay, and the next time tries again. Deleting a delta that is already deleted does nothing.
+ * A transaction that does any of this holds the table's lock `distinct` to its end; the worker
+ * skips a table that it cannot lock at once. So a row of the table is changed by one of them at a
+ * time. It may still be changed by its owner by hand: then its deltas stay, and the next time tries
+ * again. Deleting a delta that is already deleted does nothing.
  *
- * None of this runs code of an owner: tables with such code cannot be written (distinctopen.c). A table that a
- * subscription feeds is left alone: the publisher folds it. The commits of the worker do not wait for the disk: one that
- * is lost leaves the deltas where they were.
+ * None of this runs code of an owner: tables with such code cannot be written (distinctopen.c). A
+ * table that a subscription feeds is left alone: the publisher folds it. The commits of the worker
+ * do not wait for the disk: one that is lost leaves the deltas where they were.
  */
 #include "postgres.h"
 
@@ -219,7 +222,8 @@ distinctfold_start(MemoryContext cxt)
 }
 
 /*
- * distinctfold_step does one transaction's work on a table, if it can have it at once. One that is being restored is left alone.
+ * distinctfold_step does one transaction's work on a table, if it can have it at once. One that is
+ * being restored is left alone.
  */
 static DcTableStep
 distinctfold_step(Oid relid, bool all_owners)
@@ -349,8 +353,8 @@ fold_batch(DcDistinctRel *rel, DcFoldTable *table)
 }
 
 /*
- * pass_key goes on behind the key that the round has come to. Its deltas stay, and later steps of the round do not read them
- * again.
+ * pass_key goes on behind the key that the round has come to. Its deltas stay, and later steps of
+ * the round do not read them again.
  */
 static void
 pass_key(DcFoldTable *table)
@@ -373,8 +377,8 @@ note_delta(DcFoldTable *table, DcDistinctScan *scan)
 }
 
 /*
- * fold_key adds items to the row of a key, or makes one; false, with nothing done, if another transaction has the
- * row.
+ * fold_key adds items to the row of a key, or makes one; false, with nothing done, if another
+ * transaction has the row.
  */
 static bool
 fold_key(DcDistinctRel *rel, const DcKey *key, HllState *items)
@@ -410,7 +414,9 @@ put_sketch(DcDistinctRel *rel, DcDistinctScan *row, const DcKey *key, HllState *
 		memcmp(VARDATA_ANY(DatumGetPointer(before)), VARDATA_ANY(DatumGetPointer(after)),
 			   VARSIZE_ANY_EXHDR(DatumGetPointer(after))) == 0)
 		return true;
-	/* the server can lock without waiting, but not update; after the lock, the update need not wait */
+	/*
+	 * the server can lock without waiting, but not update; after the lock, the update need not wait
+	 */
 	if (!keyrow_lock_version(heap, tid, LockTupleNoKeyExclusive, LockWaitSkip))
 		return false;
 	slot = distinct_make_row(rel, DISTINCT_TABLE, key->data, key->len, after);
@@ -489,10 +495,11 @@ horizon_of(const DcDistinctRow *row)
 }
 
 /*
- * Write the newest bucket to the catalog. Only the bucket of a key is known to be one if the functions have written it; a
- * row that was made by hand may say anything. A bucket that does not follow the newest one may come from a clock that is
- * ahead for a while: it counts when a later one is folded, and until then it raises the newest one by a single bucket. If
- * the newest one is itself ahead of the clock, the clock was wrong at that time.
+ * Write the newest bucket to the catalog. Only the bucket of a key is known to be one if the
+ * functions have written it; a row that was made by hand may say anything. A bucket that does not
+ * follow the newest one may come from a clock that is ahead for a while: it counts when a later one
+ * is folded, and until then it raises the newest one by a single bucket. If the newest one is
+ * itself ahead of the clock, the clock was wrong at that time.
  */
 static void
 note_newest(DcDistinct *distinct, DcFoldTable *table, int64 bucket)
@@ -520,8 +527,9 @@ note_newest(DcDistinct *distinct, DcFoldTable *table, int64 bucket)
 }
 
 /*
- * dc_distinct_reset(distinct_table regclass, key text|bigint|uuid) -> void: the key starts from zero, in all buckets.
- * Needs DELETE. Items that others are adding at the same time may be there afterwards.
+ * dc_distinct_reset(distinct_table regclass, key text|bigint|uuid) -> void: the key starts from
+ * zero, in all buckets. Needs DELETE. Items that others are adding at the same time may be there
+ * afterwards.
  */
 Datum
 dc_distinct_reset(PG_FUNCTION_ARGS)

@@ -4,9 +4,10 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Most items that are added have been there before, and of those that are new most raise no register. To see that, a
- * session remembers sketches of keys: the items that it has read, and those that it has written itself. As registers
- * only rise, a sketch that is out of date shows too little, and at worst a row is written that was not needed.
+ * Most items that are added have been there before, and of those that are new most raise no
+ * register. To see that, a session remembers sketches of keys: the items that it has read, and
+ * those that it has written itself. As registers only rise, a sketch that is out of date shows too
+ * little, and at worst a row is written that was not needed.
  *
  * So a sketch must never have items that the rows may lack whenever a session relies on it:
  *
@@ -26,8 +27,8 @@
  *	  a snapshot in which no older transaction is in progress shows all of them. With any other
  *	  snapshot the item is pending, and the commit decides whether it is written.
  *
- * Memory: sketches take dcounter.distinct_cache at most; the least recently used one is removed first. All
- * of this is private to the backend, in a context below TopMemoryContext.
+ * Memory: sketches take dcounter.distinct_cache at most; the least recently used one is removed
+ * first. All of this is private to the backend, in a context below TopMemoryContext.
  */
 #include "postgres.h"
 
@@ -148,8 +149,9 @@ known_has(DcKnown *known, uint64 hash)
 }
 
 /*
- * Return true if this transaction may rely on what is known: the active snapshot shows it, and it is on disk. Whether the
- * commit waits for the disk is not known yet, as a function may have its own setting.
+ * Return true if this transaction may rely on what is known: the active snapshot shows it, and it
+ * is on disk. Whether the commit waits for the disk is not known yet, as a function may have its
+ * own setting.
  */
 bool
 known_is_safe(DcKnown *known)
@@ -197,7 +199,10 @@ known_load(DcDistinctRel *rel, const DcRowKey *key)
 		uncommitted--;
 	}
 	PopActiveSnapshot();
-	/* every transaction that the snapshot shows as committed has written its commit to the WAL before now */
+	/*
+	 * every transaction that the snapshot shows as committed has written its commit to the WAL
+	 * before now
+	 */
 	known->lsn = GetXLogInsertRecPtr();
 	known_resize(known);
 	return known;
@@ -240,8 +245,8 @@ distinctknown_read_rows(DcDistinctRel *rel, const DcRowKey *key, DcKnown *known)
 }
 
 /*
- * take_state takes the state out of a sketch while it is merged with another one: that may free it, and fail after
- * that. A sketch without a state is never used.
+ * take_state takes the state out of a sketch while it is merged with another one: that may free it,
+ * and fail after that. A sketch without a state is never used.
  */
 static HllState *
 take_state(DcKnown *known)
@@ -319,8 +324,8 @@ distinctknown_is_missing(const HllState *state, uint32 token)
 }
 
 /*
- * known_raise adds items that this session has committed; the rows of that generation have all of them. The LSN is
- * that of their commit.
+ * known_raise adds items that this session has committed; the rows of that generation have all of
+ * them. The LSN is that of their commit.
  */
 void
 known_raise(const DcRowKey *key, uint64 generation, const HllState *items, XLogRecPtr lsn)
@@ -349,8 +354,8 @@ known_any_uncommitted(void)
 }
 
 /*
- * known_forget_uncommitted forgets the sketches with rows of this transaction. Runs when a transaction or
- * subtransaction ends: must not throw.
+ * known_forget_uncommitted forgets the sketches with rows of this transaction. Runs when a
+ * transaction or subtransaction ends: must not throw.
  */
 void
 known_forget_uncommitted(void)

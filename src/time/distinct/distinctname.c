@@ -4,11 +4,12 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * dc_add() is also a function of mergeable sets. For a literal, the server chooses the variant with a text argument, so the
- * name of a table comes as text, and is looked up with each call, as in any statement. The look-up costs about as much as the
- * rest of a call that changes nothing. So a session remembers a few names. What a name means depends on the search_path, the
- * current role and its rights on schemas, and on all relations and schemas that there are: with any change of these it is
- * looked up again.
+ * dc_add() is also a function of mergeable sets. For a literal, the server chooses the variant with
+ * a text argument, so the name of a table comes as text, and is looked up with each call, as in any
+ * statement. The look-up costs about as much as the rest of a call that changes nothing. So a
+ * session remembers a few names. What a name means depends on the search_path, the current role and
+ * its rights on schemas, and on all relations and schemas that there are: with any change of these
+ * it is looked up again.
  */
 #include "postgres.h"
 

@@ -4,19 +4,19 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Both belong to a user, who may alter them in any way at any time. They are read and written only without SQL, so
- * that neither code of their owner nor row security applies: to be read they must be plain tables of their shape,
- * and to be written they must have nothing on them but plain indexes. Otherwise the call is refused, so owners can
- * only harm themselves.
+ * Both belong to a user, who may alter them in any way at any time. They are read and written only
+ * without SQL, so that neither code of their owner nor row security applies: to be read they must
+ * be plain tables of their shape, and to be written they must have nothing on them but plain
+ * indexes. Otherwise the call is refused, so owners can only harm themselves.
  *
- * The table is locked first, then its deltas (ACCESS SHARE to read, ROW EXCLUSIVE to write), both to the end of the
- * transaction. What was known before the locks were taken is not trusted after that. Both relations are open
- * when the shape is looked at, and as long as they are used: until then this session's own code cannot alter
- * them.
+ * The table is locked first, then its deltas (ACCESS SHARE to read, ROW EXCLUSIVE to write), both
+ * to the end of the transaction. What was known before the locks were taken is not trusted after
+ * that. Both relations are open when the shape is looked at, and as long as they are used: until
+ * then this session's own code cannot alter them.
  *
- * An entry gets another generation each time that it is filled. What a session remembers of keys is tied to it
- * (distinctknown.c): any change of either table, including TRUNCATE and its rollback, and each call that removes rows,
- * invalidates the relation, and with it all of this.
+ * An entry gets another generation each time that it is filled. What a session remembers of keys is
+ * tied to it (distinctknown.c): any change of either table, including TRUNCATE and its rollback,
+ * and each call that removes rows, invalidates the relation, and with it all of this.
  */
 #include "postgres.h"
 
@@ -120,8 +120,8 @@ distinctopen_fill(void *data, void *arg)
 }
 
 /*
- * distinct_lookup returns the entry of a table, with the errors that a user should see: 42P01 for no relation, 42809
- * for another one.
+ * distinct_lookup returns the entry of a table, with the errors that a user should see: 42P01 for
+ * no relation, 42809 for another one.
  */
 DcDistinct *
 distinct_lookup(Oid relid)
@@ -150,8 +150,8 @@ distinct_rights_known(const DcDistinct *distinct, AclMode rights)
 }
 
 /*
- * distinct_lock locks a table and its deltas, and checks the rights of the current role; without rights, that it is the
- * owner. Errors: those of distinct_lookup(), 42501, 0A000 for row security.
+ * distinct_lock locks a table and its deltas, and checks the rights of the current role; without
+ * rights, that it is the owner. Errors: those of distinct_lookup(), 42501, 0A000 for row security.
  */
 DcDistinct *
 distinct_lock(Oid relid, LOCKMODE mode, AclMode rights)
@@ -182,8 +182,8 @@ distinct_lock(Oid relid, LOCKMODE mode, AclMode rights)
 }
 
 /*
- * lock_both locks both tables; false if they are not a distinct table, have other deltas by then, or a lock is not
- * available.
+ * lock_both locks both tables; false if they are not a distinct table, have other deltas by then,
+ * or a lock is not available.
  */
 static bool
 lock_both(Oid relid, LOCKMODE mode, bool wait)
@@ -238,8 +238,8 @@ distinctrel_open(DcDistinctRel *rel, DcDistinct *distinct, LOCKMODE mode)
 }
 
 /*
- * distinctrel_open_again locks and opens a table to write, without asking for rights; false if it is no longer a
- * distinct table, or cannot be locked at once and `wait` is false.
+ * distinctrel_open_again locks and opens a table to write, without asking for rights; false if it
+ * is no longer a distinct table, or cannot be locked at once and `wait` is false.
  */
 bool
 distinctrel_open_again(DcDistinctRel *rel, Oid relid, bool wait)
@@ -418,8 +418,8 @@ distinct_precision_of(Oid relid)
 }
 
 /*
- * distinctopen_key_index returns an index on the key, or InvalidOid. It may be newer than the snapshot: rows never change
- * their keys, so the index finds all versions of a row in any snapshot.
+ * distinctopen_key_index returns an index on the key, or InvalidOid. It may be newer than the
+ * snapshot: rows never change their keys, so the index finds all versions of a row in any snapshot.
  */
 static Oid
 distinctopen_key_index(Relation heap, AttrNumber att)

@@ -4,22 +4,25 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * An item touches no row: it goes to a small sketch of its key in this backend. When the transaction commits, or is
- * prepared, one row for each key is inserted into the table of deltas, with those items that the session does not know to
- * be there (distinctknown.c); often there are none, and nothing is written. An insertion waits for nobody, so writers
- * of one key neither wait for each other nor deadlock, and no isolation level makes them fail. A SERIALIZABLE transaction
- * writes all its items, whatever is known: leaving one out would be a read, and the server must know of each read. Then a
- * reader that does not see its row conflicts with it, and adds do not.
+ * An item touches no row: it goes to a small sketch of its key in this backend. When the
+ * transaction commits, or is prepared, one row for each key is inserted into the table of deltas,
+ * with those items that the session does not know to be there (distinctknown.c); often there are
+ * none, and nothing is written. An insertion waits for nobody, so writers of one key neither wait
+ * for each other nor deadlock, and no isolation level makes them fail. A SERIALIZABLE transaction
+ * writes all its items, whatever is known: leaving one out would be a read, and the server must
+ * know of each read. Then a reader that does not see its row conflicts with it, and adds do not.
  *
- * Savepoints work as for increments (core/counter/pending.c): a stack of levels, each with the nesting level of its
- * subtransaction. ABORT_SUB drops a level, COMMIT_SUB gives it to the parent. Items may be written early, in
- * subtransaction L (memory is full, or DDL is about to change the table). The rows are L's: levels of L are dropped,
- * and those below L are kept with applied_by = L, to be pending again if L aborts.
+ * Savepoints work as for increments (core/counter/pending.c): a stack of levels, each with the
+ * nesting level of its subtransaction. ABORT_SUB drops a level, COMMIT_SUB gives it to the parent.
+ * Items may be written early, in subtransaction L (memory is full, or DDL is about to change the
+ * table). The rows are L's: levels of L are dropped, and those below L are kept with applied_by =
+ * L, to be pending again if L aborts.
  *
- * At COMMIT the levels are set aside, and the next call adds them to what the session knows: a callback must not fail.
+ * At COMMIT the levels are set aside, and the next call adds them to what the session knows: a
+ * callback must not fail.
  *
- * All of this is private to the backend, in contexts below TopMemoryContext, which the callbacks delete or set
- * aside.
+ * All of this is private to the backend, in contexts below TopMemoryContext, which the callbacks
+ * delete or set aside.
  */
 #include "postgres.h"
 
@@ -140,8 +143,8 @@ distinct_pending_merge(const DcRowKey *key, HllState *into)
 }
 
 /*
- * distinct_pending_keys lists the keys (DcRowKey *) of a table that have pending items and are wanted; not in order, and perhaps
- * more than once.
+ * distinct_pending_keys lists the keys (DcRowKey *) of a table that have pending items and are
+ * wanted; not in order, and perhaps more than once.
  */
 List *
 distinct_pending_keys(Oid relid, bool (*wanted)(const void *arg, const DcRowKey *key), const void *arg)
@@ -255,7 +258,8 @@ distinctpending_level_pop(DcLevel **link)
 }
 
 /*
- * distinctpending_level_merge_top merges levels that came to have the same number when a subtransaction committed.
+ * distinctpending_level_merge_top merges levels that came to have the same number when a
+ * subtransaction committed.
  */
 static void
 distinctpending_level_merge_top(void)
@@ -320,7 +324,8 @@ level_size(const DcLevel *level)
 }
 
 /*
- * all_items lists what is pending, in the order of tables and keys. A key of several levels comes several times.
+ * all_items lists what is pending, in the order of tables and keys. A key of several levels comes
+ * several times.
  */
 static DcItems **
 all_items(int *count)
@@ -364,7 +369,8 @@ items_compare(const void *a, const void *b)
 }
 
 /*
- * Write what is pending. `commits`: the transaction is about to commit, with synchronous_commit as it is now.
+ * Write what is pending. `commits`: the transaction is about to commit, with synchronous_commit as
+ * it is now.
  */
 static void
 write_items(bool commits)

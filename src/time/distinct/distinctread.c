@@ -4,15 +4,16 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The sketch of a key is the union of its row, of its deltas, and of what this transaction has pending. Row and deltas
- * are read in one snapshot. Folding moves items from the one to the other in one transaction, so each snapshot has all
- * of them; duplicates count once, as in any union. Reads do not use what a session knows (distinctknown.c), as that
- * belongs to no single snapshot.
+ * The sketch of a key is the union of its row, of its deltas, and of what this transaction has
+ * pending. Row and deltas are read in one snapshot. Folding moves items from the one to the other
+ * in one transaction, so each snapshot has all of them; duplicates count once, as in any union.
+ * Reads do not use what a session knows (distinctknown.c), as that belongs to no single snapshot.
  *
- * A table with buckets has such a sketch for each bucket. Buckets of a key, and keys of a table, are read in their order, so
- * that memory is needed for one of them at a time.
+ * A table with buckets has such a sketch for each bucket. Buckets of a key, and keys of a table,
+ * are read in their order, so that memory is needed for one of them at a time.
  *
- * Estimates and bounds are whole numbers, as the true number is. Rounding the bounds loses none that lies between them.
+ * Estimates and bounds are whole numbers, as the true number is. Rounding the bounds loses none
+ * that lies between them.
  */
 #include "postgres.h"
 
@@ -48,7 +49,10 @@ typedef struct DcBucketRange
 	int64 to;
 } DcBucketRange;
 
-/* The rows of a key, or of all keys, in a range of buckets; those of a table without buckets are in any range. */
+/*
+ * The rows of a key, or of all keys, in a range of buckets; those of a table without buckets are in
+ * any range.
+ */
 typedef struct DcKeyRows
 {
 	DcDistinctRel *rel;
@@ -84,9 +88,11 @@ static Datum result_of(FunctionCallInfo fcinfo, HllState *state);
 /*
  * dc_distinct(distinct_table regclass, key text|bigint|uuid, span interval, until timestamptz)
  * -> (estimate, lower, upper float8): how many different items there are, and an interval that has
- * the true number in 95 of 100 cases. With a span, those in the buckets that overlap the time from until - span to until.
+ * the true number in 95 of 100 cases. With a span, those in the buckets that overlap the time from
+ * until - span to until.
  *
- * Needs SELECT. Errors: those of dc_add(), 22023 for a span that is not above zero, or of a table without buckets.
+ * Needs SELECT. Errors: those of dc_add(), 22023 for a span that is not above zero, or of a table
+ * without buckets.
  */
 Datum
 dc_distinct(PG_FUNCTION_ARGS)
@@ -105,8 +111,8 @@ dc_distinct(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_distinct_union(distinct_table regclass, keys text[]|bigint[]|uuid[], span interval, until timestamptz): the same
- * for the items of all of these keys, each counted once.
+ * dc_distinct_union(distinct_table regclass, keys text[]|bigint[]|uuid[], span interval, until
+ * timestamptz): the same for the items of all of these keys, each counted once.
  */
 Datum
 dc_distinct_union(PG_FUNCTION_ARGS)
@@ -133,8 +139,8 @@ dc_distinct_union(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_distinct_sketch(distinct_table regclass, key text|bigint|uuid, span interval, until timestamptz) -> dc_hll: the
- * sketch behind dc_distinct().
+ * dc_distinct_sketch(distinct_table regclass, key text|bigint|uuid, span interval, until
+ * timestamptz) -> dc_hll: the sketch behind dc_distinct().
  */
 Datum
 dc_distinct_sketch(PG_FUNCTION_ARGS)
@@ -153,7 +159,8 @@ dc_distinct_sketch(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_distinct_buckets(distinct_table regclass, key text|bigint|uuid, since timestamptz, until timestamptz)
+ * dc_distinct_buckets(distinct_table regclass, key text|bigint|uuid, since timestamptz, until
+ * timestamptz)
  * -> setof (bucket timestamptz, estimate, lower, upper): one row for each bucket that has items and overlaps the
  * time, in their order.
  */
@@ -200,7 +207,8 @@ dc_distinct_report(PG_FUNCTION_ARGS)
 }
 
 /*
- * Add (bucket, estimate, lower, upper) of each sketch to a result, with the key before them if it is of all keys.
+ * Add (bucket, estimate, lower, upper) of each sketch to a result, with the key before them if it
+ * is of all keys.
  */
 static void
 rows_put(DcKeyRows *rows, ReturnSetInfo *result)
@@ -237,7 +245,8 @@ rows_put(DcKeyRows *rows, ReturnSetInfo *result)
 }
 
 /*
- * Open the table in argument 0 and its deltas for a reader, and push the snapshot that it answers from.
+ * Open the table in argument 0 and its deltas for a reader, and push the snapshot that it answers
+ * from.
  */
 static void
 distinctread_open_to_read(FunctionCallInfo fcinfo, DcDistinctRel *rel)
@@ -382,8 +391,8 @@ rows_start(DcKeyRows *rows)
 }
 
 /*
- * Return true if the rows that are asked for have one of this key. Others may lie between the buckets of a key, and are longer; and
- * an owner may have made any by hand.
+ * Return true if the rows that are asked for have one of this key. Others may lie between the
+ * buckets of a key, and are longer; and an owner may have made any by hand.
  */
 static bool
 rows_have(const void *arg, const DcRowKey *key)

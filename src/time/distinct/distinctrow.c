@@ -4,7 +4,8 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A library that is newer than the installed extension finds no such catalog: then there are no such tables.
+ * A library that is newer than the installed extension finds no such catalog: then there are no
+ * such tables.
  */
 #include "postgres.h"
 

@@ -4,12 +4,13 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Rows are read by the index on the key, in the order of keys, and in any snapshot; under SERIALIZABLE that takes
- * the locks by which the server finds conflicts. A version whose key is not in the requested range is skipped; an owner
- * could make one by hand without an index.
+ * Rows are read by the index on the key, in the order of keys, and in any snapshot; under
+ * SERIALIZABLE that takes the locks by which the server finds conflicts. A version whose key is not
+ * in the requested range is skipped; an owner could make one by hand without an index.
  *
- * A caller may read in a memory context that it resets from one row to the next. What the server's scan allocates on its
- * way, such as its list of dead entries, must outlive that: it is in the context in which the scan was begun.
+ * A caller may read in a memory context that it resets from one row to the next. What the server's
+ * scan allocates on its way, such as its list of dead entries, must outlive that: it is in the
+ * context in which the scan was begun.
  */
 #include "postgres.h"
 
@@ -29,8 +30,8 @@ static bool distinctscan_next_row(DcDistinctScan *scan);
 static bool distinctscan_is_passed(DcDistinctScan *scan);
 
 /*
- * distinctscan_begin starts to read the rows whose keys are in a range, both ends included; without an end (NULL) all
- * those from its beginning. The bytes of both are copied.
+ * distinctscan_begin starts to read the rows whose keys are in a range, both ends included; without
+ * an end (NULL) all those from its beginning. The bytes of both are copied.
  */
 void
 distinctscan_begin(DcDistinctScan *scan, DcDistinctRel *rel, int which, Snapshot snapshot,
@@ -62,7 +63,8 @@ distinctscan_begin(DcDistinctScan *scan, DcDistinctRel *rel, int which, Snapshot
 }
 
 /*
- * distinctscan_next goes to the next row; false if there is none. Key and sketch live until the next call.
+ * distinctscan_next goes to the next row; false if there is none. Key and sketch live until the
+ * next call.
  */
 bool
 distinctscan_next(DcDistinctScan *scan)
@@ -92,7 +94,8 @@ distinctscan_next(DcDistinctScan *scan)
 }
 
 /*
- * Go to the next row that the snapshot shows, as index_getnext_slot() does, but give up after too many others.
+ * Go to the next row that the snapshot shows, as index_getnext_slot() does, but give up after too
+ * many others.
  */
 static bool
 distinctscan_next_row(DcDistinctScan *scan)
@@ -116,7 +119,8 @@ distinctscan_next_row(DcDistinctScan *scan)
 }
 
 /*
- * Return true if the entry that the scan is at must be skipped. Entries of one key come in the order of their places.
+ * Return true if the entry that the scan is at must be skipped. Entries of one key come in the
+ * order of their places.
  */
 static bool
 distinctscan_is_passed(DcDistinctScan *scan)
@@ -136,8 +140,8 @@ distinctscan_is_passed(DcDistinctScan *scan)
 }
 
 /*
- * Return the place of the row of the entry that the scan, which has no end of its range, is at, and its key. Both live until the
- * next call.
+ * Return the place of the row of the entry that the scan, which has no end of its range, is at, and
+ * its key. Both live until the next call.
  */
 ItemPointer
 distinctscan_place(DcDistinctScan *scan, DcKey *key)
@@ -184,8 +188,8 @@ distinct_insert_row(DcDistinctRel *rel, int which, const char *key, uint32 len, 
 }
 
 /*
- * distinct_insert_row_at_once inserts a row without waiting; false, with nothing done, if there may be a row of that key,
- * for example of a transaction in progress.
+ * distinct_insert_row_at_once inserts a row without waiting; false, with nothing done, if there may
+ * be a row of that key, for example of a transaction in progress.
  */
 bool
 distinct_insert_row_at_once(DcDistinctRel *rel, int which, const char *key, uint32 len, Datum sketch)

@@ -4,9 +4,9 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Such a table is two ordinary ones, NAME and NAME_delta, made with plain DDL in the name of the caller, and a row of
- * dcounter.distinct_table. The type of their sketches has the precision, so that nobody can store a sketch of a
- * lower one.
+ * Such a table is two ordinary ones, NAME and NAME_delta, made with plain DDL in the name of the
+ * caller, and a row of dcounter.distinct_table. The type of their sketches has the precision, so
+ * that nobody can store a sketch of a lower one.
  */
 #include "postgres.h"
 
@@ -45,11 +45,12 @@ static void check_keep(const DcDistinctRow *row);
 static char *column_type(FunctionCallInfo fcinfo, int precision);
 
 /*
- * dc_distinct_create(distinct_table text, precision int, bucket interval, keep interval, if_not_exists boolean)
+ * dc_distinct_create(distinct_table text, precision int, bucket interval, keep interval,
+ * if_not_exists boolean)
  * -> regclass
  *
- * Errors: 42P07 when a table of that name exists, with if_not_exists 42809 if it is no distinct table; 22023 for
- * settings out of range.
+ * Errors: 42P07 when a table of that name exists, with if_not_exists 42809 if it is no distinct
+ * table; 22023 for settings out of range.
  */
 Datum
 dc_distinct_create(PG_FUNCTION_ARGS)
@@ -100,7 +101,8 @@ dc_distinct_create(PG_FUNCTION_ARGS)
 }
 
 /*
- * column_type returns the type of a column of sketches, as SQL: that of the schema which has this function.
+ * column_type returns the type of a column of sketches, as SQL: that of the schema which has this
+ * function.
  */
 static char *
 column_type(FunctionCallInfo fcinfo, int precision)
@@ -111,9 +113,10 @@ column_type(FunctionCallInfo fcinfo, int precision)
 }
 
 /*
- * dc_distinct_adopt(distinct_table regclass, bucket interval, keep interval) -> void: registers a table that exists but
- * is not in the catalog, as after restoring one schema or re-creating the extension. For its owner. Errors: 42809 for a
- * table that is not as dc_distinct_create() makes it, 42710 if it is registered.
+ * dc_distinct_adopt(distinct_table regclass, bucket interval, keep interval) -> void: registers a
+ * table that exists but is not in the catalog, as after restoring one schema or re-creating the
+ * extension. For its owner. Errors: 42809 for a table that is not as dc_distinct_create() makes it,
+ * 42710 if it is registered.
  */
 Datum
 dc_distinct_adopt(PG_FUNCTION_ARGS)
@@ -147,8 +150,8 @@ dc_distinct_adopt(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_distinct_alter(distinct_table regclass, keep interval) -> void: how long buckets are kept; NULL is forever. For its
- * owner. Errors: 22023 for a table without buckets, or less than one.
+ * dc_distinct_alter(distinct_table regclass, keep interval) -> void: how long buckets are kept;
+ * NULL is forever. For its owner. Errors: 22023 for a table without buckets, or less than one.
  */
 Datum
 dc_distinct_alter(PG_FUNCTION_ARGS)
@@ -169,7 +172,8 @@ dc_distinct_alter(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_distinct_drop(distinct_table regclass) -> void: drops a distinct table, as a plain DROP TABLE does.
+ * dc_distinct_drop(distinct_table regclass) -> void: drops a distinct table, as a plain DROP TABLE
+ * does.
  */
 Datum
 dc_distinct_drop(PG_FUNCTION_ARGS)

@@ -5,24 +5,25 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * The score of a key at time t is the sum over its events of delta * 2^(-(t - at) / h), with h the
- * half-life. That changes all the time. The weight is kept instead, the sum of delta * 2^((at - L) / h), for a
- * landmark L that all keys share: it changes with an event only, and the order of weights is the order of
- * scores, at any time. The score is the weight times 2^(-(t - L) / h).
+ * half-life. That changes all the time. The weight is kept instead, the sum of delta * 2^((at - L)
+ * / h), for a landmark L that all keys share: it changes with an event only, and the order of
+ * weights is the order of scores, at any time. The score is the weight times 2^(-(t - L) / h).
  *
- * Weights grow without end as time goes on, and a double ends at 2^1024. So time is divided into epochs of
- * DECAY_EPOCH half-lives, counted from the epoch of timestamps, and each has its beginning as landmark. A weight is
- * stored with its epoch, so no landmark has to be stored elsewhere. Moving a weight to another epoch means multiplying
- * it by a power of two, which is exact. An event late in an epoch adds at most 2^63 * 2^512.
+ * Weights grow without end as time goes on, and a double ends at 2^1024. So time is divided into
+ * epochs of DECAY_EPOCH half-lives, counted from the epoch of timestamps, and each has its
+ * beginning as landmark. A weight is stored with its epoch, so no landmark has to be stored
+ * elsewhere. Moving a weight to another epoch means multiplying it by a power of two, which is
+ * exact. An event late in an epoch adds at most 2^63 * 2^512.
  *
- * The exponent is split into a whole number and a fraction with integers, so weights do not lose digits as an epoch
- * grows old: an event is added with a relative error of some 2^-52.
+ * The exponent is split into a whole number and a fraction with integers, so weights do not lose
+ * digits as an epoch grows old: an event is added with a relative error of some 2^-52.
  *
- * A clock may be set back. An epoch that is just about to begin is as good as the present one; a weight of a later one
- * (decay_is_ahead) was left by a clock that was far wrong. It would hide all others for that long, so it counts as
- * none.
+ * A clock may be set back. An epoch that is just about to begin is as good as the present one; a
+ * weight of a later one (decay_is_ahead) was left by a clock that was far wrong. It would hide all
+ * others for that long, so it counts as none.
  *
- * Nothing here overflows: results are limited to the range of a double. (Only a clock that was set by very much
- * can exceed it, or weights that are written by hand.)
+ * Nothing here overflows: results are limited to the range of a double. (Only a clock that was set
+ * by very much can exceed it, or weights that are written by hand.)
  *
  * This file knows nothing of the server.
  */

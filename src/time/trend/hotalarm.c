@@ -4,18 +4,21 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A key is hot if its writes of the last window (core/stats/hotkeys.c) are dcounter.hot_key_alarm a second or more, and cool
- * again when they are below half of that. Each change is reported once: in the server's log, and in an event,
- * counter.hot or counter.cool, whose topic is the name of the table.
+ * A key is hot if its writes of the last window (core/stats/hotkeys.c) are dcounter.hot_key_alarm a
+ * second or more, and cool again when they are below half of that. Each change is reported once: in
+ * the server's log, and in an event, counter.hot or counter.cool, whose topic is the name of the
+ * table.
  *
- * Shared memory has, with the key, what was reported. It is noted there when the transaction with the event has
- * committed. If it is rolled back, or the savepoint that the event is in, nothing is noted, and the key is reported the
- * next time. A transaction that is prepared counts as committed. The server's log is written just before the commit, as
- * writing to it may fail, so a commit that fails after that leaves one line too many.
+ * Shared memory has, with the key, what was reported. It is noted there when the transaction with
+ * the event has committed. If it is rolled back, or the savepoint that the event is in, nothing is
+ * noted, and the key is reported the next time. A transaction that is prepared counts as committed.
+ * The server's log is written just before the commit, as writing to it may fail, so a commit that
+ * fails after that leaves one line too many.
  *
- * One transaction at a time reports on the keys of a table: it has a lock (lockclass.h) until it has ended, which is
- * after this is noted. So the worker and a call of dc_maintain() do not both report. A key that has left the list, or
- * whose table has lost its statistics, is forgotten, and reported again if it comes back.
+ * One transaction at a time reports on the keys of a table: it has a lock (lockclass.h) until it
+ * has ended, which is after this is noted. So the worker and a call of dc_maintain() do not both
+ * report. A key that has left the list, or whose table has lost its statistics, is forgotten, and
+ * reported again if it comes back.
  *
  * A standby has no events of its own, nor statistics of writes.
  */
@@ -227,8 +230,9 @@ payload_of(int64 rate)
 }
 
 /*
- * log_told writes the transaction's report to the server's log. It does so just before the commit: a message has text
- * of a user, and the context of the code that is running, so it may fail. The client does not see it.
+ * log_told writes the transaction's report to the server's log. It does so just before the commit:
+ * a message has text of a user, and the context of the code that is running, so it may fail. The
+ * client does not see it.
  */
 static void
 log_told(const DcToldHot *hot)

@@ -4,18 +4,20 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A counter with a trend has a third table, NAME_trend (key, weight, epoch): a weight for each key that was counted
- * lately, as decay.c says, with an index on epoch and weight. Counting costs nothing more: compaction, which reads
- * the increments of each key anyway, adds them to the weight, in the transaction that moves them to the totals
- * (trendbatch.c). So an increment counts in the trend once, as it does in the total. An idle key is never written:
- * the order of weights is that of scores, at any time.
+ * A counter with a trend has a third table, NAME_trend (key, weight, epoch): a weight for each key
+ * that was counted lately, as decay.c says, with an index on epoch and weight. Counting costs
+ * nothing more: compaction, which reads the increments of each key anyway, adds them to the weight,
+ * in the transaction that moves them to the totals (trendbatch.c). So an increment counts in the
+ * trend once, as it does in the total. An idle key is never written: the order of weights is that
+ * of scores, at any time.
  *
- * Increments and decrements of this database count, as of the time of the last change of the shard rows that have them
- * (not of the compaction, which may be late). Within a compaction's interval their times are not distinguished: a
- * factor of at most 2^(interval / half-life). Values that keys are set, reset or loaded to do not count
- * (core/counter/set.c, core/counter/load.c); differences that dc_reconcile() or a repair adds do, when they are added.
- * A deleted key is gone from the trend, and so are all keys when the table is truncated. Commits write no totals
- * themselves while there is a trend (core/table/directtotals.c), since compaction would not see that.
+ * Increments and decrements of this database count, as of the time of the last change of the shard
+ * rows that have them (not of the compaction, which may be late). Within a compaction's interval
+ * their times are not distinguished: a factor of at most 2^(interval / half-life). Values that keys
+ * are set, reset or loaded to do not count (core/counter/set.c, core/counter/load.c); differences
+ * that dc_reconcile() or a repair adds do, when they are added. A deleted key is gone from the
+ * trend, and so are all keys when the table is truncated. Commits write no totals themselves while
+ * there is a trend (core/table/directtotals.c), since compaction would not see that.
  *
  * The table belongs to the owner of the counter, who may change it in any way:
  *
@@ -28,9 +30,9 @@
  *	  calls as the owner.
  *	- Rows that are changed by hand are treated like others. A weight that is not a finite number counts as none.
  *
- * The locks. The table is locked after those of the counter, and its rows after the counter's: shard rows,
- * totals, weights. Compaction waits for none of them; dc_set(), dc_delete() and dc_alter() do, the latter
- * with all others kept out.
+ * The locks. The table is locked after those of the counter, and its rows after the counter's:
+ * shard rows, totals, weights. Compaction waits for none of them; dc_set(), dc_delete() and
+ * dc_alter() do, the latter with all others kept out.
  */
 #include "postgres.h"
 

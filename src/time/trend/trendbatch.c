@@ -4,14 +4,16 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Protocol, within that of compact.c: the table is locked without waiting before a batch begins (trend_ready). When
- * the rows of totals are locked, so are the weights, with SKIP LOCKED (trend_lock). A key whose weight exists, but is locked by
- * another transaction, is left alone altogether. When the totals are written, the new weights are, too
- * (trend_write), but only of the keys that were moved. All of this is one transaction, so amounts that were moved are in the
- * weight. One compaction at a time works on a table, so only dc_set(), which has the shard rows of its key, and the owner by
- * hand insert weights otherwise. A key whose weight the owner has inserted in an open transaction is left alone, too
- * (core/compact/compactinserting.c). If the owner inserts one after that look-up, the batch waits for the owner's
- * transaction, and its amounts for this key are lost to the trend.
+ * Protocol, within that of compact.c: the table is locked without waiting before a batch begins
+ * (trend_ready). When the rows of totals are locked, so are the weights, with SKIP LOCKED
+ * (trend_lock). A key whose weight exists, but is locked by another transaction, is left alone
+ * altogether. When the totals are written, the new weights are, too (trend_write), but only of the
+ * keys that were moved. All of this is one transaction, so amounts that were moved are in the
+ * weight. One compaction at a time works on a table, so only dc_set(), which has the shard rows of
+ * its key, and the owner by hand insert weights otherwise. A key whose weight the owner has
+ * inserted in an open transaction is left alone, too (core/compact/compactinserting.c). If the
+ * owner inserts one after that look-up, the batch waits for the owner's transaction, and its
+ * amounts for this key are lost to the trend.
  */
 #include "postgres.h"
 
@@ -67,8 +69,8 @@ static void write_weights(DcSqlSession *session, DcBatch *batch, bool have_weigh
 						  const DcStatement *statement);
 
 /*
- * trend_ready locks the table, without waiting; false if somebody has it locked. A table that no longer exists
- * is no obstacle: the result is true.
+ * trend_ready locks the table, without waiting; false if somebody has it locked. A table that no
+ * longer exists is no obstacle: the result is true.
  */
 bool
 trend_ready(DcCounter *counter)
@@ -77,8 +79,8 @@ trend_ready(DcCounter *counter)
 }
 
 /*
- * trend_session_begin makes the table, which this transaction has locked, known to the statements of a
- * session, and keeps it open until the session ends. Undone by trend_session_end().
+ * trend_session_begin makes the table, which this transaction has locked, known to the statements
+ * of a session, and keeps it open until the session ends. Undone by trend_session_end().
  */
 DcTrendSession
 trend_session_begin(DcSqlSession *session)
@@ -198,8 +200,8 @@ trendbatch_counts(const DcBatchKey *key)
 }
 
 /*
- * add_to_weight adds the delta of a key as of the time of its last change; a time in the future, as after the clock
- * was set back, counts as now.
+ * add_to_weight adds the delta of a key as of the time of its last change; a time in the future, as
+ * after the clock was set back, counts as now.
  */
 static void
 add_to_weight(const DcCounter *counter, DcBatchKey *key)

@@ -4,8 +4,8 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The table of a trend follows the counter table: it is dropped with it, and gets its name, schema and owner. If it is
- * dropped by itself, the trend ends, and a notice says so.
+ * The table of a trend follows the counter table: it is dropped with it, and gets its name, schema
+ * and owner. If it is dropped by itself, the trend ends, and a notice says so.
  */
 #include "postgres.h"
 

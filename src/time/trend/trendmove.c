@@ -4,11 +4,12 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The weight of a key that is counted moves to the present epoch. Weights of idle keys stay where they are:
- * dc_trending() can compare weights of the previous epoch. After a sweep of compaction some of them are moved, or
- * removed if they are below 2^-40, up to a batch at a time, until none is left. Those of earlier epochs are worth
- * nothing, and those of one that no clock has reached (decay_is_ahead) are removed as well. Nobody waits for this,
- * and it waits for nobody: rows that are locked are left for the next time.
+ * The weight of a key that is counted moves to the present epoch. Weights of idle keys stay where
+ * they are: dc_trending() can compare weights of the previous epoch. After a sweep of compaction
+ * some of them are moved, or removed if they are below 2^-40, up to a batch at a time, until none
+ * is left. Those of earlier epochs are worth nothing, and those of one that no clock has reached
+ * (decay_is_ahead) are removed as well. Nobody waits for this, and it waits for nobody: rows that
+ * are locked are left for the next time.
  */
 #include "postgres.h"
 
@@ -105,8 +106,8 @@ trend_swept(DcCounter *counter)
 }
 
 /*
- * trend_rescale gives all weights another half-life, as the owner, so that the scores are what they were. Scores
- * below 2^-40 are removed, so no factor leaves the range of a double.
+ * trend_rescale gives all weights another half-life, as the owner, so that the scores are what they
+ * were. Scores below 2^-40 are removed, so no factor leaves the range of a double.
  */
 void
 trend_rescale(DcCounter *counter, int64 half_life)
@@ -139,8 +140,8 @@ trend_rescale(DcCounter *counter, int64 half_life)
 }
 
 /*
- * move_epoch multiplies the weights of an epoch. A weight of 1 has the given score, and a score of 1 will have the
- * given weight. Impossible scores are removed, so the products are within a double.
+ * move_epoch multiplies the weights of an epoch. A weight of 1 has the given score, and a score of
+ * 1 will have the given weight. Impossible scores are removed, so the products are within a double.
  */
 static void
 move_epoch(DcSqlSession *session, int64 epoch, double score, double weight)

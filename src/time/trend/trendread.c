@@ -4,10 +4,11 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The order of scores is that of weights within an epoch, which the index has. Weights of the epoch before that were
- * not moved yet (trendmove.c) may be among the highest for a while after an epoch has begun: so they are read, too,
- * unless all of the first ones are higher than a weight of the previous epoch can be. It reads only one table, in the
- * caller's snapshot, and is as old as the last compaction.
+ * The order of scores is that of weights within an epoch, which the index has. Weights of the epoch
+ * before that were not moved yet (trendmove.c) may be among the highest for a while after an epoch
+ * has begun: so they are read, too, unless all of the first ones are higher than a weight of the
+ * previous epoch can be. It reads only one table, in the caller's snapshot, and is as old as the
+ * last compaction.
  */
 #include "postgres.h"
 
@@ -57,9 +58,10 @@ static int trendread_compare(const void *a, const void *b);
 /*
  * dc_trending(counter regclass, n int) -> setof (key text, score float8, rank bigint)
  *
- * The n keys with the highest scores, highest first; equal ones have the same rank and come in the order of their
- * keys. A score is the sum of increments, each halved once per half-life that has passed. Scores below 2^-40 are
- * none. Errors: 55000 when the counter has no trend, 22004 when n is NULL, 22023 when it is negative.
+ * The n keys with the highest scores, highest first; equal ones have the same rank and come in the
+ * order of their keys. A score is the sum of increments, each halved once per half-life that has
+ * passed. Scores below 2^-40 are none. Errors: 55000 when the counter has no trend, 22004 when n is
+ * NULL, 22023 when it is negative.
  */
 Datum
 dc_trending(PG_FUNCTION_ARGS)
@@ -160,7 +162,8 @@ read_epochs(DcSqlSession *session, int32 n, TimestampTz now, DcTrending **list)
 }
 
 /*
- * read_from adds the first keys of some epochs to a list of `count` keys, and returns the new count.
+ * read_from adds the first keys of some epochs to a list of `count` keys, and returns the new
+ * count.
  */
 static int
 read_from(DcSqlSession *session, int64 from, int64 to, int32 n, TimestampTz now, DcTrending **list, int count)

@@ -4,15 +4,15 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The value that a key is set to does not count. But dc_set() deletes the shard rows of the key, and the increments
- * in them do: compaction would have counted them. So they are counted here, as of now. dc_delete() removes the
- * weight.
+ * The value that a key is set to does not count. But dc_set() deletes the shard rows of the key,
+ * and the increments in them do: compaction would have counted them. So they are counted here, as
+ * of now. dc_delete() removes the weight.
  *
- * Both wait for a compaction that has the weight locked, which waits for nothing, and for each other, by the lock on the
- * key (core/rows/locks.c), before they come here.
+ * Both wait for a compaction that has the weight locked, which waits for nothing, and for each
+ * other, by the lock on the key (core/rows/locks.c), before they come here.
  *
- * Keys that expire (core/compact/keyexpiry.c) are deleted without that lock, many at a time. So their weights are locked
- * before their totals, as here, but without waiting.
+ * Keys that expire (core/compact/keyexpiry.c) are deleted without that lock, many at a time. So
+ * their weights are locked before their totals, as here, but without waiting.
  */
 #include "postgres.h"
 
@@ -70,8 +70,8 @@ trend_set_begin(DcCounter *counter)
 }
 
 /*
- * Return true if the table is there and was locked by trend_set_begin(). A trend that has begun since then
- * is left alone.
+ * Return true if the table is there and was locked by trend_set_begin(). A trend that has begun
+ * since then is left alone.
  */
 static bool
 is_usable(DcCounter *counter)
@@ -124,8 +124,8 @@ trend_deleted(DcSqlSession *session, Datum key)
 }
 
 /*
- * trend_lock_keys locks the weights of keys that are to be deleted, and leaves out keys whose weights others have
- * locked. It returns how many remain.
+ * trend_lock_keys locks the weights of keys that are to be deleted, and leaves out keys whose
+ * weights others have locked. It returns how many remain.
  */
 int
 trend_lock_keys(DcSqlSession *session, Datum *keys, int n)

@@ -4,8 +4,9 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * It is an ordinary table, made with plain DDL as the owner of the counter; also if the counter is partitioned. The index on
- * (epoch, weight) is for dc_trending(), which needs no sorting then; the owner may drop it.
+ * It is an ordinary table, made with plain DDL as the owner of the counter; also if the counter is
+ * partitioned. The index on (epoch, weight) is for dc_trending(), which needs no sorting then; the
+ * owner may drop it.
  */
 #include "postgres.h"
 
@@ -66,7 +67,8 @@ trend_half_life_arg(FunctionCallInfo fcinfo, int argno)
 }
 
 /*
- * trend_create makes the table of a counter that has the half-life in its row, as the current user, who owns it.
+ * trend_create makes the table of a counter that has the half-life in its row, as the current user,
+ * who owns it.
  */
 void
 trend_create(DcCounterRow *row)
@@ -77,8 +79,8 @@ trend_create(DcCounterRow *row)
 }
 
 /*
- * trend_alter gives a counter a first or another half-life, or none (0), which drops its table. The counter is locked
- * against writers and compaction. Scores stay what they are now.
+ * trend_alter gives a counter a first or another half-life, or none (0), which drops its table. The
+ * counter is locked against writers and compaction. Scores stay what they are now.
  */
 void
 trend_alter(DcCounter *counter, DcCounterRow *row, int64 half_life)
@@ -115,9 +117,9 @@ trend_alter(DcCounter *counter, DcCounterRow *row, int64 half_life)
 }
 
 /*
- * trendtable_check_counter raises an error for a counter table that can have no trend: 42809 for a stock and for a ledger,
- * whose compaction is not about increments alone, and 0A000 for rows on other servers, which are not
- * committed together with the table of the trend.
+ * trendtable_check_counter raises an error for a counter table that can have no trend: 42809 for a
+ * stock and for a ledger, whose compaction is not about increments alone, and 0A000 for rows on
+ * other servers, which are not committed together with the table of the trend.
  */
 static void
 trendtable_check_counter(const DcCounter *counter)

@@ -4,9 +4,10 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A window is a view, and rings of ordinary counter tables below it: one ring for the buckets as they are
- * counted, and one for each step of the rollup, whose buckets are wider. Writing, compaction and the rows
- * are those of any counter table. This room only decides what goes to which table, and how rows leave it.
+ * A window is a view, and rings of ordinary counter tables below it: one ring for the buckets as
+ * they are counted, and one for each step of the rollup, whose buckets are wider. Writing,
+ * compaction and the rows are those of any counter table. This room only decides what goes to which
+ * table, and how rows leave it.
  *
  *	- The place of a bucket never changes (windowtime.c): its level's slot number (turn mod WINDOW_SLOTS). What
  *	  changes is the level: increments before the floor of a level go to the next one. Floors rise; only
@@ -22,14 +23,15 @@
  *	- Readers that hold an older snapshot than a TRUNCATE get 40001 (windowread.c).
  *	- dc_seal() refuses increments for old buckets, and then waits for all that were not refused (windowseal.c).
  *
- * Locks, in this order: the window's (windowopen.c), by what changes its row or moves amounts, to the end of its
- * transaction; then its counter tables. Writers and readers take only the latter. A mover waits for none of them.
+ * Locks, in this order: the window's (windowopen.c), by what changes its row or moves amounts, to
+ * the end of its transaction; then its counter tables. Writers and readers take only the latter. A
+ * mover waits for none of them.
  *
- * The wall clock says what is old, as rows outlive the server and events have wall time in them. When it is set forward,
- * increments that are in time by the right clock may be refused, and buckets are moved, or removed, that much earlier; but
- * at most one turn of a level that has rows in half the time of a turn (window_advance). Floors that have risen
- * nevertheless are lowered by dc_window_reopen(). When the clock is set back, everything stays that much
- * longer.
+ * The wall clock says what is old, as rows outlive the server and events have wall time in them.
+ * When it is set forward, increments that are in time by the right clock may be refused, and
+ * buckets are moved, or removed, that much earlier; but at most one turn of a level that has rows
+ * in half the time of a turn (window_advance). Floors that have risen nevertheless are lowered by
+ * dc_window_reopen(). When the clock is set back, everything stays that much longer.
  */
 #include "postgres.h"
 

@@ -4,9 +4,9 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The contents of the catalogs are given as arguments, or derived from the rows: claims, by the turns that have rows,
- * and floors. These are where they would be in a new window, or higher: rows of a wide level are read only for times
- * below the floor of the level before.
+ * The contents of the catalogs are given as arguments, or derived from the rows: claims, by the
+ * turns that have rows, and floors. These are where they would be in a new window, or higher: rows
+ * of a wide level are read only for times below the floor of the level before.
  */
 #include "postgres.h"
 
@@ -36,10 +36,12 @@ static Oid adopt_slot(const RangeVar *name, int number);
 static void claim_rows(DcWindowRow *row, int number, Oid slot);
 
 /*
- * dc_window_adopt(counter regclass, bucket interval, keep interval, rollup jsonb, late text) -> void
+ * dc_window_adopt(counter regclass, bucket interval, keep interval, rollup jsonb, late text) ->
+ * void
  *
- * The settings are those of dc_window_create(). For the owner. Errors: 42809 for another relation, or tables that are
- * no counter tables; 42710 if it is registered; 42P01 if a table is missing; 22023 if rows do not fit the settings.
+ * The settings are those of dc_window_create(). For the owner. Errors: 42809 for another relation,
+ * or tables that are no counter tables; 42710 if it is registered; 42P01 if a table is missing;
+ * 22023 if rows do not fit the settings.
  */
 Datum
 dc_window_adopt(PG_FUNCTION_ARGS)

@@ -4,13 +4,14 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * An owner may write rows into the tables of a window by hand. Rows whose keys belong to no bucket cannot be moved. They
- * stay, and the worker would read all of them in each round. So it remembers one of them, and leaves the slot alone while
- * that row is there, or, if its key is one of a bucket, until the floor has passed that bucket. Other slots go on. Reading a
- * window stays exact meanwhile: rows that are not moved are read where they are.
+ * An owner may write rows into the tables of a window by hand. Rows whose keys belong to no bucket
+ * cannot be moved. They stay, and the worker would read all of them in each round. So it remembers
+ * one of them, and leaves the slot alone while that row is there, or, if its key is one of a
+ * bucket, until the floor has passed that bucket. Other slots go on. Reading a window stays exact
+ * meanwhile: rows that are not moved are read where they are.
  *
- * The list is private to the process, and lost with it. An owner's own dc_maintain() and dc_window_rotate() do not use it:
- * they move what can be moved, and warn.
+ * The list is private to the process, and lost with it. An owner's own dc_maintain() and
+ * dc_window_rotate() do not use it: they move what can be moved, and warn.
  */
 #include "postgres.h"
 
@@ -109,7 +110,8 @@ is_in_the_way(DcWindow *window, const DcWindowMove *move, const DcAside *aside)
 }
 
 /*
- * window_tell_foreign reports the rows that a move has found in the way. The worker puts the slot aside.
+ * window_tell_foreign reports the rows that a move has found in the way. The worker puts the slot
+ * aside.
  */
 void
 window_tell_foreign(DcWindow *window, const DcWindowMove *move, bool in_worker)

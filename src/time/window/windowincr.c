@@ -4,9 +4,9 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The increment goes to the slot of its bucket, as to any counter table: it waits in the transaction's
- * pending deltas, and is written at commit like all others (core/counter/write.c). This file finds the
- * slot:
+ * The increment goes to the slot of its bucket, as to any counter table: it waits in the
+ * transaction's pending deltas, and is written at commit like all others (core/counter/write.c).
+ * This file finds the slot:
  *
  *	1. by what is remembered of the window, whether the time is neither in the future, nor sealed, nor
  *	   too old, and which level it goes to;
@@ -42,11 +42,11 @@ static void late_error(const DcWindow *window, TimestampTz at, const char *late)
 static void count_dropped(DcWindow *window);
 
 /*
- * dc_incr_at(counter regclass, key text|bigint|uuid, delta bigint, at timestamptz) -> boolean: whether it
- * counts. False: it came too late, and was dropped and counted as such.
+ * dc_incr_at(counter regclass, key text|bigint|uuid, delta bigint, at timestamptz) -> boolean:
+ * whether it counts. False: it came too late, and was dropped and counted as such.
  *
- * Errors: those of dc_incr(), 54000 for a key that leaves no room for the bucket, 22008 for a time that is
- * more than a bucket ahead, or that is sealed or too old if the window says so.
+ * Errors: those of dc_incr(), 54000 for a key that leaves no room for the bucket, 22008 for a time
+ * that is more than a bucket ahead, or that is sealed or too old if the window says so.
  */
 Datum
 dc_incr_at(PG_FUNCTION_ARGS)
@@ -151,8 +151,9 @@ count_dropped(DcWindow *window)
 }
 
 /*
- * window_claim claims a turn for this transaction, which has the slot locked, unless that is done. A claim that
- * another transaction has committed is remembered; this transaction's own may still be rolled back.
+ * window_claim claims a turn for this transaction, which has the slot locked, unless that is done.
+ * A claim that another transaction has committed is remembered; this transaction's own may still be
+ * rolled back.
  */
 void
 window_claim(DcWindow *window, int level, int64 turn)

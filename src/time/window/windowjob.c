@@ -4,10 +4,11 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The job goes over the windows; step by step it raises floors, moves a batch of rows, or empties a slot (windowmove.c). The
- * first counter table of a window stands for it. State that is kept between steps is private to this process; each step reads
- * the catalog again, under the window's lock. A window that another transaction works on, or that is not whole, is
- * skipped; the worker also skips a slot that was put aside (windowaside.c).
+ * The job goes over the windows; step by step it raises floors, moves a batch of rows, or empties a
+ * slot (windowmove.c). The first counter table of a window stands for it. State that is kept
+ * between steps is private to this process; each step reads the catalog again, under the window's
+ * lock. A window that another transaction works on, or that is not whole, is skipped; the worker
+ * also skips a slot that was put aside (windowaside.c).
  */
 #include "postgres.h"
 
@@ -122,7 +123,8 @@ windowjob_step(Oid first, bool all_owners)
 }
 
 /*
- * windowjob_work does one thing about the turn that is being emptied; false if that was all for now.
+ * windowjob_work does one thing about the turn that is being emptied; false if that was all for
+ * now.
  */
 static bool
 windowjob_work(DcWindow *window, bool in_worker)
@@ -249,8 +251,8 @@ window_job(DcJobRun *run)
 /*
  * dc_window_rotate(counter regclass, at timestamptz) -> bigint, the number of rows that were moved
  *
- * Does at once what the job would have done by that time, except for truncating slots whose rows were just moved.
- * For the owner.
+ * Does at once what the job would have done by that time, except for truncating slots whose rows
+ * were just moved. For the owner.
  */
 Datum
 dc_window_rotate(PG_FUNCTION_ARGS)

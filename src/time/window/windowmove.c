@@ -16,13 +16,13 @@
  *	   show all moves: then the slot is truncated, if it is still empty under an exclusive lock, and `gone` is raised
  *	   for sessions that have an older snapshot nevertheless. The lock is taken only if it is free.
  *
- * Amounts that would make a row of the next level leave bigint stay where they are; readers add up in 128 bits, and
- * other amounts are moved. The slot is not truncated until these rows are gone, too: once they are older than the
- * last level keeps, they are deleted one by one.
+ * Amounts that would make a row of the next level leave bigint stay where they are; readers add up
+ * in 128 bits, and other amounts are moved. The slot is not truncated until these rows are gone,
+ * too: once they are older than the last level keeps, they are deleted one by one.
  *
- * An owner may have put rows into a slot that no increment writes. Rows below the floor stay, and keep the slot from
- * being truncated; others are truncated with it, but by the worker only up to PAGE_ROWS, as it has to read them all.
- * A slot with more of either is put aside (windowaside.c).
+ * An owner may have put rows into a slot that no increment writes. Rows below the floor stay, and
+ * keep the slot from being truncated; others are truncated with it, but by the worker only up to
+ * PAGE_ROWS, as it has to read them all. A slot with more of either is put aside (windowaside.c).
  */
 #include "postgres.h"
 
@@ -75,7 +75,10 @@ static const DcStatement sql_move_delete = {
 	.text = "DELETE FROM @totals AS t WHERE t.key = ANY ($1)",
 	.argtypes = {TEXTARRAYOID}};
 
-/* number of the bucket that stays, limit: how many rows are there, up to that, whether any is to go, and one of the keys */
+/*
+ * number of the bucket that stays, limit: how many rows are there, up to that, whether any is to
+ * go, and one of the keys
+ */
 static const DcStatement sql_move_left = {
 	.text = "SELECT count(*), count(*) FILTER (WHERE right(r.key, 8) < $1 COLLATE \"C\"), min(r.key) FROM"
 			" ((SELECT t.key FROM @totals AS t LIMIT $2) UNION ALL (SELECT s.key FROM @shards AS s LIMIT $2)) AS r",
@@ -120,11 +123,12 @@ static bool seen_by_all(DcCounter *counter, TransactionId xid);
 static bool truncate_slot(DcWindow *window, DcCounter *counter, int level);
 
 /*
- * Raise the floors of levels whose time is up; return false if there is nothing to do. Unless `at_once`, a floor rises at most once
- * in half of a turn's time, past one turn that has rows. Turns without rows are passed over only if the clock has gone on
- * evenly since the floor rose before: a clock that is far ahead for a while costs one turn, and when it is right again all
- * increments are accepted as before. The claims are looked at rather than the turns: there may be any number of turns
- * between the floor and a given time.
+ * Raise the floors of levels whose time is up; return false if there is nothing to do. Unless
+ * `at_once`, a floor rises at most once in half of a turn's time, past one turn that has rows.
+ * Turns without rows are passed over only if the clock has gone on evenly since the floor rose
+ * before: a clock that is far ahead for a while costs one turn, and when it is right again all
+ * increments are accepted as before. The claims are looked at rather than the turns: there may be
+ * any number of turns between the floor and a given time.
  */
 bool
 window_advance(DcWindowRow *row, const List *claims, TimestampTz now, bool at_once)
@@ -316,7 +320,8 @@ find_target(DcWindow *window, const DcWindowMove *move, DcMovedRow *row, bool in
 }
 
 /*
- * window_open_slot opens a counter table without waiting; NULL if it is in use by DDL, or cannot be worked on.
+ * window_open_slot opens a counter table without waiting; NULL if it is in use by DDL, or cannot be
+ * worked on.
  */
 DcCounter *
 window_open_slot(DcWindow *window, int number, bool in_worker)
@@ -336,8 +341,9 @@ window_open_slot(DcWindow *window, int number, bool in_worker)
 }
 
 /*
- * drop_misfits leaves out rows that would make the sum of their key in the next level leave bigint. Rows that go to one
- * row there need not be adjacent: between two buckets of a key may be those of longer keys (bucket.c).
+ * drop_misfits leaves out rows that would make the sum of their key in the next level leave bigint.
+ * Rows that go to one row there need not be adjacent: between two buckets of a key may be those of
+ * longer keys (bucket.c).
  */
 static void
 drop_misfits(DcMovedRow *rows, int n)
@@ -363,8 +369,8 @@ drop_misfits(DcMovedRow *rows, int n)
 }
 
 /*
- * target_compare sorts rows by their targets, and those of one target in the order in which they were
- * read.
+ * target_compare sorts rows by their targets, and those of one target in the order in which they
+ * were read.
  */
 static int
 target_compare(const void *a, const void *b)
@@ -405,8 +411,8 @@ check_target(DcMovedRow **rows, int n)
 }
 
 /*
- * windowmove_write_rows deletes the rows in this level, and adds their amounts to the next. Returns how
- * many rows that were.
+ * windowmove_write_rows deletes the rows in this level, and adds their amounts to the next. Returns
+ * how many rows that were.
  */
 static int64
 windowmove_write_rows(DcSqlSession *session, DcWindow *window, DcMovedRow *rows, int n)
@@ -437,8 +443,8 @@ windowmove_write_rows(DcSqlSession *session, DcWindow *window, DcMovedRow *rows,
 }
 
 /*
- * window_finish does the next thing about a turn that has no rows left, or whose rows are no longer kept. False if
- * nothing can be done now.
+ * window_finish does the next thing about a turn that has no rows left, or whose rows are no longer
+ * kept. False if nothing can be done now.
  */
 bool
 window_finish(DcWindow *window, DcWindowMove *move, bool in_worker)
@@ -484,8 +490,9 @@ window_finish(DcWindow *window, DcWindowMove *move, bool in_worker)
 }
 
 /*
- * rows_left returns whether a slot has rows below the floor that are committed, in either table. The worker reads only
- * a limited number of rows of other turns. If there are more, and no claim says why, one of them is remembered.
+ * rows_left returns whether a slot has rows below the floor that are committed, in either table.
+ * The worker reads only a limited number of rows of other turns. If there are more, and no claim
+ * says why, one of them is remembered.
  */
 static DcLeft
 rows_left(DcWindow *window, DcCounter *counter, DcWindowMove *move, bool in_worker)

@@ -4,15 +4,15 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A window is known by its view, and privileges are granted on that: INSERT and UPDATE to count, SELECT
- * to read. Its counter tables are its owner's, and nobody else needs rights on them; they are
- * opened without a check. They must have the same owner, so that nobody gets at tables of a third
- * role by way of the view.
+ * A window is known by its view, and privileges are granted on that: INSERT and UPDATE to count,
+ * SELECT to read. Its counter tables are its owner's, and nobody else needs rights on them; they
+ * are opened without a check. They must have the same owner, so that nobody gets at tables of a
+ * third role by way of the view.
  *
- * What is remembered is forgotten at an invalidation of the view, which each change of the window's row
- * sends. A commit becomes visible shortly before its invalidations arrive. So nothing that a reader
- * must not miss is taken from here (windowread.c); and a writer looks again when it has the lock on
- * the slot (windowincr.c).
+ * What is remembered is forgotten at an invalidation of the view, which each change of the window's
+ * row sends. A commit becomes visible shortly before its invalidations arrive. So nothing that a
+ * reader must not miss is taken from here (windowread.c); and a writer looks again when it has the
+ * lock on the slot (windowincr.c).
  *
  * An owner may alter, drop or rename the tables one by one. Then the window is not whole: calls
  * that need what is missing are refused with 55000, and the worker leaves it alone.
@@ -140,8 +140,8 @@ window_arg(FunctionCallInfo fcinfo)
 }
 
 /*
- * window_open finds a window for a role with all of `rights` on it, which are remembered until something
- * changes on which they may depend.
+ * window_open finds a window for a role with all of `rights` on it, which are remembered until
+ * something changes on which they may depend.
  */
 DcWindow *
 window_open(Oid relid, AclMode rights)
@@ -228,7 +228,8 @@ window_counter(DcWindow *window, Oid slot, LOCKMODE mode)
 }
 
 /*
- * window_check_counter raises 55000 for a counter table whose amounts cannot be moved, or read in a snapshot.
+ * window_check_counter raises 55000 for a counter table whose amounts cannot be moved, or read in a
+ * snapshot.
  */
 void
 window_check_counter(const DcCounter *counter)

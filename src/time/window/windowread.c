@@ -4,13 +4,14 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Invariant: in every snapshot each increment is in exactly one row of exactly one level, or in this
- * transaction's pending deltas. Compaction and the mover take an increment from one row and add it to
- * another in one transaction. So the sum over all slots that may have rows of a time is exact, and it does
- * not matter how far a move has come.
+ * Invariant: in every snapshot each increment is in exactly one row of exactly one level, or in
+ * this transaction's pending deltas. Compaction and the mover take an increment from one row and
+ * add it to another in one transaction. So the sum over all slots that may have rows of a time is
+ * exact, and it does not matter how far a move has come.
  *
- * But TRUNCATE is not MVCC-safe: an older snapshot would lack rows. The transaction that truncates a slot
- * raises `gone` of its level in the window's row, while it has the slot locked exclusively. So a reader
+ * But TRUNCATE is not MVCC-safe: an older snapshot would lack rows. The transaction that truncates
+ * a slot raises `gone` of its level in the window's row, while it has the slot locked exclusively.
+ * So a reader
  *
  *	1. locks the slots that may matter, ACCESS SHARE. Slots that are truncated later are truncated
  *	   after this transaction;
@@ -21,10 +22,10 @@
  *	   used: under READ COMMITTED a new one is taken; otherwise that is a serialization failure
  *	   (40001), also on a standby.
  *
- * Which levels matter comes from the row as the snapshot shows it: an increment goes to a level above the
- * first one only after the floor that it is below has been committed, so a snapshot that shows the
- * increment shows the floor, or a lowered one that it is below as well (windowreopen.c). If that requires slots that
- * are not locked, the reader begins again.
+ * Which levels matter comes from the row as the snapshot shows it: an increment goes to a level
+ * above the first one only after the floor that it is below has been committed, so a snapshot that
+ * shows the increment shows the floor, or a lowered one that it is below as well (windowreopen.c).
+ * If that requires slots that are not locked, the reader begins again.
  *
  * Times that cannot have rows are not looked at, so a span of a thousand years costs no more than
  * the time that is kept.
@@ -66,9 +67,9 @@ static void read_slot(DcWindowReading *reading, int number, const DcKey *key, Dc
 static void visit_row(void *arg, const DcKey *whole, int64 inc, int64 dec);
 
 /*
- * Prepare for reading what was counted from one time up to another one, which need not be borders of buckets; if
- * `whole`, the buckets that contain the two are read to their borders. Leave a snapshot active, until
- * window_read_end().
+ * Prepare for reading what was counted from one time up to another one, which need not be borders
+ * of buckets; if `whole`, the buckets that contain the two are read to their borders. Leave a
+ * snapshot active, until window_read_end().
  */
 void
 window_read_begin(DcWindow *window, TimestampTz from, TimestampTz to, bool whole, DcWindowReading *reading)
@@ -97,8 +98,8 @@ window_read_begin(DcWindow *window, TimestampTz from, TimestampTz to, bool whole
 }
 
 /*
- * windowread_settle does steps 2 and 3, and sets reading->row to what the snapshot shows. False if a newer snapshot, or
- * further locks, are needed.
+ * windowread_settle does steps 2 and 3, and sets reading->row to what the snapshot shows. False if
+ * a newer snapshot, or further locks, are needed.
  */
 static bool
 windowread_settle(DcWindowReading *reading)
@@ -154,8 +155,8 @@ lacks_rows(const DcWindowReading *reading, const DcWindowRow *now)
 }
 
 /*
- * Set the times that are read, by the levels of the row. Rows of a wide bucket may still be in all slots of the finer
- * levels.
+ * Set the times that are read, by the levels of the row. Rows of a wide bucket may still be in all
+ * slots of the finer levels.
  */
 static void
 set_times(DcWindowReading *reading)
@@ -231,7 +232,8 @@ lock_slots(DcWindowReading *reading)
 }
 
 /*
- * window_read_key calls a function for each row of a key, and for each of this transaction's pending deltas.
+ * window_read_key calls a function for each row of a key, and for each of this transaction's
+ * pending deltas.
  */
 void
 window_read_key(DcWindowReading *reading, const DcKey *key, DcWindowVisit visit, void *arg)

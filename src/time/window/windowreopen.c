@@ -4,9 +4,10 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A clock that was ahead for longer than window_advance() tolerates leaves floors in the future: increments that
- * are in time are refused, or counted in wider buckets, until that time. This lowers them to where the clock says
- * now, in one transaction under the window's lock. Why nothing is lost or counted twice:
+ * A clock that was ahead for longer than window_advance() tolerates leaves floors in the future:
+ * increments that are in time are refused, or counted in wider buckets, until that time. This
+ * lowers them to where the clock says now, in one transaction under the window's lock. Why nothing
+ * is lost or counted twice:
  *
  *	- Readers look into a level only for times below the floor of the level before. Rows that have been
  *	  moved to a wider level stay there, so a floor is lowered no further than to the end of the
@@ -63,7 +64,8 @@ static void delete_notes(const DcWindowRow *row);
 /*
  * dc_window_reopen(counter regclass) -> boolean: whether a floor was lowered
  *
- * For the owner. It waits for increments in progress, and others wait for it. Errors: 55000 if a table is missing.
+ * For the owner. It waits for increments in progress, and others wait for it. Errors: 55000 if a
+ * table is missing.
  */
 Datum
 dc_window_reopen(PG_FUNCTION_ARGS)
@@ -113,7 +115,8 @@ lower_floors(DcLevels *levels, const DcLevels *to, TimestampTz now)
 }
 
 /*
- * Lock the slots of all levels but the first, and raise the floors of levels above the rows of those behind.
+ * Lock the slots of all levels but the first, and raise the floors of levels above the rows of
+ * those behind.
  */
 static void
 raise_above_rows(DcWindow *window, DcLevels *levels)

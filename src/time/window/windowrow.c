@@ -6,8 +6,8 @@
  *
  * dcounter.time_window has a row for each window, dcounter.window_slot one for each of its counter
  * tables, dcounter.window_claim one for each turn that a slot may have rows of (window.c). Rows of
- * the first are changed under the window's lock alone (window_lock), so that two changes never meet. A
- * claim is inserted by any writer, and never changed: several for one turn do no harm.
+ * the first are changed under the window's lock alone (window_lock), so that two changes never
+ * meet. A claim is inserted by any writer, and never changed: several for one turn do no harm.
  */
 #include "postgres.h"
 

@@ -4,18 +4,18 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Sealing is two transactions. The first one writes down that increments before a time are refused. Then
- * dc_seal() waits for all transactions that have a slot locked as writers do: one that has placed an
- * increment by the old row has such a lock, and keeps it until it ends, even if it is prepared; one that gets
- * its lock later sees the new row with it (windowincr.c). The second one writes down that the buckets are
- * sealed. If the session is interrupted in between, increments are refused, but the buckets are not yet
- * sealed: calling dc_seal() again goes on from there.
+ * Sealing is two transactions. The first one writes down that increments before a time are refused.
+ * Then dc_seal() waits for all transactions that have a slot locked as writers do: one that has
+ * placed an increment by the old row has such a lock, and keeps it until it ends, even if it is
+ * prepared; one that gets its lock later sees the new row with it (windowincr.c). The second one
+ * writes down that the buckets are sealed. If the session is interrupted in between, increments are
+ * refused, but the buckets are not yet sealed: calling dc_seal() again goes on from there.
  *
- * In a sealed bucket, the totals of a batch system replace the counted values: the difference is added, as an
- * increment that the clock does not limit. Both this and a move hold the window's lock, so no value that was read
- * changes before the difference is committed. Each call raises the version in the window's row: so under
- * REPEATABLE READ a call whose snapshot does not show an earlier call, or a move, fails (40001), instead of
- * adding the same difference again.
+ * In a sealed bucket, the totals of a batch system replace the counted values: the difference is
+ * added, as an increment that the clock does not limit. Both this and a move hold the window's
+ * lock, so no value that was read changes before the difference is committed. Each call raises the
+ * version in the window's row: so under REPEATABLE READ a call whose snapshot does not show an
+ * earlier call, or a move, fails (40001), instead of adding the same difference again.
  */
 #include "postgres.h"
 
@@ -51,8 +51,9 @@ static void windowseal_add_difference(DcWindow *window, int level, TimestampTz b
 static void windowseal_count(void *arg, int level, int64 bucket, int64 inc, int64 dec);
 
 /*
- * dc_seal(counter regclass, before timestamptz), a procedure: increments for buckets that end by then are refused from now on,
- * or dropped and counted; when it returns, none is still in progress. It commits while it waits.
+ * dc_seal(counter regclass, before timestamptz), a procedure: increments for buckets that end by
+ * then are refused from now on, or dropped and counted; when it returns, none is still in progress.
+ * It commits while it waits.
  *
  * For the owner. Errors: 2D000 in a transaction block, 22023 for a time in the future.
  */
@@ -83,7 +84,8 @@ dc_seal(PG_FUNCTION_ARGS)
 }
 
 /*
- * seal_refuse writes down that increments are refused, and returns before which time: a border of buckets.
+ * seal_refuse writes down that increments are refused, and returns before which time: a border of
+ * buckets.
  */
 static TimestampTz
 seal_refuse(Oid relid, TimestampTz before)
@@ -108,8 +110,8 @@ seal_refuse(Oid relid, TimestampTz before)
 }
 
 /*
- * wait_for_writers waits for all transactions that may have increments in progress. This session has no snapshot
- * and no lock that they could wait for.
+ * wait_for_writers waits for all transactions that may have increments in progress. This session
+ * has no snapshot and no lock that they could wait for.
  */
 static void
 wait_for_writers(Oid relid)
@@ -146,11 +148,13 @@ seal_done(Oid relid, TimestampTz border)
 }
 
 /*
- * dc_window_reconcile(counter regclass, bucket timestamptz, keys text[]|bigint[]|uuid[], totals bigint[]) -> bigint, the
- * number of keys that had another value. For the owner. A key may be there once.
+ * dc_window_reconcile(counter regclass, bucket timestamptz, keys text[]|bigint[]|uuid[], totals
+ * bigint[]) -> bigint, the number of keys that had another value. For the owner. A key may be there
+ * once.
  *
- * Errors: 55000 for a bucket that is not sealed, 22023 for a time at which no bucket begins, or a key that is there
- * twice, 22008 for one that is no longer kept, 2202E if the lengths differ, 22003 if an amount leaves bigint, 40001.
+ * Errors: 55000 for a bucket that is not sealed, 22023 for a time at which no bucket begins, or a
+ * key that is there twice, 22008 for one that is no longer kept, 2202E if the lengths differ, 22003
+ * if an amount leaves bigint, 40001.
  */
 Datum
 dc_window_reconcile(PG_FUNCTION_ARGS)

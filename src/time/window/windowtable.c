@@ -4,8 +4,8 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A window is made with plain DDL in the name of the caller: its counter tables by table_create(), and the view. The
- * view shows what was compacted, like the table of totals of a counter.
+ * A window is made with plain DDL in the name of the caller: its counter tables by table_create(),
+ * and the view. The view shows what was compacted, like the table of totals of a counter.
  */
 #include "postgres.h"
 
@@ -46,11 +46,12 @@ static void check_levels(const DcLevels *levels);
 static Oid create_counter(const RangeVar *name, const char *suffix);
 
 /*
- * dc_window_create(counter text, bucket interval, keep interval, rollup jsonb, late text) -> regclass, the view
+ * dc_window_create(counter text, bucket interval, keep interval, rollup jsonb, late text) ->
+ * regclass, the view
  *
- * rollup says which wider buckets follow, and for how long they are kept: {"1 hour": "90 days"}. Errors: 42P07 when
- * a relation of that name exists; 22023 for intervals that do not fit each other; 42622 when the name leaves
- * no room for those of the tables.
+ * rollup says which wider buckets follow, and for how long they are kept: {"1 hour": "90 days"}.
+ * Errors: 42P07 when a relation of that name exists; 22023 for intervals that do not fit each
+ * other; 42622 when the name leaves no room for those of the tables.
  */
 Datum
 dc_window_create(PG_FUNCTION_ARGS)
@@ -245,8 +246,8 @@ create_counter(const RangeVar *name, const char *suffix)
 }
 
 /*
- * Create the view by which the window is known, or replace it. A bucket that has left bigint is shown as its bound, so
- * that others can still be read; dc_window() of the key fails.
+ * Create the view by which the window is known, or replace it. A bucket that has left bigint is
+ * shown as its bound, so that others can still be read; dc_window() of the key fails.
  */
 void
 window_create_view(const RangeVar *name, const DcWindowRow *row, const Oid *slots)
@@ -319,8 +320,8 @@ dc_window_alter(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_window_drop(counter regclass) -> void: drops the view and the tables, as a plain DROP VIEW does by way of the
- * event trigger.
+ * dc_window_drop(counter regclass) -> void: drops the view and the tables, as a plain DROP VIEW
+ * does by way of the event trigger.
  */
 Datum
 dc_window_drop(PG_FUNCTION_ARGS)

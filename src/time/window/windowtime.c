@@ -142,8 +142,8 @@ levels_set_floors(DcLevels *levels, TimestampTz now)
 }
 
 /*
- * Raise the floors before a level above a row of that level, which ends at a time: it is read only for times below
- * them.
+ * Raise the floors before a level above a row of that level, which ends at a time: it is read only
+ * for times below them.
  */
 void
 levels_raise_floors(DcLevels *levels, int level, TimestampTz end)

@@ -4,10 +4,10 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * One query adds up the rows of all slots that matter, and what this transaction has pending, which comes as parameters: so
- * nothing is written. It adds up in numeric. The sum of a key may leave bigint, by mistake or malice of the role that
- * counts it; that must not hide the other keys. So it keeps its place in the order, and is shown as the bound of
- * bigint.
+ * One query adds up the rows of all slots that matter, and what this transaction has pending, which
+ * comes as parameters: so nothing is written. It adds up in numeric. The sum of a key may leave
+ * bigint, by mistake or malice of the role that counts it; that must not hide the other keys. So it
+ * keeps its place in the order, and is shown as the bound of bigint.
  */
 #include "postgres.h"
 
@@ -50,11 +50,13 @@ static void run_top(const DcWindowReading *reading, int64 n, DcRows *rows);
 static void windowtop_check_tables(SPIPlanPtr plan, const List *tables);
 
 /*
- * dc_top_window(counter regclass, span interval, n int) -> setof (key text, value bigint, rank bigint)
+ * dc_top_window(counter regclass, span interval, n int) -> setof (key text, value bigint, rank
+ * bigint)
  *
- * The n keys with the most in the buckets that have begun in the last `span`, including the one that is being filled, in the
- * form of dc_top(). It reads all keys of these slots. A sum that leaves bigint is shown as the greatest or the least one.
- * Errors: 22004 for NULL, 22023 for a span that is not positive or an n that is negative.
+ * The n keys with the most in the buckets that have begun in the last `span`, including the one
+ * that is being filled, in the form of dc_top(). It reads all keys of these slots. A sum that
+ * leaves bigint is shown as the greatest or the least one. Errors: 22004 for NULL, 22023 for a span
+ * that is not positive or an n that is negative.
  */
 Datum
 dc_top_window(PG_FUNCTION_ARGS)
@@ -175,7 +177,8 @@ append_slot(StringInfo sql, const DcWindowReading *reading, int number, List **t
 }
 
 /*
- * slot_range returns the first and the last bucket of a slot that count: those that begin in the time.
+ * slot_range returns the first and the last bucket of a slot that count: those that begin in the
+ * time.
  */
 static void
 slot_range(const DcWindowReading *reading, int number, int64 *first, int64 *last)

@@ -61,9 +61,9 @@ static void return_buckets(FunctionCallInfo fcinfo, const DcWindowReading *readi
  * dc_window(counter regclass, key text|bigint|uuid, span interval, until timestamptz)
  * -> (value bigint, lower bigint, upper bigint, estimate float8)
  *
- * What was counted for times from until - span up to, and without, until, which is now if it is NULL. Buckets that
- * overlap it in part make the difference between the bounds, which always hold. Errors: 22004 for NULL, 22023 for a
- * span that is not positive, 22003 when a sum leaves bigint.
+ * What was counted for times from until - span up to, and without, until, which is now if it is
+ * NULL. Buckets that overlap it in part make the difference between the bounds, which always hold.
+ * Errors: 22004 for NULL, 22023 for a span that is not positive, 22003 when a sum leaves bigint.
  */
 Datum
 dc_window(PG_FUNCTION_ARGS)
@@ -99,8 +99,8 @@ dc_window(PG_FUNCTION_ARGS)
 }
 
 /*
- * span_values makes the result of the sums. Decrements that may be in the overlapping part of a bucket lower the
- * lower bound, and increments raise the upper one.
+ * span_values makes the result of the sums. Decrements that may be in the overlapping part of a
+ * bucket lower the lower bound, and increments raise the upper one.
  */
 static void
 span_values(const DcSpan *span, Datum *values)
@@ -136,7 +136,8 @@ windowvalue_rounded(int64 whole, double share, int64 low, int64 high)
 }
 
 /*
- * add_to_span adds a row to the sums. The contents of the bucket that is being filled were all counted up to now.
+ * add_to_span adds a row to the sums. The contents of the bucket that is being filled were all
+ * counted up to now.
  */
 static void
 add_to_span(void *arg, int level, int64 bucket, int64 inc, int64 dec)
@@ -165,9 +166,9 @@ add_to_span(void *arg, int level, int64 bucket, int64 inc, int64 dec)
  * dc_buckets(counter regclass, key text|bigint|uuid, "from" timestamptz, "to" timestamptz)
  * -> setof (bucket timestamptz, value bigint)
  *
- * All buckets that begin at or after the one that has `from`, and before `to`, in order, with 0 for those in which
- * nothing was counted. Older times come in the wider buckets of their level. Times that are no longer
- * kept, or are in the future, have no rows.
+ * All buckets that begin at or after the one that has `from`, and before `to`, in order, with 0 for
+ * those in which nothing was counted. Older times come in the wider buckets of their level. Times
+ * that are no longer kept, or are in the future, have no rows.
  */
 Datum
 dc_buckets(PG_FUNCTION_ARGS)
@@ -202,8 +203,8 @@ dc_buckets(PG_FUNCTION_ARGS)
 }
 
 /*
- * add_to_bucket adds a row to the bucket in which its time is shown: for example a row that is about to be
- * moved.
+ * add_to_bucket adds a row to the bucket in which its time is shown: for example a row that is
+ * about to be moved.
  */
 static void
 add_to_bucket(void *arg, int level, int64 bucket, int64 inc, int64 dec)

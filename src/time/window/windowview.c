@@ -44,7 +44,8 @@ window_key(PG_FUNCTION_ARGS)
 }
 
 /*
- * window_bucket(key text, width bigint) -> timestamptz: when the bucket in such a key begins; NULL likewise
+ * window_bucket(key text, width bigint) -> timestamptz: when the bucket in such a key begins; NULL
+ * likewise
  */
 Datum
 window_bucket(PG_FUNCTION_ARGS)
@@ -62,9 +63,9 @@ window_bucket(PG_FUNCTION_ARGS)
 }
 
 /*
- * window_start(slot regclass) -> timestamptz: the start of the time that the window keeps, in the active
- * snapshot. Raises 40001 if that snapshot is older than a TRUNCATE of one of its tables, all of which the
- * statement has locked.
+ * window_start(slot regclass) -> timestamptz: the start of the time that the window keeps, in the
+ * active snapshot. Raises 40001 if that snapshot is older than a TRUNCATE of one of its tables, all
+ * of which the statement has locked.
  */
 Datum
 window_start(PG_FUNCTION_ARGS)
@@ -93,8 +94,9 @@ window_start(PG_FUNCTION_ARGS)
 }
 
 /*
- * window_dropped(counter regclass) -> bigint: how many increments were dropped because they came too late; NULL for
- * a role that may not read the window, and if the table that counts them is gone.
+ * window_dropped(counter regclass) -> bigint: how many increments were dropped because they came
+ * too late; NULL for a role that may not read the window, and if the table that counts them is
+ * gone.
  */
 Datum
 window_dropped(PG_FUNCTION_ARGS)
@@ -131,7 +133,8 @@ window_dropped(PG_FUNCTION_ARGS)
 }
 
 /*
- * window_bytes(counter regclass) -> bigint: the size of a windowed counter's tables; NULL if one of them is locked.
+ * window_bytes(counter regclass) -> bigint: the size of a windowed counter's tables; NULL if one of
+ * them is locked.
  */
 Datum
 window_bytes(PG_FUNCTION_ARGS)

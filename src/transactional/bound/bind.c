@@ -110,8 +110,8 @@ bound_init(bool preloading)
 }
 
 /*
- * dc_bind(counter regclass, source regclass, key text, value text, filter text, distinct_of
- * text, build text, lock_timeout interval, replicated boolean, on_detach text, group_by text) -> void
+ * dc_bind(counter regclass, source regclass, key text, value text, filter text, distinct_of text,
+ * build text, lock_timeout interval, replicated boolean, on_detach text, group_by text) -> void
  *
  * Errors: 42501 if the caller does not own both, 42809 if the source is not an ordinary or
  * partitioned table of this server or the counter is a stock, a ledger or on other servers,
@@ -152,8 +152,9 @@ dc_bind(PG_FUNCTION_ARGS)
 }
 
 /*
- * bind_make makes a binding. The row has the arguments of dc_bind(), with what the key's sets are, and timeout
- * is in microseconds. With `totals` the source is a table of totals, and its ranks are counted.
+ * bind_make makes a binding. The row has the arguments of dc_bind(), with what the key's sets are,
+ * and timeout is in microseconds. With `totals` the source is a table of totals, and its ranks are
+ * counted.
  */
 void
 bind_make(DcSourceRow *row, const char *group_by, int64 timeout, bool totals)
@@ -403,7 +404,8 @@ check_members(Oid source)
 }
 
 /*
- * Raise an error if a partition of the source, or a table that it is a partition of, is a source, too.
+ * Raise an error if a partition of the source, or a table that it is a partition of, is a source,
+ * too.
  */
 static void
 check_tree(Oid source)
@@ -490,8 +492,8 @@ bind_end(Oid relid)
 }
 
 /*
- * bind_dropped ends the binding of a table that is no longer a counter table. If its source cannot be locked at
- * once, the triggers stay, and count nothing.
+ * bind_dropped ends the binding of a table that is no longer a counter table. If its source cannot
+ * be locked at once, the triggers stay, and count nothing.
  */
 static void
 bind_dropped(Oid counter)

@@ -9,11 +9,11 @@
  * counter tables, so a transaction that writes to one of these knows all its bindings. The only
  * exception is the text of the expressions: DDL that renames a column or a type changes it.
  *
- * A row of dcounter.source_state is changed by transactions that hold the lock of the
- * binding (bound_lock): builders, repairers, what follows TRUNCATE, ATTACH and DETACH, and the worker
- * when it notes what it has checked. Those that change values other than with rows of the source
- * change `epoch` as well. So differences that were read in a snapshot may be added
- * later, under that lock, as long as the epoch is the one that the same snapshot has shown.
+ * A row of dcounter.source_state is changed by transactions that hold the lock of the binding
+ * (bound_lock): builders, repairers, what follows TRUNCATE, ATTACH and DETACH, and the worker when
+ * it notes what it has checked. Those that change values other than with rows of the source change
+ * `epoch` as well. So differences that were read in a snapshot may be added later, under that lock,
+ * as long as the epoch is the one that the same snapshot has shown.
  *
  * Locks are taken in this order: source, its partitions, counter tables, binding, rows.
  */

@@ -402,8 +402,8 @@ build_needs_scan(const DcBuild *build)
 }
 
 /*
- * build_scan reads the differences of the keys after the position. The caller has opened both sides,
- * and its snapshot is active.
+ * build_scan reads the differences of the keys after the position. The caller has opened both
+ * sides, and its snapshot is active.
  */
 DcBuildStep
 build_scan(DcBuild *build, DcSourceRead *read, DcMoment late)

@@ -29,7 +29,10 @@ extern void build_end(DcBuild *build);
 /* all rows that there are, in this transaction, which keeps writers out (dc_bind()) */
 extern void build_now(const DcSourceRow *row);
 
-/* the differences of some keys, which were read in the active snapshot, under the lock of the binding */
+/*
+ * the differences of some keys, which were read in the active snapshot, under the lock of the
+ * binding
+ */
 extern void build_keys(DcSourceRead *read, Datum *keys, int nkeys, const DcSourceDiff *diffs,
 					   int ndiffs);
 

@@ -46,7 +46,10 @@
 /* Keys that a step adds to. */
 #define CHUNK_KEYS 1000
 
-/* Time limit of the worker's scan of a source, as all its other work waits for it, and the time until the next try. */
+/*
+ * Time limit of the worker's scan of a source, as all its other work waits for it, and the time
+ * until the next try.
+ */
 #define SCAN_MS 2000
 #define TRY_AGAIN_MS (60 * 60 * 1000)
 

@@ -124,8 +124,8 @@ drift_new(Oid counter, int64 epoch, int64 known, DcDrifts *drifts)
 }
 
 /*
- * drift_epoch returns the last epoch in which a difference of a counter table was noted, 0 if there is none: it
- * may have been bound before.
+ * drift_epoch returns the last epoch in which a difference of a counter table was noted, 0 if there
+ * is none: it may have been bound before.
  */
 int64
 drift_epoch(Oid counter)
@@ -260,7 +260,8 @@ drift_events(Oid counter, const DcDrifts *drifts, int64 max, bool repaired)
 }
 
 /*
- * drift_make_payload makes {"key": ..., "drift": ..., "value": ..., "source": ..., "repaired": ...}.
+ * drift_make_payload makes {"key": ..., "drift": ..., "value": ..., "source": ..., "repaired":
+ * ...}.
  */
 static Jsonb *
 drift_make_payload(const DcSourceDiff *diff, bool repaired)
@@ -301,8 +302,9 @@ drift_warn(const DcSourceRow *row, int64 found, int64 repaired)
 }
 
 /*
- * drift_alter is called by dc_alter() with on_drift. The caller has locked the counter tables against changes of their
- * settings. The source is locked against DDL that would change the texts of expressions meanwhile.
+ * drift_alter is called by dc_alter() with on_drift. The caller has locked the counter tables
+ * against changes of their settings. The source is locked against DDL that would change the texts
+ * of expressions meanwhile.
  */
 void
 drift_alter(Oid counter, const char *on_drift)

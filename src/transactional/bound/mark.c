@@ -4,8 +4,8 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A nightly batch, or an analytics system, knows what the values of some keys should have
- * been at a moment. Increments have gone on since. To set the values would lose these. So a mark keeps the
+ * A nightly batch, or an analytics system, knows what the values of some keys should have been at a
+ * moment. Increments have gone on since. To set the values would lose these. So a mark keeps the
  * value of each key in one snapshot S. For each key
  *
  *	value(S') = value(S) + increments that S' shows and S does not.
@@ -15,24 +15,25 @@
  * tables and whatever moves it there: compaction changes no sum in any snapshot. dc_set() and
  * dc_delete() are changes like others: one after the mark stays as well.
  *
- * S is the transaction's snapshot under REPEATABLE READ, so that what is exact can be read in the same
- * one. Under READ COMMITTED it is taken after the locks. It shows what the transaction has done itself,
- * pending deltas included: they are written first. DDL that is not MVCC (TRUNCATE, ATTACH) is seen
- * by a snapshot that is older; so S must show the newest rows of the tables in pg_class (25001).
- * What a buffered table has in memory is in no snapshot. So it cannot be marked, nor, in an older
- * snapshot, one that was buffered. It can be reconciled: what is added goes to rows at once, as it must not be less
- * durable than the note of it (transactional/once/once.c).
+ * S is the transaction's snapshot under REPEATABLE READ, so that what is exact can be read in the
+ * same one. Under READ COMMITTED it is taken after the locks. It shows what the transaction has
+ * done itself, pending deltas included: they are written first. DDL that is not MVCC (TRUNCATE,
+ * ATTACH) is seen by a snapshot that is older; so S must show the newest rows of the tables in
+ * pg_class (25001). What a buffered table has in memory is in no snapshot. So it cannot be marked,
+ * nor, in an older snapshot, one that was buffered. It can be reconciled: what is added goes to
+ * rows at once, as it must not be less durable than the note of it (transactional/once/once.c).
  *
- * The note: what was exact is written into the row of the key in the mark, or a new one for a
- * key that it does not have, whose value was 0. The same transaction adds the difference as a pending delta, in the
- * same subtransaction. So both commit or roll back together. A key that has a note is not added to again.
- * Two calls with one mark do not overlap: each holds its lock to the end of its transaction
- * (markrow.c), and the second one then reads the first one's notes, at any isolation level. Under REPEATABLE READ
- * and SERIALIZABLE a note, or a mark, that the transaction's snapshot does not show as it is now is a serialization
- * failure (40001): neither "noted" nor "not noted" would be true in it.
+ * The note: what was exact is written into the row of the key in the mark, or a new one for a key
+ * that it does not have, whose value was 0. The same transaction adds the difference as a pending
+ * delta, in the same subtransaction. So both commit or roll back together. A key that has a note is
+ * not added to again. Two calls with one mark do not overlap: each holds its lock to the end of its
+ * transaction (markrow.c), and the second one then reads the first one's notes, at any isolation
+ * level. Under REPEATABLE READ and SERIALIZABLE a note, or a mark, that the transaction's snapshot
+ * does not show as it is now is a serialization failure (40001): neither "noted" nor "not noted"
+ * would be true in it.
  *
- * Locks: the counter's tables (ROW EXCLUSIVE), the mark, rows. A call that waits for a mark has no row of
- * the counter locked, unless earlier calls of its transaction did that.
+ * Locks: the counter's tables (ROW EXCLUSIVE), the mark, rows. A call that waits for a mark has no
+ * row of the counter locked, unless earlier calls of its transaction did that.
  *
  * The caller needs what dc_set() needs: SELECT, INSERT and UPDATE.
  */
@@ -124,9 +125,9 @@ static void mark_add_difference(DcCounter *counter, Datum key, int64 delta);
 /*
  * dc_mark(counter regclass, mark text) -> bigint, how many keys there were
  *
- * Errors: 42710 if there is a mark of that name, 0A000 for a table that is buffered or lies on other
- * servers, 55000 for one that is bound to a source, 42809 for a stock or a ledger, 25001 in a snapshot that is too
- * old.
+ * Errors: 42710 if there is a mark of that name, 0A000 for a table that is buffered or lies on
+ * other servers, 55000 for one that is bound to a source, 42809 for a stock or a ledger, 25001 in a
+ * snapshot that is too old.
  */
 Datum
 dc_mark(PG_FUNCTION_ARGS)
@@ -181,8 +182,9 @@ dc_unmark(PG_FUNCTION_ARGS)
  * -> setof (key text|bigint|uuid, was bigint, exact bigint, delta bigint)
  *
  * One row for each member of keys, in its order. `delta` is what was added: 0 if that was done
- * before. Errors: 42704 if there is no such mark, 23505 if a key was reconciled with another number, 2202E
- * when the lengths differ, 22003 when a difference leaves bigint, and as of dc_mark().
+ * before. Errors: 42704 if there is no such mark, 23505 if a key was reconciled with another
+ * number, 2202E when the lengths differ, 22003 when a difference leaves bigint, and as of
+ * dc_mark().
  */
 Datum
 dc_reconcile(PG_FUNCTION_ARGS)
@@ -436,7 +438,8 @@ key_rows_end(const DcKeyRows *side, DcKey *end, bool set)
 }
 
 /*
- * mark_merge adds up the rows of each key before `end`, of all if that is NULL; false if there is none.
+ * mark_merge adds up the rows of each key before `end`, of all if that is NULL; false if there is
+ * none.
  */
 static bool
 mark_merge(DcMarking *marking, DcKeyRows *totals, DcKeyRows *shards, const DcKey *end)

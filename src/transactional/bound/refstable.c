@@ -224,8 +224,8 @@ left_over(const DcKey *key, const DcKey *item, int64 n, void *row)
 }
 
 /*
- * refstable_check_table raises 55000 if the name of the table stood for another one: its schema may be
- * another role's, who can rename schemas.
+ * refstable_check_table raises 55000 if the name of the table stood for another one: its schema may
+ * be another role's, who can rename schemas.
  */
 static void
 refstable_check_table(SPIPlanPtr plan, Oid refs)

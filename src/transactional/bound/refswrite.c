@@ -253,8 +253,8 @@ effect_of(int64 before, int64 delta)
 }
 
 /*
- * refswrite_note_change adds to the change of the value of a record's key. Records of a key follow each
- * other.
+ * refswrite_note_change adds to the change of the value of a record's key. Records of a key follow
+ * each other.
  */
 static void
 refswrite_note_change(DcValueChange *changes, int *nchanges, const DcRef *ref, int64 change)

@@ -4,9 +4,10 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A scan reads one snapshot, so it is one step of the worker: it cannot be cut in pieces with pauses in between, as
- * other work is (core/worker/jobrun.c). Instead it sleeps while it runs, every few milliseconds, for so long
- * that it works dcounter.worker_load percent of the time. It stops doing so, and goes on at full speed,
+ * A scan reads one snapshot, so it is one step of the worker: it cannot be cut in pieces with
+ * pauses in between, as other work is (core/worker/jobrun.c). Instead it sleeps while it runs,
+ * every few milliseconds, for so long that it works dcounter.worker_load percent of the time. It
+ * stops doing so, and goes on at full speed,
  *
  *	- when it has slept for SLEEP_MAX_US in all: all other work of the worker waits for the step, and vacuum
  *	  waits for the snapshot;

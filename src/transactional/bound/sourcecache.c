@@ -107,8 +107,8 @@ sourcecache_entry_changed(void *data, Oid relid)
 }
 
 /*
- * sourcecache_sweep removes entries that are not valid. Those that are being made further up the stack are
- * kept.
+ * sourcecache_sweep removes entries that are not valid. Those that are being made further up the
+ * stack are kept.
  */
 static void
 sourcecache_sweep(void)

@@ -57,10 +57,12 @@ static void put_diff(ReturnSetInfo *result, const DcSourceDiff *diff);
 static void notice_state(Oid counter);
 
 /*
- * dc_source_check(counter regclass, keys anycompatiblearray, from_key text, to_key text, sample double precision)
+ * dc_source_check(counter regclass, keys anycompatiblearray, from_key text, to_key text, sample
+ * double precision)
  * -> setof (key text, source bigint, counter bigint, drift bigint): keys that differ; with
- * distinct_of also those whose reference counts do, though the value does not (drift 0). A key whose sums leave
- * bigint is passed over with a warning if they differ, or raises 22003 if it is named.
+ * distinct_of also those whose reference counts do, though the value does not (drift 0). A key
+ * whose sums leave bigint is passed over with a warning if they differ, or raises 22003 if it is
+ * named.
  *
  * Errors: 42501 without SELECT on both tables, or if row-level security applies; 55000 if the
  * counter is not bound, or a partition is being detached; 22023 for a sample that is not above
@@ -190,7 +192,8 @@ put_diff(ReturnSetInfo *result, const DcSourceDiff *diff)
 }
 
 /*
- * dc_source_fix(counter regclass, keys anycompatiblearray) -> setof (key text, drift bigint): what was added
+ * dc_source_fix(counter regclass, keys anycompatiblearray) -> setof (key text, drift bigint): what
+ * was added
  *
  * The state of the binding stays as it is, as other keys may differ; a NOTICE says so.
  *

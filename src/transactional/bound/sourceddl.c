@@ -147,8 +147,8 @@ source_dropped(const DcDdl *ddl, Oid source)
 }
 
 /*
- * check_siblings raises 2BP01 if a table that a bound counter needs is dropped alone. Commands of anybody come here: with the indexes
- * of the current script, they do not read all bindings.
+ * check_siblings raises 2BP01 if a table that a bound counter needs is dropped alone. Commands of
+ * anybody come here: with the indexes of the current script, they do not read all bindings.
  */
 static void
 check_siblings(const DcDdl *ddl)
@@ -176,7 +176,8 @@ check_siblings(const DcDdl *ddl)
 }
 
 /*
- * Return true if a command (`arg` is its DcDdl) has dropped a table of a binding, and neither the counter table nor the source.
+ * Return true if a command (`arg` is its DcDdl) has dropped a table of a binding, and neither the
+ * counter table nor the source.
  */
 static bool
 lacks_sibling(const DcSourceRow *row, void *arg)
@@ -244,7 +245,10 @@ end_broken(const DcDdl *ddl)
 	List *sources = NIL;
 	ListCell *lc;
 
-	/* with a table goes its row type, which no expression can name: commands of anybody do not look through all texts for it */
+	/*
+	 * with a table goes its row type, which no expression can name: commands of anybody do not look
+	 * through all texts for it
+	 */
 	if (hash_get_num_entries(types) > 0)
 		counters = source_select(sourceddl_is_about, types);
 	foreach(lc, ddl->columns)
@@ -275,8 +279,8 @@ end_broken(const DcDdl *ddl)
 }
 
 /*
- * Return true if a command may have dropped a type or a collation that a binding names: a binding that does not parse
- * for another reason must not keep others from dropping their objects.
+ * Return true if a command may have dropped a type or a collation that a binding names: a binding
+ * that does not parse for another reason must not keep others from dropping their objects.
  */
 static bool
 sourceddl_is_about(const DcSourceRow *row, void *arg)
@@ -297,7 +301,8 @@ is_dropped_type(const char *schema, const char *name, void *arg)
 }
 
 /*
- * Return the names of the types and collations that a command has dropped, but those of row types: with a schema they may be very many.
+ * Return the names of the types and collations that a command has dropped, but those of row types:
+ * with a schema they may be very many.
  */
 static HTAB *
 dropped_types(const DcDdl *ddl)
@@ -346,9 +351,9 @@ is_broken(const DcSourceRow *row)
 }
 
 /*
- * bound_forget ends a binding. The triggers are adapted to those that the source still has
- * if it is locked ACCESS EXCLUSIVE, which the caller says. With `cascade`, what users have put on the
- * tables that belong to it goes as well.
+ * bound_forget ends a binding. The triggers are adapted to those that the source still has if it is
+ * locked ACCESS EXCLUSIVE, which the caller says. With `cascade`, what users have put on the tables
+ * that belong to it goes as well.
  */
 void
 bound_forget(const DcSourceRow *row, bool drop_triggers, bool cascade)
@@ -602,7 +607,8 @@ triggers_switched(const List *rows)
 }
 
 /*
- * sourceddl_suspect makes a binding suspect: a trigger (name) does not fire, or a rewrite has changed values (NULL).
+ * sourceddl_suspect makes a binding suspect: a trigger (name) does not fire, or a rewrite has
+ * changed values (NULL).
  */
 static void
 sourceddl_suspect(const DcSourceRow *row, Oid relid, const char *name)

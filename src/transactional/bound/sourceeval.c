@@ -8,9 +8,11 @@
  * cannot disagree. A row counts if the filter is true, no part of the key is null, and
  * the value is neither null nor zero.
  *
- * With grouping sets or several values it counts for a list of keys, one for each set and value: the array of all elements of the key, null
- * for those that are not in the set, and the name of the value behind them, if there are several. That is what GROUP BY GROUPING SETS
- * returns. A set of which an element is null is left out, so null always means all. Each element is evaluated, and written, once.
+ * With grouping sets or several values it counts for a list of keys, one for each set and value:
+ * the array of all elements of the key, null for those that are not in the set, and the name of the
+ * value behind them, if there are several. That is what GROUP BY GROUPING SETS returns. A set of
+ * which an element is null is left out, so null always means all. Each element is evaluated, and
+ * written, once.
  *
  * A scan that adds up rows before it makes keys of them (sourcegroups.c) takes a row in parts.
  */
@@ -152,7 +154,8 @@ make_values(DcSourceEval *eval, List *values)
 }
 
 /*
- * Take over the grouping sets, each as a mask of elements of the key; without group_by, one of all elements.
+ * Take over the grouping sets, each as a mask of elements of the key; without group_by, one of all
+ * elements.
  */
 static void
 make_sets(DcSourceEval *eval, List *sets)
@@ -209,8 +212,9 @@ source_eval_is_list(const DcSourceEval *eval)
 }
 
 /*
- * source_eval_list sets *list to what a row counts for, in `cxt`, and returns the length: the same for all rows, with the same set and value at
- * each place. What the row does not count for has the value 0.
+ * source_eval_list sets *list to what a row counts for, in `cxt`, and returns the length: the same
+ * for all rows, with the same set and value at each place. What the row does not count for has the
+ * value 0.
  */
 int
 source_eval_list(DcSourceEval *eval, TupleTableSlot *slot, MemoryContext cxt, DcCounted **list)
@@ -268,8 +272,9 @@ source_eval_row(DcSourceEval *eval, TupleTableSlot *slot, DcCounted **list)
 }
 
 /*
- * source_eval_sets sets `sets` to the sets of elements, of which rows make keys, and returns their number; 0 if rows cannot be taken in parts: the
- * key is no array, or a very long one, or distinct values are counted.
+ * source_eval_sets sets `sets` to the sets of elements, of which rows make keys, and returns their
+ * number; 0 if rows cannot be taken in parts: the key is no array, or a very long one, or distinct
+ * values are counted.
  */
 int
 source_eval_sets(const DcSourceEval *eval, uint32 *sets)
@@ -295,7 +300,8 @@ source_eval_values(const DcSourceEval *eval)
 }
 
 /*
- * source_eval_parts evaluates a row, for bindings that have sets; false if it does not count at all.
+ * source_eval_parts evaluates a row, for bindings that have sets; false if it does not count at
+ * all.
  */
 bool
 source_eval_parts(DcSourceEval *eval, TupleTableSlot *slot, DcCountedParts *parts)
@@ -324,7 +330,8 @@ source_eval_parts(DcSourceEval *eval, TupleTableSlot *slot, DcCountedParts *part
 }
 
 /*
- * source_eval_pack appends the bytes of the elements of a set, none of them null. They are the same for the same key.
+ * source_eval_pack appends the bytes of the elements of a set, none of them null. They are the same
+ * for the same key.
  */
 void
 source_eval_pack(const DcSourceEval *eval, const Datum *elements, uint32 set, StringInfo packed)
@@ -338,7 +345,8 @@ source_eval_pack(const DcSourceEval *eval, const Datum *elements, uint32 set, St
 }
 
 /*
- * source_eval_unpack sets the elements of a set to what source_eval_pack() has appended, which is at an aligned address and must stay there.
+ * source_eval_unpack sets the elements of a set to what source_eval_pack() has appended, which is
+ * at an aligned address and must stay there.
  */
 void
 source_eval_unpack(const DcSourceEval *eval, const char *packed, uint32 set, Datum *elements)
@@ -352,8 +360,8 @@ source_eval_unpack(const DcSourceEval *eval, const char *packed, uint32 set, Dat
 }
 
 /*
- * source_eval_key makes the key of a set and a value (its number), which lives until the next call or source_eval_reset(). One that is too long is
- * an error (54000).
+ * source_eval_key makes the key of a set and a value (its number), which lives until the next call
+ * or source_eval_reset(). One that is too long is an error (54000).
  */
 void
 source_eval_key(DcSourceEval *eval, const Datum *elements, uint32 set, int value, DcKey *key)
@@ -422,7 +430,8 @@ value_of(DcSourceEval *eval, const DcValueOf *of, TupleTableSlot *slot, int64 *v
 }
 
 /*
- * key_of makes the key of a row; false if a part of it is null. One that is too long is an error (54000).
+ * key_of makes the key of a row; false if a part of it is null. One that is too long is an error
+ * (54000).
  */
 static bool
 key_of(DcSourceEval *eval, TupleTableSlot *slot, DcKey *key)
@@ -444,8 +453,8 @@ key_of(DcSourceEval *eval, TupleTableSlot *slot, DcKey *key)
 }
 
 /*
- * elements_of writes all elements of a row, one after the other, with where each ends, and returns which of them are null. A JSON null is as
- * well: in keys it means all.
+ * elements_of writes all elements of a row, one after the other, with where each ends, and returns
+ * which of them are null. A JSON null is as well: in keys it means all.
  */
 static uint32
 elements_of(DcSourceEval *eval, TupleTableSlot *slot, int *ends)
@@ -505,8 +514,9 @@ source_eval_free(DcSourceEval *eval)
 }
 
 /*
- * source_eval_key_column returns the number of the column that is the key, in the relation that
- * the expressions were prepared for; 0 if it is an expression, or of a type that is not looked for by indexes.
+ * source_eval_key_column returns the number of the column that is the key, in the relation that the
+ * expressions were prepared for; 0 if it is an expression, or of a type that is not looked for by
+ * indexes.
  */
 AttrNumber
 source_eval_key_column(const DcSourceEval *eval)

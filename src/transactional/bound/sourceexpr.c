@@ -118,8 +118,8 @@ parse_begin(Relation source)
 }
 
 /*
- * parse_select parses a list of expressions, by the server's own grammar: what is more than that is an error, but, if `grouped`,
- * for GROUP BY.
+ * parse_select parses a list of expressions, by the server's own grammar: what is more than that is
+ * an error, but, if `grouped`, for GROUP BY.
  */
 static SelectStmt *
 parse_select(const char *text, const char *what, bool several, bool grouped)
@@ -187,7 +187,8 @@ transform_exprs(ParseState *pstate, List *targets, const char *what, bool named)
 }
 
 /*
- * parse_values parses the values, as a list of TargetEntry. If there are several each has a name: its own, or that of the column it is.
+ * parse_values parses the values, as a list of TargetEntry. If there are several each has a name:
+ * its own, or that of the column it is.
  */
 static List *
 parse_values(ParseState *pstate, const char *text)
@@ -248,8 +249,8 @@ one_expr(List *exprs, const char *what)
 }
 
 /*
- * parse_row parses the expressions of a binding, with the search_path as it is. Grouping sets are those of `group_by`, or, if the binding
- * is stored, of its key.
+ * parse_row parses the expressions of a binding, with the search_path as it is. Grouping sets are
+ * those of `group_by`, or, if the binding is stored, of its key.
  */
 static List *
 parse_row(const DcSourceRow *row, const char *group_by, bool stored, Relation source)
@@ -367,8 +368,9 @@ sourceexpr_deparse(Node *expr, Relation source)
  * source_expressions_check checks the expressions that the caller has given, by the names of
  * the caller's search_path, and replaces them by the texts to be stored.
  *
- * Errors: 42601 if one is not an expression, 42804 for types that will not do, 42P17 if one is
- * not immutable, or has a subquery, an aggregate or the like, 0A000 for code of users, and those of source_sets_analyse().
+ * Errors: 42601 if one is not an expression, 42804 for types that will not do, 42P17 if one is not
+ * immutable, or has a subquery, an aggregate or the like, 0A000 for code of users, and those of
+ * source_sets_analyse().
  */
 void
 source_expressions_check(DcSourceRow *row, const char *group_by, Relation source)

@@ -32,7 +32,10 @@ typedef struct DcCounted
 	DcKey item;	 /* of distinct_of: the value, of at most DC_MAX_KEY_BYTES; value is 1 then */
 } DcCounted;
 
-/* A row in parts, before keys are made of it. The elements live as long as the row, or until source_eval_reset(). */
+/*
+ * A row in parts, before keys are made of it. The elements live as long as the row, or until
+ * source_eval_reset().
+ */
 typedef struct DcCountedParts
 {
 	Datum elements[SOURCE_MAX_ELEMENTS]; /* of the key */

@@ -4,15 +4,15 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Columns of the source, and immutable functions and operators of the server, and for ranks one of the extension. So nothing of a
- * user's runs where an expression is evaluated, which happens in all sessions that write to the
- * source; and its value depends on the row alone. An enum may be compared, though its name and
- * labels are a user's: no code belongs to them.
+ * Columns of the source, and immutable functions and operators of the server, and for ranks one of
+ * the extension. So nothing of a user's runs where an expression is evaluated, which happens in all
+ * sessions that write to the source; and its value depends on the row alone. An enum may be
+ * compared, though its name and labels are a user's: no code belongs to them.
  *
- * The same must be true where its text is parsed, in these sessions: that calls the input
- * functions of constants. So a constant may not be of a type whose input runs a user's code
- * (an array of a domain with a CHECK), nor of one that looks up a name, as regclass. And some of the
- * server's functions are called immutable though a setting changes what they return: all that show
+ * The same must be true where its text is parsed, in these sessions: that calls the input functions
+ * of constants. So a constant may not be of a type whose input runs a user's code (an array of a
+ * domain with a CHECK), nor of one that looks up a name, as regclass. And some of the server's
+ * functions are called immutable though a setting changes what they return: all that show
  * floating-point numbers or bytea as text. Two sessions would count a row under different keys.
  */
 #include "postgres.h"
@@ -104,7 +104,8 @@ source_item_check(Node *expr)
 }
 
 /*
- * Return true if an expression has a function of a timestamp with time zone that depends on the setting of the zone.
+ * Return true if an expression has a function of a timestamp with time zone that depends on the
+ * setting of the zone.
  */
 static bool
 zone_walker(Node *node, void *arg)
@@ -272,8 +273,8 @@ check_walker(Node *node, void *arg)
 }
 
 /*
- * Return true for a function that is not the server's own. If the source (arg) is a table of totals, whose ranks
- * are counted (transactional/rank), the extension's are not foreign either.
+ * Return true for a function that is not the server's own. If the source (arg) is a table of
+ * totals, whose ranks are counted (transactional/rank), the extension's are not foreign either.
  */
 static bool
 is_foreign_function(Oid function, void *arg)
@@ -363,8 +364,8 @@ is_name_type(Oid type)
 }
 
 /*
- * source_type_check raises an error if a table is of a temporary type: it would be dropped with the session,
- * and the binding would stay.
+ * source_type_check raises an error if a table is of a temporary type: it would be dropped with the
+ * session, and the binding would stay.
  */
 void
 source_type_check(Relation source)

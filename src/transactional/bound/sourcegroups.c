@@ -4,18 +4,23 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Keys of several columns are texts, and each row makes one for each grouping set and value. A scan of many rows first adds them up by the bytes of
- * the elements, and makes texts of the groups. Equal bytes mean equal texts, and different bytes different ones (sourcetext_pack), so the sums of the
- * keys are those of all rows.
+ * Keys of several columns are texts, and each row makes one for each grouping set and value. A scan
+ * of many rows first adds them up by the bytes of the elements, and makes texts of the groups.
+ * Equal bytes mean equal texts, and different bytes different ones (sourcetext_pack), so the sums
+ * of the keys are those of all rows.
  *
- * There is a table for each set, and, if there are several, one of all elements that a set has: the union. Rows are added to the union, and its
- * groups to those of the sets, so a row costs one look-up, however many sets there are. A set that is the union takes them as they are. That helps
- * only where groups of the union have several rows. If they have not, each row is added to the tables of the sets.
+ * There is a table for each set, and, if there are several, one of all elements that a set has: the
+ * union. Rows are added to the union, and its groups to those of the sets, so a row costs one
+ * look-up, however many sets there are. A set that is the union takes them as they are. That helps
+ * only where groups of the union have several rows. If they have not, each row is added to the
+ * tables of the sets.
  *
- * Memory is bounded. When the union is full its groups are moved on, and when the tables of the sets are full these are given to the caller; each is
- * then begun again. The same happens when a sum would leave bigint.
+ * Memory is bounded. When the union is full its groups are moved on, and when the tables of the
+ * sets are full these are given to the caller; each is then begun again. The same happens when a
+ * sum would leave bigint.
  *
- * Nulls are part of a group of the union: such rows are in the sets that do not have these elements.
+ * Nulls are part of a group of the union: such rows are in the sets that do not have these
+ * elements.
  */
 #include "postgres.h"
 
@@ -30,7 +35,10 @@
 
 #define FIRST_GROUPS 64
 
-/* What is kept of a group, after the sums of the values: this, and the bytes of the elements. All of it must be equal. */
+/*
+ * What is kept of a group, after the sums of the values: this, and the bytes of the elements. All
+ * of it must be equal.
+ */
 typedef struct DcPacked
 {
 	uint32 nulls; /* elements of the union */
@@ -114,8 +122,8 @@ static bool groups_move_on(DcSourceGroups *groups, const DcGroup *group);
 static bool groups_give(DcSourceGroups *groups, uint32 set, const DcCountedParts *parts);
 
 /*
- * source_groups_begin prepares to add up rows in at most so much memory, in the current memory context; NULL if the keys of the binding are not
- * such that it would help.
+ * source_groups_begin prepares to add up rows in at most so much memory, in the current memory
+ * context; NULL if the keys of the binding are not such that it would help.
  */
 DcSourceGroups *
 source_groups_begin(const DcSourceRow *row, Relation source, int64 kilobytes, DcGroupVisit visit, void *arg)
@@ -218,7 +226,8 @@ source_groups_add(DcSourceGroups *groups, DcSourceEval *eval, TupleTableSlot *sl
 }
 
 /*
- * Add a row, or a group of the union, to the tables of the sets; false to stop. A group is not added to the set that is the union.
+ * Add a row, or a group of the union, to the tables of the sets; false to stop. A group is not
+ * added to the set that is the union.
  */
 static bool
 groups_add_to_sets(DcSourceGroups *groups, const DcCountedParts *parts, bool from_union)
@@ -279,7 +288,8 @@ groups_pack(DcSourceGroups *groups, const Datum *elements, uint32 set, uint32 nu
 }
 
 /*
- * Add values to the group of a table that is in groups->packed; false, and nothing is added, if a sum would leave bigint.
+ * Add values to the group of a table that is in groups->packed; false, and nothing is added, if a
+ * sum would leave bigint.
  */
 static bool
 groups_add(DcSourceGroups *groups, DcGroupTable *table, DcGroupMemory *memory, const DcCountedParts *parts)
@@ -331,7 +341,8 @@ groups_unpack(const DcSourceGroups *groups, uint32 set, const DcGroup *group, Dc
 }
 
 /*
- * Add all groups of the union to the tables of the sets, or give them to the caller; false to stop. Ends the union if it saves no look-ups.
+ * Add all groups of the union to the tables of the sets, or give them to the caller; false to stop.
+ * Ends the union if it saves no look-ups.
  */
 static bool
 groups_empty_union(DcSourceGroups *groups)

@@ -177,7 +177,8 @@ source_parts_changed(const DcDdl *ddl)
 }
 
 /*
- * source_children_check raises 0A000 if a command has made a table a child, by inheritance, of a source.
+ * source_children_check raises 0A000 if a command has made a table a child, by inheritance, of a
+ * source.
  */
 void
 source_children_check(const DcDdl *ddl)
@@ -205,7 +206,8 @@ source_children_check(const DcDdl *ddl)
 }
 
 /*
- * Before ALTER TABLE ... ATTACH PARTITION: the server would find our triggers on both. The tables are not locked yet.
+ * Before ALTER TABLE ... ATTACH PARTITION: the server would find our triggers on both. The tables
+ * are not locked yet.
  */
 void
 source_parts_begins(const DcDdl *ddl)
@@ -234,8 +236,8 @@ source_parts_begins(const DcDdl *ddl)
 }
 
 /*
- * Raise 0A000 if a table and a partition of it are both sources: the partition has a copy of the triggers of one of them,
- * which does not fire for all that the other one counts.
+ * Raise 0A000 if a table and a partition of it are both sources: the partition has a copy of the
+ * triggers of one of them, which does not fire for all that the other one counts.
  */
 void
 source_parts_prevent(Oid outer, const List *members)
@@ -373,9 +375,9 @@ count_table(List *rows, Oid relid, bool add)
 }
 
 /*
- * check_not_in_use raises 55006 if a statement of this session is still changing rows of a table, and
- * has called the function that attaches or detaches it: its rows were written with
- * the triggers that there were before.
+ * check_not_in_use raises 55006 if a statement of this session is still changing rows of a table,
+ * and has called the function that attaches or detaches it: its rows were written with the triggers
+ * that there were before.
  */
 static void
 check_not_in_use(Oid relid)

@@ -5,18 +5,20 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * An index serves if it is a btree of the server's own operator class, its first column is the
- * column that is the key, it has all rows, and it may be used in our snapshot. So no code of
- * users runs; nor is an index's predicate looked at, as the server evaluates what is constant in it. A source is probed if each of its leaves has one; otherwise it is scanned.
+ * column that is the key, it has all rows, and it may be used in our snapshot. So no code of users
+ * runs; nor is an index's predicate looked at, as the server evaluates what is constant in it. A
+ * source is probed if each of its leaves has one; otherwise it is scanned.
  *
  * The text of a key is turned into a value of the column's type, and the key of each row that
  * the index finds is compared with it: an index may take for equal what are different keys (a
  * collation that is not deterministic). A text that is not how the type writes a value is not a
  * key of any row. The types are those whose texts are known here: integers, texts, uuid.
  *
- * Where a row counts the same whatever is in it, as it is the rows that are counted, it is not fetched if all rows of
- * its page are visible to everybody: the server's index-only scans do the same. (The scan asks for index
- * entries, though it does not look at them: then it keeps a pin on the page of the index, without which VACUUM could
- * remove an entry that we are at, with its row, and call the page visible.)
+ * Where a row counts the same whatever is in it, as it is the rows that are counted, it is not
+ * fetched if all rows of its page are visible to everybody: the server's index-only scans do the
+ * same. (The scan asks for index entries, though it does not look at them: then it keeps a pin on
+ * the page of the index, without which VACUUM could remove an entry that we are at, with its row,
+ * and call the page visible.)
  *
  * A walk goes from one key to the next by descents of the indexes, as rows of a key may be many. It
  * reads index entries alone. Its order is that of the indexes, which for numbers is not that of
@@ -162,7 +164,8 @@ source_probe_within(DcSourceRead *read, Datum *keys, int nkeys, DcProbeLimits *l
 }
 
 /*
- * Return true if what a key has in the source, and its difference from a value of the counter, are bigints.
+ * Return true if what a key has in the source, and its difference from a value of the counter, are
+ * bigints.
  */
 static bool
 sourceprobe_fits(INT128 source, int64 value)
@@ -398,8 +401,9 @@ sourceprobe_read_key(DcProbe *probe, const DcKey *key, const DcProbeLimits *limi
 }
 
 /*
- * sourceprobe_next_row goes to the next visible row that the index has for the key, and fetches it unless it counts the
- * same in any case. The index takes nothing for equal that is not the same (index_serves).
+ * sourceprobe_next_row goes to the next visible row that the index has for the key, and fetches it
+ * unless it counts the same in any case. The index takes nothing for equal that is not the same
+ * (index_serves).
  */
 static bool
 sourceprobe_next_row(DcProbeLeaf *leaf, bool *fetched)

@@ -39,9 +39,9 @@ extern bool source_probe_is_indexed(DcSourceRead *read);
 
 /*
  * The next keys of the source after a position, at most max, in the order of these indexes, which
- * all leaves must have. `after` is a key that an earlier call has returned, or NULL to begin. Fewer than
- * max: there are no more. Keys may be of rows that are dead. *visits is the cost, in
- * entries of indexes.
+ * all leaves must have. `after` is a key that an earlier call has returned, or NULL to begin. Fewer
+ * than max: there are no more. Keys may be of rows that are dead. *visits is the cost, in entries
+ * of indexes.
  */
 extern Datum *source_walk(DcSourceRead *read, const char *after, int max, int *nkeys,
 						  int64 *visits);

@@ -127,7 +127,8 @@ lock_members(DcSourceRead *read)
 }
 
 /*
- * Return true if the worker is to leave a source to its owner, as it has very many partitions: each is a lock.
+ * Return true if the worker is to leave a source to its owner, as it has very many partitions: each
+ * is a lock.
  */
 static bool
 has_many(const DcSourceRead *read, const List *members)

@@ -15,12 +15,13 @@
  * is kept in between under the address of the statement, until the transaction ends; a command
  * that fails may leave something, which is never looked up.
  *
- * Which bindings to parse is seen from their text, without the parser (sourcenames.c): only those that name what is renamed. The
- * source is locked ACCESS SHARE while it is parsed, and no longer: the statement may be about to lock it in a mode that conflicts
- * with ours, and other sessions may hold the same one. It is waited for only if the statement does so too; otherwise the statement
- * fails at once. What was parsed holds numbers, so it need not be kept from being renamed. But if the text has become another one
- * when the command ends, another session has renamed something as well, or has bound the counter again: then the command fails
- * (55000).
+ * Which bindings to parse is seen from their text, without the parser (sourcenames.c): only those
+ * that name what is renamed. The source is locked ACCESS SHARE while it is parsed, and no longer:
+ * the statement may be about to lock it in a mode that conflicts with ours, and other sessions may
+ * hold the same one. It is waited for only if the statement does so too; otherwise the statement
+ * fails at once. What was parsed holds numbers, so it need not be kept from being renamed. But if
+ * the text has become another one when the command ends, another session has renamed something as
+ * well, or has bound the counter again: then the command fails (55000).
  */
 #include "postgres.h"
 
@@ -85,7 +86,8 @@ static bool sourcerename_is_missing(int sqlerrcode);
 static bool sourcerename_parses(void *arg);
 
 /*
- * source_rename_begins parses the bindings that a command may change names of, and notes the name of a source.
+ * source_rename_begins parses the bindings that a command may change names of, and notes the name
+ * of a source.
  */
 void
 source_rename_begins(const DcDdl *ddl)
@@ -109,7 +111,8 @@ source_rename_begins(const DcDdl *ddl)
 }
 
 /*
- * Return the counter tables of the bindings that name what is renamed. For a column, only those of its tables are read.
+ * Return the counter tables of the bindings that name what is renamed. For a column, only those of
+ * its tables are read.
  */
 static List *
 sourcerename_concerned(DcNamed *named)
@@ -136,8 +139,8 @@ sourcerename_concerned(DcNamed *named)
 }
 
 /*
- * Parse the binding of a counter table, and keep what was parsed. One that does not parse is its owner's matter, and no reason for
- * others not to rename what is theirs.
+ * Parse the binding of a counter table, and keep what was parsed. One that does not parse is its
+ * owner's matter, and no reason for others not to rename what is theirs.
  */
 static void
 parse_binding(Oid counter, Node *statement)
@@ -169,8 +172,8 @@ parse_binding(Oid counter, Node *statement)
 }
 
 /*
- * sourcerename_open_source opens the source of a binding that names what is renamed; NULL if it is gone. 55P03 if it would have to be
- * waited for, and the statement does not wait for it as well.
+ * sourcerename_open_source opens the source of a binding that names what is renamed; NULL if it is
+ * gone. 55P03 if it would have to be waited for, and the statement does not wait for it as well.
  */
 static Relation
 sourcerename_open_source(const DcSourceRow *row, bool wait)
@@ -305,8 +308,9 @@ source_swap_begins(const Node *statement)
 }
 
 /*
- * source_swapped follows names of sources in this transaction. A source that has another name goes on being counted; if another
- * table takes the one that it had, that is likely meant to be counted, so the bindings become suspect.
+ * source_swapped follows names of sources in this transaction. A source that has another name goes
+ * on being counted; if another table takes the one that it had, that is likely meant to be counted,
+ * so the bindings become suspect.
  */
 void
 source_swapped(void)
@@ -345,8 +349,8 @@ sourcerename_swapped(const DcSourceRow *row, const DcRenamed *was)
 }
 
 /*
- * Return true if the expressions of a binding can be parsed, and if not, whether the reason is that they
- * name what is not there. The source is open and locked.
+ * Return true if the expressions of a binding can be parsed, and if not, whether the reason is that
+ * they name what is not there. The source is open and locked.
  */
 bool
 source_parses(const DcSourceRow *row, Relation source, bool *missing)

@@ -137,7 +137,8 @@ source_read(Oid counter, DcSourceRow *row)
 }
 
 /*
- * source_finds_siblings returns true if the extension's script has made the indexes for source_read_by_sibling().
+ * source_finds_siblings returns true if the extension's script has made the indexes for
+ * source_read_by_sibling().
  */
 bool
 source_finds_siblings(void)
@@ -146,8 +147,8 @@ source_finds_siblings(void)
 }
 
 /*
- * source_read_by_sibling fetches the binding that a table of reference counts or of carried amounts belongs to; false if it is
- * none.
+ * source_read_by_sibling fetches the binding that a table of reference counts or of carried amounts
+ * belongs to; false if it is none.
  */
 bool
 source_read_by_sibling(Oid relid, DcSourceRow *row)
@@ -233,8 +234,9 @@ source_read_all(void)
 }
 
 /*
- * source_select lists the counter tables (OIDs) of the bindings for which a function returns true. There may be very many, of any
- * owner, with long texts: no more than one of them is in memory at a time.
+ * source_select lists the counter tables (OIDs) of the bindings for which a function returns true.
+ * There may be very many, of any owner, with long texts: no more than one of them is in memory at a
+ * time.
  */
 List *
 source_select(bool (*wanted)(const DcSourceRow *row, void *arg), void *arg)
@@ -366,8 +368,8 @@ source_state_store(const DcSourceStateRow *row)
 }
 
 /*
- * source_state_change changes a state, under the lock of the binding, and with `new_epoch`
- * says that values were changed other than with rows of the source. A counter table that is being built
+ * source_state_change changes a state, under the lock of the binding, and with `new_epoch` says
+ * that values were changed other than with rows of the source. A counter table that is being built
  * stays so unless it is found exact. If something may not have been counted, keys that are built
  * may be wrong: a build begins again, also one that is under way.
  */

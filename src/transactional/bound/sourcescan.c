@@ -14,10 +14,10 @@
  * that cannot be read without SQL are read page by page, in the order of their keys.
  *
  * Amounts are added up by key (keysums.c), rows whose keys are arrays in groups before that
- * (sourcegroups.c), so memory is bounded by maintenance_work_mem. Keys come out in "C" order. With distinct_of there are two layers: source and reference
- * counts, by key and item; and the number of items, and the counter, by key. A key and an
- * item are added up as one string, with a zero byte in between, which no text has: so these
- * are in the order of the key, and then of the item.
+ * (sourcegroups.c), so memory is bounded by maintenance_work_mem. Keys come out in "C" order. With
+ * distinct_of there are two layers: source and reference counts, by key and item; and the number of
+ * items, and the counter, by key. A key and an item are added up as one string, with a zero byte in
+ * between, which no text has: so these are in the order of the key, and then of the item.
  *
  * Everything is read in the active snapshot, that of source_read_begin(). Nothing may be written
  * before the reading is done: rows written by this command would not be seen.
@@ -240,8 +240,8 @@ scan_source(DcSourceScan *scan, DcKeySums *sums, bool pairs)
 }
 
 /*
- * Add up the rows of a leaf partition, by key or (pairs) by key and item, or in groups; false if that took
- * too long.
+ * Add up the rows of a leaf partition, by key or (pairs) by key and item, or in groups; false if
+ * that took too long.
  */
 static bool
 scan_leaf(DcSourceScan *scan, Relation source, Oid relid, DcKeySums *sums, bool pairs, DcSourceGroups *groups)
@@ -320,8 +320,9 @@ make_pair(DcSourceScan *scan, const DcKey *key, const DcKey *item)
 }
 
 /*
- * sourcescan_count_items adds up the number of different items of each key, and marks keys with items whose
- * reference counts differ from the rows that there are: their values differ sooner or later.
+ * sourcescan_count_items adds up the number of different items of each key, and marks keys with
+ * items whose reference counts differ from the rows that there are: their values differ sooner or
+ * later.
  */
 static bool
 sourcescan_count_items(DcSourceScan *scan)
@@ -669,8 +670,8 @@ pass_over(const DcSourceScan *scan, const DcKeySumsRow *row)
 }
 
 /*
- * Fetch what both sides have for the next key; return false when there is none left. Errors: 22003 for what leaves
- * bigint, unless the scan passes over that.
+ * Fetch what both sides have for the next key; return false when there is none left. Errors: 22003
+ * for what leaves bigint, unless the scan passes over that.
  */
 bool
 source_scan_next(DcSourceScan *scan, DcSourceDiff *diff)

@@ -4,9 +4,11 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * dc_bind() takes what GROUP BY takes, and has the server's own parser analyse SELECT key FROM source GROUP BY group_by. What it is
- * expanded to is stored behind the expressions of the key, as GROUP BY GROUPING SETS ((1, 2), (1), ()): with numbers, which no other command
- * renames. A set is a mask here, the bit 0 for the first element, in a constant: the expressions of a binding are one tree of nodes.
+ * dc_bind() takes what GROUP BY takes, and has the server's own parser analyse SELECT key FROM
+ * source GROUP BY group_by. What it is expanded to is stored behind the expressions of the key, as
+ * GROUP BY GROUPING SETS ((1, 2), (1), ()): with numbers, which no other command renames. A set is
+ * a mask here, the bit 0 for the first element, in a constant: the expressions of a binding are one
+ * tree of nodes.
  */
 #include "postgres.h"
 
@@ -33,8 +35,8 @@ static uint32 stored_set(Node *node, int nkeys);
 static uint32 stored_element(Node *node, int nkeys);
 
 /*
- * source_sets_analyse returns the sets that a clause makes of the elements of a key. Errors: those of the parser, 42803 for what is no element of
- * the key, 54000 for too many.
+ * source_sets_analyse returns the sets that a clause makes of the elements of a key. Errors: those
+ * of the parser, 42803 for what is no element of the key, 54000 for too many.
  */
 List *
 source_sets_analyse(List *key, List *group, bool distinct, Relation source)
@@ -125,8 +127,8 @@ sourcesets_const(uint32 mask)
 }
 
 /*
- * source_sets_read returns the sets that are stored behind a key. Raises an error for another clause than what
- * source_sets_append() writes.
+ * source_sets_read returns the sets that are stored behind a key. Raises an error for another
+ * clause than what source_sets_append() writes.
  */
 List *
 source_sets_read(List *group, int nkeys)

@@ -4,11 +4,12 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The key of one expression is its text, as a cast to text shows it. That of several is the text of a JSON array of them, byte
- * for byte what jsonb_build_array(...)::text makes. A date is written as in ISO 8601 in both, as jsonb does it whatever DateStyle is.
+ * The key of one expression is its text, as a cast to text shows it. That of several is the text of
+ * a JSON array of them, byte for byte what jsonb_build_array(...)::text makes. A date is written as
+ * in ISO 8601 in both, as jsonb does it whatever DateStyle is.
  *
- * Integers, texts, uuids, booleans and dates are written here, and read from the row without the executor if they are plain columns.
- * All other types are left to the server's functions.
+ * Integers, texts, uuids, booleans and dates are written here, and read from the row without the
+ * executor if they are plain columns. All other types are left to the server's functions.
  */
 #include "postgres.h"
 
@@ -42,7 +43,8 @@ static void sourcetext_check_length(Datum value);
 static void append_string(StringInfo array, Datum value);
 
 /*
- * sourcetext_cast casts an expression to text; a date stays what it is. 42804 if there is no such cast.
+ * sourcetext_cast casts an expression to text; a date stays what it is. 42804 if there is no such
+ * cast.
  */
 Node *
 sourcetext_cast(Node *expr, const char *what)
@@ -61,8 +63,8 @@ sourcetext_cast(Node *expr, const char *what)
 }
 
 /*
- * sourcetext_make prepares an expression that sourcetext_cast() has returned, or one of type bigint. A cast of a plain column is read
- * from the row, if the text of its type is known here.
+ * sourcetext_make prepares an expression that sourcetext_cast() has returned, or one of type
+ * bigint. A cast of a plain column is read from the row, if the text of its type is known here.
  */
 void
 sourcetext_make(DcTextOf *text, Node *expr)
@@ -121,7 +123,8 @@ sourcetext_make_element(DcTextOf *text, Node *expr)
 }
 
 /*
- * sourcetext_array makes the expression of a JSON array of one element, as text; NULL for a null, whose array would be "[null]".
+ * sourcetext_array makes the expression of a JSON array of one element, as text; NULL for a null,
+ * whose array would be "[null]".
  */
 static Node *
 sourcetext_array(Node *expr)
@@ -191,7 +194,8 @@ sourcetext_unlabel(Node *expr)
 }
 
 /*
- * Return the base type of an expression, with varchar taken for text: a cast between the two changes nothing.
+ * Return the base type of an expression, with varchar taken for text: a cast between the two
+ * changes nothing.
  */
 static Oid
 relabelled_type(Node *expr)
@@ -202,7 +206,8 @@ relabelled_type(Node *expr)
 }
 
 /*
- * sourcetext_key makes a key of a row; false if it is null. One that is too long is an error (54000).
+ * sourcetext_key makes a key of a row; false if it is null. One that is too long is an error
+ * (54000).
  */
 bool
 sourcetext_key(const DcTextOf *text, ExprContext *context, TupleTableSlot *slot, DcKey *key)
@@ -254,8 +259,9 @@ sourcetext_element(const DcTextOf *text, ExprContext *context, TupleTableSlot *s
 }
 
 /*
- * sourcetext_value reads an element of a row, for sourcetext_append() and sourcetext_pack(); false if it is null. Raises 54000 for a text that is
- * longer than a key. Others are detoasted, in the current memory context.
+ * sourcetext_value reads an element of a row, for sourcetext_append() and sourcetext_pack(); false
+ * if it is null. Raises 54000 for a text that is longer than a key. Others are detoasted, in the
+ * current memory context.
  */
 bool
 sourcetext_value(const DcTextOf *text, ExprContext *context, TupleTableSlot *slot, Datum *value)
@@ -329,8 +335,8 @@ sourcetext_append(const DcTextOf *text, Datum value, StringInfo array)
 }
 
 /*
- * sourcetext_pack appends the bytes of an element that is not null: the same for values with the same text, and others for others. Their number
- * is a multiple of MAXIMUM_ALIGNOF.
+ * sourcetext_pack appends the bytes of an element that is not null: the same for values with the
+ * same text, and others for others. Their number is a multiple of MAXIMUM_ALIGNOF.
  */
 void
 sourcetext_pack(const DcTextOf *text, Datum value, StringInfo packed)
@@ -362,7 +368,8 @@ sourcetext_pack(const DcTextOf *text, Datum value, StringInfo packed)
 }
 
 /*
- * sourcetext_unpack sets *value to an element whose bytes are at an aligned address, and returns where they end. The value points into them.
+ * sourcetext_unpack sets *value to an element whose bytes are at an aligned address, and returns
+ * where they end. The value points into them.
  */
 const char *
 sourcetext_unpack(const DcTextOf *text, const char *packed, Datum *value)

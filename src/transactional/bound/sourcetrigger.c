@@ -184,7 +184,8 @@ count_update(DcBound *bound, TupleTableSlot *old, TupleTableSlot *new)
 }
 
 /*
- * count_lists does so, or counts a row, for all sets and values. The lists live as long as the call of the trigger.
+ * count_lists does so, or counts a row, for all sets and values. The lists live as long as the call
+ * of the trigger.
  */
 static void
 count_lists(DcBound *bound, const TriggerData *data)
@@ -207,7 +208,8 @@ count_lists(DcBound *bound, const TriggerData *data)
 }
 
 /*
- * count_change counts what a row has counted for and counts for now (either may be NULL); the difference, if the key is the same.
+ * count_change counts what a row has counted for and counts for now (either may be NULL); the
+ * difference, if the key is the same.
  */
 static void
 count_change(DcBound *bound, const DcCounted *before, DcCounted *after)

@@ -303,7 +303,8 @@ source_differs(PG_FUNCTION_ARGS)
 }
 
 /*
- * drop_trigger drops a trigger that is one of ours, if it is there. Its copies on partitions go with it.
+ * drop_trigger drops a trigger that is one of ours, if it is there. Its copies on partitions go
+ * with it.
  */
 static void
 drop_trigger(Oid source, const char *name)

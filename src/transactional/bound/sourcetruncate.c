@@ -22,12 +22,13 @@
  * read. The same is done if a partition is being detached concurrently: its rows are not
  * truncated with the others, and still count until that is final.
  *
- * Code of users may run between that and the work of the statement: their triggers BEFORE TRUNCATE, and
- * those of a counter's owner if amounts are written early. A row that it changes in a table that is
- * about to be emptied would be counted, and then vanish. So the tables are noted with their files
- * (source_any_emptied), and as long as one has the same file, a change of its rows is an error. The
- * notes end with the statement, where that is seen, and with its subtransaction. A table that is emptied in
- * place, as it was made in this subtransaction, keeps its file, and is noted only if the end of the statement is seen.
+ * Code of users may run between that and the work of the statement: their triggers BEFORE TRUNCATE,
+ * and those of a counter's owner if amounts are written early. A row that it changes in a table
+ * that is about to be emptied would be counted, and then vanish. So the tables are noted with their
+ * files (source_any_emptied), and as long as one has the same file, a change of its rows is an
+ * error. The notes end with the statement, where that is seen, and with its subtransaction. A table
+ * that is emptied in place, as it was made in this subtransaction, keeps its file, and is noted
+ * only if the end of the statement is seen.
  *
  * A subscription's TRUNCATE counts for the bindings that are replicated. Which trigger is called,
  * and for which event, is looked at: another one with this function does nothing twice.

@@ -4,9 +4,10 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * It outlasts the transaction that writes it, until it is closed. Closing writes nothing, so it can be closed where nothing may fail:
- * in a callback of a memory context, after an error of writing (the disk is full, temp_file_limit is reached). A BufFile
- * writes what it still has when it is closed, and fails once more.
+ * It outlasts the transaction that writes it, until it is closed. Closing writes nothing, so it can
+ * be closed where nothing may fail: in a callback of a memory context, after an error of writing
+ * (the disk is full, temp_file_limit is reached). A BufFile writes what it still has when it is
+ * closed, and fails once more.
  */
 #include "postgres.h"
 
@@ -89,7 +90,8 @@ spoolfile_rewind(DcSpoolFile *spool)
 }
 
 /*
- * spoolfile_read reads what comes next, of a file that has been rewound. Raises an error if it has less.
+ * spoolfile_read reads what comes next, of a file that has been rewound. Raises an error if it has
+ * less.
  */
 void
 spoolfile_read(DcSpoolFile *spool, void *data, size_t len)
@@ -116,8 +118,9 @@ spoolfile_read(DcSpoolFile *spool, void *data, size_t len)
 }
 
 /*
- * spoolfile_close closes and removes the file, and frees its memory. Does not throw: log_temp_files may make a message of
- * it, also after the commit, which has no context, as the client's encoding may lack names of users.
+ * spoolfile_close closes and removes the file, and frees its memory. Does not throw: log_temp_files
+ * may make a message of it, also after the commit, which has no context, as the client's encoding
+ * may lack names of users.
  */
 void
 spoolfile_close(DcSpoolFile *spool)

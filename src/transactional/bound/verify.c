@@ -34,11 +34,12 @@
  * whole, only the tables of its owner wait for that. When a pass has ended, the next one of the
  * table begins after a minute at the earliest, or when its settings are changed.
  *
- * Without an index on the key, or with distinct_of, a source is scanned in one step, which is also one snapshot, if it has no more than
- * dcounter.verify_max_rows rows. A larger one is left to dc_source_check() and dc_build().
+ * Without an index on the key, or with distinct_of, a source is scanned in one step, which is also
+ * one snapshot, if it has no more than dcounter.verify_max_rows rows. A larger one is left to
+ * dc_source_check() and dc_build().
  *
- * A worker evaluates no expression that may take long: such a binding is left to the owner's dc_maintain(). That
- * reads, at each call, as many rows of each table as a worker does in a second.
+ * A worker evaluates no expression that may take long: such a binding is left to the owner's
+ * dc_maintain(). That reads, at each call, as many rows of each table as a worker does in a second.
  */
 #include "postgres.h"
 
@@ -80,7 +81,10 @@
 /* Events of one pass. */
 #define MAX_EVENTS 1000
 
-/* The pass that is under way. In pass_to it is its numbers, and the key if there is one: "1:17:17:0:-1:0:0:key". */
+/*
+ * The pass that is under way. In pass_to it is its numbers, and the key if there is one:
+ * "1:17:17:0:-1:0:0:key".
+ */
 typedef struct DcPass
 {
 	int phase;		/* 1: keys of the counter tables, 2: of the source */
@@ -170,8 +174,8 @@ verify_job(DcJobRun *run)
 }
 
 /*
- * Return true if there was no bound table at the last look, and no row of a catalog is new. So a worker
- * without such tables needs no transaction to know that.
+ * Return true if there was no bound table at the last look, and no row of a catalog is new. So a
+ * worker without such tables needs no transaction to know that.
  */
 static bool
 nothing_new(void)
@@ -261,8 +265,8 @@ verify_list(void)
 }
 
 /*
- * Return true if it is the turn of a table before that of another: owners take turns, in the order of their numbers, and so do
- * the tables of one.
+ * Return true if it is the turn of a table before that of another: owners take turns, in the order
+ * of their numbers, and so do the tables of one.
  */
 static bool
 comes_before(const DcVerifying *left, Oid left_owner, const DcVerifying *right, Oid right_owner)
@@ -431,7 +435,8 @@ may_make_exact(const DcPass *pass, const DcSourceStateRow *state)
 }
 
 /*
- * verify_note notes what a step has found, and how far it has come. Returns true if that was the end of the pass.
+ * verify_note notes what a step has found, and how far it has come. Returns true if that was the
+ * end of the pass.
  */
 static bool
 verify_note(DcSourceRead *read, DcPass *pass, const DcVerified *done, DcSourceStateRow *state, bool repaired)
@@ -577,8 +582,8 @@ verify_pay(Oid table, int64 cost, bool all_owners, bool ended)
 }
 
 /*
- * pass_read reads how far the pass has come. A new one begins if none is under way, or if that cannot be
- * read: a user may have written it.
+ * pass_read reads how far the pass has come. A new one begins if none is under way, or if that
+ * cannot be read: a user may have written it.
  */
 static void
 pass_read(const DcSourceStateRow *state, DcPass *pass)

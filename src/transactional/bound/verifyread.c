@@ -38,7 +38,10 @@
 /* Keys that a step goes over, and differences that it keeps of more. */
 #define STEP_KEYS 5000
 
-/* How long a step may read, but for the pauses of a scan: all other work of the worker waits for it. */
+/*
+ * How long a step may read, but for the pauses of a scan: all other work of the worker waits for
+ * it.
+ */
 #define SCAN_MS 2000
 #define PROBE_MS 2000
 
@@ -139,8 +142,9 @@ verifyread_next_keys(DcSourceRead *read, const char *after, int *nkeys)
 }
 
 /*
- * verify_source_keys compares the next keys of the source after a position: all, or those that have nothing in
- * the counter tables. The others were compared as keys of these, if they had something there by then.
+ * verify_source_keys compares the next keys of the source after a position: all, or those that have
+ * nothing in the counter tables. The others were compared as keys of these, if they had something
+ * there by then.
  */
 void
 verify_source_keys(DcSourceRead *read, const char *after, bool all, int64 max_rows, DcVerified *done)

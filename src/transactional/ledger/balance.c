@@ -42,8 +42,9 @@ PG_FUNCTION_INFO_V1(dc_ledger_check);
 #define OPEN_PENDINGS "@pendings AS p WHERE p.state = 'open' AND (p.expires_at IS NULL OR p.expires_at > $2)"
 
 /*
- * key, time: the amounts pending out of it and into it, its lower bound, whether it is open. Time is the start of
- * the statement, to leave out expired pending transfers; or -infinity, to count them until they are ended, as the limits do.
+ * key, time: the amounts pending out of it and into it, its lower bound, whether it is open. Time
+ * is the start of the statement, to leave out expired pending transfers; or -infinity, to count
+ * them until they are ended, as the limits do.
  */
 const DcStatement sql_balance = {
 	.text = "SELECT coalesce((SELECT sum(p.amount) FROM " OPEN_PENDINGS " AND p.from_key = $1), 0)::int8,"
@@ -155,9 +156,10 @@ static void check_kept(TimestampTz at, bool all_kept, Datum before);
 
 /*
  * dc_balance(ledger regclass, key text|bigint|uuid) -> (balance, pending_out, pending_in,
- * available): the amounts that are posted, that pending transfers have set aside, and that
- * may go out; NULL where nothing bounds the last. Pending transfers whose time was up when the statement began set nothing
- * aside, as a transfer that needs their amount ends them (accountbound.c). Needs SELECT.
+ * available): the amounts that are posted, that pending transfers have set aside, and that may go
+ * out; NULL where nothing bounds the last. Pending transfers whose time was up when the statement
+ * began set nothing aside, as a transfer that needs their amount ends them (accountbound.c). Needs
+ * SELECT.
  */
 Datum
 dc_balance(PG_FUNCTION_ARGS)
@@ -257,7 +259,8 @@ check_kept(TimestampTz at, bool all_kept, Datum before)
 }
 
 /*
- * dc_account_statement(ledger regclass, key text|bigint|uuid, from_at timestamptz, to_at timestamptz)
+ * dc_account_statement(ledger regclass, key text|bigint|uuid, from_at timestamptz, to_at
+ * timestamptz)
  * -> setof (at, entry_id, transfer_id, amount, balance, op_id, memo): the entries of
  * an account from a time on and before another, with the balance after each. Needs
  * SELECT. Errors as of dc_balance_at().

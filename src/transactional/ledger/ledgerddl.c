@@ -136,7 +136,8 @@ check_member(Oid relid, const DcDdl *ddl, List *ledgers)
 }
 
 /*
- * Raise an error if shard rows, or holds, of balances or of limits were dropped: amounts would be lost with them.
+ * Raise an error if shard rows, or holds, of balances or of limits were dropped: amounts would be
+ * lost with them.
  */
 static void
 check_shards(Oid relid, const DcDdl *ddl)

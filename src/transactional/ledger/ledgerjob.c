@@ -60,7 +60,8 @@ ledgerjob_step(Oid table, bool all_owners)
 }
 
 /*
- * ledgerjob_step_fed makes months, which have to be there for the rows that the subscription brings.
+ * ledgerjob_step_fed makes months, which have to be there for the rows that the subscription
+ * brings.
  */
 static DcTableStep
 ledgerjob_step_fed(Oid table, bool all_owners)

@@ -375,8 +375,8 @@ end_pending(DcLedger *ledger, const DcPendingTransfer *pending,
 }
 
 /*
- * transferpending_give_back gives to the limits of both accounts the amount that a pending transfer has
- * taken from them. Those that have no such bound by now get nothing.
+ * transferpending_give_back gives to the limits of both accounts the amount that a pending transfer
+ * has taken from them. Those that have no such bound by now get nothing.
  */
 static void
 transferpending_give_back(DcLedger *ledger, const DcLine *line, int64 amount)

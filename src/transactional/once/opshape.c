@@ -4,13 +4,13 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The tables are the user's, who may alter them. Ops are found and recorded without SQL
- * alone (opdirect.c), as SQL would not see that a transaction is about to record one. So a
- * partition has nothing on it but the guard of a ledger and indexes of the owner's, and no
- * further columns; one that has is refused, with all calls that need it. No code of
- * an owner runs. Tables that Citus distributes have a trigger, and so are refused as well.
- * What is written is not compared with the bounds of partitions. So it must be the partition that it was made as, and the
- * table of ops none of a further table.
+ * The tables are the user's, who may alter them. Ops are found and recorded without SQL alone
+ * (opdirect.c), as SQL would not see that a transaction is about to record one. So a partition has
+ * nothing on it but the guard of a ledger and indexes of the owner's, and no further columns; one
+ * that has is refused, with all calls that need it. No code of an owner runs. Tables that Citus
+ * distributes have a trigger, and so are refused as well. What is written is not compared with the
+ * bounds of partitions. So it must be the partition that it was made as, and the table of ops none
+ * of a further table.
  */
 #include "postgres.h"
 

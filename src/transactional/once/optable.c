@@ -115,7 +115,8 @@ ops_tables(Oid counter, List *tables)
 }
 
 /*
- * Return the counter table that a table of ops, or a partition of one, belongs to; InvalidOid if it is no such table.
+ * Return the counter table that a table of ops, or a partition of one, belongs to; InvalidOid if it
+ * is no such table.
  */
 static Oid
 ops_counter(Oid relid)

@@ -16,7 +16,10 @@
 #define RANK_LEVEL_BITS 6
 #define RANK_FAN (UINT32_C(1) << RANK_LEVEL_BITS)
 
-/* Keys have numbers of one length, so they are in the order of these: this, and the number of the bucket. */
+/*
+ * Keys have numbers of one length, so they are in the order of these: this, and the number of the
+ * bucket.
+ */
 #define RANK_KEY_BASE 10000000
 #define RANK_KEY_DIGITS 8
 

@@ -5,9 +5,9 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * The bucket of a value is a floating-point number of 14 significant bits, as an integer: below
- * 16,384 each value has its own, above a bucket is at most 1/8,192 of its values wide. Those of negative
- * values mirror those of positive ones. Greater values have greater buckets. Since buckets do
- * not depend on what values there are, none is ever split, merged or built again.
+ * 16,384 each value has its own, above a bucket is at most 1/8,192 of its values wide. Those of
+ * negative values mirror those of positive ones. Greater values have greater buckets. Since buckets
+ * do not depend on what values there are, none is ever split, merged or built again.
  *
  * Nothing here depends on the server: the unit tests build it as it is.
  */

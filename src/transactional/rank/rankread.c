@@ -5,17 +5,19 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * The rank of a key is 1 plus the number of keys with a greater total. That is the sum of the
- * buckets above the key's (rankbucket.c): those beside it at the lowest level, those beside the bucket that it
- * is in at the next one, and so on; and, if the key's bucket has more than one value, the keys of it
- * with a greater one, which an index on value finds. So equal totals have one rank, and no call reads more than
- * 3 times 64 buckets (at the highest level as many as there are, at most 256) and the keys of one.
+ * buckets above the key's (rankbucket.c): those beside it at the lowest level, those beside the
+ * bucket that it is in at the next one, and so on; and, if the key's bucket has more than one
+ * value, the keys of it with a greater one, which an index on value finds. So equal totals have one
+ * rank, and no call reads more than 3 times 64 buckets (at the highest level as many as there are,
+ * at most 256) and the keys of one.
  *
- * The other way, the bucket at a position is found from the highest level downwards, and its keys are
- * read in the order of dc_top().
+ * The other way, the bucket at a position is found from the highest level downwards, and its keys
+ * are read in the order of dc_top().
  *
- * All reads of a call are in one snapshot, the caller's. In each snapshot a bucket has as many keys as the table
- * of totals has rows (transactional/bound), so a rank is exactly that of rank() over the table of totals, as old
- * as the last compaction. Totals that this transaction has written itself count in both.
+ * All reads of a call are in one snapshot, the caller's. In each snapshot a bucket has as many keys
+ * as the table of totals has rows (transactional/bound), so a rank is exactly that of rank() over
+ * the table of totals, as old as the last compaction. Totals that this transaction has written
+ * itself count in both.
  */
 #include "postgres.h"
 
@@ -66,7 +68,10 @@ static const DcStatement sql_rank_page = {
 	.argtypes = {INT8OID, INT8OID, INT8OID},
 	.columns = {DC_TEXT("key"), DC_BIGINT("value")}};
 
-/* a key, its value, and how many keys on either side; each part is one range of an index on (value DESC, key) */
+/*
+ * a key, its value, and how many keys on either side; each part is one range of an index on (value
+ * DESC, key)
+ */
 static const DcStatement sql_rank_around = {
 	.text = "SELECT u.key, u.value FROM"
 			" ((SELECT t.key, t.value FROM @totals AS t WHERE t.value > $2"
@@ -109,9 +114,11 @@ static void ranked_return(FunctionCallInfo fcinfo, const DcRanked *ranked, const
 static int64 count_arg(FunctionCallInfo fcinfo, int argno);
 
 /*
- * dc_rank(counter regclass, key text|bigint|uuid|date|jsonb) -> bigint, NULL for a key without a total
+ * dc_rank(counter regclass, key text|bigint|uuid|date|jsonb) -> bigint, NULL for a key without a
+ * total
  *
- * Errors: 42501 without SELECT on the counter table, 55000 if it has no ranks, or they are not built yet.
+ * Errors: 42501 without SELECT on the counter table, 55000 if it has no ranks, or they are not
+ * built yet.
  */
 Datum
 dc_rank(PG_FUNCTION_ARGS)
@@ -133,10 +140,11 @@ dc_rank(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_around(counter regclass, key text|bigint|uuid|date|jsonb, n int) -> setof (key text, value bigint, rank bigint)
+ * dc_around(counter regclass, key text|bigint|uuid|date|jsonb, n int) -> setof (key text, value
+ * bigint, rank bigint)
  *
- * The key, and n keys above and below it, highest first: nothing for a key without a total. Errors: as dc_rank(),
- * 22004 when n is NULL, 22023 when it is negative.
+ * The key, and n keys above and below it, highest first: nothing for a key without a total. Errors:
+ * as dc_rank(), 22004 when n is NULL, 22023 when it is negative.
  */
 Datum
 dc_around(PG_FUNCTION_ARGS)
@@ -167,8 +175,8 @@ dc_around(PG_FUNCTION_ARGS)
 /*
  * dc_at_rank(counter regclass, rank bigint, n int) -> setof (key text, value bigint, rank bigint)
  *
- * The n keys from a position on, in the order of dc_top(), whose first is at 1. Errors: as dc_rank(), 22004 for NULL,
- * 22023 for a rank below 1 or a negative n.
+ * The n keys from a position on, in the order of dc_top(), whose first is at 1. Errors: as
+ * dc_rank(), 22004 for NULL, 22023 for a rank below 1 or a negative n.
  */
 Datum
 dc_at_rank(PG_FUNCTION_ARGS)
@@ -214,8 +222,8 @@ count_arg(FunctionCallInfo fcinfo, int argno)
 }
 
 /*
- * ranked_open opens a counter table and its buckets, and makes the snapshot active in which both are read;
- * the caller pops it.
+ * ranked_open opens a counter table and its buckets, and makes the snapshot active in which both
+ * are read; the caller pops it.
  */
 static void
 ranked_open(FunctionCallInfo fcinfo, const char *function, DcRanked *ranked)
@@ -234,7 +242,8 @@ ranked_open(FunctionCallInfo fcinfo, const char *function, DcRanked *ranked)
 }
 
 /*
- * Open the table of buckets of a counter table, as its owner: whoever may read the totals may read their ranks.
+ * Open the table of buckets of a counter table, as its owner: whoever may read the totals may read
+ * their ranks.
  */
 static DcCounter *
 ranked_buckets(const DcCounter *counter, const char *function)
@@ -300,8 +309,8 @@ ranked_of(const DcRanked *ranked, int64 value)
 }
 
 /*
- * ranked_find finds the bucket with the key at a position, and how many keys are above that bucket. Returns false if there are
- * fewer keys.
+ * ranked_find finds the bucket with the key at a position, and how many keys are above that bucket.
+ * Returns false if there are fewer keys.
  */
 static bool
 ranked_find(const DcRanked *ranked, int64 position, uint32 *bucket, int64 *above)
@@ -336,7 +345,8 @@ ranked_find(const DcRanked *ranked, int64 position, uint32 *bucket, int64 *above
 }
 
 /*
- * level_read calls a function for the amounts of buckets of a level, from one up to another, which is not among them.
+ * level_read calls a function for the amounts of buckets of a level, from one up to another, which
+ * is not among them.
  */
 static void
 level_read(const DcRanked *ranked, int level, uint32 from, uint32 end, DcRangeVisit visit, void *arg)
@@ -378,8 +388,9 @@ level_sum_each(void *arg, const DcKey *key, int64 inc, int64 dec)
 }
 
 /*
- * ranked_return returns rows of keys and values which follow each other in the order of dc_top(), with their ranks: that of the
- * first and that of the next value are looked up, all others follow from these.
+ * ranked_return returns rows of keys and values which follow each other in the order of dc_top(),
+ * with their ranks: that of the first and that of the next value are looked up, all others follow
+ * from these.
  */
 static void
 ranked_return(FunctionCallInfo fcinfo, const DcRanked *ranked, const DcRows *rows, uint64 from, uint64 end)

@@ -6,8 +6,8 @@
  *
  * How many keys have values of a bucket (rankbucket.c) is the count of another table's rows: the
  * table of buckets is a counter table that is bound to the table of totals (transactional/bound),
- * with the number of the bucket as its key, at three levels by grouping sets. What bindings promise is
- * all that makes ranks right. There is no catalog of ranks: a binding is one if its source is a
+ * with the number of the bucket as its key, at three levels by grouping sets. What bindings promise
+ * is all that makes ranks right. There is no catalog of ranks: a binding is one if its source is a
  * table of totals, which dc_bind() refuses, or, as the catalog row may be gone when that is
  * dropped, if its key calls rank_bucket(), which dc_bind() refuses as well.
  *
@@ -57,7 +57,8 @@ static const DcDdlHook rank_ddl = {rank_dropped, rank_altered, NULL};
 
 /*
  * rank_init registers what this room does around DDL; called when the library is loaded, after
- * bound_init(): drops go through the rooms backwards, so the bindings of a dropped table are still there.
+ * bound_init(): drops go through the rooms backwards, so the bindings of a dropped table are still
+ * there.
  */
 void
 rank_init(void)
@@ -66,11 +67,13 @@ rank_init(void)
 }
 
 /*
- * dc_rank_create(counter regclass, build text, lock_timeout interval) -> regclass, the table of buckets
+ * dc_rank_create(counter regclass, build text, lock_timeout interval) -> regclass, the table of
+ * buckets
  *
- * Errors: 42501 if the caller does not own the counter table, 42809 for a stock, a ledger, and tables
- * of other servers, 0A000 if it is replicated or fed by a subscription, 55000 if it has no index on
- * value, 42710 if it has ranks already, 42P07 if the name of the table is taken, and those of dc_bind().
+ * Errors: 42501 if the caller does not own the counter table, 42809 for a stock, a ledger, and
+ * tables of other servers, 0A000 if it is replicated or fed by a subscription, 55000 if it has no
+ * index on value, 42710 if it has ranks already, 42P07 if the name of the table is taken, and those
+ * of dc_bind().
  */
 Datum
 dc_rank_create(PG_FUNCTION_ARGS)
@@ -195,7 +198,8 @@ rank_missing_error(Oid counter)
 }
 
 /*
- * dcounter.rank_bucket(value bigint, shift int) -> int, for keys of buckets: the number of the bucket of a value, without so many bits
+ * dcounter.rank_bucket(value bigint, shift int) -> int, for keys of buckets: the number of the
+ * bucket of a value, without so many bits
  *
  * Errors: 22023 if shift is out of range.
  */

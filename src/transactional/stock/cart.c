@@ -5,7 +5,8 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * All carts take in the order of keys, so two of them do not deadlock with each other. Lines before
- * one that fails are taken back with the subtransaction that they are in, which also unlocks their rows.
+ * one that fails are taken back with the subtransaction that they are in, which also unlocks their
+ * rows.
  */
 #include "postgres.h"
 

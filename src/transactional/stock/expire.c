@@ -66,8 +66,8 @@ static const DcStatement sql_hold_next = {
 static DcTableJob job;
 
 /*
- * expire_step ends or removes a batch of a stock's holds. If there were none, there will be when the
- * first open one ends.
+ * expire_step ends or removes a batch of a stock's holds. If there were none, there will be when
+ * the first open one ends.
  */
 static DcTableStep
 expire_step(Oid table, bool all_owners)

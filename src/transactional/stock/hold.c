@@ -4,12 +4,12 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A hold is one row of the stock's table of holds (holdmake.c), also if it has units of several keys. It is
- * open until it is confirmed, released or expired. Each of these
- * three locks its row first, and changes it only if it is still open: so a hold
- * ends exactly once, by the first of them. Units that are given back are added to one row of
- * their key when that transaction commits. A hold that is confirmed with more than
- * it has takes the rest as dc_take() does, its row being locked; if that is not there it stays open.
+ * A hold is one row of the stock's table of holds (holdmake.c), also if it has units of several
+ * keys. It is open until it is confirmed, released or expired. Each of these three locks its row
+ * first, and changes it only if it is still open: so a hold ends exactly once, by the first of
+ * them. Units that are given back are added to one row of their key when that transaction commits.
+ * A hold that is confirmed with more than it has takes the rest as dc_take() does, its row being
+ * locked; if that is not there it stays open.
  *
  * Time is clock_timestamp(), read after the row is locked: a ttl is wall time, as users see it
  * and as rows outlive the server. If the clock is set, holds last longer or shorter by that
@@ -118,13 +118,13 @@ static void end_hold(DcCounter *counter, const DcHold *hold, const char *state,
 					 int64 confirmed);
 
 /*
- * dc_hold_confirm(stock regclass, hold_id uuid, qty bigint, strict boolean) -> text: ends a
- * hold with its units sold, or with as many as qty says; the others are given back, and what is missing
- * is taken. The answer is "confirmed" if this call did it, "confirmed already" if another one did, or, unless
- * strict, why it is not: "expired", "released", "unknown"; "open" if units were missing.
+ * dc_hold_confirm(stock regclass, hold_id uuid, qty bigint, strict boolean) -> text: ends a hold
+ * with its units sold, or with as many as qty says; the others are given back, and what is missing
+ * is taken. The answer is "confirmed" if this call did it, "confirmed already" if another one did,
+ * or, unless strict, why it is not: "expired", "released", "unknown"; "open" if units were missing.
  *
- * Errors: 22023 if it was confirmed with another quantity, or has several keys and qty is given. If strict,
- * 42704 for a hold that is unknown, 55000 for one that has ended otherwise or lacks units.
+ * Errors: 22023 if it was confirmed with another quantity, or has several keys and qty is given. If
+ * strict, 42704 for a hold that is unknown, 55000 for one that has ended otherwise or lacks units.
  */
 Datum
 dc_hold_confirm(PG_FUNCTION_ARGS)
@@ -199,7 +199,8 @@ check_same_quantity(const DcHold *hold, int64 qty)
 }
 
 /*
- * hold_lacks_units fails, since a hold was to be confirmed with more units than it has, and there are no more.
+ * hold_lacks_units fails, since a hold was to be confirmed with more units than it has, and there
+ * are no more.
  */
 static void
 hold_lacks_units(const DcHold *hold, int64 qty)
@@ -333,8 +334,9 @@ end_hold(DcCounter *counter, const DcHold *hold, const char *state,
 }
 
 /*
- * dc_holds(stock regclass, key text|bigint|uuid) -> setof (key, hold_id, qty, expires_at, age):
- * the open holds of a key, or of all for NULL, without those that had expired when the statement began. Needs SELECT.
+ * dc_holds(stock regclass, key text|bigint|uuid) -> setof (key, hold_id, qty, expires_at, age): the
+ * open holds of a key, or of all for NULL, without those that had expired when the statement began.
+ * Needs SELECT.
  */
 Datum
 dc_holds(PG_FUNCTION_ARGS)

@@ -14,7 +14,10 @@
 #include "core/table/catalog.h"
 #include "transactional/stock/cart.h"
 
-/* The columns of what a hold has, of statements that read "h.key, h.qty, @keys, @qtys" (holds_begin). */
+/*
+ * The columns of what a hold has, of statements that read "h.key, h.qty, @keys, @qtys"
+ * (holds_begin).
+ */
 #define DC_HOLD_LINES DC_TEXT("key"), DC_BIGINT("qty"), DC_NULLABLE("keys", TEXTARRAYOID), DC_NULLABLE("qtys", INT8ARRAYOID)
 
 extern text *ended_answer(const char *state, const char *wanted);

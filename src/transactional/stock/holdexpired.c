@@ -154,8 +154,9 @@ holds_first_expiry(DcCounter *counter, const DcDeltaKey *key)
 }
 
 /*
- * Call a function for each of some keys, or of all if `keys` is 0, with the units of holds that have not been ended, and had expired when
- * the statement began: so all reads of a statement agree. A stock whose table of holds has been dropped has none.
+ * Call a function for each of some keys, or of all if `keys` is 0, with the units of holds that
+ * have not been ended, and had expired when the statement began: so all reads of a statement agree.
+ * A stock whose table of holds has been dropped has none.
  */
 void
 holds_expired_each(DcCounter *counter, Datum keys, void (*each)(void *arg, Datum key, int64 units), void *arg)
@@ -179,7 +180,8 @@ holds_expired_each(DcCounter *counter, Datum keys, void (*each)(void *arg, Datum
 }
 
 /*
- * End the expired holds of a key that is about to be set. Otherwise their units would be added to its new value later.
+ * End the expired holds of a key that is about to be set. Otherwise their units would be added to
+ * its new value later.
  */
 void
 holds_key_set(DcCounter *counter, const DcKey *key)

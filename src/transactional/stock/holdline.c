@@ -4,17 +4,18 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A hold of one key has it in the columns key and qty. One of several has them in keys and qtys: its key is the first
- * of them, and its qty the sum. Tables that were made by 0.1 do not have these two columns, so statements do
- * not name them, but words that stand for them or for NULL:
+ * A hold of one key has it in the columns key and qty. One of several has them in keys and qtys:
+ * its key is the first of them, and its qty the sum. Tables that were made by 0.1 do not have these
+ * two columns, so statements do not name them, but words that stand for them or for NULL:
  *
  *	@keys, @qtys	the two columns
  *	@first			how many units a hold has of its first key
  *	@lines			a query of the keys of a hold and how many units it has of each
  *	@has			whether it has units of key $3
  *
- * A hold of several keys is found by its first key alone, as there is an index on that. So when it has
- * expired, the units of its first key count as available at once; those of the others do when it is ended.
+ * A hold of several keys is found by its first key alone, as there is an index on that. So when it
+ * has expired, the units of its first key count as available at once; those of the others do when
+ * it is ended.
  */
 #include "postgres.h"
 
@@ -113,8 +114,9 @@ hold_word(DcCounter *counter, const char *word)
 }
 
 /*
- * hold_lines returns what the hold in a row of the last result has, in the order of keys. The row begins with the
- * columns DC_HOLD_LINES. Raises 42809 if the row was made by hand, and is not like that.
+ * hold_lines returns what the hold in a row of the last result has, in the order of keys. The row
+ * begins with the columns DC_HOLD_LINES. Raises 42809 if the row was made by hand, and is not like
+ * that.
  */
 DcCartLine *
 hold_lines(DcSqlSession *session, uint64 row, int *count)

@@ -4,15 +4,16 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * dc_hold() takes units and notes them in the stock's table of holds, in one
- * transaction. dc_hold_all() does so for units of several keys, of all or none, as one row: so
- * what ends holds (hold.c, expire.c) locks one row and changes it. The columns keys and qtys of that row say what it has; they are
- * NULL for one key. "key" is the first of the keys then, and "qty" the sum. Tables of stocks that were made by an
- * older version do not have these columns, and cannot have such holds until they are added.
+ * dc_hold() takes units and notes them in the stock's table of holds, in one transaction.
+ * dc_hold_all() does so for units of several keys, of all or none, as one row: so what ends holds
+ * (hold.c, expire.c) locks one row and changes it. The columns keys and qtys of that row say what
+ * it has; they are NULL for one key. "key" is the first of the keys then, and "qty" the sum. Tables
+ * of stocks that were made by an older version do not have these columns, and cannot have such
+ * holds until they are added.
  *
  * A hold_id is made once. Two sessions that make the same one meet at its row, which the second one
- * cannot insert: it gives back what it has taken. If it could not take anything, since the first one has, it
- * waits for that one.
+ * cannot insert: it gives back what it has taken. If it could not take anything, since the first
+ * one has, it waits for that one.
  */
 #include "postgres.h"
 
@@ -105,12 +106,12 @@ dc_hold(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_hold_all(stock regclass, keys text[]|bigint[]|uuid[], qtys bigint[], ttl interval,
- * hold_id uuid) -> uuid, the hold, which has units of all these keys; NULL if there are not enough of one. A key
- * may come more than once.
+ * dc_hold_all(stock regclass, keys text[]|bigint[]|uuid[], qtys bigint[], ttl interval, hold_id
+ * uuid) -> uuid, the hold, which has units of all these keys; NULL if there are not enough of one.
+ * A key may come more than once.
  *
- * Errors: those of dc_hold() and dc_take_all(); 22023 without keys, 22003 for a sum that leaves bigint, 42809 if the
- * table of holds was made by an older version.
+ * Errors: those of dc_hold() and dc_take_all(); 22023 without keys, 22003 for a sum that leaves
+ * bigint, 42809 if the table of holds was made by an older version.
  */
 Datum
 dc_hold_all(PG_FUNCTION_ARGS)
@@ -187,8 +188,9 @@ make_hold(DcNewHold *hold)
 }
 
 /*
- * Return true if the hold exists, with the same arguments. If `if_any`, 40001 for one
- * that is too new for this transaction's snapshot. Raise 42809 if it has several keys, and the table cannot have such holds.
+ * Return true if the hold exists, with the same arguments. If `if_any`, 40001 for one that is too
+ * new for this transaction's snapshot. Raise 42809 if it has several keys, and the table cannot
+ * have such holds.
  */
 static bool
 find_hold(DcNewHold *hold, bool if_any)

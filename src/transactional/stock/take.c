@@ -568,8 +568,8 @@ take_check_snapshot(DcDirectRel *rel, const DcKey *key, int64 qty, int flags)
 }
 
 /*
- * count_take adds a take to the statistics, with the rows and waits that it has met. A refusal writes
- * nothing, so that it can stay in a transaction that writes nothing.
+ * count_take adds a take to the statistics, with the rows and waits that it has met. A refusal
+ * writes nothing, so that it can stay in a transaction that writes nothing.
  */
 static void
 count_take(DcCounter *counter, const DcDeltaKey *key, DcDirectRel *rel,

@@ -30,15 +30,17 @@
  *	  Deleted messages (decrements) may have been read or not; so with decrements unread is an
  *	  upper bound, and exact without.
  *
- * Increments can be lost without a trace: rows that are changed by hand, a buffered counter after a crash, an unlogged
- * one. Then a watermark may be above the number. Nothing is unread until the number has reached it again, or the
- * member marks the key: that takes the watermark back to the number (unreadseen.c).
+ * Increments can be lost without a trace: rows that are changed by hand, a buffered counter after a
+ * crash, an unlogged one. Then a watermark may be above the number. Nothing is unread until the
+ * number has reached it again, or the member marks the key: that takes the watermark back to the
+ * number (unreadseen.c).
  *
- * Of a buffered counter the amounts in memory are a part of the number; memory has no past, so such a table is read as
- * of now at every isolation level, and watermarks with it. Numbers stop at the end of bigint.
+ * Of a buffered counter the amounts in memory are a part of the number; memory has no past, so such
+ * a table is read as of now at every isolation level, and watermarks with it. Numbers stop at the
+ * end of bigint.
  *
- * Locks: the counter table and this table are locked as unreadopen.c says. Nothing else is locked to read; a mark
- * locks the row that it writes.
+ * Locks: the counter table and this table are locked as unreadopen.c says. Nothing else is locked
+ * to read; a mark locks the row that it writes.
  */
 #include "postgres.h"
 
@@ -109,9 +111,9 @@ is_unread(Oid relid)
 /*
  * dc_mark_read(unread regclass, member text|bigint|uuid, key text|bigint|uuid, upto bigint) -> void
  *
- * Marks as read what the statement's snapshot shows of a key, or, with upto, only up to that number, which a
- * dc_unread() has shown. Errors: those of seenrel_open(); 22004 for NULL, 22023 for an empty member
- * or an upto below zero, 54000 for a member or key that is too long.
+ * Marks as read what the statement's snapshot shows of a key, or, with upto, only up to that
+ * number, which a dc_unread() has shown. Errors: those of seenrel_open(); 22004 for NULL, 22023 for
+ * an empty member or an upto below zero, 54000 for a member or key that is too long.
  */
 Datum
 dc_mark_read(PG_FUNCTION_ARGS)
@@ -133,11 +135,12 @@ dc_mark_read(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_mark_read_many(unread regclass, member text|bigint|uuid, keys text[]|bigint[]|uuid[], upto bigint[]) -> void
+ * dc_mark_read_many(unread regclass, member text|bigint|uuid, keys text[]|bigint[]|uuid[], upto
+ * bigint[]) -> void
  *
- * The same for many keys, which may repeat: the numbers of all are read in one snapshot, and the rows locked in the order of
- * the keys, so that two such calls do not wait for each other. NULL for upto means all of each key. Errors: 2202E when the
- * lengths differ.
+ * The same for many keys, which may repeat: the numbers of all are read in one snapshot, and the
+ * rows locked in the order of the keys, so that two such calls do not wait for each other. NULL for
+ * upto means all of each key. Errors: 2202E when the lengths differ.
  */
 Datum
 dc_mark_read_many(PG_FUNCTION_ARGS)
@@ -217,8 +220,8 @@ mark_compare(const void *a, const void *b)
 }
 
 /*
- * mark_some reads the numbers of keys, and marks one after the other until the number of one is to be read again. Returns how
- * many it has marked.
+ * mark_some reads the numbers of keys, and marks one after the other until the number of one is to
+ * be read again. Returns how many it has marked.
  */
 static int
 mark_some(DcSeenRel *rel, DcCounter *counter, Datum member, const DcMark *marks, int count, DcSeenChange *change)
@@ -269,8 +272,8 @@ mark_some(DcSeenRel *rel, DcCounter *counter, Datum member, const DcMark *marks,
  * dc_unread(unread regclass, member text|bigint|uuid, keys text[]|bigint[]|uuid[])
  * -> setof (key text|bigint|uuid, unread bigint, seen bigint, upto bigint)
  *
- * One row for each member of keys, in its order; they may repeat. upto is the number of the key, which marks exactly
- * what is counted here as read.
+ * One row for each member of keys, in its order; they may repeat. upto is the number of the key,
+ * which marks exactly what is counted here as read.
  */
 Datum
 dc_unread(PG_FUNCTION_ARGS)
@@ -315,8 +318,8 @@ dc_unread(PG_FUNCTION_ARGS)
 }
 
 /*
- * member_arg returns a member, as text. The function exists once for each type that it may have: if it shared
- * anycompatible with the key, both would have to be of one type.
+ * member_arg returns a member, as text. The function exists once for each type that it may have: if
+ * it shared anycompatible with the key, both would have to be of one type.
  */
 static Datum
 member_arg(FunctionCallInfo fcinfo, int argno)

@@ -14,9 +14,10 @@
  * counter writes them at once: they are about increments that it takes away (unreadlost.c). It
  * may be rolled back to a savepoint, and then they wait again.
  *
- * All is private to the backend. Changes are in TopTransactionContext, the newest first, each with the nesting level
- * of its subtransaction: rolling that back removes it. The lock on the table is held as long as the
- * change waits, as both belong to that subtransaction. Those of a row are found by its hash.
+ * All is private to the backend. Changes are in TopTransactionContext, the newest first, each with
+ * the nesting level of its subtransaction: rolling that back removes it. The lock on the table is
+ * held as long as the change waits, as both belong to that subtransaction. Those of a row are found
+ * by its hash.
  */
 #include "postgres.h"
 
@@ -126,8 +127,8 @@ later_any(Oid relid)
 }
 
 /*
- * Return true if changes were made before the end of the transaction. Then its snapshot may show two
- * versions of a row.
+ * Return true if changes were made before the end of the transaction. Then its snapshot may show
+ * two versions of a row.
  */
 bool
 later_was_written(void)
@@ -225,8 +226,8 @@ unreadlater_subxact_callback(SubXactEvent event, SubTransactionId mine, SubTrans
 }
 
 /*
- * later_write makes the changes, in the order in which they came. Tables that this transaction has dropped since
- * are passed over.
+ * later_write makes the changes, in the order in which they came. Tables that this transaction has
+ * dropped since are passed over.
  */
 void
 later_write(void)

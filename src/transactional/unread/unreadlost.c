@@ -4,10 +4,11 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * What a member has read of a key is compared with how many increments the key has ever had, which must not
- * fall (unread.c). Where a function of the counter takes increments away, it notes here how many: for
- * each unread table, in the row of the member '' and the key. That is one write, however many members
- * there are, and it is in the same transaction: a snapshot shows the increments in their rows or here.
+ * What a member has read of a key is compared with how many increments the key has ever had, which
+ * must not fall (unread.c). Where a function of the counter takes increments away, it notes here
+ * how many: for each unread table, in the row of the member '' and the key. That is one write,
+ * however many members there are, and it is in the same transaction: a snapshot shows the
+ * increments in their rows or here.
  *
  * The caller has locked the counter table and the key, so the sums are final. Any role may be
  * the one that deletes keys, without rights on these tables, which are the counter owner's: the
@@ -34,8 +35,8 @@ unread_is_watched(Oid counter)
 }
 
 /*
- * unread_tables lists those of the counter's owner, for which the caller acts; they are about to be emptied, or rows
- * in them deleted.
+ * unread_tables lists those of the counter's owner, for which the caller acts; they are about to be
+ * emptied, or rows in them deleted.
  */
 List *
 unread_tables(Oid counter)

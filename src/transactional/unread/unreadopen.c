@@ -136,8 +136,8 @@ unread_lookup(Oid relid)
 }
 
 /*
- * seenrel_open opens the table in argument 0, and its counter table, which it returns. The caller needs SELECT
- * on the counter table, and on this one SELECT to read, INSERT and UPDATE to write.
+ * seenrel_open opens the table in argument 0, and its counter table, which it returns. The caller
+ * needs SELECT on the counter table, and on this one SELECT to read, INSERT and UPDATE to write.
  *
  * Errors: 22004 for NULL, those of unread_lookup() and counter_lookup(), 42501 without these
  * rights, 25006 to write in a read-only transaction, 0A000 for row security, 55000 for

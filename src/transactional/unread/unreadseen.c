@@ -4,8 +4,8 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A row says how many increments of a key a member has read. Rows of the member '' say how many increments
- * of a key are not in its counter's rows any more (unreadlost.c).
+ * A row says how many increments of a key a member has read. Rows of the member '' say how many
+ * increments of a key are not in its counter's rows any more (unreadlost.c).
  *
  * Rows are read in the active snapshot, with the locks of SERIALIZABLE. They are written as of
  * now at every isolation level: the greater number stays, whichever mark comes first, so a row
@@ -28,8 +28,8 @@
  * ended altogether, and if it is still less, it is what there is. For a counter on another
  * server the time of the number is unknown.
  *
- * A row that is updated stays locked until the transaction ends, like any row. Transactions that write several rows in
- * different orders can deadlock, which the server finds out.
+ * A row that is updated stays locked until the transaction ends, like any row. Transactions that
+ * write several rows in different orders can deadlock, which the server finds out.
  */
 #include "postgres.h"
 
@@ -230,8 +230,8 @@ seen_write_now(DcSeenRel *rel, Datum member, Datum key, const DcSeenChange *chan
 }
 
 /*
- * Find the row as it is now, with the table and its index as they are now, and wait for a transaction in progress that has
- * written it, or is deleting it.
+ * Find the row as it is now, with the table and its index as they are now, and wait for a
+ * transaction in progress that has written it, or is deleting it.
  */
 static bool
 unreadseen_find_row(DcSeenRel *rel, Datum member, Datum key, TupleTableSlot *found)
@@ -283,8 +283,8 @@ is_hidden(DcSeenRel *rel, Datum member, Datum key, bool exists, TupleTableSlot *
 }
 
 /*
- * Return true if a snapshot shows any version of a row, and raises *seen to what they say. It shows more
- * than one when this transaction has replaced one that it does not show.
+ * Return true if a snapshot shows any version of a row, and raises *seen to what they say. It shows
+ * more than one when this transaction has replaced one that it does not show.
  */
 static bool
 any_shown(DcSeenRel *rel, ScanKeyData *keys, Snapshot snapshot, int64 *seen)

@@ -44,8 +44,9 @@ static Oid unread_arg(FunctionCallInfo fcinfo);
 /*
  * dc_unread_create(unread text, counter regclass, if_not_exists boolean) -> regclass
  *
- * For the owner of the counter table. Errors: 42P07 when a table of that name exists; with if_not_exists
- * 42809, if it is not one of this counter; 42809 and 0A000 for a counter table that cannot have one.
+ * For the owner of the counter table. Errors: 42P07 when a table of that name exists; with
+ * if_not_exists 42809, if it is not one of this counter; 42809 and 0A000 for a counter table that
+ * cannot have one.
  */
 Datum
 dc_unread_create(PG_FUNCTION_ARGS)
@@ -97,9 +98,10 @@ unreadtable_existing(FunctionCallInfo fcinfo, RangeVar *name, Oid counter)
 }
 
 /*
- * dc_unread_adopt(unread regclass, counter regclass) -> void: registers a table that exists but is not in the
- * catalog, as after restoring one schema or re-creating the extension. For the owner of both. Errors:
- * 42809 for a table that is not as dc_unread_create() makes it, 42710 if it is registered.
+ * dc_unread_adopt(unread regclass, counter regclass) -> void: registers a table that exists but is
+ * not in the catalog, as after restoring one schema or re-creating the extension. For the owner of
+ * both. Errors: 42809 for a table that is not as dc_unread_create() makes it, 42710 if it is
+ * registered.
  */
 Datum
 dc_unread_adopt(PG_FUNCTION_ARGS)

@@ -10,10 +10,9 @@
  * each form byte by byte. Numbers are varints (types/sketch/bytes.h), strings are their
  * length and bytes; nodes and elements are in order of their bytes (crdt_compare()).
  *
- * Bytes from outside go through a type's check function, which reads nothing before it
- * has seen that it is there, and takes memory for no more than was there. All other functions trust a value that
- * has been checked once. They do not fail but for want of memory, and where they
- * say so.
+ * Bytes from outside go through a type's check function, which reads nothing before it has seen
+ * that it is there, and takes memory for no more than was there. All other functions trust a value
+ * that has been checked once. They do not fail but for want of memory, and where they say so.
  */
 #ifndef DC_CRDT_H
 #define DC_CRDT_H
@@ -90,7 +89,10 @@ typedef struct CrdtType
 	const char *(*check)(CrdtBytes state, CrdtValid valid);
 	/* the least state that is not before either; out is empty */
 	void (*merge)(CrdtBuf *out, CrdtBytes a, CrdtBytes b);
-	/* the delta: merged into `before`, it gives merge(before, after); NULL if the type has no deltas */
+	/*
+	 * the delta: merged into `before`, it gives merge(before, after); NULL if the type has no
+	 * deltas
+	 */
 	void (*delta)(CrdtBuf *out, CrdtBytes after, CrdtBytes before);
 } CrdtType;
 

@@ -38,9 +38,10 @@
  * has already got there, since then it does no more harm. That is so after the wall clock
  * was set back: the own stamps that come home from other databases are not refused.
  *
- * Any role can make a stamp, and raise the clock with it, after which all stamps of this database are as far
- * ahead. So what does not come by a link, or as by one, may be only half as far ahead: then what this database sends
- * is not refused by one whose clock is behind by less than the other half.
+ * Any role can make a stamp, and raise the clock with it, after which all stamps of this database
+ * are as far ahead. So what does not come by a link, or as by one, may be only half as far ahead:
+ * then what this database sends is not refused by one whose clock is behind by less than the other
+ * half.
  */
 #include "postgres.h"
 
@@ -106,8 +107,9 @@ check_node(char **value, void **extra, GucSource source)
 }
 
 /*
- * node_name returns this database's name, which is that of its region and epoch if none is set (55000 if it has none). A setting in
- * postgresql.conf may be in another encoding than the database.
+ * node_name returns this database's name, which is that of its region and epoch if none is set
+ * (55000 if it has none). A setting in postgresql.conf may be in another encoding than the
+ * database.
  */
 const char *
 node_name(void)
@@ -185,8 +187,8 @@ is_receiving(void)
 }
 
 /*
- * check_ahead raises 22023 if a stamp's time is too far ahead. The look at the clock needs no lock: it only
- * goes forward.
+ * check_ahead raises 22023 if a stamp's time is too far ahead. The look at the clock needs no lock:
+ * it only goes forward.
  */
 static void
 check_ahead(Oid clock, int64 time, int64 now)

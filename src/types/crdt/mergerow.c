@@ -31,11 +31,11 @@
  * Row-level security would hide the row that is in the way; apply workers refuse tables with
  * it for roles that are subject to it, and so does this.
  *
- * Code of the table's owner may run at several points: as triggers that fire before, in functions of
- * types. It cannot alter the table, which the outer statement has open, nor drop the index. It can
- * rename things, so the nested statement is made when it is needed (mergerowcache.c). If
- * it has written rows of another table all the same, that is found afterwards, as this trigger has
- * not fired, and is an error, which undoes it.
+ * Code of the table's owner may run at several points: as triggers that fire before, in functions
+ * of types. It cannot alter the table, which the outer statement has open, nor drop the index. It
+ * can rename things, so the nested statement is made when it is needed (mergerowcache.c). If it has
+ * written rows of another table all the same, that is found afterwards, as this trigger has not
+ * fired, and is an error, which undoes it.
  *
  * Rows that users write:
  *
@@ -355,8 +355,8 @@ apply_update(TriggerData *data, const MergeTable *table, const Passing *pass)
 }
 
 /*
- * with_identities returns the row of an update. An UPDATE that users write, as the nested
- * statement is one, cannot give GENERATED ALWAYS identity columns, so they are taken from the row that came.
+ * with_identities returns the row of an update. An UPDATE that users write, as the nested statement
+ * is one, cannot give GENERATED ALWAYS identity columns, so they are taken from the row that came.
  */
 static TupleTableSlot *
 with_identities(const MergeTable *table, TriggerData *data, const Passing *pass)

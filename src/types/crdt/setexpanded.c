@@ -205,8 +205,8 @@ load_core(Object *object)
 }
 
 /*
- * setexpanded_own_core gives an object a core of its own, with the object's version of the state. The
- * log has all later changes: it was never emptied since the object was made.
+ * setexpanded_own_core gives an object a core of its own, with the object's version of the state.
+ * The log has all later changes: it was never emptied since the object was made.
  */
 static void
 setexpanded_own_core(Object *object)
@@ -386,8 +386,8 @@ change_flat(FmgrInfo *flinfo, Datum value, const Step *step)
 }
 
 /*
- * setexpanded_change returns the first argument, flat or expanded, with a change. The argument itself does
- * not change unless it was passed read-write.
+ * setexpanded_change returns the first argument, flat or expanded, with a change. The argument
+ * itself does not change unless it was passed read-write.
  */
 static Datum
 setexpanded_change(FunctionCallInfo fcinfo, const Step *step)

@@ -480,8 +480,8 @@ new_node(SetState *state, CrdtString node)
 }
 
 /*
- * setstate_undraw gives a node's last dot back, and the node with its first one: nodes are given back
- * in the opposite order of their arrival.
+ * setstate_undraw gives a node's last dot back, and the node with its first one: nodes are given
+ * back in the opposite order of their arrival.
  */
 static void
 setstate_undraw(SetState *state, uint32_t number)

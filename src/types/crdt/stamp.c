@@ -39,8 +39,8 @@ stamp_compare(const Stamp *a, const Stamp *b)
 }
 
 /*
- * stamp_next returns the time of a node's next stamp. It may be beyond STAMP_MAX_TIME, as `last` and `seen` may
- * be forged and have any value.
+ * stamp_next returns the time of a node's next stamp. It may be beyond STAMP_MAX_TIME, as `last`
+ * and `seen` may be forged and have any value.
  */
 int64_t
 stamp_next(int64_t now, int64_t last, int64_t seen)

@@ -39,7 +39,8 @@ hll_estimate(const HllState *state)
 }
 
 /*
- * hll_estimate_counts is the same for registers of which is known how many have each rank, up to 64 - precision + 1.
+ * hll_estimate_counts is the same for registers of which is known how many have each rank, up to 64
+ * - precision + 1.
  */
 double
 hll_estimate_counts(const uint32_t *counts, int precision)
