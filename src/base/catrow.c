@@ -21,10 +21,10 @@
  *	  read begins when the replacement is committed, and finds it. A row could be missed twice
  *	  only if two changes of it were committed just within these two reads. Where rows change
  *	  often, the writer holds a lock that readers take, too (see events/consumer/memberrow.c).
- *	- A read of many rows may miss one that is being replaced, or show both versions.
- *	  Its callers look at each row again under a lock, or read again (transactional/once/opslot.c). Or
- *	  the rows of this moment are good enough, as for statistics and jobs. With a lock that
- *	  keeps others from changing these rows, all is as in any snapshot.
+ *	- A read of many rows may miss one that is being replaced, or show both versions. Its callers
+ *	  look at each row again under a lock, or read again (transactional/once/opslot.c). Or the rows
+ *	  of this moment are good enough, as for statistics and jobs. With a lock that keeps others from
+ *	  changing these rows, all is as in any snapshot.
  *
  * A transaction that changes a row holds a lock that keeps others from changing it: updating a
  * row that was replaced meanwhile is an error. The transaction itself sees the change at once.

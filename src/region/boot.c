@@ -5,19 +5,22 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- *	1. Begin, once after a start: unpublished counts are sealed (seal.c), and a heartbeat sends the new boot to the
- *	   others. If the database needs a new epoch, it takes that instead. It also takes one if no other region is known:
- *	   none could tell it that it is a snapshot of the disk (life.h). Then it is ready at once.
- *	2. Then it publishes nothing (region_identity) until each active region that it knows has confirmed this boot as
- *	   the latest. When dcounter.region_handshake is over it takes a new epoch, as it does when one of them knows
- *	   something else (beatmerge.c). In the latter case the units of stocks are given up, as others may have them. In
- *	   the former they stay if at least one region has confirmed the start; if none has, they are not sold until the
- *	   operator says so (rightsrenew.c). With a region that is lost but not retired that happens at each start; it
- *	   delays what others see, and costs one row per key. Meanwhile the database answers others that are starting as
- *	   well.
- *	3. From then on its heartbeats send what it knows of the others, and the time before which all of its commits are
- *	   published: after it has published something, when it has learned of a new boot or epoch of another region, and every
- *	   dcounter.region_beat_interval. It does not answer heartbeats: so in between nothing is written.
+ *	1. Begin, once after a start: unpublished counts are sealed (seal.c), and a heartbeat sends the
+ *	   new boot to the others. If the database needs a new epoch, it takes that instead. It also
+ *	   takes one if no other region is known: none could tell it that it is a snapshot of the disk
+ *	   (life.h). Then it is ready at once.
+ *	2. Then it publishes nothing (region_identity) until each active region that it knows has
+ *	   confirmed this boot as the latest. When dcounter.region_handshake is over it takes a new
+ *	   epoch, as it does when one of them knows something else (beatmerge.c). In the latter case the
+ *	   units of stocks are given up, as others may have them. In the former they stay if at least
+ *	   one region has confirmed the start; if none has, they are not sold until the operator says so
+ *	   (rightsrenew.c). With a region that is lost but not retired that happens at each start; it
+ *	   delays what others see, and costs one row per key. Meanwhile the database answers others that
+ *	   are starting as well.
+ *	3. From then on its heartbeats send what it knows of the others, and the time before which all
+ *	   of its commits are published: after it has published something, when it has learned of a new
+ *	   boot or epoch of another region, and every dcounter.region_beat_interval. It does not answer
+ *	   heartbeats: so in between nothing is written.
  *
  * Each step is a transaction that reads dcounter.self again, under the lock on the identity if it
  * changes the row. So several processes may run steps, and a crash leaves a step done, or not.

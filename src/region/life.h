@@ -15,21 +15,24 @@
  *	- after each start of the server a database takes a new boot, sends it with a heartbeat, and
  *	  publishes nothing until each other region has confirmed it as the latest (boot.c). That
  *	  reveals a snapshot of the disk;
- *	- a start that begins before the previous one was confirmed takes a boot of the same series. Others take a
- *	  heartbeat only if it is of the series that they know, or they know of no heartbeat as late as the first one of
- *	  its series. If each start began a series, several starts in a row would bring a snapshot past all that others
- *	  know of the original. A series ends when it is confirmed, or given up: rows are published under a boot of its
- *	  own, which an earlier snapshot does not have;
- *	- without another region there is nobody to compare with, and a snapshot of the disk may be from such a time. So each start
- *	  takes a new epoch then: later counts, and those of the original of a snapshot, have different epochs. That is marked
- *	  (alone). If another region reports later that it knows more of an earlier epoch than this database has, there was an
- *	  original: this database takes a new epoch once more, and gives up the units of its stocks (beatmerge.c);
+ *	- a start that begins before the previous one was confirmed takes a boot of the same series.
+ *	  Others take a heartbeat only if it is of the series that they know, or they know of no
+ *	  heartbeat as late as the first one of its series. If each start began a series, several starts
+ *	  in a row would bring a snapshot past all that others know of the original. A series ends when
+ *	  it is confirmed, or given up: rows are published under a boot of its own, which an earlier
+ *	  snapshot does not have;
+ *	- without another region there is nobody to compare with, and a snapshot of the disk may be from
+ *	  such a time. So each start takes a new epoch then: later counts, and those of the original of
+ *	  a snapshot, have different epochs. That is marked (alone). If another region reports later
+ *	  that it knows more of an earlier epoch than this database has, there was an original: this
+ *	  database takes a new epoch once more, and gives up the units of its stocks (beatmerge.c);
  *	- counts from before the start are then sealed (seal.c): they may be published already, so they
  *	  can only go to the old epoch. Later counts can only go to the epoch that the database has when
  *	  it publishes again. So no session counts until the sealing is done (boot_await);
- *	- a row that has more of the own epoch than this database is not merged, and marks that the database
- *	  must copy everything again (slot_is_foreign). In a table of a superuser, where nobody writes such a
- *	  row by hand, it also marks that the database must renew, earlier than heartbeats would.
+ *	- a row that has more of the own epoch than this database is not merged, and marks that the
+ *	  database must copy everything again (slot_is_foreign). In a table of a superuser, where nobody
+ *	  writes such a row by hand, it also marks that the database must renew, earlier than heartbeats
+ *	  would.
  *
  * test/unit/regionsim_identity.c is a model of this (series.h is the same in both). It shows that
  * each of these rules is needed, except for the last mark: half of its runs do without it.

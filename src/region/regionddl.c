@@ -12,8 +12,9 @@
  * to stop it. While a counter is published, or a link brings rows to it, only a superuser may
  *
  *	- rename it or its schema, or move it to another one;
- *	- change the form of its tables: at the end of each command, when they have followed it, the tables that the
- *	  transaction has locked as DDL does are checked for everything that the command can have changed.
+ *	- change the form of its tables: at the end of each command, when they have followed it, the
+ *	  tables that the transaction has locked as DDL does are checked for everything that the command
+ *	  can have changed.
  *
  * An index that is created or dropped CONCURRENTLY is there, or is gone, when the command ends. So
  * it is refused within the command, by the hook that is called for each object: its table is locked

@@ -9,8 +9,8 @@
  *
  *	- If nothing grows, nothing is written (NULL skips the row quietly). So a row that goes around a
  *	  ring stops where it is known.
- *	- An existing row is read before it is locked, since the worker should wait for nobody if it has nothing
- *	  to write.
+ *	- An existing row is read before it is locked, since the worker should wait for nobody if it has
+ *	  nothing to write.
  *	- A row of this database's own epoch that has more than the database itself is not merged
  *	  (slot_is_foreign). To be sure, transactions that are writing that row here are waited for
  *	  first.

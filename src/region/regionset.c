@@ -7,17 +7,19 @@
  * core/counter/setregion.c has locked the key, deleted its shard rows and locked its row of totals.
  * Then:
  *
- *	1. The slot that this database counts in is locked, so that compaction, which skips keys whose slot is
- *	   locked, does not add to it. Local counts in the deleted shard rows will be added to it (folded), or to a
- *	   new slot: then compaction is kept away until that exists. So the state that a set observes is one that
- *	   the slot has had. Otherwise two sets that have observed different parts of it would not add up.
+ *	1. The slot that this database counts in is locked, so that compaction, which skips keys whose
+ *	   slot is locked, does not add to it. Local counts in the deleted shard rows will be added to
+ *	   it (folded), or to a new slot: then compaction is kept away until that exists. So the state
+ *	   that a set observes is one that the slot has had. Otherwise two sets that have observed
+ *	   different parts of it would not add up.
  *	2. Rows of sets, slots, totals and shard rows with amounts of other regions are read in one
  *	   snapshot. As each transaction changes totals or shard rows and slots by the same amount, the
  *	   new totals follow from these, whatever is merged or compacted meanwhile: the value of the
  *	   key, by the formula in sets.h, less the shard rows.
  *	3. This region's row of sets is written: a stamp after all of the key, the new value, and all
- *	   slots, with those that any row of sets has observed. dc_delete() closes them. It does so even for a key that does
- *	   not exist here: another region may have set it, and of two concurrent sets the later one wins.
+ *	   slots, with those that any row of sets has observed. dc_delete() closes them. It does so even
+ *	   for a key that does not exist here: another region may have set it, and of two concurrent
+ *	   sets the later one wins.
  *	4. The own slot is written last (region.h).
  *
  * Increments that are committed after step 2 has read the rows are added to the new value; all

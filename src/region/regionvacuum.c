@@ -9,25 +9,27 @@
  * regions do the same at any time, or never, and all may go on counting in the key meanwhile. That
  * is safe since a region that gets the key again after that gets whole rows:
  *
- *	- The server silently skips an UPDATE of a row that does not exist. So others must insert the rows that they
- *	  write for the key from now on. The last set of the key is a deletion, and it has closed each existing slot
- *	  of the key, with just the amounts that these have (sets.h). Each active region knows of that deletion, and
- *	  all that it had published before that is here: nothing is on its way. Each region that knows of it inserts
- *	  a new slot (regionpublish.c), and inserts its row of sets again unless it has written that since
- *	  (setrow.c). Rows of grants, of wants and of regions themselves are never removed.
+ *	- The server silently skips an UPDATE of a row that does not exist. So others must insert the
+ *	  rows that they write for the key from now on. The last set of the key is a deletion, and it
+ *	  has closed each existing slot of the key, with just the amounts that these have (sets.h). Each
+ *	  active region knows of that deletion, and all that it had published before that is here:
+ *	  nothing is on its way. Each region that knows of it inserts a new slot (regionpublish.c), and
+ *	  inserts its row of sets again unless it has written that since (setrow.c). Rows of grants, of
+ *	  wants and of regions themselves are never removed.
  *	- Rows of the key that another region brings back, by a copy or with a later set that has
  *	  observed the old slots, are right by themselves: they include the slots and the amounts that
  *	  are subtracted. While a copy is under way the slots may come first.
- *	- Nothing is removed while the counter has sealed amounts of an older epoch: a removal raises the epochs of new slots
- *	  above those of the older epoch (slot_has_next).
- *	- This database no longer knows which epochs its slots of the key had. If it began to count in one of
- *	  these again, regions that still have that slot would have more in it already. So the epochs of slots
- *	  that are opened from now on, of any key, are greater than all that were removed
- *	  (regionslot.c). A slot of its own that comes back is not counted in.
+ *	- Nothing is removed while the counter has sealed amounts of an older epoch: a removal raises
+ *	  the epochs of new slots above those of the older epoch (slot_has_next).
+ *	- This database no longer knows which epochs its slots of the key had. If it began to count in
+ *	  one of these again, regions that still have that slot would have more in it already. So the
+ *	  epochs of slots that are opened from now on, of any key, are greater than all that were
+ *	  removed (regionslot.c). A slot of its own that comes back is not counted in.
  *
- *	- No set from before the deletion is on its way anywhere. A region that set the key without knowing of the deletion
- *	  would bring back slots that others have removed, or, along a ring or by a hub, its own row to a region that has
- *	  removed it. So all active regions must know of each row of sets, not only of the last one.
+ *	- No set from before the deletion is on its way anywhere. A region that set the key without
+ *	  knowing of the deletion would bring back slots that others have removed, or, along a ring or
+ *	  by a hub, its own row to a region that has removed it. So all active regions must know of each
+ *	  row of sets, not only of the last one.
  *
  * The heartbeats of the region that has set a key show that another region knows of the set: they
  * have the time before which all of its commits have come. The stamp of a set is the time when it

@@ -9,14 +9,16 @@
  *
  *	1. Unpublished counts are sealed, unless that was done when the server started: then later
  *	   counts do not belong to the old epoch.
- *	2. Sealed amounts are folded into the rows of the old epoch, whose heartbeat is raised for the last time.
- *	3. Stocks get new epochs as well: their units are given up, unless nothing was lost (rightsrenew.c). At a start where no
- *	   other region is known (boot.c) they keep what they have, as that is most often an ordinary start.
- *	4. The database has a new epoch, later than all that are known of its region. It is in the state recopy if there are
- *	   other regions: either side may have missed rows of the other. A start with no other region known does not change
- *	   the state.
- *	5. At the end of the commit the first heartbeat of the new epoch is written. A region that misses this
- *	   transaction finds a gap in the heartbeats, or does not know the epoch.
+ *	2. Sealed amounts are folded into the rows of the old epoch, whose heartbeat is raised for the
+ *	   last time.
+ *	3. Stocks get new epochs as well: their units are given up, unless nothing was lost
+ *	   (rightsrenew.c). At a start where no other region is known (boot.c) they keep what they have,
+ *	   as that is most often an ordinary start.
+ *	4. The database has a new epoch, later than all that are known of its region. It is in the state
+ *	   recopy if there are other regions: either side may have missed rows of the other. A start
+ *	   with no other region known does not change the state.
+ *	5. At the end of the commit the first heartbeat of the new epoch is written. A region that
+ *	   misses this transaction finds a gap in the heartbeats, or does not know the epoch.
  *
  * So a crash leaves everything done, or nothing.
  *

@@ -16,15 +16,17 @@
  * So these are several transactions, and a crash may leave some of them done. That is safe at any
  * point:
  *
- *	- Before a database begins, sessions do not count (boot_await). So the amounts sealed by then are those of the
- *	  start, in whatever order; amounts that were sealed before a crash are folded with the rest.
- *	- Folding publishes, and that is allowed then: the others have confirmed that the epoch is this database's, or it is
- *	  about to be given up, and its slots that come from others are not merged before that (slot_is_foreign). Each
- *	  transaction that folds raises the heartbeat, under a new boot which is taken before the first turn, as rows must not
- *	  be published under a boot that an earlier copy has (life.h). A worker that finds another boot than the one it has
- *	  begun with starts over.
- *	- Counts while a database waits to renew, after the turn of their counter, were never published, so they may go to
- *	  the new epoch.
+ *	- Before a database begins, sessions do not count (boot_await). So the amounts sealed by then
+ *	  are those of the start, in whatever order; amounts that were sealed before a crash are folded
+ *	  with the rest.
+ *	- Folding publishes, and that is allowed then: the others have confirmed that the epoch is this
+ *	  database's, or it is about to be given up, and its slots that come from others are not merged
+ *	  before that (slot_is_foreign). Each transaction that folds raises the heartbeat, under a new
+ *	  boot which is taken before the first turn, as rows must not be published under a boot that an
+ *	  earlier copy has (life.h). A worker that finds another boot than the one it has begun with
+ *	  starts over.
+ *	- Counts while a database waits to renew, after the turn of their counter, were never published,
+ *	  so they may go to the new epoch.
  *
  * A counter that was left out of the folding gets another turn now and then, while this worker
  * lives; after that, at the next start of the server.

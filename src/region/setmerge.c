@@ -10,14 +10,14 @@
  *
  *	- A row that has nothing new writes nothing, and waits for nobody: that stops it on its way
  *	  around a ring.
- *	- Otherwise the key is locked, as dc_set() does. So a dc_set() that is held open delays rows of its
- *	  key, and with them all rows of the same link.
- *	- Then only this row of the key's sets changes. The resulting change of the value (sets.h), with the
- *	  growth of the slots, goes to a shard row with a negative number.
+ *	- Otherwise the key is locked, as dc_set() does. So a dc_set() that is held open delays rows of
+ *	  its key, and with them all rows of the same link.
+ *	- Then only this row of the key's sets changes. The resulting change of the value (sets.h), with
+ *	  the growth of the slots, goes to a shard row with a negative number.
  *	- A row that is inserted at the sender is inserted here, even if there was one: see setrow.c.
- *	- A set that closes a slot that this database counts in locks it, which waits for a compaction that adds
- *	  to it. Later compactions find it closed. So rows that this region has published before others may learn
- *	  that it knows of the deletion are sent before that.
+ *	- A set that closes a slot that this database counts in locks it, which waits for a compaction
+ *	  that adds to it. Later compactions find it closed. So rows that this region has published
+ *	  before others may learn that it knows of the deletion are sent before that.
  *
  * If a set has observed more of a slot of this database than it has counted, a copy of it has
  * counted: then nothing is merged (beatmerge.c). But a slot that may have been removed with a

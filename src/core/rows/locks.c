@@ -9,8 +9,8 @@
  *
  *	- The lock on a key serializes dc_set() and dc_delete(). Two keys with the same hash share
  *	  it, which may cost a wait.
- *	- The lock on a row of totals tells commits that another one adds to it: of tables that Citus distributes, whose
- *	  rows cannot be tried without waiting (core/counter/sqlwrite.c).
+ *	- The lock on a row of totals tells commits that another one adds to it: of tables that Citus
+ *	  distributes, whose rows cannot be tried without waiting (core/counter/sqlwrite.c).
  *	- The lock on a table makes sure that only one compaction at a time works on it. Transactions
  *	  that set or delete keys of a stock share it, which keeps compaction away. So do those that
  *	  set the first key of a replicated counter, and for a moment those that open a slot.

@@ -13,7 +13,8 @@
  *	  trigger. A command is on the tables that its transaction has locked against other DDL when
  *	  it ends. An index that is made concurrently is there by then, so it is refused when it is
  *	  created (codeddl.c);
- *	- on types and collations, renaming schemas and labels of enums: expressions in the catalogs may name these;
+ *	- on types and collations, renaming schemas and labels of enums: expressions in the catalogs may
+ *	  name these;
  *	- that alter a publication, which locks none of its tables.
  */
 #include "postgres.h"

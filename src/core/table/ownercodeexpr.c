@@ -11,10 +11,10 @@
  * So an expression is harmless if it consists of
  *
  *	- node types that are listed here, of the server's types;
- *	- immutable functions of the server, or of the extension, that are given, and return, values of fixed length
- *	  only, and a few others that do little, as now(). Functions of strings are not among them:
- *	  their time and memory depend on what they are given, and an owner may have strings of a
- *	  gigabyte;
+ *	- immutable functions of the server, or of the extension, that are given, and return, values of
+ *	  fixed length only, and a few others that do little, as now(). Functions of strings are not
+ *	  among them: their time and memory depend on what they are given, and an owner may have strings
+ *	  of a gigabyte;
  *	- columns of fixed length. Of others no more is looked at than whether they are null, how
  *	  long they are, and whether they are equal to a constant, as strings of different lengths
  *	  are not compared;

@@ -10,23 +10,25 @@
  *
  * Access:
  *
- *	- The lock of a partition, held exclusively, protects the payload of its entries, the chunks that
- *	  they refer to, and everything else that is done with a key: a call looks, decides and writes under one
- *	  lock, or, if it is about several keys, under those of all their partitions, which it takes in the order
- *	  of their numbers (limitcall.c). The clock is read under the lock: so the times in an entry do not go
- *	  back. There are no pins.
- *	- area->lock protects the assignment of slots, and the rules in them. A slot is for a rule that has been
- *	  used since the start, or for the ad hoc limits of a role. A session copies the rule, and notes the
- *	  slot's generation, which changes whenever the slot or its rule does. Under the lock of a partition it
- *	  compares: so no key is counted by a rule that is no longer the slot's. To count a new key, it is
- *	  added to slot->keys, and then the generation is compared; a process that gives the slot away
- *	  changes the generation, and then looks at slot->keys. One of the two sees the other.
- *	- slot->install is held while a rule with other numbers is put into the slot and all of its keys are changed to
- *	  these. So a slot has keys of two versions at most, of which it knows the numbers.
- *	- area->sweep protects sweeps over all entries (limitevict.c). It is taken before a partition's lock,
- *	  and with none held.
- *	- All other fields are atomic variables. A slot with keys keeps its owner, so a process that has locked an
- *	  entry may read the owner without area->lock.
+ *	- The lock of a partition, held exclusively, protects the payload of its entries, the chunks
+ *	  that they refer to, and everything else that is done with a key: a call looks, decides and
+ *	  writes under one lock, or, if it is about several keys, under those of all their partitions,
+ *	  which it takes in the order of their numbers (limitcall.c). The clock is read under the lock:
+ *	  so the times in an entry do not go back. There are no pins.
+ *	- area->lock protects the assignment of slots, and the rules in them. A slot is for a rule that
+ *	  has been used since the start, or for the ad hoc limits of a role. A session copies the rule,
+ *	  and notes the slot's generation, which changes whenever the slot or its rule does. Under the
+ *	  lock of a partition it compares: so no key is counted by a rule that is no longer the slot's.
+ *	  To count a new key, it is added to slot->keys, and then the generation is compared; a process
+ *	  that gives the slot away changes the generation, and then looks at slot->keys. One of the two
+ *	  sees the other.
+ *	- slot->install is held while a rule with other numbers is put into the slot and all of its keys
+ *	  are changed to these. So a slot has keys of two versions at most, of which it knows the
+ *	  numbers.
+ *	- area->sweep protects sweeps over all entries (limitevict.c). It is taken before a partition's
+ *	  lock, and with none held.
+ *	- All other fields are atomic variables. A slot with keys keeps its owner, so a process that has
+ *	  locked an entry may read the owner without area->lock.
  *
  * Order: slot->install or area->sweep, partitions by number, area->lock (which is not held when a
  * partition's lock is taken), the map's mutex.

@@ -15,10 +15,10 @@
  *
  *	- With each new key a clock hand goes over some of the buckets, so that they do not pile up.
  *	- When there is no room, for any key or for more keys of one rule, one session goes over all
- *	  entries. It is done only if it may find something: a lower bound of the moment at
- *	  which a key becomes idle is kept for all of them, and for each rule. So while a flood lasts, calls
- *	  that find no room cost no more than others. And sweeps take a tenth of the time at most: after
- *	  one, there is none for ten times as long as it has taken.
+ *	  entries. It is done only if it may find something: a lower bound of the moment at which a key
+ *	  becomes idle is kept for all of them, and for each rule. So while a flood lasts, calls that
+ *	  find no room cost no more than others. And sweeps take a tenth of the time at most: after one,
+ *	  there is none for ten times as long as it has taken.
  *
  * The bound: calls that count lower it, if need be, after they have written (limit_note_idle). A
  * sweep sets it to never, and then lowers it to what it has found. So an entry that is written

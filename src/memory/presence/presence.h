@@ -16,19 +16,21 @@
  *
  * Access:
  *
- *	- The lock of a member's partition protects its entry: exclusively to join, leave, or change its connections;
- *	  shared to put off deadlines, which only grow under it and are atomic variables. That is
- *	  all that a heartbeat does.
- *	- The lock of a room's partition protects its entry: shared to find and pin it, exclusively to make or free it.
- *	- A room's lock (presence_room_lock()) protects the room's tree, numbers and version, the members' places in the
- *	  tree, and their meta. The number of members and the version can be read without it. Rooms share
- *	  PRESENCE_ROOM_LOCKS of these locks, by the numbers of their entries.
- *	- area->wheel_lock protects the wheel (wheel.h), in which all members and rooms are. Members are in it
- *	  by expires_at. An empty room stays for a while, and is then due.
+ *	- The lock of a member's partition protects its entry: exclusively to join, leave, or change its
+ *	  connections; shared to put off deadlines, which only grow under it and are atomic variables.
+ *	  That is all that a heartbeat does.
+ *	- The lock of a room's partition protects its entry: shared to find and pin it, exclusively to
+ *	  make or free it.
+ *	- A room's lock (presence_room_lock()) protects the room's tree, numbers and version, the
+ *	  members' places in the tree, and their meta. The number of members and the version can be read
+ *	  without it. Rooms share PRESENCE_ROOM_LOCKS of these locks, by the numbers of their entries.
+ *	- area->wheel_lock protects the wheel (wheel.h), in which all members and rooms are. Members are
+ *	  in it by expires_at. An empty room stays for a while, and is then due.
  *	- area->events_lock protects the lists of rooms that have something to report
  *	  (presenceevents.c).
- *	- area->turn_lock is held by the process that turns the wheel (presenceturn.c). An item that was due has been taken
- *	  out of the wheel, and no other process frees it (TAKEN): so the turner can lock its partition afterwards.
+ *	- area->turn_lock is held by the process that turns the wheel (presenceturn.c). An item that was
+ *	  due has been taken out of the wheel, and no other process frees it (TAKEN): so the turner can
+ *	  lock its partition afterwards.
  *	- Rooms of approximate presences have no members here, and other rules: presenceapprox.c.
  *	- area->lock protects the assignment of slots, and the rules in them.
  *	- All other fields are atomic variables.

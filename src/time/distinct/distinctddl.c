@@ -4,15 +4,16 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- *	- Dropping a distinct table drops its deltas. If the deltas are dropped by themselves, the table stays, as an
- *	  ordinary one; a notice says so.
- *	- ALTER TABLE ... RENAME TO, SET SCHEMA, OWNER TO, SET LOGGED and SET UNLOGGED on the table are repeated on its
- *	  deltas. A crash must empty both or neither, so the deltas cannot be made logged or unlogged by themselves.
- *	- TRUNCATE of the table empties its deltas, too. Items that this transaction has added are written before any
- *	  DDL (core/counter/commit.c), so their order is kept. The deltas may be truncated by themselves: that forgets items
- *	  that are not folded yet.
- *	- DELETE and UPDATE by hand are refused on both, as sessions would not notice that items which they remember
- *	  are gone (distinctknown.c).
+ *	- Dropping a distinct table drops its deltas. If the deltas are dropped by themselves, the table
+ *	  stays, as an ordinary one; a notice says so.
+ *	- ALTER TABLE ... RENAME TO, SET SCHEMA, OWNER TO, SET LOGGED and SET UNLOGGED on the table are
+ *	  repeated on its deltas. A crash must empty both or neither, so the deltas cannot be made
+ *	  logged or unlogged by themselves.
+ *	- TRUNCATE of the table empties its deltas, too. Items that this transaction has added are
+ *	  written before any DDL (core/counter/commit.c), so their order is kept. The deltas may be
+ *	  truncated by themselves: that forgets items that are not folded yet.
+ *	- DELETE and UPDATE by hand are refused on both, as sessions would not notice that items which
+ *	  they remember are gone (distinctknown.c).
  *
  * Triggers with the functions of core/table/protect.c do the last two. The functions of this room
  * write without SQL, so these triggers do not fire for them.

@@ -11,21 +11,22 @@
  *
  * So a sketch must never have items that the rows may lack whenever a session relies on it:
  *
- *	- Uncommitted rows may be rolled back. A sketch is read in a snapshot, which shows rows that others have committed,
- *	  and rows that this transaction has written early: a sketch with any of the latter is forgotten when the
- *	  transaction, or any subtransaction, ends. Items that this transaction writes get into its sketches after the commit
- *	  (known_raise).
- *	- A crash may lose asynchronous commits. A commit that waits for the disk must not rely on them. So a sketch
- *	  has an LSN: once the WAL is flushed up to it, all that the sketch knows is durable; until then, items are
- *	  written as if they were not known. The WAL is flushed in order: what this transaction writes is no safer than
- *	  what came before it.
- *	- Rows may be taken away: TRUNCATE, dc_distinct_reset(), the end of a bucket. All of these invalidate the
- *	  relation, in the order of commits, and a sketch belongs to one generation of the table's entry. The caller has
- *	  processed invalidations. DELETE and UPDATE by hand invalidate nothing, and are refused (distinctddl.c).
- *	- A snapshot that is older than what a sketch knows does not show it, so the caller's own item would be missing
- *	  in what it reads. `next` is a transaction id that follows those of all that the sketch knows:
- *	  a snapshot in which no older transaction is in progress shows all of them. With any other
- *	  snapshot the item is pending, and the commit decides whether it is written.
+ *	- Uncommitted rows may be rolled back. A sketch is read in a snapshot, which shows rows that
+ *	  others have committed, and rows that this transaction has written early: a sketch with any of
+ *	  the latter is forgotten when the transaction, or any subtransaction, ends. Items that this
+ *	  transaction writes get into its sketches after the commit (known_raise).
+ *	- A crash may lose asynchronous commits. A commit that waits for the disk must not rely on them.
+ *	  So a sketch has an LSN: once the WAL is flushed up to it, all that the sketch knows is
+ *	  durable; until then, items are written as if they were not known. The WAL is flushed in order:
+ *	  what this transaction writes is no safer than what came before it.
+ *	- Rows may be taken away: TRUNCATE, dc_distinct_reset(), the end of a bucket. All of these
+ *	  invalidate the relation, in the order of commits, and a sketch belongs to one generation of
+ *	  the table's entry. The caller has processed invalidations. DELETE and UPDATE by hand
+ *	  invalidate nothing, and are refused (distinctddl.c).
+ *	- A snapshot that is older than what a sketch knows does not show it, so the caller's own item
+ *	  would be missing in what it reads. `next` is a transaction id that follows those of all that
+ *	  the sketch knows: a snapshot in which no older transaction is in progress shows all of them.
+ *	  With any other snapshot the item is pending, and the commit decides whether it is written.
  *
  * Memory: sketches take dcounter.distinct_cache at most; the least recently used one is removed
  * first. All of this is private to the backend, in a context below TopMemoryContext.

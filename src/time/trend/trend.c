@@ -21,14 +21,17 @@
  *
  * The table belongs to the owner of the counter, who may change it in any way:
  *
- *	- While it is locked (LOCK TABLE, ALTER TABLE, VACUUM FULL in progress) the counter table is not compacted,
- *	  as if it were locked itself. Rows that are locked keep their keys from being compacted.
- *	- If it is dropped, the trend ends (trendddl.c). If it is altered so that it cannot be used, or given to
- *	  somebody else, compaction goes on without it: that costs the trend its increments, and nothing else.
- *	- Code that is put on it is the owner's, as with the other tables: then the worker leaves the counter to the
- *	  owner (core/table/ownercode.c). It runs in the owner's own dc_compact() and dc_set(), and in other users'
- *	  calls as the owner.
- *	- Rows that are changed by hand are treated like others. A weight that is not a finite number counts as none.
+ *	- While it is locked (LOCK TABLE, ALTER TABLE, VACUUM FULL in progress) the counter table is not
+ *	  compacted, as if it were locked itself. Rows that are locked keep their keys from being
+ *	  compacted.
+ *	- If it is dropped, the trend ends (trendddl.c). If it is altered so that it cannot be used, or
+ *	  given to somebody else, compaction goes on without it: that costs the trend its increments,
+ *	  and nothing else.
+ *	- Code that is put on it is the owner's, as with the other tables: then the worker leaves the
+ *	  counter to the owner (core/table/ownercode.c). It runs in the owner's own dc_compact() and
+ *	  dc_set(), and in other users' calls as the owner.
+ *	- Rows that are changed by hand are treated like others. A weight that is not a finite number
+ *	  counts as none.
  *
  * The locks. The table is locked after those of the counter, and its rows after the counter's:
  * shard rows, totals, weights. Compaction waits for none of them; dc_set(), dc_delete() and

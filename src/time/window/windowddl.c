@@ -4,9 +4,11 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- *	- Dropping the view drops the counter tables, unless one of them goes in the same command: then the view was
- *	  dropped by CASCADE, and the others stay, as ordinary counter tables; a notice says so.
- *	- ALTER VIEW ... OWNER TO, RENAME TO and SET SCHEMA are repeated on the tables, whose names are made of its name.
+ *	- Dropping the view drops the counter tables, unless one of them goes in the same command: then
+ *	  the view was dropped by CASCADE, and the others stay, as ordinary counter tables; a notice
+ *	  says so.
+ *	- ALTER VIEW ... OWNER TO, RENAME TO and SET SCHEMA are repeated on the tables, whose names are
+ *	  made of its name.
  *	- No table may become unlogged: a crash would empty it, and leave the others.
  */
 #include "postgres.h"

@@ -8,12 +8,12 @@
  * transaction's pending deltas, and is written at commit like all others (core/counter/write.c).
  * This file finds the slot:
  *
- *	1. by what is remembered of the window, whether the time is neither in the future, nor sealed, nor
- *	   too old, and which level it goes to;
+ *	1. by what is remembered of the window, whether the time is neither in the future, nor sealed,
+ *	   nor too old, and which level it goes to;
  *	2. lock the slot, ROW EXCLUSIVE, to the end of the transaction;
- *	3. if the window has changed meanwhile, begin again. Taking a new lock processes the invalidations of
- *	   all transactions that have ended before; a lock that the transaction had already is respected by
- *	   others: dc_seal() waits for it, and a slot is not emptied under it;
+ *	3. if the window has changed meanwhile, begin again. Taking a new lock processes the
+ *	   invalidations of all transactions that have ended before; a lock that the transaction had
+ *	   already is respected by others: dc_seal() waits for it, and a slot is not emptied under it;
  *	4. claim the turn: ensure that a committed row of dcounter.window_claim, or one of this
  *	   transaction's, says that the slot may have rows of it. Then nobody empties the slot for an
  *	   older turn. Usually there is such a row, and it is known. Otherwise each transaction inserts

@@ -7,14 +7,16 @@
  * All of this is done under the window's lock, and in steps, each a transaction:
  *
  *	1. window_advance raises a floor. From its commit on, writers count in the next level.
- *	2. window_move takes a batch of rows of a turn below the floor out of the slot's totals (locked rows are skipped;
- *	   compaction brings shard rows to the totals) and adds the amounts to the next level as pending deltas, which the
- *	   same transaction writes when it commits, without waiting for a row. That is done as the owner
- *	   (core/counter/sqlpath.h), and no code of the owner runs in the worker. A step reads no more than PAGE_ROWS,
- *	   whether they are to be moved or not.
- *	3. When no row is left, window_finish notes that in a claim of its own. When all snapshots show that note, they
- *	   show all moves: then the slot is truncated, if it is still empty under an exclusive lock, and `gone` is raised
- *	   for sessions that have an older snapshot nevertheless. The lock is taken only if it is free.
+ *	2. window_move takes a batch of rows of a turn below the floor out of the slot's totals (locked
+ *	   rows are skipped; compaction brings shard rows to the totals) and adds the amounts to the
+ *	   next level as pending deltas, which the same transaction writes when it commits, without
+ *	   waiting for a row. That is done as the owner (core/counter/sqlpath.h), and no code of the
+ *	   owner runs in the worker. A step reads no more than PAGE_ROWS, whether they are to be moved
+ *	   or not.
+ *	3. When no row is left, window_finish notes that in a claim of its own. When all snapshots show
+ *	   that note, they show all moves: then the slot is truncated, if it is still empty under an
+ *	   exclusive lock, and `gone` is raised for sessions that have an older snapshot nevertheless.
+ *	   The lock is taken only if it is free.
  *
  * Amounts that would make a row of the next level leave bigint stay where they are; readers add up
  * in 128 bits, and other amounts are moved. The slot is not truncated until these rows are gone,

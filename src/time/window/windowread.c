@@ -17,9 +17,9 @@
  *	   after this transaction;
  *	2. reads the window's row as it is committed now, not as it is remembered: a commit is visible
  *	   before its invalidations are sent. It shows all truncations before step 1;
- *	3. if the row's writer is not visible in the snapshot, reads the row as the snapshot shows it. If
- *	   `gone` has been raised since, beyond the start of what is to be read, the snapshot cannot be
- *	   used: under READ COMMITTED a new one is taken; otherwise that is a serialization failure
+ *	3. if the row's writer is not visible in the snapshot, reads the row as the snapshot shows it.
+ *	   If `gone` has been raised since, beyond the start of what is to be read, the snapshot cannot
+ *	   be used: under READ COMMITTED a new one is taken; otherwise that is a serialization failure
  *	   (40001), also on a standby.
  *
  * Which levels matter comes from the row as the snapshot shows it: an increment goes to a level

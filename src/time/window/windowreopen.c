@@ -9,25 +9,27 @@
  * lowers them to where the clock says now, in one transaction under the window's lock. Why nothing
  * is lost or counted twice:
  *
- *	- Readers look into a level only for times below the floor of the level before. Rows that have been
- *	  moved to a wider level stay there, so a floor is lowered no further than to the end of the
- *	  latest row of the levels behind it, as dc_window_adopt() places it. That holds for each snapshot: one that
- *	  shows the lowered floor shows no row above it in a wider level, and an older one has the old floor.
- *	- Writers that have placed an increment by the old floor may not have committed. They hold ROW EXCLUSIVE
- *	  on its slot. So this locks all slots of the wider levels, SHARE, to the end of the transaction, before it looks
- *	  for rows: it waits for writers in progress, including prepared transactions, and later ones see the new
- *	  floor when they get their lock (windowincr.c). The first level needs no lock: it may have rows of any
- *	  time.
- *	- The mover works under the window's lock as well. A turn that it was emptying in steps may be above
- *	  the floor again, and get increments: the mover drops it (windowjob.c). The note that all rows
- *	  of such a turn have been moved is no longer true, and is deleted here.
- *	- Claims of turns stay: a turn whose slot was emptied has none, and sessions forget which claims they
- *	  know when the row changes.
- *	- `gone` stays, and is raised by each TRUNCATE, whatever the floor is (windowmove.c): readers notice all of them.
- *	- The floor of the last level is the start of the time that is kept. It can be lowered at once: rows that were
- *	  not truncated or deleted yet count again.
- *	- `advanced` is set to now, as if the floors had been raised in time: the next floor rises when its
- *	  turn is over.
+ *	- Readers look into a level only for times below the floor of the level before. Rows that have
+ *	  been moved to a wider level stay there, so a floor is lowered no further than to the end of
+ *	  the latest row of the levels behind it, as dc_window_adopt() places it. That holds for each
+ *	  snapshot: one that shows the lowered floor shows no row above it in a wider level, and an
+ *	  older one has the old floor.
+ *	- Writers that have placed an increment by the old floor may not have committed. They hold ROW
+ *	  EXCLUSIVE on its slot. So this locks all slots of the wider levels, SHARE, to the end of the
+ *	  transaction, before it looks for rows: it waits for writers in progress, including prepared
+ *	  transactions, and later ones see the new floor when they get their lock (windowincr.c). The
+ *	  first level needs no lock: it may have rows of any time.
+ *	- The mover works under the window's lock as well. A turn that it was emptying in steps may be
+ *	  above the floor again, and get increments: the mover drops it (windowjob.c). The note that all
+ *	  rows of such a turn have been moved is no longer true, and is deleted here.
+ *	- Claims of turns stay: a turn whose slot was emptied has none, and sessions forget which claims
+ *	  they know when the row changes.
+ *	- `gone` stays, and is raised by each TRUNCATE, whatever the floor is (windowmove.c): readers
+ *	  notice all of them.
+ *	- The floor of the last level is the start of the time that is kept. It can be lowered at once:
+ *	  rows that were not truncated or deleted yet count again.
+ *	- `advanced` is set to now, as if the floors had been raised in time: the next floor rises when
+ *	  its turn is over.
  *
  * Truncated rows are gone. Sealed buckets stay sealed.
  */

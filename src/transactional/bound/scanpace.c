@@ -9,12 +9,12 @@
  * every few milliseconds, for so long that it works dcounter.worker_load percent of the time. It
  * stops doing so, and goes on at full speed,
  *
- *	- when it has slept for SLEEP_MAX_US in all: all other work of the worker waits for the step, and vacuum
- *	  waits for the snapshot;
+ *	- when it has slept for SLEEP_MAX_US in all: all other work of the worker waits for the step,
+ *	  and vacuum waits for the snapshot;
  *	- as soon as the urgent job is due, which has to wait for the end of the step;
- *	- as soon as a lock on the table that it reads, its source or the counter table is asked for that does not go
- *	  the fast path: one that has to wait for us, and that writers then wait for. (Which lock it is makes no
- *	  difference here: to sleep less is never wrong.)
+ *	- as soon as a lock on the table that it reads, its source or the counter table is asked for
+ *	  that does not go the fast path: one that has to wait for us, and that writers then wait for.
+ *	  (Which lock it is makes no difference here: to sleep less is never wrong.)
  */
 #include "postgres.h"
 

@@ -23,8 +23,8 @@
  *	  the greatest one, so late and double calls are harmless. An increment that was committed
  *	  after a snapshot was taken counts on top of the number in that snapshot, so messages that
  *	  the member cannot have seen stay unread.
- *	- All that a call compares it reads in one snapshot, this transaction's own increments included: these are
- *	  committed, or rolled back, together with the mark, since the mark came after them.
+ *	- All that a call compares it reads in one snapshot, this transaction's own increments included:
+ *	  these are committed, or rolled back, together with the mark, since the mark came after them.
  *	- The value bounds what is unread: no more messages can be unread than there are. So a key
  *	  that was set to 0 has nothing unread for anyone, and the next message is one, for all.
  *	  Deleted messages (decrements) may have been read or not; so with decrements unread is an

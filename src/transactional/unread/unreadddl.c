@@ -4,8 +4,8 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- *	- At a drop: a table that is dropped is forgotten. If the counter table is dropped, its tables stay, with all that was
- *	  read, as ordinary tables; a notice says so.
+ *	- At a drop: a table that is dropped is forgotten. If the counter table is dropped, its tables
+ *	  stay, with all that was read, as ordinary tables; a notice says so.
  *	- ALTER TABLE ... OWNER TO on the counter table is repeated on them. An unread table that is
  *	  given to another owner by itself is no longer an unread table: what dc_delete() notes there
  *	  would depend on that role. They have names and schemas of their own, which do not follow.

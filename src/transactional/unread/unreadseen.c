@@ -13,11 +13,13 @@
  * unique index is looked at with a dirty snapshot, which shows rows of any transaction, and one
  * that is in progress is waited for. Then
  *
- *	- the transaction's one snapshot shows another version of the row, or the row where there is none any more, or none
+ *	- the transaction's one snapshot shows another version of the row, or the row where there is
+ *	  none any more, or none
  *		where there is one: the change waits for the end (unreadlater.c);
  *	- there is a row, and nothing to change: nothing is written, and no lock is left;
  *	- there is a row, and it is updated. If another transaction was faster, all begins again;
- *	- there is none, and one is inserted (core/rows/keyrow.c): of two that insert the same row one finds that of the
+ *	- there is none, and one is inserted (core/rows/keyrow.c): of two that insert the same row one
+ *	  finds that of the
  *		other, or both try again.
  *
  * A row may say more than there is, if increments were lost. The next mark lowers it to the
