@@ -568,7 +568,7 @@ sub phrases
 
 sub widths
 {
-	foreach my $file (grep { $_ ne 'doc/benchmarks.md' } @pages, 'CONTRIBUTING.md', 'SECURITY.md')
+	foreach my $file (grep { $_ ne 'doc/benchmarks.md' } @pages, 'CONTRIBUTING.md', 'SECURITY.md', glob('{src,bin}/{*/,*/*/,*/*/*/}README.md'))
 	{
 		my $n = 0;
 
