@@ -8,7 +8,7 @@ source bench/lib.sh
 
 # compact CASE WHAT ROUND: records what that takes
 compact() {
-    local output seconds us
+    local output us
     count_all "$REGION_ROWS"
     sql bench 'VACUUM likes_shard; CHECKPOINT;'
     output=$(sql bench "\\timing on
