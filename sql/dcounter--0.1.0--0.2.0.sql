@@ -536,7 +536,7 @@ COMMENT ON EVENT TRIGGER dcounter_begin IS 'looks at what a command is about to 
 
 -- Keys that expire. The two functions have one more argument each.
 ALTER TABLE dcounter.counter ADD COLUMN idle pg_catalog.interval;
-COMMENT ON COLUMN dcounter.counter.idle IS 'after which time a key that is not written is deleted, NULL for never';
+COMMENT ON COLUMN dcounter.counter.idle IS 'the time after which a key that is not written is deleted, NULL for never';
 DO $$
 DECLARE
 	f text;

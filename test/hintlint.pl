@@ -18,7 +18,7 @@ my $ours = qr/counter table|stock|ledger|windowed counter|distinct table|unread 
 my $missing = qr/does not exist|is not known|is not (?:bound to )?an? (?:$ours)|is not attached|has no mark/;
 my $servers = qr/^(?:role|relation|column|subscription|trigger) /;
 
-foreach my $file (sort split /\n/, `git ls-files 'src/*.c' 'bin/*.c' 'sql/parts/*.sql' 'lite/parts/*.sql'`)
+foreach my $file (sort glob('{src,bin}/{*/,*/*/,*/*/*/}*.c sql/parts/*.sql lite/parts/*.sql'))
 {
 	open my $handle, '<', $file or die "$file: $!\n";
 	local $/ = undef;

@@ -147,6 +147,15 @@ cat_has_more(const DcCatRow *io)
 	return io->column < io->desc->natts;
 }
 
+/*
+ * cat_skip leaves out columns: what is read of a row then costs nothing for long texts in them.
+ */
+void
+cat_skip(DcCatRow *io, int columns)
+{
+	io->column += columns;
+}
+
 /* A function for fields of a type that is passed by value. */
 #define CAT_SCALAR(name, ctype, type, from_datum, to_datum) \
 	void name(DcCatRow *io, ctype *field) \

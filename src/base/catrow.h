@@ -89,6 +89,7 @@ extern bool cat_deform(const DcCatalog *cat, TupleDesc desc, HeapTuple tuple, vo
 extern HeapTuple cat_form(const DcCatalog *cat, TupleDesc desc, const void *row, DcCatRow *io);
 extern void cat_key(ScanKey key, TupleDesc desc, AttrNumber column, Datum value);
 extern bool cat_has_more(const DcCatRow *io);
+extern void cat_skip(DcCatRow *io, int columns);
 extern void cat_bool(DcCatRow *io, bool *field);
 extern void cat_int2(DcCatRow *io, int *field);
 extern void cat_int4(DcCatRow *io, int32 *field);

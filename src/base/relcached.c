@@ -16,6 +16,12 @@
  * flag then. All kinds share one callback, and so do other files that need to know of changes
  * (relcached_on_change): a backend has ten slots for callbacks, of which the server takes some, and
  * Citus five.
+ *
+ * A worker may have entries for tens of thousands of counters, and any role can create and drop
+ * temporary tables as fast as the server lets it. So a kind with an entry for each counter says
+ * which relations its entries depend on (relcached_watch). They are kept in one set, which only
+ * grows, as the entries do: a message about any other relation costs one look-up, and goes to the
+ * few kinds that say nothing.
  */
 #include "postgres.h"
 
@@ -35,6 +41,9 @@ static uint64 nchanges = 0;
 #define RELCACHED_TRIES 8
 
 static DcRelCached *caches = NULL; /* those with a function for changes */
+
+/* The relations that entries of kinds that say so depend on (Oid), or once did. */
+static HTAB *watched = NULL;
 
 /* Functions of others that are told of changes. */
 #define MAX_LISTENERS 8
@@ -65,6 +74,8 @@ relcached_enter(DcRelCached *cache, const void *key)
 
 	if (cache->hash == NULL)
 		relcached_make(cache);
+	if (cache->watches && hash_search(cache->hash, key, HASH_FIND, NULL) == NULL)
+		relcached_watch(*(const Oid *) key);
 	entry = hash_search(cache->hash, key, HASH_ENTER, &found);
 	if (!found)
 	{
@@ -112,6 +123,23 @@ relcached_fill(void *entry, bool *valid, bool (*fill)(void *entry, void *arg), v
 	}
 	*valid = filled && quiet;
 	return filled;
+}
+
+/*
+ * relcached_watch adds a relation to those whose changes concern entries of a kind that watches.
+ * It is called before the entry that depends on it is valid.
+ */
+void
+relcached_watch(Oid relid)
+{
+	if (watched == NULL)
+	{
+		HASHCTL ctl = {.keysize = sizeof(Oid), .entrysize = sizeof(Oid), .hcxt = TopMemoryContext};
+
+		watched = hash_create("dcounter watched relations", 64, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	}
+	if (OidIsValid(relid))
+		(void) hash_search(watched, &relid, HASH_ENTER, NULL);
 }
 
 /*
@@ -188,9 +216,15 @@ register_once(void)
 static void
 relcached_relcache_callback(Datum arg, Oid relid)
 {
+	bool all = !OidIsValid(relid) ||
+		(watched != NULL && hash_search(watched, &relid, HASH_FIND, NULL) != NULL);
+
 	nchanges++;
 	for (DcRelCached *cache = caches; cache != NULL; cache = cache->next)
-		relcached_changed(cache, relid);
+	{
+		if (all || !cache->watches)
+			relcached_changed(cache, relid);
+	}
 	for (int i = 0; i < nlisteners; i++)
 		listeners[i](relid);
 }

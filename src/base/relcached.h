@@ -20,6 +20,11 @@ typedef struct DcRelCached
 	 * ignored
 	 */
 	void (*changed)(void *entry, Oid relid);
+	/*
+	 * the function does nothing but for InvalidOid, the key, and what the entry has passed to
+	 * relcached_watch() before it was valid: so it is not called for any other relation
+	 */
+	bool watches;
 	/* set here */
 	HTAB *hash; /* NULL: nothing is remembered yet */
 	struct DcRelCached *next;
@@ -29,6 +34,7 @@ extern void *relcached_find(DcRelCached *cache, const void *key);
 extern void *relcached_enter(DcRelCached *cache, const void *key);
 extern void *relcached_enter_relation(DcRelCached *cache, Oid relid);
 extern bool relcached_fill(void *entry, bool *valid, bool (*fill)(void *entry, void *arg), void *arg);
+extern void relcached_watch(Oid relid);
 extern uint64 relcached_changes(void);
 extern int64 relcached_made(void);
 extern void relcached_changed(DcRelCached *cache, Oid relid);

@@ -448,6 +448,14 @@ RESET session_replication_role;
 SELECT * FROM excluded;
 DROP TABLE excluded;
 
+-- Types that are made of others, which are made of others: each is looked at once
+CREATE TYPE nested_0 AS (a int);
+DO $$BEGIN FOR i IN 1 .. 40 LOOP EXECUTE format('CREATE TYPE nested_%s AS (a nested_%s, b nested_%s[])', i, i - 1, i - 1); END LOOP; END$$;
+CREATE TABLE nested (id int PRIMARY KEY, n dc_gcounter, x nested_40, stamp dc_hlc);
+CREATE TRIGGER m BEFORE INSERT OR UPDATE ON nested FOR EACH ROW EXECUTE FUNCTION dcounter.merge_row('stamp=stamp');
+INSERT INTO nested VALUES (1, '{"us": 1}', NULL, '{"time": 5, "node": "us"}');
+SELECT n FROM nested;
+
 -- Stamps that users give within values must not be too far ahead either: others would not take them
 CREATE TABLE ahead (id int PRIMARY KEY, w dc_lww, at dc_hlc);
 CREATE TRIGGER m BEFORE INSERT OR UPDATE ON ahead FOR EACH ROW EXECUTE FUNCTION dcounter.merge_row();

@@ -172,6 +172,7 @@ SELECT to_regclass('light_rank');
 SELECT dc_create(rpad('long', 55, 'g'));
 DO $$ BEGIN EXECUTE format('CREATE INDEX ON %I (value)', rpad('long', 55, 'g')); END $$;
 SELECT dc_rank_create(rpad('long', 55, 'g')::regclass);
+SELECT dc_drop(rpad('long', 55, 'g')::regclass);
 
 -- partitions, further columns, ranks of a bound counter
 SELECT dc_create('parted', partitions => 2);

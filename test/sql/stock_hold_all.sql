@@ -120,6 +120,15 @@ UPDATE s_hold SET keys = '{a,b}', qtys = '{1,1}' WHERE hold_id = id(32); SELECT 
 ALTER TABLE s_hold ALTER keys TYPE text[] COLLATE "default"; SELECT dc_hold('s', 'a');
 ALTER TABLE s_hold ALTER keys TYPE text[] COLLATE "C"; SELECT dc_hold('s', 'a') IS NOT NULL;
 
+-- The worker's steps end holds by their keys, not all that have expired
+SELECT count(dc_restock('s', 'l' || i, 10)) FROM generate_series(1, 1000) AS i;
+SELECT count(dc_hold_all('s', (SELECT array_agg('l' || i) FROM generate_series(1, 1000) AS i), array_fill(1::bigint, '{1000}'), '1 day')) FROM generate_series(1, 5);
+SELECT dc_hold('s', 'l1', 3, '1 day') IS NOT NULL;
+UPDATE s_hold SET expires_at = now() - interval '1 s' WHERE key = 'l1' AND state = 'open';
+CALL dc_maintain();
+SELECT count(*), count(DISTINCT ended_at) > 1 AS in_several_steps FROM s_hold WHERE key = 'l1' AND state = 'expired';
+SELECT count(*), min(dc_get('s', key)), max(dc_get('s', key)) FROM s WHERE key ~ '^l';
+
 -- Errors
 SELECT dc_hold_all('s', '{}', '{}');
 SELECT dc_hold_all('s', '{a,b}', '{1}');
@@ -128,6 +137,7 @@ SELECT dc_hold_all('s', '{a,b}', '{1,NULL}');
 SELECT dc_hold_all('s', '{a,b}', '{1,0}');
 SELECT dc_hold_all('s', '{a,b}', '{9223372036854775807,1}');
 SELECT dc_hold_all('s', '{a,a}', '{9223372036854775807,1}');
+SELECT dc_hold_all('s', array_agg('n' || i), array_agg(1::bigint)) FROM generate_series(1, 1001) AS i;
 SELECT dc_hold_all('s', '{a,b}', '{1,1}', '0');
 SELECT dc_hold_all('s', '{a,b}', '{1,1}', NULL);
 SELECT dc_hold_all('s', '{a,b}', '{1,1}', '1 day', NULL);

@@ -41,6 +41,7 @@ static DcRelCached cached_counters = {
 	.keysize = sizeof(Oid),
 	.size = sizeof(DcCounter),
 	.changed = countercache_entry_changed,
+	.watches = true,
 };
 
 /* The entry that was asked for last. */
@@ -48,6 +49,7 @@ static DcCounter *last_found = NULL;
 
 static bool countercache_fill(void *entry, void *arg);
 static void counter_fill(DcCounter *counter);
+static void watch_tables(const DcCounter *counter);
 static void prevent_other_kind(Oid relid);
 static void note_altered(DcCounter *counter, HeapTuple tuple);
 static void note_members_altered(DcCounter *counter, List *members);
@@ -145,7 +147,23 @@ countercache_fill(void *entry, void *arg)
 	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(row.shards)))
 		return false;
 	counter_fill(counter);
+	watch_tables(counter);
 	return true;
+}
+
+/*
+ * watch_tables names all relations that countercache_entry_changed() asks for.
+ */
+static void
+watch_tables(const DcCounter *counter)
+{
+	const DcCounterRow *row = &counter->row;
+	const Oid tables[] = {row->shards, row->holds, row->regions, row->sets, row->grants, row->wants, row->trends};
+
+	for (int i = 0; i < lengthof(tables); i++)
+		relcached_watch(tables[i]);
+	for (int i = 0; i < counter->nmembers; i++)
+		relcached_watch(counter->members[i]);
 }
 
 /*
@@ -356,7 +374,8 @@ server_of(Oid relid)
 }
 
 /*
- * countercache_entry_changed marks an entry invalid if it uses a relation, or any.
+ * countercache_entry_changed marks an entry invalid if it uses a relation, or any. All that it asks
+ * for is in watch_tables().
  */
 static void
 countercache_entry_changed(void *entry, Oid relid)

@@ -93,6 +93,7 @@ static DcRelCached found_cache = {
 	.keysize = sizeof(Oid),
 	.size = sizeof(DcFound),
 	.changed = found_changed,
+	.watches = true,
 };
 
 static DcFound *found_of(Oid counter);
@@ -365,6 +366,8 @@ find_members(DcFound *found, List *roots, int most)
 			members = list_concat_unique_oid(members, more);
 	}
 	relcached_set_oids(&found->members, &found->nmembers, members);
+	for (int i = 0; i < found->nmembers; i++)
+		relcached_watch(found->members[i]);
 	found->nroots = list_length(roots);
 	found->looked = false;
 	found->is_cut = list_length(members) > most;

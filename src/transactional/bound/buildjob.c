@@ -82,6 +82,7 @@ static List *too_large = NIL;
 static void start_build(MemoryContext cxt);
 static List *list_tables(void);
 static bool is_to_build(Oid counter, DcSourceRow *row);
+static bool is_left_to_worker(const DcSourceRow *row);
 static DcTableStep buildjob_step(Oid table, bool all_owners);
 static DcTableStep scan_step(Oid table, bool all_owners);
 static DcTableStep chunk_step(Oid table, bool all_owners);
@@ -150,13 +151,13 @@ list_tables(void)
 	if (!ConditionalLockRelationOid(catalog, AccessShareLock) ||
 		!ConditionalLockRelationOid(catalog_relation("source_state"), AccessShareLock))
 		return NIL;
-	foreach(lc, source_read_all())
+	foreach(lc, source_list())
 	{
-		DcSourceRow row = *(DcSourceRow *) lfirst(lc);
+		const DcSourceRow *row = lfirst(lc);
 
 		CHECK_FOR_INTERRUPTS();
-		if (is_to_build(row.counter, &row) && (job.all_owners || compat_owns_relation(row.counter, GetUserId())))
-			tables = lappend_oid(tables, row.counter);
+		if (is_left_to_worker(row) && (job.all_owners || compat_owns_relation(row->counter, GetUserId())))
+			tables = lappend_oid(tables, row->counter);
 	}
 	found_some = tables != NIL;
 	return tables;
@@ -169,11 +170,21 @@ list_tables(void)
 static bool
 is_to_build(Oid counter, DcSourceRow *row)
 {
+	return source_read(counter, row) && is_left_to_worker(row);
+}
+
+/*
+ * Return true if a binding's counter table is left to the worker to build and can be built now;
+ * of the binding, its texts are not needed.
+ */
+static bool
+is_left_to_worker(const DcSourceRow *row)
+{
 	DcSourceStateRow state;
 
-	return source_read(counter, row) && row->build == DC_BUILD_WORKER &&
+	return row->build == DC_BUILD_WORKER &&
 		!relation_lacks_indexes(row->refs) && !relation_lacks_indexes(row->carried) &&
-		source_state_read(counter, &state) && state.state == DC_SOURCE_BUILDING;
+		source_state_read(row->counter, &state) && state.state == DC_SOURCE_BUILDING;
 }
 
 /*

@@ -42,6 +42,7 @@ static const char *const drift_names[] = {"alarm", "repair"};
 static const char *const state_names[] = {"building", "exact", "suspect", "drifted"};
 
 static void source_columns_io(DcCatRow *io, void *data);
+static void listed_columns_io(DcCatRow *io, void *data);
 static void state_columns_io(DcCatRow *io, void *data);
 static void nullable_string(DcCatRow *io, char **field);
 static bool sourcerow_same_text(const char *a, const char *b);
@@ -54,6 +55,12 @@ static const DcCatalog sources = {
 	.size = sizeof(DcSourceRow),
 	.columns = source_columns_io,
 	.tells = true,
+};
+
+static const DcCatalog listed_sources = {
+	.table = "source",
+	.size = sizeof(DcSourceRow),
+	.columns = listed_columns_io,
 };
 
 static const DcCatalog states = {
@@ -85,6 +92,23 @@ source_columns_io(DcCatRow *io, void *data)
 	row->on_detach = cat_choice(io, row->on_detach, detach_names, lengthof(detach_names));
 	row->on_drift = cat_choice(io, row->on_drift, drift_names, lengthof(drift_names));
 	row->xmin = io->xmin;
+}
+
+/*
+ * Read the columns of a row of dcounter.source, but for the texts.
+ */
+static void
+listed_columns_io(DcCatRow *io, void *data)
+{
+	DcSourceRow *row = data;
+
+	cat_oid(io, &row->counter);
+	cat_oid(io, &row->source);
+	cat_skip(io, 4); /* key, value, filter, distinct_of */
+	cat_oid(io, &row->refs);
+	cat_oid(io, &row->carried);
+	row->build = cat_choice(io, row->build, build_names, lengthof(build_names));
+	cat_skip(io, io->desc->natts - io->column);
 }
 
 /*
@@ -224,13 +248,15 @@ source_rows_of(Oid source)
 }
 
 /*
- * source_read_all lists all bindings of the database (DcSourceRow *).
+ * source_list lists all bindings of the database (DcSourceRow *) with their tables and how they are
+ * built. Their texts are left out: there may be very many bindings of any owner, with long texts.
  */
 List *
-source_read_all(void)
+source_list(void)
 {
-	return OidIsValid(catalog_relation_if_any(sources.table)) ? cat_read_all(&sources, SnapshotSelf)
-															  : NIL;
+	return OidIsValid(catalog_relation_if_any(sources.table))
+			   ? cat_read_all(&listed_sources, SnapshotSelf)
+			   : NIL;
 }
 
 /*

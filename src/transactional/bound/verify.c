@@ -120,6 +120,7 @@ static DcRelCached verifying_cache = {
 	.keysize = sizeof(Oid),
 	.size = sizeof(DcVerifying),
 	.changed = verifying_changed,
+	.watches = true,
 };
 
 static DcMoment budget = {0};		/* when the worker may make its next step, */
@@ -225,7 +226,7 @@ verify_list(void)
 		!ConditionalLockRelationOid(catalog_relation("source_state"), AccessShareLock))
 		return NIL;
 	any_bound = false;
-	foreach(lc, source_read_all())
+	foreach(lc, source_list())
 	{
 		Oid counter = ((DcSourceRow *) lfirst(lc))->counter;
 		DcVerifying *entry = relcached_enter(&verifying_cache, &counter);

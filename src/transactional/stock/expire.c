@@ -29,6 +29,9 @@
 
 #define BATCH 500
 
+/* A step gives back this many units of keys at most, besides those of one more hold. */
+#define BATCH_LINES 2000
+
 /*
  * Return true for a stock.
  */
@@ -38,14 +41,15 @@ expire_wants(const DcCounterRow *row)
 	return OidIsValid(row->holds);
 }
 
-/* now, how many */
+/* now, how many, and with how many lines before the last one */
 static const DcStatement sql_hold_expire = {
 	.text = "UPDATE @holds AS h SET state = 'expired', confirmed = 0, ended_at = $1"
-			" WHERE h.hold_id IN (SELECT e.hold_id FROM @holds AS e"
-			" WHERE e.state = 'open' AND e.expires_at <= $1"
-			" ORDER BY e.expires_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED)"
+			" WHERE h.hold_id IN (SELECT b.hold_id FROM"
+			" (SELECT h.hold_id, sum(@nlines) OVER (ORDER BY h.expires_at, h.hold_id) - @nlines AS lines FROM"
+			" (SELECT e.* FROM @holds AS e WHERE e.state = 'open' AND e.expires_at <= $1"
+			" ORDER BY e.expires_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED) AS h) AS b WHERE b.lines < $3)"
 			" RETURNING h.key, h.qty, @keys, @qtys",
-	.argtypes = {TIMESTAMPTZOID, INT4OID},
+	.argtypes = {TIMESTAMPTZOID, INT4OID, INT8OID},
 	.columns = {DC_HOLD_LINES},
 	.of = DC_OF_HOLDS};
 
@@ -75,8 +79,9 @@ expire_step(Oid table, bool all_owners)
 	DcCounter *counter = compact_open(table, all_owners);
 	TimestampTz now = GetCurrentTimestamp(); /* holds have wall time */
 	DcSqlSession session;
-	Datum values[2];
+	Datum values[3];
 	uint64 expired;
+	int64 lines;
 	uint64 purged = 0;
 
 	if (counter == NULL || !counter_is_stock(counter) || relation_lacks_indexes(counter->row.holds) ||
@@ -86,9 +91,10 @@ expire_step(Oid table, bool all_owners)
 	counter_holds_layout(counter);
 	values[0] = TimestampTzGetDatum(now);
 	values[1] = Int32GetDatum(BATCH);
+	values[2] = Int64GetDatum(BATCH_LINES);
 	holds_session(&session, counter);
 	expired = sql_run(&session, &sql_hold_expire, values);
-	holds_give_back(&session);
+	lines = holds_give_back(&session);
 	if (dc_hold_retention >= 0)
 	{
 		values[0] = TimestampTzGetDatum(now - dc_hold_retention * USECS_PER_SEC);
@@ -100,7 +106,7 @@ expire_step(Oid table, bool all_owners)
 	sql_end(&session);
 	if (expired == 0 && purged == 0)
 		return TABLE_IDLE;
-	return expired == BATCH || purged == BATCH ? TABLE_GOES_ON : TABLE_DONE;
+	return expired == BATCH || lines >= BATCH_LINES || purged == BATCH ? TABLE_GOES_ON : TABLE_DONE;
 }
 
 static DcTableJob job = {.wants = expire_wants, .step = expire_step};

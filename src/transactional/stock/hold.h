@@ -30,7 +30,7 @@ extern void holds_begin(DcSqlSession *session, DcCounter *counter, LOCKMODE mode
 extern void holds_check_lines(const DcCounter *counter);
 
 /* holdexpired.c */
-extern void holds_give_back(DcSqlSession *session);
+extern int64 holds_give_back(DcSqlSession *session);
 extern int64 holds_expire_key(DcCounter *counter, const DcDeltaKey *key,
 							  int64 limit);
 extern int64 holds_expired_units(DcCounter *counter, const DcDeltaKey *key,

@@ -68,18 +68,22 @@ static const DcStatement sql_expired_all = {
 
 /*
  * holds_give_back gives back the units of the expired holds in the last result,
- * when the transaction commits.
+ * when the transaction commits. Returns of how many keys, each once for a hold.
  */
-void
+int64
 holds_give_back(DcSqlSession *session)
 {
+	int64 all = 0;
+
 	for (uint64 i = 0; i < session->rows.count; i++)
 	{
 		int count;
 		DcCartLine *lines = hold_lines(session, i, &count);
 
 		hold_lines_give_back(session->counter, lines, count);
+		all += count;
 	}
+	return all;
 }
 
 /*
@@ -99,7 +103,7 @@ holds_expire_key(DcCounter *counter, const DcDeltaKey *key, int64 limit)
 	values[2] = Int32GetDatum((int32) limit);
 	holds_begin(&session, counter, RowExclusiveLock);
 	count = sql_run(&session, &sql_hold_expire_key, values);
-	holds_give_back(&session);
+	(void) holds_give_back(&session);
 	sql_end(&session);
 	if (count == 0)
 		return 0;

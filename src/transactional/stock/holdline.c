@@ -9,6 +9,7 @@
  * two columns, so statements do not name them, but words that stand for them or for NULL:
  *
  *	@keys, @qtys	the two columns
+ *	@nlines			of how many keys a hold has units
  *	@first			how many units a hold has of its first key
  *	@lines			a query of the keys of a hold and how many units it has of each
  *	@has			whether it has units of key $3
@@ -100,6 +101,7 @@ hold_word(DcCounter *counter, const char *word)
 	} meanings[] = {
 		{"keys", "h.keys", "NULL::text[]"},
 		{"qtys", "h.qtys", "NULL::int8[]"},
+		{"nlines", "coalesce(cardinality(h.keys), 1)", "1"},
 		{"first", "CASE WHEN h.keys IS NULL THEN h.qty ELSE h.qtys[1] END", "h.qty"},
 		{"lines", "SELECT h.key, h.qty WHERE h.keys IS NULL UNION ALL SELECT * FROM unnest(h.keys, h.qtys)", "SELECT h.key, h.qty"},
 		{"has", "(h.key = $3 OR $3 = ANY (h.keys))", "h.key = $3"},

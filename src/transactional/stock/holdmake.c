@@ -47,6 +47,9 @@
 PG_FUNCTION_INFO_V1(dc_hold);
 PG_FUNCTION_INFO_V1(dc_hold_all);
 
+/* How many keys a hold can have: it is ended in one transaction, which others may wait for. */
+#define MAX_LINES 1000
+
 /* A hold to make. */
 typedef struct DcNewHold
 {
@@ -110,8 +113,8 @@ dc_hold(PG_FUNCTION_ARGS)
  * uuid) -> uuid, the hold, which has units of all these keys; NULL if there are not enough of one.
  * A key may come more than once.
  *
- * Errors: those of dc_hold() and dc_take_all(); 22023 without keys, 22003 for a sum that leaves
- * bigint, 42809 if the table of holds was made by an older version.
+ * Errors: those of dc_hold() and dc_take_all(); 22023 without keys, 54000 for more than 1,000, 22003
+ * for a sum that leaves bigint, 42809 if the table of holds was made by an older version.
  */
 Datum
 dc_hold_all(PG_FUNCTION_ARGS)
@@ -123,6 +126,11 @@ dc_hold_all(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("keys must not be empty")));
+	if (hold.cart.count > MAX_LINES)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("a hold can have units of at most %d keys", MAX_LINES),
+				 errdetail("There are %d keys.", hold.cart.count)));
 	hold.qty = 0;
 	for (int i = 0; i < hold.cart.count; i++)
 	{

@@ -14,6 +14,8 @@
 
 #include "access/htup_details.h"
 #include "catalog/pg_type.h"
+#include "miscadmin.h"
+#include "utils/hsearch.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 #include "utils/typcache.h"
@@ -26,6 +28,10 @@
 extern Datum dc_hll_in(PG_FUNCTION_ARGS);
 extern Datum dc_cms_in(PG_FUNCTION_ARGS);
 extern Datum dc_topk_in(PG_FUNCTION_ARGS);
+
+static bool has_send_itself(Oid type);
+static void add_parts(HTAB *known, List **types, Oid type);
+static void add_part(HTAB *known, List **types, Oid type);
 
 /*
  * Return true if a column is of a type whose values merge, and notes how. A
@@ -72,32 +78,81 @@ merge_sketch_is_later(const MergeColumn *column, Datum a, Datum b)
 
 /*
  * Return true if a type has a send function, and so have all that it is made of: else
- * that of an array, a range or a row fails.
+ * that of an array, a range or a row fails. They are kept in a list, each once: a user may have nested
+ * them deeper than the stack goes, and each in several places of the next.
  */
 bool
 merge_has_send(Oid type)
 {
-	Oid base = getBaseType(type);
-	HeapTuple tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(base));
+	HASHCTL ctl = {.keysize = sizeof(Oid), .entrysize = sizeof(Oid), .hcxt = CurrentMemoryContext};
+	HTAB *known = hash_create("dcounter parts of a type", 16, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	List *types = NIL;
+	bool has = true;
+
+	add_part(known, &types, type);
+	for (int i = 0; has && i < list_length(types); i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		has = has_send_itself(list_nth_oid(types, i));
+		if (has)
+			add_parts(known, &types, list_nth_oid(types, i));
+	}
+	hash_destroy(known);
+	list_free(types);
+	return has;
+}
+
+/*
+ * Return true if a type has a send function.
+ */
+static bool
+has_send_itself(Oid type)
+{
+	HeapTuple tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(type));
 	bool has;
 
 	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for type %u", base);
+		elog(ERROR, "cache lookup failed for type %u", type);
 	has = OidIsValid(((Form_pg_type) GETSTRUCT(tuple))->typsend);
 	ReleaseSysCache(tuple);
-	if (has && OidIsValid(get_element_type(base)))
-		has = merge_has_send(get_element_type(base));
-	if (has && OidIsValid(get_range_subtype(base)))
-		has = merge_has_send(get_range_subtype(base));
-	if (has && OidIsValid(get_multirange_range(base)))
-		has = merge_has_send(get_multirange_range(base));
-	if (has && type_is_rowtype(base) && base != RECORDOID)
-	{
-		TupleDesc desc = lookup_rowtype_tupdesc(base, -1);
-
-		for (int i = 0; i < desc->natts && has; i++)
-			has = TupleDescAttr(desc, i)->attisdropped || merge_has_send(TupleDescAttr(desc, i)->atttypid);
-		ReleaseTupleDesc(desc);
-	}
 	return has;
+}
+
+/*
+ * add_parts adds the types that a type is made of to a list.
+ */
+static void
+add_parts(HTAB *known, List **types, Oid type)
+{
+	TupleDesc desc;
+
+	add_part(known, types, get_element_type(type));
+	add_part(known, types, get_range_subtype(type));
+	add_part(known, types, get_multirange_range(type));
+	if (!type_is_rowtype(type) || type == RECORDOID)
+		return;
+	desc = lookup_rowtype_tupdesc(type, -1);
+	for (int i = 0; i < desc->natts; i++)
+	{
+		if (!TupleDescAttr(desc, i)->attisdropped)
+			add_part(known, types, TupleDescAttr(desc, i)->atttypid);
+	}
+	ReleaseTupleDesc(desc);
+}
+
+/*
+ * add_part adds a type, of a domain the one below, unless it is invalid or already on the list.
+ */
+static void
+add_part(HTAB *known, List **types, Oid type)
+{
+	Oid base;
+	bool found;
+
+	if (!OidIsValid(type))
+		return;
+	base = getBaseType(type);
+	(void) hash_search(known, &base, HASH_ENTER, &found);
+	if (!found)
+		*types = lappend_oid(*types, base);
 }
