@@ -255,8 +255,8 @@ List *
 source_list(void)
 {
 	return OidIsValid(catalog_relation_if_any(sources.table))
-			   ? cat_read_all(&listed_sources, SnapshotSelf)
-			   : NIL;
+		? cat_read_all(&listed_sources, SnapshotSelf)
+		: NIL;
 }
 
 /*
