@@ -30,8 +30,8 @@ extern Datum dc_cms_in(PG_FUNCTION_ARGS);
 extern Datum dc_topk_in(PG_FUNCTION_ARGS);
 
 static bool has_send_itself(Oid type);
-static void add_parts(HTAB *known, List **types, Oid type);
-static void add_part(HTAB *known, List **types, Oid type);
+static void add_part_types(HTAB *known, List **types, Oid type);
+static void add_part_type(HTAB *known, List **types, Oid type);
 
 /*
  * Return true if a column is of a type whose values merge, and notes how. A
@@ -89,13 +89,13 @@ merge_has_send(Oid type)
 	List *types = NIL;
 	bool has = true;
 
-	add_part(known, &types, type);
+	add_part_type(known, &types, type);
 	for (int i = 0; has && i < list_length(types); i++)
 	{
 		CHECK_FOR_INTERRUPTS();
 		has = has_send_itself(list_nth_oid(types, i));
 		if (has)
-			add_parts(known, &types, list_nth_oid(types, i));
+			add_part_types(known, &types, list_nth_oid(types, i));
 	}
 	hash_destroy(known);
 	list_free(types);
@@ -119,32 +119,32 @@ has_send_itself(Oid type)
 }
 
 /*
- * add_parts adds the types that a type is made of to a list.
+ * add_part_types adds the types that a type is made of to a list.
  */
 static void
-add_parts(HTAB *known, List **types, Oid type)
+add_part_types(HTAB *known, List **types, Oid type)
 {
 	TupleDesc desc;
 
-	add_part(known, types, get_element_type(type));
-	add_part(known, types, get_range_subtype(type));
-	add_part(known, types, get_multirange_range(type));
+	add_part_type(known, types, get_element_type(type));
+	add_part_type(known, types, get_range_subtype(type));
+	add_part_type(known, types, get_multirange_range(type));
 	if (!type_is_rowtype(type) || type == RECORDOID)
 		return;
 	desc = lookup_rowtype_tupdesc(type, -1);
 	for (int i = 0; i < desc->natts; i++)
 	{
 		if (!TupleDescAttr(desc, i)->attisdropped)
-			add_part(known, types, TupleDescAttr(desc, i)->atttypid);
+			add_part_type(known, types, TupleDescAttr(desc, i)->atttypid);
 	}
 	ReleaseTupleDesc(desc);
 }
 
 /*
- * add_part adds a type, of a domain the one below, unless it is invalid or already on the list.
+ * add_part_type adds a type, of a domain the one below, unless it is invalid or already on the list.
  */
 static void
-add_part(HTAB *known, List **types, Oid type)
+add_part_type(HTAB *known, List **types, Oid type)
 {
 	Oid base;
 	bool found;
