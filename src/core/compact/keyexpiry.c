@@ -17,14 +17,17 @@
  * version is still old enough, and if the key has no shard rows and nothing in memory; these are
  * never touched. For each way that an increment and the sweep can meet:
  *
- *	it is in the row of totals, committed before the sweep has locked that: updated_at of the latest version is new, so
- *		the key stays.
+ *	it is in the row of totals, committed before the sweep has locked that: updated_at of the
+ *		latest version is new, so the key stays.
  *	it is in that row, in progress: the row is locked, and passed over.
- *	it comes later: the row is busy until the sweep's transaction ends, so the increment goes to a shard row, or to memory,
- *		which stays. The key has that alone, as if it had expired before.
- *	it is in a shard row that the sweep's snapshot does not show (in progress, or prepared): the same.
- *	it is in a shard row and being compacted: no compaction is in progress, as the sweep has its lock.
- *	dc_set() and dc_delete() wait for the row, and find none; or have locked it, and it is passed over.
+ *	it comes later: the row is busy until the sweep's transaction ends, so the increment goes to a
+ *		shard row, or to memory, which stays. The key has that alone, as if it had expired before.
+ *	it is in a shard row that the sweep's snapshot does not show (in progress, or prepared): the
+ *		same.
+ *	it is in a shard row and being compacted: no compaction is in progress, as the sweep has its
+ *		lock.
+ *	dc_set() and dc_delete() wait for the row, and find none; or have locked it, and it is passed
+ *		over.
  *
  * The sweep waits for nobody once it has a row: not for rows of totals, and not for weights of a
  * trend, which are locked first. So it has no part in a deadlock.
@@ -153,12 +156,18 @@ static bool keys_may_expire(DcSqlSession *session, DcKeySweep *sweep, Datum *ran
 static int keys_not_in_memory(DcCounter *counter, Datum *keys, int n);
 static int expire_keys(DcSqlSession *session, Datum *keys, int n, Datum before);
 
+/*
+ * Return true for a table whose keys expire.
+ */
 static bool
 keyexpiry_wants(const DcCounterRow *row)
 {
 	return row->idle > 0;
 }
 
+/*
+ * Begin with a table in dc_maintain(), at its first block.
+ */
 static void
 keyexpiry_start(MemoryContext cxt)
 {
@@ -267,7 +276,7 @@ keysweep_find(Oid table)
 }
 
 /*
- * keysweep_forget_dropped forgets tables that are not there any more.
+ * keysweep_forget_dropped forgets tables that were dropped.
  */
 static void
 keysweep_forget_dropped(void)
@@ -305,8 +314,8 @@ keysweep_pause(DcKeySweep *sweep, const DcCounter *counter, const char *why)
 }
 
 /*
- * keys_must_stay tells whether keys of a table cannot be deleted here, and else how many blocks its
- * totals have. A row trigger of deletion is an owner's, or that of a foreign key that refers to the
+ * keys_must_stay returns true if keys of a table cannot be deleted here; else *blocks is how many
+ * blocks its totals have. A row trigger of deletion is an owner's, or that of a foreign key that refers to the
  * keys. A rule may do anything instead.
  */
 static bool
