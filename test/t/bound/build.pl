@@ -23,7 +23,7 @@ note("seed $seed (set DC_SEED to repeat)");
 
 my $node = dc_node('build', init => { allows_streaming => 1 }, conf => [
 		"shared_preload_libraries = 'dcounter'", "dcounter.compact_interval = '50ms'", 'restart_after_crash = on',
-		'autovacuum_naptime = 1s', 'fsync = on', 'synchronous_commit = off', 'max_standby_streaming_delay = 30s' ]);
+		'autovacuum_naptime = 1s', 'fsync = on', 'synchronous_commit = off' ]);
 
 sql($node, 'postgres', q{
 	CREATE TABLE likes (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, post int, fan int, amount int);
