@@ -35,6 +35,7 @@ observed_wrong(Datum upto)
 
 	while (amounts_next(&iter, &entry))
 	{
+		CHECK_FOR_INTERRUPTS();
 		if (!observed_node(entry.node, &row))
 			return _("A node is not the name of a region and an epoch.");
 	}

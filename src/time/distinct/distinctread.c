@@ -131,6 +131,7 @@ dc_distinct_union(PG_FUNCTION_ARGS)
 	{
 		DcKey key;
 
+		CHECK_FOR_INTERRUPTS();
 		key_from_text(keys[i], &key);
 		state = distinctread_read_key(&rel, &key, &range, state);
 	}

@@ -22,6 +22,9 @@
 
 extern text *ended_answer(const char *state, const char *wanted);
 
+/* How many keys a hold can have: it is ended in one transaction, which others may wait for. */
+#define HOLD_MAX_LINES 1000
+
 /* holdline.c */
 extern DcCartLine *hold_lines(DcSqlSession *session, uint64 row, int *count);
 extern void hold_lines_give_back(DcCounter *counter, const DcCartLine *lines, int count);

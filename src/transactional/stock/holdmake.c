@@ -47,9 +47,6 @@
 PG_FUNCTION_INFO_V1(dc_hold);
 PG_FUNCTION_INFO_V1(dc_hold_all);
 
-/* How many keys a hold can have: it is ended in one transaction, which others may wait for. */
-#define MAX_LINES 1000
-
 /* A hold to make. */
 typedef struct DcNewHold
 {
@@ -126,10 +123,10 @@ dc_hold_all(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("keys must not be empty")));
-	if (hold.cart.count > MAX_LINES)
+	if (hold.cart.count > HOLD_MAX_LINES)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("a hold can have units of at most %d keys", MAX_LINES),
+				 errmsg("a hold can have units of at most %d keys", HOLD_MAX_LINES),
 				 errdetail("There are %d keys.", hold.cart.count)));
 	hold.qty = 0;
 	for (int i = 0; i < hold.cart.count; i++)
