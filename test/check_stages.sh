@@ -39,19 +39,8 @@ recap() {
             /^# +(Looks like|DC_SEED=|got:|expected:|Failed test|  at )/ || /^  (Parse errors|Non-zero)/ || /^Result: FAIL/ {
                 if (/DC_SEED=/ || lines++ < 12) print "   " stage " " log_name ": " substr($0, 1, 300)
             }' "$log"
-        tap_died "$stage" "$log"
+        tap_died "$log" | sed "s/^/   $stage $(basename "$log" .log): /"
     done >>"$out/failures"
-}
-
-# tap_died STAGE LOG: why a TAP test ended early, which it says in its own log only
-tap_died() {
-    local name own
-    name=$(basename "$2" .log)
-    own=tmp_check/log/regress_log_${name#tap_}
-    if [[ -f $own ]] && grep -qE '^# Looks like your test (exited|died)|^not ok - ended by the time limit' "$2"; then
-        tail -n 40 "$own" | grep -E 'ERROR:|FATAL:|PANIC:|error running|timed out|time.?out| at .* line [0-9]+\.' |
-            tail -n 5 | cut -c 1-300 | sed "s/^/   $1 $name: /" || true
-    fi
 }
 
 # tally STAGE FILES STATUS LOG...: adds up what the logs say. A command that
