@@ -111,6 +111,7 @@ static const DcStatement sql_hold_list_all = {
 static DcCounter *open_for_hold(FunctionCallInfo fcinfo, const char *function);
 static bool strict_arg(FunctionCallInfo fcinfo, int n);
 static void check_same_quantity(const DcHold *hold, int64 qty);
+static bool take_missing(DcCounter *counter, DcHold *hold, int64 qty, bool strict);
 pg_noreturn static void hold_lacks_units(const DcHold *hold, int64 qty);
 pg_noreturn static void hold_is_over(const DcHold *hold);
 static bool lock_hold(DcCounter *counter, Datum id, DcHold *hold);
@@ -148,14 +149,34 @@ dc_hold_confirm(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("hold %s has several keys, and can only be confirmed as a whole",
 						DatumGetCString(DirectFunctionCall1(uuid_out, hold.id)))));
-	if (qty > hold.qty && stock_take(counter, &hold.lines[0].key, qty - hold.qty, 0) == 0)
-	{
-		if (strict)
-			hold_lacks_units(&hold, qty);
-		PG_RETURN_TEXT_P(cstring_to_text("open"));
-	}
+	if (qty > hold.qty && !take_missing(counter, &hold, qty, strict))
+		PG_RETURN_TEXT_P(cstring_to_text(hold.state));
 	end_hold(counter, &hold, "confirmed", qty > 0 ? qty : hold.qty);
 	PG_RETURN_TEXT_P(cstring_to_text("confirmed"));
+}
+
+/*
+ * take_missing takes what an open hold lacks of `qty` units. False if they are not there, or if the
+ * time of the hold has come meanwhile; an error if strict. Its state is as it is then.
+ */
+static bool
+take_missing(DcCounter *counter, DcHold *hold, int64 qty, bool strict)
+{
+	int64 missing = qty - hold->qty;
+	bool taken = stock_take(counter, &hold->lines[0].key, missing, 0) > 0;
+
+	/* looked at again, as the take may have waited, and ends holds whose time has come: also this one */
+	if (!lock_hold(counter, hold->id, hold))
+	{
+		if (taken)
+			stock_give_back(counter, &hold->lines[0].key, missing);
+		if (strict)
+			hold_is_over(hold);
+		return false;
+	}
+	if (!taken && strict)
+		hold_lacks_units(hold, qty);
+	return taken;
 }
 
 /*
