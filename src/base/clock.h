@@ -15,10 +15,10 @@
  *
  * All processes of a server have the same clock, so moments may be in shared
  * memory. They mean nothing to another machine or after it was booted, and so are
- * never written to a file or a row; shared memory ends with the server in any
- * case, also when it restarts after a crash. Zero, as in cleared memory, is ages
- * before all moments, and so is any interval after it, however short a time ago the
- * machine was booted. On Linux the clock stands still while the machine is suspended.
+ * never written to a file or a row; shared memory ends with the server in any case, even when it
+ * restarts after a crash. Zero, as in cleared memory, is ages before all moments, and so is any
+ * interval after it, however short a time ago the machine was booted. On Linux the clock stands
+ * still while the machine is suspended.
  *
  * instr_time is CLOCK_MONOTONIC, or the like, wherever PostgreSQL has one.
  */

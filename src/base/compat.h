@@ -91,8 +91,8 @@
 #endif
 
 /*
- * Where a case goes on with the next one: since 19, whose PGXS has gcc believe no comment that says
- * so.
+ * Where a case continues with the next one: since 19, whose PGXS has gcc believe no comment that
+ * says so.
  */
 #ifndef pg_fallthrough
 #define pg_fallthrough __attribute__((fallthrough))

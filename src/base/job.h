@@ -6,7 +6,7 @@
  *
  * A job is run by the worker, or by CALL dc_maintain(). It does its work in steps, each a
  * transaction of its own. Between two steps it checks if its time is up. If so it returns true,
- * is called again soon, and goes on where it was. Rooms register their jobs when the library is
+ * is called again soon, and continues where it was. Rooms register their jobs when the library is
  * loaded.
  */
 #ifndef DC_JOB_H

@@ -30,7 +30,7 @@
  *	events		(counter, 0): changed.c, by rounds of the job, which do not wait, and by
  *				changes of the settings
  *				(counter, 1): changed.c, shared, by transactions that have made marks. None waits for it: the job
- *				looks whether anybody holds it
+ *				checks whether anybody holds it
  *	consumer	(0, 0), positions: consumeraccess.c, exclusively by the retention job, which
  *				does not wait, and shared, for a moment, by calls that need events again
  *				(consumer, 0), its settings: by calls that change them

@@ -6,9 +6,9 @@
  *
  * It has a fixed size, and callers must expect it to be full. Its memory is divided into cells
  * of one size. An entry is a cell: a header, the user's payload, and the first bytes of the
- * key. A longer key goes on in further cells. So no key is too long, nothing is fragmented, and
- * a short key, as most are, costs one cell. A payload may also refer to cells of its own, which
- * the user takes and gives back.
+ * key. A longer key continues in further cells. So no key is too long, nothing is fragmented, and a
+ * short key, as most are, costs one cell. A payload may also refer to cells of its own, which the
+ * user takes and gives back.
  *
  * The protocol:
  *
@@ -23,8 +23,8 @@
  *	  lock, and given back without. A process that has pinned an entry may go on using it
  *	  without a lock. The user of the map protects the payload.
  *
- * Memory is touched when it is first used, so a large map that stays empty costs
- * address space only (but for the buckets).
+ * Memory is touched when it is first used, so a large map that stays empty costs address space only
+ * (except for the buckets).
  */
 #include "postgres.h"
 

@@ -9,7 +9,7 @@
  * entry can be kept, and it is enough to check that the entry is still valid, by a flag in it
  * that the same file looks after.
  *
- * A relcache invalidation may come at any moment, also while an entry is being filled. A kind's
+ * A relcache invalidation may come at any moment, even while an entry is being filled. A kind's
  * function for changes knows only what the entry depended on before, not what is just being found.
  * So all invalidations are counted, and an entry during whose fill any has come is filled again. An
  * error may come as well, and would leave an entry that is half filled: relcached_fill() resets the

@@ -208,7 +208,7 @@ has_one_of(Oid role, const Oid *roles, int count)
 
 /*
  * rule_known returns a rule that the current user may use, or is trusted with. Errors: 42704,
- * 42501, 55006 if this transaction has changed it. The caller has looked whether there is shared
+ * 42501, 55006 if this transaction has changed it. The caller has checked whether there is shared
  * memory.
  */
 void *

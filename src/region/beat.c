@@ -150,7 +150,7 @@ beat_xact_callback(XactEvent event, void *arg)
 }
 
 /*
- * Raise this region's heartbeat, in a new snapshot, also if the transaction has become read-only
+ * Raise this region's heartbeat, in a new snapshot, even if the transaction has become read-only
  * meanwhile.
  */
 static void

@@ -102,7 +102,7 @@ merge_beat(PG_FUNCTION_ARGS)
 
 /*
  * beat_problem returns why a heartbeat must not be taken, as a sentence, or NULL: it would stand in
- * the way of others, or end waits that must go on.
+ * the way of others, or end waits that must continue.
  */
 static const char *
 beat_problem(const DcBeat *come)

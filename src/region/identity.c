@@ -39,7 +39,7 @@ PG_FUNCTION_INFO_V1(on_self_change);
  */
 #define EPOCH_TAG(epoch) ((epoch) & ((1 << EPOCH_RANDOM_BITS) - 1))
 
-/* How often to look whether a start is over. */
+/* How often to check whether a start is over. */
 #define LOOK_AGAIN_MS 50
 
 /*

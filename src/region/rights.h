@@ -124,7 +124,7 @@ extern bool rights_tell(DcCounter *counter, const DcIdentity *identity, bool all
 extern bool region_has_units(DcCounter *counter, const char *region, bool own);
 
 /*
- * rights_epoch_of returns the epoch under which this database has its units of a stock, also while
+ * rights_epoch_of returns the epoch under which this database has its units of a stock, even while
  * they are shut.
  */
 static inline int64

@@ -277,7 +277,7 @@ note_slowest(Oid counter)
 
 /*
  * renew_in_time renews a stock; false if it must be shut. While the worker is patient, it tries a
- * renewal that fails again as a whole, also if one stock has used up the time of the step. For a
+ * renewal that fails again as a whole, even if one stock has used up the time of the step. For a
  * user, only errors raised by rows or code of the owner shut a stock.
  */
 static bool

@@ -15,9 +15,9 @@
  * be too high by the units sold since. That is why taking them over needs an operator who accepts
  * that.
  *
- * The job looks at KEYS_PER_ROUND keys in a round, in the order of the keys, and goes on from there
- * in the next one: so a stock of very many keys does not keep others waiting, and is reported in as
- * many rounds as it needs. The job rests when it has gone over all keys and nothing was to be
+ * The job looks at KEYS_PER_ROUND keys in a round, in the order of the keys, and continues from
+ * there in the next one: so a stock of very many keys does not keep others waiting, and is reported
+ * in as many rounds as it needs. The job rests when it has gone over all keys and nothing was to be
  * reported, until somebody changes the stock.
  */
 #include "postgres.h"

@@ -78,7 +78,7 @@ sub link_written
 	return $job->{out} =~ /transactions actually processed: (\d+)/ ? $1 : 0;
 }
 
-# links_are_idle(NAME, NODES): they all write no WAL for three seconds, but for a note of running
+# links_are_idle(NAME, NODES): they all write no WAL for three seconds, except for a note of running
 # transactions. A test of each
 sub links_are_idle
 {

@@ -125,8 +125,8 @@ sub is_sound
 	return;
 }
 
-# errors_of(NODE, ALLOWED): what its log says of errors since the last time, with the details, but for those that are
-# allowed
+# errors_of(NODE, ALLOWED): what its log says of errors since the last time, with the details,
+# except for those that are allowed
 my %log_end;
 
 sub errors_of

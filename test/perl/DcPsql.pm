@@ -81,7 +81,7 @@ sub ask
 	return $text;
 }
 
-# guarded(SQL): the same, but for a BEGIN that fails, as it may be cancelled like any statement:
+# guarded(SQL): the same, except for a BEGIN that fails, as it may be cancelled like any statement:
 # what follows it must not be run then, statement by statement and at another level
 sub guarded
 {

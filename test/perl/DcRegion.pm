@@ -89,7 +89,7 @@ sub region_truth
 	return join("\n", map { "$_|$inc{$_}|$dec{$_}" } sort keys %inc);
 }
 
-# region_errors(NODE): what its log has of errors but for lost connections
+# region_errors(NODE): what its log has of errors except for lost connections
 sub region_errors
 {
 	my ($node) = @_;

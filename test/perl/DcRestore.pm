@@ -20,7 +20,7 @@ our @EXPORT = qw(restore_ways restore_conf restore_leaves_no_trace restore_save 
 
 # snapshot: the folder of a server that was stopped; crash: of one that has crashed; old: one from long before; early: from before it
 # knew other regions; backup; pitr: to a restore point after the backup; dump: on a new server; standby: promoted; clone:
-# a backup that is started while the original goes on; renewed: not set back, but told so
+# a backup that is started while the original continues; renewed: not set back, but told so
 my @ways = ('snapshot', 'crash', 'old', 'early', 'backup', 'pitr', 'dump', 'standby', 'clone', 'renewed');
 my %saved;    # servers beside the original
 my $archives = File::Spec->rel2abs(PostgreSQL::Test::Utils::tempdir());

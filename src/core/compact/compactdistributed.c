@@ -14,10 +14,10 @@
  * transaction, and a session that finds a lock on the key, or on all of them
  * (core/rows/locks.c), adds to a row that compaction has not seen. Each of these rows is work
  * for the next sweep, and to find keys takes a while. So the lock on all is left for
- * dc_compact(), and for many keys, and commits of other keys go on as if there were no
- * compaction. So compaction comes to an end even while a table is in use. A key that is gone by
- * the time that its rows are locked has none. A shard that was split meanwhile is an error, and
- * the batch is for the next time.
+ * dc_compact(), and for many keys, and commits of other keys continue as if there were no
+ * compaction. So compaction comes to an end even while a table is in use. A key that is gone by the
+ * time that its rows are locked has none. A shard that was split meanwhile is an error, and the
+ * batch is for the next time.
  *
  * Citus moves a shard when no transaction that has written to it, or to one that is colocated,
  * is open. Locking rows is not writing: a shard could move between the statement that locks and

@@ -378,8 +378,8 @@ expire_range(DcCounter *counter, DcKeySweep *sweep, BlockNumber blocks, BlockNum
 }
 
 /*
- * block_of_last returns the block of the last of n keys, with which the sweep goes on. If they are
- * not in the order of blocks, as with a plan that uses an index of the owner's, it is the first
+ * block_of_last returns the block of the last of n keys, with which the sweep continues. If they
+ * are not in the order of blocks, as with a plan that uses an index of the owner's, it is the first
  * block of the range again.
  */
 static BlockNumber

@@ -11,7 +11,7 @@
  * amounts, which their sampled ones estimate.
  *
  * The remainder of a random number of 64 bits by p is above a threshold with an error below p /
- * 2^64. This knows nothing of the server.
+ * 2^64. This does not depend on the server.
  */
 #ifndef DC_SAMPLE_H
 #define DC_SAMPLE_H

@@ -177,8 +177,8 @@ prune_if_full(DcDirectRel *rel, Buffer buffer)
 
 /*
  * walk_page visits the versions on one page, which is pinned and locked, from *tid
- * on. *xmax is the xmax of the version before, if there was one. If the result is
- * VERSION_NEXT, the versions go on at *tid, after *xmax.
+ * on. *xmax is the xmax of the version before, if there was one. If the result is VERSION_NEXT, the
+ * versions continue at *tid, after *xmax.
  */
 static DcVersionStep
 walk_page(DcVersion *version, ItemPointer tid, TransactionId *xmax,

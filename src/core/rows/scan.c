@@ -18,7 +18,7 @@
  *	  that are known: usually there is nothing, which costs a descent each.
  *	- It goes backwards: entries of one number sort by tuple id, and the newest version is
  *	  usually near the end of the table. If a reader does not find its version there, as its
- *	  snapshot is old, it goes on from both ends (oldversion.c). It remembers numbers for which it
+ *	  snapshot is old, it continues from both ends (oldversion.c). It remembers numbers for which it
  *	  sees no row.
  *
  * Hints and the order of entries are a matter of speed. The index alone decides

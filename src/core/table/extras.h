@@ -50,7 +50,7 @@
  * alone
  */
 #define EXTRAS_OF_UPDATE (EXTRAS_OF_INSERT | EXTRA_PART | EXTRA_INDEX_KIND)
-/* rows of regions, but for triggers (region/regiontable.c) */
+/* rows of regions, except for triggers (region/regiontable.c) */
 #define EXTRAS_OF_REGIONS (EXTRA_RULES | EXTRA_RLS | EXTRA_CHECK | EXTRA_INDEX)
 
 extern int relation_extras(Relation rel, int mask);

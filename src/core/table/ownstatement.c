@@ -13,12 +13,12 @@
  *
  * A row or statement trigger is called by an executor, which keeps the FmgrInfos that it calls
  * its triggers with in its own state: an array for each table that it changes. So the trigger
- * looks whether it was called with one of those of our statement. Nothing that others run can
- * have that: each execution has a state of its own. Our statement's state is known from the
- * hook that starts executors, by the text of the statement: not its content, but its address,
- * which is in our plan. The tables that a state has are those that our statement changes, and
- * their partitions. If a rule has put other statements in its place, or beside it, these do not
- * count as ours: only the one that the rewriter calls the original does.
+ * checks whether it was called with one of those of our statement. Nothing that others run can have
+ * that: each execution has a state of its own. Our statement's state is known from the hook that
+ * starts executors, by the text of the statement: not its content, but its address, which is in our
+ * plan. The tables that a state has are those that our statement changes, and their partitions. If
+ * a rule has put other statements in its place, or beside it, these do not count as ours: only the
+ * one that the rewriter calls the original does.
  *
  * TRUNCATE has no such state, but only one can run for a table at a time: while ours has the
  * table in use, any other for it is refused by the server. So there it is enough to compare the

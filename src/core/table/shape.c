@@ -26,7 +26,7 @@
  * Children by inheritance are not: their rows would be read as well, and they need not have the
  * constraints. To partitions the server gives all of these. Nor may the table be made a partition
  * of another one, which would limit what rows it takes, add its parent's triggers and write others'
- * rows into it: but for rooms that have seen to that (part).
+ * rows into it. Exempt are rooms that have seen to that (part).
  */
 #include "postgres.h"
 
@@ -62,8 +62,8 @@ static char *child_of(Relation rel);
 
 /*
  * Return true if a table, which is locked, has its shape, and fills in the
- * layout, or else the problem. A table that lies on other servers need not have the
- * index, and its columns need not be NOT NULL: the servers would not know.
+ * layout, or else the problem. A table on other servers need not have the index, and its columns
+ * need not be NOT NULL: the servers would not know.
  */
 bool
 shape_fits(Relation rel, const DcShape *shape, DcTableLayout *layout,

@@ -19,7 +19,7 @@
  *	1. Calls that write look at DcCounter.fed, which is looked up with the rest of the
  *	   entry. Whenever a row of pg_subscription_rel changes, entries are looked up again
  *	   (countercache.c). As with any DDL that takes no lock on the table, a transaction that has
- *	   opened the table before goes on.
+ *	   opened the table before continues.
  *	2. A job looks into the catalog itself, and does so twice in a step: before it
  *	   changes anything, and when it has (tablejob.c, compact.c). The second look is
  *	   what makes it right. A row that has come by a subscription was committed later

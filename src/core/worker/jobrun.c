@@ -6,19 +6,18 @@
  *
  * A worker runs each job at its interval, counted from start to start, by the monotonic clock:
  * no job waits, or comes early, because the wall clock is set. A run that has used up its time
- * yields, or ends and reports that there is more; the other jobs that are due come first, and
- * then it goes on. A run that works for long is slowed down: it rests after a step, in
- * proportion to the step's time, and yields for the rest, so that the other jobs go on
- * meanwhile. A run that has ended is followed by a pause as long as itself, or as its interval,
- * unless there is more.
+ * yields, or ends and reports that there is more; the other jobs that are due come first, and then
+ * it continues. A run that works for long is slowed down: it rests after a step, in proportion to
+ * the step's time, and yields for the rest, so that the other jobs go on meanwhile. A run that has
+ * ended is followed by a pause as long as itself, or as its interval, unless there is more.
  *
  * The first job, the flush, is an urgent one: it decides itself when it is due, is not slowed
  * down, and also runs between two steps of the others. It has less time, and while other jobs
  * have something to do a long run of it is followed by a pause of several times its length, so
  * that tables that always need a flush do not keep the others from their steps.
  *
- * A step that fails is logged and counted, and the job goes on with the next. Its time counts like
- * that of others.
+ * A step that fails is logged and counted, and the job continues with the next. Its time counts
+ * like that of others.
  */
 #include "postgres.h"
 
@@ -287,7 +286,7 @@ job_step_hangs(DcMoment began)
 
 /*
  * on_step_tick cancels a step that takes too long, and ends the worker if that did not help, or
- * if it was asked to end and the step goes on.
+ * if it was asked to end and the step continues.
  */
 static void
 on_step_tick(void)

@@ -56,7 +56,7 @@
 #include "core/worker/turns.h"
 #include "core/worker/worker.h"
 
-/* How long a turn lasts at least if another database waits, and if its jobs go on. */
+/* How long a turn lasts at least if another database waits, and if its jobs continue. */
 #define TURN_MIN_US (INT64CONST(1) * 1000 * 1000)
 #define TURN_MAX_US (INT64CONST(10) * 1000 * 1000)
 

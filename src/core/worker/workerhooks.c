@@ -70,7 +70,7 @@ hooks_init(void)
 
 /*
  * Have the worker leave a database that a statement needs for itself, run the statement, and
- * let the worker come back, also after an error.
+ * let the worker come back, even after an error.
  */
 static void
 workerhooks_around_statement(DcUtility *utility)

@@ -146,7 +146,7 @@ position_from_int8(int64 seq)
 /*
  * position_from_time returns the position before the first event that was written at a
  * time or later. The order of numbers is nearly that of times: halving finds an event that
- * is surely earlier, and a scan goes on from there.
+ * is surely earlier, and a scan continues from there.
  */
 static int64
 position_from_time(TimestampTz time)

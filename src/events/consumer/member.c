@@ -52,10 +52,10 @@
  * A call without member works on the consumer's row, and so on all lanes. While live
  * members have some of them it is refused.
  *
- * Leases are wall time: they are rows, which all sessions read, also after a restart.
- * When the clock is set forward they all end, and the next fetch takes over: the events that had
- * been fetched come again, as by 3. When the clock is set back, leases would last that much longer.
- * But then they end later than any lease given now. So the next session that sees such a lease, a
+ * Leases are wall time: they are rows, which all sessions read, even after a restart. When the
+ * clock is set forward they all end, and the next fetch takes over: the events that had been
+ * fetched come again, as by 3. When the clock is set back, leases would last that much longer. But
+ * then they end later than any lease given now. So the next session that sees such a lease, a
  * member's or the worker's, cuts it to a full lease from now. The same happens when a lease is made
  * shorter by dc_consumer_alter().
  */

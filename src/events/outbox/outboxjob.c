@@ -48,7 +48,7 @@
 #include "events/outbox/outbox.h"
 #include "events/outbox/ring.h"
 
-/* How long a step moves consumers past events of others, in ms; the next one goes on. */
+/* How long a step moves consumers past events of others, in ms; the next one continues. */
 #define ADVANCE_MS 500
 
 /* How many members a step moves, or a few more, and how many consumers it cuts off. */

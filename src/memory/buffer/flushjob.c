@@ -20,8 +20,8 @@
  * rows, until that has succeeded. A table whose flush ended the last worker is left alone for the
  * longest of these intervals in any case. Its owner may flush it meanwhile.
  *
- * A step flushes up to FLUSH_KEYS keys, and goes on at once with the rest. To come to the end of a
- * table that always has more, each of these steps takes twice as many as the one before, while it
+ * A step flushes up to FLUSH_KEYS keys, and continues at once with the rest. To come to the end of
+ * a table that always has more, each of these steps takes twice as many as the one before, while it
  * is short. After a long step the next one takes half, and after a very long one all tables of the
  * owner rest (tablejob.h). If a step exceeds its time and fails, the next one takes few. What was
  * loaded from the file is one flush. When that has failed it may take longer, but only if the owner
@@ -406,7 +406,7 @@ flusher_exit(int code, Datum arg)
  * flush_leave makes everything due, for the last time: the worker leaves. From now on increments go
  * to rows, except for those of transactions that are committing at this moment. A commit that
  * hangs, as without a synchronous standby, is not waited for: the amounts that it adds are left to
- * the next worker, which the launcher starts if need be, or to the file. So are amounts of tables
+ * the next worker, which the launcher starts if necessary, or to the file. So are amounts of tables
  * that are locked, that cannot be written, or that are not written by the time `until`.
  */
 void
@@ -506,7 +506,7 @@ is_loaded(DcBufferTable *table)
 
 /*
  * Flush a table, or a part of it, in a transaction of its own. It sets in the step whether the
- * table was locked, and whether it goes on. A table that no longer exists is discarded instead.
+ * table was locked, and whether it continues. A table that no longer exists is discarded instead.
  */
 static void
 flush_step(void *arg)
@@ -595,10 +595,10 @@ is_too_long(const DcFlushStep *step, DcBufferTable *table)
 
 /*
  * flushjob_gather waits for more sessions that want a flush, if many waited for the last one:
- * these come back as soon as they are woken. It goes on while their number grows, until
- * nearly all are back. (commit_delay is the same idea.) It takes no longer than half a flush: with
- * a slow disk all share each flush; with a fast one, the processors would be idle while all wait
- * for the same flush, so sessions that are late had better take the next one.
+ * these come back as soon as they are woken. It continues while their number grows, until nearly
+ * all are back. (commit_delay is the same idea.) It takes no longer than half a flush: with a slow
+ * disk all share each flush; with a fast one, the processors would be idle while all wait for the
+ * same flush, so sessions that are late had better take the next one.
  */
 static void
 flushjob_gather(DcBufferTable *table)

@@ -16,8 +16,8 @@
  *
  * A transaction that has added to a table of durability "sync" waits when it is
  * committed and has released its locks (so no other transaction waits for one that
- * waits), before the session goes on. As with synchronous replication it can no longer fail then: a
- * cancel ends the wait with a warning, and a request to terminate leaves the client without an
+ * waits), before the session continues. As with synchronous replication it can no longer fail then:
+ * a cancel ends the wait with a warning, and a request to terminate leaves the client without an
  * answer. The warning comes when nothing else is left to do, has no context, and is dropped if it
  * cannot be sent: an error would be one of a committed transaction.
  *
@@ -196,8 +196,7 @@ flushwait_interruption(void)
 
 /*
  * flushwait_loneliness returns how to end the wait because the table has had no flusher for long,
- * or WAIT_DONE to go on.
- * *since is zero, or the time at which that was noticed.
+ * or WAIT_DONE to continue. *since is zero, or the time at which that was noticed.
  */
 static DcWaitEnd
 flushwait_loneliness(DcBufferTable *table, instr_time *since)

@@ -52,7 +52,7 @@
 /* Buckets that the hand visits for one entry. */
 #define EVICT_STEPS 1024
 
-/* How often a waiter looks whether there might be a deadlock. */
+/* How often a waiter checks whether there might be a deadlock. */
 #define LOOK_MS 1000
 
 /* The payload of an entry. */
@@ -495,7 +495,8 @@ is_young(const DcCached *cached, uint64 table, DcMoment since)
 }
 
 /*
- * entry_get returns a key's entry, pinned, and evicts others if need be. NULL if there is no room.
+ * entry_get returns a key's entry, pinned, and evicts others if necessary. NULL if there is no
+ * room.
  */
 static DcMapEntry *
 entry_get(const DcCacheKey *key, uint32 *evicted)

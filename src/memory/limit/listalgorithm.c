@@ -295,7 +295,7 @@ limitlist_release(DcLimitState *state, int64_t lease, const DcLimitStore *store)
 }
 
 /*
- * limitlist_renew lets a lease begin anew; false if it is not there any more. Its items go to the
+ * limitlist_renew lets a lease begin again; false if it is not there any more. Its items go to the
  * end.
  */
 bool

@@ -55,7 +55,7 @@
 #include "events/outbox/payload.h"
 #include "memory/presence/presence.h"
 
-/* ms after which a step of the worker begins nothing more; the next step goes on. */
+/* ms after which a step of the worker begins nothing more; the next step continues. */
 #define STEP_MS 500
 
 /* Rooms and epochs that are reported in one transaction, and steps of the wheel at a time. */
@@ -440,7 +440,7 @@ tell_rule(Step *step, const DcPresenceRow *row)
 
 /*
  * Make all rooms of a slot report as if they had been empty. Return false if the step's time is up,
- * and the next one has to go on. Meanwhile no process reports on a room of the slot, as its
+ * and the next one has to continue. Meanwhile no process reports on a room of the slot, as its
  * listeners have yet to be notified of the epoch.
  */
 static bool

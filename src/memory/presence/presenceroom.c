@@ -212,8 +212,8 @@ presence_cells_fit(const DcPresenceRule *rule, DcPresenceSlot *slot, uint64 more
 }
 
 /*
- * presence_room_get returns a room, pinned; it is made if need be. NULL if it cannot be made; *full
- * then says what is full.
+ * presence_room_get returns a room, pinned; it is made if necessary. NULL if it cannot be made;
+ * *full then says what is full.
  */
 DcMapEntry *
 presence_room_get(DcPresenceUse *use, const DcKey *name, const char **full)

@@ -8,7 +8,7 @@
  * writing a row of some kilobytes, and all transactions that add to the key would wait for each
  * other. Instead
  *
- *	1. dc_add() looks whether the session knows that the item changes nothing (distinctknown.c).
+ *	1. dc_add() checks whether the session knows that the item changes nothing (distinctknown.c).
  *	   That holds for almost all: a repeat never changes anything, and after n different items a new
  *	   one does so with a probability of about 0.7 m / n, with m = 2^precision registers. Then
  *	   nothing left to do.

@@ -243,7 +243,7 @@ distinctfold_step(Oid relid, bool all_owners)
 
 		if (!work.goes_on)
 		{
-			/* from the beginning, also after a step that has failed */
+			/* from the beginning, even after a step that has failed */
 			ItemPointerSetInvalid(&table->folded_tid);
 			table->goal = 0;
 		}

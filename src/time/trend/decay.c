@@ -25,7 +25,7 @@
  * Nothing here overflows: results are limited to the range of a double. (Only a clock that was set
  * by very much can exceed it, or weights that are written by hand.)
  *
- * This file knows nothing of the server.
+ * This file does not depend on the server.
  */
 #include "time/trend/decay.h"
 

@@ -31,7 +31,7 @@
 
 PG_FUNCTION_INFO_V1(dc_trending);
 
-/* The increments of a key are less than 2 to this power, also if it is reset from time to time. */
+/* The increments of a key are less than 2 to this power, even if it is reset from time to time. */
 #define MOST_BITS 128
 
 /* A key that is listed. */

@@ -4,7 +4,7 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * It is an ordinary table, made with plain DDL as the owner of the counter; also if the counter is
+ * It is an ordinary table, made with plain DDL as the owner of the counter; even if the counter is
  * partitioned. The index on (epoch, weight) is for dc_trending(), which needs no sorting then; the
  * owner may drop it.
  */

@@ -7,7 +7,7 @@
  * Building, rebuilding and repairing all keys are one thing. For each key, source minus counter
  * is the same number in every snapshot, as long as the epoch is the same (sourceread.c). So the
  * differences are read once, in one snapshot, and then added piece by piece, each chunk in a
- * transaction of its own, while writers go on:
+ * transaction of its own, while writers continue:
  *
  *	scan	lock the tables, take a snapshot, read both sides; keep the keys that differ, sorted, in a
  *			file (the spool), and the epoch and the binding that the snapshot shows. Commit.

@@ -29,7 +29,7 @@
  *
  *	- transactions wait for each other only if they change the count of the same item of the
  *	  same key, and only while the other commits. (For one that is prepared, until it is
- *	  finished.) Others of the key go on: it is not a hot row.
+ *	  finished.) Others of the key continue: it is not a hot row.
  *	- they cannot deadlock with each other, since all wait in one order, for those that have
  *	  written counts and are on their way to the end. What comes later at the commit, the
  *	  writing of the counters, does not wait for transactions in this phase (apply.c).

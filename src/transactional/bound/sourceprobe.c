@@ -253,7 +253,7 @@ probe_leaf(DcProbe *probe, Oid relid)
 }
 
 /*
- * Close all leaves that were opened, also after probe_leaf() has returned false, and free the
+ * Close all leaves that were opened, even after probe_leaf() has returned false, and free the
  * probe's memory.
  */
 static void

@@ -95,7 +95,7 @@ source_columns_io(DcCatRow *io, void *data)
 }
 
 /*
- * Read the columns of a row of dcounter.source, but for the texts.
+ * Read the columns of a row of dcounter.source, except for the texts.
  */
 static void
 listed_columns_io(DcCatRow *io, void *data)

@@ -381,8 +381,8 @@ source_truncate_triggers_drop(Oid relid)
 
 /*
  * Return true if a snapshot shows triggers on a source and its partitions (members)
- * that count all that is written, also by a subscription if that counts, but for sessions that have
- * turned off all triggers. NULL: as they are now.
+ * that count all that is written, also by a subscription if that counts, except for sessions that
+ * have turned off all triggers. NULL: as they are now.
  */
 bool
 source_triggers_fire(const List *members, bool replicated, Snapshot snapshot)

@@ -92,8 +92,8 @@ source_truncate_init(void)
 }
 
 /*
- * Run a utility statement; a TRUNCATE gets a context (`truncating`), and notes of emptied
- * tables end with it, also after an error.
+ * Run a utility statement; a TRUNCATE gets a context (`truncating`), and notes of emptied tables
+ * end with it, even after an error.
  */
 static void
 around_truncate(DcUtility *utility)

@@ -119,7 +119,7 @@ spoolfile_read(DcSpoolFile *spool, void *data, size_t len)
 
 /*
  * spoolfile_close closes and removes the file, and frees its memory. Does not throw: log_temp_files
- * may make a message of it, also after the commit, which has no context, as the client's encoding
+ * may make a message of it, even after the commit, which has no context, as the client's encoding
  * may lack names of users.
  */
 void

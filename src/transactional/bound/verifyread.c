@@ -39,7 +39,7 @@
 #define STEP_KEYS 5000
 
 /*
- * How long a step may read, but for the pauses of a scan: all other work of the worker waits for
+ * How long a step may read, except for the pauses of a scan: all other work of the worker waits for
  * it.
  */
 #define SCAN_MS 2000

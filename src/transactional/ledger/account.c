@@ -7,9 +7,8 @@
  * An account has a lower bound, an upper bound, both or none: its rules. A session that posts
  * reads them, or remembers them from before. They change only under a lock that conflicts with
  * posting, SHARE ROW EXCLUSIVE on the table of balances, and a relcache invalidation of that
- * table comes with it. So they cannot change while a transaction that has read them goes on.
- * Rules that this transaction has written itself are not remembered, as they may be rolled
- * back.
+ * table comes with it. So they cannot change while a transaction that has read them continues.
+ * Rules that this transaction has written itself are not remembered, as they may be rolled back.
  *
  * The rules are read with SnapshotSelf: the latest committed ones, at any isolation
  * level, and no predicate locks on accounts that all transactions read.

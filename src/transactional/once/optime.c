@@ -102,8 +102,7 @@ optime_hex_digit(char c)
 }
 
 /*
- * base32_digit returns the value of a digit: 0 to 9, and the letters but for I, L, O
- * and U.
+ * base32_digit returns the value of a digit: 0 to 9, and the letters except for I, L, O and U.
  */
 static int
 base32_digit(char c)

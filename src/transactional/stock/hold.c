@@ -4,7 +4,7 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A hold is one row of the stock's table of holds (holdmake.c), also if it has units of several
+ * A hold is one row of the stock's table of holds (holdmake.c), even if it has units of several
  * keys. It is open until it is confirmed, released or expired. Each of these three locks its row
  * first, and changes it only if it is still open: so a hold ends exactly once, by the first of
  * them. Units that are given back are added to one row of their key when that transaction commits.
@@ -20,7 +20,7 @@
  *
  * Holds that have ended stay for dcounter.hold_retention, so that a call that is repeated
  * because its answer was lost gets an answer. A call that cannot do what was asked fails,
- * unless strict is false: a caller that does not look at the answer must not go on as if the
+ * unless strict is false: a caller that does not look at the answer must not continue as if the
  * units were sold.
  *
  * All statements run as the owner of the stock.

@@ -17,9 +17,9 @@
  *	   have enough together, take from several of them, in a subtransaction. If other
  *	   takes are faster, it is rolled back and all starts again, with nothing locked.
  *	4. A snapshot that shows less than is wanted settles it: no more was sure.
- *	   If it shows enough, an exact survey decides. If there is enough for sure, but in
- *	   rows that other transactions have locked, wait for one of these and start again.
- *	   A survey in the middle of a compaction decides nothing: wait for its end.
+ *	   If it shows enough, an exact survey decides. If there is certainly enough, but in rows that
+ *	   other transactions have locked, wait for one of these and start again. A survey in the middle
+ *	   of a compaction decides nothing: wait for its end.
  *	5. If expired holds of the key would make it enough, their units are given back to a
  *	   row of this transaction. That is done for a few holds at a time: units that it
  *	   does not take come to others only when it commits.
@@ -28,9 +28,9 @@
  *	   not enough in any case. Only then, and only if nothing at all is left, is the
  *	   gate shut.
  *
- * A take that waits has no row of the key locked, but for those of earlier takes of
- * its transaction. Two transactions that take of several keys in different
- * orders may deadlock, as with any row locks; dc_take_all() sorts its keys.
+ * A take that waits has no row of the key locked, except for those of earlier takes of its
+ * transaction. Two transactions that take of several keys in different orders may deadlock, as with
+ * any row locks; dc_take_all() sorts its keys.
  *
  * Isolation. The latest committed versions decide, at any level. Under REPEATABLE
  * READ and SERIALIZABLE a version that is newer than the transaction's snapshot
@@ -418,7 +418,7 @@ survey_and_take(DcAttempt *attempt)
 }
 
 /*
- * take_what_is_sure goes on with the units that there are for sure, if any.
+ * take_what_is_sure continues with the units that are certainly there, if any.
  */
 static int64
 take_what_is_sure(DcAttempt *attempt)

@@ -17,10 +17,10 @@
  *
  * Crashes. What is logged is LOG_AHEAD later than the stamp for which it is logged,
  * and flushed before any session can see the page. So a stamp never leaves the server
- * before something durable is no less, also if its transaction writes nothing, or has not
- * committed yet. After a crash the clock goes on from there, up to LOG_AHEAD ahead
- * of its last stamp. While the wall clock is the later one this is one record in LOG_AHEAD
- * of time; after it was set back, one in a million stamps.
+ * before something durable is no less, even if its transaction writes nothing, or has not committed
+ * yet. After a crash the clock continues from there, up to LOG_AHEAD ahead of its last stamp. While
+ * the wall clock is the later one this is one record in LOG_AHEAD of time; after it was set back,
+ * one in a million stamps.
  *
  * A standby has replayed the record before it shows anything that was committed with a
  * stamp under it. So when it is promoted, its stamps are later than all those it has. What

@@ -273,7 +273,7 @@ compare_row_stamps(const MergeTable *table, TupleTableSlot *a, TupleTableSlot *b
 
 /*
  * Return true if two values of a column are the same, byte by byte. Of values that are
- * stored apart, it first looks whether they are one and the same.
+ * stored apart, it first checks whether they are one and the same.
  */
 bool
 merge_same(const MergeColumn *column, Datum a, bool a_null, Datum b, bool b_null)

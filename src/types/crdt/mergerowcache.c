@@ -5,10 +5,10 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * Entries are found by the OID of the trigger: each partition has its own. An invalidation
- * only marks entries: it may come at any moment, also while one is in use. The next
- * use makes a new table of it, and the old one is freed by a later transaction, as no use
- * lasts longer. All that can be wrong with the trigger or its arguments is found
- * when a table is made, at the first row of a session.
+ * only marks entries: it may come at any moment, even while one is in use. The next use makes a new
+ * table of it, and the old one is freed by a later transaction, as no use lasts longer. All that
+ * can be wrong with the trigger or its arguments is found when a table is made, at the first row of
+ * a session.
  *
  * The statement that inserts a row is kept with the table. Its text names the table and
  * its columns, and the server looks names up again when it has invalidated a plan. A schema
@@ -57,7 +57,7 @@ typedef struct Entry
 	Oid trigger; /* hash key */
 	Oid relid;
 	bool valid;
-	bool subscribed; /* it was looked whether a subscription feeds the table */
+	bool subscribed; /* it was checked whether a subscription feeds the table */
 	bool warned;
 	MergeTable *table;
 } Entry;
@@ -485,7 +485,7 @@ set_column_bytes(MergeTable *table, MergeColumn *column)
 
 /*
  * merge_table_plan returns the plan that inserts a row. The table may have changed since it
- * was found: code of its owner may have run, as to compare values. Then it is found anew, with all
+ * was found: code of its owner may have run, as to compare values. Then it is found again, with all
  * that is wrong with it by now.
  */
 SPIPlanPtr

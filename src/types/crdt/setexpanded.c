@@ -357,9 +357,9 @@ came_last(FmgrInfo *flinfo, Datum value)
 
 /*
  * change_flat makes a change to a flat value. One that does not change becomes an object,
- * too, as a loop may go on with it and should not search it each time. But one that is
- * compressed or stored elsewhere is returned itself at first, for an UPDATE stores it as
- * it is; an object, if it comes once more.
+ * too, as a loop may continue with it and should not search it each time. But one that is
+ * compressed or stored elsewhere is returned itself at first, for an UPDATE stores it as it is; an
+ * object, if it comes once more.
  */
 static Datum
 change_flat(FmgrInfo *flinfo, Datum value, const Step *step)

@@ -18,10 +18,10 @@
  * The cells are sums, so any order of adding, splitting and merging gives the
  * same sketch, and an item can be taken out again.
  *
- * While there are few items, a table of hashes and weights is smaller, and exact
- * but for equal hashes. The table turns into cells once it has held more than
- * cms_sparse_limit different hashes. An entry whose weight went back to 0 stays
- * until then: so the point does not depend on the order either.
+ * While there are few items, a table of hashes and weights is smaller, and exact except for equal
+ * hashes. The table turns into cells once it has held more than cms_sparse_limit different hashes.
+ * An entry whose weight went back to 0 stays until then: so the point does not depend on the order
+ * either.
  *
  * Conservative update (Estan and Varghese, 2002) raises no cell above the item's
  * new estimate: estimates are lower and still not below the truth, since each

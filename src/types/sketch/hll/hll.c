@@ -15,11 +15,10 @@
  * While there are few items, a state holds tokens instead: the low 24 bits of
  * each hash (its place), and the rank of the bits above where the register's
  * value needs it, that is where bits p to 23 are all zero. Counting distinct
- * places among 2^24 is exact but for the rare two items of one place. With more
- * than m / 8 distinct places, all tokens become registers permanently. Since the
- * number of distinct places of a union is never below that of a part, whether a
- * set of items ends up as tokens or as registers, and as which, does not depend
- * on the order or the grouping in which they came.
+ * places among 2^24 is exact except for the rare two items of one place. With more than m / 8
+ * distinct places, all tokens become registers permanently. Since the number of distinct places of
+ * a union is never below that of a part, whether a set of items ends up as tokens or as registers,
+ * and as which, does not depend on the order or the grouping in which they came.
  *
  * Tokens are in no order. Up to 30 are a list; more are a hash table with linear
  * probing, whose home slots ascend with the places, so that it is nearly sorted.

@@ -87,7 +87,7 @@ my $schema = q{
 
 my $post = sub { num(1, 20) };
 
-# rebind: ends a binding and makes it anew, with the values that were there; then it is to be built
+# rebind: ends a binding and makes it again, with the values that were there; then it is to be built
 sub rebind
 {
 	my $counter = pick(@counters);
