@@ -17,10 +17,10 @@
  *	  that have nothing in common. It does not look at reads with SnapshotSelf.
  *	- Such a read is not of one moment. It may come to the old version of a row when the
  *	  replacement has been committed already, having passed by the place of the new version before
- *	  that was there. So a row that is not found by its key is looked for once more. The second
- *	  read begins when the replacement is committed, and finds it. A row could be missed twice
- *	  only if two changes of it were committed just within these two reads. Where rows change
- *	  often, the writer holds a lock that readers take, too (see events/consumer/memberrow.c).
+ *	  that was there. So if a row is not found by its key, the search is repeated once. The second
+ *	  read begins when the replacement is committed, and finds it. A row could be missed twice only
+ *	  if two changes of it were committed just within these two reads. Where rows change often, the
+ *	  writer holds a lock that readers take, too (see events/consumer/memberrow.c).
  *	- A read of many rows may miss one that is being replaced, or show both versions. Its callers
  *	  look at each row again under a lock, or read again (transactional/once/opslot.c). Or the rows
  *	  of this moment are good enough, as for statistics and jobs. With a lock that keeps others from

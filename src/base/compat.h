@@ -5,7 +5,7 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * Wrappers are named after what they do, not after the version they hide.
- * A new major version is supported by editing this file alone.
+ * To support a new major version, only this file must be edited.
  */
 #ifndef DC_COMPAT_H
 #define DC_COMPAT_H

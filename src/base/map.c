@@ -15,8 +15,8 @@
  *	- The buckets are divided among partitions, each with a lock. It protects the
  *	  chains of its buckets: shared to look, exclusive to insert and remove.
  *	- Chains are walked under that lock, and some after a commit record, so they must stay short
- *	  whatever keys a role makes up: the hash has a secret, a new one each time that the map is
- *	  made, which is not stored anywhere else.
+ *	  whatever keys a role chooses: the hash has a secret key, a new one each time that the map is
+ *	  created, which is not stored anywhere else.
  *	- Cells that were never used, and a list of the free ones, are protected by a
  *	  spinlock. It is taken while a partition's lock is held, never the other way.
  *	- A pin keeps an entry from being removed: it is taken under the partition's

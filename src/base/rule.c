@@ -5,16 +5,15 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * A rule has an owner, and users: roles that may use it. Of these, some may be trusted with more
- * (with a limit, to give back what was used, which opens it). A user with the privileges of one of
- * these roles may do what the role may. Superusers may do everything.
+ * (for a limit: refunding units, which opens it). A user with the privileges of one of these roles
+ * may do what the role may. Superusers may do everything.
  *
  * A session remembers a rule by its name, until the catalog changes (catrow.c has how rows are
  * read). It learns of that by a number in shared memory, which is raised when the change is
- * visible: so a statement that begins later obeys it, also in a transaction that began before.
- * One number serves all kinds: rules change rarely. On a standby, and when the change was
- * prepared, there is only the relcache invalidation, which a transaction sees when it begins. A
- * rule cannot be used by the transaction that has created or altered it: nothing that is done
- * with it is transactional.
+ * visible: so a statement that begins later obeys it, even in a transaction that began before. One
+ * number serves all kinds: rules change rarely. On a standby, and when the change was prepared,
+ * there is only the relcache invalidation, which a transaction sees when it begins. A rule cannot
+ * be used by the transaction that has created or altered it: using it is not transactional.
  */
 #include "postgres.h"
 

@@ -11,9 +11,9 @@
  * the stack, so statements may be nested.
  *
  * The function that was added first is called last, next to the statement. So, in the order
- * of dcounter.c, a worker that is in the way is sent away before anything is locked. Then
- * increments in memory and those of the transaction are written, and tables are locked.
- * Last, statements that code of an owner must not run are refused.
+ * of dcounter.c, a worker that would block the statement is stopped before anything is locked. Then
+ * increments in memory and those of the transaction are written, and tables are locked. Last,
+ * statements that code of an owner must not run are refused.
  */
 #include "postgres.h"
 

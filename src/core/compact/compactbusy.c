@@ -13,7 +13,7 @@
  * for that, but for no more than MAX_WAIT in a second. If they have many rows, the first ones
  * are swept, and the others are left for the next sweep.
  *
- * A row is still never waited for: that is what dc_set() and others rely on (compact.c). Tables
+ * A row is still never waited for: dc_set() and other functions rely on that (compact.c). Tables
  * that are compacted with SQL are left out: SKIP LOCKED does not tell what it has skipped.
  */
 #include "postgres.h"

@@ -1,6 +1,6 @@
 /*
  * keyexpiry.c
- *		Keys that expire: deleting those that were not written for long, as a job.
+ *		Keys that expire: deleting those that have not been written for a long time, as a job.
  *
  * Copyright (c) 2026, the dcounter developers
  *
@@ -37,8 +37,8 @@
  * the server was started: most of a batch would expire, and no key was written lately (keyclock.c;
  * of a large table a sample is looked at).
  *
- * A job of its own, not a step of compaction: what keeps keys from being deleted, such as a foreign
- * key that refers to them, must not keep compaction away.
+ * This is a separate job, not a step of compaction: something that prevents the deletion of keys,
+ * such as a foreign key that refers to them, must not prevent compaction.
  */
 #include "postgres.h"
 

@@ -1,6 +1,6 @@
 /*
  * shrink.c
- *		Giving back the space of a shard table that is nearly empty.
+ *		Freeing the space of a shard table that is nearly empty.
  *
  * Copyright (c) 2026, the dcounter developers
  *

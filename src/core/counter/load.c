@@ -1,6 +1,6 @@
 /*
  * load.c
- *		dc_load(): the counts that keys start with.
+ *		dc_load(): loading initial counts.
  *
  * Copyright (c) 2026, the dcounter developers
  *

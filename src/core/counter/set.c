@@ -1,6 +1,6 @@
 /*
  * set.c
- *		dc_set(), dc_reset(), dc_delete(): making a key exactly something.
+ *		dc_set(), dc_reset(), dc_delete(): setting a key to an exact value.
  *
  * Copyright (c) 2026, the dcounter developers
  *
@@ -28,17 +28,16 @@
  * Of a table that Citus distributes, step 3 writes, so its shard, and the colocated one of the
  * totals, does not move until the transaction ends (core/compact/compactdistributed.c).
  *
- * From a stock compaction is kept away (locks.c) before step 3: it moves units
- * between shard rows, and to new ones, which the statement of that step would not
- * see if it had begun before.
+ * For a stock, compaction is blocked (locks.c) before step 3: it moves units between shard rows,
+ * and to new ones, which the statement of that step would not see if it had begun before.
  *
- * The units of a stock must be in shard rows. So its row of totals gets amounts that
- * are nothing net, and the value goes to new shard rows. Setting a stock waits for open
- * transactions that have taken from it.
+ * The units of a stock must be in shard rows. So its row of totals gets amounts whose net is zero,
+ * and the value goes to new shard rows. Setting a stock waits for open transactions that have taken
+ * from it.
  *
  * Each increment counts once, in the value returned or on top of the value left. It is in one row,
- * and commits write rows of totals as well as shard rows (core/rows/totalrow.c). For each way
- * that the two can meet, by the row that the increment writes:
+ * and commits write rows of totals as well as shard rows (core/rows/totalrow.c). There are these
+ * cases, by the row that the increment writes:
  *
  *	a shard row that step 3 sees: deleted with its latest amounts, after a wait for
  *		the commit if there must be one. From then on it is busy for others.
@@ -72,7 +71,7 @@
  * inserted if there is none, as compaction takes what is in shard rows for increments. Commits
  * insert none into such a table.
  *
- * A counter that several regions count in goes another way after step 4 (setregion.c).
+ * For a counter of several regions, setregion.c continues after step 4.
  *
  * Other functions do not wait for these locks: compaction skips rows that are locked,
  * and increments use other rows, or a new one.

@@ -4,13 +4,13 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The statements stand where they are used. They serve every kind of table that SQL can write:
- * partitioned, foreign, distributed. They run as the owner of the tables (runas.c). The plans are
- * generic, and made with scans of whole tables disabled: a plan made while a shard table is empty
- * must still be right when it is not. Those for tables that Citus distributes are made for each
- * execution, as it needs the parameters (core/table/distribution.c), except for INSERTs of one row,
- * in which it finds the key when they run, unless the coordinator has shards itself; its workers
- * make their own.
+ * The statements are defined where they are used. They serve every kind of table that SQL can
+ * write: partitioned, foreign, distributed. They run as the owner of the tables (runas.c). The
+ * plans are generic, and made with scans of whole tables disabled: a plan made while a shard table
+ * is empty must still be right when it is not. Those for tables that Citus distributes are made for
+ * each execution, as it needs the parameters (core/table/distribution.c), except for INSERTs of one
+ * row, in which it finds the key when they run, unless the coordinator has shards itself; its
+ * workers make their own.
  *
  * Plans are kept for each counter table. They are replaced when its cache entry was
  * refilled (new names, new owner, new columns), and when the server has invalidated them:

@@ -7,9 +7,8 @@
  * None of them touches a row: they add to the transaction's pending deltas
  * (pending.c), which are written when it commits (apply.c).
  *
- * To a sampled table they add what random rounding leaves of a delta (sample.h): most often
- * nothing. Such a call costs what its arguments do, and takes no lock if an earlier one in the
- * session has.
+ * For a sampled table they add a randomly rounded delta (sample.h): usually zero. Such a call only
+ * costs the evaluation of its arguments, and takes no lock if an earlier one in the session has.
  */
 #include "postgres.h"
 

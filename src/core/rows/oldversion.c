@@ -12,8 +12,8 @@
  *
  * So if the version is not found at the first few entries, all entries of the row are listed,
  * without a visit to the heap, which is quick: a leaf page has many. Then they are visited from
- * both ends of the list in turn. A version near either end is found soon, and one that is not
- * found has been looked for everywhere.
+ * both ends of the list in turn. A version near either end is found soon, and if a version is not
+ * found, all entries have been visited.
  *
  * No pin keeps VACUUM from removing an entry that is listed and using its place again. That is
  * harmless with an MVCC snapshot, as for a bitmap scan: the version that it sees cannot be

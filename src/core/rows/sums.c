@@ -4,8 +4,8 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Sums of rows are kept in 128 bits: rows that fit bigint may have a sum that
- * does not, and inc may leave bigint where inc - dec is well inside.
+ * Sums of rows are kept in 128 bits: rows that fit into bigint may have a sum that does not, and
+ * inc may exceed bigint where inc - dec is well within.
  */
 #include "postgres.h"
 

@@ -4,13 +4,13 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Shard rows are for keys that several transactions write at once. Most keys are not such keys.
- * So a commit adds its delta of a key to the key's row of totals, and writes a shard row only if
- * it cannot get the row of totals at once:
+ * Shard rows are for keys that several transactions write at once, which most keys are not. So a
+ * commit adds its delta of a key to the key's row of totals, and writes a shard row only if it
+ * cannot get the row of totals at once:
  *
  *	1. If this session knows a live shard row of the key (hints.c), the key is
  *	   contended, and the delta goes to shard rows (direct.c). Compaction deletes shard
- *	   rows that are idle: the probe says GONE then, and the session is back here.
+ *	   rows that are idle: then the probe returns GONE, and the session is back here.
  *	2. The row of totals is found by the place where it was last seen, or else by
  *	   the index, newest entry first. A row that another transaction is changing is
  *	   busy. A free one is updated without waiting, as a shard row is (direct.c has why the
@@ -19,9 +19,9 @@
  *	   without waiting: FOR KEY SHARE, which foreign keys take, is compatible with
  *	   adding.
  *	4. A key without a row gets one by a speculative insertion, as ON CONFLICT makes them:
- *	   the row and its index entry are inserted, and the index says whether it knows
- *	   another row of the key, also one whose insertion or deletion is in progress.
- *	   If it does, the new row is taken back.
+ *	   the row and its index entry are inserted, and the index says whether it knows another row of
+ *	   the key, even one whose insertion or deletion is in progress. If it does, the new row is
+ *	   taken back.
  *	5. In all other cases the delta goes to shard rows: busy, refused, a conflict, a sum that
  *	   leaves bigint, or no room.
  *
@@ -60,9 +60,9 @@
  * Whether it qualifies is asked again after the table was opened and for each key, since code
  * of the owner may run in between, and invalidations of other sessions may come in. An
  * invalidation that comes later than that does no harm: any change that would conflict with
- * writing a row takes a lock on the table that conflicts with ours. An index that is built
- * without such a lock waits for us before it counts on all changes to be in it, and a
- * publication decodes our rows like any others.
+ * writing a row takes a lock on the table that conflicts with ours. An index that is built without
+ * such a lock waits for us before it relies on containing all changes, and a publication decodes
+ * our rows like any others.
  */
 #include "postgres.h"
 

@@ -8,12 +8,12 @@
  *
  *	- If tables have become children or partitions, the code locks of their parents are
  *	  taken, which the worker holds while it works on them (ownercode.c). The
- *	  parents are found by OID; a name may mean another table by now. CREATE SCHEMA makes
- *	  tables, too, for which no event trigger fires.
+ *	  parents are found by OID; a name may mean another table by now. CREATE SCHEMA can also create
+ *	  tables, for which no event trigger fires.
  *	- If one of the tables of a buffered counter has got such code, that is refused: amounts in
- *	  memory could not be flushed. The tables that are looked at are those that the command is
- *	  about, with their relatives, as far as this transaction has locked them against other DDL, as
- *	  every such command does. So the cost does not depend on how many counters others have.
+ *	  memory could not be flushed. Only the tables of the command and their relatives are checked:
+ *	  those that this transaction has locked against other DDL, as every such command does. So the
+ *	  cost does not depend on the number of other counters.
  *
  * CREATE INDEX CONCURRENTLY ends when the index is committed, which is too late to refuse it. So
  * the hook that is called for each object checks the index while the command runs: its table is

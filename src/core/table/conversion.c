@@ -1,6 +1,6 @@
 /*
  * conversion.c
- *		Tables that Citus creates again, or makes shards of.
+ *		Tables that Citus rebuilds, or turns into shards.
  *
  * Copyright (c) 2026, the dcounter developers
  *

@@ -7,9 +7,9 @@
  * dc_incr() has checked the tables, and locked them against others, but not against its own
  * transaction. That might drop or alter them before it commits, and the commit would find
  * nothing to write to. So before a statement that may change a table, the increments are
- * written: it finds their rows, as it would after an INSERT, and takes them along, truncates
- * them, or fails on them. An increment after it looks at the tables again, and fails at once if
- * they are not suitable. A commit then never fails for changes that DDL has made.
+ * written: the statement finds their rows, as it would after an INSERT, and moves them, truncates
+ * them, or fails on them. A later increment checks the tables again, and fails at once if they are
+ * not suitable. A commit then never fails for changes that DDL has made.
  *
  * A session that has increments to write has called a function of this library, so the
  * hook is there. Code that a table's owner has put on it runs while increments are being

@@ -6,7 +6,7 @@
  *
  * Such a library cannot follow DDL, as it does not know the catalogs (base/version.c). But event
  * triggers call it for each command in the database, and most are about tables that are not ours.
- * Those pass, with nothing said. Refused, with the error of version_check(), are commands
+ * Those pass silently. Refused, with the error of version_check(), are commands
  *
  *	- on a table of ours, or one below it in a tree of partitions. Every catalog of ours names
  *	  tables in columns of type regclass; and a table with a trigger of ours is named by the

@@ -6,13 +6,13 @@
  *
  * Code that an owner puts on a table (a trigger, a constraint, an index expression) may take as
  * long as it likes, and catch a cancel; a foreign server may never answer. In a session of the
- * owner that hurts the owner alone. In the worker it would keep the worker from all other
- * tables. So its jobs leave a counter table alone on which such code could run, and its owner
- * maintains it: dc_maintain(), dc_compact(), dc_flush(). All tables of a counter, and of the
- * ledger that it belongs to, go together. A table of a superuser is let through, as superusers
- * control the worker in any case; and so is every table if dcounter.worker_runs_owner_code is
- * on. A counter with very many partitions, which make each step long, is left to the owner in
- * the same way. The outbox job touches the extension's own tables only.
+ * owner that hurts only the owner. In the worker it would block the maintenance of all other
+ * tables. So the worker's jobs skip a counter table on which such code could run, and its owner
+ * maintains it: dc_maintain(), dc_compact(), dc_flush(). All tables of a counter, and of the ledger
+ * that it belongs to, go together. A table of a superuser is let through, as superusers control the
+ * worker in any case; and so is every table if dcounter.worker_runs_owner_code is on. A counter
+ * with very many partitions, which make each step long, is left to the owner in the same way. The
+ * outbox job touches the extension's own tables only.
  *
  * Protocol of a step (ownercode_begin, before anything is read or planned):
  *
@@ -37,14 +37,14 @@
  *	  or after the step.
  *	- CREATE OR REPLACE FUNCTION, ALTER DOMAIN and the like need no lock on the table. But
  *	  the objects that they change count as code in any case.
- *	- A role that is made a superuser, or ceases to be one, is looked at in the next step.
+ *	- If a role becomes a superuser, or ceases to be one, the next step notices it.
  *
  * Code that reads the tables in passing, as statistics do, takes the same steps with weaker
  * locks, and without the code lock. The guard holds there as well.
  *
- * In memory such a table would never be flushed. So no buffered table becomes one (codeddl.c).
- * If it has nevertheless, because its owner is no longer a superuser or the setting was turned
- * off, increments go to rows, and amounts in memory stay there until the owner flushes
+ * Amounts of such a table in memory would never be flushed. So no buffered table becomes one
+ * (codeddl.c). If it has nevertheless, because its owner is no longer a superuser or the setting
+ * was turned off, increments go to rows, and amounts in memory stay there until the owner flushes
  * (memory/buffer/flushjob.c).
  */
 #include "postgres.h"

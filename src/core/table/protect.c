@@ -20,11 +20,11 @@
  *	  are those of the source.
  *	- TRUNCATE of any table of a counter that is replicated between regions is refused: the
  *	  amounts of the regions come from all of them.
- *	- DELETE by hand is refused for a stock and for a ledger, on the same ground. Rows of
- *	  a plain counter may be deleted: that forgets the amounts in these rows.
- *	- Changing the amounts of a stock's totals by hand is refused, too: they would be shown, but no
- *	  units could be taken. Further columns may be changed, and shard rows for repairs. Ledgers have
- *	  a guard of their own (guard.c).
+ *	- Direct DELETE is refused for a stock and for a ledger, for the same reason. Rows of a plain
+ *	  counter may be deleted: that forgets the amounts in these rows.
+ *	- Changing the amounts of a stock's totals directly is refused as well: they would be shown, but
+ *	  no units could be taken. Further columns may be changed, and shard rows for repairs. Ledgers
+ *	  have a guard of their own (guard.c).
  *	- Distinct tables have the same triggers (time/distinct/distinctddl.c).
  *
  * Protocol of TRUNCATE. The tables are locked in the order that all transactions use: totals

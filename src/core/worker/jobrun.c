@@ -8,8 +8,8 @@
  * no job waits, or comes early, because the wall clock is set. A run that has used up its time
  * yields, or ends and reports that there is more; the other jobs that are due come first, and then
  * it continues. A run that works for long is slowed down: it rests after a step, in proportion to
- * the step's time, and yields for the rest, so that the other jobs go on meanwhile. A run that has
- * ended is followed by a pause as long as itself, or as its interval, unless there is more.
+ * the step's time, and yields for the rest, so that the other jobs continue. A run that has ended
+ * is followed by a pause as long as itself, or as its interval, unless there is more.
  *
  * The first job, the flush, is an urgent one: it decides itself when it is due, is not slowed
  * down, and also runs between two steps of the others. It has less time, and while other jobs

@@ -14,23 +14,23 @@
  *	  that had no turn yet is due. So an idle database costs one turn a minute.
  *	- The one that is due and has had no worker for the longest comes next.
  *	  dc_worker_start() puts one in front.
- *	- If there is no worker left for it, that of another database gives way, the one that has
- *	  run for the longest: when it has run each job to its end once and had its turn for
- *	  a second, or after ten seconds. It ends the step that it is in, flushes what is in
- *	  memory, and leaves. A job yields within a second between two steps, and a step has its
- *	  own limit (jobrun.c), so each turn ends.
+ *	- If there is no worker left for it, that of another database makes room, the one that has run
+ *	  for the longest: when it has run each job to its end once and had its turn for a second, or
+ *	  after ten seconds. It ends the step that it is in, flushes what is in memory, and leaves. A
+ *	  job yields within a second between two steps, and a step has its own limit (jobrun.c), so each
+ *	  turn ends.
  *	- The next worker of that database begins after the table that this one was working on,
  *	  so a table with a backlog does not keep the others from theirs.
  *
- * So with n databases that are due at a time, each has a turn after n / max_workers seconds if
- * all are short, and after ten times that in the worst case. Meanwhile the same work waits as
- * without a worker, and nothing is lost: amounts stay in shard rows, increments of buffered
- * tables are written to rows at once (there is no flusher, commit.c), expired holds are given
- * back by the first take that would otherwise get no unit.
+ * So with n databases that are due at the same time, each has a turn after n / max_workers seconds
+ * if all are short, and after ten times that in the worst case. Meanwhile the same work waits as
+ * without a worker, and nothing is lost: amounts stay in shard rows, increments of buffered tables
+ * are written to rows at once (there is no flusher, commit.c), expired holds are given back by the
+ * first take that would otherwise get no unit.
  *
  * A database that has the extension and nothing else (no counter table, no event, no
  * consumer) has no worker at all: one that finds that leaves. The first row of a catalog and the
- * first event are published (DC_ACTIVITY_THINGS), and call it back; every five minutes the
+ * first event are published (DC_ACTIVITY_THINGS), and request one again; every five minutes the
  * launcher has one look again, for what came in a way that publishes nothing.
  *
  * Of max_worker_processes, some stay free for others: as many as the parallel workers of a

@@ -11,7 +11,7 @@
  * A session-level advisory lock makes it the only worker of its database.
  *
  * It ends, with exit code 0, when it is told to (SIGTERM), when the setting dcounter.worker is
- * turned off, when it finds that the extension is gone or has nothing to look after, and when its
+ * turned off, when it finds that the extension is gone or has nothing to maintain, and when its
  * turn is over (turns.c). Before it ends it flushes the amounts in memory. A worker that is started
  * for that alone does nothing else (launcher.c). SIGTERM cancels the step that is running, which is
  * rolled back, as by any error. A step that takes too long is cancelled as well: code of a

@@ -13,7 +13,7 @@
  * when they have committed.
  *
  * All this is only done with shared_preload_libraries. From PostgreSQL 19 on the server itself ends
- * workers for such statements (BGWORKER_INTERRUPTIBLE), also one that dc_worker_start() has started
+ * workers for such statements (BGWORKER_INTERRUPTIBLE), even one that dc_worker_start() has started
  * without preload.
  */
 #include "postgres.h"

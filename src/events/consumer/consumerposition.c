@@ -10,7 +10,7 @@
  * consumers that need what comes after. It waits for none of them: a transaction that stays open
  * keeps no more events than a consumer that does not acknowledge. To be seen, the lock is taken
  * before the transaction has had the lock on positions for a moment: a job that has not seen it is
- * over by then. While the position is looked for, all events are kept.
+ * over by then. While the position is being determined, all events are kept.
  */
 #include "postgres.h"
 

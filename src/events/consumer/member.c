@@ -18,10 +18,10 @@
  *	2. The new holder begins at the lane's position. So the events that the old one had
  *	   fetched and not acknowledged come again, before anything later.
  *	3. The old holder is done with the lane. It gives lanes away only at the start of a
- *	   fetch of its own, when by contract it works on nothing; or it had let its lease
- *	   expire. In the latter case it may still be working, but cannot get that
- *	   acknowledged: its row no longer has lanes. If its work is in the transaction of its dc_ack(),
- *	   none of it counts. Nothing more can be guaranteed for work outside of the database.
+ *	   fetch of its own, when by contract it is not working on anything; or it had let its lease
+ *	   expire. In the latter case it may still be working, but cannot get that acknowledged: its row
+ *	   no longer has lanes. If its work is in the transaction of its dc_ack(), none of it counts.
+ *	   Nothing more can be guaranteed for work outside of the database.
  *	4. A holder whose transaction is open has the lock on its row. So it cannot lose
  *	   lanes, whatever its lease says: its commit decides on what it has fetched or
  *	   acknowledged there.
@@ -35,10 +35,10 @@
  * back, as rows change only together.
  *
  * A fetch that waits cannot commit, and others see nothing of what it has changed. So lanes that it
- * gave away before waiting would be nobody's for that time. Therefore it changes rows in memory
- * (DcTrade), and stores them when it returns: with events, or because its time is up. As long as it
- * has no events, it drops the trade, unlocks the others' rows, waits, and starts over. That is
- * right for these reasons:
+ * gave away before waiting would belong to nobody during that time. Therefore it changes rows in
+ * memory (DcTrade), and stores them when it returns: with events, or because its time is up. As
+ * long as it has no events, it drops the trade, unlocks the others' rows, waits, and starts over.
+ * That is right for these reasons:
  *
  *	- No member misses a lane that is not given away. A member with too many lanes that has no
  *	  events needs no help, and one that has some returns them, and gives lanes away with the same
