@@ -46,7 +46,7 @@
  *	rights		(counter, 0): rights.c, by calls that give units to other regions, which do not
  *				wait
  *	region		(0, 0), the identity: shared by all that publishes, exclusively by what changes it
- *				(0, 1), the own beat: beat.c, by what has published, at the end of its commit
+ *				(0, 1), this region's beat: beat.c, by what has published, at the end of its commit
  *				(hash of region and epoch, 2): beatmerge.c, by an apply worker that inserts a beat
  *	limit		(role, hash of the name, with its highest bit set): ruleddl.c, by calls of a role that create a limit
  *				(its id, 0): by calls that change it

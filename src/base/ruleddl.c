@@ -54,7 +54,7 @@ static void
 mark_changed(DcRuleKind *kind)
 {
 	xact_mark(DC_XACT_RULE);
-	kind->is_changed = true; /* a ROLLBACK TO does not reset this: telling sessions in vain does no harm */
+	kind->is_changed = true; /* a ROLLBACK TO does not reset this: telling sessions needlessly does no harm */
 }
 
 /*

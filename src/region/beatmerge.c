@@ -12,10 +12,10 @@
  * number, if that is greater: it has the rows that were published until then, and a snapshot that
  * begins with an earlier number lacks them.
  *
- * A heartbeat of the own epoch is not taken. If it, or its sender's column `seen`, has a number at
- * or after this series' under another series, there is, or was, another database: this one must
- * renew. It must also renew if it is starting and the sender knows a later epoch of this region:
- * then this database was set back to a time before it took that epoch.
+ * A heartbeat of this database's own epoch is not taken. If it, or its sender's column `seen`, has
+ * a number at or after this series' under another series, there is, or was, another database: this
+ * one must renew. It must also renew if it is starting and the sender knows a later epoch of this
+ * region: then this database was set back to a time before it took that epoch.
  *
  * Heartbeats come without gaps. Where there is one, rows that went with it are missing as well
  * (recopy). That holds only for updates: a row that is inserted is the first one, or one that is
@@ -117,8 +117,8 @@ beat_problem(const DcBeat *come)
 }
 
 /*
- * Return true if a heartbeat is of the own epoch, whose row only this database writes, and may have
- * locked for a renewal.
+ * Return true if a heartbeat is of this database's epoch, whose row only this database writes, and
+ * may have locked for a renewal.
  */
 static bool
 is_own(const DcBeat *come)
@@ -172,8 +172,8 @@ merge_changed_beat(Relation rel, HeapTuple tuple, const DcBeat *have, const DcBe
 }
 
 /*
- * look_at_beat checks what a heartbeat says of the own epoch; false if the heartbeat must not be
- * taken.
+ * look_at_beat checks what a heartbeat says about this database's epoch; false if the heartbeat
+ * must not be taken.
  */
 static bool
 look_at_beat(const DcBeat *have, const DcBeat *come, bool copied)
@@ -282,9 +282,9 @@ mark_renew(const DcSelfRow *self)
 }
 
 /*
- * await_own_beat waits for a transaction that has raised the own heartbeat. Others may know of its
- * commit before it is visible here: it is sent when it is on disk here, but visible only when a
- * synchronous standby has confirmed it, too.
+ * await_own_beat waits for a transaction that has raised this database's heartbeat. Others may know
+ * of its commit before it is visible here: it is sent when it is on disk here, but visible only
+ * when a synchronous standby has confirmed it, too.
  */
 static void
 await_own_beat(void)

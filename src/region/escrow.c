@@ -1,6 +1,6 @@
 /*
  * escrow.c
- *		Deciding who gives how many units to whom.
+ *		Deciding which region gives how many units to which.
  *
  * Copyright (c) 2026, the dcounter developers
  *

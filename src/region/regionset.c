@@ -20,7 +20,7 @@
  *	   slots, with those that any row of sets has observed. dc_delete() closes them. It does so even
  *	   for a key that does not exist here: another region may have set it, and of two concurrent
  *	   sets the later one wins.
- *	4. The own slot is written last (region.h).
+ *	4. This database's slot is written last (region.h).
  *
  * Increments that are committed after step 2 has read the rows are added to the new value; all
  * others belong to the old one. The same holds for increments of other regions: they are observed,
@@ -304,7 +304,8 @@ same_rows(const DcKeyRows *a, const DcKeyRows *b)
 }
 
 /*
- * fold_own adds local counts to the own slot among those that were read. It is not written yet.
+ * fold_own adds local counts to this database's slot among those that were read. It is not written
+ * yet.
  */
 static void
 fold_own(DcSetting *set)
@@ -390,7 +391,7 @@ write_set(DcSetting *set, const DcSetRow *row)
 }
 
 /*
- * write_own writes the own slot, if it has grown.
+ * write_own writes this database's slot, if it has grown.
  */
 static void
 write_own(DcSetting *set)

@@ -114,7 +114,7 @@ typedef struct DcVacuum
 	int64 removed;
 	int64 unheard; /* keys of which a set may not be known everywhere */
 	int64 open;	   /* keys with a slot that the deletion has not closed */
-	int64 epoch;   /* greater than those of the own slots that are removed */
+	int64 epoch;   /* greater than those of this database's slots that are removed */
 } DcVacuum;
 
 static DcCounter *open_to_vacuum(FunctionCallInfo fcinfo);

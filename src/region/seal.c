@@ -19,7 +19,7 @@
  * this database is the only one of the epoch, or before it takes another one. No row of the epoch
  * is merged before that (slot_is_foreign), nor is one of a key that still has sealed amounts of an
  * older epoch (slot_is_sealed), because a counter was left out. So another database that publishes
- * the same amounts comes to the same sums as this one, and they are counted once.
+ * the same amounts arrives at the same sums as this one, and they are counted once.
  *
  * The tables of a counter are locked as by writers, then the identity, exclusively. Sealing waits
  * for transactions that are changing a local row, usually at the end of a commit. Rows that a

@@ -6,7 +6,7 @@
  *
  * The worker lists the local shard rows with amounts of each counter, as of a moment. When each of
  * these has been published since, everything that was committed in the counter before that moment
- * is published. A row is struck off the list when a committed compaction of this process included
+ * is published. A row is removed from the list when a committed compaction of this process included
  * it, or when a later look finds no amount in it: then another process has compacted it. So this
  * does not need a moment at which there is nothing to publish, which may never come. Each look at a
  * counter is a step of its own.
@@ -75,7 +75,7 @@ typedef struct Unpublished
 {
 	Oid counter;
 	int32 shard;
-	uint64 key; /* hash: if two keys share one, the list is longer than it must be, or a row is struck off with another one */
+	uint64 key; /* hash: if two keys share one, the list is longer than it must be, or two rows are removed as one */
 } Unpublished;
 
 /* The unpublished keys of a counter, as far as this process knows. */
@@ -85,7 +85,7 @@ typedef struct Known
 	MemoryContext cxt; /* the list is in it; NULL: there is none */
 	HTAB *list;
 	Oid owner;
-	int nlisted; /* rows when it was made: rows that are struck off free no memory */
+	int nlisted; /* rows when it was made: removed rows free no memory */
 	TimestampTz listed_at;
 	TimestampTz all_before; /* DT_NOBEGIN: not known */
 	bool held;				/* it had made no progress at the last look, */

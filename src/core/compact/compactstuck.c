@@ -41,7 +41,7 @@ static void forget_older(int64 age);
 static void stuck_free(DcStuckKey *stuck);
 
 /*
- * stuck_note remembers that a key was found stuck. Returns whether to tell of it.
+ * stuck_note remembers that a key was found stuck. Returns whether to report it.
  */
 bool
 stuck_note(Oid table, Datum key)

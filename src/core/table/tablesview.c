@@ -86,8 +86,8 @@ tablesview_answer(FunctionCallInfo fcinfo, bool (*look)(void *arg))
 }
 
 /*
- * look_for_maintainer finds out by whom a table is maintained. It always returns false, so that
- * the subtransaction releases its locks.
+ * look_for_maintainer finds out who maintains a table. It always returns false, so that the
+ * subtransaction releases its locks.
  */
 static bool
 look_for_maintainer(void *arg)

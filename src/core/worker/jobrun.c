@@ -180,7 +180,7 @@ job_due(int job)
 }
 
 /*
- * urgent_due returns when the urgent job is due. A long run of it gives way to others that wait.
+ * urgent_due returns when the urgent job is due. A long run of it yields to other jobs that wait.
  */
 static DcMoment
 urgent_due(bool others_wait)
@@ -536,7 +536,8 @@ run_urgent(bool others_wait)
  * Return true if the extension is gone, or is about to be dropped: the extension and its catalog
  * are locked, so a step that cannot lock them meanwhile has not failed. DROP EXTENSION locks the
  * former some moments before the latter. Any role can lock the extension alone (ALTER FUNCTION ...
- * DEPENDS ON EXTENSION). So having waited in vain, this does not wait again for some seconds.
+ * DEPENDS ON EXTENSION). So after waiting without success, this does not wait again for some
+ * seconds.
  */
 static bool
 extension_is_leaving(void)

@@ -127,8 +127,8 @@ database_has_worker(void)
 }
 
 /*
- * turns_plan decides which databases get a worker, and whose worker has to give way. `room` is
- * how many more workers can be started.
+ * turns_plan decides which databases get a worker, and whose worker has to make room. `room` is how
+ * many more workers can be started.
  */
 void
 turns_plan(DcTurns *turns, int room)
@@ -296,7 +296,7 @@ may_give_way(const DcWorkerSlot *slot)
 }
 
 /*
- * Order slots with a worker by when they may give way, the first one first, for qsort().
+ * Order slots with a worker by when they may make room, the first one first, for qsort().
  */
 static int
 compare_running(const void *a, const void *b)

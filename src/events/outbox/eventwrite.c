@@ -23,9 +23,9 @@
  * then, so the above is true of it, too. It holds back all later events until it ends, so only
  * superusers may do that, and roles for which dcounter.prepare_events is on.
  *
- * Nothing of this runs code of users: the rows are written below the executor, no
- * trigger fires, and a role that publishes needs no right to the tables. So an event
- * may be queued in a security-restricted operation.
+ * None of this runs users' code: the rows are written below the executor, no trigger fires, and a
+ * role that publishes needs no right to the tables. So an event may be queued in a
+ * security-restricted operation.
  */
 #include "postgres.h"
 

@@ -10,7 +10,7 @@
  * is cut off in the same transaction, or in one before, and gets an error at its next fetch.
  *
  * Each consumer or member that is changed takes a lock until the end of the step, and the lock
- * table is shared by the whole server. So a step changes some of them, and the next one goes on.
+ * table is shared by the whole server. So a step changes some of them, and the next one continues.
  *
  * A consumer's position is taken as it is committed. An ack that was committed
  * without waiting for the disk comes before the truncation in the WAL, so no crash

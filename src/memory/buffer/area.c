@@ -275,7 +275,7 @@ flusher_wake(void)
 	DcFlusher *flusher = flusher_find(MyDatabaseId);
 	struct Latch *latch = flusher != NULL ? flusher->latch : NULL;
 
-	/* latches are never freed: at worst this wakes another process in vain */
+	/* latches are never freed: at worst this wakes another process needlessly */
 	if (latch != NULL)
 		SetLatch(latch);
 }

@@ -1,6 +1,6 @@
 /*
  * presenceapprox.c
- *		Approximate presences: rooms that do not know their members, only about how many there are.
+ *		Approximate presences: rooms that do not know their members, but estimate their number.
  *
  * Copyright (c) 2026, the dcounter developers
  *

@@ -1,6 +1,6 @@
 /*
  * presenceenter.c
- *		Entering a room, heartbeats, and going.
+ *		Entering a room, heartbeats, and leaving.
  *
  * Copyright (c) 2026, the dcounter developers
  *

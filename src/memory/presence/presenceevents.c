@@ -13,8 +13,8 @@
  * are subtracted when the transaction with the events has committed; if it, or the savepoint that
  * they are in, is rolled back, the room is put back. So each join and each leave is in one event,
  * or, if the server crashes, in none. Then there is a new epoch, and listeners are notified that
- * all they know is void. They also are when a presence has been created, as there may have been
- * another one of that name, and when it gets events again. Then rooms that have members are
+ * all they know is void. They are also notified when a presence has been created, as there may have
+ * been another one of that name, and when it gets events again. Then rooms that have members are
  * reported, with all of these as joined (count_anew).
  *
  * One transaction at a time reports on a presence, under a lock on it; others leave it out.

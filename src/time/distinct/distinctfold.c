@@ -64,7 +64,7 @@ PG_FUNCTION_INFO_V1(dc_distinct_reset);
 #define FOLD_BATCH 2000
 #define EXPIRE_BATCH 5000
 
-/* How many dead rows, which an old snapshot keeps, a step visits in vain. */
+/* How many dead rows, which an old snapshot keeps, a step visits without effect. */
 #define DEAD_BATCH 20000
 
 /* State of a table in this process. */

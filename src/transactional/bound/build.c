@@ -1,12 +1,12 @@
 /*
  * build.c
- *		CALL dc_build(): adding what a source has and its counter table has not.
+ *		CALL dc_build(): adding what a source has and its counter table lacks.
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Building, rebuilding and repairing all keys are one thing. For each key, source minus counter
- * is the same number in every snapshot, as long as the epoch is the same (sourceread.c). So the
- * differences are read once, in one snapshot, and then added piece by piece, each chunk in a
+ * Building, rebuilding and repairing all keys are the same operation. For each key, source minus
+ * counter is the same number in every snapshot, as long as the epoch is the same (sourceread.c). So
+ * the differences are read once, in one snapshot, and then added piece by piece, each chunk in a
  * transaction of its own, while writers continue:
  *
  *	scan	lock the tables, take a snapshot, read both sides; keep the keys that differ, sorted, in a

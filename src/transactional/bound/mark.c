@@ -5,15 +5,15 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * A nightly batch, or an analytics system, knows what the values of some keys should have been at a
- * moment. Increments have gone on since. To set the values would lose these. So a mark keeps the
- * value of each key in one snapshot S. For each key
+ * moment. Increments have continued since, and setting the values would lose them. So a mark keeps
+ * the value of each key in one snapshot S. For each key
  *
  *	value(S') = value(S) + increments that S' shows and S does not.
  *
- * To add exact - value(S), once, makes that exact + the same increments, in every later S'. An
- * increment is in the mark or after it, by whether S shows it, whenever it is added to the
- * tables and whatever moves it there: compaction changes no sum in any snapshot. dc_set() and
- * dc_delete() are changes like others: one after the mark stays as well.
+ * Adding exact - value(S), once, makes that exact + the same increments, in every later S'. An
+ * increment is in the mark or after it, by whether S shows it, whenever it is added to the tables
+ * and whatever moves it there: compaction changes no sum in any snapshot. dc_set() and dc_delete()
+ * are changes like others: one after the mark stays as well.
  *
  * S is the transaction's snapshot under REPEATABLE READ, so that what is exact can be read in the
  * same one. Under READ COMMITTED it is taken after the locks. It shows what the transaction has

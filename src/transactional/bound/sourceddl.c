@@ -17,7 +17,7 @@
  *	  switched off or on begins again.
  *	- The tables must stay logged, or a crash would empty one side alone.
  *	- If the tables come to have different owners, rows are counted only while that of the
- *	  source may act as the counter's (sourcecache.c): a WARNING tells at once.
+ *	  source may act as the counter's (sourcecache.c): a WARNING says so at once.
  *
  * sourceparts.c follows partitions, sourcerename.c names.
  */

@@ -14,10 +14,10 @@
  *	  were dropped, and here once more. Sums are subtracted, or carried over
  *	  (sourcecarried.c), as each binding says.
  *	- DETACH CONCURRENTLY is two transactions. After the first one the partition cannot be seen
- *	  by way of its parents, but rows that are written to it directly go on counting, as
- *	  its triggers are there, and source_lineage() takes it for what it was. The
- *	  second one, or FINALIZE, is as a plain DETACH. So whatever happens in between, exactly
- *	  what was counted is subtracted.
+ *	  by way of its parents, but rows that are written to it directly continue to count, as its
+ *	  triggers are there, and source_lineage() takes it for what it was. The second one, or
+ *	  FINALIZE, is as a plain DETACH. So whatever happens in between, exactly what was counted is
+ *	  subtracted.
  *	- DROP of a partition that is attached is refused, as its rows are gone when the event
  *	  trigger is called; with all of the source it may go. The hook that is called before each
  *	  object is dropped notes which table was a partition of which source. The library must be

@@ -16,8 +16,8 @@
  *	- ATTACH PARTITION does not wait for our lock on the parent. So the partitions that the
  *	  snapshot shows are compared with those that are locked; if others have come, all is done
  *	  again, with a new snapshot. DETACH has to wait for our locks, except for its first part, with
- *	  CONCURRENTLY: between its two transactions it is undecided if the rows of the partition count,
- *	  and the error is 55000.
+ *	  CONCURRENTLY: between its two transactions it is undecided whether the rows of the partition
+ *	  count, and the error is 55000.
  *	- The snapshot of a REPEATABLE READ transaction may be older than the binding: 25001. A
  *	  binding that this transaction itself has made after it took the snapshot counts as newer:
  *	  others may have committed in between.

@@ -19,7 +19,7 @@
  * found, except for one of the source alone that gets its first row in the counter tables between
  * the two, which the next pass finds. That will not do for a pass that may make the state `exact`
  * again: the second part of that goes over all keys of the source. The position is in the state, so
- * that a pass goes on after a restart, whichever process makes the next step.
+ * that a pass continues after a restart, whichever process makes the next step.
  *
  * A pass that has left no difference, and no key out, makes the state `exact` again, if what
  * made it `suspect` or `drifted` was before the pass, and triggers fire. All that makes it

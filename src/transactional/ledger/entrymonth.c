@@ -10,8 +10,8 @@
  *
  * A job makes this month's and the next two (ledgerjob.c). A transaction that posts makes its
  * month if that is missing. Both make a table like the parent and attach it, which
- * needs SHARE UPDATE EXCLUSIVE on the parent alone: others go on posting. With that lock
- * they look again whether the month is still missing. So of two transactions that need the
+ * needs SHARE UPDATE EXCLUSIVE only on the parent: other transactions continue to post. With that
+ * lock they check again whether the month is still missing. So of two transactions that need the
  * same month, one makes it and the other waits for the first.
  *
  * A session remembers the partition of the last entry, with its bounds, until a

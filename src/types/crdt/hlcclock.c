@@ -36,7 +36,7 @@
  * in the future would permanently drag the clocks of all databases there. So a stamp that is ahead
  * of the wall clock by more than dcounter.clock_drift is refused; but not if this clock
  * has already got there, since then it does no more harm. That is so after the wall clock
- * was set back: the own stamps that come home from other databases are not refused.
+ * was set back: this database's stamps that return from other databases are not refused.
  *
  * Any role can make a stamp, and raise the clock with it, after which all stamps of this database
  * are as far ahead. So what does not come by a link, or as by one, may be only half as far ahead:

@@ -342,7 +342,7 @@ mergerowcache_key_index(Relation rel)
 }
 
 /*
- * add_columns finds out what becomes of each column.
+ * add_columns determines how each column is merged.
  */
 static void
 add_columns(MergeTable *table, Relation rel, const Trigger *trigger)
