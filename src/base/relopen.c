@@ -8,8 +8,8 @@
  * that another session drops while this one waits for the lock, or that code of its owner drops
  * in this session. That is a normal situation, for which the server's functions raise an
  * internal error. So they are called only for the server's own catalogs and from this file
- * (`make lint`): where a table that has gone can be passed over, try_table_open() opens it,
- * otherwise table_open_present().
+ * (`make lint`): where a table that has gone can be skipped, try_table_open() opens it, otherwise
+ * table_open_present().
  */
 #include "postgres.h"
 

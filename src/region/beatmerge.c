@@ -22,8 +22,9 @@
  * copied.
  *
  * Locks. The row that an update is about is locked by the caller. A row that is inserted may come
- * by another link at the same moment, so it is looked for under an advisory lock of its region and
- * epoch; an existing one is locked afterwards. Updates take no such lock, so there is no deadlock.
+ * by another link at the same moment, so it is searched for under an advisory lock of its region
+ * and epoch; an existing one is locked afterwards. Updates take no such lock, so there is no
+ * deadlock.
  *
  * If either heartbeat says that a region is retired, that is kept, and only a later epoch undoes
  * it. A database that knows less of a retired region than another one, as it came later, lacks rows

@@ -408,7 +408,7 @@ boot_tell(const DcSelfRow *self, bool worker)
 	if (worker && !unpublished_looked())
 	{
 		/*
-		 * a region that waits for an answer must not wait until all counters were looked at, which
+		 * a region that waits for an answer must not wait until all counters were checked, which
 		 * may be under way
 		 */
 		if (is_to_answer(&own, self->region))

@@ -19,7 +19,8 @@
  * A region may also be short of a reserve. That is served from units beyond the reserve and the
  * request of the region that serves. So that region has no reason to ask for them back.
  *
- * Numbers that would leave bigint are limited to its greatest value: no stock has that many units.
+ * Numbers that would overflow bigint are limited to its greatest value: no stock has that many
+ * units.
  */
 #include "region/escrow.h"
 

@@ -102,7 +102,7 @@ grant_problem(DcMerge *merge)
 
 /*
  * grant_receive adds units of a grant to those here, if they are for this region. If the sum would
- * leave bigint, no region can have had these units.
+ * overflow bigint, no region can have had these units.
  */
 static void
 grant_receive(DcMerge *merge, int64 units)

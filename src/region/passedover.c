@@ -9,7 +9,7 @@
  * elsewhere, is skipped. It is counted in dc_stat_counters, and logged once per transaction.
  *
  * Everything that could make the merge fail is checked (mergetrigger.c). The amounts may have any
- * value; the code that adds them deals with sums that leave bigint (core/rows/remote.c).
+ * value; the code that adds them deals with sums that overflow bigint (core/rows/remote.c).
  */
 #include "postgres.h"
 

@@ -97,8 +97,8 @@ region_publish(DcCounter *counter, DcBatch *batch)
 }
 
 /*
- * add_own adds this region's amounts of a key; false if that is not possible now. A sum that leaves
- * bigint is reported like one of the totals.
+ * add_own adds this region's amounts of a key; false if that is not possible now. A sum that
+ * overflows bigint is reported like one of the totals.
  */
 static bool
 add_own(DcPublishing *to, DcBatchKey *key)

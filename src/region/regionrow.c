@@ -6,7 +6,7 @@
  *
  * Each transaction that writes a row has the latest version of it, by a lock or by an update that
  * fails if the version that was read is not the latest. Shared memory does not cache places of
- * rows: the key is looked up in the index each time (core/rows/keyrow.c), which has one entry a
+ * rows: the key is looked up in the index each time (core/rows/keyrow.c), which has one entry per
  * row, as long as its versions stay on their page.
  */
 #include "postgres.h"

@@ -65,7 +65,7 @@ static const DcStatement sql_tell_keys = {
 	.columns = {DC_TEXT("key"), DC_BIGINT("what")},
 	.of = DC_OF_MORE + 1};
 
-/* How far the keys of a stock are looked at. */
+/* How far the keys of a stock are checked. */
 typedef struct DcTelling
 {
 	Oid stock;	 /* hash key */

@@ -34,7 +34,7 @@
  * published. That, and a table that is not as it was made, harms only its owner. dc_region_renew()
  * seals all of them, as their owners.
  *
- * A key whose sum would leave bigint stays where it is.
+ * A key whose sum would overflow bigint stays where it is.
  */
 #include "postgres.h"
 
@@ -631,7 +631,8 @@ fold_slots(DcSqlSession *session, DcRegionRel *slots, DcRegionRel *sets, const D
 
 /*
  * fold_slot adds the sealed amounts of a key to the slot that is counted in; false if its sum would
- * leave bigint, or there is no slot. The caller keeps compaction away by the lock on the identity.
+ * overflow bigint, or there is no slot. The caller keeps compaction away by the lock on the
+ * identity.
  */
 static bool
 fold_slot(DcRegionRel *slots, DcRegionRel *sets, const DcIdentity *identity, const DcRegionRow *sealed)

@@ -24,7 +24,7 @@
  * deleted key comes back here (regionslot.c).
  *
  * Nothing is trusted. A row that no region would send, as it was written by hand elsewhere, is
- * passed over (passedover.c). The change of a value by a set may leave bigint, and then goes to
+ * passed over (passedover.c). The change of a value by a set may overflow bigint, and then goes to
  * several shard rows.
  */
 #include "postgres.h"
@@ -52,7 +52,7 @@
 #define KEY_LOCKS 500
 #define KEY_LOCKS_MAX 1000
 
-/* How many shard rows a change that leaves bigint may take. */
+/* How many shard rows a change that overflows bigint may take. */
 #define MAX_SHARD_ROWS 16
 
 PG_FUNCTION_INFO_V1(merge_set);
@@ -483,8 +483,8 @@ close_own(DcSetMerge *merge)
 
 /*
  * merge_end adds to the value of the key. A deleted key gets a row even if its value was 0:
- * compaction, which finds it, removes the row of totals (regionset.c). A change that leaves bigint
- * is added in parts, to several rows (core/rows/remote.c).
+ * compaction, which finds it, removes the row of totals (regionset.c). A change that overflows
+ * bigint is added in parts, to several rows (core/rows/remote.c).
  */
 static void
 merge_end(DcSetMerge *merge)

@@ -17,16 +17,16 @@
  * Looks at all counters of an owner take OWNER_MS, or a step more, if others wait for theirs. The
  * rest is skipped this time, and comes first the next time.
  *
- * Amounts that can never be published, or not for long (a sum that would leave bigint, a table that
- * its owner has locked, very many rows) must not hold back the time in the heartbeats of the whole
- * region, which others wait for before they remove something (seen.c). So a counter that has made
- * no progress for dcounter.region_handshake is put aside, with a warning: the heartbeats then have
- * the time of the other counters, and its name (seen.c), which dc_regions() and dc_get_regions()
- * consider. If no time could be sent for that long, counters of which nothing is known yet are put
- * aside as well, as an owner may replicate one after the other. Nothing is lost: the counter is
- * compacted as usual, and when a look finds progress, the heartbeats wait for it again. The removal
- * of deleted keys does not depend on it (regionvacuum.c): a deletion is published by the
- * transaction that deletes, and later counts come as a row of their own.
+ * Amounts that can never be published, or not for long (a sum that would overflow bigint, a table
+ * that its owner has locked, very many rows) must not hold back the time in the heartbeats of the
+ * whole region, which others wait for before they remove something (seen.c). So a counter that has
+ * made no progress for dcounter.region_handshake is put aside, with a warning: the heartbeats then
+ * have the time of the other counters, and its name (seen.c), which dc_regions() and
+ * dc_get_regions() consider. If no time could be sent for that long, counters of which nothing is
+ * known yet are put aside as well, as an owner may replicate one after the other. Nothing is lost:
+ * the counter is compacted as usual, and when a look finds progress, the heartbeats wait for it
+ * again. The removal of deleted keys does not depend on it (regionvacuum.c): a deletion is
+ * published by the transaction that deletes, and later counts come as a row of their own.
  *
  * Rows are read below SQL, as a snapshot shows them: no code of an owner runs, and a table without
  * the columns is passed over, as it publishes nothing.
@@ -290,7 +290,7 @@ unpublished_look_step(void *arg)
 }
 
 /*
- * hold_step holds a counter that could not be looked at.
+ * hold_step holds a counter that could not be checked.
  */
 static void
 hold_step(void *arg)
@@ -520,7 +520,7 @@ strike_off(HTAB *list, HTAB *rows)
 
 /*
  * unpublished_hold notes that a counter has made no progress, and puts it aside if that lasts. Then
- * it is looked at less often.
+ * it is checked less often.
  */
 static void
 unpublished_hold(Known *of, const char *reason)
@@ -536,7 +536,7 @@ unpublished_hold(Known *of, const char *reason)
 
 /*
  * count_aside returns how many counters of an owner are put aside: the more, the less often each is
- * looked at, so that together they take no more time than one.
+ * checked, so that together they take no more time than one.
  */
 static int
 count_aside(Oid owner)

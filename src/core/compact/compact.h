@@ -23,7 +23,7 @@ typedef struct DcSweep
 	bool notes_busy;   /* keys with rows that others are writing (compactbusy.c) */
 	List *busy;		   /* text: these, */
 	int tries;		   /* and how often they were tried again */
-	int stuck;		   /* keys met whose sum leaves bigint: they stay as they are */
+	int stuck;		   /* keys met whose sum overflows bigint: they stay as they are */
 	MemoryContext cxt; /* of key and busy */
 } DcSweep;
 

@@ -4,12 +4,12 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Compaction waits for no row. SKIP LOCKED passes over rows that are locked, but a row that a
- * transaction in progress has inserted is not seen at all, and ON CONFLICT DO NOTHING waits for
- * that transaction: for example for dc_set() of a new key in a transaction that stays open, and
- * all other keys of the table would wait with it. So the keys that have no row are looked up in
- * the primary key, with a dirty snapshot, and a key that another transaction is inserting is
- * left for the next time.
+ * Compaction waits for no row. SKIP LOCKED skips rows that are locked, but a row that a transaction
+ * in progress has inserted is not seen at all, and ON CONFLICT DO NOTHING waits for that
+ * transaction: for example for dc_set() of a new key in a transaction that stays open, and all
+ * other keys of the table would wait with it. So the keys that have no row are looked up in the
+ * primary key, with a dirty snapshot, and a key that another transaction is inserting is left for
+ * the next time.
  *
  * A row that is inserted after this look, and before ours, is waited for nevertheless: for 100
  * ms at most in the worker, whose step has failed then, else until that transaction ends. That

@@ -1,7 +1,6 @@
 /*
  * compactjob.c
- *		Compaction as a job: all counter tables of the database, a batch a
- *		transaction.
+ *		Compaction as a job: all counter tables of the database, one batch per transaction.
  *
  * Copyright (c) 2026, the dcounter developers
  *

@@ -174,7 +174,7 @@ batch_lock_totals(DcSqlSession *session, DcBatch *batch)
 			key->skip = true;
 	}
 	/*
-	 * compacttotals_insert_direct() finds out itself; rows that are elsewhere cannot be looked at
+	 * compacttotals_insert_direct() finds out itself; rows that are elsewhere cannot be checked
 	 */
 	if (!session->counter->direct_totals && !session->counter->distributed && !session->counter->foreign)
 		batch_skip_inserting(batch, session->counter->relid, has_no_total);
@@ -228,10 +228,10 @@ batch_key_equal(Datum a, Datum b)
 }
 
 /*
- * batch_key_add adds amounts to a key. A key whose sum leaves bigint is to stay as it is, even
- * if only the value does: the owner may have made an amount negative. That is known only when
- * all has been added: a set in another region (region/setmerge.c) may bring back a sum that had
- * left bigint. The amounts of a ledger are set off against each other: the entries have the
+ * batch_key_add adds amounts to a key. A key whose sum overflows bigint is to stay as it is, even
+ * if only the value does: the owner may have made an amount negative. That is known only when all
+ * has been added: a set in another region (region/setmerge.c) may bring back a sum that had
+ * overflowed bigint. The amounts of a ledger are set off against each other: the entries have the
  * turnover of an account, which may be greater than its balance can be.
  */
 static void

@@ -110,7 +110,7 @@ plan_key(DcSqlSession *session, DcBatch *batch, const DcBatchKey *key,
 
 	for (int i = 0; i < key->nrows; i++)
 	{
-		/* a key whose value leaves bigint is not worth moving anything */
+		/* a key whose value overflows bigint is not worth moving anything */
 		if (pg_add_s64_overflow(units, rows[i].units, &units))
 		{
 			plan_kept(rows, key, plan);

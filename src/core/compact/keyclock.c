@@ -41,7 +41,7 @@ typedef struct DcKeyClock
 	TimestampTz started_at; /* by the wall clock; DT_NOEND: this is a session's */
 
 	slock_t lock;	  /* protects: */
-	int64 ahead;	  /* us that the wall clock was before the monotonic one when it was looked at last */
+	int64 ahead;	  /* us that the wall clock was before the monotonic one when it was last read */
 	DcMoment stepped; /* when it has last gone forward, */
 	int64 step;		  /* and by how much (us) */
 } DcKeyClock;
@@ -96,7 +96,7 @@ keyclock_ahead(void)
 }
 
 /*
- * keyclock_is_shared returns true if the clock was looked at since the server was started.
+ * keyclock_is_shared returns true if the clock was checked since the server was started.
  */
 bool
 keyclock_is_shared(void)

@@ -19,8 +19,8 @@
  *
  *	it is in the row of totals, committed before the sweep has locked that: updated_at of the
  *		latest version is new, so the key stays.
- *	it is in that row, in progress: the row is locked, and passed over.
- *	it comes later: the row is busy until the sweep's transaction ends, so the increment goes to a
+ *	it is in that row, in progress: the row is locked, and skipped. it comes later: the row is busy
+ *	until the sweep's transaction ends, so the increment goes to a
  *		shard row, or to memory, which stays. The key has that alone, as if it had expired before.
  *	it is in a shard row that the sweep's snapshot does not show (in progress, or prepared): the
  *		same.
@@ -35,7 +35,7 @@
  * If the clock is set forward, all keys are old at once. So the sweep leaves a table alone for a
  * while, and says so, if the clock was set forward not long ago, or if that may have been before
  * the server was started: most of a batch would expire, and no key was written lately (keyclock.c;
- * of a large table a sample is looked at).
+ * for a large table a sample is used).
  *
  * This is a separate job, not a step of compaction: something that prevents the deletion of keys,
  * such as a foreign key that refers to them, must not prevent compaction.
@@ -81,7 +81,7 @@
 /* us: ranges are not closer than this, but larger. */
 #define RANGE_PAUSE_MIN USECS_PER_SEC
 
-/* Blocks that are looked at for keys that were written lately, about. */
+/* Blocks that are checked for keys that were written lately, about. */
 #define SAMPLE_BLOCKS 8192
 
 /* How far a sweep has come with a table. */

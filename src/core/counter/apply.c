@@ -154,7 +154,7 @@ apply_amounts(DcCounter *counter, DcDelta **deltas, int count)
 
 /*
  * apply_remote adds what was counted in another region at once to this transaction's own row for
- * such amounts, or to several if they leave bigint in one. It never waits, and does not count as
+ * such amounts, or to several if they overflow bigint in one. It never waits, and does not count as
  * increments of this database. Amounts of 0 make a row, too: compaction looks at the key then.
  */
 void
@@ -166,7 +166,7 @@ apply_remote(DcCounter *counter, const DcKey *key, int64 inc, int64 dec)
 	DcDirectRel rel;
 
 	counter_layout(counter);
-	if (counter->plain_shards) /* its rows are new, or their latest version is looked at */
+	if (counter->plain_shards) /* its rows are new, or their latest version is checked */
 	{
 		directrel_open(&rel, counter, DC_TABLE_SHARDS, true);
 		remote_add(&rel, &delta, number);

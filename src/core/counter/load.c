@@ -134,8 +134,8 @@ static void tell_changed(DcCounter *counter, const DcLoadKey *keys, int n);
  * dc_load(counter regclass, keys text[]|bigint[]|uuid[], amounts bigint[]) -> bigint, how
  * many keys there were. A negative amount is one of decrement. Needs INSERT and UPDATE.
  *
- * Errors: 2202E when the lengths differ, 22003 when an amount leaves bigint, 42809 for a
- * stock or a ledger.
+ * Errors: 2202E when the lengths differ, 22003 when an amount overflows bigint, 42809 for a stock
+ * or a ledger.
  */
 Datum
 dc_load(PG_FUNCTION_ARGS)

@@ -195,7 +195,7 @@ range_add_expired(void *range, Datum key, int64 units)
  * elements of the prefix, in the order of jsonb.
  *
  * Errors: 22004 for NULL, 22023 if the prefix is no array, 54000 if it is longer than a key, 0A000
- * for a buffered counter, 22003 for a value that leaves bigint.
+ * for a buffered counter, 22003 for a value that overflows bigint.
  */
 Datum
 dc_scan(PG_FUNCTION_ARGS)

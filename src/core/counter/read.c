@@ -206,7 +206,7 @@ snapshots_pop(int n)
 
 /*
  * counter_value_below returns true if the value that a key's rows have is below a limit; also where
- * it leaves bigint.
+ * it overflows bigint.
  */
 bool
 counter_value_below(DcCounter *counter, const DcKey *key, int64 limit)
@@ -467,7 +467,7 @@ own_begin(DcCounter *counter)
 
 /*
  * own_amounts returns what this transaction has not written yet for a key, after own_begin().
- * Raises 22003 when a sum leaves bigint.
+ * Raises 22003 when a sum overflows bigint.
  */
 static void
 own_amounts(DcCounter *counter, const DcKey *key, bool distinct, int64 *inc, int64 *dec)

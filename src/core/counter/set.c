@@ -62,9 +62,9 @@
  * A key may hold more than bigint can: rows that each fit, and a sum that does not. If so, or
  * if it would be close to that with the difference to the new value, it starts again: the new
  * value alone replaces all that it held, and its sums of increments and decrements so far are
- * forgotten, as by dc_delete(). An old value that leaves bigint is returned as NULL. Unread
- * tables, which note how many increments a member has read, are told of those that are
- * forgotten (transactional/unread/unreadlost.c).
+ * forgotten, as by dc_delete(). An old value that overflows bigint is returned as NULL. Unread
+ * tables, which note how many increments a member has read, are told of those that are forgotten
+ * (transactional/unread/unreadlost.c).
  *
  * For a counter with a trend, setting a key is not an increment, but the increments that were
  * in its shard rows are: step 3 counts them for the trend. In step 5 a row of totals is
@@ -164,7 +164,7 @@ static uint64 take_rows(DcSqlSession *session, const DcStatement *statement,
 
 /*
  * dc_set(counter regclass, key text|bigint|uuid, value bigint) -> bigint, the
- * old value; NULL if it left bigint. Needs SELECT, INSERT and UPDATE.
+ * old value; NULL if it overflowed bigint. Needs SELECT, INSERT and UPDATE.
  */
 Datum
 dc_set(PG_FUNCTION_ARGS)
@@ -188,7 +188,7 @@ dc_reset(PG_FUNCTION_ARGS)
 }
 
 /*
- * Set a key for an SQL function, and return the old value, or NULL if that left bigint.
+ * Set a key for an SQL function, and return the old value, or NULL if that overflowed bigint.
  */
 static Datum
 set_key(FunctionCallInfo fcinfo, DcCounter *counter, const DcKey *key, int64 value)
@@ -202,7 +202,7 @@ set_key(FunctionCallInfo fcinfo, DcCounter *counter, const DcKey *key, int64 val
 
 /*
  * dc_delete(counter regclass, key text|bigint|uuid) -> bigint: removes the key
- * and returns its last value; NULL if that left bigint. Needs SELECT and DELETE.
+ * and returns its last value; NULL if that overflowed bigint. Needs SELECT and DELETE.
  */
 Datum
 dc_delete(PG_FUNCTION_ARGS)
@@ -300,8 +300,8 @@ prevent_snapshot(const DcCounter *counter, const char *function)
 }
 
 /*
- * set_value makes a key's value exactly `value`, and sets *old to the old value; false
- * if that left bigint.
+ * set_value makes a key's value exactly `value`, and sets *old to the old value; false if that
+ * overflowed bigint.
  */
 static bool
 set_value(DcCounter *counter, const DcKey *key, int64 value, int64 *old)
@@ -388,7 +388,7 @@ set_check_value(DcCounter *counter, int64 value)
 
 /*
  * amounts_for computes the amounts that make the value of a key exactly this. inc and dec only
- * grow: the difference goes to one of them. Returns false if one would leave bigint, or be so
+ * grow: the difference goes to one of them. Returns false if one would overflow bigint, or be so
  * close to its end that further increments soon would.
  */
 static bool

@@ -33,7 +33,7 @@
 /* Keys that one statement writes; bounds the memory of an early write. */
 #define BATCH_KEYS 1000
 
-/* Numbers of rows that are tried for an amount that leaves bigint in the first of them. */
+/* Numbers of rows that are tried for an amount that overflows bigint in the first of them. */
 #define MAX_NUMBERS 8
 
 #define SHARD_UPSERT \
@@ -127,7 +127,7 @@ static const DcStatement sql_upsert = {
 	.argtypes = {TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID, INT4OID},
 	.inserts_row = true};
 
-/* the same, unless a sum would leave bigint */
+/* the same, unless a sum would overflow bigint */
 static const DcStatement sql_upsert_fitting = {
 	.text = "INSERT INTO @shards AS s (key, shard, inc, dec, updated_at)"
 			" VALUES ($1, $5, $2, $3, $4)" SHARD_UPSERT
@@ -332,8 +332,8 @@ add_to_shard(DcSqlSession *session, Datum *values)
 }
 
 /*
- * add_to_total adds a delta, as these parameters, to the row of totals. Returns false if the
- * sum would leave bigint.
+ * add_to_total adds a delta, as these parameters, to the row of totals. Returns false if the sum
+ * would overflow bigint.
  */
 static bool
 add_to_total(DcSqlSession *session, const DcDelta *delta, Datum *values)
@@ -348,9 +348,9 @@ add_to_total(DcSqlSession *session, const DcDelta *delta, Datum *values)
 
 /*
  * sql_add_remote adds what another region has counted to a row of the number, or makes one,
- * also for no amounts, so that compaction looks at the key. An amount that would leave bigint
- * there goes to the row of another number. If code of the owner keeps all rows from being
- * written, there is none.
+ * also for no amounts, so that compaction looks at the key. An amount that would overflow bigint
+ * there goes to the row of another number. If code of the owner keeps all rows from being written,
+ * there is none.
  */
 void
 sql_add_remote(DcSqlSession *session, const DcDelta *delta, int32 number)

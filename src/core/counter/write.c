@@ -56,7 +56,7 @@ check_stock(DcCounter *counter, bool decrement)
 
 /*
  * counter_add adds a delta to the pending ones; a negative delta is an amount
- * of decrement. Errors: 22003 when an amount leaves bigint.
+ * of decrement. Errors: 22003 when an amount overflows bigint.
  */
 void
 counter_add(DcCounter *counter, const DcKey *key, uint64 hint, int64 delta,

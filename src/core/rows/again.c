@@ -140,7 +140,7 @@ try_own_rows(DcDirectRel *rel, const DcDelta *delta, DcHintList *list)
 
 /*
  * replace_row deletes a row and inserts one of the same number, with a delta added. Returns
- * false if another transaction has it or sets the key, or if the sum leaves bigint.
+ * false if another transaction has it or sets the key, or if the sum overflows bigint.
  */
 static bool
 replace_row(DcDirectRel *rel, const DcDelta *delta, DcHintList *list, int i,

@@ -25,8 +25,8 @@
  *	   transaction id (shardnumber.c), so concurrent inserters cannot collide in the
  *	   unique index.
  *	5. If the key has max_shards rows, wait for the first choice and start again,
- *	   unless the rows may be locked for long (locks.c), as those of a stock always
- *	   may: then insert one more.
+ *	   unless the rows may be locked for a long time (locks.c), as those of a stock always may: then
+ *	   insert one more.
  *
  * WAL, visibility, two-phase commit and replication are those of heap_update()
  * and heap_insert(). No MVCC snapshot takes part, so no isolation level makes an
@@ -81,7 +81,7 @@ static void amount_error(DcDirectRel *rel);
 /*
  * direct_add adds a delta to one of the key's rows, or to a new one with number
  * new_shard. If none of the rows that this backend knew is left, it tries the row of totals
- * first, in totals_first, unless that is NULL. Raises 22003 when the row's sum leaves bigint.
+ * first, in totals_first, unless that is NULL. Raises 22003 when the row's sum overflows bigint.
  */
 void
 direct_add(DcDirectRel *rel, const DcDelta *delta, DcShardChoice choice,
@@ -531,7 +531,7 @@ set_amounts(DcDirectRel *rel, const DcDelta *delta)
 }
 
 /*
- * Raise 22003: a shard row would leave bigint.
+ * Raise 22003: a shard row would overflow bigint.
  */
 static void
 amount_error(DcDirectRel *rel)

@@ -140,8 +140,8 @@ version_release(DcVersion *version)
 /*
  * read_page pins a page of the heap, or returns InvalidBuffer if there is no
  * such page. If `recent` still holds it, neither the buffer table nor the size of
- * the file has to be looked at. Now and then it is read in the ordinary way: only
- * that counts as a use of the buffer, without which it would be evicted early.
+ * the file has to be checked. Now and then it is read in the ordinary way: only that counts as a
+ * use of the buffer, without which it would be evicted early.
  */
 static Buffer
 read_page(DcDirectRel *rel, BlockNumber block, Buffer recent)

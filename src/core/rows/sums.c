@@ -72,7 +72,7 @@ sums_value(const DcSums *sums, Datum key)
 }
 
 /*
- * sums_fit sets *value to a sum, or returns false if that leaves bigint.
+ * sums_fit sets *value to a sum, or returns false if that overflows bigint.
  */
 bool
 sums_fit(INT128 sum, int64 *value)

@@ -23,7 +23,7 @@
  *	   the key, even one whose insertion or deletion is in progress. If it does, the new row is
  *	   taken back.
  *	5. In all other cases the delta goes to shard rows: busy, refused, a conflict, a sum that
- *	   leaves bigint, or no room.
+ *	   overflows bigint, or no room.
  *
  * Nothing here waits for a row or for a transaction. So it can neither be part of a deadlock
  * nor make a commit fail. A row of totals stays locked from here to the end of the commit, so
@@ -52,8 +52,8 @@
  *
  * Old snapshots. While one is held, the versions of a row cannot be removed. A row that has
  * many of them would make the table slow to read, so it is left to compaction, which changes it
- * only once a round. A row with few versions may move to another page: there are only as
- * many such keys as there is traffic on cold keys.
+ * only once per round. A row with few versions may move to another page: there are only as many
+ * such keys as there is traffic on cold keys.
  *
  * The table qualifies (counter->direct_totals, layout.c) if an update needs to write the tuple
  * and nothing else, so the generated column is computed here: value is exactly inc - dec.
@@ -288,8 +288,8 @@ totalrow_find_by_index(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint, Dc
 }
 
 /*
- * update_total adds a delta to the version that was probed; false if that is refused, the
- * sum leaves bigint, or there is no room.
+ * update_total adds a delta to the version that was probed; false if that is refused, the sum
+ * overflows bigint, or there is no room.
  */
 static bool
 update_total(DcDirectRel *rel, const DcDelta *delta, DcHint *hint, DcVersion *version)
@@ -359,7 +359,7 @@ may_be_lockable(const DcVersion *version)
 }
 
 /*
- * set_total sets the amounts in rel->values; false if their difference leaves bigint.
+ * set_total sets the amounts in rel->values; false if their difference overflows bigint.
  */
 static bool
 set_total(DcDirectRel *rel, int64 inc, int64 dec, TimestampTz at)

@@ -317,8 +317,8 @@ entry_unlink(DcStatsEntry *entry)
 }
 
 /*
- * stats_reclaim gives back entries of tables that are gone, or else some of those that have
- * not been used for long, unless that was tried just now. May read catalogs and fail.
+ * stats_reclaim gives back entries of tables that are gone, or else some of those that have not
+ * been used for a long time, unless that was tried just now. May read catalogs and fail.
  */
 void
 stats_reclaim(void)

@@ -37,7 +37,7 @@
 #define EXTRA_OF_TRIGGERS (EXTRA_TRIGGERS | EXTRA_REFUSES_WRITE | EXTRA_DEFERRED)
 
 /* The extras that keep rows of a table from being written without SQL: */
-/* shard rows, which are also deleted. Their indexes are looked at more closely (layout.c) */
+/* shard rows, which are also deleted. Their indexes are checked more closely (layout.c) */
 #define EXTRAS_OF_SHARDS \
 	(EXTRA_RULES | EXTRA_PART | EXTRA_CHECK | (EXTRA_TRIGGERS & ~EXTRA_TRIGGER_TRUNCATE))
 /* rows of totals, the same (directtotals.c) */

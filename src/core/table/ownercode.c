@@ -375,7 +375,7 @@ find_members(DcFound *found, List *roots, int most)
 }
 
 /*
- * ownercode_look_at looks at tables that are locked. Those that are gone are passed over.
+ * ownercode_look_at looks at tables that are locked. Those that are gone are skipped.
  */
 static void
 ownercode_look_at(DcFound *found)

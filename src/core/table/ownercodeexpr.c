@@ -38,7 +38,7 @@
 /* Bytes of all expressions of a table, as they are stored. */
 #define MAX_STORED (8 * 1024)
 
-/* Bytes of the expressions that were looked at, of the table that is. */
+/* Bytes of the expressions that were checked, of the table that is. */
 static Size stored_bytes;
 
 static bool code_walker(Node *node, void *context);
@@ -69,7 +69,7 @@ is_trusted_object(Oid classid, Oid oid)
 }
 
 /*
- * ownercode_expressions_begin is called before the expressions of a table are looked at.
+ * ownercode_expressions_begin is called before the expressions of a table are checked.
  */
 void
 ownercode_expressions_begin(void)

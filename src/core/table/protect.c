@@ -37,8 +37,8 @@
  *
  * All runs after the statement, and as the owner of the totals, in a security-restricted
  * operation: a role that may truncate the totals need not have rights to the other tables. But
- * only its owner may empty a ledger. Tables that the statement lists itself are in use, but
- * empty by then, and are passed over.
+ * only its owner may empty a ledger. Tables that the statement lists itself are in use, but empty
+ * by then, and are skipped.
  *
  * The trigger belongs to the table, and is dropped with the extension, without CASCADE (DEPENDS
  * ON EXTENSION). Any role may put its function on any table: its effect follows from the

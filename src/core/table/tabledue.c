@@ -284,7 +284,7 @@ due_begin(DcDue *due, Oid table)
 }
 
 /*
- * due_again notes that a table has to be looked at again at a moment, in any case.
+ * due_again notes that a table has to be checked again at a moment, in any case.
  */
 void
 due_again(DcDue *due, Oid table, DcMoment at)

@@ -5,8 +5,8 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The table is looked at in a subtransaction, which is rolled back: that releases its
- * locks. One that is locked by DDL is not waited for.
+ * The table is examined in a subtransaction, which is rolled back: that releases its locks. One
+ * that is locked by DDL is not waited for.
  */
 #include "postgres.h"
 

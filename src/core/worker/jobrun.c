@@ -7,9 +7,10 @@
  * A worker runs each job at its interval, counted from start to start, by the monotonic clock:
  * no job waits, or comes early, because the wall clock is set. A run that has used up its time
  * yields, or ends and reports that there is more; the other jobs that are due come first, and then
- * it continues. A run that works for long is slowed down: it rests after a step, in proportion to
- * the step's time, and yields for the rest, so that the other jobs continue. A run that has ended
- * is followed by a pause as long as itself, or as its interval, unless there is more.
+ * it continues. A run that works for a long time is slowed down: it rests after a step, in
+ * proportion to the step's time, and yields for the rest, so that the other jobs continue. A run
+ * that has ended is followed by a pause as long as itself, or as its interval, unless there is
+ * more.
  *
  * The first job, the flush, is an urgent one: it decides itself when it is due, is not slowed
  * down, and also runs between two steps of the others. It has less time, and while other jobs
@@ -470,8 +471,8 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 }
 
 /*
- * note_rest counts the time of a step. If the run has worked for long, it has to rest so long
- * that the steps took no more than their share of the time, and to yield for that.
+ * note_rest counts the time of a step. If the run has worked for a long time, it has to rest so
+ * long that the steps took no more than their share of the time, and to yield for that.
  */
 static void
 note_rest(DcJobRun *run, DcMoment began)

@@ -60,7 +60,7 @@
 #define TURN_MIN_US (INT64CONST(1) * 1000 * 1000)
 #define TURN_MAX_US (INT64CONST(10) * 1000 * 1000)
 
-/* How often a database without a worker is looked at in any case, and one without tables. */
+/* How often a database without a worker is checked in any case, and one without tables. */
 #define REST_MS (60 * 1000)
 #define NOTHING_MS (300 * 1000)
 

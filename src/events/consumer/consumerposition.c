@@ -34,7 +34,7 @@ static int64 position_from_time(TimestampTz time);
 static bool first_after(int64 after, int64 upto, int64 *seq, TimestampTz *time);
 
 /*
- * positions_begin is called before a position is looked for. From here on no events are removed.
+ * positions_begin is called before a position is searched for. From here on no events are removed.
  */
 void
 positions_begin(void)

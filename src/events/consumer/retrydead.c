@@ -13,7 +13,7 @@
  * payload, headers and reason. The row keeps the next fetch from returning the event from
  * the outbox again. Its time to be due is -infinity, so that it is found at once. The row is
  * removed when the position has passed it. Positions go back by dc_seek() alone, which has the same
- * lock on the settings. So a position that was seen to have passed the row need not be looked at
+ * lock on the settings. So a position that was seen to have passed the row need not be checked
  * again.
  */
 #include "postgres.h"

@@ -147,7 +147,7 @@ read_rest(DcCatScan *scan, int max)
 
 /*
  * retry_read finds the row of an event, or returns NULL. dc_dead_letter_retry() may just be
- * replacing a dead one, so it is looked for again.
+ * replacing a dead one, so it is searched for again.
  */
 DcRetry *
 retry_read(int32 consumer, int64 seq)

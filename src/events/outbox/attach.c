@@ -214,7 +214,7 @@ attach_check_source(Oid relid)
 
 /*
  * find_trigger returns a trigger of this extension by its name; NULL if there is
- * none. It is valid until the relation is looked at again.
+ * none. It is valid until the relation is checked again.
  */
 static const Trigger *
 find_trigger(Relation rel, const char *name)

@@ -641,8 +641,8 @@ is_gone(DcBufferTable *table)
 /*
  * dc_flush(counter regclass) -> void: returns when all increments of a buffered
  * counter table that were committed before are durable in rows. NULL: of all
- * tables of the caller; those that are locked by DDL are passed over, with a warning, and
- * so are, with a notice, those that a subscription feeds. For the table's owner.
+ * tables of the caller; those that are locked by DDL are skipped, with a warning, and so are, with
+ * a notice, those that a subscription feeds. For the table's owner.
  */
 Datum
 dc_flush(PG_FUNCTION_ARGS)

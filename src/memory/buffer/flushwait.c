@@ -195,8 +195,8 @@ flushwait_interruption(void)
 }
 
 /*
- * flushwait_loneliness returns how to end the wait because the table has had no flusher for long,
- * or WAIT_DONE to continue. *since is zero, or the time at which that was noticed.
+ * flushwait_loneliness returns how to end the wait because the table has had no flusher for a long
+ * time, or WAIT_DONE to continue. *since is zero, or the time at which that was noticed.
  */
 static DcWaitEnd
 flushwait_loneliness(DcBufferTable *table, instr_time *since)

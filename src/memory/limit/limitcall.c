@@ -5,8 +5,8 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * A call about several limits is allowed if all of them allow it, and only then counts in any. So
- * all partitions are locked before the first one is looked at, in the order of their numbers, and
- * the clock is read when they are. Nothing in between can fail or wait: all memory is taken before
+ * all partitions are locked before the first one is checked, in the order of their numbers, and the
+ * clock is read when they are. Nothing in between can fail or wait: all memory is taken before
  * anything is written. If there is none, the locks are released, room is made (limitevict.c), and
  * the call starts over. If there is still none, the limit's rule decides.
  *

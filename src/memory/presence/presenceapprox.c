@@ -29,7 +29,7 @@
 #include "memory/presence/sketchring.h"
 #include "types/sketch/hash.h"
 
-/* A room that is not empty is looked at this often at most. */
+/* A room that is not empty is checked this often at most. */
 #define LOOK_US USECS_PER_SEC
 
 /* A user of cells for a ring. */

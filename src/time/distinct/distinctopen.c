@@ -11,8 +11,8 @@
  *
  * The table is locked first, then its deltas (ACCESS SHARE to read, ROW EXCLUSIVE to write), both
  * to the end of the transaction. What was known before the locks were taken is not trusted after
- * that. Both relations are open when the shape is looked at, and as long as they are used: until
- * then this session's own code cannot alter them.
+ * that. Both relations are open when the shape is checked, and as long as they are used: until then
+ * this session's own code cannot alter them.
  *
  * An entry gets another generation each time that it is filled. What a session remembers of keys is
  * tied to it (distinctknown.c): any change of either table, including TRUNCATE and its rollback,

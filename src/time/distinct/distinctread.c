@@ -185,8 +185,9 @@ dc_distinct_buckets(PG_FUNCTION_ARGS)
 
 /*
  * dc_distinct_report(distinct_table regclass, since timestamptz, until timestamptz)
- * -> setof (key text, bucket timestamptz, estimate, lower, upper): the same of all keys, in one snapshot. Of a table without
- * buckets, one row a key, whose bucket is NULL; then the times must be NULL (22023).
+ * -> setof (key text, bucket timestamptz, estimate, lower, upper): the same of all keys, in one
+ * snapshot. Of a table without buckets, one row per key, whose bucket is NULL; then the times must
+ * be NULL (22023).
  */
 Datum
 dc_distinct_report(PG_FUNCTION_ARGS)

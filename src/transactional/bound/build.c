@@ -88,7 +88,7 @@ struct DcBuild
 	bool scanned;		   /* the following fields are set: */
 	int64 epoch;		   /* for which the differences are valid, */
 	TransactionId binding; /* and the xmin of the binding's row then; */
-	bool counted;		   /* in that snapshot the triggers fired, and no key was passed over */
+	bool counted;		   /* in that snapshot the triggers fired, and no key was skipped */
 	DcSpoolFile *spool;
 	int64 left; /* differences not added yet, the next one included, */
 	int64 drift;

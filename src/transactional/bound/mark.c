@@ -183,7 +183,7 @@ dc_unmark(PG_FUNCTION_ARGS)
  *
  * One row for each member of keys, in its order. `delta` is what was added: 0 if that was done
  * before. Errors: 42704 if there is no such mark, 23505 if a key was reconciled with another
- * number, 2202E when the lengths differ, 22003 when a difference leaves bigint, and as of
+ * number, 2202E when the lengths differ, 22003 when a difference overflows bigint, and as of
  * dc_mark().
  */
 Datum

@@ -286,7 +286,7 @@ refs_coalesce(void)
 
 /*
  * sort_records sorts records and sums up those of one item, in place. Sums of 0 are left out.
- * Raises 22003, before the log has changed, if a sum leaves bigint.
+ * Raises 22003, before the log has changed, if a sum overflows bigint.
  */
 static DcRef **
 sort_records(char *records, Size len, int *count)

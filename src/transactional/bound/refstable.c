@@ -66,7 +66,7 @@ static const DcShape refs_shape = {
 				[REF_ITEM] = {"item", TEXTOID, C_COLLATION_OID},
 				[REF_N] = {"n", INT8OID}}};
 
-/* A table of counts that had its shape when it was looked at last. */
+/* A table of counts that had its shape when it was checked last. */
 typedef struct DcRefsChecked
 {
 	Oid refs; /* hash key */

@@ -55,7 +55,7 @@
 #include "transactional/bound/sourceexpr.h"
 #include "transactional/bound/sourceprobe.h"
 
-/* Rows of a key after which the clock is looked at. */
+/* Rows of a key after which the clock is checked. */
 #define LOOK_EVERY 1024
 
 /* A leaf whose index is in use. */

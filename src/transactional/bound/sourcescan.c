@@ -49,7 +49,7 @@
 #include "transactional/bound/sourcegroups.h"
 #include "transactional/bound/sourcescan.h"
 
-/* Rows after which the clock is looked at, and memory of values is freed. */
+/* Rows after which the clock is checked, and memory of values is freed. */
 #define LOOK_EVERY 1024
 
 struct DcSourceScan
@@ -671,7 +671,7 @@ pass_over(const DcSourceScan *scan, const DcKeySumsRow *row)
 
 /*
  * Fetch what both sides have for the next key; return false when there is none left. Errors: 22003
- * for what leaves bigint, unless the scan passes over that.
+ * for what overflows bigint, unless the scan skips that.
  */
 bool
 source_scan_next(DcSourceScan *scan, DcSourceDiff *diff)

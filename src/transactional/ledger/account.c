@@ -54,7 +54,7 @@ PG_FUNCTION_INFO_V1(dc_account_open);
 
 /*
  * The farthest that a balance may be from its bound: units given and units taken are summed up
- * separately until compaction offsets them, and neither sum may leave bigint.
+ * separately until compaction offsets them, and neither sum may overflow bigint.
  */
 #define MAX_ROOM ((INT64CONST(1) << 62) - 1)
 

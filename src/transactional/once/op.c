@@ -7,7 +7,7 @@
  * The record of an op is a row of the counter table's table of ops. It is written by the
  * transaction that applies the op, and found by any transaction that sends the op again. The
  * table is a ring of partitions, so that old records go without deletes (opjob.c). A partition
- * is open (records are written to it), closed (they are looked for in it) or expired and empty.
+ * is open (records are written to it), closed (they are searched for in it) or expired and empty.
  * While the next one is opening, records are written to both.
  *
  * Why two transactions with the same op always meet in the unique index of

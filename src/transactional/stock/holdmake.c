@@ -114,7 +114,7 @@ dc_hold(PG_FUNCTION_ARGS)
  * A key may come more than once.
  *
  * Errors: those of dc_hold() and dc_take_all(); 22023 without keys, 54000 for more than 1,000, 22003
- * for a sum that leaves bigint, 42809 if the table of holds was made by an older version.
+ * for a sum that overflows bigint, 42809 if the table of holds was made by an older version.
  */
 Datum
 dc_hold_all(PG_FUNCTION_ARGS)

@@ -227,7 +227,7 @@ unreadlater_subxact_callback(SubXactEvent event, SubTransactionId mine, SubTrans
 
 /*
  * later_write makes the changes, in the order in which they came. Tables that this transaction has
- * dropped since are passed over.
+ * dropped since are skipped.
  */
 void
 later_write(void)

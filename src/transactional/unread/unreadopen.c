@@ -11,10 +11,9 @@
  *
  * The counter table is locked first, then this one (ACCESS SHARE to read, ROW EXCLUSIVE to
  * write), both to the end of the transaction. Nothing that was known before the locks is
- * trusted after them. The relation is open before the shape is looked at: as long as it is,
- * this session's own code cannot alter it (core/table/shape.c). That code may add a trigger or
- * an index even to an open table, so these are looked for again before a row is written
- * (seenrel_check).
+ * trusted after them. The relation is open before the shape is checked: as long as it is, this
+ * session's own code cannot alter it (core/table/shape.c). That code may add a trigger or an index
+ * even to an open table, so these are searched for again before a row is written (seenrel_check).
  *
  * The two tables have one owner. What dc_delete() of the counter has to write here would
  * otherwise depend on another role. When they do not, calls are refused, and dc_delete() passes

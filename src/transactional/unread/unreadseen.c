@@ -10,8 +10,8 @@
  * Rows are read in the active snapshot, with the locks of SERIALIZABLE. They are written as of
  * now at every isolation level: the greater number stays, whichever mark comes first, so a row
  * that a snapshot does not show is no reason to fail with 40001. To find the row to write, the
- * unique index is looked at with a dirty snapshot, which shows rows of any transaction, and one
- * that is in progress is waited for. Then
+ * unique index is checked with a dirty snapshot, which shows rows of any transaction, and one that
+ * is in progress is waited for. Then
  *
  *	- the transaction's one snapshot shows another version of the row, or the row where there is
  *	  none any more, or none

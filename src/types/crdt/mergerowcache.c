@@ -201,8 +201,8 @@ mergerowcache_free_retired(void)
 }
 
 /*
- * warn_not_always warns, once a session, of a trigger that fires for users alone while rows
- * come by a subscription.
+ * warn_not_always warns, once per session, of a trigger that fires for users alone while rows come
+ * by a subscription.
  */
 static void
 warn_not_always(Entry *entry, TriggerData *data)

@@ -449,7 +449,7 @@ cms_fits(int64_t value, int cell_bytes)
 
 /*
  * Raise an item's cells to its estimate plus weight, where they are lower. Widen all cells if one
- * needs it; CMS_OVERFLOW if the sum leaves bigint.
+ * needs it; CMS_OVERFLOW if the sum overflows bigint.
  */
 static CmsError
 add_conservative(Cms *cms, uint64_t hash, int64_t weight)

@@ -291,8 +291,8 @@ cms_merge_values(FunctionCallInfo fcinfo, int sign)
 }
 
 /*
- * dc_cms_inner_product is a numeric: the product of two weights soon leaves
- * bigint, for sketches that are far from it.
+ * dc_cms_inner_product is a numeric: the product of two weights soon overflows bigint, for sketches
+ * that are far from it.
  */
 Datum
 dc_cms_inner_product(PG_FUNCTION_ARGS)

@@ -92,7 +92,7 @@ static Table tables[CODES];
 
 /*
  * A stream that is read. Reading may go beyond the stream's end, but not beyond
- * that of the data; where it came to is looked at in the end.
+ * that of the data; where it came to is checked in the end.
  */
 typedef struct Lane
 {

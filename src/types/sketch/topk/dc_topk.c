@@ -136,7 +136,7 @@ refuse_overflow(void)
 }
 
 /*
- * Add a weight, which is not negative, to an item; 22003 if the total would leave bigint.
+ * Add a weight, which is not negative, to an item; 22003 if the total would overflow bigint.
  */
 void
 topk_state_add(TopkState *state, const ItemBytes *item, int64 weight)
