@@ -23,13 +23,13 @@
  *	  writer holds a lock that readers take, too (see events/consumer/memberrow.c).
  *	- A read of many rows may miss one that is being replaced, or show both versions. Its callers
  *	  look at each row again under a lock, or read again (transactional/once/opslot.c). Or the rows
- *	  of this moment are good enough, as for statistics and jobs. With a lock that keeps others from
- *	  changing these rows, all is as in any snapshot.
+ *	  of this moment are good enough, as for statistics and jobs. With a lock that keeps other
+ *	  sessions from changing these rows, all is as in any snapshot.
  *
- * A transaction that changes a row holds a lock that keeps others from changing it: updating a
- * row that was replaced meanwhile is an error. The transaction itself sees the change at once.
- * Other sessions learn of it at commit, by a relcache invalidation of the relation that the row
- * is about.
+ * A transaction that changes a row holds a lock that keeps other sessions from changing it:
+ * updating a row that was replaced meanwhile is an error. The transaction itself sees the change at
+ * once. Other sessions learn of it at commit, by a relcache invalidation of the relation that the
+ * row is about.
  */
 #include "postgres.h"
 

@@ -17,7 +17,7 @@
  *	detach		(ledger, 0): detach.c, by a call that detaches months; before a stronger lock
  *				on the ledger
  *	making		(counter, 0): optable.c, by a call that makes or adopts the tables of ops;
- *				others wait for it, and let go at once
+ *				other sessions wait for it, and release it at once
  *	mark		(counter, hash of its name): markrow.c, by calls that make, use or remove a mark
  *	key			(counter, hash of the key): locks.c, by dc_set() and its relatives, and by compactions of few keys of a
  *				table that Citus distributes, which do not wait

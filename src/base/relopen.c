@@ -215,8 +215,8 @@ indexes_lock_at_once(Oid relid)
 
 /*
  * relation_size_at_once sets the size of a table, with its indexes and TOAST table. Returns
- * false if one of these is locked. No lock is kept: looking at sizes must not keep others from
- * TRUNCATE.
+ * false if one of these is locked. No lock is kept: looking at sizes must not keep other sessions
+ * from TRUNCATE.
  */
 bool
 relation_size_at_once(Oid relid, int64 *size)

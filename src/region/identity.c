@@ -43,8 +43,8 @@ PG_FUNCTION_INFO_V1(on_self_change);
 #define LOOK_AGAIN_MS 50
 
 /*
- * How long a transaction that has a stock locked waits for others that have the identity locked for
- * a moment.
+ * How long a transaction that has a stock locked waits for other transactions that have the
+ * identity locked for a moment.
  */
 #define LOCKED_STOCK_MS 1000
 

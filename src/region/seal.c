@@ -432,8 +432,8 @@ is_in_order(DcCounter *counter, bool worker)
 }
 
 /*
- * seal_all seals unpublished counts; with `free`, it skips rows that others have locked. The tables
- * and the identity are locked.
+ * seal_all seals unpublished counts; with `free`, it skips rows that other transactions have
+ * locked. The tables and the identity are locked.
  */
 void
 seal_all(List *counters, const DcSelfRow *self, bool free)

@@ -10,8 +10,8 @@
  * an owner's counters take in a round is bounded as well, however many they are; successful turns
  * do not count if no other owner waits, or the owner has the database. A counter that fails or is
  * put off is tried again after the others, until dcounter.region_handshake is over; then once more,
- * without rows that others have locked; then it is left out, with a warning. When all have had
- * their turns the row of dcounter.self is changed, which needs no table of an owner.
+ * without rows that other transactions have locked; then it is left out, with a warning. When all
+ * have had their turns the row of dcounter.self is changed, which needs no table of an owner.
  *
  * So these are several transactions, and a crash may leave some of them done. That is safe at any
  * point:

@@ -20,7 +20,7 @@ typedef struct DcSweep
 	bool remembers;	   /* leaves out keys that are known to be stuck */
 	bool keeps;		   /* keeps rows, as an old snapshot is held */
 	bool only;		   /* of one key */
-	bool notes_busy;   /* keys with rows that others are writing (compactbusy.c) */
+	bool notes_busy;   /* keys with rows that other transactions are writing (compactbusy.c) */
 	List *busy;		   /* text: these, */
 	int tries;		   /* and how often they were tried again */
 	int stuck;		   /* keys met whose sum overflows bigint: they stay as they are */

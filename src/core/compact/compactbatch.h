@@ -41,7 +41,7 @@ typedef struct DcBatchKey
 	bool published;		/* and that this transaction has added to what the region has */
 	bool used;			/* a row holds an amount */
 	bool own_overflow;	/* what was counted here leaves bigint */
-	bool skip;			/* locked by others, or the sum overflows, */
+	bool skip;			/* locked by other transactions, or the sum overflows, */
 	bool overflow;		/* as far as it has been added up */
 	bool has_total;
 	ItemPointerData place; /* of its row of totals, if that has one to find it by */

@@ -57,8 +57,8 @@ busy_wait(DcSweep *sweep)
 }
 
 /*
- * busy_sweep sweeps the keys that were noted, and notes those that still have rows which others
- * are writing. Returns how many were compacted.
+ * busy_sweep sweeps the keys that were noted, and notes those that still have rows which other
+ * transactions are writing. Returns how many were compacted.
  */
 int64
 busy_sweep(DcSweep *sweep, DcCounter *counter)

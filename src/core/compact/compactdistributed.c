@@ -183,8 +183,8 @@ key_locks_left(void)
 }
 
 /*
- * lock_keys locks some keys, and returns how many are left: keys that others are setting are
- * left out, as setters look for a compaction afterwards.
+ * lock_keys locks some keys, and returns how many are left: keys that other transactions are
+ * setting are left out, as setters look for a compaction afterwards.
  */
 static int
 lock_keys(DcCounter *counter, Datum *keys, int nkeys)

@@ -5,9 +5,9 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * Compaction brings them from shard rows, and a flush from memory. Both hold the lock on the
- * table's compaction (locks.c). Rows that others have locked are skipped, and so are keys whose
- * rows others insert at the same time: commits (core/rows/totalrow.c), and users
- * (compactinserting.c).
+ * table's compaction (locks.c). Rows that other transactions have locked are skipped, and so are
+ * keys whose rows other transactions insert at the same time: commits (core/rows/totalrow.c), and
+ * users (compactinserting.c).
  *
  * In an ordinary local table a row that is locked is updated by its place (ctid), not
  * by its key: that saves searching the index a second time.

@@ -16,9 +16,9 @@
  *	- A key counts as new if the unique index lets us insert it, which is decided page by page,
  *	  under the lock of the page: of two that insert a key the second one finds the first. No
  *	  session waits then, as for a unique violation: the row of the second one is deleted again,
- *	  and its amounts are pending deltas (indexes_try_insert). A row that others are inserting or
- *	  deleting counts as there. If they abort, a shard row remains, to be compacted. To avoid rows
- *	  that are deleted again, keys are looked up first.
+ *	  and its amounts are pending deltas (indexes_try_insert). A row that other transactions are
+ *	  inserting or deleting counts as there. If they abort, a shard row remains, to be compacted. To
+ *	  avoid rows that are deleted again, keys are looked up first.
  *	- Increments at the same time find the row of totals in progress, and use shard rows.
  *	- dc_set() and dc_delete() do not see uncommitted rows of totals. So they are serialized
  *	  before a load that is in progress: its amounts are added to the value that they leave.
@@ -35,10 +35,10 @@
  * all is pending deltas there, as it is for tables on other servers, and for replicated ones,
  * whose totals are what is published (region/regionpublish.c). Where an insertion into the
  * totals needs more than index entries (directtotals.c), it is made by SQL, as the owner of the
- * table, with ON CONFLICT DO NOTHING. That waits for others that are inserting the same key;
- * keys are in order within one call, so loads of one call each do not deadlock. A trigger that
- * keeps a row from being inserted leaves the amounts to a pending delta; one that stores
- * something else makes the load fail.
+ * table, with ON CONFLICT DO NOTHING. That waits for other transactions that are inserting the same
+ * key; keys are in order within one call, so loads of one call each do not deadlock. A trigger that
+ * keeps a row from being inserted leaves the amounts to a pending delta; one that stores something
+ * else makes the load fail.
  *
  * A stock's units must be in shard rows, and a ledger's balances come from its entries:
  * neither can be loaded.
@@ -326,7 +326,8 @@ load_direct(DcCounter *counter, DcLoad *load)
 }
 
 /*
- * find_existing marks those keys that have a row, or that others insert or delete just now.
+ * find_existing marks those keys that have a row, or that other transactions insert or delete just
+ * now.
  */
 static void
 find_existing(DcCounter *counter, Relation rel, DcLoadKey *keys, int n)

@@ -453,8 +453,8 @@ key_read(DcCounter *counter, const DcKey *key, DcKeyState *state)
 
 /*
  * Return true if this transaction has changed distinct values that the counter table has, and
- * has not written that yet. Their effect depends on counts that others have written, which must
- * be read together with the rows: then it makes a snapshot active for both.
+ * has not written that yet. Their effect depends on counts that other transactions have written,
+ * which must be read together with the rows: then it makes a snapshot active for both.
  */
 static bool
 own_begin(DcCounter *counter)

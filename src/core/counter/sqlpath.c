@@ -95,11 +95,11 @@ sql_begin(DcSqlSession *session, DcCounter *counter)
 }
 
 /*
- * sql_keep_open keeps a table open for the session. Locks keep others from altering it, but not
- * code of its owner that a statement of ours runs. That code is kept from it too, as the server
- * does not let a session alter or drop a table that it has open. So a table stays as it was
- * between two statements. No lock is taken. A table that is not locked (the holds, when only
- * rows of the stock are concerned) is not kept open: others may drop it.
+ * sql_keep_open keeps a table open for the session. Locks keep other sessions from altering it, but
+ * not code of its owner that a statement of ours runs. That code is kept from it too, as the server
+ * does not let a session alter or drop a table that it has open. So a table stays as it was between
+ * two statements. No lock is taken. A table that is not locked (the holds, when only rows of the
+ * stock are concerned) is not kept open: other sessions may drop it.
  */
 void
 sql_keep_open(DcSqlSession *session, int place, Oid relid)

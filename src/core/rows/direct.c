@@ -15,10 +15,10 @@
  *	   counts as busy. The version that the probe has read is still the latest one if the
  *	   update succeeds, so the new one may be computed from it.
  *	   An update that does not wait refuses more rows than necessary, including rows
- *	   that we have locked ourselves, or that others have locked FOR KEY SHARE. So if
- *	   no row is left, the refused ones are tried again, and locked first, with
- *	   LockWaitSkip. That distinguishes these cases, at the cost of another WAL record. In
- *	   builds with assertions rows are locked right away (compat.h).
+ *	   that we have locked ourselves, or that other transactions have locked FOR KEY SHARE. So if no
+ *	   row is left, the refused ones are tried again, and locked first, with LockWaitSkip. That
+ *	   distinguishes these cases, at the cost of another WAL record. In builds with assertions rows
+ *	   are locked right away (compat.h).
  *	3. If all known rows are busy, look for others in the index; if none is known, ask
  *	   other sessions too (sharedhints.c).
  *	4. If all are busy, insert another row. Its shard number comes from our

@@ -523,8 +523,8 @@ add_partitions(DcDdl *ddl, TupleTableSlot *slot)
 
 /*
  * partition_by_name finds the table that was attached or detached. The command has locked it,
- * so it has its name still, but others may have put another table before it in the search_path,
- * or renamed schemas: then the error is 55000.
+ * so it has its name still, but other sessions may have put another table before it in the
+ * search_path, or renamed schemas: then the error is 55000.
  */
 static Oid
 partition_by_name(const RangeVar *name, const DcDdlPartition *partition)

@@ -556,8 +556,8 @@ protect_keys_of(Oid relid)
 }
 
 /*
- * write_down writes the amounts in memory to rows, and keeps others from adding to
- * it before this transaction has ended.
+ * write_down writes the amounts in memory to rows, and keeps other sessions from adding to it
+ * before this transaction has ended.
  */
 static void
 write_down(const DcCounterRow *row)

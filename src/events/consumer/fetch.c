@@ -51,7 +51,7 @@ PG_FUNCTION_INFO_V1(last_fetch);
 /* How soon to look again for a member that another transaction has locked. */
 #define BUSY_US (20 * INT64CONST(1000))
 
-/* How long a fetch that has changed something waits at most before others can see it. */
+/* How long a fetch that has changed something waits at most before other sessions can see it. */
 #define WROTE_US (1 * USECS_PER_SEC)
 
 /* How this session's last fetch ended; NULL: with an error, or there was none. */
@@ -408,8 +408,8 @@ fetch_forget(Fetch *fetch)
 
 /*
  * Return true if a third of a member's lease has passed. It is renewed
- * when the fetch ends, as others cannot see it before, and while the fetch waits the
- * lock is as good.
+ * when the fetch ends, as other sessions cannot see it before, and while the fetch waits the lock
+ * is as good.
  */
 static bool
 lease_is_old(const Fetch *fetch)

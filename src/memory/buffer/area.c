@@ -422,8 +422,8 @@ buffer_remove(DcMapEntry *entry)
 
 /*
  * Take an entry out of its table's list and return true, unless it has an amount that is pending or
- * taken, or is pinned by others. The caller, map_remove(), holds the partition's lock exclusively
- * and one pin.
+ * taken, or is pinned by other processes. The caller, map_remove(), holds the partition's lock
+ * exclusively and one pin.
  */
 static bool
 entry_may_go(DcMapEntry *entry, void *arg)

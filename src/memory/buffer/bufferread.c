@@ -372,7 +372,7 @@ bufferread_try_all(DcBufferTable *table, DcSums *sums)
 }
 
 /*
- * keep_flushes_out waits for a flush that is in progress, and keeps others away.
+ * keep_flushes_out waits for a flush that is in progress, and keeps other sessions away.
  */
 static void
 keep_flushes_out(DcCounter *counter)

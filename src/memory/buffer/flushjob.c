@@ -100,7 +100,7 @@ typedef struct DcFlushRetry
 	int64 pause;	   /* 0: it has not failed */
 	int keys;		   /* that the next step takes at most; 0: FLUSH_KEYS */
 	bool goes_on;	   /* the last one has left some */
-	bool trusted;	   /* the owner may make others wait, as of the last step */
+	bool trusted;	   /* the owner may make other sessions wait, as of the last step */
 	int ntries;		   /* that exceeded their time, of what was loaded from the file */
 	uint32 generation; /* of the slot */
 	uint64 served;	   /* in the worker: the number of its last flush */

@@ -27,7 +27,7 @@
 /* Buckets that the clock hand visits for a new key. */
 #define HAND_STEPS 2
 
-/* How often room is made for one call: others may have been faster. */
+/* How often room is made for one call: other sessions may have been faster. */
 #define MAX_TRIES 3
 
 /*

@@ -528,8 +528,8 @@ note_newest(DcDistinct *distinct, DcFoldTable *table, int64 bucket)
 
 /*
  * dc_distinct_reset(distinct_table regclass, key text|bigint|uuid) -> void: the key starts from
- * zero, in all buckets. Needs DELETE. Items that others are adding at the same time may be there
- * afterwards.
+ * zero, in all buckets. Needs DELETE. Items that other transactions are adding at the same time may
+ * be there afterwards.
  */
 Datum
 dc_distinct_reset(PG_FUNCTION_ARGS)

@@ -163,7 +163,7 @@ distinct_lock(Oid relid, LOCKMODE mode, AclMode rights)
 	{
 		distinct = distinct_lookup(relid);
 		if (rights == ACL_NO_RIGHTS || !distinct_rights_known(distinct, rights))
-			table_check_rights(relid, rights); /* before a lock, so that it cannot be used to disturb others */
+			table_check_rights(relid, rights); /* before a lock, so that it cannot be used to disturb other sessions */
 	} while (!lock_both(relid, mode, true));
 	distinct = distinct_lookup(relid);
 	if (rights == ACL_NO_RIGHTS || !distinct_rights_known(distinct, rights))

@@ -179,7 +179,7 @@ refs_scan(const DcSourceRow *row, Snapshot snapshot, DcRefScanned scanned, void 
 /*
  * refs_empty deletes all rows of a table of reference counts, whatever this transaction's
  * snapshot shows, as its owner: the source is being truncated. The values of the counter table
- * do not change. The caller has had the transaction's own changes written, and keeps others
+ * do not change. The caller has had the transaction's own changes written, and keeps other sessions
  * from changing rows of the source.
  */
 void

@@ -9,9 +9,9 @@
  * counter stays what it is, for each key and in each snapshot that shows the command.
  *
  *	1. The command has locked the table whose rows come or go against all writers, to the end of
- *	   its transaction, or we do so (source_leaves). So all that others have written there is
- *	   committed, and counted or, before ATTACH, to be counted here; and this transaction no
- *	   longer writes to it, as the server refuses these commands while rows wait for their
+ *	   its transaction, or we do so (source_leaves). So all that other transactions have written
+ *	   there is committed, and counted or, before ATTACH, to be counted here; and this transaction
+ *	   no longer writes to it, as the server refuses these commands while rows wait for their
  *	   triggers.
  *	2. Then the counter tables and the binding are locked (source_begin_change). A build that has
  *	   read its differences before that sees the new epoch, and reads them again.

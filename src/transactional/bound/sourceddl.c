@@ -280,7 +280,7 @@ end_broken(const DcDdl *ddl)
 
 /*
  * Return true if a command may have dropped a type or a collation that a binding names: a binding
- * that does not parse for another reason must not keep others from dropping their objects.
+ * that does not parse for another reason must not keep other sessions from dropping their objects.
  */
 static bool
 sourceddl_is_about(const DcSourceRow *row, void *arg)

@@ -20,7 +20,7 @@
  *	  count, and the error is 55000.
  *	- The snapshot of a REPEATABLE READ transaction may be older than the binding: 25001. A
  *	  binding that this transaction itself has made after it took the snapshot counts as newer:
- *	  others may have committed in between.
+ *	  other sessions may have committed in between.
  *	- Rows that a statement of this session has written, but whose triggers have not
  *	  run yet: a function that is called by such a statement, or by a trigger of it, would
  *	  see them on one side only: 55006.

@@ -298,7 +298,7 @@ find_by_sql(DcLedger *ledger, const DcKey *key, DcRules *rules)
  * Needs INSERT on the table of accounts, and UPDATE to change bounds.
  *
  * Errors: 22023 if the bounds are not in order, LG001 or LG002 if the balance is not within
- * them. Changing bounds waits for transfers in progress, and keeps others out until the
+ * them. Changing bounds waits for transfers in progress, and keeps other sessions out until the
  * transaction ends.
  */
 Datum

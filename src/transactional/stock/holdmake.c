@@ -182,7 +182,7 @@ make_hold(DcNewHold *hold)
 	} while (!taken && wait_for_maker(counter, hold->id));
 	if (!taken)
 	{
-		/* made while the take has waited for others */
+		/* made while the take has waited for other transactions */
 		return find_hold(hold, true) ? hold->id : (Datum) 0;
 	}
 	if (!insert_hold(hold))

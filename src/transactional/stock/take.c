@@ -551,8 +551,8 @@ shut_gate(DcDirectRel *rel, const DcDeltaKey *key, uint64 epoch)
 
 /*
  * take_check_snapshot reads the key in the snapshot of a SERIALIZABLE transaction, with
- * predicate locks, and raises 40001 if that does not explain why not all that was
- * asked for was taken: others have changed the key, or have units in hand.
+ * predicate locks, and raises 40001 if that does not explain why not all that was asked for was
+ * taken: other transactions have changed the key, or have units in hand.
  */
 static void
 take_check_snapshot(DcDirectRel *rel, const DcKey *key, int64 qty, int flags)

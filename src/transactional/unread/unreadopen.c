@@ -160,7 +160,7 @@ seenrel_open(FunctionCallInfo fcinfo, const char *function, bool write, DcSeenRe
 	{
 		Oid of = unread_lookup(relid)->row.counter;
 
-		table_check_rights(relid, rights); /* before a lock, so that it cannot be used to disturb others */
+		table_check_rights(relid, rights); /* before a lock, so that it cannot be used to disturb other sessions */
 		counter = counter_open_read(of, function);
 		LockRelationOid(relid, mode);
 		unread = unread_lookup(relid);
