@@ -12,9 +12,9 @@
  * the next time.
  *
  * A row that is inserted after this look, and before ours, is waited for nevertheless: for 100
- * ms at most in the worker, whose step has failed then, else until that transaction ends. That
- * is a matter of the milliseconds that a batch takes. A row that was inserted at any other time
- * is not waited for. Correctness does not depend on this look.
+ * ms at most in the worker, whose step then fails, otherwise until that transaction ends. That is a
+ * matter of the milliseconds that a batch takes. A row that was inserted at any other time is not
+ * waited for. Correctness does not depend on this look.
  *
  * A partitioned table has its keys in the primary keys of its partitions. Which of them has a key
  * is found as for a row that is inserted. The partition key is the key, or nothing, as the primary

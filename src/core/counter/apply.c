@@ -352,8 +352,8 @@ apply_direct(DcCounter *counter, DcDelta **deltas, int count, DcWhichRows which,
 }
 
 /*
- * add_direct writes one delta: to the row of totals, if it may go there and the key is not
- * known to be contended, else to shard rows.
+ * add_direct writes one delta: to the row of totals, if it may go there and the key is not known to
+ * be contended, otherwise to shard rows.
  */
 static void
 add_direct(DcDirectTables *tables, const DcDelta *delta, DcWhichRows which)

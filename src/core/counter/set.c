@@ -8,10 +8,9 @@
  *
  *	1. The transaction's own pending deltas are written, and the partitions of the
  *	   totals locked (counter_lock_partitions).
- *	2. A lock on the key (locks.c), held to the end of the transaction, serializes
- *	   these functions with each other, also for a key that has no row yet.
- *	   Amounts that are in memory for the key are flushed to rows. Amounts that come
- *	   to memory from now on count as later than this.
+ *	2. A lock on the key (locks.c), held to the end of the transaction, serializes these functions
+ *	   with each other, even for a key that has no row yet. Amounts that are in memory for the key
+ *	   are flushed to rows. Amounts that come to memory from now on count as later than this.
  *	3. The key's shard rows are deleted, returning their amounts. This waits for
  *	   transactions that are just committing an increment, and takes the rows
  *	   away from compaction. It is done twice for rows of one transaction alone: a

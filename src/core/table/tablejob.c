@@ -37,9 +37,9 @@
  * else make them known (table_jobs_know_owner).
  *
  * A table that has failed is left alone for a while, which doubles each time: so
- * it does not fill the log, or cost a time-out each round. One that a subscription feeds
- * is left alone, as long as it does (subscription.c). So is, by the worker, one on which
- * code of its owner can run (ownercode.c).
+ * it does not fill the log, or cost a timeout each round. One that a subscription feeds is left
+ * alone, as long as it does (subscription.c). So is, by the worker, one on which code of its owner
+ * can run (ownercode.c).
  *
  * In a session, CALL dc_maintain() finishes one table after the other.
  */

@@ -54,9 +54,9 @@
  * How long a step may take, and then until the worker is ended.
  *
  * A time-out ticks while a step is running, and each tick checks how long the step has taken,
- * by the monotonic clock. PostgreSQL's time-outs go by the wall clock: if that is set back
- * meanwhile, the next tick comes later by that much; later steps are not concerned. So the
- * launcher looks as well, and ends a worker whose step takes longer than both (job_step_hangs).
+ * by the monotonic clock. PostgreSQL's timeouts use the wall clock: if that is set back meanwhile,
+ * the next tick comes later by that much; later steps are not concerned. So the launcher looks as
+ * well, and ends a worker whose step takes longer than both (job_step_hangs).
  */
 #define STEP_TICK_MS 500
 #define STEP_LIMIT_MS (30 * 1000)

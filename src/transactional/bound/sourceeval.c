@@ -273,8 +273,8 @@ source_eval_row(DcSourceEval *eval, TupleTableSlot *slot, DcCounted **list)
 
 /*
  * source_eval_sets sets `sets` to the sets of elements, of which rows make keys, and returns their
- * number; 0 if rows cannot be taken in parts: the key is no array, or a very long one, or distinct
- * values are counted.
+ * number; 0 if rows cannot be taken in parts: the key is not an array, or a very long one, or
+ * distinct values are counted.
  */
 int
 source_eval_sets(const DcSourceEval *eval, uint32 *sets)

@@ -4,8 +4,8 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Each command of anybody looks through the bindings of all owners. So what this costs, and whom it
- * concerns, must not be in the hands of an owner who puts the names of others into strings, or
+ * Each command of any role looks through the bindings of all owners. So what this costs, and whom
+ * it concerns, must not be in the hands of an owner who puts the names of others into strings, or
  * makes very many bindings: the texts are only looked through, token by token, without the parser,
  * catalogs or locks. They were deparsed, so all types and collations in them have their schema but
  * those of pg_catalog, and functions, operators and composite types are the server's

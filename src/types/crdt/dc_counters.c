@@ -101,7 +101,7 @@ dc_reset_pncounter(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_value(counter): its value; 22003 if that is no bigint.
+ * dc_value(counter): its value; 22003 if that is not a bigint.
  */
 Datum
 dc_value_counter(PG_FUNCTION_ARGS)

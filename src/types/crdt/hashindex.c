@@ -7,9 +7,9 @@
  * A table of open addressing that is at most three quarters full. It knows no keys: its
  * user compares those of the few numbers it names.
  *
- * The strings come from anybody. With many strings of one hash, a user could make each
- * look-up go through all of them. So the hash is SipHash (base/siphash.h), with a key
- * that only this process knows and that is never stored.
+ * The strings come from untrusted users. With many strings of one hash, a user could make each
+ * look-up go through all of them. So the hash is SipHash (base/siphash.h), with a key that only
+ * this process knows and that is never stored.
  */
 #include "types/crdt/hashindex.h"
 

@@ -141,8 +141,8 @@ hll_probe_token(const HllState *state, uint32_t token, uint32_t *cell, uint32_t 
 }
 
 /*
- * hll_find_place is the cell with a place's token, else the free cell for it; the
- * number of slots if a full list does not have it.
+ * hll_find_place is the cell with a place's token, otherwise the free cell for it; the number of
+ * slots if a full list does not have it.
  */
 static uint32_t
 hll_find_place(const HllState *state, uint32_t place)
