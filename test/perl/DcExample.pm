@@ -1,4 +1,4 @@
-# The programs in examples/, and what they need.
+# The programs in examples/, and their environment.
 package DcExample;
 
 use strict;
@@ -89,8 +89,9 @@ sub tour_is
 	return;
 }
 
-# under_load(NODE, PROCESSES, ROUNDS, [SHOP, DATABASE]...): all shops' programs at once, each so many times. Each round likes as a fan whom
-# all processes have, asks for a seat, and buys or gives it back, views a page, and writes a message.
+# under_load(NODE, PROCESSES, ROUNDS, [SHOP, DATABASE]...): all shops' programs at once, each this
+# many times. Each round likes as a fan whom all processes have, asks for a seat, and buys or gives
+# it back, views a page, and writes a message.
 sub under_load
 {
 	my ($node, $processes, $rounds, @shops) = @_;

@@ -29,7 +29,8 @@ sub link_name
 	return 'from_' . $from->name . '_to_' . $to->name;
 }
 
-# link_make(FROM, TO, PUBLICATION [, copy]): what a server publishes comes to another; the subscription
+# link_make(FROM, TO, PUBLICATION [, copy]): creates the subscription by which a server receives
+# what another publishes
 sub link_make
 {
 	my ($from, $to, $publication, $copy) = @_;

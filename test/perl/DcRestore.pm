@@ -1,5 +1,6 @@
-# Ways in which the database of a region is set back, for tests: each is saved while the server runs, or was saved before, and
-# is put in the place of the server's folder later on. What is saved is that of one server: its name, and a number.
+# Ways in which the database of a region is set back, for tests: each is saved while the server
+# runs, or was saved before, and later replaces the server's folder. A saved state belongs to one
+# server: its name, and a number.
 package DcRestore;
 
 use strict;
@@ -112,7 +113,8 @@ sub restore_meanwhile
 	return;
 }
 
-# restore_back(NODE, WAY, NAME, WORKERS): the server that was stopped is what it was before, and is started
+# restore_back(NODE, WAY, NAME, WORKERS): restores the earlier state of the stopped server, and
+# starts it
 sub restore_back
 {
 	my ($node, $way, $name, $workers) = @_;
