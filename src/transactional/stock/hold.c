@@ -8,8 +8,8 @@
  * keys. It is open until it is confirmed, released or expired. Each of these three locks its row
  * first, and changes it only if it is still open: so a hold ends exactly once, by the first of
  * them. Units that are given back are added to one row of their key when that transaction commits.
- * A hold that is confirmed with more than it has takes the rest as dc_take() does, its row being
- * locked; if that is not there it stays open.
+ * A hold that is confirmed with more than it has takes the rest as dc_take() does, while its row is
+ * locked; if there are not enough units, it stays open.
  *
  * Time is clock_timestamp(), read after the row is locked: a ttl is wall time, as users see it
  * and as rows outlive the server. If the clock is set, holds last longer or shorter by that

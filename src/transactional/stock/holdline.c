@@ -1,6 +1,6 @@
 /*
  * holdline.c
- *		Statements on a stock's table of holds, and what the units in a row of it are of.
+ *		Statements on a stock's table of holds, and the keys of the units in a row of it.
  *
  * Copyright (c) 2026, the dcounter developers
  *

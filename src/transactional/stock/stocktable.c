@@ -1,12 +1,12 @@
 /*
  * stocktable.c
- *		A stock's table of holds: creating it, adopting it, what it must look like; opening a stock, and
+ *		A stock's table of holds: creating it, adopting it, its required shape; opening a stock, and
  *		adding units to it.
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The other two tables are those of any counter (core/table/table.c); the shard table has
- * one column more.
+ * The other two tables are those of any counter (core/table/table.c); the shard table has one
+ * additional column.
  */
 #include "postgres.h"
 

@@ -1,6 +1,7 @@
 /*
  * unread.c
- *		dc_mark_read(), dc_mark_read_many(), dc_unread(): how much of a key a member has not read.
+ *		dc_mark_read(), dc_mark_read_many(), dc_unread(): how many messages of a key a member has
+ *		not read.
  *
  * Copyright (c) 2026, the dcounter developers
  *

@@ -1,6 +1,7 @@
 /*
  * unreadlost.c
- *		Increments that are not in a counter's rows any more, and what other functions of counters ask.
+ *		Increments that are not in a counter's rows any more, and functions for the other functions
+ *		of counters.
  *
  * Copyright (c) 2026, the dcounter developers
  *

@@ -5,9 +5,9 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * Rules. The time of a new stamp is that of stamp_next(): the wall clock's, but after all
- * that this database has given out, and after the stamp that the caller has seen. No time
- * is given out twice, whatever becomes of the transaction, and when the wall clock is
- * set back times go on one by one until it has caught up.
+ * that this database has given out, and after the stamp that the caller has seen. No time is given
+ * out twice, whether or not the transaction commits, and when the wall clock is set back, times
+ * continue one by one until it has caught up.
  *
  * Where it is. The last time is the value of the sequence dcounter.hlc_clock, so it
  * needs no shared memory, is that of all sessions, and is there after a restart, on a
@@ -25,9 +25,9 @@
  * A standby has replayed the record before it shows anything that was committed with a
  * stamp under it. So when it is promoted, its stamps are later than all those it has. What
  * an asynchronous standby has not got before the primary is lost can, when the wall
- * clock of the standby is behind, have had stamps that are given out again; nobody has
- * committed data with these any more but other databases that got them from the primary
- * first. synchronous_commit is the way to rule that out, as for anything else.
+ * clock of the standby is behind, have had stamps that are given out again; then only other
+ * databases that got them from the primary first still have committed data with these.
+ * synchronous_commit is the way to rule that out, as for anything else.
  *
  * A dump has the last time, no earlier than its snapshot. setval() sets it as any
  * sequence's; it takes a superuser.

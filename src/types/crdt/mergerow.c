@@ -6,22 +6,22 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * Each database has the table, users write to all of them, and built-in logical replication
- * takes the rows to the others. There the trigger makes of the row that is there and the row that
- * comes the least upper bound of both (mergecolumns.c). That is the same in whatever order rows
- * come, and however often, so all tables become equal.
+ * takes the rows to the others. There the trigger replaces the existing row by the least upper
+ * bound of it and the incoming one (mergecolumns.c). That is the same in whatever order rows come,
+ * and however often, so all tables become equal.
  *
  * Rows that are applied (session_replication_role is replica, as in an apply worker or
  * the copy of a table):
  *
- *	- UPDATE: the row becomes the merged one. If it is that already, nothing is written. So
- *	  a row that goes round a ring, or comes back to its writer, ends there.
+ *	- UPDATE: the row becomes the merged one. If it is that already, nothing is written. So a row
+ *	  that goes around a ring, or returns to its writer, ends there.
  *	- INSERT: another row of the key may be there, or may be written by another session at this
  *	  very moment. First the trigger looks for it, without a lock. If the row that comes adds
  *	  nothing, that is all: no lock is taken, so those who copy a table that is there already
- *	  and those who apply its changes, in another order, mostly do not wait for each other. Else a
- *	  nested statement, INSERT ... ON CONFLICT (key) DO UPDATE, inserts the row, or locks
- *	  the one that is there and updates it, by which this trigger fires and merges, with the newest
- *	  version of the row, whether the snapshot sees it or not. The server sees to it that one
+ *	  and those who apply its changes, in another order, mostly do not wait for each other.
+ *	  Otherwise a nested statement, INSERT ... ON CONFLICT (key) DO UPDATE, inserts the row, or
+ *	  locks the one that is there and updates it, by which this trigger fires and merges, with the
+ *	  newest version of the row, whether the snapshot sees it or not. The server sees to it that one
  *	  of both happens. So the row that came is done with, and is not inserted once more.
  *
  * The nested statement fires this trigger, too, one level deeper, and there its row passes.
@@ -41,12 +41,11 @@
  *
  *	- INSERT: a row without a stamp gets one. Here as in an update, stamps that the user gives,
  *	  also within registers, may not be too far ahead: the other databases would not take them.
- *	- UPDATE: states merge with those that are there, so one that was read before cannot undo
- *	  what has come since. If a column of the group changes, the row gets a new stamp, later
- *	  than the one it has, unless the user has set a later one. The values of the group that
- *	  are in TOAST and do not change are stored again: otherwise they would not be
- *	  sent, and the receiver would put its own values, perhaps those of another
- *	  writer, under this stamp.
+ *	- UPDATE: states merge with those that are there, so one that was read before cannot undo later
+ *	  changes. If a column of the group changes, the row gets a new stamp, later than the one it
+ *	  has, unless the user has set a later one. The values of the group that are in TOAST and do not
+ *	  change are stored again: otherwise they would not be sent, and the receiver would put its own
+ *	  values, perhaps those of another writer, under this stamp.
  *	- The key does not change: elsewhere this would be another row, and the old one stay.
  */
 #include "postgres.h"

@@ -1,6 +1,6 @@
 /*
  * mergerowcache.c
- *		dcounter.merge_row(): what a session knows of the tables with the trigger.
+ *		dcounter.merge_row(): a session's cache of the tables with the trigger.
  *
  * Copyright (c) 2026, the dcounter developers
  *

@@ -1,14 +1,14 @@
 /*
  * mergetypes.c
- *		dcounter.merge_row(): what it has to know of types.
+ *		dcounter.merge_row(): its knowledge of types.
  *
  * Copyright (c) 2026, the dcounter developers
  *
  * Which of two states of a sketch that adds up is later: dc_cms and dc_topk have no union that may
- * be done twice, so each database writes to a row of its own, and others take the later state of
- * that row. Each addition makes the total weight greater. So the later state is that with the
- * greater total. Of two states with the same total, which one database does not make of each other
- * by additions, the greater bytes win: any order will do, if all databases have the same.
+ * be done twice, so each database writes to its own row, and the other databases take the later
+ * state of that row. Each addition makes the total weight greater. So the later state is that with
+ * the greater total. Of two states with the same total, which one database does not make of each
+ * other by additions, the greater bytes win: any order will do, if all databases have the same.
  */
 #include "postgres.h"
 
