@@ -148,7 +148,7 @@ cat_has_more(const DcCatRow *io)
 }
 
 /*
- * cat_skip leaves out columns: what is read of a row then costs nothing for long texts in them.
+ * cat_skip leaves out columns, so that long texts in them cost nothing when a row is read.
  */
 void
 cat_skip(DcCatRow *io, int columns)

@@ -329,7 +329,7 @@ typedef struct DcRegionHooks
 	bool (*is_held)(void);
 	void (*await_begun)(void);
 
-	/* dc_compact() by hand: wait until amounts may go to the totals, if they will soon */
+	/* in an explicit dc_compact(): wait until amounts may go to the totals, if they soon may */
 	void (*await)(struct DcCounter *counter);
 } DcRegionHooks;
 
@@ -372,7 +372,8 @@ typedef struct DcDistinctHooks
 	void (*truncated)(Oid relid);
 
 	/*
-	 * raise 55000 if rows of a table that belongs to this room are being deleted or updated by hand
+	 * raise 55000 if rows of a table that belongs to this room are being deleted or updated
+	 * directly
 	 */
 	void (*prevent_change)(Oid relid);
 } DcDistinctHooks;

@@ -346,7 +346,7 @@ bytes_compare(const char *a, uint32 a_len, const char *b, uint32 b_len)
 }
 
 /*
- * Compare two texts in this way. They may be of any length, as rows may be written by hand.
+ * Compare two texts in this way. They may be of any length, as rows may be written directly.
  */
 int
 texts_compare(Datum a, Datum b)

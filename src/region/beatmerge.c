@@ -396,8 +396,8 @@ look_for_retired(const DcSelfRow *self, const char *region, const DcSeen *seen, 
  * merged before local amounts are folded into that slot: so this marks the database as one that
  * must renew and, as the row will not come again, must then copy everything.
  *
- * The owner of a table can write such a row by hand, elsewhere, and a renewal costs all stocks of
- * the database their units. So a renewal is marked only for rows of a superuser's table.
+ * The owner of a table can write such a row directly in another region, and a renewal costs all
+ * stocks of the database their units. So a renewal is marked only for rows of a superuser's table.
  * Heartbeats, one of which comes after the rows of each transaction that publishes, reveal a copy
  * as well. But each such row marks that everything must be copied, as a row that is passed over
  * does not come again.

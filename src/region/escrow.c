@@ -145,7 +145,7 @@ sum_of(int64_t a, int64_t b)
 }
 
 /*
- * escrow_less returns what is left of an amount, not less than nothing.
+ * escrow_less returns the rest of an amount, or 0 if that would be negative.
  */
 static int64_t
 escrow_less(int64_t a, int64_t b)

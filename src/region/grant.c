@@ -53,9 +53,9 @@ static const DcStatement sql_grant_carried = {
 	.of = DC_OF_MORE};
 
 /*
- * key: the units that may still come. Rows that are written by hand may be negative; where there
- * are very many rows, they were written by hand, and no more units come. The table of totals, which
- * may have code of its owner, is not read.
+ * key: the units that may still come. Rows that are written directly may be negative. Where there
+ * are very many rows, they were written directly, and no more units come. The table of totals,
+ * which may have code of its owner, is not read.
  */
 static const DcStatement sql_grant_room = {
 	.text = "SELECT CASE WHEN count(*) > 10000 THEN -1 ELSE greatest(least(9223372036854775807 - coalesce(sum(greatest(s.units, 0)), 0), 9223372036854775807 - coalesce(sum(greatest(s.inc, 0)), 0)), -1)::int8 END"

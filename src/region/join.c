@@ -102,9 +102,9 @@ static const char *refreshed_from(const char *name);
 
 /*
  * dc_region_join(peer text, conninfo text [, anew boolean], topology text, trust_owners boolean) ->
- * setof text: the statements that make a link from another region, or update an existing one: its
- * connection, its tables. A link to another publication is dropped and made again, as is any link
- * with `anew`. Before the first link come the statements that copy all that the peer knows.
+ * setof text: the statements that create a link from another region, or update an existing one: its
+ * connection, its tables. A link to another publication is dropped and created again, as is any
+ * link with `anew`. The statements that copy all that the peer knows come before the first link.
  *
  * Errors: 22004, 22023 for an invalid peer or topology, 55000 if this database is not in a region,
  * or needs a new epoch, or, before PostgreSQL 16, the owners of tables are not trusted.

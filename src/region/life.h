@@ -25,13 +25,13 @@
  *	  such a time. So each start takes a new epoch then: later counts, and those of the original of
  *	  a snapshot, have different epochs. That is marked (alone). If another region reports later
  *	  that it knows more of an earlier epoch than this database has, there was an original: this
- *	  database takes a new epoch once more, and gives up the units of its stocks (beatmerge.c);
+ *	  database takes a new epoch again, and gives up the units of its stocks (beatmerge.c);
  *	- counts from before the start are then sealed (seal.c): they may be published already, so they
  *	  can only go to the old epoch. Later counts can only go to the epoch that the database has when
  *	  it publishes again. So no session counts until the sealing is done (boot_await);
  *	- a row that has more of this database's epoch than the database itself is not merged, and marks
  *	  that the database must copy everything again (slot_is_foreign). In a table of a superuser,
- *	  where nobody writes such a row by hand, it also marks that the database must renew, earlier
+ *	  where nobody writes such a row directly, it also marks that the database must renew, earlier
  *	  than heartbeats would.
  *
  * test/unit/regionsim_identity.c is a model of this (series.h is the same in both). It shows that

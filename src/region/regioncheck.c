@@ -7,7 +7,7 @@
  * Everything is read in one snapshot. In each snapshot, totals and remote shard rows of a key are
  * the sum over its rows of regions, with the value that it was set to (region.h, sets.h), even
  * while other sessions count, compact and merge. Only changes that bypass dcounter's functions
- * break that, such as rows that are changed by hand.
+ * break that, such as rows that are changed directly.
  *
  * The counts of a region and epoch, and the values that a region has set keys to, as
  * dc_region_check() shows them, are the same in all regions that have the same rows: the digest is

@@ -211,7 +211,7 @@ bool
 region_row_lock(DcRegionRel *rel, DcRegionRow *row)
 {
 	const AttrNumber *atts = rel->layout->atts;
-	/* its owner may have changed its key by hand */
+	/* its owner may have changed its key directly */
 	bool locked = regionrel_lock(rel, &row->tid) &&
 		batch_key_equal(slot_datum(rel->found, atts[REGION_KEY], TEXTOID), row->key) &&
 		batch_key_equal(slot_datum(rel->found, atts[REGION_REGION], TEXTOID), row->region) &&

@@ -314,8 +314,8 @@ region_table_problem(Relation rel, const DcTableLayout *layout)
 
 /*
  * Return true if a trigger is the one for rows that come from other regions. There is one of that
- * name; a second one of another name would add the amounts once more. Only the owner of the
- * extension can create functions in its schema.
+ * name; a second one with another name would add the amounts twice. Only the owner of the extension
+ * can create functions in its schema.
  */
 static bool
 is_merge_trigger(const Trigger *trigger)

@@ -123,7 +123,7 @@ static const DcStatement sql_fold = {
 	.of = DC_OF_MORE};
 
 /*
- * region: the epochs under which something was sealed; more than these are made by hand, and cost a
+ * region: the epochs under which something was sealed; any more were inserted directly, and cost a
  * scan each
  */
 static const DcStatement sql_sealed_epochs = {

@@ -9,7 +9,7 @@
  * step of its own, whose locks, time and errors are bounded as those of any step are. The time that
  * an owner's counters take in a round is bounded as well, however many they are; successful turns
  * do not count if no other owner waits, or the owner has the database. A counter that fails or is
- * put off is tried again after the others, until dcounter.region_handshake is over; then once more,
+ * put off is tried again after the others, until dcounter.region_handshake is over; then again,
  * without rows that other transactions have locked; then it is left out, with a warning. When all
  * have had their turns the row of dcounter.self is changed, which needs no table of an owner.
  *

@@ -24,7 +24,7 @@ sub with_modules
 {
 	my ($language, @modules) = @_;
 	my %tries = (
-		# that of the packages, not one that was built by hand
+		# that of the packages, not one that was built from source
 		python => [ [ '/usr/bin/python3', 'python3' ], sub { ('-c', join '; ', map { "import $_" } @_) } ],
 		ruby => [ [ '/usr/bin/ruby', 'ruby' ], sub { ('-e', join '; ', map { "require '$_'" } @_) } ],
 		# where it looks for modules follows from where the script is

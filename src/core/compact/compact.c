@@ -37,11 +37,10 @@
  * (time/trend/trendbatch.c). A key whose weight is locked is left alone, too.
  *
  * A key whose sum overflows bigint stays in its shard rows, until it is set or deleted (set.c).
- * Compaction by hand warns of it each time, the worker once (compactstuck.c).
+ * An explicit compaction warns of it each time, the worker only once (compactstuck.c).
  *
  * Under REPEATABLE READ and SERIALIZABLE a row that has changed since the
- * snapshot is a serialization failure (40001). Commits change rows of totals, too, so that
- * comes often.
+ * snapshot is a serialization failure (40001). Commits also change rows of totals, so comes often.
  */
 #include "postgres.h"
 

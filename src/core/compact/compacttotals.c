@@ -111,7 +111,7 @@ static void batch_key_add(DcCounter *counter, DcBatchKey *key, int64 inc, int64 
  * batch_to_totals adds the amounts of the keys to their rows of totals. If the table is replicated,
  * it also adds the amounts counted here to this region's own counts; if the table has a trend, it
  * adds them to the weights. Meanwhile nobody else inserts a row of totals of these keys, except for
- * an owner who does so by hand.
+ * an owner who does so directly.
  */
 void
 batch_to_totals(DcSqlSession *session, DcBatch *batch)

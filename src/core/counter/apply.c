@@ -49,7 +49,7 @@
  * Others do wait for them: setters, users' own UPDATEs, inserters of the same key. They may hold
  * any lock, and wait for this commit, but it waits for none of them: all that they have locked
  * is a row of totals, which is then busy, or a key that they set. Only the owner can lock shard
- * rows by hand, and this argument does not cover that.
+ * rows directly, which this argument does not cover.
  *
  * foreign.c has the additional rules for foreign tables.
  *

@@ -10,7 +10,7 @@
  *
  * dc_scan() is for keys that are the text of a JSON array, as those of bound counters with several
  * expressions are. Those that begin with [7] are "[7]" and the keys from "[7," up to "[7-", the
- * next character after the comma. A key that is not the text of any jsonb was written by hand, and
+ * next character after the comma. A key that is not the text of any jsonb was written directly, and
  * is skipped.
  */
 #include "postgres.h"

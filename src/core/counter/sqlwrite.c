@@ -90,7 +90,7 @@ const DcStatement sql_delete_own = {
 	.text = "DELETE FROM @shards AS s WHERE s.key = $1 AND s.shard = $2", .argtypes = {TEXTOID, INT4OID}};
 
 /*
- * key, inc, dec, at: adds to the row of totals, or inserts it; no row if the sum would leave bigint
+ * key, inc, dec, at: adds to the row of totals, or inserts it; no row if the sum would overflow
  */
 static const DcStatement sql_upsert_total = {
 	.text = "INSERT INTO @totals AS t (key, inc, dec, updated_at) VALUES ($1, $2, $3, $4)"
@@ -285,10 +285,10 @@ blind_foreign(DcSqlSession *session, const DcDelta *delta,
  * waits only for another transaction that has drawn the same one of 2^30 for the same key.
  *
  * We do wait for a transaction that takes such a lock after we have looked, and has the row
- * before our statement gets there, and for one that has changed the row of totals by hand.
- * Looking at the row first would cost a second message for each increment. If such a
- * transaction stays open and goes on to a key of ours, that is a deadlock, which Citus finds:
- * one of the two fails with 40P01.
+ * before our statement gets there, and for one that has changed the row of totals directly. Looking
+ * at the row first would cost a second message for each increment. If such a transaction stays open
+ * and continues with a key of ours, that is a deadlock, which Citus finds: one of the two fails
+ * with 40P01.
  */
 void
 sql_add_distributed(DcSqlSession *session, const DcDelta *delta, DcShardChoice choice, bool shared, bool totals)

@@ -345,7 +345,7 @@ wait_for_row(DcDirectRel *rel, const DcDelta *delta, DcHintList *list,
 
 /*
  * direct_insert_row inserts a new shard row of the key. If a row with our number is left over
- * from long ago, or was written by hand, any other number is fine.
+ * from long ago, or was written directly, any other number is fine.
  */
 void
 direct_insert_row(DcDirectRel *rel, const DcDelta *delta, DcHintList *list,

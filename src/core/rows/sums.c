@@ -26,7 +26,7 @@ sums_init(DcSums *sums)
 }
 
 /*
- * sums_add adds one row. In a row that was written by hand dec may be anything.
+ * sums_add adds one row. In a row that was written directly, dec may be anything.
  */
 void
 sums_add(DcSums *sums, int64 inc, int64 dec)

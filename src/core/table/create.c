@@ -333,9 +333,9 @@ prevent_taken(const char *schema, const char *name)
 }
 
 /*
- * sibling_create makes another table of one that is there, as the current user, who owns that.
- * Raises 42P07 if the name is taken; with `anew` the hint says that it may have been restored
- * without the settings, and is not needed.
+ * sibling_create creates another table for an existing one, as the current user, who owns the
+ * existing one. Raises 42P07 if the name is taken; with `anew` the hint says that it may have been
+ * restored without the settings, and is not needed.
  */
 Oid
 sibling_create(Oid relid, const char *suffix, const char *columns, const char *options, bool anew, const char *what)
@@ -357,7 +357,7 @@ sibling_create(Oid relid, const char *suffix, const char *columns, const char *o
 }
 
 /*
- * sibling_find returns the relation that is named like another table of one that is there, or
+ * sibling_find returns the relation that has the name of another table of an existing one, or
  * InvalidOid.
  */
 Oid

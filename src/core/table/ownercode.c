@@ -29,7 +29,7 @@
  *	  change the owner.
  *	- It does not keep away CREATE INDEX CONCURRENTLY and CREATE STATISTICS. The new expressions
  *	  are evaluated where they are immutable. If they consist of the server's functions,
- *	  they may hold up the step that is running, and no other; all others are refused by the
+ *	  they may delay the step that is running, and no other; all other functions are refused by the
  *	  guard. A new operator class is a superuser's.
  *	- Nor does it keep a table from becoming a child or a partition, with all that is on it. The
  *	  session that does so takes the parent's code lock at the end of the command (an event

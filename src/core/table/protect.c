@@ -676,7 +676,7 @@ amounts_change(const TriggerData *data)
 }
 
 /*
- * Raise 55000: rows of a stock or a ledger cannot be deleted, or changed, by hand.
+ * Raise 55000: rows of a stock or a ledger cannot be deleted or changed directly.
  */
 static void
 refuse_change(const DcCounterRow *row, DcMember member, Oid relid, bool deletes)

@@ -61,9 +61,9 @@ static char *key_names(const DcShape *shape);
 static char *child_of(Relation rel);
 
 /*
- * Return true if a table, which is locked, has its shape, and fills in the
- * layout, or else the problem. A table on other servers need not have the index, and its columns
- * need not be NOT NULL: the servers would not know.
+ * Return true and fill in the layout if a table, which is locked, has its shape; otherwise fill in
+ * the problem. A table with data on other servers need not have the index, and its columns need
+ * not be NOT NULL, as this server could not enforce either.
  */
 bool
 shape_fits(Relation rel, const DcShape *shape, DcTableLayout *layout,

@@ -92,7 +92,7 @@ consumerneeds_needs(bool *busy)
 	*busy = !positions_lock(false, false);
 	if (*busy)
 		return NIL;
-	/* before the rows are read: what is not held any more is in them */
+	/* before the rows are read: positions that are no longer held are in them */
 	if (positions_held(&held))
 	{
 		DcConsumerNeed *need = palloc0(sizeof(DcConsumerNeed));

@@ -179,9 +179,9 @@ outbox_append(const DcEvent *event, const char *function)
 }
 
 /*
- * check_sizes raises 54000 for an event that readers could not take. It would come first each time,
- * and hold up all events after it: the text of a jsonb value may be six times as long as the value,
- * and a message to a client has 1 GB at most.
+ * check_sizes raises 54000 for an event that readers could not receive. Such an event would come
+ * first each time and block all events after it. The text of a jsonb value may be six times as long
+ * as the value, and a message to a client is limited to 1 GB.
  */
 static void
 check_sizes(const DcEvent *event)

@@ -133,7 +133,7 @@ outbox_current(TimestampTz *since)
 
 /*
  * read_ring reads the row. A read may miss it while it is being replaced, so it is searched for
- * once more. False, and all zeros, if there is none.
+ * again. Returns false, and all zeros, if there is none.
  */
 static bool
 read_ring(DcRing *ring)

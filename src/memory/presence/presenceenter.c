@@ -70,9 +70,8 @@ presence_full_error(const DcPresenceRule *rule, const char *full)
 }
 
 /*
- * presence_enter lets a member enter a room, or enter it once more, and returns how many are there.
- * Errors: 53200,
- * 54000.
+ * presence_enter lets a member enter a room, or enter it again, and returns the number of members.
+ * Errors: 53200, 54000.
  */
 int64
 presence_enter(DcPresenceCall *call)

@@ -19,7 +19,7 @@
  *
  * A transaction that does any of this holds the table's lock `distinct` to its end; the worker
  * skips a table that it cannot lock at once. So a row of the table is changed by one of them at a
- * time. It may still be changed by its owner by hand: then its deltas stay, and the next time tries
+ * time. Its owner may still change it directly: then its deltas stay, and the next fold tries
  * again. Deleting a delta that is already deleted does nothing.
  *
  * None of this runs code of an owner: tables with such code cannot be written (distinctopen.c). A
@@ -496,9 +496,9 @@ horizon_of(const DcDistinctRow *row)
 
 /*
  * Write the newest bucket to the catalog. Only the bucket of a key is known to be one if the
- * functions have written it; a row that was made by hand may say anything. A bucket that does not
- * follow the newest one may come from a clock that is ahead for a while: it counts when a later one
- * is folded, and until then it raises the newest one by a single bucket. If the newest one is
+ * functions have written it; a row that was inserted directly may say anything. A bucket that does
+ * not follow the newest one may come from a clock that is ahead for a while: it counts when a later
+ * one is folded, and until then it raises the newest one by a single bucket. If the newest one is
  * itself ahead of the clock, the clock was wrong at that time.
  */
 static void

@@ -392,8 +392,8 @@ rows_start(DcKeyRows *rows)
 }
 
 /*
- * Return true if the rows that are asked for have one of this key. Others may lie between the
- * buckets of a key, and are longer; and an owner may have made any by hand.
+ * Return true if this key is among the rows that are asked for. Other, longer keys may lie between
+ * the buckets of a key, and an owner may have inserted any key directly.
  */
 static bool
 rows_have(const void *arg, const DcRowKey *key)

@@ -30,8 +30,8 @@
  *	- Code that is put on it is the owner's, as with the other tables: then the worker leaves the
  *	  counter to the owner (core/table/ownercode.c). It runs in the owner's own dc_compact() and
  *	  dc_set(), and in other users' calls as the owner.
- *	- Rows that are changed by hand are treated like others. A weight that is not a finite number
- *	  counts as none.
+ *	- Rows that are changed directly are treated like any other. A weight that is not a finite
+ *	  number counts as none.
  *
  * The locks. The table is locked after those of the counter, and its rows after the counter's:
  * shard rows, totals, weights. Compaction waits for none of them; dc_set(), dc_delete() and

@@ -267,7 +267,7 @@ write_part(DcKeySums *sums, const DcBytes *key, uint32 hash, const DcPartRecord 
 }
 
 /*
- * add_part adds up what is in a file, and gives it to the sort.
+ * add_part adds up the contents of a file, and passes the sums to the sort.
  */
 static void
 add_part(DcKeySums *sums, BufFile *file)

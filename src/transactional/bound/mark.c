@@ -13,11 +13,11 @@
  * Adding exact - value(S), once, makes that exact + the same increments, in every later S'. An
  * increment is in the mark or after it, by whether S shows it, whenever it is added to the tables
  * and whatever moves it there: compaction changes no sum in any snapshot. dc_set() and dc_delete()
- * are changes like others: one after the mark stays as well.
+ * are changes like any other: one made after the mark is kept as well.
  *
- * S is the transaction's snapshot under REPEATABLE READ, so that what is exact can be read in the
- * same one. Under READ COMMITTED it is taken after the locks. It shows what the transaction has
- * done itself, pending deltas included: they are written first. DDL that is not MVCC (TRUNCATE,
+ * S is the transaction's snapshot under REPEATABLE READ, so the exact values can be read in the
+ * same snapshot. Under READ COMMITTED it is taken after the locks. It shows what the transaction
+ * has done itself, pending deltas included: they are written first. DDL that is not MVCC (TRUNCATE,
  * ATTACH) is seen by a snapshot that is older; so S must show the newest rows of the tables in
  * pg_class (25001). What a buffered table has in memory is in no snapshot. So it cannot be marked,
  * nor, in an older snapshot, one that was buffered. It can be reconciled: what is added goes to

@@ -331,8 +331,9 @@ dropped_types(const DcDdl *ddl)
 }
 
 /*
- * Return true if the expressions of a binding name what is not there. A source that another
- * session has locked against reading is being altered there, which finds out by itself.
+ * Return true if the expressions of a binding name something that does not exist. A source that
+ * another session has locked against reading is being altered there, and that session will find out
+ * itself.
  */
 static bool
 is_broken(const DcSourceRow *row)

@@ -118,8 +118,8 @@ parse_begin(Relation source)
 }
 
 /*
- * parse_select parses a list of expressions, by the server's own grammar: what is more than that is
- * an error, but, if `grouped`, for GROUP BY.
+ * parse_select parses a list of expressions with the server's own grammar. Anything beyond the list
+ * is an error, except for GROUP BY if `grouped`.
  */
 static SelectStmt *
 parse_select(const char *text, const char *what, bool several, bool grouped)

@@ -191,7 +191,7 @@ source_names(const DcSourceRow *row, void *arg)
 }
 
 /*
- * Return true if a name in a text is that of what is renamed.
+ * Return true if a name in a text is that of the renamed object.
  */
 static bool
 is_renamed(const char *schema, const char *name, void *arg)
@@ -204,9 +204,9 @@ is_renamed(const char *schema, const char *name, void *arg)
 }
 
 /*
- * source_any_name returns true if a function does for one of the names in the expressions of a
- * binding. The function is called with the schema, if there is one, and the name; it may be called
- * for what is no name, such as a word of SQL.
+ * source_any_name returns true if a function returns true for one of the names in the expressions
+ * of a binding. The function is called with the schema, if there is one, and the name; it may also
+ * be called for words that are not names, such as SQL keywords.
  */
 bool
 source_any_name(const DcSourceRow *row, DcNameTest test, void *arg)

@@ -8,10 +8,10 @@
  * The event trigger counts them at the end of the command, in its transaction and under its
  * locks (sourcecount.c): nobody else can write to these tables until it has committed.
  *
- *	- ATTACH has the table and its partitions locked ACCESS EXCLUSIVE. It has given them
- *	  the triggers for rows; that for TRUNCATE is added here, to new partitions as well.
- *	- DETACH has the partition locked ACCESS EXCLUSIVE, its partitions as their triggers
- *	  were dropped, and here once more. Sums are subtracted, or carried over
+ *	- ATTACH has locked the table and its partitions ACCESS EXCLUSIVE. It has given them the
+ *	  triggers for rows; the one for TRUNCATE is added here, to new partitions as well.
+ *	- DETACH has locked the partition ACCESS EXCLUSIVE. Its own partitions were locked when their
+ *	  triggers were dropped, and are locked again here. Sums are subtracted, or carried over
  *	  (sourcecarried.c), as each binding says.
  *	- DETACH CONCURRENTLY is two transactions. After the first one the partition cannot be seen
  *	  by way of its parents, but rows that are written to it directly continue to count, as its

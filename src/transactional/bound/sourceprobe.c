@@ -5,8 +5,8 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * An index serves if it is a btree of the server's own operator class, its first column is the
- * column that is the key, it has all rows, and it may be used in our snapshot. So no code of users
- * runs; nor is an index's predicate looked at, as the server evaluates what is constant in it. A
+ * column that is the key, it has all rows, and it may be used in our snapshot. So no user's code
+ * runs. Nor is an index's predicate examined, as the server would evaluate its constant parts. A
  * source is probed if each of its leaves has one; otherwise it is scanned.
  *
  * The text of a key is turned into a value of the column's type, and the key of each row that

@@ -119,9 +119,10 @@ static void end_hold(DcCounter *counter, const DcHold *hold, const char *state,
 
 /*
  * dc_hold_confirm(stock regclass, hold_id uuid, qty bigint, strict boolean) -> text: ends a hold
- * with its units sold, or with as many as qty says; the others are given back, and what is missing
- * is taken. The answer is "confirmed" if this call did it, "confirmed already" if another one did,
- * or, unless strict, why it is not: "expired", "released", "unknown"; "open" if units were missing.
+ * with its units sold, or with as many as qty says; any other units are given back, and missing
+ * units are taken. The answer is "confirmed" if this call did it, "confirmed already" if another
+ * one did, or, unless strict, why it is not: "expired", "released", "unknown"; "open" if units were
+ * missing.
  *
  * Errors: 22023 if it was confirmed with another quantity, or has several keys and qty is given. If
  * strict, 42704 for a hold that is unknown, 55000 for one that has ended otherwise or lacks units.

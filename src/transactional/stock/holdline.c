@@ -116,9 +116,9 @@ hold_word(DcCounter *counter, const char *word)
 }
 
 /*
- * hold_lines returns what the hold in a row of the last result has, in the order of keys. The row
- * begins with the columns DC_HOLD_LINES. Raises 42809 if the row was made by hand, and is not like
- * that.
+ * hold_lines returns the keys and units of the hold in a row of the last result, in the order of
+ * keys. The row begins with the columns DC_HOLD_LINES. Raises 42809 if the row was inserted
+ * directly and has no valid lines.
  */
 DcCartLine *
 hold_lines(DcSqlSession *session, uint64 row, int *count)

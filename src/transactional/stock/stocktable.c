@@ -219,8 +219,8 @@ stock_give_back(DcCounter *counter, const DcKey *key, int64 qty)
 }
 
 /*
- * check_given raises 42809 for less than no units. A hold whose row was made by hand has perhaps
- * that, and would take them from others.
+ * check_given raises 42809 for a negative number of units. A hold whose row was inserted directly
+ * may have such a number, and would take units from other holds.
  */
 static void
 check_given(const DcCounter *counter, int64 qty)

@@ -86,7 +86,7 @@ make_keys(Datum member, Datum key, ScanKeyData *keys)
 /*
  * seen_read returns the number of a member and a key in the active snapshot, which is the same
  * for all reads until the table is closed, with the changes of this transaction; 0 if there is
- * none. One that was set by hand may be below zero, and counts as 0.
+ * none. A number that the owner has set directly may be negative, and counts as 0.
  */
 int64
 seen_read(DcSeenRel *rel, Datum member, Datum key)

@@ -324,7 +324,7 @@ dots_order(const void *a, const void *b)
 
 /*
  * sort_dots puts dots in order. It is a merge sort, since the server's qsort() takes
- * quadratic time for what is made to that end.
+ * quadratic time for input that is crafted to that end.
  */
 static void
 sort_dots(Dot *dots, size_t n)

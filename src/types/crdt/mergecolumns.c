@@ -15,9 +15,9 @@
  *	  text if it has none. Of the settings, which are the session's, those that such bytes
  *	  depend on are pinned. So all databases keep the same one, and which one is of no importance.
  *
- * The merge of two rows is thus the least upper bound of both, whatever their order, and merging
- * a row once more changes nothing. A state that does not change stays the same value, not a
- * copy, so a value in TOAST is not stored again.
+ * The merge of two rows is thus the least upper bound of both, whatever their order, and merging a
+ * row again changes nothing. A state that does not change stays the same value, not a copy, so a
+ * value in TOAST is not stored again.
  *
  * All memory is the caller's, who is called once a row.
  */

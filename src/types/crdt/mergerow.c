@@ -21,15 +21,15 @@
  *	  and those who apply its changes, in another order, mostly do not wait for each other.
  *	  Otherwise a nested statement, INSERT ... ON CONFLICT (key) DO UPDATE, inserts the row, or
  *	  locks the one that is there and updates it, by which this trigger fires and merges, with the
- *	  newest version of the row, whether the snapshot sees it or not. The server sees to it that one
- *	  of both happens. So the row that came is done with, and is not inserted once more.
+ *	  newest version of the row, whether the snapshot sees it or not. The server ensures that one of
+ *	  the two happens. So the row that came has been handled, and is not inserted again.
  *
- * The nested statement fires this trigger, too, one level deeper, and there its row passes.
- * It runs as the role that runs the outer statement, with the rights, the triggers and the checks
- * that apply to that role anyway; it is no more than what an upsert of that role would do. (In
- * an apply worker that is the subscription's owner, or since version 16 the table's.)
- * Row-level security would hide the row that is in the way; apply workers refuse tables with
- * it for roles that are subject to it, and so does this.
+ * The nested statement also fires this trigger, one level deeper, and there its row passes. It runs
+ * as the role that runs the outer statement, with the rights, the triggers and the checks that
+ * apply to that role anyway; it is no more than what an upsert of that role would do. (In an apply
+ * worker that is the subscription's owner, or since version 16 the table's.) Row-level security
+ * would hide the row that is in the way; apply workers refuse tables with it for roles that are
+ * subject to it, and so does this.
  *
  * Code of the table's owner may run at several points: as triggers that fire before, in functions
  * of types. It cannot alter the table, which the outer statement has open, nor drop the index. It

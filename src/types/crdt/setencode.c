@@ -77,7 +77,7 @@ begin_set_entries(const SetState *state)
 		if (!entry->gone)
 			iter.added[iter.nadded++] = (SortEntry){prefix_of(entry), entry};
 	}
-	/* that of the C library: the server's takes quadratic time for what is made to that end */
+	/* the C library's: the server's takes quadratic time for input crafted to that end */
 	(qsort)(iter.added, iter.nadded, sizeof(SortEntry), setencode_compare_entries);
 	return iter;
 }

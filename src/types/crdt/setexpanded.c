@@ -356,10 +356,10 @@ came_last(FmgrInfo *flinfo, Datum value)
 }
 
 /*
- * change_flat makes a change to a flat value. One that does not change becomes an object,
- * too, as a loop may continue with it and should not search it each time. But one that is
- * compressed or stored elsewhere is returned itself at first, for an UPDATE stores it as it is; an
- * object, if it comes once more.
+ * change_flat makes a change to a flat value. A value that does not change also becomes an object,
+ * as a loop may continue with it and should not search it each time. But a value that is compressed
+ * or stored out of line is returned itself the first time, since an UPDATE stores it as it is, and
+ * as an object if it comes again.
  */
 static Datum
 change_flat(FmgrInfo *flinfo, Datum value, const Step *step)

@@ -124,7 +124,7 @@ topk_state_load(const TopkList *list)
 }
 
 /*
- * Raise 22003: the total weight would leave bigint.
+ * Raise 22003: the total weight would be out of range for bigint.
  */
 static void
 refuse_overflow(void)
@@ -146,7 +146,7 @@ topk_state_add(TopkState *state, const ItemBytes *item, int64 weight)
 }
 
 /*
- * Merge a list into a state; 22003 if the total weight would leave bigint.
+ * Merge a list into a state; 22003 if the total weight would be out of range for bigint.
  */
 void
 topk_state_merge(TopkState *state, const TopkList *other)
