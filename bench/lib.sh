@@ -44,7 +44,8 @@ chosen() {
     return 1
 }
 
-# unpack_cases: makes a folder of each file of cases, in the copy of the tree in which the parts run
+# unpack_cases: creates a folder from each file of cases, in the copy of the tree in which the parts
+# run
 unpack_cases() {
     local file
     for file in bench/cases/*.cases; do

@@ -121,7 +121,7 @@ map_size_of(uint32 cells, Size payload)
 }
 
 /*
- * map_init makes an empty map in `bytes` of shared memory.
+ * map_init creates an empty map in `bytes` of shared memory.
  */
 void
 map_init(DcMap *map, Size bytes, Size payload)
@@ -599,8 +599,7 @@ entry_is(DcMap *map, const DcMapEntry *entry, const DcMapKey *key)
 }
 
 /*
- * entry_create makes an entry without pins, not in a bucket yet; NULL if the map is
- * full.
+ * entry_create creates an entry without pins that is not in a bucket yet; NULL if the map is full.
  */
 static DcMapEntry *
 entry_create(DcMap *map, const DcMapKey *key)

@@ -6,9 +6,9 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * A link is a subscription of this database to a publication of another one (publication.c).
- * CREATE SUBSCRIPTION makes a slot there, and so cannot run in a transaction, nor in a function. So
- * these return statements, for psql's \gexec. They write nothing, and return text: running it needs
- * the rights for it.
+ * CREATE SUBSCRIPTION creates a slot there, and so cannot run in a transaction, nor in a function.
+ * So these return statements, for psql's \gexec. They write nothing, and return text: running it
+ * needs the rights for it.
  *
  *		dc_from_PEER		the permanent link from a region
  *		dc_refresh_PEER		a copy of all that it knows, dropped when that is complete

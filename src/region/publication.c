@@ -19,7 +19,7 @@
  * An existing publication of that name, as in a database that was restored, is used if it is as
  * dcounter would make it. A dump does not include that the extension's own table of heartbeats is
  * in them, and may lack the publications. So missing tables are added when a database renews or
- * makes a link, and by dc_region_publish().
+ * creates a link, and by dc_region_publish().
  */
 #include "postgres.h"
 

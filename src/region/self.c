@@ -233,7 +233,7 @@ self_marks(const DcSelfRow *row, DcSelfMarks *marks)
 		const DcSelfMark *mark = lfirst(lc);
 
 		CHECK_FOR_INTERRUPTS();
-		/* rows that came while the epoch was taken were missed all the same */
+		/* rows that came while the epoch was taken were missed anyway */
 		if (mark->epoch <= row->epoch && strcmp(mark->what, "recopy") == 0)
 		{
 			marks->recopy = true;

@@ -308,7 +308,7 @@ read_set_rows(DcSetMerge *merge)
  * Read the rows of the key, and lock that of the region that the row comes from. Only the
  * transaction that has locked the key writes rows of it, except for an owner who writes directly,
  * which must not make the link fail. So if there is no row, the incoming one is inserted at once,
- * as it is: merging it may take long, if it has observed much.
+ * as it is: merging it may take a long time if it has observed much.
  */
 static void
 read_and_lock(DcSetMerge *merge)
@@ -398,7 +398,7 @@ setmerge_fits(__int128 sum)
 }
 
 /*
- * setmerge_slot_of makes a row of a slot's observed amounts.
+ * setmerge_slot_of creates a row from a slot's observed amounts.
  */
 static DcRegionRow
 setmerge_slot_of(const DcSetMerge *merge, const AmountsEntry *entry)

@@ -78,7 +78,7 @@ sub state_query
 			+ coalesce((SELECT sum(inc - dec) FROM ${counter}_shard WHERE key = '$key'), 0)};
 }
 
-# in_tables(NODE): makes a function of that name, how much of a counter its tables say
+# in_tables(NODE): creates a function of that name, which returns a counter's amount in its tables
 sub in_tables
 {
 	my ($node) = @_;

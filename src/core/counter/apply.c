@@ -155,7 +155,7 @@ apply_amounts(DcCounter *counter, DcDelta **deltas, int count)
 /*
  * apply_remote adds what was counted in another region at once to this transaction's own row for
  * such amounts, or to several if they overflow bigint in one. It never waits, and does not count as
- * increments of this database. Amounts of 0 make a row, too: compaction looks at the key then.
+ * increments of this database. Amounts of 0 also insert a row, so that compaction looks at the key.
  */
 void
 apply_remote(DcCounter *counter, const DcKey *key, int64 inc, int64 dec)

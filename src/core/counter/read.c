@@ -558,7 +558,7 @@ read_keys(DcCounter *counter, Datum keys, DcKeySum *sorted, int nsorted)
 }
 
 /*
- * key_sums_create makes a sorted array of the distinct keys, with sums of 0.
+ * key_sums_create creates a sorted array of the distinct keys, with sums of 0.
  */
 static DcKeySum *
 key_sums_create(Datum *keys, int nkeys, int *nsorted)

@@ -472,7 +472,7 @@ set_check_buffered(DcSqlSession *session, const DcStatement *statement, Datum *v
 }
 
 /*
- * set_insert_total makes a row of totals for a key that has none. Compaction counts amounts in
+ * set_insert_total inserts a row of totals for a key that has none. Compaction counts amounts in
  * shard rows for the trend, and setting a key is not an increment. If a compaction is inserting
  * one, this waits for it.
  */

@@ -216,8 +216,8 @@ sql_execute(DcSqlSession *session, const DcStatement *statement, Datum *values,
 }
 
 /*
- * plan_settings steers the planner while it makes a generic plan, which is when
- * a plan is run for the first time or after an invalidation.
+ * plan_settings steers the planner while it creates a generic plan, which is when a plan is run for
+ * the first time or after an invalidation.
  */
 static void
 plan_settings(void)

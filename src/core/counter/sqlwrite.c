@@ -173,7 +173,7 @@ sql_add_shared(DcSqlSession *session, const DcDelta *delta, uint64 seed,
 		if (sql_run(session, &sql_insert_if_room, values) > 0)
 			return waits;
 
-		/* all taken, and no room for another: do not wait if it may take long */
+		/* all taken, and no room for another: do not wait if that may take a long time */
 		if (locked_for_long(session->counter, delta->key.data, delta->key.len))
 		{
 			DcDelta *deltas = (DcDelta *) delta;

@@ -14,9 +14,9 @@
  *	  transaction ends; we put it back, or a DROP TABLE after that would be taken for Citus'.
  *	- create_distributed_table_concurrently(), citus_add_local_table_to_metadata() and foreign keys
  *	  to some tables make the table itself a shard: they give it another name, with the shard's
- *	  number at its end, and make an empty table of the old name. Our catalogs know tables by OID,
- *	  so they would continue with the shard, which Citus moves, splits and drops as it likes. So
- *	  this renaming is refused for all tables in our catalogs. Where event triggers were switched
+ *	  number at its end, and create an empty table with the old name. Our catalogs know tables by
+ *	  OID, so they would continue with the shard, which Citus moves, splits and drops as it likes.
+ *	  So this renaming is refused for all tables in our catalogs. Where event triggers were switched
  *	  off meanwhile, such a table is not used (distribution.c), and takes no sibling along when it
  *	  is dropped.
  *

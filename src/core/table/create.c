@@ -290,8 +290,8 @@ sibling_name(const char *name, const char *suffix)
 }
 
 /*
- * Raise 42501 if dc_create() cannot make a table, or 42P07 if its name is taken, with what else to
- * do: most databases have a table "likes".
+ * Raise 42501 if dc_create() cannot create a table, or 42P07 if its name is taken, with what else
+ * to do: most databases have a table "likes".
  */
 static void
 prevent_taken_totals(const RangeVar *name, Oid schema)
@@ -367,7 +367,7 @@ sibling_find(Oid relid, const char *suffix)
 }
 
 /*
- * create_table makes a table, with a comment.
+ * create_table creates a table with a comment.
  */
 void
 create_table(const char *schema, const char *name, const char *columns,

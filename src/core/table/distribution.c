@@ -496,7 +496,7 @@ method_problem(Oid counter, Oid relid, const DcDistribution *found, char **hint)
 }
 
 /*
- * Return true if Citus makes one shard of each table in a schema.
+ * Return true if Citus turns each table in a schema into one shard.
  */
 static bool
 schema_is_distributed(Oid schema)

@@ -4,11 +4,11 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Code of users is not, nor is an expression that takes long: it is evaluated without a check for
- * interrupts between its parts, so a cancel, and the shutdown of the server, would wait for all of
- * it; and a few large strings can use up all memory. The server has immutable functions for both:
- * products of numbers of 100000 digits, repeat(), xpath(). So an expression is harmless if it
- * consists of
+ * Code of users is not, nor is an expression that takes a long time: it is evaluated without a
+ * check for interrupts between its parts, so a cancel, and the shutdown of the server, would wait
+ * for all of it; and a few large strings can use up all memory. The server has immutable functions
+ * for both: products of numbers of 100000 digits, repeat(), xpath(). So an expression is harmless
+ * if it consists of
  *
  *	- node types that are listed here, of the server's types;
  *	- immutable functions of the server, or of the extension, that are given, and return, values of

@@ -278,7 +278,7 @@ create_truncate(Oid relid, bool always)
 }
 
 /*
- * create_delete makes a trigger that refuses DELETE statements, or, with a condition, rows.
+ * create_delete creates a trigger that refuses DELETE statements, or, with a condition, rows.
  */
 static void
 create_delete(Oid relid, const char *when)
@@ -293,7 +293,7 @@ create_delete(Oid relid, const char *when)
 }
 
 /*
- * create_change makes a trigger that refuses rows that have, or get, other amounts.
+ * create_change creates a trigger that refuses rows that have, or get, other amounts.
  */
 static void
 create_change(Oid relid)

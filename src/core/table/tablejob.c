@@ -21,12 +21,12 @@
  * run and a step at most, whatever the number of the tables and their backlog, and gets all the
  * time that others leave. As those that were served last come last, none is starved.
  *
- * A step is bounded by what it reads and writes. If one takes long nevertheless, because of
- * rows that its owner has written or locked, it is cancelled after DC_STEP_MS, and however it
- * has ended, all jobs leave all tables of the owner alone for a multiple of its length. So an
- * owner delays others by one such step, whatever the number of the jobs and tables. A table
- * that needs more time than a step has is left to its owner's dc_maintain(), which has no
- * limit, and the log says so.
+ * A step is bounded by what it reads and writes. If one takes a long time nevertheless, because of
+ * rows that its owner has written or locked, it is cancelled after DC_STEP_MS, and however it has
+ * ended, all jobs leave all tables of the owner alone for a multiple of its length. So an owner
+ * delays others by one such step, whatever the number of the jobs and tables. A table that needs
+ * more time than a step has is left to its owner's dc_maintain(), which has no limit, and the log
+ * says so.
  *
  * A job whose steps are about all owners at once, such as that of the outbox, bounds them by the
  * same time, and rests after a long one (shared_step_run).

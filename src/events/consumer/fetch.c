@@ -270,8 +270,8 @@ open_member(Fetch *fetch)
 }
 
 /*
- * fetch_join makes a new member. It keeps the lock on the consumer itself, so that the
- * consumer cannot be dropped before the member can be seen.
+ * fetch_join creates a new member. It keeps the lock on the consumer itself, so that the consumer
+ * cannot be dropped before the member can be seen.
  */
 static bool
 fetch_join(Fetch *fetch)

@@ -17,10 +17,10 @@
  *	   held, and see the row as that transaction left it.
  *	2. The new holder begins at the lane's position. So the events that the old one had
  *	   fetched and not acknowledged come again, before anything later.
- *	3. The old holder is done with the lane. It gives lanes away only at the start of a
- *	   fetch of its own, when by contract it is not working on anything; or it had let its lease
- *	   expire. In the latter case it may still be working, but cannot get that acknowledged: its row
- *	   no longer has lanes. If its work is in the transaction of its dc_ack(), none of it counts.
+ *	3. The old holder has finished with the lane. It gives lanes away only at the start of a fetch
+ *	   of its own, when by contract it is not working on anything; or it had let its lease expire.
+ *	   In the latter case it may still be working, but cannot get that acknowledged: its row no
+ *	   longer has lanes. If its work is in the transaction of its dc_ack(), none of it counts.
  *	   Nothing more can be guaranteed for work outside of the database.
  *	4. A holder whose transaction is open has the lock on its row. So it cannot lose
  *	   lanes, whatever its lease says: its commit decides on what it has fetched or
@@ -142,7 +142,7 @@ move_retries(const DcMember *from, DcMember *to)
 }
 
 /*
- * trade_begin makes a trade in which nothing has changed.
+ * trade_begin creates a trade in which nothing has changed.
  */
 void
 trade_begin(DcTrade *trade)

@@ -6,7 +6,7 @@
  *
  * Entries are found by the OID of the trigger: each partition has its own. An invalidation only
  * marks entries: it may come at any moment, even while one is in use (an output function may run
- * SQL, which may even fire the same trigger). The next use makes a new one. The old one is freed
+ * SQL, which may even fire the same trigger). The next use creates a new one. The old one is freed
  * when the transaction ends, as no use lasts longer.
  *
  * An entry depends on its table, on the name of the table that was attached,

@@ -68,7 +68,7 @@ marks_squash(Oid counter, TimestampTz from)
 }
 
 /*
- * key_set_make makes an empty set of keys, in a memory context.
+ * key_set_make creates an empty set of keys, in a memory context.
  */
 HTAB *
 key_set_make(MemoryContext cxt)

@@ -121,9 +121,9 @@ outbox_xact_init(void)
 }
 
 /*
- * event_id makes an id: a UUID of version 7 (RFC 9562), so ids made later sort
- * higher, by the millisecond and, in rand_a, by a fraction of it. That is wall time, and nothing
- * depends on it: the order of events is that of their numbers.
+ * event_id generates an id: a UUID of version 7 (RFC 9562), so ids generated later sort higher, by
+ * the millisecond and, in rand_a, by a fraction of it. That is wall time, and nothing depends on
+ * it: the order of events is that of their numbers.
  */
 void
 event_id(pg_uuid_t *id)

@@ -106,8 +106,8 @@ log_count(void)
 }
 
 /*
- * start_log makes an empty log. The context is set last, as it says that there is a log: by then no
- * pointer of an earlier log is left.
+ * start_log creates an empty log. The context is set last, as it says that there is a log: by then
+ * no pointer of an earlier log is left.
  */
 static void
 start_log(void)

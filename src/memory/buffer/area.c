@@ -82,11 +82,11 @@ table_slot(DcCounter *counter)
 }
 
 /*
- * table_slot_to_add does the same, but makes one if there is none; NULL if none is
- * left. It is for transactions that are about to add something, not for readers: a slot
- * is given back when the table is dropped, or when a flusher finds that the table is gone.
- * The table may be one that this transaction has created, and is going to roll back. If
- * nothing was added to its slot, no flusher would look at it.
+ * table_slot_to_add does the same, but creates one if there is none; NULL if none is left. It is
+ * for transactions that are about to add something, not for readers: a slot is given back when the
+ * table is dropped, or when a flusher finds that the table is gone. The table may be one that this
+ * transaction has created, and is going to roll back. If nothing was added to its slot, no flusher
+ * would look at it.
  */
 DcBufferTable *
 table_slot_to_add(DcCounter *counter)

@@ -10,7 +10,7 @@
  * anything is written. If there is none, the locks are released, room is made (limitevict.c), and
  * the call starts over. If there is still none, the limit's rule decides.
  *
- * Only an allowed call makes an entry. So a call that is refused takes no memory.
+ * Only an allowed call creates an entry. So a refused call takes no memory.
  *
  * The rule that a session knows may be an older one than that of the slot. This is noticed under
  * the lock (limiter.h). Then the locks are released, the rule is copied, and the call starts over.
@@ -470,8 +470,8 @@ prepare_one(DcLimitCall *call, bool *memory, int *added)
 }
 
 /*
- * Give back the chunks that were taken for calls that are not counted. Entries that were made stay,
- * idle.
+ * Give back the chunks that were taken for calls that are not counted. Entries that were created
+ * stay, idle.
  */
 static void
 limitcall_give_up(DcLimitCall *calls, int n)

@@ -196,7 +196,7 @@ presenceenter_make_entry(DcPresenceCall *call, DcMapEntry *room, const DcMapKey 
 }
 
 /*
- * presence_member_load makes a member of a room when the file is loaded. NULL if there is no
+ * presence_member_load creates a member of a room when the file is loaded. NULL if there is no
  * memory, or there is one already.
  */
 DcMapEntry *
@@ -286,8 +286,8 @@ meta_make(const DcPresenceCall *call, DcPresenceSlot *slot, uint32 *first)
 }
 
 /*
- * conn_make makes a connection with a name, in a new cell, which is not linked yet. Returns NULL,
- * or what is full. Those that have expired are forgotten first.
+ * conn_make creates a connection with a name in a new cell that is not linked yet. Returns NULL, or
+ * what is full. Those that have expired are forgotten first.
  */
 static const char *
 conn_make(const DcPresenceCall *call, DcPresenceSlot *slot, DcPresenceMember *member, int64 now, uint32 *cell)

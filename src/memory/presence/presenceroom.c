@@ -224,7 +224,7 @@ presence_room_get(DcPresenceUse *use, const DcKey *name, const char **full)
 }
 
 /*
- * presence_room_load makes a room of any database, when the file is loaded.
+ * presence_room_load creates a room of any database, when the file is loaded.
  */
 DcMapEntry *
 presence_room_load(DcPresenceUse *use, Oid database, const DcKey *name, const char **full)

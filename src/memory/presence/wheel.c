@@ -44,7 +44,7 @@ slot_bit(uint64_t slot)
 }
 
 /*
- * wheel_init makes an empty wheel, at a tick.
+ * wheel_init creates an empty wheel at a tick.
  */
 void
 wheel_init(DcWheel *wheel, uint64_t tick)

@@ -163,7 +163,7 @@ distinctscan_end(DcDistinctScan *scan)
 }
 
 /*
- * distinct_make_row makes a row.
+ * distinct_make_row creates a row.
  */
 TupleTableSlot *
 distinct_make_row(DcDistinctRel *rel, int which, const char *key, uint32 len, Datum sketch)

@@ -10,8 +10,8 @@
  *
  * The worker waits for no lock, and leaves alone what would keep it from its other work:
  *
- *	- a source whose expressions may take long, or much memory (source_is_harmless), unless it
- *	  belongs to a superuser, or dcounter.worker_runs_owner_code is on;
+ *	- a source whose expressions may take a long time, or much memory (source_is_harmless), unless
+ *	  it belongs to a superuser, or dcounter.worker_runs_owner_code is on;
  *	- a source of which a scan takes longer than SCAN_MS.
  *
  * It says so in the log, and counts it as left to the owner, who calls dc_build() or

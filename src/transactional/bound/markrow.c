@@ -112,7 +112,7 @@ value_columns(DcCatRow *io, void *data)
 }
 
 /*
- * mark_lock makes this transaction the only one that uses a mark, or makes one of that name.
+ * mark_lock makes this transaction the only one that uses a mark, or creates one of that name.
  */
 void
 mark_lock(Oid counter, const char *mark)

@@ -174,7 +174,7 @@ lock_refs(Oid refs)
 }
 
 /*
- * start_refs makes an empty log. There is one only when nothing is left of an earlier one's
+ * start_refs creates an empty log. There is one only when nothing is left of an earlier one's
  * pointers, so the context comes last.
  */
 static void

@@ -16,7 +16,7 @@
  *	2. Then the counter tables and the binding are locked (source_begin_change). A build that has
  *	   read its differences before that sees the new epoch, and reads them again.
  *	3. Then the rows are read, in a snapshot that is taken now, at any isolation level: what the
- *	   transaction's own snapshot does not show goes, or comes, all the same.
+ *	   transaction's own snapshot does not show goes or comes anyway.
  *
  * TRUNCATE of all of a source need not read it: afterwards each value is to be 0, or what was
  * carried over from detached partitions. So the values themselves are subtracted, less that.

@@ -10,9 +10,9 @@
  * source is probed if each of its leaves has one; otherwise it is scanned.
  *
  * The text of a key is turned into a value of the column's type, and the key of each row that
- * the index finds is compared with it: an index may take for equal what are different keys (a
- * collation that is not deterministic). A text that is not how the type writes a value is not a
- * key of any row. The types are those whose texts are known here: integers, texts, uuid.
+ * the index finds is compared with it: an index may treat different keys as equal (a collation that
+ * is not deterministic). A text that is not how the type writes a value is not a key of any row.
+ * The types are those whose texts are known here: integers, texts, uuid.
  *
  * Where a row counts the same whatever is in it, as it is the rows that are counted, it is not
  * fetched if all rows of its page are visible to everybody: the server's index-only scans do the
@@ -576,7 +576,8 @@ compare_values(const DcProbe *probe, Datum a, Datum b)
 }
 
 /*
- * key_to_value makes a value of a type of a key; false if no value of the type has this text.
+ * key_to_value creates a value of a type from a key; returns false if no value of the type has this
+ * text.
  */
 static bool
 key_to_value(Oid type, const DcKey *key, Datum *value)

@@ -18,7 +18,7 @@
  * Which bindings to parse is seen from their text, without the parser (sourcenames.c): only those
  * that name the renamed object. The source is locked ACCESS SHARE while it is parsed, and no
  * longer: the statement may be about to lock it in a mode that conflicts with ours, and other
- * sessions may hold the same one. It is waited for only if the statement does so too; otherwise the
+ * sessions may hold the same one. It is waited for only if the statement waits too; otherwise the
  * statement fails at once. What was parsed holds numbers, so it need not be kept from being
  * renamed. But if the text has become another one when the command ends, another session has
  * renamed something as well, or has bound the counter again: then the command fails (55000).

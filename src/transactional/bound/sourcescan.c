@@ -308,7 +308,7 @@ sourcescan_add_group(void *arg, const DcKey *key, int64 sum)
 }
 
 /*
- * make_pair makes one string of a key and an item.
+ * make_pair combines a key and an item into one string.
  */
 static uint32
 make_pair(DcSourceScan *scan, const DcKey *key, const DcKey *item)

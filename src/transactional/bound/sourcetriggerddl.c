@@ -142,9 +142,9 @@ sourcetriggerddl_is_ours(const Trigger *trigger)
 }
 
 /*
- * make_trigger makes a trigger on a source or a partition of one, or replaces it. It does so as
- * the owner of the table: a partition may have another one, and a role that unbinds one of
- * several counters need not own the source.
+ * make_trigger creates a trigger on a source or a partition of one, or replaces it. It does so as
+ * the owner of the table: a partition may have another one, and a role that unbinds one of several
+ * counters need not own the source.
  */
 static void
 make_trigger(Oid relid, const char *name, const char *definition, bool always)

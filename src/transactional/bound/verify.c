@@ -38,7 +38,7 @@
  * one snapshot, if it has no more than dcounter.verify_max_rows rows. A larger one is left to
  * dc_source_check() and dc_build().
  *
- * A worker evaluates no expression that may take long: such a binding is left to the owner's
+ * A worker evaluates no expression that may take a long time: such a binding is left to the owner's
  * dc_maintain(). That reads, at each call, as many rows of each table as a worker does in a second.
  */
 #include "postgres.h"

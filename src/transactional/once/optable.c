@@ -271,7 +271,7 @@ make_all(DcCounter *counter, int want)
 }
 
 /*
- * make_slot makes a partition of a table that may be in use, as the current user.
+ * make_slot creates a partition of a table that may be in use, as the current user.
  */
 static void
 make_slot(const DcCounter *counter, Oid ops, int number, DcSlotState state)

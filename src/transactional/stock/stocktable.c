@@ -94,9 +94,9 @@ dc_stock_create(PG_FUNCTION_ARGS)
 }
 
 /*
- * create_holds makes a table of holds, with an index for each search: a take looks for
- * the expired ones of its key; the worker looks for all expired ones, and for those that
- * have ended long ago.
+ * create_holds creates a table of holds, with an index for each search: a take looks for the
+ * expired ones of its key; the worker looks for all expired ones, and for those that have ended
+ * long ago.
  */
 Oid
 create_holds(const RangeVar *stock, const char *maker)

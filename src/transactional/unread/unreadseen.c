@@ -25,10 +25,10 @@
  * A row may say more than there is, if increments were lost. The next mark lowers it to the
  * number there is. That must not happen just because another session has marked more than this
  * call has read. If number and row are read in one snapshot, a row that the snapshot shows is
- * not such a one. Amounts in memory belong to no snapshot, and are added after those who have
- * committed them are visible. So there the number is read again, when the row's writer has
- * ended altogether, and if it is still less, it is what there is. For a counter on another
- * server the time of the number is unknown.
+ * not one of those. Amounts in memory belong to no snapshot, and are added after those who have
+ * committed them are visible. So there the number is read again, when the row's writer has ended
+ * altogether, and if it is still less, it is what there is. For a counter on another server the
+ * time of the number is unknown.
  *
  * A row that is updated stays locked until the transaction ends, like any row. Transactions that
  * write several rows in different orders can deadlock, which the server finds out.

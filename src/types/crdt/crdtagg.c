@@ -36,7 +36,7 @@ typedef struct Stack
 } Stack;
 
 /*
- * new_stack makes an empty state, in the current context. There may be one for each of many
+ * new_stack creates an empty state, in the current context. There may be one for each of many
  * groups, so it is small.
  */
 static Stack *

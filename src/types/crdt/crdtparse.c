@@ -623,7 +623,7 @@ read_state(CrdtBuf *out, Parser *parser, JsonbContainer *root)
 }
 
 /*
- * crdt_from_json makes a state of a text form.
+ * crdt_from_json creates a state from a text form.
  */
 bool
 crdt_from_json(CrdtBuf *out, const CrdtType *type, const char *text, CompatNode escontext)

@@ -166,7 +166,7 @@ crdt_too_large(const CrdtType *type, size_t len)
 }
 
 /*
- * crdt_datum makes a value of a state that was written, and frees that.
+ * crdt_datum creates a value from a state that was written, and frees the state.
  */
 Datum
 crdt_datum(CrdtBuf *buf)

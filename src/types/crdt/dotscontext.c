@@ -394,9 +394,8 @@ dots_context_news(DotsContext *result, const DotsContext *after, const DotsConte
 }
 
 /*
- * dots_context_draw makes a node's next dot, after all that were seen of it.
- * `numbers` gets the new number of each old node. False, and nothing made, if there is no
- * next dot.
+ * dots_context_draw creates a node's next dot, after all of its dots that were seen. `numbers` gets
+ * the new number of each old node. False, and nothing made, if there is no next dot.
  */
 bool
 dots_context_draw(DotsContext *result, const DotsContext *context, CrdtString node,

@@ -151,9 +151,9 @@ hlc_clock_next(int64 seen)
 }
 
 /*
- * hlc_clock_observe sees to it that stamps of this database are after `time` from now on
- * (22023 if that is too far ahead). Mostly they are already. If not, it goes to
- * the wall clock's time at once, so that the next ones to come need not.
+ * hlc_clock_observe ensures that stamps of this database are after `time` from now on (22023 if
+ * that is too far ahead). Mostly they are already. If not, it goes to the wall clock's time at
+ * once, so that the next ones to come need not.
  */
 void
 hlc_clock_observe(int64 time)

@@ -13,7 +13,7 @@
  *	  the greater wins, by an order that is the same in all databases: columns in the order of
  *	  their names, NULL first, then the bytes of the type's send function, or those of its
  *	  text if it has none. Of the settings, which are the session's, those that such bytes
- *	  depend on are pinned. So all databases keep the same one, and which one is of no importance.
+ *	  depend on are pinned. So all databases keep the same one; it does not matter which.
  *
  * The merge of two rows is thus the least upper bound of both, whatever their order, and merging a
  * row again changes nothing. A state that does not change stays the same value, not a copy, so a
@@ -53,8 +53,8 @@ static int compare_bytes(const MergeColumn *column, Datum a, Datum b);
 static bytea *value_bytes(const MergeColumn *column, Datum value);
 
 /*
- * merge_rows merges a row that has come into the one that is there. The clock learns of the
- * stamps that come in by it (22023 if one is too far ahead).
+ * merge_rows merges a row that has come into the existing one. The clock learns of the stamps that
+ * come in by it (22023 if one is too far ahead).
  */
 void
 merge_rows(const MergeTable *table, TupleTableSlot *old, TupleTableSlot *new, MergedRow *merged)

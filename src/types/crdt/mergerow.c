@@ -20,7 +20,7 @@
  *	  nothing, that is all: no lock is taken, so those who copy a table that is there already
  *	  and those who apply its changes, in another order, mostly do not wait for each other.
  *	  Otherwise a nested statement, INSERT ... ON CONFLICT (key) DO UPDATE, inserts the row, or
- *	  locks the one that is there and updates it, by which this trigger fires and merges, with the
+ *	  locks the existing one and updates it, which fires this trigger, and that merges with the
  *	  newest version of the row, whether the snapshot sees it or not. The server ensures that one of
  *	  the two happens. So the row that came has been handled, and is not inserted again.
  *
@@ -333,8 +333,8 @@ run_upsert(TriggerData *data, Passing *pass)
 }
 
 /*
- * apply_update merges a row that has come into the one that is there; NULL if that changes
- * nothing of it. A key that changes is taken over: its writer has no such trigger.
+ * apply_update merges a row that has come into the existing one; NULL if that changes nothing of
+ * it. A key that changes is taken over: its writer has no such trigger.
  */
 static HeapTuple
 apply_update(TriggerData *data, const MergeTable *table, const Passing *pass)
@@ -526,7 +526,7 @@ fetch_group(const MergeTable *table, TriggerData *data, MergedRow *merged)
 }
 
 /*
- * new_row_stamp makes a stamp of this database, later than another one's time.
+ * new_row_stamp creates a stamp of this database that is later than another stamp's time.
  */
 static Datum
 new_row_stamp(int64 seen)

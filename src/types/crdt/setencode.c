@@ -151,7 +151,7 @@ compare_nodes(const void *a, const void *b)
 }
 
 /*
- * order_nodes makes a context of a state's nodes, and tells the number of each in it. The
+ * order_nodes creates a context from a state's nodes, and tells the number of each in it. The
  * ranges are the state's.
  */
 static void

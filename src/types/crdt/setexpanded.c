@@ -139,7 +139,7 @@ setexpanded_join_core(Object *object, Core *core)
 }
 
 /*
- * setexpanded_new_object makes an object that has nothing yet.
+ * setexpanded_new_object creates an object that has nothing yet.
  */
 static Object *
 setexpanded_new_object(void)
@@ -156,7 +156,7 @@ setexpanded_new_object(void)
 }
 
 /*
- * setexpanded_new_core makes a core without a state. Until an object joins it, it is the current
+ * setexpanded_new_core creates a core without a state. Until an object joins it, it is the current
  * context's, so that an error in between does not leave it behind.
  */
 static Core *

@@ -157,7 +157,7 @@ dc_cms_total(Datum value)
 }
 
 /*
- * dc_cms_value makes a value of a block that has room for its size in front.
+ * dc_cms_value creates a value from a block that has room for its size in front.
  */
 struct varlena *
 dc_cms_value(CmsError error, uint8_t *block, size_t len)

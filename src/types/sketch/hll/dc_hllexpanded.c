@@ -193,7 +193,7 @@ hllexpanded_object_of(Datum value)
 }
 
 /*
- * hllexpanded_new_object makes an object of a core's newest version.
+ * hllexpanded_new_object creates an object of a core's newest version.
  */
 static Object *
 hllexpanded_new_object(Core *core)
@@ -243,7 +243,7 @@ hllexpanded_object_freed(void *object)
 }
 
 /*
- * hllexpanded_new_core makes a core of a copy of a state. Until an object joins it, it is the
+ * hllexpanded_new_core creates a core from a copy of a state. Until an object joins it, it is the
  * current context's, so that an error in between does not leave it behind.
  */
 static Core *

@@ -62,7 +62,7 @@ hll_capacity(int log2_size)
 }
 
 /*
- * hll_new makes an empty state.
+ * hll_new creates an empty state.
  */
 HllState *
 hll_new(int precision, int hash)
@@ -86,7 +86,7 @@ new_tokens(int precision, int hash, int log2_size)
 }
 
 /*
- * hll_new_dense makes a state of empty registers.
+ * hll_new_dense creates a state of empty registers.
  */
 HllState *
 hll_new_dense(int precision, int hash)

@@ -86,8 +86,8 @@ use_secret(void)
 }
 
 /*
- * topk_state_new makes an empty state in the current memory context, of a
- * function's arguments. There need not be one for the counters.
+ * topk_state_new creates an empty state in the current memory context, of a function's arguments.
+ * There need not be one for the counters.
  */
 TopkState *
 topk_state_new(FunctionCallInfo fcinfo, int k_arg, int counters_arg)
@@ -181,8 +181,8 @@ topk_state_value(const TopkState *state)
 }
 
 /*
- * topk_item_text makes an item's text. A value must be read back by its input
- * function, so text that some type's output function makes is checked.
+ * topk_item_text creates an item's text. A value must be read back by its input function, so text
+ * that some type's output function makes is checked.
  */
 void
 topk_item_text(ItemType *type, Datum value, ItemBytes *item)

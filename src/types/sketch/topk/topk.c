@@ -496,7 +496,7 @@ topk_new(int32_t k, int32_t counters)
 }
 
 /*
- * topk_load makes a state of a list, with bytes of its own.
+ * topk_load creates a state from a list, with bytes of its own.
  */
 TopkState *
 topk_load(const TopkList *list)
