@@ -233,7 +233,7 @@ activity_publish(Oid what)
 	if (now % 2 == 1)
 		return false;
 	moment_write(&place->since, moment_now());
-	/* if another has made it odd meanwhile, that may have been collected: look again */
+	/* if another has made it odd in the meantime, that may have been collected: look again */
 	while (now % 2 == 0 && !pg_atomic_compare_exchange_u32(&place->number, &now, now + 1))
 		;
 	return what == DC_ACTIVITY_ANY || what == DC_ACTIVITY_THINGS;

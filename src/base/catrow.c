@@ -27,9 +27,9 @@
  *	  sessions from changing these rows, all is as in any snapshot.
  *
  * A transaction that changes a row holds a lock that keeps other sessions from changing it:
- * updating a row that was replaced meanwhile is an error. The transaction itself sees the change at
- * once. Other sessions learn of it at commit, by a relcache invalidation of the relation that the
- * row is about.
+ * updating a row that was replaced in the meantime is an error. The transaction itself sees the
+ * change at once. Other sessions learn of it at commit, by a relcache invalidation of the relation
+ * that the row is about.
  */
 #include "postgres.h"
 

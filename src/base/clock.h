@@ -130,7 +130,7 @@ moment_ms_left(DcMoment moment)
 
 /*
  * moment_at_wall returns the moment at which the wall clock will show a time, unless the
- * clock is set meanwhile: a caller that waits until then has to look again now and then.
+ * clock is set in the meantime: a caller that waits until then has to look again now and then.
  */
 static inline DcMoment
 moment_at_wall(TimestampTz time)

@@ -16,7 +16,7 @@
  *	- A statement declares the columns of its result. rows_take() compares them with the
  *	  descriptor of the result, each time, before a value is read.
  *	- Code that reads tuples of a table gives the type with each value, which is compared with
- *	  the descriptor that the tuple is read with. The relation is open meanwhile, so no ALTER
+ *	  the descriptor that the tuple is read with. The relation is open in the meantime, so no ALTER
  *	  TABLE can give it another descriptor, not even in this session.
  *	- A null where none is declared is an error.
  *

@@ -231,7 +231,7 @@ rule_known(DcRuleKind *kind, const char *name, bool trusted)
 	kind->last = known;
 	if (known->role != role || known->role_changes != role_changes)
 	{
-		uint32 roles = role_changes; /* a change that comes meanwhile is noticed the next time */
+		uint32 roles = role_changes; /* a change that comes in the meantime is noticed the next time */
 
 		known->is_trusted = has_privs_of_role(role, known->owner) ||
 			has_one_of(role, known->trusted, known->ntrusted);
@@ -248,7 +248,8 @@ rule_known(DcRuleKind *kind, const char *name, bool trusted)
 }
 
 /*
- * rule_fill reads a rule. It is valid when all is there, if no invalidation has come meanwhile.
+ * rule_fill reads a rule. It is valid when all is there, if no invalidation has come in the
+ * meantime.
  */
 static void
 rule_fill(DcRuleKind *kind, DcRuleKnown *known, const char *name)

@@ -105,7 +105,7 @@ rule_exists(const DcRuleKind *kind, const char *name, bool may_exist)
 }
 
 /*
- * Insert a new row. Another role may have created a rule of the same name meanwhile.
+ * Insert a new row. Another role may have created a rule of the same name in the meantime.
  */
 static void
 insert_unique(const DcRuleKind *kind, const DcRuleRow *row)

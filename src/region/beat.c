@@ -151,7 +151,7 @@ beat_xact_callback(XactEvent event, void *arg)
 
 /*
  * Raise this region's heartbeat, in a new snapshot, even if the transaction has become read-only
- * meanwhile.
+ * in the meantime.
  */
 static void
 raise_at_commit(void)

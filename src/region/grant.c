@@ -131,7 +131,7 @@ grant_receive(DcMerge *merge, int64 units)
 /*
  * grant_has_room returns true if a key has room for units. The rows of a key are read once in a
  * transaction, if the result still fits into memory: there may be very many rows, and very many
- * grants. Amounts that others add meanwhile only harm the owner's own key.
+ * grants. Amounts that others add in the meantime only harm the owner's own key.
  */
 static bool
 grant_has_room(DcCounter *counter, const Datum *grant, int64 units)

@@ -469,7 +469,7 @@ dc_region_wait_copied(PG_FUNCTION_ARGS)
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
 	}
-	peer = refreshed_from(name); /* another role may have made another link of that name meanwhile */
+	peer = refreshed_from(name); /* another role may have made another link of that name in the meantime */
 	if (peer != NULL && !XactReadOnly)
 	{
 		region_copied(peer, began);

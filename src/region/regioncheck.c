@@ -234,7 +234,8 @@ check_word(DcCounter *counter, const char *word)
 
 /*
  * dc_region_repair(counter regclass) -> bigint: sets the totals of keys to what the regions have
- * counted, and returns how many differed. Increments and merges wait meanwhile. For the owner.
+ * counted, and returns how many differed. Increments and merges wait in the meantime. For the
+ * owner.
  */
 Datum
 dc_region_repair(PG_FUNCTION_ARGS)

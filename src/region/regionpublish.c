@@ -54,7 +54,7 @@ region_ready(DcCounter *counter)
 
 /*
  * region_publish adds this region's amounts of the keys of a batch. The table of sets is read
- * unless it is empty (setrow.c says why an empty one stays so meanwhile).
+ * unless it is empty (setrow.c says why an empty one stays so in the meantime).
  */
 void
 region_publish(DcCounter *counter, DcBatch *batch)

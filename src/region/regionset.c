@@ -14,8 +14,8 @@
  *	   different parts of it would not add up.
  *	2. Rows of sets, slots, totals and shard rows with amounts of other regions are read in one
  *	   snapshot. As each transaction changes totals or shard rows and slots by the same amount, the
- *	   new totals follow from these, whatever is merged or compacted meanwhile: the value of the
- *	   key, by the formula in sets.h, less the shard rows.
+ *	   new totals follow from these, whatever is merged or compacted in the meantime: the value of
+ *	   the key, by the formula in sets.h, less the shard rows.
  *	3. This region's row of sets is written: a stamp after all of the key, the new value, and all
  *	   slots, with those that any row of sets has observed. dc_delete() closes them. It does so even
  *	   for a key that does not exist here: another region may have set it, and of two concurrent

@@ -6,8 +6,8 @@
  *
  * A deleted key has rows of sets and of regions, and perhaps a row of totals without amounts. All
  * of them are removed at once, but only in this database: deletions are not published. Other
- * regions do the same at any time, or never, and all may go on counting in the key meanwhile. That
- * is safe since a region that gets the key again after that gets whole rows:
+ * regions do the same at any time, or never, and all may go on counting in the key in the meantime.
+ * That is safe since a region that gets the key again after that gets whole rows:
  *
  *	- The server silently skips an UPDATE of a row that does not exist. So others must insert the
  *	  rows that they write for the key from now on. The last set of the key is a deletion, and it
@@ -38,7 +38,7 @@
  * restored be older, as its rows of the key do not include the deletion.
  *
  * Nothing is removed of a key that has amounts in shard rows. Increments that are committed
- * meanwhile are added on top: they need none of the removed rows.
+ * in the meantime are added on top: they need none of the removed rows.
  *
  * The lock on the table of regions keeps all writers of the two tables away (region.h): compaction
  * skips the counter, setters and apply workers wait. Transactions that count do not.
@@ -267,7 +267,7 @@ is_to_go(DcVacuum *vacuum, Datum key)
 	UnregisterSnapshot(snapshot);
 	last = sets_last(&sets);
 	if (last == NULL && !sets.too_many)
-		return false; /* deleted by hand meanwhile */
+		return false; /* deleted directly in the meantime */
 	if (sets.too_many)
 	{
 		vacuum->open++;

@@ -15,11 +15,11 @@
  * stocks are shut until the operator decides. If at least one other region has confirmed the start,
  * the units stay.
  *
- * All of a stock's tables are locked against writers meanwhile, after the identity. Until then
- * takes, restocks and apply workers stop at the identity, and sessions wait for it before they lock
- * the stock (rights_await()). A transaction that has it locked already, by an earlier take, gets
- * 40001, so that nobody waits for it. When sessions have locked the stock they check whether it was
- * shut meanwhile (rights_identity_check()).
+ * All of a stock's tables are locked against writers in the meantime, after the identity. Until
+ * then takes, restocks and apply workers stop at the identity, and sessions wait for it before they
+ * lock the stock (rights_await()). A transaction that has it locked already, by an earlier take,
+ * gets 40001, so that nobody waits for it. When sessions have locked the stock they check whether
+ * it was shut in the meantime (rights_identity_check()).
  */
 #include "postgres.h"
 
@@ -353,7 +353,7 @@ rightsrenew_renew(DcCounterRow *row, const char *region, bool lossless)
 	for (int i = 0; i < lengthof(locked); i++)
 		LockRelationOid(locked[i], ShareRowExclusiveLock);
 	if (!counter_lock(row->counter, ShareRowExclusiveLock))
-		return; /* dropped meanwhile */
+		return; /* dropped in the meantime */
 	counter = counter_lookup(row->counter);
 	if (counter->row.grants != locked[0] || counter->row.wants != locked[1])
 		ereport(ERROR,

@@ -74,8 +74,8 @@ typedef struct DcTelling
 } DcTelling;
 
 /*
- * Stocks (DcTelling) that are gone over, in TopMemoryContext. Those that are dropped meanwhile go
- * when there are many (tellings_forget).
+ * Stocks (DcTelling) that are gone over, in TopMemoryContext. Those that are dropped in the
+ * meantime go when there are many (tellings_forget).
  */
 static HTAB *tellings = NULL;
 

@@ -368,7 +368,7 @@ replicated_lock_one(const DcCounterRow *row, bool worker)
 	LockRelationOid(row->regions, RowExclusiveLock);
 	LockRelationOid(row->sets, RowExclusiveLock);
 	if (!counter_lock(row->counter, RowExclusiveLock))
-		return NULL; /* dropped meanwhile */
+		return NULL; /* dropped in the meantime */
 	counter = worker ? counter_find(row->counter) : counter_lookup(row->counter);
 	if (counter == NULL || !counter_is_replicated(counter))
 		return NULL;

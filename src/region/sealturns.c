@@ -46,7 +46,7 @@
 
 /*
  * How many keys of a counter that was left out are folded in a turn, and how long that may take, as
- * nobody publishes meanwhile. The pause after it is this many times as long.
+ * nobody publishes in the meantime. The pause after it is this many times as long.
  */
 #define LEFT_KEYS 10000
 #define LEFT_MS 2500

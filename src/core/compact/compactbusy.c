@@ -9,9 +9,9 @@
  * times in a row. Its value is the same, as all rows count in it. But other regions learn of an
  * amount only when it is compacted. So for a replicated table the sweep notes such keys, up to
  * a limit (compactfind.c), and when it is over each of them is swept again, by itself, up to
- * TRIES times: after 2 ms, 4 ms, 8 ms and so on. No row is locked meanwhile. All tables wait
- * for that, but for no more than MAX_WAIT in a second. If they have many rows, the first ones
- * are swept, and the others are left for the next sweep.
+ * TRIES times: after 2 ms, 4 ms, 8 ms and so on. No row is locked in the meantime. All tables wait
+ * for that, but for no more than MAX_WAIT in a second. If they have many rows, the first ones are
+ * swept, and the others are left for the next sweep.
  *
  * A row is still never waited for: dc_set() and other functions rely on that (compact.c). Tables
  * that are compacted with SQL are left out: SKIP LOCKED does not tell what it has skipped.

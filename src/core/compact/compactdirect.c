@@ -33,10 +33,10 @@
  * left over from a burst.
  *
  * Between locking and clearing, statements of ours write the totals, and may run code of the
- * table's owner (in dc_compact(), never in the worker). The shard table stays open meanwhile, so
- * that code cannot alter it. It may put a trigger or a rule on it, which is searched for again. If
- * it changes a row that is locked, by this transaction, the row can no longer be cleared, which is
- * an error.
+ * table's owner (in dc_compact(), never in the worker). The shard table stays open in the meantime,
+ * so that code cannot alter it. It may put a trigger or a rule on it, which is searched for again.
+ * If it changes a row that is locked, by this transaction, the row can no longer be cleared, which
+ * is an error.
  */
 #include "postgres.h"
 

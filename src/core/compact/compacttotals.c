@@ -293,8 +293,8 @@ set_off(int128 *inc, int128 *dec)
 
 /*
  * batch_write_totals writes the keys' new totals: first those that have a row
- * already, then the others. A key whose row another transaction has inserted meanwhile is
- * to be skipped.
+ * already, then the others. A key whose row another transaction has inserted in the meantime is to
+ * be skipped.
  */
 static void
 batch_write_totals(DcSqlSession *session, DcBatch *batch)

@@ -19,8 +19,8 @@
  *
  *	it is in the row of totals, committed before the sweep has locked that: updated_at of the
  *		latest version is new, so the key stays.
- *	it is in that row, in progress: the row is locked, and skipped. it comes later: the row is busy
- *	until the sweep's transaction ends, so the increment goes to a
+ *	it is in that row, in progress: the row is locked, and skipped.
+ *	it comes later: the row is busy until the sweep's transaction ends, so the increment goes to a
  *		shard row, or to memory, which stays. The key has that alone, as if it had expired before.
  *	it is in a shard row that the sweep's snapshot does not show (in progress, or prepared): the
  *		same.

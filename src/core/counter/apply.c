@@ -408,7 +408,7 @@ apply_by_sql(DcCounter *counter, DcDelta **deltas, int count, DcApplyWhen when,
 
 		/*
 		 * a transaction that has this delta and nothing else may wait, as no other can be
-		 * waiting for it. That is not true of deltas that code of the owner adds meanwhile
+		 * waiting for it. That is not true of deltas that code of the owner adds in the meantime
 		 */
 		shared = (shared && !IsolationUsesXactSnapshot()) || (when == APPLY_LAST && distribution_is_alone());
 		for (int i = 0; i < count; i++)

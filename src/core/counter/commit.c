@@ -17,11 +17,11 @@
  * Deltas for memory are handed over last of all, in a callback of their own that runs after
  * those of the other rooms. So a transaction that waits or fails has nothing in memory, and the
  * check for a flusher comes as late as possible. Only then may a table be refused: there is no
- * room or no flusher, or the transaction has got an id meanwhile. By that time rows
- * with higher keys may already be locked, so the table's deltas go to rows of the
- * transaction's own, without waiting. All deltas handed over before are taken back first, so
- * that nothing is written while something is reserved. Then they are handed over again, and an
- * id that the transaction has got meanwhile counts.
+ * room or no flusher, or the transaction has got an id in the meantime. By that time rows with
+ * higher keys may already be locked, so the table's deltas go to rows of the transaction's own,
+ * without waiting. All deltas handed over before are taken back first, so that nothing is written
+ * while something is reserved. Then they are handed over again, and an id that the transaction has
+ * got in the meantime counts.
  *
  * An increment of a table that Citus distributes is also written this late, if the transaction has
  * nothing else: then one statement commits it on the worker (core/table/distribution.c).

@@ -40,7 +40,7 @@
  *
  *	a shard row that step 3 sees: deleted with its latest amounts, after a wait for
  *		the commit if there must be one. From then on it is busy for others.
- *	a shard row that step 3 does not see, since it is inserted meanwhile: on top.
+ *	a shard row that step 3 does not see, since it is inserted in the meantime: on top.
  *	the row of totals, before step 4 has locked it: the commit is waited for, and the
  *		latest version is read. So the increment is in the value returned, though it may
  *		have been committed after step 3.
@@ -422,7 +422,7 @@ key_take(DcCounter *counter, const DcKey *key)
 	apply_early();
 	counter_lock_partitions(counter);
 	lock_key(counter, key->data, key->len);
-	activity_note(counter->relid); /* a compaction passes the key over meanwhile */
+	activity_note(counter->relid); /* a compaction passes the key over in the meantime */
 	if (cache_hooks != NULL)
 		cache_hooks->key_set(counter, key);
 	if (buffer_hooks != NULL)

@@ -208,7 +208,7 @@ sql_execute(DcSqlSession *session, const DcStatement *statement, Datum *values,
 	if (result < 0)
 		elog(ERROR, "SPI_execute_plan failed: %s",
 			 SPI_result_code_string(result));
-	kept->planned = (kept->plan == plan); /* false if it was replaced meanwhile */
+	kept->planned = (kept->plan == plan); /* false if it was replaced in the meantime */
 	AtEOXact_GUC(false, level);
 	rows_take(&session->rows, statement->columns,
 			  table != NULL ? RelationGetRelid(table) : session->counter->relid);

@@ -182,7 +182,7 @@ sql_add_shared(DcSqlSession *session, const DcDelta *delta, uint64 seed,
 			return waits;
 		}
 
-		/* wait, unless all rows have gone meanwhile */
+		/* wait, unless all rows have gone in the meantime */
 		waits++;
 		values[4] = Int64GetDatum((int64) seed);
 		if (sql_run(session, &sql_update_wait, values) > 0)

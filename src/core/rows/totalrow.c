@@ -34,7 +34,7 @@
  * transaction writes it there. Readers take the sum over both tables in one snapshot, so
  * where an amount went makes no difference to them. Compaction and dc_set() lock the row of totals
  * before they read it and until they have replaced it; an update that does not wait is
- * refused meanwhile.
+ * refused in the meantime.
  *
  * Rows of totals are inserted by commits (4), compaction, flushes of buffered tables, and
  * users. A commit never waits for another inserter, which may be a prepared transaction. Nor

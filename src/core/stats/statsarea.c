@@ -35,7 +35,7 @@
  * Both have a full barrier between the two. If no slot has the entry, all that were adding have
  * added, and all that begin from now on see the new generation. Otherwise the old generation
  * comes back, and the entry stays. Adding waits for no more than entry->lock, and nothing fails
- * or is interrupted meanwhile. A slot is a cache line that its session alone writes to, so
+ * or is interrupted in the meantime. A slot is a cache line that its session alone writes to, so
  * commits do not meet there. A commit that finds another generation is not counted, so nothing is
  * ever counted for another table. That is rare, since entries of tables that are locked are not
  * evicted.
@@ -337,7 +337,7 @@ stats_reclaim(void)
 
 /*
  * see_all lists all entries in use, in memory that the caller frees. 0 if another backend has
- * begun to do so meanwhile.
+ * begun to do so in the meantime.
  */
 static int
 see_all(DcStatsSeen **seen)

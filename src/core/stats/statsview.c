@@ -333,7 +333,7 @@ statsview_estimated_rows(Oid relid)
 	Form_pg_class form;
 
 	if (!HeapTupleIsValid(tuple))
-		return -1; /* dropped meanwhile */
+		return -1; /* dropped in the meantime */
 	form = (Form_pg_class) GETSTRUCT(tuple);
 	if (form->relkind == RELKIND_PARTITIONED_TABLE)
 		rows = 0;

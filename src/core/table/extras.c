@@ -71,7 +71,7 @@ all_trigger_extras(Relation rel)
 {
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "dcounter triggers", ALLOCSET_SMALL_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(cxt);
-	TriggerDesc *triggers = CopyTriggerDesc(rel->trigdesc); /* the relcache entry may be rebuilt meanwhile */
+	TriggerDesc *triggers = CopyTriggerDesc(rel->trigdesc); /* the relcache entry may be rebuilt in the meantime */
 	Size conditions = 0;
 	int extras = 0;
 

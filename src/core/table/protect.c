@@ -307,7 +307,7 @@ create_change(Oid relid)
 /*
  * trigger_create creates a trigger, or replaces it. It does what ALTER TRIGGER ... DEPENDS ON
  * EXTENSION does, but without the lock on the extension, which is exclusive until the
- * transaction ends: no other session could create a counter meanwhile.
+ * transaction ends: no other session could create a counter in the meantime.
  */
 void
 trigger_create(Oid relid, const char *name, const char *definition)

@@ -90,7 +90,7 @@ due_list_known(void)
 
 /*
  * due_list_read reads the catalog, which the caller has locked. An invalidation that comes
- * meanwhile makes it be read again the next time.
+ * in the meantime makes it be read again the next time.
  */
 void
 due_list_read(void)

@@ -17,9 +17,9 @@
  * first that have waited for the longest, for their turn in this round, or to continue; the
  * state of unfinished tables is kept. When all have had a step, the unfinished ones continue, until
  * the time of the run is up. A round takes no longer than ROUND_MAX, and ends with the run: then
- * the tables that have become due meanwhile are listed, too. So one owner delays another one by a
- * run and a step at most, whatever the number of the tables and their backlog, and gets all the
- * time that others leave. As those that were served last come last, none is starved.
+ * the tables that have become due in the meantime are listed, too. So one owner delays another one
+ * by a run and a step at most, whatever the number of the tables and their backlog, and gets all
+ * the time that others leave. As those that were served last come last, none is starved.
  *
  * A step is bounded by what it reads and writes. If one takes a long time nevertheless, because of
  * rows that its owner has written or locked, it is cancelled after DC_STEP_MS, and however it has

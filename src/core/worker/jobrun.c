@@ -54,9 +54,9 @@
  * How long a step may take, and then until the worker is ended.
  *
  * A time-out ticks while a step is running, and each tick checks how long the step has taken,
- * by the monotonic clock. PostgreSQL's timeouts use the wall clock: if that is set back meanwhile,
- * the next tick comes later by that much; later steps are not concerned. So the launcher looks as
- * well, and ends a worker whose step takes longer than both (job_step_hangs).
+ * by the monotonic clock. PostgreSQL's timeouts use the wall clock: if that is set back in the
+ * meantime, the next tick comes later by that much; later steps are not concerned. So the launcher
+ * looks as well, and ends a worker whose step takes longer than both (job_step_hangs).
  */
 #define STEP_TICK_MS 500
 #define STEP_LIMIT_MS (30 * 1000)
@@ -502,7 +502,7 @@ is_resting(void)
 
 /*
  * jobrun_pace sleeps before a step of a run that has to rest, and has not yielded. Nothing is
- * locked meanwhile.
+ * locked in the meantime.
  */
 static void
 jobrun_pace(void)
@@ -535,9 +535,9 @@ run_urgent(bool others_wait)
 
 /*
  * Return true if the extension is gone, or is about to be dropped: the extension and its catalog
- * are locked, so a step that cannot lock them meanwhile has not failed. DROP EXTENSION locks the
- * former some moments before the latter. Any role can lock the extension alone (ALTER FUNCTION ...
- * DEPENDS ON EXTENSION). So after waiting without success, this does not wait again for some
+ * are locked, so a step that cannot lock them in the meantime has not failed. DROP EXTENSION locks
+ * the former some moments before the latter. Any role can lock the extension alone (ALTER FUNCTION
+ * ... DEPENDS ON EXTENSION). So after waiting without success, this does not wait again for some
  * seconds.
  */
 static bool

@@ -6,9 +6,9 @@
  *
  * The job removes events that every consumer has passed. It first takes the lock on
  * positions (needs), and keeps it until it has removed the events and committed. So no consumer
- * begins to be created or moved back meanwhile, those that are being so hold their positions
- * (consumerposition.c), and all others only go forward. Locks are taken without waiting
- * here: a consumer or member that is locked is left for the next time.
+ * begins to be created or moved back in the meantime, those that are being so hold their positions
+ * (consumerposition.c), and all others only go forward. Locks are taken without waiting here: a
+ * consumer or member that is locked is left for the next time.
  */
 #include "postgres.h"
 

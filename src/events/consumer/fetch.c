@@ -12,12 +12,12 @@
  * attempts.c counts how often each event has been handed out.
  *
  * The member's row is locked to the end of the transaction. A second session that
- * fetches for the same member meanwhile gets nothing, and waits as if there were
- * no events. A fetch that finds nothing writes nothing before its time is up, even if it is a new
- * member's, or has lanes to give or to take (member.c). It keeps no lock on the consumer itself,
- * but one on its member, which protects the member's lanes while it waits. A fetch that had to
- * write, because it has passed many events, and has nothing to return, keeps the lock, and waits
- * only for a moment, so that other sessions can work.
+ * fetches for the same member in the meantime gets nothing, and waits as if there were no events. A
+ * fetch that finds nothing writes nothing before its time is up, even if it is a new member's, or
+ * has lanes to give or to take (member.c). It keeps no lock on the consumer itself, but one on its
+ * member, which protects the member's lanes while it waits. A fetch that had to write, because it
+ * has passed many events, and has nothing to return, keeps the lock, and waits only for a moment,
+ * so that other sessions can work.
  *
  * Events that are of no interest (other topics, other members' lanes) are passed when
  * an event after them is handed out, or after SKIP_AT_LEAST of them.

@@ -447,7 +447,7 @@ members_lock_all(int32 consumer)
 			strlcpy(name, member->name, sizeof(name));
 			(void) member_lock(consumer, name, true, NULL);
 			if (!member_read(consumer, name, member))
-				continue; /* removed meanwhile */
+				continue; /* removed in the meantime */
 			lanes |= member->lanes;
 			members = name[0] == '\0' ? lcons(member, members) : lappend(members, member);
 		}

@@ -50,7 +50,7 @@ dc_dead_letter_retry(PG_FUNCTION_ARGS)
 	{
 		DcRetry *retry = lfirst(lc);
 
-		/* its key went on meanwhile; from now on the key waits for this event */
+		/* its key went on in the meantime; from now on the key waits for this event */
 		retry->died_at = 0;
 		retry->attempts = retry->spared = 0;
 		retry->due_at = GetCurrentTimestamp();

@@ -93,7 +93,7 @@ capture_find(TriggerData *data)
 	entry->relid = RelationGetRelid(data->tg_relation);
 	entry->root = InvalidOid;
 	entry->capture = NULL;
-	/* if an invalidation comes meanwhile, this use is the last */
+	/* if an invalidation comes in the meantime, this use is the last */
 	entry->valid = true;
 	entry->capture = capture_make(entry, data);
 	return entry->capture;

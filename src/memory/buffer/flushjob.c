@@ -18,7 +18,7 @@
  * soon. A table whose flush fails is tried again at longer and longer intervals (of a
  * second at most, if a session waits). From then on its amounts are written to shard
  * rows, until that has succeeded. A table whose flush ended the last worker is left alone for the
- * longest of these intervals in any case. Its owner may flush it meanwhile.
+ * longest of these intervals in any case. Its owner may flush it in the meantime.
  *
  * A step flushes up to FLUSH_KEYS keys, and continues at once with the rest. To come to the end of
  * a table that always has more, each of these steps takes twice as many as the one before, while it
@@ -517,7 +517,7 @@ flush_step(void *arg)
 	DcCounterRow row;
 
 	if (table->database != MyDatabaseId)
-		return; /* dropped meanwhile */
+		return; /* dropped in the meantime */
 	step->trusted = table_is_trusted(table->counter);
 	pg_atomic_write_u32(&table->owner, relation_owner(table->counter));
 	if (step->all_owners && !may_flush(step, table))

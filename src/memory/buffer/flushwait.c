@@ -26,8 +26,8 @@
  * wait ends with that warning, too. Usually the flusher that leaves, the next one or a worker that
  * the launcher starts for that (reserve.c) comes before. It does not if the table is locked, or its
  * rows cannot be written, or the server has no room for a worker. It never does if it has left the
- * table to its owner meanwhile. The wait goes on if there is a worker that cannot flush the table
- * now.
+ * table to its owner in the meantime. The wait goes on if there is a worker that cannot flush the
+ * table now.
  */
 #include "postgres.h"
 

@@ -662,7 +662,8 @@ settle_told(int nest, bool committed)
 
 		LWLockAcquire(&presence_area->lock, LW_SHARED);
 		/*
-		 * the last one comes first; a rule that was altered meanwhile may have been without events
+		 * the last one comes first; a rule that was altered in the meantime may have been without
+		 * events
 		 */
 		if (committed && pg_atomic_read_u32(&told->slot->generation) == told->generation &&
 			told->slot->version == told->version && pg_atomic_read_u64(&told->slot->told) < told->epoch)

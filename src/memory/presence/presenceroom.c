@@ -234,7 +234,7 @@ presence_room_load(DcPresenceUse *use, Oid database, const DcKey *name, const ch
 
 /*
  * Return a room, pinned; it is made if there is none. NULL if it cannot be, and *full says what is
- * full. If the slot was given to another rule meanwhile, the rule gets a slot again.
+ * full. If the slot was given to another rule in the meantime, the rule gets a slot again.
  */
 static DcMapEntry *
 room_get(DcPresenceUse *use, Oid database, const DcKey *name, const char **full)

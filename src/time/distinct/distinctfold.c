@@ -6,10 +6,10 @@
  *
  * Folding reads deltas in the order of keys, adds what they have to the row of the key, and deletes
  * them, in one transaction: a snapshot has the items in the deltas, in the row, or in both, which
- * is the same. It reads a batch of deltas in a snapshot; those that come meanwhile are left for the
- * next time. While an old snapshot is held, deltas that were deleted stay where they are, and are
- * visited by each round; a step visits a limited number of them, and the next one goes on behind
- * the last. Writers insert deltas, which conflicts with no lock of it.
+ * is the same. It reads a batch of deltas in a snapshot; those that come in the meantime are left
+ * for the next time. While an old snapshot is held, deltas that were deleted stay where they are,
+ * and are visited by each round; a step visits a limited number of them, and the next one goes on
+ * behind the last. Writers insert deltas, which conflicts with no lock of it.
  *
  * A bucket is removed when its time to be kept is over, both by the clock and by the newest bucket
  * that was folded (bucket.c). The catalog has the latter, and a clock that is ahead for a while

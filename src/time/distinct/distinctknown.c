@@ -191,7 +191,7 @@ known_load(DcDistinctRel *rel, const DcRowKey *key)
 	PushActiveSnapshot(GetLatestSnapshot());
 	snapshot = GetActiveSnapshot();
 	known->next = snapshot->xmax;
-	known->uncommitted = true; /* should an error be raised meanwhile */
+	known->uncommitted = true; /* should an error be raised in the meantime */
 	uncommitted++;
 	xact_mark(DC_XACT_DISTINCT);
 	if (!distinctknown_read_rows(rel, key, known))

@@ -168,7 +168,7 @@ distinct_lock(Oid relid, LOCKMODE mode, AclMode rights)
 	distinct = distinct_lookup(relid);
 	if (rights == ACL_NO_RIGHTS || !distinct_rights_known(distinct, rights))
 	{
-		uint32 roles = role_changes; /* a change that comes meanwhile is noticed the next time */
+		uint32 roles = role_changes; /* a change that comes in the meantime is noticed the next time */
 
 		table_check_rights(relid, rights);
 		if (distinct->role != GetUserId() || distinct->role_changes != roles)

@@ -273,7 +273,7 @@ mark_writer_begin(Oid counter, const char *mark)
 
 /*
  * mark_writer_add writes the value of a key; keys come in their order, each once. No command ends
- * meanwhile.
+ * in the meantime.
  */
 void
 mark_writer_add(DcMarkWriter *writer, Datum key, int64 value)

@@ -395,8 +395,8 @@ write_log(void)
 }
 
 /*
- * Return true if records are being written: code of an owner is running meanwhile, and nothing
- * tells which counts have changed already.
+ * Return true if records are being written: code of an owner is running in the meantime, and
+ * nothing tells which counts have changed already.
  */
 bool
 refs_are_written(void)

@@ -5,7 +5,7 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Both read both sides in one snapshot (sourceread.c), so what writers do meanwhile makes no
+ * Both read both sides in one snapshot (sourceread.c), so what writers do in the meantime makes no
  * difference: either the snapshot shows a transaction, on both sides, or it does not.
  *
  * A fix takes the lock of the binding before the snapshot. What it adds is the difference, not

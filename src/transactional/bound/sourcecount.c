@@ -83,7 +83,7 @@ static void add_sums(DcKeySums *sums, DcCounter *counter);
 
 /*
  * source_begin_change locks a binding whose values are about to change other than with rows,
- * and reads it again: another session may have detached a partition meanwhile, and have made
+ * and reads it again: another session may have detached a partition in the meantime, and have made
  * the table of what is carried. Returns false if there is no longer one.
  */
 bool

@@ -161,7 +161,7 @@ list_members(DcSourceRead *read, Snapshot snapshot)
 
 	if (get_rel_relkind(read->row.source) != RELKIND_PARTITIONED_TABLE)
 		return members;
-	foreach(lc, members) /* which grows meanwhile */
+	foreach(lc, members) /* which grows in the meantime */
 	{
 		CHECK_FOR_INTERRUPTS();
 		members = list_concat(members, list_children(read, lfirst_oid(lc), snapshot));

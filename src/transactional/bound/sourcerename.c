@@ -220,7 +220,8 @@ source_renamed(const DcDdl *ddl)
 
 /*
  * Update the texts of a binding after the command, if they have changed. Raises 55P03 if its
- * lock is taken and must not be waited for, 55000 if another session has changed it meanwhile.
+ * lock is taken and must not be waited for, 55000 if another session has changed it in the
+ * meantime.
  */
 static void
 deparse_binding(const DcParsed *binding)

@@ -464,7 +464,7 @@ sourcerow_same_text(const char *a, const char *b)
 }
 
 /*
- * Raise 55000: the counter table is not bound; or 42P01 if it was dropped meanwhile.
+ * Raise 55000: the counter table is not bound; or 42P01 if it was dropped in the meantime.
  */
 void
 not_bound_error(Oid counter)

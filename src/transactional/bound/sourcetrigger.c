@@ -12,8 +12,8 @@
  *
  * All that depends on the tables is prepared once per session (sourcecache.c). Adding to a counter
  * may run code of its owner, when amounts are written early, and that may change rows of the same
- * source: the trigger is called again meanwhile, with the same expressions and their memory. So
- * what a row counts for is copied before it is added.
+ * source: the trigger is called again in the meantime, with the same expressions and their memory.
+ * So what a row counts for is copied before it is added.
  */
 #include "postgres.h"
 

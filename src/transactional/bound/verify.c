@@ -13,13 +13,13 @@
  *	4. notes what was found (drift.c), and the position.
  *
  * A difference is one in every snapshot (sourceread.c), so it does not matter what writers do
- * meanwhile, and keys that were compared in different snapshots make one pass. First it goes
- * over the keys of the counter tables (counter), and then over those of the source that these
- * do not have (source). So a key that is on either side when the pass begins, and differs, is
- * found, except for one of the source alone that gets its first row in the counter tables between
- * the two, which the next pass finds. That will not do for a pass that may make the state `exact`
- * again: the second part of that goes over all keys of the source. The position is in the state, so
- * that a pass continues after a restart, whichever process makes the next step.
+ * in the meantime, and keys that were compared in different snapshots make one pass. First it goes
+ * over the keys of the counter tables (counter), and then over those of the source that these do
+ * not have (source). So a key that is on either side when the pass begins, and differs, is found,
+ * except for one of the source alone that gets its first row in the counter tables between the two,
+ * which the next pass finds. That will not do for a pass that may make the state `exact` again: the
+ * second part of that goes over all keys of the source. The position is in the state, so that a
+ * pass continues after a restart, whichever process makes the next step.
  *
  * A pass that has left no difference, and no key out, makes the state `exact` again, if what
  * made it `suspect` or `drifted` was before the pass, and triggers fire. All that makes it

@@ -420,8 +420,8 @@ account_insert(DcLedger *ledger, const DcKey *key, const DcRules *rules)
 }
 
 /*
- * account_change gives an account other bounds. No transaction posts meanwhile. Pending transfers
- * whose time is up must not stand in the way, so they are ended first.
+ * account_change gives an account other bounds. No transaction posts in the meantime. Pending
+ * transfers whose time is up must not stand in the way, so they are ended first.
  */
 static void
 account_change(DcLedger *ledger, const DcKey *key, const DcRules *rules)

@@ -332,7 +332,7 @@ month_table(DcLedger *ledger, TimestampTz at)
 
 /*
  * month_remember looks at a partition; false if it is the default one. An invalidation
- * that comes meanwhile is not lost.
+ * that comes in the meantime is not lost.
  */
 static bool
 month_remember(DcLedger *ledger, const DcMonth *month)

@@ -98,7 +98,7 @@ survey_exactly(DcDirectRel *rel, const DcDeltaKey *key, int64 enough)
 
 /*
  * survey_once returns a survey of one moment, or NULL if things have changed
- * meanwhile.
+ * in the meantime.
  */
 DcSurvey *
 survey_once(DcDirectRel *rel, const DcDeltaKey *key)

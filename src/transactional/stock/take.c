@@ -438,7 +438,7 @@ take_what_is_sure(DcAttempt *attempt)
 /*
  * Return true if fewer units than qty were committed at some
  * moment of this call: then fewer were sure. One snapshot shows that, whatever
- * goes on meanwhile.
+ * goes on in the meantime.
  */
 static bool
 committed_below(DcCounter *counter, const DcDeltaKey *key, int64 qty)

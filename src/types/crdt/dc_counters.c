@@ -89,7 +89,7 @@ dc_add_amount(PG_FUNCTION_ARGS)
 
 /*
  * dc_reset(counter): takes away what this state has seen. What others count
- * meanwhile stays.
+ * in the meantime stays.
  */
 Datum
 dc_reset_pncounter(PG_FUNCTION_ARGS)

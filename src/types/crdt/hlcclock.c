@@ -13,7 +13,7 @@
  * needs no shared memory, is that of all sessions, and is there after a restart, on a
  * standby that is promoted, and in a dump that is restored. It is read and raised under the
  * lock of the sequence's page (sequence_raise()), which also orders the stamps of
- * sessions. No other lock is held then or taken meanwhile.
+ * sessions. No other lock is held then or taken in the meantime.
  *
  * Crashes. What is logged is LOG_AHEAD later than the stamp for which it is logged,
  * and flushed before any session can see the page. So a stamp never leaves the server

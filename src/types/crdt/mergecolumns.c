@@ -9,7 +9,7 @@
  *	- The stamp and all other columns but the key are one group. The group with the later
  *	  stamp wins as a whole, so what a user has written together stays together. No stamp
  *	  (NULL) is before every stamp.
- *	- Of two groups that differ under one stamp, as somebody has forgotten to make a new one,
+ *	- Of two groups that differ under one stamp, as somebody has forgotten to take a new one,
  *	  the greater wins, by an order that is the same in all databases: columns in the order of
  *	  their names, NULL first, then the bytes of the type's send function, or those of its
  *	  text if it has none. Of the settings, which are the session's, those that such bytes
@@ -358,7 +358,7 @@ compare_bytes(const MergeColumn *column, Datum a, Datum b)
 static bytea *
 value_bytes(const MergeColumn *column, Datum value)
 {
-	/* the functions are those of the cache, which another row may need meanwhile */
+	/* the functions are those of the cache, which another row may need in the meantime */
 	FmgrInfo bytes;
 
 	fmgr_info_copy(&bytes, (FmgrInfo *) &column->bytes, CurrentMemoryContext);

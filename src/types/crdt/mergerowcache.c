@@ -126,7 +126,7 @@ entry_find(TriggerData *data)
 	entry = relcached_enter(&entries, &oid);
 	mergerowcache_retire(entry);
 	entry->relid = RelationGetRelid(data->tg_relation);
-	/* if an invalidation comes meanwhile, this use is the last */
+	/* if an invalidation comes in the meantime, this use is the last */
 	entry->valid = true;
 	entry->subscribed = false;
 	entry->table = table_make(data);
