@@ -115,7 +115,7 @@ next_column(DcCatRow *io, Oid type)
 }
 
 /*
- * Set a column of the tuple that is made. A zero becomes null where the column allows that.
+ * Set a column of the tuple that is created. A zero becomes null where the column allows that.
  */
 static void
 catcolumn_put(DcCatRow *io, int column, Datum value, bool is_zero)

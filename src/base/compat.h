@@ -417,7 +417,7 @@ compat_wait_event(const char *name)
 #define COMPAT_LOGICAL_WAL_LEVEL WAL_LEVEL_LOGICAL
 #endif
 
-/* 19 wants the name of a tranche of locks when it is made, and keeps it for all processes. */
+/* 19 wants the name of a tranche of locks when it is created, and keeps it for all processes. */
 static inline int
 compat_new_tranche(const char *name)
 {

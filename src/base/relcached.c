@@ -31,7 +31,7 @@
 
 #include "base/relcached.h"
 
-/* Entries that were made: most are never removed. */
+/* Entries that were created: most are never removed. */
 static int64 nmade = 0;
 
 /* Invalidations that have come, of any relation. */

@@ -156,7 +156,7 @@ relation_partition_parent(Oid relid)
 }
 
 /*
- * relation_of_type returns the composite type that a table was made of; InvalidOid if there is
+ * relation_of_type returns the composite type that a table was created from; InvalidOid if there is
  * none.
  */
 Oid

@@ -241,7 +241,7 @@ column_has_type(Oid table, const char *column, Oid type, Oid wanted)
 }
 
 /*
- * not_made_error raises 42809 for a table that is not as it was made.
+ * not_made_error raises 42809 for a table that is not as it was created.
  */
 static void
 not_made_error(Oid table, const char *detail)

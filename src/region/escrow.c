@@ -106,7 +106,7 @@ escrow_share(DcRequest *requests, int count, int64_t units, int64_t reserve)
 	int64_t given = 0;
 	int64_t keep = 0;
 
-	/* the C library's: the server's takes quadratic time for input that is made for that */
+	/* the C library's: the server's takes quadratic time for input that is crafted for it */
 	(qsort)(requests, count, sizeof(DcRequest), request_compare);
 	for (int i = 0; i < count; i++)
 	{

@@ -32,7 +32,7 @@
  *
  * In a mesh each link brings the rows of its sender, and no link brings those of a retired region.
  * So a database that does not know any other region yet is refreshed from the first one, before the
- * link is made: then it knows all retired regions when heartbeats come (beatmerge.c).
+ * link is created: then it knows all retired regions when heartbeats come (beatmerge.c).
  *
  * The rows of a region should come by one link. More are possible, but two apply workers that write
  * the same rows may deadlock, and do the work twice. A warning says so, if the catalogs show it.

@@ -33,7 +33,7 @@
  *
  * The heartbeats of the region that has set a key show that another region knows of the set: they
  * have the time before which all of its commits have come. The stamp of a set is the time when it
- * was made; its transaction commits later. Therefore heartbeats must be later than the stamp by
+ * was created; its transaction commits later. Therefore heartbeats must be later than the stamp by
  * older_than: no transaction that sets keys may be open for longer. Nor may a backup that is
  * restored be older, as its rows of the key do not include the deletion.
  *

@@ -31,8 +31,8 @@
  * The worker runs no code of owners, so it leaves tables with such code alone, as well as those
  * that it could not process in time. Their sealed amounts are folded later, under the epoch under
  * which they were sealed. Amounts that could not even be sealed go to the epoch in which they are
- * published. That, and a table that is not as it was made, harms only its owner. dc_region_renew()
- * seals all of them, as their owners.
+ * published. That, and a table that is not as it was created, harms only its owner.
+ * dc_region_renew() seals all of them, as their owners.
  *
  * A key whose sum would overflow bigint stays where it is.
  */
@@ -314,7 +314,7 @@ replicated_lock(void)
 
 /*
  * lock_or_leave_out does replicated_lock_one() for a user. A counter whose tables are not as they
- * were made is left out with a warning: that harms only its owner.
+ * were created is left out with a warning: that harms only its owner.
  */
 static DcCounter *
 lock_or_leave_out(const DcCounterRow *row)
@@ -403,7 +403,7 @@ worker_may(Oid counter)
 }
 
 /*
- * Return true if the tables are as they were made; for the user it raises an error if not.
+ * Return true if the tables are as they were created; for the user it raises an error if not.
  */
 static bool
 is_in_order(DcCounter *counter, bool worker)

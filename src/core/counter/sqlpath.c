@@ -180,7 +180,7 @@ sql_check_newer(DcSqlSession *session, const DcStatement *statement, Datum *valu
 }
 
 /*
- * Run a statement with its kept plan, which is made if there is none; NULL for nulls means no
+ * Run a statement with its kept plan, which is created if there is none; NULL for nulls means no
  * parameter is null. Sets session->rows, whose columns are checked, and returns their number.
  */
 static uint64

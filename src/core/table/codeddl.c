@@ -290,7 +290,7 @@ code_ddl_init(void)
 }
 
 /*
- * Look at each relation when it is created: an index that is made concurrently is committed
+ * Look at each relation when it is created: an index that is created concurrently is committed
  * before the command ends.
  */
 static void
@@ -305,7 +305,7 @@ codeddl_access_hook(ObjectAccessType access, Oid class, Oid relid, int column, v
 /*
  * Raise 55000 if a relation that is being made is an index, made concurrently, and code of the
  * owner of a buffered counter, or if the library is older than the script, and it is on a table of
- * ours. Caches do not show it yet. An index that is made concurrently is not ready when it is
+ * ours. Caches do not show it yet. An index that is created concurrently is not ready when it is
  * created; one that is not is checked when the command ends.
  */
 static void

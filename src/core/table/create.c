@@ -4,8 +4,8 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The tables are made with plain DDL, in the caller's name, with comments that say
- * their purpose.
+ * The tables are created with plain DDL, in the caller's name, with comments that say their
+ * purpose.
  */
 #include "postgres.h"
 

@@ -11,7 +11,7 @@
  *	- on a table of ours, or one below it in a tree of partitions. Every catalog of ours names
  *	  tables in columns of type regclass; and a table with a trigger of ours is named by the
  *	  trigger. A command is on the tables that its transaction has locked against other DDL when
- *	  it ends. An index that is made concurrently is there by then, so it is refused when it is
+ *	  it ends. An index that is created concurrently is there by then, so it is refused when it is
  *	  created (codeddl.c);
  *	- on types and collations, renaming schemas and labels of enums: expressions in the catalogs may
  *	  name these;

@@ -1,6 +1,6 @@
 /*
  * shape.c
- *		Checking that a user's table still has the shape in which it was made.
+ *		Checking that a user's table still has the shape in which it was created.
  *
  * Copyright (c) 2026, the dcounter developers
  *
@@ -145,7 +145,8 @@ shape_error(const char *table, const DcShapeProblem *problem)
 }
 
 /*
- * column_fits looks a column up, and returns true if it is as it was made.
+ * column_fits looks a column up, and returns true if it still has the shape in which it was
+ * created.
  */
 static bool
 column_fits(TupleDesc desc, const DcShapeColumn *column, bool foreign,
@@ -191,7 +192,7 @@ find_column(TupleDesc desc, const char *name)
 }
 
 /*
- * Return true if a column is generated, and stored, or not generated, as it was made.
+ * Return true if a column is generated, and stored, or not generated, as it was created.
  */
 static bool
 column_is_generated_right(Form_pg_attribute att, const DcShapeColumn *column,

@@ -56,8 +56,8 @@
  * clock is set forward they all end, and the next fetch takes over: the events that had been
  * fetched come again, as by 3. When the clock is set back, leases would last that much longer. But
  * then they end later than any lease given now. So the next session that sees such a lease, a
- * member's or the worker's, cuts it to a full lease from now. The same happens when a lease is made
- * shorter by dc_consumer_alter().
+ * member's or the worker's, cuts it to a full lease from now. The same happens when
+ * dc_consumer_alter() shortens a lease.
  */
 #include "postgres.h"
 

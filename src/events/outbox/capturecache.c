@@ -409,8 +409,8 @@ primary_key_columns(Relation rel, int *n)
 }
 
 /*
- * key_make prepares how keys are made: the text of one column, as a cast shows it, or a JSON array
- * of several.
+ * key_make prepares how keys are created: the text of one column, as a cast shows it, or a JSON
+ * array of several.
  */
 static void
 key_make(DcCapture *capture, Relation rel, const AttrNumber *attnums, int n)

@@ -111,7 +111,7 @@ static int64 all_reported = 0;
  */
 #define LIST_US (INT64CONST(250) * 1000)
 
-/* How often marks are made fewer. */
+/* How often the number of marks is reduced. */
 #define SQUASH_EVERY_MS (60 * 1000)
 
 /* The round of the table at hand; private to this process. */

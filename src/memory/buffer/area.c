@@ -453,7 +453,7 @@ entry_may_go(DcMapEntry *entry, void *arg)
 /*
  * buffer_scan_next lists the next entries of a table, pinned, and returns how many
  * there are. The last one gets another pin, so that the scan can continue from there. Entries that
- * are made during the scan may be missing.
+ * are created during the scan may be missing.
  */
 int
 buffer_scan_next(DcBufferScan *scan)

@@ -172,7 +172,7 @@ presence_approx_beat(DcPresenceCall *call, int64 *members)
 }
 
 /*
- * beat_once notes a member under an exclusive lock, in a room that is made if necessary. Returns
+ * beat_once notes a member under an exclusive lock, in a room that is created if necessary. Returns
  * NULL, or what is full.
  */
 static const char *

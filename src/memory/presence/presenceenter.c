@@ -98,8 +98,8 @@ presence_enter(DcPresenceCall *call)
 }
 
 /*
- * Enter the room, which is made if necessary. Return NULL, or what is full. *members is the number
- * of members then.
+ * Enter the room, which is created if necessary. Return NULL, or what is full. *members is the
+ * number of members then.
  */
 static const char *
 enter_once(DcPresenceCall *call, int64 *members)

@@ -217,7 +217,7 @@ lock_one(Oid relid, LOCKMODE mode, bool wait)
 
 /*
  * distinctrel_open opens a table and its deltas, which are locked. Errors: 42809 for tables that
- * are not as they were made.
+ * are not as they were created.
  */
 void
 distinctrel_open(DcDistinctRel *rel, DcDistinct *distinct, LOCKMODE mode)

@@ -6,8 +6,8 @@
  *
  * Rows of a detached partition continue to count if the counter was bound with on_detach => 'keep'.
  * Their amounts, by key, are added to this table, which belongs to the counter's owner as the other
- * tables of the counter do, is made when it is needed, and follows the counter table when that is
- * renamed, moved or dropped. A comparison of source and counter adds it to the source. So the
+ * tables of the counter do, is created when it is needed, and follows the counter table when that
+ * is renamed, moved or dropped. A comparison of source and counter adds it to the source. So the
  * difference of the two does not change.
  *
  * It is written by SQL, as its owner and in a security-restricted operation, under the lock of the

@@ -74,7 +74,7 @@ static void set_key_begin(DcSourceEval *eval, uint32 set, const int *ends);
 
 /*
  * source_eval_make prepares the expressions for rows of `rel`: the source, or a partition of
- * it. Both are open and locked. What is made lives in a new child of `cxt`.
+ * it. Both are open and locked. What is created lives in a new child of `cxt`.
  */
 DcSourceEval *
 source_eval_make(const DcSourceRow *row, Relation source, Relation rel, MemoryContext cxt)

@@ -1,6 +1,6 @@
 /*
  * sourcetext.c
- *		Texts and numbers that are made of a row of a source.
+ *		Texts and numbers that are built from a row of a source.
  *
  * Copyright (c) 2026, the dcounter developers
  *

@@ -132,7 +132,7 @@ warn_unbound(Relation rel)
 
 /*
  * Return true if a binding counts changes of this session: those that a
- * subscription applies, only if it was made so.
+ * subscription applies, only if it was created so.
  */
 static bool
 sourcetrigger_counts(const DcBound *bound)

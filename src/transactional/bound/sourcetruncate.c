@@ -27,7 +27,7 @@
  * that is about to be emptied would be counted, and then vanish. So the tables are noted with their
  * files (source_any_emptied), and as long as one has the same file, a change of its rows is an
  * error. The notes end with the statement, where that is seen, and with its subtransaction. A table
- * that is emptied in place, as it was made in this subtransaction, keeps its file, and is noted
+ * that is emptied in place, as it was created in this subtransaction, keeps its file, and is noted
  * only if the end of the statement is seen.
  *
  * A subscription's TRUNCATE counts for the bindings that are replicated. Which trigger is called,

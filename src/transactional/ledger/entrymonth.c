@@ -18,7 +18,7 @@
  * relcache invalidation of it or of its parent comes (ledger.c). The parent is locked, so
  * a partition is not detached while its month is being posted to.
  *
- * With a default partition nothing is ever missing, and no month is made.
+ * With a default partition nothing is ever missing, and no month is created.
  *
  * Months are wall time, as `at` is: the clock when an entry is posted decides, even if it was
  * set.

@@ -261,7 +261,7 @@ ledger_tables(const DcCounterRow *row, List *tables)
 
 /*
  * ledger_empty empties the other tables of a ledger whose balances were truncated, so that it
- * is as it was made, without accounts. The owner may do that as the ledger may be dropped.
+ * is as it was created, without accounts. The owner may do that as the ledger may be dropped.
  * Tables of months that were detached before do not belong to it. The order of locks is that of
  * transfers (core/table/protect.c has the protocol).
  */

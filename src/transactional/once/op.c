@@ -222,7 +222,7 @@ log_rel(DcOpLog *log, int i)
 }
 
 /*
- * op_time returns when an op's id was made, or 0 if it does not say.
+ * op_time returns when an op's id was created, or 0 if it does not say.
  */
 static TimestampTz
 op_time(const DcOp *op, TimestampTz now)
@@ -242,8 +242,7 @@ op_time(const DcOp *op, TimestampTz now)
 }
 
 /*
- * Return true if the record of an op that was made then may be
- * gone.
+ * Return true if the record of an op that was created then may be gone.
  */
 static bool
 may_be_forgotten(DcOpLog *log, TimestampTz made, TimestampTz now)

@@ -9,8 +9,8 @@
  * nothing on it but the guard of a ledger and indexes of the owner's, and no further columns; one
  * that has is refused, with all calls that need it. No code of an owner runs. Tables that Citus
  * distributes have a trigger, and so are refused as well. What is written is not compared with the
- * bounds of partitions. So it must be the partition that it was made as, and the table of ops must
- * not be a partition of another table.
+ * bounds of partitions. So it must be the partition that it was created as, and the table of ops
+ * must not be a partition of another table.
  */
 #include "postgres.h"
 

@@ -53,7 +53,7 @@ static void check_given(const DcCounter *counter, int64 qty);
 	" keys pg_catalog.text[] COLLATE pg_catalog.\"C\"," \
 	" qtys pg_catalog.int8[]"
 
-/* The same. Tables that were made by 0.1 do not have the last two columns (holdline.c). */
+/* The same. Tables that were created by 0.1 do not have the last two columns (holdline.c). */
 const DcShape holds_shape = {
 	.relkinds = "r",
 	.nkeys = 1,

@@ -140,7 +140,7 @@ unread_lookup(Oid relid)
  *
  * Errors: 22004 for NULL, those of unread_lookup() and counter_lookup(), 42501 without these
  * rights, 25006 to write in a read-only transaction, 0A000 for row security, 55000 for
- * different owners, 42809 for a table that is not as it was made.
+ * different owners, 42809 for a table that is not as it was created.
  */
 DcCounter *
 seenrel_open(FunctionCallInfo fcinfo, const char *function, bool write, DcSeenRel *rel)

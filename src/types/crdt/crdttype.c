@@ -352,7 +352,7 @@ is_before(CrdtBytes a, CrdtBytes b, bool or_equal)
 
 /*
  * What indexes call frees its copies of values that were compressed or stored elsewhere:
- * nobody else would until the index is made.
+ * nobody else would until the index is created.
  */
 static bool
 are_same(FunctionCallInfo fcinfo)

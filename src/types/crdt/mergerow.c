@@ -33,8 +33,8 @@
  *
  * Code of the table's owner may run at several points: as triggers that fire before, in functions
  * of types. It cannot alter the table, which the outer statement has open, nor drop the index. It
- * can rename things, so the nested statement is made when it is needed (mergerowcache.c). If it has
- * written rows of another table all the same, that is found afterwards, as this trigger has not
+ * can rename things, so the nested statement is created when it is needed (mergerowcache.c). If it
+ * has written rows of another table all the same, that is found afterwards, as this trigger has not
  * fired, and is an error, which undoes it.
  *
  * Rows that users write:

@@ -7,8 +7,8 @@
  * Entries are found by the OID of the trigger: each partition has its own. An invalidation
  * only marks entries: it may come at any moment, even while one is in use. The next use makes a new
  * table of it, and the old one is freed by a later transaction, as no use lasts longer. All that
- * can be wrong with the trigger or its arguments is found when a table is made, at the first row of
- * a session.
+ * can be wrong with the trigger or its arguments is found when a table is created, at the first row
+ * of a session.
  *
  * The statement that inserts a row is kept with the table. Its text names the table and
  * its columns, and the server looks names up again when it has invalidated a plan. A schema

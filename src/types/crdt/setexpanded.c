@@ -206,7 +206,7 @@ load_core(Object *object)
 
 /*
  * setexpanded_own_core gives an object a core of its own, with the object's version of the state.
- * The log has all later changes: it was never emptied since the object was made.
+ * The log has all later changes: it was never emptied since the object was created.
  */
 static void
 setexpanded_own_core(Object *object)
@@ -483,7 +483,7 @@ set_bytes(Datum value)
 /* The methods of an expanded object. */
 
 /*
- * Return the size of an object's flat form. Its bytes are made here, and kept in the object.
+ * Return the size of an object's flat form. Its bytes are written here, and kept in the object.
  */
 static Size
 setexpanded_object_flat_size(ExpandedObjectHeader *header)

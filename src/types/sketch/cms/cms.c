@@ -31,8 +31,8 @@
  * nor above those of the plain sketch.
  *
  * Here cells are signed, so that an aggregate may see a deletion before the addition
- * that it undoes. That nothing is below zero is checked when a value is made. Cells
- * begin with one byte. All of them widen when one needs it.
+ * that it undoes. That nothing is below zero is checked when a value is created. Cells begin with
+ * one byte. All of them widen when one needs it.
  *
  * After an error from cms_put the sketch is unchanged; after one from any other
  * function it can only be reset.

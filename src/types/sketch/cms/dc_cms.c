@@ -115,8 +115,8 @@ dc_cms_mergeable(const CmsShape *a, const CmsShape *b)
 }
 
 /*
- * dc_cms_start must be called before the first sketch in memory is made. It makes the
- * order of their tables this backend's secret.
+ * dc_cms_start must be called before the first sketch in memory is created. It makes the order of
+ * their tables this backend's secret.
  */
 void
 dc_cms_start(void)

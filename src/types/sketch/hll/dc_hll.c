@@ -462,7 +462,7 @@ hll_bounds_record(FunctionCallInfo fcinfo, const double *bounds)
 }
 
 /*
- * dc_hll_info(h): how a sketch is made.
+ * dc_hll_info(h): how a sketch is stored.
  */
 Datum
 dc_hll_info(PG_FUNCTION_ARGS)

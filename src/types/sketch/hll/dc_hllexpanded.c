@@ -275,7 +275,7 @@ hllexpanded_object_state(Object *object)
 /*
  * hllexpanded_own_core gives an object a core of its own, with the object's version of the
  * state. The log has all later changes: it was never emptied since the object
- * was made.
+ * was created.
  */
 static void
 hllexpanded_own_core(Object *object)
@@ -338,7 +338,7 @@ object_add(Object *object, uint64 hash)
 /* The methods of an expanded object. */
 
 /*
- * Return the size of an object's flat form. Its bytes are made here, and kept in the object.
+ * Return the size of an object's flat form. Its bytes are written here, and kept in the object.
  */
 static Size
 hllexpanded_object_flat_size(ExpandedObjectHeader *header)

@@ -9,7 +9,7 @@
  * parameter, the number of items by the number of registers; and twice the items give the same
  * distribution, with each rank one higher. So a few fixed Huffman codes are enough, of ranks
  * relative to a base: 2.86 to 2.9 bits. There is no code to store with the registers, and no table
- * to be made for decoding: the tables of a code are made once in a process.
+ * to be made for decoding: the tables of a code are created once in a process.
  *
  * That is why this file is here: a sketch of precision 14 takes at most 6,100 bytes
  * (doc/sketch-formats.md), where registers of six bits, as in Redis, take 12,288.
