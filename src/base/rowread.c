@@ -127,8 +127,8 @@ rows_bigint(const DcRows *rows, uint64 row, int column)
 }
 
 /*
- * rows_return adds all rows, as they are, to what a set-returning function returns,
- * which has the same columns.
+ * rows_return adds all rows, as they are, to the result of a set-returning function, which has the
+ * same columns.
  */
 void
 rows_return(FunctionCallInfo fcinfo, const DcRows *rows)

@@ -157,8 +157,8 @@ compactdirect_reach(DcFetch *fetch, int32 shard)
 }
 
 /*
- * drop_kept takes off the list the rows that stay as they are: those without amounts, if
- * they are not too many.
+ * drop_kept removes from the list the rows that stay as they are: those without amounts, if there
+ * are not too many.
  */
 static void
 drop_kept(DcFetch *fetch)

@@ -64,8 +64,8 @@ static Relation open_key_index(Relation heap);
 static bool compactinserting_is_inserting(Relation heap, Relation index, TupleTableSlot *slot, Datum key);
 
 /*
- * batch_skip_inserting marks keys to be skipped, of those that `asks` names, whose row in a table
- * others are inserting.
+ * batch_skip_inserting marks those keys of `asks` to be skipped whose row in a table is being
+ * inserted by other transactions.
  */
 void
 batch_skip_inserting(DcBatch *batch, Oid relid, bool (*asks)(const DcBatchKey *key))

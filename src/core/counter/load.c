@@ -131,8 +131,8 @@ static void check_stored(DcSqlSession *session, DcLoadKey *keys, int n, uint64 s
 static void tell_changed(DcCounter *counter, const DcLoadKey *keys, int n);
 
 /*
- * dc_load(counter regclass, keys text[]|bigint[]|uuid[], amounts bigint[]) -> bigint, how
- * many keys there were. A negative amount is one of decrement. Needs INSERT and UPDATE.
+ * dc_load(counter regclass, keys text[]|bigint[]|uuid[], amounts bigint[]) -> bigint, the number of
+ * keys. A negative amount is a decrement. Needs INSERT and UPDATE.
  *
  * Errors: 2202E when the lengths differ, 22003 when an amount overflows bigint, 42809 for a stock
  * or a ledger.
@@ -449,8 +449,8 @@ sql_batch(DcSqlSession *session, DcLoad *load, DcLoadKey *keys, int n)
 }
 
 /*
- * check_stored marks the keys that were not stored. Raises 55000 if code of the owner has
- * stored anything else than it was given: then it is unknown what was counted.
+ * check_stored marks the keys that were not stored. Raises 55000 if code of the owner has stored
+ * anything other than it was given: then the amounts that were counted are unknown.
  */
 static void
 check_stored(DcSqlSession *session, DcLoadKey *keys, int n, uint64 stored)

@@ -191,8 +191,8 @@ range_add_expired(void *range, Datum key, int64 units)
 /*
  * dc_scan(counter regclass, prefix jsonb) -> setof (key jsonb, value bigint)
  *
- * The exact values, but those that are 0, of all keys that are JSON arrays and begin with the
- * elements of the prefix, in the order of jsonb.
+ * The exact values, except for those that are 0, of all keys that are JSON arrays and begin with
+ * the elements of the prefix, in the order of jsonb.
  *
  * Errors: 22004 for NULL, 22023 if the prefix is not an array, 54000 if it is longer than a key,
  * 0A000 for a buffered counter, 22003 for a value that overflows bigint.

@@ -42,8 +42,8 @@ static const char *skip_literal(const char *at);
 static const char *take_identifier(const char *at, char *name);
 
 /*
- * Return true if a statement, which has not run yet, may give another name or schema to what
- * expressions contain, and find what that is.
+ * Return true if a statement, which has not run yet, may rename objects that expressions contain,
+ * or move them to another schema, and find these objects.
  */
 bool
 source_named_by(Node *statement, DcNamed *named)
@@ -66,8 +66,8 @@ source_named_by(Node *statement, DcNamed *named)
 }
 
 /*
- * A column is one of the table, and of its partitions and children; an attribute, of tables that
- * were made of the type.
+ * A column is one of the table, and of its partitions and children; an attribute is one of the
+ * tables that were created from the type.
  */
 static bool
 named_by_rename(RenameStmt *rename, DcNamed *named)
@@ -269,8 +269,9 @@ skip_literal(const char *at)
 }
 
 /*
- * Take an identifier, quoted or not, without its quotes, and return what comes after it. One that
- * is too long for a name, as text that nobody has deparsed may contain, is cut.
+ * Read an identifier, quoted or not, without its quotes, and return the text after it. An
+ * identifier that is too long for a name, which text that was not deparsed may contain, is
+ * truncated.
  */
 static const char *
 take_identifier(const char *at, char *name)

@@ -376,8 +376,8 @@ count_table(List *rows, Oid relid, bool add)
 
 /*
  * check_not_in_use raises 55006 if a statement of this session is still changing rows of a table,
- * and has called the function that attaches or detaches it: its rows were written with the triggers
- * that there were before.
+ * and has called the function that attaches or detaches it: its rows were written with the previous
+ * triggers.
  */
 static void
 check_not_in_use(Oid relid)

@@ -125,8 +125,8 @@ static void count_take(DcCounter *counter, const DcDeltaKey *key,
 					   DcDirectRel *rel, bool taken);
 
 /*
- * Return true if the gate refuses a key. Then the stock need not be
- * opened, which would cost more than to ask: only keys of stocks are marked.
+ * Return true if the gate refuses a key. Then the stock need not be opened, which would cost more
+ * than asking the gate: only keys of stocks are marked.
  */
 bool
 stock_is_shut(FunctionCallInfo fcinfo, const DcKey *key, const char *function)
@@ -211,8 +211,8 @@ stock_take(DcCounter *counter, const DcKey *key, int64 qty, int flags)
 }
 
 /*
- * Take units from the rows that this backend knows, then from those that the index has, and
- * then after a survey. Returns how many were taken.
+ * Take units from the rows that this backend knows, then from those in the index, and then after a
+ * survey. Return the number of units taken.
  */
 static int64
 take_units(DcDirectRel *rel, const DcDeltaKey *key, int64 qty, int flags,
@@ -264,8 +264,8 @@ take_from_one(DcDirectRel *rel, const DcDeltaKey *key, int64 qty)
 }
 
 /*
- * take_after_survey does the steps of the file's head from 3 on, and all of them
- * again after it has waited for units that may come.
+ * take_after_survey performs the steps in the file's head from 3 on, and all of them again after it
+ * has waited for units that may come.
  */
 static int64
 take_after_survey(DcDirectRel *rel, const DcDeltaKey *key, int64 qty, int flags,
@@ -302,9 +302,8 @@ take_after_survey(DcDirectRel *rel, const DcDeltaKey *key, int64 qty, int flags,
 }
 
 /*
- * take_with_holds ends expired holds of the key, if their units would make it
- * enough, and tries again. If that does not help, it must not have been done: so it is
- * in a subtransaction.
+ * take_with_holds ends expired holds of the key, if their units would be enough, and tries again.
+ * If that does not help, it must be undone, so it is done in a subtransaction.
  */
 static bool
 take_with_holds(DcAttempt *attempt)
@@ -437,8 +436,8 @@ take_what_is_sure(DcAttempt *attempt)
 
 /*
  * Return true if fewer units than qty were committed at some
- * moment of this call: then fewer were sure. One snapshot shows that, whatever
- * goes on in the meantime.
+ * moment of this call: then fewer were certain. One snapshot shows that, whatever happens in the
+ * meantime.
  */
 static bool
 committed_below(DcCounter *counter, const DcDeltaKey *key, int64 qty)
@@ -466,7 +465,7 @@ pause_after_failure(DcAttempt *attempt)
 
 /*
  * take_parts takes from the free rows of a survey, those with the most units
- * first; false if they have not enough any more.
+ * first; false if they no longer have enough.
  */
 static bool
 take_parts(void *arg)
@@ -520,8 +519,8 @@ compare_taken(const void *a, const void *b)
 }
 
 /*
- * take_wait_for waits until a transaction has ended that a survey has met; then all is
- * open again. It may be cancelled, and lock_timeout counts.
+ * take_wait_for waits until a transaction that a survey has met has ended; then the take starts
+ * over. The wait can be cancelled, and lock_timeout applies.
  */
 static int64
 take_wait_for(DcAttempt *attempt, TransactionId xid)
@@ -533,8 +532,8 @@ take_wait_for(DcAttempt *attempt, TransactionId xid)
 }
 
 /*
- * shut_gate shuts the gate if nothing is left, and nothing can come back but by
- * a transaction that opens it: see gate.c.
+ * shut_gate shuts the gate if nothing is left, and units can come back only by a transaction that
+ * opens it: see gate.c.
  */
 static void
 shut_gate(DcDirectRel *rel, const DcDeltaKey *key, uint64 epoch)
@@ -552,7 +551,7 @@ shut_gate(DcDirectRel *rel, const DcDeltaKey *key, uint64 epoch)
 /*
  * take_check_snapshot reads the key in the snapshot of a SERIALIZABLE transaction, with
  * predicate locks, and raises 40001 if that does not explain why not all that was asked for was
- * taken: other transactions have changed the key, or have units in hand.
+ * taken: other transactions have changed the key, or hold units in open transactions.
  */
 static void
 take_check_snapshot(DcDirectRel *rel, const DcKey *key, int64 qty, int flags)

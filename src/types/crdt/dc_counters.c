@@ -63,7 +63,7 @@ dc_vclock(PG_FUNCTION_ARGS)
 /*
  * dc_add(counter, amount, node): raises the node's amount. A negative amount lowers a
  * dc_pncounter (by raising the node's decrements); the other types only grow (22023).
- * 22003 if the node's amount would leave the range of bigint.
+ * Raises 22003 if the node's amount would overflow bigint.
  */
 Datum
 dc_add_amount(PG_FUNCTION_ARGS)

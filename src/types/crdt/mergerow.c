@@ -111,10 +111,10 @@ static HeapTuple mergerow_replaced(HeapTuple tuple, Relation rel, const MergedRo
  *
  * Without columns, all of a mergeable type merge.
  *
- * Errors: 39P01 if it is another kind of trigger, 42703, 42701, 42804, 42P10 for
- * arguments that do not fit the table, 42P16 if it needs a stamp, 42809 or 0A000 for tables that
- * it cannot work on, 55000 without a key or a node's name, 0A000 if a user changes the key,
- * 22023 for a stamp too far ahead.
+ * Errors: 39P01 if it is called by another kind of trigger, 42703, 42701, 42804, 42P10 for
+ * arguments that do not fit the table, 42P16 if it needs a stamp, 42809 or 0A000 for tables that it
+ * cannot work on, 55000 without a key or a node's name, 0A000 if a user changes the key, 22023 for
+ * a stamp too far ahead.
  */
 Datum
 merge_row(PG_FUNCTION_ARGS)
@@ -177,8 +177,8 @@ trigger_depth(void)
 }
 
 /*
- * apply_insert writes a row that has come, by a statement of its own, if it adds anything. It
- * returns NULL: nothing is left to be done.
+ * apply_insert writes a row that has come, with a separate statement, if the row adds anything. It
+ * returns NULL, as nothing is left to be done.
  */
 static HeapTuple
 apply_insert(TriggerData *data, const MergeTable *table)
@@ -207,8 +207,8 @@ check_row_security(Relation rel)
 }
 
 /*
- * adds_nothing looks for the row that is there, as it is now. If there is none, or the one
- * that comes would change it, the clock has learnt of the stamps that come with it.
+ * adds_nothing looks for the existing row in its current version. If there is none, or the incoming
+ * row would change it, the clock has learnt of the incoming stamps.
  */
 static bool
 adds_nothing(const MergeTable *table, Relation rel, TupleTableSlot *row)
@@ -412,8 +412,8 @@ user_insert(TriggerData *data, const MergeTable *table)
 }
 
 /*
- * Merge the states that a user writes with those that are there. If the stamp or the group
- * changes, make sure that the stamp is later, and fetch the group's values that are stored apart.
+ * Merge the states that a user writes with the existing ones. If the stamp or the group changes,
+ * make sure that the stamp is later, and fetch the group's values that are stored apart.
  */
 static HeapTuple
 user_update(TriggerData *data, const MergeTable *table)

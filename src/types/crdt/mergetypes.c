@@ -34,8 +34,8 @@ static void add_part_types(HTAB *known, List **types, Oid type);
 static void add_part_type(HTAB *known, List **types, Oid type);
 
 /*
- * Return true if a column is of a type whose values merge, and notes how. A
- * sketch is known as crdt_type_of() knows other types: by its input function.
+ * Return true if a column is of a type whose values merge, and note how they merge. A sketch is
+ * known as crdt_type_of() knows other types: by its input function.
  */
 bool
 merge_set_type(MergeColumn *column)
@@ -77,9 +77,9 @@ merge_sketch_is_later(const MergeColumn *column, Datum a, Datum b)
 }
 
 /*
- * Return true if a type has a send function, and so have all that it is made of: else
- * that of an array, a range or a row fails. They are kept in a list, each once: a user may have nested
- * them deeper than the stack goes, and each in several places of the next.
+ * Return true if a type has a send function, and so do all types that it consists of: otherwise
+ * that of an array, a range or a row fails. The types are kept in a list, each once: a user may
+ * have nested them deeper than the stack allows, and used each in several places of the next one.
  */
 bool
 merge_has_send(Oid type)
