@@ -144,8 +144,8 @@ known_changed(void *data, Oid relid)
 }
 
 /*
- * relation_invalidate tells all sessions, at commit, that facts about a relation have
- * changed. One that is gone needs no message.
+ * relation_invalidate tells all sessions, at commit, that facts about a relation have changed. A
+ * dropped relation needs no message.
  */
 void
 relation_invalidate(Oid relid)
@@ -471,9 +471,9 @@ catrow_changed(const DcCatalog *cat, Datum first)
 
 /*
  * cat_on_change is the body of the triggers BEFORE INSERT OR UPDATE OR DELETE FOR EACH ROW of
- * catalogs whose first column is a relation. They make a restore idempotent: pg_dump's data may
- * meet rows that are there already, and an INSERT of such a row replaces it. They also tell
- * sessions of the change.
+ * catalogs whose first column is a relation. They make a restore idempotent: rows of pg_dump's data
+ * may exist already, and an INSERT of such a row replaces it. They also tell sessions of the
+ * change.
  */
 Datum
 cat_on_change(FunctionCallInfo fcinfo, const DcCatalog *cat, const char *function)

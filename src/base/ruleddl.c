@@ -58,9 +58,9 @@ mark_changed(DcRuleKind *kind)
 }
 
 /*
- * lock_name locks a name against other sessions of the same role that create a rule of it. Roles do
- * not wait for each other here, as other names have the same hash: the unique index decides between
- * them.
+ * lock_name locks a name against other sessions of the same role that create a rule with this name.
+ * Roles do not wait for each other here, as other names have the same hash: the unique index
+ * decides between them.
  */
 static void
 lock_name(const DcRuleKind *kind, const char *name)
@@ -144,8 +144,8 @@ rule_create(DcRuleKind *kind, DcRuleRow *row)
 }
 
 /*
- * rule_open finds the rule named by the first argument, which the caller owns, and locks it, for
- * the function with this verb in its name.
+ * rule_open finds the rule that the first argument names and the caller owns, and locks it for the
+ * function with this verb in its name.
  */
 void *
 rule_open(DcRuleKind *kind, FunctionCallInfo fcinfo, const char *verb)
@@ -253,8 +253,8 @@ rules_are_idle(void)
 }
 
 /*
- * Tell other sessions at commit, let the rooms settle what was created or dropped, and forget
- * that at each end. Must not throw.
+ * Tell other sessions at commit, let the rooms finish what was created or dropped, and forget it at
+ * each end of a transaction. Must not throw.
  */
 static void
 rules_xact_callback(XactEvent event, void *arg)

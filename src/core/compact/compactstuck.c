@@ -138,8 +138,8 @@ stuck_is_left_out(Oid table, Datum key)
 }
 
 /*
- * stuck_swept forgets the keys of a table that a sweep has tried, from its beginning to
- * its end, and not found stuck. Returns how many there are left.
+ * stuck_swept forgets the keys of a table that a sweep has tried, from its beginning to its end,
+ * and that it has not found stuck. Returns the number of keys left.
  */
 int
 stuck_swept(Oid table, DcMoment started)

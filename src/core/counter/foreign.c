@@ -44,7 +44,7 @@ static void foreign_touch(DcCounter *counter, Oid leaf);
 
 /*
  * foreign_ready makes sure that our PRE_COMMIT callback runs before those of the
- * wrappers of a counter table. One query for each wrapper and session.
+ * wrappers of a counter table. It needs one query for each wrapper and session.
  */
 void
 foreign_ready(DcCounter *counter)

@@ -93,7 +93,7 @@ static uint64 some_lanes(uint64 lanes, int count);
 
 /*
  * move_lanes moves lanes from one member to another, with their positions.
- * Neither may acknowledge after that what it has fetched before.
+ * After that, neither may acknowledge events that it has fetched before.
  */
 static void
 move_lanes(DcMember *from, DcMember *to, uint64 lanes)
@@ -119,8 +119,8 @@ move_lanes(DcMember *from, DcMember *to, uint64 lanes)
 }
 
 /*
- * move_retries adjusts what a member's row says of its retries, so that it holds for another
- * member's lanes, too.
+ * move_retries adjusts the retries in a member's row, so that they also cover another member's
+ * lanes.
  */
 static void
 move_retries(const DcMember *from, DcMember *to)
@@ -152,8 +152,8 @@ trade_begin(DcTrade *trade)
 }
 
 /*
- * Return true if a fetch may return an event of a lane that it has now. The
- * first event that it comes to it may: it keeps that lane instead of another one.
+ * Return true if a fetch may return an event of a lane that it has now. It may return the first
+ * event that it comes to: it keeps that lane instead of another one.
  */
 bool
 trade_keeps(DcTrade *trade, int lane)
@@ -199,7 +199,7 @@ trade_forget(DcTrade *trade)
 
 /*
  * member_share gives a member, whose lock is held, the lanes from which it may choose its
- * share: its own, those of expired members and, if these are not enough, those that nobody has.
+ * share: its own, those of expired members and, if these are not enough, those without a member.
  * *look_again is made earlier if there may be more lanes by then. Error: 54000 for a new member of
  * a consumer that has very many.
  */
@@ -246,7 +246,7 @@ member_share(DcConsumer *consumer, DcMember *me, DcTrade *trade, DcMoment *look_
 }
 
 /*
- * prevent_very_many_members raises 54000 if a member that has no row yet would be one too many:
+ * prevent_very_many_members raises 54000 if a member that has no row yet would exceed the limit:
  * each fetch reads all rows, that of the consumer itself among them, and so does the worker.
  */
 static void
@@ -287,7 +287,7 @@ members_of_role(Oid owner)
 
 /*
  * cut_lease cuts the lease of a member to a full lease from now, if it would end later. A member
- * whose row is locked is at work, and will renew its lease itself.
+ * whose row is locked is working, and will renew its lease itself.
  */
 static void
 cut_lease(DcMember *other, DcTrade *trade, TimestampTz now, int64 lease)
@@ -349,7 +349,7 @@ take_over(DcMember *from, DcMember *to, DcTrade *trade, TimestampTz now)
 
 /*
  * open_spare locks the row of the consumer itself, and takes all of its lanes; surplus lanes are
- * given back in the end. False if it is locked.
+ * given back at the end. Returns false if it is locked.
  */
 static bool
 open_spare(DcTrade *trade, DcMember *me, int share)
@@ -503,8 +503,8 @@ event_put(ReturnSetInfo *result, const DcStoredEvent *event, int attempt)
 }
 
 /*
- * Return true if an event is for a member of a consumer: it has a topic that the consumer wants, a
- * lane that the member has, and is not done.
+ * Return true if an event is for a member of a consumer: it has a topic that the consumer wants and
+ * a lane that the member has, and has not been acknowledged.
  */
 bool
 event_is_of(const DcConsumer *consumer, const DcMember *me, const DcStoredEvent *event)

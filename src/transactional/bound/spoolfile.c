@@ -118,9 +118,9 @@ spoolfile_read(DcSpoolFile *spool, void *data, size_t len)
 }
 
 /*
- * spoolfile_close closes and removes the file, and frees its memory. Does not throw: log_temp_files
- * may make a message of it, even after the commit, which has no context, as the client's encoding
- * may lack names of users.
+ * spoolfile_close closes and removes the file, and frees its memory. Does not throw. log_temp_files
+ * may log a message for it, even after the commit; that message has no context, as the client's
+ * encoding may lack characters of users' names.
  */
 void
 spoolfile_close(DcSpoolFile *spool)

@@ -53,8 +53,8 @@ PG_FUNCTION_INFO_V1(dc_account_open);
 #define MAX_REMEMBERED_KEY 55
 
 /*
- * The farthest that a balance may be from its bound: units given and units taken are summed up
- * separately until compaction offsets them, and neither sum may overflow bigint.
+ * The farthest that a balance may be from its bound: added and taken units are summed up separately
+ * until compaction offsets them, and neither sum may overflow bigint.
  */
 #define MAX_ROOM ((INT64CONST(1) << 62) - 1)
 
@@ -350,9 +350,8 @@ dc_account_open(PG_FUNCTION_ARGS)
 }
 
 /*
- * lock_opening lets one transaction at a time open an account. The others may have to
- * change its bounds then, and would wait for each other if they had the weaker lock
- * already.
+ * lock_opening lets one transaction at a time open an account. Other transactions may then have to
+ * change its bounds, and would deadlock if they already had the weaker lock.
  */
 static void
 lock_opening(DcLedger *ledger, const DcKey *key)
@@ -399,8 +398,8 @@ check_account_right(DcLedger *ledger, AclMode right)
 }
 
 /*
- * account_insert opens an account; false if another transaction has opened it. Waits for a
- * transaction that is about to.
+ * account_insert opens an account; returns false if another transaction has opened it. Waits for a
+ * transaction that is about to open it.
  */
 static bool
 account_insert(DcLedger *ledger, const DcKey *key, const DcRules *rules)
@@ -420,7 +419,7 @@ account_insert(DcLedger *ledger, const DcKey *key, const DcRules *rules)
 }
 
 /*
- * account_change gives an account other bounds. No transaction posts in the meantime. Pending
+ * account_change changes the bounds of an account. No transaction posts in the meantime. Pending
  * transfers whose time is up must not stand in the way, so they are ended first.
  */
 static void
@@ -484,8 +483,8 @@ read_balance(DcLedger *ledger, const DcKey *key, DcBalance *balance)
 }
 
 /*
- * check_balance_seen raises 40001 if the transaction's snapshot shows another balance than
- * there is now: a decision based on the latter would not fit what the transaction reads.
+ * check_balance_seen raises 40001 if the transaction's snapshot shows a balance other than the
+ * current one: a decision based on the current one would contradict what the transaction reads.
  */
 static void
 check_balance_seen(DcLedger *ledger, const DcKey *key, const DcBalance *now)

@@ -89,9 +89,9 @@ part_problem(const DcOpSlot *slot, Oid relid)
 
 /*
  * opslot_check raises 42809 if a partition, which is locked and open, does not have its
- * shape, or has something on it that would be skipped. The table may have changed since it was
- * checked last: while we waited for the lock, or by code of the owner in this session, which can
- * give an open table triggers and indexes.
+ * shape, or has something, such as a trigger, that would be skipped. The table may have changed
+ * since the last check: while we waited for the lock, or by code of the owner in this session,
+ * which can add triggers and indexes to an open table.
  */
 void
 opslot_check(DcOpSlot *slot, Relation heap)

@@ -125,7 +125,7 @@ static void end_hold(DcCounter *counter, const DcHold *hold, const char *state,
  * missing.
  *
  * Errors: 22023 if it was confirmed with another quantity, or has several keys and qty is given. If
- * strict, 42704 for a hold that is unknown, 55000 for one that has ended otherwise or lacks units.
+ * strict, 42704 for an unknown hold, 55000 for one that has ended in another way or lacks units.
  */
 Datum
 dc_hold_confirm(PG_FUNCTION_ARGS)
@@ -162,7 +162,7 @@ dc_hold_confirm(PG_FUNCTION_ARGS)
 /*
  * dc_hold_release(stock regclass, hold_id uuid, strict boolean) -> text: ends a hold and
  * gives its units back. The answer is "released" if this call did it, "released already" or
- * "expired" if they were given back before, or, unless strict, why they are not: "confirmed",
+ * "expired" if they were given back before, or, unless strict, why they were not: "confirmed",
  * "unknown".
  *
  * Errors, if strict: 42704 for a hold that is unknown, 55000 for one that is confirmed.
@@ -200,8 +200,8 @@ check_same_quantity(const DcHold *hold, int64 qty)
 }
 
 /*
- * hold_lacks_units fails, since a hold was to be confirmed with more units than it has, and there
- * are no more.
+ * hold_lacks_units raises an error: a hold was to be confirmed with more units than it has, and
+ * there are no more.
  */
 static void
 hold_lacks_units(const DcHold *hold, int64 qty)
@@ -308,7 +308,7 @@ lock_hold(DcCounter *counter, Datum id, DcHold *hold)
 
 /*
  * end_hold ends an open hold whose row is locked, and gives back what is not
- * confirmed; of several keys, all or nothing is.
+ * confirmed; of several keys, it gives back all or none.
  */
 static void
 end_hold(DcCounter *counter, const DcHold *hold, const char *state,
@@ -336,8 +336,8 @@ end_hold(DcCounter *counter, const DcHold *hold, const char *state,
 
 /*
  * dc_holds(stock regclass, key text|bigint|uuid) -> setof (key, hold_id, qty, expires_at, age): the
- * open holds of a key, or of all for NULL, without those that had expired when the statement began.
- * Needs SELECT.
+ * open holds of a key, or of all keys if it is NULL, without those that had expired when the
+ * statement began. Needs SELECT.
  */
 Datum
 dc_holds(PG_FUNCTION_ARGS)
