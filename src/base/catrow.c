@@ -172,8 +172,8 @@ relation_owner(Oid relid)
 }
 
 /*
- * cat_scan_begin starts to read the rows that fit the keys, by an index, or all if there is
- * none, in no order.
+ * cat_scan_begin starts to read the rows that match the keys, in no particular order: by an index,
+ * or, if `index` is NULL, by reading all rows.
  */
 void
 cat_scan_begin(DcCatScan *scan, const DcCatalog *cat, const char *index, LOCKMODE mode,

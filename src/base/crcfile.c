@@ -143,8 +143,8 @@ crcfile_keep_other(const DcCrcFile *file, uint32 magic, uint32 format, const cha
 }
 
 /*
- * name_to_keep returns a name that no file has yet: a server that went back and forth between
- * versions has kept one before.
+ * name_to_keep returns a name that no file has yet, since a server that has switched between
+ * versions before may have kept such a file already.
  */
 static char *
 name_to_keep(const char *path, uint32 format)

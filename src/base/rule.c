@@ -101,7 +101,7 @@ rule_any(const DcRuleKind *kind)
 
 /*
  * Store a row, and tell sessions that learn of it by a message, at commit. rules_committed() tells
- * the others, when that is done.
+ * the other sessions when that is done.
  */
 void
 rule_insert(const DcRuleKind *kind, const DcRuleRow *row)
@@ -158,8 +158,8 @@ rule_missing_error(const DcRuleKind *kind, const char *name)
 }
 
 /*
- * rule_name_copy copies the name of a rule; 42704 if it is longer than any name can be. Every
- * call runs this, so it is fast.
+ * rule_name_copy copies the name of a rule; 42704 if it is longer than any name can be. Every call
+ * runs this, so it must be fast.
  */
 void
 rule_name_copy(const DcRuleKind *kind, Datum value, char *name)

@@ -285,7 +285,8 @@ prevent_rights(const DcCounter *counter, const char *function)
 
 /*
  * prevent_snapshot raises 0A000 for a table that Citus distributes if the transaction keeps one
- * snapshot: a worker cannot tell if there are rows that are too new for it (sql_check_newer).
+ * snapshot: a Citus worker cannot tell whether there are rows that are too new for that snapshot
+ * (sql_check_newer).
  */
 static void
 prevent_snapshot(const DcCounter *counter, const char *function)
@@ -387,8 +388,8 @@ set_check_value(DcCounter *counter, int64 value)
 
 /*
  * amounts_for computes the amounts that make the value of a key exactly this. inc and dec only
- * grow: the difference goes to one of them. Returns false if one would overflow bigint, or be so
- * close to its end that further increments soon would.
+ * grow: the difference goes to one of them. Returns false if one would overflow bigint, or come so
+ * close to the limit that further increments soon would.
  */
 static bool
 amounts_for(const DcSums *sums, int64 value, int64 *inc, int64 *dec)
@@ -432,8 +433,8 @@ key_take(DcCounter *counter, const DcKey *key)
 }
 
 /*
- * take_shards deletes the shard rows of a key. Rows that were deleted since the snapshot,
- * and inserted again, are a failure where there is but one snapshot.
+ * take_shards deletes the shard rows of a key. Rows that were deleted since the snapshot, and
+ * inserted again, are a serialization failure where there is only one snapshot.
  */
 static uint64
 take_shards(DcSqlSession *session, Datum *values, DcSums *sums)
@@ -446,9 +447,9 @@ take_shards(DcSqlSession *session, Datum *values, DcSums *sums)
 }
 
 /*
- * set_check_newer raises 40001 if the transaction's snapshot is too old for what the key has when
- * its shard rows are deleted and its row of totals, if there is one, is locked. Without one,
- * another setter may have made the key, and left nothing for us to lock.
+ * set_check_newer raises 40001 if the transaction's snapshot is too old for the state of the key
+ * when its shard rows are deleted and its row of totals, if there is one, is locked. Without one,
+ * another setter may have created the key, and left nothing for us to lock.
  */
 void
 set_check_newer(DcSqlSession *session, Datum *values, bool has_total)
@@ -485,7 +486,7 @@ set_insert_total(DcSqlSession *session, Datum *values)
 
 /*
  * take_rows runs a statement that returns inc and dec of the rows it locks or
- * deletes, adds them up, and returns how many there are.
+ * deletes, adds them up, and returns the number of rows.
  */
 static uint64
 take_rows(DcSqlSession *session, const DcStatement *statement, Datum *values,

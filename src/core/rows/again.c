@@ -139,8 +139,8 @@ try_own_rows(DcDirectRel *rel, const DcDelta *delta, DcHintList *list)
 }
 
 /*
- * replace_row deletes a row and inserts one of the same number, with a delta added. Returns
- * false if another transaction has it or sets the key, or if the sum overflows bigint.
+ * replace_row deletes a row and inserts one with the same number, with a delta added. Returns false
+ * if another transaction has locked it or sets the key, or if the sum overflows bigint.
  */
 static bool
 replace_row(DcDirectRel *rel, const DcDelta *delta, DcHintList *list, int i,

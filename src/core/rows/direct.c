@@ -79,9 +79,9 @@ static void set_amounts(DcDirectRel *rel, const DcDelta *delta);
 static void amount_error(DcDirectRel *rel);
 
 /*
- * direct_add adds a delta to one of the key's rows, or to a new one with number
- * new_shard. If none of the rows that this backend knew is left, it tries the row of totals
- * first, in totals_first, unless that is NULL. Raises 22003 when the row's sum overflows bigint.
+ * direct_add adds a delta to one of the key's rows, or to a new one with the number new_shard. If
+ * none of the rows that this backend knew is left, it tries the row of totals first, in
+ * totals_first, unless that is NULL. Raises 22003 when the row's sum overflows bigint.
  */
 void
 direct_add(DcDirectRel *rel, const DcDelta *delta, DcShardChoice choice,

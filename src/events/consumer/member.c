@@ -304,8 +304,8 @@ cut_lease(DcMember *other, DcTrade *trade, TimestampTz now, int64 lease)
 }
 
 /*
- * member_cut_lease does the same at once, for a caller that is not a member; false if there was
- * nothing to cut.
+ * member_cut_lease does the same at once, for a caller that is not a member; returns false if there
+ * was nothing to cut.
  */
 bool
 member_cut_lease(int32 consumer, const char *name, int64 lease)

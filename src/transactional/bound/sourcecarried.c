@@ -109,7 +109,7 @@ static const char *carried_word(DcCounter *counter, const char *word);
 
 /*
  * carried_begin prepares for adding to the table of carried amounts of a binding, whose lock this
- * transaction has, and makes the table if there is none.
+ * transaction has, and creates the table if there is none.
  */
 DcCarrying *
 carried_begin(DcSourceRow *row)
@@ -195,7 +195,7 @@ carried_end(DcCarrying *carrying)
 
 /*
  * Write the amounts by one upsert, as the owner of the counter table, and start an empty table.
- * Raises 42809 if the table of carried amounts has another shape, 55000 if it has another
+ * Raises 42809 if the table of carried amounts has a different shape, 55000 if it has a different
  * owner.
  */
 static void

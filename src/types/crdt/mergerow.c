@@ -109,7 +109,7 @@ static HeapTuple mergerow_replaced(HeapTuple tuple, Relation rel, const MergedRo
 /*
  * merge_row([column, ...] [, 'stamp=column']) -> trigger, BEFORE INSERT OR UPDATE FOR EACH ROW
  *
- * Without columns, all of a mergeable type merge.
+ * Without columns, all columns of a mergeable type merge.
  *
  * Errors: 39P01 if it is called by another kind of trigger, 42703, 42701, 42804, 42P10 for
  * arguments that do not fit the table, 42P16 if it needs a stamp, 42809 or 0A000 for tables that it
