@@ -5,9 +5,9 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * A class is the last field of a lock's tag. Classes 1 and 2 belong to the SQL functions. The
- * other two fields say what is locked. If nothing else is said, a lock is held until the
- * transaction ends; only the worker's and that of a build are a session's. They are taken
- * in this order, after locks on tables:
+ * other two fields say what is locked. Unless stated otherwise, a lock is held until the
+ * transaction ends; only the worker's and that of a build are a session's. They are taken in this
+ * order, after locks on tables:
  *
  *	worker		(0, 0): worker.c, by a database's only worker, as long as it lives
  *	code		(table, 0): ownercode.c. Shared by a step of the worker, which does not wait,

@@ -9,7 +9,7 @@
 
 #include "core/table/catalog.h"
 
-/* How far a sweep over the shard rows of a table has come. */
+/* The progress of a sweep over the shard rows of a table. */
 typedef struct DcSweep
 {
 	Datum key; /* text: of the last row seen, */
