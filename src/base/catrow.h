@@ -38,7 +38,7 @@ typedef struct DcCatalog
 {
 	const char *table; /* in DC_SCHEMA, as all names */
 	const char *pkey;  /* the index of its primary key, */
-	int nkeys;		   /* the key is in the first columns; 0 unless rows are changed by key */
+	int nkeys;		   /* number of key columns, which come first, if rows are changed by key */
 	Size size;		   /* of the struct */
 	/* takes each column, in order, from or to the struct (catcolumn.c) */
 	void (*columns)(DcCatRow *io, void *row);
