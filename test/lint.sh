@@ -161,8 +161,8 @@ check_manual() {
     done
 }
 
-# dcounter_lite: a comment for each function, what each function states, a screen at most for each, and no search_path that a caller could have set, but for
-# those that say so.
+# dcounter_lite: a comment for each function, what each function states, a screen at most for each,
+# and no search_path that a caller could have set, except for those that say so.
 check_lite() {
     local text name parts=("${lite[@]}")
     check_comments

@@ -289,7 +289,7 @@ slots_tally(const List *slots)
 }
 
 /*
- * tally_to_bigint raises 22003 for a sum that leaves bigint.
+ * tally_to_bigint raises 22003 for a sum that overflows bigint.
  */
 int64
 tally_to_bigint(__int128 sum)

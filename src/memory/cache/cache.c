@@ -270,7 +270,7 @@ cache_claim(const DcCacheKey *key, DcMoment since, int64 *value,
 
 /*
  * cache_store ends a claim with a value, which is kept unless it was forgotten
- * meanwhile. `fresh` says that its snapshot was taken after the claim.
+ * in the meantime. `fresh` says that its snapshot was taken after the claim.
  */
 void
 cache_store(DcMapEntry *claim, uint64 table, int64 value, DcMoment at, bool fresh)
@@ -294,8 +294,8 @@ cache_give_up(DcMapEntry *claim)
 }
 
 /*
- * End a claim: store the result, if there is one and the key was not forgotten meanwhile, unpin the
- * entry, and wake the sessions that wait for it.
+ * End a claim: store the result, if there is one and the key was not forgotten in the meantime,
+ * unpin the entry, and wake the sessions that wait for it.
  */
 static void
 claim_end(DcMapEntry *claim, const DcCached *result)
@@ -481,7 +481,8 @@ is_young(const DcCached *cached, uint64 table, DcMoment since)
 }
 
 /*
- * entry_get returns a key's entry, pinned, and evicts others if need be. NULL if there is no room.
+ * entry_get returns a key's entry, pinned, and evicts others if necessary. NULL if there is no
+ * room.
  */
 static DcMapEntry *
 entry_get(const DcCacheKey *key, uint32 *evicted)

@@ -75,7 +75,7 @@ static void set_key_begin(DcSourceEval *eval, uint32 set, const int *ends);
 
 /*
  * source_eval_make prepares the expressions for rows of `rel`: the source, or a partition of
- * it. Both are open and locked. What is made lives in a new child of `cxt`.
+ * it. Both are open and locked. What is created lives in a new child of `cxt`.
  */
 DcSourceEval *
 source_eval_make(const DcSourceRow *row, Relation source, Relation rel, MemoryContext cxt)
@@ -290,8 +290,8 @@ source_eval_row(DcSourceEval *eval, TupleTableSlot *slot, DcCounted **list)
 
 /*
  * source_eval_sets sets `sets` to the sets of elements, of which rows make keys, and returns their
- * number; 0 if rows cannot be taken in parts: the key is no array, or a very long one, or distinct
- * values are counted.
+ * number; 0 if rows cannot be taken in parts: the key is not an array, or a very long one, or
+ * distinct values are counted.
  */
 int
 source_eval_sets(const DcSourceEval *eval, uint32 *sets)

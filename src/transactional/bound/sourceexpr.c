@@ -501,9 +501,9 @@ source_columns(const DcSourceRow *row, Relation source)
 }
 
 /*
- * Return true if the worker may evaluate the expressions: none takes long, or
- * much memory (core/table/ownercodeexpr.c). A key that is a plain column is not read further than
- * a key can be long.
+ * Return true if the worker may evaluate the expressions: none takes a long time, or much memory
+ * (core/table/ownercodeexpr.c). A key that is a plain column is not read further than a key can be
+ * long.
  */
 bool
 source_is_harmless(const DcSourceRow *row, Relation source)

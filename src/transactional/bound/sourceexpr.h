@@ -33,7 +33,7 @@ typedef struct DcCounted
 } DcCounted;
 
 /*
- * A row in parts, before keys are made of it. The elements live as long as the row, or until
+ * A row in parts, before keys are built from it. The elements live as long as the row, or until
  * source_eval_reset().
  */
 typedef struct DcCountedParts

@@ -1,12 +1,12 @@
 /*
  * holdline.c
- *		Statements on a stock's table of holds, and what the units in a row of it are of.
+ *		Statements on a stock's table of holds, and the keys of the units in a row of it.
  *
  * Copyright (c) 2026, the dcounter developers
  *
  * A hold of one key has it in the columns key and qty. One of several has them in keys and qtys:
- * its key is the first of them, and its qty the sum. Tables that were made by 0.1 do not have these
- * two columns, so statements do not name them, but words that stand for them or for NULL:
+ * its key is the first of them, and its qty the sum. Tables that were created by 0.1 do not have
+ * these two columns, so statements do not name them, but words that stand for them or for NULL:
  *
  *	@keys, @qtys	the two columns
  *	@nlines			of how many keys a hold has units
