@@ -38,8 +38,8 @@ typedef struct DcWindowRow
 	TimestampTz sealed;	 /* before this, also none are in progress any longer, or 0 */
 	DcLevels levels;
 	char time_zone[TZ_STRLEN_MAX + 1]; /* of the levels, or empty */
-	int64 version;			  /* raised by each change of values other than an increment */
-	TransactionId changed_by; /* the transaction that has written this row */
+	int64 version;					   /* raised by each change of values other than an increment */
+	TransactionId changed_by;		   /* the transaction that has written this row */
 } DcWindowRow;
 
 /* A row of dcounter.window_slot. */

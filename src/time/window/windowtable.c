@@ -173,7 +173,7 @@ width_arg(const Interval *width, const char *name, const pg_tz *zone, DcUnit *un
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("%s must be a number of months, of days, or of smaller units", name),
 				 errdetail("Days and months of a time zone vary in length.")));
-	n = *unit == DC_UNIT_MONTH ? width->month : *unit == DC_UNIT_DAY ? width->day : interval_to_us(width);
+	n = *unit == DC_UNIT_TIME ? interval_to_us(width) : width->month + width->day;
 	check_range(n, *unit, name);
 	return n;
 }
