@@ -41,7 +41,7 @@ static void claim_columns(DcCatRow *io, void *data);
 static void level_column(DcCatRow *io, int64 *items, int *count);
 static void calendar_columns(DcCatRow *io, DcWindowRow *row);
 static void unit_column(DcCatRow *io, DcLevels *levels);
-static void settle(DcWindowRow *row);
+static void settle_row(DcWindowRow *row);
 
 static const DcCatalog windows = {
 	.table = WINDOW_TABLE,
@@ -94,7 +94,7 @@ window_columns(DcCatRow *io, void *data)
 	if (io->reading)
 	{
 		row->changed_by = io->xmin;
-		settle(row);
+		settle_row(row);
 	}
 }
 
@@ -151,7 +151,7 @@ unit_column(DcCatRow *io, DcLevels *levels)
  * may have changed since the row was written. `gone` is about snapshots that are older, and stays.
  */
 static void
-settle(DcWindowRow *row)
+settle_row(DcWindowRow *row)
 {
 	DcLevels *levels = &row->levels;
 
