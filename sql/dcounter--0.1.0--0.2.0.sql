@@ -20,7 +20,7 @@ CREATE FUNCTION dc_throttle_reset(key anycompatible DEFAULT NULL::text, role reg
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
 COMMENT ON FUNCTION dc_throttle_reset(anycompatible, regrole) IS 'gives the ad hoc limits of a key, or of all keys, of the calling or another role their full budget; returns how many there were';
 
--- Arrays of these, too, and grouping sets. The functions are made anew, as a second one of each would make calls with untyped parameters ambiguous. One
+-- Arrays of these, too, grouping sets, and time zones. The functions are made anew, as a second one of each would make calls with untyped parameters ambiguous. One
 -- that somebody's view or function depends on stays, in another schema.
 DO $$
 DECLARE
@@ -28,7 +28,8 @@ DECLARE
 BEGIN
 	FOREACH f IN ARRAY '{"dc_limit_all(text[], text[], bigint[])", "dc_beat_many(text, text[], text[], text[])",
 		"dc_source_check(regclass, text[], text, text, float8)", "dc_source_fix(regclass, text[])",
-		"dc_bind(regclass, regclass, text, text, text, text, text, interval, boolean, text)"}'::pg_catalog.text[]
+		"dc_bind(regclass, regclass, text, text, text, text, text, interval, boolean, text)",
+		"dc_window_create(text, interval, interval, jsonb, text)"}'::pg_catalog.text[]
 	LOOP
 		BEGIN
 			EXECUTE pg_catalog.concat('DROP FUNCTION ', f);
@@ -223,9 +224,23 @@ COMMENT ON FUNCTION dcounter.on_unread_row_change() IS 'internal: makes restorin
 COMMENT ON FUNCTION dc_unread_adopt(regclass, regclass) IS 'registers an existing unread table';
 COMMENT ON FUNCTION dc_unread_drop(regclass) IS 'drops an unread table';
 
-CREATE FUNCTION dc_window_adopt(counter regclass, bucket interval, keep interval, rollup jsonb DEFAULT NULL, late text DEFAULT 'error') RETURNS void
+-- Buckets of days and months of a time zone.
+ALTER TABLE dcounter.time_window ADD COLUMN units pg_catalog.text[], ADD COLUMN time_zone pg_catalog.text;
+COMMENT ON COLUMN dcounter.time_window.widths IS 'of a bucket, in microseconds, or in the unit of the level';
+COMMENT ON COLUMN dcounter.time_window.keeps IS 'for how long buckets are kept, in microseconds, or in the unit of the level';
+COMMENT ON COLUMN dcounter.time_window.units IS 'microsecond, day or month; null: all levels are in microseconds';
+COMMENT ON COLUMN dcounter.time_window.time_zone IS 'the zone of days and months';
+CREATE FUNCTION dc_window_create(counter text, bucket interval, keep interval, rollup jsonb DEFAULT NULL, late text DEFAULT 'error', time_zone text DEFAULT NULL) RETURNS regclass
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
-COMMENT ON FUNCTION dc_window_adopt(regclass, interval, interval, jsonb, text) IS 'registers an existing windowed counter';
+COMMENT ON FUNCTION dc_window_create(text, interval, interval, jsonb, text, text) IS 'creates a counter that counts by buckets of time';
+
+CREATE FUNCTION dc_window_adopt(counter regclass, bucket interval, keep interval, rollup jsonb DEFAULT NULL, late text DEFAULT 'error', time_zone text DEFAULT NULL) RETURNS void
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
+COMMENT ON FUNCTION dc_window_adopt(regclass, interval, interval, jsonb, text, text) IS 'registers an existing windowed counter';
+
+CREATE FUNCTION dcounter.window_calendar_bucket(key text, width bigint, unit text, time_zone text) RETURNS timestamptz
+	AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 1;
+COMMENT ON FUNCTION dcounter.window_calendar_bucket(text, bigint, text, text) IS 'internal: the bucket of days or months in a key of a windowed counter''s table';
 
 CREATE FUNCTION dc_distinct_report(distinct_table regclass, since timestamptz DEFAULT NULL, until timestamptz DEFAULT NULL, OUT key text, OUT bucket timestamptz, OUT estimate double precision, OUT lower double precision, OUT upper double precision) RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000 ROWS 1000;
@@ -238,18 +253,21 @@ COMMENT ON FUNCTION dcounter.window_bytes(regclass) IS 'internal: the size of a 
 
 CREATE OR REPLACE VIEW dc_windows AS
 	SELECT w.windowed, pg_catalog.format('%I.%I', n.nspname, r.relname) AS name, r.relowner::pg_catalog.regrole AS owner,
-		'1 microsecond'::pg_catalog.interval OPERATOR(pg_catalog.*) w.widths[1]::pg_catalog.float8 AS bucket,
-		'1 microsecond'::pg_catalog.interval OPERATOR(pg_catalog.*) w.keeps[1]::pg_catalog.float8 AS keep,
+		b.widths[1] AS bucket, b.keeps[1] AS keep,
 		w.late, w.refuses, w.sealed, dcounter.window_dropped(w.windowed) AS dropped,
 		pg_catalog.cardinality(w.widths) AS levels,
-		(SELECT pg_catalog.jsonb_object_agg('1 microsecond'::pg_catalog.interval OPERATOR(pg_catalog.*) l.width::pg_catalog.float8,
-				'1 microsecond'::pg_catalog.interval OPERATOR(pg_catalog.*) l.keep::pg_catalog.float8)
-			FROM ROWS FROM (pg_catalog.unnest(w.widths), pg_catalog.unnest(w.keeps)) WITH ORDINALITY AS l(width, keep, number)
+		(SELECT pg_catalog.jsonb_object_agg(l.width, l.keep)
+			FROM ROWS FROM (pg_catalog.unnest(b.widths), pg_catalog.unnest(b.keeps)) WITH ORDINALITY AS l(width, keep, number)
 			WHERE l.number OPERATOR(pg_catalog.>) 1) AS rollup,
-		dcounter.window_bytes(w.windowed) AS bytes
+		dcounter.window_bytes(w.windowed) AS bytes, w.time_zone
 	FROM dcounter.time_window AS w
 		JOIN pg_catalog.pg_class AS r ON r.oid OPERATOR(pg_catalog.=) w.windowed
-		JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) r.relnamespace;
+		JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) r.relnamespace
+		CROSS JOIN LATERAL (SELECT pg_catalog.array_agg(u.unit OPERATOR(pg_catalog.*) l.width::pg_catalog.float8 ORDER BY l.number) AS widths,
+				pg_catalog.array_agg(u.unit OPERATOR(pg_catalog.*) l.keep::pg_catalog.float8 ORDER BY l.number) AS keeps
+			FROM ROWS FROM (pg_catalog.unnest(w.widths), pg_catalog.unnest(w.keeps), pg_catalog.unnest(w.units)) WITH ORDINALITY AS l(width, keep, unit, number),
+				LATERAL (SELECT pg_catalog.concat('1 ', coalesce(l.unit, 'microsecond'))::pg_catalog.interval AS unit) AS u) AS b;
+COMMENT ON COLUMN dc_windows.time_zone IS 'the zone whose days and months its buckets have';
 
 CREATE FUNCTION dc_window_reopen(counter regclass) RETURNS boolean
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;

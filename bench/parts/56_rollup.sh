@@ -6,11 +6,15 @@ source bench/lib.sh
 
 folder=bench/cases/rollup_read
 
-# read NAME ROUND STATEMENT: records the mean latency of one client, prepared
+# read_one NAME ROUND STATEMENT: records the mean latency of one client, prepared, and the processor time of the server
 read_one() {
+    local cpu
     echo "$3" >"$DC_WORK/read.sql"
+    cpu=$(server_cpu)
     run_pgbench "$DC_WORK/read.sql" 1 "$SECONDS_PER_RUN"
     # shellcheck disable=SC2154 # run_pgbench sets rate
+    record rollup_read "$1" any cpu_ms "$2" "$(awk -v a="$cpu" -v b="$(server_cpu)" -v n="$rate" -v s="$SECONDS_PER_RUN" 'BEGIN { print (b - a) / 1000 / n / s }')"
+    say 'rollup_read, round %d, %-8s %.3f ms of the processor' "$2" "$1" "$(recorded)"
     record rollup_read "$1" any ms "$2" "$(divided 1000 "$rate")"
     say 'rollup_read, round %d, %-8s %.3f ms' "$2" "$1" "$(recorded)"
 }

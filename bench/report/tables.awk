@@ -160,10 +160,11 @@ function print_rollup_read(    i, n, name, names, label) {
 	label["old"] = "`UPDATE` of 2,000 rows of half a year ago, which moves them to another day"
 	label["new"] = "the same of the newest"
 	n = split("dc_get month year old new", names, " ")
-	print "| statement | ms |"
-	print "|---|---:|"
+	print "| statement | ms | ms of the processor |"
+	print "|---|---:|---:|"
 	for (i = 1; i <= n; i++)
-		print "| " label[names[i]] " | " show("%.3g", median(key("rollup_read", names[i], "any", "ms"))) " |"
+		print "| " label[names[i]] " | " show("%.3g", median(key("rollup_read", names[i], "any", "ms"))) " | " \
+			(i <= 3 ? show("%.3g", median(key("rollup_read", names[i], "any", "cpu_ms"))) : "") " |"
 }
 
 function print_million() {

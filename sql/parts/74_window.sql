@@ -10,6 +10,8 @@ CREATE TABLE dcounter.time_window (
 	gone     pg_catalog.int8[]      NOT NULL,
 	advanced pg_catalog.int8[]      NOT NULL,
 	version  pg_catalog.int8        NOT NULL,
+	units    pg_catalog.text[],
+	time_zone pg_catalog.text,
 	CONSTRAINT time_window_pkey PRIMARY KEY (windowed)
 );
 COMMENT ON TABLE dcounter.time_window IS 'windowed counters; arrays have a member for each level';
@@ -17,13 +19,15 @@ COMMENT ON COLUMN dcounter.time_window.windowed IS 'the view that identifies it'
 COMMENT ON COLUMN dcounter.time_window.late IS 'what happens to increments that arrive too late: error or drop';
 COMMENT ON COLUMN dcounter.time_window.refuses IS 'increments for earlier times are refused';
 COMMENT ON COLUMN dcounter.time_window.sealed IS 'no increments for times before this are still in progress';
-COMMENT ON COLUMN dcounter.time_window.widths IS 'of a bucket, in microseconds';
-COMMENT ON COLUMN dcounter.time_window.keeps IS 'for how long buckets are kept, in microseconds';
+COMMENT ON COLUMN dcounter.time_window.widths IS 'of a bucket, in microseconds, or in the unit of the level';
+COMMENT ON COLUMN dcounter.time_window.keeps IS 'for how long buckets are kept, in microseconds, or in the unit of the level';
 COMMENT ON COLUMN dcounter.time_window.spans IS 'how many buckets in a row lie in one table';
 COMMENT ON COLUMN dcounter.time_window.floors IS 'the time before which increments go to the next level, in microseconds since 2000';
 COMMENT ON COLUMN dcounter.time_window.gone IS 'the time before which rows may have been truncated';
 COMMENT ON COLUMN dcounter.time_window.advanced IS 'when rows were last moved out of the level, or removed';
 COMMENT ON COLUMN dcounter.time_window.version IS 'raised when values are reconciled';
+COMMENT ON COLUMN dcounter.time_window.units IS 'microsecond, day or month; null: all levels are in microseconds';
+COMMENT ON COLUMN dcounter.time_window.time_zone IS 'the zone of days and months';
 
 CREATE TABLE dcounter.window_slot (
 	slot     pg_catalog.regclass NOT NULL,
@@ -65,13 +69,13 @@ CREATE TRIGGER on_window_slot_change
 	BEFORE INSERT OR UPDATE OR DELETE ON dcounter.window_slot
 	FOR EACH ROW EXECUTE FUNCTION dcounter.on_window_slot_change();
 
-CREATE FUNCTION dc_window_create(counter text, bucket interval, keep interval, rollup jsonb DEFAULT NULL, late text DEFAULT 'error') RETURNS regclass
+CREATE FUNCTION dc_window_create(counter text, bucket interval, keep interval, rollup jsonb DEFAULT NULL, late text DEFAULT 'error', time_zone text DEFAULT NULL) RETURNS regclass
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
-COMMENT ON FUNCTION dc_window_create(text, interval, interval, jsonb, text) IS 'creates a counter that counts by buckets of time';
+COMMENT ON FUNCTION dc_window_create(text, interval, interval, jsonb, text, text) IS 'creates a counter that counts by buckets of time';
 
-CREATE FUNCTION dc_window_adopt(counter regclass, bucket interval, keep interval, rollup jsonb DEFAULT NULL, late text DEFAULT 'error') RETURNS void
+CREATE FUNCTION dc_window_adopt(counter regclass, bucket interval, keep interval, rollup jsonb DEFAULT NULL, late text DEFAULT 'error', time_zone text DEFAULT NULL) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
-COMMENT ON FUNCTION dc_window_adopt(regclass, interval, interval, jsonb, text) IS 'registers an existing windowed counter';
+COMMENT ON FUNCTION dc_window_adopt(regclass, interval, interval, jsonb, text, text) IS 'registers an existing windowed counter';
 
 CREATE FUNCTION dc_window_alter(counter regclass, keep interval DEFAULT NULL, late text DEFAULT NULL) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000;
@@ -121,6 +125,10 @@ CREATE FUNCTION dcounter.window_bucket(key text, width bigint) RETURNS timestamp
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
 COMMENT ON FUNCTION dcounter.window_bucket(text, bigint) IS 'internal: the bucket in a key of a windowed counter''s table';
 
+CREATE FUNCTION dcounter.window_calendar_bucket(key text, width bigint, unit text, time_zone text) RETURNS timestamptz
+	AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 1;
+COMMENT ON FUNCTION dcounter.window_calendar_bucket(text, bigint, text, text) IS 'internal: the bucket of days or months in a key of a windowed counter''s table';
+
 CREATE FUNCTION dcounter.window_start(slot regclass) RETURNS timestamptz
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED COST 100;
 COMMENT ON FUNCTION dcounter.window_start(regclass) IS 'internal: since when a windowed counter has buckets';
@@ -135,18 +143,20 @@ COMMENT ON FUNCTION dcounter.window_bytes(regclass) IS 'internal: the size of a 
 
 CREATE VIEW dc_windows AS
 	SELECT w.windowed, pg_catalog.format('%I.%I', n.nspname, r.relname) AS name, r.relowner::pg_catalog.regrole AS owner,
-		'1 microsecond'::pg_catalog.interval OPERATOR(pg_catalog.*) w.widths[1]::pg_catalog.float8 AS bucket,
-		'1 microsecond'::pg_catalog.interval OPERATOR(pg_catalog.*) w.keeps[1]::pg_catalog.float8 AS keep,
+		b.widths[1] AS bucket, b.keeps[1] AS keep,
 		w.late, w.refuses, w.sealed, dcounter.window_dropped(w.windowed) AS dropped,
 		pg_catalog.cardinality(w.widths) AS levels,
-		(SELECT pg_catalog.jsonb_object_agg('1 microsecond'::pg_catalog.interval OPERATOR(pg_catalog.*) l.width::pg_catalog.float8,
-				'1 microsecond'::pg_catalog.interval OPERATOR(pg_catalog.*) l.keep::pg_catalog.float8)
-			FROM ROWS FROM (pg_catalog.unnest(w.widths), pg_catalog.unnest(w.keeps)) WITH ORDINALITY AS l(width, keep, number)
+		(SELECT pg_catalog.jsonb_object_agg(l.width, l.keep)
+			FROM ROWS FROM (pg_catalog.unnest(b.widths), pg_catalog.unnest(b.keeps)) WITH ORDINALITY AS l(width, keep, number)
 			WHERE l.number OPERATOR(pg_catalog.>) 1) AS rollup,
-		dcounter.window_bytes(w.windowed) AS bytes
+		dcounter.window_bytes(w.windowed) AS bytes, w.time_zone
 	FROM dcounter.time_window AS w
 		JOIN pg_catalog.pg_class AS r ON r.oid OPERATOR(pg_catalog.=) w.windowed
-		JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) r.relnamespace;
+		JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) r.relnamespace
+		CROSS JOIN LATERAL (SELECT pg_catalog.array_agg(u.unit OPERATOR(pg_catalog.*) l.width::pg_catalog.float8 ORDER BY l.number) AS widths,
+				pg_catalog.array_agg(u.unit OPERATOR(pg_catalog.*) l.keep::pg_catalog.float8 ORDER BY l.number) AS keeps
+			FROM ROWS FROM (pg_catalog.unnest(w.widths), pg_catalog.unnest(w.keeps), pg_catalog.unnest(w.units)) WITH ORDINALITY AS l(width, keep, unit, number),
+				LATERAL (SELECT pg_catalog.concat('1 ', coalesce(l.unit, 'microsecond'))::pg_catalog.interval AS unit) AS u) AS b;
 COMMENT ON VIEW dc_windows IS 'windowed counters';
 COMMENT ON COLUMN dc_windows.windowed IS 'the windowed counter';
 COMMENT ON COLUMN dc_windows.name IS 'its name, with the schema';
@@ -160,6 +170,7 @@ COMMENT ON COLUMN dc_windows.dropped IS 'how many increments were dropped as too
 COMMENT ON COLUMN dc_windows.levels IS 'how many widths of buckets there are';
 COMMENT ON COLUMN dc_windows.rollup IS 'the wider ones, and for how long they are kept';
 COMMENT ON COLUMN dc_windows.bytes IS 'size of all of its tables and their indexes';
+COMMENT ON COLUMN dc_windows.time_zone IS 'the zone whose days and months its buckets have';
 
 -- pg_dump reads the catalog. Only functions write it, which check ownership themselves.
 GRANT SELECT ON dcounter.time_window, dcounter.window_slot, dcounter.window_claim TO PUBLIC;

@@ -542,8 +542,8 @@ INSERT INTO expected VALUES
 	('dcounter.on_unread_row_change()', 'trigger', 'volatile', 'unsafe', false, 10, 0);
 -- Windowed counters
 INSERT INTO expected VALUES
-	('public.dc_window_create(counter text, bucket interval, keep interval, rollup jsonb DEFAULT NULL::jsonb, late text DEFAULT ''error''::text)', 'regclass', 'volatile', 'unsafe', false, 1000, 0),
-	('public.dc_window_adopt(counter regclass, bucket interval, keep interval, rollup jsonb DEFAULT NULL::jsonb, late text DEFAULT ''error''::text)', 'void', 'volatile', 'unsafe', false, 1000, 0),
+	('public.dc_window_create(counter text, bucket interval, keep interval, rollup jsonb DEFAULT NULL::jsonb, late text DEFAULT ''error''::text, time_zone text DEFAULT NULL::text)', 'regclass', 'volatile', 'unsafe', false, 1000, 0),
+	('public.dc_window_adopt(counter regclass, bucket interval, keep interval, rollup jsonb DEFAULT NULL::jsonb, late text DEFAULT ''error''::text, time_zone text DEFAULT NULL::text)', 'void', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_window_alter(counter regclass, keep interval DEFAULT NULL::interval, late text DEFAULT NULL::text)', 'void', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_window_drop(counter regclass)', 'void', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_window_rotate(counter regclass, at timestamp with time zone DEFAULT clock_timestamp())', 'bigint', 'volatile', 'unsafe', false, 1000, 0),
@@ -558,6 +558,7 @@ INSERT INTO expected VALUES
 	('dcounter.on_window_slot_change()', 'trigger', 'volatile', 'unsafe', false, 10, 0),
 	('dcounter.window_key(key text)', 'text', 'immutable', 'safe', true, 1, 0),
 	('dcounter.window_bucket(key text, width bigint)', 'timestamp with time zone', 'immutable', 'safe', true, 1, 0),
+	('dcounter.window_calendar_bucket(key text, width bigint, unit text, time_zone text)', 'timestamp with time zone', 'stable', 'safe', true, 1, 0),
 	('dcounter.window_start(slot regclass)', 'timestamp with time zone', 'stable', 'restricted', true, 100, 0),
 	('dcounter.window_dropped(counter regclass)', 'bigint', 'stable', 'restricted', true, 100, 0),
 	('dcounter.window_bytes(counter regclass)', 'bigint', 'stable', 'restricted', true, 1000, 0);
@@ -629,7 +630,7 @@ CREATE TEMP VIEW plumbing AS
 		UNION SELECT oprcode FROM pg_operator WHERE oprresult = 'boolean'::regtype);
 SELECT is((SELECT count(*) FROM plumbing), 142::bigint, 'functions that types, casts and comparisons are made of');
 SELECT is_empty($$SELECT oid::regprocedure FROM plumbing WHERE schema <> 'dcounter' OR NOT has_function_privilege('public', oid, 'EXECUTE')$$, 'they are in schema dcounter, and PUBLIC may execute them');
-SELECT set_eq($$SELECT proname::text FROM members WHERE schema = 'dcounter' AND oid NOT IN (SELECT oid FROM plumbing) AND has_function_privilege('public', oid, 'EXECUTE')$$, ARRAY['stat_counters', 'stat_passed_over', 'stat_shards', 'stat_memory', 'maintainer', 'totals_way', 'stat_buffer', 'stat_hot_keys', 'stat_worker', 'stat_outbox', 'stat_consumers', 'stat_limits', 'stat_presence', 'last_fetch', 'outbox_capture', 'on_ledger_change', 'on_counter_truncate', 'on_counter_delete', 'source_row', 'source_truncate', 'source_differs', 'rank_bucket', 'merge_row', 'window_key', 'window_bucket', 'window_start', 'window_dropped', 'window_bytes'],
+SELECT set_eq($$SELECT proname::text FROM members WHERE schema = 'dcounter' AND oid NOT IN (SELECT oid FROM plumbing) AND has_function_privilege('public', oid, 'EXECUTE')$$, ARRAY['stat_counters', 'stat_passed_over', 'stat_shards', 'stat_memory', 'maintainer', 'totals_way', 'stat_buffer', 'stat_hot_keys', 'stat_worker', 'stat_outbox', 'stat_consumers', 'stat_limits', 'stat_presence', 'last_fetch', 'outbox_capture', 'on_ledger_change', 'on_counter_truncate', 'on_counter_delete', 'source_row', 'source_truncate', 'source_differs', 'rank_bucket', 'merge_row', 'window_key', 'window_bucket', 'window_calendar_bucket', 'window_start', 'window_dropped', 'window_bytes'],
 	'PUBLIC may not execute, or make triggers of, the internal functions, but for those of the types, of the views, of attached tables and of dc_relay');
 
 -- The extension

@@ -37,8 +37,9 @@ typedef struct DcWindowRow
 	TimestampTz refuses; /* increments before this are refused, or 0; */
 	TimestampTz sealed;	 /* before this, also none are in progress any longer, or 0 */
 	DcLevels levels;
-	int64 version;			  /* raised by each change of values other than an increment */
-	TransactionId changed_by; /* the transaction that has written this row */
+	char time_zone[TZ_STRLEN_MAX + 1]; /* of the levels, or empty */
+	int64 version;					   /* raised by each change of values other than an increment */
+	TransactionId changed_by;		   /* the transaction that has written this row */
 } DcWindowRow;
 
 /* A row of dcounter.window_slot. */
@@ -126,6 +127,8 @@ extern void window_claims_delete(Oid relid, int level, int64 turn, bool emptied_
 extern void window_claims_delete_all(Oid relid);
 extern const char *window_late_name(DcLate late);
 extern DcLate window_late_from_text(const char *value);
+extern const char *window_unit_name(DcUnit unit);
+extern DcUnit window_unit_from_text(const char *name);
 
 /* windowopen.c */
 extern DcWindow *window_find(Oid relid);
@@ -168,6 +171,10 @@ extern void window_settings_args(FunctionCallInfo fcinfo, DcWindowRow *row);
 extern void window_insert(const DcWindowRow *row, const Oid *slots, Oid dropped);
 extern char *window_slot_suffix(int number);
 extern void window_create_view(const RangeVar *name, const DcWindowRow *row, const Oid *slots);
+
+/* windowview.c */
+extern Datum window_digits(int64 bucket);
+extern int64 window_number(Datum digits);
 
 /* windowddl.c */
 extern const struct DcDdlHook window_ddl;

@@ -36,8 +36,8 @@ static Oid adopt_slot(const RangeVar *name, int number);
 static void claim_rows(DcWindowRow *row, int number, Oid slot);
 
 /*
- * dc_window_adopt(counter regclass, bucket interval, keep interval, rollup jsonb, late text) ->
- * void
+ * dc_window_adopt(counter regclass, bucket interval, keep interval, rollup jsonb, late text,
+ * time_zone text) -> void
  *
  * The settings are those of dc_window_create(). For the owner. Errors: 42809 for another relation,
  * or tables that are no counter tables; 42710 if it is registered; 42P01 if a table is missing;
@@ -136,27 +136,27 @@ adopt_slot(const RangeVar *name, int number)
 static void
 claim_rows(DcWindowRow *row, int number, Oid slot)
 {
-	static const DcResultColumn columns[ROWS_MAX_COLUMNS] = {DC_COLUMN("bucket", TIMESTAMPTZOID)};
+	static const DcResultColumn columns[ROWS_MAX_COLUMNS] = {DC_TEXT("bucket")};
 	DcLevels *levels = &row->levels;
 	int level = number / WINDOW_SLOTS;
-	Oid type = INT8OID;
-	Datum width = Int64GetDatum(levels->widths[level]);
+	Oid type = TEXTOID;
+	Datum last = window_digits(level_bucket(levels, level, END_TIMESTAMP - 1));
 	int64 claimed = -1;
 	DcRunAs state;
 	DcRows rows;
-	char *sql = psprintf("SELECT DISTINCT b.bucket FROM (SELECT dcounter.window_bucket(t.key, $1) AS bucket FROM %s AS t UNION ALL"
-						 " SELECT dcounter.window_bucket(s.key, $1) FROM %s AS s) AS b WHERE b.bucket IS NOT NULL ORDER BY 1",
+	char *sql = psprintf("SELECT DISTINCT right(r.key, 8) COLLATE \"C\" FROM (SELECT t.key FROM %s AS t UNION ALL SELECT s.key FROM %s AS s) AS r"
+						 " WHERE dcounter.window_key(r.key) IS NOT NULL AND right(r.key, 8) <= $1 COLLATE \"C\" ORDER BY 1",
 						 relation_sql_name(slot), relation_sql_name(counter_lookup(slot)->row.shards));
 
 	runas_begin(&state, relation_owner(slot));
-	if (SPI_execute_with_args(sql, 1, &type, &width, NULL, true, 0) != SPI_OK_SELECT)
+	if (SPI_execute_with_args(sql, 1, &type, &last, NULL, true, 0) != SPI_OK_SELECT)
 		elog(ERROR, "could not read the tables of a windowed counter");
 	rows_take(&rows, columns, slot);
 	runas_end(&state);
 	for (uint64 i = 0; i < rows.count; i++)
 	{
-		TimestampTz bucket = DatumGetTimestampTz(rows_datum(&rows, i, 1));
-		int64 turn = time_turn(levels, level, bucket);
+		int64 bucket = window_number(rows_datum(&rows, i, 1));
+		int64 turn = bucket_turn(levels, level, bucket);
 
 		CHECK_FOR_INTERRUPTS();
 		if (window_turn_slot(level, turn) != number)
@@ -167,6 +167,6 @@ claim_rows(DcWindowRow *row, int number, Oid slot)
 		if (turn != claimed)
 			window_claim_insert(row->windowed, level, turn, false);
 		claimed = turn;
-		levels_raise_floors(levels, level, bucket + levels->widths[level]);
+		levels_raise_floors(levels, level, level_end(levels, level, bucket));
 	}
 }

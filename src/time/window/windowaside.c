@@ -96,7 +96,7 @@ is_in_the_way(DcWindow *window, const DcWindowMove *move, const DcAside *aside)
 	bool found;
 
 	if (slot_key_split(&whole, &key, &bucket) &&
-		bucket < bucket_of(levels->floors[move->level], levels->widths[move->level]))
+		bucket < level_bucket(levels, move->level, levels->floors[move->level]))
 		return false;
 	counter = window_open_slot(window, window_turn_slot(move->level, move->turn), true);
 	if (counter == NULL)

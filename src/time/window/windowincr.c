@@ -37,6 +37,7 @@
 PG_FUNCTION_INFO_V1(dc_incr_at);
 
 static int windowincr_place(const DcWindow *window, TimestampTz at, TimestampTz now, const char **late);
+static bool is_ahead(const DcLevels *levels, TimestampTz at, TimestampTz now);
 static void future_error(const DcWindow *window, TimestampTz at);
 static void late_error(const DcWindow *window, TimestampTz at, const char *late);
 static void count_dropped(DcWindow *window);
@@ -82,7 +83,7 @@ dc_incr_at(PG_FUNCTION_ARGS)
 			count_dropped(window);
 			PG_RETURN_BOOL(false);
 		}
-		bucket = bucket_of(at, window->row.levels.widths[level]);
+		bucket = level_bucket(&window->row.levels, level, at);
 		turn = bucket_turn(&window->row.levels, level, bucket);
 		counter = window_counter(window, window->slots[window_turn_slot(level, turn)], RowExclusiveLock);
 		window = window_lookup(relid); /* the same entry, filled again if it has changed */
@@ -102,15 +103,26 @@ windowincr_place(const DcWindow *window, TimestampTz at, TimestampTz now, const 
 {
 	const DcLevels *levels = &window->row.levels;
 
-	if (TIMESTAMP_NOT_FINITE(at) || at > now + levels->widths[0] ||
-		bucket_of(at, levels->widths[0]) > BUCKET_MAX)
+	if (TIMESTAMP_NOT_FINITE(at) || (at > now && is_ahead(levels, at, now)) ||
+		level_bucket(levels, 0, at) > BUCKET_MAX)
 		future_error(window, at);
 	*late = NULL;
 	if (at < window->row.refuses)
 		*late = _("Its bucket is sealed.");
-	else if (at < now - levels->keeps[levels->n - 1] || level_of(levels, at) < 0)
+	else if (level_of(levels, at) < 0 || !levels_keep(levels, at, now))
 		*late = _("It is older than the windowed counter keeps.");
 	return *late != NULL ? -1 : level_of(levels, at);
+}
+
+/*
+ * Return true if a time is more than a bucket ahead of the clock.
+ */
+static bool
+is_ahead(const DcLevels *levels, TimestampTz at, TimestampTz now)
+{
+	if (levels->units[0] == DC_UNIT_TIME)
+		return at > now + levels->widths[0];
+	return at >= level_end(levels, 0, level_bucket(levels, 0, now) + 1);
 }
 
 /*

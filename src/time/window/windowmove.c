@@ -140,10 +140,11 @@ window_advance(DcWindowRow *row, const List *claims, TimestampTz now, bool at_on
 
 	for (int l = 0; l < levels->n; l++)
 	{
-		int64 length = levels->spans[l] * levels->widths[l];
 		int64 turn = time_turn(levels, l, levels->floors[l]);
-		int64 last = time_turn(levels, l, now - levels->keeps[l]) - 1;
+		int64 length = window_turn_end(levels, l, turn) - window_turn_end(levels, l, turn - 1);
+		int64 last = time_turn(levels, l, level_since(levels, l, now)) - 1;
 		int64 since = now - levels->advanced[l];
+		TimestampTz floor;
 
 		/* not past the floor of the level before, from which rows come */
 		if (l > 0)
@@ -154,7 +155,12 @@ window_advance(DcWindowRow *row, const List *claims, TimestampTz now, bool at_on
 			turn = last;
 		else if (since >= 0 && since < 2 * length)
 			turn = first_claimed(claims, l, first_claimed(claims, l, turn, last) + 1, last) - 1;
-		levels->floors[l] = window_turn_end(levels, l, Min(turn, last));
+		/* not past a turn that is kept */
+		floor = Min(level_border(levels, l, window_turn_end(levels, l, Min(turn, last)), true),
+					level_border(levels, l, window_turn_end(levels, l, last), false));
+		if (floor <= levels->floors[l])
+			continue;
+		levels->floors[l] = floor;
 		levels->advanced[l] = now;
 		changed = true;
 	}
@@ -278,9 +284,8 @@ static Datum
 floor_digits(const DcWindow *window, int level)
 {
 	const DcLevels *levels = &window->row.levels;
-	int64 bucket = bucket_of(levels->floors[level], levels->widths[level]);
 
-	return CStringGetTextDatum(psprintf("%08x", (uint32) Min(Max(bucket, 0), BUCKET_MAX)));
+	return window_digits(level_bucket(levels, level, levels->floors[level]));
 }
 
 /*
@@ -291,6 +296,7 @@ find_target(DcWindow *window, const DcWindowMove *move, DcMovedRow *row, bool in
 {
 	const DcLevels *levels = &window->row.levels;
 	DcKey whole;
+	TimestampTz start;
 	DcKey key;
 	int64 bucket;
 	int64 target;
@@ -299,12 +305,13 @@ find_target(DcWindow *window, const DcWindowMove *move, DcMovedRow *row, bool in
 	row->foreign = !slot_key_split(&whole, &key, &bucket);
 	if (row->foreign)
 		return false;
-	row->level = level_of(levels, bucket_start(bucket, levels->widths[move->level]));
+	start = level_start(levels, move->level, bucket);
+	row->level = level_of(levels, start);
 	if (row->level < 0)
 		return true;
 	if (row->level <= move->level)
 		return false;
-	target = bucket_of(bucket_start(bucket, levels->widths[move->level]), levels->widths[row->level]);
+	target = level_bucket(levels, row->level, start);
 	row->turn = bucket_turn(levels, row->level, target);
 	row->counter = window_open_slot(window, window_turn_slot(row->level, row->turn), in_worker);
 	row->target = palloc(sizeof(DcSlotKey));

@@ -171,8 +171,8 @@ set_times(DcWindowReading *reading)
 	if (reading->from >= reading->to)
 		return;
 	reading->from = shown_start(levels, reading->from);
-	if (reading->to - 1 < bucket_start(BUCKET_MAX, levels->widths[0]))
-		reading->to = shown_start(levels, reading->to - 1) + shown_width(levels, reading->to - 1);
+	if (reading->to - 1 < level_start(levels, 0, BUCKET_MAX))
+		reading->to = shown_end(levels, reading->to - 1);
 }
 
 /*
@@ -253,14 +253,13 @@ read_slot(DcWindowReading *reading, int number, const DcKey *key, DcWindowVisit 
 {
 	const DcLevels *levels = &reading->row.levels;
 	int level = number / WINDOW_SLOTS;
-	int64 width = levels->widths[level];
 	DcSlotVisit what = {.key = key, .level = level, .visit = visit, .arg = arg};
 	DcCounter *counter = window_counter(reading->window, reading->window->slots[number], AccessShareLock);
 	DcSlotKey first;
 	DcSlotKey end;
 
-	what.first = Max(bucket_of(Max(reading->from, levels->floors[levels->n - 1]), width), 0);
-	what.end = Min(bucket_of(reading->to - 1, width), BUCKET_MAX) + 1;
+	what.first = Max(level_bucket(levels, level, Max(reading->from, levels->floors[levels->n - 1])), 0);
+	what.end = Min(level_bucket(levels, level, reading->to - 1), BUCKET_MAX) + 1;
 	if (what.first >= what.end)
 		return;
 	slot_key_bound(key, what.first, &first);

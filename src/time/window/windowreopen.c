@@ -49,13 +49,14 @@
 
 PG_FUNCTION_INFO_V1(dc_window_reopen);
 
-/* width: start of the latest bucket of which a slot has a row */
+/* number of the last bucket that can be: that of the latest bucket of which a slot has a row */
 static const DcStatement sql_reopen_last = {
-	.text = "SELECT max(dcounter.window_bucket(r.key, $1)) FROM"
-			" (SELECT t.key FROM @totals AS t UNION ALL SELECT s.key FROM @shards AS s) AS r",
-	.argtypes = {INT8OID},
+	.text = "SELECT max(right(r.key, 8) COLLATE \"C\") FROM"
+			" (SELECT t.key FROM @totals AS t UNION ALL SELECT s.key FROM @shards AS s) AS r"
+			" WHERE dcounter.window_key(r.key) IS NOT NULL AND right(r.key, 8) <= $1 COLLATE \"C\"",
+	.argtypes = {TEXTOID},
 	.reads_all = true,
-	.columns = {DC_NULLABLE("bucket", TIMESTAMPTZOID)}};
+	.columns = {DC_NULLABLE("bucket", TEXTOID)}};
 
 static bool lower_floors(DcLevels *levels, const DcLevels *to, TimestampTz now);
 static void raise_above_rows(DcWindow *window, DcLevels *levels);
@@ -167,16 +168,16 @@ may_have_later(const DcLevels *levels, const List *claims, int number)
 static void
 raise_above_slot(DcCounter *counter, DcLevels *levels, int level)
 {
-	Datum width = Int64GetDatum(levels->widths[level]);
+	Datum last = window_digits(level_bucket(levels, level, END_TIMESTAMP - 1));
 	DcSqlSession session;
 	Datum bucket;
 	bool isnull;
 
 	sql_begin(&session, counter);
-	(void) sql_read(&session, &sql_reopen_last, &width);
+	(void) sql_read(&session, &sql_reopen_last, &last);
 	bucket = rows_nullable(&session.rows, 0, 1, &isnull);
 	if (!isnull)
-		levels_raise_floors(levels, level, DatumGetTimestampTz(bucket) + levels->widths[level]);
+		levels_raise_floors(levels, level, level_end(levels, level, window_number(bucket)));
 	sql_end(&session);
 }
 

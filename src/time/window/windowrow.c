@@ -12,8 +12,11 @@
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
 #include "utils/fmgroids.h"
 
+#include "base/args.h"
 #include "base/catrow.h"
 #include "base/compat.h"
 #include "time/window/window.h"
@@ -29,10 +32,16 @@ PG_FUNCTION_INFO_V1(on_window_slot_change);
 
 static const char *const late_names[] = {"error", "drop"};
 
+/* of a DcUnit */
+static const char *const unit_names[] = {"microsecond", "day", "month"};
+
 static void window_columns(DcCatRow *io, void *data);
 static void slot_columns(DcCatRow *io, void *data);
 static void claim_columns(DcCatRow *io, void *data);
 static void level_column(DcCatRow *io, int64 *items, int *count);
+static void calendar_columns(DcCatRow *io, DcWindowRow *row);
+static void unit_column(DcCatRow *io, DcLevels *levels);
+static void settle_row(DcWindowRow *row);
 
 static const DcCatalog windows = {
 	.table = WINDOW_TABLE,
@@ -80,8 +89,97 @@ window_columns(DcCatRow *io, void *data)
 	level_column(io, levels->gone, &levels->n);
 	level_column(io, levels->advanced, &levels->n);
 	cat_int8(io, &row->version);
+	if (cat_has_more(io))
+		calendar_columns(io, row);
 	if (io->reading)
+	{
 		row->changed_by = io->xmin;
+		settle_row(row);
+	}
+}
+
+/*
+ * Read or write the columns about the calendar: both are null in windows whose buckets are all
+ * counted in microseconds.
+ */
+static void
+calendar_columns(DcCatRow *io, DcWindowRow *row)
+{
+	Datum name = row->time_zone[0] != '\0' ? CStringGetTextDatum(row->time_zone) : (Datum) 0;
+
+	unit_column(io, &row->levels);
+	cat_datum(io, TEXTOID, &name);
+	if (io->reading && name != (Datum) 0)
+	{
+		text_to_cstring_buffer(DatumGetTextPP(name), row->time_zone, sizeof(row->time_zone));
+		row->levels.zone = pg_tzset(row->time_zone);
+	}
+}
+
+/*
+ * unit_column reads or writes an array with the unit of each level.
+ */
+static void
+unit_column(DcCatRow *io, DcLevels *levels)
+{
+	Datum values[WINDOW_MAX_LEVELS];
+	Datum array = (Datum) 0;
+	Datum *names;
+	bool *nulls;
+	int n;
+
+	for (int l = 0; !io->reading && l < levels->n; l++)
+	{
+		values[l] = CStringGetTextDatum(unit_names[levels->units[l]]);
+		if (levels->units[l] != DC_UNIT_TIME)
+			array = (Datum) 1;
+	}
+	if (array != (Datum) 0)
+		array = array_datum(values, levels->n, TEXTOID);
+	cat_datum(io, TEXTARRAYOID, &array);
+	if (!io->reading || array == (Datum) 0)
+		return;
+	deconstruct_array(DatumGetArrayTypeP(array), TEXTOID, -1, false, TYPALIGN_INT, &names, &nulls, &n);
+	levels->n = Min(levels->n, n);
+	for (int l = 0; l < levels->n; l++)
+		levels->units[l] = nulls[l] ? DC_UNIT_TIME
+									: choice_from_text("units", TextDatumGetCString(names[l]), unit_names, lengthof(unit_names));
+}
+
+/*
+ * Move times that are the start of a bucket to where that bucket begins now: the rules of the zone
+ * may have changed since the row was written. `gone` is about snapshots that are older, and stays.
+ */
+static void
+settle_row(DcWindowRow *row)
+{
+	DcLevels *levels = &row->levels;
+
+	levels_settle(levels);
+	if (levels->zone == NULL || levels->n == 0 || levels->units[0] == DC_UNIT_TIME)
+		return;
+	if (row->refuses != 0)
+		row->refuses = level_nearest(levels, 0, row->refuses);
+	if (row->sealed != 0)
+		row->sealed = level_nearest(levels, 0, row->sealed);
+}
+
+/*
+ * Return the name of a level's unit.
+ */
+const char *
+window_unit_name(DcUnit unit)
+{
+	return unit_names[unit];
+}
+
+/*
+ * window_unit_from_text parses such a name (22023 if it is unknown).
+ */
+DcUnit
+window_unit_from_text(const char *name)
+{
+	return choice_from_text("unit", name, unit_names, lengthof(unit_names));
 }
 
 /*

@@ -46,7 +46,7 @@ static void wait_for_writers(Oid relid);
 static void check_once(Datum *keys, int count);
 static int windowseal_compare_keys(const void *a, const void *b);
 static int bucket_level(const DcWindowRow *row, TimestampTz bucket);
-static int64 counted_value(DcWindow *window, TimestampTz from, int64 width, const DcKey *key);
+static int64 counted_value(DcWindow *window, TimestampTz from, TimestampTz to, const DcKey *key);
 static void windowseal_add_difference(DcWindow *window, int level, TimestampTz bucket, const DcKey *key, int64 more);
 static void windowseal_count(void *arg, int level, int64 bucket, int64 inc, int64 dec);
 
@@ -91,7 +91,6 @@ static TimestampTz
 seal_refuse(Oid relid, TimestampTz before)
 {
 	DcWindow *window = window_open_own(relid);
-	int64 width = window->row.levels.widths[0];
 	DcWindowRow row;
 	TimestampTz border;
 
@@ -100,7 +99,7 @@ seal_refuse(Oid relid, TimestampTz before)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("cannot seal buckets that have not ended")));
-	border = bucket_start(bucket_of(before, width), width);
+	border = level_start(&window->row.levels, 0, level_bucket(&window->row.levels, 0, before));
 	if (window_row_read(relid, &row) && row.refuses < border)
 	{
 		row.refuses = border;
@@ -161,6 +160,7 @@ dc_window_reconcile(PG_FUNCTION_ARGS)
 {
 	Oid relid = window_arg(fcinfo);
 	TimestampTz bucket;
+	TimestampTz end;
 	DcWindow *window;
 	DcWindowRow row;
 	Datum *keys;
@@ -188,6 +188,7 @@ dc_window_reconcile(PG_FUNCTION_ARGS)
 		XidInMVCCSnapshot(row.changed_by, GetTransactionSnapshot()))
 		serialization_error();
 	level = bucket_level(&row, bucket);
+	end = level_end(&row.levels, level, level_bucket(&row.levels, level, bucket));
 	row.version++;
 	(void) window_row_update(&row);
 	window = window_lookup(relid);
@@ -201,7 +202,7 @@ dc_window_reconcile(PG_FUNCTION_ARGS)
 		CHECK_FOR_INTERRUPTS();
 		key_from_text(keys[i], &key);
 		if (pg_sub_s64_overflow(DatumGetInt64(totals[i]),
-								counted_value(window, bucket, row.levels.widths[level], &key), &more))
+								counted_value(window, bucket, end, &key), &more))
 			ereport(ERROR,
 					(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 					 errmsg("bigint out of range")));
@@ -252,18 +253,19 @@ static int
 bucket_level(const DcWindowRow *row, TimestampTz bucket)
 {
 	int level = TIMESTAMP_NOT_FINITE(bucket) ? -1 : level_of(&row->levels, bucket);
-	int64 width = level >= 0 ? row->levels.widths[level] : 0;
+	int64 number;
 
 	if (level < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
 				 errmsg("\"%s\" keeps no bucket for that time", get_rel_name(row->windowed))));
-	if (bucket_start(bucket_of(bucket, width), width) != bucket)
+	number = level_bucket(&row->levels, level, bucket);
+	if (level_start(&row->levels, level, number) != bucket)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("no bucket begins at %s", timestamptz_to_str(bucket)),
 				 errhint("Buckets that were rolled up are wider; dc_buckets() shows them.")));
-	if (bucket + width > row->sealed)
+	if (level_end(&row->levels, level, number) > row->sealed)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the bucket is not sealed"),
@@ -275,13 +277,13 @@ bucket_level(const DcWindowRow *row, TimestampTz bucket)
  * counted_value returns what a key has in a bucket, this transaction's own increments included.
  */
 static int64
-counted_value(DcWindow *window, TimestampTz from, int64 width, const DcKey *key)
+counted_value(DcWindow *window, TimestampTz from, TimestampTz to, const DcKey *key)
 {
 	DcWindowReading reading;
 	DcSums sums;
 
 	sums_init(&sums);
-	window_read_begin(window, from, from + width, false, &reading);
+	window_read_begin(window, from, to, false, &reading);
 	window_read_key(&reading, key, windowseal_count, &sums);
 	window_read_end(&reading);
 	return sums_to_bigint(sums.net, "value");
@@ -302,7 +304,7 @@ windowseal_count(void *arg, int level, int64 bucket, int64 inc, int64 dec)
 static void
 windowseal_add_difference(DcWindow *window, int level, TimestampTz bucket, const DcKey *key, int64 more)
 {
-	int64 number = bucket_of(bucket, window->row.levels.widths[level]);
+	int64 number = level_bucket(&window->row.levels, level, bucket);
 	int64 turn = bucket_turn(&window->row.levels, level, number);
 	DcCounter *counter;
 	DcSlotKey slot_key;

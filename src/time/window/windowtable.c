@@ -36,20 +36,23 @@ PG_FUNCTION_INFO_V1(dc_window_create);
 PG_FUNCTION_INFO_V1(dc_window_alter);
 PG_FUNCTION_INFO_V1(dc_window_drop);
 
-#define MIN_BUCKET USECS_PER_SEC
-#define MAX_KEEP (36525 * USECS_PER_DAY)
-
-static int64 width_arg(const Interval *interval, const char *name);
+static void zone_arg(FunctionCallInfo fcinfo, int argno, DcWindowRow *row);
+static int64 width_arg(const Interval *width, const char *name, const pg_tz *zone, DcUnit *unit);
+static int64 keep_arg(const Interval *keep, const char *name, DcUnit unit);
+static void check_range(int64 n, DcUnit unit, const char *name);
 static void rollup_arg(FunctionCallInfo fcinfo, int argno, DcLevels *levels);
-static void rollup_add(DcLevels *levels, int64 width, int64 keep);
+static void rollup_add(DcLevels *levels, DcUnit unit, int64 width, int64 keep);
 static void check_levels(const DcLevels *levels);
 static Oid create_counter(const RangeVar *name, const char *suffix);
+static char *bucket_sql(const DcWindowRow *row, int level);
+static char *interval_text(int64 n, DcUnit unit);
 
 /*
- * dc_window_create(counter text, bucket interval, keep interval, rollup jsonb, late text) ->
- * regclass, the view
+ * dc_window_create(counter text, bucket interval, keep interval, rollup jsonb, late text,
+ * time_zone text) -> regclass, the view
  *
  * rollup says which wider buckets follow, and for how long they are kept: {"1 hour": "90 days"}.
+ * With a time zone, days and months are those of its calendar.
  * Errors: 42P07 when a relation of that name exists; 22023 for intervals that do not fit each
  * other; 42622 when the name leaves no room for those of the tables.
  */
@@ -82,7 +85,7 @@ dc_window_create(PG_FUNCTION_ARGS)
 }
 
 /*
- * Read the settings in the arguments 1 to 4, and place the levels at the time now.
+ * Read the settings in the arguments 1 to 5, and place the levels at the time now.
  */
 void
 window_settings_args(FunctionCallInfo fcinfo, DcWindowRow *row)
@@ -90,9 +93,10 @@ window_settings_args(FunctionCallInfo fcinfo, DcWindowRow *row)
 	arg_not_null(fcinfo, 1, "bucket");
 	arg_not_null(fcinfo, 2, "keep");
 	arg_not_null(fcinfo, 4, "late");
+	zone_arg(fcinfo, 5, row);
 	row->levels.n = 1;
-	row->levels.widths[0] = width_arg(PG_GETARG_INTERVAL_P(1), "bucket");
-	row->levels.keeps[0] = width_arg(PG_GETARG_INTERVAL_P(2), "keep");
+	row->levels.widths[0] = width_arg(PG_GETARG_INTERVAL_P(1), "bucket", row->levels.zone, &row->levels.units[0]);
+	row->levels.keeps[0] = keep_arg(PG_GETARG_INTERVAL_P(2), "keep", row->levels.units[0]);
 	rollup_arg(fcinfo, 3, &row->levels);
 	row->late = window_late_from_text(text_to_cstring(PG_GETARG_TEXT_PP(4)));
 	check_levels(&row->levels);
@@ -127,18 +131,87 @@ window_slot_suffix(int number)
 }
 
 /*
- * width_arg returns an interval in microseconds (22023 if it is not positive, or has months).
+ * zone_arg reads the time zone in argument argno, if a function has it: buckets can have days and
+ * months of it. An error (22023) if the server does not know it.
+ */
+static void
+zone_arg(FunctionCallInfo fcinfo, int argno, DcWindowRow *row)
+{
+	if (PG_NARGS() <= argno || PG_ARGISNULL(argno))
+		return;
+	text_to_cstring_buffer(PG_GETARG_TEXT_PP(argno), row->time_zone, sizeof(row->time_zone));
+	row->levels.zone = pg_tzset(row->time_zone);
+	if (row->levels.zone == NULL || !pg_tz_acceptable(row->levels.zone))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("time zone \"%s\" not recognized", row->time_zone)));
+	strlcpy(row->time_zone, pg_get_timezone_name(row->levels.zone), sizeof(row->time_zone));
+}
+
+/*
+ * width_arg reads the width of a bucket, in days or months if there is a time zone. Raises 22023 if
+ * it is out of range, or mixes units.
  */
 static int64
-width_arg(const Interval *interval, const char *name)
+width_arg(const Interval *width, const char *name, const pg_tz *zone, DcUnit *unit)
 {
-	int64 us = interval_to_duration(interval, name);
+	int64 n;
 
-	if (us < MIN_BUCKET || us > MAX_KEEP)
+	*unit = DC_UNIT_TIME;
+	if (width->month != 0 && zone == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%s must not have months or years", name),
+				 errdetail("Months and years vary in length."),
+				 errhint("Use days, or pass the time zone whose months are meant: time_zone => 'UTC'.")));
+	if (zone != NULL && width->month != 0)
+		*unit = DC_UNIT_MONTH;
+	else if (zone != NULL && width->day != 0)
+		*unit = DC_UNIT_DAY;
+	if (*unit != DC_UNIT_TIME && (width->time != 0 || (width->month != 0 && width->day != 0)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%s must be a number of months, of days, or of smaller units", name),
+				 errdetail("Days and months of a time zone vary in length.")));
+	n = *unit == DC_UNIT_TIME ? interval_to_us(width) : width->month + width->day;
+	check_range(n, *unit, name);
+	return n;
+}
+
+/*
+ * keep_arg reads for how long buckets of a unit are kept, in that unit, rounded up.
+ */
+static int64
+keep_arg(const Interval *keep, const char *name, DcUnit unit)
+{
+	int64 n;
+
+	if (unit == DC_UNIT_TIME)
+		n = interval_to_duration(keep, name);
+	else
+	{
+		n = keep->day + (keep->time + USECS_PER_DAY - 1) / USECS_PER_DAY;
+		if (unit == DC_UNIT_MONTH)
+			n = keep->month + (n + SHORTEST_MONTH - 1) / SHORTEST_MONTH;
+		else
+			n += (int64) keep->month * LONGEST_MONTH;
+	}
+	check_range(n, unit, name);
+	return n;
+}
+
+/*
+ * check_range raises 22023 for a width, or a time to keep, that is out of range.
+ */
+static void
+check_range(int64 n, DcUnit unit, const char *name)
+{
+	static const int64 limits[][2] = {{USECS_PER_SEC, 36525 * USECS_PER_DAY}, {1, 36525}, {1, 1200}};
+
+	if (n < limits[unit][0] || n > limits[unit][1])
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("%s must be between 1 second and 100 years", name)));
-	return us;
 }
 
 /*
@@ -170,6 +243,8 @@ rollup_arg(FunctionCallInfo fcinfo, int argno, DcLevels *levels)
 		bool isnull;
 		Datum keep = rows_nullable(&rows, i, 2, &isnull);
 		Datum parts[2];
+		DcUnit unit;
+		int64 width;
 
 		if (isnull)
 			null_not_allowed("rollup");
@@ -178,8 +253,8 @@ rollup_arg(FunctionCallInfo fcinfo, int argno, DcLevels *levels)
 		for (int p = 0; p < 2; p++)
 			parts[p] = DirectFunctionCall3(interval_in, CStringGetDatum(TextDatumGetCString(parts[p])),
 										   ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
-		rollup_add(levels, width_arg(DatumGetIntervalP(parts[0]), "rollup"),
-				   width_arg(DatumGetIntervalP(parts[1]), "rollup"));
+		width = width_arg(DatumGetIntervalP(parts[0]), "rollup", levels->zone, &unit);
+		rollup_add(levels, unit, width, keep_arg(DatumGetIntervalP(parts[1]), "rollup", unit));
 	}
 	SPI_finish();
 }
@@ -188,7 +263,7 @@ rollup_arg(FunctionCallInfo fcinfo, int argno, DcLevels *levels)
  * Add a step to the rollup, in the order of widths. An error if there are too many.
  */
 static void
-rollup_add(DcLevels *levels, int64 width, int64 keep)
+rollup_add(DcLevels *levels, DcUnit unit, int64 width, int64 keep)
 {
 	int l = levels->n;
 
@@ -196,11 +271,13 @@ rollup_add(DcLevels *levels, int64 width, int64 keep)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("a rollup can have at most %d steps", WINDOW_MAX_LEVELS - 1)));
-	for (; l > 1 && levels->widths[l - 1] > width; l--)
+	for (; l > 1 && (levels->units[l - 1] > unit || (levels->units[l - 1] == unit && levels->widths[l - 1] > width)); l--)
 	{
+		levels->units[l] = levels->units[l - 1];
 		levels->widths[l] = levels->widths[l - 1];
 		levels->keeps[l] = levels->keeps[l - 1];
 	}
+	levels->units[l] = unit;
 	levels->widths[l] = width;
 	levels->keeps[l] = keep;
 	levels->n++;
@@ -212,24 +289,18 @@ rollup_add(DcLevels *levels, int64 width, int64 keep)
 static void
 check_levels(const DcLevels *levels)
 {
-	const char *detail = NULL;
+	const char *detail = levels_mismatch(levels);
 
-	for (int l = 0; l < levels->n && detail == NULL; l++)
-	{
-		if (levels->keeps[l] < levels->widths[l])
-			detail = _("A bucket is longer than it is kept for.");
-		else if (levels->keeps[l] / levels->widths[l] > BUCKET_MAX / 4)
-			detail = _("There are too many buckets.");
-		else if (l > 0 && (levels->widths[l] <= levels->widths[l - 1] || levels->widths[l] % levels->widths[l - 1] != 0))
-			detail = _("The buckets of each level must be a multiple of those of the level before.");
-		else if (l > 0 && levels->keeps[l] <= levels->keeps[l - 1])
-			detail = _("Each level must be kept for longer than the level before.");
-	}
 	if (detail != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("bucket, keep and rollup do not match"),
 				 errdetail_internal("%s", detail)));
+	if (levels->zone != NULL && levels->units[levels->n - 1] == DC_UNIT_TIME)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("time_zone has no effect on buckets shorter than a day"),
+				 errhint("Pass it if buckets have days, months or years.")));
 }
 
 /*
@@ -259,7 +330,7 @@ window_create_view(const RangeVar *name, const DcWindowRow *row, const Oid *slot
 	initStringInfo(&sql);
 	appendStringInfo(&sql,
 					 "CREATE OR REPLACE VIEW %s (key, bucket, value) AS"
-					 " SELECT dcounter.window_key(u.key), dcounter.window_bucket(u.key, u.width),"
+					 " SELECT dcounter.window_key(u.key), u.bucket,"
 					 " LEAST(GREATEST(pg_catalog.sum(u.inc) OPERATOR(pg_catalog.-) pg_catalog.sum(u.dec), '-9223372036854775808'),"
 					 " '9223372036854775807')::pg_catalog.int8 FROM (",
 					 view);
@@ -270,11 +341,11 @@ window_create_view(const RangeVar *name, const DcWindowRow *row, const Oid *slot
 
 		if (i % 2 == 1 && catalog_read(table, &counter))
 			table = counter.shards;
-		appendStringInfo(&sql, "%sSELECT t.key, t.inc, t.dec, " INT64_FORMAT "::pg_catalog.int8 AS width FROM %s AS t",
-						 i == 0 ? "" : " UNION ALL ", row->levels.widths[i / 2 / WINDOW_SLOTS], relation_sql_name(table));
+		appendStringInfo(&sql, "%sSELECT t.key, t.inc, t.dec, %s AS bucket FROM %s AS t",
+						 i == 0 ? "" : " UNION ALL ", bucket_sql(row, i / 2 / WINDOW_SLOTS), relation_sql_name(table));
 	}
 	appendStringInfo(&sql,
-					 ") AS u WHERE dcounter.window_bucket(u.key, u.width) OPERATOR(pg_catalog.>=)"
+					 ") AS u WHERE u.bucket OPERATOR(pg_catalog.>=)"
 					 " (SELECT dcounter.window_start(%s::pg_catalog.regclass)) GROUP BY 1, 2",
 					 quote_literal_cstr(relation_sql_name(slots[0])));
 	run_ddl(sql.data);
@@ -282,6 +353,21 @@ window_create_view(const RangeVar *name, const DcWindowRow *row, const Oid *slot
 	if (OidIsValid(relid))
 		CreateComments(relid, RelationRelationId, 0,
 					   "dcounter: a windowed counter, its compacted values; see dc_window_create()");
+}
+
+/*
+ * bucket_sql returns the expression for the start of the bucket of a row of a level.
+ */
+static char *
+bucket_sql(const DcWindowRow *row, int level)
+{
+	int64 width = row->levels.widths[level];
+	DcUnit unit = row->levels.units[level];
+
+	if (unit == DC_UNIT_TIME)
+		return psprintf("dcounter.window_bucket(t.key, " INT64_FORMAT "::pg_catalog.int8)", width);
+	return psprintf("dcounter.window_calendar_bucket(t.key, " INT64_FORMAT "::pg_catalog.int8, %s, %s)", width,
+					quote_literal_cstr(window_unit_name(unit)), quote_literal_cstr(row->time_zone));
 }
 
 /*
@@ -302,14 +388,14 @@ dc_window_alter(PG_FUNCTION_ARGS)
 		(void) window_lookup(relid);
 	if (!PG_ARGISNULL(1))
 	{
-		row.levels.keeps[0] = width_arg(PG_GETARG_INTERVAL_P(1), "keep");
+		row.levels.keeps[0] = keep_arg(PG_GETARG_INTERVAL_P(1), "keep", row.levels.units[0]);
 		check_levels(&row.levels);
-		room = row.levels.spans[0] * (WINDOW_SLOTS - 2) * row.levels.widths[0];
+		room = level_room(&row.levels, 0) * row.levels.widths[0];
 		if (row.levels.keeps[0] > room)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 					 errmsg("keep must be at most %s",
-							DatumGetCString(DirectFunctionCall1(interval_out, IntervalPGetDatum(interval_from_us(room))))),
+							interval_text(room, row.levels.units[0])),
 					 errdetail("The tables of \"%s\" were created for that.", get_rel_name(relid)),
 					 errhint("Create another windowed counter, and count in both for a while.")));
 	}
@@ -317,6 +403,19 @@ dc_window_alter(PG_FUNCTION_ARGS)
 		row.late = window_late_from_text(text_to_cstring(PG_GETARG_TEXT_PP(2)));
 	(void) window_row_update(&row);
 	PG_RETURN_VOID();
+}
+
+/*
+ * Return the text of an interval of a number of a unit.
+ */
+static char *
+interval_text(int64 n, DcUnit unit)
+{
+	Interval *interval = interval_from_us(unit == DC_UNIT_TIME ? n : 0);
+
+	interval->day = unit == DC_UNIT_DAY ? n : 0;
+	interval->month = unit == DC_UNIT_MONTH ? n : 0;
+	return DatumGetCString(DirectFunctionCall1(interval_out, IntervalPGetDatum(interval)));
 }
 
 /*

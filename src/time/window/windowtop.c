@@ -184,10 +184,10 @@ static void
 slot_range(const DcWindowReading *reading, int number, int64 *first, int64 *last)
 {
 	const DcLevels *levels = &reading->row.levels;
-	int64 width = levels->widths[number / WINDOW_SLOTS];
+	int level = number / WINDOW_SLOTS;
 
-	*first = Max(bucket_of(Max(reading->from, levels->floors[levels->n - 1]) - 1, width) + 1, 0);
-	*last = Min(bucket_of(reading->to - 1, width), BUCKET_MAX);
+	*first = Max(level_bucket(levels, level, Max(reading->from, levels->floors[levels->n - 1]) - 1) + 1, 0);
+	*last = Min(level_bucket(levels, level, reading->to - 1), BUCKET_MAX);
 }
 
 /*

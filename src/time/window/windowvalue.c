@@ -143,9 +143,8 @@ static void
 add_to_span(void *arg, int level, int64 bucket, int64 inc, int64 dec)
 {
 	DcSpan *span = arg;
-	int64 width = span->levels->widths[level];
-	TimestampTz start = bucket_start(bucket, width);
-	TimestampTz end = start + width;
+	TimestampTz start = level_start(span->levels, level, bucket);
+	TimestampTz end = level_end(span->levels, level, bucket);
 	TimestampTz filled = Min(end, Max(span->now, start + 1));
 	int64 common;
 
@@ -210,7 +209,7 @@ static void
 add_to_bucket(void *arg, int level, int64 bucket, int64 inc, int64 dec)
 {
 	DcBuckets *buckets = arg;
-	TimestampTz start = shown_start(buckets->levels, bucket_start(bucket, buckets->levels->widths[level]));
+	TimestampTz start = shown_start(buckets->levels, level_start(buckets->levels, level, bucket));
 	DcBucket *entry;
 	bool found;
 
@@ -242,6 +241,6 @@ return_buckets(FunctionCallInfo fcinfo, const DcWindowReading *reading, DcBucket
 		if (entry != NULL)
 			values[1] = Int64GetDatum(sums_to_bigint(entry->sums.net, "value"));
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
-		start += shown_width(buckets->levels, start);
+		start = shown_end(buckets->levels, start);
 	}
 }

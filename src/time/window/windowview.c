@@ -23,6 +23,7 @@
 
 PG_FUNCTION_INFO_V1(window_key);
 PG_FUNCTION_INFO_V1(window_bucket);
+PG_FUNCTION_INFO_V1(window_calendar_bucket);
 PG_FUNCTION_INFO_V1(window_start);
 PG_FUNCTION_INFO_V1(window_dropped);
 PG_FUNCTION_INFO_V1(window_bytes);
@@ -60,6 +61,48 @@ window_bucket(PG_FUNCTION_ARGS)
 		!slot_key_split(&whole, &key, &bucket) || bucket > (END_TIMESTAMP - BUCKET_ORIGIN - 1) / width)
 		PG_RETURN_NULL();
 	PG_RETURN_TIMESTAMPTZ(bucket_start(bucket, width));
+}
+
+/*
+ * window_digits returns the number of a bucket as it is at the end of a key.
+ */
+Datum
+window_digits(int64 bucket)
+{
+	return CStringGetTextDatum(psprintf("%08x", (uint32) Min(Max(bucket, 0), BUCKET_MAX)));
+}
+
+/*
+ * window_number returns the number of such a text.
+ */
+int64
+window_number(Datum digits)
+{
+	return strtoul(TextDatumGetCString(digits), NULL, 16);
+}
+
+/*
+ * window_calendar_bucket(key text, width bigint, unit text, time_zone text) -> timestamptz: the same
+ * for buckets of days or months of a time zone
+ */
+Datum
+window_calendar_bucket(PG_FUNCTION_ARGS)
+{
+	int64 width = PG_GETARG_INT64(1);
+	DcUnit unit = window_unit_from_text(text_to_cstring(PG_GETARG_TEXT_PP(2)));
+	pg_tz *zone = pg_tzset(text_to_cstring(PG_GETARG_TEXT_PP(3)));
+	TimestampTz start;
+	DcKey whole;
+	DcKey key;
+	int64 bucket;
+
+	key_from_text(PG_GETARG_DATUM(0), &whole);
+	if (width <= 0 || unit == DC_UNIT_TIME || !slot_key_split(&whole, &key, &bucket))
+		PG_RETURN_NULL();
+	start = calendar_start(bucket, unit, width, zone);
+	if (!IS_VALID_TIMESTAMP(start))
+		PG_RETURN_NULL();
+	PG_RETURN_TIMESTAMPTZ(start);
 }
 
 /*

@@ -19,6 +19,10 @@
  * sets are full these are given to the caller; each is then begun again. The same happens when a
  * sum would leave bigint.
  *
+ * A table of many groups is larger than the caches of a processor, so a row would wait for memory
+ * twice. So rows wait until there are a few of them: then the places of all of them are fetched
+ * first, at the same time, and the rows are added afterwards.
+ *
  * Nulls are part of a group of the union: such rows are in the sets that do not have these
  * elements.
  */
@@ -69,6 +73,18 @@ StaticAssertDecl(SOURCE_MAX_VALUES <= 8, "the mask of values is a byte");
 #define SH_DEFINE
 #include "lib/simplehash.h"
 
+/* How many rows wait: enough for what a processor fetches at the same time. */
+#define WAITING_ROWS 16
+
+/* A row that waits: its bytes are in a buffer. */
+typedef struct DcWaitingRow
+{
+	int packed; /* offset in the buffer */
+	uint32 hash;
+	uint8 counts;
+	int64 values[SOURCE_MAX_VALUES];
+} DcWaitingRow;
+
 /* What is kept is in blocks of this size: there are too many groups for a chunk each. */
 #define BLOCK_BYTES (64 * 1024)
 
@@ -102,7 +118,10 @@ struct DcSourceGroups
 	bool is_set;	/* it is one of the sets */
 	bool has_union; /* rows go to it; else to the sets */
 	int64 rows;		/* since it was begun */
-	StringInfoData packed;
+	int nwaiting;	/* rows that are not added yet, */
+	DcWaitingRow waiting[WAITING_ROWS];
+	StringInfoData bytes;  /* and theirs */
+	StringInfoData packed; /* those of the row that is added to the tables of the sets */
 };
 
 static void groupmemory_begin(DcGroupMemory *memory);
@@ -111,9 +130,13 @@ static void groups_begin_union(DcSourceGroups *groups);
 static void groups_begin_sets(DcSourceGroups *groups);
 static bool groups_add_to_sets(DcSourceGroups *groups, const DcCountedParts *parts, bool from_union);
 static bool groups_add_to_set(DcSourceGroups *groups, DcGroupTable *table, const DcCountedParts *parts);
-static bool groups_add_to_union(DcSourceGroups *groups, const DcCountedParts *parts);
-static void groups_pack(DcSourceGroups *groups, const Datum *elements, uint32 set, uint32 nulls);
-static bool groups_add(DcSourceGroups *groups, DcGroupTable *table, DcGroupMemory *memory, const DcCountedParts *parts);
+static void groups_wait(DcSourceGroups *groups, const DcCountedParts *parts);
+static void groups_prefetch(const DcSourceGroups *groups, const DcGroupTable *table);
+static bool groups_add_waiting(DcSourceGroups *groups);
+static bool groups_add_to_union(DcSourceGroups *groups, const DcWaitingRow *row);
+static void groups_unpack_waiting(const DcSourceGroups *groups, const DcWaitingRow *row, DcCountedParts *parts);
+static const DcPacked *groups_pack(DcSourceGroups *groups, StringInfo packed, const Datum *elements, uint32 set, uint32 nulls);
+static bool groups_add(DcSourceGroups *groups, DcGroupTable *table, DcGroupMemory *memory, const DcPacked *packed, uint32 hash, const int64 *values, uint8 counts);
 static int64 *groups_sums(const DcSourceGroups *groups, const DcGroup *group);
 static void groups_unpack(const DcSourceGroups *groups, uint32 set, const DcGroup *group, DcCountedParts *parts);
 static bool groups_empty_union(DcSourceGroups *groups);
@@ -141,6 +164,7 @@ source_groups_begin(const DcSourceRow *row, Relation source, int64 kilobytes, Dc
 	groups->nvalues = source_eval_values(groups->eval);
 	groups->nsets = source_eval_sets(groups->eval, sets);
 	initStringInfo(&groups->packed);
+	initStringInfo(&groups->bytes);
 	MemoryContextSwitchTo(old);
 	if (groups->nsets == 0)
 	{
@@ -222,7 +246,75 @@ source_groups_add(DcSourceGroups *groups, DcSourceEval *eval, TupleTableSlot *sl
 
 	if (!source_eval_parts(eval, slot, &parts))
 		return true;
-	return groups->has_union ? groups_add_to_union(groups, &parts) : groups_add_to_sets(groups, &parts, false);
+	if (!groups->has_union)
+		return groups_add_to_sets(groups, &parts, false);
+	groups_wait(groups, &parts);
+	return groups->nwaiting < WAITING_ROWS || groups_add_waiting(groups);
+}
+
+/*
+ * Let a row wait.
+ */
+static void
+groups_wait(DcSourceGroups *groups, const DcCountedParts *parts)
+{
+	DcWaitingRow *row = &groups->waiting[groups->nwaiting++];
+	const DcPacked *packed;
+
+	packed = groups_pack(groups, &groups->bytes, parts->elements, groups->all.set & ~parts->nulls, groups->all.set & parts->nulls);
+	row->packed = (const char *) packed - groups->bytes.data;
+	row->hash = key_secret_hash((const char *) packed, packed->len);
+	row->counts = parts->counts;
+	memcpy(row->values, parts->values, groups->nvalues * sizeof(int64));
+}
+
+/*
+ * Fetch the groups that the waiting rows probably have: the first place where each may be in the
+ * table, and then what is kept of it. It does no harm if another group is there.
+ */
+static void
+groups_prefetch(const DcSourceGroups *groups, const DcGroupTable *table)
+{
+	const grouptable_hash *hash = table->table;
+
+	for (int i = 0; i < groups->nwaiting; i++)
+		__builtin_prefetch(&hash->data[groups->waiting[i].hash & hash->sizemask]);
+	for (int i = 0; i < groups->nwaiting; i++)
+	{
+		const DcGroup *group = &hash->data[groups->waiting[i].hash & hash->sizemask];
+
+		if (group->status != grouptable_SH_EMPTY)
+			__builtin_prefetch(group->packed, 1);
+	}
+}
+
+/*
+ * Add the rows that wait; false to stop. The union may end meanwhile.
+ */
+static bool
+groups_add_waiting(DcSourceGroups *groups)
+{
+	int n = groups->nwaiting;
+
+	groups_prefetch(groups, &groups->all);
+	groups->nwaiting = 0;
+	for (int i = 0; i < n; i++)
+	{
+		const DcWaitingRow *row = &groups->waiting[i];
+
+		if (!groups->has_union)
+		{
+			DcCountedParts parts;
+
+			groups_unpack_waiting(groups, row, &parts);
+			if (!groups_add_to_sets(groups, &parts, false))
+				return false;
+		}
+		else if (!groups_add_to_union(groups, row))
+			return false;
+	}
+	resetStringInfo(&groups->bytes);
+	return !groups->has_union || MemoryContextMemAllocated(groups->of_all.cxt, false) < groups->memory / 4 * 3 || groups_empty_union(groups);
 }
 
 /*
@@ -248,74 +340,99 @@ groups_add_to_sets(DcSourceGroups *groups, const DcCountedParts *parts, bool fro
 static bool
 groups_add_to_set(DcSourceGroups *groups, DcGroupTable *table, const DcCountedParts *parts)
 {
-	groups_pack(groups, parts->elements, table->set, 0);
-	if (groups_add(groups, table, &groups->of_sets, parts))
-		return true;
-	return groups_empty_sets(groups) && groups_add(groups, table, &groups->of_sets, parts);
+	const DcPacked *packed;
+	uint32 hash;
+
+	resetStringInfo(&groups->packed);
+	packed = groups_pack(groups, &groups->packed, parts->elements, table->set, 0);
+	hash = key_secret_hash((const char *) packed, packed->len);
+	return groups_add(groups, table, &groups->of_sets, packed, hash, parts->values, parts->counts) ||
+		(groups_empty_sets(groups) && groups_add(groups, table, &groups->of_sets, packed, hash, parts->values, parts->counts));
 }
 
 /*
- * Add a row to the union; false to stop.
+ * Add a row that has waited to the union, or to the sets if the union ends; false to stop.
  */
 static bool
-groups_add_to_union(DcSourceGroups *groups, const DcCountedParts *parts)
+groups_add_to_union(DcSourceGroups *groups, const DcWaitingRow *row)
 {
-	for (;;)
+	const DcPacked *packed = (const DcPacked *) (groups->bytes.data + row->packed);
+
+	while (!groups_add(groups, &groups->all, &groups->of_all, packed, row->hash, row->values, row->counts))
 	{
-		groups_pack(groups, parts->elements, groups->all.set & ~parts->nulls, groups->all.set & parts->nulls);
-		if (groups_add(groups, &groups->all, &groups->of_all, parts))
-			break;
 		if (!groups_empty_union(groups))
 			return false;
 		if (!groups->has_union)
-			return groups_add_to_sets(groups, parts, false);
+		{
+			DcCountedParts parts;
+
+			groups_unpack_waiting(groups, row, &parts);
+			return groups_add_to_sets(groups, &parts, false);
+		}
 	}
 	groups->rows++;
-	return MemoryContextMemAllocated(groups->of_all.cxt, false) < groups->memory / 4 * 3 || groups_empty_union(groups);
+	return true;
 }
 
 /*
- * Set groups->packed to the group that a row has in a table.
+ * Set what a row that has waited counts for.
  */
 static void
-groups_pack(DcSourceGroups *groups, const Datum *elements, uint32 set, uint32 nulls)
+groups_unpack_waiting(const DcSourceGroups *groups, const DcWaitingRow *row, DcCountedParts *parts)
 {
-	StringInfo packed = &groups->packed;
+	const DcPacked *packed = (const DcPacked *) (groups->bytes.data + row->packed);
 
-	packed->len = sizeof(DcPacked);
-	source_eval_pack(groups->eval, elements, set, packed);
-	*(DcPacked *) packed->data = (DcPacked){.nulls = nulls, .len = packed->len};
+	parts->nulls = packed->nulls;
+	parts->counts = row->counts;
+	memcpy(parts->values, row->values, groups->nvalues * sizeof(int64));
+	source_eval_unpack(groups->eval, (const char *) (packed + 1), groups->all.set & ~parts->nulls, parts->elements);
 }
 
 /*
- * Add values to the group of a table that is in groups->packed; false, and nothing is added, if a
- * sum would leave bigint.
+ * Append the group that a row has in a table to a buffer, and return it.
+ */
+static const DcPacked *
+groups_pack(DcSourceGroups *groups, StringInfo packed, const Datum *elements, uint32 set, uint32 nulls)
+{
+	int begin;
+	DcPacked *result;
+
+	enlargeStringInfo(packed, sizeof(DcPacked) + MAXIMUM_ALIGNOF);
+	begin = MAXALIGN(packed->len);
+	packed->len = begin + sizeof(DcPacked);
+	source_eval_pack(groups->eval, elements, set, packed);
+	result = (DcPacked *) (packed->data + begin);
+	*result = (DcPacked){.nulls = nulls, .len = packed->len - begin};
+	return result;
+}
+
+/*
+ * Add values to a group of a table; false, and nothing is added, if a sum would leave bigint.
  */
 static bool
-groups_add(DcSourceGroups *groups, DcGroupTable *table, DcGroupMemory *memory, const DcCountedParts *parts)
+groups_add(DcSourceGroups *groups, DcGroupTable *table, DcGroupMemory *memory, const DcPacked *packed, uint32 hash, const int64 *values, uint8 counts)
 {
-	const DcPacked *packed = (const DcPacked *) groups->packed.data;
 	Size header = groups->nvalues * sizeof(int64);
 	int64 sums[SOURCE_MAX_VALUES];
 	bool found;
-	DcGroup *group = grouptable_insert(table->table, packed, &found);
+	DcGroup *group = grouptable_insert_hash(table->table, packed, hash, &found);
 
 	if (!found)
 	{
 		char *kept = groupmemory_alloc(memory, header + packed->len);
 
-		memcpy(kept, parts->values, header);
+		memcpy(kept, values, header);
 		group->packed = memcpy(kept + header, packed, packed->len);
-		group->counts = parts->counts;
+		group->counts = counts;
 		return true;
 	}
 	for (int v = 0; v < groups->nvalues; v++)
 	{
-		if (pg_add_s64_overflow(groups_sums(groups, group)[v], parts->values[v], &sums[v]))
+		if (pg_add_s64_overflow(groups_sums(groups, group)[v], values[v], &sums[v]))
 			return false;
 	}
 	memcpy(groups_sums(groups, group), sums, header);
-	group->counts |= parts->counts;
+	group->counts |= counts;
 	return true;
 }
 
@@ -428,7 +545,7 @@ groups_give(DcSourceGroups *groups, uint32 set, const DcCountedParts *parts)
 bool
 source_groups_finish(DcSourceGroups *groups)
 {
-	return (!groups->has_union || groups_empty_union(groups)) && groups_empty_sets(groups);
+	return groups_add_waiting(groups) && (!groups->has_union || groups_empty_union(groups)) && groups_empty_sets(groups);
 }
 
 /*

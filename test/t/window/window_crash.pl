@@ -85,6 +85,8 @@ is(sql($standby, 'postgres', q{SELECT upper FROM dc_window('other', 'a', '1 day'
 $standby->stop;
 
 sql($node, 'postgres', q{SELECT dc_window_create('dumped', '1 minute', '1 hour', '{"1 hour": "2 days"}', 'drop');
+	SELECT dc_window_create('days', '1 day', '90 days', '{"1 month": "5 years"}', time_zone => 'Europe/Berlin');
+	SELECT dc_incr_at('days', 'a', n, now() - n * interval '100 days') FROM generate_series(1, 4) AS n;
 	SELECT dc_incr_at('dumped', 'a', 5, now() - interval '30 min'), dc_incr_at('dumped', 'a', 3, now() - interval '5 hours'), dc_incr_at('dumped', 'a', 3, now() - interval '5 days');
 	CREATE DATABASE restored});
 my $dump = PostgreSQL::Test::Utils::tempdir() . '/dump.sql';
@@ -92,6 +94,8 @@ command_ok([ 'pg_dump', '-f', $dump, $node->connstr('postgres') ], 'pg_dump');
 command_ok([ 'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-f', $dump, $node->connstr('restored') ], 'restored');
 is(sql($node, 'restored', q{SELECT upper FROM dc_window('dumped', 'a', '1 day')}), '8', 'what was counted is there');
 is(sql($node, 'restored', q{SELECT late, dropped, levels FROM dc_windows WHERE windowed = 'dumped'::regclass}), 'drop|1|2', 'and the settings');
+my $days = q{SELECT time_zone, rollup, (SELECT jsonb_agg(b) FROM dc_buckets('days', 'a', now() - interval '2 years') AS b) FROM dc_windows WHERE windowed = 'days'::regclass};
+is(sql($node, 'restored', $days), sql($node, 'postgres', $days), 'and those of a calendar, with its buckets');
 is(sql($node, 'restored', q{SELECT dc_incr_at('dumped', 'a', 2, now() - interval '20 min')}), 't', 'it goes on counting');
 sql($node, 'restored', q{SELECT dc_compact(); SELECT dc_window_rotate('dumped', now() + interval '1 day')});
 is(sql($node, 'restored', q{SELECT upper FROM dc_window('dumped', 'a', '1 day')}), '10', 'and rolling up');
