@@ -299,11 +299,13 @@ region_layout(DcCounter *counter, Relation rel, DcRegionTable table)
 static const char *
 region_table_problem(Relation rel, const DcTableLayout *layout)
 {
+	TriggerDesc *triggers = CopyTriggerDesc(rel->trigdesc); /* looking up functions may rebuild the relcache entry */
+
 	if (!layout->heap || !layout->alone || !OidIsValid(layout->index))
 		return _("It must be a plain table, without additional columns.");
-	for (int i = 0; rel->trigdesc != NULL && i < rel->trigdesc->numtriggers; i++)
+	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
 	{
-		const Trigger *trigger = &rel->trigdesc->triggers[i];
+		const Trigger *trigger = &triggers->triggers[i];
 
 		if (trigger->tgenabled != TRIGGER_DISABLED && !is_merge_trigger(trigger) &&
 			(TRIGGER_FOR_INSERT(trigger->tgtype) || TRIGGER_FOR_UPDATE(trigger->tgtype) || TRIGGER_FOR_DELETE(trigger->tgtype)))
@@ -330,9 +332,11 @@ is_merge_trigger(const Trigger *trigger)
 bool
 has_merge_trigger(Relation rel)
 {
-	for (int i = 0; rel->trigdesc != NULL && i < rel->trigdesc->numtriggers; i++)
+	TriggerDesc *triggers = CopyTriggerDesc(rel->trigdesc); /* see region_table_problem() */
+
+	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
 	{
-		if (is_merge_trigger(&rel->trigdesc->triggers[i]))
+		if (is_merge_trigger(&triggers->triggers[i]))
 			return true;
 	}
 	return false;

@@ -118,10 +118,11 @@ static void
 check_name(Oid relid, const char *name)
 {
 	Relation rel = table_open_present(relid, NoLock);
+	TriggerDesc *triggers = CopyTriggerDesc(rel->trigdesc); /* looking up functions may rebuild the relcache entry */
 
-	for (int i = 0; rel->trigdesc != NULL && i < rel->trigdesc->numtriggers; i++)
+	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
 	{
-		const Trigger *trigger = &rel->trigdesc->triggers[i];
+		const Trigger *trigger = &triggers->triggers[i];
 
 		if (strcmp(trigger->tgname, name) == 0 && !sourcetriggerddl_is_ours(trigger))
 			ereport(ERROR,
@@ -310,11 +311,12 @@ static void
 drop_trigger(Oid source, const char *name)
 {
 	Relation rel = table_open_present(source, NoLock);
+	TriggerDesc *triggers = CopyTriggerDesc(rel->trigdesc); /* as in check_name() */
 	ObjectAddress address = {0};
 
-	for (int i = 0; rel->trigdesc != NULL && i < rel->trigdesc->numtriggers; i++)
+	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
 	{
-		const Trigger *trigger = &rel->trigdesc->triggers[i];
+		const Trigger *trigger = &triggers->triggers[i];
 
 		if (strcmp(trigger->tgname, name) == 0 && !trigger->tgisclone && sourcetriggerddl_is_ours(trigger))
 			ObjectAddressSet(address, TriggerRelationId, trigger->tgoid);
