@@ -296,7 +296,7 @@ rooms=(base
     core/table core/rows core/counter core/compact core/stats core/worker
     types/sketch types/sketch/hll types/sketch/cms types/sketch/topk types/crdt
     events/outbox events/consumer
-    transactional/stock transactional/once transactional/ledger transactional/bound transactional/rank transactional/unread
+    transactional/stock transactional/once transactional/ledger transactional/bound transactional/rank transactional/budget transactional/unread
     memory/buffer memory/cache memory/limit memory/presence
     time/trend time/distinct time/window
     region)

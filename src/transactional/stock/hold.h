@@ -22,6 +22,9 @@
 
 extern text *ended_answer(const char *state, const char *wanted);
 
+/* holdmake.c */
+extern TransactionId hold_maker(Relation heap, Oid index_oid, Datum id);
+
 /* holdline.c */
 extern DcCartLine *hold_lines(DcSqlSession *session, uint64 row, int *count);
 extern void hold_lines_give_back(DcCounter *counter, const DcCartLine *lines, int count);
