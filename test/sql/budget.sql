@@ -1,4 +1,4 @@
--- Budgets: grants, reservations, what they have cost. See also test/sql/budget_ddl.sql
+-- Budgets: grants, reservations, what they have cost.
 \pset null '(null)'
 SELECT dc_budget_create('credits');
 SELECT dc_budget_create('credits', if_not_exists => true);
@@ -103,13 +103,14 @@ SELECT dc_reserve('credits', 'late', 5, '00000000-0000-0000-0000-000000000042', 
 SELECT dc_settle('credits', '00000000-0000-0000-0000-000000000042', 5);
 
 -- The worker's part
-SELECT dc_grant('credits', 'job', 10, 'spent'), dc_grant('credits', 'job', 10, 'over', clock_timestamp() + interval '100 ms'), dc_grant('credits', 'job', 10, 'held', clock_timestamp() + interval '100 ms', 1),
+SELECT dc_grant('credits', 'job', 10, 'spent'), dc_grant('credits', 'job', 10, 'over', now() + interval '1 day'), dc_grant('credits', 'job', 10, 'held', now() + interval '1 day', 1),
 	dc_grant('credits', 'job', 10, 'left', 'infinity', 2);
 SELECT dc_reserve('credits', 'job', 10, '00000000-0000-0000-0000-000000000050', '1 microsecond');
 SELECT dc_reserve('credits', 'job', 15, '00000000-0000-0000-0000-000000000051');
 SELECT dc_settle('credits', '00000000-0000-0000-0000-000000000051', 15);
 SELECT dc_reserve('credits', 'job', 7, '00000000-0000-0000-0000-000000000052');
-SELECT pg_sleep(0.1);
+-- two of them end
+SELECT dc_grant('credits', 'job', 10, 'over', now()), dc_grant('credits', 'job', 10, 'held', now(), 1);
 CALL dc_maintain();
 SELECT name, amount, lapsed, live, dc_get('credits_pool', grant_id) FROM credits WHERE key = 'job' ORDER BY grant_id;
 SELECT dc_release('credits', '00000000-0000-0000-0000-000000000052');
@@ -117,14 +118,6 @@ CALL dc_maintain();
 SELECT name, amount, lapsed, live, dc_get('credits_pool', grant_id) FROM credits WHERE key = 'job' ORDER BY grant_id;
 SELECT state, count(*) FROM credits_reservation GROUP BY state ORDER BY state;
 SELECT * FROM dc_budget_check('credits');
--- those that have ended are removed, and their costs are kept as a sum
-SET dcounter.hold_retention = 0;
-CALL dc_maintain();
-RESET dcounter.hold_retention;
-SELECT count(*) FROM credits_reservation;
-SELECT dc_get('credits_pool', '+acme'), dc_get('credits_pool', '+team:3');
-SELECT * FROM dc_budget_check('credits');
-SELECT dc_settle('credits', '00000000-0000-0000-0000-000000000051', 15);
 -- a grant that was closed lives again
 SELECT dc_grant('credits', 'job', 15, 'spent');
 SELECT name, amount, live FROM credits WHERE key = 'job' AND name = 'spent';
@@ -212,6 +205,54 @@ START TRANSACTION READ ONLY;
 SELECT available FROM dc_budget('credits', 'r');
 SELECT * FROM dc_budget_check('credits');
 COMMIT;
+
+
+-- Allowances: the period that it is now, reckoned from the anchor; made once.
+SELECT dc_allowance('credits', 'tenant', 1000, '1 month') = date_trunc('month', now() AT TIME ZONE 'UTC' + interval '1 month') AT TIME ZONE 'UTC';
+SELECT dc_allowance('credits', 'tenant', 1000, '1 month') > now();
+SELECT count(*), min(name) ~ '^allowance P1M [0-9]+$', min(amount), min(effective_at) <= now() FROM credits WHERE key = 'tenant';
+SELECT dc_reserve('credits', k, 400, '00000000-0000-0000-0000-000000000090') FROM (VALUES ('tenant')) AS t (k), dc_allowance('credits', k, 1000, '1 month');
+SELECT dc_reserve('credits', k, 400, '00000000-0000-0000-0000-000000000091') FROM (VALUES ('new')) AS t (k), dc_allowance('credits', k, 1000, '1 month');
+SELECT dc_allowance('credits', 'tenant', 2000, '1 month') > now(), available FROM dc_budget('credits', 'tenant');
+SELECT available FROM dc_budget('credits', 'tenant');
+-- another period ends the first one, and back
+SELECT dc_allowance('credits', 'tenant', 10, '1 day') > now();
+SELECT available FROM dc_budget('credits', 'tenant');
+SELECT dc_allowance('credits', 'tenant', 2000, '1 month') > now();
+SELECT available FROM dc_budget('credits', 'tenant');
+-- valid for longer than its period: the former one is used first
+UPDATE credits SET name = 'allowance P1M 0' WHERE key = 'tenant' AND name ~ 'P1M';
+SELECT dc_allowance('credits', 'tenant', 500, '1 month', valid_for => '2 months') > now() + interval '27 days';
+SELECT available FROM dc_budget('credits', 'tenant');
+SELECT dc_reserve('credits', 'tenant', 1700, '00000000-0000-0000-0000-000000000092');
+SELECT regexp_replace(c.name, ' [1-9].*', ' n'), u.taken FROM credits_reservation AS r, unnest(r.grants, r.taken) AS u (grant_id, taken) JOIN credits AS c USING (grant_id)
+	WHERE r.reservation_id = '00000000-0000-0000-0000-000000000092' ORDER BY c.expires_at;
+-- whatever period, anchor and time zone: as generate_series() has it, before or after the call
+CREATE FUNCTION budget_period_end(period interval, zone text, anchor timestamp, at timestamptz) RETURNS timestamptz LANGUAGE sql AS $$
+	SELECT min(b) AT TIME ZONE zone FROM (SELECT floor(extract(epoch FROM (at AT TIME ZONE zone) - anchor)
+		/ extract(epoch FROM '2001-01-01'::timestamptz + period * 1000 - '2001-01-01'::timestamptz) * 1000)::int AS guess) AS g,
+		generate_series(guess - 3, guess + 3) AS n, LATERAL (SELECT anchor + n * period AS b) AS begins WHERE b > at AT TIME ZONE zone
+$$;
+CREATE TABLE budget_period AS SELECT p::interval AS period, z AS zone, a::timestamp AS anchor, clock_timestamp() AS before, null::timestamptz AS found, null::timestamptz AS after
+	FROM unnest(ARRAY['1 month', '1 day', '7 days', '1 hour', '36 hours', '1 year', '3 months', '2 months 10 days', '400 days 1:30']) AS p, unnest(ARRAY['UTC', 'Europe/Berlin', 'America/New_York', 'Australia/Lord_Howe', 'Asia/Kolkata']) AS z,
+		unnest(ARRAY['2000-01-01', '2000-01-31', '2024-02-29 12:00', '1999-12-30 23:59:59', '2040-08-31 02:30']) AS a;
+UPDATE budget_period SET found = dc_allowance('credits', 'period ' || period || zone || anchor, 7, period, zone, anchor);
+UPDATE budget_period SET after = clock_timestamp();
+SELECT count(*) FROM budget_period;
+SELECT * FROM budget_period WHERE found NOT IN (budget_period_end(period, zone, anchor, before), budget_period_end(period, zone, anchor, after));
+SELECT count(*) FROM budget_period AS p WHERE (SELECT available FROM dc_budget('credits', 'period ' || period || zone || anchor)) <> 7;
+DROP TABLE budget_period;
+DROP FUNCTION budget_period_end;
+SELECT dc_allowance('credits', 'tenant', 1, '0');
+SELECT dc_allowance('credits', 'tenant', 1, '-1 month');
+SELECT dc_allowance('credits', 'tenant', 1, '1 month -1 day');
+SELECT dc_allowance('credits', 'tenant', 1, '1 ms');
+SELECT dc_allowance('credits', 'tenant', 1, '1 month', 'Nowhere');
+SELECT dc_allowance('credits', 'tenant', 1, '1 second', anchor => '-infinity');
+SELECT dc_allowance('credits', 'tenant', 1, '1 month', valid_for => '0');
+SELECT dc_allowance('credits', 'tenant', -1, '1 month');
+UPDATE credits SET name = 'something' WHERE name = 'allowance P1M 0';
+SELECT * FROM dc_budget_check('credits');
 
 -- DDL
 DROP TABLE credits_pool;

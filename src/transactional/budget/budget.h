@@ -98,6 +98,7 @@ extern void drawn_add(DcDrawn *drawn, int64 grant, int64 taken, int owner);
 /* budgetperiod.c */
 extern char *period_name(const Interval *period);
 extern int64 period_find(const Interval *period, Timestamp anchor, Timestamp here, Timestamp *begins);
+extern Timestamp period_end(const Interval *period, Timestamp anchor, int64 n, const Interval *valid_for);
 extern void period_check(const Interval *period, const char *name);
 
 /* reserveend.c */

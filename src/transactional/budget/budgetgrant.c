@@ -189,6 +189,7 @@ allowance_period(FunctionCallInfo fcinfo, char **name, DcGrant *grant)
 	const Interval *period;
 	const Interval *valid_for;
 	Timestamp begins;
+	Timestamp ends;
 	Datum zone;
 	int64 n;
 
@@ -211,9 +212,8 @@ allowance_period(FunctionCallInfo fcinfo, char **name, DcGrant *grant)
 	grant->name = CStringGetTextDatum(psprintf("%s%lld", *name, (long long) n));
 	grant->effective_given = false;
 	grant->effective_at = Min(begins_at, now);
-	grant->expires_at = DatumGetTimestampTz(DirectFunctionCall2(timestamp_zone, zone,
-																DirectFunctionCall2(timestamp_pl_interval, TimestampGetDatum(begins),
-																					IntervalPGetDatum(valid_for))));
+	ends = period_end(period, PG_GETARG_TIMESTAMP(5), n, valid_for);
+	grant->expires_at = DatumGetTimestampTz(DirectFunctionCall2(timestamp_zone, zone, TimestampGetDatum(ends)));
 }
 
 /*
@@ -238,14 +238,11 @@ grant_set(const DcBudget *budget, const DcGrant *grant, bool *changed)
 {
 	DcGrant found;
 	int64 id;
+	bool known = grant_find(budget, grant, &sql_grant_find, &id, &found);
 
-	*changed = false;
-	if (grant_find(budget, grant, &sql_grant_find, &id, &found) && found.amount == grant->amount &&
-		found.expires_at == grant->expires_at && found.priority == grant->priority &&
-		(!grant->effective_given || found.effective_at == grant->effective_at))
-		return id;
-	*changed = true;
-	if (grant_insert(budget, grant, &id))
+	*changed = !known || found.amount != grant->amount || found.expires_at != grant->expires_at || found.priority != grant->priority ||
+		(grant->effective_given && found.effective_at != grant->effective_at);
+	if (!*changed || (!known && grant_insert(budget, grant, &id)))
 		return id;
 	if (!grant_find(budget, grant, &sql_grant_lock, &id, &found))
 		serialization_error(); /* deleted by hand since */

@@ -13,9 +13,10 @@
  *	  live, until dc_grant() changes it.
  *
  * A grant is closed if, in one snapshot that was taken after its row was locked, it has no units,
- * and no open reservation has units of it. Then none can come back: a transaction that takes units
- * and may roll back leaves them in the snapshot; one that ends a reservation leaves that open in it;
- * and one that adds units to the grant waits for the lock, and makes it live again. At REPEATABLE
+ * and no open reservation has units of it. Then none can come back: another transaction that takes
+ * units and may roll back leaves them in the snapshot; one that ends a reservation leaves that open
+ * in it; and one that adds units to the grant waits for the lock, and makes it live again. What this
+ * one has given back is in the rows by then. At REPEATABLE
  * READ there is no such snapshot, and no grant is closed.
  *
  * As with compaction, the commit need not wait for the disk.
@@ -31,6 +32,7 @@
 
 #include "base/compat.h"
 #include "base/guc.h"
+#include "core/counter/apply.h"
 #include "core/table/tablejob.h"
 #include "transactional/budget/budget.h"
 #include "transactional/stock/take.h"
@@ -139,6 +141,7 @@ budgetjob_step(Oid table, bool all_owners)
 	expired = reservations_expire(&budget, (Datum) 0, BATCH);
 	if (dc_hold_retention >= 0)
 		purged = reservations_purge(&budget, GetCurrentTimestamp() - dc_hold_retention * USECS_PER_SEC, BATCH);
+	apply_early(); /* the rows of grants have what has come back, before they are looked at */
 	lapsed = grants_lapse(&budget);
 	all = grants_walk(&budget, &closed);
 	if (expired == BATCH || purged == BATCH || lapsed == GRANT_BATCH)

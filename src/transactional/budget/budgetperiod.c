@@ -96,22 +96,38 @@ period_find(const Interval *period, Timestamp anchor, Timestamp here, Timestamp 
 }
 
 /*
- * Return when a period begins.
+ * period_end returns when period n ends, if each lasts as long as `valid_for`: for that of the
+ * period itself, when the next one begins.
+ *
+ * What is added to the anchor is one interval, as 31 January and a month, and another month, is not
+ * 31 January and two months.
  */
-static Timestamp
-period_begin(const Interval *period, Timestamp anchor, int64 n)
+Timestamp
+period_end(const Interval *period, Timestamp anchor, int64 n, const Interval *valid_for)
 {
 	Interval since;
 	int64 month;
 	int64 day;
 
 	if (pg_mul_s64_overflow(period->time, n, &since.time) ||
-		pg_mul_s64_overflow(period->month, n, &month) || month != (int32) month ||
-		pg_mul_s64_overflow(period->day, n, &day) || day != (int32) day)
+		pg_add_s64_overflow(since.time, valid_for->time, &since.time) ||
+		pg_mul_s64_overflow(period->month, n, &month) || month + valid_for->month != (int32) (month + valid_for->month) ||
+		pg_mul_s64_overflow(period->day, n, &day) || day + valid_for->day != (int32) (day + valid_for->day))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
 				 errmsg("anchor is too far away for that period")));
-	since.month = (int32) month;
-	since.day = (int32) day;
+	since.month = (int32) (month + valid_for->month);
+	since.day = (int32) (day + valid_for->day);
 	return DatumGetTimestamp(DirectFunctionCall2(timestamp_pl_interval, TimestampGetDatum(anchor), IntervalPGetDatum(&since)));
+}
+
+/*
+ * Return when a period begins.
+ */
+static Timestamp
+period_begin(const Interval *period, Timestamp anchor, int64 n)
+{
+	Interval none = {0};
+
+	return period_end(period, anchor, n, &none);
 }
