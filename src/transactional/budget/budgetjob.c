@@ -26,10 +26,13 @@
 #include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
+#include "storage/lmgr.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
+#include "base/catrow.h"
+#include "base/clock.h"
 #include "base/compat.h"
 #include "base/guc.h"
 #include "core/counter/apply.h"
@@ -42,12 +45,16 @@
 /* Grants that a step looks at. */
 #define GRANT_BATCH 200
 
+/* The worker looks at all grants no more often than that. */
+#define WALK_PAUSE_MS 20000
+
 /* How far this process has come with the grants of a budget, by their expiry. */
 typedef struct DcGrantWalk
 {
 	Oid pool;				/* hash key */
 	TimestampTz expires_at; /* of the last one, */
 	int64 grant;			/* and its number */
+	DcMoment rests;			/* until then */
 } DcGrantWalk;
 
 /* In TopMemoryContext. Entries are never removed: a job's own state does not outlast its round. */
@@ -94,33 +101,30 @@ static const DcStatement sql_grants_close = {
 	.text = "UPDATE @grants AS g SET live = false WHERE g.grant_id = ANY ($1) AND NOT " IS_RESERVED " AND " UNITS " = 0",
 	.argtypes = {INT8ARRAYOID}};
 
-/* when the first open reservation ends, and the first grant */
-static const DcStatement sql_budget_next = {
-	.text = "SELECT least((SELECT min(r.expires_at) FROM @reservations AS r WHERE r.state = 'open'),"
-			" (SELECT min(g.expires_at) FROM @grants AS g WHERE g.live))",
-	.columns = {DC_NULLABLE("expires_at", TIMESTAMPTZOID)},
-	.of = DC_OF_MORE};
-
-static bool budgetjob_wants(const DcCounterRow *row);
+static List *budgetjob_list(void);
 static DcTableStep budgetjob_step(Oid table, bool all_owners);
 static int64 *result_grants(DcSqlSession *session, int *count);
 static int grants_lapse(const DcBudget *budget);
-static int grants_close(const DcBudget *budget, int64 *grants, int count);
+static void grants_close(const DcBudget *budget, int64 *grants, int count);
 static DcGrantWalk *grant_walk(Oid pool);
-static bool grants_walk(const DcBudget *budget, int *closed);
-static DcMoment budget_next(const DcBudget *budget);
+static void grants_walk(const DcBudget *budget, bool all_owners);
 
-static DcTableJob job = {.wants = budgetjob_wants, .step = budgetjob_step};
+static DcTableJob job = {.list = budgetjob_list, .step = budgetjob_step};
 
 /*
- * Return true for the stock of a budget.
+ * List the stocks of the budgets.
  */
-static bool
-budgetjob_wants(const DcCounterRow *row)
+static List *
+budgetjob_list(void)
 {
-	DcBudgetRow budget;
+	List *pools = NIL;
+	ListCell *lc;
 
-	return OidIsValid(row->holds) && !OidIsValid(row->ledger) && budget_read_by_pool(row->counter, &budget);
+	if (!ConditionalLockRelationOid(catalog_relation("budget"), AccessShareLock))
+		return NIL;
+	foreach(lc, budget_read_all())
+		pools = lappend_oid(pools, ((DcBudgetRow *) lfirst(lc))->pool);
+	return pools;
 }
 
 /*
@@ -133,8 +137,6 @@ budgetjob_step(Oid table, bool all_owners)
 	uint64 expired;
 	uint64 purged = 0;
 	int lapsed;
-	int closed;
-	bool all;
 
 	if (!budget_open_at_once(table, all_owners, &budget))
 		return TABLE_DONE;
@@ -143,14 +145,8 @@ budgetjob_step(Oid table, bool all_owners)
 		purged = reservations_purge(&budget, GetCurrentTimestamp() - dc_hold_retention * USECS_PER_SEC, BATCH);
 	apply_early(); /* the rows of grants have what has come back, before they are looked at */
 	lapsed = grants_lapse(&budget);
-	all = grants_walk(&budget, &closed);
-	if (expired == BATCH || purged == BATCH || lapsed == GRANT_BATCH)
-		return TABLE_GOES_ON;
-	if (!all || expired > 0 || purged > 0 || lapsed > 0 || closed > 0)
-		return TABLE_DONE;
-	if (all_owners)
-		job.until = budget_next(&budget);
-	return TABLE_IDLE;
+	grants_walk(&budget, all_owners);
+	return expired == BATCH || purged == BATCH || lapsed == GRANT_BATCH ? TABLE_GOES_ON : TABLE_DONE;
 }
 
 /*
@@ -193,28 +189,26 @@ grants_lapse(const DcBudget *budget)
 			(void) sql_run(&session, &sql_grant_lapsed, (Datum[]){Int64GetDatum(grants[i]), Int64GetDatum(left)});
 	}
 	if (count > 0)
-		(void) grants_close(budget, grants, count);
+		grants_close(budget, grants, count);
 	sql_end(&session);
 	return count;
 }
 
 /*
  * grants_close closes those of some grants that have no units, and to which none can come back.
- * Their rows are locked. Returns how many.
+ * Their rows are locked.
  */
-static int
+static void
 grants_close(const DcBudget *budget, int64 *grants, int count)
 {
 	Datum value = int8_array_datum(grants, count);
 	DcSqlSession session;
-	int closed;
 
 	if (IsolationUsesXactSnapshot())
-		return 0;
+		return;
 	budget_sql_begin(&session, budget);
-	closed = (int) sql_run(&session, &sql_grants_close, &value);
+	(void) sql_run(&session, &sql_grants_close, &value);
 	sql_end(&session);
-	return closed;
 }
 
 /*
@@ -240,10 +234,10 @@ grant_walk(Oid pool)
 
 /*
  * grants_walk looks at the next grants, in the order of their expiry, and closes those without
- * units. Returns true if that were the last ones.
+ * units. In the worker it rests when it has seen all.
  */
-static bool
-grants_walk(const DcBudget *budget, int *closed)
+static void
+grants_walk(const DcBudget *budget, bool all_owners)
 {
 	DcGrantWalk *walk = grant_walk(budget->pool->relid);
 	Datum values[] = {TimestampTzGetDatum(walk->expires_at), Int64GetDatum(walk->grant), Int32GetDatum(GRANT_BATCH)};
@@ -252,7 +246,8 @@ grants_walk(const DcBudget *budget, int *closed)
 	int count;
 	int empty = 0;
 
-	*closed = 0;
+	if (all_owners && !moment_is_reached(walk->rests))
+		return;
 	budget_sql_begin(&session, budget);
 	(void) sql_run(&session, &sql_grants_walk, values);
 	grants = result_grants(&session, &count);
@@ -270,32 +265,11 @@ grants_walk(const DcBudget *budget, int *closed)
 		(void) sql_run(&session, &sql_grants_lock, &value);
 		grants = result_grants(&session, &empty);
 		if (empty > 0)
-			*closed = grants_close(budget, grants, empty);
+			grants_close(budget, grants, empty);
 	}
 	sql_end(&session);
-	if (count < GRANT_BATCH)
-		*walk = (DcGrantWalk){.pool = walk->pool, .expires_at = DT_NOBEGIN}; /* from the first one again */
-	return count < GRANT_BATCH;
-}
-
-/*
- * Return when there will be something to do.
- */
-static DcMoment
-budget_next(const DcBudget *budget)
-{
-	TimestampTz next = DT_NOEND;
-	DcSqlSession session;
-	bool isnull;
-	Datum value;
-
-	budget_sql_begin(&session, budget);
-	sql_read(&session, &sql_budget_next, NULL);
-	value = rows_nullable(&session.rows, 0, 1, &isnull);
-	if (!isnull)
-		next = DatumGetTimestampTz(value);
-	sql_end(&session);
-	return moment_at_wall(next);
+	if (count < GRANT_BATCH) /* from the first one again */
+		*walk = (DcGrantWalk){.pool = walk->pool, .expires_at = DT_NOBEGIN, .rests = moment_in(WALK_PAUSE_MS)};
 }
 
 /*
