@@ -66,6 +66,8 @@ extern bool budget_delete(Oid relid);
 
 /* budgettable.c */
 extern void budget_init(void);
+
+/* budgetshape.c */
 extern Oid budget_check_shapes(const DcBudgetRow *row);
 
 /* budgetddl.c */
@@ -101,7 +103,7 @@ extern int64 period_find(const Interval *period, Timestamp anchor, Timestamp her
 extern Timestamp period_end(const Interval *period, Timestamp anchor, int64 n, const Interval *valid_for);
 extern void period_check(const Interval *period, const char *name);
 
-/* reserveend.c */
+/* budgetsettle.c */
 extern uint64 reservations_expire(const DcBudget *budget, Datum keys, int limit);
 extern uint64 reservations_purge(const DcBudget *budget, TimestampTz before, int limit);
 

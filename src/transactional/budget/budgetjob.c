@@ -123,7 +123,10 @@ budgetjob_list(void)
 	if (!ConditionalLockRelationOid(catalog_relation("budget"), AccessShareLock))
 		return NIL;
 	foreach(lc, budget_read_all())
+	{
+		CHECK_FOR_INTERRUPTS();
 		pools = lappend_oid(pools, ((DcBudgetRow *) lfirst(lc))->pool);
+	}
 	return pools;
 }
 

@@ -10,10 +10,7 @@
  */
 #include "postgres.h"
 
-#include "access/table.h"
 #include "catalog/namespace.h"
-#include "catalog/pg_collation.h"
-#include "catalog/pg_type.h"
 #include "nodes/makefuncs.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -22,10 +19,8 @@
 #include "base/compat.h"
 #include "base/guc.h"
 #include "base/hooks.h"
-#include "base/relopen.h"
 #include "base/runas.h"
 #include "core/table/access.h"
-#include "core/table/shape.h"
 #include "core/table/table.h"
 #include "transactional/budget/budget.h"
 
@@ -70,47 +65,9 @@ PG_FUNCTION_INFO_V1(dc_budget_adopt);
 	" expires_at pg_catalog.timestamptz NOT NULL," \
 	" ended_at pg_catalog.timestamptz"
 
-static const DcShape grant_shape = {
-	.relkinds = "r",
-	.logged = true,
-	.nkeys = 1,
-	.keys = {0},
-	.ncolumns = 9,
-	.columns = {{"grant_id", INT8OID},
-				{"key", TEXTOID, C_COLLATION_OID},
-				{"name", TEXTOID, C_COLLATION_OID},
-				{"priority", INT4OID},
-				{"effective_at", TIMESTAMPTZOID},
-				{"expires_at", TIMESTAMPTZOID},
-				{"amount", INT8OID},
-				{"lapsed", INT8OID},
-				{"live", BOOLOID}}};
-
-static const DcShape reservation_shape = {
-	.relkinds = "r",
-	.logged = true,
-	.nkeys = 1,
-	.keys = {0},
-	.ncolumns = 14,
-	.columns = {{"reservation_id", UUIDOID},
-				{"keys", TEXTARRAYOID, C_COLLATION_OID},
-				{"amounts", INT8ARRAYOID},
-				{"at_least", INT8ARRAYOID},
-				{"ttl", INTERVALOID},
-				{"reserved", INT8ARRAYOID},
-				{"grants", INT8ARRAYOID},
-				{"taken", INT8ARRAYOID},
-				{"owners", INT8ARRAYOID},
-				{"state", TEXTOID, C_COLLATION_OID},
-				{"settled", INT8ARRAYOID, InvalidOid, SHAPE_NULLABLE},
-				{"created_at", TIMESTAMPTZOID},
-				{"expires_at", TIMESTAMPTZOID},
-				{"ended_at", TIMESTAMPTZOID, InvalidOid, SHAPE_NULLABLE}}};
-
 static List *budget_tables(Oid counter, List *tables);
 static Oid budget_existing(FunctionCallInfo fcinfo, RangeVar *name);
 static Oid create_reservations(const char *schema, const char *name);
-static Oid budget_check_shape(Oid relid, const DcShape *shape);
 static Oid budget_find(Oid relid, const char *suffix);
 static void budget_adopt_pool(Oid pool);
 pg_noreturn static void budget_adopt_error(Oid relid, const char *detail);
@@ -212,40 +169,6 @@ create_reservations(const char *schema, const char *name)
 	run_ddl(psprintf("CREATE INDEX ON %s (expires_at) WHERE state OPERATOR(pg_catalog.=) 'open'", table));
 	run_ddl(psprintf("CREATE INDEX ON %s (ended_at) WHERE state OPERATOR(pg_catalog.<>) 'open'", table));
 	return get_relname_relid(name, get_namespace_oid(schema, false));
-}
-
-/*
- * budget_check_shapes raises 42809 unless the tables of a budget, which are locked, are as they
- * were made, and 55000 unless all have one owner. Returns the index of the reservations' ids.
- */
-Oid
-budget_check_shapes(const DcBudgetRow *row)
-{
-	Oid index;
-
-	(void) budget_check_shape(row->budget, &grant_shape);
-	index = budget_check_shape(row->reservations, &reservation_shape);
-	if (relation_owner(row->pool) != relation_owner(row->budget) ||
-		relation_owner(row->reservations) != relation_owner(row->budget))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("the tables of budget \"%s\" have different owners", get_rel_name(row->budget)),
-				 errhint("Use ALTER TABLE ... OWNER TO to give all of them to one role.")));
-	return index;
-}
-
-/*
- * Raise 42809 unless a table has a shape. Return the index of its key.
- */
-static Oid
-budget_check_shape(Oid relid, const DcShape *shape)
-{
-	Relation rel = table_open_present(relid, AccessShareLock);
-	DcTableLayout layout;
-
-	shape_check(rel, shape, &layout);
-	table_close(rel, NoLock);
-	return layout.index;
 }
 
 /*

@@ -1,5 +1,5 @@
 /*
- * reserveend.c
+ * budgetsettle.c
  *		dc_settle(), dc_release(): ending reservations; those whose time is up.
  *
  * Copyright (c) 2026, the dcounter developers
@@ -14,7 +14,7 @@
  * was incurred all the same: its units have gone back, so all of the cost is drawn.
  *
  * One whose time is up is open until it is ended: by the worker (budgetjob.c), by a reservation
- * that would otherwise be refused (reserve.c), or by these calls.
+ * that would otherwise be refused (budgetreserve.c), or by these calls.
  */
 #include "postgres.h"
 

@@ -1,5 +1,5 @@
 /*
- * reserve.c
+ * budgetreserve.c
  *		dc_reserve(), dc_reserve_all(): setting units of grants aside.
  *
  * Copyright (c) 2026, the dcounter developers
