@@ -72,7 +72,7 @@ budget_open(FunctionCallInfo fcinfo, const char *function, LOCKMODE mode, AclMod
 		budget_missing_error(relid); /* dropped while we waited */
 	budget->pool = budget_open_pool(&budget->row, function, mode);
 	LockRelationOid(budget->row.reservations, mode);
-	budget->reservation_index = budget_check_shapes(&budget->row);
+	(void) budget_check_shapes(&budget->row);
 }
 
 /*
@@ -118,7 +118,7 @@ budget_open_at_once(Oid pool, bool all_owners, DcBudget *budget)
 		!budget_read_by_pool(pool, &budget->row))
 		return false;
 	units_check(budget->pool);
-	budget->reservation_index = budget_check_shapes(&budget->row);
+	(void) budget_check_shapes(&budget->row);
 	return true;
 }
 

@@ -35,7 +35,6 @@ typedef struct DcBudget
 {
 	DcBudgetRow row;
 	DcCounter *pool;
-	Oid reservation_index; /* by their ids, or InvalidOid if it cannot be scanned without SQL */
 } DcBudget;
 
 /* A grant that units can be taken of, and how many it has. */

@@ -412,13 +412,14 @@ reserve_take(void *arg)
 static bool
 reserve_wait(const DcReserve *reserve)
 {
+	Oid index = budget_check_shapes(&reserve->budget.row); /* code of the owner may have run since */
 	TransactionId maker;
 	Relation rel;
 
-	if (!OidIsValid(reserve->budget.reservation_index))
+	if (!OidIsValid(index))
 		return false;
 	rel = table_open_present(reserve->budget.row.reservations, NoLock);
-	maker = hold_maker(rel, reserve->budget.reservation_index, reserve->id);
+	maker = hold_maker(rel, index, reserve->id);
 	table_close(rel, NoLock);
 	if (!TransactionIdIsValid(maker))
 		return false;

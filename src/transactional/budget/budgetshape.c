@@ -58,7 +58,8 @@ static const DcShape reservation_shape = {
 
 /*
  * budget_check_shapes raises 42809 unless the tables of a budget, which are locked, are as they
- * were made, and 55000 unless all have one owner. Returns the index of the reservations' ids.
+ * were made, and 55000 unless all have one owner. Returns the index of the reservations' ids,
+ * or InvalidOid if it cannot be scanned without SQL.
  */
 Oid
 budget_check_shapes(const DcBudgetRow *row)
