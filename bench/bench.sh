@@ -81,9 +81,11 @@ if [[ ${DC_STAGE:-} != user ]]; then
     bash test/deps.sh build bench live
     [[ -n ${NO_INSTALL:-} ]] || build_and_install
     make_work disk
-    in_work_folder bench/bench.sh "$@"
+    status=0
+    in_work_folder bench/bench.sh "$@" || status=$?
     mkdir -p results
     cp "$DC_WORK"/out/*.tsv results/
+    [[ $status -eq 0 ]] || exit "$status"
     if [[ -z $quick && -z $PARTS && -z $CASES ]]; then
         mkdir -p doc
         cp "$DC_WORK"/out/{benchmarks.md,rate.svg,snapshot.svg} doc/
@@ -105,15 +107,17 @@ export DC_DATA DC_LOG
 : >"$DC_DATA/case.conf"
 fill_wal
 
+failed=() # parts: the others are run, and no page is made
 for part in bench/parts/*.sh; do
     name=$(basename "$part" .sh)
     if [[ -z $PARTS || " $PARTS " == *" ${name#*_} "* ]]; then
-        bash "$part"
+        bash "$part" || failed+=("$name")
         say '%s done, %d s since the start' "$name" "$SECONDS"
     fi
 done
 [[ -s $RESULTS ]] || die "no part of bench/parts is named in PARTS=$PARTS"
 
 bash bench/report.sh tables "$RESULTS"
+[[ ${#failed[@]} -eq 0 ]] || die "parts that failed: ${failed[*]}"
 bash bench/report.sh page "$RESULTS" >"$DC_WORK/out/benchmarks.md"
 bash bench/plot.sh "$RESULTS" "$SERIES" "$DC_WORK/out"

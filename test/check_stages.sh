@@ -39,6 +39,7 @@ recap() {
             /^# +(Looks like|DC_SEED=|got:|expected:|Failed test|  at )/ || /^  (Parse errors|Non-zero)/ || /^Result: FAIL/ {
                 if (/DC_SEED=/ || lines++ < 12) print "   " stage " " log_name ": " substr($0, 1, 300)
             }' "$log"
+        tap_died "$log" | sed "s/^/   $stage $(basename "$log" .log): /"
     done >>"$out/failures"
 }
 

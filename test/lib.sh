@@ -319,10 +319,22 @@ tap_files() {
     done
 }
 
+# tap_died LOG: why a TAP test ended early, which it says in its own log only
+tap_died() {
+    local name own
+    name=$(basename "$1" .log)
+    own=tmp_check/log/regress_log_${name#tap_}
+    if [[ -f $own ]] && grep -qE '^# Looks like your test (exited|died)|^not ok - ended by the time limit' "$1"; then
+        tail -n 40 "$own" | grep -E "ERROR:|FATAL:|PANIC:|error running|timed out|time.?out|^Can't | at .* line [0-9]+\\." |
+            tail -n 5 | cut -c 1-300 || true
+    fi
+}
+
 # run_tap FILE LOG: adds to passed and failed. A test that ended early is a failure.
 run_tap() {
     local status=0 bad
     prove -v "$1" 2>&1 | tee "$2" || status=$?
+    tap_died "$2"
     bad=$(grep -c '^not ok ' "$2" || true)
     if [[ $bad -eq 0 && $status -ne 0 ]]; then bad=1; fi
     passed=$((passed + $(grep -c '^ok ' "$2" || true)))

@@ -39,6 +39,7 @@ int dc_window_interval = 10 * 1000;
 int dc_outbox_rotate_age = 600;
 int dc_outbox_rotate_size = 256;
 int dc_outbox_keep = 3600;
+int dc_max_events = 1000000;
 bool dc_async_ack = true;
 int dc_verify_rate = 20000;
 int dc_verify_max_rows = 1000000;
@@ -197,6 +198,10 @@ static const IntSetting ints[] = {
 	 "Sets the time from one folding of distinct tables to the next.",
 	 "Until then, reads combine what was added since.",
 	 &dc_distinct_interval, 10, MS_PER_DAY, PGC_SIGHUP, GUC_UNIT_MS},
+	{"dcounter.max_events_per_transaction",
+	 "Sets how many events a transaction of a role that is not a superuser can have.",
+	 "While they are written when it commits, no event of others is delivered. Zero: any number.",
+	 &dc_max_events, 0, INT_MAX, PGC_SUSET, 0},
 	{"dcounter.distinct_cache",
 	 "Sets the memory in which a session remembers sketches of distinct tables.",
 	 "An item that a remembered sketch has is not written again. A sketch takes up to 16 kB at precision 14.",

@@ -13,6 +13,7 @@ extern int dc_max_workers;	  /* databases that have one at a time */
 extern char *dc_worker_role;  /* the role they connect as; "" for a superuser */
 extern bool dc_worker_runs_owner_code;
 extern bool dc_prepare_events;
+extern int dc_max_events;
 extern int dc_compact_interval; /* ms from one compaction to the next */
 extern int dc_compact_batch;	/* shard rows that one transaction compacts */
 extern int dc_cache_size;		/* kB of values that reads may be answered from */

@@ -28,6 +28,8 @@ sub dc_node
 		%{ $option{init} // {} });
 	$node->append_conf('postgresql.conf',
 		join("\n", 'max_connections = 60', 'max_prepared_transactions = 60',
+			# a standby that lags behind on a slow machine would cancel what the test asks it
+			'max_standby_streaming_delay = -1',
 			'log_statement = none', @{ $option{conf} // [] }, ''));
 	$node->start;
 	sql($node, 'postgres', 'CREATE EXTENSION dcounter')

@@ -617,6 +617,28 @@ DELETE FROM dcounter.consumer_member WHERE member = 'm1' OR member ~ 'm[2-9]';
 SELECT count(*) FROM dc_fetch('more', 1, '0', 'new');
 SELECT dc_consumer_drop('many'), dc_consumer_drop('more');
 
+-- A fetch ends with the event that makes 16 MB full, retries among them
+SELECT dc_consumer_create('big', '{big}');
+SELECT count(dc_publish('big', 'k' || i, 'big' || i, to_jsonb(repeat('x', 6000000)), to_jsonb(repeat('y', 1000000)))) FROM generate_series(1, 5) AS i;
+SELECT got('big');
+SELECT nack('big', 'big1'), nack('big', 'big2'), nack('big', 'big3');
+SELECT got('big');
+SELECT nack('big', 'big4'), nack('big', 'big5');
+SELECT got('big') IS NULL;
+SELECT later('big');
+SELECT got('big');
+SELECT ack('big', 'big3');
+SELECT got('big');
+SELECT ack('big', 'big5');
+SELECT got('big') IS NULL;
+SELECT dc_consumer_drop('big');
+-- and topics are not any number
+SELECT dc_consumer_create('wide', array_fill(repeat('t', 100), ARRAY[400]));
+SELECT dc_consumer_create('wide', array_fill(repeat('t', 100), ARRAY[300]));
+SELECT dc_consumer_alter('wide', array_fill(repeat('t', 100), ARRAY[400]));
+SELECT cardinality(topics) FROM dc_stat_consumers WHERE name = 'wide';
+SELECT dc_consumer_drop('wide');
+
 -- A dropped consumer leaves nothing
 SELECT dc_consumer_drop('c'), dc_consumer_drop('m');
 SELECT (SELECT count(*) FROM dcounter.consumer), (SELECT count(*) FROM dcounter.consumer_member), (SELECT count(*) FROM dcounter.consumer_retry);

@@ -11,7 +11,8 @@
  * known. A key that was tried and found in order is forgotten, and would be warned of again.
  *
  * The list is private to the process, and lost with it. Keys of tables that are gone make
- * room for others. A key that does not fit is not remembered, and not warned of.
+ * room for others. A key that does not fit is not remembered, and not warned of. The keys of one
+ * owner's tables take a part of it, so that those of others fit.
  */
 #include "postgres.h"
 
@@ -20,16 +21,19 @@
 #include "utils/memutils.h"
 
 #include "base/args.h"
+#include "base/catrow.h"
 #include "core/compact/compactbatch.h"
 #include "core/compact/compactstuck.h"
 
 #define RETRY (10 * INT64CONST(1000000)) /* us */
 #define FORGET (60 * RETRY)
 #define MAX_STUCK 1000
+#define MAX_STUCK_OF_OWNER (MAX_STUCK / 8)
 
 typedef struct DcStuckKey
 {
 	Oid table;
+	Oid owner;		/* of the table */
 	Datum key;		/* text */
 	DcMoment tried; /* last time that it was found stuck */
 } DcStuckKey;
@@ -47,12 +51,15 @@ bool
 stuck_note(Oid table, Datum key)
 {
 	MemoryContext old;
+	Oid owner = relation_owner(table);
 	DcStuckKey *stuck;
+	int of_owner = 0;
 	ListCell *lc;
 
 	foreach(lc, stuck_keys)
 	{
 		stuck = lfirst(lc);
+		of_owner += stuck->owner == owner;
 		if (stuck->table == table && batch_key_equal(stuck->key, key))
 		{
 			stuck->tried = moment_now();
@@ -61,11 +68,11 @@ stuck_note(Oid table, Datum key)
 	}
 	/* those of tables that are gone are not tried any more */
 	forget_older(list_length(stuck_keys) >= MAX_STUCK ? 2 * RETRY : FORGET);
-	if (list_length(stuck_keys) >= MAX_STUCK)
+	if (list_length(stuck_keys) >= MAX_STUCK || of_owner >= MAX_STUCK_OF_OWNER)
 		return false;
 	old = MemoryContextSwitchTo(TopMemoryContext);
 	stuck = palloc(sizeof(DcStuckKey));
-	*stuck = (DcStuckKey){table, datumCopy(key, false, -1), moment_now()};
+	*stuck = (DcStuckKey){table, owner, datumCopy(key, false, -1), moment_now()};
 	stuck_keys = lappend(stuck_keys, stuck);
 	MemoryContextSwitchTo(old);
 	return true;

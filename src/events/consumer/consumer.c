@@ -6,6 +6,7 @@
  */
 #include "postgres.h"
 
+#include "access/detoast.h"
 #include "commands/sequence.h"
 #include "fmgr.h"
 #include "miscadmin.h"
@@ -32,7 +33,11 @@ PG_FUNCTION_INFO_V1(dc_consumer_revoke);
 /* Consumers that a role can own. */
 #define CONSUMERS_OF_ROLE 2000
 
+/* Longest list of topics, as an array. */
+#define MAX_TOPICS_BYTES (32 * 1024)
+
 static void consumers_prevent_many(void);
+static ArrayType *topics_arg(FunctionCallInfo fcinfo);
 static void create_self(int32 id, int64 position);
 static void set_limits(FunctionCallInfo fcinfo, DcConsumer *consumer);
 static void set_on_nack(DcConsumer *consumer, const char *value);
@@ -40,7 +45,8 @@ static void set_on_nack(DcConsumer *consumer, const char *value);
 /*
  * dc_consumer_create(name text, topics text[], start text, if_not_exists boolean).
  *
- * Errors: 42710 if there is one of that name, 54000 if the role has very many, 22004, 22023.
+ * Errors: 42710 if there is one of that name, 54000 if the role has very many or the topics are too
+ * long, 22004, 22023.
  */
 Datum
 dc_consumer_create(PG_FUNCTION_ARGS)
@@ -64,7 +70,7 @@ dc_consumer_create(PG_FUNCTION_ARGS)
 	}
 	consumers_prevent_many();
 	if (!PG_ARGISNULL(1))
-		consumer_set_topics(&consumer, PG_GETARG_ARRAYTYPE_P(1));
+		consumer_set_topics(&consumer, topics_arg(fcinfo));
 	positions_begin();
 	position = position_from_text(text_to_cstring(PG_GETARG_TEXT_PP(2)));
 	positions_end(position);
@@ -93,7 +99,7 @@ consumers_prevent_many(void)
 
 	if (superuser())
 		return;
-	consumers = consumer_read_all(SnapshotSelf); /* those of this statement, too */
+	consumers = consumer_list(SnapshotSelf); /* those of this statement, too */
 	foreach(lc, consumers)
 		n += ((const DcConsumer *) lfirst(lc))->owner == GetUserId();
 	list_free_deep(consumers);
@@ -102,6 +108,17 @@ consumers_prevent_many(void)
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("a role cannot have more than %d consumers", CONSUMERS_OF_ROLE),
 				 errhint("One consumer has any number of topics, and many members.")));
+}
+
+/*
+ * Return the argument with the topics. Errors: 54000 if it is too long, as every reader and the
+ * worker read it.
+ */
+static ArrayType *
+topics_arg(FunctionCallInfo fcinfo)
+{
+	check_length("list of topics", toast_raw_datum_size(PG_GETARG_DATUM(1)) - VARHDRSZ, 0, MAX_TOPICS_BYTES);
+	return PG_GETARG_ARRAYTYPE_P(1);
 }
 
 /*
@@ -129,7 +146,7 @@ dc_consumer_alter(PG_FUNCTION_ARGS)
 	DcConsumer *consumer = consumer_open_to_change(fcinfo, "dc_consumer_alter()");
 
 	if (!PG_ARGISNULL(1))
-		consumer_set_topics(consumer, PG_GETARG_ARRAYTYPE_P(1));
+		consumer_set_topics(consumer, topics_arg(fcinfo));
 	set_limits(fcinfo, consumer);
 	if (!PG_ARGISNULL(4))
 		set_on_nack(consumer, text_to_cstring(PG_GETARG_TEXT_PP(4)));

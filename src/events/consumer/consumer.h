@@ -41,6 +41,7 @@ typedef struct DcConsumer
 	char *name;
 	Oid owner;
 	List *readers;	   /* Oid */
+	bool filtered;	   /* there are topics, also in a row that was read without them */
 	ArrayType *topics; /* NULL: all */
 	Datum *topic_list; /* its elements, texts */
 	int ntopics;
@@ -126,7 +127,7 @@ same_text(const text *a, const text *b)
 /* consumerrow.c */
 extern DcConsumer *consumer_read(const char *name);
 extern DcConsumer *consumer_read_by_id(int32 id);
-extern List *consumer_read_all(Snapshot snapshot);
+extern List *consumer_list(Snapshot snapshot);
 extern void consumer_insert(DcConsumer *consumer);
 extern void consumer_update(DcConsumer *consumer);
 extern void consumer_delete(DcConsumer *consumer);
@@ -194,7 +195,7 @@ extern const DcMember *member_take_all(DcConsumer *consumer, DcMember *self, DcT
 extern List *members_lock_all(int32 consumer);
 extern int event_lane(const DcStoredEvent *event);
 extern text *event_key(const DcStoredEvent *event);
-extern void event_put(ReturnSetInfo *result, const DcStoredEvent *event, int attempt);
+extern Size event_put(ReturnSetInfo *result, const DcStoredEvent *event, int attempt);
 extern bool event_is_wanted(const DcConsumer *consumer, const DcStoredEvent *event);
 extern bool event_is_of(const DcConsumer *consumer, const DcMember *me, const DcStoredEvent *event);
 

@@ -101,7 +101,7 @@ consumerneeds_needs(bool *busy)
 		result = lappend(result, need);
 	}
 	snapshot = RegisterSnapshot(GetLatestSnapshot());
-	consumers = consumer_read_all(snapshot);
+	consumers = consumer_list(snapshot);
 	foreach(lc, consumers)
 	{
 		DcConsumer *consumer = lfirst(lc);
@@ -117,7 +117,7 @@ consumerneeds_needs(bool *busy)
 		need->passed = passed_by(consumer->id, snapshot, &shared);
 		need->max_age = consumer->max_age;
 		need->max_size = consumer->max_size;
-		need->filtered = shared || consumer->topics != NULL;
+		need->filtered = shared || consumer->filtered;
 		result = lappend(result, need);
 	}
 	UnregisterSnapshot(snapshot);
@@ -160,7 +160,7 @@ static int64
 first_needed(char **name)
 {
 	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
-	List *consumers = consumer_read_all(snapshot);
+	List *consumers = consumer_list(snapshot);
 	int64 passed = PG_INT64_MAX;
 	DcConsumer *last = NULL;
 	ListCell *lc;
@@ -308,7 +308,7 @@ static bool
 consumerneeds_cleanup(void)
 {
 	static int32 last = 0;
-	List *consumers = consumer_read_all(SnapshotSelf);
+	List *consumers = consumer_list(SnapshotSelf);
 	TimestampTz now = GetCurrentTimestamp(); /* leases are wall time: member.c */
 	int32 reached = 0;
 	int rows = 0;

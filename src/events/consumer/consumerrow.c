@@ -27,6 +27,8 @@
 static const char *const on_nack_names[] = {"wait", "skip"};
 
 static void consumerrow_columns(DcCatRow *io, void *data);
+static void listed_columns(DcCatRow *io, void *data);
+static void rest_columns(DcCatRow *io, DcConsumer *consumer, Datum *topics);
 
 static const DcCatalog consumers = {
 	.table = "consumer",
@@ -34,6 +36,12 @@ static const DcCatalog consumers = {
 	.size = sizeof(DcConsumer),
 	.columns = consumerrow_columns,
 	.keeps_lock = true,
+};
+
+static const DcCatalog listed_consumers = {
+	.table = "consumer",
+	.size = sizeof(DcConsumer),
+	.columns = listed_columns,
 };
 
 /*
@@ -44,13 +52,39 @@ consumerrow_columns(DcCatRow *io, void *data)
 {
 	DcConsumer *consumer = data;
 	Datum topics = PointerGetDatum(consumer->topics);
+
+	rest_columns(io, consumer, &topics);
+	if (io->reading && topics != (Datum) 0)
+		consumer_set_topics(consumer, DatumGetArrayTypeP(topics));
+}
+
+/*
+ * Read the columns of a row, but for the topics.
+ */
+static void
+listed_columns(DcCatRow *io, void *data)
+{
+	rest_columns(io, data, NULL);
+}
+
+/*
+ * Read or write the columns; those of the topics are left out if there is no place for them.
+ */
+static void
+rest_columns(DcCatRow *io, DcConsumer *consumer, Datum *topics)
+{
 	Datum age = consumer->max_age != 0 ? consumer->age_setting : (Datum) 0;
 
 	cat_int4(io, &consumer->id);
 	cat_string(io, &consumer->name);
 	cat_oid(io, &consumer->owner);
 	cat_roles(io, &consumer->readers);
-	cat_datum(io, TEXTARRAYOID, &topics);
+	if (io->reading)
+		consumer->filtered = !io->nulls[io->column];
+	if (topics != NULL)
+		cat_datum(io, TEXTARRAYOID, topics);
+	else
+		cat_skip(io, 1);
 	cat_datum(io, INTERVALOID, &consumer->lease_setting);
 	cat_not_null(io);
 	cat_int4(io, &consumer->max_attempts);
@@ -63,8 +97,6 @@ consumerrow_columns(DcCatRow *io, void *data)
 	if (!io->reading)
 		return;
 	consumer->tid = io->tid;
-	if (topics != (Datum) 0)
-		consumer_set_topics(consumer, DatumGetArrayTypeP(topics));
 	consumer->lease = interval_setting_us(consumer->lease_setting, "lease");
 	consumer->age_setting = age;
 	if (age != (Datum) 0)
@@ -97,12 +129,13 @@ consumer_read_by_id(int32 id)
 }
 
 /*
- * consumer_read_all returns all consumers, as a snapshot shows them.
+ * consumer_list returns all consumers, as a snapshot shows them, without their topics: these may be
+ * long, and the worker asks often. Such a row must not be stored.
  */
 List *
-consumer_read_all(Snapshot snapshot)
+consumer_list(Snapshot snapshot)
 {
-	return cat_read_all(&consumers, snapshot);
+	return cat_read_all(&listed_consumers, snapshot);
 }
 
 /*

@@ -19,6 +19,9 @@
  * write, because it has passed many events, and has nothing to return, keeps the lock, and waits
  * only for a moment, so that other sessions can work.
  *
+ * A fetch returns fewer events than it was asked for if they are large: it ends with the event that
+ * makes BATCH_BYTES full, as the client takes all of them into its memory.
+ *
  * Events that are of no interest (other topics, other members' lanes) are passed when
  * an event after them is handed out, or after SKIP_AT_LEAST of them.
  */
@@ -47,6 +50,9 @@ PG_FUNCTION_INFO_V1(last_fetch);
  */
 #define SKIP_MAX 100000
 #define PARK_MAX 5000
+
+/* How many bytes of payloads and headers, as jsonb, a fetch returns, about. */
+#define BATCH_BYTES (16 * 1024 * 1024)
 
 /* How soon to look again for a member that another transaction has locked. */
 #define BUSY_US (20 * INT64CONST(1000))
@@ -77,7 +83,8 @@ typedef struct Fetch
 	bool renew;		 /* the lease must be renewed */
 	int64 lease;	 /* its length */
 	DcRetries *retries;
-	int nrows;		   /* returned */
+	int nrows;		   /* returned, */
+	Size bytes;		   /* with so many of payloads and headers */
 	int64 first;	   /* new event returned, 0: none */
 	int64 last;		   /* the last such event */
 	int nskipped;	   /* events that were of no interest */
@@ -93,6 +100,7 @@ static bool open_member(Fetch *fetch);
 static bool fetch_join(Fetch *fetch);
 static void read_events(Fetch *fetch);
 static int64 read_new(Fetch *fetch, int64 after, int64 upto);
+static bool fetch_is_full(const Fetch *fetch);
 static void fetch_note(Fetch *fetch, int64 scanned);
 static void fetch_forget(Fetch *fetch);
 static bool lease_is_old(const Fetch *fetch);
@@ -306,18 +314,19 @@ read_events(Fetch *fetch)
 	fetch->first = fetch->last = 0;
 	fetch->nskipped = fetch->nparked = 0;
 	fetch->retries = NULL;
+	fetch->bytes = 0;
 	fetch->cxt = AllocSetContextCreate(CurrentMemoryContext, "dcounter event",
 									   ALLOCSET_DEFAULT_SIZES);
 	fetch->me.nretries = 0;
 	if (fetch->me.lanes != 0)
 	{
 		fetch->retries = retries_open(fetch->consumer, &fetch->me, &fetch->trade);
-		fetch->nrows = retries_fetch(fetch->retries, fetch->max, fetch->result,
+		fetch->nrows = retries_fetch(fetch->retries, fetch->max, BATCH_BYTES, &fetch->bytes, fetch->result,
 									 &fetch->look_again);
-		if (fetch->nrows < fetch->max && horizon > after)
+		if (!fetch_is_full(fetch) && horizon > after)
 			upto = read_new(fetch, after, horizon);
 	}
-	if (fetch->nrows == fetch->max && fetch->last > 0)
+	if (fetch_is_full(fetch) && fetch->last > 0)
 		upto = fetch->last;
 	fetch_note(fetch, upto);
 }
@@ -332,7 +341,7 @@ read_new(Fetch *fetch, int64 after, int64 upto)
 	MemoryContext old = MemoryContextSwitchTo(fetch->cxt);
 	DcStoredEvent event;
 
-	while (fetch->nrows < fetch->max && !fetch->stopped && reader_next(reader, &event))
+	while (!fetch_is_full(fetch) && !fetch->stopped && reader_next(reader, &event))
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (!event_is_of(fetch->consumer, &fetch->me, &event) ||
@@ -342,7 +351,7 @@ read_new(Fetch *fetch, int64 after, int64 upto)
 			fetch->nparked++;
 		else
 		{
-			event_put(fetch->result, &event, member_attempts(&fetch->me, event.seq) + 1);
+			fetch->bytes += event_put(fetch->result, &event, member_attempts(&fetch->me, event.seq) + 1);
 			fetch->nrows++;
 			if (fetch->first == 0)
 				fetch->first = event.seq;
@@ -356,6 +365,15 @@ read_new(Fetch *fetch, int64 after, int64 upto)
 	MemoryContextSwitchTo(old);
 	reader_end(reader);
 	return upto;
+}
+
+/*
+ * Return true if a fetch has as many events, or as many bytes of them, as it may return.
+ */
+static bool
+fetch_is_full(const Fetch *fetch)
+{
+	return fetch->nrows == fetch->max || fetch->bytes >= BATCH_BYTES;
 }
 
 /*

@@ -61,6 +61,7 @@
  */
 #include "postgres.h"
 
+#include "access/detoast.h"
 #include "miscadmin.h"
 #include "port/pg_bitutils.h"
 #include "utils/snapmgr.h"
@@ -271,7 +272,7 @@ static int64
 members_of_role(Oid owner)
 {
 	int64 n = 0;
-	List *consumers = consumer_read_all(SnapshotSelf);
+	List *consumers = consumer_list(SnapshotSelf);
 	ListCell *lc;
 
 	foreach(lc, consumers)
@@ -481,9 +482,10 @@ event_lane(const DcStoredEvent *event)
 }
 
 /*
- * event_put adds an event to the result of a fetch.
+ * event_put adds an event to the result of a fetch, and returns how many bytes its payload and
+ * headers have.
  */
-void
+Size
 event_put(ReturnSetInfo *result, const DcStoredEvent *event, int attempt)
 {
 	static const int columns[] = {OUTBOX_SEQ, OUTBOX_ID, OUTBOX_TOPIC, OUTBOX_KEY,
@@ -491,6 +493,7 @@ event_put(ReturnSetInfo *result, const DcStoredEvent *event, int attempt)
 								  OUTBOX_CREATED_AT};
 	Datum values[lengthof(columns) + 1];
 	bool nulls[lengthof(columns) + 1];
+	Size bytes = 0;
 
 	for (int i = 0; i < lengthof(columns); i++)
 	{
@@ -500,6 +503,11 @@ event_put(ReturnSetInfo *result, const DcStoredEvent *event, int attempt)
 	values[lengthof(columns)] = Int32GetDatum(attempt);
 	nulls[lengthof(columns)] = false;
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	if (!event->isnull[OUTBOX_PAYLOAD - 1])
+		bytes += toast_raw_datum_size(event->values[OUTBOX_PAYLOAD - 1]);
+	if (!event->isnull[OUTBOX_HEADERS - 1])
+		bytes += toast_raw_datum_size(event->values[OUTBOX_HEADERS - 1]);
+	return bytes;
 }
 
 /*

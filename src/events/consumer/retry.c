@@ -97,11 +97,12 @@ retries_open(DcConsumer *consumer, DcMember *me, DcTrade *trade)
 }
 
 /*
- * retries_fetch returns retries that are due, at most `max`. *look_again is made
- * earlier if one will be due earlier.
+ * retries_fetch returns retries that are due, at most `max`, and ends with the one that makes
+ * max_bytes full; *bytes is how many there are. *look_again is made earlier if one will be due
+ * earlier.
  */
 int
-retries_fetch(DcRetries *retries, int max, ReturnSetInfo *result,
+retries_fetch(DcRetries *retries, int max, Size max_bytes, Size *bytes, ReturnSetInfo *result,
 			  DcMoment *look_again)
 {
 	List *given = NIL;
@@ -115,8 +116,11 @@ retries_fetch(DcRetries *retries, int max, ReturnSetInfo *result,
 	{
 		DcRetry *retry = lfirst(lc);
 
+		/* those that are left come with the next fetch, and hold up their keys until then */
+		if (*bytes >= max_bytes)
+			break;
 		retry->attempts++;
-		event_put(result, &retry->event, retry->attempts);
+		*bytes += event_put(result, &retry->event, retry->attempts);
 		retry_write(retry);
 		retries->given[retries->ngiven++] = retry->seq;
 	}

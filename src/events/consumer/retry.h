@@ -50,7 +50,7 @@ extern int retries_forget_discarded(int32 consumer);
 
 /* retry.c */
 extern DcRetries *retries_open(DcConsumer *consumer, DcMember *me, DcTrade *trade);
-extern int retries_fetch(DcRetries *retries, int max, ReturnSetInfo *result, DcMoment *look_again);
+extern int retries_fetch(DcRetries *retries, int max, Size max_bytes, Size *bytes, ReturnSetInfo *result, DcMoment *look_again);
 extern bool retries_keep_back(DcRetries *retries, const DcStoredEvent *event);
 extern int retries_given(DcRetries *retries, int64 *seqs);
 extern bool retries_wrote(DcRetries *retries);

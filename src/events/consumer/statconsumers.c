@@ -111,7 +111,7 @@ stat_consumers(PG_FUNCTION_ARGS)
 	outbox.horizon = outbox_horizon(&outbox.holder);
 	outbox.now = GetCurrentTimestamp();
 	stat_partitions(outbox.partitions);
-	consumers = consumer_read_all(outbox.snapshot);
+	consumers = consumer_list(outbox.snapshot);
 	old = MemoryContextSwitchTo(cxt);
 	foreach(lc, consumers)
 	{
@@ -119,9 +119,9 @@ stat_consumers(PG_FUNCTION_ARGS)
 		Backlog backlog = {0};
 
 		CHECK_FOR_INTERRUPTS();
-		if (!stat_may_see(consumer))
-			continue;
 		MemoryContextReset(cxt);
+		if (!stat_may_see(consumer) || (consumer = consumer_read_by_id(consumer->id)) == NULL)
+			continue;
 		read_members(&outbox, consumer, &backlog);
 		read_backlog(&outbox, consumer, &backlog);
 		retry_count(consumer->id, &backlog.retries, &backlog.attempts, &backlog.dead);

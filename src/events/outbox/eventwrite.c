@@ -29,7 +29,6 @@
  */
 #include "postgres.h"
 
-#include "access/detoast.h"
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/tableam.h"
@@ -64,10 +63,6 @@
 #define BATCH_EVENTS 256
 #define BATCH_BYTES (256 * 1024)
 
-/* Limits of topic, type and key; of payload and headers as jsonb. */
-#define MAX_NAME_BYTES 8192
-#define MAX_JSON_BYTES (16 * 1024 * 1024)
-
 /* Where the events go, while they are being written. */
 typedef struct Target
 {
@@ -83,7 +78,7 @@ typedef struct Target
 
 PG_FUNCTION_INFO_V1(on_outbox_insert);
 
-static void check_sizes(const DcEvent *event);
+static void prevent_many_events(void);
 static TupleDesc event_desc(void);
 static bool eventwrite_is_idle(void);
 static void eventwrite_xact_callback(XactEvent event, void *arg);
@@ -142,8 +137,23 @@ event_id(pg_uuid_t *id)
 }
 
 /*
+ * Raise 54000 if the transaction has as many events as it may have. While they are written when it
+ * commits, those of others are held back, and no timeout ends that.
+ */
+static void
+prevent_many_events(void)
+{
+	if (dc_max_events == 0 || log_count() < dc_max_events || superuser())
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+			 errmsg("a transaction cannot have more than %d events", dc_max_events),
+			 errhint("Commit more often. A superuser can raise dcounter.max_events_per_transaction.")));
+}
+
+/*
  * outbox_append adds an event to the current transaction. Errors: 25006 in a
- * read-only transaction and on a standby, 54000 if a part of it is too large.
+ * read-only transaction and on a standby, 54000 if a part of it is too large, or there are too many.
  */
 void
 outbox_append(const DcEvent *event, const char *function)
@@ -155,7 +165,8 @@ outbox_append(const DcEvent *event, const char *function)
 	PreventCommandIfReadOnly(function);
 	PreventCommandIfParallelMode(function);
 	PreventCommandDuringRecovery(function);
-	check_sizes(event);
+	event_check_sizes(event);
+	prevent_many_events();
 	values[OUTBOX_SEQ - 1] = Int64GetDatum(0);
 	values[OUTBOX_CREATED_AT - 1] = TimestampTzGetDatum(0);
 	values[OUTBOX_ID - 1] = UUIDPGetDatum(&event->id);
@@ -176,24 +187,6 @@ outbox_append(const DcEvent *event, const char *function)
 	/* another module may run SQL in a callback of its own, after ours */
 	if (xact_has_passed(DC_XACT_OUTBOX))
 		write_events(dc_xact_prepares);
-}
-
-/*
- * check_sizes raises 54000 for an event that readers could not take. It would come first each time,
- * and hold up all events after it: the text of a jsonb value may be six times as long as the value,
- * and a message to a client has 1 GB at most.
- */
-static void
-check_sizes(const DcEvent *event)
-{
-	check_length("topic", VARSIZE_ANY_EXHDR(event->topic), 0, MAX_NAME_BYTES);
-	check_length("type", VARSIZE_ANY_EXHDR(event->type), 0, MAX_NAME_BYTES);
-	if (event->key != NULL)
-		check_length("key of an event", VARSIZE_ANY_EXHDR(event->key), 0, MAX_NAME_BYTES);
-	if (event->payload != NULL)
-		check_length("payload", toast_raw_datum_size(PointerGetDatum(event->payload)) - VARHDRSZ, 0, MAX_JSON_BYTES);
-	if (event->headers != NULL)
-		check_length("value of headers", toast_raw_datum_size(PointerGetDatum(event->headers)) - VARHDRSZ, 0, MAX_JSON_BYTES);
 }
 
 /*

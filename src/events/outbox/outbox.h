@@ -74,6 +74,9 @@ extern void outbox_xact_init(void);
 extern void event_id(pg_uuid_t *id);
 extern void outbox_append(const DcEvent *event, const char *function);
 
+/* eventsize.c */
+extern void event_check_sizes(const DcEvent *event);
+
 /* changedjob.c, outboxjob.c */
 extern bool changed_job(DcJobRun *run);
 extern bool outbox_job(DcJobRun *run);

@@ -18,10 +18,14 @@
 DcBufferArea *buffer_area = NULL;
 DcMap *buffer_map = NULL;
 
+/* How many of the tables a role that is not a superuser may own. */
+#define SLOTS_OF_OWNER (DC_BUFFER_TABLES / 2)
+
 static void area_entry_init(DcMapEntry *entry, void *arg);
 static bool entry_may_go(DcMapEntry *entry, void *arg);
 static void area_press(void);
 static DcFlusher *flusher_find(Oid database);
+static int slots_of_owner(Oid owner);
 static DcBufferTable *table_slot_known(DcCounter *counter);
 static void table_slot_remember(DcCounter *counter, DcBufferTable *table);
 
@@ -95,7 +99,7 @@ table_slot_to_add(DcCounter *counter)
 
 	if (table == NULL)
 	{
-		table = table_slot_make(MyDatabaseId, counter->relid);
+		table = table_slot_make(MyDatabaseId, counter->relid, counter->owner);
 		table_slot_remember(counter, table);
 	}
 	return table;
@@ -145,17 +149,36 @@ table_slot_find(Oid database, Oid counter)
 }
 
 /*
+ * Return how many slots the tables of a role have. Under area->lock.
+ */
+static int
+slots_of_owner(Oid owner)
+{
+	int n = 0;
+
+	for (int i = 0; i < buffer_area->ntables; i++)
+	{
+		DcBufferTable *table = &buffer_area->tables[i];
+
+		n += OidIsValid(table->database) && pg_atomic_read_u32(&table->owner) == owner;
+	}
+	return n;
+}
+
+/*
  * table_slot_make returns the slot of a table, a new one if it has none; NULL if
- * there is none left.
+ * there is none left, or if the owner's tables have as many as they may.
  */
 DcBufferTable *
-table_slot_make(Oid database, Oid counter)
+table_slot_make(Oid database, Oid counter, Oid owner)
 {
+	bool may_make = !OidIsValid(owner) || superuser_arg(owner);
 	DcBufferTable *table;
 
 	LWLockAcquire(&buffer_area->lock, LW_EXCLUSIVE);
 	table = table_slot_find(database, counter);
-	for (int i = 0; table == NULL && i < DC_BUFFER_TABLES; i++)
+	may_make = may_make || slots_of_owner(owner) < SLOTS_OF_OWNER;
+	for (int i = 0; table == NULL && i < DC_BUFFER_TABLES && may_make; i++)
 	{
 		DcBufferTable *slot = &buffer_area->tables[i];
 
@@ -167,7 +190,7 @@ table_slot_make(Oid database, Oid counter)
 		table->file_generation = 0;
 		pg_atomic_write_u32(&table->dirty, 0);
 		pg_atomic_write_u32(&table->left, DC_NOT_LEFT);
-		pg_atomic_write_u32(&table->owner, InvalidOid);
+		pg_atomic_write_u32(&table->owner, owner);
 		pg_atomic_write_u64(&table->last_start, 0);
 		pg_atomic_write_u64(&table->last_us, 0);
 		pg_atomic_write_u32(&table->restored, DC_NOT_RESTORED);

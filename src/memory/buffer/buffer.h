@@ -161,7 +161,7 @@ extern void area_init(void *new_area);
 extern DcBufferTable *table_slot(DcCounter *counter);
 extern DcBufferTable *table_slot_to_add(DcCounter *counter);
 extern DcBufferTable *table_slot_find(Oid database, Oid counter);
-extern DcBufferTable *table_slot_make(Oid database, Oid counter);
+extern DcBufferTable *table_slot_make(Oid database, Oid counter, Oid owner);
 extern void table_slot_free(DcBufferTable *table);
 extern void table_mark_dirty(DcBufferTable *table);
 extern bool flusher_runs(void);

@@ -237,7 +237,7 @@ load_table(DcCrcFile *file)
 		return false;
 	if (saved.nentries == 0)
 		return true;
-	table = table_slot_make(saved.database, saved.counter);
+	table = table_slot_make(saved.database, saved.counter, InvalidOid);
 	if (table == NULL)
 		return false;
 	table->file_generation = saved.generation;

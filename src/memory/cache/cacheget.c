@@ -46,6 +46,9 @@
 #include "core/table/access.h"
 #include "memory/cache/cache.h"
 
+/* How many keys a call claims at most, as others wait for their values until it has them all. */
+#define MAX_CLAIMS 1000
+
 PG_FUNCTION_INFO_V1(dc_get_cached);
 PG_FUNCTION_INFO_V1(dc_get_many_cached);
 
@@ -382,7 +385,7 @@ cacheget_get_all(DcAsked *asked)
 static int
 claim_missing(DcAsked *asked)
 {
-	uint32 max_claims = Max(cache_capacity() / 4, 1);
+	uint32 max_claims = Min(Max(cache_capacity() / 4, 1), MAX_CLAIMS);
 	uint32 claims = 0;
 	int count = 0;
 

@@ -580,6 +580,7 @@ answer_full(DcLimitCall *call, int64 retry_after)
 
 	call->answer = (DcLimitAnswer){.allowed = allowed, .retry_after = allowed ? 0 : retry_after};
 	call->idle_at = call->now;
+	call->entry = NULL; /* its lock has been released */
 }
 
 /*

@@ -417,6 +417,7 @@ pending_compare(const ListCell *a, const ListCell *b)
 	const DcRowKey *left = lfirst(a);
 	const DcRowKey *right = lfirst(b);
 
+	CHECK_FOR_INTERRUPTS();
 	return bytes_compare(left->data, left->len, right->data, right->len);
 }
 

@@ -23,7 +23,7 @@ note("seed $seed (set DC_SEED to repeat)");
 
 my $node = dc_node('build', init => { allows_streaming => 1 }, conf => [
 		"shared_preload_libraries = 'dcounter'", "dcounter.compact_interval = '50ms'", 'restart_after_crash = on',
-		'autovacuum_naptime = 1s', 'fsync = on', 'synchronous_commit = off', 'max_standby_streaming_delay = 30s' ]);
+		'autovacuum_naptime = 1s', 'fsync = on', 'synchronous_commit = off' ]);
 
 sql($node, 'postgres', q{
 	CREATE TABLE likes (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, post int, fan int, amount int);
@@ -170,11 +170,11 @@ foreach my $counter ('n', 'd')
 		my @jobs = load(60);
 		# each commit takes 0.1 s
 		my $builder = start_command('psql', '-Xq', '-d', $node->connstr('postgres'), '-c', 'SET commit_siblings = 0', '-c', 'SET commit_delay = 100000',
-			'-c', 'SET synchronous_commit = on', '-c', 'SET application_name = builder', '-c', "CALL dc_build('$counter', " . ($counter eq 'd' ? 40 : 3) . ')');
-		my $pid = wait_chunk($counter, $position);
+			'-c', 'SET synchronous_commit = on', '-c', 'SET application_name = builder', '-c', "CALL dc_build('$counter', " . ($counter eq 'd' ? 40 : 3) . ')', '-c', '\echo over');
+		my $pid = wait_chunk($builder, $counter, $position);
 
 		sleep(rand(0.05));
-		kill('KILL', $pid eq '' ? sql($node, 'postgres', "SELECT pid FROM pg_stat_activity WHERE application_name = 'pgbench' LIMIT 1") : $pid);
+		kill('KILL', $pid eq '' ? sql($node, 'postgres', "SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'") : $pid);
 		finish_job($_) foreach $builder, @jobs;
 		is(wait_for($node, 'postgres', 'SELECT 1', '1'), '1', "$counter: the server is back");
 		sql($node, 'postgres', "ROLLBACK PREPARED 'load'") if sql($node, 'postgres', 'SELECT count(*) FROM pg_prepared_xacts');
@@ -198,14 +198,14 @@ foreach my $counter ('n', 'd')
 	sql($node, 'postgres', "CALL dc_build('$_')") foreach @bound;
 }
 
-# wait_chunk(COUNTER, POSITION): the process of a builder that has done a chunk more, or '' if it
-# was over before it was looked for
+# wait_chunk(JOB, COUNTER, POSITION): the process of a builder that has done a chunk more, or '' if
+# it was over before it was looked for
 sub wait_chunk
 {
-	my ($counter, $position) = @_;
-	my $pid = wait_pid();
+	my ($builder, $counter, $position) = @_;
+	my $pid = wait_pid($builder);
 
-	for (my $i = 0; $i < 1000; $i++)
+	for (my $i = 0; $i < 1000 && $pid ne ''; $i++)
 	{
 		last if (answer($node, 'postgres', "SELECT built_to FROM dcounter.source_state WHERE counter = '$counter'::regclass") // '') gt $position;
 		last if answer($node, 'postgres', "SELECT count(*) FROM pg_stat_activity WHERE pid = $pid") ne '1';
@@ -213,12 +213,14 @@ sub wait_chunk
 	return $pid;
 }
 
-# wait_pid(): of the session that builds, '' if it is over already
+# wait_pid(JOB): of the session that builds, '' if it is over already
 sub wait_pid
 {
+	my ($builder) = @_;
 	my $pid = '';
+	my $end = time + $PostgreSQL::Test::Utils::timeout_default;
 
-	for (my $i = 0; $i < 100 && $pid eq ''; $i++)
+	while ($pid eq '' && time < $end && PostgreSQL::Test::Utils::slurp_file("$builder->{base}.out") !~ /over/)
 	{
 		$pid = answer($node, 'postgres', "SELECT pid FROM pg_stat_activity WHERE application_name = 'builder' AND query LIKE 'CALL%' AND state = 'active'");
 	}

@@ -259,6 +259,27 @@ sub test_without_worker
 }
 
 ##
+## Half of the tables that memory has slots for may be one role's
+
+sub test_slots
+{
+	sql($node, 'postgres', q{
+		CREATE ROLE slots;
+		CREATE SCHEMA slots AUTHORIZATION slots;
+		SET ROLE slots;
+		SELECT count(dc_create('slots.t' || i, mode => 'buffered', flush_interval => '1 day')) FROM generate_series(1, 513) AS i;
+		RESET ROLE;
+		SELECT count(dc_incr(('slots.t' || i)::regclass, 'k')) FROM generate_series(1, 513) AS i;
+		SELECT dc_create('slots.other', mode => 'buffered', flush_interval => '1 day');
+		SELECT dc_incr('slots.other', 'k');});
+	is(sql($node, 'postgres', q{SELECT count(*), sum(keys) FROM dc_stat_buffer WHERE counter::text LIKE 'slots.t%'}), '512|512', 'a role has half of the slots');
+	is(sql($node, 'postgres', q{SELECT keys FROM dc_stat_buffer WHERE counter = 'slots.other'::regclass}), '1', 'and others have theirs');
+	is(sql($node, 'postgres', q{SELECT dc_get('slots.t1', 'k'), dc_get('slots.t513', 'k')}), '1|1', 'all are counted');
+	sql($node, 'postgres', 'DROP SCHEMA slots CASCADE; DROP ROLE slots');
+	return;
+}
+
+##
 ## Memory is full
 
 sub test_full
@@ -404,6 +425,7 @@ test_sync();
 test_load();
 test_stopped();
 test_without_worker();
+test_slots();
 test_full();
 
 end_sessions();

@@ -102,7 +102,7 @@ sub load
 
 my $standby = PostgreSQL::Test::Cluster->new('totals_standby');
 $standby->init_from_backup($node, 'base', has_streaming => 1);
-$standby->append_conf('postgresql.conf', "hot_standby_feedback = on\nmax_standby_streaming_delay = -1\n");
+$standby->append_conf('postgresql.conf', "hot_standby_feedback = on\n");
 $standby->start;
 my $reads = start_command('pgbench', '-n', '-c', '1', '-t', torture(100, 3000),
 	'-f', file_of('standby.sql', "BEGIN ISOLATION LEVEL REPEATABLE READ;\nSELECT check_snapshot();\nCOMMIT;\n"),

@@ -67,7 +67,7 @@ is(wait_for($node, 'postgres', q{SELECT count(*) FROM w WHERE bucket < now() - i
 $node->backup('b');
 my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($node, 'b', has_streaming => 1);
-$standby->append_conf('postgresql.conf', "hot_standby_feedback = on\nmax_standby_streaming_delay = -1\n");
+$standby->append_conf('postgresql.conf', "hot_standby_feedback = on\n");
 $standby->start;
 sql($node, 'postgres', q{SELECT dc_window_create('other', '1 minute', '1 hour');
 	SELECT dc_incr_at('other', 'a', 5, now() - interval '30 min')});
