@@ -1,4 +1,4 @@
--- Budgets against a model of one key: 600 random calls, the same in each run, compared after each.
+-- Budgets against a model of one key: 300 random calls, the same in each run, compared after each.
 SELECT dc_budget_create('model');
 CREATE TEMP TABLE m_grant (id bigint PRIMARY KEY, name text, priority int, over boolean, amount bigint, units bigint);
 CREATE TEMP TABLE m_reservation (id uuid PRIMARY KEY, state text, short boolean, reserved bigint, cost bigint);
@@ -78,7 +78,7 @@ DECLARE
 	counts jsonb := '{}';
 BEGIN
 	PERFORM setseed(0.42);
-	FOR i IN 1 .. 600 LOOP
+	FOR i IN 1 .. 300 LOOP
 		a := 1 + (random() * 40)::int;
 		b := 1 + (random() * (a - 1))::int;
 		what := (ARRAY['grant', 'reserve', 'reserve', 'reserve', 'settle', 'settle', 'settle', 'release', 'over'])[1 + floor(random() * 9)];
@@ -100,8 +100,8 @@ BEGIN
 			id_ := md5(i::text)::uuid;
 			wanted := m_reserve(a, b, id_);
 			INSERT INTO m_reservation SELECT id_, 'open', i % 4 = 0, wanted::bigint WHERE wanted <> '0';
-			found_ := dc_reserve('model', 'k', a, id_, CASE WHEN i % 4 = 0 THEN '1 us' ELSE '1 day' END, at_least => b);
-			IF found_ <> '0' AND dc_reserve('model', 'k', a, id_, CASE WHEN i % 4 = 0 THEN '1 us' ELSE '1 day' END, at_least => b) <> found_::bigint THEN
+			found_ := dc_reserve('model', 'k', a, id_, CASE WHEN i % 4 = 0 THEN interval '1 us' ELSE '1 day' END, at_least => b);
+			IF found_ <> '0' AND dc_reserve('model', 'k', a, id_, CASE WHEN i % 4 = 0 THEN interval '1 us' ELSE '1 day' END, at_least => b) <> found_::bigint THEN
 				RAISE 'repeated with another answer';
 			END IF;
 		ELSIF what = 'settle' AND r.state IN ('open', 'expired', 'settled') THEN
