@@ -117,10 +117,11 @@ static DcTableJob job = {.list = budgetjob_list, .step = budgetjob_step};
 static List *
 budgetjob_list(void)
 {
+	Oid catalog = catalog_relation_if_any("budget"); /* none before the extension is updated */
 	List *pools = NIL;
 	ListCell *lc;
 
-	if (!ConditionalLockRelationOid(catalog_relation("budget"), AccessShareLock))
+	if (!OidIsValid(catalog) || !ConditionalLockRelationOid(catalog, AccessShareLock))
 		return NIL;
 	foreach(lc, budget_read_all())
 	{

@@ -16,6 +16,7 @@ PG_FUNCTION_INFO_V1(on_budget_row_change);
 
 #define COL_POOL 2
 
+static bool budgets_exist(void);
 static void budgetrow_columns(DcCatRow *io, void *data);
 
 static const DcCatalog budgets = {
@@ -41,12 +42,22 @@ budgetrow_columns(DcCatRow *io, void *data)
 }
 
 /*
+ * Return true if the catalog exists: until the extension is updated, the script of a version
+ * without budgets may be installed.
+ */
+static bool
+budgets_exist(void)
+{
+	return OidIsValid(catalog_relation_if_any(budgets.table));
+}
+
+/*
  * budget_read fetches the row of a budget; false when there is none.
  */
 bool
 budget_read(Oid relid, DcBudgetRow *row)
 {
-	return cat_read(&budgets, row, ObjectIdGetDatum(relid));
+	return budgets_exist() && cat_read(&budgets, row, ObjectIdGetDatum(relid));
 }
 
 /*
@@ -56,7 +67,7 @@ budget_read(Oid relid, DcBudgetRow *row)
 bool
 budget_read_by_pool(Oid pool, DcBudgetRow *row)
 {
-	return cat_read_by(&budgets, row, "budget_pool_idx", COL_POOL, ObjectIdGetDatum(pool));
+	return budgets_exist() && cat_read_by(&budgets, row, "budget_pool_idx", COL_POOL, ObjectIdGetDatum(pool));
 }
 
 /*
@@ -65,7 +76,7 @@ budget_read_by_pool(Oid pool, DcBudgetRow *row)
 List *
 budget_read_all(void)
 {
-	return cat_read_all(&budgets, SnapshotSelf);
+	return budgets_exist() ? cat_read_all(&budgets, SnapshotSelf) : NIL;
 }
 
 /*
