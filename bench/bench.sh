@@ -14,7 +14,7 @@ elif [[ $# -gt 0 ]]; then
     die "unknown option $1"
 fi
 
-# setting NAME FULL QUICK: NAME is what the caller has set, else this
+# setting NAME FULL QUICK: sets NAME to one of these, unless the caller has set it
 setting() {
     local value=$2
     [[ -z $quick ]] || value=$3
@@ -91,7 +91,7 @@ if [[ ${DC_STAGE:-} != user ]]; then
         cp "$DC_WORK"/out/{benchmarks.md,rate.svg,snapshot.svg} doc/
         echo 'written: doc/benchmarks.md, doc/rate.svg, doc/snapshot.svg'
     else
-        # Not all was run, or not as long as it should be.
+        # Some parts were not run, or not for as long as they should be.
         cp "$DC_WORK"/out/{benchmarks.md,*.svg} results/ 2>/dev/null || true
     fi
     exit

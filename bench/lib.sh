@@ -44,7 +44,8 @@ chosen() {
     return 1
 }
 
-# unpack_cases: makes a folder of each file of cases, in the copy of the tree in which the parts run
+# unpack_cases: creates a folder from each file of cases, in the copy of the tree in which the parts
+# run
 unpack_cases() {
     local file
     for file in bench/cases/*.cases; do
@@ -67,8 +68,8 @@ restart() {
     "$BINDIR/pg_ctl" -D "$DC_DATA" -l "$DC_LOG" -w -t 120 restart >/dev/null
 }
 
-# use_settings FILE: the server runs with the settings of FILE (or none), and
-# is restarted when they are not those it has
+# use_settings FILE: runs the server with the settings of FILE (or none); restarts it if they have
+# changed
 use_settings() {
     local wanted
     wanted=$(cat "$1" 2>/dev/null || true)
@@ -104,12 +105,12 @@ fresh_database() {
         sql bench 'CREATE EXTENSION dcounter;'
     fi
     sql bench "$(cat "$1/setup.sql")" >/dev/null
-    # What earlier runs left to write or to clean must not cost this one.
+    # Writing and cleaning up after earlier runs must not slow down this one.
     sql bench 'VACUUM ANALYZE;'
     sql bench 'CHECKPOINT;'
 }
 
-# fill FOLDER: the events that fill.sql of the case makes
+# fill FOLDER: creates the events with fill.sql of the case
 fill() {
     sql bench "$(cat "$1/fill.sql")" -v "events=$OUTBOX_EVENTS" >/dev/null
     sql bench 'VACUUM ANALYZE;'
@@ -151,8 +152,7 @@ server_cpu() {
     } | awk -v tick="$tick" '{ sum += $1 } END { printf "%.0f", sum * tick }'
 }
 
-# check_count FOLDER TRANSACTIONS: ends the script unless the case has counted
-# just as many
+# check_count FOLDER TRANSACTIONS: ends the script unless the case has counted exactly this many
 check_count() {
     local counted
     counted=$(sql bench "$(cat "$1/count.sql")")
@@ -191,8 +191,8 @@ run_case() {
 
 # run_cases PART CLIENTS...: each case with each number of clients (that its
 # file "clients" names, if it has one), ROUNDS times. The rounds are interleaved,
-# so that a machine which slows down slows all cases alike, and each begins with
-# another case, so that none is always the successor of the same.
+# so that a slow phase of the machine affects all cases alike. Each round begins with another case,
+# so that no case always follows the same one.
 run_cases() {
     local part=$1 round clients name folder only names i
     shift

@@ -28,8 +28,8 @@ regions_fresh() {
 }
 
 # regions_link OPTION: what is published here from now on comes there, or is kept until link_switch
-# with the option "enabled = false". Else it waits until that works: the launcher of 15 starts one worker in
-# wal_retrieve_retry_interval.
+# with the option "enabled = false". Otherwise it waits until that works: the launcher of 15 starts
+# one worker in wal_retrieve_retry_interval.
 regions_link() {
     there sql bench "CREATE SUBSCRIPTION link CONNECTION 'host=$PGHOST port=$PGPORT user=$PGUSER dbname=bench'
         PUBLICATION dcounter_own WITH (copy_data = false, binary = true${1:+, $1});" 2>/dev/null
@@ -52,8 +52,8 @@ link_sender() {
     sql bench "SELECT pid FROM pg_stat_replication WHERE application_name = 'link';"
 }
 
-# link_replayed LSN: waits until all that was written here before that is there. In one session: on a
-# machine with few processors, asking again and again would take one.
+# link_replayed LSN: waits until everything written here before that LSN has arrived there. In one
+# session: on a machine with few processors, asking again and again would take one.
 link_replayed() {
     sql bench "DO \$\$BEGIN
             WHILE NOT EXISTS (SELECT FROM pg_stat_replication WHERE application_name = 'link' AND replay_lsn >= '$1') LOOP
@@ -63,12 +63,12 @@ link_replayed() {
         END\$\$;"
 }
 
-# link_caught_up: waits until all that is committed here is there
+# link_caught_up: waits until everything committed here has arrived there
 link_caught_up() {
     link_replayed "$(sql bench 'SELECT pg_current_wal_lsn();')"
 }
 
-# regions_unlink: takes the link away, if there is one
+# regions_unlink: drops the link, if there is one
 regions_unlink() {
     [[ $(there sql postgres "SELECT count(*) FROM pg_subscription WHERE subname = 'link';") == 0 ]] ||
         there sql bench 'DROP SUBSCRIPTION link;' 2>/dev/null

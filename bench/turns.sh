@@ -1,9 +1,10 @@
 # shellcheck shell=bash
-# Cases that run in turns of TURN_SECONDS; sourced by lib.sh. For calls that take a few microseconds: from one
-# run of some seconds to the next the speed of a shared machine changes by more than what is to be
-# seen. Here each case has a database of its own on one server, and a pgbench, which is stopped
-# (SIGSTOP) while others have their turn. So a slow second is shared by all. A case with redis.conf has
-# a Redis server, and a redis-benchmark, and what it has done is what the server says.
+# Cases that run in turns of TURN_SECONDS; sourced by lib.sh. For calls that take a few
+# microseconds: from one run of some seconds to the next the speed of a shared machine changes by
+# more than the differences to be measured. Here each case has a database of its own on one server,
+# and a pgbench, which is stopped (SIGSTOP) while the other cases have their turn. So a slow second
+# is shared by all. A case with redis.conf has a Redis server, and a redis-benchmark, and the server
+# reports how much it has done.
 #
 # First each case has WARM_SECONDS that do not count: a new session takes a fault for each page of shared memory that it sees
 # for the first time, which takes as long as a call here, and sessions are pooled where calls are as quick as these.
@@ -75,8 +76,8 @@ redis_calls() {
     redis-cli -s "$DC_WORK/redis/socket" INFO commandstats | sed -n 's/^cmdstat_evalsha:calls=\([0-9]*\),.*/\1/p'
 }
 
-# turns_warm FOLDER: the process turns_pid does what does not count; sets turns_warmed, the second in which that ended. What
-# counts begins in a later one.
+# turns_warm FOLDER: warms up the process turns_pid; sets turns_warmed, the second in which that
+# ended. Counting begins in a later second.
 turns_warm() {
     kill -CONT "$turns_pid"
     sleep "$WARM_SECONDS"

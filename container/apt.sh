@@ -1,5 +1,5 @@
 #!/bin/sh
-# What build.sh and setup.sh begin with: has apt know PostgreSQL MAJOR. Each Debian has one version of its own; the others come from
+# The first step of build.sh and setup.sh: makes PostgreSQL MAJOR available to apt. Each Debian has one version; the others come from
 # the repository of the PostgreSQL project.
 #   apt.sh MAJOR
 set -eu

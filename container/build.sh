@@ -1,6 +1,6 @@
 #!/bin/sh
-# The first stage of Containerfile: builds the Debian packages of a tree for one or more versions of PostgreSQL, with what building needs.
-# Two builds are equal to the byte, wherever the tree is.
+# The first stage of Containerfile: builds the Debian packages of a tree for one or more versions of PostgreSQL, and installs the build dependencies.
+# Two builds are identical, wherever the tree is.
 #   build.sh 'MAJOR...' TREE FOLDER
 set -eu
 majors=$1 tree=$2 folder=$3

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What the container runs: makes a cluster in the volume if there is none, with dcounter preloaded and in its databases, and
-# is the server from then on. DCOUNTER_PASSWORD is the password of the role postgres for connections from
+# The entry point of the container: creates a cluster in the volume if there is none, with dcounter preloaded and in its databases, and
+# then becomes the server. DCOUNTER_PASSWORD is the password of the role postgres for connections from
 # outside: without it, only the socket accepts any. The files /container-init/*.sql are run once, in the database postgres of a new
 # cluster.
 set -eu
@@ -26,7 +26,7 @@ END
 	else
 		echo "listen_addresses = ''" >>"$PGDATA/postgresql.conf"
 	fi
-	# A server for this alone, that nobody reaches but us: the databases that will be made have the extension from template1.
+	# A private server for this step: later databases get the extension from template1.
 	"$bin/pg_ctl" -D "$PGDATA" -w -o "-c listen_addresses=''" start
 	for database in template1 postgres; do
 		psql -Xq -v ON_ERROR_STOP=1 -h /run/postgresql -d "$database" -c 'CREATE EXTENSION dcounter'

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The last stage of Containerfile: installs the packages that lie in a folder, with PostgreSQL MAJOR, and what the container runs.
+# The last stage of Containerfile: installs the packages of a folder, with PostgreSQL MAJOR, and the entry point of the container.
 # test/package.sh takes the same steps.
 #   setup.sh FOLDER MAJOR
 set -eu

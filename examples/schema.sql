@@ -1,7 +1,7 @@
--- What the programs in psycopg/ and node/ use. Django's and ActiveRecord's have migrations of their own.
+-- The tables of the programs in psycopg/ and node/. Those of Django and ActiveRecord have their own migrations.
 CREATE EXTENSION IF NOT EXISTS dcounter;
 
--- A like is a row, so that a fan likes a post once. post_likes is the number of rows of each post, whoever writes them.
+-- A like is a row, so a fan likes a post once. post_likes is the number of rows of each post, whichever program writes them.
 CREATE TABLE likes (post_id bigint, fan text, PRIMARY KEY (post_id, fan));
 SELECT dc_create('post_likes');
 SELECT dc_bind('post_likes', 'likes', key => 'post_id', build => 'now');
@@ -10,7 +10,7 @@ SELECT dc_bind('post_likes', 'likes', key => 'post_id', build => 'now');
 SELECT dc_stock_create('seats');
 CREATE TABLE ticket (hold_id uuid PRIMARY KEY, buyer text NOT NULL);
 
--- Views are kept in memory, and written down each second. Where dcounter is not in shared_preload_libraries they are
+-- Views are kept in memory, and flushed every second. If dcounter is not in shared_preload_libraries, they are
 -- counted in rows instead: the calls are the same, and dc_alter('views', mode => 'buffered') changes it later.
 DO $$
 BEGIN

@@ -338,7 +338,7 @@ end_beside() {
 
 use_postgres
 beside -- lint unit fuzz
-# No preload but for installcheck; TAP starts servers of its own.
+# No preload except for installcheck; TAP starts servers of its own.
 beside 'max_prepared_transactions = 20' -- iso pgtap
 beside 'max_prepared_transactions = 20' -- regress
 beside "shared_preload_libraries = 'dcounter'" 'max_prepared_transactions = 0' -- installcheck_iso

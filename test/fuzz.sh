@@ -19,8 +19,8 @@ build=$(mktemp -d)
 trap 'rm -rf "$build"' EXIT
 make -s -j"$jobs" -C test/fuzz libfuzzer TARGETS="${targets[*]}" BUILD="$build"
 
-# fuzz NAME: in a folder of its own. Its corpus goes on from earlier runs. An
-# input that takes 10 s, or 1 GB at once, is a finding.
+# fuzz NAME: in a folder of its own. Its corpus continues from earlier runs. An input that takes 10
+# s, or 1 GB at once, is a finding.
 fuzz() {
     local folder=results/fuzz/$1
     mkdir -p "$folder/corpus"

@@ -98,7 +98,7 @@ failed=0
 for name in "${units[@]}"; do
     if make -s -C test/unit "$name" PG_CONFIG="$PG_CONFIG" && (cd test/unit && "./$name" short); then passed=$((passed + 1)); else failed=$((failed + 1)); fi
 done
-# all on a server that is preloaded, but for one
+# all on a server that is preloaded, except for one
 if [[ " ${regress[*]} " == *' not_preloaded '* ]]; then
     start_cluster not_preloaded 'fsync = off'
     regress regress/pg_regress install not_preloaded

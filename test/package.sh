@@ -102,7 +102,7 @@ fi
 if [[ -n $before ]]; then step "packages of $released, for the upgrade" "sh test/package/before.sh build /build/before/sources $released $majors"; fi
 step 'lintian finds nothing' builder 'lintian --fail-on error,warning ../dcounter_*.changes && ! lintian ../dcounter_*.changes | grep .'
 step 'nothing but what belongs there is packaged' \
-    'for deb in ../*-dcounter_*.deb ../dcounter-relay_*.deb; do dpkg -c "$deb"; done >/tmp/list; grep -q "lib/dcounter.so$" /tmp/list; grep -q "/usr/bin/dc_relay$" /tmp/list; grep -q "/usr/bin/dc_region$" /tmp/list; ! grep -E "bitcode|\.bc$|\.o$|lib/postgresql/.*/bin/|\.c$" /tmp/list'
+    'for deb in ../*-dcounter_*.deb ../dcounter-relay_*.deb; do dpkg -c "$deb"; done >/tmp/list; grep -q "lib/dcounter.so$" /tmp/list; grep -q "/usr/bin/dc_relay$" /tmp/list; grep -q "/usr/bin/dc_region$" /tmp/list; grep -q "/extension/dcounter_lite.control$" /tmp/list; grep -q "/doc/.*/dcounter_lite-tle--.*sql" /tmp/list; ! grep -E "bitcode|\.bc$|\.o$|lib/postgresql/.*/bin/|\.c$" /tmp/list'
 step 'the release before is installed, and counts in every room' 'sh test/package/before.sh count'
 for major in $majors; do
     step "the steps of the Containerfile install those of $major" "mkdir -p /build/packages && cp ../*.deb /build/packages/ && sh container/setup.sh /build/packages $major"

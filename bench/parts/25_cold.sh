@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Keys that nobody contends for, most of the time: 100,000 that exist, in uniform use and by
-# Zipf's law, and new ones. Rates, and for each transaction the WAL and the processor time of
-# all server processes, the worker's compaction included.
+# Keys that are rarely contended: 100,000 that exist, in uniform use and by Zipf's law, and new
+# ones. Rates, and for each transaction the WAL and the processor time of all server processes, the
+# worker's compaction included.
 set -euo pipefail
 # shellcheck source=bench/lib.sh
 source bench/lib.sh

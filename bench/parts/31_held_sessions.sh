@@ -21,8 +21,8 @@ written() {
     wait "$writers" && wait "$others" || die "pgbench failed: $(cat "$DC_WORK/hot.log" "$DC_WORK/new.log")"
 }
 
-# measure WHEN ROUND: medians of several new sessions. What any first statement looks up, they
-# have looked up with another key.
+# measure WHEN ROUND: medians of several new sessions. They have run a first statement with another
+# key before, to fill their caches.
 measure() {
     local i
     for ((i = 0; i < sessions; i++)); do

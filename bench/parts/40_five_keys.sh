@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # Transactions of 5 random keys out of 20, 32 clients, at each isolation level:
-# do any fail? The UPDATEs do, and show what it would be without dcounter; their
-# failed transactions are not tried again. deadlock_timeout is short, because the
-# UPDATEs would only wait for it.
+# do any fail? The UPDATEs do, and show what happens without dcounter; their failed transactions are
+# not retried. deadlock_timeout is short, because the UPDATEs would only wait for it.
 set -euo pipefail
 # shellcheck source=bench/lib.sh
 source bench/lib.sh

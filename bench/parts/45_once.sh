@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Increments that happen once, 16 clients: new events against dc_incr and against a
-# table with a unique index. Then replays: ONCE_EVENTS new events, all of them nine
-# times more, each time in another order, and as many again of which each is sent ten
-# times at once, by different clients. The total must be exact.
+# Idempotent increments, 16 clients: new events against dc_incr and against a table with a unique
+# index. Then replays: ONCE_EVENTS new events, all of them nine times more, each time in another
+# order, and as many again of which each is sent ten times at once, by different clients. The total
+# must be exact.
 set -euo pipefail
 # shellcheck source=bench/lib.sh
 source bench/lib.sh

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Transfers of a ledger against a function in plpgsql, 16 clients. After each run all
-# balances are compared with the entries. Runs are longer than others, since each of
-# the sessions meets all of the 1,000 accounts.
+# balances are compared with the entries. Runs are longer than others, since each session accesses
+# all of the 1,000 accounts.
 set -euo pipefail
 # shellcheck source=bench/lib.sh
 source bench/lib.sh

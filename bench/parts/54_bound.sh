@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The cost of a bound counter for the writers of its source: one-row inserts of one key by
 # 16 clients, a COPY, and an UPDATE of a column that does not concern the counter. Against the
-# same table without a trigger, with a trigger by hand, and with a foreign key.
+# same table without a trigger, with a hand-written trigger, and with a foreign key.
 set -euo pipefail
 # shellcheck source=bench/lib.sh
 source bench/lib.sh

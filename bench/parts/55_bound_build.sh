@@ -56,8 +56,7 @@ rate_between() {
     awk -v a="$1" -v b="$2" 'BEGIN { split(a, x, "|"); split(b, y, "|"); print (y[1] - x[1]) * 1000000 / (y[2] - x[2]) }'
 }
 
-# What goes on in the window that is measured. Each of these sets during, the rate of the writers
-# meanwhile.
+# The work in the measured window. Each of these sets during, the rate of the writers at that time.
 
 by_session() {
     local start=$SECONDS a
@@ -111,7 +110,8 @@ rate_alone() {
     rate_between "$a" "$(written)"
 }
 
-# writers NAME WHAT ROUND: the rate of 16 clients while WHAT goes on, against the mean of before and after it
+# writers NAME WHAT ROUND: the rate of 16 clients during WHAT, against the mean of before and after
+# it
 writers() {
     local name=$1 load before after
     "$BINDIR/pgbench" -n -M prepared -f "$folder/run.sql" -D "keys=$BOUND_KEYS" -c 16 -j 2 -T 3600 bench >"$DC_WORK/writers.out" 2>&1 &

@@ -25,7 +25,7 @@ work() {
     sql bench "SELECT work_ms FROM dc_stat_worker WHERE datname = current_database() AND job = 'compaction';"
 }
 
-# While the rows are counted nobody else counts, so each look is short.
+# While the rows are counted nobody else counts, so each count is short.
 for ((round = 1; round <= WORKER_ROUNDS; round++)); do
     fresh_database "$folder"
     sql bench "SELECT count(dc_incr('seen', k)) FROM generate_series(1, $WORKER_KEYS) AS k; CHECKPOINT;" >/dev/null

@@ -10,7 +10,7 @@ run_cases stock 64
 run_cases sold_out 64
 run_cases hold 64
 
-# What holds that are confirmed in part write, without anything else that writes: two transactions
+# The WAL of holds that are confirmed in part, without other writers: two transactions
 for ((round = 1; round <= ROUNDS; round++)); do
     for name in 40_dc_hold_part 50_dc_hold_all; do
         fresh_database "bench/cases/hold/$name"

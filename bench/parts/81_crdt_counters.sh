@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Counters that merge against jsonb of the same size: the statements of
-# cases/crdt_counters/NAME/SIDE.sql in interleaved rounds, by the processor time of the
-# session, so that what else the machine does counts less. What reading the table takes
-# (read_SIDE.sql) is taken off where single calls are compared. No statement is parallel,
-# and tables are in shared memory.
+# cases/crdt_counters/NAME/SIDE.sql in interleaved rounds, by the processor time of the session, so
+# that other work of the machine matters less. The time for reading the table (read_SIDE.sql) is
+# subtracted where single calls are compared. No statement is parallel, and tables are in shared
+# memory.
 set -euo pipefail
 # shellcheck source=bench/lib.sh
 source bench/lib.sh

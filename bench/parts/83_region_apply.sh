@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# What another region has counted comes here: rows a second of one link, for keys that are new and for
-# keys that have a row, with the trigger that merges and without. Both servers compact as by
-# default. The processor time is that of the process that applies, so that what else the machine
-# does counts less.
+# Applying counts of another region: rows per second of one link, for keys that are new and for keys
+# that have a row, with the trigger that merges and without. Both servers compact as by default. The
+# processor time is that of the process that applies, so that other work of the machine matters
+# less.
 set -euo pipefail
 # shellcheck source=bench/lib.sh
 source bench/lib.sh
 
 folder=bench/cases/region
 
-# published KEYS: counts each key once, in transactions of its own, while the worker compacts as in life.
-# When all is published, a last key is.
+# published KEYS: counts each key once, in transactions of its own, while the worker compacts as in
+# production. Publishes a last key after all others.
 published() {
     local script=$DC_WORK/each.sql
     printf '%s\n' '\set n :n + 1' '\set key :n * 8 + :client_id' "SELECT dc_incr('likes', 'post:' || :key);" >"$script"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A link that is cut for REGION_CUT seconds, while 1,000 keys a second are counted: how long after it is
-# healed until the other region has all that was committed before that. Counting goes on.
+# healed until the other region has all that was committed before that. Counting continues.
 set -euo pipefail
 # shellcheck source=bench/lib.sh
 source bench/lib.sh

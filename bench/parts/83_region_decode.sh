@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# What a walsender pays for increments that it does not send, which limits how much a region can count: transactions
-# of one increment by 16 clients, of 100 in one, and rows that are published by compaction; by the processor time of a
-# walsender that sends what was written to pg_recvlogical. With one key, and with 100,000.
+# The cost for a walsender of increments that it does not send, which limits how much a region can
+# count: transactions of one increment by 16 clients, of 100 in one, and rows that are published by
+# compaction; by the processor time of a walsender that sends to pg_recvlogical. With one key, and
+# with 100,000.
 set -euo pipefail
 # shellcheck source=bench/lib.sh
 source bench/lib.sh

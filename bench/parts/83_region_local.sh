@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# What it costs those who count that a counter is replicated: 16 clients that count one key, and 100,000
+# The cost of replicating a counter for its writers: 16 clients that count one key, and 100,000
 # keys. Against a counter of one database on the same server with the same settings. Processor time
-# is that of all processes of this server, with what the worker compacts and what the walsender decodes.
+# is that of all processes of this server, including compaction by the worker and decoding by the
+# walsender.
 set -euo pipefail
 # shellcheck source=bench/lib.sh
 source bench/lib.sh

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # A region of RESTORE_KEYS keys is set back to a backup that was made before its last increments: how long "dc_region restore" takes
-# until both regions have the same. It gets nothing else to do, so no users are counting meanwhile.
+# until both regions have the same. The servers have no other work: no users are counting at that
+# time.
 set -euo pipefail
 # shellcheck source=bench/lib.sh
 source bench/lib.sh
@@ -43,7 +44,7 @@ for ((round = 1; round <= ROUNDS; round++)); do
     say 'region_restore, round %d: %d keys in %.1f s' "$round" "$RESTORE_KEYS" "$(recorded)"
     program check
     [[ $(there sql bench 'SELECT count(*) FROM likes;') == "$RESTORE_KEYS" ]] || die 'keys are missing'
-    # The database of the next round takes the place of this one, which must not have a link any more.
+    # The database of the next round takes the place of this one, which must no longer have a link.
     stop_cluster "$THERE_DATA" immediate
     program retire there --force
     program forget there

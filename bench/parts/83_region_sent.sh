@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Bytes that are sent to another region: for increments, and for keys that are compacted, with a row of
-# this region already and without. What pgoutput writes is counted, and with each of its messages the
-# 30 bytes that the protocol has before it.
+# this region already and without. Counts the output of pgoutput, plus the protocol's header of 30
+# bytes for each message.
 set -euo pipefail
 # shellcheck source=bench/lib.sh
 source bench/lib.sh

@@ -15,7 +15,7 @@ far_behind() {
     say 'outbox, round %d: %-20s %10.0f events/s' "$2" "$1" "$rate"
 }
 
-# Nobody gets to the end of two million events in the time of a run.
+# No reader reaches the end of two million events in the time of a run.
 for ((round = 1; round <= ROUNDS; round++)); do
     folder=bench/cases/outbox_read/10_delete
     fresh_database "$folder"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Adding items to distinct tables: such as are there already against SELECT 1, new ones
-# against a plain INSERT, and to one key against an UPDATE of its sketch.
+# Adding items to distinct tables: existing ones against SELECT 1, new ones against a plain INSERT,
+# and to one key against an UPDATE of its sketch.
 set -euo pipefail
 # shellcheck source=bench/lib.sh
 source bench/lib.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Presence: heartbeats and reads against SELECT 1 and a table; the worker's share of a core while members of whom nothing
-# is heard leave, PRESENCE_LEAVE of them a second.
+# Presence: heartbeats and reads against SELECT 1 and a table; the worker's share of a core while
+# members without heartbeats expire, PRESENCE_LEAVE of them per second.
 set -euo pipefail
 # shellcheck source=bench/lib.sh
 source bench/lib.sh

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What was not read against SELECT 1 and reads of the counter alone; marks against UPDATE and UPSERT of a table of watermarks.
+# Unread counts against SELECT 1 and reads of the counter alone; marks against UPDATE and UPSERT of
+# a table of watermarks.
 set -euo pipefail
 # shellcheck source=bench/lib.sh
 source bench/lib.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Windowed counters: counting and reading against a plain counter, and letting rows go
-# against a DELETE of as many, and against the TRUNCATE of a plain table.
+# Windowed counters: counting and reading against a plain counter, and dropping rows against a
+# DELETE of as many, and against the TRUNCATE of a plain table.
 set -euo pipefail
 # shellcheck source=bench/lib.sh
 source bench/lib.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# dcounter_lite: one key, the stock, keys that nobody contends for and increments that count once, beside what they are compared with. Then a million
-# keys move to the extension and back.
+# dcounter_lite: one key, the stock, uncontended keys and idempotent increments, each with its
+# baseline. Then a million keys move to the extension and back.
 set -euo pipefail
 # shellcheck source=bench/lib.sh
 source bench/lib.sh

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The live page of examples/live, by its server and clients of it (bench/live.mjs), with the default settings and with those of
-# make live: how long after a click another client is told of it; and how long after the database begins to restart, or has
-# crashed and begins to start, the page is live again. Without a browser, which test/t/examples/live.pl and live_restart.pl look at.
+# make live: how long after a click another client is notified; and how long after the database
+# begins to restart, or has crashed and begins to start, the page is live again. Without a browser,
+# which test/t/examples/live.pl and live_restart.pl test.
 set -euo pipefail
 # shellcheck source=bench/lib.sh
 source bench/lib.sh

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Many tables and many databases: how much of a core the worker of a database takes whose
-# tables nobody writes to, and whether queries get their parallel workers while dcounter has
-# many databases to look after, on a server with PostgreSQL's own limits.
+# tables nobody writes to, and whether queries get their parallel workers while dcounter maintains
+# many databases, on a server with PostgreSQL's own limits.
 set -euo pipefail
 # shellcheck source=bench/lib.sh
 source bench/lib.sh

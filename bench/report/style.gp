@@ -1,5 +1,5 @@
-# What both pictures share; plot.sh sets data and cases (see draw there). A
-# viewer without DejaVu Sans takes another font.
+# Shared by both pictures; plot.sh sets data and cases (see draw there). A viewer without DejaVu
+# Sans takes another font.
 set terminal svg size 900,560 noenhanced font "DejaVu Sans,15" background "white" linewidth 1
 set border 3 linecolor rgb "#555555"
 set tics nomirror

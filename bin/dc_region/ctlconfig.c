@@ -253,7 +253,7 @@ without_password(const char *conninfo, const char *instead)
 }
 
 /*
- * Append a setting to a connection string, quoted if need be.
+ * Append a setting to a connection string, quoted if necessary.
  */
 static void
 add_setting(Buffer *to, const char *keyword, const char *value)

@@ -65,7 +65,7 @@ connect_one(Region *region)
 
 /*
  * mesh_lock waits until no other dc_region changes anything in a region that is reached. A
- * statement of one that was killed goes on until the server notices.
+ * statement of one that was killed continues until the server notices.
  */
 void
 mesh_lock(void)

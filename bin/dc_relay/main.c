@@ -41,7 +41,7 @@ main(int argc, char **argv)
 
 /*
  * Pass batches on, one after the other. After a failure it pauses, for longer each time, and
- * connects again if need be.
+ * connects again if necessary.
  */
 static void
 relay_main_relay(const Options *options)

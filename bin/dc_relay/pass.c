@@ -22,9 +22,9 @@
  * event that is at fault is refused, and comes again later, until it is a dead
  * letter (max_attempts of the consumer). Parts grow again as they are accepted.
  *
- * The order of a key is kept: parts are delivered in order, and none goes on
- * with a key that has had an event refused. The server decides whether the key's later events have
- * to wait (on_nack), so the batch ends in front of the first of them.
+ * The order of a key is kept: parts are delivered in order, and none continues with a key that has
+ * had an event refused. The server decides whether the key's later events have to wait (on_nack),
+ * so the batch ends in front of the first of them.
  */
 #include "bin/dc_relay/relay.h"
 

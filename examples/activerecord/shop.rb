@@ -31,7 +31,7 @@ class MakeShop < ActiveRecord::Migration[6.1]
     execute "SELECT dc_stock_create('seats')"
     create_table(:tickets, id: :uuid, default: nil) { |t| t.text :buyer, null: false }
 
-    # in memory if dcounter is in shared_preload_libraries, else in rows
+    # in memory if dcounter is in shared_preload_libraries, otherwise in rows
     execute <<~SQL
       DO $$
       BEGIN
@@ -57,7 +57,7 @@ class MakeShop < ActiveRecord::Migration[6.1]
   end
 end
 
-# schema.rb does not have the tables of dcounter, which the migration makes: they say so in their comments.
+# schema.rb omits the tables of dcounter, which the migration creates: they are recognized by their comments.
 ActiveRecord::SchemaDumper.ignore_tables = [
   ->(table) { ActiveRecord::Base.connection.table_comment(table)&.start_with?("dcounter: ") }
 ]
@@ -81,7 +81,7 @@ class Post < ApplicationRecord
 end
 
 class Ticket < ApplicationRecord
-  # Sets seats aside while the buyer pays: the id of the hold, or nil: sold out. If the answer gets lost, ask again with
+  # Sets seats aside while the buyer pays: the id of the hold, or nil: sold out. If the answer is lost, call again with
   # the same id: it is the same hold.
   def self.hold(event, qty: 1, id: SecureRandom.uuid)
     call("SELECT dc_hold('seats', ?, ?, '10 minutes', ?)", event, qty, id)
@@ -95,7 +95,7 @@ class Ticket < ApplicationRecord
     end
   end
 
-  # The buyer does not want it. Who just goes away loses the hold after ten minutes.
+  # The buyer cancels. Without a call the hold expires after ten minutes.
   def self.release(hold_id) = call("SELECT dc_hold_release('seats', ?)", hold_id)
 
   def self.left(event) = call("SELECT dc_get('seats', ?)", event)

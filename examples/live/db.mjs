@@ -1,4 +1,4 @@
-// The database: PGHOST, PGPORT, PGUSER and PGDATABASE say where it is. What it does for us is in schema.sql.
+// The database: PGHOST, PGPORT, PGUSER and PGDATABASE say where it is. Its functions are in schema.sql.
 import pg from 'pg';
 
 export const CONNECTION = { connectionTimeoutMillis: 3000, query_timeout: 10000, application_name: 'live' };
@@ -8,7 +8,7 @@ pool.on('error', () => {}); // an idle connection was lost; the next query opens
 // refusal(STATUS, MESSAGE, HEADERS): an error that becomes an answer
 export const refusal = (status, message, headers) => Object.assign(new Error(message), { status, headers });
 
-// ask(NAME, VALUE...): what this function of the database answers
+// ask(NAME, VALUE...): the result of this function of the database
 export async function ask(name, ...values) {
     try {
         return (await pool.query(`SELECT ${name}(${values.map((_, i) => `$${i + 1}`)}) AS answer`, values)).rows[0].answer;
@@ -22,6 +22,6 @@ export async function ask(name, ...values) {
     }
 }
 
-// isPage(NAME): may it be the name of a page, that is a key? Not if it has half of a surrogate pair or a zero, which no text has.
+// isPage(NAME): can it be the name of a page, and so a key? Not if it has half of a surrogate pair or a zero byte, which no text has.
 export const isPage = (name) => typeof name === 'string' && name !== '' && !name.includes('\0') && Buffer.byteLength(name) <= 200 &&
     Buffer.from(name).toString() === name;

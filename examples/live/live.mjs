@@ -1,7 +1,7 @@
 // Values as they change, over WebSocket. A page subscribes with {"subscribe": [page, ...], "viewer": id}, and is sent arrays of
 // {"page", "count", "updated_at", "viewers"}, {"live", "beat"} and {"trending"}.
 //
-// One connection LISTENs for all. What is kept here is what the open sockets look at, and all of it is read again whenever that
+// One connection LISTENs for all. Only the pages of open sockets are kept here, and all of them are read again whenever that
 // connection is made: first LISTEN, then read, then the events.
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -16,8 +16,8 @@ const topics = new Map(); // page that somebody looks at -> { clients, here: vie
 let listener = null; // the connection that LISTENs, while it does
 let trending = null, trendingIsOld = true;
 
-// outlet(SEND): a function that tells a client something: of each key (a page, the list, the state) only the newest, while one
-// message is on its way. So a slow reader costs no memory, and misses what has been overtaken.
+// outlet(SEND): a function that sends values to a client: of each key (a page, the list, the state) only the newest, while one
+// message is on its way. So a slow reader costs no memory, and skips outdated values.
 export function outlet(send) {
     const waiting = new Map();
     let busy = false;
@@ -47,7 +47,7 @@ function show(page, change) {
     topic.text = text;
 }
 
-// By the connection that LISTENs, so that there is an event of what changes after it. Events that come meanwhile are handed over
+// On the connection that LISTENs, so that later changes send an event. Events that arrive in the meantime are handed over
 // before the values, and may be newer: then the page is read again.
 async function read(pages, client = listener) {
     for (const page of pages) show(page, { wasHeard: false });
@@ -73,7 +73,7 @@ function onEvent({ channel, payload }) {
     if (channel === 'viewers') return show(room, { viewers: count, wasHeard: true });
     trendingIsOld = true;
     const change = { count: value ?? 0, updated_at: updated_at && timeOf(updated_at), wasHeard: true };
-    // Older than what we have: it is from before that was read, or the clock was set back. The value itself says.
+    // Older than our value: it is from before that was read, or the clock was set back. Reading the value decides.
     if (change.updated_at && change.updated_at < topics.get(key)?.updated_at) read([key]);
     else show(key, change);
 }
@@ -100,8 +100,8 @@ async function listen() {
     }
 }
 
-// Who is there. What has changed is compared with how it is when its turn comes, and one connection keeps the order. A call that
-// fails needs no care: the next beat enters who is there, and who has left is not heard of.
+// The viewers. Changes are compared with the state when their turn comes, and one connection keeps the order. A call that
+// fails needs no care: the next heartbeat enters the present viewers, and those who have left expire.
 const SERVER = randomUUID();
 const changed = new Set(); // [page, viewer] as JSON
 const changes = (page, viewer) => changed.add(JSON.stringify([page, viewer]));
@@ -166,7 +166,7 @@ function leave(client) {
     }
 }
 
-// live(SERVER): what it serves at /ws
+// live(SERVER): handles connections to /ws
 export function live(server) {
     const isOurs = ({ origin, req: { headers: { host } } }) => !origin || [`http://${host}`, `https://${host}`].includes(origin);
     new WebSocketServer({ server, path: '/ws', maxPayload: 16384, verifyClient: isOurs }).on('connection', (socket) => {
@@ -186,7 +186,7 @@ export function live(server) {
     setInterval(tellChanges, 50); // together with those that come meanwhile
 }
 
-// endLive(): closes all sockets, and everybody leaves, unless the database lets us wait
+// endLive(): closes all sockets, and all viewers leave, unless the database makes us wait
 export async function endLive() {
     for (const client of clients) {
         client.socket.close(1001);

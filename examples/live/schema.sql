@@ -1,4 +1,4 @@
--- What the live page needs, made once by a superuser. The server then connects as web, which may do nothing else.
+-- The database objects of the live page, created once by a superuser. The server then connects as web, which has no other rights.
 CREATE EXTENSION IF NOT EXISTS dcounter;
 
 -- how often each page was liked, and what is popular now; a changed value is told on the channel "likes"

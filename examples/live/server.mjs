@@ -16,7 +16,7 @@ const sourceOf = (tag) => `'sha256-${hash(html.match(`<${tag}>([^]*?)</${tag}>`)
 const POLICY = `default-src 'none'; script-src ${sourceOf('script')}; style-src ${sourceOf('style')}; img-src data:; connect-src 'self'; ` +
     `base-uri 'none'; form-action 'self'; frame-ancestors 'none'`;
 
-// shared(FUNCTION, VALUE...): who asks the same at the same time shares one query
+// shared(FUNCTION, VALUE...): identical requests at the same time share one query
 const flights = new Map();
 function shared(...what) {
     const name = JSON.stringify(what);

@@ -8,7 +8,7 @@ import { randomUUID } from "node:crypto";
 import { fileURLToPath } from "node:url";
 import pg from "pg";
 
-// pg gives a bigint as a text, as a number of JavaScript is exact up to 2^53 only. These counters stay below that; with
+// pg returns a bigint as a string, because JavaScript's numbers are exact only up to 2^53. These counters stay below that; with
 // BigInt instead of Number there is no limit.
 pg.types.setTypeParser(pg.types.builtins.INT8, Number);
 
@@ -55,7 +55,7 @@ export const buy = (pool, holdId, buyer) =>
     await client.query("SELECT dc_hold_confirm('seats', $1)", [holdId]);
   });
 
-// The buyer does not want it. Who just goes away loses the hold after ten minutes.
+// The buyer cancels. Without a call the hold expires after ten minutes.
 export const release = (pool, holdId) => pool.query("SELECT dc_hold_release('seats', $1)", [holdId]);
 
 export const left = (pool, event) => call(pool, "SELECT dc_get('seats', $1)", [event]);

@@ -22,7 +22,10 @@ CREATE TABLE dcounter_lite.counter (
 	max_shards   int NOT NULL DEFAULT 64 CHECK (max_shards BETWEEN 1 AND 4096),
 	op_retention interval NOT NULL DEFAULT '7 days',
 	op_open      regclass,
-	op_closed    regclass[]
+	op_closed    regclass[],
+	writer       text,
+	writes       text,
+	once_writer  text
 );
 COMMENT ON TABLE dcounter_lite.counter IS 'settings of each counter table';
 COMMENT ON COLUMN dcounter_lite.counter.counter IS 'the table of totals, which identifies the counter table';
@@ -33,6 +36,9 @@ COMMENT ON COLUMN dcounter_lite.counter.max_shards IS 'of a stock: over how many
 COMMENT ON COLUMN dcounter_lite.counter.op_retention IS 'how long ops are kept';
 COMMENT ON COLUMN dcounter_lite.counter.op_open IS 'the partition that ops are written to; a copy of op_slot, so that one look is enough';
 COMMENT ON COLUMN dcounter_lite.counter.op_closed IS 'the partitions that ops are looked for in';
+COMMENT ON COLUMN dcounter_lite.counter.writer IS 'the procedure that make_writer() has created';
+COMMENT ON COLUMN dcounter_lite.counter.writes IS 'the shard table that it names; it is used while that is the shard table';
+COMMENT ON COLUMN dcounter_lite.counter.once_writer IS 'the procedure that records an op and counts';
 
 CREATE TABLE dcounter_lite.op_slot (
 	counter   regclass NOT NULL REFERENCES dcounter_lite.counter ON DELETE CASCADE,

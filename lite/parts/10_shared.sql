@@ -132,18 +132,26 @@ COMMENT ON FUNCTION dcounter_lite.no_decrement(regclass) IS 'internal: raises th
 -- more dead versions than one session makes in 10 seconds. It is 2^30 or more, as those of dcounter's shared rows.
 --
 -- A prepared transaction is the exception: it may be of our own pid. While there is one, the number is made of the transaction's own id, and is less
--- than 2^30. The test is exact, as a prepared transaction of this pid was prepared before.
+-- than 2^30. The test is exact, as a prepared transaction of this pid was prepared before. It has no SET clause, as counting calls it.
 CREATE FUNCTION dcounter_lite.slot() RETURNS int
-	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 50 SET search_path = pg_catalog, pg_temp AS $$
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 50 AS $$
 BEGIN
-	IF current_setting('max_prepared_transactions') <> '0' THEN
-		IF EXISTS (SELECT FROM pg_prepared_xacts) THEN
-			RETURN pg_current_xact_id()::text::bigint & 1073741823;
+	IF pg_catalog.current_setting('max_prepared_transactions') OPERATOR(pg_catalog.<>) '0' THEN
+		IF EXISTS (SELECT FROM pg_catalog.pg_prepared_xacts) THEN
+			RETURN pg_catalog.pg_current_xact_id()::pg_catalog.text::pg_catalog.int8 OPERATOR(pg_catalog.&) 1073741823;
 		END IF;
 	END IF;
-	RETURN 1073741824 | ((pg_backend_pid() & 4194303) << 8) | (date_part('epoch', clock_timestamp())::bigint / 10 & 255)::int;
+	RETURN 1073741824 OPERATOR(pg_catalog.|) ((pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.&) 4194303) OPERATOR(pg_catalog.<<) 8)
+		OPERATOR(pg_catalog.|) (pg_catalog.date_part('epoch', pg_catalog.clock_timestamp())::pg_catalog.int8 OPERATOR(pg_catalog./) 10 OPERATOR(pg_catalog.&) 255)::pg_catalog.int4;
 END $$;
 COMMENT ON FUNCTION dcounter_lite.slot() IS 'internal: number of the shard row that this session writes now';
+
+-- writer_of returns the procedure of make_writer() as its call names it, or NULL if there is none. It was dropped, or its statement has the name of
+-- another table since the shard table was renamed: then it is not used. It has no SET clause, as counting calls it.
+CREATE FUNCTION dcounter_lite.writer_of(c dcounter_lite.counter) RETURNS text
+	LANGUAGE sql STABLE PARALLEL RESTRICTED COST 5 AS $$
+	SELECT CASE WHEN pg_catalog.to_regclass(c.writes) OPERATOR(pg_catalog.=) c.shards THEN pg_catalog.to_regproc(c.writer)::pg_catalog.text END $$;
+COMMENT ON FUNCTION dcounter_lite.writer_of(dcounter_lite.counter) IS 'internal: the procedure of make_writer(), if there is one';
 
 -- add adds to the row of this session. The statement has no scan, so no plan of it is a bad one.
 CREATE FUNCTION dcounter_lite.add(shards regclass, key text, up bigint, down bigint) RETURNS void

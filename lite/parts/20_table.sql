@@ -284,7 +284,6 @@ CREATE FUNCTION dcounter_lite.adopt_problem(nsp text, rel text) RETURNS text
 DECLARE
 	shards regclass := to_regclass(format('%I.%I', nsp, rel || '_shard'));
 	shard_columns text := dcounter_lite.columns_of(shards);
-	carts boolean := false;
 	other text;
 BEGIN
 	IF shards IS NULL THEN
@@ -300,13 +299,6 @@ BEGIN
 		RETURN 'It needs a primary key on (key).';
 	ELSIF NOT dcounter_lite.unique_on(shards, 'key,shard') THEN
 		RETURN 'Its shard table needs a primary key on (key, shard).';
-	END IF;
-	-- those of the extension may have several keys
-	IF shard_columns LIKE '%units%' AND dcounter_lite.columns_of(to_regclass(format('%I.%I', nsp, rel || '_hold'))) LIKE '%keys text[]%' THEN
-		EXECUTE format('SELECT EXISTS (SELECT FROM %I.%I WHERE state = ''open'' AND keys IS NOT NULL)', nsp, rel || '_hold') INTO carts;
-	END IF;
-	IF carts THEN
-		RETURN 'It has open holds of several keys: confirm or release them first.';
 	END IF;
 	-- rows of other products say what part of a value is whose: plain counting beside them would be wrong
 	FOREACH other IN ARRAY '{entry,region,set,grant,want}'::text[] LOOP

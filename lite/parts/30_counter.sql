@@ -10,9 +10,10 @@ DECLARE
 	k pg_catalog.text := dc_incr.key;
 	d pg_catalog.int8 := dc_incr.delta;
 	shards pg_catalog.text;
+	writer pg_catalog.text;
 	n pg_catalog.int4;
 BEGIN
-	SELECT c.shards::pg_catalog.text INTO shards FROM dcounter_lite.counter AS c WHERE c.counter OPERATOR(pg_catalog.=) dc_incr.counter AND c.holds IS NULL;
+	SELECT c.shards::pg_catalog.text, dcounter_lite.writer_of(c) INTO shards, writer FROM dcounter_lite.counter AS c WHERE c.counter OPERATOR(pg_catalog.=) dc_incr.counter AND c.holds IS NULL;
 	-- the name of a table that has gone is its number, which begins with a digit
 	IF shards IS NULL OR pg_catalog.ascii(shards) OPERATOR(pg_catalog.<) 58 OR k IS NULL OR d IS NULL OR d OPERATOR(pg_catalog.=) 0 OR d OPERATOR(pg_catalog.=) -9223372036854775808 OR pg_catalog.octet_length(k) OPERATOR(pg_catalog.>) 1024
 		OR pg_catalog.pg_typeof(dc_incr.key) OPERATOR(pg_catalog.<>) ALL ('{text,int8,int4,uuid,varchar}'::pg_catalog.regtype[]) THEN
@@ -24,6 +25,10 @@ BEGIN
 	ELSE
 		n := 1073741824 OPERATOR(pg_catalog.|) ((pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.&) 4194303) OPERATOR(pg_catalog.<<) 8)
 			OPERATOR(pg_catalog.|) (pg_catalog.date_part('epoch', pg_catalog.clock_timestamp())::pg_catalog.int8 OPERATOR(pg_catalog./) 10 OPERATOR(pg_catalog.&) 255)::pg_catalog.int4;
+	END IF;
+	IF writer IS NOT NULL THEN
+		EXECUTE pg_catalog.format('CALL %s($1, $2, $3, $4)', writer) USING k, n, greatest(d, 0), greatest(OPERATOR(pg_catalog.-) d, 0);
+		RETURN;
 	END IF;
 	EXECUTE pg_catalog.format('INSERT INTO %s AS s (key, shard, inc, dec, updated_at) VALUES ($1, $2, $3, $4, pg_catalog.clock_timestamp())
 		ON CONFLICT (key, shard) DO UPDATE SET inc = s.inc OPERATOR(pg_catalog.+) excluded.inc, dec = s.dec OPERATOR(pg_catalog.+) excluded.dec, updated_at = excluded.updated_at', shards)
@@ -177,56 +182,6 @@ BEGIN
 	RETURN dcounter_lite.to_bigint(dcounter_lite.value_of(c.counter, c.shards, k));
 END $$;
 COMMENT ON FUNCTION dc_incr_returning(regclass, anycompatible, bigint) IS 'adds to a counter and returns the value that this transaction sees';
-
--- make_writer creates NAME_incr(key text, delta bigint DEFAULT 1) in the counter's schema. It does what dc_incr() does, for half of the processor time,
--- as a session plans its statement once. The statement has no scan, so that plan cannot be a bad one. A stock has none: units are taken, not counted.
-CREATE FUNCTION dcounter_lite.make_writer(counter regclass) RETURNS regprocedure
-	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 50 SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-	c dcounter_lite.counter := dcounter_lite.find(counter);
-	nsp text; rel text;
-BEGIN
-	IF c.holds IS NOT NULL THEN
-		RAISE EXCEPTION USING ERRCODE = '42809', MESSAGE = format('"%s" is a stock', counter);
-	END IF;
-	SELECT n.nspname, k.relname INTO nsp, rel FROM pg_class AS k JOIN pg_namespace AS n ON n.oid = k.relnamespace WHERE k.oid = counter;
-	EXECUTE format($sql$
-		CREATE FUNCTION %1$I.%2$I(key text, delta bigint DEFAULT 1) RETURNS void LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $f$
-		#variable_conflict use_column
-		DECLARE
-			n int;
-		BEGIN
-			IF $1 IS NULL OR $2 IS NULL OR octet_length($1) > 1024 OR $2 = -9223372036854775808 THEN
-				PERFORM dcounter_lite.check_key($1, 'text'), dcounter_lite.check_delta($2);
-			END IF;
-			IF $2 = 0 THEN
-				RETURN;
-			END IF;
-			IF current_setting('max_prepared_transactions') <> '0' THEN
-				n := dcounter_lite.slot();
-			ELSE
-				n := 1073741824 | ((pg_backend_pid() & 4194303) << 8) | (date_part('epoch', clock_timestamp())::bigint / 10 & 255)::int;
-			END IF;
-			INSERT INTO %3$s AS s (key, shard, inc, dec, updated_at) VALUES ($1, n, greatest($2, 0), greatest(-$2, 0), clock_timestamp())
-				ON CONFLICT (key, shard) DO UPDATE SET inc = s.inc + excluded.inc, dec = s.dec + excluded.dec, updated_at = excluded.updated_at;
-		END $f$ $sql$, nsp, rel || '_incr', c.shards);
-	EXECUTE format('COMMENT ON FUNCTION %I.%I(text, bigint) IS %L', nsp, rel || '_incr', 'dcounter: counts in ' || counter);
-	RETURN format('%I.%I(text, bigint)', nsp, rel || '_incr')::regprocedure;
-END $$;
-COMMENT ON FUNCTION dcounter_lite.make_writer(regclass) IS 'creates NAME_incr(key, delta), which counts for half of the processor time';
-
-CREATE FUNCTION dcounter_lite.drop_writer(counter regclass) RETURNS void
-	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 50 SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-	f regprocedure;
-BEGIN
-	SELECT p.oid INTO f FROM pg_proc AS p JOIN pg_class AS k ON k.relnamespace = p.pronamespace
-		WHERE k.oid = counter AND p.proname = k.relname || '_incr' AND p.pronargs = 2 AND obj_description(p.oid, 'pg_proc') LIKE 'dcounter: %';
-	IF f IS NOT NULL THEN
-		EXECUTE format('DROP FUNCTION %s', f);
-	END IF;
-END $$;
-COMMENT ON FUNCTION dcounter_lite.drop_writer(regclass) IS 'internal: drops what make_writer() has made';
 
 -- dc_apply has nothing to do, as increments are rows at once.
 CREATE FUNCTION dc_apply() RETURNS void

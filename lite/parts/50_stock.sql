@@ -99,15 +99,30 @@ EXCEPTION WHEN SQLSTATE 'LGW01' THEN
 END $$;
 COMMENT ON FUNCTION dcounter_lite.wait_for_row(dcounter_lite.counter, text) IS 'internal: waits until a locked row is free';
 
--- take_one takes qty units from one row that nobody has locked. The subquery is not correlated, so it runs once.
-CREATE FUNCTION dcounter_lite.take_one(shards text, key text, qty bigint) RETURNS boolean
-	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 50 SET search_path = pg_catalog, pg_temp AS $$
+-- take_statement returns the statement that takes qty units from one row that nobody has locked, with its parameters as the caller names them. The
+-- subquery is not correlated, so it runs once.
+CREATE FUNCTION dcounter_lite.take_statement(shards text, key text, qty text, low text, high text) RETURNS text
+	LANGUAGE sql IMMUTABLE PARALLEL SAFE COST 2 AS $$
+	SELECT pg_catalog.format('UPDATE %1$s AS s SET dec = s.dec + %3$s, units = s.units - %3$s, updated_at = clock_timestamp() WHERE s.key = %2$s AND s.units >= %3$s
+		AND s.shard = (SELECT l.shard FROM %1$s AS l WHERE l.key = %2$s AND l.units >= %3$s AND l.shard >= %4$s AND l.shard <= %5$s ORDER BY l.shard LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED)', shards, key, qty, low, high) $$;
+COMMENT ON FUNCTION dcounter_lite.take_statement(text, text, text, text, text) IS 'internal: the statement that takes units from one row';
+
+-- take_one takes qty units from one row that nobody has locked, by the procedure of make_writer() if there is one. It begins at a random row. It has no SET
+-- clause, as its callers have pinned the path.
+CREATE FUNCTION dcounter_lite.take_one(c dcounter_lite.counter, key text, qty bigint) RETURNS boolean
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 50 AS $$
 DECLARE
+	writer text := CASE WHEN c.writer IS NOT NULL THEN dcounter_lite.writer_of(c) END;
 	at int := 1073741824 + floor(random() * 1073741823)::int;
-	stmt text := format('UPDATE %1$s AS s SET dec = s.dec + $2, units = s.units - $2, updated_at = clock_timestamp() WHERE s.key = $1 AND s.units >= $2
-		AND s.shard = (SELECT l.shard FROM %1$s AS l WHERE l.key = $1 AND l.units >= $2 AND l.shard >= $3 AND l.shard <= $4 ORDER BY l.shard LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED)', shards);
+	stmt text;
+	taken boolean;
 	n int;
 BEGIN
+	IF writer IS NOT NULL THEN
+		EXECUTE format('CALL %s($1, $2, NULL)', writer) INTO taken USING key, qty;
+		RETURN taken;
+	END IF;
+	stmt := dcounter_lite.take_statement(c.shards::text, '$1', '$2', '$3', '$4');
 	EXECUTE stmt USING key, qty, at, 2147483647;
 	GET DIAGNOSTICS n = ROW_COUNT;
 	IF n = 0 THEN
@@ -116,7 +131,7 @@ BEGIN
 	END IF;
 	RETURN n > 0;
 END $$;
-COMMENT ON FUNCTION dcounter_lite.take_one(text, text, bigint) IS 'internal: takes all units from one row';
+COMMENT ON FUNCTION dcounter_lite.take_one(dcounter_lite.counter, text, bigint) IS 'internal: takes all units from one row';
 
 -- take_several takes qty units row by row, so that it locks no row that it does not need. If they do not suffice, a subtransaction gives them back.
 CREATE FUNCTION dcounter_lite.take_several(shards text, key text, qty bigint) RETURNS boolean
@@ -139,16 +154,15 @@ EXCEPTION WHEN SQLSTATE 'LGW02' THEN
 END $$;
 COMMENT ON FUNCTION dcounter_lite.take_several(text, text, bigint) IS 'internal: takes units from several rows, or none';
 
--- take takes qty units or none, and returns whether it has.
+-- take takes qty units or none, and returns whether it has. It has no SET clause, as its callers have pinned the path.
 CREATE FUNCTION dcounter_lite.take(c dcounter_lite.counter, key text, qty bigint, wait boolean) RETURNS boolean
-	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 50 SET search_path = pg_catalog, pg_temp AS $$
+	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 50 AS $$
 DECLARE
-	shards text := c.shards::text;
 	v record;
 	last_seen text;
 BEGIN
 	LOOP
-		IF dcounter_lite.take_one(shards, key, qty) OR qty > 1 AND dcounter_lite.take_several(shards, key, qty) THEN
+		IF dcounter_lite.take_one(c, key, qty) OR qty > 1 AND dcounter_lite.take_several(c.shards::text, key, qty) THEN
 			RETURN true;
 		END IF;
 		v := dcounter_lite.survey(c, key);
@@ -220,38 +234,41 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION dc_take_up_to(regclass, anycompatible, bigint) IS 'takes as many units as there are, up to a number, and returns how many';
 
+-- check_cart raises what is wrong with the lines of a cart, and returns them in the order of the keys, each once.
+CREATE FUNCTION dcounter_lite.check_cart(keys text[], qtys bigint[], type regtype, OUT ks text[], OUT qs bigint[])
+	LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE COST 10 SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	PERFORM dcounter_lite.not_null(keys, 'keys'), dcounter_lite.not_null(qtys, 'qtys');
+	qtys := ARRAY(SELECT unnest(qtys));
+	IF cardinality(keys) <> cardinality(qtys) THEN
+		RAISE EXCEPTION USING ERRCODE = '2202E', MESSAGE = 'keys and qtys must have the same length', DETAIL = format('There are %s keys and %s quantities.', cardinality(keys), cardinality(qtys));
+	END IF;
+	PERFORM dcounter_lite.check_keys(keys, type);
+	PERFORM dcounter_lite.check_qty(q) FROM unnest(qtys) AS q;
+	IF EXISTS (SELECT FROM unnest(keys, qtys) AS u(k, q) GROUP BY u.k HAVING sum(u.q) > 9223372036854775807) THEN
+		RAISE EXCEPTION USING ERRCODE = '22003', MESSAGE = 'bigint out of range', DETAIL = 'The sum of the quantities of one key is too large.';
+	END IF;
+	SELECT coalesce(array_agg(l.k ORDER BY l.k COLLATE "C"), '{}'), coalesce(array_agg(l.q ORDER BY l.k COLLATE "C"), '{}') INTO ks, qs
+		FROM (SELECT u.k, sum(u.q)::bigint AS q FROM unnest(keys, qtys) AS u(k, q) GROUP BY u.k) AS l;
+END $$;
+COMMENT ON FUNCTION dcounter_lite.check_cart(text[], bigint[], regtype) IS 'internal: raises what is wrong with the lines of a cart';
+
 -- dc_take_all takes in the order of the keys, so that two carts do not deadlock. A subtransaction gives back what was taken if a key has too few units.
 CREATE FUNCTION dc_take_all(stock regclass, keys anycompatiblearray, qtys bigint[]) RETURNS boolean
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 100 SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-	c dcounter_lite.counter;
-	ks text[] := ARRAY(SELECT u::text FROM unnest(dc_take_all.keys) AS u);
-	qs bigint[] := ARRAY(SELECT unnest(dc_take_all.qtys));
-	r record;
+	cart record := dcounter_lite.check_cart(CASE WHEN dc_take_all.keys IS NOT NULL THEN ARRAY(SELECT u::text FROM unnest(dc_take_all.keys) AS u) END, dc_take_all.qtys, pg_typeof(dc_take_all.keys));
+	c dcounter_lite.counter := dcounter_lite.find(dc_take_all.stock, true);
 BEGIN
-	PERFORM dcounter_lite.not_null(dc_take_all.keys, 'keys'), dcounter_lite.not_null(dc_take_all.qtys, 'qtys');
-	IF cardinality(ks) <> cardinality(qs) THEN
-		RAISE EXCEPTION USING ERRCODE = '2202E', MESSAGE = 'keys and qtys must have the same length', DETAIL = format('There are %s keys and %s quantities.', cardinality(ks), cardinality(qs));
-	END IF;
-	PERFORM dcounter_lite.check_keys(ks, pg_typeof(dc_take_all.keys));
-	PERFORM dcounter_lite.check_qty(q) FROM unnest(qs) AS q;
-	c := dcounter_lite.find(dc_take_all.stock, true);
-	FOR r IN SELECT sum(u.q) AS q FROM unnest(ks, qs) AS u(k, q) GROUP BY u.k LOOP
-		IF r.q > 9223372036854775807 THEN
-			RAISE EXCEPTION USING ERRCODE = '22003', MESSAGE = 'bigint out of range', DETAIL = 'The sum of the quantities of one key is too large.';
+	FOR i IN 1 .. cardinality(cart.ks) LOOP
+		IF NOT dcounter_lite.take(c, cart.ks[i], cart.qs[i], false) THEN
+			RAISE EXCEPTION USING ERRCODE = 'LGW03';
 		END IF;
 	END LOOP;
-	BEGIN
-		FOR r IN SELECT u.k, sum(u.q)::bigint AS q FROM unnest(ks, qs) AS u(k, q) GROUP BY u.k ORDER BY u.k COLLATE "C" LOOP
-			IF NOT dcounter_lite.take(c, r.k, r.q, false) THEN
-				RAISE EXCEPTION USING ERRCODE = 'LGW03';
-			END IF;
-		END LOOP;
-		RETURN true;
-	EXCEPTION WHEN SQLSTATE 'LGW03' THEN
-		RETURN false;
-	END;
+	RETURN true;
+EXCEPTION WHEN SQLSTATE 'LGW03' THEN
+	RETURN false;
 END $$;
 COMMENT ON FUNCTION dc_take_all(regclass, anycompatiblearray, bigint[]) IS 'takes units of many keys, all or none';
 
@@ -266,6 +283,9 @@ BEGIN
 		RAISE EXCEPTION USING ERRCODE = '22003', MESSAGE = 'a stock cannot be less than zero';
 	END IF;
 	PERFORM pg_advisory_xact_lock(dcounter_lite.compact_lock(c.counter)); -- no compaction, and surveys wait
+	-- or they would be added to the new value when they are ended
+	WHILE dcounter_lite.expire_some(c, key, 9223372036854775807, true) LOOP
+	END LOOP;
 	PERFORM set_config('dcounter_lite.at_work', 'on', true);
 	EXECUTE format('SELECT FROM %s WHERE key = $1 ORDER BY shard FOR UPDATE', c.shards) USING key;
 	EXECUTE format('WITH g AS (DELETE FROM %s WHERE key = $1 RETURNING inc, dec, units) SELECT coalesce(sum(inc), 0) AS inc, coalesce(sum(dec), 0) AS dec, coalesce(sum(units), 0) AS units FROM g', c.shards) INTO s USING key;

@@ -26,7 +26,9 @@ BEGIN
 	UPDATE dcounter_lite.counter AS r SET ops = o::regclass, op_open = NULL, op_closed = NULL WHERE r.counter = c.counter;
 	FOR i IN 0 .. 3 LOOP
 		p := format('%I.%I', nsp, rel || '_op_' || i);
-		EXECUTE format('CREATE TABLE %s (slot smallint NOT NULL DEFAULT %s, op_id text COLLATE "C" NOT NULL, key text COLLATE "C" NOT NULL, delta bigint NOT NULL, transfer_id bigint, digest bigint, at timestamptz NOT NULL, PRIMARY KEY (op_id)) WITH (vacuum_truncate = off)', p, i);
+		-- with the names of the constraints, which NOT NULL has from PostgreSQL 18 on
+		EXECUTE format('CREATE TABLE %s (LIKE %s, PRIMARY KEY (op_id)) WITH (vacuum_truncate = off)', p, o);
+		EXECUTE format('ALTER TABLE %s ALTER slot SET DEFAULT %s', p, i);
 		EXECUTE format('ALTER TABLE %s ATTACH PARTITION %s FOR VALUES IN (%s)', o, p, i);
 		EXECUTE format('COMMENT ON TABLE %s IS %L', p, 'dcounter: ops, which count once; see dc_incr_once()');
 		INSERT INTO dcounter_lite.op_slot (counter, slot, ops, partition, state) VALUES (c.counter, i, o::regclass, p::regclass, CASE WHEN i = 0 THEN 'open' ELSE 'empty' END);
@@ -37,6 +39,7 @@ BEGIN
 		EXECUTE format('GRANT SELECT, INSERT ON %s TO %s', o, p);
 		EXECUTE format('GRANT SELECT, INSERT, DELETE ON %s TO %s', (SELECT string_agg(s.partition::text, ', ') FROM dcounter_lite.op_slot AS s WHERE s.counter = c.counter), p);
 	END LOOP;
+	PERFORM dcounter_lite.make_once_writer(r) FROM dcounter_lite.counter AS r WHERE r.counter = c.counter;
 	RETURN o::regclass;
 END $$;
 COMMENT ON FUNCTION dcounter_lite.make_ops(dcounter_lite.counter) IS 'internal: creates the table of ops';
@@ -215,8 +218,8 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION dcounter_lite.incr_once_checked(regclass, text, regtype, bigint, text) IS 'internal: dc_incr_once() for stocks, known ops and errors';
 
--- dc_incr_once is a hot path: two statements of the cheapest form, as planning is most of what they cost (one that does both takes half as long again). All
--- else is for incr_once_checked().
+-- dc_incr_once is a hot path: the procedure of make_writer(), or two statements of the cheapest form, as planning is most of what they cost (one that does
+-- both takes half as long again). All else is for incr_once_checked().
 CREATE FUNCTION dc_incr_once(counter regclass, key anycompatible, delta bigint, op_id text) RETURNS boolean
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 50 SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -227,12 +230,25 @@ DECLARE
 	c dcounter_lite.counter;
 	n int;
 	at timestamptz;
+	writer text;
 BEGIN
 	SELECT * INTO c FROM dcounter_lite.counter AS r WHERE r.counter = dc_incr_once.counter;
 	at := CASE WHEN length(o) IN (26, 36) THEN dcounter_lite.made_at(o) ELSE NULL END;
 	IF ascii(c.op_open::text) >= 58 AND ascii(c.shards::text) >= 58 AND c.holds IS NULL AND octet_length(k) <= 1024 AND d <> 0 AND d > -9223372036854775808 AND o <> '' AND octet_length(o) <= 1024
 		AND (at IS NULL OR at BETWEEN clock_timestamp() - c.op_retention AND clock_timestamp()) AND pg_typeof(dc_incr_once.key) = ANY ('{text,int8,int4,uuid,varchar}'::regtype[])
 		AND current_setting('transaction_isolation') IN ('read committed', 'read uncommitted') THEN
+		IF c.once_writer IS NOT NULL AND dcounter_lite.writer_of(c) IS NOT NULL THEN
+			writer := to_regproc(c.once_writer)::text;
+		END IF;
+		IF writer IS NOT NULL THEN
+			EXECUTE format('CALL %s($1, $2, $3, $4, $5, $6, $7, NULL)', writer) INTO n USING o, k, d, dcounter_lite.slot(), c.counter, c.op_open, c.op_closed <> '{}';
+			IF n = 1 THEN
+				RETURN true;
+			ELSIF n = 2 THEN
+				EXECUTE format('DELETE FROM %s WHERE op_id = $1', c.op_open) USING o;
+			END IF;
+			RETURN dcounter_lite.incr_once_checked(dc_incr_once.counter, k, pg_typeof(dc_incr_once.key), d, o);
+		END IF;
 		EXECUTE format('INSERT INTO %s (op_id, key, delta, at) %s ON CONFLICT (op_id) DO NOTHING', c.op_open,
 			CASE WHEN c.op_closed = '{}' THEN 'VALUES ($1, $2, $3, clock_timestamp())' ELSE 'SELECT $1, $2, $3, clock_timestamp() WHERE true' || dcounter_lite.not_closed(c) END) USING o, k, d;
 		GET DIAGNOSTICS n = ROW_COUNT;

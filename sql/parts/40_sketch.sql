@@ -621,7 +621,7 @@ CREATE FUNCTION dc_topk_info(sketch dc_topk, OUT k int, OUT counters int, OUT it
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1;
 COMMENT ON FUNCTION dc_topk_info(dc_topk) IS 'size and error of a dc_topk';
 
--- What the aggregates are made of. NULL arguments are looked at one by one.
+-- What the aggregates are made of. NULL arguments are checked one by one.
 CREATE FUNCTION dcounter.topk_trans(internal, item anyelement, k int) RETURNS internal
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL SAFE COST 2;
 COMMENT ON FUNCTION dcounter.topk_trans(internal, anyelement, int) IS 'internal: transition function of dc_topk_agg()';

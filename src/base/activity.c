@@ -6,8 +6,8 @@
  *
  * A transaction that writes shard rows, or anything else that a job looks for, notes the
  * counter table, and publishes that when it has ended. A job collects what was published for a
- * table before it looks at it, and leaves the table alone until that differs. So an idle table
- * only costs the worker a look into shared memory.
+ * table before it looks at it, and leaves the table alone until that differs. So for an idle table
+ * the worker only reads shared memory.
  *
  * What was published is a number in an array, at the place that the hash of database and table
  * gives. An even number: nothing was published since it was last collected. A publisher makes
@@ -24,14 +24,14 @@
  * If the writer finds an odd number and leaves it, that was before it was changed, and so
  * the snapshot has the commit. If it finds an even one it makes it odd, which the next
  * comparison shows. That is why a transaction publishes when it has ended, and not
- * before its commit. It also does when it is rolled back: a job may have passed over a row
- * that it had locked.
+ * before its commit. It also publishes when it is rolled back: a job may have skipped a row that it
+ * had locked.
  *
- * What is not published: rows that others than the extension's functions write (by SQL, by a
- * restore), and changes of a session that is killed: then shared memory is reinitialized, and
- * the workers are restarted, too. A transaction that is prepared publishes nothing, and COMMIT
- * PREPARED, which knows no tables, publishes that all may have changed. So this is a hint, and
- * jobs look at each table now and then in any case (core/table/tabledue.c).
+ * Not published are rows that are not written by the extension's functions (but by SQL or a
+ * restore), and changes of a session that is killed: then shared memory is reinitialized, and the
+ * workers are restarted, too. A transaction that is prepared publishes nothing, and COMMIT
+ * PREPARED, which does not know the tables, publishes that all may have changed. So this is a hint,
+ * and jobs look at each table now and then in any case (core/table/tabledue.c).
  *
  * It is in shared memory, so it is not known without preload: then nothing is noted, and
  * jobs look at each table each time.
@@ -233,7 +233,7 @@ activity_publish(Oid what)
 	if (now % 2 == 1)
 		return false;
 	moment_write(&place->since, moment_now());
-	/* if another has made it odd meanwhile, that may have been collected: look again */
+	/* if another has made it odd in the meantime, that may have been collected: look again */
 	while (now % 2 == 0 && !pg_atomic_compare_exchange_u32(&place->number, &now, now + 1))
 		;
 	return what == DC_ACTIVITY_ANY || what == DC_ACTIVITY_THINGS;

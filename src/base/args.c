@@ -118,7 +118,7 @@ bool_arg(FunctionCallInfo fcinfo, int argno, const char *name)
 }
 
 /*
- * array_datum makes an array of values of a type, none of which is null.
+ * array_datum creates an array of values of a type, none of which is null.
  */
 Datum
 array_datum(Datum *values, int count, Oid type)

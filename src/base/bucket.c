@@ -30,7 +30,7 @@ bucket_of(int64_t at, int64_t width)
 
 /*
  * bucket_start returns when a bucket begins. For a bucket beyond the range of times, as in a
- * row written by hand, it returns the last or first time.
+ * row written directly, it returns the last or first time.
  */
 int64_t
 bucket_start(int64_t bucket, int64_t width)

@@ -5,8 +5,8 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * A catalog names its columns once, in a function that hands each of them over, in
- * their order: it reads a row into a struct, and makes a row of one. A field may be
- * turned into another form on the way, in a local variable.
+ * their order: it reads a row into a struct, and creates a row from one. A field may be turned into
+ * another form on the way, in a local variable.
  *
  * In a column that may be null, null is the zero of the field. A struct is all zeros
  * before a row is read into it.
@@ -55,7 +55,7 @@ cat_deform(const DcCatalog *cat, TupleDesc desc, HeapTuple tuple, void *row)
 }
 
 /*
- * cat_form makes a tuple of a struct; *io has its values.
+ * cat_form creates a tuple from a struct; *io has its values.
  */
 HeapTuple
 cat_form(const DcCatalog *cat, TupleDesc desc, const void *row, DcCatRow *io)
@@ -69,7 +69,7 @@ cat_form(const DcCatalog *cat, TupleDesc desc, const void *row, DcCatRow *io)
 }
 
 /*
- * cat_key makes a key of a scan: rows that have a value in a column.
+ * cat_key creates a key of a scan, for rows that have a value in a column.
  */
 void
 cat_key(ScanKey key, TupleDesc desc, AttrNumber column, Datum value)
@@ -115,7 +115,7 @@ next_column(DcCatRow *io, Oid type)
 }
 
 /*
- * Set a column of the tuple that is made. A zero becomes null where the column allows that.
+ * Set a column of the tuple that is created. A zero becomes null where the column allows that.
  */
 static void
 catcolumn_put(DcCatRow *io, int column, Datum value, bool is_zero)
@@ -148,7 +148,7 @@ cat_has_more(const DcCatRow *io)
 }
 
 /*
- * cat_skip leaves out columns: what is read of a row then costs nothing for long texts in them.
+ * cat_skip leaves out columns, so that long texts in them cost nothing when a row is read.
  */
 void
 cat_skip(DcCatRow *io, int columns)

@@ -17,19 +17,19 @@
  *	  that have nothing in common. It does not look at reads with SnapshotSelf.
  *	- Such a read is not of one moment. It may come to the old version of a row when the
  *	  replacement has been committed already, having passed by the place of the new version before
- *	  that was there. So a row that is not found by its key is looked for once more. The second
- *	  read begins when the replacement is committed, and finds it. A row could be missed twice
- *	  only if two changes of it were committed just within these two reads. Where rows change
- *	  often, the writer holds a lock that readers take, too (see events/consumer/memberrow.c).
+ *	  that was there. So if a row is not found by its key, the search is repeated once. The second
+ *	  read begins when the replacement is committed, and finds it. A row could be missed twice only
+ *	  if two changes of it were committed just within these two reads. Where rows change often, the
+ *	  writer holds a lock that readers take, too (see events/consumer/memberrow.c).
  *	- A read of many rows may miss one that is being replaced, or show both versions. Its callers
  *	  look at each row again under a lock, or read again (transactional/once/opslot.c). Or the rows
- *	  of this moment are good enough, as for statistics and jobs. With a lock that keeps others from
- *	  changing these rows, all is as in any snapshot.
+ *	  of this moment are good enough, as for statistics and jobs. With a lock that keeps other
+ *	  sessions from changing these rows, all is as in any snapshot.
  *
- * A transaction that changes a row holds a lock that keeps others from changing it: updating a
- * row that was replaced meanwhile is an error. The transaction itself sees the change at once.
- * Other sessions learn of it at commit, by a relcache invalidation of the relation that the row
- * is about.
+ * A transaction that changes a row holds a lock that keeps other sessions from changing it:
+ * updating a row that was replaced in the meantime is an error. The transaction itself sees the
+ * change at once. Other sessions learn of it at commit, by a relcache invalidation of the relation
+ * that the row is about.
  */
 #include "postgres.h"
 
@@ -144,8 +144,8 @@ known_changed(void *data, Oid relid)
 }
 
 /*
- * relation_invalidate tells all sessions, at commit, that facts about a relation have
- * changed. One that is gone needs no message.
+ * relation_invalidate tells all sessions, at commit, that facts about a relation have changed. A
+ * dropped relation needs no message.
  */
 void
 relation_invalidate(Oid relid)
@@ -172,8 +172,8 @@ relation_owner(Oid relid)
 }
 
 /*
- * cat_scan_begin starts to read the rows that fit the keys, by an index, or all if there is
- * none, in no order.
+ * cat_scan_begin starts to read the rows that match the keys, in no particular order: by an index,
+ * or, if `index` is NULL, by reading all rows.
  */
 void
 cat_scan_begin(DcCatScan *scan, const DcCatalog *cat, const char *index, LOCKMODE mode,
@@ -471,9 +471,9 @@ catrow_changed(const DcCatalog *cat, Datum first)
 
 /*
  * cat_on_change is the body of the triggers BEFORE INSERT OR UPDATE OR DELETE FOR EACH ROW of
- * catalogs whose first column is a relation. They make a restore idempotent: pg_dump's data may
- * meet rows that are there already, and an INSERT of such a row replaces it. They also tell
- * sessions of the change.
+ * catalogs whose first column is a relation. They make a restore idempotent: rows of pg_dump's data
+ * may exist already, and an INSERT of such a row replaces it. They also tell sessions of the
+ * change.
  */
 Datum
 cat_on_change(FunctionCallInfo fcinfo, const DcCatalog *cat, const char *function)

@@ -27,8 +27,8 @@ typedef struct DcCatRow
 	bool reading; /* otherwise writing */
 	TupleDesc desc;
 	int column;			 /* the next one, from 0 */
-	ItemPointerData tid; /* the place of the row that was read, */
-	TransactionId xmin;	 /* and which transaction has written it */
+	ItemPointerData tid; /* the place of the row that was read */
+	TransactionId xmin;	 /* the transaction that has written it */
 	Datum values[CAT_MAX_COLUMNS];
 	bool nulls[CAT_MAX_COLUMNS];
 } DcCatRow;
@@ -38,7 +38,7 @@ typedef struct DcCatalog
 {
 	const char *table; /* in DC_SCHEMA, as all names */
 	const char *pkey;  /* the index of its primary key, */
-	int nkeys;		   /* which are its first columns, if rows are changed by key */
+	int nkeys;		   /* number of key columns, which come first, if rows are changed by key */
 	Size size;		   /* of the struct */
 	/* takes each column, in order, from or to the struct (catcolumn.c) */
 	void (*columns)(DcCatRow *io, void *row);

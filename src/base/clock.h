@@ -14,11 +14,11 @@
  * comment says so at each place.
  *
  * All processes of a server have the same clock, so moments may be in shared
- * memory. They mean nothing to another machine or after it was booted, and so are
- * never written to a file or a row; shared memory ends with the server in any
- * case, also when it restarts after a crash. Zero, as in cleared memory, is ages
- * before all moments, and so is any interval after it, however short a time ago the
- * machine was booted. On Linux the clock stands still while the machine is suspended.
+ * memory. They mean nothing to another machine or after a reboot, and so are never written to a
+ * file or a row; shared memory ends with the server in any case, even when it restarts after a
+ * crash. Zero, as in cleared memory, is long before all moments, and so is any interval after it,
+ * even if the machine was booted a short time ago. On Linux the clock stops while the machine is
+ * suspended.
  *
  * instr_time is CLOCK_MONOTONIC, or the like, wherever PostgreSQL has one.
  */
@@ -130,7 +130,7 @@ moment_ms_left(DcMoment moment)
 
 /*
  * moment_at_wall returns the moment at which the wall clock will show a time, unless the
- * clock is set meanwhile: a caller that waits until then has to look again now and then.
+ * clock is set in the meantime: a caller that waits until then has to check again occasionally.
  */
 static inline DcMoment
 moment_at_wall(TimestampTz time)

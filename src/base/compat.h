@@ -5,7 +5,7 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * Wrappers are named after what they do, not after the version they hide.
- * A new major version is supported by editing this file alone.
+ * To support a new major version, only this file must be edited.
  */
 #ifndef DC_COMPAT_H
 #define DC_COMPAT_H
@@ -63,10 +63,10 @@
 #endif
 
 /*
- * The library hides all names (-fvisibility=hidden) but those that the server looks up by name. The
- * server loads libraries with RTLD_GLOBAL, so a name that is not hidden may be bound to another
- * library's function of that name. From 16 on these two macros export what they declare. Each file
- * with a function for SQL includes this header.
+ * The library hides all names (-fvisibility=hidden) except for those that the server looks up by
+ * name. The server loads libraries with RTLD_GLOBAL, so a name that is not hidden may be bound to
+ * another library's function of that name. From 16 on these two macros export what they declare.
+ * Each file with a function for SQL includes this header.
  */
 #if PG_VERSION_NUM < 160000
 #undef PGDLLEXPORT
@@ -91,8 +91,8 @@
 #endif
 
 /*
- * Where a case goes on with the next one: since 19, whose PGXS has gcc believe no comment that says
- * so.
+ * Where a case continues with the next one: since 19, whose PGXS has gcc believe no comment that
+ * says so.
  */
 #ifndef pg_fallthrough
 #define pg_fallthrough __attribute__((fallthrough))
@@ -151,7 +151,7 @@ compat_is_background_worker(void)
 #endif
 }
 
-/* 16 has workers that apply for another one, which reports what they fail at. */
+/* 16 has workers that apply changes for another worker, which reports their errors. */
 #if PG_VERSION_NUM >= 160000
 #define compat_is_parallel_apply_worker() am_parallel_apply_worker()
 #else
@@ -388,7 +388,7 @@ compat_has_locked(Oid relid, LOCKMODE mode)
 #define COMPAT_APPLY_IS_SUBSCRIBER true
 #endif
 
-/* 17 lets an extension name what its processes wait for. */
+/* 17 lets an extension name its wait events. */
 static inline uint32
 compat_wait_event(const char *name)
 {
@@ -417,7 +417,7 @@ compat_wait_event(const char *name)
 #define COMPAT_LOGICAL_WAL_LEVEL WAL_LEVEL_LOGICAL
 #endif
 
-/* 19 wants the name of a tranche of locks when it is made, and keeps it for all processes. */
+/* 19 wants the name of a tranche of locks when it is created, and keeps it for all processes. */
 static inline int
 compat_new_tranche(const char *name)
 {

@@ -58,7 +58,7 @@ crcfile_put(DcCrcFile *file, const void *data, Size size)
 
 /*
  * crcfile_close completes a file. If that, or anything before, has failed, this is logged, with
- * `lost` as DETAIL unless it is NULL: what is lost by it.
+ * `lost`, which says what is lost, as DETAIL unless it is NULL.
  */
 void
 crcfile_close(DcCrcFile *file, const char *lost)
@@ -116,9 +116,8 @@ crcfile_read(DcCrcFile *file, const char *path, int elevel)
 /*
  * crcfile_keep_other renames a file that was read and that another version of the library has
  * written, so that nothing is lost if the server goes back to that version; `lost` says what is
- * missing meanwhile. Returns true if the file was such a one. A failure to rename it is
- * reported at `elevel`. A file of any format begins with two words: which file it is, and the
- * format.
+ * missing until then. Returns true if the file was such a file. A failure to rename it is reported
+ * at `elevel`. A file of any format begins with two words: which file it is, and the format.
  */
 bool
 crcfile_keep_other(const DcCrcFile *file, uint32 magic, uint32 format, const char *lost, int elevel)
@@ -144,8 +143,8 @@ crcfile_keep_other(const DcCrcFile *file, uint32 magic, uint32 format, const cha
 }
 
 /*
- * name_to_keep returns a name that no file has yet: a server that went back and forth between
- * versions has kept one before.
+ * name_to_keep returns a name that no file has yet, since a server that has switched between
+ * versions before may have kept such a file already.
  */
 static char *
 name_to_keep(const char *path, uint32 format)

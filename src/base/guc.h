@@ -10,22 +10,22 @@
 extern int dc_pending_memory; /* kB of pending deltas kept per transaction */
 extern bool dc_worker;		  /* do the launcher's workers run? */
 extern int dc_max_workers;	  /* databases that have one at a time */
-extern char *dc_worker_role;  /* the role they connect as; "" for a superuser */
+extern char *dc_worker_role;  /* the role that they connect as; "" for a superuser */
 extern bool dc_worker_runs_owner_code;
 extern bool dc_prepare_events;
 extern int dc_max_events;
 extern int dc_compact_interval; /* ms from one compaction to the next */
 extern int dc_compact_batch;	/* shard rows that one transaction compacts */
-extern int dc_cache_size;		/* kB of values that reads may be answered from */
-extern int dc_worker_load;		/* percent of the time that a long run works */
-extern int dc_log_min_duration; /* ms of a job's run to log; -1: never */
+extern int dc_cache_size;		/* kB of cached values that answer reads */
+extern int dc_worker_load;		/* percent of the time that a long run may use */
+extern int dc_log_min_duration; /* ms from which a job's run is logged; -1: never */
 extern int dc_expire_interval;
 extern int dc_events_interval;		/* ms from one look for changed keys to the next */
 extern int dc_hold_retention;		/* s */
 extern int dc_rights_interval;		/* ms from one look at what regions ask for to the next */
-extern int dc_rights_low;			/* units below which a region asks for more; 0: never */
+extern int dc_rights_low;			/* number of units below which a region asks for more; 0: never */
 extern int dc_region_beat_interval; /* ms from one beat of a region to the next, if nothing is published */
-extern int dc_region_handshake;		/* ms after a start for the others to confirm it */
+extern int dc_region_handshake;		/* ms after a start in which other regions can confirm it */
 extern int dc_op_interval;			/* ms from one look at the age of ops to the next */
 extern int dc_outbox_interval;		/* ms */
 extern int dc_window_interval;		/* ms from one look at the age of buckets to the next */

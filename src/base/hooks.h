@@ -287,7 +287,7 @@ typedef struct DcRegionHooks
 
 	/*
 	 * Add what the keys of a batch have counted here, and are not skipped, to the amounts
-	 * of this region. A key whose row others are writing is to be skipped.
+	 * of this region. A key whose row other transactions are writing is to be skipped.
 	 */
 	void (*publish)(struct DcCounter *counter, struct DcBatch *batch);
 
@@ -329,7 +329,7 @@ typedef struct DcRegionHooks
 	bool (*is_held)(void);
 	void (*await_begun)(void);
 
-	/* dc_compact() by hand: wait until amounts may go to the totals, if they will soon */
+	/* in an explicit dc_compact(): wait until amounts may go to the totals, if they soon may */
 	void (*await)(struct DcCounter *counter);
 } DcRegionHooks;
 
@@ -379,7 +379,8 @@ typedef struct DcDistinctHooks
 	void (*truncated)(Oid relid);
 
 	/*
-	 * raise 55000 if rows of a table that belongs to this room are being deleted or updated by hand
+	 * raise 55000 if rows of a table that belongs to this room are being deleted or updated
+	 * directly
 	 */
 	void (*prevent_change)(Oid relid);
 } DcDistinctHooks;
@@ -399,7 +400,8 @@ typedef struct DcTrendHooks
 	bool (*ready)(struct DcCounter *counter);
 
 	/*
-	 * lock the weights of the keys of a batch. A key whose row is locked by others is to be skipped
+	 * lock the weights of the keys of a batch. A key whose row is locked by other transactions is
+	 * to be skipped
 	 */
 	void (*lock)(struct DcSqlSession *session, struct DcBatch *batch);
 
@@ -420,7 +422,7 @@ typedef struct DcTrendHooks
 
 	/*
 	 * before keys are deleted by a job: lock their weights without waiting, leave out those that
-	 * others have locked, and return how many remain
+	 * other transactions have locked, and return how many remain
 	 */
 	int (*lock_keys)(struct DcSqlSession *session, Datum *keys, int n);
 } DcTrendHooks;

@@ -5,9 +5,9 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * A job is run by the worker, or by CALL dc_maintain(). It does its work in steps, each a
- * transaction of its own. Between two steps it checks if its time is up. If so it returns true,
- * is called again soon, and goes on where it was. Rooms register their jobs when the library is
- * loaded.
+ * transaction of its own. Between two steps it checks whether its time is up. If so, it returns
+ * true, is called again soon, and continues where it stopped. Rooms register their jobs when the
+ * library is loaded.
  */
 #ifndef DC_JOB_H
 #define DC_JOB_H
@@ -22,7 +22,7 @@ typedef struct DcJobRun
 	/* runs a step about a table (or InvalidOid); false if it failed */
 	bool (*step)(struct DcJobRun *run, DcJobStep step, void *arg, Oid table);
 	const char *job;
-	bool afresh;	   /* start again instead of going on where the last run yielded */
+	bool afresh;	   /* start again instead of continuing where the last run yielded */
 	bool more;		   /* out: the run is over, but the next one has something to do at once */
 	bool all_owners;   /* not only the tables of the current user */
 	Oid suspect;	   /* a table that has ended a worker, or InvalidOid */
@@ -42,7 +42,7 @@ typedef struct DcJob
 	bool (*run)(DcJobRun *run);
 	/* instead of an interval: when it is due. Such a job runs between the steps of others, too */
 	DcMoment (*due)(void);
-	/* has this database something that the job looks after? NULL: it does not say. Does not wait */
+	/* does this database have work for the job? NULL: unknown. Does not wait */
 	bool (*is_needed)(void);
 } DcJob;
 

@@ -136,8 +136,8 @@ key_type(Oid type)
 }
 
 /*
- * key_from_value makes a key of a value of one of the types that key_type() returns. It lives as
- * long as both, and as the current memory context.
+ * key_from_value creates a key from a value of one of the types that key_type() returns. It lives
+ * as long as both, and as the current memory context.
  */
 void
 key_from_value(Datum value, Oid type, DcKey *key)
@@ -182,7 +182,7 @@ key_from_value(Datum value, Oid type, DcKey *key)
 }
 
 /*
- * key_from_jsonb makes a key of the text of a jsonb, in the current memory context.
+ * key_from_jsonb creates a key from the text of a jsonb, in the current memory context.
  */
 static void
 key_from_jsonb(Datum value, DcKey *key)
@@ -294,7 +294,7 @@ to_texts(Datum *values, int count, Oid element)
 }
 
 /*
- * key_text_datum makes a text datum of a key, in the current memory context.
+ * key_text_datum creates a text datum from a key, in the current memory context.
  */
 Datum
 key_text_datum(const DcKey *key)
@@ -346,7 +346,7 @@ bytes_compare(const char *a, uint32 a_len, const char *b, uint32 b_len)
 }
 
 /*
- * Compare two texts in this way. They may be of any length, as rows may be written by hand.
+ * Compare two texts in this way. They may be of any length, as rows may be written directly.
  */
 int
 texts_compare(Datum a, Datum b)

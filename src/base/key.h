@@ -40,7 +40,7 @@ extern void key_check_text(Datum value);
 extern int texts_compare(Datum a, Datum b);
 
 /*
- * Free what DatumGetTextPP() has made of a value, if that is a copy.
+ * Free the result of DatumGetTextPP() if that is a copy.
  */
 static inline void
 free_detoasted(text *copy, Datum of)

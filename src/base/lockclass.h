@@ -5,9 +5,9 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * A class is the last field of a lock's tag. Classes 1 and 2 belong to the SQL functions. The
- * other two fields say what is locked. If nothing else is said, a lock is held until the
- * transaction ends; only the worker's and that of a build are a session's. They are taken
- * in this order, after locks on tables:
+ * other two fields say what is locked. Unless stated otherwise, a lock is held until the
+ * transaction ends; only the worker's and that of a build are a session's. They are taken in this
+ * order, after locks on tables:
  *
  *	worker		(0, 0): worker.c, by a database's only worker, as long as it lives
  *	code		(table, 0): ownercode.c. Shared by a step of the worker, which does not wait,
@@ -17,7 +17,7 @@
  *	detach		(ledger, 0): detach.c, by a call that detaches months; before a stronger lock
  *				on the ledger
  *	making		(counter, 0): optable.c, by a call that makes or adopts the tables of ops;
- *				others wait for it, and let go at once
+ *				other sessions wait for it, and release it at once
  *	mark		(counter, hash of its name): markrow.c, by calls that make, use or remove a mark
  *	key			(counter, hash of the key): locks.c, by dc_set() and its relatives, and by compactions of few keys of a
  *				table that Citus distributes, which do not wait
@@ -30,7 +30,7 @@
  *	events		(counter, 0): changed.c, by rounds of the job, which do not wait, and by
  *				changes of the settings
  *				(counter, 1): changed.c, shared, by transactions that have made marks. None waits for it: the job
- *				looks whether anybody holds it
+ *				checks whether anybody holds it
  *	consumer	(0, 0), positions: consumeraccess.c, exclusively by the retention job, which
  *				does not wait, and shared, for a moment, by calls that need events again
  *				(consumer, 0), its settings: by calls that change them
@@ -46,7 +46,7 @@
  *	rights		(counter, 0): rights.c, by calls that give units to other regions, which do not
  *				wait
  *	region		(0, 0), the identity: shared by all that publishes, exclusively by what changes it
- *				(0, 1), the own beat: beat.c, by what has published, at the end of its commit
+ *				(0, 1), this region's beat: beat.c, by what has published, at the end of its commit
  *				(hash of region and epoch, 2): beatmerge.c, by an apply worker that inserts a beat
  *	limit		(role, hash of the name, with its highest bit set): ruleddl.c, by calls of a role that create a limit
  *				(its id, 0): by calls that change it

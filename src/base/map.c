@@ -6,25 +6,25 @@
  *
  * It has a fixed size, and callers must expect it to be full. Its memory is divided into cells
  * of one size. An entry is a cell: a header, the user's payload, and the first bytes of the
- * key. A longer key goes on in further cells. So no key is too long, nothing is fragmented, and
- * a short key, as most are, costs one cell. A payload may also refer to cells of its own, which
- * the user takes and gives back.
+ * key. A longer key continues in further cells. So no key is too long, nothing is fragmented, and a
+ * short key, as most are, costs one cell. A payload may also refer to cells of its own, which the
+ * user takes and gives back.
  *
  * The protocol:
  *
  *	- The buckets are divided among partitions, each with a lock. It protects the
  *	  chains of its buckets: shared to look, exclusive to insert and remove.
  *	- Chains are walked under that lock, and some after a commit record, so they must stay short
- *	  whatever keys a role makes up: the hash has a secret, a new one each time that the map is
- *	  made, which is not stored anywhere else.
+ *	  whatever keys a role chooses: the hash has a secret key, a new one each time that the map is
+ *	  created, which is not stored anywhere else.
  *	- Cells that were never used, and a list of the free ones, are protected by a
  *	  spinlock. It is taken while a partition's lock is held, never the other way.
  *	- A pin keeps an entry from being removed: it is taken under the partition's
  *	  lock, and given back without. A process that has pinned an entry may go on using it
  *	  without a lock. The user of the map protects the payload.
  *
- * Memory is touched when it is first used, so a large map that stays empty costs
- * address space only (but for the buckets).
+ * Memory is touched when it is first used, so a large map that stays empty costs address space only
+ * (except for the buckets).
  */
 #include "postgres.h"
 
@@ -121,7 +121,7 @@ map_size_of(uint32 cells, Size payload)
 }
 
 /*
- * map_init makes an empty map in `bytes` of shared memory.
+ * map_init creates an empty map in `bytes` of shared memory.
  */
 void
 map_init(DcMap *map, Size bytes, Size payload)
@@ -599,8 +599,7 @@ entry_is(DcMap *map, const DcMapEntry *entry, const DcMapKey *key)
 }
 
 /*
- * entry_create makes an entry without pins, not in a bucket yet; NULL if the map is
- * full.
+ * entry_create creates an entry without pins that is not in a bucket yet; NULL if the map is full.
  */
 static DcMapEntry *
 entry_create(DcMap *map, const DcMapKey *key)

@@ -15,7 +15,7 @@
 #define DC_MAP_NONE PG_UINT32_MAX
 #define DC_MAP_PARTITIONS 128 /* a power of two; see map_partition() */
 
-/* The longest key: that of a counter, and something before it. */
+/* The longest key: a counter's key with a prefix. */
 #define DC_MAP_KEY_BYTES (DC_MAX_KEY_BYTES + 64)
 
 /* The subject of an entry. */
@@ -49,7 +49,7 @@ typedef struct DcMap DcMap;
 /* Prepares the payload of a new entry; the partition is locked. */
 typedef void (*DcMapInit)(DcMapEntry *entry, void *arg);
 
-/* Returns true if an entry may go now; its partition is locked exclusively. */
+/* Returns true if an entry may be removed now; its partition is locked exclusively. */
 typedef bool (*DcMapMayGo)(DcMapEntry *entry, void *arg);
 
 static inline void *

@@ -9,7 +9,7 @@
  * entry can be kept, and it is enough to check that the entry is still valid, by a flag in it
  * that the same file looks after.
  *
- * A relcache invalidation may come at any moment, also while an entry is being filled. A kind's
+ * A relcache invalidation may come at any moment, even while an entry is being filled. A kind's
  * function for changes knows only what the entry depended on before, not what is just being found.
  * So all invalidations are counted, and an entry during whose fill any has come is filled again. An
  * error may come as well, and would leave an entry that is half filled: relcached_fill() resets the
@@ -31,7 +31,7 @@
 
 #include "base/relcached.h"
 
-/* Entries that were made: most are never removed. */
+/* Entries that were created: most are never removed. */
 static int64 nmade = 0;
 
 /* Invalidations that have come, of any relation. */
@@ -87,8 +87,8 @@ relcached_enter(DcRelCached *cache, const void *key)
 
 /*
  * relcached_enter_relation does the same for the OID of a relation that a caller has named; NULL if
- * there is neither an entry nor a relation: no session grows with the OIDs of nothing that it is
- * asked for.
+ * there is neither an entry nor a relation, so that a session's memory does not grow with OIDs that
+ * belong to nothing.
  */
 void *
 relcached_enter_relation(DcRelCached *cache, Oid relid)
@@ -101,10 +101,10 @@ relcached_enter_relation(DcRelCached *cache, Oid relid)
 }
 
 /*
- * relcached_fill fills an entry by a function. Both return false if there is nothing to fill it
- * with. The entry is not valid afterwards if so, after an error, or if an invalidation has come
- * in each of several tries (with debug_discard_caches one always comes): then it is fresh enough
- * to be used once.
+ * relcached_fill fills an entry by calling a function. Both return false if there is nothing to
+ * fill it with. The entry is not valid afterwards in that case, after an error, or if an
+ * invalidation has come in each of several tries (with debug_discard_caches one always comes): then
+ * it is fresh enough to be used once.
  */
 bool
 relcached_fill(void *entry, bool *valid, bool (*fill)(void *entry, void *arg), void *arg)
@@ -143,8 +143,8 @@ relcached_watch(Oid relid)
 }
 
 /*
- * relcached_changes returns how many invalidations have come, of any relation. If it has not
- * changed while an entry was filled in another way, the entry is valid.
+ * relcached_changes returns the number of invalidations that have come, of any relation. If it has
+ * not changed while an entry was filled in another way, the entry is valid.
  */
 uint64
 relcached_changes(void)
@@ -163,8 +163,8 @@ relcached_made(void)
 }
 
 /*
- * Make the hash table of a kind, and add the kind to those that are told of changes, if it has
- * a function for them.
+ * Create the hash table of a kind, and add the kind to those that are notified of changes, if it
+ * has a function for them.
  */
 static void
 relcached_make(DcRelCached *cache)

@@ -21,7 +21,7 @@ typedef struct DcRelCached
 	 */
 	void (*changed)(void *entry, Oid relid);
 	/*
-	 * the function does nothing but for InvalidOid, the key, and what the entry has passed to
+	 * the function does nothing except for InvalidOid, the key, and what the entry has passed to
 	 * relcached_watch() before it was valid: so it is not called for any other relation
 	 */
 	bool watches;

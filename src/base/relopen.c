@@ -8,8 +8,8 @@
  * that another session drops while this one waits for the lock, or that code of its owner drops
  * in this session. That is a normal situation, for which the server's functions raise an
  * internal error. So they are called only for the server's own catalogs and from this file
- * (`make lint`): where a table that has gone can be passed over, try_table_open() opens it,
- * otherwise table_open_present().
+ * (`make lint`): where a table that has gone can be skipped, try_table_open() opens it, otherwise
+ * table_open_present().
  */
 #include "postgres.h"
 
@@ -45,8 +45,8 @@ table_open_present(Oid relid, LOCKMODE mode)
 
 /*
  * relation_members lists a table, and its partitions or children of all levels, which it locks;
- * NIL if it has gone. It does not lock the table itself. Without locks, any of them may be gone
- * when this returns.
+ * NIL if the table was dropped. It does not lock the table itself. Without locks, any of them may
+ * have been dropped when this returns.
  */
 List *
 relation_members(Oid relid, LOCKMODE mode)
@@ -90,9 +90,9 @@ relation_members_most(Oid relid, LOCKMODE mode, int most)
 }
 
 /*
- * relation_children lists the partitions or children of a table, which it locks in the order of
- * all sessions; NIL if the table has gone. The server's function looks at this row of
- * pg_class as well, and in the cache it is there then.
+ * relation_children lists the partitions or children of a table, which it locks in the order that
+ * all sessions use; NIL if the table was dropped. The server's function also reads this row of
+ * pg_class, so it is in the cache then.
  */
 List *
 relation_children(Oid relid, LOCKMODE mode)
@@ -156,7 +156,7 @@ relation_partition_parent(Oid relid)
 }
 
 /*
- * relation_of_type returns the composite type that a table was made of; InvalidOid if there is
+ * relation_of_type returns the composite type that a table was created from; InvalidOid if there is
  * none.
  */
 Oid
@@ -174,9 +174,8 @@ relation_of_type(Oid relid)
 }
 
 /*
- * Return true if a table has no index at all. Between the data and the constraints of a restore
- * that is the state of tables that have a primary key: the worker leaves them alone then, without a
- * failure.
+ * Return true if a table has no index at all. Tables with a primary key are in this state during a
+ * restore, between the data and the constraints. The worker then skips them without a failure.
  */
 bool
 relation_lacks_indexes(Oid relid)
@@ -215,8 +214,8 @@ indexes_lock_at_once(Oid relid)
 
 /*
  * relation_size_at_once sets the size of a table, with its indexes and TOAST table. Returns
- * false if one of these is locked. No lock is kept: looking at sizes must not keep others from
- * TRUNCATE.
+ * false if one of these is locked. No lock is kept: looking at sizes must not keep other sessions
+ * from TRUNCATE.
  */
 bool
 relation_size_at_once(Oid relid, int64 *size)
@@ -234,8 +233,8 @@ relation_size_at_once(Oid relid, int64 *size)
 }
 
 /*
- * relopen_lock_all_at_once locks a relation, its indexes, and its TOAST table with those of that,
- * and adds them to a list.
+ * relopen_lock_all_at_once locks a relation, its indexes, and its TOAST table with the indexes of
+ * that, and adds them to a list.
  */
 static bool
 relopen_lock_all_at_once(Oid relid, List **locked)

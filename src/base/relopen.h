@@ -13,7 +13,8 @@
 
 extern Relation table_open_present(Oid relid, LOCKMODE mode);
 /*
- * A counter of more tables and partitions takes too long to be opened in passing, or step by step.
+ * A counter of more tables and partitions takes too long to be opened as part of other work, or
+ * step by step.
  */
 #define DC_MANY_MEMBERS 2000
 

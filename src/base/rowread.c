@@ -16,7 +16,7 @@
  *	- A statement declares the columns of its result. rows_take() compares them with the
  *	  descriptor of the result, each time, before a value is read.
  *	- Code that reads tuples of a table gives the type with each value, which is compared with
- *	  the descriptor that the tuple is read with. The relation is open meanwhile, so no ALTER
+ *	  the descriptor that the tuple is read with. The relation is open in the meantime, so no ALTER
  *	  TABLE can give it another descriptor, not even in this session.
  *	- A null where none is declared is an error.
  *
@@ -127,8 +127,8 @@ rows_bigint(const DcRows *rows, uint64 row, int column)
 }
 
 /*
- * rows_return adds all rows, as they are, to what a set-returning function returns,
- * which has the same columns.
+ * rows_return adds all rows, as they are, to the result of a set-returning function, which has the
+ * same columns.
  */
 void
 rows_return(FunctionCallInfo fcinfo, const DcRows *rows)
@@ -241,7 +241,7 @@ column_has_type(Oid table, const char *column, Oid type, Oid wanted)
 }
 
 /*
- * not_made_error raises 42809 for a table that is not as it was made.
+ * not_made_error raises 42809 for a table that is not as it was created.
  */
 static void
 not_made_error(Oid table, const char *detail)

@@ -5,16 +5,15 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * A rule has an owner, and users: roles that may use it. Of these, some may be trusted with more
- * (with a limit, to give back what was used, which opens it). A user with the privileges of one of
- * these roles may do what the role may. Superusers may do everything.
+ * (for a limit: refunding units, which opens it). A user with the privileges of one of these roles
+ * may do what the role may. Superusers may do everything.
  *
  * A session remembers a rule by its name, until the catalog changes (catrow.c has how rows are
  * read). It learns of that by a number in shared memory, which is raised when the change is
- * visible: so a statement that begins later obeys it, also in a transaction that began before.
- * One number serves all kinds: rules change rarely. On a standby, and when the change was
- * prepared, there is only the relcache invalidation, which a transaction sees when it begins. A
- * rule cannot be used by the transaction that has created or altered it: nothing that is done
- * with it is transactional.
+ * visible: so a statement that begins later obeys it, even in a transaction that began before. One
+ * number serves all kinds: rules change rarely. On a standby, and when the change was prepared,
+ * there is only the relcache invalidation, which a transaction sees when it begins. A rule cannot
+ * be used by the transaction that has created or altered it: using it is not transactional.
  */
 #include "postgres.h"
 
@@ -102,7 +101,7 @@ rule_any(const DcRuleKind *kind)
 
 /*
  * Store a row, and tell sessions that learn of it by a message, at commit. rules_committed() tells
- * the others, when that is done.
+ * the other sessions when that is done.
  */
 void
 rule_insert(const DcRuleKind *kind, const DcRuleRow *row)
@@ -159,8 +158,8 @@ rule_missing_error(const DcRuleKind *kind, const char *name)
 }
 
 /*
- * rule_name_copy copies the name of a rule; 42704 if it is longer than any name can be. Every
- * call runs this, so it is fast.
+ * rule_name_copy copies the name of a rule; 42704 if it is longer than any name can be. Every call
+ * runs this, so it must be fast.
  */
 void
 rule_name_copy(const DcRuleKind *kind, Datum value, char *name)
@@ -208,7 +207,7 @@ has_one_of(Oid role, const Oid *roles, int count)
 
 /*
  * rule_known returns a rule that the current user may use, or is trusted with. Errors: 42704,
- * 42501, 55006 if this transaction has changed it. The caller has looked whether there is shared
+ * 42501, 55006 if this transaction has changed it. The caller has checked whether there is shared
  * memory.
  */
 void *
@@ -232,7 +231,7 @@ rule_known(DcRuleKind *kind, const char *name, bool trusted)
 	kind->last = known;
 	if (known->role != role || known->role_changes != role_changes)
 	{
-		uint32 roles = role_changes; /* a change that comes meanwhile is noticed the next time */
+		uint32 roles = role_changes; /* a change that comes in the meantime is noticed the next time */
 
 		known->is_trusted = has_privs_of_role(role, known->owner) ||
 			has_one_of(role, known->trusted, known->ntrusted);
@@ -249,7 +248,8 @@ rule_known(DcRuleKind *kind, const char *name, bool trusted)
 }
 
 /*
- * rule_fill reads a rule. It is valid when all is there, if no invalidation has come meanwhile.
+ * rule_fill reads a rule. It is valid when all is there, if no invalidation has come in the
+ * meantime.
  */
 static void
 rule_fill(DcRuleKind *kind, DcRuleKnown *known, const char *name)

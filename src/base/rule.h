@@ -70,7 +70,7 @@ typedef struct DcRuleKind
 	DcRelCached cache; /* name and size; the rest is set by rule_kind_add() */
 	/* copy the fields of a row that the room needs into its part of the entry */
 	void (*fill)(DcRuleKnown *known, const DcRuleRow *row);
-	/* do in memory what follows from changes that have been committed; must not throw */
+	/* apply committed changes to memory; must not throw */
 	void (*settle)(const DcRuleChange *changes);
 	/* set by rule.c */
 	DcRuleKnown *last;

@@ -54,13 +54,13 @@ static void
 mark_changed(DcRuleKind *kind)
 {
 	xact_mark(DC_XACT_RULE);
-	kind->is_changed = true; /* a ROLLBACK TO does not reset this: telling sessions in vain does no harm */
+	kind->is_changed = true; /* a ROLLBACK TO does not reset this: telling sessions needlessly does no harm */
 }
 
 /*
- * lock_name locks a name against other sessions of the same role that create a rule of it. Roles do
- * not wait for each other here, as other names have the same hash: the unique index decides between
- * them.
+ * lock_name locks a name against other sessions of the same role that create a rule with this name.
+ * Roles do not wait for each other here, as other names have the same hash: the unique index
+ * decides between them.
  */
 static void
 lock_name(const DcRuleKind *kind, const char *name)
@@ -105,7 +105,7 @@ rule_exists(const DcRuleKind *kind, const char *name, bool may_exist)
 }
 
 /*
- * Insert a new row. Another role may have created a rule of the same name meanwhile.
+ * Insert a new row. Another role may have created a rule of the same name in the meantime.
  */
 static void
 insert_unique(const DcRuleKind *kind, const DcRuleRow *row)
@@ -144,8 +144,8 @@ rule_create(DcRuleKind *kind, DcRuleRow *row)
 }
 
 /*
- * rule_open finds the rule named by the first argument, which the caller owns, and locks it, for
- * the function with this verb in its name.
+ * rule_open finds the rule that the first argument names and the caller owns, and locks it for the
+ * function with this verb in its name.
  */
 void *
 rule_open(DcRuleKind *kind, FunctionCallInfo fcinfo, const char *verb)
@@ -253,8 +253,8 @@ rules_are_idle(void)
 }
 
 /*
- * Tell other sessions at commit, let the rooms settle what was created or dropped, and forget
- * that at each end. Must not throw.
+ * Tell other sessions at commit, let the rooms finish what was created or dropped, and forget it at
+ * each end of a transaction. Must not throw.
  */
 static void
 rules_xact_callback(XactEvent event, void *arg)

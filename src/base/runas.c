@@ -121,7 +121,7 @@ run_ddl(const char *sql)
 /*
  * run_ddl_done raises 55000 if a statement that was run for a table has not changed it. A
  * statement names its table. The table's owner, if the statement runs as another role, could
- * have put another table in its place meanwhile, by renaming schemas. The error undoes the
+ * have put another table in its place in the meantime, by renaming schemas. The error undoes the
  * change of that other table.
  */
 void

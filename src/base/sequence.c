@@ -109,9 +109,9 @@ sequence_raise(Oid sequence, int64 least, int64 ahead)
 }
 
 /*
- * move_sequence sets the last number given out, and returns whether it has logged that:
- * because this session never has, what was logged is not enough, or a crash would replay
- * from after that.
+ * move_sequence sets the last number given out, and returns whether it has logged that. It does so
+ * if this session never has, if the logged number is not enough, or if a crash would replay from a
+ * later point.
  *
  * The page is marked before it is compared with the redo pointer. So a checkpoint that
  * sets the pointer after that finds it dirty, waits for its lock, and writes this number.

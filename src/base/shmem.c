@@ -84,8 +84,8 @@ shmem_add_sized(const char *name, Size (*size)(void), void **area,
 }
 
 /*
- * shmem_add_raw does the same for a large area that is better not touched before
- * it is used: init clears the parts that must be zero.
+ * shmem_add_raw does the same for a large area that should not be touched before it is used: init
+ * clears the parts that must be zero.
  */
 void
 shmem_add_raw(const char *name, Size (*size)(void), void **area, DcShmemInit init)

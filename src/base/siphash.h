@@ -1,6 +1,6 @@
 /*
  * siphash.h
- *		SipHash-1-3 (Aumasson, Bernstein 2012): hashes of bytes that others choose.
+ *		SipHash-1-3 (Aumasson, Bernstein 2012): hashes of bytes that users choose.
  *
  * Copyright (c) 2026, the dcounter developers
  *

@@ -13,9 +13,9 @@
 #include "base/subxact.h"
 
 /*
- * subxact_run runs `work` in a subtransaction, which is rolled back if the answer is false, or
- * an error is raised. The error is raised again to the caller, which would otherwise be left
- * within the subtransaction.
+ * subxact_run runs `work` in a subtransaction, which is rolled back if `work` returns false or
+ * raises an error. The error is raised again to the caller, which would otherwise be left within
+ * the subtransaction.
  */
 bool
 subxact_run(DcSubxactWork work, void *arg)

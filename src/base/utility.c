@@ -5,15 +5,15 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * A room adds a function when the library is loaded. The function is called around each
- * statement: it does its work before the statement, calls utility_run(), which goes on with
- * the next function and in the end with the statement, and does its work after it. An error
- * passes through all of them; a function that has something to undo catches it. The state
- * of a call is on the stack, so statements may be nested.
+ * statement: it does its work before the statement, calls utility_run(), which continues with the
+ * next function and in the end with the statement, and does its work after it. An error passes
+ * through all of them; a function that has something to undo catches it. The state of a call is on
+ * the stack, so statements may be nested.
  *
  * The function that was added first is called last, next to the statement. So, in the order
- * of dcounter.c, a worker that is in the way is sent away before anything is locked. Then
- * increments in memory and those of the transaction are written, and tables are locked.
- * Last, statements that code of an owner must not run are refused.
+ * of dcounter.c, a worker that would block the statement is stopped before anything is locked. Then
+ * increments in memory and those of the transaction are written, and tables are locked. Last,
+ * statements that code of an owner must not run are refused.
  */
 #include "postgres.h"
 

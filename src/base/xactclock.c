@@ -6,7 +6,7 @@
  *
  * PostgreSQL notes when a transaction starts by the wall clock only. Rows that a transaction
  * reads may be as old as its start (for example, by a snapshot of another server). How old they
- * are must not depend on a clock that is set meanwhile.
+ * are must not depend on a clock that is set in the meantime.
  *
  * So the clock is read at the first action of each transaction: its first statement is planned,
  * begins to run, or is a utility statement (BEGIN is one). Parsing comes before, and reads

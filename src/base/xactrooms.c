@@ -50,8 +50,8 @@ xact_rooms_init(void)
 }
 
 /*
- * xact_room_add enters the callbacks of a room. subxact may be NULL. idle returns true if there is
- * nothing to do at the end of this transaction.
+ * xact_room_add registers the callbacks of a room. subxact may be NULL. idle returns true if there
+ * is nothing to do at the end of this transaction.
  */
 void
 xact_room_add(DcXactRoom room, XactCallback xact, SubXactCallback subxact, DcXactIdle idle)

@@ -98,7 +98,7 @@ any_stock_is_shut(void)
 }
 
 /*
- * Return what is wrong with the link from the region that is looked at, and what to call, or NULL.
+ * Return what is wrong with the link from the region that is checked, and what to call, or NULL.
  */
 static char *
 advice_link(const DcRegionLook *look)

@@ -150,8 +150,8 @@ beat_xact_callback(XactEvent event, void *arg)
 }
 
 /*
- * Raise this region's heartbeat, in a new snapshot, also if the transaction has become read-only
- * meanwhile.
+ * Raise this region's heartbeat, in a new snapshot, even if the transaction has become read-only
+ * in the meantime.
  */
 static void
 raise_at_commit(void)

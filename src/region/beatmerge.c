@@ -12,18 +12,19 @@
  * number, if that is greater: it has the rows that were published until then, and a snapshot that
  * begins with an earlier number lacks them.
  *
- * A heartbeat of the own epoch is not taken. If it, or its sender's column `seen`, has a number at
- * or after this series' under another series, there is, or was, another database: this one must
- * renew. It must also renew if it is starting and the sender knows a later epoch of this region:
- * then this database was set back to a time before it took that epoch.
+ * A heartbeat of this database's own epoch is not taken. If it, or its sender's column `seen`, has
+ * a number at or after this series' under another series, there is, or was, another database: this
+ * one must renew. It must also renew if it is starting and the sender knows a later epoch of this
+ * region: then this database was set back to a time before it took that epoch.
  *
  * Heartbeats come without gaps. Where there is one, rows that went with it are missing as well
  * (recopy). That holds only for updates: a row that is inserted is the first one, or one that is
  * copied.
  *
  * Locks. The row that an update is about is locked by the caller. A row that is inserted may come
- * by another link at the same moment, so it is looked for under an advisory lock of its region and
- * epoch; an existing one is locked afterwards. Updates take no such lock, so there is no deadlock.
+ * by another link at the same moment, so it is searched for under an advisory lock of its region
+ * and epoch; an existing one is locked afterwards. Updates take no such lock, so there is no
+ * deadlock.
  *
  * If either heartbeat says that a region is retired, that is kept, and only a later epoch undoes
  * it. A database that knows less of a retired region than another one, as it came later, lacks rows
@@ -102,7 +103,7 @@ merge_beat(PG_FUNCTION_ARGS)
 
 /*
  * beat_problem returns why a heartbeat must not be taken, as a sentence, or NULL: it would stand in
- * the way of others, or end waits that must go on.
+ * the way of others, or end waits that must continue.
  */
 static const char *
 beat_problem(const DcBeat *come)
@@ -117,8 +118,8 @@ beat_problem(const DcBeat *come)
 }
 
 /*
- * Return true if a heartbeat is of the own epoch, whose row only this database writes, and may have
- * locked for a renewal.
+ * Return true if a heartbeat is of this database's epoch, whose row only this database writes, and
+ * may have locked for a renewal.
  */
 static bool
 is_own(const DcBeat *come)
@@ -172,8 +173,8 @@ merge_changed_beat(Relation rel, HeapTuple tuple, const DcBeat *have, const DcBe
 }
 
 /*
- * look_at_beat checks what a heartbeat says of the own epoch; false if the heartbeat must not be
- * taken.
+ * look_at_beat checks what a heartbeat says about this database's epoch; false if the heartbeat
+ * must not be taken.
  */
 static bool
 look_at_beat(const DcBeat *have, const DcBeat *come, bool copied)
@@ -282,9 +283,9 @@ mark_renew(const DcSelfRow *self)
 }
 
 /*
- * await_own_beat waits for a transaction that has raised the own heartbeat. Others may know of its
- * commit before it is visible here: it is sent when it is on disk here, but visible only when a
- * synchronous standby has confirmed it, too.
+ * await_own_beat waits for a transaction that has raised this database's heartbeat. Others may know
+ * of its commit before it is visible here: it is sent when it is on disk here, but visible only
+ * when a synchronous standby has confirmed it, too.
  */
 static void
 await_own_beat(void)
@@ -395,8 +396,8 @@ look_for_retired(const DcSelfRow *self, const char *region, const DcSeen *seen, 
  * merged before local amounts are folded into that slot: so this marks the database as one that
  * must renew and, as the row will not come again, must then copy everything.
  *
- * The owner of a table can write such a row by hand, elsewhere, and a renewal costs all stocks of
- * the database their units. So a renewal is marked only for rows of a superuser's table.
+ * The owner of a table can write such a row directly in another region, and a renewal costs all
+ * stocks of the database their units. So a renewal is marked only for rows of a superuser's table.
  * Heartbeats, one of which comes after the rows of each transaction that publishes, reveal a copy
  * as well. But each such row marks that everything must be copied, as a row that is passed over
  * does not come again.

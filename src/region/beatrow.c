@@ -9,9 +9,9 @@
  *
  *	- A session that raises a heartbeat begins at the version that it has written last.
  *	- Versions that are on one page have one entry in the index, the latest page usually last, as
- *	  the table grows meanwhile. So otherwise a row is looked for from the end of the entries of its
- *	  key, and all rows one after the other, from the last key to the first, never through the
- *	  entries of one.
+ *	  the table grows in the meantime. So otherwise a row is searched for from the end of the
+ *	  entries of its key, and all rows one after the other, from the last key to the first, never
+ *	  through the entries of one.
  *	- A version that goes to another page gets an entry without the check that the key is unique,
  *	  which would visit all entries of it (keyrow_replace).
  *
@@ -156,7 +156,7 @@ read_beats(const char *region)
 
 /*
  * Set a key to the last one before it of which there is, or was, a row; false if there is none. A
- * region that is NULL is after all. Other regions are looked at only if wanted.
+ * region that is NULL is after all. Other regions are checked only if wanted.
  */
 static bool
 beat_key_before(DcBeatKey *key, bool others)

@@ -27,8 +27,8 @@
  *
  * Sessions. Increments between the start and the first step would be sealed as well, and may be
  * lost with it. So a session that writes to a replicated counter waits for the first step, when the
- * entry of its cache is made (core/table/countercache.c). Sessions with an entry that was made on a
- * standby wait as well, since a standby is promoted without a start. Without preload, or with
+ * entry of its cache is created (core/table/countercache.c). Sessions with an entry that was made
+ * on a standby wait as well, since a standby is promoted without a start. Without preload, or with
  * dcounter.worker off, there is no worker to wait for: then the owner of the database should call
  * dc_region_renew(), or dc_compact(), before anything is counted.
  *
@@ -408,7 +408,7 @@ boot_tell(const DcSelfRow *self, bool worker)
 	if (worker && !unpublished_looked())
 	{
 		/*
-		 * a region that waits for an answer must not wait until all counters were looked at, which
+		 * a region that waits for an answer must not wait until all counters were checked, which
 		 * may be under way
 		 */
 		if (is_to_answer(&own, self->region))
@@ -470,7 +470,7 @@ is_to_answer(const DcBeat *own, const char *region)
 
 /*
  * boot_is_held returns true if increments of a replicated counter have to wait. It is called when
- * the counter's entry is made.
+ * the counter's entry is created.
  */
 bool
 boot_is_held(void)

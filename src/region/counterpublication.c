@@ -58,7 +58,7 @@ counter_publish(const DcCounterRow *row, const char *region)
 }
 
 /*
- * dc_region_publish() -> integer: creates the publications if need be, and adds tables that are
+ * dc_region_publish() -> integer: creates the publications if necessary, and adds tables that are
  * missing. Returns the number of counters whose tables were added. For the owner of the database.
  *
  * Errors: 42501, 55000 if the database is in no region, or a publication is not as dcounter makes

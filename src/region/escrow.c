@@ -1,6 +1,6 @@
 /*
  * escrow.c
- *		Deciding who gives how many units to whom.
+ *		Deciding which region gives how many units to which.
  *
  * Copyright (c) 2026, the dcounter developers
  *
@@ -19,7 +19,8 @@
  * A region may also be short of a reserve. That is served from units beyond the reserve and the
  * request of the region that serves. So that region has no reason to ask for them back.
  *
- * Numbers that would leave bigint are limited to its greatest value: no stock has that many units.
+ * Numbers that would overflow bigint are limited to its greatest value: no stock has that many
+ * units.
  */
 #include "region/escrow.h"
 
@@ -105,7 +106,7 @@ escrow_share(DcRequest *requests, int count, int64_t units, int64_t reserve)
 	int64_t given = 0;
 	int64_t keep = 0;
 
-	/* the C library's: the server's takes quadratic time for input that is made for that */
+	/* the C library's: the server's takes quadratic time for input that is crafted for it */
 	(qsort)(requests, count, sizeof(DcRequest), request_compare);
 	for (int i = 0; i < count; i++)
 	{
@@ -144,7 +145,7 @@ sum_of(int64_t a, int64_t b)
 }
 
 /*
- * escrow_less returns what is left of an amount, not less than nothing.
+ * escrow_less returns the rest of an amount, or 0 if that would be negative.
  */
 static int64_t
 escrow_less(int64_t a, int64_t b)

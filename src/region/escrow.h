@@ -1,6 +1,7 @@
 /*
  * escrow.h
- *		Deciding who gives how many units to whom (see escrow.c). Knows nothing of the server.
+ *		Deciding which region gives how many units to which (see escrow.c). Knows nothing of the
+ *		server.
  *
  * Copyright (c) 2026, the dcounter developers
  */

@@ -53,9 +53,9 @@ static const DcStatement sql_grant_carried = {
 	.of = DC_OF_MORE};
 
 /*
- * key: the units that may still come. Rows that are written by hand may be negative; where there
- * are very many rows, they were written by hand, and no more units come. The table of totals, which
- * may have code of its owner, is not read.
+ * key: the units that may still come. Rows that are written directly may be negative. Where there
+ * are very many rows, they were written directly, and no more units come. The table of totals,
+ * which may have code of its owner, is not read.
  */
 static const DcStatement sql_grant_room = {
 	.text = "SELECT CASE WHEN count(*) > 10000 THEN -1 ELSE greatest(least(9223372036854775807 - coalesce(sum(greatest(s.units, 0)), 0), 9223372036854775807 - coalesce(sum(greatest(s.inc, 0)), 0)), -1)::int8 END"
@@ -102,7 +102,7 @@ grant_problem(DcMerge *merge)
 
 /*
  * grant_receive adds units of a grant to those here, if they are for this region. If the sum would
- * leave bigint, no region can have had these units.
+ * overflow bigint, no region can have had these units.
  */
 static void
 grant_receive(DcMerge *merge, int64 units)
@@ -131,7 +131,7 @@ grant_receive(DcMerge *merge, int64 units)
 /*
  * grant_has_room returns true if a key has room for units. The rows of a key are read once in a
  * transaction, if the result still fits into memory: there may be very many rows, and very many
- * grants. Amounts that others add meanwhile only harm the owner's own key.
+ * grants. Amounts that others add in the meantime only harm the owner's own key.
  */
 static bool
 grant_has_room(DcCounter *counter, const Datum *grant, int64 units)

@@ -6,8 +6,8 @@
  *
  * A region is a name that people choose. An epoch is a number that no database has had before: the
  * time, and random bits. Counts are identified by both. So a database that was copied or restored
- * may go on under the same name if it takes a new epoch; under the old epoch others would take its
- * counts for ones that they have already.
+ * may continue under the same name if it takes a new epoch; under the old epoch others would take
+ * its counts for ones that they have already.
  *
  * dcounter.self has one row, or none (self.c). It also says for which system, timeline, database
  * and start of the server that holds. Each transaction that publishes calls region_identity(),
@@ -39,12 +39,12 @@ PG_FUNCTION_INFO_V1(on_self_change);
  */
 #define EPOCH_TAG(epoch) ((epoch) & ((1 << EPOCH_RANDOM_BITS) - 1))
 
-/* How often to look whether a start is over. */
+/* How often to check whether a start is over. */
 #define LOOK_AGAIN_MS 50
 
 /*
- * How long a transaction that has a stock locked waits for others that have the identity locked for
- * a moment.
+ * How long a transaction that has a stock locked waits for other transactions that have the
+ * identity locked for a moment.
  */
 #define LOCKED_STOCK_MS 1000
 
@@ -136,7 +136,7 @@ region_identity_awaited(DcIdentity *identity)
 
 /*
  * Return true if this transaction has asked for the identity before, and still has it: it does not
- * keep the lock if it has asked in vain, or has been rolled back to before that.
+ * keep the lock if it has asked without success, or has been rolled back to before that.
  */
 static bool
 is_kept(void)

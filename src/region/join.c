@@ -6,9 +6,9 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * A link is a subscription of this database to a publication of another one (publication.c).
- * CREATE SUBSCRIPTION makes a slot there, and so cannot run in a transaction, nor in a function. So
- * these return statements, for psql's \gexec. They write nothing, and return text: running it needs
- * the rights for it.
+ * CREATE SUBSCRIPTION creates a slot there, and so cannot run in a transaction, nor in a function.
+ * So these return statements, for psql's \gexec. They write nothing, and return text: running it
+ * needs the rights for it.
  *
  *		dc_from_PEER		the permanent link from a region
  *		dc_refresh_PEER		a copy of all that it knows, dropped when that is complete
@@ -32,7 +32,7 @@
  *
  * In a mesh each link brings the rows of its sender, and no link brings those of a retired region.
  * So a database that does not know any other region yet is refreshed from the first one, before the
- * link is made: then it knows all retired regions when heartbeats come (beatmerge.c).
+ * link is created: then it knows all retired regions when heartbeats come (beatmerge.c).
  *
  * The rows of a region should come by one link. More are possible, but two apply workers that write
  * the same rows may deadlock, and do the work twice. A warning says so, if the catalogs show it.
@@ -102,9 +102,9 @@ static const char *refreshed_from(const char *name);
 
 /*
  * dc_region_join(peer text, conninfo text [, anew boolean], topology text, trust_owners boolean) ->
- * setof text: the statements that make a link from another region, or update an existing one: its
- * connection, its tables. A link to another publication is dropped and made again, as is any link
- * with `anew`. Before the first link come the statements that copy all that the peer knows.
+ * setof text: the statements that create a link from another region, or update an existing one: its
+ * connection, its tables. A link to another publication is dropped and created again, as is any
+ * link with `anew`. The statements that copy all that the peer knows come before the first link.
  *
  * Errors: 22004, 22023 for an invalid peer or topology, 55000 if this database is not in a region,
  * or needs a new epoch, or, before PostgreSQL 16, the owners of tables are not trusted.
@@ -469,7 +469,7 @@ dc_region_wait_copied(PG_FUNCTION_ARGS)
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
 	}
-	peer = refreshed_from(name); /* another role may have made another link of that name meanwhile */
+	peer = refreshed_from(name); /* another role may have made another link of that name in the meantime */
 	if (peer != NULL && !XactReadOnly)
 	{
 		region_copied(peer, began);

@@ -25,23 +25,23 @@
  *	  such a time. So each start takes a new epoch then: later counts, and those of the original of
  *	  a snapshot, have different epochs. That is marked (alone). If another region reports later
  *	  that it knows more of an earlier epoch than this database has, there was an original: this
- *	  database takes a new epoch once more, and gives up the units of its stocks (beatmerge.c);
+ *	  database takes a new epoch again, and gives up the units of its stocks (beatmerge.c);
  *	- counts from before the start are then sealed (seal.c): they may be published already, so they
  *	  can only go to the old epoch. Later counts can only go to the epoch that the database has when
  *	  it publishes again. So no session counts until the sealing is done (boot_await);
- *	- a row that has more of the own epoch than this database is not merged, and marks that the
- *	  database must copy everything again (slot_is_foreign). In a table of a superuser, where nobody
- *	  writes such a row by hand, it also marks that the database must renew, earlier than heartbeats
- *	  would.
+ *	- a row that has more of this database's epoch than the database itself is not merged, and marks
+ *	  that the database must copy everything again (slot_is_foreign). In a table of a superuser,
+ *	  where nobody writes such a row directly, it also marks that the database must renew, earlier
+ *	  than heartbeats would.
  *
  * test/unit/regionsim_identity.c is a model of this (series.h is the same in both). It shows that
  * each of these rules is needed, except for the last mark: half of its runs do without it.
  *
  * Locks. A transaction that publishes holds the lock on the identity, shared, from when it reads it
  * until it ends; one that changes dcounter.self holds it exclusively. It is taken after locks on
- * tables, but before those on stocks (rights.h). The lock on the own heartbeat is taken by each
- * publishing transaction at the very end of its commit, when it needs no other lock; a heartbeat of
- * others is inserted under a lock of its own (beatmerge.c).
+ * tables, but before those on stocks (rights.h). The lock on this database's heartbeat is taken by
+ * each publishing transaction at the very end of its commit, when it needs no other lock; a
+ * heartbeat of others is inserted under a lock of its own (beatmerge.c).
  */
 #ifndef DC_LIFE_H
 #define DC_LIFE_H
@@ -73,7 +73,7 @@ typedef struct DcSelfRow
 	TimestampTz begun_at; /* since when */
 } DcSelfRow;
 
-/* More facts about the own epoch, from transactions that must not wait. */
+/* More facts about this database's epoch, from transactions that must not wait. */
 typedef struct DcSelfMarks
 {
 	bool renew;

@@ -76,7 +76,8 @@ refused_init(void *area)
 }
 
 /*
- * Note that the peer has refused a link just now. The oldest note gives way if the list is full.
+ * Note that the peer has refused a link just now. The oldest note is overwritten if the list is
+ * full.
  */
 static void
 note_refused(Oid link)

@@ -188,7 +188,7 @@ key_problem(const DcMerge *merge, const DcMergeKind *kind)
 }
 
 /*
- * Return true if a row that comes has the key of the one that is there.
+ * Return true if a row that comes has the key of the existing one.
  */
 static bool
 mergetrigger_same_key(const DcMerge *merge, const DcMergeKind *kind)

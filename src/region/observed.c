@@ -35,6 +35,7 @@ observed_wrong(Datum upto)
 
 	while (amounts_next(&iter, &entry))
 	{
+		CHECK_FOR_INTERRUPTS();
 		if (!observed_node(entry.node, &row))
 			return _("A node is not the name of a region and an epoch.");
 	}
@@ -288,7 +289,7 @@ slots_tally(const List *slots)
 }
 
 /*
- * tally_to_bigint raises 22003 for a sum that leaves bigint.
+ * tally_to_bigint raises 22003 for a sum that overflows bigint.
  */
 int64
 tally_to_bigint(__int128 sum)

@@ -5,11 +5,11 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * One link brings the rows of all counters. If one row raised an error, all of them would stop, and
- * the row would come again each time. So a row that the owner of a table has written by hand,
- * elsewhere, is skipped. It is counted in dc_stat_counters, and logged once per transaction.
+ * the row would come again each time. So a row that the owner of a table has written directly in
+ * another region is skipped. It is counted in dc_stat_counters, and logged once per transaction.
  *
  * Everything that could make the merge fail is checked (mergetrigger.c). The amounts may have any
- * value; the code that adds them deals with sums that leave bigint (core/rows/remote.c).
+ * value; the code that adds them deals with sums that overflow bigint (core/rows/remote.c).
  */
 #include "postgres.h"
 

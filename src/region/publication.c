@@ -13,13 +13,13 @@
  * may have both. So it is done as the bootstrap superuser, in a security-restricted operation, by a
  * statement that names one table and runs no code, after two checks: the caller owns the table, and
  * the publication belongs to a role that may act as the owner of the database. Neither can do more
- * with it than with their own rights: the table was made by dcounter, its owner has asked for its
- * rows to be sent, and the owner of the database decides who may replicate.
+ * with it than with their own rights: the table was created by dcounter, its owner has asked for
+ * its rows to be sent, and the owner of the database decides who may replicate.
  *
  * An existing publication of that name, as in a database that was restored, is used if it is as
  * dcounter would make it. A dump does not include that the extension's own table of heartbeats is
  * in them, and may lack the publications. So missing tables are added when a database renews or
- * makes a link, and by dc_region_publish().
+ * creates a link, and by dc_region_publish().
  */
 #include "postgres.h"
 

@@ -19,8 +19,8 @@
  * Locks are taken in this order: table of regions, table of sets, tables of the counter, the lock
  * on compaction if it is the first set (setrow.c), the lock on the key, rows. Compaction, which has
  * the locks of the counter already, takes the lock on the table of regions without waiting. An
- * apply worker comes from either table. So to keep others from writing, it is enough to lock the
- * table of regions, which all writers of either table have locked by then.
+ * apply worker comes from either table. So to keep other sessions from writing, it is enough to
+ * lock the table of regions, which all writers of either table have locked by then.
  *
  * Of the rows of a key, dc_set() writes the one of sets before the slot, since an apply worker
  * elsewhere needs the lock on the key for the former: two workers of different links might

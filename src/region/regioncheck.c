@@ -6,8 +6,8 @@
  *
  * Everything is read in one snapshot. In each snapshot, totals and remote shard rows of a key are
  * the sum over its rows of regions, with the value that it was set to (region.h, sets.h), even
- * while others count, compact and merge. Only changes that bypass dcounter's functions break that,
- * such as rows that are changed by hand.
+ * while other sessions count, compact and merge. Only changes that bypass dcounter's functions
+ * break that, such as rows that are changed directly.
  *
  * The counts of a region and epoch, and the values that a region has set keys to, as
  * dc_region_check() shows them, are the same in all regions that have the same rows: the digest is
@@ -234,7 +234,8 @@ check_word(DcCounter *counter, const char *word)
 
 /*
  * dc_region_repair(counter regclass) -> bigint: sets the totals of keys to what the regions have
- * counted, and returns how many differed. Increments and merges wait meanwhile. For the owner.
+ * counted, and returns how many differed. Increments and merges wait in the meantime. For the
+ * owner.
  */
 Datum
 dc_region_repair(PG_FUNCTION_ARGS)

@@ -53,8 +53,8 @@ region_ready(DcCounter *counter)
 }
 
 /*
- * region_publish adds the own amounts of the keys of a batch. The table of sets is read unless it
- * is empty (setrow.c says why an empty one stays so meanwhile).
+ * region_publish adds this region's amounts of the keys of a batch. The table of sets is read
+ * unless it is empty (setrow.c says why an empty one stays so in the meantime).
  */
 void
 region_publish(DcCounter *counter, DcBatch *batch)
@@ -97,8 +97,8 @@ region_publish(DcCounter *counter, DcBatch *batch)
 }
 
 /*
- * add_own adds the own amounts of a key; false if that is not possible now. A sum that leaves
- * bigint is reported like one of the totals.
+ * add_own adds this region's amounts of a key; false if that is not possible now. A sum that
+ * overflows bigint is reported like one of the totals.
  */
 static bool
 add_own(DcPublishing *to, DcBatchKey *key)

@@ -6,7 +6,7 @@
  *
  * Each transaction that writes a row has the latest version of it, by a lock or by an update that
  * fails if the version that was read is not the latest. Shared memory does not cache places of
- * rows: the key is looked up in the index each time (core/rows/keyrow.c), which has one entry a
+ * rows: the key is looked up in the index each time (core/rows/keyrow.c), which has one entry per
  * row, as long as its versions stay on their page.
  */
 #include "postgres.h"
@@ -211,7 +211,7 @@ bool
 region_row_lock(DcRegionRel *rel, DcRegionRow *row)
 {
 	const AttrNumber *atts = rel->layout->atts;
-	/* its owner may have changed its key by hand */
+	/* its owner may have changed its key directly */
 	bool locked = regionrel_lock(rel, &row->tid) &&
 		batch_key_equal(slot_datum(rel->found, atts[REGION_KEY], TEXTOID), row->key) &&
 		batch_key_equal(slot_datum(rel->found, atts[REGION_REGION], TEXTOID), row->region) &&

@@ -14,13 +14,13 @@
  *	   different parts of it would not add up.
  *	2. Rows of sets, slots, totals and shard rows with amounts of other regions are read in one
  *	   snapshot. As each transaction changes totals or shard rows and slots by the same amount, the
- *	   new totals follow from these, whatever is merged or compacted meanwhile: the value of the
- *	   key, by the formula in sets.h, less the shard rows.
+ *	   new totals follow from these, whatever is merged or compacted in the meantime: the value of
+ *	   the key, by the formula in sets.h, less the shard rows.
  *	3. This region's row of sets is written: a stamp after all of the key, the new value, and all
  *	   slots, with those that any row of sets has observed. dc_delete() closes them. It does so even
  *	   for a key that does not exist here: another region may have set it, and of two concurrent
  *	   sets the later one wins.
- *	4. The own slot is written last (region.h).
+ *	4. This database's slot is written last (region.h).
  *
  * Increments that are committed after step 2 has read the rows are added to the new value; all
  * others belong to the old one. The same holds for increments of other regions: they are observed,
@@ -304,7 +304,8 @@ same_rows(const DcKeyRows *a, const DcKeyRows *b)
 }
 
 /*
- * fold_own adds local counts to the own slot among those that were read. It is not written yet.
+ * fold_own adds local counts to this database's slot among those that were read. It is not written
+ * yet.
  */
 static void
 fold_own(DcSetting *set)
@@ -390,7 +391,7 @@ write_set(DcSetting *set, const DcSetRow *row)
 }
 
 /*
- * write_own writes the own slot, if it has grown.
+ * write_own writes this database's slot, if it has grown.
  */
 static void
 write_own(DcSetting *set)

@@ -4,15 +4,15 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * They belong to the owner of the counter, as the shard table does. Both are plain tables, also
- * if the counter is partitioned. NAME_region is written without SQL (regionrow.c), so it must be as
- * it was made. It has one index, so that updates stay on their page. That is cheaper; also, an
- * apply worker of the server may not find a row that is being moved to another page, and then goes
- * on as if the row had never been there.
+ * They belong to the owner of the counter, as the shard table does. Both are plain tables, even if
+ * the counter is partitioned. NAME_region is written without SQL (regionrow.c), so it must be as it
+ * was created. It has one index, so that updates stay on their page. That is cheaper; also, an
+ * apply worker of the server may not find a row that is being moved to another page, and then
+ * continues as if the row had never been there.
  *
  * The trigger for rows that come from other regions fires only in apply workers (ENABLE REPLICA).
  * Of the roles that could create such a trigger, only the owner of the database, who restores
- * dumps, may execute its function. So it is made as the bootstrap superuser, in a
+ * dumps, may execute its function. So it is created as the bootstrap superuser, in a
  * security-restricted operation.
  */
 #include "postgres.h"
@@ -314,8 +314,8 @@ region_table_problem(Relation rel, const DcTableLayout *layout)
 
 /*
  * Return true if a trigger is the one for rows that come from other regions. There is one of that
- * name; a second one of another name would add the amounts once more. Only the owner of the
- * extension can create functions in its schema.
+ * name; a second one with another name would add the amounts twice. Only the owner of the extension
+ * can create functions in its schema.
  */
 static bool
 is_merge_trigger(const Trigger *trigger)

@@ -6,8 +6,8 @@
  *
  * A deleted key has rows of sets and of regions, and perhaps a row of totals without amounts. All
  * of them are removed at once, but only in this database: deletions are not published. Other
- * regions do the same at any time, or never, and all may go on counting in the key meanwhile. That
- * is safe since a region that gets the key again after that gets whole rows:
+ * regions do the same at any time, or never, and all may go on counting in the key in the meantime.
+ * That is safe since a region that gets the key again after that gets whole rows:
  *
  *	- The server silently skips an UPDATE of a row that does not exist. So others must insert the
  *	  rows that they write for the key from now on. The last set of the key is a deletion, and it
@@ -33,12 +33,12 @@
  *
  * The heartbeats of the region that has set a key show that another region knows of the set: they
  * have the time before which all of its commits have come. The stamp of a set is the time when it
- * was made; its transaction commits later. Therefore heartbeats must be later than the stamp by
+ * was created; its transaction commits later. Therefore heartbeats must be later than the stamp by
  * older_than: no transaction that sets keys may be open for longer. Nor may a backup that is
  * restored be older, as its rows of the key do not include the deletion.
  *
  * Nothing is removed of a key that has amounts in shard rows. Increments that are committed
- * meanwhile are added on top: they need none of the removed rows.
+ * in the meantime are added on top: they need none of the removed rows.
  *
  * The lock on the table of regions keeps all writers of the two tables away (region.h): compaction
  * skips the counter, setters and apply workers wait. Transactions that count do not.
@@ -114,7 +114,7 @@ typedef struct DcVacuum
 	int64 removed;
 	int64 unheard; /* keys of which a set may not be known everywhere */
 	int64 open;	   /* keys with a slot that the deletion has not closed */
-	int64 epoch;   /* greater than those of the own slots that are removed */
+	int64 epoch;   /* greater than those of this database's slots that are removed */
 } DcVacuum;
 
 static DcCounter *open_to_vacuum(FunctionCallInfo fcinfo);
@@ -267,7 +267,7 @@ is_to_go(DcVacuum *vacuum, Datum key)
 	UnregisterSnapshot(snapshot);
 	last = sets_last(&sets);
 	if (last == NULL && !sets.too_many)
-		return false; /* deleted by hand meanwhile */
+		return false; /* deleted directly in the meantime */
 	if (sets.too_many)
 	{
 		vacuum->open++;

@@ -201,7 +201,7 @@ lossless_since(const DcSelfRow *self, const DcSelfMarks *marks, DcRights rights,
 
 /*
  * publish_beats adds the heartbeats to the publications, as those of a dump lack them. If that
- * fails, the renewal goes on.
+ * fails, the renewal continues.
  */
 static void
 publish_beats(char *region)

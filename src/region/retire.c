@@ -5,7 +5,7 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * Its counts stay. Others no longer wait for it: after a start (boot.c), or before something is
- * removed for good (seen.c). If it still exists, it no longer publishes, until dc_region_renew()
+ * removed permanently (seen.c). If it still exists, it no longer publishes, until dc_region_renew()
  * brings it back with a new epoch. A new database of its name does so, too: a region is retired if
  * its latest epoch is.
  *
@@ -216,7 +216,7 @@ retire_check_seen(const List *current, const DcBeat *what, const char *own)
 }
 
 /*
- * Mark the rows of all epochs of a region as retired. For the own region, take the locks on its
+ * Mark the rows of all epochs of a region as retired. For this region, take the locks on its
  * identity and its heartbeat first: then nothing more is published.
  */
 static void

@@ -38,19 +38,21 @@
  *
  * which others get as well; the row with the latest stamp (hlc) holds. It says how many units are
  * needed, and how many had been granted to the region when it was written. The job "rights" of
- * regions that have units serves it: escrow.c decides who gives how many to whom. A want is only a
- * wish: if it is late, lost or duplicated, units move to where they are not needed, at worst. The
- * row also reports how many units there were, even of keys that nobody asks for (rightstell.c).
+ * regions that have units serves it: escrow.c decides which region gives how many to which. A want
+ * is only a wish: if it is late, lost or duplicated, units move to where they are not needed, at
+ * worst. The row also reports how many units there were, even of keys that nobody asks for
+ * (rightstell.c).
  *
  * Locks, in this order: the identity (life.h), the table of grants, that of wants, the stock's
  * tables, units (rows of the shard table), the row of wants. A transaction that has a stock locked
  * must not wait for the identity (rightsrenew.c). An apply worker has one of the first two tables
  * locked already, and adds units to rows of its own transaction, so it waits for no row. The job
  * waits for no lock at all: it skips tables that are locked, takes units that are free, and if two
- * jobs work on one stock, only one goes on (RIGHTS_LOCK_CLASS). dc_want() in a transaction that has
- * taken units takes the lock on wants after those on the stock's tables; that matters only if these
- * are locked against writers, as by rights_renew(), and then the server resolves the deadlock. Rows
- * of wants of this region are written by its sessions, those of others by apply workers.
+ * jobs work on one stock, only one continues (RIGHTS_LOCK_CLASS). dc_want() in a transaction that
+ * has taken units takes the lock on wants after those on the stock's tables; that matters only if
+ * these are locked against writers, as by rights_renew(), and then the server resolves the
+ * deadlock. Rows of wants of this region are written by its sessions, those of others by apply
+ * workers.
  */
 #ifndef DC_RIGHTS_H
 #define DC_RIGHTS_H
@@ -124,7 +126,7 @@ extern bool rights_tell(DcCounter *counter, const DcIdentity *identity, bool all
 extern bool region_has_units(DcCounter *counter, const char *region, bool own);
 
 /*
- * rights_epoch_of returns the epoch under which this database has its units of a stock, also while
+ * rights_epoch_of returns the epoch under which this database has its units of a stock, even while
  * they are shut.
  */
 static inline int64

@@ -15,11 +15,11 @@
  * stocks are shut until the operator decides. If at least one other region has confirmed the start,
  * the units stay.
  *
- * All of a stock's tables are locked against writers meanwhile, after the identity. Until then
- * takes, restocks and apply workers stop at the identity, and sessions wait for it before they lock
- * the stock (rights_await()). A transaction that has it locked already, by an earlier take, gets
- * 40001, so that nobody waits for it. When sessions have locked the stock they check whether it was
- * shut meanwhile (rights_identity_check()).
+ * All of a stock's tables are locked against writers in the meantime, after the identity. Until
+ * then takes, restocks and apply workers stop at the identity, and sessions wait for it before they
+ * lock the stock (rights_await()). A transaction that has it locked already, by an earlier take,
+ * gets 40001, so that nobody waits for it. When sessions have locked the stock they check whether
+ * it was shut in the meantime (rights_identity_check()).
  */
 #include "postgres.h"
 
@@ -277,7 +277,7 @@ note_slowest(Oid counter)
 
 /*
  * renew_in_time renews a stock; false if it must be shut. While the worker is patient, it tries a
- * renewal that fails again as a whole, also if one stock has used up the time of the step. For a
+ * renewal that fails again as a whole, even if one stock has used up the time of the step. For a
  * user, only errors raised by rows or code of the owner shut a stock.
  */
 static bool
@@ -353,7 +353,7 @@ rightsrenew_renew(DcCounterRow *row, const char *region, bool lossless)
 	for (int i = 0; i < lengthof(locked); i++)
 		LockRelationOid(locked[i], ShareRowExclusiveLock);
 	if (!counter_lock(row->counter, ShareRowExclusiveLock))
-		return; /* dropped meanwhile */
+		return; /* dropped in the meantime */
 	counter = counter_lookup(row->counter);
 	if (counter->row.grants != locked[0] || counter->row.wants != locked[1])
 		ereport(ERROR,

@@ -15,9 +15,9 @@
  * be too high by the units sold since. That is why taking them over needs an operator who accepts
  * that.
  *
- * The job looks at KEYS_PER_ROUND keys in a round, in the order of the keys, and goes on from there
- * in the next one: so a stock of very many keys does not keep others waiting, and is reported in as
- * many rounds as it needs. The job rests when it has gone over all keys and nothing was to be
+ * The job looks at KEYS_PER_ROUND keys in a round, in the order of the keys, and continues from
+ * there in the next one: so a stock of very many keys does not keep others waiting, and is reported
+ * in as many rounds as it needs. The job rests when it has gone over all keys and nothing was to be
  * reported, until somebody changes the stock.
  */
 #include "postgres.h"
@@ -65,7 +65,7 @@ static const DcStatement sql_tell_keys = {
 	.columns = {DC_TEXT("key"), DC_BIGINT("what")},
 	.of = DC_OF_MORE + 1};
 
-/* How far the keys of a stock are looked at. */
+/* How far the keys of a stock are checked. */
 typedef struct DcTelling
 {
 	Oid stock;	 /* hash key */
@@ -74,8 +74,8 @@ typedef struct DcTelling
 } DcTelling;
 
 /*
- * Stocks (DcTelling) that are gone over, in TopMemoryContext. Those that are dropped meanwhile go
- * when there are many (tellings_forget).
+ * Stocks (DcTelling) that are gone over, in TopMemoryContext. Those that are dropped in the
+ * meantime go when there are many (tellings_forget).
  */
 static HTAB *tellings = NULL;
 

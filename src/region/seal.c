@@ -19,7 +19,7 @@
  * this database is the only one of the epoch, or before it takes another one. No row of the epoch
  * is merged before that (slot_is_foreign), nor is one of a key that still has sealed amounts of an
  * older epoch (slot_is_sealed), because a counter was left out. So another database that publishes
- * the same amounts comes to the same sums as this one, and they are counted once.
+ * the same amounts arrives at the same sums as this one, and they are counted once.
  *
  * The tables of a counter are locked as by writers, then the identity, exclusively. Sealing waits
  * for transactions that are changing a local row, usually at the end of a commit. Rows that a
@@ -31,10 +31,10 @@
  * The worker runs no code of owners, so it leaves tables with such code alone, as well as those
  * that it could not process in time. Their sealed amounts are folded later, under the epoch under
  * which they were sealed. Amounts that could not even be sealed go to the epoch in which they are
- * published. That, and a table that is not as it was made, harms only its owner. dc_region_renew()
- * seals all of them, as their owners.
+ * published. That, and a table that is not as it was created, harms only its owner.
+ * dc_region_renew() seals all of them, as their owners.
  *
- * A key whose sum would leave bigint stays where it is.
+ * A key whose sum would overflow bigint stays where it is.
  */
 #include "postgres.h"
 
@@ -123,7 +123,7 @@ static const DcStatement sql_fold = {
 	.of = DC_OF_MORE};
 
 /*
- * region: the epochs under which something was sealed; more than these are made by hand, and cost a
+ * region: the epochs under which something was sealed; any more were inserted directly, and cost a
  * scan each
  */
 static const DcStatement sql_sealed_epochs = {
@@ -314,7 +314,7 @@ replicated_lock(void)
 
 /*
  * lock_or_leave_out does replicated_lock_one() for a user. A counter whose tables are not as they
- * were made is left out with a warning: that harms only its owner.
+ * were created is left out with a warning: that harms only its owner.
  */
 static DcCounter *
 lock_or_leave_out(const DcCounterRow *row)
@@ -368,7 +368,7 @@ replicated_lock_one(const DcCounterRow *row, bool worker)
 	LockRelationOid(row->regions, RowExclusiveLock);
 	LockRelationOid(row->sets, RowExclusiveLock);
 	if (!counter_lock(row->counter, RowExclusiveLock))
-		return NULL; /* dropped meanwhile */
+		return NULL; /* dropped in the meantime */
 	counter = worker ? counter_find(row->counter) : counter_lookup(row->counter);
 	if (counter == NULL || !counter_is_replicated(counter))
 		return NULL;
@@ -403,7 +403,7 @@ worker_may(Oid counter)
 }
 
 /*
- * Return true if the tables are as they were made; for the user it raises an error if not.
+ * Return true if the tables are as they were created; for the user it raises an error if not.
  */
 static bool
 is_in_order(DcCounter *counter, bool worker)
@@ -432,8 +432,8 @@ is_in_order(DcCounter *counter, bool worker)
 }
 
 /*
- * seal_all seals unpublished counts; with `free`, it skips rows that others have locked. The tables
- * and the identity are locked.
+ * seal_all seals unpublished counts; with `free`, it skips rows that other transactions have
+ * locked. The tables and the identity are locked.
  */
 void
 seal_all(List *counters, const DcSelfRow *self, bool free)
@@ -631,7 +631,8 @@ fold_slots(DcSqlSession *session, DcRegionRel *slots, DcRegionRel *sets, const D
 
 /*
  * fold_slot adds the sealed amounts of a key to the slot that is counted in; false if its sum would
- * leave bigint, or there is no slot. The caller keeps compaction away by the lock on the identity.
+ * overflow bigint, or there is no slot. The caller keeps compaction away by the lock on the
+ * identity.
  */
 static bool
 fold_slot(DcRegionRel *slots, DcRegionRel *sets, const DcIdentity *identity, const DcRegionRow *sealed)

@@ -9,9 +9,9 @@
  * step of its own, whose locks, time and errors are bounded as those of any step are. The time that
  * an owner's counters take in a round is bounded as well, however many they are; successful turns
  * do not count if no other owner waits, or the owner has the database. A counter that fails or is
- * put off is tried again after the others, until dcounter.region_handshake is over; then once more,
- * without rows that others have locked; then it is left out, with a warning. When all have had
- * their turns the row of dcounter.self is changed, which needs no table of an owner.
+ * put off is tried again after the others, until dcounter.region_handshake is over; then again,
+ * without rows that other transactions have locked; then it is left out, with a warning. When all
+ * have had their turns the row of dcounter.self is changed, which needs no table of an owner.
  *
  * So these are several transactions, and a crash may leave some of them done. That is safe at any
  * point:
@@ -46,7 +46,7 @@
 
 /*
  * How many keys of a counter that was left out are folded in a turn, and how long that may take, as
- * nobody publishes meanwhile. The pause after it is this many times as long.
+ * nobody publishes in the meantime. The pause after it is this many times as long.
  */
 #define LEFT_KEYS 10000
 #define LEFT_MS 2500

@@ -233,7 +233,7 @@ self_marks(const DcSelfRow *row, DcSelfMarks *marks)
 		const DcSelfMark *mark = lfirst(lc);
 
 		CHECK_FOR_INTERRUPTS();
-		/* rows that came while the epoch was taken were missed all the same */
+		/* rows that came while the epoch was taken were missed anyway */
 		if (mark->epoch <= row->epoch && strcmp(mark->what, "recopy") == 0)
 		{
 			marks->recopy = true;
@@ -339,8 +339,8 @@ self_copied_at(int64 epoch, const char *peer)
 }
 
 /*
- * self_forget_marks removes the marks of copies, except for those made meanwhile; or all marks of
- * an epoch, and of earlier ones. The caller has the lock on the identity.
+ * self_forget_marks removes the marks of copies, except for those made in the meantime; or all
+ * marks of an epoch, and of earlier ones. The caller has the lock on the identity.
  */
 void
 self_forget_marks(int64 epoch, bool all)

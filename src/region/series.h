@@ -1,7 +1,7 @@
 /*
  * series.h
- *		What the numbers of heartbeats say about the databases that have sent them (life.h). Knows nothing of the server, so
- *		that test/unit/regionsim_identity.c can use it, too.
+ *		What the numbers of heartbeats say about the databases that have sent them (life.h). Does
+ *		not depend on the server, so that test/unit/regionsim_identity.c can use it, too.
  *
  * Copyright (c) 2026, the dcounter developers
  *
@@ -25,8 +25,8 @@ series_follows(int64_t known, bool same, int64_t first)
 }
 
 /*
- * series_is_taken returns true if a heartbeat of the own epoch, that another database knows, is of
- * a database that has counted under it since this one's series began.
+ * series_is_taken returns true if a heartbeat of this database's epoch that another database knows
+ * is of a database that has counted under it since this one's series began.
  */
 static inline bool
 series_is_taken(int64_t heard, bool same, int64_t first)

@@ -23,9 +23,9 @@
  * counted: then nothing is merged (beatmerge.c). But a slot that may have been removed with a
  * deleted key comes back here (regionslot.c).
  *
- * Nothing is trusted. A row that no region would send, as it was written by hand elsewhere, is
- * passed over (passedover.c). The change of a value by a set may leave bigint, and then goes to
- * several shard rows.
+ * Nothing is trusted. A row that no region would send, as it was written directly in another
+ * region, is skipped (passedover.c). The change of a value by a set may overflow bigint, and then
+ * goes to several shard rows.
  */
 #include "postgres.h"
 
@@ -52,7 +52,7 @@
 #define KEY_LOCKS 500
 #define KEY_LOCKS_MAX 1000
 
-/* How many shard rows a change that leaves bigint may take. */
+/* How many shard rows a change that overflows bigint may take. */
 #define MAX_SHARD_ROWS 16
 
 PG_FUNCTION_INFO_V1(merge_set);
@@ -159,7 +159,7 @@ set_has_news(const DcSetRow *come, const DcSetRow *have)
 
 /*
  * set_row_has_news returns true if a row that comes has more than the existing rows of its key,
- * which have been read. Some may have been written by hand: their observed states must merge into
+ * which have been read. Some may have been written directly: their observed states must merge into
  * one.
  */
 static bool
@@ -306,9 +306,9 @@ read_set_rows(DcSetMerge *merge)
 
 /*
  * Read the rows of the key, and lock that of the region that the row comes from. Only the
- * transaction that has locked the key writes rows of it, except for an owner by hand, and that must
- * not make the link fail. So if there is no row, the incoming one is inserted at once, as it is:
- * merging it may take long, if it has observed much.
+ * transaction that has locked the key writes rows of it, except for an owner who writes directly,
+ * which must not make the link fail. So if there is no row, the incoming one is inserted at once,
+ * as it is: merging it may take a long time if it has observed much.
  */
 static void
 read_and_lock(DcSetMerge *merge)
@@ -398,7 +398,7 @@ setmerge_fits(__int128 sum)
 }
 
 /*
- * setmerge_slot_of makes a row of a slot's observed amounts.
+ * setmerge_slot_of creates a row from a slot's observed amounts.
  */
 static DcRegionRow
 setmerge_slot_of(const DcSetMerge *merge, const AmountsEntry *entry)
@@ -483,8 +483,8 @@ close_own(DcSetMerge *merge)
 
 /*
  * merge_end adds to the value of the key. A deleted key gets a row even if its value was 0:
- * compaction, which finds it, removes the row of totals (regionset.c). A change that leaves bigint
- * is added in parts, to several rows (core/rows/remote.c).
+ * compaction, which finds it, removes the row of totals (regionset.c). A change that overflows
+ * bigint is added in parts, to several rows (core/rows/remote.c).
  */
 static void
 merge_end(DcSetMerge *merge)

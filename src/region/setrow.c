@@ -15,8 +15,8 @@
  * inserts it again otherwise. No region can have removed such a last row: the removal would need a
  * deletion that was the last row of the key there, and so is later than this row. Each region knew
  * of that deletion before (regionvacuum.c): here a row of the region that has deleted the key, the
- * deletion or a later one, would be later than the own row. It is not enough to look for a deletion
- * among the rows, since the region that has deleted the key may have set it again.
+ * deletion or a later one, would be later than this region's row. It is not enough to look for a
+ * deletion among the rows, since the region that has deleted the key may have set it again.
  *
  * A row from another region is written in the way in which it has come, so a hub passes it on as it
  * was sent.

@@ -67,7 +67,7 @@ typedef struct DcSetRows
 } DcSetRows;
 
 /*
- * There is one row for each region. An owner may write more by hand: at most this many, of
+ * There is one row for each region. An owner may write more directly: at most this many, of
  * SET_BYTES_MAX, are read.
  */
 #define SET_ROWS_MAX 256
@@ -75,7 +75,7 @@ typedef struct DcSetRows
 #define SET_OBSERVED_MAX (256 * 1024)
 #define SET_BYTES_MAX (1024 * 1024)
 
-/* Amounts whose sums leave bigint. */
+/* Amounts whose sums overflow bigint. */
 typedef struct DcTally
 {
 	__int128 inc;

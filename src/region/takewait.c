@@ -12,7 +12,7 @@
  * A session that is canceled or killed leaves its wish there, until its time is up.
  *
  * It looks again after POLL_MIN_MS, and then less often, up to POLL_MAX_MS. So even many sessions
- * that wait for long cost little.
+ * that wait for a long time cost little.
  *
  * Since it commits, it must be called outside of a transaction block (2D000 otherwise), like other
  * such procedures. A stock that is not replicated has no wants; there it waits for units that are

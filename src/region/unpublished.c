@@ -6,7 +6,7 @@
  *
  * The worker lists the local shard rows with amounts of each counter, as of a moment. When each of
  * these has been published since, everything that was committed in the counter before that moment
- * is published. A row is struck off the list when a committed compaction of this process included
+ * is published. A row is removed from the list when a committed compaction of this process included
  * it, or when a later look finds no amount in it: then another process has compacted it. So this
  * does not need a moment at which there is nothing to publish, which may never come. Each look at a
  * counter is a step of its own.
@@ -17,16 +17,16 @@
  * Looks at all counters of an owner take OWNER_MS, or a step more, if others wait for theirs. The
  * rest is skipped this time, and comes first the next time.
  *
- * Amounts that can never be published, or not for long (a sum that would leave bigint, a table that
- * its owner has locked, very many rows) must not hold back the time in the heartbeats of the whole
- * region, which others wait for before they remove something (seen.c). So a counter that has made
- * no progress for dcounter.region_handshake is put aside, with a warning: the heartbeats then have
- * the time of the other counters, and its name (seen.c), which dc_regions() and dc_get_regions()
- * consider. If no time could be sent for that long, counters of which nothing is known yet are put
- * aside as well, as an owner may replicate one after the other. Nothing is lost: the counter is
- * compacted as usual, and when a look finds progress, the heartbeats wait for it again. The removal
- * of deleted keys does not depend on it (regionvacuum.c): a deletion is published by the
- * transaction that deletes, and later counts come as a row of their own.
+ * Amounts that can never be published, or not for long (a sum that would overflow bigint, a table
+ * that its owner has locked, very many rows) must not hold back the time in the heartbeats of the
+ * whole region, which others wait for before they remove something (seen.c). So a counter that has
+ * made no progress for dcounter.region_handshake is put aside, with a warning: the heartbeats then
+ * have the time of the other counters, and its name (seen.c), which dc_regions() and
+ * dc_get_regions() consider. If no time could be sent for that long, counters of which nothing is
+ * known yet are put aside as well, as an owner may replicate one after the other. Nothing is lost:
+ * the counter is compacted as usual, and when a look finds progress, the heartbeats wait for it
+ * again. The removal of deleted keys does not depend on it (regionvacuum.c): a deletion is
+ * published by the transaction that deletes, and later counts come as a row of their own.
  *
  * Rows are read below SQL, as a snapshot shows them: no code of an owner runs, and a table without
  * the columns is passed over, as it publishes nothing.
@@ -75,7 +75,7 @@ typedef struct Unpublished
 {
 	Oid counter;
 	int32 shard;
-	uint64 key; /* hash: if two keys share one, the list is longer than it must be, or a row is struck off with another one */
+	uint64 key; /* hash: if two keys share one, the list is longer than it must be, or two rows are removed as one */
 } Unpublished;
 
 /* The unpublished keys of a counter, as far as this process knows. */
@@ -85,7 +85,7 @@ typedef struct Known
 	MemoryContext cxt; /* the list is in it; NULL: there is none */
 	HTAB *list;
 	Oid owner;
-	int nlisted; /* rows when it was made: rows that are struck off free no memory */
+	int nlisted; /* rows when it was made: removed rows free no memory */
 	TimestampTz listed_at;
 	TimestampTz all_before; /* DT_NOBEGIN: not known */
 	bool held;				/* it had made no progress at the last look, */
@@ -290,7 +290,7 @@ unpublished_look_step(void *arg)
 }
 
 /*
- * hold_step holds a counter that could not be looked at.
+ * hold_step holds a counter that could not be checked.
  */
 static void
 hold_step(void *arg)
@@ -520,7 +520,7 @@ strike_off(HTAB *list, HTAB *rows)
 
 /*
  * unpublished_hold notes that a counter has made no progress, and puts it aside if that lasts. Then
- * it is looked at less often.
+ * it is checked less often.
  */
 static void
 unpublished_hold(Known *of, const char *reason)
@@ -536,7 +536,7 @@ unpublished_hold(Known *of, const char *reason)
 
 /*
  * count_aside returns how many counters of an owner are put aside: the more, the less often each is
- * looked at, so that together they take no more time than one.
+ * checked, so that together they take no more time than one.
  */
 static int
 count_aside(Oid owner)

@@ -96,7 +96,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 					DcLimitAnswer again;
 					DcLimitState copy = state;
 
-					/* what a list has is not copied, so of these the time is looked at alone */
+					/* what a list has is not copied, so of these the time is checked alone */
 					must(answer.retry_after > 0 && cost <= most);
 					if (!limit_has_list(&numbers))
 					{

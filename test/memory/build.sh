@@ -9,7 +9,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 folder=$1
 major=15
 
-# What it is made of: with another patch or script it is made anew.
+# What it is made of: with another patch or script it is recreated.
 stamp=$(cat "$here/server.patch" "$here/build.sh" | cksum)
 [[ $(cat "$folder/built" 2>/dev/null) != "$stamp" ]] || exit 0
 echo "check-memory: building a PostgreSQL with AddressSanitizer in $folder (its output is in build.log there)"

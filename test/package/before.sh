@@ -3,7 +3,7 @@
 # sources, for the versions of PostgreSQL that these compile for.
 #   before.sh build SOURCES VERSION MAJOR...    to /build/before/MAJOR.deb
 #   before.sh count                             installs them; a server of each counts in every room
-#   before.sh upgraded                          with the new packages all values are there, and counting goes on
+#   before.sh upgraded with the new packages all values are there, and counting continues
 set -eu
 folder=/build/before
 user=builder

@@ -1,6 +1,6 @@
-# Shared by the tests of buffered counters: servers with the worker, what of a
-# counter is in tables and what in memory, clients that know what they were told,
-# and readers that compare what they read with what has been counted meanwhile.
+# Shared by the tests of buffered counters: servers with the worker, the parts of a counter in
+# tables and in memory, clients that record the answers that they got, and readers that compare
+# their results with the increments so far.
 package DcBuffer;
 
 use strict;
@@ -29,8 +29,8 @@ sub buffer_node
 	return $node;
 }
 
-# worker_begins(NODE, DATABASE): waits until there is a worker where there is no counter table
-# yet. An event gives it something to look after.
+# worker_begins(NODE, DATABASE): waits until there is a worker where there is no counter table yet.
+# An event gives it something to maintain.
 sub worker_begins
 {
 	my ($node, $database) = @_;
@@ -78,7 +78,7 @@ sub state_query
 			+ coalesce((SELECT sum(inc - dec) FROM ${counter}_shard WHERE key = '$key'), 0)};
 }
 
-# in_tables(NODE): makes a function of that name, how much of a counter its tables say
+# in_tables(NODE): creates a function of that name, which returns a counter's amount in its tables
 sub in_tables
 {
 	my ($node) = @_;
@@ -251,8 +251,8 @@ sub start_clients
 	return @jobs;
 }
 
-# clients_ended(LEAST, MOST, JOB...): waits for clients and adds up, by counter and key,
-# what they were told is committed into LEAST and what may be into MOST; returns errors
+# clients_ended(LEAST, MOST, JOB...): waits for clients and adds up, by counter and key, the
+# increments that are certainly committed into LEAST and those that may be into MOST; returns errors
 sub clients_ended
 {
 	my ($least, $most, @jobs) = @_;
@@ -309,8 +309,8 @@ sub counted
 	return %values;
 }
 
-# bounds_wrong(NODE, LEAST, MOST): the keys whose value is not between these. Afterwards both
-# are what has been counted: from then on nothing is unknown.
+# bounds_wrong(NODE, LEAST, MOST): the keys whose value is not between these. Afterwards both are
+# set to the counted values: from then on nothing is unknown.
 sub bounds_wrong
 {
 	my ($node, $least, $most) = @_;

@@ -65,7 +65,7 @@ sub schema
 	return;
 }
 
-# ask(SQL): the lines that it answers. An error or a hang is a line, too.
+# ask(SQL): the lines of the answer. An error or a hang is a line, too.
 sub ask
 {
 	my ($self, $sql) = @_;
@@ -89,7 +89,7 @@ sub one
 	return join("\n", grep { !/psql: error|FATAL/ } $self->ask($sql));
 }
 
-# waiters: who does not get on, for a message about a hang
+# waiters: the sessions that are waiting, for a message about a hang
 sub waiters
 {
 	my ($self) = @_;
@@ -103,7 +103,7 @@ sub waiters
 	return split(/\n/, $out);
 }
 
-# until_none(DO, QUERY, SECONDS): runs DO until the query answers nothing; what it says in the end
+# until_none(DO, QUERY, SECONDS): runs DO until the query returns no rows; its last result
 sub until_none
 {
 	my ($self, $do, $query, $seconds) = @_;
@@ -122,7 +122,7 @@ sub until_none
 	return @left;
 }
 
-# uptime: seconds of a clock that nobody sets, as in the room "buffer"
+# uptime: seconds of a clock that is never set, as in the room "buffer"
 sub uptime
 {
 	return (split ' ', slurp_file('/proc/uptime'))[0];
@@ -157,7 +157,7 @@ sub start_client
 	return;
 }
 
-# stop_clients: waits for their end; what they have to complain about
+# stop_clients: waits for their end; their complaints
 sub stop_clients
 {
 	my ($self) = @_;
@@ -210,8 +210,8 @@ sub read_client
 ##
 ## Rounds
 
-# round(NAME, SUB, GREMLIN...): clients of all kinds, while the sub does its worst; then the
-# comparison. Whether all is well.
+# round(NAME, SUB, GREMLIN...): clients of all kinds, while the sub causes faults; then the
+# comparison. Returns whether all is well.
 sub round
 {
 	my ($self, $name, $fault, @gremlins) = @_;
@@ -264,7 +264,7 @@ sub compare
 	return $good;
 }
 
-# answers_again: brings everything back that the faults took away
+# answers_again: restores everything that the faults took away
 sub answers_again
 {
 	my ($self) = @_;
@@ -296,7 +296,7 @@ sub errors
 	return grep { /ERROR|FATAL|PANIC|psql: error|no answer/ } @_;
 }
 
-# acknowledged: what clients were told is committed is there
+# acknowledged: everything that was reported to clients as committed exists
 sub acknowledged
 {
 	my ($self) = @_;
@@ -306,7 +306,7 @@ sub acknowledged
 		  . q{SELECT format('transaction %s %s was acknowledged, and is not there', client, number) FROM (TABLE chaos_ack EXCEPT TABLE chaos_txn) AS lost LIMIT 10});
 }
 
-# complaints_of_server: what its log says that it should not, since the last call
+# complaints_of_server: unexpected entries in its log since the last call
 sub complaints_of_server
 {
 	my ($self) = @_;
@@ -371,7 +371,7 @@ sub finish
 	return 1;
 }
 
-# forward: sets the clock to the latest time that there ever was, so that what is due is due
+# forward: sets the clock to the latest time so far, so that everything due by then is due
 sub forward
 {
 	my ($self) = @_;

@@ -31,7 +31,7 @@ sub citus_nodes
 	my (%option) = @_;
 	my @conf = (
 		"shared_preload_libraries = 'citus, dcounter'",
-		# the nodes' certificates are nobody's business here
+		# the nodes' certificates do not matter here
 		"citus.node_conninfo = 'sslmode=disable'",
 		'citus.enable_statistics_collection = off',
 		# the next request finds out whether a worker is there again

@@ -1,6 +1,6 @@
 # A client of make chaos or make owners: sends statements to a psql, one after the other,
-# until a file appears, and begins anew with another psql when it loses its connection.
-# Its arguments are
+# until a file appears, and begins again with another psql when it loses its connection. Its
+# arguments are
 #
 #   CONNSTR ROLE CLIENT SEED STOP OUT
 #

@@ -1,5 +1,5 @@
-# A server whose wall clock a test sets, while its monotonic clock goes on. That begins
-# as on a machine that was booted a moment ago.
+# A server whose wall clock a test sets, while its monotonic clock continues. That begins as on a
+# machine that was booted a moment ago.
 package DcClock;
 
 use strict;

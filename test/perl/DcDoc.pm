@@ -22,7 +22,7 @@ sub blocks
 }
 
 # steps(FILE): in the order of the page, the blocks for one of several servers, of SQL and of the shell ("sh on
-# eu"); and what only the test does there, which a reader does not see: mark "test", from a comment
+# eu"); and steps that only the test does, which a reader does not see: mark "test", from a comment
 # <!-- test: ... -->
 sub steps
 {
@@ -69,7 +69,7 @@ sub parts
 }
 
 # compared(SQL): the same, with the result that is expected before each statement that says so in a
-# comment after it. Of those that return nothing worth saying the comment is a remark.
+# comment after it. For statements without a relevant result, the comment is only a remark.
 sub compared
 {
 	my ($sql) = @_;

@@ -1,4 +1,4 @@
-# The programs in examples/, and what they need.
+# The programs in examples/, and their environment.
 package DcExample;
 
 use strict;
@@ -24,7 +24,7 @@ sub with_modules
 {
 	my ($language, @modules) = @_;
 	my %tries = (
-		# that of the packages, not one that was built by hand
+		# that of the packages, not one that was built from source
 		python => [ [ '/usr/bin/python3', 'python3' ], sub { ('-c', join '; ', map { "import $_" } @_) } ],
 		ruby => [ [ '/usr/bin/ruby', 'ruby' ], sub { ('-e', join '; ', map { "require '$_'" } @_) } ],
 		# where it looks for modules follows from where the script is
@@ -89,8 +89,9 @@ sub tour_is
 	return;
 }
 
-# under_load(NODE, PROCESSES, ROUNDS, [SHOP, DATABASE]...): all shops' programs at once, each so many times. Each round likes as a fan whom
-# all processes have, asks for a seat, and buys or gives it back, views a page, and writes a message.
+# under_load(NODE, PROCESSES, ROUNDS, [SHOP, DATABASE]...): all shops' programs at once, each this
+# many times. Each round likes as a fan whom all processes have, asks for a seat, and buys or gives
+# it back, views a page, and writes a message.
 sub under_load
 {
 	my ($node, $processes, $rounds, @shops) = @_;

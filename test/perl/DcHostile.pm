@@ -1,7 +1,7 @@
-# The runner of make owners: mallory, a role that has no rights but to its own schema, alters tables of
-# all rooms while they are used, and puts code on them that does so as well. In each round
-# users, owners and the worker are at work; then the clients stop, its attacks stay in
-# place, and the server is looked at:
+# The runner of make owners: mallory, a role that has rights only on its own schema, alters tables
+# of all rooms while they are used, and puts code on them that does the same. In each round users,
+# owners and the worker are at work; then the clients stop, its attacks stay in place, and the
+# server is checked:
 #
 #   - it has neither crashed nor failed an assertion, nor reported an error of memory
 #   - no internal error (XX000) but in a session of mallory's own
@@ -41,7 +41,7 @@ sub new
 	my $self = bless { seed => $seed, program => 'hostile/client.pl', round => 0, clients => [], crashes => [], what => [], log => 0, seen => {}, allowed => {}, acks => '', offset => 0, order => [] }, $class;
 
 	$ENV{PGCONNECT_TIMEOUT} = 10;
-	# what does not answer: connections are accepted by the kernel, and that is all
+	# a server that does not answer: connections are only accepted by the kernel
 	$self->{silent} = IO::Socket::INET->new(Listen => 50, LocalAddr => '127.0.0.1') or die "listen: $!";
 	$self->{node} = dc_node('owners', init => { allows_streaming => 'logical' }, conf => [
 			"shared_preload_libraries = 'dcounter'", 'max_worker_processes = 20', "wal_retrieve_retry_interval = '100ms'", 'restart_after_crash = on', 'deadlock_timeout = 100ms', 'autovacuum_naptime = 1s', 'max_locks_per_transaction = 256', 'allow_in_place_tablespaces = on',
@@ -151,7 +151,7 @@ sub regions_differ
 	return (@wrong, 'here:', @here, 'there:', @there);
 }
 
-# users_code: m.call and m.calls() again, for carol, who would trust nothing that is mallory's
+# users_code: m.call and m.calls() again, for carol, who does not trust mallory's functions
 sub users_code
 {
 	return (q{CREATE TABLE c.call AS TABLE m.call}, q{GRANT SELECT ON c.call TO carol}, q{
@@ -165,7 +165,7 @@ sub users_code
 		END $do$});
 }
 
-# resets: m.reset(), which makes the tables of a room afresh
+# resets: m.reset(), which recreates the tables of a room
 sub resets
 {
 	my $cases = join('', map { "WHEN '$_' THEN " . create_room($_, 'm') . ";\n" . fill_room($_, 'm') . ";\n" } room_names());
@@ -335,7 +335,7 @@ sub acceptable
 
 	# two sessions that change one row of a catalog
 	return 1 if $entry =~ /tuple concurrently (?:updated|deleted)/;
-	# of rows that a trigger or a rule of its own has kept as they were
+	# about rows that a trigger or a rule of its own has left unchanged
 	return 1 if $entry =~ /locked shard rows have changed|limit of an account could not be changed/;
 	# statements of its own that the server does not expect within an index or a constraint
 	return 1 if $entry =~ /CAUGHT XX/ && ($who =~ / mallory$/ || $entry !~ / in (?:SELECT (?:\* FROM )?|CALL )public\.dc_/);

@@ -1,6 +1,6 @@
 # Shared by the tests of ledgers: a ledger "wallet" of 100 accounts and a bank, and
-# transfers whose arguments follow from their op, so that anybody can send one again
-# and everybody can tell what it should have posted.
+# transfers whose arguments follow from their op, so that any client can send one again and knows
+# what it should have posted.
 package DcLedger;
 
 use strict;

@@ -1,5 +1,5 @@
-# Shared by the tests of limits: a server, clients that write down what they were told and when, and
-# whether all that was allowed is within a limit's bound.
+# Shared by the tests of limits: a server, clients that log their answers and the times, and checks
+# whether everything allowed is within a limit's bound.
 package DcLimit;
 
 use strict;
@@ -19,8 +19,8 @@ sub limit_node
 	return dc_node($name, conf => [ q{shared_preload_libraries = 'dcounter'}, 'dcounter.worker = off', 'max_connections = 100', 'restart_after_crash = on', @conf ]);
 }
 
-# log_table(NODE): where calls are written down. What is known of the moment at which a call was
-# decided is that it lies between began and ended. clock_timestamp() is the wall clock, which nobody sets here.
+# log_table(NODE): where calls are written down. A call was decided at some moment between began and
+# ended. clock_timestamp() is the wall clock, which is not set here.
 sub log_table
 {
 	my ($node) = @_;

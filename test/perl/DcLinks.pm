@@ -29,7 +29,8 @@ sub link_name
 	return 'from_' . $from->name . '_to_' . $to->name;
 }
 
-# link_make(FROM, TO, PUBLICATION [, copy]): what a server publishes comes to another; the subscription
+# link_make(FROM, TO, PUBLICATION [, copy]): creates the subscription by which a server receives
+# what another publishes
 sub link_make
 {
 	my ($from, $to, $publication, $copy) = @_;
@@ -78,7 +79,7 @@ sub link_written
 	return $job->{out} =~ /transactions actually processed: (\d+)/ ? $1 : 0;
 }
 
-# links_are_idle(NAME, NODES): they all write no WAL for three seconds, but for a note of running
+# links_are_idle(NAME, NODES): they all write no WAL for three seconds, except for a note of running
 # transactions. A test of each
 sub links_are_idle
 {

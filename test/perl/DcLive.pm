@@ -35,8 +35,8 @@ sub live_missing
 	return -e "$folder/node_modules/ws" ? '' : 'no npm packages in examples/live';
 }
 
-# live_node(NAME, LINE...): a database as examples/live/schema.sql makes it, but with clicks as many as one likes, and a
-# presence of 3 seconds
+# live_node(NAME, LINE...): a database as examples/live/schema.sql makes it, but with unlimited
+# clicks, and a presence of 3 seconds
 sub live_node
 {
 	my ($name, @conf) = @_;

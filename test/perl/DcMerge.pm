@@ -1,5 +1,6 @@
 # Shared by the tests of rows that merge: servers that replicate some tables to each other by
-# built-in logical replication, writers on all of them, and what must be true when all is quiet.
+# built-in logical replication, writers on all of them, and the conditions that must hold when all
+# is idle.
 package DcMerge;
 
 use strict;
@@ -14,9 +15,9 @@ use Time::HiRes qw(sleep time);
 
 our @EXPORT = qw(merge_node merge_write merge_is_sound merge_copies_are_sound);
 
-# Several sessions count on few rows, so that they meet. Each transaction changes the rows of the
-# tables in one order, as those that are applied do: they never wait in a circle. "counted" is not
-# replicated: it tells what has been committed here.
+# Several sessions count on few rows, so that they conflict. Each transaction changes the rows of
+# the tables in a fixed order, and so do replicated ones, so they never deadlock. "counted" is not
+# replicated: it shows what has been committed here.
 my $writer = q{
 \set id random(1, 40)
 \set amount random(-3, 7)
@@ -33,7 +34,7 @@ INSERT INTO carts (id, items, name, doc) VALUES (:id, dc_add(dc_orset(), 'first'
 COMMIT;
 };
 
-# What is said of connections that are lost, and links that are cut
+# Messages about lost connections and cut links
 my $lost = qr/could not (connect to the publisher|receive data from WAL stream|send data to WAL stream|send end-of-streaming message)|terminating (connection|background worker)|canceling statement|replication (slot "\w+" is|origin with ID \d+ is already) active for PID/;
 
 # merge_node(NAME): a server with the tables and their publication. Nothing but writing writes WAL.
@@ -85,9 +86,9 @@ sub merge_is_sound
 }
 
 # merge_copies_are_sound(NAME, NODES): the same, where tables were copied while others wrote. A copy is
-# one transaction of all rows, in no order of theirs, and is one again for those to whom it is passed on. So a copy and
-# what a link applies can wait for each other: the server ends one of them, and it begins again. No
-# user is ever in that.
+# one transaction of all rows, in no order of theirs, and is forwarded as one transaction. So a copy
+# and what a link applies can wait for each other: the server ends one of them, and it begins again.
+# Users are never part of that.
 sub merge_copies_are_sound
 {
 	my ($name, @nodes) = @_;
@@ -125,8 +126,8 @@ sub is_sound
 	return;
 }
 
-# errors_of(NODE, ALLOWED): what its log says of errors since the last time, with the details, but for those that are
-# allowed
+# errors_of(NODE, ALLOWED): errors in its log since the last time, with the details, except for
+# those that are allowed
 my %log_end;
 
 sub errors_of

@@ -1,5 +1,5 @@
 # Random changes to text that is JSON, and to bytes that are a mergeable type's state:
-# what an attacker, or a faulty program, might send instead of a value.
+# input that an attacker, or a faulty program, might send instead of a value.
 package DcMutate;
 
 use strict;

@@ -1,7 +1,7 @@
-# Shared by the tests of owners' code in the worker: a database of mallory's, whose hooks
-# call attack(), which tries everything and says in the server log, from where no rollback
-# takes it away, as whom it ran and what came of it; and the tables of two others, vera and
-# boss, which are compacted beside mallory's.
+# Shared by the tests of owners' code in the worker: a database of mallory's, whose hooks call
+# attack(), which tries everything. It writes to the server log, which no rollback undoes, as which
+# role it ran and with which result; and the tables of two others, vera and boss, which are
+# compacted beside mallory's.
 package DcOwner;
 
 use strict;
@@ -19,8 +19,8 @@ our $worker = q{SELECT pid, runs, last_error FROM dc_stat_worker WHERE datname =
 # That of the test, with the database "evil"
 my $node;
 
-# eventually(DATABASE, QUERY, NAME): tests that a condition comes true. Without it there is
-# no point in going on.
+# eventually(DATABASE, QUERY, NAME): tests that a condition comes true. Without it there is no point
+# in continuing.
 sub eventually
 {
 	my ($database, $query, $name) = @_;
@@ -56,7 +56,7 @@ my @forbidden = (
 	'LISTEN mallory', 'PREPARE p AS SELECT 1', 'DECLARE c CURSOR WITH HOLD FOR SELECT 1', 'DISCARD TEMP', 'DISCARD ALL',
 	'COMMIT', 'ROLLBACK', 'DO $x$ BEGIN COMMIT; END $x$', 'CALL mallory.commits()');
 
-# What it may do, and what must end with it
+# What it may do, and effects that must end with it
 my @allowed = (
 	'RESET ALL', 'SET search_path = mallory, pg_catalog', 'SET synchronous_commit = on', 'SET application_name = mallory',
 	'SET statement_timeout = 1', 'SET lock_timeout = 1', 'SET default_transaction_read_only = on', q{SET default_transaction_isolation = 'serializable'},
@@ -137,7 +137,7 @@ sub hooks
 	return;
 }
 
-# witness(): how the code of others notes how it finds the world
+# witness(): lets the code of other roles note the state that it finds
 sub witness
 {
 	sql($node, 'evil', q{

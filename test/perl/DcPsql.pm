@@ -1,5 +1,5 @@
 # A psql that a client of make chaos or make owners sends statements to, and that it
-# replaces when the connection is lost. No answer is waited for without a limit.
+# replaces when the connection is lost. Every wait for an answer has a limit.
 package DcPsql;
 
 use strict;
@@ -40,7 +40,7 @@ sub connected
 	return defined $self->ask("$self->{prelude}SELECT setseed(" . sprintf('%.6f', rand()) . ");\n");
 }
 
-# lost: ends a psql that is of no use any more
+# lost: ends a psql that is no longer usable
 sub lost
 {
 	my ($self) = @_;
@@ -81,7 +81,7 @@ sub ask
 	return $text;
 }
 
-# guarded(SQL): the same, but for a BEGIN that fails, as it may be cancelled like any statement:
+# guarded(SQL): the same, except for a BEGIN that fails, as it may be cancelled like any statement:
 # what follows it must not be run then, statement by statement and at another level
 sub guarded
 {

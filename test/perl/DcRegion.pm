@@ -1,5 +1,5 @@
 # Shared by the tests of regions: servers that are one region each and count in the same counter,
-# links between them, users who count, and what must be true when all is quiet.
+# links between them, users who count, and the conditions that must hold when all is idle.
 package DcRegion;
 
 use strict;
@@ -16,8 +16,8 @@ our @EXPORT = qw(region_node region_copied region_count
   region_is_sound region_values region_truth region_errors
   region_mesh region_agrees region_refresh region_state);
 
-# Several sessions count on few keys, so that they meet. "counted" is not replicated: it tells what
-# has been committed here.
+# Several sessions count on few keys, so that they conflict. "counted" is not replicated: it shows
+# what has been committed here.
 my $writer = q{
 \set id random(1, 40)
 \set other random(1, 40)
@@ -89,7 +89,7 @@ sub region_truth
 	return join("\n", map { "$_|$inc{$_}|$dec{$_}" } sort keys %inc);
 }
 
-# region_errors(NODE): what its log has of errors but for lost connections
+# region_errors(NODE): errors in its log, except for lost connections
 sub region_errors
 {
 	my ($node) = @_;
@@ -97,7 +97,8 @@ sub region_errors
 	return join("\n", grep { /ERROR: / && !/could not|terminating connection|canceling|connection to server|recovery|no longer|server closed|already active/ } split /\n/, slurp_file($node->logfile));
 }
 
-# region_mesh(NODES): links from each to each other, as dc_region_join() makes them; also anew, where a server was lost
+# region_mesh(NODES): links from each to every other, as dc_region_join() makes them; also again,
+# where a server was lost
 sub region_mesh
 {
 	my (@nodes) = @_;
@@ -116,7 +117,7 @@ sub region_mesh
 	return;
 }
 
-# region_refresh(TO, FROM...): copies all that others know
+# region_refresh(TO, FROM...): copies everything that the others know
 sub region_refresh
 {
 	my ($to, @froms) = @_;

@@ -2,9 +2,10 @@
 # written, on one server for each name that is in their marks ("sql on eu", "sh on us"). A procedure begins with three regions in
 # a mesh, as its page does. So a test runs the sections that make these, and then those that it is about.
 #
-# A block that only reads is repeated until it says what the page says, as what is counted elsewhere comes
-# a little later. All others run once. What happens in between and is not for readers is in comments
-# <!-- test: ... -->; do_test() has what there is. doc/regions.md is run the same way, by region_page().
+# A block that only reads is repeated until its result is that of the page, because counts from
+# elsewhere arrive a little later. All others run once. Steps in between that are not for readers
+# are in comments <!-- test: ... -->; do_test() implements them. doc/regions.md is run the same way,
+# by region_page().
 package DcRegionDoc;
 
 use strict;
@@ -128,7 +129,7 @@ sub empty_node
 	return $nodes{$name};
 }
 
-# server(NAME): who answers to eu.example.com, say
+# server(NAME): the server that answers to eu.example.com, for example
 sub server
 {
 	my ($name) = @_;
@@ -248,7 +249,7 @@ pg_ctl() {
 	return;
 }
 
-# do_test(TEXT): what happens, or is looked at, besides what the page says
+# do_test(TEXT): actions and checks in addition to those of the page
 sub do_test
 {
 	my ($what) = @_;
@@ -294,7 +295,7 @@ sub do_test
 		finish_job($_) foreach @jobs;
 		$truth = truth();
 	}
-	# what a server keeps for those that are away is too much for it
+	# a server keeps too much for regions that are away
 	elsif ($what =~ /^lose the slots of (\w+)$/)
 	{
 		lose_slots($1);
@@ -315,8 +316,9 @@ sub do_test
 	return;
 }
 
-# lose_slots(NAME): it gives up the slots of regions that are away. Those of the others must not be given up as
-# well: so they first get beyond what is to go. A checkpoint writes what they need for that.
+# lose_slots(NAME): it gives up the slots of regions that are away. The slots of the other regions
+# must not be lost as well: so they first advance beyond the removed WAL. A checkpoint writes the
+# records that they need for that.
 sub lose_slots
 {
 	my ($name) = @_;

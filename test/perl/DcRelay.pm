@@ -1,5 +1,5 @@
-# Shared by the tests of dc_relay: a server, relays in the background, what they say and
-# write, and whether they have all events.
+# Shared by the tests of dc_relay: a server, relays in the background, their messages and output,
+# and whether they have delivered all events.
 package DcRelay;
 
 use strict;

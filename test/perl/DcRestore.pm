@@ -1,5 +1,6 @@
-# Ways in which the database of a region is set back, for tests: each is saved while the server runs, or was saved before, and
-# is put in the place of the server's folder later on. What is saved is that of one server: its name, and a number.
+# Ways in which the database of a region is set back, for tests: each is saved while the server
+# runs, or was saved before, and later replaces the server's folder. A saved state belongs to one
+# server: its name, and a number.
 package DcRestore;
 
 use strict;
@@ -20,7 +21,7 @@ our @EXPORT = qw(restore_ways restore_conf restore_leaves_no_trace restore_save 
 
 # snapshot: the folder of a server that was stopped; crash: of one that has crashed; old: one from long before; early: from before it
 # knew other regions; backup; pitr: to a restore point after the backup; dump: on a new server; standby: promoted; clone:
-# a backup that is started while the original goes on; renewed: not set back, but told so
+# a backup that is started while the original continues; renewed: not set back, but told so
 my @ways = ('snapshot', 'crash', 'old', 'early', 'backup', 'pitr', 'dump', 'standby', 'clone', 'renewed');
 my %saved;    # servers beside the original
 my $archives = File::Spec->rel2abs(PostgreSQL::Test::Utils::tempdir());
@@ -112,7 +113,8 @@ sub restore_meanwhile
 	return;
 }
 
-# restore_back(NODE, WAY, NAME, WORKERS): the server that was stopped is what it was before, and is started
+# restore_back(NODE, WAY, NAME, WORKERS): restores the earlier state of the stopped server, and
+# starts it
 sub restore_back
 {
 	my ($node, $way, $name, $workers) = @_;

@@ -1,5 +1,5 @@
-# What the TAP tests share. Works with the Perl modules of PostgreSQL 15 to 19;
-# their own background sessions differ too much between these.
+# Shared by the TAP tests. Works with the Perl modules of PostgreSQL 15 to 19; their own background
+# sessions differ too much between these.
 package DcTest;
 
 use strict;
@@ -28,7 +28,7 @@ sub dc_node
 		%{ $option{init} // {} });
 	$node->append_conf('postgresql.conf',
 		join("\n", 'max_connections = 60', 'max_prepared_transactions = 60',
-			# a standby that lags behind on a slow machine would cancel what the test asks it
+			# a standby that lags behind on a slow machine would cancel the test's queries
 			'max_standby_streaming_delay = -1',
 			'log_statement = none', @{ $option{conf} // [] }, ''));
 	$node->start;
@@ -118,8 +118,8 @@ sub torture
 	return $ENV{DC_TORTURE} ? $long : $short;
 }
 
-# sanitized(): whether the server finds errors of memory (make check-memory), and takes
-# a multiple of the time and memory for it
+# sanitized(): whether the server finds errors of memory (make check-memory), and needs several
+# times as much time and memory for it
 sub sanitized
 {
 	return ($ENV{ASAN_OPTIONS} // '') ne '';

@@ -22,7 +22,7 @@ our $workers = q{SELECT string_agg(datname, ' ' ORDER BY datname) FROM pg_stat_a
 	WHERE backend_type = 'dcounter worker'};
 our $launcher = q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'dcounter launcher'};
 
-# A worker that left in another way than it should, or could not do its work
+# A worker that exited unexpectedly, or could not do its work
 my $failed = qr/dcounter worker (?:ERROR|FATAL|PANIC):|dcounter job .* failed|"dcounter worker" .* exited/;
 
 # worker_conf(): lines of postgresql.conf for all servers
@@ -110,7 +110,7 @@ sub log_since
 	return slurp_file($node->logfile, $offset);
 }
 
-# worker_failures(LOG): the lines that tell of a worker that failed
+# worker_failures(LOG): the lines about a worker that failed
 sub worker_failures
 {
 	my ($log) = @_;

@@ -72,6 +72,24 @@ SELECT state, qty, confirmed FROM s_hold WHERE hold_id = id(9);
 -- ... also with units of an expired hold
 SELECT dc_set('s', 'a', 4), dc_hold('s', 'a', 1, '1 hour', id(10)) = id(10), dc_hold('s', 'a', 3, '1 us') IS NOT NULL;
 SELECT dc_hold_confirm('s', id(10), 4), dc_get('s', 'a');
+-- ... but not with its own, which a take would give back when the time of the hold has come since the call began
+SELECT dc_stock_create('w', max_shards => 1);
+CREATE PROCEDURE confirm_late(n int) LANGUAGE plpgsql AS $$
+DECLARE
+	h uuid;
+BEGIN
+	FOR i IN 1 .. n LOOP
+		PERFORM dc_restock('w', 'k' || i, 6);
+		COMMIT;
+		h := dc_hold('w', 'k' || i, 5, make_interval(secs => (20 + i % 100 * 4) / 1e6));
+		PERFORM dc_hold_confirm('w', h, 7, strict => false);
+		COMMIT;
+	END LOOP;
+END $$;
+CALL confirm_late(500);
+SELECT count(*) AS confirmed FROM w_hold WHERE state = 'confirmed';
+CALL dc_maintain();
+SELECT count(*), min(dc_get('w', key)), max(dc_get('w', key)) FROM w_hold;
 BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT dc_hold('s', 'b', 1, '1 hour', id(11)) = id(11), dc_hold_confirm('s', id(11), 2, false), dc_get('s', 'b'); ROLLBACK;
 
 -- Units that come back go to one row; what is restocked is spread, also in the same transaction: 25 units are in 10 rows

@@ -20,7 +20,7 @@
 typedef enum Fault
 {
 	NO_FAULT,
-	REMEMBERS,	  /* a buyer who has waited goes on with the epoch that it has read before */
+	REMEMBERS,	  /* a buyer who has waited continues with the epoch that it has read before */
 	STOCK_FIRST,  /* a buyer waits for the identity with the stock locked */
 	STOCK_BEFORE, /* it does so only if it has it locked by an earlier take */
 	LOOKS_EARLY,  /* it looks before it locks the stock, and not again */

@@ -587,7 +587,7 @@ test_wide(void)
 	cms_reset(&cms);
 }
 
-/* Random frames against sketches of their rows made anew. */
+/* Random frames against sketches of their rows recreated. */
 static void
 test_frame(uint64_t seed, double epsilon)
 {

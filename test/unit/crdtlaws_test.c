@@ -71,7 +71,7 @@ typedef struct Numbered
 	const CrdtType *type;
 	CrdtBuf *states;
 	int n;
-	int base;	 /* the first ones, of which all threes are looked at */
+	int base;	 /* the first ones, of which all threes are checked */
 	int *merged; /* n times base: the number of their merge + 1, or 0 */
 	bool right;
 } Numbered;

@@ -86,7 +86,7 @@ window_at(const Model *model, int64_t now)
 	windows = (now - model->window) / per;
 	if (model->numbers.kind == LIMIT_FIXED)
 		return windows == 0 && units_between(model, model->window - 1, now) > 0 ? model->window : 0;
-	/* the window begins anew when the two last ones have nothing */
+	/* the window begins again when the two last ones have nothing */
 	if (units_between(model, model->window + (windows - 1) * per - 1, now) == 0)
 		return 0;
 	return model->window + windows * per;

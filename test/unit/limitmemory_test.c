@@ -1,7 +1,8 @@
 /*
  * limitmemory_test.c
- *		Limits without a server (server.h): which keys go when a rule was altered, dropped or made anew with another
- *		algorithm, by a clock that the test sets; and the memory of a database that was dropped.
+ *		Limits without a server (server.h): which keys go when a rule was altered, dropped or
+ *		recreated with another algorithm, by a clock that the test sets; and the memory of a
+ *		database that was dropped.
  */
 #include "server.h"
 
@@ -181,7 +182,7 @@ altered_often(DcLimitKind kind)
 	ok(left(&old_session, "a") <= 0 && !ask(&old_session, "a") && left(&session, "b") == 2, "and back");
 }
 
-/* a rule that is gone; and the same id with another algorithm, of an extension that was made anew */
+/* a rule that is gone; and the same id with another algorithm, of an extension that was recreated */
 static void
 made_anew(DcLimitKind kind, DcLimitKind then)
 {

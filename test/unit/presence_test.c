@@ -482,7 +482,7 @@ bound_of_approx(void)
 	begin(1024, true);
 	fill("r", 0, 30000);
 	most = number(&use.slot->cells);
-	/* with so many, each leaf has somebody: but for one time in a million million */
+	/* with so many, each leaf has somebody: except for one time in a million million */
 	ok(most == RING_MAX_CELLS + 1 && most == map_used(presence_map), "a room with many has all of its leaves");
 	ok(most * map_cell_size(presence_map) <= 150000, "which are less than 150 kB");
 	fill("r", 30000, 60000);
@@ -715,7 +715,7 @@ epochs(void)
 	ok(resets() == 0 && server_nevents == 1, "one in which the rule was made is not");
 }
 
-/* memory that takes more than a step to go over, while members come and go: the next one goes on, and nothing is told of before */
+/* memory that takes more than a step to go over, while members come and go: the next one continues, and nothing is told of before */
 static void
 slow_epoch(void)
 {

@@ -32,7 +32,7 @@
 typedef enum Fault
 {
 	NO_FAULT,
-	NO_FOLD_AT_SET,	   /* a set observes what is not yet in the own slot */
+	NO_FOLD_AT_SET,	   /* a set observes what is not yet in its own slot */
 	NO_FOLD_AT_RENEW,  /* what a restored database has not published is dropped */
 	ROWS_TO_NEW_EPOCH, /* or published under the new epoch */
 	IDENTITY_KEPT,	   /* a restored database goes on as before */
@@ -40,7 +40,7 @@ typedef enum Fault
 	LAST_WINS,		   /* a row that comes replaces the one that is there */
 	ADDED_WHOLE,	   /* the value grows by the row that comes, not by the difference */
 	ADDED_TWICE,
-	OWN_EPOCH_MERGED,	 /* what others know of the own epoch raises the own slot */
+	OWN_EPOCH_MERGED,	 /* what others know of its own epoch raises the own slot */
 	NO_SEAL,			 /* what was there at the start is not told from what came after */
 	BEAT_AFTER_ROWS,	 /* the number of the beat grows after what was published */
 	NO_HANDSHAKE,		 /* a database publishes as soon as it is started */
@@ -57,7 +57,7 @@ typedef enum Fault
 	NO_REFRESH,			 /* survivors do not tell each other what a lost region has told them */
 	ALONE_KEPT,			 /* a start of a database that knows no other takes no new epoch */
 	RETIRED_MISSED,		 /* a region that comes later does not ask for what retired ones had counted */
-	LINKS_KEPT,			 /* of a database that was set back to a snapshot, links go on, and are not made anew */
+	LINKS_KEPT,			 /* of a database that was set back to a snapshot, links continue, and are not made anew */
 	DUMP_IS_MUTE,		 /* a dump that is restored sends no beats */
 	HEALS_ALWAYS,		 /* a database that has taken new epochs is well whatever others have heard of the ones before */
 	HEALS_NEVER,		 /* or never, though they have heard no more */
@@ -141,7 +141,7 @@ typedef struct Database
 	int since;		/* of its epochs from this one on, plus 1, the others may say that it lacks nothing; or 0 */
 	bool knows;		/* of other regions */
 	bool set_back;	/* to a snapshot, so that it is to be refreshed: nothing may tell it what it had got since, of an epoch that has ended */
-	bool old_links; /* since then, which are to be made anew if it finds out, and so ends the epoch that it had */
+	bool old_links; /* since then, which are to be recreated if it finds out, and so ends the epoch that it had */
 	int old_epoch;
 	bool mute;		/* for a fault */
 	int64_t skew;	/* of its clock */

@@ -141,7 +141,7 @@ count(Sim *sim, Database *db)
 	add(&db->rows[row].slot.amounts, amount > 0 ? (Amounts){amount, 0} : (Amounts){0, -amount});
 }
 
-/* One shard row goes to the totals and the own slot. */
+/* One shard row goes to the totals and its own slot. */
 static void
 take_row(Sim *sim, Database *db, int row)
 {
@@ -198,7 +198,7 @@ unpublished(const Database *db, int key)
 	return slot;
 }
 
-/* What was counted here is folded into the own slot; then all slots are observed. */
+/* What was counted here is folded into its own slot; then all slots are observed. */
 void
 set(Sim *sim, Database *db, int key, int64_t value)
 {
@@ -275,10 +275,10 @@ merge(Sim *sim, Database *db, const Message *message, bool copied)
 }
 
 /*
- * slot_is_foreign tells whether a row says more of the own epoch than the database itself has.
- * Then this database is a copy of another one, or a copy of it has published what it
- * had not. It must not be merged before what was counted here is folded into that slot. In a table of an owner who may
- * have written the row by hand it does not make the database renew: beats do.
+ * slot_is_foreign tells whether a row says more of its own epoch than the database itself has. Then
+ * this database is a copy of another one, or a copy of it has published what it had not. It must
+ * not be merged before what was counted here is folded into that slot. In a table of an owner who
+ * may have written the row by hand it does not make the database renew: beats do.
  */
 static bool
 slot_is_foreign(const Sim *sim, Database *db, int epoch, const Slot *have, const Slot *come)

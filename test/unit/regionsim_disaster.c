@@ -182,7 +182,7 @@ is_only_witness(const Sim *sim, int which)
 	return false;
 }
 
-/* A database is lost for good; of the others each knows what it had got. */
+/* A database is lost permanently; of the others each knows what it had got. */
 void
 lose(Sim *sim, int which)
 {

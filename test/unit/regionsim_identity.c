@@ -2,9 +2,9 @@
  * regionsim_identity.c
  *		Under which epoch a database publishes, and when it takes a new one.
  *
- * A database that was restored, promoted or copied finds that out itself, but for one that
- * comes from a snapshot of the disk. So after each start a database publishes nothing until
- * each other one has told that it has heard of this boot, and of no later beat of another.
+ * A database that was restored, promoted or copied finds that out itself, except for one that comes
+ * from a snapshot of the disk. So after each start a database publishes nothing until each other
+ * one has told that it has heard of this boot, and of no later beat of another.
  *
  *	- Each transaction that publishes has a beat of its own, so that who knows more of an epoch
  *	  than a snapshot of it also knows a beat that the snapshot does not.
@@ -103,7 +103,7 @@ went_on(const Database *db, int epoch, const Heard *heard)
 }
 
 /*
- * look_at_beat looks at what a beat says of the own epoch; false if the beat is none to be taken.
+ * look_at_beat looks at what a beat says of its own epoch; false if the beat is none to be taken.
  */
 bool
 look_at_beat(Sim *sim, Database *db, int epoch, const Beat *beat, bool copied)

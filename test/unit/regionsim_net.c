@@ -332,8 +332,9 @@ cut_off(Sim *sim, int database)
 }
 
 /*
- * The links of a database that was set back to a snapshot, and has found out, are made anew in both directions: nobody can tell
- * what they pass over. Where that is not done, gaps between beats tell of nearly all of it.
+ * The links of a database that was set back to a snapshot, and has found out, are recreated in both
+ * directions: nobody can tell what they pass over. Where that is not done, gaps between beats tell
+ * of nearly all of it.
  */
 void
 make_links_anew(Sim *sim, int database)
@@ -362,8 +363,8 @@ keep_logs(Sim *sim, int database)
 }
 
 /*
- * A database is set back to a snapshot of its disk, and its links go on as they can. One that was made since then
- * cannot: there is no slot, or no subscription, for the other end of it.
+ * A database is set back to a snapshot of its disk, and its links continue as they can. One that
+ * was made since then cannot: there is no slot, or no subscription, for the other end of it.
  *
  * What the others have sent since then, and this one has taken, does not come again: their logs begin where it had
  * told them to be.

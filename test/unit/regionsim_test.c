@@ -11,7 +11,7 @@
 
 #include "regionsim.h"
 
-/* What happens in a run, but for counting, compaction and what the links do. */
+/* What happens in a run, except for counting, compaction and what the links do. */
 enum
 {
 	WITH_SETS = 1,

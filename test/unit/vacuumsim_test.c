@@ -31,7 +31,7 @@
 typedef enum Fault
 {
 	NO_FAULT,
-	UPDATED_UNLESS_DELETED_NOW, /* the own row is sent as new only if the last row of the key is a deletion */
+	UPDATED_UNLESS_DELETED_NOW, /* its own row is sent as new only if the last row of the key is a deletion */
 	UPDATED_UNLESS_A_DELETION,	/* or only if any row of the key is one */
 	ALWAYS_UPDATED,
 	NOT_HEARD,		   /* rows are removed before all have heard of the deletion */
@@ -252,7 +252,7 @@ beat(Sim *sim, int me)
 	publish(sim, me, BEAT, me, 0, false);
 }
 
-/* What is pending goes to the own slot; true if that is to be sent. */
+/* What is pending goes to its own slot; true if that is to be sent. */
 static bool
 fold(Sim *sim, int me, int *slot, bool *insert)
 {
@@ -281,7 +281,7 @@ compact(Sim *sim, int me)
 	beat(sim, me);
 }
 
-/* Return true if the own row of sets must be sent as a new one. */
+/* Return true if its own row of sets must be sent as a new one. */
 static bool
 is_inserted(const Sim *sim, const Database *db, const SetRow *own)
 {

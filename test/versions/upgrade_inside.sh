@@ -40,8 +40,9 @@ run() {
     "$(bin "$major")/psql" -X -q -v ON_ERROR_STOP=1 -h /upgrade -p "543$major" -U postgres "$@"
 }
 
-# check MAJOR DATABASE: all values, but for the units that a region may sell: in a cluster with another identity it has a new epoch, and
-# gets those of the old one when the other regions say so (doc/regions-recovery.md)
+# check MAJOR DATABASE: all values, except for the units that a region may sell: in a cluster with
+# another identity it has a new epoch, and gets those of the old one when the other regions say so
+# (doc/regions-recovery.md)
 check() {
     run "$1" -d "$2" -f sql/check.sql | grep -v '^region stock'
 }

@@ -9,7 +9,7 @@ def call(sql, *params):
         return cursor.fetchone()[0]
 
 
-# The tables of dcounter, to be read. dc_create() makes them, in a migration; save() would fail at the generated column.
+# The tables of dcounter, read only. dc_create() creates them in a migration; save() would fail at the generated column.
 
 class ReadOnly(models.Model):
     class Meta:

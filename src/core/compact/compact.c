@@ -36,12 +36,11 @@
  * A table may have a trend: weights of its keys, to which the same transaction adds what it moves
  * (time/trend/trendbatch.c). A key whose weight is locked is left alone, too.
  *
- * A key whose sum leaves bigint stays in its shard rows, until it is set or deleted
- * (set.c). Compaction by hand warns of it each time, the worker once (compactstuck.c).
+ * A key whose sum overflows bigint stays in its shard rows, until it is set or deleted (set.c).
+ * An explicit compaction warns of it each time, the worker only once (compactstuck.c).
  *
  * Under REPEATABLE READ and SERIALIZABLE a row that has changed since the
- * snapshot is a serialization failure (40001). Commits change rows of totals, too, so that
- * comes often.
+ * snapshot is a serialization failure (40001). Commits also change rows of totals, so comes often.
  */
 #include "postgres.h"
 
@@ -89,8 +88,8 @@ static int64 batch_compact(DcSqlSession *session, DcSweep *sweep, int64 max_keys
 /*
  * dc_compact(counter regclass, max_keys int) -> bigint, the number of keys
  * compacted. NULL for counter: all counter tables that the caller owns; those
- * that another session is about to drop or alter are passed over, and so are, with a
- * notice, those that a subscription feeds. NULL for max_keys: no limit.
+ * that another session is about to drop or alter are skipped, and so are, with a notice, those that
+ * a subscription feeds. NULL for max_keys: no limit.
  */
 Datum
 dc_compact(PG_FUNCTION_ARGS)

@@ -9,7 +9,7 @@
 
 #include "core/table/catalog.h"
 
-/* How far a sweep over the shard rows of a table has come. */
+/* The progress of a sweep over the shard rows of a table. */
 typedef struct DcSweep
 {
 	Datum key; /* text: of the last row seen, */
@@ -20,10 +20,10 @@ typedef struct DcSweep
 	bool remembers;	   /* leaves out keys that are known to be stuck */
 	bool keeps;		   /* keeps rows, as an old snapshot is held */
 	bool only;		   /* of one key */
-	bool notes_busy;   /* keys with rows that others are writing (compactbusy.c) */
+	bool notes_busy;   /* keys with rows that other transactions are writing (compactbusy.c) */
 	List *busy;		   /* text: these, */
 	int tries;		   /* and how often they were tried again */
-	int stuck;		   /* keys met whose sum leaves bigint: they stay as they are */
+	int stuck;		   /* keys met whose sum overflows bigint: they stay as they are */
 	MemoryContext cxt; /* of key and busy */
 } DcSweep;
 

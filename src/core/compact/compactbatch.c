@@ -130,8 +130,8 @@ batch_count(DcBatch *batch, Datum previous)
 }
 
 /*
- * batch_tell_stuck warns of keys whose sum leaves bigint: their amounts stay where they are.
- * A sweep that remembers such keys warns of those that are new.
+ * batch_tell_stuck warns of keys whose sum overflows bigint: their amounts stay where they are. A
+ * sweep that remembers such keys warns of those that are new.
  */
 void
 batch_tell_stuck(DcSweep *sweep, DcCounter *counter, const DcBatch *batch)

@@ -20,7 +20,7 @@ typedef struct DcShardRow
 	Datum shard;
 	bool empty;		/* not used since it was set to zero */
 	int64 units;	/* of a stock */
-	DcLiveRow live; /* without SQL: where it is, and what it was */
+	DcLiveRow live; /* without SQL: its place and its contents */
 } DcShardRow;
 
 /* A key of the batch: rows first .. first + nrows - 1. */
@@ -40,8 +40,8 @@ typedef struct DcBatchKey
 	bool has_weight;	/* if it has one */
 	bool published;		/* and that this transaction has added to what the region has */
 	bool used;			/* a row holds an amount */
-	bool own_overflow;	/* what was counted here leaves bigint */
-	bool skip;			/* locked by others, or the sum overflows, */
+	bool own_overflow;	/* the amounts counted here overflow bigint */
+	bool skip;			/* locked by other transactions, or the sum overflows, */
 	bool overflow;		/* as far as it has been added up */
 	bool has_total;
 	ItemPointerData place; /* of its row of totals, if that has one to find it by */

@@ -9,11 +9,11 @@
  * times in a row. Its value is the same, as all rows count in it. But other regions learn of an
  * amount only when it is compacted. So for a replicated table the sweep notes such keys, up to
  * a limit (compactfind.c), and when it is over each of them is swept again, by itself, up to
- * TRIES times: after 2 ms, 4 ms, 8 ms and so on. No row is locked meanwhile. All tables wait
- * for that, but for no more than MAX_WAIT in a second. If they have many rows, the first ones
- * are swept, and the others are left for the next sweep.
+ * TRIES times: after 2 ms, 4 ms, 8 ms and so on. No row is locked in the meantime. All tables wait
+ * for that, but for no more than MAX_WAIT in a second. If they have many rows, the first ones are
+ * swept, and the others are left for the next sweep.
  *
- * A row is still never waited for: that is what dc_set() and others rely on (compact.c). Tables
+ * A row is still never waited for: dc_set() and other functions rely on that (compact.c). Tables
  * that are compacted with SQL are left out: SKIP LOCKED does not tell what it has skipped.
  */
 #include "postgres.h"
@@ -57,8 +57,8 @@ busy_wait(DcSweep *sweep)
 }
 
 /*
- * busy_sweep sweeps the keys that were noted, and notes those that still have rows which others
- * are writing. Returns how many were compacted.
+ * busy_sweep sweeps the keys that were noted, and notes those that still have rows which other
+ * transactions are writing. Returns how many were compacted.
  */
 int64
 busy_sweep(DcSweep *sweep, DcCounter *counter)

@@ -19,8 +19,8 @@
  * SQL from the lowest up). A key with more rows than fit is left for the next batch, unless it
  * is the first of this one: then it is cut, and the next batch goes on below the last
  * number. A sweep may change from one way to the other between two batches, as the owner
- * may have altered the table. It goes on at the same key, and may see rows of it twice, or
- * leave some for the next sweep.
+ * may have altered the table. It continues at the same key, and may see rows of it twice, or leave
+ * some for the next sweep.
  *
  * Kept rows. A row that was deleted leaves dead index entries. A scan steps over the dead
  * entries of a number once it has found the visible version of that number, but has to visit
@@ -33,10 +33,10 @@
  * left over from a burst.
  *
  * Between locking and clearing, statements of ours write the totals, and may run code of the
- * table's owner (in dc_compact(), never in the worker). The shard table stays open meanwhile, so
- * that code cannot alter it. It may put a trigger or a rule on it, which is looked for
- * again. If it changes a row that is locked, by this transaction, the row can no longer be
- * cleared, which is an error.
+ * table's owner (in dc_compact(), never in the worker). The shard table stays open in the meantime,
+ * so that code cannot alter it. It may put a trigger or a rule on it, which is searched for again.
+ * If it changes a row that is locked, by this transaction, the row can no longer be cleared, which
+ * is an error.
  */
 #include "postgres.h"
 
@@ -147,7 +147,7 @@ add_to_batch(DcFetch *fetch)
 }
 
 /*
- * compactdirect_reach cuts the batch at a row of the key, below which the next one goes on.
+ * compactdirect_reach cuts the batch at a row of the key, below which the next one continues.
  */
 static void
 compactdirect_reach(DcFetch *fetch, int32 shard)
@@ -157,8 +157,8 @@ compactdirect_reach(DcFetch *fetch, int32 shard)
 }
 
 /*
- * drop_kept takes off the list the rows that stay as they are: those without amounts, if
- * they are not too many.
+ * drop_kept removes from the list the rows that stay as they are: those without amounts, if there
+ * are not too many.
  */
 static void
 drop_kept(DcFetch *fetch)

@@ -13,11 +13,11 @@
  * Rows are locked with SKIP LOCKED on the worker, as elsewhere: compaction waits for no
  * transaction, and a session that finds a lock on the key, or on all of them
  * (core/rows/locks.c), adds to a row that compaction has not seen. Each of these rows is work
- * for the next sweep, and to find keys takes a while. So the lock on all is left for
- * dc_compact(), and for many keys, and commits of other keys go on as if there were no
- * compaction. So compaction comes to an end even while a table is in use. A key that is gone by
- * the time that its rows are locked has none. A shard that was split meanwhile is an error, and
- * the batch is for the next time.
+ * for the next sweep, and finding keys takes a while. So the lock on all is left for dc_compact(),
+ * and for many keys, and commits of other keys continue as if there were no compaction. So
+ * compaction comes to an end even while a table is in use. A key that is gone by the time that its
+ * rows are locked has none. If a shard was split in the meantime, that is an error, and the batch
+ * is left for the next time.
  *
  * Citus moves a shard when no transaction that has written to it, or to one that is colocated,
  * is open. Locking rows is not writing: a shard could move between the statement that locks and
@@ -29,7 +29,7 @@
  * there, which others see or do not see as a whole.
  *
  * A batch commits on several workers. Citus does so in two phases, so if a worker or the
- * coordinator is lost, the amounts are where they were, or where they go: a prepared
+ * coordinator is lost, the amounts are either in their old place or in the new one: a prepared
  * transaction of a worker has both.
  */
 #include "postgres.h"
@@ -183,8 +183,8 @@ key_locks_left(void)
 }
 
 /*
- * lock_keys locks some keys, and returns how many are left: keys that others are setting are
- * left out, as setters look for a compaction afterwards.
+ * lock_keys locks some keys, and returns how many are left: keys that other transactions are
+ * setting are left out, as setters look for a compaction afterwards.
  */
 static int
 lock_keys(DcCounter *counter, Datum *keys, int nkeys)

@@ -11,8 +11,8 @@
  *	  to FEW_ENTRIES: most keys have one or two. Dead ones are marked in the index on the
  *	  way, as any index scan does.
  *	- A key with more entries is looked up the way that reads do (scan.c): the rows that all
- *	  sessions are told of (sharedhints.c), and then the others, newest entry first. The
- *	  scan goes on with the next key. What was found at the first entries is not used.
+ *	  sessions are told of (sharedhints.c), and then the others, newest entry first. The scan
+ *	  continues with the next key. What was found at the first entries is not used.
  *	- A row that another transaction inserts or changes is left out, and noted for
  *	  another try (compactbusy.c). Nothing here waits for it.
  *

@@ -30,7 +30,7 @@ typedef struct DcFetch
 	Datum key;			   /* text */
 	DcDeltaKey delta_key;
 	int64 below;	 /* only rows with lower numbers */
-	DcLiveRow *rows; /* that are live, and that no other transaction is writing */
+	DcLiveRow *rows; /* the live rows that no other transaction is writing */
 	int nrows;
 	int capacity;
 	bool cut;	  /* there are more, */
@@ -38,8 +38,9 @@ typedef struct DcFetch
 } DcFetch;
 
 /*
- * Entries that a batch visits, for each row that it may have. Rows that are kept, or that others
- * write, and dead ones add none: without a limit one batch would go over all of them.
+ * Entries that a batch visits, for each row that it may have. Rows that are kept, rows that other
+ * transactions are writing, and dead rows add nothing to a batch: without a limit one batch would
+ * visit all of them.
  */
 #define ENTRIES_PER_ROW 10
 

@@ -4,17 +4,17 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Compaction waits for no row. SKIP LOCKED passes over rows that are locked, but a row that a
- * transaction in progress has inserted is not seen at all, and ON CONFLICT DO NOTHING waits for
- * that transaction: for example for dc_set() of a new key in a transaction that stays open, and
- * all other keys of the table would wait with it. So the keys that have no row are looked up in
- * the primary key, with a dirty snapshot, and a key that another transaction is inserting is
- * left for the next time.
+ * Compaction waits for no row. SKIP LOCKED skips rows that are locked, but a row that a transaction
+ * in progress has inserted is not seen at all, and ON CONFLICT DO NOTHING waits for that
+ * transaction: for example for dc_set() of a new key in a transaction that stays open, and all
+ * other keys of the table would wait with it. So the keys that have no row are looked up in the
+ * primary key, with a dirty snapshot, and a key that another transaction is inserting is left for
+ * the next time.
  *
  * A row that is inserted after this look, and before ours, is waited for nevertheless: for 100
- * ms at most in the worker, whose step has failed then, else until that transaction ends. That
- * is a matter of the milliseconds that a batch takes. A row that was inserted at any other time
- * is not waited for. Correctness does not depend on this look.
+ * ms at most in the worker, whose step then fails, otherwise until that transaction ends. That is a
+ * matter of the milliseconds that a batch takes. A row that was inserted at any other time is not
+ * waited for. Correctness does not depend on this look.
  *
  * A partitioned table has its keys in the primary keys of its partitions. Which of them has a key
  * is found as for a row that is inserted. The partition key is the key, or nothing, as the primary
@@ -64,8 +64,8 @@ static Relation open_key_index(Relation heap);
 static bool compactinserting_is_inserting(Relation heap, Relation index, TupleTableSlot *slot, Datum key);
 
 /*
- * batch_skip_inserting marks keys to be skipped, of those that `asks` names, whose row in a table
- * others are inserting.
+ * batch_skip_inserting marks those keys of `asks` to be skipped whose row in a table is being
+ * inserted by other transactions.
  */
 void
 batch_skip_inserting(DcBatch *batch, Oid relid, bool (*asks)(const DcBatchKey *key))

@@ -1,13 +1,12 @@
 /*
  * compactjob.c
- *		Compaction as a job: all counter tables of the database, a batch a
- *		transaction.
+ *		Compaction as a job: all counter tables of the database, one batch per transaction.
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A sweep goes over each table from its first shard row to its last, so each row
- * that is not locked by others is compacted once. A table that was dropped, is locked by
- * DDL or is broken is skipped, and so is one that rests (compactrest.c).
+ * A sweep goes over each table from its first shard row to its last, so each row that is not locked
+ * by other transactions is compacted once. A table that was dropped, is locked by DDL or is broken
+ * is skipped, and so is one that rests (compactrest.c).
  *
  * A sweep that has reached the end of the table and has moved nothing leaves nothing to do:
  * it has deleted the rows without amounts, except for those that a snapshot or a stock still

@@ -1,6 +1,6 @@
 /*
  * compactrest.c
- *		Tables that the worker skips for a while, because sweeping them takes long.
+ *		Tables that the worker skips for a while, because sweeping them takes a long time.
  *
  * Copyright (c) 2026, the dcounter developers
  *

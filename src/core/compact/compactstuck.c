@@ -4,11 +4,11 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The amounts of a key whose sum of increments or of decrements leaves bigint stay in its shard
+ * The amounts of a key whose sum of increments or of decrements overflows bigint stay in its shard
  * rows, where they are safe, until the key is set or deleted (set.c). The worker sweeps all the
- * time. So it remembers such a key, and leaves it out of its sweeps for RETRY, instead of
- * locking its rows for nothing. Then it tries again, and warns only of a key that it has not
- * known. A key that was tried and found in order is forgotten, and would be warned of again.
+ * time. So it remembers such a key, and leaves it out of its sweeps for RETRY, instead of locking
+ * its rows for nothing. Then it tries again, and warns only of a key that it has not known. A key
+ * that was tried and found in order is forgotten, and would be warned of again.
  *
  * The list is private to the process, and lost with it. Keys of tables that are gone make
  * room for others. A key that does not fit is not remembered, and not warned of. The keys of one
@@ -45,7 +45,7 @@ static void forget_older(int64 age);
 static void stuck_free(DcStuckKey *stuck);
 
 /*
- * stuck_note remembers that a key was found stuck. Returns whether to tell of it.
+ * stuck_note remembers that a key was found stuck. Returns whether to report it.
  */
 bool
 stuck_note(Oid table, Datum key)
@@ -145,8 +145,8 @@ stuck_is_left_out(Oid table, Datum key)
 }
 
 /*
- * stuck_swept forgets the keys of a table that a sweep has tried, from its beginning to
- * its end, and not found stuck. Returns how many there are left.
+ * stuck_swept forgets the keys of a table that a sweep has tried, from its beginning to its end,
+ * and that it has not found stuck. Returns the number of keys left.
  */
 int
 stuck_swept(Oid table, DcMoment started)

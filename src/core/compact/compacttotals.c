@@ -5,9 +5,9 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * Compaction brings them from shard rows, and a flush from memory. Both hold the lock on the
- * table's compaction (locks.c). Rows that others have locked are skipped, and so are keys whose
- * rows others insert at the same time: commits (core/rows/totalrow.c), and users
- * (compactinserting.c).
+ * table's compaction (locks.c). Rows that other transactions have locked are skipped, and so are
+ * keys whose rows other transactions insert at the same time: commits (core/rows/totalrow.c), and
+ * users (compactinserting.c).
  *
  * In an ordinary local table a row that is locked is updated by its place (ctid), not
  * by its key: that saves searching the index a second time.
@@ -111,7 +111,7 @@ static void batch_key_add(DcCounter *counter, DcBatchKey *key, int64 inc, int64 
  * batch_to_totals adds the amounts of the keys to their rows of totals. If the table is replicated,
  * it also adds the amounts counted here to this region's own counts; if the table has a trend, it
  * adds them to the weights. Meanwhile nobody else inserts a row of totals of these keys, except for
- * an owner who does so by hand.
+ * an owner who does so directly.
  */
 void
 batch_to_totals(DcSqlSession *session, DcBatch *batch)
@@ -174,7 +174,7 @@ batch_lock_totals(DcSqlSession *session, DcBatch *batch)
 			key->skip = true;
 	}
 	/*
-	 * compacttotals_insert_direct() finds out itself; rows that are elsewhere cannot be looked at
+	 * compacttotals_insert_direct() finds out itself; rows that are elsewhere cannot be checked
 	 */
 	if (!session->counter->direct_totals && !session->counter->distributed && !session->counter->foreign)
 		batch_skip_inserting(batch, session->counter->relid, has_no_total);
@@ -228,10 +228,10 @@ batch_key_equal(Datum a, Datum b)
 }
 
 /*
- * batch_key_add adds amounts to a key. A key whose sum leaves bigint is to stay as it is, even
- * if only the value does: the owner may have made an amount negative. That is known only when
- * all has been added: a set in another region (region/setmerge.c) may bring back a sum that had
- * left bigint. The amounts of a ledger are set off against each other: the entries have the
+ * batch_key_add adds amounts to a key. A key whose sum overflows bigint is to stay as it is, even
+ * if only the value does: the owner may have made an amount negative. That is known only when all
+ * has been added: a set in another region (region/setmerge.c) may bring back a sum that had
+ * overflowed bigint. The amounts of a ledger are set off against each other: the entries have the
  * turnover of an account, which may be greater than its balance can be.
  */
 static void
@@ -293,8 +293,8 @@ set_off(int128 *inc, int128 *dec)
 
 /*
  * batch_write_totals writes the keys' new totals: first those that have a row
- * already, then the others. A key whose row another transaction has inserted meanwhile is
- * to be skipped.
+ * already, then the others. A key whose row another transaction has inserted in the meantime is to
+ * be skipped.
  */
 static void
 batch_write_totals(DcSqlSession *session, DcBatch *batch)

@@ -110,7 +110,7 @@ plan_key(DcSqlSession *session, DcBatch *batch, const DcBatchKey *key,
 
 	for (int i = 0; i < key->nrows; i++)
 	{
-		/* a key whose value leaves bigint is not worth moving anything */
+		/* a key whose value overflows bigint is not worth moving anything */
 		if (pg_add_s64_overflow(units, rows[i].units, &units))
 		{
 			plan_kept(rows, key, plan);
@@ -167,8 +167,8 @@ is_uneven(const DcShardRow *rows, int n, int64 units, int wanted)
 }
 
 /*
- * plan_even spreads units over as many rows as are wanted: first those that are
- * used, then others, then new ones. The remaining rows go.
+ * plan_even spreads units over the wanted number of rows: first those that are used, then other
+ * existing rows, then new ones. The remaining rows are deleted.
  */
 static void
 plan_even(const DcShardRow *rows, const DcBatchKey *key, int64 units,

@@ -5,22 +5,23 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * If the clock is set forward by months, all keys of a table have expired at once. So steps forward
- * are noted in shared memory: whoever looks at the clock compares it with the monotonic one, and
- * with what the last one has seen. Workers look each time their job "keys" runs. A clock that was
- * set back and is right again has made such a step, too. While it is back, keys only stay longer.
+ * are noted in shared memory: each process that reads the clock compares it with the monotonic one,
+ * and with the last process' readings. Workers look each time their job "keys" runs. A clock that
+ * was set back and is right again has made such a step, too. While it is back, keys only stay
+ * longer.
  *
  * For a day after a step of more than half of the time after which the keys of a table expire, or
  * for that time if it is shorter, they do not expire. By then either somebody has set the clock
  * right, or what was not written since is old by any clock.
  *
- * Nobody knows what the clock did before the server was started. So for as long after the start,
- * rows tell: the clock is trusted if a key was written, by that clock, in the last half of the
- * time, but a day before the start. (Clients may have written others since the start, and since the
- * step if the clock was set before it.) But a table that is not used any more has no such row. Its
- * keys have to wait until that day is over.
+ * Nobody knows what the clock did before the server was started. So for the same time after a
+ * start, rows decide: the clock is trusted if a key was written, by that clock, within the last
+ * half of the time, but at least a day before the start. (Clients may have written others since the
+ * start, and since the step if the clock was set before it.) But a table that is not used any more
+ * has no such row. Its keys have to wait until that day is over.
  *
- * Without preload there is no shared memory. What a session knows begins when it has loaded the
- * library, and it trusts the clock if any key was written in the last half of the time.
+ * Without preload there is no shared memory. A session only knows what has happened since it loaded
+ * the library, and trusts the clock if any key was written in the last half of the time.
  */
 #include "postgres.h"
 
@@ -40,7 +41,7 @@ typedef struct DcKeyClock
 	TimestampTz started_at; /* by the wall clock; DT_NOEND: this is a session's */
 
 	slock_t lock;	  /* protects: */
-	int64 ahead;	  /* us that the wall clock was before the monotonic one when it was looked at last */
+	int64 ahead;	  /* us that the wall clock was before the monotonic one when it was last read */
 	DcMoment stepped; /* when it has last gone forward, */
 	int64 step;		  /* and by how much (us) */
 } DcKeyClock;
@@ -95,7 +96,7 @@ keyclock_ahead(void)
 }
 
 /*
- * keyclock_is_shared returns true if the clock was looked at since the server was started.
+ * keyclock_is_shared returns true if the clock was checked since the server was started.
  */
 bool
 keyclock_is_shared(void)

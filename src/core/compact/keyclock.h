@@ -13,7 +13,7 @@ typedef enum DcClockState
 {
 	CLOCK_TRUSTED,
 	CLOCK_STEPPED, /* it was set forward not long ago */
-	CLOCK_UNKNOWN  /* the server was started not long ago, maybe with a wrong clock */
+	CLOCK_UNKNOWN  /* the server was started recently, maybe with a wrong clock */
 } DcClockState;
 
 /* What is known of the clock, for a table. */

@@ -1,6 +1,6 @@
 /*
  * keyexpiry.c
- *		Keys that expire: deleting those that were not written for long, as a job.
+ *		Keys that expire: deleting those that have not been written for a long time, as a job.
  *
  * Copyright (c) 2026, the dcounter developers
  *
@@ -19,7 +19,7 @@
  *
  *	it is in the row of totals, committed before the sweep has locked that: updated_at of the
  *		latest version is new, so the key stays.
- *	it is in that row, in progress: the row is locked, and passed over.
+ *	it is in that row, in progress: the row is locked, and skipped.
  *	it comes later: the row is busy until the sweep's transaction ends, so the increment goes to a
  *		shard row, or to memory, which stays. The key has that alone, as if it had expired before.
  *	it is in a shard row that the sweep's snapshot does not show (in progress, or prepared): the
@@ -35,10 +35,10 @@
  * If the clock is set forward, all keys are old at once. So the sweep leaves a table alone for a
  * while, and says so, if the clock was set forward not long ago, or if that may have been before
  * the server was started: most of a batch would expire, and no key was written lately (keyclock.c;
- * of a large table a sample is looked at).
+ * for a large table a sample is used).
  *
- * A job of its own, not a step of compaction: what keeps keys from being deleted, such as a foreign
- * key that refers to them, must not keep compaction away.
+ * This is a separate job, not a step of compaction: something that prevents the deletion of keys,
+ * such as a foreign key that refers to them, must not prevent compaction.
  */
 #include "postgres.h"
 
@@ -81,7 +81,7 @@
 /* us: ranges are not closer than this, but larger. */
 #define RANGE_PAUSE_MIN USECS_PER_SEC
 
-/* Blocks that are looked at for keys that were written lately, about. */
+/* Blocks that are checked for keys that were written lately, about. */
 #define SAMPLE_BLOCKS 8192
 
 /* How far a sweep has come with a table. */
@@ -378,8 +378,8 @@ expire_range(DcCounter *counter, DcKeySweep *sweep, BlockNumber blocks, BlockNum
 }
 
 /*
- * block_of_last returns the block of the last of n keys, with which the sweep goes on. If they are
- * not in the order of blocks, as with a plan that uses an index of the owner's, it is the first
+ * block_of_last returns the block of the last of n keys, with which the sweep continues. If they
+ * are not in the order of blocks, as with a plan that uses an index of the owner's, it is the first
  * block of the range again.
  */
 static BlockNumber

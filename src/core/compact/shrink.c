@@ -1,6 +1,6 @@
 /*
  * shrink.c
- *		Giving back the space of a shard table that is nearly empty.
+ *		Freeing the space of a shard table that is nearly empty.
  *
  * Copyright (c) 2026, the dcounter developers
  *
@@ -12,7 +12,7 @@
  *
  * So the worker rewrites such a table, as VACUUM FULL does, when it has swept it:
  *
- *	1. The table is of some size, but not so large that reading it takes long.
+ *	1. The table is of some size, but not so large that reading it takes a long time.
  *	2. All its pages are read, without a lock that anybody would notice. Every row counts that
  *	   is not dead to every snapshot. There must not be more such rows than pages. Reading ends
  *	   as soon as there are more; in a table that is in use, or while an old snapshot needs the

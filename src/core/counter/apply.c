@@ -49,7 +49,7 @@
  * Others do wait for them: setters, users' own UPDATEs, inserters of the same key. They may hold
  * any lock, and wait for this commit, but it waits for none of them: all that they have locked
  * is a row of totals, which is then busy, or a key that they set. Only the owner can lock shard
- * rows by hand, and this argument does not cover that.
+ * rows directly, which this argument does not cover.
  *
  * foreign.c has the additional rules for foreign tables.
  *
@@ -154,8 +154,8 @@ apply_amounts(DcCounter *counter, DcDelta **deltas, int count)
 
 /*
  * apply_remote adds what was counted in another region at once to this transaction's own row for
- * such amounts, or to several if they leave bigint in one. It never waits, and does not count as
- * increments of this database. Amounts of 0 make a row, too: compaction looks at the key then.
+ * such amounts, or to several if they overflow bigint in one. It never waits, and does not count as
+ * increments of this database. Amounts of 0 also insert a row, so that compaction looks at the key.
  */
 void
 apply_remote(DcCounter *counter, const DcKey *key, int64 inc, int64 dec)
@@ -166,7 +166,7 @@ apply_remote(DcCounter *counter, const DcKey *key, int64 inc, int64 dec)
 	DcDirectRel rel;
 
 	counter_layout(counter);
-	if (counter->plain_shards) /* its rows are new, or their latest version is looked at */
+	if (counter->plain_shards) /* its rows are new, or their latest version is checked */
 	{
 		directrel_open(&rel, counter, DC_TABLE_SHARDS, true);
 		remote_add(&rel, &delta, number);
@@ -352,8 +352,8 @@ apply_direct(DcCounter *counter, DcDelta **deltas, int count, DcWhichRows which,
 }
 
 /*
- * add_direct writes one delta: to the row of totals, if it may go there and the key is not
- * known to be contended, else to shard rows.
+ * add_direct writes one delta: to the row of totals, if it may go there and the key is not known to
+ * be contended, otherwise to shard rows.
  */
 static void
 add_direct(DcDirectTables *tables, const DcDelta *delta, DcWhichRows which)
@@ -408,7 +408,7 @@ apply_by_sql(DcCounter *counter, DcDelta **deltas, int count, DcApplyWhen when,
 
 		/*
 		 * a transaction that has this delta and nothing else may wait, as no other can be
-		 * waiting for it. That is not true of deltas that code of the owner adds meanwhile
+		 * waiting for it. That is not true of deltas that code of the owner adds in the meantime
 		 */
 		shared = (shared && !IsolationUsesXactSnapshot()) || (when == APPLY_LAST && distribution_is_alone());
 		for (int i = 0; i < count; i++)

@@ -17,11 +17,11 @@
  * Deltas for memory are handed over last of all, in a callback of their own that runs after
  * those of the other rooms. So a transaction that waits or fails has nothing in memory, and the
  * check for a flusher comes as late as possible. Only then may a table be refused: there is no
- * room or no flusher, or the transaction has got an id meanwhile. By that time rows
- * with higher keys may already be locked, so the table's deltas go to rows of the
- * transaction's own, without waiting. All deltas handed over before are taken back first, so
- * that nothing is written while something is reserved. Then they are handed over again, and an
- * id that the transaction has got meanwhile counts.
+ * room or no flusher, or the transaction has got an id in the meantime. By that time rows with
+ * higher keys may already be locked, so the table's deltas go to rows of the transaction's own,
+ * without waiting. All deltas handed over before are taken back first, so that nothing is written
+ * while something is reserved. Then they are handed over again, and an id that the transaction has
+ * got in the meantime counts.
  *
  * An increment of a table that Citus distributes is also written this late, if the transaction has
  * nothing else: then one statement commits it on the worker (core/table/distribution.c).
@@ -77,9 +77,9 @@ counter_xact_init(void)
 }
 
 /*
- * xact_callback_move makes ours the first of the transaction callbacks. The one that was
- * registered before stays: its memory may be in use, if another extension's callback runs SQL
- * that leads to here. It finds that nothing left to do.
+ * xact_callback_move makes our callback the first of the transaction callbacks. The one that was
+ * registered before stays, since its memory may be in use if another extension's callback runs SQL
+ * that leads to here. It finds nothing left to do.
  */
 void
 xact_callback_move(void)
@@ -110,7 +110,7 @@ apply_when_full(void)
 
 /*
  * apply_if_late writes the pending deltas now if the callback that would have written them has
- * run already: another extension may run SQL in a callback of its own, after ours.
+ * already run: another extension may run SQL in its own callback, after ours.
  */
 void
 apply_if_late(void)
@@ -153,8 +153,8 @@ apply_pending(DcApplyWhen when)
 }
 
 /*
- * apply_at_commit writes to rows all deltas that are not to be handed over to the
- * memory. Writing gives the transaction an id.
+ * apply_at_commit writes to rows all deltas that are not to be handed over to shared memory.
+ * Writing gives the transaction an id.
  */
 static void
 apply_at_commit(void)
@@ -189,8 +189,8 @@ apply_at_commit(void)
 }
 
 /*
- * apply_buffered hands over to the memory the deltas that are left, and writes rows of
- * this transaction's own where that is refused.
+ * apply_buffered hands the remaining deltas over to shared memory, and writes them to this
+ * transaction's own rows where that is refused.
  */
 static void
 apply_buffered(void)
@@ -240,7 +240,7 @@ reserve_all(DcApplying *applying, DcDelta **deltas, int count)
 
 /*
  * Return true if all deltas of a counter table must be written to rows
- * when this transaction commits, as it is now. (Great amounts go to rows in any case.)
+ * when this transaction commits, by its present state. (Large amounts go to rows in any case.)
  */
 static bool
 goes_to_rows(Oid relid)
@@ -257,9 +257,9 @@ goes_to_rows(Oid relid)
 }
 
 /*
- * Return true if the deltas are a single one, of a table that Citus distributes, and it is all
- * that is to be committed. Not at isolation levels with one snapshot: other transactions may be
- * waiting for this one.
+ * Return true if the deltas are a single one, of a table that Citus distributes, and there is
+ * nothing else to commit. Returns false at isolation levels with one snapshot, as other
+ * transactions may be waiting for this one.
  */
 static bool
 is_alone(DcDelta **deltas, int count)

@@ -13,10 +13,10 @@
  *
  * Failures. The wrapper commits the remote transactions one after the other. Deltas
  * that are written at commit are written to all servers before the first of them
- * commits. If some were written earlier, foreign_check_alive() asks each of their servers
- * for a sign of life at that point, so that one that has gone away since makes the
- * transaction fail as a whole. A failure between the first and the last remote commit
- * cannot be helped without two-phase commit, which wrappers lack.
+ * commits. If some were written earlier, foreign_check_alive() checks at that point that each of
+ * their servers still responds, so that the transaction fails as a whole if one does not. A failure
+ * between the first and the last remote commit cannot be helped without two-phase commit, which
+ * wrappers lack.
  */
 #include "postgres.h"
 
@@ -44,7 +44,7 @@ static void foreign_touch(DcCounter *counter, Oid leaf);
 
 /*
  * foreign_ready makes sure that our PRE_COMMIT callback runs before those of the
- * wrappers of a counter table. One query for each wrapper and session.
+ * wrappers of a counter table. It needs one query for each wrapper and session.
  */
 void
 foreign_ready(DcCounter *counter)

@@ -1,6 +1,6 @@
 /*
  * foreign.h
- *		Counter tables that lie on other servers (see foreign.c).
+ *		Counter tables on other servers (see foreign.c).
  *
  * Copyright (c) 2026, the dcounter developers
  */

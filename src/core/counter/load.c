@@ -1,6 +1,6 @@
 /*
  * load.c
- *		dc_load(): the counts that keys start with.
+ *		dc_load(): loading initial counts.
  *
  * Copyright (c) 2026, the dcounter developers
  *
@@ -16,9 +16,9 @@
  *	- A key counts as new if the unique index lets us insert it, which is decided page by page,
  *	  under the lock of the page: of two that insert a key the second one finds the first. No
  *	  session waits then, as for a unique violation: the row of the second one is deleted again,
- *	  and its amounts are pending deltas (indexes_try_insert). A row that others are inserting or
- *	  deleting counts as there. If they abort, a shard row remains, to be compacted. To avoid rows
- *	  that are deleted again, keys are looked up first.
+ *	  and its amounts are pending deltas (indexes_try_insert). A row that other transactions are
+ *	  inserting or deleting counts as there. If they abort, a shard row remains, to be compacted. To
+ *	  avoid rows that are deleted again, keys are looked up first.
  *	- Increments at the same time find the row of totals in progress, and use shard rows.
  *	- dc_set() and dc_delete() do not see uncommitted rows of totals. So they are serialized
  *	  before a load that is in progress: its amounts are added to the value that they leave.
@@ -35,10 +35,10 @@
  * all is pending deltas there, as it is for tables on other servers, and for replicated ones,
  * whose totals are what is published (region/regionpublish.c). Where an insertion into the
  * totals needs more than index entries (directtotals.c), it is made by SQL, as the owner of the
- * table, with ON CONFLICT DO NOTHING. That waits for others that are inserting the same key;
- * keys are in order within one call, so loads of one call each do not deadlock. A trigger that
- * keeps a row from being inserted leaves the amounts to a pending delta; one that stores
- * something else makes the load fail.
+ * table, with ON CONFLICT DO NOTHING. That waits for other transactions that are inserting the same
+ * key; keys are in order within one call, so loads of one call each do not deadlock. A trigger that
+ * keeps a row from being inserted leaves the amounts to a pending delta; one that stores something
+ * else makes the load fail.
  *
  * A stock's units must be in shard rows, and a ledger's balances come from its entries:
  * neither can be loaded.
@@ -131,11 +131,11 @@ static void check_stored(DcSqlSession *session, DcLoadKey *keys, int n, uint64 s
 static void tell_changed(DcCounter *counter, const DcLoadKey *keys, int n);
 
 /*
- * dc_load(counter regclass, keys text[]|bigint[]|uuid[], amounts bigint[]) -> bigint, how
- * many keys there were. A negative amount is one of decrement. Needs INSERT and UPDATE.
+ * dc_load(counter regclass, keys text[]|bigint[]|uuid[], amounts bigint[]) -> bigint, the number of
+ * keys. A negative amount is a decrement. Needs INSERT and UPDATE.
  *
- * Errors: 2202E when the lengths differ, 22003 when an amount leaves bigint, 42809 for a
- * stock or a ledger.
+ * Errors: 2202E when the lengths differ, 22003 when an amount overflows bigint, 42809 for a stock
+ * or a ledger.
  */
 Datum
 dc_load(PG_FUNCTION_ARGS)
@@ -326,7 +326,8 @@ load_direct(DcCounter *counter, DcLoad *load)
 }
 
 /*
- * find_existing marks those keys that have a row, or that others insert or delete just now.
+ * find_existing marks those keys that have a row, or that other transactions insert or delete just
+ * now.
  */
 static void
 find_existing(DcCounter *counter, Relation rel, DcLoadKey *keys, int n)
@@ -448,8 +449,8 @@ sql_batch(DcSqlSession *session, DcLoad *load, DcLoadKey *keys, int n)
 }
 
 /*
- * check_stored marks the keys that were not stored. Raises 55000 if code of the owner has
- * stored anything else than it was given: then it is unknown what was counted.
+ * check_stored marks the keys that were not stored. Raises 55000 if code of the owner has stored
+ * anything other than it was given: then the amounts that were counted are unknown.
  */
 static void
 check_stored(DcSqlSession *session, DcLoadKey *keys, int n, uint64 stored)

@@ -114,7 +114,7 @@ static int delta_compare(const void *a, const void *b);
 /*
  * pending_add adds an amount to the deltas that this transaction will write for a key.
  * inc and dec are not negative, and `back` is the part of inc that comes back to a stock. Raises
- * 22003, with nothing changed, when the sum of the key's pending amounts leaves bigint.
+ * 22003, with nothing changed, when the sum of the key's pending amounts overflows bigint.
  */
 void
 pending_add(Oid counter, const DcKey *key, uint64 hint, int64 inc, int64 dec, int64 back)
@@ -226,7 +226,7 @@ pending_memory_is_full(const DcKey *key)
 
 /*
  * pending_lookup returns this transaction's unwritten amounts for a key.
- * Raises 22003 when their sum leaves bigint.
+ * Raises 22003 when their sum overflows bigint.
  */
 void
 pending_lookup(Oid counter, const DcKey *key, int64 *inc, int64 *dec)

@@ -10,7 +10,7 @@
  *
  * dc_scan() is for keys that are the text of a JSON array, as those of bound counters with several
  * expressions are. Those that begin with [7] are "[7]" and the keys from "[7," up to "[7-", the
- * next character after the comma. A key that is not the text of any jsonb was written by hand, and
+ * next character after the comma. A key that is not the text of any jsonb was written directly, and
  * is skipped.
  */
 #include "postgres.h"
@@ -191,11 +191,11 @@ range_add_expired(void *range, Datum key, int64 units)
 /*
  * dc_scan(counter regclass, prefix jsonb) -> setof (key jsonb, value bigint)
  *
- * The exact values, but those that are 0, of all keys that are JSON arrays and begin with the
- * elements of the prefix, in the order of jsonb.
+ * The exact values, except for those that are 0, of all keys that are JSON arrays and begin with
+ * the elements of the prefix, in the order of jsonb.
  *
- * Errors: 22004 for NULL, 22023 if the prefix is no array, 54000 if it is longer than a key, 0A000
- * for a buffered counter, 22003 for a value that leaves bigint.
+ * Errors: 22004 for NULL, 22023 if the prefix is not an array, 54000 if it is longer than a key,
+ * 0A000 for a buffered counter, 22003 for a value that overflows bigint.
  */
 Datum
 dc_scan(PG_FUNCTION_ARGS)

@@ -163,9 +163,10 @@ counter_values(DcCounter *counter, Datum *keys, int nkeys, int64 *values)
 }
 
 /*
- * counter_sums does the same for the sums of increments and decrements. It leaves the snapshot
- * active in which the rows were read, if that is not the one that was active: returns how many
- * the caller has to pop, when it has read what must be of the same moment.
+ * counter_sums does the same for the sums of increments and decrements. If the rows were read in a
+ * snapshot other than the active one, it leaves that snapshot active, and returns the number of
+ * snapshots that the caller has to pop when it has read everything that must be from the same
+ * moment.
  */
 int
 counter_sums(DcCounter *counter, Datum *keys, int nkeys, DcSums *sums)
@@ -205,8 +206,8 @@ snapshots_pop(int n)
 }
 
 /*
- * counter_value_below returns true if the value that a key's rows have is below a limit; also where
- * it leaves bigint.
+ * counter_value_below returns true if the value of a key's rows is below a limit, even if it
+ * overflows bigint.
  */
 bool
 counter_value_below(DcCounter *counter, const DcKey *key, int64 limit)
@@ -240,9 +241,10 @@ dc_get(PG_FUNCTION_ARGS)
  *	   cache_age interval, error float8)
  *
  * updated_at is NULL for an unknown key, and the start of the current
- * transaction for one that this transaction is about to change. cache_age is that
- * of the value that dc_get() with max_staleness would find; NULL: none. error is that of a sampled
- * table, which the value is within in 95 of 100 cases (sample.h); 0: the value is exact.
+ * transaction for one that this transaction is about to change. cache_age is the age of the value
+ * that dc_get() with max_staleness would find; NULL if there is none. error is the margin of a
+ * sampled table, which contains the true value in 95 of 100 cases (sample.h); 0 if the value is
+ * exact.
  */
 Datum
 dc_info(PG_FUNCTION_ARGS)
@@ -453,8 +455,8 @@ key_read(DcCounter *counter, const DcKey *key, DcKeyState *state)
 
 /*
  * Return true if this transaction has changed distinct values that the counter table has, and
- * has not written that yet. Their effect depends on counts that others have written, which must
- * be read together with the rows: then it makes a snapshot active for both.
+ * has not written that yet. Their effect depends on counts that other transactions have written,
+ * which must be read together with the rows: then it makes a snapshot active for both.
  */
 static bool
 own_begin(DcCounter *counter)
@@ -467,7 +469,7 @@ own_begin(DcCounter *counter)
 
 /*
  * own_amounts returns what this transaction has not written yet for a key, after own_begin().
- * Raises 22003 when a sum leaves bigint.
+ * Raises 22003 when a sum overflows bigint.
  */
 static void
 own_amounts(DcCounter *counter, const DcKey *key, bool distinct, int64 *inc, int64 *dec)
@@ -558,7 +560,7 @@ read_keys(DcCounter *counter, Datum keys, DcKeySum *sorted, int nsorted)
 }
 
 /*
- * key_sums_create makes a sorted array of the distinct keys, with sums of 0.
+ * key_sums_create creates a sorted array of the distinct keys, with sums of 0.
  */
 static DcKeySum *
 key_sums_create(Datum *keys, int nkeys, int *nsorted)

@@ -8,10 +8,10 @@
  * expected value is d. With r = |d| mod p it is rounded away from zero with probability r / p. The
  * variance of one rounding is r (p - r), which is at most |d| (p - 1). So the standard error of a
  * sum of deltas is at most the root of (inc + dec) (p - 1), where inc and dec are the sums of the
- * amounts, which their sampled ones estimate.
+ * amounts, which the sampled amounts estimate.
  *
  * The remainder of a random number of 64 bits by p is above a threshold with an error below p /
- * 2^64. This knows nothing of the server.
+ * 2^64. This does not depend on the server.
  */
 #ifndef DC_SAMPLE_H
 #define DC_SAMPLE_H
@@ -23,8 +23,8 @@
 #define SAMPLE_95 1.96
 
 /*
- * sample_round rounds a delta to a multiple of p >= 1. One whose neighbour does not fit into a
- * bigint stays as it is, which is right in any case.
+ * sample_round rounds a delta to a multiple of p >= 1. A delta whose neighbour does not fit into a
+ * bigint stays as it is, which is always correct.
  */
 static inline int64_t
 sample_round(int64_t delta, int32_t p, uint64_t random)
@@ -42,11 +42,10 @@ sample_round(int64_t delta, int32_t p, uint64_t random)
 }
 
 /*
- * Return the error that a sum whose amounts are inc and dec has at most in 95 of 100 cases,
- * also where few deltas were rounded up, or none: the variance that follows from the sums is
- * then often too small. So the variance is that of three multiples more, and half a step is for
- * sums being multiples. The unit test adds up how often that holds, by the binomial
- * distribution.
+ * Return the maximum error, in 95 of 100 cases, of a sum whose amounts are inc and dec, also if few
+ * or no deltas were rounded up: then the variance that follows from the sums is often too small. So
+ * the variance is that of three further multiples, and half a step accounts for sums being
+ * multiples. The unit test adds up how often that holds, by the binomial distribution.
  */
 static inline double
 sample_error(double inc, double dec, int32_t p)

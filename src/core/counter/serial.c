@@ -39,9 +39,9 @@
  *		 the heap), and when the index or the table is rewritten (by one on the heap).
  *	out: A transaction that reads the key later comes across that row, which it does
  *		 not see, as it looks for all rows. The row is there as long as it matters: W's
- *		 id is not older than R's snapshot, which keeps VACUUM and pruning from taking
- *		 the row away, also when W itself or a compaction has deleted it. R does not
- *		 take the short cut by hints (scan.c).
+ *		 id is not older than R's snapshot, which keeps VACUUM and pruning from taking the row away,
+ *		 even when W itself or a compaction has deleted it. R does not take the short cut by hints
+ *		 (scan.c).
  *
  * The two leave no gap. An insertion looks for locks while it has the leaf page
  * locked, on which it then puts the entry. A scan takes its lock while it has the page

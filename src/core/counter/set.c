@@ -1,6 +1,6 @@
 /*
  * set.c
- *		dc_set(), dc_reset(), dc_delete(): making a key exactly something.
+ *		dc_set(), dc_reset(), dc_delete(): setting a key to an exact value.
  *
  * Copyright (c) 2026, the dcounter developers
  *
@@ -8,10 +8,9 @@
  *
  *	1. The transaction's own pending deltas are written, and the partitions of the
  *	   totals locked (counter_lock_partitions).
- *	2. A lock on the key (locks.c), held to the end of the transaction, serializes
- *	   these functions with each other, also for a key that has no row yet.
- *	   Amounts that are in memory for the key are flushed to rows. Amounts that come
- *	   to memory from now on count as later than this.
+ *	2. A lock on the key (locks.c), held to the end of the transaction, serializes these functions
+ *	   with each other, even for a key that has no row yet. Amounts that are in memory for the key
+ *	   are flushed to rows. Amounts that come to memory from now on count as later than this.
  *	3. The key's shard rows are deleted, returning their amounts. This waits for
  *	   transactions that are just committing an increment, and takes the rows
  *	   away from compaction. It is done twice for rows of one transaction alone: a
@@ -28,21 +27,20 @@
  * Of a table that Citus distributes, step 3 writes, so its shard, and the colocated one of the
  * totals, does not move until the transaction ends (core/compact/compactdistributed.c).
  *
- * From a stock compaction is kept away (locks.c) before step 3: it moves units
- * between shard rows, and to new ones, which the statement of that step would not
- * see if it had begun before.
+ * For a stock, compaction is blocked (locks.c) before step 3: it moves units between shard rows,
+ * and to new ones, which the statement of that step would not see if it had begun before.
  *
- * The units of a stock must be in shard rows. So its row of totals gets amounts that
- * are nothing net, and the value goes to new shard rows. Setting a stock waits for open
- * transactions that have taken from it.
+ * The units of a stock must be in shard rows. So its row of totals gets amounts whose net is zero,
+ * and the value goes to new shard rows. Setting a stock waits for open transactions that have taken
+ * from it.
  *
  * Each increment counts once, in the value returned or on top of the value left. It is in one row,
- * and commits write rows of totals as well as shard rows (core/rows/totalrow.c). For each way
- * that the two can meet, by the row that the increment writes:
+ * and commits write rows of totals as well as shard rows (core/rows/totalrow.c). There are these
+ * cases, by the row that the increment writes:
  *
  *	a shard row that step 3 sees: deleted with its latest amounts, after a wait for
  *		the commit if there must be one. From then on it is busy for others.
- *	a shard row that step 3 does not see, since it is inserted meanwhile: on top.
+ *	a shard row that step 3 does not see, since it is inserted in the meantime: on top.
  *	the row of totals, before step 4 has locked it: the commit is waited for, and the
  *		latest version is read. So the increment is in the value returned, though it may
  *		have been committed after step 3.
@@ -63,16 +61,16 @@
  * A key may hold more than bigint can: rows that each fit, and a sum that does not. If so, or
  * if it would be close to that with the difference to the new value, it starts again: the new
  * value alone replaces all that it held, and its sums of increments and decrements so far are
- * forgotten, as by dc_delete(). An old value that leaves bigint is returned as NULL. Unread
- * tables, which note how many increments a member has read, are told of those that are
- * forgotten (transactional/unread/unreadlost.c).
+ * forgotten, as by dc_delete(). An old value that overflows bigint is returned as NULL. Unread
+ * tables, which note how many increments a member has read, are told of those that are forgotten
+ * (transactional/unread/unreadlost.c).
  *
  * For a counter with a trend, setting a key is not an increment, but the increments that were
  * in its shard rows are: step 3 counts them for the trend. In step 5 a row of totals is
  * inserted if there is none, as compaction takes what is in shard rows for increments. Commits
  * insert none into such a table.
  *
- * A counter that several regions count in goes another way after step 4 (setregion.c).
+ * For a counter of several regions, setregion.c continues after step 4.
  *
  * Other functions do not wait for these locks: compaction skips rows that are locked,
  * and increments use other rows, or a new one.
@@ -165,7 +163,7 @@ static uint64 take_rows(DcSqlSession *session, const DcStatement *statement,
 
 /*
  * dc_set(counter regclass, key text|bigint|uuid, value bigint) -> bigint, the
- * old value; NULL if it left bigint. Needs SELECT, INSERT and UPDATE.
+ * old value; NULL if it overflowed bigint. Needs SELECT, INSERT and UPDATE.
  */
 Datum
 dc_set(PG_FUNCTION_ARGS)
@@ -189,7 +187,7 @@ dc_reset(PG_FUNCTION_ARGS)
 }
 
 /*
- * Set a key for an SQL function, and return the old value, or NULL if that left bigint.
+ * Set a key for an SQL function, and return the old value, or NULL if that overflowed bigint.
  */
 static Datum
 set_key(FunctionCallInfo fcinfo, DcCounter *counter, const DcKey *key, int64 value)
@@ -203,7 +201,7 @@ set_key(FunctionCallInfo fcinfo, DcCounter *counter, const DcKey *key, int64 val
 
 /*
  * dc_delete(counter regclass, key text|bigint|uuid) -> bigint: removes the key
- * and returns its last value; NULL if that left bigint. Needs SELECT and DELETE.
+ * and returns its last value; NULL if that overflowed bigint. Needs SELECT and DELETE.
  */
 Datum
 dc_delete(PG_FUNCTION_ARGS)
@@ -287,7 +285,8 @@ prevent_rights(const DcCounter *counter, const char *function)
 
 /*
  * prevent_snapshot raises 0A000 for a table that Citus distributes if the transaction keeps one
- * snapshot: a worker cannot tell if there are rows that are too new for it (sql_check_newer).
+ * snapshot: a Citus worker cannot tell whether there are rows that are too new for that snapshot
+ * (sql_check_newer).
  */
 static void
 prevent_snapshot(const DcCounter *counter, const char *function)
@@ -301,8 +300,8 @@ prevent_snapshot(const DcCounter *counter, const char *function)
 }
 
 /*
- * set_value makes a key's value exactly `value`, and sets *old to the old value; false
- * if that left bigint.
+ * set_value makes a key's value exactly `value`, and sets *old to the old value; false if that
+ * overflowed bigint.
  */
 static bool
 set_value(DcCounter *counter, const DcKey *key, int64 value, int64 *old)
@@ -389,8 +388,8 @@ set_check_value(DcCounter *counter, int64 value)
 
 /*
  * amounts_for computes the amounts that make the value of a key exactly this. inc and dec only
- * grow: the difference goes to one of them. Returns false if one would leave bigint, or be so
- * close to its end that further increments soon would.
+ * grow: the difference goes to one of them. Returns false if one would overflow bigint, or come so
+ * close to the limit that further increments soon would.
  */
 static bool
 amounts_for(const DcSums *sums, int64 value, int64 *inc, int64 *dec)
@@ -424,7 +423,7 @@ key_take(DcCounter *counter, const DcKey *key)
 	apply_early();
 	counter_lock_partitions(counter);
 	lock_key(counter, key->data, key->len);
-	activity_note(counter->relid); /* a compaction passes the key over meanwhile */
+	activity_note(counter->relid); /* a compaction passes the key over in the meantime */
 	if (cache_hooks != NULL)
 		cache_hooks->key_set(counter, key);
 	if (buffer_hooks != NULL)
@@ -434,8 +433,8 @@ key_take(DcCounter *counter, const DcKey *key)
 }
 
 /*
- * take_shards deletes the shard rows of a key. Rows that were deleted since the snapshot,
- * and inserted again, are a failure where there is but one snapshot.
+ * take_shards deletes the shard rows of a key. Rows that were deleted since the snapshot, and
+ * inserted again, are a serialization failure where there is only one snapshot.
  */
 static uint64
 take_shards(DcSqlSession *session, Datum *values, DcSums *sums)
@@ -448,9 +447,9 @@ take_shards(DcSqlSession *session, Datum *values, DcSums *sums)
 }
 
 /*
- * set_check_newer raises 40001 if the transaction's snapshot is too old for what the key has when
- * its shard rows are deleted and its row of totals, if there is one, is locked. Without one,
- * another setter may have made the key, and left nothing for us to lock.
+ * set_check_newer raises 40001 if the transaction's snapshot is too old for the state of the key
+ * when its shard rows are deleted and its row of totals, if there is one, is locked. Without one,
+ * another setter may have created the key, and left nothing for us to lock.
  */
 void
 set_check_newer(DcSqlSession *session, Datum *values, bool has_total)
@@ -474,7 +473,7 @@ set_check_buffered(DcSqlSession *session, const DcStatement *statement, Datum *v
 }
 
 /*
- * set_insert_total makes a row of totals for a key that has none. Compaction counts amounts in
+ * set_insert_total inserts a row of totals for a key that has none. Compaction counts amounts in
  * shard rows for the trend, and setting a key is not an increment. If a compaction is inserting
  * one, this waits for it.
  */
@@ -487,7 +486,7 @@ set_insert_total(DcSqlSession *session, Datum *values)
 
 /*
  * take_rows runs a statement that returns inc and dec of the rows it locks or
- * deletes, adds them up, and returns how many there are.
+ * deletes, adds them up, and returns the number of rows.
  */
 static uint64
 take_rows(DcSqlSession *session, const DcStatement *statement, Datum *values,

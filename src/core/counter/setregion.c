@@ -67,7 +67,7 @@ set_lock_first(FunctionCallInfo fcinfo)
 
 /*
  * set_replicated makes a key's value exactly `value`, or deletes it, and sets *old to the old
- * value; false if that left bigint.
+ * value; false if that overflowed bigint.
  */
 bool
 set_replicated(DcCounter *counter, const DcKey *key, int64 value, bool deleted, int64 *old)

@@ -4,13 +4,13 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The statements stand where they are used. They serve every kind of table that SQL can write:
- * partitioned, foreign, distributed. They run as the owner of the tables (runas.c). The plans are
- * generic, and made with scans of whole tables disabled: a plan made while a shard table is empty
- * must still be right when it is not. Those for tables that Citus distributes are made for each
- * execution, as it needs the parameters (core/table/distribution.c), but for INSERTs of one row, in
- * which it finds the key when they run, unless the coordinator has shards itself; its workers make
- * their own.
+ * The statements are defined where they are used. They serve every kind of table that SQL can
+ * write: partitioned, foreign, distributed. They run as the owner of the tables (runas.c). The
+ * plans are generic, and made with scans of whole tables disabled: a plan made while a shard table
+ * is empty must still be right when it is not. Those for tables that Citus distributes are made for
+ * each execution, as it needs the parameters (core/table/distribution.c), except for INSERTs of one
+ * row, in which it finds the key when they run, unless the coordinator has shards itself; its
+ * workers make their own.
  *
  * Plans are kept for each counter table. They are replaced when its cache entry was
  * refilled (new names, new owner, new columns), and when the server has invalidated them:
@@ -95,11 +95,11 @@ sql_begin(DcSqlSession *session, DcCounter *counter)
 }
 
 /*
- * sql_keep_open keeps a table open for the session. Locks keep others from altering it, but not
- * code of its owner that a statement of ours runs. That code is kept from it too, as the server
- * does not let a session alter or drop a table that it has open. So a table stays as it was
- * between two statements. No lock is taken. A table that is not locked (the holds, when only
- * rows of the stock are concerned) is not kept open: others may drop it.
+ * sql_keep_open keeps a table open for the session. Locks keep other sessions from altering it, but
+ * not code of its owner that a statement of ours runs. That code is kept from it too, as the server
+ * does not let a session alter or drop a table that it has open. So a table stays as it was between
+ * two statements. No lock is taken. A table that is not locked (the holds, when only rows of the
+ * stock are concerned) is not kept open: other sessions may drop it.
  */
 void
 sql_keep_open(DcSqlSession *session, int place, Oid relid)
@@ -180,7 +180,7 @@ sql_check_newer(DcSqlSession *session, const DcStatement *statement, Datum *valu
 }
 
 /*
- * Run a statement with its kept plan, which is made if there is none; NULL for nulls means no
+ * Run a statement with its kept plan, which is created if there is none; NULL for nulls means no
  * parameter is null. Sets session->rows, whose columns are checked, and returns their number.
  */
 static uint64
@@ -208,7 +208,7 @@ sql_execute(DcSqlSession *session, const DcStatement *statement, Datum *values,
 	if (result < 0)
 		elog(ERROR, "SPI_execute_plan failed: %s",
 			 SPI_result_code_string(result));
-	kept->planned = (kept->plan == plan); /* false if it was replaced meanwhile */
+	kept->planned = (kept->plan == plan); /* false if it was replaced in the meantime */
 	AtEOXact_GUC(false, level);
 	rows_take(&session->rows, statement->columns,
 			  table != NULL ? RelationGetRelid(table) : session->counter->relid);
@@ -216,8 +216,8 @@ sql_execute(DcSqlSession *session, const DcStatement *statement, Datum *values,
 }
 
 /*
- * plan_settings steers the planner while it makes a generic plan, which is when
- * a plan is run for the first time or after an invalidation.
+ * plan_settings steers the planner while it creates a generic plan, which is when a plan is run for
+ * the first time or after an invalidation.
  */
 static void
 plan_settings(void)

@@ -33,7 +33,7 @@
 /* Keys that one statement writes; bounds the memory of an early write. */
 #define BATCH_KEYS 1000
 
-/* Numbers of rows that are tried for an amount that leaves bigint in the first of them. */
+/* Numbers of rows that are tried for an amount that overflows bigint in the first of them. */
 #define MAX_NUMBERS 8
 
 #define SHARD_UPSERT \
@@ -90,7 +90,7 @@ const DcStatement sql_delete_own = {
 	.text = "DELETE FROM @shards AS s WHERE s.key = $1 AND s.shard = $2", .argtypes = {TEXTOID, INT4OID}};
 
 /*
- * key, inc, dec, at: adds to the row of totals, or inserts it; no row if the sum would leave bigint
+ * key, inc, dec, at: adds to the row of totals, or inserts it; no row if the sum would overflow
  */
 static const DcStatement sql_upsert_total = {
 	.text = "INSERT INTO @totals AS t (key, inc, dec, updated_at) VALUES ($1, $2, $3, $4)"
@@ -127,7 +127,7 @@ static const DcStatement sql_upsert = {
 	.argtypes = {TEXTOID, INT8OID, INT8OID, TIMESTAMPTZOID, INT4OID},
 	.inserts_row = true};
 
-/* the same, unless a sum would leave bigint */
+/* the same, unless a sum would overflow bigint */
 static const DcStatement sql_upsert_fitting = {
 	.text = "INSERT INTO @shards AS s (key, shard, inc, dec, updated_at)"
 			" VALUES ($1, $5, $2, $3, $4)" SHARD_UPSERT
@@ -173,7 +173,7 @@ sql_add_shared(DcSqlSession *session, const DcDelta *delta, uint64 seed,
 		if (sql_run(session, &sql_insert_if_room, values) > 0)
 			return waits;
 
-		/* all taken, and no room for another: do not wait if it may take long */
+		/* all taken, and no room for another: do not wait if that may take a long time */
 		if (locked_for_long(session->counter, delta->key.data, delta->key.len))
 		{
 			DcDelta *deltas = (DcDelta *) delta;
@@ -182,7 +182,7 @@ sql_add_shared(DcSqlSession *session, const DcDelta *delta, uint64 seed,
 			return waits;
 		}
 
-		/* wait, unless all rows have gone meanwhile */
+		/* wait, unless all rows have gone in the meantime */
 		waits++;
 		values[4] = Int64GetDatum((int64) seed);
 		if (sql_run(session, &sql_update_wait, values) > 0)
@@ -285,10 +285,10 @@ blind_foreign(DcSqlSession *session, const DcDelta *delta,
  * waits only for another transaction that has drawn the same one of 2^30 for the same key.
  *
  * We do wait for a transaction that takes such a lock after we have looked, and has the row
- * before our statement gets there, and for one that has changed the row of totals by hand.
- * Looking at the row first would cost a second message for each increment. If such a
- * transaction stays open and goes on to a key of ours, that is a deadlock, which Citus finds:
- * one of the two fails with 40P01.
+ * before our statement gets there, and for one that has changed the row of totals directly. Looking
+ * at the row first would cost a second message for each increment. If such a transaction stays open
+ * and continues with a key of ours, that is a deadlock, which Citus finds: one of the two fails
+ * with 40P01.
  */
 void
 sql_add_distributed(DcSqlSession *session, const DcDelta *delta, DcShardChoice choice, bool shared, bool totals)
@@ -332,8 +332,8 @@ add_to_shard(DcSqlSession *session, Datum *values)
 }
 
 /*
- * add_to_total adds a delta, as these parameters, to the row of totals. Returns false if the
- * sum would leave bigint.
+ * add_to_total adds a delta, as these parameters, to the row of totals. Returns false if the sum
+ * would overflow bigint.
  */
 static bool
 add_to_total(DcSqlSession *session, const DcDelta *delta, Datum *values)
@@ -348,9 +348,9 @@ add_to_total(DcSqlSession *session, const DcDelta *delta, Datum *values)
 
 /*
  * sql_add_remote adds what another region has counted to a row of the number, or makes one,
- * also for no amounts, so that compaction looks at the key. An amount that would leave bigint
- * there goes to the row of another number. If code of the owner keeps all rows from being
- * written, there is none.
+ * also for no amounts, so that compaction looks at the key. An amount that would overflow bigint
+ * there goes to the row of another number. If code of the owner keeps all rows from being written,
+ * there is none.
  */
 void
 sql_add_remote(DcSqlSession *session, const DcDelta *delta, int32 number)

@@ -52,8 +52,8 @@ static void add_to_many(DcDirectRel *rel, const DcDelta *delta,
 static bool is_seen(DcVersion *version);
 
 /*
- * units_check raises 55000 if a stock's tables have something on them that the
- * direct path would leave out (layout.c).
+ * units_check raises 55000 if a stock's tables have something, such as a trigger, that the direct
+ * path would skip (layout.c).
  */
 void
 units_check(DcCounter *counter)
@@ -69,9 +69,8 @@ units_check(DcCounter *counter)
 }
 
 /*
- * units_rows returns how many rows a number of units should be spread over. The accounts of a
- * ledger are many and their amounts are taken in large parts: there contention alone makes
- * rows.
+ * units_rows returns the number of rows that units should be spread over. A ledger has many
+ * accounts, whose amounts are taken in large parts, so there only contention creates rows.
  */
 int
 units_rows(const DcCounter *counter, int64 units)
@@ -109,8 +108,8 @@ units_add(DcDirectRel *rel, const DcDelta *delta, DcShardChoice choice,
 }
 
 /*
- * add_to_own adds to the row of this transaction's own number. In rare cases that is not
- * one that the transaction has inserted (serial.c).
+ * add_to_own adds to the row of this transaction's own number. In rare cases the transaction has
+ * not inserted that row itself (serial.c).
  */
 static void
 add_to_own(DcDirectRel *rel, const DcDelta *delta, DcHintList *list,
@@ -139,8 +138,8 @@ add_to_own(DcDirectRel *rel, const DcDelta *delta, DcHintList *list,
 }
 
 /*
- * add_to_many spreads units evenly over free rows of the key and new ones; those that come back go
- * to the first.
+ * add_to_many spreads units evenly over free rows of the key and new ones; units that are given
+ * back go to the first row.
  */
 static void
 add_to_many(DcDirectRel *rel, const DcDelta *delta, DcHintList *list, int rows,

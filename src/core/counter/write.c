@@ -7,9 +7,8 @@
  * None of them touches a row: they add to the transaction's pending deltas
  * (pending.c), which are written when it commits (apply.c).
  *
- * To a sampled table they add what random rounding leaves of a delta (sample.h): most often
- * nothing. Such a call costs what its arguments do, and takes no lock if an earlier one in the
- * session has.
+ * For a sampled table they add a randomly rounded delta (sample.h): usually zero. Such a call only
+ * costs the evaluation of its arguments, and takes no lock if an earlier one in the session has.
  */
 #include "postgres.h"
 
@@ -56,8 +55,8 @@ check_stock(DcCounter *counter, bool decrement)
 }
 
 /*
- * counter_add adds a delta to the pending ones; a negative delta is an amount
- * of decrement. Errors: 22003 when an amount leaves bigint.
+ * counter_add adds a delta to the pending ones; a negative delta is a decrement. Errors: 22003 when
+ * an amount overflows bigint.
  */
 void
 counter_add(DcCounter *counter, const DcKey *key, uint64 hint, int64 delta,
@@ -82,8 +81,8 @@ counter_add(DcCounter *counter, const DcKey *key, uint64 hint, int64 delta,
 }
 
 /*
- * add_amounts adds amounts, of which `back` are units that come back, to the pending ones; to rows
- * if these are being written.
+ * add_amounts adds amounts, of which `back` are returned units, to the pending ones, or to rows if
+ * the pending ones are being written.
  */
 static inline void
 add_amounts(DcCounter *counter, const DcKey *key, uint64 hint, int64 inc, int64 dec, int64 back)
@@ -134,8 +133,9 @@ write_sampled(const DcCounter *counter, int64 delta)
 }
 
 /*
- * add_arg adds the argument "delta" to the key in argument 1. Of a sampled table nothing may be
- * left of it: then the call need not lock the table, if it is known that the user may write to it.
+ * add_arg adds the argument "delta" to the key in argument 1. If the table is sampled, the delta
+ * may become 0: then the call need not lock the table, if the user is known to have the right to
+ * write to it.
  */
 static inline void
 add_arg(FunctionCallInfo fcinfo, const char *function, bool subtract)

@@ -19,10 +19,10 @@
  *	  is updated, and no transaction waits: it is taken only if it is free. Nothing is read after
  *	  it, so it does not matter whether the transaction's snapshot sees that row.
  *	- A setter waits for rows that are being changed, but would not see a row that was inserted
- *	  meanwhile with the amounts of a deleted one. So no row is taken while a transaction sets
+ *	  in the meantime with the amounts of a deleted one. So no row is taken while a transaction sets
  *	  the key, which is checked when the row is locked; and setters, which lock the key first,
- *	  delete its rows twice (core/counter/set.c). If a row was taken before they had locked the
- *	  key, they wait for it the first time, and see its successor the second time.
+ *	  delete its rows twice (core/counter/set.c). If a row was taken before they had locked the key,
+ *	  they wait for it the first time, and see its successor the second time.
  *	- There is one live row of the number at any time: no other transaction can have
  *	  inserted one, since we hold the lock on the previous one.
  *	- SERIALIZABLE readers find the transaction by the row that it inserts. As several
@@ -139,8 +139,8 @@ try_own_rows(DcDirectRel *rel, const DcDelta *delta, DcHintList *list)
 }
 
 /*
- * replace_row deletes a row and inserts one of the same number, with a delta added. Returns
- * false if another transaction has it or sets the key, or if the sum leaves bigint.
+ * replace_row deletes a row and inserts one with the same number, with a delta added. Returns false
+ * if another transaction has locked it or sets the key, or if the sum overflows bigint.
  */
 static bool
 replace_row(DcDirectRel *rel, const DcDelta *delta, DcHintList *list, int i,

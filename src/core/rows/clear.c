@@ -7,8 +7,8 @@
  * A row is read first, and locked by the place of the version that was read. The lock is
  * granted only if that is still the latest version. As versions never change, the amounts that
  * were read are the row's then, and stay so: no other transaction can write the row until this
- * one has ended. Locking does not wait. It is the lock that DELETE needs, so that a row that
- * others have locked FOR KEY SHARE is passed over as well.
+ * one has ended. Locking does not wait. It is the lock that DELETE needs, so that a row that other
+ * transactions have locked FOR KEY SHARE is skipped as well.
  *
  * Between locking and clearing, code of the table's owner may have changed the row in this
  * transaction. So the lock is asked for again, which is an error if that has happened.

@@ -15,18 +15,18 @@
  *	   counts as busy. The version that the probe has read is still the latest one if the
  *	   update succeeds, so the new one may be computed from it.
  *	   An update that does not wait refuses more rows than necessary, including rows
- *	   that we have locked ourselves, or that others have locked FOR KEY SHARE. So if
- *	   no row is left, the refused ones are tried again, and locked first, with
- *	   LockWaitSkip. That distinguishes these cases, at the cost of another WAL record. In
- *	   builds with assertions rows are locked right away (compat.h).
+ *	   that we have locked ourselves, or that other transactions have locked FOR KEY SHARE. So if no
+ *	   row is left, the refused ones are tried again, and locked first, with LockWaitSkip. That
+ *	   distinguishes these cases, at the cost of another WAL record. In builds with assertions rows
+ *	   are locked right away (compat.h).
  *	3. If all known rows are busy, look for others in the index; if none is known, ask
  *	   other sessions too (sharedhints.c).
  *	4. If all are busy, insert another row. Its shard number comes from our
  *	   transaction id (shardnumber.c), so concurrent inserters cannot collide in the
  *	   unique index.
  *	5. If the key has max_shards rows, wait for the first choice and start again,
- *	   unless the rows may be locked for long (locks.c), as those of a stock always
- *	   may: then insert one more.
+ *	   unless the rows may be locked for a long time (locks.c), as those of a stock always may: then
+ *	   insert one more.
  *
  * WAL, visibility, two-phase commit and replication are those of heap_update()
  * and heap_insert(). No MVCC snapshot takes part, so no isolation level makes an
@@ -79,9 +79,9 @@ static void set_amounts(DcDirectRel *rel, const DcDelta *delta);
 static void amount_error(DcDirectRel *rel);
 
 /*
- * direct_add adds a delta to one of the key's rows, or to a new one with number
- * new_shard. If none of the rows that this backend knew is left, it tries the row of totals
- * first, in totals_first, unless that is NULL. Raises 22003 when the row's sum leaves bigint.
+ * direct_add adds a delta to one of the key's rows, or to a new one with the number new_shard. If
+ * none of the rows that this backend knew is left, it tries the row of totals first, in
+ * totals_first, unless that is NULL. Raises 22003 when the row's sum overflows bigint.
  */
 void
 direct_add(DcDirectRel *rel, const DcDelta *delta, DcShardChoice choice,
@@ -345,7 +345,7 @@ wait_for_row(DcDirectRel *rel, const DcDelta *delta, DcHintList *list,
 
 /*
  * direct_insert_row inserts a new shard row of the key. If a row with our number is left over
- * from long ago, or was written by hand, any other number is fine.
+ * from long ago, or was written directly, any other number is fine.
  */
 void
 direct_insert_row(DcDirectRel *rel, const DcDelta *delta, DcHintList *list,
@@ -531,7 +531,7 @@ set_amounts(DcDirectRel *rel, const DcDelta *delta)
 }
 
 /*
- * Raise 22003: a shard row would leave bigint.
+ * Raise 22003: a shard row would overflow bigint.
  */
 static void
 amount_error(DcDirectRel *rel)

@@ -119,7 +119,7 @@ directrel_index(DcDirectRel *rel)
 
 /*
  * directrel_deform reads a tuple into rel->values and checks that it is the row
- * wanted. A table of totals has one row a key, and no numbers.
+ * wanted. A table of totals has one row per key, and no numbers.
  */
 bool
 directrel_deform(DcDirectRel *rel, HeapTuple tuple, const DcDeltaKey *key,

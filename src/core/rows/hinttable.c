@@ -16,7 +16,7 @@
  * and counter, and each number once. Two processes that put the same row at the same time may
  * put it twice; then the first one is found.
  *
- * This file knows nothing of the server.
+ * This file does not depend on the server.
  */
 #include "core/rows/hinttable.h"
 

@@ -25,7 +25,7 @@ typedef struct DcHintEntry
 
 typedef struct DcHintTable
 {
-	uint32_t hashes[HINT_PLACES]; /* apart, so that looking takes few cache lines */
+	uint32_t hashes[HINT_PLACES]; /* separate, so that a search reads few cache lines */
 	DcHintEntry entries[HINT_PLACES];
 } DcHintTable;
 

@@ -1,6 +1,6 @@
 /*
  * insert.c
- *		Inserting without SQL into tables that have nothing but indexes.
+ *		Inserting without SQL into tables that have only indexes.
  *
  * Copyright (c) 2026, the dcounter developers
  *
@@ -9,8 +9,8 @@
  * expression or a condition of an index is code of its owner, and would run as the
  * user that inserts.
  *
- * A concurrent build may add an index at any time after extras_problem() was asked. So
- * each index is looked at again when it is open, before anything is inserted into it.
+ * A concurrent build may add an index at any time after extras_problem() was asked. So each index
+ * is checked again when it is open, before anything is inserted into it.
  */
 #include "postgres.h"
 

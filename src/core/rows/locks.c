@@ -55,8 +55,8 @@ lock_key(DcCounter *counter, const char *data, uint32 len)
  * only waiting would show whether that is free; false if another one does, or if the key is
  * contended: a commit that is in progress was told so. Then all commits keep away from the row
  * of totals, including the one that had it, until they no longer overlap. Otherwise that
- * session would have the row locked nearly always, and compaction, which passes over it, would
- * never get to the shard rows of the others. Keys with the same hash share all that.
+ * session would have the row locked nearly always, and compaction, which skips it, would never get
+ * to the shard rows of the others. Keys with the same hash share all that.
  */
 bool
 lock_total(DcCounter *counter, const char *data, uint32 len)

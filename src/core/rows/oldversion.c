@@ -6,14 +6,14 @@
  *
  * Readers visit the last index entries of a row first (scan.c): entries of a row sort by
  * place, the newest version is usually near the end of the table, and nearly all readers have a
- * new snapshot. But entries that the index has deduplicated come in the order of their
- * places, also when it is scanned backwards. And a transaction that has an old snapshot needs
- * a version that may have many newer ones, each page with an entry.
+ * new snapshot. But entries that the index has deduplicated come in the order of their places, even
+ * when it is scanned backwards. And a transaction that has an old snapshot needs a version that may
+ * have many newer ones, each page with an entry.
  *
  * So if the version is not found at the first few entries, all entries of the row are listed,
  * without a visit to the heap, which is quick: a leaf page has many. Then they are visited from
- * both ends of the list in turn. A version near either end is found soon, and one that is not
- * found has been looked for everywhere.
+ * both ends of the list in turn. A version near either end is found soon, and if a version is not
+ * found, all entries have been visited.
  *
  * No pin keeps VACUUM from removing an entry that is listed and using its place again. That is
  * harmless with an MVCC snapshot, as for a bitmap scan: the version that it sees cannot be

@@ -20,10 +20,9 @@
  * aborted update has left is not live. The chain leads from the root past it to the
  * one that is live, or ends, which costs an index look-up.
  *
- * A row that has moved to many pages since is first looked for where shared memory says
- * that it is (sharedhints.c), as the way there by the links may be long. So is one whose links
- * have ended: a row that was deleted may have been inserted again (again.c), and no link leads
- * there.
+ * A row that has moved across many pages since then is first looked up in shared memory
+ * (sharedhints.c), as following the links may take a long time. So is one whose links have ended: a
+ * row that was deleted may have been inserted again (again.c), and no link leads there.
  *
  * A free row's page is pinned from the check until the update. If another transaction
  * replaces the version in the meantime, the update says so.

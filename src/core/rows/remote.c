@@ -15,9 +15,9 @@
  * rows, at zero (core/compact/compactdirect.c), and one that is free is added to.
  *
  * If another transaction has a row of that number, left over from before transaction ids wrapped
- * around, that row is not used: any other number is fine. The same applies if a sum would leave
- * bigint: amounts of another region must not raise an error here, or replication from there
- * would stop. Reading the key raises the error, and compaction leaves the key alone.
+ * around, that row is not used: any other number is fine. The same applies if a sum would overflow
+ * bigint: amounts of another region must not raise an error here, or replication from there would
+ * stop. Reading the key raises the error, and compaction leaves the key alone.
  */
 #include "postgres.h"
 
@@ -40,7 +40,7 @@
 #include "core/rows/scan.h"
 #include "core/rows/shardnumber.h"
 
-/* Rows that are looked at for one to add to. An owner may have written very many without room. */
+/* The number of rows that are tried to find one to add to. An owner may have written very many without room. */
 #define KEPT_LOOKS 64
 
 static bool has_come_before(DcDirectRel *rel, const DcDelta *delta);
@@ -191,7 +191,7 @@ add_to_number(DcDirectRel *rel, const DcDelta *delta, int32 number)
 
 /*
  * add_to_row adds to a row that was probed, unless another transaction has it, or an amount would
- * leave bigint.
+ * overflow bigint.
  */
 static bool
 add_to_row(DcDirectRel *rel, const DcDelta *delta, DcHint *hint, DcVersion *version)

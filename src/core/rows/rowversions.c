@@ -140,8 +140,8 @@ version_release(DcVersion *version)
 /*
  * read_page pins a page of the heap, or returns InvalidBuffer if there is no
  * such page. If `recent` still holds it, neither the buffer table nor the size of
- * the file has to be looked at. Now and then it is read in the ordinary way: only
- * that counts as a use of the buffer, without which it would be evicted early.
+ * the file has to be checked. Now and then it is read in the ordinary way: only that counts as a
+ * use of the buffer, without which it would be evicted early.
  */
 static Buffer
 read_page(DcDirectRel *rel, BlockNumber block, Buffer recent)
@@ -177,8 +177,8 @@ prune_if_full(DcDirectRel *rel, Buffer buffer)
 
 /*
  * walk_page visits the versions on one page, which is pinned and locked, from *tid
- * on. *xmax is the xmax of the version before, if there was one. If the result is
- * VERSION_NEXT, the versions go on at *tid, after *xmax.
+ * on. *xmax is the xmax of the version before, if there was one. If the result is VERSION_NEXT, the
+ * versions continue at *tid, after *xmax.
  */
 static DcVersionStep
 walk_page(DcVersion *version, ItemPointer tid, TransactionId *xmax,

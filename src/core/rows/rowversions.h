@@ -21,7 +21,7 @@ typedef struct DcVersion
 	HeapTupleData tuple;
 } DcVersion;
 
-/* Where a walk goes on, as its callback says. */
+/* Where a walk continues, as its callback says. */
 typedef enum DcVersionStep
 {
 	VERSION_NEXT, /* the version that replaced this one */

@@ -12,17 +12,16 @@
  *
  *	- The rows that this backend knows are read by their hints (probe.c), which
  *	  lead to the visible version without the index.
- *	- The index is then only asked for further shard numbers. Entries of a number
- *	  that is done are stepped over without a visit to the heap. After a few of
- *	  them the scan starts again, and looks only into the gaps between the numbers
- *	  that are known: usually there is nothing, which costs a descent each.
+ *	- The index is then only asked for further shard numbers. Entries of a number that is done are
+ *	  skipped without a visit to the heap. After a few of them the scan starts again, and looks only
+ *	  into the gaps between the numbers that are known: usually there is nothing, which costs a
+ *	  descent each.
  *	- It goes backwards: entries of one number sort by tuple id, and the newest version is
  *	  usually near the end of the table. If a reader does not find its version there, as its
- *	  snapshot is old, it goes on from both ends (oldversion.c). It remembers numbers for which it
+ *	  snapshot is old, it continues from both ends (oldversion.c). It remembers numbers for which it
  *	  sees no row.
  *
- * Hints and the order of entries are a matter of speed. The index alone decides
- * which rows there are.
+ * Hints and the order of entries are a matter of speed. The index alone decides which rows exist.
  */
 #include "postgres.h"
 

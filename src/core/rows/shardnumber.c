@@ -35,7 +35,7 @@ shardnumber_shard_number(uint32 number, bool shared)
 }
 
 /*
- * own_shard returns the number of a row that this transaction inserts: one that others
+ * own_shard returns the number of a row that this transaction inserts: one that other transactions
  * may add to as well, or a blind one.
  */
 int32
@@ -53,7 +53,7 @@ own_shard(bool shared)
 }
 
 /*
- * random_shard returns a number for another row that others may add to.
+ * random_shard returns a number for another row that other transactions may add to.
  */
 int32
 random_shard(void)

@@ -20,9 +20,9 @@
  *
  *	- It may lead anywhere: the block is compared with the size of the table, and each line
  *	  pointer is checked before it is followed (rowversions.c).
- *	- The row there counts only if a snapshot sees it, and it has the key and the
- *	  number that are looked for (probe.c): the caller's key, and the number for which the
- *	  hint is used, whether or not that belongs to the place.
+ *	- The row there counts only if a snapshot sees it, and if it has the requested key and number
+ *	  (probe.c): the caller's key, and the number for which the hint is used, whether or not that
+ *	  belongs to the place.
  *	- It does not say which rows exist: a number counts as known only when its row was
  *	  found, and the index has all others.
  *

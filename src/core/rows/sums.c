@@ -4,8 +4,8 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Sums of rows are kept in 128 bits: rows that fit bigint may have a sum that
- * does not, and inc may leave bigint where inc - dec is well inside.
+ * Sums of rows are kept in 128 bits: rows that fit into bigint may have a sum that does not, and
+ * inc may exceed bigint where inc - dec is well within.
  */
 #include "postgres.h"
 
@@ -26,7 +26,7 @@ sums_init(DcSums *sums)
 }
 
 /*
- * sums_add adds one row. In a row that was written by hand dec may be anything.
+ * sums_add adds one row. In a row that was written directly, dec may be anything.
  */
 void
 sums_add(DcSums *sums, int64 inc, int64 dec)
@@ -72,7 +72,7 @@ sums_value(const DcSums *sums, Datum key)
 }
 
 /*
- * sums_fit sets *value to a sum, or returns false if that leaves bigint.
+ * sums_fit sets *value to a sum, or returns false if that overflows bigint.
  */
 bool
 sums_fit(INT128 sum, int64 *value)

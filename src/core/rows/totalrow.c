@@ -4,13 +4,13 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Shard rows are for keys that several transactions write at once. Most keys are not such keys.
- * So a commit adds its delta of a key to the key's row of totals, and writes a shard row only if
- * it cannot get the row of totals at once:
+ * Shard rows are for keys that several transactions write at once, which most keys are not. So a
+ * commit adds its delta of a key to the key's row of totals, and writes a shard row only if it
+ * cannot get the row of totals at once:
  *
  *	1. If this session knows a live shard row of the key (hints.c), the key is
  *	   contended, and the delta goes to shard rows (direct.c). Compaction deletes shard
- *	   rows that are idle: the probe says GONE then, and the session is back here.
+ *	   rows that are idle: then the probe returns GONE, and the session is back here.
  *	2. The row of totals is found by the place where it was last seen, or else by
  *	   the index, newest entry first. A row that another transaction is changing is
  *	   busy. A free one is updated without waiting, as a shard row is (direct.c has why the
@@ -19,11 +19,11 @@
  *	   without waiting: FOR KEY SHARE, which foreign keys take, is compatible with
  *	   adding.
  *	4. A key without a row gets one by a speculative insertion, as ON CONFLICT makes them:
- *	   the row and its index entry are inserted, and the index says whether it knows
- *	   another row of the key, also one whose insertion or deletion is in progress.
- *	   If it does, the new row is taken back.
+ *	   the row and its index entry are inserted, and the index says whether it knows another row of
+ *	   the key, even one whose insertion or deletion is in progress. If it does, the new row is
+ *	   taken back.
  *	5. In all other cases the delta goes to shard rows: busy, refused, a conflict, a sum that
- *	   leaves bigint, or no room.
+ *	   overflows bigint, or no room.
  *
  * Nothing here waits for a row or for a transaction. So it can neither be part of a deadlock
  * nor make a commit fail. A row of totals stays locked from here to the end of the commit, so
@@ -34,7 +34,7 @@
  * transaction writes it there. Readers take the sum over both tables in one snapshot, so
  * where an amount went makes no difference to them. Compaction and dc_set() lock the row of totals
  * before they read it and until they have replaced it; an update that does not wait is
- * refused meanwhile.
+ * refused in the meantime.
  *
  * Rows of totals are inserted by commits (4), compaction, flushes of buffered tables, and
  * users. A commit never waits for another inserter, which may be a prepared transaction. Nor
@@ -52,17 +52,17 @@
  *
  * Old snapshots. While one is held, the versions of a row cannot be removed. A row that has
  * many of them would make the table slow to read, so it is left to compaction, which changes it
- * only once a round. A row with few versions may move to another page: there are only as
- * many such keys as there is traffic on cold keys.
+ * only once per round. A row with few versions may move to another page: there are only as many
+ * such keys as there is traffic on cold keys.
  *
  * The table qualifies (counter->direct_totals, layout.c) if an update needs to write the tuple
  * and nothing else, so the generated column is computed here: value is exactly inc - dec.
  * Whether it qualifies is asked again after the table was opened and for each key, since code
  * of the owner may run in between, and invalidations of other sessions may come in. An
  * invalidation that comes later than that does no harm: any change that would conflict with
- * writing a row takes a lock on the table that conflicts with ours. An index that is built
- * without such a lock waits for us before it counts on all changes to be in it, and a
- * publication decodes our rows like any others.
+ * writing a row takes a lock on the table that conflicts with ours. An index that is built without
+ * such a lock waits for us before it relies on containing all changes, and a publication decodes
+ * our rows like any others.
  */
 #include "postgres.h"
 
@@ -288,8 +288,8 @@ totalrow_find_by_index(DcDirectRel *rel, const DcDeltaKey *key, DcHint *hint, Dc
 }
 
 /*
- * update_total adds a delta to the version that was probed; false if that is refused, the
- * sum leaves bigint, or there is no room.
+ * update_total adds a delta to the version that was probed; false if that is refused, the sum
+ * overflows bigint, or there is no room.
  */
 static bool
 update_total(DcDirectRel *rel, const DcDelta *delta, DcHint *hint, DcVersion *version)
@@ -359,7 +359,7 @@ may_be_lockable(const DcVersion *version)
 }
 
 /*
- * set_total sets the amounts in rel->values; false if their difference leaves bigint.
+ * set_total sets the amounts in rel->values; false if their difference overflows bigint.
  */
 static bool
 set_total(DcDirectRel *rel, int64 inc, int64 dec, TimestampTz at)

@@ -24,7 +24,7 @@
  * A key is identified by a hash of 64 bits, so that long keys need not be kept
  * whole. Two keys of one hash would be shown as one.
  *
- * This file knows nothing of the server; stats.c does the locking.
+ * This file does not depend on the server; stats.c does the locking.
  */
 #include "core/stats/hotkeys.h"
 

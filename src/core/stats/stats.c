@@ -79,7 +79,7 @@ stats_shmem_init(void *new_area)
 
 /*
  * entry_load takes over the numbers of a table. The ages of before the restart are known from
- * the wall clock only. If that was set back meanwhile, things count as just done.
+ * the wall clock only. If that was set back in the meantime, things count as just done.
  */
 static void
 entry_load(const DcTableStats *saved)

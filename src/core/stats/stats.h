@@ -4,8 +4,7 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * There are none when the server has not preloaded dcounter. Rooms above this one
- * come by stats_hooks.
+ * There are none if dcounter is not preloaded. Rooms above this one use stats_hooks.
  */
 #ifndef DC_STATS_H
 #define DC_STATS_H

@@ -5,8 +5,9 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * One area has entries for counter tables of all databases, as many as fit into
- * dcounter.stats_size. It exists only if dcounter is preloaded. An entry is memory that has not
- * been touched until it is taken; its hot keys, which are most of it, until a key is written.
+ * dcounter.stats_size. It exists only if dcounter is preloaded. The memory of an entry is not
+ * touched until the entry is taken; that of its hot keys, which is most of it, not until a key is
+ * written.
  *
  * Access:
  *
@@ -14,8 +15,8 @@
  *	  shared to look. A table takes one when it is opened by an SQL function (stats_attach),
  *	  which may wait and fail, and never when a transaction commits.
  *	- A backend remembers the entry and its generation in its DcCounter; the generation
- *	  changes whenever the entry changes hands. So it takes no lock and no search to find
- *	  it again, and a commit looks at nothing but the generation and the counts.
+ *	  changes whenever the entry changes hands. So neither a lock nor a search is needed to find it
+ *	  again, and a commit accesses only the generation and the counts.
  *	- The counts and buckets of an entry are atomic variables. A backend that adds to them
  *	  checks the generation first; see below.
  *	- entry->lock protects the last sweep and the hot keys of an entry. To record a hot key
@@ -23,10 +24,10 @@
  *
  * Entries are given back when a table or its database is dropped (statsxact.c). Some drops
  * escape that, such as those by a prepared transaction. Once all entries are in use,
- * those of tables that are gone are looked for (stats_reclaim). If there are
- * none, the tables go that have not been used for longest, at least IDLE_MS. Otherwise a table
- * that is opened has no statistics for now. It tries again every RECLAIM_MS. So tables in
- * constant use keep their entries, however many more there are.
+ * stats_reclaim() looks for those of tables that no longer exist. If there are none, it evicts the
+ * tables that have been unused for longest, at least for IDLE_MS. Otherwise a table that is opened
+ * has no statistics for now. It tries again every RECLAIM_MS. So tables in constant use keep their
+ * entries, however many more there are.
  *
  * Why no session adds to an entry that has changed hands: a session that adds says so first, in
  * its slot (area->adding), then checks the generation, and clears the slot when it has added. A
@@ -34,8 +35,8 @@
  * Both have a full barrier between the two. If no slot has the entry, all that were adding have
  * added, and all that begin from now on see the new generation. Otherwise the old generation
  * comes back, and the entry stays. Adding waits for no more than entry->lock, and nothing fails
- * or is interrupted meanwhile. A slot is a cache line that its session alone writes to, so
- * commits do not meet there. A commit that finds another generation is not counted: nothing is
+ * or is interrupted in the meantime. A slot is a cache line that its session alone writes to, so
+ * commits do not meet there. A commit that finds another generation is not counted, so nothing is
  * ever counted for another table. That is rare, since entries of tables that are locked are not
  * evicted.
  */
@@ -316,8 +317,8 @@ entry_unlink(DcStatsEntry *entry)
 }
 
 /*
- * stats_reclaim gives back entries of tables that are gone, or else some of those that have
- * not been used for long, unless that was tried just now. May read catalogs and fail.
+ * stats_reclaim gives back entries of tables that are gone, or else some of those that have not
+ * been used for a long time, unless that was tried just now. May read catalogs and fail.
  */
 void
 stats_reclaim(void)
@@ -336,7 +337,7 @@ stats_reclaim(void)
 
 /*
  * see_all lists all entries in use, in memory that the caller frees. 0 if another backend has
- * begun to do so meanwhile.
+ * begun to do so in the meantime.
  */
 static int
 see_all(DcStatsSeen **seen)

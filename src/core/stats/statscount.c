@@ -127,8 +127,8 @@ stats_add(DcCounter *counter, const uint64 *counts, DcMoment at)
 }
 
 /*
- * statscount_note_change notes that shard rows were changed by a commit, at a time when others
- * could see it.
+ * statscount_note_change notes that shard rows were changed by a commit, at a time when other
+ * sessions could see it.
  */
 static void
 statscount_note_change(DcStatsEntry *entry, DcMoment at)

@@ -1,6 +1,6 @@
 /*
  * statsshards.c
- *		The function behind dc_stat_shards: what is in a shard table now.
+ *		The function behind dc_stat_shards: the current contents of a shard table.
  *
  * Copyright (c) 2026, the dcounter developers
  *
@@ -12,9 +12,8 @@
  * Many tables are read, some of which may be in any state. One of them must not make the others
  * unreadable. A table that is locked by DDL is not waited for. Each one is read in a
  * subtransaction of its own, so that an error (for example, a foreign server does not answer)
- * becomes a warning. Its numbers are then NULL. They are NULL, too, if code of the owner could
- * run while they are read (ownercode.c): it might not come to an end. The owner itself is shown
- * them.
+ * becomes a warning. Its numbers are then NULL. They are also NULL if code of the owner could run
+ * while they are read (ownercode.c): it might not terminate. Only the owner itself sees them then.
  */
 #include "postgres.h"
 

@@ -7,9 +7,9 @@
  *
  * A table's row is shown to roles that may SELECT from the table, and to members of pg_monitor.
  * All numbers come from shared memory (statsarea.c) and the server's own catalogs and
- * statistics. No counter table is opened or waited for. So even many tables take little time,
- * and no table can get in the way of the others, whatever its state is. Numbers that have to
- * be read from a table are in dc_stat_shards (statsshards.c).
+ * statistics. No counter table is opened or waited for. So even many tables take little time, and
+ * no table can block the others, whatever its state is. Numbers that have to be read from a table
+ * are in dc_stat_shards (statsshards.c).
  */
 #include "postgres.h"
 
@@ -333,7 +333,7 @@ statsview_estimated_rows(Oid relid)
 	Form_pg_class form;
 
 	if (!HeapTupleIsValid(tuple))
-		return -1; /* dropped meanwhile */
+		return -1; /* dropped in the meantime */
 	form = (Form_pg_class) GETSTRUCT(tuple);
 	if (form->relkind == RELKIND_PARTITIONED_TABLE)
 		rows = 0;

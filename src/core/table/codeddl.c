@@ -8,12 +8,12 @@
  *
  *	- If tables have become children or partitions, the code locks of their parents are
  *	  taken, which the worker holds while it works on them (ownercode.c). The
- *	  parents are found by OID; a name may mean another table by now. CREATE SCHEMA makes
- *	  tables, too, for which no event trigger fires.
+ *	  parents are found by OID; a name may mean another table by now. CREATE SCHEMA can also create
+ *	  tables, for which no event trigger fires.
  *	- If one of the tables of a buffered counter has got such code, that is refused: amounts in
- *	  memory could not be flushed. The tables that are looked at are those that the command is
- *	  about, with their relatives, as far as this transaction has locked them against other DDL, as
- *	  every such command does. So the cost does not depend on how many counters others have.
+ *	  memory could not be flushed. Only the tables of the command and their relatives are checked:
+ *	  those that this transaction has locked against other DDL, as every such command does. So the
+ *	  cost does not depend on the number of other counters.
  *
  * CREATE INDEX CONCURRENTLY ends when the index is committed, which is too late to refuse it. So
  * the hook that is called for each object checks the index while the command runs: its table is
@@ -290,7 +290,7 @@ code_ddl_init(void)
 }
 
 /*
- * Look at each relation when it is created: an index that is made concurrently is committed
+ * Look at each relation when it is created: an index that is created concurrently is committed
  * before the command ends.
  */
 static void
@@ -305,8 +305,8 @@ codeddl_access_hook(ObjectAccessType access, Oid class, Oid relid, int column, v
 /*
  * Raise 55000 if a relation that is being made is an index, made concurrently, and code of the
  * owner of a buffered counter, or if the library is older than the script, and it is on a table of
- * ours. Caches do not show it yet. An index that is made concurrently is not ready when it is
- * created; one that is not is looked at when the command ends.
+ * ours. Caches do not show it yet. An index that is created concurrently is not ready when it is
+ * created; one that is not is checked when the command ends.
  */
 static void
 prevent_code_index(Oid relid)

@@ -1,6 +1,6 @@
 /*
  * conversion.c
- *		Tables that Citus creates again, or makes shards of.
+ *		Tables that Citus rebuilds, or turns into shards.
  *
  * Copyright (c) 2026, the dcounter developers
  *
@@ -8,17 +8,17 @@
  * asked for it:
  *
  *	- undistribute_table(), alter_distributed_table() and others create a new table, copy the
- *	  rows, drop the old one and rename the new one. A table of ours that is dropped meanwhile
+ *	  rows, drop the old one and rename the new one. A table of ours that is dropped in the meantime
  *	  must not take its siblings along, as these have amounts that are not in it. Citus has a
  *	  variable that says so. It is left set when an error is caught by a savepoint, until the
  *	  transaction ends; we put it back, or a DROP TABLE after that would be taken for Citus'.
  *	- create_distributed_table_concurrently(), citus_add_local_table_to_metadata() and foreign keys
  *	  to some tables make the table itself a shard: they give it another name, with the shard's
- *	  number at its end, and make an empty table of the old name. Our catalogs know tables by OID,
- *	  so they would go on with the shard, which Citus moves, splits and drops as it likes. So this
- *	  renaming is refused for all tables in our catalogs. Where event triggers were switched off
- *	  meanwhile, such a table is not used (distribution.c), and takes no sibling along when it is
- *	  dropped.
+ *	  number at its end, and create an empty table with the old name. Our catalogs know tables by
+ *	  OID, so they would continue with the shard, which Citus moves, splits and drops as it likes.
+ *	  So this renaming is refused for all tables in our catalogs. Where event triggers were switched
+ *	  off in the meantime, such a table is not used (distribution.c), and takes no sibling along
+ *	  when it is dropped.
  *
  * No shard is in Citus' catalog when its name is given, and none any more when it is dropped.
  * The name is recognized by its number: one that Citus has given out. A user may have chosen

@@ -1,6 +1,6 @@
 /*
  * conversion.h
- *		Tables that Citus creates again, or makes shards of (see conversion.c).
+ *		Tables that Citus rebuilds, or turns into shards (see conversion.c).
  *
  * Copyright (c) 2026, the dcounter developers
  */

@@ -261,7 +261,7 @@ counter_fill(DcCounter *counter)
 		Form_pg_class form;
 
 		if (!HeapTupleIsValid(tuple))
-			continue; /* none, or dropped meanwhile: locks were not taken */
+			continue; /* none, or dropped in the meantime: locks were not taken */
 		form = (Form_pg_class) GETSTRUCT(tuple);
 		note_altered(counter, tuple);
 		owners[i] = form->relowner;
@@ -316,7 +316,7 @@ note_members_altered(DcCounter *counter, List *members)
 		HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(lfirst_oid(lc)));
 
 		if (!HeapTupleIsValid(tuple))
-			continue; /* dropped meanwhile */
+			continue; /* dropped in the meantime */
 		note_altered(counter, tuple);
 		ReleaseSysCache(tuple);
 	}
@@ -356,8 +356,8 @@ counter_foreign_leaves(Oid relid, List *leaves, List **members)
 }
 
 /*
- * server_of returns the server of a foreign table; InvalidOid if that was dropped meanwhile, as
- * locks were not taken.
+ * server_of returns the server of a foreign table; InvalidOid if that was dropped in the meantime,
+ * as locks were not taken.
  */
 static Oid
 server_of(Oid relid)

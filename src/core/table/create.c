@@ -4,8 +4,8 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The tables are made with plain DDL, in the caller's name, with comments that say
- * their purpose.
+ * The tables are created with plain DDL, in the caller's name, with comments that say their
+ * purpose.
  */
 #include "postgres.h"
 
@@ -290,8 +290,8 @@ sibling_name(const char *name, const char *suffix)
 }
 
 /*
- * Raise 42501 if dc_create() cannot make a table, or 42P07 if its name is taken, with what else to
- * do: most databases have a table "likes".
+ * Raise 42501 if dc_create() cannot create a table, or 42P07 if its name is taken, with what else
+ * to do: most databases have a table "likes".
  */
 static void
 prevent_taken_totals(const RangeVar *name, Oid schema)
@@ -333,9 +333,9 @@ prevent_taken(const char *schema, const char *name)
 }
 
 /*
- * sibling_create makes another table of one that is there, as the current user, who owns that.
- * Raises 42P07 if the name is taken; with `anew` the hint says that it may have been restored
- * without the settings, and is not needed.
+ * sibling_create creates another table for an existing one, as the current user, who owns the
+ * existing one. Raises 42P07 if the name is taken; with `anew` the hint says that it may have been
+ * restored without the settings, and is not needed.
  */
 Oid
 sibling_create(Oid relid, const char *suffix, const char *columns, const char *options, bool anew, const char *what)
@@ -357,7 +357,7 @@ sibling_create(Oid relid, const char *suffix, const char *columns, const char *o
 }
 
 /*
- * sibling_find returns the relation that is named like another table of one that is there, or
+ * sibling_find returns the relation that has the name of another table of an existing one, or
  * InvalidOid.
  */
 Oid
@@ -367,7 +367,7 @@ sibling_find(Oid relid, const char *suffix)
 }
 
 /*
- * create_table makes a table, with a comment.
+ * create_table creates a table with a comment.
  */
 void
 create_table(const char *schema, const char *name, const char *columns,

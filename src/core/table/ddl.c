@@ -4,29 +4,28 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * dc_incr() has checked the tables, and locked them against others, but not against its own
- * transaction. That might drop or alter them before it commits, and the commit would find
- * nothing to write to. So before a statement that may change a table, the increments are
- * written: it finds their rows, as it would after an INSERT, and takes them along, truncates
- * them, or fails on them. An increment after it looks at the tables again, and fails at once if
- * they are not suitable. A commit then never fails for changes that DDL has made.
+ * dc_incr() has checked the tables, and locked them against other sessions, but not against its own
+ * transaction. That might drop or alter them before it commits, and the commit would find nothing
+ * to write to. So before a statement that may change a table, the increments are written: the
+ * statement finds their rows, as it would after an INSERT, and moves them, truncates them, or fails
+ * on them. A later increment checks the tables again, and fails at once if they are not suitable. A
+ * commit then never fails for changes that DDL has made.
  *
  * A session that has increments to write has called a function of this library, so the
  * hook is there. Code that a table's owner has put on it runs while increments are being
  * written, always in a security-restricted operation: there nothing is written a
  * second time.
  *
- * TRUNCATE of a partition of a buffered table takes amounts in memory as well. It has to keep
- * others from adding to them (protect.c), with a lock on the table of totals. The statement
- * itself locks the partition alone, and first. All others lock the partition last: a
- * transaction that has counted in the table, and reads it before it commits, would wait for the
- * partition, and the statement for the transaction. So the lock on the table is taken here,
- * before the statement takes its own. But a transaction that has read the table or the
- * partition, and counts only then, must not wait behind that either. So both locks are held
- * only if the partition need not be waited for. Otherwise it is waited for without the table,
- * and both are tried again. (If the name comes to mean another partition only after that, this
- * one is locked in the other order, and may deadlock. So may the apply worker of a
- * subscription, which runs no statement.)
+ * TRUNCATE of a partition of a buffered table takes amounts in memory as well. It has to keep other
+ * sessions from adding to them (protect.c), with a lock on the table of totals. The statement
+ * itself locks the partition alone, and first. All others lock the partition last: a transaction
+ * that has counted in the table, and reads it before it commits, would wait for the partition, and
+ * the statement for the transaction. So the lock on the table is taken here, before the statement
+ * takes its own. But a transaction that has read the table or the partition, and counts only then,
+ * must not wait behind that either. So both locks are held only if the partition need not be waited
+ * for. Otherwise it is waited for without the table, and both are tried again. (If the name comes
+ * to mean another partition only after that, this one is locked in the other order, and may
+ * deadlock. So may the apply worker of a subscription, which runs no statement.)
  */
 #include "postgres.h"
 

@@ -13,7 +13,7 @@
  *	  SCHEMA and OWNER TO on the table of totals are repeated on the shard table; storage.c
  *	  does the same for how the tables are kept, and refuses some commands.
  *	- dcounter_begin, of ddl_command_start: loads the library before a command that only
- *	  hooks of it can follow, and lets rooms look at what will not be there afterwards.
+ *	  hooks of it can follow, and lets rooms look at objects that will not exist afterwards.
  *
  * They call the functions that this and other rooms have registered. At a drop they call
  * the last one first, so that a room finds what the rooms before it know of its tables. At
@@ -21,8 +21,8 @@
  * read once for all of them, and only if the command may matter.
  *
  * They run all statements in the name of the user whose command fired them, so they can do
- * nothing that the user could not do. If they are disabled, counter tables go on working:
- * a settings row of a dropped table is ignored, and tables are known by OID, not by name.
+ * nothing that the user could not do. If they are disabled, counter tables continue to work: a
+ * settings row of a dropped table is ignored, and tables are known by OID, not by name.
  */
 #include "postgres.h"
 
@@ -523,8 +523,8 @@ add_partitions(DcDdl *ddl, TupleTableSlot *slot)
 
 /*
  * partition_by_name finds the table that was attached or detached. The command has locked it,
- * so it has its name still, but others may have put another table before it in the search_path,
- * or renamed schemas: then the error is 55000.
+ * so it has its name still, but other sessions may have put another table before it in the
+ * search_path, or renamed schemas: then the error is 55000.
  */
 static Oid
 partition_by_name(const RangeVar *name, const DcDdlPartition *partition)

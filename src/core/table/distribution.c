@@ -26,8 +26,8 @@
  *
  * Commits. At PRE_COMMIT Citus, which is loaded before this library and whose callback so comes
  * after ours, commits the transactions on the workers: in two phases if there are several workers,
- * else at once, before the local commit. A local transaction with an id has written something here
- * that must be there if, and only if, the increment is. So it asks for two phases, and for a
+ * otherwise at once, before the local commit. A local transaction with an id has written something
+ * here that must be there if, and only if, the increment is. So it asks for two phases, and for a
  * synchronous commit: the local commit record decides about the workers' part.
  *
  * Outside of a transaction block Citus lets a statement for one shard commit at once, by
@@ -496,7 +496,7 @@ method_problem(Oid counter, Oid relid, const DcDistribution *found, char **hint)
 }
 
 /*
- * Return true if Citus makes one shard of each table in a schema.
+ * Return true if Citus turns each table in a schema into one shard.
  */
 static bool
 schema_is_distributed(Oid schema)

@@ -4,11 +4,10 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The tables belong to users, who may put triggers, rules, constraints and indexes on them.
- * Writing without SQL passes over all of these, so each room refuses them, or leaves such a
- * table to SQL: it has a mask of the extras that it cannot handle (extras.h). ownercoderel.c
- * looks more closely at extras that can run code of the owner in the worker; triggers for that
- * are found here.
+ * The tables belong to users, who may put triggers, rules, constraints and indexes on them. Writing
+ * without SQL skips all of these, so each room refuses them, or leaves such a table to SQL: it has
+ * a mask of the extras that it cannot handle (extras.h). ownercoderel.c looks more closely at
+ * extras that can run code of the owner in the worker; triggers for that are found here.
  *
  * The caller has a lock on the table, which keeps other sessions from adding anything but an
  * index that is created concurrently. Indexes are not opened: another session may have locked
@@ -72,7 +71,7 @@ all_trigger_extras(Relation rel)
 {
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "dcounter triggers", ALLOCSET_SMALL_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(cxt);
-	TriggerDesc *triggers = CopyTriggerDesc(rel->trigdesc); /* the relcache entry may be rebuilt meanwhile */
+	TriggerDesc *triggers = CopyTriggerDesc(rel->trigdesc); /* the relcache entry may be rebuilt in the meantime */
 	Size conditions = 0;
 	int extras = 0;
 

@@ -37,7 +37,7 @@
 #define EXTRA_OF_TRIGGERS (EXTRA_TRIGGERS | EXTRA_REFUSES_WRITE | EXTRA_DEFERRED)
 
 /* The extras that keep rows of a table from being written without SQL: */
-/* shard rows, which are also deleted. Their indexes are looked at more closely (layout.c) */
+/* shard rows, which are also deleted. Their indexes are checked more closely (layout.c) */
 #define EXTRAS_OF_SHARDS \
 	(EXTRA_RULES | EXTRA_PART | EXTRA_CHECK | (EXTRA_TRIGGERS & ~EXTRA_TRIGGER_TRUNCATE))
 /* rows of totals, the same (directtotals.c) */
@@ -50,7 +50,7 @@
  * alone
  */
 #define EXTRAS_OF_UPDATE (EXTRAS_OF_INSERT | EXTRA_PART | EXTRA_INDEX_KIND)
-/* rows of regions, but for triggers (region/regiontable.c) */
+/* rows of regions, except for triggers (region/regiontable.c) */
 #define EXTRAS_OF_REGIONS (EXTRA_RULES | EXTRA_RLS | EXTRA_CHECK | EXTRA_INDEX)
 
 extern int relation_extras(Relation rel, int mask);

@@ -1,14 +1,14 @@
 /*
  * guard.c
- *		Keeping the tables of a ledger from being changed but by its functions.
+ *		Allowing changes of a ledger's tables only by its functions.
  *
  * Copyright (c) 2026, the dcounter developers
  *
  * The tables belong to a user, the ledger's owner, who could change a row. A trigger refuses
  * that, for the owner and for superusers as well. Statements of the ledger's functions pass.
- * Statements that the owner's code runs meanwhile do not (ownstatement.c). The guard can be
- * dropped or disabled by DDL only. As long as it is, the ledger's functions refuse to post
- * (guard_check), and dc_ledger_check() finds changes that were made meanwhile. The guard does
+ * Statements that the owner's code runs during these do not (ownstatement.c). The guard can be
+ * dropped or disabled only by DDL. While it is off, the ledger's functions refuse to post
+ * (guard_check), and dc_ledger_check() finds changes that were made in the meantime. The guard does
  * not fire where session_replication_role is replica, as in logical replication's workers. The
  * rooms ledger and once say which tables have it.
  *

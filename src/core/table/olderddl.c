@@ -6,12 +6,12 @@
  *
  * Such a library cannot follow DDL, as it does not know the catalogs (base/version.c). But event
  * triggers call it for each command in the database, and most are about tables that are not ours.
- * Those pass, with nothing said. Refused, with the error of version_check(), are commands
+ * Those pass silently. Refused, with the error of version_check(), are commands
  *
  *	- on a table of ours, or one below it in a tree of partitions. Every catalog of ours names
  *	  tables in columns of type regclass; and a table with a trigger of ours is named by the
  *	  trigger. A command is on the tables that its transaction has locked against other DDL when
- *	  it ends. An index that is made concurrently is there by then, so it is refused when it is
+ *	  it ends. An index that is created concurrently is there by then, so it is refused when it is
  *	  created (codeddl.c);
  *	- on types and collations, renaming schemas and labels of enums: expressions in the catalogs may
  *	  name these;

@@ -6,13 +6,13 @@
  *
  * Code that an owner puts on a table (a trigger, a constraint, an index expression) may take as
  * long as it likes, and catch a cancel; a foreign server may never answer. In a session of the
- * owner that hurts the owner alone. In the worker it would keep the worker from all other
- * tables. So its jobs leave a counter table alone on which such code could run, and its owner
- * maintains it: dc_maintain(), dc_compact(), dc_flush(). All tables of a counter, and of the
- * ledger that it belongs to, go together. A table of a superuser is let through, as superusers
- * control the worker in any case; and so is every table if dcounter.worker_runs_owner_code is
- * on. A counter with very many partitions, which make each step long, is left to the owner in
- * the same way. The outbox job touches the extension's own tables only.
+ * owner that hurts only the owner. In the worker it would block the maintenance of all other
+ * tables. So the worker's jobs skip a counter table on which such code could run, and its owner
+ * maintains it: dc_maintain(), dc_compact(), dc_flush(). All tables of a counter, and of the ledger
+ * that it belongs to, go together. A table of a superuser is let through, as superusers control the
+ * worker in any case; and so is every table if dcounter.worker_runs_owner_code is on. A counter
+ * with very many partitions, which make each step long, is left to the owner in the same way. The
+ * outbox job touches the extension's own tables only.
  *
  * Protocol of a step (ownercode_begin, before anything is read or planned):
  *
@@ -29,7 +29,7 @@
  *	  change the owner.
  *	- It does not keep away CREATE INDEX CONCURRENTLY and CREATE STATISTICS. The new expressions
  *	  are evaluated where they are immutable. If they consist of the server's functions,
- *	  they may hold up the step that is running, and no other; all others are refused by the
+ *	  they may delay the step that is running, and no other; all other functions are refused by the
  *	  guard. A new operator class is a superuser's.
  *	- Nor does it keep a table from becoming a child or a partition, with all that is on it. The
  *	  session that does so takes the parent's code lock at the end of the command (an event
@@ -37,14 +37,14 @@
  *	  or after the step.
  *	- CREATE OR REPLACE FUNCTION, ALTER DOMAIN and the like need no lock on the table. But
  *	  the objects that they change count as code in any case.
- *	- A role that is made a superuser, or ceases to be one, is looked at in the next step.
+ *	- If a role becomes a superuser, or ceases to be one, the next step notices it.
  *
  * Code that reads the tables in passing, as statistics do, takes the same steps with weaker
  * locks, and without the code lock. The guard holds there as well.
  *
- * In memory such a table would never be flushed. So no buffered table becomes one (codeddl.c).
- * If it has nevertheless, because its owner is no longer a superuser or the setting was turned
- * off, increments go to rows, and amounts in memory stay there until the owner flushes
+ * Amounts of such a table in memory would never be flushed. So no buffered table becomes one
+ * (codeddl.c). If it has nevertheless, because its owner is no longer a superuser or the setting
+ * was turned off, increments go to rows, and amounts in memory stay there until the owner flushes
  * (memory/buffer/flushjob.c).
  */
 #include "postgres.h"
@@ -375,7 +375,7 @@ find_members(DcFound *found, List *roots, int most)
 }
 
 /*
- * ownercode_look_at looks at tables that are locked. Those that are gone are passed over.
+ * ownercode_look_at looks at tables that are locked. Those that are gone are skipped.
  */
 static void
 ownercode_look_at(DcFound *found)

@@ -4,20 +4,19 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Code of users is not, nor is an expression that takes long: it is evaluated without
- * a look at the interrupts between its parts, so a cancel, and the end of the server,
- * would wait for all of it; and a few large strings are all of the memory. The server has
- * immutable functions for both: products of numbers of 100000 digits, repeat(), xpath().
- * So an expression is harmless if it consists of
+ * Code of users is not, nor is an expression that takes a long time: it is evaluated without a
+ * check for interrupts between its parts, so a cancel, and the shutdown of the server, would wait
+ * for all of it; and a few large strings can use up all memory. The server has immutable functions
+ * for both: products of numbers of 100000 digits, repeat(), xpath(). So an expression is harmless
+ * if it consists of
  *
  *	- node types that are listed here, of the server's types;
  *	- immutable functions of the server, or of the extension, that are given, and return, values of
- *	  fixed length only, and a few others that do little, as now(). Functions of strings are not
- *	  among them: their time and memory depend on what they are given, and an owner may have strings
- *	  of a gigabyte;
- *	- columns of fixed length. Of others no more is looked at than whether they are null, how
- *	  long they are, and whether they are equal to a constant, as strings of different lengths
- *	  are not compared;
+ *	  fixed length only, and a few others that do little, such as now(). Functions of strings are
+ *	  not among them: their time and memory depend on what they are given, and an owner may have
+ *	  strings of a gigabyte;
+ *	- columns of fixed length. Of other columns, only tests for null, their length, and equality
+ *	  with a constant are allowed, as strings of different lengths are not compared;
  *	- the text of a value of fixed length.
  *
  * And all expressions on a table together have a limit, constants included.
@@ -39,7 +38,7 @@
 /* Bytes of all expressions of a table, as they are stored. */
 #define MAX_STORED (8 * 1024)
 
-/* Bytes of the expressions that were looked at, of the table that is. */
+/* Bytes of the expressions that were checked, of the table that is. */
 static Size stored_bytes;
 
 static bool code_walker(Node *node, void *context);
@@ -70,7 +69,7 @@ is_trusted_object(Oid classid, Oid oid)
 }
 
 /*
- * ownercode_expressions_begin is called before the expressions of a table are looked at.
+ * ownercode_expressions_begin is called before the expressions of a table are checked.
  */
 void
 ownercode_expressions_begin(void)

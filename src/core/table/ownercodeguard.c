@@ -4,10 +4,10 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The server asks its hook for function calls about each function but those that are
- * compiled into it, before it calls it for the first time, or inlines it. With the guard
- * on, a function that is not trusted is an error (42501) instead. Trusted are the
- * server's functions, this extension's, and those of superusers.
+ * The server calls its hook for function calls for each function except those compiled into it,
+ * before it calls the function for the first time, or inlines it. With the guard on, a function
+ * that is not trusted is an error (42501) instead. Trusted are the server's functions, this
+ * extension's, and those of superusers.
  *
  * Functions that were planned or looked up while the guard was off are not asked about
  * again. So the guard does not replace looking at the tables (ownercode.c): it is for

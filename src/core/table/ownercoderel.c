@@ -15,8 +15,8 @@
  *	  table, whose owner may be any role;
  *	- defaults, generated columns, CHECK constraints, index expressions and predicates,
  *	  and extended statistics, whose expressions are harmless;
- *	- B-trees of the server's operator classes and collations that exclude nothing: others
- *	  may add the millions of elements of one value without a look at the interrupts;
+ *	- B-trees of the server's operator classes and collations that exclude nothing: others may add
+ *	  the millions of elements of one value without a check for interrupts;
  *	- no rules, no row security.
  *
  * ownercodeexpr.c says which expressions are harmless.

@@ -1,7 +1,6 @@
 /*
  * ownstatement.h
- *		Telling the extension's own statements from those of others (see
- *		ownstatement.c).
+ *		Distinguishing the extension's own statements from all others (see ownstatement.c).
  *
  * Copyright (c) 2026, the dcounter developers
  */

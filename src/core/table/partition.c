@@ -29,7 +29,7 @@
  *	   (relation_is_empty). Only then can it become current, so a slow reader makes
  *	   partitions grow, but loses no rows.
  *	5. A new partition is created as a table and then attached (partition_attach). CREATE TABLE
- *	   ... PARTITION OF would wait for all writers, and make others wait behind it.
+ *	   ... PARTITION OF would wait for all writers, and make other sessions wait behind it.
  *
  * All DDL runs as the owner of the tables, in a security-restricted operation: the caller
  * has become that (runas_begin).

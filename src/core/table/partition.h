@@ -1,6 +1,6 @@
 /*
  * partition.h
- *		Partitions that turn (see partition.c).
+ *		Rotating partitions (see partition.c).
  *
  * Copyright (c) 2026, the dcounter developers
  */

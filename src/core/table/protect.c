@@ -20,11 +20,11 @@
  *	  are those of the source.
  *	- TRUNCATE of any table of a counter that is replicated between regions is refused: the
  *	  amounts of the regions come from all of them.
- *	- DELETE by hand is refused for a stock and for a ledger, on the same ground. Rows of
- *	  a plain counter may be deleted: that forgets the amounts in these rows.
- *	- Changing the amounts of a stock's totals by hand is refused, too: they would be shown, but no
- *	  units could be taken. Further columns may be changed, and shard rows for repairs. Ledgers have
- *	  a guard of their own (guard.c).
+ *	- Direct DELETE is refused for a stock and for a ledger, for the same reason. Rows of a plain
+ *	  counter may be deleted: that forgets the amounts in these rows.
+ *	- Changing the amounts of a stock's totals directly is refused as well: they would be shown, but
+ *	  no units could be taken. Further columns may be changed, and shard rows for repairs. Ledgers
+ *	  have a guard of their own (guard.c).
  *	- Distinct tables have the same triggers (time/distinct/distinctddl.c).
  *
  * Protocol of TRUNCATE. The tables are locked in the order that all transactions use: totals
@@ -37,8 +37,8 @@
  *
  * All runs after the statement, and as the owner of the totals, in a security-restricted
  * operation: a role that may truncate the totals need not have rights to the other tables. But
- * only its owner may empty a ledger. Tables that the statement lists itself are in use, but
- * empty by then, and are passed over.
+ * only its owner may empty a ledger. Tables that the statement lists itself are in use, but empty
+ * by then, and are skipped.
  *
  * The trigger belongs to the table, and is dropped with the extension, without CASCADE (DEPENDS
  * ON EXTENSION). Any role may put its function on any table: its effect follows from the
@@ -278,7 +278,7 @@ create_truncate(Oid relid, bool always)
 }
 
 /*
- * create_delete makes a trigger that refuses DELETE statements, or, with a condition, rows.
+ * create_delete creates a trigger that refuses DELETE statements, or, with a condition, rows.
  */
 static void
 create_delete(Oid relid, const char *when)
@@ -293,7 +293,7 @@ create_delete(Oid relid, const char *when)
 }
 
 /*
- * create_change makes a trigger that refuses rows that have, or get, other amounts.
+ * create_change creates a trigger that refuses rows that have, or get, other amounts.
  */
 static void
 create_change(Oid relid)
@@ -307,7 +307,7 @@ create_change(Oid relid)
 /*
  * trigger_create creates a trigger, or replaces it. It does what ALTER TRIGGER ... DEPENDS ON
  * EXTENSION does, but without the lock on the extension, which is exclusive until the
- * transaction ends: no other session could create a counter meanwhile.
+ * transaction ends: no other session could create a counter in the meantime.
  */
 void
 trigger_create(Oid relid, const char *name, const char *definition)
@@ -556,8 +556,8 @@ protect_keys_of(Oid relid)
 }
 
 /*
- * write_down writes the amounts in memory to rows, and keeps others from adding to
- * it before this transaction has ended.
+ * write_down writes the amounts in memory to rows, and keeps other sessions from adding to it
+ * before this transaction has ended.
  */
 static void
 write_down(const DcCounterRow *row)
@@ -676,7 +676,7 @@ amounts_change(const TriggerData *data)
 }
 
 /*
- * Raise 55000: rows of a stock or a ledger cannot be deleted, or changed, by hand.
+ * Raise 55000: rows of a stock or a ledger cannot be deleted or changed directly.
  */
 static void
 refuse_change(const DcCounterRow *row, DcMember member, Oid relid, bool deletes)

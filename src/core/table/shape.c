@@ -1,6 +1,6 @@
 /*
  * shape.c
- *		Checking that a user's table still has the shape in which it was made.
+ *		Checking that a user's table still has the shape in which it was created.
  *
  * Copyright (c) 2026, the dcounter developers
  *
@@ -26,7 +26,7 @@
  * Children by inheritance are not: their rows would be read as well, and they need not have the
  * constraints. To partitions the server gives all of these. Nor may the table be made a partition
  * of another one, which would limit what rows it takes, add its parent's triggers and write others'
- * rows into it: but for rooms that have seen to that (part).
+ * rows into it. Exempt are rooms that have seen to that (part).
  */
 #include "postgres.h"
 
@@ -61,9 +61,9 @@ static char *key_names(const DcShape *shape);
 static char *child_of(Relation rel);
 
 /*
- * Return true if a table, which is locked, has its shape, and fills in the
- * layout, or else the problem. A table that lies on other servers need not have the
- * index, and its columns need not be NOT NULL: the servers would not know.
+ * Return true and fill in the layout if a table, which is locked, has its shape; otherwise fill in
+ * the problem. A table with data on other servers need not have the index, and its columns need
+ * not be NOT NULL, as this server could not enforce either.
  */
 bool
 shape_fits(Relation rel, const DcShape *shape, DcTableLayout *layout,
@@ -145,7 +145,8 @@ shape_error(const char *table, const DcShapeProblem *problem)
 }
 
 /*
- * column_fits looks a column up, and returns true if it is as it was made.
+ * column_fits looks a column up, and returns true if it still has the shape in which it was
+ * created.
  */
 static bool
 column_fits(TupleDesc desc, const DcShapeColumn *column, bool foreign,
@@ -191,7 +192,7 @@ find_column(TupleDesc desc, const char *name)
 }
 
 /*
- * Return true if a column is generated, and stored, or not generated, as it was made.
+ * Return true if a column is generated, and stored, or not generated, as it was created.
  */
 static bool
 column_is_generated_right(Form_pg_attribute att, const DcShapeColumn *column,

@@ -20,7 +20,7 @@
 #define SHAPE_GENERATED 0x02 /* is generated, and stored */
 #define SHAPE_OPTIONAL 0x04	 /* may be missing */
 
-/* A column, as it was made. */
+/* A column, as it was created. */
 typedef struct DcShapeColumn
 {
 	const char *name; /* NULL: this number is not in use */
@@ -29,7 +29,7 @@ typedef struct DcShapeColumn
 	int flags;
 } DcShapeColumn;
 
-/* A table, as it was made. */
+/* A table, as it was created. */
 typedef struct DcShape
 {
 	const char *relkinds; /* that it may be of */

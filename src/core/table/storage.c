@@ -319,7 +319,7 @@ twin_of(Oid relid, Oid root, Oid other)
 	if (relid == root)
 		return other;
 	if (!OidIsValid(relid))
-		return InvalidOid; /* detached meanwhile, as the tables above it are not locked */
+		return InvalidOid; /* detached in the meantime, as the tables above it are not locked */
 	parent = twin_of(relation_partition_parent(relid), root, other);
 	if (!OidIsValid(parent) || get_rel_relkind(parent) != RELKIND_PARTITIONED_TABLE)
 		return InvalidOid;

@@ -1,6 +1,6 @@
 /*
  * subscription.c
- *		Tables that a subscription feeds: here only logical replication may write to
+ *		Tables that a subscription feeds: in this database only logical replication may write to
  *		them.
  *
  * Copyright (c) 2026, the dcounter developers
@@ -19,12 +19,12 @@
  *	1. Calls that write look at DcCounter.fed, which is looked up with the rest of the
  *	   entry. Whenever a row of pg_subscription_rel changes, entries are looked up again
  *	   (countercache.c). As with any DDL that takes no lock on the table, a transaction that has
- *	   opened the table before goes on.
+ *	   opened the table before continues.
  *	2. A job looks into the catalog itself, and does so twice in a step: before it
- *	   changes anything, and when it has (tablejob.c, compact.c). The second look is
- *	   what makes it right. A row that has come by a subscription was committed later
- *	   than the subscription's row for the table. So a step that has seen the one, and
- *	   then takes a new snapshot, sees the other, and is rolled back.
+ *	   changes anything, and when it has (tablejob.c, compact.c). The second check is what makes
+ *	   this correct. A row that has come by a subscription was committed later than the
+ *	   subscription's row for the table. So a step that has seen the one, and then takes a new
+ *	   snapshot, sees the other, and is rolled back.
  *
  * Without subscriptions each look is a scan of an empty table.
  */

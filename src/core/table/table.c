@@ -62,11 +62,11 @@ static void table_check_table(Oid relid, const DcShape *shape);
  * text, sample int, trend interval, idle interval) -> void. NULL keeps a setting. Other sessions
  * see the change in their next transaction.
  *
- * Changing the mode waits for transactions that write to the table, and keeps others from it
- * until the end of this one: so all increments of one transaction go the same way, and none is
- * in memory when the mode is exact again. It does so before events begin, too: a commit that
- * writes totals itself, as there were no events, notifies of no key. The same goes for a trend,
- * which compaction feeds.
+ * Changing the mode waits for transactions that write to the table, and keeps other sessions from
+ * it until the end of this one: so all increments of one transaction go the same way, and none is
+ * in memory when the mode is exact again. It does so before events begin, too: a commit that writes
+ * totals itself, as there were no events, notifies of no key. The same goes for a trend, which
+ * compaction feeds.
  */
 Datum
 dc_alter(PG_FUNCTION_ARGS)
@@ -490,7 +490,7 @@ max_shards_arg(FunctionCallInfo fcinfo, int argno)
 void
 lock_own_table(Oid relid, LOCKMODE mode)
 {
-	/* before the lock, so that it cannot be used to disturb others ... */
+	/* before the lock, so that it cannot be used to disturb other sessions ... */
 	if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
 		prevent_not_owner(relid);
 	LockRelationOid(relid, mode);

@@ -90,7 +90,7 @@ due_list_known(void)
 
 /*
  * due_list_read reads the catalog, which the caller has locked. An invalidation that comes
- * meanwhile makes it be read again the next time.
+ * in the meantime makes it be read again the next time.
  */
 void
 due_list_read(void)
@@ -284,7 +284,7 @@ due_begin(DcDue *due, Oid table)
 }
 
 /*
- * due_again notes that a table has to be looked at again at a moment, in any case.
+ * due_again notes that a table has to be checked again at a moment, in any case.
  */
 void
 due_again(DcDue *due, Oid table, DcMoment at)

@@ -4,9 +4,9 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * When the time of a run is up it yields between two steps, and goes on from there when it is
- * called again. Its state belongs to this process alone. Everything may have changed by the
- * next step: each opens its table again.
+ * When the time of a run is up it yields between two steps, and continues from there when it is
+ * called again. Its state belongs to this process alone. Everything may have changed by the next
+ * step: each opens its table again.
  *
  * In the worker, a job that goes over all tables skips those that it need not look at
  * (tabledue.c), and if there is no other, the round is over without a transaction.
@@ -15,19 +15,18 @@
  * another owner, in turn: first one table of each owner, beginning with the owner that was not
  * served for the longest, then a second one, and so on. Of the tables of one owner those come
  * first that have waited for the longest, for their turn in this round, or to continue; the
- * state of unfinished tables is kept. When all have had a step, the unfinished ones go on,
- * until the time of the run is up. A round takes no longer than ROUND_MAX, and ends with the
- * run: then the tables that have become due meanwhile are listed, too. So one owner delays
- * another one by a run and a step at most, whatever the number of the tables and their backlog,
- * and gets all the time that others leave. As those that were served last come last, none is
- * starved.
+ * state of unfinished tables is kept. When all have had a step, the unfinished ones continue, until
+ * the time of the run is up. A round takes no longer than ROUND_MAX, and ends with the run: then
+ * the tables that have become due in the meantime are listed, too. So one owner delays another one
+ * by a run and a step at most, whatever the number of the tables and their backlog, and gets all
+ * the time that others leave. As those that were served last come last, none is starved.
  *
- * A step is bounded by what it reads and writes. If one takes long nevertheless, because of
- * rows that its owner has written or locked, it is cancelled after DC_STEP_MS, and however it
- * has ended, all jobs leave all tables of the owner alone for a multiple of its length. So an
- * owner delays others by one such step, whatever the number of the jobs and tables. A table
- * that needs more time than a step has is left to its owner's dc_maintain(), which has no
- * limit, and the log says so.
+ * A step is bounded by what it reads and writes. If one takes a long time nevertheless, because of
+ * rows that its owner has written or locked, it is cancelled after DC_STEP_MS, and however it has
+ * ended, all jobs leave all tables of the owner alone for a multiple of its length. So an owner
+ * delays others by one such step, whatever the number of the jobs and tables. A table that needs
+ * more time than a step has is left to its owner's dc_maintain(), which has no limit, and the log
+ * says so.
  *
  * A job whose steps are about all owners at once, such as that of the outbox, bounds them by the
  * same time, and rests after a long one (shared_step_run).
@@ -38,9 +37,9 @@
  * else make them known (table_jobs_know_owner).
  *
  * A table that has failed is left alone for a while, which doubles each time: so
- * it does not fill the log, or cost a time-out each round. One that a subscription feeds
- * is left alone, as long as it does (subscription.c). So is, by the worker, one on which
- * code of its owner can run (ownercode.c).
+ * it does not fill the log, or cost a timeout each round. One that a subscription feeds is left
+ * alone, as long as it does (subscription.c). So is, by the worker, one on which code of its owner
+ * can run (ownercode.c).
  *
  * In a session, CALL dc_maintain() finishes one table after the other.
  */
@@ -409,7 +408,7 @@ table_jobs_know_owner(Oid owner)
 /*
  * Run a step that is about all owners at once. In the worker, if it knows several of them, the
  * step is cancelled after DC_STEP_MS; the next one may take twice as long then, so that work
- * that needs that time gets done. After a long step the job rests, and the others go on. Return
+ * that needs that time gets done. After a long step the job rests, and the others continue. Return
  * false if the step has failed, or the job rests.
  */
 bool

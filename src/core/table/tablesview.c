@@ -5,8 +5,8 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The table is looked at in a subtransaction, which is rolled back: that releases its
- * locks. One that is locked by DDL is not waited for.
+ * The table is examined in a subtransaction, which is rolled back: that releases its locks. One
+ * that is locked by DDL is not waited for.
  */
 #include "postgres.h"
 
@@ -86,8 +86,8 @@ tablesview_answer(FunctionCallInfo fcinfo, bool (*look)(void *arg))
 }
 
 /*
- * look_for_maintainer finds out by whom a table is maintained. It always returns false, so that
- * the subtransaction releases its locks.
+ * look_for_maintainer finds out who maintains a table. It always returns false, so that the
+ * subtransaction releases its locks.
  */
 static bool
 look_for_maintainer(void *arg)

@@ -36,7 +36,7 @@ PG_FUNCTION_INFO_V1(dc_maintain);
 /* How long to wait for a worker to come or to go. */
 #define WAIT_MS (20 * 1000)
 
-/* When to tell a worker once more to end (worker.c). */
+/* How long to wait before telling a worker again to end (worker.c). */
 #define AGAIN_MS (2 * 1000)
 
 /* dc_maintain() is running. What its jobs remember between steps belongs to one call. */

@@ -5,7 +5,7 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A step that fails is reported, by a warning here, and the job goes on with the next.
+ * A step that fails is reported, by a warning here, and the job continues with the next.
  */
 #include "postgres.h"
 

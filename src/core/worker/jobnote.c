@@ -20,7 +20,7 @@ static void jobnote_count_error(DcWorkerSlot *slot, const char *job, const char 
 
 /*
  * jobnote_run notes a run of a job in the worker's slot: when it began and how long it took
- * (us). `left` is how many tables it has left to their owners; -1 if it goes on.
+ * (us). `left` is how many tables it has left to their owners; -1 if it continues.
  */
 void
 jobnote_run(int job, TimestampTz at, int64 us, int64 work, int64 left)

@@ -6,19 +6,19 @@
  *
  * A worker runs each job at its interval, counted from start to start, by the monotonic clock:
  * no job waits, or comes early, because the wall clock is set. A run that has used up its time
- * yields, or ends and reports that there is more; the other jobs that are due come first, and
- * then it goes on. A run that works for long is slowed down: it rests after a step, in
- * proportion to the step's time, and yields for the rest, so that the other jobs go on
- * meanwhile. A run that has ended is followed by a pause as long as itself, or as its interval,
- * unless there is more.
+ * yields, or ends and reports that there is more; the other jobs that are due come first, and then
+ * it continues. A run that works for a long time is slowed down: it rests after a step, in
+ * proportion to the step's time, and yields for the rest, so that the other jobs continue. A run
+ * that has ended is followed by a pause as long as itself, or as its interval, unless there is
+ * more.
  *
  * The first job, the flush, is an urgent one: it decides itself when it is due, is not slowed
  * down, and also runs between two steps of the others. It has less time, and while other jobs
  * have something to do a long run of it is followed by a pause of several times its length, so
  * that tables that always need a flush do not keep the others from their steps.
  *
- * A step that fails is logged and counted, and the job goes on with the next. Its time counts like
- * that of others.
+ * A step that fails is logged and counted, and the job continues with the next. Its time counts
+ * like that of others.
  */
 #include "postgres.h"
 
@@ -54,9 +54,9 @@
  * How long a step may take, and then until the worker is ended.
  *
  * A time-out ticks while a step is running, and each tick checks how long the step has taken,
- * by the monotonic clock. PostgreSQL's time-outs go by the wall clock: if that is set back
- * meanwhile, the next tick comes later by that much; later steps are not concerned. So the
- * launcher looks as well, and ends a worker whose step takes longer than both (job_step_hangs).
+ * by the monotonic clock. PostgreSQL's timeouts use the wall clock: if that is set back in the
+ * meantime, the next tick comes later by that much; later steps are not concerned. So the launcher
+ * looks as well, and ends a worker whose step takes longer than both (job_step_hangs).
  */
 #define STEP_TICK_MS 500
 #define STEP_LIMIT_MS (30 * 1000)
@@ -181,7 +181,7 @@ job_due(int job)
 }
 
 /*
- * urgent_due returns when the urgent job is due. A long run of it gives way to others that wait.
+ * urgent_due returns when the urgent job is due. A long run of it yields to other jobs that wait.
  */
 static DcMoment
 urgent_due(bool others_wait)
@@ -287,7 +287,7 @@ job_step_hangs(DcMoment began)
 
 /*
  * on_step_tick cancels a step that takes too long, and ends the worker if that did not help, or
- * if it was asked to end and the step goes on.
+ * if it was asked to end and the step continues.
  */
 static void
 on_step_tick(void)
@@ -471,8 +471,8 @@ step_in_worker(DcJobRun *run, DcJobStep step, void *arg, Oid table)
 }
 
 /*
- * note_rest counts the time of a step. If the run has worked for long, it has to rest so long
- * that the steps took no more than their share of the time, and to yield for that.
+ * note_rest counts the time of a step. If the run has worked for a long time, it has to rest so
+ * long that the steps took no more than their share of the time, and to yield for that.
  */
 static void
 note_rest(DcJobRun *run, DcMoment began)
@@ -502,7 +502,7 @@ is_resting(void)
 
 /*
  * jobrun_pace sleeps before a step of a run that has to rest, and has not yielded. Nothing is
- * locked meanwhile.
+ * locked in the meantime.
  */
 static void
 jobrun_pace(void)
@@ -535,9 +535,10 @@ run_urgent(bool others_wait)
 
 /*
  * Return true if the extension is gone, or is about to be dropped: the extension and its catalog
- * are locked, so a step that cannot lock them meanwhile has not failed. DROP EXTENSION locks the
- * former some moments before the latter. Any role can lock the extension alone (ALTER FUNCTION ...
- * DEPENDS ON EXTENSION). So having waited in vain, this does not wait again for some seconds.
+ * are locked, so a step that cannot lock them in the meantime has not failed. DROP EXTENSION locks
+ * the former some moments before the latter. Any role can lock the extension alone (ALTER FUNCTION
+ * ... DEPENDS ON EXTENSION). So after waiting without success, this does not wait again for some
+ * seconds.
  */
 static bool
 extension_is_leaving(void)

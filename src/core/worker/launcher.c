@@ -6,9 +6,9 @@
  *
  * It is connected to no database, so it cannot see where the extension is: it starts a worker
  * in each database that allows connections and is not a template, and a worker that finds no
- * extension exits at once, and the launcher starts no other there until the extension is created
- * (workerhooks.c). A worker that finds the extension but nothing to do exits, too, until
- * there is something. turns.c decides how many run at a time, and which comes next.
+ * extension exits at once, and the launcher starts no other one there until the extension is
+ * created (workerhooks.c). A worker that finds the extension but nothing to do also exits, until
+ * there is something to do. turns.c decides how many run at a time, and which comes next.
  *
  * The launcher sleeps until something happens: a worker ends (the postmaster
  * signals that) or has done its round, a session changes databases, creates the extension
@@ -21,10 +21,10 @@
  * have timed out, and has not, is ended (jobrun.c says why).
  *
  * If a worker is not wanted (dcounter.worker is off, or dc_worker_stop() was called)
- * but increments of its database are in memory, or about to be, one is started
- * that writes them down and leaves at once: the last one may have had to leave before
- * it could write all of it, or may have been ended by force. That is tried again,
- * less and less often, until nothing is left; from then on nothing can come (area.c).
+ * but increments of its database are in memory, or about to be, one is started that writes them to
+ * rows and exits at once: the last one may have had to leave before it could write all of it, or
+ * may have been ended by force. That is tried again, less and less often, until nothing is left;
+ * from then on nothing can come (area.c).
  *
  * The launcher is the only process that starts workers for slots (slots.c has the
  * protocol). It starts when recovery has ended, so there is none on a standby.

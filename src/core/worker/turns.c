@@ -14,23 +14,23 @@
  *	  that had no turn yet is due. So an idle database costs one turn a minute.
  *	- The one that is due and has had no worker for the longest comes next.
  *	  dc_worker_start() puts one in front.
- *	- If there is no worker left for it, that of another database gives way, the one that has
- *	  run for the longest: when it has run each job to its end once and had its turn for
- *	  a second, or after ten seconds. It ends the step that it is in, flushes what is in
- *	  memory, and leaves. A job yields within a second between two steps, and a step has its
- *	  own limit (jobrun.c), so each turn ends.
+ *	- If there is no worker left for it, that of another database makes room, the one that has run
+ *	  for the longest: when it has run each job to its end once and had its turn for a second, or
+ *	  after ten seconds. It ends the step that it is in, flushes what is in memory, and leaves. A
+ *	  job yields within a second between two steps, and a step has its own limit (jobrun.c), so each
+ *	  turn ends.
  *	- The next worker of that database begins after the table that this one was working on,
  *	  so a table with a backlog does not keep the others from theirs.
  *
- * So with n databases that are due at a time, each has a turn after n / max_workers seconds if
- * all are short, and after ten times that in the worst case. Meanwhile the same work waits as
- * without a worker, and nothing is lost: amounts stay in shard rows, increments of buffered
- * tables are written to rows at once (there is no flusher, commit.c), expired holds are given
- * back by the first take that would otherwise get no unit.
+ * So with n databases that are due at the same time, each has a turn after n / max_workers seconds
+ * if all are short, and after ten times that in the worst case. Meanwhile the same work waits as
+ * without a worker, and nothing is lost: amounts stay in shard rows, increments of buffered tables
+ * are written to rows at once (there is no flusher, commit.c), expired holds are given back by the
+ * first take that would otherwise get no unit.
  *
  * A database that has the extension and nothing else (no counter table, no event, no
  * consumer) has no worker at all: one that finds that leaves. The first row of a catalog and the
- * first event are published (DC_ACTIVITY_THINGS), and call it back; every five minutes the
+ * first event are published (DC_ACTIVITY_THINGS), and request one again; every five minutes the
  * launcher has one look again, for what came in a way that publishes nothing.
  *
  * Of max_worker_processes, some stay free for others: as many as the parallel workers of a
@@ -56,11 +56,11 @@
 #include "core/worker/turns.h"
 #include "core/worker/worker.h"
 
-/* How long a turn lasts at least if another database waits, and if its jobs go on. */
+/* How long a turn lasts at least if another database waits, and if its jobs continue. */
 #define TURN_MIN_US (INT64CONST(1) * 1000 * 1000)
 #define TURN_MAX_US (INT64CONST(10) * 1000 * 1000)
 
-/* How often a database without a worker is looked at in any case, and one without tables. */
+/* How often a database without a worker is checked in any case, and one without tables. */
 #define REST_MS (60 * 1000)
 #define NOTHING_MS (300 * 1000)
 
@@ -127,8 +127,8 @@ database_has_worker(void)
 }
 
 /*
- * turns_plan decides which databases get a worker, and whose worker has to give way. `room` is
- * how many more workers can be started.
+ * turns_plan decides which databases get a worker, and whose worker has to make room. `room` is how
+ * many more workers can be started.
  */
 void
 turns_plan(DcTurns *turns, int room)
@@ -296,7 +296,7 @@ may_give_way(const DcWorkerSlot *slot)
 }
 
 /*
- * Order slots with a worker by when they may give way, the first one first, for qsort().
+ * Order slots with a worker by when they may make room, the first one first, for qsort().
  */
 static int
 compare_running(const void *a, const void *b)

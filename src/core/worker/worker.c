@@ -11,13 +11,13 @@
  * A session-level advisory lock makes it the only worker of its database.
  *
  * It ends, with exit code 0, when it is told to (SIGTERM), when the setting dcounter.worker is
- * turned off, when it finds that the extension is gone or has nothing to look after, and when its
+ * turned off, when it finds that the extension is gone or has nothing to maintain, and when its
  * turn is over (turns.c). Before it ends it flushes the amounts in memory. A worker that is started
  * for that alone does nothing else (launcher.c). SIGTERM cancels the step that is running, which is
  * rolled back, as by any error. A step that takes too long is cancelled as well: code of a
  * superuser, or of any owner (dcounter.worker_runs_owner_code), may run in it. If such code catches
- * the cancel and goes on, the worker is ended a little later, and the next worker leaves the table
- * for the end. All of that has to be over 10 seconds after SIGTERM (jobrun.c).
+ * the cancel and continues, the worker is ended a little later, and the next worker leaves the
+ * table for the end. All of that has to be over 10 seconds after SIGTERM (jobrun.c).
  */
 #include "postgres.h"
 

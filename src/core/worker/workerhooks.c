@@ -13,7 +13,7 @@
  * when they have committed.
  *
  * All this is only done with shared_preload_libraries. From PostgreSQL 19 on the server itself ends
- * workers for such statements (BGWORKER_INTERRUPTIBLE), also one that dc_worker_start() has started
+ * workers for such statements (BGWORKER_INTERRUPTIBLE), even one that dc_worker_start() has started
  * without preload.
  */
 #include "postgres.h"
@@ -70,7 +70,7 @@ hooks_init(void)
 
 /*
  * Have the worker leave a database that a statement needs for itself, run the statement, and
- * let the worker come back, also after an error.
+ * let the worker come back, even after an error.
  */
 static void
 workerhooks_around_statement(DcUtility *utility)

@@ -47,7 +47,7 @@ member_attempts(const DcMember *me, int64 seq)
 }
 
 /*
- * member_hand_out counts what a fetch returns: all events up to `last` once more. Counts
+ * member_hand_out counts what a fetch returns: one more attempt for each event up to `last`. Counts
  * of acknowledged events are forgotten.
  */
 void

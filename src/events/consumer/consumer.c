@@ -192,8 +192,8 @@ set_limits(FunctionCallInfo fcinfo, DcConsumer *consumer)
 }
 
 /*
- * Set whether a key waits for a nacked event, and let pending retries hold up their keys
- * accordingly. An error for an unknown value.
+ * Set whether a key waits for a nacked event, and let pending retries block their keys accordingly.
+ * Raises an error for an unknown value.
  */
 static void
 set_on_nack(DcConsumer *consumer, const char *value)

@@ -194,9 +194,9 @@ consumer_lock_settings(int32 id, bool wait)
 }
 
 /*
- * positions_lock takes the lock on positions: shared, it keeps events from being removed;
- * not shared, it keeps others from beginning to set positions. False if it would have to
- * wait, and may not.
+ * positions_lock takes the lock on positions: shared, it keeps events from being removed; not
+ * shared, it keeps other sessions from beginning to set positions. False if it would have to wait,
+ * and may not.
  */
 bool
 positions_lock(bool shared, bool wait)

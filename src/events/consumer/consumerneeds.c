@@ -6,9 +6,9 @@
  *
  * The job removes events that every consumer has passed. It first takes the lock on
  * positions (needs), and keeps it until it has removed the events and committed. So no consumer
- * begins to be created or moved back meanwhile, those that are being so hold their positions
- * (consumerposition.c), and all others only go forward. Locks are taken without waiting
- * here: a consumer or member that is locked is left for the next time.
+ * begins to be created or moved back in the meantime, those that are being so hold their positions
+ * (consumerposition.c), and all others only go forward. Locks are taken without waiting here: a
+ * consumer or member that is locked is left for the next time.
  */
 #include "postgres.h"
 
@@ -92,7 +92,7 @@ consumerneeds_needs(bool *busy)
 	*busy = !positions_lock(false, false);
 	if (*busy)
 		return NIL;
-	/* before the rows are read: what is not held any more is in them */
+	/* before the rows are read: positions that are no longer held are in them */
 	if (positions_held(&held))
 	{
 		DcConsumerNeed *need = palloc0(sizeof(DcConsumerNeed));

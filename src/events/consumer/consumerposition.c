@@ -10,7 +10,7 @@
  * consumers that need what comes after. It waits for none of them: a transaction that stays open
  * keeps no more events than a consumer that does not acknowledge. To be seen, the lock is taken
  * before the transaction has had the lock on positions for a moment: a job that has not seen it is
- * over by then. While the position is looked for, all events are kept.
+ * over by then. While the position is being determined, all events are kept.
  */
 #include "postgres.h"
 
@@ -34,7 +34,7 @@ static int64 position_from_time(TimestampTz time);
 static bool first_after(int64 after, int64 upto, int64 *seq, TimestampTz *time);
 
 /*
- * positions_begin is called before a position is looked for. From here on no events are removed.
+ * positions_begin is called before a position is searched for. From here on no events are removed.
  */
 void
 positions_begin(void)
@@ -146,7 +146,7 @@ position_from_int8(int64 seq)
 /*
  * position_from_time returns the position before the first event that was written at a
  * time or later. The order of numbers is nearly that of times: halving finds an event that
- * is surely earlier, and a scan goes on from there.
+ * is surely earlier, and a scan continues from there.
  */
 static int64
 position_from_time(TimestampTz time)

@@ -12,12 +12,12 @@
  * attempts.c counts how often each event has been handed out.
  *
  * The member's row is locked to the end of the transaction. A second session that
- * fetches for the same member meanwhile gets nothing, and waits as if there were
- * no events. A fetch that finds nothing writes nothing before its time is up, even if it is a new
- * member's, or has lanes to give or to take (member.c). It keeps no lock on the consumer itself,
- * but one on its member, which protects the member's lanes while it waits. A fetch that had to
- * write, because it has passed many events, and has nothing to return, keeps the lock, and waits
- * only for a moment, so that other sessions can work.
+ * fetches for the same member in the meantime gets nothing, and waits as if there were no events. A
+ * fetch that finds nothing writes nothing before its time is up, even if it is a new member's, or
+ * has lanes to give or to take (member.c). It keeps no lock on the consumer itself, but one on its
+ * member, which protects the member's lanes while it waits. A fetch that had to write, because it
+ * has passed many events, and has nothing to return, keeps the lock, and waits only for a moment,
+ * so that other sessions can work.
  *
  * A fetch returns fewer events than it was asked for if they are large: it ends with the event that
  * makes BATCH_BYTES full, as the client takes all of them into its memory.
@@ -57,7 +57,7 @@ PG_FUNCTION_INFO_V1(last_fetch);
 /* How soon to look again for a member that another transaction has locked. */
 #define BUSY_US (20 * INT64CONST(1000))
 
-/* How long a fetch that has changed something waits at most before others can see it. */
+/* How long a fetch that has changed something waits at most before other sessions can see it. */
 #define WROTE_US (1 * USECS_PER_SEC)
 
 /* How this session's last fetch ended; NULL: with an error, or there was none. */
@@ -278,8 +278,8 @@ open_member(Fetch *fetch)
 }
 
 /*
- * fetch_join makes a new member. It keeps the lock on the consumer itself, so that the
- * consumer cannot be dropped before the member can be seen.
+ * fetch_join creates a new member. It keeps the lock on the consumer itself, so that the consumer
+ * cannot be dropped before the member can be seen.
  */
 static bool
 fetch_join(Fetch *fetch)
@@ -426,8 +426,8 @@ fetch_forget(Fetch *fetch)
 
 /*
  * Return true if a third of a member's lease has passed. It is renewed
- * when the fetch ends, as others cannot see it before, and while the fetch waits the
- * lock is as good.
+ * when the fetch ends, as other sessions cannot see it before, and while the fetch waits the lock
+ * is as good.
  */
 static bool
 lease_is_old(const Fetch *fetch)

@@ -17,11 +17,11 @@
  *	   held, and see the row as that transaction left it.
  *	2. The new holder begins at the lane's position. So the events that the old one had
  *	   fetched and not acknowledged come again, before anything later.
- *	3. The old holder is done with the lane. It gives lanes away only at the start of a
- *	   fetch of its own, when by contract it works on nothing; or it had let its lease
- *	   expire. In the latter case it may still be working, but cannot get that
- *	   acknowledged: its row no longer has lanes. If its work is in the transaction of its dc_ack(),
- *	   none of it counts. Nothing more can be guaranteed for work outside of the database.
+ *	3. The old holder has finished with the lane. It gives lanes away only at the start of a fetch
+ *	   of its own, when by contract it is not working on anything; or it had let its lease expire.
+ *	   In the latter case it may still be working, but cannot get that acknowledged: its row no
+ *	   longer has lanes. If its work is in the transaction of its dc_ack(), none of it counts.
+ *	   Nothing more can be guaranteed for work outside of the database.
  *	4. A holder whose transaction is open has the lock on its row. So it cannot lose
  *	   lanes, whatever its lease says: its commit decides on what it has fetched or
  *	   acknowledged there.
@@ -35,10 +35,10 @@
  * back, as rows change only together.
  *
  * A fetch that waits cannot commit, and others see nothing of what it has changed. So lanes that it
- * gave away before waiting would be nobody's for that time. Therefore it changes rows in memory
- * (DcTrade), and stores them when it returns: with events, or because its time is up. As long as it
- * has no events, it drops the trade, unlocks the others' rows, waits, and starts over. That is
- * right for these reasons:
+ * gave away before waiting would belong to nobody during that time. Therefore it changes rows in
+ * memory (DcTrade), and stores them when it returns: with events, or because its time is up. As
+ * long as it has no events, it drops the trade, unlocks the others' rows, waits, and starts over.
+ * That is right for these reasons:
  *
  *	- No member misses a lane that is not given away. A member with too many lanes that has no
  *	  events needs no help, and one that has some returns them, and gives lanes away with the same
@@ -52,12 +52,12 @@
  * A call without member works on the consumer's row, and so on all lanes. While live
  * members have some of them it is refused.
  *
- * Leases are wall time: they are rows, which all sessions read, also after a restart.
- * When the clock is set forward they all end, and the next fetch takes over: the events that had
- * been fetched come again, as by 3. When the clock is set back, leases would last that much longer.
- * But then they end later than any lease given now. So the next session that sees such a lease, a
- * member's or the worker's, cuts it to a full lease from now. The same happens when a lease is made
- * shorter by dc_consumer_alter().
+ * Leases are wall time: they are rows, which all sessions read, even after a restart. When the
+ * clock is set forward they all end, and the next fetch takes over: the events that had been
+ * fetched come again, as by 3. When the clock is set back, leases would last that much longer. But
+ * then they end later than any lease given now. So the next session that sees such a lease, a
+ * member's or the worker's, cuts it to a full lease from now. The same happens when
+ * dc_consumer_alter() shortens a lease.
  */
 #include "postgres.h"
 
@@ -94,7 +94,7 @@ static uint64 some_lanes(uint64 lanes, int count);
 
 /*
  * move_lanes moves lanes from one member to another, with their positions.
- * Neither may acknowledge after that what it has fetched before.
+ * After that, neither may acknowledge events that it has fetched before.
  */
 static void
 move_lanes(DcMember *from, DcMember *to, uint64 lanes)
@@ -120,8 +120,8 @@ move_lanes(DcMember *from, DcMember *to, uint64 lanes)
 }
 
 /*
- * move_retries adjusts what a member's row says of its retries, so that it holds for another
- * member's lanes, too.
+ * move_retries adjusts the retries in a member's row, so that they also cover another member's
+ * lanes.
  */
 static void
 move_retries(const DcMember *from, DcMember *to)
@@ -143,7 +143,7 @@ move_retries(const DcMember *from, DcMember *to)
 }
 
 /*
- * trade_begin makes a trade in which nothing has changed.
+ * trade_begin creates a trade in which nothing has changed.
  */
 void
 trade_begin(DcTrade *trade)
@@ -153,8 +153,8 @@ trade_begin(DcTrade *trade)
 }
 
 /*
- * Return true if a fetch may return an event of a lane that it has now. The
- * first event that it comes to it may: it keeps that lane instead of another one.
+ * Return true if a fetch may return an event of a lane that it has now. It may return the first
+ * event that it comes to: it keeps that lane instead of another one.
  */
 bool
 trade_keeps(DcTrade *trade, int lane)
@@ -200,7 +200,7 @@ trade_forget(DcTrade *trade)
 
 /*
  * member_share gives a member, whose lock is held, the lanes from which it may choose its
- * share: its own, those of expired members and, if these are not enough, those that nobody has.
+ * share: its own, those of expired members and, if these are not enough, those without a member.
  * *look_again is made earlier if there may be more lanes by then. Error: 54000 for a new member of
  * a consumer that has very many.
  */
@@ -247,7 +247,7 @@ member_share(DcConsumer *consumer, DcMember *me, DcTrade *trade, DcMoment *look_
 }
 
 /*
- * prevent_very_many_members raises 54000 if a member that has no row yet would be one too many:
+ * prevent_very_many_members raises 54000 if a member that has no row yet would exceed the limit:
  * each fetch reads all rows, that of the consumer itself among them, and so does the worker.
  */
 static void
@@ -288,7 +288,7 @@ members_of_role(Oid owner)
 
 /*
  * cut_lease cuts the lease of a member to a full lease from now, if it would end later. A member
- * whose row is locked is at work, and will renew its lease itself.
+ * whose row is locked is working, and will renew its lease itself.
  */
 static void
 cut_lease(DcMember *other, DcTrade *trade, TimestampTz now, int64 lease)
@@ -305,8 +305,8 @@ cut_lease(DcMember *other, DcTrade *trade, TimestampTz now, int64 lease)
 }
 
 /*
- * member_cut_lease does the same at once, for a caller that is not a member; false if there was
- * nothing to cut.
+ * member_cut_lease does the same at once, for a caller that is not a member; returns false if there
+ * was nothing to cut.
  */
 bool
 member_cut_lease(int32 consumer, const char *name, int64 lease)
@@ -350,7 +350,7 @@ take_over(DcMember *from, DcMember *to, DcTrade *trade, TimestampTz now)
 
 /*
  * open_spare locks the row of the consumer itself, and takes all of its lanes; surplus lanes are
- * given back in the end. False if it is locked.
+ * given back at the end. Returns false if it is locked.
  */
 static bool
 open_spare(DcTrade *trade, DcMember *me, int share)
@@ -448,7 +448,7 @@ members_lock_all(int32 consumer)
 			strlcpy(name, member->name, sizeof(name));
 			(void) member_lock(consumer, name, true, NULL);
 			if (!member_read(consumer, name, member))
-				continue; /* removed meanwhile */
+				continue; /* removed in the meantime */
 			lanes |= member->lanes;
 			members = name[0] == '\0' ? lcons(member, members) : lappend(members, member);
 		}
@@ -511,8 +511,8 @@ event_put(ReturnSetInfo *result, const DcStoredEvent *event, int attempt)
 }
 
 /*
- * Return true if an event is for a member of a consumer: it has a topic that the consumer wants, a
- * lane that the member has, and is not done.
+ * Return true if an event is for a member of a consumer: it has a topic that the consumer wants and
+ * a lane that the member has, and has not been acknowledged.
  */
 bool
 event_is_of(const DcConsumer *consumer, const DcMember *me, const DcStoredEvent *event)

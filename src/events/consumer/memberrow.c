@@ -271,7 +271,7 @@ is_level(const DcMember *member, int64 acked)
 }
 
 /*
- * member_new makes a member that has nothing and is not stored.
+ * member_new creates a member that has no lanes and is not stored.
  */
 void
 member_new(DcMember *member, int32 consumer, const char *name)

@@ -14,7 +14,7 @@
  * would die at their own first refusal.
  *
  * Everything happens in the transaction of the call, under the lock on the member. The rows of
- * retries and the member's row change together or not at all, also when a savepoint is rolled back.
+ * retries and the member's row change together or not at all, even when a savepoint is rolled back.
  */
 #include "postgres.h"
 

@@ -45,7 +45,7 @@
  * when a fetch is repeated, the position may still be before it. So a dead letter that
  * is discarded keeps its row until the position has passed it (retrydead.c).
  *
- * Events without a key have no order to keep. They hold up nothing.
+ * Events without a key have no order to keep. They block nothing.
  *
  * The time when a row is due is wall time, since it has to outlive sessions and servers.
  * If the clock is set back, events wait that much longer. If it is set forward, they come early.
@@ -377,9 +377,8 @@ retry_note(DcMember *me, const DcRetry *retry)
 }
 
 /*
- * retries_rehash makes all rows of a consumer hold up their keys, or not, as its on_nack
- * says now. All are due at once. The next fetch finds out which are the first of
- * their keys.
+ * retries_rehash makes all rows of a consumer block their keys or not, as its on_nack now says. All
+ * are due at once. The next fetch finds out which are the first of their keys.
  */
 void
 retries_rehash(DcConsumer *consumer)

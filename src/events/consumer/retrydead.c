@@ -13,7 +13,7 @@
  * payload, headers and reason. The row keeps the next fetch from returning the event from
  * the outbox again. Its time to be due is -infinity, so that it is found at once. The row is
  * removed when the position has passed it. Positions go back by dc_seek() alone, which has the same
- * lock on the settings. So a position that was seen to have passed the row need not be looked at
+ * lock on the settings. So a position that was seen to have passed the row need not be checked
  * again.
  */
 #include "postgres.h"
@@ -50,7 +50,7 @@ dc_dead_letter_retry(PG_FUNCTION_ARGS)
 	{
 		DcRetry *retry = lfirst(lc);
 
-		/* its key went on meanwhile; from now on the key waits for this event */
+		/* its key went on in the meantime; from now on the key waits for this event */
 		retry->died_at = 0;
 		retry->attempts = retry->spared = 0;
 		retry->due_at = GetCurrentTimestamp();

@@ -6,7 +6,7 @@
  *
  * A row is read and written with the lock held on the member that has the row's lane,
  * and the row of a dead letter with that on the consumer's settings. So everything that memberrow.c
- * says about SnapshotSelf holds here. Rows are copied out of the scan: a scan that goes on while
+ * says about SnapshotSelf holds here. Rows are copied out of the scan: a scan that continues while
  * its rows are changed would meet them again.
  *
  * While a snapshot is held, dead versions pile up in the indexes, as they do in the index
@@ -147,7 +147,7 @@ read_rest(DcCatScan *scan, int max)
 
 /*
  * retry_read finds the row of an event, or returns NULL. dc_dead_letter_retry() may just be
- * replacing a dead one, so it is looked for again.
+ * replacing a dead one, so it is searched for again.
  */
 DcRetry *
 retry_read(int32 consumer, int64 seq)
@@ -404,8 +404,8 @@ retry_same_key(const DcRetry *retry, const text *topic, const text *key)
 
 /*
  * retry_hash returns a hash of topic and key, never 0; or 0 for an event that
- * holds up no other: it has no key, or the consumer goes on with a nacked event's
- * key. It is stored, and so the same on all machines (FNV-1a).
+ * holds up no other: it has no key, or the consumer continues with a nacked event's key. It is
+ * stored, and so the same on all machines (FNV-1a).
  */
 int64
 retry_hash(const DcConsumer *consumer, const text *topic, const text *key)

@@ -6,8 +6,8 @@
  *
  * All lanes go back to the consumer itself. Its members have lost their leases, so the events that
  * they have fetched can no longer be acknowledged. Events that were to be delivered again are
- * forgotten, as the new position decides what is delivered. Discarded dead letters are forgotten,
- * too. Other dead letters stay.
+ * forgotten, as the new position decides what is delivered. Discarded dead letters are forgotten as
+ * well. Other dead letters stay.
  */
 #include "postgres.h"
 

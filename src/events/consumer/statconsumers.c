@@ -31,7 +31,7 @@
 
 PG_FUNCTION_INFO_V1(stat_consumers);
 
-/* How many events are looked at for a consumer. */
+/* How many events are checked for a consumer. */
 #define LOOK_MAX 10000
 
 /* Columns of dcounter.stat_consumers() */

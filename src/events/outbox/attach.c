@@ -214,7 +214,7 @@ attach_check_source(Oid relid)
 
 /*
  * find_trigger returns a trigger of this extension by its name; NULL if there is
- * none. It is valid until the relation is looked at again.
+ * none. It is valid until the relation is checked again.
  */
 static const Trigger *
 find_trigger(Relation rel, const char *name)
@@ -389,8 +389,8 @@ attach_create_triggers(Relation rel, const char *call, const char *condition)
 }
 
 /*
- * create_trigger makes a trigger as the caller, with the caller's search_path, by
- * which the condition's names are found.
+ * create_trigger creates a trigger as the caller, with the caller's search_path, by which the
+ * condition's names are found.
  */
 static void
 create_trigger(Relation rel, const char *name, const char *event,

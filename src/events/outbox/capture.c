@@ -4,7 +4,7 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Everything that depends on the table and on the trigger's arguments is prepared once a session
+ * Everything that depends on the table and on the trigger's arguments is prepared once per session
  * (capturecache.c). For each row, only its values are appended (payload.c), and the event is passed
  * to the log of the transaction, or to the WAL.
  *

@@ -6,7 +6,7 @@
  *
  * Entries are found by the OID of the trigger: each partition has its own. An invalidation only
  * marks entries: it may come at any moment, even while one is in use (an output function may run
- * SQL, which may even fire the same trigger). The next use makes a new one. The old one is freed
+ * SQL, which may even fire the same trigger). The next use creates a new one. The old one is freed
  * when the transaction ends, as no use lasts longer.
  *
  * An entry depends on its table, on the name of the table that was attached,
@@ -93,7 +93,7 @@ capture_find(TriggerData *data)
 	entry->relid = RelationGetRelid(data->tg_relation);
 	entry->root = InvalidOid;
 	entry->capture = NULL;
-	/* if an invalidation comes meanwhile, this use is the last */
+	/* if an invalidation comes in the meantime, this use is the last */
 	entry->valid = true;
 	entry->capture = capture_make(entry, data);
 	return entry->capture;
@@ -409,8 +409,8 @@ primary_key_columns(Relation rel, int *n)
 }
 
 /*
- * key_make prepares how keys are made: the text of one column, as a cast shows it, or a JSON array
- * of several.
+ * key_make prepares how keys are created: the text of one column, as a cast shows it, or a JSON
+ * array of several.
  */
 static void
 key_make(DcCapture *capture, Relation rel, const AttrNumber *attnums, int n)

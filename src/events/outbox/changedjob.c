@@ -5,7 +5,7 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * A round over the marks of a counter table (changed.c) begins when its interval
- * has passed since the last one. It goes on in steps, each a transaction that
+ * has passed since the last one. It continues in steps, each a transaction that
  *
  *	1. takes the lock of the table's rounds without waiting,
  *	2. reads and deletes some marks,
@@ -111,7 +111,7 @@ static int64 all_reported = 0;
  */
 #define LIST_US (INT64CONST(250) * 1000)
 
-/* How often marks are made fewer. */
+/* How often the number of marks is reduced. */
 #define SQUASH_EVERY_MS (60 * 1000)
 
 /* The round of the table at hand; private to this process. */

@@ -4,10 +4,10 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A key that changes all the time gets a mark at each compaction. Of a counter
- * table whose events are far apart they would pile up, so between two rounds all but
- * the first mark of each key are removed: that one makes the next round read the
- * key, which is later than all of them. The lock keeps rounds away.
+ * A key that changes all the time gets a mark at each compaction. For a counter table with a long
+ * interval between events, marks would pile up. So between two rounds all but the first mark of
+ * each key are removed: that one makes the next round read the key, which is later than all of
+ * them. The lock keeps rounds away.
  *
  * A set distinguishes keys by 128 bits of hashes with a secret seed, so that many of them fit into
  * memory.
@@ -68,7 +68,7 @@ marks_squash(Oid counter, TimestampTz from)
 }
 
 /*
- * key_set_make makes an empty set of keys, in a memory context.
+ * key_set_make creates an empty set of keys, in a memory context.
  */
 HTAB *
 key_set_make(MemoryContext cxt)

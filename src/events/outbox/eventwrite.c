@@ -23,9 +23,9 @@
  * then, so the above is true of it, too. It holds back all later events until it ends, so only
  * superusers may do that, and roles for which dcounter.prepare_events is on.
  *
- * Nothing of this runs code of users: the rows are written below the executor, no
- * trigger fires, and a role that publishes needs no right to the tables. So an event
- * may be queued in a security-restricted operation.
+ * None of this runs users' code: the rows are written below the executor, no trigger fires, and a
+ * role that publishes needs no right to the tables. So an event may be queued in a
+ * security-restricted operation.
  */
 #include "postgres.h"
 
@@ -116,9 +116,9 @@ outbox_xact_init(void)
 }
 
 /*
- * event_id makes an id: a UUID of version 7 (RFC 9562), so ids made later sort
- * higher, by the millisecond and, in rand_a, by a fraction of it. That is wall time, and nothing
- * depends on it: the order of events is that of their numbers.
+ * event_id generates an id: a UUID of version 7 (RFC 9562), so ids generated later sort higher, by
+ * the millisecond and, in rand_a, by a fraction of it. That is wall time, and nothing depends on
+ * it: the order of events is that of their numbers.
  */
 void
 event_id(pg_uuid_t *id)

@@ -10,8 +10,8 @@
  * covers, as all that follows was added later. A record never straddles file and
  * memory.
  *
- * Writing to the file may fail (no space, temp_file_limit), and the transaction go on
- * from a savepoint. So the file's part of the log is the one up to file_len, and all of it has been
+ * Writing to the file may fail (no space, temp_file_limit), and the transaction continue from a
+ * savepoint. So the file's part of the log is the one up to file_len, and all of it has been
  * written: there is no buffer in between whose content would be in doubt, and bytes that a failed
  * write has left behind are overwritten.
  */
@@ -106,8 +106,8 @@ log_count(void)
 }
 
 /*
- * start_log makes an empty log. The context is set last, as it says that there is a log: by then no
- * pointer of an earlier log is left.
+ * start_log creates an empty log. The context is set last, as it says that there is a log: by then
+ * no pointer of an earlier log is left.
  */
 static void
 start_log(void)

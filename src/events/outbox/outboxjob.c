@@ -10,7 +10,7 @@
  * is cut off in the same transaction, or in one before, and gets an error at its next fetch.
  *
  * Each consumer or member that is changed takes a lock until the end of the step, and the lock
- * table is shared by the whole server. So a step changes some of them, and the next one goes on.
+ * table is shared by the whole server. So a step changes some of them, and the next one continues.
  *
  * A consumer's position is taken as it is committed. An ack that was committed
  * without waiting for the disk comes before the truncation in the WAL, so no crash
@@ -48,7 +48,7 @@
 #include "events/outbox/outbox.h"
 #include "events/outbox/ring.h"
 
-/* How long a step moves consumers past events of others, in ms; the next one goes on. */
+/* How long a step moves consumers past events of others, in ms; the next one continues. */
 #define ADVANCE_MS 500
 
 /* How many members a step moves, or a few more, and how many consumers it cuts off. */

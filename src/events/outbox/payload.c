@@ -141,7 +141,7 @@ json_add_numeric(DcJsonWriter *writer, const char *name, Numeric value)
 }
 
 /*
- * set_numeric makes a number of JSON; infinity and NaN, which JSON does not have, are strings.
+ * set_numeric creates a JSON number; infinity and NaN, which JSON does not have, are strings.
  */
 static void
 set_numeric(JsonbValue *json, Numeric value)

@@ -174,7 +174,7 @@ registry_leave(void)
 
 /*
  * Take the lock whose tag says that all numbers of this transaction are at least `low`; 0 says that
- * there is a prepared transaction. It is held until the transaction ends, also while it is
+ * there is a prepared transaction. It is held until the transaction ends, even while it is
  * prepared.
  */
 static void

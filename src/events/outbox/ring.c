@@ -132,8 +132,8 @@ outbox_current(TimestampTz *since)
 }
 
 /*
- * read_ring reads the row. A read may miss it while it is being replaced, so it is looked
- * for once more. False, and all zeros, if there is none.
+ * read_ring reads the row. A read may miss it while it is being replaced, so it is searched for
+ * again. Returns false, and all zeros, if there is none.
  */
 static bool
 read_ring(DcRing *ring)

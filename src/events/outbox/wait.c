@@ -101,7 +101,7 @@ outbox_wait_begin(void)
 
 /*
  * outbox_wait sleeps until there may be something new; false if `until` has come. That may stand
- * for a time of the wall clock, which can be set meanwhile, so it never sleeps for long.
+ * for a time of the wall clock, which can be set in the meantime, so it never sleeps for long.
  */
 bool
 outbox_wait(DcMoment until)

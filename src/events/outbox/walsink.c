@@ -1,6 +1,6 @@
 /*
  * walsink.c
- *		Events that are written to the WAL alone.
+ *		Events that are written only to the WAL.
  *
  * Copyright (c) 2026, the dcounter developers
  *

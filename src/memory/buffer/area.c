@@ -86,11 +86,11 @@ table_slot(DcCounter *counter)
 }
 
 /*
- * table_slot_to_add does the same, but makes one if there is none; NULL if none is
- * left. It is for transactions that are about to add something, not for readers: a slot
- * is given back when the table is dropped, or when a flusher finds that the table is gone.
- * The table may be one that this transaction has created, and is going to roll back. If
- * nothing was added to its slot, no flusher would look at it.
+ * table_slot_to_add does the same, but creates one if there is none; NULL if none is left. It is
+ * for transactions that are about to add something, not for readers: a slot is given back when the
+ * table is dropped, or when a flusher finds that the table is gone. The table may be one that this
+ * transaction has created, and is going to roll back. If nothing was added to its slot, no flusher
+ * would look at it.
  */
 DcBufferTable *
 table_slot_to_add(DcCounter *counter)
@@ -298,7 +298,7 @@ flusher_wake(void)
 	DcFlusher *flusher = flusher_find(MyDatabaseId);
 	struct Latch *latch = flusher != NULL ? flusher->latch : NULL;
 
-	/* latches are never freed: at worst this wakes another process in vain */
+	/* latches are never freed: at worst this wakes another process needlessly */
 	if (latch != NULL)
 		SetLatch(latch);
 }
@@ -445,8 +445,8 @@ buffer_remove(DcMapEntry *entry)
 
 /*
  * Take an entry out of its table's list and return true, unless it has an amount that is pending or
- * taken, or is pinned by others. The caller, map_remove(), holds the partition's lock exclusively
- * and one pin.
+ * taken, or is pinned by other processes. The caller, map_remove(), holds the partition's lock
+ * exclusively and one pin.
  */
 static bool
 entry_may_go(DcMapEntry *entry, void *arg)
@@ -475,8 +475,8 @@ entry_may_go(DcMapEntry *entry, void *arg)
 
 /*
  * buffer_scan_next lists the next entries of a table, pinned, and returns how many
- * there are. The last one gets another pin, so that the scan can go on from there.
- * Entries that are made during the scan may be missing.
+ * there are. The last one gets another pin, so that the scan can continue from there. Entries that
+ * are created during the scan may be missing.
  */
 int
 buffer_scan_next(DcBufferScan *scan)

@@ -28,9 +28,9 @@
  *	  before. An entry gets another pin only under one of the two locks. So a process that holds
  *	  both, and finds no pins, may remove the entry.
  *	- area->lock protects the assignment of slots to tables, and of flushers to databases. A slot is
- *	  given away only if its table is locked against all others, or gone, and no session waits in
- *	  the slot. So a session that has a lock on the table may use the slot that it remembers, if the
- *	  generation is still the same.
+ *	  given away only if its table is locked against all other sessions, or gone, and no session
+ *	  waits in the slot. So a session that has a lock on the table may use the slot that it
+ *	  remembers, if the generation is still the same.
  *	- The other fields of a slot are atomic variables.
  */
 #ifndef DC_BUFFER_H

@@ -7,8 +7,8 @@
  * The worker flushes when it leaves, and from then on increments go to rows. But
  * transactions that were committing at that moment may have added to the memory
  * after that. So the postmaster saves the amounts that are left when it exits after a
- * clean shutdown, and loads them at the next start. They must count exactly once, also if
- * the server crashes before or after they are flushed:
+ * clean shutdown, and loads them at the next start. They must count exactly once, even if the
+ * server crashes before or after they are flushed:
  *
  *	- The file has a generation for each table, the LSN of the shutdown. The first
  *	  flush of the table after the start writes it to dcounter.buffer_restored, in the

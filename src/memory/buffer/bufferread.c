@@ -165,7 +165,7 @@ table_to_read(DcCounter *counter, DcBufferTable **table)
 }
 
 /*
- * bufferread_read_key reads one key; false if its amounts have moved meanwhile.
+ * bufferread_read_key reads one key; false if its amounts have moved in the meantime.
  */
 static bool
 bufferread_read_key(DcCounter *counter, DcBuffered *key)
@@ -256,7 +256,7 @@ is_visible(TransactionId xid)
 }
 
 /*
- * try_keys reads many keys; false if some amounts have moved meanwhile.
+ * try_keys reads many keys; false if some amounts have moved in the meantime.
  */
 static bool
 try_keys(DcCounter *counter, DcBufferTable *table, DcBuffered *keys,
@@ -331,8 +331,8 @@ collect_keys(DcCounter *counter, DcBuffered *keys, DcAmounts *amounts, int count
 }
 
 /*
- * bufferread_try_all reads all keys of a table; false if their amounts have moved meanwhile, or an
- * interrupt is to be served first, which must not find entries pinned.
+ * bufferread_try_all reads all keys of a table; false if their amounts have moved in the meantime,
+ * or an interrupt is to be served first, which must not find entries pinned.
  */
 static bool
 bufferread_try_all(DcBufferTable *table, DcSums *sums)
@@ -372,7 +372,7 @@ bufferread_try_all(DcBufferTable *table, DcSums *sums)
 }
 
 /*
- * keep_flushes_out waits for a flush that is in progress, and keeps others away.
+ * keep_flushes_out waits for a flush that is in progress, and keeps other sessions away.
  */
 static void
 keep_flushes_out(DcCounter *counter)

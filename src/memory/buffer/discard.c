@@ -5,10 +5,10 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * They are discarded when the transaction commits that truncates the table of totals,
- * drops it, or drops the database or the extension. That transaction has locked the table
- * against all others, so all increments committed before are in memory or in rows, and no
- * flush is under way. The entries are removed before the locks are released: a table that
- * is created with the same OID later finds nothing.
+ * drops it, or drops the database or the extension. That transaction has locked the table against
+ * all other sessions, so all increments committed before are in memory or in rows, and no flush is
+ * under way. The entries are removed before the locks are released: a table that is created with
+ * the same OID later finds nothing.
  *
  * These commands are noticed by the object access hook, which unlike a trigger cannot
  * be disabled. A subscription's worker does not call it, so the trigger for TRUNCATE reports it as

@@ -9,7 +9,7 @@
  * does. Where that would have to wait or is not possible, it adds them to shard rows of
  * its own, as transactions do that write early:
  *
- *	- the amount of a key whose row of totals is locked, or whose sum would leave bigint;
+ *	- the amount of a key whose row of totals is locked, or whose sum would overflow bigint;
  *	- all amounts of a table that has become distributed, and is no longer buffered
  *	  (core/table/distribution.c);
  *	- all amounts, while another transaction compacts the table, or has locked the table of its

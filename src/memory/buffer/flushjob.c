@@ -18,10 +18,10 @@
  * soon. A table whose flush fails is tried again at longer and longer intervals (of a
  * second at most, if a session waits). From then on its amounts are written to shard
  * rows, until that has succeeded. A table whose flush ended the last worker is left alone for the
- * longest of these intervals in any case. Its owner may flush it meanwhile.
+ * longest of these intervals in any case. Its owner may flush it in the meantime.
  *
- * A step flushes up to FLUSH_KEYS keys, and goes on at once with the rest. To come to the end of a
- * table that always has more, each of these steps takes twice as many as the one before, while it
+ * A step flushes up to FLUSH_KEYS keys, and continues at once with the rest. To come to the end of
+ * a table that always has more, each of these steps takes twice as many as the one before, while it
  * is short. After a long step the next one takes half, and after a very long one all tables of the
  * owner rest (tablejob.h). If a step exceeds its time and fails, the next one takes few. What was
  * loaded from the file is one flush. When that has failed it may take longer, but only if the owner
@@ -100,7 +100,7 @@ typedef struct DcFlushRetry
 	int64 pause;	   /* 0: it has not failed */
 	int keys;		   /* that the next step takes at most; 0: FLUSH_KEYS */
 	bool goes_on;	   /* the last one has left some */
-	bool trusted;	   /* the owner may make others wait, as of the last step */
+	bool trusted;	   /* the owner may make other sessions wait, as of the last step */
 	int ntries;		   /* that exceeded their time, of what was loaded from the file */
 	uint32 generation; /* of the slot */
 	uint64 served;	   /* in the worker: the number of its last flush */
@@ -406,7 +406,7 @@ flusher_exit(int code, Datum arg)
  * flush_leave makes everything due, for the last time: the worker leaves. From now on increments go
  * to rows, except for those of transactions that are committing at this moment. A commit that
  * hangs, as without a synchronous standby, is not waited for: the amounts that it adds are left to
- * the next worker, which the launcher starts if need be, or to the file. So are amounts of tables
+ * the next worker, which the launcher starts if necessary, or to the file. So are amounts of tables
  * that are locked, that cannot be written, or that are not written by the time `until`.
  */
 void
@@ -506,7 +506,7 @@ is_loaded(DcBufferTable *table)
 
 /*
  * Flush a table, or a part of it, in a transaction of its own. It sets in the step whether the
- * table was locked, and whether it goes on. A table that no longer exists is discarded instead.
+ * table was locked, and whether it continues. A table that no longer exists is discarded instead.
  */
 static void
 flush_step(void *arg)
@@ -517,7 +517,7 @@ flush_step(void *arg)
 	DcCounterRow row;
 
 	if (table->database != MyDatabaseId)
-		return; /* dropped meanwhile */
+		return; /* dropped in the meantime */
 	step->trusted = table_is_trusted(table->counter);
 	pg_atomic_write_u32(&table->owner, relation_owner(table->counter));
 	if (step->all_owners && !may_flush(step, table))
@@ -595,10 +595,10 @@ is_too_long(const DcFlushStep *step, DcBufferTable *table)
 
 /*
  * flushjob_gather waits for more sessions that want a flush, if many waited for the last one:
- * these come back as soon as they are woken. It goes on while their number grows, until
- * nearly all are back. (commit_delay is the same idea.) It takes no longer than half a flush: with
- * a slow disk all share each flush; with a fast one, the processors would be idle while all wait
- * for the same flush, so sessions that are late had better take the next one.
+ * these come back as soon as they are woken. It continues while their number grows, until nearly
+ * all are back. (commit_delay is the same idea.) It takes no longer than half a flush: with a slow
+ * disk all share each flush; with a fast one, the processors would be idle while all wait for the
+ * same flush, so sessions that are late had better take the next one.
  */
 static void
 flushjob_gather(DcBufferTable *table)
@@ -641,8 +641,8 @@ is_gone(DcBufferTable *table)
 /*
  * dc_flush(counter regclass) -> void: returns when all increments of a buffered
  * counter table that were committed before are durable in rows. NULL: of all
- * tables of the caller; those that are locked by DDL are passed over, with a warning, and
- * so are, with a notice, those that a subscription feeds. For the table's owner.
+ * tables of the caller; those that are locked by DDL are skipped, with a warning, and so are, with
+ * a notice, those that a subscription feeds. For the table's owner.
  */
 Datum
 dc_flush(PG_FUNCTION_ARGS)

@@ -11,7 +11,7 @@
  * costs more than the flush. Nor does a condition variable let a transaction that is committed
  * outlive the death of the postmaster.
  *
- * A session says that it waits, then looks whether the flush is done, then sleeps; the flush is
+ * A session says that it waits, then checks whether the flush is done, then sleeps; the flush is
  * done before its end looks for sessions that wait. Between the two steps of each there is a memory
  * barrier, so either the session sees that it is done, or it is woken. It looks for itself every
  * LOOK_MS, too.
@@ -162,7 +162,7 @@ waiters_wake(DcBufferTable *table, uint64 number)
 	uint32 slot = table - buffer_area->tables;
 	uint32 used;
 
-	pg_memory_barrier(); /* a session says that it waits, and then looks whether it is done */
+	pg_memory_barrier(); /* a session says that it waits, and then checks whether it is done */
 	if (pg_atomic_read_u32(&table->waiting) == 0)
 		return;
 	used = pg_atomic_read_u32(&waiters->used);

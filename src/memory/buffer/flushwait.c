@@ -16,8 +16,8 @@
  *
  * A transaction that has added to a table of durability "sync" waits when it is
  * committed and has released its locks (so no other transaction waits for one that
- * waits), before the session goes on. As with synchronous replication it can no longer fail then: a
- * cancel ends the wait with a warning, and a request to terminate leaves the client without an
+ * waits), before the session continues. As with synchronous replication it can no longer fail then:
+ * a cancel ends the wait with a warning, and a request to terminate leaves the client without an
  * answer. The warning comes when nothing else is left to do, has no context, and is dropped if it
  * cannot be sent: an error would be one of a committed transaction.
  *
@@ -26,8 +26,8 @@
  * wait ends with that warning, too. Usually the flusher that leaves, the next one or a worker that
  * the launcher starts for that (reserve.c) comes before. It does not if the table is locked, or its
  * rows cannot be written, or the server has no room for a worker. It never does if it has left the
- * table to its owner meanwhile. The wait goes on if there is a worker that cannot flush the table
- * now.
+ * table to its owner in the meantime. The wait goes on if there is a worker that cannot flush the
+ * table now.
  */
 #include "postgres.h"
 
@@ -195,9 +195,8 @@ flushwait_interruption(void)
 }
 
 /*
- * flushwait_loneliness returns how to end the wait because the table has had no flusher for long,
- * or WAIT_DONE to go on.
- * *since is zero, or the time at which that was noticed.
+ * flushwait_loneliness returns how to end the wait because the table has had no flusher for a long
+ * time, or WAIT_DONE to continue. *since is zero, or the time at which that was noticed.
  */
 static DcWaitEnd
 flushwait_loneliness(DcBufferTable *table, instr_time *since)

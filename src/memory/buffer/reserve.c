@@ -17,12 +17,11 @@
  * The transaction needs no id for that, and writes no WAL.
  *
  * A flusher that leaves first says so, and then waits for the transactions that are
- * between the two steps. Transactions are counted before they look whether there is a
- * flusher. So no transaction adds after that. Between the steps nothing of ours waits.
- * But the server may: for a synchronous standby, the lock of NOTIFY, the disk, or another
- * extension's callback. And a flusher that is ended by force waits for no transaction. So
- * a transaction may add when there is no longer a flusher. Then, in the order in which this is
- * found out:
+ * between the two steps. Transactions are counted before they check whether there is a flusher. So
+ * no transaction adds after that. Between the steps nothing of ours waits. But the server may: for
+ * a synchronous standby, the lock of NOTIFY, the disk, or another extension's callback. And a
+ * flusher that is ended by force waits for no transaction. So a transaction may add when there is
+ * no longer a flusher. Then, in the order in which this is found out:
  *
  *	- Another worker comes, or is there already: it flushes the amounts that it finds.
  *	- The worker is switched off or stopped: the launcher starts one that only

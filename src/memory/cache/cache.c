@@ -30,8 +30,8 @@
  *
  * While it has a claim, a session waits only for locks and the disk, as any query does. The
  * deadlock detector does not see a wait for a claim, and a session that asks for many keys has
- * their claims until all are computed. So nobody waits for a claim longer than WAIT_MS: after that
- * it computes the value itself (cache_wait).
+ * their claims until all are computed. So no call waits for claims longer than a second: after that
+ * it computes the values itself (cache_wait).
  *
  * When the map is full, a clock hand goes over the buckets: entries that were not used
  * since it came by last make room. It skips locks that are not free at once, and takes a limited
@@ -52,8 +52,8 @@
 /* Buckets that the hand visits for one entry. */
 #define EVICT_STEPS 1024
 
-/* How long a session waits for another one to compute a value. */
-#define WAIT_MS 1000
+/* How often a waiter looks whether it has waited long enough. */
+#define LOOK_MS 100
 
 /* The payload of an entry. */
 typedef struct DcCached
@@ -270,7 +270,7 @@ cache_claim(const DcCacheKey *key, DcMoment since, int64 *value,
 
 /*
  * cache_store ends a claim with a value, which is kept unless it was forgotten
- * meanwhile. `fresh` says that its snapshot was taken after the claim.
+ * in the meantime. `fresh` says that its snapshot was taken after the claim.
  */
 void
 cache_store(DcMapEntry *claim, uint64 table, int64 value, DcMoment at, bool fresh)
@@ -294,8 +294,8 @@ cache_give_up(DcMapEntry *claim)
 }
 
 /*
- * End a claim: store the result, if there is one and the key was not forgotten meanwhile, unpin the
- * entry, and wake the sessions that wait for it.
+ * End a claim: store the result, if there is one and the key was not forgotten in the meantime,
+ * unpin the entry, and wake the sessions that wait for it.
  */
 static void
 claim_end(DcMapEntry *claim, const DcCached *result)
@@ -318,18 +318,17 @@ claim_end(DcMapEntry *claim, const DcCached *result)
 }
 
 /*
- * cache_wait waits until no session is computing a value. CACHE_FOUND: it is there;
- * CACHE_BUSY: it is not, but the caller may claim it; CACHE_FULL: that takes long, and the caller
- * is to compute it without a claim.
+ * cache_wait waits until no session is computing a value, or a moment has come. CACHE_FOUND: it is
+ * there; CACHE_BUSY: it is not, but the caller may claim it; CACHE_FULL: it is still being
+ * computed, and the caller is to compute it without a claim.
  */
 DcCacheState
-cache_wait(const DcCacheKey *key, DcMoment since, int64 *value)
+cache_wait(const DcCacheKey *key, DcMoment since, DcMoment until, int64 *value)
 {
 	static uint32 wait_event = 0;
 	ConditionVariable *bed = &cache->beds[map_partition(&key->map)];
 	LWLock *lock = map_key_lock(MAP, &key->map);
 	DcCacheState state;
-	DcMoment end = moment_in(WAIT_MS);
 
 	if (wait_event == 0)
 		wait_event = compat_wait_event("DcounterCacheFill");
@@ -352,13 +351,13 @@ cache_wait(const DcCacheKey *key, DcMoment since, int64 *value)
 				*value = cached->value;
 				state = CACHE_FOUND;
 			}
-			else if (computing != NULL && moment_is_reached(end))
+			else if (computing != NULL && moment_is_reached(until))
 				state = CACHE_FULL;
 		}
 		LWLockRelease(lock);
 		if (computing == NULL || state != CACHE_BUSY)
 			break;
-		(void) ConditionVariableTimedSleep(bed, WAIT_MS, wait_event);
+		(void) ConditionVariableTimedSleep(bed, LOOK_MS, wait_event);
 	}
 	ConditionVariableCancelSleep();
 	return state;
@@ -482,7 +481,8 @@ is_young(const DcCached *cached, uint64 table, DcMoment since)
 }
 
 /*
- * entry_get returns a key's entry, pinned, and evicts others if need be. NULL if there is no room.
+ * entry_get returns a key's entry, pinned, and evicts others if necessary. NULL if there is no
+ * room.
  */
 static DcMapEntry *
 entry_get(const DcCacheKey *key, uint32 *evicted)

@@ -49,6 +49,9 @@
 /* How many keys a call claims at most, as others wait for their values until it has them all. */
 #define MAX_CLAIMS 1000
 
+/* How long a call waits for values that other sessions compute. */
+#define WAIT_MS 1000
+
 PG_FUNCTION_INFO_V1(dc_get_cached);
 PG_FUNCTION_INFO_V1(dc_get_many_cached);
 
@@ -350,11 +353,13 @@ get_all_or_give_up(DcAsked *asked)
 
 /*
  * cacheget_get_all computes and stores the values that no other session is computing. Only then,
- * without claims, it waits for the other sessions.
+ * without claims, it waits for the other sessions, for a second in all.
  */
 static void
 cacheget_get_all(DcAsked *asked)
 {
+	DcMoment until = moment_in(WAIT_MS);
+
 	for (;;)
 	{
 		int to_compute = claim_missing(asked);
@@ -368,8 +373,7 @@ cacheget_get_all(DcAsked *asked)
 
 			if (wanted->state == CACHE_BUSY)
 			{
-				wanted->state = cache_wait(&wanted->cache_key, asked->since,
-										   &wanted->value);
+				wanted->state = cache_wait(&wanted->cache_key, asked->since, until, &wanted->value);
 				found_all = wanted->state == CACHE_FOUND;
 			}
 		}

@@ -1,10 +1,11 @@
 /*
  * algorithm.h
- *		The algorithms of limits (see algorithm.c and listalgorithm.c). Knows nothing of the server.
+ *		The algorithms of limits (see algorithm.c and listalgorithm.c). Does not depend on the
+ *		server.
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Times are microseconds of a clock that nobody sets. All of them are between 0 and 2^62.
+ * Times are microseconds of a clock that is never set. All of them are between 0 and 2^62.
  */
 #ifndef DC_LIMIT_ALGORITHM_H
 #define DC_LIMIT_ALGORITHM_H

@@ -5,12 +5,12 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * A call about several limits is allowed if all of them allow it, and only then counts in any. So
- * all partitions are locked before the first one is looked at, in the order of their numbers, and
- * the clock is read when they are. Nothing in between can fail or wait: all memory is taken before
+ * all partitions are locked before the first one is checked, in the order of their numbers, and the
+ * clock is read when they are. Nothing in between can fail or wait: all memory is taken before
  * anything is written. If there is none, the locks are released, room is made (limitevict.c), and
  * the call starts over. If there is still none, the limit's rule decides.
  *
- * Only an allowed call makes an entry. So a call that is refused takes no memory.
+ * Only an allowed call creates an entry. So a refused call takes no memory.
  *
  * The rule that a session knows may be an older one than that of the slot. This is noticed under
  * the lock (limiter.h). Then the locks are released, the rule is copied, and the call starts over.
@@ -27,7 +27,7 @@
 /* Buckets that the clock hand visits for a new key. */
 #define HAND_STEPS 2
 
-/* How often room is made for one call: others may have been faster. */
+/* How often room is made for one call: other sessions may have been faster. */
 #define MAX_TRIES 3
 
 /*
@@ -470,8 +470,8 @@ prepare_one(DcLimitCall *call, bool *memory, int *added)
 }
 
 /*
- * Give back the chunks that were taken for calls that are not counted. Entries that were made stay,
- * idle.
+ * Give back the chunks that were taken for calls that are not counted. Entries that were created
+ * stay, idle.
  */
 static void
 limitcall_give_up(DcLimitCall *calls, int n)

@@ -20,7 +20,7 @@
  *	  find no room cost no more than others. And sweeps take a tenth of the time at most: after one,
  *	  there is none for ten times as long as it has taken.
  *
- * The bound: calls that count lower it, if need be, after they have written (limit_note_idle). A
+ * The bound: calls that count lower it, if necessary, after they have written (limit_note_idle). A
  * sweep sets it to never, and then lowers it to what it has found. So an entry that is written
  * before the sweep comes by is seen by it, and one that is written after lowers the bound itself.
  */

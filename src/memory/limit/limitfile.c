@@ -14,8 +14,8 @@
  *
  * Times in it are those of the monotonic clock, with the moment of the shutdown, which is also
  * given by the wall clock. The wall clock says how long the server was down. If it was set back
- * meanwhile, that counts as no time: so keys wait longer, not shorter. If it was set forward, they
- * are refilled early.
+ * in the meantime, that counts as no time: so keys wait longer, not shorter. If it was set forward,
+ * they are refilled early.
  *
  * Format: a header, slots, entries, each with its key and the items of its list, and a checksum
  * (crcfile.c).

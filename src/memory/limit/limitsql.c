@@ -1,12 +1,12 @@
 /*
  * limitsql.c
- *		The SQL functions that ask limits, and give back what was used.
+ *		The SQL functions that check limits, and refund units.
  *
  * Copyright (c) 2026, the dcounter developers
  *
  * They are not transactional, run on a standby, and in transactions that only read. They do not run
  * within a security-restricted operation: there a table owner's expression would use up the limits
- * of those who read the table.
+ * of roles that read the table.
  */
 #include "postgres.h"
 

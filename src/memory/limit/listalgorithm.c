@@ -228,7 +228,7 @@ limitlist_drop(const DcLimitNumbers *numbers, DcLimitState *state, int64_t units
 /*
  * Move the items of other leases to the front of a list that is not empty, in their order, over
  * those of this one. Return how many there are, and the place of the last one. All in one pass:
- * others wait for the lock meanwhile.
+ * others wait for the lock in the meantime.
  */
 static int64_t
 others_to_front(const DcLimitState *state, int64_t lease, const DcLimitStore *store, Place *last)
@@ -295,7 +295,7 @@ limitlist_release(DcLimitState *state, int64_t lease, const DcLimitStore *store)
 }
 
 /*
- * limitlist_renew lets a lease begin anew; false if it is not there any more. Its items go to the
+ * limitlist_renew lets a lease begin again; false if it is not there any more. Its items go to the
  * end.
  */
 bool

@@ -1,6 +1,6 @@
 /*
  * presenceapprox.c
- *		Approximate presences: rooms that do not know their members, only about how many there are.
+ *		Approximate presences: rooms that do not know their members, but estimate their number.
  *
  * Copyright (c) 2026, the dcounter developers
  *
@@ -29,7 +29,7 @@
 #include "memory/presence/sketchring.h"
 #include "types/sketch/hash.h"
 
-/* A room that is not empty is looked at this often at most. */
+/* A room that is not empty is checked this often at most. */
 #define LOOK_US USECS_PER_SEC
 
 /* A user of cells for a ring. */
@@ -172,7 +172,7 @@ presence_approx_beat(DcPresenceCall *call, int64 *members)
 }
 
 /*
- * beat_once notes a member under an exclusive lock, in a room that is made if need be. Returns
+ * beat_once notes a member under an exclusive lock, in a room that is created if necessary. Returns
  * NULL, or what is full.
  */
 static const char *

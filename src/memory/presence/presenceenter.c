@@ -1,6 +1,6 @@
 /*
  * presenceenter.c
- *		Entering a room, heartbeats, and going.
+ *		Entering a room, heartbeats, and leaving.
  *
  * Copyright (c) 2026, the dcounter developers
  *
@@ -70,9 +70,8 @@ presence_full_error(const DcPresenceRule *rule, const char *full)
 }
 
 /*
- * presence_enter lets a member enter a room, or enter it once more, and returns how many are there.
- * Errors: 53200,
- * 54000.
+ * presence_enter lets a member enter a room, or enter it again, and returns the number of members.
+ * Errors: 53200, 54000.
  */
 int64
 presence_enter(DcPresenceCall *call)
@@ -99,8 +98,8 @@ presence_enter(DcPresenceCall *call)
 }
 
 /*
- * Enter the room, which is made if need be. Return NULL, or what is full. *members is the number of
- * members then.
+ * Enter the room, which is created if necessary. Return NULL, or what is full. *members is the
+ * number of members then.
  */
 static const char *
 enter_once(DcPresenceCall *call, int64 *members)
@@ -197,7 +196,7 @@ presenceenter_make_entry(DcPresenceCall *call, DcMapEntry *room, const DcMapKey 
 }
 
 /*
- * presence_member_load makes a member of a room when the file is loaded. NULL if there is no
+ * presence_member_load creates a member of a room when the file is loaded. NULL if there is no
  * memory, or there is one already.
  */
 DcMapEntry *
@@ -287,8 +286,8 @@ meta_make(const DcPresenceCall *call, DcPresenceSlot *slot, uint32 *first)
 }
 
 /*
- * conn_make makes a connection with a name, in a new cell, which is not linked yet. Returns NULL,
- * or what is full. Those that have expired are forgotten first.
+ * conn_make creates a connection with a name in a new cell that is not linked yet. Returns NULL, or
+ * what is full. Those that have expired are forgotten first.
  */
 static const char *
 conn_make(const DcPresenceCall *call, DcPresenceSlot *slot, DcPresenceMember *member, int64 now, uint32 *cell)

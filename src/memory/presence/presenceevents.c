@@ -13,8 +13,8 @@
  * are subtracted when the transaction with the events has committed; if it, or the savepoint that
  * they are in, is rolled back, the room is put back. So each join and each leave is in one event,
  * or, if the server crashes, in none. Then there is a new epoch, and listeners are notified that
- * all they know is void. They also are when a presence has been created, as there may have been
- * another one of that name, and when it gets events again. Then rooms that have members are
+ * all they know is void. They are also notified when a presence has been created, as there may have
+ * been another one of that name, and when it gets events again. Then rooms that have members are
  * reported, with all of these as joined (count_anew).
  *
  * One transaction at a time reports on a presence, under a lock on it; others leave it out.
@@ -55,7 +55,7 @@
 #include "events/outbox/payload.h"
 #include "memory/presence/presence.h"
 
-/* ms after which a step of the worker begins nothing more; the next step goes on. */
+/* ms after which a step of the worker begins nothing more; the next step continues. */
 #define STEP_MS 500
 
 /* Rooms and epochs that are reported in one transaction, and steps of the wheel at a time. */
@@ -440,7 +440,7 @@ tell_rule(Step *step, const DcPresenceRow *row)
 
 /*
  * Make all rooms of a slot report as if they had been empty. Return false if the step's time is up,
- * and the next one has to go on. Meanwhile no process reports on a room of the slot, as its
+ * and the next one has to continue. Meanwhile no process reports on a room of the slot, as its
  * listeners have yet to be notified of the epoch.
  */
 static bool
@@ -662,7 +662,8 @@ settle_told(int nest, bool committed)
 
 		LWLockAcquire(&presence_area->lock, LW_SHARED);
 		/*
-		 * the last one comes first; a rule that was altered meanwhile may have been without events
+		 * the last one comes first; a rule that was altered in the meantime may have been without
+		 * events
 		 */
 		if (committed && pg_atomic_read_u32(&told->slot->generation) == told->generation &&
 			told->slot->version == told->version && pg_atomic_read_u64(&told->slot->told) < told->epoch)

@@ -12,8 +12,8 @@
  *
  * Times in it are those of the monotonic clock, with the moment of the shutdown, which is also
  * given by the wall clock. The wall clock says how long the server was down. Members whose time was
- * up meanwhile leave when the wheel is turned, as they would have. If the clock was set back, that
- * counts as no time: they leave later.
+ * up in the meantime leave when the wheel is turned, as they would have. If the clock was set back,
+ * that counts as no time: they leave later.
  *
  * Format: a header, slots, rooms, members with their connections and meta, and a checksum
  * (crcfile.c). Members name their room by its place in the file.

@@ -212,8 +212,8 @@ presence_cells_fit(const DcPresenceRule *rule, DcPresenceSlot *slot, uint64 more
 }
 
 /*
- * presence_room_get returns a room, pinned; it is made if need be. NULL if it cannot be made; *full
- * then says what is full.
+ * presence_room_get returns a room, pinned; it is created if necessary. NULL if it cannot be made;
+ * *full then says what is full.
  */
 DcMapEntry *
 presence_room_get(DcPresenceUse *use, const DcKey *name, const char **full)
@@ -224,7 +224,7 @@ presence_room_get(DcPresenceUse *use, const DcKey *name, const char **full)
 }
 
 /*
- * presence_room_load makes a room of any database, when the file is loaded.
+ * presence_room_load creates a room of any database, when the file is loaded.
  */
 DcMapEntry *
 presence_room_load(DcPresenceUse *use, Oid database, const DcKey *name, const char **full)
@@ -233,8 +233,8 @@ presence_room_load(DcPresenceUse *use, Oid database, const DcKey *name, const ch
 }
 
 /*
- * Return a room, pinned; it is made if there is none. NULL if it cannot be, and *full says what is
- * full. If the slot was given to another rule meanwhile, the rule gets a slot again.
+ * Return a room, pinned; it is created if there is none. NULL if it cannot be, and *full says what
+ * is full. If the slot was given to another rule in the meantime, the rule gets a slot again.
  */
 static DcMapEntry *
 room_get(DcPresenceUse *use, Oid database, const DcKey *name, const char **full)

@@ -266,11 +266,11 @@ presence_gone_add(DcPresenceGone *gone, Oid database, const DcPresenceOwner *rul
 }
 
 /*
- * presence_forget removes the members of rules that are gone, then their rooms: others may need the
- * memory at once, and no view shows what uses it. If the wheel is being turned just now, the rooms
- * are freed when they are due. A member that still enters, because its session does not know of the
- * drop yet, leaves when its time is up. A transaction may drop many rules, and can no longer be
- * canceled: so the memory is scanned once for all of them. Must not throw.
+ * presence_forget removes the members of rules that are gone, then their rooms: other sessions may
+ * need the memory at once, and no view shows what uses it. If the wheel is being turned just now,
+ * the rooms are freed when they are due. A member that still enters, because its session does not
+ * know of the drop yet, leaves when its time is up. A transaction may drop many rules, and can no
+ * longer be canceled: so the memory is scanned once for all of them. Must not throw.
  */
 void
 presence_forget(DcPresenceGone *gone)

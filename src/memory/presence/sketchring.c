@@ -212,7 +212,7 @@ leaf_free(Head *head, const DcRingCells *cells, uint32_t leaf)
 }
 
 /*
- * leaf_new makes a leaf that is not there; NULL if there is no memory.
+ * leaf_new creates a missing leaf; returns NULL if there is no memory.
  */
 static Leaf *
 leaf_new(Head *head, const DcRingCells *cells, uint32_t leaf)
@@ -461,8 +461,8 @@ ring_leaf(uint32_t root, const DcRingCells *cells, uint32_t leaf)
 }
 
 /*
- * ring_put_leaf makes a leaf of such words. False if it is there already, is empty or invalid, or
- * there is no memory.
+ * ring_put_leaf creates a leaf from such words. Returns false if it exists already, is empty or
+ * invalid, or there is no memory.
  */
 bool
 ring_put_leaf(uint32_t root, const DcRingCells *cells, uint32_t leaf, const uint64_t *words)

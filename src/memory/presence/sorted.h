@@ -1,6 +1,6 @@
 /*
  * sorted.h
- *		A sorted set of items (see sorted.c). Knows nothing of the server.
+ *		A sorted set of items (see sorted.c). Does not depend on the server.
  *
  * Copyright (c) 2026, the dcounter developers
  */

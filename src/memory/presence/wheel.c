@@ -44,7 +44,7 @@ slot_bit(uint64_t slot)
 }
 
 /*
- * wheel_init makes an empty wheel, at a tick.
+ * wheel_init creates an empty wheel at a tick.
  */
 void
 wheel_init(DcWheel *wheel, uint64_t tick)
@@ -201,7 +201,7 @@ unlink_item(DcWheel *wheel, const DcWheelItems *items, uint32_t item)
 /*
  * wheel_advance goes on to the next tick at which there may be an item in a present slot; not past
  * now + 1. The present slots are empty. Below the lowest level that has items nothing has to be
- * looked at; on that level, items after the present slot come first, and the others are in the next
+ * checked; on that level, items after the present slot come first, and the others are in the next
  * round, before which the next level's slot begins.
  */
 static void

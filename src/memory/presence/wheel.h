@@ -1,6 +1,6 @@
 /*
  * wheel.h
- *		A hierarchical timing wheel (see wheel.c). Knows nothing of the server.
+ *		A hierarchical timing wheel (see wheel.c). Does not depend on the server.
  *
  * Copyright (c) 2026, the dcounter developers
  */

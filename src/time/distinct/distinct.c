@@ -8,10 +8,10 @@
  * writing a row of some kilobytes, and all transactions that add to the key would wait for each
  * other. Instead
  *
- *	1. dc_add() looks whether the session knows that the item changes nothing (distinctknown.c).
+ *	1. dc_add() checks whether the session knows that the item changes nothing (distinctknown.c).
  *	   That holds for almost all: a repeat never changes anything, and after n different items a new
- *	   one does so with a probability of about 0.7 m / n, with m = 2^precision registers. Then
- *	   nothing left to do.
+ *	   one does so with a probability of about 0.7 m / n, with m = 2^precision registers. Then there
+ *	   is nothing left to do.
  *	2. Otherwise the item is pending, and the commit inserts a small sketch of the unknown items
  *	   into NAME_delta, which waits for nobody (distinctpending.c).
  *	3. The worker adds deltas to the sketches and deletes them, in one transaction (distinctfold.c).

@@ -12,7 +12,7 @@
  *	- TRUNCATE of the table empties its deltas, too. Items that this transaction has added are
  *	  written before any DDL (core/counter/commit.c), so their order is kept. The deltas may be
  *	  truncated by themselves: that forgets items that are not folded yet.
- *	- DELETE and UPDATE by hand are refused on both, as sessions would not notice that items which
+ *	- Direct DELETE and UPDATE are refused on both, as sessions would not notice that items which
  *	  they remember are gone (distinctknown.c).
  *
  * Triggers with the functions of core/table/protect.c do the last two. The functions of this room
@@ -128,7 +128,7 @@ distinct_truncated(Oid relid)
 
 /*
  * distinct_prevent_change raises 55000 if rows of a distinct table or of deltas are being deleted
- * or updated by hand.
+ * or updated directly.
  */
 void
 distinct_prevent_change(Oid relid)

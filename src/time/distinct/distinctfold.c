@@ -6,10 +6,10 @@
  *
  * Folding reads deltas in the order of keys, adds what they have to the row of the key, and deletes
  * them, in one transaction: a snapshot has the items in the deltas, in the row, or in both, which
- * is the same. It reads a batch of deltas in a snapshot; those that come meanwhile are left for the
- * next time. While an old snapshot is held, deltas that were deleted stay where they are, and are
- * visited by each round; a step visits a limited number of them, and the next one goes on behind
- * the last. Writers insert deltas, which conflicts with no lock of it.
+ * is the same. It reads a batch of deltas in a snapshot; those that come in the meantime are left
+ * for the next time. While an old snapshot is held, deltas that were deleted stay where they are,
+ * and are visited by each round; a step visits a limited number of them, and the next one goes on
+ * behind the last. Writers insert deltas, which conflicts with no lock of it.
  *
  * A bucket is removed when its time to be kept is over, both by the clock and by the newest bucket
  * that was folded (bucket.c). The catalog has the latter, and a clock that is ahead for a while
@@ -19,7 +19,7 @@
  *
  * A transaction that does any of this holds the table's lock `distinct` to its end; the worker
  * skips a table that it cannot lock at once. So a row of the table is changed by one of them at a
- * time. It may still be changed by its owner by hand: then its deltas stay, and the next time tries
+ * time. Its owner may still change it directly: then its deltas stay, and the next fold tries
  * again. Deleting a delta that is already deleted does nothing.
  *
  * None of this runs code of an owner: tables with such code cannot be written (distinctopen.c). A
@@ -64,7 +64,7 @@ PG_FUNCTION_INFO_V1(dc_distinct_reset);
 #define FOLD_BATCH 2000
 #define EXPIRE_BATCH 5000
 
-/* How many dead rows, which an old snapshot keeps, a step visits in vain. */
+/* How many dead rows, which an old snapshot keeps, a step visits without effect. */
 #define DEAD_BATCH 20000
 
 /* State of a table in this process. */
@@ -243,7 +243,7 @@ distinctfold_step(Oid relid, bool all_owners)
 
 		if (!work.goes_on)
 		{
-			/* from the beginning, also after a step that has failed */
+			/* from the beginning, even after a step that has failed */
 			ItemPointerSetInvalid(&table->folded_tid);
 			table->goal = 0;
 		}
@@ -496,9 +496,9 @@ horizon_of(const DcDistinctRow *row)
 
 /*
  * Write the newest bucket to the catalog. Only the bucket of a key is known to be one if the
- * functions have written it; a row that was made by hand may say anything. A bucket that does not
- * follow the newest one may come from a clock that is ahead for a while: it counts when a later one
- * is folded, and until then it raises the newest one by a single bucket. If the newest one is
+ * functions have written it; a row that was inserted directly may say anything. A bucket that does
+ * not follow the newest one may come from a clock that is ahead for a while: it counts when a later
+ * one is folded, and until then it raises the newest one by a single bucket. If the newest one is
  * itself ahead of the clock, the clock was wrong at that time.
  */
 static void
@@ -528,8 +528,8 @@ note_newest(DcDistinct *distinct, DcFoldTable *table, int64 bucket)
 
 /*
  * dc_distinct_reset(distinct_table regclass, key text|bigint|uuid) -> void: the key starts from
- * zero, in all buckets. Needs DELETE. Items that others are adding at the same time may be there
- * afterwards.
+ * zero, in all buckets. Needs DELETE. Items that other transactions are adding at the same time may
+ * be there afterwards.
  */
 Datum
 dc_distinct_reset(PG_FUNCTION_ARGS)

@@ -21,8 +21,8 @@
  *	  what this transaction writes is no safer than what came before it.
  *	- Rows may be taken away: TRUNCATE, dc_distinct_reset(), the end of a bucket. All of these
  *	  invalidate the relation, in the order of commits, and a sketch belongs to one generation of
- *	  the table's entry. The caller has processed invalidations. DELETE and UPDATE by hand
- *	  invalidate nothing, and are refused (distinctddl.c).
+ *	  the table's entry. The caller has processed invalidations. Direct DELETE and UPDATE invalidate
+ *	  nothing, and are refused (distinctddl.c).
  *	- A snapshot that is older than what a sketch knows does not show it, so the caller's own item
  *	  would be missing in what it reads. `next` is a transaction id that follows those of all that
  *	  the sketch knows: a snapshot in which no older transaction is in progress shows all of them.
@@ -191,7 +191,7 @@ known_load(DcDistinctRel *rel, const DcRowKey *key)
 	PushActiveSnapshot(GetLatestSnapshot());
 	snapshot = GetActiveSnapshot();
 	known->next = snapshot->xmax;
-	known->uncommitted = true; /* should an error be raised meanwhile */
+	known->uncommitted = true; /* should an error be raised in the meantime */
 	uncommitted++;
 	xact_mark(DC_XACT_DISTINCT);
 	if (!distinctknown_read_rows(rel, key, known))

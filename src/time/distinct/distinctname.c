@@ -95,7 +95,7 @@ distinct_by_name(text *name)
 	strlcpy(entry->path, namespace_search_path, NAME_BYTES);
 	before = changes;
 	entry->relid = distinctname_look_up(name);
-	entry->changes = before; /* if something has changed meanwhile, it is looked up again */
+	entry->changes = before; /* if something has changed in the meantime, it is looked up again */
 	return entry->relid;
 }
 

@@ -11,8 +11,8 @@
  *
  * The table is locked first, then its deltas (ACCESS SHARE to read, ROW EXCLUSIVE to write), both
  * to the end of the transaction. What was known before the locks were taken is not trusted after
- * that. Both relations are open when the shape is looked at, and as long as they are used: until
- * then this session's own code cannot alter them.
+ * that. Both relations are open when the shape is checked, and as long as they are used: until then
+ * this session's own code cannot alter them.
  *
  * An entry gets another generation each time that it is filled. What a session remembers of keys is
  * tied to it (distinctknown.c): any change of either table, including TRUNCATE and its rollback,
@@ -163,12 +163,12 @@ distinct_lock(Oid relid, LOCKMODE mode, AclMode rights)
 	{
 		distinct = distinct_lookup(relid);
 		if (rights == ACL_NO_RIGHTS || !distinct_rights_known(distinct, rights))
-			table_check_rights(relid, rights); /* before a lock, so that it cannot be used to disturb others */
+			table_check_rights(relid, rights); /* before a lock, so that it cannot be used to disturb other sessions */
 	} while (!lock_both(relid, mode, true));
 	distinct = distinct_lookup(relid);
 	if (rights == ACL_NO_RIGHTS || !distinct_rights_known(distinct, rights))
 	{
-		uint32 roles = role_changes; /* a change that comes meanwhile is noticed the next time */
+		uint32 roles = role_changes; /* a change that comes in the meantime is noticed the next time */
 
 		table_check_rights(relid, rights);
 		if (distinct->role != GetUserId() || distinct->role_changes != roles)
@@ -217,7 +217,7 @@ lock_one(Oid relid, LOCKMODE mode, bool wait)
 
 /*
  * distinctrel_open opens a table and its deltas, which are locked. Errors: 42809 for tables that
- * are not as they were made.
+ * are not as they were created.
  */
 void
 distinctrel_open(DcDistinctRel *rel, DcDistinct *distinct, LOCKMODE mode)

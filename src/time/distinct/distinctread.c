@@ -131,6 +131,7 @@ dc_distinct_union(PG_FUNCTION_ARGS)
 	{
 		DcKey key;
 
+		CHECK_FOR_INTERRUPTS();
 		key_from_text(keys[i], &key);
 		state = distinctread_read_key(&rel, &key, &range, state);
 	}
@@ -185,8 +186,9 @@ dc_distinct_buckets(PG_FUNCTION_ARGS)
 
 /*
  * dc_distinct_report(distinct_table regclass, since timestamptz, until timestamptz)
- * -> setof (key text, bucket timestamptz, estimate, lower, upper): the same of all keys, in one snapshot. Of a table without
- * buckets, one row a key, whose bucket is NULL; then the times must be NULL (22023).
+ * -> setof (key text, bucket timestamptz, estimate, lower, upper): the same of all keys, in one
+ * snapshot. Of a table without buckets, one row per key, whose bucket is NULL; then the times must
+ * be NULL (22023).
  */
 Datum
 dc_distinct_report(PG_FUNCTION_ARGS)
@@ -391,8 +393,8 @@ rows_start(DcKeyRows *rows)
 }
 
 /*
- * Return true if the rows that are asked for have one of this key. Others may lie between the
- * buckets of a key, and are longer; and an owner may have made any by hand.
+ * Return true if this key is among the rows that are asked for. Other, longer keys may lie between
+ * the buckets of a key, and an owner may have inserted any key directly.
  */
 static bool
 rows_have(const void *arg, const DcRowKey *key)

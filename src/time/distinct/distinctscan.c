@@ -6,7 +6,7 @@
  *
  * Rows are read by the index on the key, in the order of keys, and in any snapshot; under
  * SERIALIZABLE that takes the locks by which the server finds conflicts. A version whose key is not
- * in the requested range is skipped; an owner could make one by hand without an index.
+ * in the requested range is skipped; an owner could create one directly, without an index.
  *
  * A caller may read in a memory context that it resets from one row to the next. What the server's
  * scan allocates on its way, such as its list of dead entries, must outlive that: it is in the
@@ -163,7 +163,7 @@ distinctscan_end(DcDistinctScan *scan)
 }
 
 /*
- * distinct_make_row makes a row.
+ * distinct_make_row creates a row.
  */
 TupleTableSlot *
 distinct_make_row(DcDistinctRel *rel, int which, const char *key, uint32 len, Datum sketch)

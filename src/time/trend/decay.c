@@ -22,10 +22,10 @@
  * weight of a later one (decay_is_ahead) was left by a clock that was far wrong. It would hide all
  * others for that long, so it counts as none.
  *
- * Nothing here overflows: results are limited to the range of a double. (Only a clock that was set
- * by very much can exceed it, or weights that are written by hand.)
+ * Nothing here overflows: results are limited to the range of a double. (Only a very large change
+ * of the clock, or weights that are written directly, can exceed it.)
  *
- * This file knows nothing of the server.
+ * This file does not depend on the server.
  */
 #include "time/trend/decay.h"
 

@@ -1,15 +1,15 @@
 /*
  * trend.c
- *		Trending: the keys of a counter table with the most increments of late.
+ *		Trending: the keys of a counter table with the most increments recently.
  *
  * Copyright (c) 2026, the dcounter developers
  *
  * A counter with a trend has a third table, NAME_trend (key, weight, epoch): a weight for each key
- * that was counted lately, as decay.c says, with an index on epoch and weight. Counting costs
- * nothing more: compaction, which reads the increments of each key anyway, adds them to the weight,
- * in the transaction that moves them to the totals (trendbatch.c). So an increment counts in the
- * trend once, as it does in the total. An idle key is never written: the order of weights is that
- * of scores, at any time.
+ * that was counted recently (decay.c), with an index on epoch and weight. Counting costs nothing
+ * more: compaction, which reads the increments of each key anyway, adds them to the weight, in the
+ * transaction that moves them to the totals (trendbatch.c). So an increment counts in the trend
+ * once, as it does in the total. An idle key is never written: the order of weights is that of
+ * scores, at any time.
  *
  * Increments and decrements of this database count, as of the time of the last change of the shard
  * rows that have them (not of the compaction, which may be late). Within a compaction's interval
@@ -25,13 +25,13 @@
  *	  compacted, as if it were locked itself. Rows that are locked keep their keys from being
  *	  compacted.
  *	- If it is dropped, the trend ends (trendddl.c). If it is altered so that it cannot be used, or
- *	  given to somebody else, compaction goes on without it: that costs the trend its increments,
+ *	  given to somebody else, compaction continues without it: that costs the trend its increments,
  *	  and nothing else.
  *	- Code that is put on it is the owner's, as with the other tables: then the worker leaves the
  *	  counter to the owner (core/table/ownercode.c). It runs in the owner's own dc_compact() and
  *	  dc_set(), and in other users' calls as the owner.
- *	- Rows that are changed by hand are treated like others. A weight that is not a finite number
- *	  counts as none.
+ *	- Rows that are changed directly are treated like any other. A weight that is not a finite
+ *	  number counts as none.
  *
  * The locks. The table is locked after those of the counter, and its rows after the counter's:
  * shard rows, totals, weights. Compaction waits for none of them; dc_set(), dc_delete() and

@@ -10,10 +10,10 @@
  * altogether. When the totals are written, the new weights are, too (trend_write), but only of the
  * keys that were moved. All of this is one transaction, so amounts that were moved are in the
  * weight. One compaction at a time works on a table, so only dc_set(), which has the shard rows of
- * its key, and the owner by hand insert weights otherwise. A key whose weight the owner has
- * inserted in an open transaction is left alone, too (core/compact/compactinserting.c). If the
- * owner inserts one after that look-up, the batch waits for the owner's transaction, and its
- * amounts for this key are lost to the trend.
+ * its key, and the owner, directly, can insert weights at the same time. A key whose weight the
+ * owner has inserted in an open transaction is left alone as well
+ * (core/compact/compactinserting.c). If the owner inserts one after that look-up, the batch waits
+ * for the owner's transaction, and its amounts for this key are lost to the trend.
  */
 #include "postgres.h"
 

@@ -31,7 +31,7 @@
 
 PG_FUNCTION_INFO_V1(dc_trending);
 
-/* The increments of a key are less than 2 to this power, also if it is reset from time to time. */
+/* The increments of a key are less than 2 to this power, even if it is reset from time to time. */
 #define MOST_BITS 128
 
 /* A key that is listed. */
@@ -60,8 +60,8 @@ static int trendread_compare(const void *a, const void *b);
  *
  * The n keys with the highest scores, highest first; equal ones have the same rank and come in the
  * order of their keys. A score is the sum of increments, each halved once per half-life that has
- * passed. Scores below 2^-40 are none. Errors: 55000 when the counter has no trend, 22004 when n is
- * NULL, 22023 when it is negative.
+ * passed. Scores below 2^-40 count as none. Errors: 55000 when the counter has no trend, 22004 when
+ * n is NULL, 22023 when it is negative.
  */
 Datum
 dc_trending(PG_FUNCTION_ARGS)

@@ -125,7 +125,7 @@ trend_deleted(DcSqlSession *session, Datum key)
 
 /*
  * trend_lock_keys locks the weights of keys that are to be deleted, and leaves out keys whose
- * weights others have locked. It returns how many remain.
+ * weights other transactions have locked. It returns how many remain.
  */
 int
 trend_lock_keys(DcSqlSession *session, Datum *keys, int n)

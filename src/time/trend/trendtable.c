@@ -4,7 +4,7 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * It is an ordinary table, made with plain DDL as the owner of the counter; also if the counter is
+ * It is an ordinary table, made with plain DDL as the owner of the counter; even if the counter is
  * partitioned. The index on (epoch, weight) is for dc_trending(), which needs no sorting then; the
  * owner may drop it.
  */
@@ -67,8 +67,8 @@ trend_half_life_arg(FunctionCallInfo fcinfo, int argno)
 }
 
 /*
- * trend_create makes the table of a counter that has the half-life in its row, as the current user,
- * who owns it.
+ * trend_create creates the table of weights of a counter whose row has the half-life, as the
+ * current user, who owns the counter.
  */
 void
 trend_create(DcCounterRow *row)
@@ -118,7 +118,7 @@ trend_alter(DcCounter *counter, DcCounterRow *row, int64 half_life)
 
 /*
  * trendtable_check_counter raises an error for a counter table that can have no trend: 42809 for a
- * stock and for a ledger, whose compaction is not about increments alone, and 0A000 for rows on
+ * stock and for a ledger, whose compaction does not only move increments, and 0A000 for rows on
  * other servers, which are not committed together with the table of the trend.
  */
 static void

@@ -152,9 +152,9 @@ dc_bind(PG_FUNCTION_ARGS)
 }
 
 /*
- * bind_make makes a binding. The row has the arguments of dc_bind(), with what the key's sets are,
- * and timeout is in microseconds. With `totals` the source is a table of totals, and its ranks are
- * counted.
+ * bind_make creates a binding. The row has the arguments of dc_bind(), with what the key's sets
+ * are, and timeout is in microseconds. With `totals` the source is a table of totals, and its ranks
+ * are counted.
  */
 void
 bind_make(DcSourceRow *row, const char *group_by, int64 timeout, bool totals)

@@ -1,13 +1,13 @@
 /*
  * build.c
- *		CALL dc_build(): adding what a source has and its counter table has not.
+ *		CALL dc_build(): adding what a source has and its counter table lacks.
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Building, rebuilding and repairing all keys are one thing. For each key, source minus counter
- * is the same number in every snapshot, as long as the epoch is the same (sourceread.c). So the
- * differences are read once, in one snapshot, and then added piece by piece, each chunk in a
- * transaction of its own, while writers go on:
+ * Building, rebuilding and repairing all keys are the same operation. For each key, source minus
+ * counter is the same number in every snapshot, as long as the epoch is the same (sourceread.c). So
+ * the differences are read once, in one snapshot, and then added piece by piece, each chunk in a
+ * transaction of its own, while writers continue:
  *
  *	scan	lock the tables, take a snapshot, read both sides; keep the keys that differ, sorted, in a
  *			file (the spool), and the epoch and the binding that the snapshot shows. Commit.
@@ -88,7 +88,7 @@ struct DcBuild
 	bool scanned;		   /* the following fields are set: */
 	int64 epoch;		   /* for which the differences are valid, */
 	TransactionId binding; /* and the xmin of the binding's row then; */
-	bool counted;		   /* in that snapshot the triggers fired, and no key was passed over */
+	bool counted;		   /* in that snapshot the triggers fired, and no key was skipped */
 	DcSpoolFile *spool;
 	int64 left; /* differences not added yet, the next one included, */
 	int64 drift;

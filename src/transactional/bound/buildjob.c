@@ -10,8 +10,8 @@
  *
  * The worker waits for no lock, and leaves alone what would keep it from its other work:
  *
- *	- a source whose expressions may take long, or much memory (source_is_harmless), unless it
- *	  belongs to a superuser, or dcounter.worker_runs_owner_code is on;
+ *	- a source whose expressions may take a long time, or much memory (source_is_harmless), unless
+ *	  it belongs to a superuser, or dcounter.worker_runs_owner_code is on;
  *	- a source of which a scan takes longer than SCAN_MS.
  *
  * It says so in the log, and counts it as left to the owner, who calls dc_build() or
@@ -96,8 +96,8 @@ static bool buildjob_is_due(void);
 static DcTableJob job = {.start = start_build, .state = &at, .state_size = sizeof(at), .list = list_tables, .step = buildjob_step};
 
 /*
- * build_job builds what there is to build; true if it has yielded. In the worker, a round with
- * nothing to do needs no transaction.
+ * build_job builds the counter tables that are due; returns true if it has yielded. In the worker,
+ * a round with nothing to do needs no transaction.
  */
 static bool
 build_job(DcJobRun *run)
@@ -117,8 +117,8 @@ build_job_init(void)
 }
 
 /*
- * Return true if there may be something to build: there was at the last look, or rows of
- * a catalog are new, or it is long ago.
+ * Return true if there may be something to build: there was at the last check, or a catalog has new
+ * rows, or the last check was long ago.
  */
 static bool
 buildjob_is_due(void)
@@ -174,8 +174,8 @@ is_to_build(Oid counter, DcSourceRow *row)
 }
 
 /*
- * Return true if a binding's counter table is left to the worker to build and can be built now;
- * of the binding, its texts are not needed.
+ * Return true if a binding's counter table is left to the worker to build and can be built now. The
+ * binding's texts are not needed.
  */
 static bool
 is_left_to_worker(const DcSourceRow *row)

@@ -304,7 +304,7 @@ drift_warn(const DcSourceRow *row, int64 found, int64 repaired)
 /*
  * drift_alter is called by dc_alter() with on_drift. The caller has locked the counter tables
  * against changes of their settings. The source is locked against DDL that would change the texts
- * of expressions meanwhile.
+ * of expressions in the meantime.
  */
 void
 drift_alter(Oid counter, const char *on_drift)

@@ -125,7 +125,7 @@ static bool next_of_sort(DcKeySums *sums, DcKeySumsRow *row);
 static int entry_compare(const void *a, const void *b);
 
 /*
- * key_sums_begin makes an empty set of sums in the current memory context, which uses up to
+ * key_sums_begin creates an empty set of sums in the current memory context, which uses up to
  * `memory` bytes. With only_different, keys whose sums are equal may be left out at the end.
  */
 DcKeySums *
@@ -267,7 +267,7 @@ write_part(DcKeySums *sums, const DcBytes *key, uint32 hash, const DcPartRecord 
 }
 
 /*
- * add_part adds up what is in a file, and gives it to the sort.
+ * add_part adds up the contents of a file, and passes the sums to the sort.
  */
 static void
 add_part(DcKeySums *sums, BufFile *file)

@@ -5,19 +5,19 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * A nightly batch, or an analytics system, knows what the values of some keys should have been at a
- * moment. Increments have gone on since. To set the values would lose these. So a mark keeps the
- * value of each key in one snapshot S. For each key
+ * moment. Increments have continued since, and setting the values would lose them. So a mark keeps
+ * the value of each key in one snapshot S. For each key
  *
  *	value(S') = value(S) + increments that S' shows and S does not.
  *
- * To add exact - value(S), once, makes that exact + the same increments, in every later S'. An
- * increment is in the mark or after it, by whether S shows it, whenever it is added to the
- * tables and whatever moves it there: compaction changes no sum in any snapshot. dc_set() and
- * dc_delete() are changes like others: one after the mark stays as well.
+ * Adding exact - value(S), once, makes that exact + the same increments, in every later S'. An
+ * increment is in the mark or after it, by whether S shows it, whenever it is added to the tables
+ * and whatever moves it there: compaction changes no sum in any snapshot. dc_set() and dc_delete()
+ * are changes like any other: one made after the mark is kept as well.
  *
- * S is the transaction's snapshot under REPEATABLE READ, so that what is exact can be read in the
- * same one. Under READ COMMITTED it is taken after the locks. It shows what the transaction has
- * done itself, pending deltas included: they are written first. DDL that is not MVCC (TRUNCATE,
+ * S is the transaction's snapshot under REPEATABLE READ, so the exact values can be read in the
+ * same snapshot. Under READ COMMITTED it is taken after the locks. It shows what the transaction
+ * has done itself, pending deltas included: they are written first. DDL that is not MVCC (TRUNCATE,
  * ATTACH) is seen by a snapshot that is older; so S must show the newest rows of the tables in
  * pg_class (25001). What a buffered table has in memory is in no snapshot. So it cannot be marked,
  * nor, in an older snapshot, one that was buffered. It can be reconciled: what is added goes to
@@ -183,7 +183,7 @@ dc_unmark(PG_FUNCTION_ARGS)
  *
  * One row for each member of keys, in its order. `delta` is what was added: 0 if that was done
  * before. Errors: 42704 if there is no such mark, 23505 if a key was reconciled with another
- * number, 2202E when the lengths differ, 22003 when a difference leaves bigint, and as of
+ * number, 2202E when the lengths differ, 22003 when a difference overflows bigint, and as of
  * dc_mark().
  */
 Datum

@@ -112,7 +112,7 @@ value_columns(DcCatRow *io, void *data)
 }
 
 /*
- * mark_lock makes this transaction the only one that uses a mark, or makes one of that name.
+ * mark_lock makes this transaction the only one that uses a mark, or creates one of that name.
  */
 void
 mark_lock(Oid counter, const char *mark)
@@ -273,7 +273,7 @@ mark_writer_begin(Oid counter, const char *mark)
 
 /*
  * mark_writer_add writes the value of a key; keys come in their order, each once. No command ends
- * meanwhile.
+ * in the meantime.
  */
 void
 mark_writer_add(DcMarkWriter *writer, Datum key, int64 value)

@@ -29,7 +29,7 @@
  *
  *	- transactions wait for each other only if they change the count of the same item of the
  *	  same key, and only while the other commits. (For one that is prepared, until it is
- *	  finished.) Others of the key go on: it is not a hot row.
+ *	  finished.) Others of the key continue: it is not a hot row.
  *	- they cannot deadlock with each other, since all wait in one order, for those that have
  *	  written counts and are on their way to the end. What comes later at the commit, the
  *	  writing of the counters, does not wait for transactions in this phase (apply.c).
@@ -174,7 +174,7 @@ lock_refs(Oid refs)
 }
 
 /*
- * start_refs makes an empty log. There is one only when nothing is left of an earlier one's
+ * start_refs creates an empty log. There is one only when nothing is left of an earlier one's
  * pointers, so the context comes last.
  */
 static void
@@ -286,7 +286,7 @@ refs_coalesce(void)
 
 /*
  * sort_records sorts records and sums up those of one item, in place. Sums of 0 are left out.
- * Raises 22003, before the log has changed, if a sum leaves bigint.
+ * Raises 22003, before the log has changed, if a sum overflows bigint.
  */
 static DcRef **
 sort_records(char *records, Size len, int *count)
@@ -395,8 +395,8 @@ write_log(void)
 }
 
 /*
- * Return true if records are being written: code of an owner is running meanwhile, and nothing
- * tells which counts have changed already.
+ * Return true if records are being written: code of an owner is running in the meantime, and
+ * nothing tells which counts have changed already.
  */
 bool
 refs_are_written(void)

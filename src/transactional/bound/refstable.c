@@ -66,7 +66,7 @@ static const DcShape refs_shape = {
 				[REF_ITEM] = {"item", TEXTOID, C_COLLATION_OID},
 				[REF_N] = {"n", INT8OID}}};
 
-/* A table of counts that had its shape when it was looked at last. */
+/* A table of counts that had its shape when it was checked last. */
 typedef struct DcRefsChecked
 {
 	Oid refs; /* hash key */
@@ -179,7 +179,7 @@ refs_scan(const DcSourceRow *row, Snapshot snapshot, DcRefScanned scanned, void 
 /*
  * refs_empty deletes all rows of a table of reference counts, whatever this transaction's
  * snapshot shows, as its owner: the source is being truncated. The values of the counter table
- * do not change. The caller has had the transaction's own changes written, and keeps others
+ * do not change. The caller has had the transaction's own changes written, and keeps other sessions
  * from changing rows of the source.
  */
 void

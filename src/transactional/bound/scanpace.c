@@ -7,7 +7,7 @@
  * A scan reads one snapshot, so it is one step of the worker: it cannot be cut in pieces with
  * pauses in between, as other work is (core/worker/jobrun.c). Instead it sleeps while it runs,
  * every few milliseconds, for so long that it works dcounter.worker_load percent of the time. It
- * stops doing so, and goes on at full speed,
+ * stops doing so, and continues at full speed,
  *
  *	- when it has slept for SLEEP_MAX_US in all: all other work of the worker waits for the step,
  *	  and vacuum waits for the snapshot;
@@ -63,8 +63,8 @@ scan_pace(DcScanPace *pace)
 }
 
 /*
- * Return true if the scan should go on at full speed: the urgent job is due, or a lock on one
- * of its tables is asked for.
+ * Return true if the scan should continue at full speed: the urgent job is due, or a lock on one of
+ * its tables is asked for.
  */
 static bool
 is_hurried(const DcScanPace *pace)

@@ -4,11 +4,11 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Rows of a partition that is detached go on counting if the counter was bound with on_detach
- * => 'keep'. Their amounts, by key, are added to this table, which belongs to the counter's
- * owner as the other tables of the counter do, is made when it is needed, and follows the
- * counter table when that is renamed, moved or dropped. A comparison of source and counter adds
- * it to the source. So the difference of the two does not change.
+ * Rows of a detached partition continue to count if the counter was bound with on_detach => 'keep'.
+ * Their amounts, by key, are added to this table, which belongs to the counter's owner as the other
+ * tables of the counter do, is created when it is needed, and follows the counter table when that
+ * is renamed, moved or dropped. A comparison of source and counter adds it to the source. So the
+ * difference of the two does not change.
  *
  * It is written by SQL, as its owner and in a security-restricted operation, under the lock of the
  * binding. It is read without SQL, in the snapshot of the comparison.
@@ -109,7 +109,7 @@ static const char *carried_word(DcCounter *counter, const char *word);
 
 /*
  * carried_begin prepares for adding to the table of carried amounts of a binding, whose lock this
- * transaction has, and makes the table if there is none.
+ * transaction has, and creates the table if there is none.
  */
 DcCarrying *
 carried_begin(DcSourceRow *row)
@@ -195,7 +195,7 @@ carried_end(DcCarrying *carrying)
 
 /*
  * Write the amounts by one upsert, as the owner of the counter table, and start an empty table.
- * Raises 42809 if the table of carried amounts has another shape, 55000 if it has another
+ * Raises 42809 if the table of carried amounts has a different shape, 55000 if it has a different
  * owner.
  */
 static void

@@ -5,7 +5,7 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Both read both sides in one snapshot (sourceread.c), so what writers do meanwhile makes no
+ * Both read both sides in one snapshot (sourceread.c), so what writers do in the meantime makes no
  * difference: either the snapshot shows a transaction, on both sides, or it does not.
  *
  * A fix takes the lock of the binding before the snapshot. What it adds is the difference, not
@@ -61,7 +61,7 @@ static void notice_state(Oid counter);
  * double precision)
  * -> setof (key text, source bigint, counter bigint, drift bigint): keys that differ; with
  * distinct_of also those whose reference counts do, though the value does not (drift 0). A key
- * whose sums leave bigint is passed over with a warning if they differ, or raises 22003 if it is
+ * whose sums overflow bigint is passed over with a warning if they differ, or raises 22003 if it is
  * named.
  *
  * Errors: 42501 without SELECT on both tables, or if row-level security applies; 55000 if the

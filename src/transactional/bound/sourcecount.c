@@ -9,14 +9,14 @@
  * counter stays what it is, for each key and in each snapshot that shows the command.
  *
  *	1. The command has locked the table whose rows come or go against all writers, to the end of
- *	   its transaction, or we do so (source_leaves). So all that others have written there is
- *	   committed, and counted or, before ATTACH, to be counted here; and this transaction no
- *	   longer writes to it, as the server refuses these commands while rows wait for their
+ *	   its transaction, or we do so (source_leaves). So all that other transactions have written
+ *	   there is committed, and counted or, before ATTACH, to be counted here; and this transaction
+ *	   no longer writes to it, as the server refuses these commands while rows wait for their
  *	   triggers.
  *	2. Then the counter tables and the binding are locked (source_begin_change). A build that has
  *	   read its differences before that sees the new epoch, and reads them again.
  *	3. Then the rows are read, in a snapshot that is taken now, at any isolation level: what the
- *	   transaction's own snapshot does not show goes, or comes, all the same.
+ *	   transaction's own snapshot does not show goes or comes anyway.
  *
  * TRUNCATE of all of a source need not read it: afterwards each value is to be 0, or what was
  * carried over from detached partitions. So the values themselves are subtracted, less that.
@@ -83,7 +83,7 @@ static void add_sums(DcKeySums *sums, DcCounter *counter);
 
 /*
  * source_begin_change locks a binding whose values are about to change other than with rows,
- * and reads it again: another session may have detached a partition meanwhile, and have made
+ * and reads it again: another session may have detached a partition in the meantime, and have made
  * the table of what is carried. Returns false if there is no longer one.
  */
 bool

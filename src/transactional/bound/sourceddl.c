@@ -5,8 +5,8 @@
  * Copyright (c) 2026, the dcounter developers
  *
  *	- Dropping the counter table or the source ends the binding. The triggers go as well if
- *	  the source can be locked at once; else they stay, and count nothing. The tables of reference
- *	  counts and of carried amounts follow the counter table, and cannot be dropped alone.
+ *	  the source can be locked at once; otherwise they stay, and count nothing. The tables of
+ *	  reference counts and of carried amounts follow the counter table, and cannot be dropped alone.
  *	- The triggers cannot be dropped, renamed or replaced by themselves (2BP01). If they go with
  *	  something else, a column with CASCADE, bindings whose expressions do not parse any more end
  *	  with a WARNING; those that are left get their triggers again. The server refuses to drop
@@ -17,7 +17,7 @@
  *	  switched off or on begins again.
  *	- The tables must stay logged, or a crash would empty one side alone.
  *	- If the tables come to have different owners, rows are counted only while that of the
- *	  source may act as the counter's (sourcecache.c): a WARNING tells at once.
+ *	  source may act as the counter's (sourcecache.c): a WARNING says so at once.
  *
  * sourceparts.c follows partitions, sourcerename.c names.
  */
@@ -148,7 +148,7 @@ source_dropped(const DcDdl *ddl, Oid source)
 
 /*
  * check_siblings raises 2BP01 if a table that a bound counter needs is dropped alone. Commands of
- * anybody come here: with the indexes of the current script, they do not read all bindings.
+ * any role come here: with the indexes of the current script, they do not read all bindings.
  */
 static void
 check_siblings(const DcDdl *ddl)
@@ -246,8 +246,8 @@ end_broken(const DcDdl *ddl)
 	ListCell *lc;
 
 	/*
-	 * with a table goes its row type, which no expression can name: commands of anybody do not look
-	 * through all texts for it
+	 * with a table goes its row type, which no expression can name: commands of any role do not
+	 * look through all texts for it
 	 */
 	if (hash_get_num_entries(types) > 0)
 		counters = source_select(sourceddl_is_about, types);
@@ -280,7 +280,7 @@ end_broken(const DcDdl *ddl)
 
 /*
  * Return true if a command may have dropped a type or a collation that a binding names: a binding
- * that does not parse for another reason must not keep others from dropping their objects.
+ * that does not parse for another reason must not keep other sessions from dropping their objects.
  */
 static bool
 sourceddl_is_about(const DcSourceRow *row, void *arg)
@@ -331,8 +331,9 @@ dropped_types(const DcDdl *ddl)
 }
 
 /*
- * Return true if the expressions of a binding name what is not there. A source that another
- * session has locked against reading is being altered there, which finds out by itself.
+ * Return true if the expressions of a binding name something that does not exist. A source that
+ * another session has locked against reading is being altered there, and that session will find out
+ * itself.
  */
 static bool
 is_broken(const DcSourceRow *row)

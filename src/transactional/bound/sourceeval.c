@@ -61,6 +61,7 @@ struct DcSourceEval
 	DcCounted one;
 };
 
+static void check_code(List *parsed, Relation source);
 static void make_key(DcSourceEval *eval, List *keys, bool list);
 static void make_values(DcSourceEval *eval, List *values);
 static void make_sets(DcSourceEval *eval, List *sets);
@@ -74,7 +75,7 @@ static void set_key_begin(DcSourceEval *eval, uint32 set, const int *ends);
 
 /*
  * source_eval_make prepares the expressions for rows of `rel`: the source, or a partition of
- * it. Both are open and locked. What is made lives in a new child of `cxt`.
+ * it. Both are open and locked. What is created lives in a new child of `cxt`.
  */
 DcSourceEval *
 source_eval_make(const DcSourceRow *row, Relation source, Relation rel, MemoryContext cxt)
@@ -86,6 +87,7 @@ source_eval_make(const DcSourceRow *row, Relation source, Relation rel, MemoryCo
 	Node *filter;
 	bool list;
 
+	check_code(parsed, source);
 	if (RelationGetRelid(rel) != RelationGetRelid(source))
 		parsed = map_partition_varattnos(parsed, 1, rel, source);
 	filter = list_nth(parsed, PARSED_FILTER);
@@ -103,6 +105,21 @@ source_eval_make(const DcSourceRow *row, Relation source, Relation rel, MemoryCo
 		sourcetext_make(&eval->item, sourcetext_cast(list_nth(parsed, PARSED_DISTINCT_OF), "distinct_of"));
 	MemoryContextSwitchTo(old);
 	return eval;
+}
+
+/*
+ * Raise an error if what a stored text was parsed to has code of users.
+ */
+static void
+check_code(List *parsed, Relation source)
+{
+	ListCell *lc;
+
+	foreach(lc, (List *) list_nth(parsed, PARSED_VALUES))
+		source_code_check((Node *) lfirst_node(TargetEntry, lc)->expr, source, "value");
+	source_code_check(list_nth(parsed, PARSED_KEYS), source, "key");
+	source_code_check(list_nth(parsed, PARSED_FILTER), source, "filter");
+	source_code_check(list_nth(parsed, PARSED_DISTINCT_OF), source, "distinct_of");
 }
 
 /*
@@ -273,8 +290,8 @@ source_eval_row(DcSourceEval *eval, TupleTableSlot *slot, DcCounted **list)
 
 /*
  * source_eval_sets sets `sets` to the sets of elements, of which rows make keys, and returns their
- * number; 0 if rows cannot be taken in parts: the key is no array, or a very long one, or distinct
- * values are counted.
+ * number; 0 if rows cannot be taken in parts: the key is not an array, or a very long one, or
+ * distinct values are counted.
  */
 int
 source_eval_sets(const DcSourceEval *eval, uint32 *sets)

@@ -9,6 +9,13 @@
  * Expressions are stored as text, so that they survive a dump. The text is what the server's
  * deparser makes of them with settings pinned that it depends on, and it is parsed with the same
  * ones.
+ *
+ * A stored text is parsed in the sessions of others: of who writes to the source, or renames a type
+ * that it names. The parser calls the input functions of constants, and a name of a type may mean
+ * another type than when the binding was made, such as a domain with a CHECK: dropping and renaming
+ * a type does not wait for a binding that is not committed. So the types in a stored text are
+ * looked up and checked before it is analysed, which then finds these types by their OIDs
+ * (resolve_types).
  */
 #include "postgres.h"
 
@@ -44,10 +51,11 @@
 #define MAX_STORED (32 * 1024)
 
 static int pin_settings(void);
-static SelectStmt *parse_select(const char *text, const char *what, bool several, bool grouped);
-static List *parse_exprs(ParseState *pstate, const char *text, const char *what, bool several);
+static SelectStmt *parse_select(const char *text, const char *what, bool several, bool grouped, bool stored);
+static bool resolve_types(Node *node, void *arg);
+static List *parse_exprs(ParseState *pstate, const char *text, const char *what, bool stored);
 static List *transform_exprs(ParseState *pstate, List *targets, const char *what, bool named);
-static List *parse_values(ParseState *pstate, const char *text);
+static List *parse_values(ParseState *pstate, const char *text, bool stored);
 static void argument_context(void *arg);
 static Node *one_expr(List *exprs, const char *what);
 static ParseState *parse_begin(Relation source);
@@ -119,10 +127,11 @@ parse_begin(Relation source)
 
 /*
  * parse_select parses a list of expressions, by the server's own grammar: what is more than that is
- * an error, but, if `grouped`, for GROUP BY.
+ * an error, but, if `grouped`, for GROUP BY. The types in the expressions of a stored text are
+ * resolved.
  */
 static SelectStmt *
-parse_select(const char *text, const char *what, bool several, bool grouped)
+parse_select(const char *text, const char *what, bool several, bool grouped, bool stored)
 {
 	SelectStmt *plain = makeNode(SelectStmt);
 	List *parsed = raw_parser(text, RAW_PARSE_PLPGSQL_EXPR);
@@ -141,21 +150,45 @@ parse_select(const char *text, const char *what, bool several, bool grouped)
 				(errcode(ERRCODE_SYNTAX_ERROR),
 				 several ? errmsg("%s must be an expression, or several separated by commas", what)
 						 : errmsg("%s must be one expression", what)));
+	if (stored)
+		(void) resolve_types((Node *) select->targetList, unconstify(char *, what));
 	return select;
+}
+
+/*
+ * resolve_types replaces the names of types in a parsed text by OIDs, so that the analysis looks
+ * none up again, and raises 0A000 for a type whose input may run a user's code. arg is what the
+ * text is. Never returns true, so the whole text is walked.
+ */
+static bool
+resolve_types(Node *node, void *arg)
+{
+	TypeName *type;
+
+	if (node == NULL)
+		return false;
+	if (!IsA(node, TypeName))
+		return raw_expression_tree_walker(node, resolve_types, arg);
+	type = castNode(TypeName, node);
+	type->typeOid = typenameTypeId(NULL, type);
+	type->names = NIL;
+	type->arrayBounds = NIL;
+	source_type_check_input(type->typeOid, arg);
+	return false;
 }
 
 /*
  * Parse the text of an argument, and return its expressions.
  */
 static List *
-parse_exprs(ParseState *pstate, const char *text, const char *what, bool several)
+parse_exprs(ParseState *pstate, const char *text, const char *what, bool stored)
 {
 	const char *argument[] = {what, text};
 	ErrorContextCallback context = {error_context_stack, argument_context, argument};
 	List *exprs;
 
 	error_context_stack = &context;
-	exprs = transform_exprs(pstate, parse_select(text, what, several, false)->targetList, what, false);
+	exprs = transform_exprs(pstate, parse_select(text, what, false, false, stored)->targetList, what, false);
 	error_context_stack = context.previous;
 	return exprs;
 }
@@ -191,7 +224,7 @@ transform_exprs(ParseState *pstate, List *targets, const char *what, bool named)
  * its own, or that of the column it is.
  */
 static List *
-parse_values(ParseState *pstate, const char *text)
+parse_values(ParseState *pstate, const char *text, bool stored)
 {
 	const char *argument[] = {"value", text};
 	ErrorContextCallback context = {error_context_stack, argument_context, argument};
@@ -201,7 +234,7 @@ parse_values(ParseState *pstate, const char *text)
 	bool several;
 
 	error_context_stack = &context;
-	targets = parse_select(text, "value", true, false)->targetList;
+	targets = parse_select(text, "value", true, false, stored)->targetList;
 	several = list_length(targets) > 1;
 	exprs = transform_exprs(pstate, targets, "value", several);
 	for (int i = 0; i < list_length(exprs); i++)
@@ -266,7 +299,7 @@ parse_row(const DcSourceRow *row, const char *group_by, bool stored, Relation so
 	Node *distinct_of = NULL;
 
 	error_context_stack = &context;
-	key = parse_select(row->key, "key", true, stored);
+	key = parse_select(row->key, "key", true, stored, stored);
 	keys = transform_exprs(pstate, key->targetList, "key", group_by != NULL);
 	if (stored)
 		sets = source_sets_read(key->groupClause, list_length(keys));
@@ -276,16 +309,16 @@ parse_row(const DcSourceRow *row, const char *group_by, bool stored, Relation so
 
 		argument[0] = "group_by";
 		argument[1] = group_by;
-		group = parse_select(psprintf("1 GROUP BY %s", group_by), "group_by", false, true);
+		group = parse_select(psprintf("1 GROUP BY %s", group_by), "group_by", false, true, false);
 		sets = source_sets_analyse(key->targetList, group->groupClause, group->groupDistinct, source);
 	}
 	error_context_stack = context.previous;
-	values = parse_values(pstate, row->value);
+	values = parse_values(pstate, row->value, stored);
 	if (row->filter != NULL)
-		filter = coerce_to_boolean(pstate, one_expr(parse_exprs(pstate, row->filter, "filter", false), "filter"),
+		filter = coerce_to_boolean(pstate, one_expr(parse_exprs(pstate, row->filter, "filter", stored), "filter"),
 								   "filter");
 	if (row->distinct_of != NULL)
-		distinct_of = one_expr(parse_exprs(pstate, row->distinct_of, "distinct_of", false),
+		distinct_of = one_expr(parse_exprs(pstate, row->distinct_of, "distinct_of", stored),
 							   "distinct_of");
 	assign_expr_collations(pstate, (Node *) keys);
 	assign_expr_collations(pstate, (Node *) values);
@@ -468,9 +501,9 @@ source_columns(const DcSourceRow *row, Relation source)
 }
 
 /*
- * Return true if the worker may evaluate the expressions: none takes long, or
- * much memory (core/table/ownercodeexpr.c). A key that is a plain column is not read further than
- * a key can be long.
+ * Return true if the worker may evaluate the expressions: none takes a long time, or much memory
+ * (core/table/ownercodeexpr.c). A key that is a plain column is not read further than a key can be
+ * long.
  */
 bool
 source_is_harmless(const DcSourceRow *row, Relation source)

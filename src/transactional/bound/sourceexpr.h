@@ -33,7 +33,7 @@ typedef struct DcCounted
 } DcCounted;
 
 /*
- * A row in parts, before keys are made of it. The elements live as long as the row, or until
+ * A row in parts, before keys are built from it. The elements live as long as the row, or until
  * source_eval_reset().
  */
 typedef struct DcCountedParts
@@ -66,6 +66,8 @@ extern int64 source_eval_constant(const DcSourceEval *eval);
 extern bool source_is_harmless(const DcSourceRow *row, Relation source);
 
 extern void source_expr_check(Node *expr, Relation source, const char *what);
+extern void source_code_check(Node *expr, Relation source, const char *what);
+extern void source_type_check_input(Oid type, const char *what);
 extern void source_item_check(Node *expr);
 extern void source_type_check(Relation source);
 extern void source_expressions_check(DcSourceRow *row, const char *group_by, Relation source);

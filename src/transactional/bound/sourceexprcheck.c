@@ -48,6 +48,7 @@ static bool is_date_output(Oid function, void *arg);
 static bool zone_walker(Node *node, void *arg);
 static bool enum_walker(Node *node, void *arg);
 static bool is_enum_output(Oid function, void *arg);
+static void code_error(const char *what);
 static bool check_walker(Node *node, void *arg);
 static bool is_foreign_function(Oid function, void *arg);
 static bool is_plain_type(Oid type);
@@ -64,9 +65,7 @@ static bool is_name_type(Oid type);
 void
 source_expr_check(Node *expr, Relation source, const char *what)
 {
-	DcExprCheck check = {source, what};
-
-	(void) check_walker(expr, &check);
+	source_code_check(expr, source, what);
 	if (contain_mutable_functions(expr) || setting_walker(expr, NULL))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
@@ -76,6 +75,42 @@ source_expr_check(Node *expr, Relation source, const char *what)
 					 : zone_walker(expr, NULL) ? errhint("Name the time zone: t AT TIME ZONE 'UTC' instead of t, as in date_trunc('month', t AT TIME ZONE 'UTC')::date.")
 					 : enum_walker(expr, NULL) ? errhint("List the labels: CASE e WHEN 'a' THEN 'a' WHEN 'b' THEN 'b' END.")
 											   : 0));
+}
+
+/*
+ * source_code_check raises an error if an expression has code of users, a subquery or the like. It
+ * is called again for what was parsed from a stored text, before that is evaluated: since the
+ * binding was made, a name or an operator may have come to mean something else.
+ */
+void
+source_code_check(Node *expr, Relation source, const char *what)
+{
+	DcExprCheck check = {source, what};
+
+	(void) check_walker(expr, &check);
+}
+
+/*
+ * source_type_check_input raises 0A000 if reading a value of a type from text may run code of
+ * users, or if the type may not be in an expression at all.
+ */
+void
+source_type_check_input(Oid type, const char *what)
+{
+	if (has_domain(type) || !is_plain_type(type))
+		code_error(what);
+}
+
+/*
+ * Raise the error for code of users.
+ */
+static void
+code_error(const char *what)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("%s can use only built-in functions, operators and types", what),
+			 errdetail("It is evaluated in the sessions of all roles that write to the table.")));
 }
 
 /*
@@ -260,10 +295,7 @@ check_walker(Node *node, void *arg)
 	if (IsA(node, CoerceToDomain) || (IsA(node, Const) && has_domain(((Const *) node)->consttype)) ||
 		check_functions_in_node(node, is_foreign_function, check->source) ||
 		(!IsA(node, List) && !IsA(node, CaseWhen) && !is_plain_type(exprType(node))))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("%s can use only built-in functions, operators and types", check->what),
-				 errdetail("It is evaluated in the sessions of all roles that write to the table.")));
+		code_error(check->what);
 	if ((IsA(node, Var) || IsA(node, Const)) && is_temp_type(exprType(node)))
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),

@@ -4,8 +4,8 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Each command of anybody looks through the bindings of all owners. So what this costs, and whom it
- * concerns, must not be in the hands of an owner who puts the names of others into strings, or
+ * Each command of any role looks through the bindings of all owners. So what this costs, and whom
+ * it concerns, must not be in the hands of an owner who puts the names of others into strings, or
  * makes very many bindings: the texts are only looked through, token by token, without the parser,
  * catalogs or locks. They were deparsed, so all types and collations in them have their schema but
  * those of pg_catalog, and functions, operators and composite types are the server's
@@ -42,8 +42,8 @@ static const char *skip_literal(const char *at);
 static const char *take_identifier(const char *at, char *name);
 
 /*
- * Return true if a statement, which has not run yet, may give another name or schema to what
- * expressions contain, and find what that is.
+ * Return true if a statement, which has not run yet, may rename objects that expressions contain,
+ * or move them to another schema, and find these objects.
  */
 bool
 source_named_by(Node *statement, DcNamed *named)
@@ -66,8 +66,8 @@ source_named_by(Node *statement, DcNamed *named)
 }
 
 /*
- * A column is one of the table, and of its partitions and children; an attribute, of tables that
- * were made of the type.
+ * A column is one of the table, and of its partitions and children; an attribute is one of the
+ * tables that were created from the type.
  */
 static bool
 named_by_rename(RenameStmt *rename, DcNamed *named)
@@ -191,7 +191,7 @@ source_names(const DcSourceRow *row, void *arg)
 }
 
 /*
- * Return true if a name in a text is that of what is renamed.
+ * Return true if a name in a text is that of the renamed object.
  */
 static bool
 is_renamed(const char *schema, const char *name, void *arg)
@@ -204,9 +204,9 @@ is_renamed(const char *schema, const char *name, void *arg)
 }
 
 /*
- * source_any_name returns true if a function does for one of the names in the expressions of a
- * binding. The function is called with the schema, if there is one, and the name; it may be called
- * for what is no name, such as a word of SQL.
+ * source_any_name returns true if a function returns true for one of the names in the expressions
+ * of a binding. The function is called with the schema, if there is one, and the name; it may also
+ * be called for words that are not names, such as SQL keywords.
  */
 bool
 source_any_name(const DcSourceRow *row, DcNameTest test, void *arg)
@@ -269,8 +269,9 @@ skip_literal(const char *at)
 }
 
 /*
- * Take an identifier, quoted or not, without its quotes, and return what comes after it. One that
- * is too long for a name, as text that nobody has deparsed may contain, is cut.
+ * Read an identifier, quoted or not, without its quotes, and return the text after it. An
+ * identifier that is too long for a name, which text that was not deparsed may contain, is
+ * truncated.
  */
 static const char *
 take_identifier(const char *at, char *name)

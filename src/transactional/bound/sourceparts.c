@@ -8,16 +8,16 @@
  * The event trigger counts them at the end of the command, in its transaction and under its
  * locks (sourcecount.c): nobody else can write to these tables until it has committed.
  *
- *	- ATTACH has the table and its partitions locked ACCESS EXCLUSIVE. It has given them
- *	  the triggers for rows; that for TRUNCATE is added here, to new partitions as well.
- *	- DETACH has the partition locked ACCESS EXCLUSIVE, its partitions as their triggers
- *	  were dropped, and here once more. Sums are subtracted, or carried over
+ *	- ATTACH has locked the table and its partitions ACCESS EXCLUSIVE. It has given them the
+ *	  triggers for rows; the one for TRUNCATE is added here, to new partitions as well.
+ *	- DETACH has locked the partition ACCESS EXCLUSIVE. Its own partitions were locked when their
+ *	  triggers were dropped, and are locked again here. Sums are subtracted, or carried over
  *	  (sourcecarried.c), as each binding says.
  *	- DETACH CONCURRENTLY is two transactions. After the first one the partition cannot be seen
- *	  by way of its parents, but rows that are written to it directly go on counting, as
- *	  its triggers are there, and source_lineage() takes it for what it was. The
- *	  second one, or FINALIZE, is as a plain DETACH. So whatever happens in between, exactly
- *	  what was counted is subtracted.
+ *	  by way of its parents, but rows that are written to it directly continue to count, as its
+ *	  triggers are there, and source_lineage() takes it for what it was. The second one, or
+ *	  FINALIZE, is as a plain DETACH. So whatever happens in between, exactly what was counted is
+ *	  subtracted.
  *	- DROP of a partition that is attached is refused, as its rows are gone when the event
  *	  trigger is called; with all of the source it may go. The hook that is called before each
  *	  object is dropped notes which table was a partition of which source. The library must be
@@ -376,8 +376,8 @@ count_table(List *rows, Oid relid, bool add)
 
 /*
  * check_not_in_use raises 55006 if a statement of this session is still changing rows of a table,
- * and has called the function that attaches or detaches it: its rows were written with the triggers
- * that there were before.
+ * and has called the function that attaches or detaches it: its rows were written with the previous
+ * triggers.
  */
 static void
 check_not_in_use(Oid relid)

@@ -5,14 +5,14 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * An index serves if it is a btree of the server's own operator class, its first column is the
- * column that is the key, it has all rows, and it may be used in our snapshot. So no code of users
- * runs; nor is an index's predicate looked at, as the server evaluates what is constant in it. A
+ * column that is the key, it has all rows, and it may be used in our snapshot. So no user's code
+ * runs. Nor is an index's predicate examined, as the server would evaluate its constant parts. A
  * source is probed if each of its leaves has one; otherwise it is scanned.
  *
  * The text of a key is turned into a value of the column's type, and the key of each row that
- * the index finds is compared with it: an index may take for equal what are different keys (a
- * collation that is not deterministic). A text that is not how the type writes a value is not a
- * key of any row. The types are those whose texts are known here: integers, texts, uuid.
+ * the index finds is compared with it: an index may treat different keys as equal (a collation that
+ * is not deterministic). A text that is not how the type writes a value is not a key of any row.
+ * The types are those whose texts are known here: integers, texts, uuid.
  *
  * Where a row counts the same whatever is in it, as it is the rows that are counted, it is not
  * fetched if all rows of its page are visible to everybody: the server's index-only scans do the
@@ -55,7 +55,7 @@
 #include "transactional/bound/sourceexpr.h"
 #include "transactional/bound/sourceprobe.h"
 
-/* Rows of a key after which the clock is looked at. */
+/* Rows of a key after which the clock is checked. */
 #define LOOK_EVERY 1024
 
 /* A leaf whose index is in use. */
@@ -253,7 +253,7 @@ probe_leaf(DcProbe *probe, Oid relid)
 }
 
 /*
- * Close all leaves that were opened, also after probe_leaf() has returned false, and free the
+ * Close all leaves that were opened, even after probe_leaf() has returned false, and free the
  * probe's memory.
  */
 static void
@@ -576,7 +576,8 @@ compare_values(const DcProbe *probe, Datum a, Datum b)
 }
 
 /*
- * key_to_value makes a value of a type of a key; false if no value of the type has this text.
+ * key_to_value creates a value of a type from a key; returns false if no value of the type has this
+ * text.
  */
 static bool
 key_to_value(Oid type, const DcKey *key, Datum *value)

@@ -12,7 +12,7 @@
 /* How much to read. Zero: all. */
 typedef struct DcProbeLimits
 {
-	const int64 *values; /* what the counter has for the keys, in the snapshot of `read`; keys whose sums leave bigint are left out then. Or NULL */
+	const int64 *values; /* the counter's values of the keys, in the snapshot of `read`; keys whose sums overflow bigint are left out then. Or NULL */
 	int64 key_rows;		 /* a key with more rows is left out, */
 	DcMoment late;		 /* and one whose rows are not all read then */
 	int64 rows;			 /* no other key is begun when this many rows are read, or when it is late */

@@ -4,10 +4,10 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * For each key, source minus counter is the same in every snapshot that shows the
- * binding, but for what changes values other than with rows of the source, which changes the
- * epoch. That is so because each transaction changes both sides in one commit. A few things
- * are not as MVCC has it, so a snapshot must not be any:
+ * For each key, source minus counter is the same in every snapshot that shows the binding, except
+ * for what changes values other than with rows of the source, which changes the epoch. That is so
+ * because each transaction changes both sides in one commit. A few things are not as MVCC has it,
+ * so a snapshot must not be any:
  *
  *	- TRUNCATE, rewrites and COPY FREEZE put rows, or take them away, in the eyes of older
  *	  snapshots. So the tables are locked first, ACCESS SHARE, and then the snapshot is taken.
@@ -15,12 +15,12 @@
  *	  table, which such commands replace. If it does not, that is error 25001.
  *	- ATTACH PARTITION does not wait for our lock on the parent. So the partitions that the
  *	  snapshot shows are compared with those that are locked; if others have come, all is done
- *	  again, with a new snapshot. DETACH has to wait for our locks, but for its first part, with
- *	  CONCURRENTLY: between its two transactions it is undecided if the rows of the partition
+ *	  again, with a new snapshot. DETACH has to wait for our locks, except for its first part, with
+ *	  CONCURRENTLY: between its two transactions it is undecided whether the rows of the partition
  *	  count, and the error is 55000.
  *	- The snapshot of a REPEATABLE READ transaction may be older than the binding: 25001. A
  *	  binding that this transaction itself has made after it took the snapshot counts as newer:
- *	  others may have committed in between.
+ *	  other sessions may have committed in between.
  *	- Rows that a statement of this session has written, but whose triggers have not
  *	  run yet: a function that is called by such a statement, or by a trigger of it, would
  *	  see them on one side only: 55006.
@@ -161,7 +161,7 @@ list_members(DcSourceRead *read, Snapshot snapshot)
 
 	if (get_rel_relkind(read->row.source) != RELKIND_PARTITIONED_TABLE)
 		return members;
-	foreach(lc, members) /* which grows meanwhile */
+	foreach(lc, members) /* which grows in the meantime */
 	{
 		CHECK_FOR_INTERRUPTS();
 		members = list_concat(members, list_children(read, lfirst_oid(lc), snapshot));

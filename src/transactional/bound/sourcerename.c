@@ -16,12 +16,12 @@
  * that fails may leave something, which is never looked up.
  *
  * Which bindings to parse is seen from their text, without the parser (sourcenames.c): only those
- * that name what is renamed. The source is locked ACCESS SHARE while it is parsed, and no longer:
- * the statement may be about to lock it in a mode that conflicts with ours, and other sessions may
- * hold the same one. It is waited for only if the statement does so too; otherwise the statement
- * fails at once. What was parsed holds numbers, so it need not be kept from being renamed. But if
- * the text has become another one when the command ends, another session has renamed something as
- * well, or has bound the counter again: then the command fails (55000).
+ * that name the renamed object. The source is locked ACCESS SHARE while it is parsed, and no
+ * longer: the statement may be about to lock it in a mode that conflicts with ours, and other
+ * sessions may hold the same one. It is waited for only if the statement waits too; otherwise the
+ * statement fails at once. What was parsed holds numbers, so it need not be kept from being
+ * renamed. But if the text has become another one when the command ends, another session has
+ * renamed something as well, or has bound the counter again: then the command fails (55000).
  */
 #include "postgres.h"
 
@@ -111,8 +111,8 @@ source_rename_begins(const DcDdl *ddl)
 }
 
 /*
- * Return the counter tables of the bindings that name what is renamed. For a column, only those of
- * its tables are read.
+ * Return the counter tables of the bindings that name the renamed object. For a column, only those
+ * of its tables are read.
  */
 static List *
 sourcerename_concerned(DcNamed *named)
@@ -139,8 +139,8 @@ sourcerename_concerned(DcNamed *named)
 }
 
 /*
- * Parse the binding of a counter table, and keep what was parsed. One that does not parse is its
- * owner's matter, and no reason for others not to rename what is theirs.
+ * Parse the binding of a counter table, and keep what was parsed. A binding that cannot be parsed
+ * is its owner's problem, and must not keep other users from renaming their own objects.
  */
 static void
 parse_binding(Oid counter, Node *statement)
@@ -153,7 +153,7 @@ parse_binding(Oid counter, Node *statement)
 
 	if (source_read(counter, &row))
 		source = sourcerename_open_source(&row, sourcerename_is_column(statement));
-	/* once more: who has waited may have waited for another one */
+	/* read again: while it waited for the lock, the binding may have got another source */
 	if (source != NULL && source_read(counter, &row) && row.source == RelationGetRelid(source) && source_parses(&row, source, &missing))
 	{
 		List *exprs = source_parse(&row, source);
@@ -172,8 +172,8 @@ parse_binding(Oid counter, Node *statement)
 }
 
 /*
- * sourcerename_open_source opens the source of a binding that names what is renamed; NULL if it is
- * gone. 55P03 if it would have to be waited for, and the statement does not wait for it as well.
+ * sourcerename_open_source opens the source of a binding that names the renamed object; NULL if it
+ * is gone. 55P03 if it would have to be waited for, and the statement does not wait for it as well.
  */
 static Relation
 sourcerename_open_source(const DcSourceRow *row, bool wait)
@@ -220,7 +220,8 @@ source_renamed(const DcDdl *ddl)
 
 /*
  * Update the texts of a binding after the command, if they have changed. Raises 55P03 if its
- * lock is taken and must not be waited for, 55000 if another session has changed it meanwhile.
+ * lock is taken and must not be waited for, 55000 if another session has changed it in the
+ * meantime.
  */
 static void
 deparse_binding(const DcParsed *binding)
@@ -350,7 +351,7 @@ sourcerename_swapped(const DcSourceRow *row, const DcRenamed *was)
 
 /*
  * Return true if the expressions of a binding can be parsed, and if not, whether the reason is that
- * they name what is not there. The source is open and locked.
+ * they name something that does not exist. The source is open and locked.
  */
 bool
 source_parses(const DcSourceRow *row, Relation source, bool *missing)

@@ -95,7 +95,7 @@ source_columns_io(DcCatRow *io, void *data)
 }
 
 /*
- * Read the columns of a row of dcounter.source, but for the texts.
+ * Read the columns of a row of dcounter.source, except for the texts.
  */
 static void
 listed_columns_io(DcCatRow *io, void *data)
@@ -464,7 +464,7 @@ sourcerow_same_text(const char *a, const char *b)
 }
 
 /*
- * Raise 55000: the counter table is not bound; or 42P01 if it was dropped meanwhile.
+ * Raise 55000: the counter table is not bound; or 42P01 if it was dropped in the meantime.
  */
 void
 not_bound_error(Oid counter)

@@ -49,7 +49,7 @@
 #include "transactional/bound/sourcegroups.h"
 #include "transactional/bound/sourcescan.h"
 
-/* Rows after which the clock is looked at, and memory of values is freed. */
+/* Rows after which the clock is checked, and memory of values is freed. */
 #define LOOK_EVERY 1024
 
 struct DcSourceScan
@@ -308,7 +308,7 @@ sourcescan_add_group(void *arg, const DcKey *key, int64 sum)
 }
 
 /*
- * make_pair makes one string of a key and an item.
+ * make_pair combines a key and an item into one string.
  */
 static uint32
 make_pair(DcSourceScan *scan, const DcKey *key, const DcKey *item)
@@ -671,7 +671,7 @@ pass_over(const DcSourceScan *scan, const DcKeySumsRow *row)
 
 /*
  * Fetch what both sides have for the next key; return false when there is none left. Errors: 22003
- * for what leaves bigint, unless the scan passes over that.
+ * for what overflows bigint, unless the scan skips that.
  */
 bool
 source_scan_next(DcSourceScan *scan, DcSourceDiff *diff)

@@ -39,10 +39,10 @@ typedef struct DcSourceScanOptions
 	int nkeys;
 	bool any_keys;
 	bool only_different; /* those without a difference may be left out */
-	int passes_over;	 /* level of the message about a key whose sums leave bigint, and are not the same; 0: that is an error */
+	int passes_over;	 /* level of the message about a key whose sums overflow bigint and differ; 0: that is an error */
 	int64 *left_out;	 /* if not NULL, these are counted */
 	double sample;		 /* compare this fraction of the keys, drawn afresh for each scan; 0: all */
-	DcMoment late;		 /* if it is reached the scan gives up, but for what it has slept; DC_LONG_AGO: never */
+	DcMoment late;		 /* if it is reached the scan gives up, except for what it has slept; DC_LONG_AGO: never */
 	DcScanPace *pace;	 /* the worker's; NULL: at full speed */
 } DcSourceScanOptions;
 
@@ -59,7 +59,7 @@ typedef struct DcSourceFilter
 typedef struct DcSourceDiff
 {
 	DcKey key;	/* lives until the next one, */
-	DcKey item; /* as does this; data is NULL but for DC_LAYER_REFS */
+	DcKey item; /* as does this; data is NULL except for DC_LAYER_REFS */
 	int64 source;
 	int64 counter;
 	int64 drift; /* source - counter */

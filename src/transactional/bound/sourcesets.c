@@ -36,7 +36,7 @@ static uint32 stored_element(Node *node, int nkeys);
 
 /*
  * source_sets_analyse returns the sets that a clause makes of the elements of a key. Errors: those
- * of the parser, 42803 for what is no element of the key, 54000 for too many.
+ * of the parser, 42803 for anything that is not an element of the key, 54000 for too many.
  */
 List *
 source_sets_analyse(List *key, List *group, bool distinct, Relation source)

@@ -1,6 +1,6 @@
 /*
  * sourcetext.c
- *		Texts and numbers that are made of a row of a source.
+ *		Texts and numbers that are built from a row of a source.
  *
  * Copyright (c) 2026, the dcounter developers
  *
@@ -206,8 +206,8 @@ relabelled_type(Node *expr)
 }
 
 /*
- * sourcetext_key makes a key of a row; false if it is null. One that is too long is an error
- * (54000).
+ * sourcetext_key creates the key of a row; returns false if it is null. A key that is too long is
+ * an error (54000).
  */
 bool
 sourcetext_key(const DcTextOf *text, ExprContext *context, TupleTableSlot *slot, DcKey *key)

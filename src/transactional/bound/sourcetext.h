@@ -1,6 +1,6 @@
 /*
  * sourcetext.h
- *		Texts and numbers that are made of a row of a source (see sourcetext.c).
+ *		Texts and numbers that are built from a row of a source (see sourcetext.c).
  *
  * Copyright (c) 2026, the dcounter developers
  */
@@ -13,7 +13,7 @@
 
 #include "base/key.h"
 
-/* A text or number that is made of a row. Plain columns of common types need no executor. */
+/* A text or number that is built from a row. Plain columns of common types need no executor. */
 typedef struct DcTextOf
 {
 	AttrNumber column; /* a plain column, or 0 */

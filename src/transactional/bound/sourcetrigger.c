@@ -10,10 +10,10 @@
  * cascades and rows that move between partitions (as a DELETE and an INSERT), and
  * can fire them for rows that a subscription writes. Triggers for statements lack some of each.
  *
- * All that depends on the tables is prepared once a session (sourcecache.c). Adding to a counter
+ * All that depends on the tables is prepared once per session (sourcecache.c). Adding to a counter
  * may run code of its owner, when amounts are written early, and that may change rows of the same
- * source: the trigger is called again meanwhile, with the same expressions and their memory. So
- * what a row counts for is copied before it is added.
+ * source: the trigger is called again in the meantime, with the same expressions and their memory.
+ * So what a row counts for is copied before it is added.
  */
 #include "postgres.h"
 
@@ -51,7 +51,7 @@ static void count_change(DcBound *bound, const DcCounted *before, DcCounted *aft
  *
  * Errors: 39P01 if it is another kind of trigger, 42501 if source and counter have owners that
  * have nothing to do with each other, 54000 for keys that are too long, 22003 for amounts that
- * leave bigint.
+ * overflow bigint.
  */
 Datum
 source_row(PG_FUNCTION_ARGS)
@@ -113,7 +113,7 @@ is_own_trigger(const TriggerData *data)
 }
 
 /*
- * warn_unbound warns, once a session, of triggers that count nothing, as after restoring the
+ * warn_unbound warns, once per session, of triggers that count nothing, as after restoring the
  * schema alone.
  */
 static void
@@ -132,7 +132,7 @@ warn_unbound(Relation rel)
 
 /*
  * Return true if a binding counts changes of this session: those that a
- * subscription applies, only if it was made so.
+ * subscription applies, only if it was created so.
  */
 static bool
 sourcetrigger_counts(const DcBound *bound)

@@ -142,9 +142,9 @@ sourcetriggerddl_is_ours(const Trigger *trigger)
 }
 
 /*
- * make_trigger makes a trigger on a source or a partition of one, or replaces it. It does so as
- * the owner of the table: a partition may have another one, and a role that unbinds one of
- * several counters need not own the source.
+ * make_trigger creates a trigger on a source or a partition of one, or replaces it. It does so as
+ * the owner of the table: a partition may have another one, and a role that unbinds one of several
+ * counters need not own the source.
  */
 static void
 make_trigger(Oid relid, const char *name, const char *definition, bool always)
@@ -381,8 +381,8 @@ source_truncate_triggers_drop(Oid relid)
 
 /*
  * Return true if a snapshot shows triggers on a source and its partitions (members)
- * that count all that is written, also by a subscription if that counts, but for sessions that have
- * turned off all triggers. NULL: as they are now.
+ * that count all that is written, also by a subscription if that counts, except for sessions that
+ * have turned off all triggers. NULL: as they are now.
  */
 bool
 source_triggers_fire(const List *members, bool replicated, Snapshot snapshot)

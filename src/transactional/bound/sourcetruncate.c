@@ -14,24 +14,24 @@
  *
  * In one statement the triggers of the source and of its partitions are called, in any order. A
  * partition whose source comes later is read, and then there is less to subtract for the source.
- * One that comes later than its source is passed over: the source is marked in the
- * context of the statement, which the hook for utility statements keeps on a stack, as
- * triggers may run such statements of their own. There are statements without a context: those
- * that a subscription applies, and the first of a session that has not loaded the library
- * yet. Then the trigger of a partitioned source does nothing, and all partitions are
- * read. The same is done if a partition is being detached concurrently: its rows are not
- * truncated with the others, and still count until that is final.
+ * One that comes later than its source is skipped: the source is marked in the context of the
+ * statement, which the hook for utility statements keeps on a stack, as triggers may run such
+ * statements of their own. There are statements without a context: those that a subscription
+ * applies, and the first of a session that has not loaded the library yet. Then the trigger of a
+ * partitioned source does nothing, and all partitions are read. The same is done if a partition is
+ * being detached concurrently: its rows are not truncated with the others, and still count until
+ * that is final.
  *
  * Code of users may run between that and the work of the statement: their triggers BEFORE TRUNCATE,
  * and those of a counter's owner if amounts are written early. A row that it changes in a table
  * that is about to be emptied would be counted, and then vanish. So the tables are noted with their
  * files (source_any_emptied), and as long as one has the same file, a change of its rows is an
  * error. The notes end with the statement, where that is seen, and with its subtransaction. A table
- * that is emptied in place, as it was made in this subtransaction, keeps its file, and is noted
+ * that is emptied in place, as it was created in this subtransaction, keeps its file, and is noted
  * only if the end of the statement is seen.
  *
  * A subscription's TRUNCATE counts for the bindings that are replicated. Which trigger is called,
- * and for which event, is looked at: another one with this function does nothing twice.
+ * and for which event, is checked: another one with this function does nothing twice.
  */
 #include "postgres.h"
 
@@ -92,8 +92,8 @@ source_truncate_init(void)
 }
 
 /*
- * Run a utility statement; a TRUNCATE gets a context (`truncating`), and notes of emptied
- * tables end with it, also after an error.
+ * Run a utility statement; a TRUNCATE gets a context (`truncating`), and notes of emptied tables
+ * end with it, even after an error.
  */
 static void
 around_truncate(DcUtility *utility)

@@ -7,7 +7,7 @@
  * It outlasts the transaction that writes it, until it is closed. Closing writes nothing, so it can
  * be closed where nothing may fail: in a callback of a memory context, after an error of writing
  * (the disk is full, temp_file_limit is reached). A BufFile writes what it still has when it is
- * closed, and fails once more.
+ * closed, and fails again.
  */
 #include "postgres.h"
 
@@ -79,7 +79,7 @@ write_block(DcSpoolFile *spool)
 }
 
 /*
- * spoolfile_rewind ends writing: what is read next is the beginning.
+ * spoolfile_rewind ends writing; the next read starts at the beginning.
  */
 void
 spoolfile_rewind(DcSpoolFile *spool)
@@ -118,9 +118,9 @@ spoolfile_read(DcSpoolFile *spool, void *data, size_t len)
 }
 
 /*
- * spoolfile_close closes and removes the file, and frees its memory. Does not throw: log_temp_files
- * may make a message of it, also after the commit, which has no context, as the client's encoding
- * may lack names of users.
+ * spoolfile_close closes and removes the file, and frees its memory. Does not throw. log_temp_files
+ * may log a message for it, even after the commit; that message has no context, as the client's
+ * encoding may lack characters of users' names.
  */
 void
 spoolfile_close(DcSpoolFile *spool)

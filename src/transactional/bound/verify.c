@@ -13,13 +13,13 @@
  *	4. notes what was found (drift.c), and the position.
  *
  * A difference is one in every snapshot (sourceread.c), so it does not matter what writers do
- * meanwhile, and keys that were compared in different snapshots make one pass. First it goes
- * over the keys of the counter tables (counter), and then over those of the source that these
- * do not have (source). So a key that is on either side when the pass begins, and differs, is
- * found; but for one of the source alone that gets its first row in the counter tables between
- * the two, which the next pass finds. That will not do for a pass that may make the state
- * `exact` again: the second part of that goes over all keys of the source. The position is in
- * the state, so that a pass goes on after a restart, whichever process makes the next step.
+ * in the meantime, and keys that were compared in different snapshots make one pass. First it goes
+ * over the keys of the counter tables (counter), and then over those of the source that these do
+ * not have (source). So a key that is on either side when the pass begins, and differs, is found,
+ * except for one of the source alone that gets its first row in the counter tables between the two,
+ * which the next pass finds. That will not do for a pass that may make the state `exact` again: the
+ * second part of that goes over all keys of the source. The position is in the state, so that a
+ * pass continues after a restart, whichever process makes the next step.
  *
  * A pass that has left no difference, and no key out, makes the state `exact` again, if what
  * made it `suspect` or `drifted` was before the pass, and triggers fire. All that makes it
@@ -38,7 +38,7 @@
  * one snapshot, if it has no more than dcounter.verify_max_rows rows. A larger one is left to
  * dc_source_check() and dc_build().
  *
- * A worker evaluates no expression that may take long: such a binding is left to the owner's
+ * A worker evaluates no expression that may take a long time: such a binding is left to the owner's
  * dc_maintain(). That reads, at each call, as many rows of each table as a worker does in a second.
  */
 #include "postgres.h"
@@ -67,8 +67,9 @@
 #include "transactional/bound/verify.h"
 
 /*
- * A step reads the rows of a second, but at least this many. Each step leaves a dead row of the
- * state, which stays as long as any session has an old snapshot, so there should be few steps.
+ * A step reads as many rows as may be read in a second, but at least this many. Each step leaves a
+ * dead row of the state, which stays as long as any session has an old snapshot, so there should be
+ * few steps.
  */
 #define MIN_STEP_ROWS 100
 
@@ -82,7 +83,7 @@
 #define MAX_EVENTS 1000
 
 /*
- * The pass that is under way. In pass_to it is its numbers, and the key if there is one:
+ * The current pass. In pass_to it is stored as its numbers, and the key if there is one:
  * "1:17:17:0:-1:0:0:key".
  */
 typedef struct DcPass
@@ -175,8 +176,8 @@ verify_job(DcJobRun *run)
 }
 
 /*
- * Return true if there was no bound table at the last look, and no row of a catalog is new. So a
- * worker without such tables needs no transaction to know that.
+ * Return true if there was no bound table at the last check, and no catalog has a new row. So a
+ * worker without such tables needs no transaction to find that out.
  */
 static bool
 nothing_new(void)
@@ -266,8 +267,8 @@ verify_list(void)
 }
 
 /*
- * Return true if it is the turn of a table before that of another: owners take turns, in the order
- * of their numbers, and so do the tables of one.
+ * Return true if a table's turn is before another's: owners take turns in the order of their
+ * numbers, and so do the tables of each owner.
  */
 static bool
 comes_before(const DcVerifying *left, Oid left_owner, const DcVerifying *right, Oid right_owner)
@@ -505,8 +506,8 @@ note_drifts(DcSourceRead *read, DcPass *pass, const DcDrifts *drifts, DcSourceSt
 }
 
 /*
- * Return true if one of some differences is of a key that a build which is under way has
- * done. It has to begin again then.
+ * Return true if one of some differences is in a key that the current build has finished. The build
+ * then has to begin again.
  */
 static bool
 concerns_build(const DcDrifts *drifts, const DcSourceStateRow *state)

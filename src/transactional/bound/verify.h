@@ -27,7 +27,7 @@ typedef struct DcVerified
 	DcDrifts drifts;
 	int64 keys;
 	int64 rows;		/* of the source, and entries of its indexes */
-	int64 left_out; /* keys with too many rows, or sums that leave bigint */
+	int64 left_out; /* keys with too many rows, or sums that overflow bigint */
 	char *last;		/* the last key that was gone over, NULL: none */
 	bool end;		/* there are no more */
 	bool counted;	/* triggers fire, in the same snapshot */

@@ -9,7 +9,7 @@
  * source in the order of its indexes, by a walk that makes one descent for each key. A key with
  * more rows than dcounter.verify_max_rows is left out. For counts without a filter its value
  * shows that beforehand; for others it shows while its rows are read. So is a key whose sums
- * leave bigint.
+ * overflow bigint.
  *
  * Without indexes on the key, and for distinct values, a source with no more rows than that is
  * scanned in one step.
@@ -39,7 +39,7 @@
 #define STEP_KEYS 5000
 
 /*
- * How long a step may read, but for the pauses of a scan: all other work of the worker waits for
+ * How long a step may read, except for the pauses of a scan: all other work of the worker waits for
  * it.
  */
 #define SCAN_MS 2000

@@ -7,9 +7,8 @@
  * An account has a lower bound, an upper bound, both or none: its rules. A session that posts
  * reads them, or remembers them from before. They change only under a lock that conflicts with
  * posting, SHARE ROW EXCLUSIVE on the table of balances, and a relcache invalidation of that
- * table comes with it. So they cannot change while a transaction that has read them goes on.
- * Rules that this transaction has written itself are not remembered, as they may be rolled
- * back.
+ * table comes with it. So they cannot change while a transaction that has read them continues.
+ * Rules that this transaction has written itself are not remembered, as they may be rolled back.
  *
  * The rules are read with SnapshotSelf: the latest committed ones, at any isolation
  * level, and no predicate locks on accounts that all transactions read.
@@ -54,8 +53,8 @@ PG_FUNCTION_INFO_V1(dc_account_open);
 #define MAX_REMEMBERED_KEY 55
 
 /*
- * The farthest that a balance may be from its bound: units given and units taken are summed up
- * separately until compaction offsets them, and neither sum may leave bigint.
+ * The farthest that a balance may be from its bound: added and taken units are summed up separately
+ * until compaction offsets them, and neither sum may overflow bigint.
  */
 #define MAX_ROOM ((INT64CONST(1) << 62) - 1)
 
@@ -299,7 +298,7 @@ find_by_sql(DcLedger *ledger, const DcKey *key, DcRules *rules)
  * Needs INSERT on the table of accounts, and UPDATE to change bounds.
  *
  * Errors: 22023 if the bounds are not in order, LG001 or LG002 if the balance is not within
- * them. Changing bounds waits for transfers in progress, and keeps others out until the
+ * them. Changing bounds waits for transfers in progress, and keeps other sessions out until the
  * transaction ends.
  */
 Datum
@@ -351,9 +350,8 @@ dc_account_open(PG_FUNCTION_ARGS)
 }
 
 /*
- * lock_opening lets one transaction at a time open an account. The others may have to
- * change its bounds then, and would wait for each other if they had the weaker lock
- * already.
+ * lock_opening lets one transaction at a time open an account. Other transactions may then have to
+ * change its bounds, and would deadlock if they already had the weaker lock.
  */
 static void
 lock_opening(DcLedger *ledger, const DcKey *key)
@@ -400,8 +398,8 @@ check_account_right(DcLedger *ledger, AclMode right)
 }
 
 /*
- * account_insert opens an account; false if another transaction has opened it. Waits for a
- * transaction that is about to.
+ * account_insert opens an account; returns false if another transaction has opened it. Waits for a
+ * transaction that is about to open it.
  */
 static bool
 account_insert(DcLedger *ledger, const DcKey *key, const DcRules *rules)
@@ -421,8 +419,8 @@ account_insert(DcLedger *ledger, const DcKey *key, const DcRules *rules)
 }
 
 /*
- * account_change gives an account other bounds. No transaction posts meanwhile. Pending transfers
- * whose time is up must not stand in the way, so they are ended first.
+ * account_change changes the bounds of an account. No transaction posts in the meantime. Pending
+ * transfers whose time is up must not stand in the way, so they are ended first.
  */
 static void
 account_change(DcLedger *ledger, const DcKey *key, const DcRules *rules)
@@ -485,8 +483,8 @@ read_balance(DcLedger *ledger, const DcKey *key, DcBalance *balance)
 }
 
 /*
- * check_balance_seen raises 40001 if the transaction's snapshot shows another balance than
- * there is now: a decision based on the latter would not fit what the transaction reads.
+ * check_balance_seen raises 40001 if the transaction's snapshot shows a balance other than the
+ * current one: a decision based on the current one would contradict what the transaction reads.
  */
 static void
 check_balance_seen(DcLedger *ledger, const DcKey *key, const DcBalance *now)

@@ -14,8 +14,8 @@
  *		max_balance - balance - pending in.
  *
  * A transfer takes from '-' of the one side and '+' of the other at once, by the stock's
- * algorithm (transactional/stock/take.c): that decides whether the bounds hold, waiting for
- * others only where they hold the last units. It gives to the other two when it commits, like
+ * algorithm (transactional/stock/take.c): that decides whether the bounds hold, waiting for other
+ * transactions only where they hold the last units. It gives to the other two when it commits, like
  * an increment. The balances themselves are plain counters: so an account without bounds never
  * makes a transfer wait.
  *

@@ -1,6 +1,6 @@
 /*
  * detach.c
- *		dc_ledger_detach(): taking off old months, and carrying their balances forward.
+ *		dc_ledger_detach(): detaching old months, and carrying their balances forward.
  *
  * Copyright (c) 2026, the dcounter developers
  *

@@ -10,15 +10,15 @@
  *
  * A job makes this month's and the next two (ledgerjob.c). A transaction that posts makes its
  * month if that is missing. Both make a table like the parent and attach it, which
- * needs SHARE UPDATE EXCLUSIVE on the parent alone: others go on posting. With that lock
- * they look again whether the month is still missing. So of two transactions that need the
+ * needs SHARE UPDATE EXCLUSIVE only on the parent: other transactions continue to post. With that
+ * lock they check again whether the month is still missing. So of two transactions that need the
  * same month, one makes it and the other waits for the first.
  *
  * A session remembers the partition of the last entry, with its bounds, until a
  * relcache invalidation of it or of its parent comes (ledger.c). The parent is locked, so
  * a partition is not detached while its month is being posted to.
  *
- * With a default partition nothing is ever missing, and no month is made.
+ * With a default partition nothing is ever missing, and no month is created.
  *
  * Months are wall time, as `at` is: the clock when an entry is posted decides, even if it was
  * set.
@@ -332,7 +332,7 @@ month_table(DcLedger *ledger, TimestampTz at)
 
 /*
  * month_remember looks at a partition; false if it is the default one. An invalidation
- * that comes meanwhile is not lost.
+ * that comes in the meantime is not lost.
  */
 static bool
 month_remember(DcLedger *ledger, const DcMonth *month)

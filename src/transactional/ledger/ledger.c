@@ -150,7 +150,7 @@ ledger_recheck(DcLedger *ledger)
 
 /*
  * ledger_lock_rest locks the tables that only some calls need, in the order of all calls, and
- * makes sure that the ledger is as it was made.
+ * makes sure that the ledger is as it was created.
  */
 void
 ledger_lock_rest(DcLedger *ledger)

@@ -232,7 +232,7 @@ follow_all(const DcDdl *ddl, Oid relid, const DcSibling *sibling)
 		return;
 	if (kind == RELKIND_PARTITIONED_TABLE)
 		children = relation_children(sibling->relid, NoLock);
-	/* a sequence follows its table by itself, but for the name */
+	/* a sequence follows its table by itself, except for the name */
 	if (kind != RELKIND_SEQUENCE || IsA(ddl->parsetree, RenameStmt))
 		sibling_follow(ddl, relid, sibling->relid, sibling->suffix);
 	foreach(lc, children)

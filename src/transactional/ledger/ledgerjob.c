@@ -4,10 +4,10 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A step ends a batch of them, and gives back the amounts that they have set aside in the
- * same transaction. It passes over rows that another transaction has locked, which may be
- * ending the transfer. As with compaction, the commit need not wait for the disk: if
- * it is lost, the transfer is open again, and expired.
+ * A step ends a batch of them, and gives back the amounts that they have set aside in the same
+ * transaction. It skips rows that another transaction has locked, which may be ending the transfer.
+ * As with compaction, the commit need not wait for the disk: if it is lost, the transfer is open
+ * again, and expired.
  *
  * The last step on a ledger whose entries are kept by month makes the next months. Nothing else
  * is done if a subscription feeds it.

@@ -97,7 +97,7 @@ ledger_init(void)
  * partition_by text, if_not_exists boolean) -> regclass, the table of balances. Ops are kept
  * forever if op_retention is NULL. With 'month' for partition_by, entries are kept by month.
  *
- * Errors as of dc_create().
+ * Errors: those of dc_create().
  */
 Datum
 dc_ledger_create(PG_FUNCTION_ARGS)
@@ -217,9 +217,8 @@ create_entries(const char *schema, const char *name, const char *ids, bool by_mo
 }
 
 /*
- * create_pendings makes the table of pending transfers, with indexes on the open ones:
- * by account and time for a transfer that needs what is set aside, and by time for the
- * worker.
+ * create_pendings creates the table of pending transfers, with indexes on the open ones: by account
+ * and time for a transfer that needs the amounts set aside, and by time for the worker.
  */
 static void
 create_pendings(const char *schema, const char *name)
@@ -261,7 +260,7 @@ ledger_tables(const DcCounterRow *row, List *tables)
 
 /*
  * ledger_empty empties the other tables of a ledger whose balances were truncated, so that it
- * is as it was made, without accounts. The owner may do that as the ledger may be dropped.
+ * is as it was created, without accounts. The owner may do that as the ledger may be dropped.
  * Tables of months that were detached before do not belong to it. The order of locks is that of
  * transfers (core/table/protect.c has the protocol).
  */

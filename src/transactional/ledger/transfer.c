@@ -60,7 +60,7 @@ static void leg_add(DcLeg *leg, int64 in, int64 out);
  * Errors: 22023 for an amount that is not positive or equal accounts; LG001 when the
  * balance is too low, LG002 when it would be too high, LG003 when an account is not
  * open; 23505 when the op was posted with other arguments, LG004 when it is too old to
- * tell; 22003 when a balance leaves bigint. Needs INSERT and UPDATE on the ledger.
+ * tell; 22003 when a balance overflows bigint. Needs INSERT and UPDATE on the ledger.
  */
 Datum
 dc_transfer(PG_FUNCTION_ARGS)
@@ -305,7 +305,7 @@ leg_compare(const void *a, const void *b)
 }
 
 /*
- * Add amounts to a leg; 22003 if a sum leaves bigint.
+ * Add amounts to a leg; 22003 if a sum overflows bigint.
  */
 static void
 leg_add(DcLeg *leg, int64 in, int64 out)

@@ -391,7 +391,7 @@ transferpending_give_back(DcLedger *ledger, const DcLine *line, int64 amount)
 
 /*
  * pendings_expire_key ends some pending transfers of an account whose time is up;
- * false if there is none. Those that others are ending are passed over.
+ * false if there is none. Those that other transactions are ending are skipped.
  */
 bool
 pendings_expire_key(DcLedger *ledger, const DcKey *key)

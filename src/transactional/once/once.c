@@ -72,8 +72,8 @@ dc_incr_once(PG_FUNCTION_ARGS)
 }
 
 /*
- * check_local raises 0A000 for a table that lies on other servers, even in part: they commit
- * before the op does, and after a crash in between the increment would be applied again.
+ * check_local raises 0A000 for a table on other servers, even in part: they commit before the op
+ * does, and after a crash in between the increment would be applied again.
  */
 static void
 check_local(const DcCounter *counter)

@@ -7,7 +7,7 @@
  * The record of an op is a row of the counter table's table of ops. It is written by the
  * transaction that applies the op, and found by any transaction that sends the op again. The
  * table is a ring of partitions, so that old records go without deletes (opjob.c). A partition
- * is open (records are written to it), closed (they are looked for in it) or expired and empty.
+ * is open (records are written to it), closed (they are searched for in it) or expired and empty.
  * While the next one is opening, records are written to both.
  *
  * Why two transactions with the same op always meet in the unique index of
@@ -222,7 +222,7 @@ log_rel(DcOpLog *log, int i)
 }
 
 /*
- * op_time returns when an op's id was made, or 0 if it does not say.
+ * op_time returns when an op's id was created, or 0 if it does not say.
  */
 static TimestampTz
 op_time(const DcOp *op, TimestampTz now)
@@ -242,8 +242,7 @@ op_time(const DcOp *op, TimestampTz now)
 }
 
 /*
- * Return true if the record of an op that was made then may be
- * gone.
+ * Return true if the record of an op that was created then may be gone.
  */
 static bool
 may_be_forgotten(DcOpLog *log, TimestampTz made, TimestampTz now)

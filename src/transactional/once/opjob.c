@@ -123,9 +123,9 @@ opjob_step(Oid table, bool all_owners)
 
 /*
  * opjob_step_fed makes all partitions closed that are not written to here. Those that the
- * subscription writes to are among them. The job of the publisher empties them. So
- * all ops are looked for when the subscription is dropped, and are kept for as long
- * as the others. Ops that the publisher may have forgotten by now are forgotten here, too.
+ * subscription writes to are among them. The job of the publisher empties them. So all ops are
+ * searched for when the subscription is dropped, and are kept for as long as the others. Ops that
+ * the publisher may have forgotten by now are forgotten here, too.
  */
 static DcTableStep
 opjob_step_fed(Oid table, bool all_owners)

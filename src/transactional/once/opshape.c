@@ -1,6 +1,6 @@
 /*
  * opshape.c
- *		What a partition of ops must look like.
+ *		The required shape of a partition of ops.
  *
  * Copyright (c) 2026, the dcounter developers
  *
@@ -9,8 +9,8 @@
  * nothing on it but the guard of a ledger and indexes of the owner's, and no further columns; one
  * that has is refused, with all calls that need it. No code of an owner runs. Tables that Citus
  * distributes have a trigger, and so are refused as well. What is written is not compared with the
- * bounds of partitions. So it must be the partition that it was made as, and the table of ops none
- * of a further table.
+ * bounds of partitions. So it must be the partition that it was created as, and the table of ops
+ * must not be a partition of another table.
  */
 #include "postgres.h"
 
@@ -89,9 +89,9 @@ part_problem(const DcOpSlot *slot, Oid relid)
 
 /*
  * opslot_check raises 42809 if a partition, which is locked and open, does not have its
- * shape, or has something on it that would be passed over.
- * The table may have changed since it was checked last: while we waited for the lock, or by
- * code of the owner in this session, which can give an open table triggers and indexes.
+ * shape, or has something, such as a trigger, that would be skipped. The table may have changed
+ * since the last check: while we waited for the lock, or by code of the owner in this session,
+ * which can add triggers and indexes to an open table.
  */
 void
 opslot_check(DcOpSlot *slot, Relation heap)

@@ -267,8 +267,7 @@ opslot_insert(const DcOpSlot *slot)
 }
 
 /*
- * opslot_update replaces the row of a slot. The caller keeps others from
- * changing it.
+ * opslot_update replaces the row of a slot. The caller keeps other sessions from changing it.
  */
 void
 opslot_update(const DcOpSlot *slot)

@@ -105,7 +105,7 @@ typedef struct DcOpRel
 /* How to look for an op. */
 typedef enum DcOpFind
 {
-	FIND_TO_WRITE, /* wait for others; 40001 if our snapshot does not see it */
+	FIND_TO_WRITE, /* wait for other transactions; 40001 if our snapshot does not see it */
 	FIND_AND_WAIT, /* wait for others */
 	FIND_NOW	   /* what is committed now */
 } DcOpFind;

@@ -4,9 +4,9 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * They are made when a counter table gets its first op, as the owner of the counter table, even
- * if another role sends the op. The lock that keeps two sessions from making them at once is
- * held to the end of the transaction.
+ * They are created when a counter table gets its first op, as the owner of the counter table, even
+ * if another role sends the op. The lock that keeps two sessions from making them at once is held
+ * to the end of the transaction.
  */
 #include "postgres.h"
 
@@ -271,7 +271,7 @@ make_all(DcCounter *counter, int want)
 }
 
 /*
- * make_slot makes a partition of a table that may be in use, as the current user.
+ * make_slot creates a partition of a table that may be in use, as the current user.
  */
 static void
 make_slot(const DcCounter *counter, Oid ops, int number, DcSlotState state)

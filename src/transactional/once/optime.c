@@ -1,6 +1,6 @@
 /*
  * optime.c
- *		Ids that carry the time at which they were made.
+ *		Ids that carry the time at which they were created.
  *
  * Copyright (c) 2026, the dcounter developers
  *
@@ -24,7 +24,7 @@ static bool uuidv7_time(const char *id, int64_t *ms);
 static bool ulid_time(const char *id, int64_t *ms);
 
 /*
- * id_time returns the kind of an id, and sets *ms to when it was made, if the id says so: in
+ * id_time returns the kind of an id, and sets *ms to when it was created, if the id says so: in
  * milliseconds since 1970.
  */
 DcIdKind
@@ -102,8 +102,7 @@ optime_hex_digit(char c)
 }
 
 /*
- * base32_digit returns the value of a digit: 0 to 9, and the letters but for I, L, O
- * and U.
+ * base32_digit returns the value of a digit: 0 to 9, and the letters except for I, L, O and U.
  */
 static int
 base32_digit(char c)

@@ -1,6 +1,6 @@
 /*
  * optime.h
- *		Ids that carry the time at which they were made (see optime.c).
+ *		Ids that carry the time at which they were created (see optime.c).
  *
  * Copyright (c) 2026, the dcounter developers
  */

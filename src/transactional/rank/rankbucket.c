@@ -7,7 +7,7 @@
  * The bucket of a value is a floating-point number of 14 significant bits, as an integer: below
  * 16,384 each value has its own, above a bucket is at most 1/8,192 of its values wide. Those of
  * negative values mirror those of positive ones. Greater values have greater buckets. Since buckets
- * do not depend on what values there are, none is ever split, merged or built again.
+ * do not depend on the existing values, none is ever split, merged or rebuilt.
  *
  * Nothing here depends on the server: the unit tests build it as it is.
  */

@@ -370,7 +370,8 @@ level_sum(void *sums, const DcKey *key, int64 inc, int64 dec)
 }
 
 /*
- * Add the amounts of a bucket to its own. A key without a number was written by hand.
+ * Add the amounts of a bucket to its own. A key without a number was not written by dcounter's
+ * functions.
  */
 static void
 level_sum_each(void *arg, const DcKey *key, int64 inc, int64 dec)

@@ -6,10 +6,10 @@
  *
  * How many keys have values of a bucket (rankbucket.c) is the count of another table's rows: the
  * table of buckets is a counter table that is bound to the table of totals (transactional/bound),
- * with the number of the bucket as its key, at three levels by grouping sets. What bindings promise
- * is all that makes ranks right. There is no catalog of ranks: a binding is one if its source is a
- * table of totals, which dc_bind() refuses, or, as the catalog row may be gone when that is
- * dropped, if its key calls rank_bucket(), which dc_bind() refuses as well.
+ * with the number of the bucket as its key, at three levels by grouping sets. The guarantees of
+ * bindings are sufficient for correct ranks. There is no catalog of ranks: a binding is one if its
+ * source is a table of totals, which dc_bind() refuses, or, as the catalog row may be gone when
+ * that is dropped, if its key calls rank_bucket(), which dc_bind() refuses as well.
  *
  * The table of buckets follows the table of totals: its name, schema, owner and end.
  */

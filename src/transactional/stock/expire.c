@@ -6,8 +6,8 @@
  *
  * A step ends a batch of holds whose time is up, and gives their units back in
  * the same transaction, and removes a batch of holds that have ended longer ago than
- * dcounter.hold_retention. Both pass over rows that another transaction has locked,
- * which may be ending the hold.
+ * dcounter.hold_retention. Both skip rows that another transaction has locked, which may be ending
+ * the hold.
  *
  * As with compaction, the commit need not wait for the disk: if it is lost, the
  * hold is open again, and expired.

@@ -4,8 +4,8 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * After a sale has sold out most buyers still come. A key whose rows were seen at zero is
- * marked here, and takes of it are refused without a look at a table.
+ * When a sale has sold out, most buyers are still to come. A key whose rows were seen at zero is
+ * marked here, and takes of it are refused without reading a table.
  *
  * A mark must never outlive the first unit that could be sold. Protocol:
  *

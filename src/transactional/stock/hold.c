@@ -4,12 +4,12 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * A hold is one row of the stock's table of holds (holdmake.c), also if it has units of several
+ * A hold is one row of the stock's table of holds (holdmake.c), even if it has units of several
  * keys. It is open until it is confirmed, released or expired. Each of these three locks its row
  * first, and changes it only if it is still open: so a hold ends exactly once, by the first of
  * them. Units that are given back are added to one row of their key when that transaction commits.
- * A hold that is confirmed with more than it has takes the rest as dc_take() does, its row being
- * locked; if that is not there it stays open.
+ * A hold that is confirmed with more than it has takes the rest as dc_take() does, while its row is
+ * locked; if there are not enough units, it stays open.
  *
  * Time is clock_timestamp(), read after the row is locked: a ttl is wall time, as users see it
  * and as rows outlive the server. If the clock is set, holds last longer or shorter by that
@@ -20,7 +20,7 @@
  *
  * Holds that have ended stay for dcounter.hold_retention, so that a call that is repeated
  * because its answer was lost gets an answer. A call that cannot do what was asked fails,
- * unless strict is false: a caller that does not look at the answer must not go on as if the
+ * unless strict is false: a caller that does not look at the answer must not continue as if the
  * units were sold.
  *
  * All statements run as the owner of the stock.
@@ -111,6 +111,7 @@ static const DcStatement sql_hold_list_all = {
 static DcCounter *open_for_hold(FunctionCallInfo fcinfo, const char *function);
 static bool strict_arg(FunctionCallInfo fcinfo, int n);
 static void check_same_quantity(const DcHold *hold, int64 qty);
+static bool take_missing(DcCounter *counter, DcHold *hold, int64 qty, bool strict);
 pg_noreturn static void hold_lacks_units(const DcHold *hold, int64 qty);
 pg_noreturn static void hold_is_over(const DcHold *hold);
 static bool lock_hold(DcCounter *counter, Datum id, DcHold *hold);
@@ -119,12 +120,13 @@ static void end_hold(DcCounter *counter, const DcHold *hold, const char *state,
 
 /*
  * dc_hold_confirm(stock regclass, hold_id uuid, qty bigint, strict boolean) -> text: ends a hold
- * with its units sold, or with as many as qty says; the others are given back, and what is missing
- * is taken. The answer is "confirmed" if this call did it, "confirmed already" if another one did,
- * or, unless strict, why it is not: "expired", "released", "unknown"; "open" if units were missing.
+ * with its units sold, or with as many as qty says; any other units are given back, and missing
+ * units are taken. The answer is "confirmed" if this call did it, "confirmed already" if another
+ * one did, or, unless strict, why it is not: "expired", "released", "unknown"; "open" if units were
+ * missing.
  *
  * Errors: 22023 if it was confirmed with another quantity, or has several keys and qty is given. If
- * strict, 42704 for a hold that is unknown, 55000 for one that has ended otherwise or lacks units.
+ * strict, 42704 for an unknown hold, 55000 for one that has ended in another way or lacks units.
  */
 Datum
 dc_hold_confirm(PG_FUNCTION_ARGS)
@@ -148,20 +150,40 @@ dc_hold_confirm(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("hold %s has several keys, and can only be confirmed as a whole",
 						DatumGetCString(DirectFunctionCall1(uuid_out, hold.id)))));
-	if (qty > hold.qty && stock_take(counter, &hold.lines[0].key, qty - hold.qty, 0) == 0)
-	{
-		if (strict)
-			hold_lacks_units(&hold, qty);
-		PG_RETURN_TEXT_P(cstring_to_text("open"));
-	}
+	if (qty > hold.qty && !take_missing(counter, &hold, qty, strict))
+		PG_RETURN_TEXT_P(cstring_to_text(hold.state));
 	end_hold(counter, &hold, "confirmed", qty > 0 ? qty : hold.qty);
 	PG_RETURN_TEXT_P(cstring_to_text("confirmed"));
 }
 
 /*
+ * take_missing takes what an open hold lacks of `qty` units. False if they are not there, or if the
+ * time of the hold has come meanwhile; an error if strict. Its state is as it is then.
+ */
+static bool
+take_missing(DcCounter *counter, DcHold *hold, int64 qty, bool strict)
+{
+	int64 missing = qty - hold->qty;
+	bool taken = stock_take(counter, &hold->lines[0].key, missing, 0) > 0;
+
+	/* looked at again, as the take may have waited, and ends holds whose time has come: also this one */
+	if (!lock_hold(counter, hold->id, hold))
+	{
+		if (taken)
+			stock_give_back(counter, &hold->lines[0].key, missing);
+		if (strict)
+			hold_is_over(hold);
+		return false;
+	}
+	if (!taken && strict)
+		hold_lacks_units(hold, qty);
+	return taken;
+}
+
+/*
  * dc_hold_release(stock regclass, hold_id uuid, strict boolean) -> text: ends a hold and
  * gives its units back. The answer is "released" if this call did it, "released already" or
- * "expired" if they were given back before, or, unless strict, why they are not: "confirmed",
+ * "expired" if they were given back before, or, unless strict, why they were not: "confirmed",
  * "unknown".
  *
  * Errors, if strict: 42704 for a hold that is unknown, 55000 for one that is confirmed.
@@ -199,8 +221,8 @@ check_same_quantity(const DcHold *hold, int64 qty)
 }
 
 /*
- * hold_lacks_units fails, since a hold was to be confirmed with more units than it has, and there
- * are no more.
+ * hold_lacks_units raises an error: a hold was to be confirmed with more units than it has, and
+ * there are no more.
  */
 static void
 hold_lacks_units(const DcHold *hold, int64 qty)
@@ -307,7 +329,7 @@ lock_hold(DcCounter *counter, Datum id, DcHold *hold)
 
 /*
  * end_hold ends an open hold whose row is locked, and gives back what is not
- * confirmed; of several keys, all or nothing is.
+ * confirmed; of several keys, it gives back all or none.
  */
 static void
 end_hold(DcCounter *counter, const DcHold *hold, const char *state,
@@ -335,8 +357,8 @@ end_hold(DcCounter *counter, const DcHold *hold, const char *state,
 
 /*
  * dc_holds(stock regclass, key text|bigint|uuid) -> setof (key, hold_id, qty, expires_at, age): the
- * open holds of a key, or of all for NULL, without those that had expired when the statement began.
- * Needs SELECT.
+ * open holds of a key, or of all keys if it is NULL, without those that had expired when the
+ * statement began. Needs SELECT.
  */
 Datum
 dc_holds(PG_FUNCTION_ARGS)

@@ -20,6 +20,9 @@
  */
 #define DC_HOLD_LINES DC_TEXT("key"), DC_BIGINT("qty"), DC_NULLABLE("keys", TEXTARRAYOID), DC_NULLABLE("qtys", INT8ARRAYOID)
 
+/* How many keys a hold can have: it is ended in one transaction, which others may wait for. */
+#define HOLD_MAX_LINES 1000
+
 extern text *ended_answer(const char *state, const char *wanted);
 
 /* holdmake.c */

@@ -1,12 +1,12 @@
 /*
  * holdline.c
- *		Statements on a stock's table of holds, and what the units in a row of it are of.
+ *		Statements on a stock's table of holds, and the keys of the units in a row of it.
  *
  * Copyright (c) 2026, the dcounter developers
  *
  * A hold of one key has it in the columns key and qty. One of several has them in keys and qtys:
- * its key is the first of them, and its qty the sum. Tables that were made by 0.1 do not have these
- * two columns, so statements do not name them, but words that stand for them or for NULL:
+ * its key is the first of them, and its qty the sum. Tables that were created by 0.1 do not have
+ * these two columns, so statements do not name them, but words that stand for them or for NULL:
  *
  *	@keys, @qtys	the two columns
  *	@nlines			of how many keys a hold has units
@@ -38,6 +38,8 @@
 
 static bool holds_have_lines(const DcCounter *counter);
 static const char *hold_word(DcCounter *counter, const char *word);
+static void lines_error(DcSqlSession *session);
+static void check_few(DcSqlSession *session, Datum array);
 
 /*
  * holds_begin is sql_begin() for statements on the table of holds. It locks the table and
@@ -116,6 +118,30 @@ hold_word(DcCounter *counter, const char *word)
 }
 
 /*
+ * Raise the error for a hold that was not made by dcounter.
+ */
+static void
+lines_error(DcSqlSession *session)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+			 errmsg("\"%s\" is not as dcounter created it", get_rel_name(session->counter->row.holds)),
+			 errdetail("The keys and quantities of a hold do not match.")));
+}
+
+/*
+ * Raise 42809 if an array of a hold has more elements than dcounter's own holds.
+ */
+static void
+check_few(DcSqlSession *session, Datum array)
+{
+	ArrayType *elements = DatumGetArrayTypeP(array);
+
+	if (ArrayGetNItems(ARR_NDIM(elements), ARR_DIMS(elements)) > HOLD_MAX_LINES)
+		lines_error(session);
+}
+
+/*
  * hold_lines returns what the hold in a row of the last result has, in the order of keys. The row
  * begins with the columns DC_HOLD_LINES. Raises 42809 if the row was made by hand, and is not like
  * that.
@@ -143,6 +169,9 @@ hold_lines(DcSqlSession *session, uint64 row, int *count)
 		lines->qty = rows_bigint(&session->rows, row, 2);
 		return lines;
 	}
+	check_few(session, keys);
+	if (!no_qtys)
+		check_few(session, qtys);
 	deconstruct_array(DatumGetArrayTypePCopy(keys), TEXTOID, -1, false, TYPALIGN_INT, &key_values, &key_nulls, count);
 	if (!no_qtys)
 		deconstruct_array(DatumGetArrayTypePCopy(qtys), INT8OID, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE,
@@ -158,10 +187,7 @@ hold_lines(DcSqlSession *session, uint64 row, int *count)
 		lines[i].qty = DatumGetInt64(qty_values[i]);
 	}
 	if (!sound)
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("\"%s\" is not as dcounter created it", get_rel_name(session->counter->row.holds)),
-				 errdetail("The keys and quantities of a hold do not match.")));
+		lines_error(session);
 	return lines;
 }
 

@@ -5,15 +5,15 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * dc_hold() takes units and notes them in the stock's table of holds, in one transaction.
- * dc_hold_all() does so for units of several keys, of all or none, as one row: so what ends holds
- * (hold.c, expire.c) locks one row and changes it. The columns keys and qtys of that row say what
- * it has; they are NULL for one key. "key" is the first of the keys then, and "qty" the sum. Tables
- * of stocks that were made by an older version do not have these columns, and cannot have such
- * holds until they are added.
+ * dc_hold_all() does so for units of several keys, of all or none, as one row: so the code that
+ * ends holds (hold.c, expire.c) locks one row and changes it. The columns keys and qtys of that row
+ * list its units; they are NULL for one key. "key" is the first of the keys then, and "qty" the
+ * sum. Tables of stocks that were created by an older version do not have these columns, and cannot
+ * have such holds until they are added.
  *
- * A hold_id is made once. Two sessions that make the same one meet at its row, which the second one
- * cannot insert: it gives back what it has taken. If it could not take anything, since the first
- * one has, it waits for that one.
+ * A hold_id is created once. Two sessions that make the same one conflict at its row, which the
+ * second one cannot insert: it returns the units that it has taken. If it could not take anything,
+ * since the first one has, it waits for that one.
  */
 #include "postgres.h"
 
@@ -46,9 +46,6 @@
 
 PG_FUNCTION_INFO_V1(dc_hold);
 PG_FUNCTION_INFO_V1(dc_hold_all);
-
-/* How many keys a hold can have: it is ended in one transaction, which others may wait for. */
-#define MAX_LINES 1000
 
 /* A hold to make. */
 typedef struct DcNewHold
@@ -114,7 +111,7 @@ dc_hold(PG_FUNCTION_ARGS)
  * A key may come more than once.
  *
  * Errors: those of dc_hold() and dc_take_all(); 22023 without keys, 54000 for more than 1,000, 22003
- * for a sum that leaves bigint, 42809 if the table of holds was made by an older version.
+ * for a sum that overflows bigint, 42809 if the table of holds was created by an older version.
  */
 Datum
 dc_hold_all(PG_FUNCTION_ARGS)
@@ -126,10 +123,10 @@ dc_hold_all(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("keys must not be empty")));
-	if (hold.cart.count > MAX_LINES)
+	if (hold.cart.count > HOLD_MAX_LINES)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("a hold can have units of at most %d keys", MAX_LINES),
+				 errmsg("a hold can have units of at most %d keys", HOLD_MAX_LINES),
 				 errdetail("There are %d keys.", hold.cart.count)));
 	hold.qty = 0;
 	for (int i = 0; i < hold.cart.count; i++)
@@ -182,7 +179,7 @@ make_hold(DcNewHold *hold)
 	} while (!taken && wait_for_maker(counter, hold->id));
 	if (!taken)
 	{
-		/* made while the take has waited for others */
+		/* made while the take has waited for other transactions */
 		return find_hold(hold, true) ? hold->id : (Datum) 0;
 	}
 	if (!insert_hold(hold))

@@ -84,7 +84,7 @@ dc_take(PG_FUNCTION_ARGS)
 
 /*
  * dc_take_up_to(stock regclass, key text|bigint|uuid, qty bigint) -> bigint: takes as many
- * units as are available for sure, at most qty, and returns how many.
+ * units as are certainly available, at most qty, and returns how many.
  */
 Datum
 dc_take_up_to(PG_FUNCTION_ARGS)

@@ -1,12 +1,12 @@
 /*
  * stocktable.c
- *		A stock's table of holds: creating it, adopting it, what it must look like; opening a stock, and
+ *		A stock's table of holds: creating it, adopting it, its required shape; opening a stock, and
  *		adding units to it.
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * The other two tables are those of any counter (core/table/table.c); the shard table has
- * one column more.
+ * The other two tables are those of any counter (core/table/table.c); the shard table has one
+ * additional column.
  */
 #include "postgres.h"
 
@@ -53,7 +53,7 @@ static void check_given(const DcCounter *counter, int64 qty);
 	" keys pg_catalog.text[] COLLATE pg_catalog.\"C\"," \
 	" qtys pg_catalog.int8[]"
 
-/* The same. Tables that were made by 0.1 do not have the last two columns (holdline.c). */
+/* The same. Tables that were created by 0.1 do not have the last two columns (holdline.c). */
 const DcShape holds_shape = {
 	.relkinds = "r",
 	.nkeys = 1,
@@ -94,9 +94,9 @@ dc_stock_create(PG_FUNCTION_ARGS)
 }
 
 /*
- * create_holds makes a table of holds, with an index for each search: a take looks for
- * the expired ones of its key; the worker looks for all expired ones, and for those that
- * have ended long ago.
+ * create_holds creates a table of holds, with an index for each search: a take looks for the
+ * expired ones of its key; the worker looks for all expired ones, and for those that have ended
+ * long ago.
  */
 Oid
 create_holds(const RangeVar *stock, const char *maker)
@@ -219,8 +219,8 @@ stock_give_back(DcCounter *counter, const DcKey *key, int64 qty)
 }
 
 /*
- * check_given raises 42809 for less than no units. A hold whose row was made by hand has perhaps
- * that, and would take them from others.
+ * check_given raises 42809 for a negative number of units. A hold whose row was inserted directly
+ * may have such a number, and would take units from other holds.
  */
 static void
 check_given(const DcCounter *counter, int64 qty)

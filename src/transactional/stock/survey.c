@@ -36,7 +36,7 @@
 #include "core/rows/locks.h"
 #include "transactional/stock/survey.h"
 
-/* Readings after which the caller should look whether the answer still matters. */
+/* Readings after which the caller should check whether the answer still matters. */
 #define MAX_READINGS 10
 
 /* By how much a transaction in progress changes the key. */
@@ -98,7 +98,7 @@ survey_exactly(DcDirectRel *rel, const DcDeltaKey *key, int64 enough)
 
 /*
  * survey_once returns a survey of one moment, or NULL if things have changed
- * meanwhile.
+ * in the meantime.
  */
 DcSurvey *
 survey_once(DcDirectRel *rel, const DcDeltaKey *key)
@@ -178,7 +178,7 @@ survey_add_up(DcSurvey *survey, TransactionId compactor)
 
 /*
  * find_holder chooses the transaction to wait for: the one that has the row with the
- * most units which are there for sure once it has ended.
+ * most units which are certainly there once it has ended.
  */
 static void
 find_holder(DcSurvey *survey, const DcChange *changes, int nchanges)

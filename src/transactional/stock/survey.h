@@ -36,7 +36,7 @@ typedef struct DcSurvey
 	bool settled;	 /* no transaction is changing a row, not even ours */
 
 	TransactionId compactor; /* a compaction that is changing it */
-	TransactionId holder;	 /* a transaction that is changing it, and leaves the most units for sure */
+	TransactionId holder;	 /* a transaction that is changing it, and leaves the most certain units */
 } DcSurvey;
 
 /* surveyread.c */

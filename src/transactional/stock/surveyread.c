@@ -297,7 +297,7 @@ note_locker(DcSurveyRow *row, HeapTupleHeader tuple)
 	{
 		TransactionId xid = members[i].xid;
 
-		/* FOR KEY SHARE does not keep others from taking */
+		/* FOR KEY SHARE does not keep other sessions from taking */
 		if (members[i].status != MultiXactStatusForKeyShare &&
 			!TransactionIdIsCurrentTransactionId(xid) &&
 			TransactionIdIsInProgress(xid))

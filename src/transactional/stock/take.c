@@ -17,9 +17,9 @@
  *	   have enough together, take from several of them, in a subtransaction. If other
  *	   takes are faster, it is rolled back and all starts again, with nothing locked.
  *	4. A snapshot that shows less than is wanted settles it: no more was sure.
- *	   If it shows enough, an exact survey decides. If there is enough for sure, but in
- *	   rows that other transactions have locked, wait for one of these and start again.
- *	   A survey in the middle of a compaction decides nothing: wait for its end.
+ *	   If it shows enough, an exact survey decides. If there is certainly enough, but in rows that
+ *	   other transactions have locked, wait for one of these and start again. A survey in the middle
+ *	   of a compaction decides nothing: wait for its end.
  *	5. If expired holds of the key would make it enough, their units are given back to a
  *	   row of this transaction. That is done for a few holds at a time: units that it
  *	   does not take come to others only when it commits.
@@ -28,9 +28,9 @@
  *	   not enough in any case. Only then, and only if nothing at all is left, is the
  *	   gate shut.
  *
- * A take that waits has no row of the key locked, but for those of earlier takes of
- * its transaction. Two transactions that take of several keys in different
- * orders may deadlock, as with any row locks; dc_take_all() sorts its keys.
+ * A take that waits has no row of the key locked, except for those of earlier takes of its
+ * transaction. Two transactions that take of several keys in different orders may deadlock, as with
+ * any row locks; dc_take_all() sorts its keys.
  *
  * Isolation. The latest committed versions decide, at any level. Under REPEATABLE
  * READ and SERIALIZABLE a version that is newer than the transaction's snapshot
@@ -125,8 +125,8 @@ static void count_take(DcCounter *counter, const DcDeltaKey *key,
 					   DcDirectRel *rel, bool taken);
 
 /*
- * Return true if the gate refuses a key. Then the stock need not be
- * opened, which would cost more than to ask: only keys of stocks are marked.
+ * Return true if the gate refuses a key. Then the stock need not be opened, which would cost more
+ * than asking the gate: only keys of stocks are marked.
  */
 bool
 stock_is_shut(FunctionCallInfo fcinfo, const DcKey *key, const char *function)
@@ -211,8 +211,8 @@ stock_take(DcCounter *counter, const DcKey *key, int64 qty, int flags)
 }
 
 /*
- * Take units from the rows that this backend knows, then from those that the index has, and
- * then after a survey. Returns how many were taken.
+ * Take units from the rows that this backend knows, then from those in the index, and then after a
+ * survey. Return the number of units taken.
  */
 static int64
 take_units(DcDirectRel *rel, const DcDeltaKey *key, int64 qty, int flags,
@@ -264,8 +264,8 @@ take_from_one(DcDirectRel *rel, const DcDeltaKey *key, int64 qty)
 }
 
 /*
- * take_after_survey does the steps of the file's head from 3 on, and all of them
- * again after it has waited for units that may come.
+ * take_after_survey performs the steps in the file's head from 3 on, and all of them again after it
+ * has waited for units that may come.
  */
 static int64
 take_after_survey(DcDirectRel *rel, const DcDeltaKey *key, int64 qty, int flags,
@@ -302,9 +302,8 @@ take_after_survey(DcDirectRel *rel, const DcDeltaKey *key, int64 qty, int flags,
 }
 
 /*
- * take_with_holds ends expired holds of the key, if their units would make it
- * enough, and tries again. If that does not help, it must not have been done: so it is
- * in a subtransaction.
+ * take_with_holds ends expired holds of the key, if their units would be enough, and tries again.
+ * If that does not help, it must be undone, so it is done in a subtransaction.
  */
 static bool
 take_with_holds(DcAttempt *attempt)
@@ -418,7 +417,7 @@ survey_and_take(DcAttempt *attempt)
 }
 
 /*
- * take_what_is_sure goes on with the units that there are for sure, if any.
+ * take_what_is_sure continues with the units that are certainly there, if any.
  */
 static int64
 take_what_is_sure(DcAttempt *attempt)
@@ -437,8 +436,8 @@ take_what_is_sure(DcAttempt *attempt)
 
 /*
  * Return true if fewer units than qty were committed at some
- * moment of this call: then fewer were sure. One snapshot shows that, whatever
- * goes on meanwhile.
+ * moment of this call: then fewer were certain. One snapshot shows that, whatever happens in the
+ * meantime.
  */
 static bool
 committed_below(DcCounter *counter, const DcDeltaKey *key, int64 qty)
@@ -466,7 +465,7 @@ pause_after_failure(DcAttempt *attempt)
 
 /*
  * take_parts takes from the free rows of a survey, those with the most units
- * first; false if they have not enough any more.
+ * first; false if they no longer have enough.
  */
 static bool
 take_parts(void *arg)
@@ -520,8 +519,8 @@ compare_taken(const void *a, const void *b)
 }
 
 /*
- * take_wait_for waits until a transaction has ended that a survey has met; then all is
- * open again. It may be cancelled, and lock_timeout counts.
+ * take_wait_for waits until a transaction that a survey has met has ended; then the take starts
+ * over. The wait can be cancelled, and lock_timeout applies.
  */
 static int64
 take_wait_for(DcAttempt *attempt, TransactionId xid)
@@ -533,8 +532,8 @@ take_wait_for(DcAttempt *attempt, TransactionId xid)
 }
 
 /*
- * shut_gate shuts the gate if nothing is left, and nothing can come back but by
- * a transaction that opens it: see gate.c.
+ * shut_gate shuts the gate if nothing is left, and units can come back only by a transaction that
+ * opens it: see gate.c.
  */
 static void
 shut_gate(DcDirectRel *rel, const DcDeltaKey *key, uint64 epoch)
@@ -551,8 +550,8 @@ shut_gate(DcDirectRel *rel, const DcDeltaKey *key, uint64 epoch)
 
 /*
  * take_check_snapshot reads the key in the snapshot of a SERIALIZABLE transaction, with
- * predicate locks, and raises 40001 if that does not explain why not all that was
- * asked for was taken: others have changed the key, or have units in hand.
+ * predicate locks, and raises 40001 if that does not explain why not all that was asked for was
+ * taken: other transactions have changed the key, or hold units in open transactions.
  */
 static void
 take_check_snapshot(DcDirectRel *rel, const DcKey *key, int64 qty, int flags)

@@ -13,7 +13,7 @@
 #include "core/table/catalog.h"
 
 /* How to take. */
-#define TAKE_WAIT 1	  /* wait for others while the answer depends on them */
+#define TAKE_WAIT 1	  /* wait for other transactions while the answer depends on them */
 #define TAKE_PARTLY 2 /* as many as there are */
 #define TAKE_FREE 4	  /* as many as no other transaction holds, without waiting; holds stay as they are */
 

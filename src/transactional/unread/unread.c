@@ -1,6 +1,7 @@
 /*
  * unread.c
- *		dc_mark_read(), dc_mark_read_many(), dc_unread(): how much of a key a member has not read.
+ *		dc_mark_read(), dc_mark_read_many(), dc_unread(): how many messages of a key a member has
+ *		not read.
  *
  * Copyright (c) 2026, the dcounter developers
  *
@@ -25,13 +26,13 @@
  *	  the member cannot have seen stay unread.
  *	- All that a call compares it reads in one snapshot, this transaction's own increments included:
  *	  these are committed, or rolled back, together with the mark, since the mark came after them.
- *	- The value bounds what is unread: no more messages can be unread than there are. So a key
- *	  that was set to 0 has nothing unread for anyone, and the next message is one, for all.
- *	  Deleted messages (decrements) may have been read or not; so with decrements unread is an
- *	  upper bound, and exact without.
+ *	- The value limits the number of unread messages: no more can be unread than there are. So a key
+ *	  that was set to 0 has nothing unread for anyone, and the next message is one, for all. Deleted
+ *	  messages (decrements) may have been read or not; so the number of unread messages is an upper
+ *	  bound with decrements, and exact without.
  *
- * Increments can be lost without a trace: rows that are changed by hand, a buffered counter after a
- * crash, an unlogged one. Then a watermark may be above the number. Nothing is unread until the
+ * Increments can be lost without a trace: rows that are changed directly, a buffered counter after
+ * a crash, an unlogged one. Then a watermark may be above the number. Nothing is unread until the
  * number has reached it again, or the member marks the key: that takes the watermark back to the
  * number (unreadseen.c).
  *

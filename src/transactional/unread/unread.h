@@ -1,6 +1,6 @@
 /*
  * unread.h
- *		What members have read of the keys of a counter table (see unread.c).
+ *		The messages that members have read of the keys of a counter table (see unread.c).
  *
  * Copyright (c) 2026, the dcounter developers
  */

@@ -1,6 +1,6 @@
 /*
  * unreadddl.c
- *		What follows from DDL on a counter table, and on unread tables of it.
+ *		Effects of DDL on a counter table, and on its unread tables.
  *
  * Copyright (c) 2026, the dcounter developers
  *

@@ -7,12 +7,12 @@
  * Under REPEATABLE READ and SERIALIZABLE a row may have been changed since the snapshot was
  * taken. An UPDATE fails then with 40001. For a watermark there is no reason to: the greater
  * number stays, whichever transaction comes first. But a version that replaces one that the
- * snapshot does not show would be shown beside the one that it does show, and reveal what
- * others have marked meanwhile. So such changes wait until the transaction commits, or is
- * prepared, when it no longer reads. Until then its own reads are what the snapshot shows, and
- * its own changes on top (later_apply), as if the others came afterwards. TRUNCATE of the
- * counter writes them at once: they are about increments that it takes away (unreadlost.c). It
- * may be rolled back to a savepoint, and then they wait again.
+ * snapshot does not show would be shown beside the one that it does show, and reveal marks that
+ * other sessions have made in the meantime. So such changes wait until the transaction commits, or
+ * is prepared, when it no longer reads. Until then its own reads are what the snapshot shows, and
+ * its own changes on top (later_apply), as if the others came afterwards. TRUNCATE of the counter
+ * writes them at once: they are about increments that it takes away (unreadlost.c). It may be
+ * rolled back to a savepoint, and then they wait again.
  *
  * All is private to the backend. Changes are in TopTransactionContext, the newest first, each with
  * the nesting level of its subtransaction: rolling that back removes it. The lock on the table is
@@ -227,7 +227,7 @@ unreadlater_subxact_callback(SubXactEvent event, SubTransactionId mine, SubTrans
 
 /*
  * later_write makes the changes, in the order in which they came. Tables that this transaction has
- * dropped since are passed over.
+ * dropped since are skipped.
  */
 void
 later_write(void)

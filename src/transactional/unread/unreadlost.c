@@ -1,6 +1,7 @@
 /*
  * unreadlost.c
- *		Increments that are not in a counter's rows any more, and what other functions of counters ask.
+ *		Increments that are not in a counter's rows any more, and functions for the other functions
+ *		of counters.
  *
  * Copyright (c) 2026, the dcounter developers
  *
@@ -13,9 +14,9 @@
  * The caller has locked the counter table and the key, so the sums are final. Any role may be
  * the one that deletes keys, without rights on these tables, which are the counter owner's: the
  * rows are written without SQL, and run no code. A table that cannot be written makes the call
- * fail; one of another owner is passed over. The list of tables is read each time:
- * dc_unread_create() and dc_unread_adopt() lock the counter table against writers until their
- * row is committed, so a caller that has it locked misses none.
+ * fail; one of another owner is skipped. The list of tables is read each time: dc_unread_create()
+ * and dc_unread_adopt() lock the counter table against writers until their row is committed, so a
+ * caller that has it locked misses none.
  *
  * TRUNCATE of the counter empties the tables, and that of a partition deletes the rows of its keys
  * (core/table/protect.c): both sides begin at 0.

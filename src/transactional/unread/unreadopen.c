@@ -11,10 +11,9 @@
  *
  * The counter table is locked first, then this one (ACCESS SHARE to read, ROW EXCLUSIVE to
  * write), both to the end of the transaction. Nothing that was known before the locks is
- * trusted after them. The relation is open before the shape is looked at: as long as it is,
- * this session's own code cannot alter it (core/table/shape.c). That code may add a trigger or
- * an index even to an open table, so these are looked for again before a row is written
- * (seenrel_check).
+ * trusted after them. The relation is open before the shape is checked: as long as it is, this
+ * session's own code cannot alter it (core/table/shape.c). That code may add a trigger or an index
+ * even to an open table, so these are searched for again before a row is written (seenrel_check).
  *
  * The two tables have one owner. What dc_delete() of the counter has to write here would
  * otherwise depend on another role. When they do not, calls are refused, and dc_delete() passes
@@ -141,7 +140,7 @@ unread_lookup(Oid relid)
  *
  * Errors: 22004 for NULL, those of unread_lookup() and counter_lookup(), 42501 without these
  * rights, 25006 to write in a read-only transaction, 0A000 for row security, 55000 for
- * different owners, 42809 for a table that is not as it was made.
+ * different owners, 42809 for a table that is not as it was created.
  */
 DcCounter *
 seenrel_open(FunctionCallInfo fcinfo, const char *function, bool write, DcSeenRel *rel)
@@ -161,7 +160,7 @@ seenrel_open(FunctionCallInfo fcinfo, const char *function, bool write, DcSeenRe
 	{
 		Oid of = unread_lookup(relid)->row.counter;
 
-		table_check_rights(relid, rights); /* before a lock, so that it cannot be used to disturb others */
+		table_check_rights(relid, rights); /* before a lock, so that it cannot be used to disturb other sessions */
 		counter = counter_open_read(of, function);
 		LockRelationOid(relid, mode);
 		unread = unread_lookup(relid);

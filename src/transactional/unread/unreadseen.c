@@ -10,8 +10,8 @@
  * Rows are read in the active snapshot, with the locks of SERIALIZABLE. They are written as of
  * now at every isolation level: the greater number stays, whichever mark comes first, so a row
  * that a snapshot does not show is no reason to fail with 40001. To find the row to write, the
- * unique index is looked at with a dirty snapshot, which shows rows of any transaction, and one
- * that is in progress is waited for. Then
+ * unique index is checked with a dirty snapshot, which shows rows of any transaction, and one that
+ * is in progress is waited for. Then
  *
  *	- the transaction's one snapshot shows another version of the row, or the row where there is
  *	  none any more, or none
@@ -25,10 +25,10 @@
  * A row may say more than there is, if increments were lost. The next mark lowers it to the
  * number there is. That must not happen just because another session has marked more than this
  * call has read. If number and row are read in one snapshot, a row that the snapshot shows is
- * not such a one. Amounts in memory belong to no snapshot, and are added after those who have
- * committed them are visible. So there the number is read again, when the row's writer has
- * ended altogether, and if it is still less, it is what there is. For a counter on another
- * server the time of the number is unknown.
+ * not one of those. Amounts in memory belong to no snapshot, and are added after those who have
+ * committed them are visible. So there the number is read again, when the row's writer has ended
+ * altogether, and if it is still less, it is what there is. For a counter on another server the
+ * time of the number is unknown.
  *
  * A row that is updated stays locked until the transaction ends, like any row. Transactions that
  * write several rows in different orders can deadlock, which the server finds out.
@@ -86,7 +86,7 @@ make_keys(Datum member, Datum key, ScanKeyData *keys)
 /*
  * seen_read returns the number of a member and a key in the active snapshot, which is the same
  * for all reads until the table is closed, with the changes of this transaction; 0 if there is
- * none. One that was set by hand may be below zero, and counts as 0.
+ * none. A number that the owner has set directly may be negative, and counts as 0.
  */
 int64
 seen_read(DcSeenRel *rel, Datum member, Datum key)

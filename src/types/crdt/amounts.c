@@ -10,14 +10,13 @@
  * them a PN-Counter (Shapiro, Preguica, Baquero, Zawirski 2011). A vector clock is the
  * same thing with another name (Lamport 1978, Fidge 1988).
  *
- * A reset notes, for each node, how much of its amounts it has seen, as two amounts
- * more, merged by maximum as well. The value is what is beyond them. So increments that a
- * reset has not seen survive it, and two resets of the same increments take them away
- * once (observed reset: Weidner and Almeida 2022). A node's resets never exceed its
- * amounts, since both travel together.
+ * A reset notes, for each node, how much of its amounts it has seen, as two further amounts, which
+ * are merged by maximum as well. The value is the part beyond them. So increments that a reset has
+ * not seen survive it, and two resets of the same increments take them away once (observed reset:
+ * Weidner and Almeida 2022). A node's resets never exceed its amounts, since both travel together.
  *
  * The body is the number of nodes, and for each its name and its one or four amounts.
- * A node without amounts is not there.
+ * A node without amounts is left out.
  */
 #include "types/crdt/amounts.h"
 

@@ -1,7 +1,7 @@
 /*
  * crdt.h
  *		What all mergeable types share: kinds, limits, and the interface of their
- *		algorithms, which know nothing of the server.
+ *		algorithms, which do not depend on the server.
  *
  * Copyright (c) 2026, the dcounter developers
  *
@@ -12,7 +12,7 @@
  *
  * Bytes from outside go through a type's check function, which reads nothing before it has seen
  * that it is there, and takes memory for no more than was there. All other functions trust a value
- * that has been checked once. They do not fail but for want of memory, and where they say so.
+ * that has been checked once. They fail only for lack of memory, and where they say so.
  */
 #ifndef DC_CRDT_H
 #define DC_CRDT_H

@@ -4,12 +4,11 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Merging each row into what has been merged so far would go through all of that
- * with each row. So the state is a stack of values, each more than twice as large as the
- * next one, like the digits of a binary counter: a row is pushed, and the top
- * is merged while it is not small compared to the value below it. A byte is rewritten
- * about as often as sizes double. Rows with equal values make a stack of one
- * value.
+ * Merging each row into the result so far would process all of that for each row. So the state is a
+ * stack of values, each more than twice as large as the next one, like the digits of a binary
+ * counter: a row is pushed, and the top is merged while it is not small compared to the value below
+ * it. A byte is rewritten about as often as sizes double. Rows with equal values make a stack of
+ * one value.
  *
  * The values are in the aggregate's context, and those that have been merged are freed.
  * Functions that finish or serialize a state only read it: aggregates may share one, and
@@ -37,7 +36,7 @@ typedef struct Stack
 } Stack;
 
 /*
- * new_stack makes an empty state, in the current context. There may be one for each of many
+ * new_stack creates an empty state, in the current context. There may be one for each of many
  * groups, so it is small.
  */
 static Stack *

@@ -317,8 +317,8 @@ crdt_to_json(CrdtBytes state)
 #define PRINTS_SHORT 1024
 
 /*
- * begin_scratch makes a context for what the server leaves behind when it reads or prints a
- * jsonb, a kB and more of the smallest one. A register may have very many.
+ * begin_scratch creates a context for memory that the server leaves behind when it reads or prints
+ * a jsonb, a kB and more of the smallest one. A register may have very many.
  */
 static MemoryContext
 begin_scratch(MemoryContext *before)
@@ -340,7 +340,7 @@ end_scratch(MemoryContext scratch, MemoryContext before)
 }
 
 /*
- * crdt_jsonb_in makes a jsonb of its text. False after a soft error.
+ * crdt_jsonb_in creates a jsonb from its text. Returns false after a soft error.
  */
 bool
 crdt_jsonb_in(const char *text, CompatNode escontext, Datum *jsonb)
@@ -363,7 +363,7 @@ crdt_jsonb_in(const char *text, CompatNode escontext, Datum *jsonb)
 }
 
 /*
- * crdt_jsonb_of makes a jsonb of a register's value.
+ * crdt_jsonb_of creates a jsonb from a register's value.
  */
 Datum
 crdt_jsonb_of(CrdtString value)

@@ -137,8 +137,8 @@ crdtparse_get_number(const JsonbValue *value, int64 *number)
 }
 
 /*
- * read_json reads a register's value. What is printed may be longer by far than what was
- * read, so values that do not fit into a state are refused at once.
+ * read_json reads a register's value. The printed value may be far longer than its input, so values
+ * that do not fit into a state are refused at once.
  */
 static bool
 read_json(Parser *parser, JsonbValue *value, CrdtString *text)
@@ -162,8 +162,8 @@ array_for(size_t n, size_t size)
 }
 
 /*
- * crdtparse_compare is crdt_compare() for sorting: there are orders of many strings for which that
- * takes very long.
+ * crdtparse_compare is crdt_compare() for sorting: there are orders of many strings for which
+ * sorting with that takes very long.
  */
 static int
 crdtparse_compare(CrdtString a, CrdtString b)
@@ -176,7 +176,7 @@ crdtparse_compare(CrdtString a, CrdtString b)
 
 /*
  * Read a node's amounts: {"inc": ..., "dec": ..., "inc_reset": ..., "dec_reset": ...}. The caller
- * has set them to zero; those that are missing stay so.
+ * has set them to zero; missing ones stay zero.
  */
 static bool
 read_pncounter_entry(const Parser *parser, const JsonbValue *value, AmountsEntry *entry)
@@ -291,8 +291,8 @@ read_gset(CrdtBuf *out, const Parser *parser, JsonbContainer *root)
 /* Elements with dots */
 
 /*
- * Read a range of dots: [first, last]. `last` is where the range before it ends, 0 if there is
- * none; ranges that overlap or touch are refused.
+ * Read a range of dots: [first, last]. `last` is the end of the previous range, 0 if there is none;
+ * ranges that overlap or touch are refused.
  */
 static bool
 read_range(const Parser *parser, const JsonbValue *value, int64 last, DotsRange *range)
@@ -623,7 +623,7 @@ read_state(CrdtBuf *out, Parser *parser, JsonbContainer *root)
 }
 
 /*
- * crdt_from_json makes a state of a text form.
+ * crdt_from_json creates a state from a text form.
  */
 bool
 crdt_from_json(CrdtBuf *out, const CrdtType *type, const char *text, CompatNode escontext)

@@ -96,9 +96,9 @@ static const TypeEntry types[] = {
 };
 
 /*
- * crdt_type_of is the mergeable type of that OID, or of the domain's base type; NULL if
- * it is none. A type is known by its input function, which nobody but a superuser can
- * give to another.
+ * crdt_type_of returns the mergeable type with that OID, or the domain's base type; NULL if it is
+ * not mergeable. A type is recognized by its input function, which only a superuser can give to
+ * another type.
  */
 const CrdtType *
 crdt_type_of(Oid type)
@@ -166,7 +166,7 @@ crdt_too_large(const CrdtType *type, size_t len)
 }
 
 /*
- * crdt_datum makes a value of a state that was written, and frees that.
+ * crdt_datum creates a value from a state that was written, and frees the state.
  */
 Datum
 crdt_datum(CrdtBuf *buf)
@@ -233,8 +233,8 @@ crdt_string_datum(CrdtString string)
 }
 
 /*
- * Return true if a string of a state from outside may be there: it is text of
- * this database, or what jsonb prints.
+ * Return true if a state from outside may contain a string: it must be valid text of this database,
+ * or output of jsonb.
  */
 static bool
 crdt_valid(CrdtString string, CrdtStringKind kind)
@@ -351,8 +351,8 @@ is_before(CrdtBytes a, CrdtBytes b, bool or_equal)
 }
 
 /*
- * What indexes call frees its copies of values that were compressed or stored elsewhere:
- * nobody else would until the index is made.
+ * Functions that indexes call free their copies of values that were compressed or stored out of
+ * line, because otherwise these would not be freed until the index is created.
  */
 static bool
 are_same(FunctionCallInfo fcinfo)

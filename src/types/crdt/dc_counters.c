@@ -63,7 +63,7 @@ dc_vclock(PG_FUNCTION_ARGS)
 /*
  * dc_add(counter, amount, node): raises the node's amount. A negative amount lowers a
  * dc_pncounter (by raising the node's decrements); the other types only grow (22023).
- * 22003 if the node's amount would leave the range of bigint.
+ * Raises 22003 if the node's amount would overflow bigint.
  */
 Datum
 dc_add_amount(PG_FUNCTION_ARGS)
@@ -89,7 +89,7 @@ dc_add_amount(PG_FUNCTION_ARGS)
 
 /*
  * dc_reset(counter): takes away what this state has seen. What others count
- * meanwhile stays.
+ * in the meantime stays.
  */
 Datum
 dc_reset_pncounter(PG_FUNCTION_ARGS)
@@ -101,7 +101,7 @@ dc_reset_pncounter(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_value(counter): its value; 22003 if that is no bigint.
+ * dc_value(counter): its value; 22003 if that is not a bigint.
  */
 Datum
 dc_value_counter(PG_FUNCTION_ARGS)

@@ -175,7 +175,7 @@ dc_value_lww(PG_FUNCTION_ARGS)
 }
 
 /*
- * dc_stamp(register): when and by whom it was written, NULL if it never was.
+ * dc_stamp(register): when and the node that wrote it, NULL if none did.
  */
 Datum
 dc_stamp(PG_FUNCTION_ARGS)

@@ -324,7 +324,7 @@ dots_order(const void *a, const void *b)
 
 /*
  * sort_dots puts dots in order. It is a merge sort, since the server's qsort() takes
- * quadratic time for what is made to that end.
+ * quadratic time for input that is crafted to that end.
  */
 static void
 sort_dots(Dot *dots, size_t n)
@@ -394,9 +394,8 @@ dots_context_news(DotsContext *result, const DotsContext *after, const DotsConte
 }
 
 /*
- * dots_context_draw makes a node's next dot, after all that were seen of it.
- * `numbers` gets the new number of each old node. False, and nothing made, if there is no
- * next dot.
+ * dots_context_draw creates a node's next dot, after all of its dots that were seen. `numbers` gets
+ * the new number of each old node. False, and nothing made, if there is no next dot.
  */
 bool
 dots_context_draw(DotsContext *result, const DotsContext *context, CrdtString node,

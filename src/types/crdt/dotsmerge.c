@@ -1,12 +1,12 @@
 /*
  * dotsmerge.c
- *		Two states of elements with dots: what both become, and what one has news of.
+ *		Two states of elements with dots: merging them, and the delta of one.
  *
  * Copyright (c) 2026, the dcounter developers
  *
  * A dot survives a merge if both states have it at the element, or if one has it and
- * the other has never seen it. One that the other has seen and has no more was removed
- * there. The context is that of both.
+ * the other has never seen it. One that the other has seen but no longer has was removed there. The
+ * context is that of both.
  *
  * A delta has a context of the dots that were seen or removed since, and the elements
  * that have any of these, with no others. To the merge it looks like any state.

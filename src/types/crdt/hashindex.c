@@ -7,9 +7,9 @@
  * A table of open addressing that is at most three quarters full. It knows no keys: its
  * user compares those of the few numbers it names.
  *
- * The strings come from anybody. With many strings of one hash, a user could make each
- * look-up go through all of them. So the hash is SipHash (base/siphash.h), with a key
- * that only this process knows and that is never stored.
+ * The strings come from untrusted users. With many strings of one hash, a user could make each
+ * look-up go through all of them. So the hash is SipHash (base/siphash.h), with a key that only
+ * this process knows and that is never stored.
  */
 #include "types/crdt/hashindex.h"
 
@@ -39,8 +39,8 @@ hashindex_hash(const void *data, size_t len)
 }
 
 /*
- * hashindex_reserve makes room for this many numbers in all. If there is no memory for
- * it, the table is as it was.
+ * hashindex_reserve makes room for this many numbers in total. If there is no memory for that, the
+ * table stays unchanged.
  */
 void
 hashindex_reserve(HashIndex *index, size_t n)
@@ -81,8 +81,8 @@ hashindex_put(HashIndex *index, uint32_t hash, uint32_t number)
 }
 
 /*
- * hashindex_remove removes a number that is there. Those behind it move up, unless that
- * would put them before their hash's place.
+ * hashindex_remove removes an existing number. Those behind it move up, unless that would put them
+ * before their hash's place.
  */
 void
 hashindex_remove(HashIndex *index, uint32_t hash, uint32_t number)

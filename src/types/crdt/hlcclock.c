@@ -5,29 +5,29 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * Rules. The time of a new stamp is that of stamp_next(): the wall clock's, but after all
- * that this database has given out, and after the stamp that the caller has seen. No time
- * is given out twice, whatever becomes of the transaction, and when the wall clock is
- * set back times go on one by one until it has caught up.
+ * that this database has given out, and after the stamp that the caller has seen. No time is given
+ * out twice, whether or not the transaction commits, and when the wall clock is set back, times
+ * continue one by one until it has caught up.
  *
  * Where it is. The last time is the value of the sequence dcounter.hlc_clock, so it
  * needs no shared memory, is that of all sessions, and is there after a restart, on a
  * standby that is promoted, and in a dump that is restored. It is read and raised under the
  * lock of the sequence's page (sequence_raise()), which also orders the stamps of
- * sessions. No other lock is held then or taken meanwhile.
+ * sessions. No other lock is held then or taken in the meantime.
  *
  * Crashes. What is logged is LOG_AHEAD later than the stamp for which it is logged,
  * and flushed before any session can see the page. So a stamp never leaves the server
- * before something durable is no less, also if its transaction writes nothing, or has not
- * committed yet. After a crash the clock goes on from there, up to LOG_AHEAD ahead
- * of its last stamp. While the wall clock is the later one this is one record in LOG_AHEAD
- * of time; after it was set back, one in a million stamps.
+ * before something durable is no less, even if its transaction writes nothing, or has not committed
+ * yet. After a crash the clock continues from there, up to LOG_AHEAD ahead of its last stamp. While
+ * the wall clock is the later one this is one record in LOG_AHEAD of time; after it was set back,
+ * one in a million stamps.
  *
  * A standby has replayed the record before it shows anything that was committed with a
  * stamp under it. So when it is promoted, its stamps are later than all those it has. What
  * an asynchronous standby has not got before the primary is lost can, when the wall
- * clock of the standby is behind, have had stamps that are given out again; nobody has
- * committed data with these any more but other databases that got them from the primary
- * first. synchronous_commit is the way to rule that out, as for anything else.
+ * clock of the standby is behind, have had stamps that are given out again; then only other
+ * databases that got them from the primary first still have committed data with these.
+ * synchronous_commit is the way to rule that out, as for anything else.
  *
  * A dump has the last time, no earlier than its snapshot. setval() sets it as any
  * sequence's; it takes a superuser.
@@ -36,7 +36,7 @@
  * in the future would permanently drag the clocks of all databases there. So a stamp that is ahead
  * of the wall clock by more than dcounter.clock_drift is refused; but not if this clock
  * has already got there, since then it does no more harm. That is so after the wall clock
- * was set back: the own stamps that come home from other databases are not refused.
+ * was set back: this database's stamps that return from other databases are not refused.
  *
  * Any role can make a stamp, and raise the clock with it, after which all stamps of this database
  * are as far ahead. So what does not come by a link, or as by one, may be only half as far ahead:
@@ -151,9 +151,9 @@ hlc_clock_next(int64 seen)
 }
 
 /*
- * hlc_clock_observe sees to it that stamps of this database are after `time` from now on
- * (22023 if that is too far ahead). Mostly they are already. If not, it goes to
- * the wall clock's time at once, so that the next ones to come need not.
+ * hlc_clock_observe ensures that stamps of this database are after `time` from now on (22023 if
+ * that is too far ahead). Mostly they are already. If not, it goes to the wall clock's time at
+ * once, so that the next ones to come need not.
  */
 void
 hlc_clock_observe(int64 time)

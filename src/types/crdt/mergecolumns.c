@@ -9,15 +9,15 @@
  *	- The stamp and all other columns but the key are one group. The group with the later
  *	  stamp wins as a whole, so what a user has written together stays together. No stamp
  *	  (NULL) is before every stamp.
- *	- Of two groups that differ under one stamp, as somebody has forgotten to make a new one,
+ *	- Of two groups that differ under one stamp, as somebody has forgotten to take a new one,
  *	  the greater wins, by an order that is the same in all databases: columns in the order of
  *	  their names, NULL first, then the bytes of the type's send function, or those of its
  *	  text if it has none. Of the settings, which are the session's, those that such bytes
- *	  depend on are pinned. So all databases keep the same one, and which one is of no importance.
+ *	  depend on are pinned. So all databases keep the same one; it does not matter which.
  *
- * The merge of two rows is thus the least upper bound of both, whatever their order, and merging
- * a row once more changes nothing. A state that does not change stays the same value, not a
- * copy, so a value in TOAST is not stored again.
+ * The merge of two rows is thus the least upper bound of both, whatever their order, and merging a
+ * row again changes nothing. A state that does not change stays the same value, not a copy, so a
+ * value in TOAST is not stored again.
  *
  * All memory is the caller's, who is called once a row.
  */
@@ -53,8 +53,8 @@ static int compare_bytes(const MergeColumn *column, Datum a, Datum b);
 static bytea *value_bytes(const MergeColumn *column, Datum value);
 
 /*
- * merge_rows merges a row that has come into the one that is there. The clock learns of the
- * stamps that come in by it (22023 if one is too far ahead).
+ * merge_rows merges a row that has come into the existing one. The clock learns of the stamps that
+ * come in by it (22023 if one is too far ahead).
  */
 void
 merge_rows(const MergeTable *table, TupleTableSlot *old, TupleTableSlot *new, MergedRow *merged)
@@ -273,7 +273,7 @@ compare_row_stamps(const MergeTable *table, TupleTableSlot *a, TupleTableSlot *b
 
 /*
  * Return true if two values of a column are the same, byte by byte. Of values that are
- * stored apart, it first looks whether they are one and the same.
+ * stored apart, it first checks whether they are one and the same.
  */
 bool
 merge_same(const MergeColumn *column, Datum a, bool a_null, Datum b, bool b_null)
@@ -358,7 +358,7 @@ compare_bytes(const MergeColumn *column, Datum a, Datum b)
 static bytea *
 value_bytes(const MergeColumn *column, Datum value)
 {
-	/* the functions are those of the cache, which another row may need meanwhile */
+	/* the functions are those of the cache, which another row may need in the meantime */
 	FmgrInfo bytes;
 
 	fmgr_info_copy(&bytes, (FmgrInfo *) &column->bytes, CurrentMemoryContext);

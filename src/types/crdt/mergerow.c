@@ -6,47 +6,46 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * Each database has the table, users write to all of them, and built-in logical replication
- * takes the rows to the others. There the trigger makes of the row that is there and the row that
- * comes the least upper bound of both (mergecolumns.c). That is the same in whatever order rows
- * come, and however often, so all tables become equal.
+ * takes the rows to the others. There the trigger replaces the existing row by the least upper
+ * bound of it and the incoming one (mergecolumns.c). That is the same in whatever order rows come,
+ * and however often, so all tables become equal.
  *
  * Rows that are applied (session_replication_role is replica, as in an apply worker or
  * the copy of a table):
  *
- *	- UPDATE: the row becomes the merged one. If it is that already, nothing is written. So
- *	  a row that goes round a ring, or comes back to its writer, ends there.
+ *	- UPDATE: the row becomes the merged one. If it is that already, nothing is written. So a row
+ *	  that goes around a ring, or returns to its writer, ends there.
  *	- INSERT: another row of the key may be there, or may be written by another session at this
  *	  very moment. First the trigger looks for it, without a lock. If the row that comes adds
  *	  nothing, that is all: no lock is taken, so those who copy a table that is there already
- *	  and those who apply its changes, in another order, mostly do not wait for each other. Else a
- *	  nested statement, INSERT ... ON CONFLICT (key) DO UPDATE, inserts the row, or locks
- *	  the one that is there and updates it, by which this trigger fires and merges, with the newest
- *	  version of the row, whether the snapshot sees it or not. The server sees to it that one
- *	  of both happens. So the row that came is done with, and is not inserted once more.
+ *	  and those who apply its changes, in another order, mostly do not wait for each other.
+ *	  Otherwise a nested statement, INSERT ... ON CONFLICT (key) DO UPDATE, inserts the row, or
+ *	  locks the existing one and updates it, which fires this trigger, and that merges with the
+ *	  newest version of the row, whether the snapshot sees it or not. The server ensures that one of
+ *	  the two happens. So the row that came has been handled, and is not inserted again.
  *
- * The nested statement fires this trigger, too, one level deeper, and there its row passes.
- * It runs as the role that runs the outer statement, with the rights, the triggers and the checks
- * that apply to that role anyway; it is no more than what an upsert of that role would do. (In
- * an apply worker that is the subscription's owner, or since version 16 the table's.)
- * Row-level security would hide the row that is in the way; apply workers refuse tables with
- * it for roles that are subject to it, and so does this.
+ * The nested statement also fires this trigger, one level deeper, and there its row passes. It runs
+ * as the role that runs the outer statement, with the rights, the triggers and the checks that
+ * apply to that role anyway; it is no more than what an upsert of that role would do. (In an apply
+ * worker that is the subscription's owner, or since version 16 the table's.) Row-level security
+ * would hide the row that is in the way; apply workers refuse tables with it for roles that are
+ * subject to it, and so does this.
  *
  * Code of the table's owner may run at several points: as triggers that fire before, in functions
  * of types. It cannot alter the table, which the outer statement has open, nor drop the index. It
- * can rename things, so the nested statement is made when it is needed (mergerowcache.c). If it has
- * written rows of another table all the same, that is found afterwards, as this trigger has not
+ * can rename things, so the nested statement is created when it is needed (mergerowcache.c). If it
+ * has written rows of another table all the same, that is found afterwards, as this trigger has not
  * fired, and is an error, which undoes it.
  *
  * Rows that users write:
  *
  *	- INSERT: a row without a stamp gets one. Here as in an update, stamps that the user gives,
  *	  also within registers, may not be too far ahead: the other databases would not take them.
- *	- UPDATE: states merge with those that are there, so one that was read before cannot undo
- *	  what has come since. If a column of the group changes, the row gets a new stamp, later
- *	  than the one it has, unless the user has set a later one. The values of the group that
- *	  are in TOAST and do not change are stored again: otherwise they would not be
- *	  sent, and the receiver would put its own values, perhaps those of another
- *	  writer, under this stamp.
+ *	- UPDATE: states merge with those that are there, so one that was read before cannot undo later
+ *	  changes. If a column of the group changes, the row gets a new stamp, later than the one it
+ *	  has, unless the user has set a later one. The values of the group that are in TOAST and do not
+ *	  change are stored again: otherwise they would not be sent, and the receiver would put its own
+ *	  values, perhaps those of another writer, under this stamp.
  *	- The key does not change: elsewhere this would be another row, and the old one stay.
  */
 #include "postgres.h"
@@ -110,12 +109,12 @@ static HeapTuple mergerow_replaced(HeapTuple tuple, Relation rel, const MergedRo
 /*
  * merge_row([column, ...] [, 'stamp=column']) -> trigger, BEFORE INSERT OR UPDATE FOR EACH ROW
  *
- * Without columns, all of a mergeable type merge.
+ * Without columns, all columns of a mergeable type merge.
  *
- * Errors: 39P01 if it is another kind of trigger, 42703, 42701, 42804, 42P10 for
- * arguments that do not fit the table, 42P16 if it needs a stamp, 42809 or 0A000 for tables that
- * it cannot work on, 55000 without a key or a node's name, 0A000 if a user changes the key,
- * 22023 for a stamp too far ahead.
+ * Errors: 39P01 if it is called by another kind of trigger, 42703, 42701, 42804, 42P10 for
+ * arguments that do not fit the table, 42P16 if it needs a stamp, 42809 or 0A000 for tables that it
+ * cannot work on, 55000 without a key or a node's name, 0A000 if a user changes the key, 22023 for
+ * a stamp too far ahead.
  */
 Datum
 merge_row(PG_FUNCTION_ARGS)
@@ -178,8 +177,8 @@ trigger_depth(void)
 }
 
 /*
- * apply_insert writes a row that has come, by a statement of its own, if it adds anything. It
- * returns NULL: nothing is left to be done.
+ * apply_insert writes a row that has come, with a separate statement, if the row adds anything. It
+ * returns NULL, as nothing is left to be done.
  */
 static HeapTuple
 apply_insert(TriggerData *data, const MergeTable *table)
@@ -208,8 +207,8 @@ check_row_security(Relation rel)
 }
 
 /*
- * adds_nothing looks for the row that is there, as it is now. If there is none, or the one
- * that comes would change it, the clock has learnt of the stamps that come with it.
+ * adds_nothing looks for the existing row in its current version. If there is none, or the incoming
+ * row would change it, the clock has learnt of the incoming stamps.
  */
 static bool
 adds_nothing(const MergeTable *table, Relation rel, TupleTableSlot *row)
@@ -334,8 +333,8 @@ run_upsert(TriggerData *data, Passing *pass)
 }
 
 /*
- * apply_update merges a row that has come into the one that is there; NULL if that changes
- * nothing of it. A key that changes is taken over: its writer has no such trigger.
+ * apply_update merges a row that has come into the existing one; NULL if that changes nothing of
+ * it. A key that changes is taken over: its writer has no such trigger.
  */
 static HeapTuple
 apply_update(TriggerData *data, const MergeTable *table, const Passing *pass)
@@ -413,8 +412,8 @@ user_insert(TriggerData *data, const MergeTable *table)
 }
 
 /*
- * Merge the states that a user writes with those that are there. If the stamp or the group
- * changes, make sure that the stamp is later, and fetch the group's values that are stored apart.
+ * Merge the states that a user writes with the existing ones. If the stamp or the group changes,
+ * make sure that the stamp is later, and fetch the group's values that are stored apart.
  */
 static HeapTuple
 user_update(TriggerData *data, const MergeTable *table)
@@ -527,7 +526,7 @@ fetch_group(const MergeTable *table, TriggerData *data, MergedRow *merged)
 }
 
 /*
- * new_row_stamp makes a stamp of this database, later than another one's time.
+ * new_row_stamp creates a stamp of this database that is later than another stamp's time.
  */
 static Datum
 new_row_stamp(int64 seen)

@@ -15,7 +15,7 @@
 
 #include "types/crdt/crdt.h"
 
-/* What becomes of a column when two rows merge. */
+/* The result for a column when two rows merge. */
 typedef enum MergeRole
 {
 	MERGE_IGNORED,	/* dropped, or generated: it follows from the others */

@@ -1,14 +1,14 @@
 /*
  * mergerowcache.c
- *		dcounter.merge_row(): what a session knows of the tables with the trigger.
+ *		dcounter.merge_row(): a session's cache of the tables with the trigger.
  *
  * Copyright (c) 2026, the dcounter developers
  *
  * Entries are found by the OID of the trigger: each partition has its own. An invalidation
- * only marks entries: it may come at any moment, also while one is in use. The next
- * use makes a new table of it, and the old one is freed by a later transaction, as no use
- * lasts longer. All that can be wrong with the trigger or its arguments is found
- * when a table is made, at the first row of a session.
+ * only marks entries: it may come at any moment, even while one is in use. The next use makes a new
+ * table of it, and the old one is freed by a later transaction, as no use lasts longer. All that
+ * can be wrong with the trigger or its arguments is found when a table is created, at the first row
+ * of a session.
  *
  * The statement that inserts a row is kept with the table. Its text names the table and
  * its columns, and the server looks names up again when it has invalidated a plan. A schema
@@ -57,7 +57,7 @@ typedef struct Entry
 	Oid trigger; /* hash key */
 	Oid relid;
 	bool valid;
-	bool subscribed; /* it was looked whether a subscription feeds the table */
+	bool subscribed; /* it was checked whether a subscription feeds the table */
 	bool warned;
 	MergeTable *table;
 } Entry;
@@ -126,7 +126,7 @@ entry_find(TriggerData *data)
 	entry = relcached_enter(&entries, &oid);
 	mergerowcache_retire(entry);
 	entry->relid = RelationGetRelid(data->tg_relation);
-	/* if an invalidation comes meanwhile, this use is the last */
+	/* if an invalidation comes in the meantime, this use is the last */
 	entry->valid = true;
 	entry->subscribed = false;
 	entry->table = table_make(data);
@@ -201,8 +201,8 @@ mergerowcache_free_retired(void)
 }
 
 /*
- * warn_not_always warns, once a session, of a trigger that fires for users alone while rows
- * come by a subscription.
+ * warn_not_always warns, once per session, of a trigger that fires for users alone while rows come
+ * by a subscription.
  */
 static void
 warn_not_always(Entry *entry, TriggerData *data)
@@ -342,7 +342,7 @@ mergerowcache_key_index(Relation rel)
 }
 
 /*
- * add_columns finds out what becomes of each column.
+ * add_columns determines how each column is merged.
  */
 static void
 add_columns(MergeTable *table, Relation rel, const Trigger *trigger)
@@ -485,7 +485,7 @@ set_column_bytes(MergeTable *table, MergeColumn *column)
 
 /*
  * merge_table_plan returns the plan that inserts a row. The table may have changed since it
- * was found: code of its owner may have run, as to compare values. Then it is found anew, with all
+ * was found: code of its owner may have run, as to compare values. Then it is found again, with all
  * that is wrong with it by now.
  */
 SPIPlanPtr

@@ -1,14 +1,14 @@
 /*
  * mergetypes.c
- *		dcounter.merge_row(): what it has to know of types.
+ *		dcounter.merge_row(): its knowledge of types.
  *
  * Copyright (c) 2026, the dcounter developers
  *
  * Which of two states of a sketch that adds up is later: dc_cms and dc_topk have no union that may
- * be done twice, so each database writes to a row of its own, and others take the later state of
- * that row. Each addition makes the total weight greater. So the later state is that with the
- * greater total. Of two states with the same total, which one database does not make of each other
- * by additions, the greater bytes win: any order will do, if all databases have the same.
+ * be done twice, so each database writes to its own row, and the other databases take the later
+ * state of that row. Each addition makes the total weight greater. So the later state is that with
+ * the greater total. Of two states with the same total, which one database does not make of each
+ * other by additions, the greater bytes win: any order will do, if all databases have the same.
  */
 #include "postgres.h"
 
@@ -34,8 +34,8 @@ static void add_part_types(HTAB *known, List **types, Oid type);
 static void add_part_type(HTAB *known, List **types, Oid type);
 
 /*
- * Return true if a column is of a type whose values merge, and notes how. A
- * sketch is known as crdt_type_of() knows other types: by its input function.
+ * Return true if a column is of a type whose values merge, and note how they merge. A sketch is
+ * known as crdt_type_of() knows other types: by its input function.
  */
 bool
 merge_set_type(MergeColumn *column)
@@ -77,9 +77,9 @@ merge_sketch_is_later(const MergeColumn *column, Datum a, Datum b)
 }
 
 /*
- * Return true if a type has a send function, and so have all that it is made of: else
- * that of an array, a range or a row fails. They are kept in a list, each once: a user may have nested
- * them deeper than the stack goes, and each in several places of the next.
+ * Return true if a type has a send function, and so do all types that it consists of: otherwise
+ * that of an array, a range or a row fails. The types are kept in a list, each once: a user may
+ * have nested them deeper than the stack allows, and used each in several places of the next one.
  */
 bool
 merge_has_send(Oid type)

@@ -77,7 +77,7 @@ begin_set_entries(const SetState *state)
 		if (!entry->gone)
 			iter.added[iter.nadded++] = (SortEntry){prefix_of(entry), entry};
 	}
-	/* that of the C library: the server's takes quadratic time for what is made to that end */
+	/* the C library's: the server's takes quadratic time for input crafted to that end */
 	(qsort)(iter.added, iter.nadded, sizeof(SortEntry), setencode_compare_entries);
 	return iter;
 }
@@ -151,7 +151,7 @@ compare_nodes(const void *a, const void *b)
 }
 
 /*
- * order_nodes makes a context of a state's nodes, and tells the number of each in it. The
+ * order_nodes creates a context from a state's nodes, and tells the number of each in it. The
  * ranges are the state's.
  */
 static void

@@ -139,7 +139,7 @@ setexpanded_join_core(Object *object, Core *core)
 }
 
 /*
- * setexpanded_new_object makes an object that has nothing yet.
+ * setexpanded_new_object creates an object that has nothing yet.
  */
 static Object *
 setexpanded_new_object(void)
@@ -156,7 +156,7 @@ setexpanded_new_object(void)
 }
 
 /*
- * setexpanded_new_core makes a core without a state. Until an object joins it, it is the current
+ * setexpanded_new_core creates a core without a state. Until an object joins it, it is the current
  * context's, so that an error in between does not leave it behind.
  */
 static Core *
@@ -206,7 +206,7 @@ load_core(Object *object)
 
 /*
  * setexpanded_own_core gives an object a core of its own, with the object's version of the state.
- * The log has all later changes: it was never emptied since the object was made.
+ * The log has all later changes: it was never emptied since the object was created.
  */
 static void
 setexpanded_own_core(Object *object)
@@ -356,10 +356,10 @@ came_last(FmgrInfo *flinfo, Datum value)
 }
 
 /*
- * change_flat makes a change to a flat value. One that does not change becomes an object,
- * too, as a loop may go on with it and should not search it each time. But one that is
- * compressed or stored elsewhere is returned itself at first, for an UPDATE stores it as
- * it is; an object, if it comes once more.
+ * change_flat makes a change to a flat value. A value that does not change also becomes an object,
+ * as a loop may continue with it and should not search it each time. But a value that is compressed
+ * or stored out of line is returned itself the first time, since an UPDATE stores it as it is, and
+ * as an object if it comes again.
  */
 static Datum
 change_flat(FmgrInfo *flinfo, Datum value, const Step *step)
@@ -483,7 +483,7 @@ set_bytes(Datum value)
 /* The methods of an expanded object. */
 
 /*
- * Return the size of an object's flat form. Its bytes are made here, and kept in the object.
+ * Return the size of an object's flat form. Its bytes are written here, and kept in the object.
  */
 static Size
 setexpanded_object_flat_size(ExpandedObjectHeader *header)

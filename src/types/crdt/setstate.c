@@ -249,7 +249,7 @@ copy_nodes(SetState *copy, const SetState *state, uint8_t **next)
 }
 
 /*
- * setstate_copy makes a copy in which entries and nodes have the same numbers.
+ * setstate_copy returns a copy in which entries and nodes have the same numbers.
  */
 SetState *
 setstate_copy(const SetState *state)

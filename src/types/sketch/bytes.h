@@ -48,7 +48,7 @@ bytes_store64(uint8_t *bytes, uint64_t word)
 
 /*
  * A varint is a number of at most 63 bits, 7 bits a byte, the low bits first; all
- * bytes but the last have their highest bit set. It has no byte more than it needs.
+ * bytes but the last have their highest bit set. It has no more bytes than it needs.
  */
 static inline uint8_t *
 bytes_put_varint(uint8_t *out, uint64_t value)

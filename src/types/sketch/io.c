@@ -22,7 +22,7 @@
 #include "base/compat.h"
 
 /*
- * sketch_value makes a value of some bytes.
+ * sketch_value creates a value from some bytes.
  */
 bytea *
 sketch_value(const void *data, size_t len)

@@ -92,8 +92,7 @@ sub restart
 	return;
 }
 
-# memory(RUN, SIZE): from the next start on the server has as much shared memory, and sessions
-# have as much for their own, as chance will have it
+# memory(RUN, SIZE): from the next start on, the server and the sessions have random sizes of memory
 sub memory
 {
 	my ($run, $size) = @_;
@@ -124,10 +123,9 @@ sub worker_off
 	return @bad;
 }
 
-# clock(RUN, SECONDS): steps the clock of the server. Where it is then, it stays, until
-# the next step. Sessions end then: the server itself measures pg_sleep() and its
-# timeouts (that of deadlocks, too) by the wall clock, so what was under way
-# when the clock was set back would go on for hours.
+# clock(RUN, SECONDS): steps the clock of the server. It keeps that offset until the next step.
+# Sessions end then: the server itself measures pg_sleep() and its timeouts (that of deadlocks, too)
+# by the wall clock, so what was under way when the clock was set back would go on for hours.
 sub clock
 {
 	my ($run, $seconds) = @_;
@@ -145,8 +143,8 @@ sub clock
 	return @bad;
 }
 
-# clock_and_crash(RUN): what the jobs should have done for longer than any of them may
-# take, after the clock was set back, is safe
+# clock_and_crash(RUN): after the clock was set back, work that the jobs should have finished by
+# then survives a crash
 sub clock_and_crash
 {
 	my ($run) = @_;
@@ -157,7 +155,7 @@ sub clock_and_crash
 	$run->{node}->start;
 	my @bad = clock($run, -3600 * num(1, 30));
 
-	# longer than what the room "buffer" allows to be lost
+	# longer than the loss that the room "buffer" allows
 	sleep(12);
 	$run->note_fault('immediate stop');
 	crashed($run);

@@ -1,5 +1,5 @@
-# Faults that are clients of make chaos: they disturb others by means of SQL, again and again
-# while a round lasts. And one that compares rooms with their logs meanwhile.
+# Faults that are clients of make chaos: they disturb other clients by means of SQL, repeatedly
+# while a round lasts. One of them compares rooms with their logs during the round.
 package DcChaos::Gremlins;
 
 use strict;

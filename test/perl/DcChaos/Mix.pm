@@ -33,7 +33,7 @@ use File::Basename qw(dirname);
 
 our @EXPORT = qw(rooms pick weighted chance num key statements compose);
 
-# rooms: all of them, without those that DC_CHAOS_WITHOUT names ("outbox skew")
+# rooms: all of them, except those that DC_CHAOS_WITHOUT names ("outbox skew")
 sub rooms
 {
 	my @rooms;
@@ -95,7 +95,7 @@ sub key
 	return $letter . (1 + int($count * rand()**2));
 }
 
-# statements(CALL...): each a statement of its own, or all in one
+# statements(CALL...): one statement for each, or one for all
 sub statements
 {
 	my @calls = @_;

@@ -1,6 +1,6 @@
-# mallory's means of attack: functions that draw a random statement against its own tables,
-# and the code that it puts on them, which draws its action each time that it is run. All of it
-# must run as mallory, whoever triggers it.
+# mallory's means of attack: functions that choose a random statement against its own tables, and
+# the code that it puts on them, which chooses its action each time that it is run. All of it must
+# run as mallory, whichever role triggers it.
 #
 # m.some_ddl() and m.some_dml() return a statement, so that a session can run it alone
 # (\gexec), and the hostile code from within any other. They take a table to aim at.
@@ -135,8 +135,8 @@ my $ddl = q{
 	END $$;
 };
 
-# m.hostile(): what the code on the tables does. It is given where it is and on which table.
-# Statements of one call may fail, and most of them do.
+# m.hostile(): the action of the code on the tables. Its arguments say where the code is and on
+# which table. Statements of one call may fail, and most of them do.
 my $hostile = q{
 	CREATE TABLE m.child (name text);
 	CREATE TABLE m.action (name text, weight float8);

@@ -1,8 +1,8 @@
 # Tables of all rooms, the same ones in mallory's schema m and in alice's schema a, and what
 # users do with them. In m they are called as they are, with values that are as odd as
-# possible. In a each change is logged in the same transaction, so the books
-# of alice must balance whatever mallory does, and what her jobs have to do must be done in time. Limits and
-# presences have no table that could be mallory's: there are only alice's, which its code tries to use.
+# possible. In a each change is logged in the same transaction, so the values of alice must agree
+# with the log whatever mallory does, and her jobs must be done in time. Limits and presences have
+# no table that could be mallory's: there are only alice's, which its code tries to use.
 package DcHostile::Rooms;
 
 use strict;
@@ -46,7 +46,7 @@ my %create = (
 	led => q{PERFORM dc_ledger_create('S.led')} . $accounts =~ s/LEDGER/led/gr,
 	mon => q{PERFORM dc_ledger_create('S.mon', partition_by => 'month')} . $accounts =~ s/LEDGER/mon/gr);
 
-# What mallory's have in them from the beginning
+# The initial contents of mallory's tables
 my %fill = (
 	bnd => q{INSERT INTO S.bnd_src (key, item, n) SELECT 'k' || i % 6, 'i' || i % 9, i FROM generate_series(1, 40) AS i;
 		INSERT INTO S.bnd_prt SELECT 1 + i % 2, 'k' || i % 6, 'i' || i % 9 FROM generate_series(1, 40) AS i},
@@ -65,7 +65,7 @@ sub room_names
 	return sort keys %create;
 }
 
-# focus: those that mallory and those who use its tables are at in this round
+# focus: the rooms on which mallory and the users of its tables work in this round
 sub focus
 {
 	return $ENV{OWNERS_FOCUS} ? split(' ', $ENV{OWNERS_FOCUS}) : room_names();
@@ -268,7 +268,7 @@ sub logged_calls
 		[ 2, sub { my $n = num(1, 1_000_000); sprintf "SELECT a.%s('%s', 'k%d', 'bank', %d, 'u%d');\n", $n % 2 ? 'move' : 'promise', pick('led', 'mon'), 1 + $n % 4, 1 + $n % 100, $n } ]);
 }
 
-# forgeries: what the rights to post to a ledger must not let one do
+# forgeries: actions that the rights to post to a ledger must not allow
 sub forgeries
 {
 	my $l = pick('a.led', 'a.mon');
@@ -305,7 +305,7 @@ sub calls_of
 		my $item = $word->();
 		my $part = num(1, 2);
 
-		# by its function: the server runs triggers and rules as whoever writes to a table
+		# by its function: the server runs triggers and rules as the role that writes to a table
 		return "SELECT $schema.write(\$w\$" . pick("INSERT INTO $schema.bnd_src (key, item, n) VALUES (" . $word->() . ", $item, " . $amount->() . ')', "INSERT INTO $schema.bnd_src (key, item) SELECT 'k' || g % 6, 'i' || g FROM generate_series(1, 20) AS g",
 			"INSERT INTO $schema.bnd_prt VALUES ($part, " . $word->() . ", $item)", "UPDATE $schema.bnd_src SET key = " . $word->() . ', gone = NOT gone WHERE key = ' . $word->(), "UPDATE $schema.bnd_prt SET part = $part, item = $item WHERE key = " . $word->(),
 			"DELETE FROM $schema.bnd_src WHERE key = " . $word->(), "DELETE FROM $schema.bnd_prt WHERE key = " . $word->(), "TRUNCATE $schema." . pick('bnd_src', 'bnd_prt', 'bnd_prt_1')) . "\$w\$);\n";

@@ -1,7 +1,9 @@
-# What runs when a transaction is over cannot fail. A wait for a flush ends with a warning, in a transaction that is committed, also if
-# names of the code that is running are of letters that the client's encoding lacks; nothing of the wait is left behind. A build that has
-# no room for its temporary file gives back what it has, and is neither the end of the worker nor of others' builds. Nor is it long: memory is
-# gone over once, however many limits and presences a transaction has dropped.
+# Code that runs after the end of a transaction cannot fail. A wait for a flush ends with a warning,
+# in a transaction that is committed, even if names of the running code have letters that the
+# client's encoding lacks; nothing of the wait is left behind. A build that has no room for its
+# temporary file gives back what it has, and is neither the end of the worker nor of others' builds.
+# Nor is it long: memory is gone over once, however many limits and presences a transaction has
+# dropped.
 use strict;
 use warnings;
 

@@ -1,6 +1,6 @@
 # The wall clock of the server is set back by an hour, and forward again, while everything is at
-# work. Each job of the worker continues within its interval, what is in memory reaches
-# the tables, waits end when they should, nothing is lost and nothing counted twice.
+# work. Each job of the worker continues within its interval, increments in memory reach the tables,
+# waits end when they should, nothing is lost and nothing counted twice.
 #
 # Nothing depends on tight timing: intervals are short, waits may be long, and an hour
 # is longer than any of them.
@@ -32,7 +32,7 @@ sub clock_node
 
 	sql($new, 'postgres', q{SELECT dc_create('looked_after')});
 	worker_runs($new, "$name: the worker runs");
-	# what has never been done is due, though all intervals are longer than the clock is old
+	# jobs that have never run are due, though all intervals are longer than the age of the clock
 	is(wait_for($new, 'postgres', q{SELECT count(*) FROM dc_stat_worker WHERE datname = 'postgres' AND job <> 'flush' AND runs = 0}, '0'), '0', "$name: each job has run");
 	return $new;
 }
@@ -276,7 +276,7 @@ $part{cache} = {
 		$kept{far}->quit;
 	} };
 
-# Two readers of the outbox: one waits for seconds, in vain, the other for an hour
+# Two readers of the outbox: one waits for seconds, without success, the other for an hour
 $part{wait} = {
 	setup => q{SELECT dc_consumer_create('short', '{short}'), dc_consumer_create('long', '{long}')},
 	before => sub {
@@ -392,7 +392,7 @@ sub test_crash
 }
 
 ##
-# In the order in which they are looked at; DC_CLOCK_ONLY="part ..." runs some of them
+# In the order in which they are checked; DC_CLOCK_ONLY="part ..." runs some of them
 my @parts = qw(wait lease cache gate launcher runs compaction flush expiry ledger events ledger_ops outbox);
 my $some = $ENV{DC_CLOCK_ONLY} // "@parts hang crash";
 

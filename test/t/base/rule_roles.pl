@@ -73,7 +73,7 @@ is($session->run($both), 't|t', 'everybody may');
 as('alice', q{SELECT dc_limit_revoke('api', '-'), dc_presence_revoke('chat', '-')});
 is($session->run($both), 'ERROR 42501', 'or not');
 $session->quit;
-# what a role may is that of who calls, or of the function's owner, if that is said
+# the rights are those of the calling role, or of the function's owner, if it is SECURITY DEFINER
 as('alice', q{SELECT dc_limit_alter('api')});
 sql($node, 'postgres', q{
 	CREATE FUNCTION asks() RETURNS bigint LANGUAGE sql AS $$ SELECT (dc_limit('api', 'k')).remaining + dc_present('chat', 'lobby') $$;

@@ -336,7 +336,7 @@ cmp_ok($checked, '>=', $checks_wanted, "$checked checks in all, of which $refuse
 ##
 ## Controls: what must show differences
 
-# As counter caches do it: a trigger that adds, and a repair that sets what it has counted
+# Like a counter cache: a trigger that adds, and a repair that sets the result of a count
 sql($node, 'postgres', q{
 	SELECT dc_create('by_hand');
 	CREATE FUNCTION by_hand() RETURNS trigger LANGUAGE plpgsql AS $$

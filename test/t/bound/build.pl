@@ -104,7 +104,7 @@ sub load
 	  ([ '-c', $clients, '-j', 2, '-f', $writes ], [ '-c', 1, '-f', $prepared ]);
 }
 
-# load_ends: nobody is left of it, once it was killed, nor what was prepared
+# load_ends: after it was killed, no session of it is left, and no prepared transaction
 sub load_ends
 {
 	sql($node, 'postgres', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'pgbench'");
@@ -255,7 +255,7 @@ $standby->start;
 $standby->stop('immediate');
 load_ends();
 
-# The worker builds, under load; what it may not evaluate it leaves to the owner
+# The worker builds, under load; it leaves expressions that it may not evaluate to the owner
 {
 	my @jobs = load(20);
 

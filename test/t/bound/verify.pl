@@ -1,5 +1,5 @@
-# The worker verifies bound counters: rows that no trigger has seen are found, and repaired if asked, while
-# writing goes on; within its budget, over restarts; and leaves alone what it should.
+# The worker verifies bound counters: rows that no trigger has seen are found, and repaired if
+# asked, while writing continues; within its budget, over restarts; and leaves alone what it should.
 use strict;
 use warnings;
 
@@ -37,7 +37,7 @@ sub passes
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	my $passes = main::stat('passes', $counter);
 
-	# a pass that was under way goes on; settings that are set make the next one due
+	# a pass that was under way continues; settings that are set make the next one due
 	foreach my $i (1 .. $n + 1)
 	{
 		my $reached = $passes + $i;

@@ -144,7 +144,7 @@ sub test_refused
 ## A commit that hangs when all is reserved
 
 # hang(SESSION): commits of sessions that want a standby hang from now on, also of this
-# one. The checkpointer is who tells them so, at some time after the reload.
+# one. The checkpointer tells them so, at some time after the reload.
 sub hang
 {
 	my ($session) = @_;

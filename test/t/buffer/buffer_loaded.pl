@@ -1,6 +1,7 @@
-# What is loaded from the file is flushed in one step, or not at all. If that takes too long, for an owner who is not a superuser, the worker
-# leaves the table to its owner, so that others wait for no more than two steps of 2.5 s, and says so. Whatever happens then, an end of
-# the server included, each increment counts once.
+# Amounts loaded from the file are flushed in one step, or not at all. If that takes too long, for
+# an owner who is not a superuser, the worker leaves the table to its owner, so that other owners
+# wait for no more than two steps of 2.5 s, and says so. Whatever happens then, even a shutdown of
+# the server, each increment counts once.
 use strict;
 use warnings;
 
@@ -26,7 +27,8 @@ sub runs_code
 	return;
 }
 
-# Rows of mallory take the worker 20 s. Where such code is not run, it leaves the table alone, and what is in memory goes to the file.
+# Rows of mallory take the worker 20 s. If such code is not run, it leaves the table alone, and the
+# amounts in memory go to the file.
 sql($node, 'postgres', q{
 	CREATE ROLE mallory; CREATE SCHEMA m AUTHORIZATION mallory;
 	SELECT dc_create('quick', totals => 'compacted');

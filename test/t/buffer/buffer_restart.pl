@@ -1,6 +1,6 @@
-# Buffered counters over clean restarts: what is in memory when the server stops is
-# there when it has started, once. Under load, with smart and fast shutdowns; and the
-# file that carries it over, in all the states that it can be found in.
+# Buffered counters over clean restarts: amounts in memory when the server stops are present after
+# the start, once. Under load, with smart and fast shutdowns; and the file that preserves them, in
+# all possible states.
 use strict;
 use warnings;
 
@@ -305,7 +305,7 @@ sub test_backups
 	state_is($_, 'f', 'a', '18 18', 'once: ' . $_->name) foreach $alone, $standby{early};
 	$_->stop foreach $alone, $standby{early};
 
-	# The primary goes on with this file and two later ones, while the copy keeps the first.
+	# The primary continues with this file and two later ones, while the copy keeps the first.
 	again('fast');
 	state_is($node, 'f', 'a', '18 13', 'a second file has what the first one had');
 	stuck($node, 'postgres', 'f', 0);

@@ -1,5 +1,6 @@
 # dc_set(), dc_reset() and dc_delete() of a buffered key at each isolation level, with flushes and other writers between
-# the snapshot and the call: what they return and what they leave is that of a model, or they fail with 40001.
+# the snapshot and the call: their results and the remaining values are those of a model, or they
+# fail with 40001.
 use strict;
 use warnings;
 

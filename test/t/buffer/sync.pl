@@ -196,7 +196,7 @@ sub restarted
 }
 
 # What happens while sessions sleep, the worker stands still at that moment, and flushes of
-# their table fail or not. Then it goes on.
+# their table fail or not. Then it continues.
 my %events = (
 	'nothing happens' => sub { },
 	'the worker is told to end' => sub { kill 'TERM', $_[0] },

@@ -24,7 +24,8 @@ sql($node, 'postgres', q{
 	SELECT dc_create('s2', mode => 'buffered', durability => 'sync', flush_interval => '1 day');
 	SELECT dc_create('exact')});
 
-# Each transaction is one statement, so what pgbench has processed is what was acknowledged
+# Each transaction is one statement, so the number that pgbench has processed is the number that was
+# acknowledged
 my %scripts = (
 	one => [ "SELECT dc_incr('s', 'a');\n", [ 's', 1 ] ],
 	both => [ "SELECT dc_incr('s', 'a'), dc_incr('s2', 'a');\n", [ 's', 1 ], [ 's2', 1 ] ],
@@ -40,7 +41,7 @@ sub start_load
 	return map { { %{ pgbench($node, '-c', $clients, '-T', $seconds, '-M', 'prepared', '-f', file_of("$_.sql", $scripts{$_}[0])) }, script => $_ } } sort keys %scripts;
 }
 
-# ended(JOB...): adds up what they were told; returns how many transactions that were
+# ended(JOB...): adds up the acknowledged increments; returns the number of transactions
 sub ended
 {
 	my $all = 0;

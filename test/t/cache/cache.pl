@@ -297,7 +297,7 @@ sub test_tables
 	return;
 }
 
-# stopped(PID): a process that does not go on until the end of the block
+# stopped(PID): a process that does not continue until the end of the block
 {
 	package Stopped;
 	sub new { my ($class, $pid) = @_; kill('STOP', $pid) == 1 or die "kill: $!"; return bless { pid => $pid }, $class; }

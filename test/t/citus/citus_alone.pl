@@ -1,5 +1,5 @@
-# When sessions that increment a table that Citus distributes may be told that they have counted: not before the statement is
-# committed, wherever it is executed. And no session fails because others hold rows.
+# When an increment of a table that Citus distributes may be acknowledged: not before the statement
+# is committed, wherever it is executed. And no session fails because other sessions hold rows.
 use strict;
 use warnings;
 
@@ -103,7 +103,7 @@ my $key = q_(q{SELECT k FROM (SELECT 'k' || i AS k FROM generate_series(1, 200) 
 	WHERE s.table_name = 'here'::regclass AND s.shardid = get_shard_id_for_distribution_column('here', k) AND nodeport = } . $coordinator->port . ' LIMIT 1');
 isnt($key, '', 'a key is on the coordinator');
 
-# told(): what all of them have been told to have counted, when that does not change any more
+# told(): the sum of the acknowledged increments, when that no longer changes
 sub told
 {
 	my ($now, $before) = (0, -1);

@@ -1,4 +1,5 @@
-# What Citus' own functions do to tables of dcounter: what is refused, what stays, and that no amount is lost.
+# Effects of Citus' own functions on tables of dcounter: which are refused, what is kept, and that
+# no amount is lost.
 use strict;
 use warnings;
 
@@ -131,7 +132,7 @@ like(error_of("SELECT dc_incr('place', 'a')"), qr/local table that was added to 
 q_("SELECT dc_create('one'); SELECT create_distributed_table('one', NULL), create_distributed_table('one_shard', NULL)");
 like(error_of("SELECT dc_incr('one', 'a')"), qr/has a single shard.*HINT:.*undistribute_table/s, 'a single shard: a hint');
 
-# 2. Tables of other rooms that Citus makes anew
+# 2. Tables of other rooms that Citus recreates
 q_("SELECT dc_add('visitors', 'b', 'y')");
 q_("SELECT create_distributed_table('visitors', 'key')");
 like(error_of("SELECT undistribute_table('visitors')"), qr/table public\.visitors_delta is kept/, 'a distinct table made anew: a notice');

@@ -1,5 +1,5 @@
 # Counter tables that Citus distributes, while its shards move to other workers, and while a worker is gone: no increment is
-# lost, none counts twice, and the background worker goes on.
+# lost, none counts twice, and the background worker continues.
 use strict;
 use warnings;
 
@@ -106,7 +106,7 @@ q_("BEGIN; INSERT INTO log VALUES ('$lost', 3); SELECT dc_incr('likes', '$lost',
 is(wait_for($coordinator, 'postgres', 'SELECT count(*) FROM likes_shard', '0'), '0', 'and all is compacted');
 is(differences(), '0|', 'they still agree');
 
-# A table that Citus makes anew: amounts stay, also those that are not compacted, and settings go
+# A table that Citus recreates: amounts stay, also those that are not compacted, and settings go
 q_("SET citus.multi_shard_modify_mode = sequential; ALTER SYSTEM SET dcounter.compact_interval = '1d'; SELECT pg_reload_conf()");
 q_("SELECT dc_incr('likes', 'k' || i, 7) FROM generate_series(1, 20) AS i");
 my $sum = q_("SELECT dc_sum('likes')");

@@ -130,7 +130,7 @@ is(sql($node, 'postgres', q{SELECT string_agg(format('%s %s %s', consumer, n, se
 	SELECT consumer, count(*) AS n, count(DISTINCT seq) AS seqs FROM got GROUP BY consumer) AS g}),
 	'expired 1 1, gives 100 100, new 100 100, plain 1 1, retried 2 2, several 8 8', 'each event was delivered once');
 
-# The time is up: what has changed is stored, so that others see it
+# The time is up: changes are stored, so that other sessions see them
 is(sql($node, 'postgres', q{SELECT dc_consumer_create('late', topics => ARRAY['late']) \g /dev/null
 	SELECT dc_consumer_alter('late', lease => '1 h') \g /dev/null
 	} . take('late', 'a') . '; ' . take('late', 'b', '300 ms') . q{; SELECT lanes('late', 'b')}),

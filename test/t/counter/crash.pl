@@ -1,6 +1,6 @@
-# kill -9 of backends and of the postmaster under load: what a client was told
-# is committed is counted, and nothing else, except a transaction whose COMMIT
-# was under way. That one counts in all of its keys or in none.
+# kill -9 of backends and of the postmaster under load: all transactions that were acknowledged are
+# counted, and no others, except for one whose COMMIT was in progress. That one counts in all of its
+# keys or in none.
 #
 # A client is a psql that runs a prepared file of transactions one after the
 # other, and says "try N" before a COMMIT and "done N" after it, until it loses

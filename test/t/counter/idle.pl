@@ -1,6 +1,6 @@
-# Keys that expire while they are counted: 100,000 increments, of keys that are idle again and again. What was deleted and
-# what is left are all increments, each once; and no key was deleted that had just been written. The deleted rows are
-# read from the WAL.
+# Keys that expire while they are counted: 100,000 increments, of keys that are idle again and
+# again. The deleted and the remaining amounts are all increments, each once; and no key was deleted
+# that had just been written. The deleted rows are read from the WAL.
 use strict;
 use warnings;
 

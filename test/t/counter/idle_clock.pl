@@ -49,7 +49,7 @@ sub said
 	return like(slurp_file($node->logfile), $pattern, "the log says that keys of $table do not expire: $detail");
 }
 
-# In "often" a range is looked at each second. In "daily", each day.
+# In "often" a range is checked each second. In "daily", each day.
 sql($node, 'postgres', q{SELECT dc_create('often', idle => '60 s'), dc_create('daily', idle => '90 days'), dc_create('rest', idle => '90 days');
 	SELECT dc_incr('often', 'k' || i), dc_incr('daily', 'k' || i) FROM generate_series(1, 100) AS i;
 	SELECT dc_incr('rest', 'k' || i) FROM generate_series(1, 100) AS i;

@@ -81,8 +81,8 @@ is(sql($node, 'postgres', "SELECT dc_sum('c'), count(*), count(DISTINCT key), mi
 	"$sum|$keys|$keys|1|3", 'exact, and one row for each key');
 memory_ok('committed', 16);
 
-# Savepoints: what was written early in one that is rolled back is undone. Each
-# open level may keep as much again.
+# Savepoints: rows written early in one that is rolled back are undone. Each open level may keep as
+# much again.
 my $some = $keys / 4;
 $session->run(qq{
 	BEGIN;

@@ -72,8 +72,8 @@ foreach my $level ('READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE')
 	  script($level, 'ADD(c, 1) SELECT dc_apply(); ADD(c, 1) ADD(p, 2) SELECT dc_apply(); ADD(c, 1) ADD(p, 2) ADD(slow, 3)'),
 	  script($level, "ADD(c, 1) ADD(p, 2) ADD(slow, 3) ROLLBACK; BEGIN;");
 }
-# What a transaction sees of its own, in a snapshot that does not move: an error
-# (division by zero) if it is not what it should be.
+# A transaction's view of its own increments, in a fixed snapshot: an error (division by zero) if it
+# is not what it should be.
 push @writers, script('REPEATABLE READ', q{
 	SELECT dc_get('c', :k1) AS before \gset
 	SELECT 1 / (dc_incr_returning('c', :k1, :d1) = :before + :d1)::int;
@@ -105,7 +105,7 @@ is(sql($node, 'postgres', 'SELECT dc_compact() < 0; SELECT check_snapshot()'), "
 is(sql($node, 'postgres', 'SELECT dc_compact(); SELECT (SELECT count(*) FROM c_shard) + (SELECT count(*) FROM p_shard) + (SELECT count(*) FROM slow_shard)'),
 	"0\n0", 'an idle key leaves no shard row');
 
-# Read and clear beside writers: what was taken and what is left add up.
+# Read and clear while others write: the taken and the remaining amounts add up.
 load('dc_reset, dc_delete and dc_set beside writers', [
 	script('READ COMMITTED', 'ADD(inbox, 1) ADD(inbox, 2)'),
 	script('SERIALIZABLE', 'ADD(inbox, 1) ADD(inbox, 2)') ], [

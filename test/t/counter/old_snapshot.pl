@@ -1,7 +1,7 @@
 # A snapshot that is held for a long time: what reads, first increments and compaction visit stays
-# bounded, in buffers, while all kinds of writers go on; counts are exact inside and outside of
-# the snapshot, after a crash, on a standby, and where shared hints are of other tables.
-# When the snapshot has ended, the rows that were kept go.
+# bounded, in buffers, while all kinds of writers continue; counts are exact inside and outside of
+# the snapshot, after a crash, on a standby, and where shared hints are of other tables. When the
+# snapshot has ended, the rows that were kept go.
 use strict;
 use warnings;
 
@@ -77,7 +77,7 @@ sub hits
 			SELECT ($fetched) - :before; COMMIT");
 }
 
-# hits_of(SESSION, STATEMENT): what it visits in a session, within a transaction
+# hits_of(SESSION, STATEMENT): the buffers that it visits in a session, within a transaction
 sub hits_of
 {
 	my ($session, $statement) = @_;
@@ -95,7 +95,7 @@ sub rows
 	return sql($node, 'postgres', "SELECT count(*) FROM ${counter}_shard WHERE key = '$k'");
 }
 
-# bounded(WHEN): what is visited is in proportion to the rows there are
+# bounded(WHEN): the number of visited buffers is proportional to the number of rows
 sub bounded
 {
 	my ($when) = @_;

@@ -131,8 +131,8 @@ foreach my $n (1 .. 3)
 	values_ok("$name, decided");
 }
 
-# The fourth of each is forgotten. dc_set() makes what is committed exact, and
-# what was prepared comes on top.
+# The fourth of each is forgotten. dc_set() sets the committed value, and prepared increments are
+# added on top.
 foreach my $counter (@counters)
 {
 	is(sql($node, 'postgres', "SELECT dc_set('$counter', 'a', 50), dc_delete('$counter', 'd'), dc_reset('$counter', 'e')"),
@@ -156,7 +156,7 @@ sql($node, 'postgres', 'SELECT dc_compact()') foreach 1 .. 3;
 values_ok('all decided and compacted');
 is(sql($node, 'postgres', 'SELECT count(*) FROM pg_prepared_xacts'), '0', 'nothing is left prepared');
 
-# A PREPARE TRANSACTION that fails counts nothing, and the session goes on.
+# A PREPARE TRANSACTION that fails counts nothing, and the session continues.
 my $session = dc_session($node, 'postgres');
 $session->run("BEGIN; SELECT dc_incr('c', 'a'); PREPARE TRANSACTION 'twice'");
 is($session->run("BEGIN; SELECT dc_incr('c', 'a', 1000); PREPARE TRANSACTION 'twice'"),

@@ -1,5 +1,5 @@
-# Sampled counting in a server: it has no bias, its error is what dc_info() says, most calls write nothing, and clients that
-# count at once lose nothing of what was rounded up.
+# Sampled counting in a server: it has no bias, its error is what dc_info() says, most calls write
+# nothing, and concurrent clients lose none of the rounded increments.
 use strict;
 use warnings;
 

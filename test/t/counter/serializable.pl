@@ -56,9 +56,9 @@ sql($node, 'postgres', q{
 	END $$;
 });
 
-# What there is to do with a table. Each kind has: setup (round, key => start value),
-# read and write (round, table, key, another key): an expression, and what it does to a
-# state and answers. A state has the values of the keys in "v".
+# The operations on a table. Each kind has: setup (round, key => start value), read and write
+# (round, table, key, another key): an expression, and what it does to a state and answers. A state
+# has the values of the keys in "v".
 sub key { my ($round, $name) = @_; return "'$name$round'"; }
 sub one_of { return $_[ int(rand(@_)) ]; }
 sub amount { return 1 + int(rand(2)); }

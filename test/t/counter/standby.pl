@@ -1,5 +1,5 @@
-# A streaming standby: exact values can be read there, writing is the read-only
-# error, and after promotion it counts on from what was committed.
+# A streaming standby: exact values can be read there, writing is the read-only error, and after
+# promotion counting continues from the committed values.
 use strict;
 use warnings;
 
@@ -66,8 +66,8 @@ is($session->run("SELECT dc_get('c', 'a')"), '114', 'the snapshot stays');
 $session->run('COMMIT');
 is($session->run("SELECT dc_get('c', 'a')"), '134', 'the next one has what was counted since');
 
-# Failover: what was acknowledged and replicated is there, and it counts on, in
-# a session from before as well.
+# Failover: everything acknowledged and replicated is present, and counting continues, also in a
+# session from before.
 $primary->stop('immediate');
 $standby->promote;
 is($session->run("SELECT dc_incr('c', 'a', 1)"), '', 'the session can count after promotion');

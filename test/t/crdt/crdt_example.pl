@@ -37,7 +37,8 @@ sub run_block
 	return;
 }
 
-# settle(): waits until all has arrived that can; what was merged is sent on, so twice
+# settle(): waits until everything that can arrive has arrived; merged rows are forwarded, so it
+# waits twice
 sub settle
 {
 	my %links; # by sender
@@ -110,7 +111,7 @@ settle();
 sql($nodes{us}, 'shop', q{UPDATE product SET views = dc_add(views) WHERE id = 'mug'});
 settle();
 is(sql($nodes{$_}, 'shop', q{SELECT count(*) FROM product WHERE id = 'mug'}), $_ eq 'eu' ? '0' : '1', "a row deleted in eu, on $_") foreach @names;
-# A link that is made anew brings it back, and eu sends it on to nobody who would not know it
+# A link that is recreated brings it back, and eu sends it on to nobody who would not know it
 sql($nodes{eu}, 'shop', 'DROP SUBSCRIPTION eu_from_us');
 run_block($nodes{eu}, 'shop', { %{ (grep { $_->{text} =~ /eu_from_us CONNECTION/ } @blocks)[0] }, text => "CREATE SUBSCRIPTION eu_from_us CONNECTION 'host=us.example.com dbname=shop user=replicator' PUBLICATION shop" });
 settle();

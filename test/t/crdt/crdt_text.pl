@@ -18,8 +18,8 @@ my $seed = $ENV{DC_SEED} // int(rand(1e9));
 srand($seed);
 note("seed $seed (set DC_SEED to repeat)");
 
-# A database's bytes are text of its encoding; what is no such text never gets to a type
-# from text, but from bytes.
+# A database's bytes are text in its encoding; other bytes can reach a type only in binary input,
+# not as text.
 my %encodings = (UTF8 => 1, LATIN1 => 0.15, SQL_ASCII => 0.15);
 
 my $node = dc_node('main', extension => 0, conf => [ 'autovacuum = off', 'shared_buffers = 8MB', "dcounter.node = 'here'" ]);
@@ -209,7 +209,7 @@ sub check_laws
 	return;
 }
 
-# check_soft_errors(SESSION, ENCODING): what is refused is refused without an error
+# check_soft_errors(SESSION, ENCODING): invalid input is refused without an error
 sub check_soft_errors
 {
 	my ($session, $encoding) = @_;
@@ -217,7 +217,7 @@ sub check_soft_errors
   SKIP:
 	{
 		skip "PostgreSQL $major has no soft errors", 1 if $major < 16;
-		# but for what is too deep for the stack, and too long for any jsonb
+		# except for what is too deep for the stack, and too long for any jsonb
 		is($session->run(q{
 			SELECT count(*), min(type || ' ' || state || ' ' || encode(bytes, 'escape'))
 			FROM (SELECT type, bytes, state, convert_from(bytes, getdatabaseencoding()) AS text FROM input WHERE is_text AND state !~ '^(54|22021)') AS i

@@ -1,6 +1,6 @@
 # Three servers that replicate to each other, both ways, and merge rows (dcounter.merge_row()).
 # Users write to all of them. Links are cut and healed, a server is killed. In the end the tables
-# are equal and say what has been counted; and what goes round in circles has stopped.
+# are equal and have all counts; and nothing circulates any more.
 use strict;
 use warnings;
 

@@ -1,6 +1,5 @@
 # Three servers in a ring, one way and both ways, whose tables have rows before they are linked
-# (dcounter.merge_row()): the copy of a table merges with what is there, and rows come to an end on
-# their way round.
+# (dcounter.merge_row()): the copy of a table merges with existing rows, and rows stop circulating.
 use strict;
 use warnings;
 

@@ -1,4 +1,5 @@
-# A clock that is far ahead for a while takes no bucket of a distinct table away, also if items are added meanwhile.
+# A clock that is far ahead for a while takes no bucket of a distinct table away, even if items are
+# added meanwhile.
 use strict;
 use warnings;
 
@@ -42,7 +43,7 @@ do_sql(q{SELECT dc_add('d', 'other', 'x again'); CALL dc_maintain()});
 clock_step(0);
 is(buckets(), 61, 'nor does it for the second time');
 
-# time that goes on takes them, also after a pause
+# time that goes on takes them, even after a pause
 clock_step(410 * 86400);
 do_sql(q{SELECT dc_add('d', 'site', 'late'); CALL dc_maintain();
 	SELECT dc_add('d', 'site', 'later', now() + interval '1 day'); CALL dc_maintain(); CALL dc_maintain()});

@@ -1,5 +1,5 @@
-# Distinct tables: what was acknowledged is there after a crash, on a standby and after dump and restore; a commit that waits for the
-# disk does not rest on one that does not.
+# Distinct tables: acknowledged items are present after a crash, on a standby and after dump and
+# restore; a commit that waits for the disk does not rely on one that does not.
 use strict;
 use warnings;
 

@@ -1,5 +1,5 @@
 # examples/psycopg and examples/node do what they say: each tour, with and without preload; and both programs at once, in one
-# database, several processes of each: what they leave is exact, and nothing is sold twice.
+# database, several processes of each: the final values are exact, and nothing is sold twice.
 use strict;
 use warnings;
 

@@ -1,5 +1,5 @@
-# The live page in a browser: who clicks in one sees it in the other; viewers come and go; a click whose answer is lost counts
-# once; no name of a page is more than a name.
+# The live page in a browser: a click in one shows up in the other; viewers join and leave; a click
+# whose answer is lost counts once; names of pages are treated only as names.
 use strict;
 use warnings;
 

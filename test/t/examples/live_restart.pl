@@ -28,7 +28,7 @@ foreach my $tab (@tabs)
 	});
 }
 
-# answered(): how many clicks have been counted for sure
+# answered(): how many clicks have been counted certainly
 sub answered
 {
 	my $sum = 0;

@@ -1,6 +1,7 @@
-# README.md and the pages that one reads first do what they say: their blocks of SQL run, in order, in a fresh database of a
-# server that has dcounter preloaded, and where a statement has its result in a comment after it, that is the result.
-# There is no worker, as its rounds would come between the statements, except where a page starts it.
+# README.md and the first pages do what they say: their blocks of SQL run, in order, in a fresh
+# database of a server that has dcounter preloaded, and where a statement has its result in a
+# comment after it, that is the result. There is no worker, as its rounds would come between the
+# statements, except where a page starts it.
 use strict;
 use warnings;
 

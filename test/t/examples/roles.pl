@@ -13,7 +13,8 @@ use Test::More;
 my $node = dc_node('roles', init => { allows_streaming => 'logical' }, conf => [ q{shared_preload_libraries = 'dcounter'} ]);
 my (%grants, $uses, $taken);
 
-# done(ROLE, TEXT): the block's results, of a session of the role, and what it should have said; or its error
+# done(ROLE, TEXT): the block's results, of a session of the role, and its expected results; or its
+# error
 sub done
 {
 	my ($role, $text) = @_;

@@ -1,5 +1,5 @@
 # Ledgers and kill -9, two-phase commit, failover, dump and restore, replication of the
-# entries: what clients were told is posted is there, once.
+# entries: every transfer that was acknowledged is present, once.
 use strict;
 use warnings;
 
@@ -21,8 +21,8 @@ sql($node, 'postgres', 'CREATE TABLE told (op text, what text, id bigint)');
 ##
 ## kill -9
 
-# A client sends its ops, most of them twice, and others' as well, and says what
-# it was answered. Two calls in one transaction could deadlock with those of another.
+# A client sends its ops, most of them twice, and other clients' ops as well, and reports the
+# answers. Two calls in one transaction could deadlock with those of another.
 sub client_script
 {
 	my ($name) = @_;

@@ -80,7 +80,7 @@ foreach my $end ('COMMIT', 'ROLLBACK', "PREPARE TRANSACTION 'x'; COMMIT PREPARED
 		2 * (1 + $survives) . '|t', "$end: all entries are in that month");
 }
 
-# Bounds of a remembered partition: it ends while the session goes on
+# Bounds of a remembered partition: it ends while the session continues
 sql($plain, 'postgres', q{
 	SELECT drop_months(0);
 	CREATE TABLE app.until AS SELECT now() + interval '2 seconds' AS at;

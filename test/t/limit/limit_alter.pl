@@ -1,5 +1,6 @@
-# Limits that are altered while they are in use, against what was allowed: whoever alters and asks at the same time, each key has used what
-# it was allowed, neither more nor less; a new key is not refused. Limits of which all keys are idle make room for others.
+# Limits that are altered while they are in use, against what was allowed: whichever sessions alter
+# and call it at the same time, each key has used exactly the allowed units; a new key is not
+# refused. Limits of which all keys are idle make room for others.
 use strict;
 use warnings;
 

@@ -155,7 +155,7 @@ finish_load($load);
 wait_for($node, 'postgres', q{SELECT count(*) FROM pg_stat_activity WHERE query ~ 'called' AND pid <> pg_backend_pid()}, '0');
 foreach my $rule (map { "new_$_" } @changing)
 {
-	# clients that were ended have counted, perhaps, what they have not written down
+	# terminated clients may have counted units that they have not logged
 	my $most = 20 + 10 * $steps;
 
 	sql($node, 'postgres', "SELECT count(called('$rule', 'key ' || k)) FROM generate_series(1, 2) AS k, generate_series(1, $most)");

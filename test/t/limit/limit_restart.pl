@@ -115,7 +115,7 @@ foreach my $state ('broken', 'old')
 is(peek($node, 'young', 'a'), '0', 'then it is older than the loss');
 sql($node, 'postgres', q{SELECT dc_limit_drop('young')});
 
-# A file that cannot be written, also if it is the first one
+# A file that cannot be written, even if it is the first one
 my $first = PostgreSQL::Test::Cluster->new('first');
 $first->init(extra => [ '-E', 'UTF8', '--locale=C' ]);
 $first->append_conf('postgresql.conf', "shared_preload_libraries = 'dcounter'\ndcounter.worker = off\nfsync = off");

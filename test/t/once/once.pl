@@ -19,8 +19,8 @@ my $crashes = torture(3, 40);
 my $seed = $ENV{DC_SEED} // int(rand(1e9));
 note("seed $seed (set DC_SEED to repeat)");
 
-# Every session brings the ops of a round in an order of its own, and remembers
-# which of them it was told were new; sometimes it changes its mind.
+# Every session brings the ops of a round in an order of its own, and remembers which of them were
+# reported as new; sometimes it rolls back.
 my $helpers = q{
 	CREATE TABLE acked (op text, new boolean);
 	CREATE PROCEDURE storm(c regclass, round text, n int, seed float, fickle boolean) LANGUAGE plpgsql AS $$

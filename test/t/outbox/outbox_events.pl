@@ -1,6 +1,6 @@
 # Events and notifications of changed keys, with the worker: LISTEN, at most one event
-# of a key in an interval, transactions that end late, a crash, dump and restore; and who
-# holds delivery back.
+# of a key in an interval, transactions that end late, a crash, dump and restore; and which
+# transactions delay delivery.
 use strict;
 use warnings;
 

@@ -1,6 +1,6 @@
-# Consumers go on where they were: after dump and restore, pg_upgrade, promotion of a
-# standby, a crash with a prepared transaction. And the ring of partitions: what is
-# truncated when, and who holds that up.
+# Consumers continue where they were: after dump and restore, pg_upgrade, promotion of a standby, a
+# crash with a prepared transaction. And the ring of partitions: what is truncated when, and who
+# holds that up.
 use strict;
 use warnings;
 

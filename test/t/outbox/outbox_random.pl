@@ -239,7 +239,7 @@ my $schema = q{
 	SELECT dc_consumer_create(who), dc_consumer_alter(who, lease => '300 ms', max_attempts => 3) FROM unnest('{strict,plain,mixed}'::text[]) AS who;
 } =~ s/KEYS/$keys/r =~ s/LIMIT/$PostgreSQL::Test::Utils::timeout_default/r;
 
-# What runs at the same time: who fails is started again, members under their names
+# Concurrent clients: one that fails is started again, members under their names
 my @places = ((map { [ 'strict', "m$_" ] } 1 .. 4), (map { [ 'mixed', "m$_" ] } 1 .. 3), (map { ['plain'] } 1 .. 2));
 
 sub call

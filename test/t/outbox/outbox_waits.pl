@@ -1,6 +1,6 @@
-# What delivery waits for, and what it does not: who holds events back, a commit in
-# progress with a lower number, waiting readers, and how much a fetch reads with many
-# events behind, under an old snapshot, and after a huge transaction.
+# What delivery waits for, and what it does not: transactions that delay events, a commit in
+# progress with a lower number, waiting readers, and how much a fetch reads with many events behind,
+# under an old snapshot, and after a huge transaction.
 use strict;
 use warnings;
 

@@ -26,7 +26,7 @@ foreach my $block (grep { $_->{mark} eq 'sql preload' } blocks($page))
 		$compared++;
 	}
 }
-is($compared, 13, 'results were compared');
+is($compared, 16, 'results were compared');
 sql($node, 'postgres', q{SELECT dc_enter('game', 'lobby', 'ann'); CALL dc_maintain()});
 is(sql($node, 'postgres', q{SELECT array_agg(k ORDER BY k) FROM dcounter.outbox, jsonb_object_keys(payload) AS k WHERE type = 'presence.changed' AND aggregatetype = 'game' AND aggregateid = 'lobby'}),
 	'{count,epoch,joined,left,presence,room,version}', 'an event as it is described');

@@ -1,5 +1,5 @@
 # Presence over clean restarts, crashes, on standbys, after a promotion, and with a clock that is
-# set; and what listeners are told of that.
+# set; and the notifications of listeners.
 use strict;
 use warnings;
 

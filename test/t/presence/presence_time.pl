@@ -1,6 +1,6 @@
-# Times to live: what a heartbeat puts off, for a member and for each of its connections; who looks for those whose time is up: the
-# worker, dc_maintain(), or calls. Nothing here depends on how long a statement takes: a time to live that has to
-# pass is a second, and is waited for; one that must not is a week.
+# Times to live: what a heartbeat puts off, for a member and for each of its connections; expiry by
+# the worker, dc_maintain(), or calls. Nothing here depends on how long a statement takes: a time to
+# live that has to pass is a second, and is waited for; one that must not is a week.
 use strict;
 use warnings;
 
@@ -79,7 +79,7 @@ foreach my $call (q{SELECT dc_present('chat', 'b')}, q{SELECT dc_enter('chat', '
 	ttl('7 days');
 	is(wait_for($node, 'postgres', $call, '0'), '0', "$call lets who is late leave");
 }
-# a beat of one whose time was up, and who is still there, is one of a known member
+# a heartbeat of an expired member that has not been removed yet is one of a known member
 ttl('1 s');
 sql($node, 'postgres', q{SELECT dc_enter('chat', 'c', 'x')});
 ttl('7 days');

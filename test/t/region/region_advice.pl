@@ -1,5 +1,6 @@
-# Column advice of dc_regions(): null where nothing is to be done, else what is wrong and what to call. Errors by which a link ends before
-# it receives anything are counted; a join that is right heals it.
+# Column advice of dc_regions(): null if there is nothing to do, otherwise what is wrong and what to
+# call. Errors by which a link ends before it receives anything are counted; a join that is right
+# heals it.
 use strict;
 use warnings;
 

@@ -1,4 +1,5 @@
-# Other regions receive a key even if its row is written most of the time: the worker retries what it has found busy.
+# Other regions receive a key even if its row is written most of the time: the worker retries busy
+# keys.
 use strict;
 use warnings;
 

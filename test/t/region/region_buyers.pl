@@ -1,6 +1,7 @@
-# Units of a stock, and what becomes of their region. Buyers who come while it starts: what its server, set back, has sold
-# before is not sold again by sessions that have waited, and they do not prevent a renewal. A region that is retired: its
-# units are told to others before anybody asks for them, so they do not die with it; while it is alive they have to move first.
+# Units of a stock, and the fate of their region. Buyers who come while it starts: units that its
+# server sold before it was set back are not sold again by sessions that have waited, and they do
+# not prevent a renewal. A region that is retired: its units are reported to other regions before
+# anybody asks for them, so they are not lost with it; while it is alive they have to move first.
 use strict;
 use warnings;
 
@@ -46,7 +47,8 @@ sql($node, 'postgres', q{
 	SELECT dc_hold('seats', 'c', 1, '1 day', '00000000-0000-4000-8000-000000000001')});
 sql($node, 'postgres', q{SET session_replication_role = replica; INSERT INTO dcounter.region (region, epoch, seq) VALUES ('eu', 1, 1)});
 
-# The server is set back, and all that it has is sold. Nobody says that it is what it was, so stocks are shut when the time is up
+# The server is set back, and all that it has is sold. No region confirms its state, so stocks are
+# shut when the time is up
 $node->stop;
 my $snapshot = PostgreSQL::Test::Utils::tempdir() . '/snapshot';
 PostgreSQL::Test::Utils::system_or_bail('cp', '-a', $node->data_dir, $snapshot);
@@ -69,7 +71,7 @@ $confirm->quit;
 is(sql($node, 'postgres', $units), '49', 'all units are there');
 fails_with($node, 'postgres', q{SELECT dc_take('seats', 'c', 1)}, '55000', 'who comes later gets nothing either');
 
-# The operator says what has become of them, while buyers wait. The first call does it
+# The operator states what has happened to the units, while buyers wait. The first call does it
 $node->append_conf('postgresql.conf', "dcounter.region_handshake = '1h'", "dcounter.region_beat_interval = '500ms'");
 $node->reload;
 foreach my $lossless ('true', 'false')
@@ -82,7 +84,8 @@ foreach my $lossless ('true', 'false')
 is(sql($node, 'postgres', $units), '0', 'units that were given up are gone');
 is(sql($node, 'postgres', q{SELECT dc_restock('seats', 'c', 10); SELECT dc_take('seats', 'c', 1)}), "\nt", 'new ones are sold');
 
-# One that has taken units, and needs the identity, begins anew: the worker does not have to shut the stock
+# One that has taken units, and needs the identity, begins again: the worker does not have to shut
+# the stock
 sql($node, 'postgres', q{SELECT dc_restock('rooms', 'c', 10)});
 my $epoch = sql($node, 'postgres', 'SELECT epoch FROM dcounter.self');
 my $open = dc_session($node, 'postgres');
@@ -98,7 +101,7 @@ is(sql($node, 'postgres', q{SELECT bool_and(rights_epoch > 0) FROM dcounter.coun
 $open->quit;
 $node->stop;
 
-# Nobody has asked for these units. Others know of them, and of what has become of them
+# Nobody has asked for these units. The other regions know of them, and of their fate
 my ($ap, $sa) = map { region_node($_, "dcounter.rights_interval = '100ms'", "dcounter.region_beat_interval = '500ms'") } 'ap', 'sa';
 my $told = q{SELECT string_agg(key || '=' || units, ' ' ORDER BY key) FROM seats_want WHERE region = 'sa' AND units > 0};
 

@@ -17,7 +17,7 @@ my $marks = q{SELECT count(*) FROM dcounter.self_mark WHERE what IN ('renew', 'r
 my $epoch = 'SELECT epoch FROM dcounter.self';
 my $waits = q{EXISTS (SELECT FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE NOT granted AND backend_type LIKE 'logical replication%')};
 
-# What is committed is on disk, and nobody here sees it; or it goes on
+# What is committed is on disk, and nobody here sees it; or it continues
 sub standby_is
 {
 	my ($there) = @_;

@@ -74,7 +74,7 @@ my $schema = PostgreSQL::Test::Utils::tempdir() . '/schema.sql';
 $eu->command_ok([ 'pg_dump', '-s', '-n', 'public', '--no-publications', '-T', 'counted', '-f', $schema, '-d', $connection ], 'pg_dump of the schema');
 sql($eu, 'postgres', "CREATE PUBLICATION $_ $publication{$_}") foreach @databases;
 
-# users(NODE): what is done in a region, but for likes: the plain counter, and the stock
+# users(NODE): what is done in a region, except for likes: the plain counter, and the stock
 sub users
 {
 	my ($node) = @_;
@@ -128,7 +128,7 @@ is(join(' ', grep { /likes|plain|shop/ } sort keys %bad), '', 'no row of a count
 is(sql($copy, 'everything', q{SELECT count(*) FROM pg_subscription_rel WHERE srsubstate <> 'r' AND srrelid::regclass::text ~ 'likes|plain|shop'}), '0', 'and all of them are copied');
 is(sql($eu, 'postgres', q{SELECT count(*) FROM dc_stat_counters WHERE fed_by IS NOT NULL AND counter::text = 'plain'}), '0', 'not on the publisher');
 
-# Promotion: the region's database is lost, and a copy goes on as another one
+# Promotion: the region's database is lost, and a copy continues as another one
 my $value = sql($copy, 'schema', q{SELECT sum(dc_get('likes', key)) FROM (SELECT key FROM likes UNION SELECT key FROM likes_shard) AS u});
 sql($copy, 'schema', 'DROP SUBSCRIPTION copy_schema');
 sql($copy, 'schema', q{SELECT dc_region_init('eu2'); SELECT dc_incr('likes', 'key 1', 5)});

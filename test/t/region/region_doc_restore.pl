@@ -1,6 +1,6 @@
 # doc/regions-recovery.md does what it says: a region is restored from a backup, set back to a snapshot, and
-# followed by its standby; see region/region_doc.pl. That each procedure of the pages is run by one of the
-# five is looked at here.
+# followed by its standby; see region/region_doc.pl. That each procedure of the pages is run by one
+# of the five is checked here.
 use strict;
 use warnings;
 

@@ -1,5 +1,6 @@
-# A region's dump, restored as another database of its server beside the original: it renews, its beats go on, and
-# its links are made anew without the slots of the original. And publications that lack something.
+# A region's dump, restored as another database of its server beside the original: it renews, its
+# beats continue, and its links are recreated without the slots of the original. And publications
+# that lack something.
 use strict;
 use warnings;
 
@@ -29,7 +30,7 @@ is(sql($us, 'twin', q{SELECT dc_region_publish()}), '0', 'and so are the tables 
 is(sql($us, 'twin', 'SELECT subname, subenabled, subslotname IS NULL FROM pg_subscription WHERE subdbid = (SELECT oid FROM pg_database WHERE datname = current_database())'),
 	'dc_from_eu|f|f', 'its link has the slot of the original');
 
-# The link is made anew, and the original's stays
+# The link is recreated, and the original's stays
 my $join = 'SELECT dc_region_join($$eu$$, $$' . $eu->connstr('postgres') . '$$, trust_owners => true)';
 my @statements = split /\n/, sql($us, 'twin', $join);
 is($statements[0], 'ALTER SUBSCRIPTION dc_from_eu SET (slot_name = NONE)', 'the slot is left alone');

@@ -43,7 +43,8 @@ sub cut
 	return;
 }
 
-# renews(NAME): us is restarted, with nothing to publish, and takes a new epoch as nobody has heard of it
+# renews(NAME): us is restarted, with nothing to publish, and takes a new epoch, as no region has
+# confirmed the start
 sub renews
 {
 	my ($name) = @_;
@@ -106,7 +107,7 @@ chmod 0700, $us->data_dir;
 $us->start;
 state('set back', $us, 'recopy');
 my $now = sql($us, 'postgres', $epoch);
-# links that are made anew, as their positions are of the original
+# links that are recreated, as their positions are of the original
 sql($us, 'postgres', "DROP SUBSCRIPTION dc_from_$_") foreach 'eu', 'ap';
 sql($_, 'postgres', 'DROP SUBSCRIPTION dc_from_us') foreach $eu, $ap;
 region_mesh(@nodes);

@@ -1,6 +1,6 @@
 # A database that is not the one that was made a region, but a copy of it, or a standby that was promoted, or was restored: the
-# original may have published more under the epoch than it knows. So it takes a new epoch by itself. What was
-# counted before goes to the old one, what is counted afterwards to the new one, and sums are exact.
+# original may have published more under the epoch than it knows. So it takes a new epoch by itself.
+# Counts made before go to the old epoch, later counts to the new one, and sums are exact.
 use strict;
 use warnings;
 
@@ -126,7 +126,7 @@ sql($primary, 'eu', q{SELECT dc_incr('likes', 'a')});
 is(wait_for($primary, 'eu', $published, 'a=5-0 a=1-0 a=1-0 b=0-2'), 'a=5-0 a=1-0 a=1-0 b=0-2', 'and after a restart, under a new epoch');
 is(sql($primary, 'eu', q{SELECT dc_get('likes', 'a'), keys FROM dc_region_check('likes') WHERE region IS NULL}), '7|0', 'the value is exact');
 
-# The copy with what was in memory is alone in the world, but has heard of another region, which does not answer
+# The copy with what was in memory is isolated, but knows another region, which does not answer
 $memory->start;
 is(sql($memory, 'eu', q{SELECT dc_get('buffered', 'm')}), '9', 'what was in memory is there');
 is(wait_for($memory, 'eu', $state, 'active'), 'active', 'with no other region it is active at once');

@@ -1,4 +1,5 @@
-# A table that has no index when all data of a dump has come keeps the worker from a new epoch for a while, and not for good
+# A table that has no index when all data of a dump has come keeps the worker from a new epoch for a
+# while, and not permanently
 use strict;
 use warnings;
 

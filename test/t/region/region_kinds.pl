@@ -106,8 +106,8 @@ sub killed
 	return;
 }
 
-# load(NODE, KEYS, SECONDS): users count in these keys, set, and buy. "counted" has what was committed here; what was bought is
-# what the buyers have been told
+# load(NODE, KEYS, SECONDS): users count in these keys, set, and buy. "counted" has the increments
+# that were committed here; purchases are those that were acknowledged
 sub load
 {
 	my ($node, $keys, $seconds) = @_;

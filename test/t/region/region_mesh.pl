@@ -1,7 +1,7 @@
-# Three regions in a mesh: each gets what each other one has counted by a link of its own. Users count
-# in all of them, with workers on. Links are cut and healed, an apply worker and servers are
-# killed. In the end each region has what was counted in all of them, key by key; no row was refused;
-# and when nobody counts, no WAL is written.
+# Three regions in a mesh: each receives the counts of every other one over a separate link. Users
+# count in all of them, with workers on. Links are cut and healed, an apply worker and servers are
+# killed. In the end each region has the counts of all of them, key by key; no row was refused; and
+# when nobody counts, no WAL is written.
 use strict;
 use warnings;
 

@@ -59,8 +59,8 @@ sub arrived
 	return;
 }
 
-# who(OFFSET): as whom its code has run since then, by what it has written to the log: a transaction that failed
-# has left nothing else
+# who(OFFSET): the roles as which its code has run since then, according to the log: a failed
+# transaction leaves nothing else
 sub who
 {
 	my ($from) = @_;
@@ -69,7 +69,8 @@ sub who
 	return join(' ', sort keys %who);
 }
 
-# by_superuser(NODE, STATEMENTS): as a superuser, who may do what is refused to mallory
+# by_superuser(NODE, STATEMENTS): as a superuser, to whom statements are allowed that mallory is
+# refused
 sub by_superuser
 {
 	my ($node, $sql) = @_;

@@ -1,6 +1,7 @@
 # dc_region restore under load: a region is set back, in one of several ways, while users count in the others, and soon in it as
 # well; the program is killed at any moment, and called again. In the end all regions have, key by key, what was
-# counted in all of them: the others had received what was lost. make torture does it many times.
+# counted in all of them: the other regions had received the lost counts. make torture does it many
+# times.
 use strict;
 use warnings;
 

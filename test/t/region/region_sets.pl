@@ -1,6 +1,6 @@
 # Keys are set, reset and deleted in three regions, a mesh, while others count in them. What was not observed by a set is
 # on top of it, wherever it was counted; two resets do not double; of two sets the later one stays. In the end all regions
-# have the same, and what their rows say, also when they remove deleted keys at different times.
+# have the same, and what their rows say, even when they remove deleted keys at different times.
 use strict;
 use warnings;
 
@@ -193,7 +193,8 @@ foreach my $node (@nodes)
 	$node->reload;
 }
 
-# All keys are deleted. Then all regions count in them, and remove what is left of them, each at its own time
+# All keys are deleted. Then all regions count in them, and remove their remains, each at its own
+# time
 sql($us, 'postgres', q{SELECT dc_delete('likes', key) FROM (SELECT DISTINCT key FROM likes_region UNION SELECT key FROM likes_set) AS k});
 all_agree('deleted');
 is(wait_for($_, 'postgres', 'SELECT count(*) FROM likes', 0), 0, 'nothing is left to be seen on ' . $_->name) foreach @nodes;
@@ -209,7 +210,7 @@ foreach my $node ($asia, $eu, $us)
 link_written($_) foreach @jobs;
 ends_with_counted('vacuum while users count');
 
-# removes_all(NODE, NAME): when all have heard of the deletions, nothing is left of the keys
+# removes_all(NODE, NAME): when all regions know of the deletions, nothing is left of the keys
 sub removes_all
 {
 	my ($node, $name) = @_;

@@ -28,7 +28,7 @@ count($asia, 'b', 100);
 region_agrees('a mesh', 'a=11 b=100', @nodes);
 my $first = sql($eu, 'postgres', $epoch);
 
-# A restart, and one without a shutdown: no new epoch; what was counted before and after is there once
+# A restart, and one without a shutdown: no new epoch; counts from before and after are present once
 foreach my $how (qw(fast immediate))
 {
 	my $seq = sql($eu, 'postgres', 'SELECT seq FROM dcounter.region WHERE epoch = (SELECT epoch FROM dcounter.self)');
@@ -68,7 +68,7 @@ is(wait_for($eu, 'postgres', region_state($eu), 'active'), 'active', 'all have c
 is(sql($eu, 'postgres', $epoch), $first, 'no new epoch after crashes');
 region_agrees('crashes while it waits', 'a=17 b=103', @nodes);
 
-# Nobody answers: a new epoch; the links go on, so nothing is missing
+# Nobody answers: a new epoch; the links continue, so nothing is missing
 $us->stop;
 $eu->append_conf('postgresql.conf', "dcounter.region_handshake = '1s'");
 count($eu, 'a', 1);
@@ -97,8 +97,8 @@ sub drop_links
 	return;
 }
 
-# A snapshot of the disk, while the original goes on. What the others have sent to the original is not sent again, so the
-# snapshot hears from their next beat what they know
+# A snapshot of the disk, while the original continues. What the others have sent to the original is
+# not sent again, so the snapshot hears from their next beat what they know
 sub beat
 {
 	my ($interval) = @_;

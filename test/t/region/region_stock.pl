@@ -1,7 +1,7 @@
 # Three regions sell from one stock of few units. Buyers take, wait and restock in all of them, with
-# workers on, while links are cut and servers are killed. Whatever happens, what was sold, what is left and what
-# is in transit adds up to what was stocked. In the end the last unit is sold where a buyer wants it, and the
-# older of two requests is served first.
+# workers on, while links are cut and servers are killed. Whatever happens, the units sold, left and
+# in transit add up to those stocked. In the end the last unit is sold where a buyer wants it, and
+# the older of two requests is served first.
 use strict;
 use warnings;
 
@@ -128,7 +128,7 @@ finish_job($_) foreach @jobs;
 is_right('at work');
 cmp_ok(sql($nodes[0], 'postgres', 'SELECT count(*) FROM shop_grant'), '>', 0, 'units have moved between regions');
 
-# Links are cut and restored; a region that is cut off sells exactly what it has
+# Links are cut and restored; a region that is cut off sells exactly its own units
 @jobs = map { jobs($_, $seconds) } @nodes;
 foreach my $cut (1 .. torture(3, 30))
 {

@@ -1,7 +1,7 @@
 # Regions that are not in a mesh: a star, a ring in one direction, a tree, and a ring in both. The links
 # are made by the statements of dc_region_join(), users count everywhere, a link is cut and heals.
-# In the end each region has what was counted in all of them. Where one link carries a region no
-# row is refused; where there are two, there may be deadlocks, which are retried. When nobody counts, no
+# In the end each region has the counts of all of them. Where one link carries a region no row is
+# refused; where there are two, there may be deadlocks, which are retried. When nobody counts, no
 # WAL is written.
 #
 # With DC_OTHER_PG_CONFIG, the pg_config of a server of another version that has the extension, every
@@ -86,7 +86,7 @@ count_and_cut($leaves[1], @star);
 region_is_sound('star', @star);
 is(apply_errors(@star), '0', 'star: no row was refused');
 
-# Again: nothing changes, but for what is new
+# Again: nothing changes, except for what is new
 is(sql($leaves[0], 'postgres', q{SELECT count(*) FROM pg_subscription}), '1', 'a leaf has one link');
 join_link($leaves[0], $hub, 'leaf');
 is(sql($leaves[0], 'postgres', q{SELECT count(*) FROM pg_subscription}), '1', 'and one when it joins again');

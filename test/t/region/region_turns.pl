@@ -68,7 +68,8 @@ is(wait_for($node, 'postgres', q{SELECT sum(inc), bool_or(epoch < 0) FROM held_r
 is(sql($node, 'postgres', sprintf($sound, $_)), '0', "$_: values are what regions have counted") foreach 'likes', 'locked', 'held';
 is(sql($node, 'postgres', q{SELECT dc_get('likes', 'a'), dc_get('locked', 'a'), dc_get('held', 'a')}), '2|2|3', 'nothing is counted twice');
 
-# A row that is never published, and a table that is locked, do not keep beats from telling of the others
+# A row that is never published, and a table that is locked, do not keep heartbeats from reporting
+# on the other counters
 my $later = q{SELECT beat_at > '%s' FROM dc_regions() WHERE region = 'eu'};
 my $state = q{SELECT state FROM dc_regions() WHERE region = 'eu'};
 sql($node, 'postgres', q{UPDATE dcounter.region SET retired_at = now() WHERE region = 'us'; DELETE FROM dcounter.self_mark; UPDATE dcounter.self SET state = 'active'});
@@ -167,8 +168,8 @@ sql($node, 'postgres', "SELECT dc_drop('wide')");
 fails_with($node, 'postgres', q{SET ROLE mallory; DO $$ BEGIN FOR i IN 1..1000 LOOP PERFORM dc_create('m.more' || i); PERFORM dc_replicate(('m.more' || i)::regclass); COMMIT; END LOOP; END $$}, '54000', 'they may have half of the lock table');
 cmp_ok(sql($node, 'postgres', q{SELECT count(*) FROM pg_class WHERE relname ~ '^more[0-9]+$'}), '>', 10, 'which is enough for some');
 
-# Rows of owners' making do not keep a renewal by hand from going on; what is sealed of a key, and left out, keeps rows of its
-# epoch away, which would be counted twice when it is folded
+# Rows written by owners do not stop a renewal by dc_region_renew(); sealed amounts of a key that is
+# left out keep rows of its epoch away, which would count twice when it is folded
 sql($node, 'postgres', q{SELECT dc_region_renew(); SELECT dc_stock_create('attic'); SELECT dc_replicate('attic'); SELECT dc_restock('attic', 'box', 5)});
 $epoch = sql($node, 'postgres', 'SELECT epoch FROM dcounter.self');
 sql($node, 'postgres', qq{

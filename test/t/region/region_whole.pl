@@ -23,7 +23,7 @@ sub all_have
 	return;
 }
 
-# vacuumed(NODE): how many deleted keys are removed there, when all have heard of that
+# vacuumed(NODE): how many deleted keys are removed there, when all regions know of the deletion
 sub vacuumed
 {
 	my ($node) = @_;
@@ -76,7 +76,7 @@ sql($us, 'postgres', q{SELECT dc_incr('likes', 'w', 1)});
 all_have('all agree', q{SELECT dc_get('likes', 'w')}, '10', @nodes);
 is(sql($_, 'postgres', q{SELECT keys, inc, "dec" FROM dc_region_check('likes') WHERE region IS NULL}), '0|0|0', $_->name . ' is sound') foreach @nodes;
 
-# A key that leaves bigint, in all regions, is set
+# A key that overflows bigint, in all regions, is set
 my $big = '9000000000000000000';
 link_switch($_, 'DISABLE') foreach @nodes;
 sql($_, 'postgres', "SELECT dc_incr('likes', 'big', $big)") foreach $eu, $us;
@@ -142,7 +142,8 @@ all_have('all of it', $y, '101', $mx);
 link_drop($_, $mx) foreach $eu, $us;
 $mx->stop;
 
-# A snapshot of the disk of a region that knew no other. The original goes on, is started again, is joined, and sells
+# A snapshot of the disk of a region that knew no other. The original continues, is started again,
+# is joined, and sells
 my $solo = region_node('solo', $beats);
 my $epoch = 'SELECT epoch FROM dcounter.self';
 my $z = q{SELECT dc_get('likes', 'z')};

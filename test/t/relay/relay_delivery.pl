@@ -191,7 +191,7 @@ is(scalar left('c'), 2, 'and its events come again');
 ##
 ## what --once takes for the end
 
-# Somebody reads the consumer, for longer than a relay waits; it is looked at below.
+# Somebody reads the consumer, for longer than a relay waits; it is checked below.
 consumer($_) foreach qw(taken held rare parked);
 query(q{SELECT dc_publish('t', 'k', 'x', '1')});
 my @readers = map { my $s = dc_session($node, 'postgres'); $s->run("BEGIN; SELECT count(*) FROM dc_fetch('$_')"); $s } qw(taken held);
@@ -422,7 +422,7 @@ foreach my $member (@members)
 }
 
 # A member that takes longer than its lease: another one has the event meanwhile, so
-# what it did does not count, and it goes on.
+# what it did does not count, and it continues.
 consumer('lease');
 query(q{SELECT dc_consumer_alter('lease', lease => '200 ms')});
 query(q{SELECT dc_publish('t', 'k', 'x', '1')});

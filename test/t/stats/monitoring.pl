@@ -1,5 +1,5 @@
-# Whatever owners lock, or have written by hand, the views of all tables can be read; and objects that depend on functions
-# or have the name of a trigger do not prevent an update of the extension.
+# Whatever owners lock, or have written directly, the views of all tables can be read; and objects
+# that depend on functions or have the name of a trigger do not prevent an update of the extension.
 use strict;
 use warnings;
 

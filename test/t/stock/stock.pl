@@ -157,7 +157,7 @@ my $reader = script('REPEATABLE READ', q{
 	\sleep 10 ms
 	SELECT 1 / (check_snapshot() = ':seen')::int;} =~ s/^\t+//mgr);
 
-# no_error_in_log(NAME): but for what REPEATABLE READ and SERIALIZABLE may always say
+# no_error_in_log(NAME): except for what REPEATABLE READ and SERIALIZABLE may always say
 sub no_error_in_log
 {
 	my ($name) = @_;

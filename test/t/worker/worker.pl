@@ -1,6 +1,6 @@
 # The launcher and its workers, with and without shared_preload_libraries: which databases
-# have a worker, what makes it leave and come back, and starting and stopping by hand. What
-# goes wrong is in worker/worker_failures.pl.
+# have a worker, what makes it leave and come back, and starting and stopping directly. What goes
+# wrong is in worker/worker_failures.pl.
 use strict;
 use warnings;
 
@@ -77,7 +77,7 @@ sql($node, 'postgres', 'ALTER DATABASE renamed SET TABLESPACE ts');
 another_worker($node, 'renamed', $pid, 'ALTER DATABASE SET TABLESPACE');
 compacts($node, 'renamed', 'c', 'the worker works there');
 
-# This one waits for a session to end, while we go on.
+# This one waits for a session to end, while we continue.
 $pid = pid_of($node, 'renamed');
 $session = dc_session($node, 'renamed');
 my $ddl = dc_session($node, 'postgres');

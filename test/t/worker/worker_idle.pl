@@ -125,11 +125,11 @@ is(sql($node, 'postgres', q{SELECT (SELECT state FROM stock_hold) || ' ' || (SEL
 sleep($made + 51 - time) if time < $made + 51;
 done_soon(q{SELECT (SELECT state FROM stock_hold) || ' ' || (SELECT state FROM money_pending)}, 'expired expired', 'end when their time is up');
 
-# Changes that nobody reports: rows written by hand, in a table that was idle all the time
+# Changes that nobody reports: rows written directly, in a table that was idle all the time
 sql($node, 'postgres', q{INSERT INTO t20_shard (key, shard, inc, dec, updated_at) VALUES ('hand', 1, 3, 0, now())});
 done_soon(q{SELECT value FROM t20 WHERE key = 'hand'}, '3', 'the net catches it', $net);
 
-# Another worker looks at all tables. t21 was looked at together with t20, and is not soon again.
+# Another worker looks at all tables. t21 was checked together with t20, and is not soon again.
 sql($node, 'postgres', q{INSERT INTO t21_shard (key, shard, inc, dec, updated_at) VALUES ('hand', 1, 3, 0, now())});
 sql($node, 'postgres', q{SELECT dc_worker_stop(), dc_worker_start()});
 done_soon(q{SELECT value FROM t21 WHERE key = 'hand'}, '3', 'another worker looks at all tables');

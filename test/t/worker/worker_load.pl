@@ -117,7 +117,7 @@ sub all_moved
 	return;
 }
 
-# more_runs(NAME): tests that the worker goes on, three times
+# more_runs(NAME): tests that the worker continues, three times
 sub more_runs
 {
 	my ($name) = @_;
@@ -184,8 +184,8 @@ push @writers,
   script('READ COMMITTED', q{INSERT INTO taken VALUES (:k1, dc_set('inbox', :k1, 7) - 7);}),
   script('READ COMMITTED', q{INSERT INTO taken VALUES (:k1, dc_delete('inbox', :k1));});
 
-# A snapshot stays as it is while the worker and the writers go on; and what only
-# grows never goes back (a division by zero).
+# A snapshot stays as it is while the worker and the writers continue; and what only grows never
+# goes back (a division by zero).
 my @readers = (
 	script('REPEATABLE READ', q{
 		SELECT check_snapshot(':k1', ':k4') AS seen \gset

@@ -12,7 +12,7 @@ class Migration(migrations.Migration):
             "SELECT dc_unbind('post_likes')",
         ),
         migrations.RunSQL("SELECT dc_stock_create('seats')", "SELECT dc_drop('seats')"),
-        # in memory if dcounter is in shared_preload_libraries, else in rows
+        # in memory if dcounter is in shared_preload_libraries, otherwise in rows
         migrations.RunSQL(
             ["""
             DO $$

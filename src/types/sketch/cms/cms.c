@@ -18,10 +18,10 @@
  * The cells are sums, so any order of adding, splitting and merging gives the
  * same sketch, and an item can be taken out again.
  *
- * While there are few items, a table of hashes and weights is smaller, and exact
- * but for equal hashes. The table turns into cells once it has held more than
- * cms_sparse_limit different hashes. An entry whose weight went back to 0 stays
- * until then: so the point does not depend on the order either.
+ * While there are few items, a table of hashes and weights is smaller, and exact except for equal
+ * hashes. The table turns into cells once it has held more than cms_sparse_limit different hashes.
+ * An entry whose weight went back to 0 stays until then: so the point does not depend on the order
+ * either.
  *
  * Conservative update (Estan and Varghese, 2002) raises no cell above the item's
  * new estimate: estimates are lower and still not below the truth, since each
@@ -31,8 +31,8 @@
  * nor above those of the plain sketch.
  *
  * Here cells are signed, so that an aggregate may see a deletion before the addition
- * that it undoes. That nothing is below zero is checked when a value is made. Cells
- * begin with one byte. All of them widen when one needs it.
+ * that it undoes. That nothing is below zero is checked when a value is created. Cells begin with
+ * one byte. All of them widen when one needs it.
  *
  * After an error from cms_put the sketch is unchanged; after one from any other
  * function it can only be reset.
@@ -449,7 +449,7 @@ cms_fits(int64_t value, int cell_bytes)
 
 /*
  * Raise an item's cells to its estimate plus weight, where they are lower. Widen all cells if one
- * needs it; CMS_OVERFLOW if the sum leaves bigint.
+ * needs it; CMS_OVERFLOW if the sum overflows bigint.
  */
 static CmsError
 add_conservative(Cms *cms, uint64_t hash, int64_t weight)

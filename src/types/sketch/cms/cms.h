@@ -24,7 +24,7 @@ typedef enum CmsError
 	CMS_EPSILON,	  /* epsilon is out of range */
 	CMS_DELTA,		  /* delta is out of range */
 	CMS_CELLS,		  /* more than CMS_MAX_CELLS cells */
-	CMS_OVERFLOW,	  /* a weight, a cell or the total leaves bigint */
+	CMS_OVERFLOW,	  /* a weight, a cell or the total overflows bigint */
 	CMS_NEGATIVE,	  /* a weight, a cell or the total falls below zero */
 	CMS_CONSERVATIVE, /* not possible with conservative update */
 	CMS_UNKNOWN		  /* a row to take out was not added */

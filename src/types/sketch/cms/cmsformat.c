@@ -319,8 +319,7 @@ cms_merge_view(Cms *cms, const CmsView *view, int sign)
 }
 
 /*
- * cms_encode makes a value of a sketch, with room for the caller's bytes before
- * it.
+ * cms_encode creates a value from a sketch, with room for the caller's bytes before it.
  */
 CmsError
 cms_encode(const Cms *cms, size_t reserve, uint8_t **block, size_t *len)
@@ -398,8 +397,7 @@ write_cells(uint8_t *at, int cell_bytes, size_t n, const int64_t *values)
 }
 
 /*
- * cms_encode_list makes a value of entries in ascending order, leaving out those
- * of weight 0.
+ * cms_encode_list creates a value from entries in ascending order, leaving out those of weight 0.
  */
 CmsError
 cms_encode_list(const CmsShape *shape, const CmsEntry *entries, size_t n,

@@ -115,8 +115,8 @@ dc_cms_mergeable(const CmsShape *a, const CmsShape *b)
 }
 
 /*
- * dc_cms_start must be called before the first sketch in memory is made. It makes the
- * order of their tables this backend's secret.
+ * dc_cms_start must be called before the first sketch in memory is created. It makes the order of
+ * their tables this backend's secret.
  */
 void
 dc_cms_start(void)
@@ -157,7 +157,7 @@ dc_cms_total(Datum value)
 }
 
 /*
- * dc_cms_value makes a value of a block that has room for its size in front.
+ * dc_cms_value creates a value from a block that has room for its size in front.
  */
 struct varlena *
 dc_cms_value(CmsError error, uint8_t *block, size_t len)
@@ -291,8 +291,8 @@ cms_merge_values(FunctionCallInfo fcinfo, int sign)
 }
 
 /*
- * dc_cms_inner_product is a numeric: the product of two weights soon leaves
- * bigint, for sketches that are far from it.
+ * dc_cms_inner_product is a numeric: the product of two weights soon overflows bigint, for sketches
+ * that are far from it.
  */
 Datum
 dc_cms_inner_product(PG_FUNCTION_ARGS)

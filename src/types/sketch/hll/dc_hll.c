@@ -91,7 +91,7 @@ hll_check_same_hash(int hash, int other)
 }
 
 /*
- * hll_value makes a flat value of a state.
+ * hll_value creates a flat value from a state.
  */
 Datum
 hll_value(const HllState *state)
@@ -105,7 +105,7 @@ hll_value(const HllState *state)
 }
 
 /*
- * hll_state_of makes a state of its own of any dc_hll, in the current context.
+ * hll_state_of creates a separate state from any dc_hll, in the current context.
  */
 HllState *
 hll_state_of(Datum value)
@@ -462,7 +462,7 @@ hll_bounds_record(FunctionCallInfo fcinfo, const double *bounds)
 }
 
 /*
- * dc_hll_info(h): how a sketch is made.
+ * dc_hll_info(h): how a sketch is stored.
  */
 Datum
 dc_hll_info(PG_FUNCTION_ARGS)

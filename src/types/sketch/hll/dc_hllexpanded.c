@@ -193,7 +193,7 @@ hllexpanded_object_of(Datum value)
 }
 
 /*
- * hllexpanded_new_object makes an object of a core's newest version.
+ * hllexpanded_new_object creates an object of a core's newest version.
  */
 static Object *
 hllexpanded_new_object(Core *core)
@@ -243,7 +243,7 @@ hllexpanded_object_freed(void *object)
 }
 
 /*
- * hllexpanded_new_core makes a core of a copy of a state. Until an object joins it, it is the
+ * hllexpanded_new_core creates a core from a copy of a state. Until an object joins it, it is the
  * current context's, so that an error in between does not leave it behind.
  */
 static Core *
@@ -275,7 +275,7 @@ hllexpanded_object_state(Object *object)
 /*
  * hllexpanded_own_core gives an object a core of its own, with the object's version of the
  * state. The log has all later changes: it was never emptied since the object
- * was made.
+ * was created.
  */
 static void
 hllexpanded_own_core(Object *object)
@@ -338,7 +338,7 @@ object_add(Object *object, uint64 hash)
 /* The methods of an expanded object. */
 
 /*
- * Return the size of an object's flat form. Its bytes are made here, and kept in the object.
+ * Return the size of an object's flat form. Its bytes are written here, and kept in the object.
  */
 static Size
 hllexpanded_object_flat_size(ExpandedObjectHeader *header)

@@ -15,11 +15,10 @@
  * While there are few items, a state holds tokens instead: the low 24 bits of
  * each hash (its place), and the rank of the bits above where the register's
  * value needs it, that is where bits p to 23 are all zero. Counting distinct
- * places among 2^24 is exact but for the rare two items of one place. With more
- * than m / 8 distinct places, all tokens become registers permanently. Since the
- * number of distinct places of a union is never below that of a part, whether a
- * set of items ends up as tokens or as registers, and as which, does not depend
- * on the order or the grouping in which they came.
+ * places among 2^24 is exact except for the rare two items of one place. With more than m / 8
+ * distinct places, all tokens become registers permanently. Since the number of distinct places of
+ * a union is never below that of a part, whether a set of items ends up as tokens or as registers,
+ * and as which, does not depend on the order or the grouping in which they came.
  *
  * Tokens are in no order. Up to 30 are a list; more are a hash table with linear
  * probing, whose home slots ascend with the places, so that it is nearly sorted.
@@ -63,7 +62,7 @@ hll_capacity(int log2_size)
 }
 
 /*
- * hll_new makes an empty state.
+ * hll_new creates an empty state.
  */
 HllState *
 hll_new(int precision, int hash)
@@ -87,7 +86,7 @@ new_tokens(int precision, int hash, int log2_size)
 }
 
 /*
- * hll_new_dense makes a state of empty registers.
+ * hll_new_dense creates a state of empty registers.
  */
 HllState *
 hll_new_dense(int precision, int hash)
@@ -142,8 +141,8 @@ hll_probe_token(const HllState *state, uint32_t token, uint32_t *cell, uint32_t 
 }
 
 /*
- * hll_find_place is the cell with a place's token, else the free cell for it; the
- * number of slots if a full list does not have it.
+ * hll_find_place is the cell with a place's token, otherwise the free cell for it; the number of
+ * slots if a full list does not have it.
  */
 static uint32_t
 hll_find_place(const HllState *state, uint32_t place)

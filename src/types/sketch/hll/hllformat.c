@@ -109,7 +109,7 @@ hll_form_name(const uint8_t *data)
 }
 
 /*
- * hll_encode makes a state's bytes, in new memory.
+ * hll_encode writes a state's bytes to new memory.
  */
 uint8_t *
 hll_encode(const HllState *state, size_t *len)

@@ -23,8 +23,8 @@
  * the observed information; at the border, where the best rate is none, from the
  * slope as well.
  *
- * Tokens of both sets are compared one by one instead, which is exact but for the
- * rare two items of one place.
+ * Tokens of both sets are compared one by one instead, which is exact except for the rare two items
+ * of one place.
  *
  * Only those registers of a set tell which of its items are common that are not
  * lower than the other's. Of a set that is a thousand times smaller, they are few. Below

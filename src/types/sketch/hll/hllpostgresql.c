@@ -17,9 +17,9 @@
  * its value, ascending. Full: a word for each register, of its value. Words are
  * written from the highest bit, and the last byte is filled with zeros.
  *
- * Index and rank are taken from a hash as here, but for a hash whose other bits
- * are all zero, and values stop at the highest that the register's bits can hold. So a
- * value that is read has the same registers, and goes on with the same hash function.
+ * Index and rank are taken from a hash as here, except for a hash whose other bits are all zero,
+ * and values stop at the highest that the register's bits can hold. So a value that is read has the
+ * same registers, and continues with the same hash function.
  */
 #include "types/sketch/hll/hllforeign.h"
 

@@ -5,12 +5,11 @@
  * Copyright (c) 2026, the dcounter developers
  *
  * The registers of a HyperLogLog have an entropy of 2.83 bits, but no repetitions
- * that the server's own compression could find. Their distribution is known but
- * for one parameter, the number of items by the number of registers; and twice
- * the items give the same distribution, with each rank one higher. So a few fixed
- * Huffman codes are enough, of ranks relative to a base: 2.86 to 2.9 bits. There
- * is no code to store with the registers, and no table to be made for decoding:
- * the tables of a code are made once in a process.
+ * that the server's own compression could find. Their distribution is known except for one
+ * parameter, the number of items by the number of registers; and twice the items give the same
+ * distribution, with each rank one higher. So a few fixed Huffman codes are enough, of ranks
+ * relative to a base: 2.86 to 2.9 bits. There is no code to store with the registers, and no table
+ * to be made for decoding: the tables of a code are created once in a process.
  *
  * That is why this file is here: a sketch of precision 14 takes at most 6,100 bytes
  * (doc/sketch-formats.md), where registers of six bits, as in Redis, take 12,288.
@@ -93,7 +92,7 @@ static Table tables[CODES];
 
 /*
  * A stream that is read. Reading may go beyond the stream's end, but not beyond
- * that of the data; where it came to is looked at in the end.
+ * that of the data; where it came to is checked in the end.
  */
 typedef struct Lane
 {

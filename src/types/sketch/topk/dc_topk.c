@@ -86,8 +86,8 @@ use_secret(void)
 }
 
 /*
- * topk_state_new makes an empty state in the current memory context, of a
- * function's arguments. There need not be one for the counters.
+ * topk_state_new creates an empty state in the current memory context, of a function's arguments.
+ * There need not be one for the counters.
  */
 TopkState *
 topk_state_new(FunctionCallInfo fcinfo, int k_arg, int counters_arg)
@@ -124,7 +124,7 @@ topk_state_load(const TopkList *list)
 }
 
 /*
- * Raise 22003: the total weight would leave bigint.
+ * Raise 22003: the total weight would be out of range for bigint.
  */
 static void
 refuse_overflow(void)
@@ -136,7 +136,7 @@ refuse_overflow(void)
 }
 
 /*
- * Add a weight, which is not negative, to an item; 22003 if the total would leave bigint.
+ * Add a weight, which is not negative, to an item; 22003 if the total would overflow bigint.
  */
 void
 topk_state_add(TopkState *state, const ItemBytes *item, int64 weight)
@@ -146,7 +146,7 @@ topk_state_add(TopkState *state, const ItemBytes *item, int64 weight)
 }
 
 /*
- * Merge a list into a state; 22003 if the total weight would leave bigint.
+ * Merge a list into a state; 22003 if the total weight would be out of range for bigint.
  */
 void
 topk_state_merge(TopkState *state, const TopkList *other)
@@ -181,8 +181,8 @@ topk_state_value(const TopkState *state)
 }
 
 /*
- * topk_item_text makes an item's text. A value must be read back by its input
- * function, so text that some type's output function makes is checked.
+ * topk_item_text creates an item's text. A value must be read back by its input function, so text
+ * that some type's output function makes is checked.
  */
 void
 topk_item_text(ItemType *type, Datum value, ItemBytes *item)

@@ -69,7 +69,7 @@ topk_trans(PG_FUNCTION_ARGS)
 }
 
 /*
- * topkagg_merged adds a list to a state, or makes a state of it if there is none yet.
+ * topkagg_merged adds a list to a state, or creates a state from it if there is none yet.
  */
 static TopkState *
 topkagg_merged(TopkState *state, const TopkList *list, MemoryContext context)

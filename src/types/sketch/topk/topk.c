@@ -19,10 +19,9 @@
  * The lightest is the last in the order by count (high first), error (low
  * first), bytes. As no two items have the same bytes, the state after a stream
  * depends on nothing but the stream, and on nothing that a stored value lacks:
- * adding to a stored value is adding to the state it was made of. Space-Saving
- * lets each newcomer replace the lightest, and start at that one's count. Here the
- * newcomer itself may be dropped, and starts at the floor, which is never above
- * that count.
+ * adding to a stored value is adding to the state it was made from. Space-Saving lets each newcomer
+ * replace the lightest, and start at that one's count. Here the newcomer itself may be dropped, and
+ * starts at the floor, which is never above that count.
  *
  * To merge A and B, an item of one side that the other does not list counts there
  * with that one's floor, as count and as error; counts, errors, floors and
@@ -496,7 +495,7 @@ topk_new(int32_t k, int32_t counters)
 }
 
 /*
- * topk_load makes a state of a list, with bytes of its own.
+ * topk_load creates a state from a list, with bytes of its own.
  */
 TopkState *
 topk_load(const TopkList *list)

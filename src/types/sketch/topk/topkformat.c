@@ -27,8 +27,8 @@
  *	- 1 <= k <= counters <= 1,000,000, and n <= counters;
  *	- each count is at least 1 and at least the floor, each error below the count
  *	  and at most the floor;
- *	- the counts sum up to the total if the floor is 0, else to at most the total,
- *	  and n = counters;
+ *	- the counts sum up to the total if the floor is 0, otherwise to at most the total, and n =
+ *	  counters;
  *	- items are in order, no two are equal, none has a zero byte.
  *
  * Whether items are valid text, only the server can tell.

@@ -4,9 +4,9 @@
 # number of distinct values of its rows in every snapshot, whatever has happened to either.
 # So the comparison reads both sides, once as SQL sees them, when nobody writes, and by
 # dc_source_check() at any time. Builds, fixes and new bindings are among the transactions; a
-# counter that is being built is compared when that is done, which is the worker's business
-# if nobody else does it. Partitions come and go, and are truncated. Rows that a fault keeps
-# from being counted would be differences: there are none to be let pass.
+# counter that is being built is compared when the build is done, by the worker if no client does
+# it. Partitions are attached, detached and truncated. Rows that a fault keeps from being counted
+# would be differences: none are tolerated.
 package DcChaos::Room::Bound;
 
 use strict;
@@ -87,7 +87,7 @@ my $schema = q{
 
 my $post = sub { num(1, 20) };
 
-# rebind: ends a binding and makes it anew, with the values that were there; then it is to be built
+# rebind: ends a binding and makes it again, with the existing values; then it must be built
 sub rebind
 {
 	my $counter = pick(@counters);
@@ -129,8 +129,9 @@ sub room
 				} },
 		},
 		tables => [ 'bd_like', 'bd_n', 'bd_fans_ref', 'bd_sum_shard', 'bd_visitors' ],
-		# a snapshot of before TRUNCATE and the like; a partition that is away or comes in between; a row
-		# that an update would put there; a binding that is gone for a while
+		# a snapshot from before TRUNCATE and the like; a partition that is detached or attached
+		# concurrently; a row that an update would move into one; a binding that does not exist for
+		# a while
 		allowed => '^25001: |^23514: |^42P01: |^55000: .*(?:not bound|being detached|truncate)|^55006: |^42710: |^23505: ',
 		wrong => 'SELECT bd_wrong()',
 		idle => q{SELECT format('%s is still being built', counter) FROM dcounter.source_state WHERE state = 'building'},

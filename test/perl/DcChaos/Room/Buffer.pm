@@ -5,9 +5,9 @@
 # lost by a clean stop, and nothing is counted twice. After a crash what is missing must be
 # part of what was logged in the last interval before it (and some seconds for the server
 # to get to it), and for the table "pings", which is sync, part of what no client was
-# told is committed. "quiet" is flushed by the worker alone, by its interval. There cannot be more than the log says, as what was flushed belongs to
-# a transaction that is durable. What was lost is then logged as lost, so the
-# comparison is exact again.
+# told is committed. "quiet" is flushed by the worker alone, by its interval. There cannot be more
+# than the log says, as flushed increments belong to durable transactions. Lost increments are then
+# logged as lost, so the comparison is exact again.
 package DcChaos::Room::Buffer;
 
 use strict;
@@ -65,7 +65,7 @@ my $schema = q{
 	$$;
 };
 
-# Nothing is left in memory, but in "pings", whose interval is long: there a commit waits for
+# Nothing is left in memory, except for "pings", whose interval is long: there a commit waits for
 # the flush that it asks for
 my $idle = q{SELECT format('%s: %s keys in memory for %s', counter, keys, oldest) FROM dc_stat_buffer WHERE increments > 0 AND counter <> 'pings'::regclass};
 

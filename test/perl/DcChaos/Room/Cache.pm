@@ -1,7 +1,7 @@
 # Room of make chaos: cached reads.
 #
 # A session reads a key that only grows, waits, and asks for a value that is at most as old
-# as it has waited. So that must not be less than what it has read. Both reads are
+# as it has waited. So that must not be less than the value that it has read. Both reads are
 # transactions of their own; the counters are those of the rooms counter and buffer.
 package DcChaos::Room::Cache;
 

@@ -3,7 +3,8 @@
 # Each item that is added is logged in the same transaction, with its key and day. A sketch is the union of the items of
 # committed transactions, in any order and any number of times; so that of a key is the very one that dc_hll_agg() makes of
 # the log, in each snapshot, whatever was folded, forgotten or written twice. A key that is reset (r1, r2) has no log: items that
-# others add at the same time may be there or not. The days are long past, and kept for good: no clock takes them away.
+# others add at the same time may be there or not. The days are long past, and kept forever: no
+# clock removes them.
 package DcChaos::Room::Distinct;
 
 use strict;

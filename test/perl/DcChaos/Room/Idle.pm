@@ -1,9 +1,10 @@
 # Room of make chaos: keys that expire.
 #
-# Keys expire after a hundred years, which no step of the clock reaches. What makes them old is a statement that sets back
-# updated_at of keys whose total is zero. So a key that expires has nothing, and each value is the sum of
-# its log all the same: an increment that is lost with a key would be missing. The setting is altered again and again, since the
-# worker then trusts the clock of a server that was just started, and looks at the table at once.
+# Keys expire after a hundred years, which no step of the clock reaches. A statement makes them old
+# by setting back updated_at of keys whose total is zero. So a key that expires has no amount, and
+# each value still is the sum of its log: an increment that is lost with a key would be missing. The
+# setting is altered again and again, since the worker then trusts the clock of a server that was
+# just started, and looks at the table at once.
 package DcChaos::Room::Idle;
 
 use strict;

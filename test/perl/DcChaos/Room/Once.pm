@@ -1,9 +1,9 @@
 # Room of make chaos: increments that count once.
 #
 # Key and amount follow from the event, and clients send each event again and again. The log has
-# an event once (its primary key), written by the transaction that was told that it has
-# applied it; whoever is told that it was applied before must find it there. So each key is the
-# sum of its events, in an exact table and in a buffered one.
+# an event once (its primary key), written by the transaction that applied it; a session to which it
+# is reported as applied before must find it there. So each key is the sum of its events, in an
+# exact table and in a buffered one.
 package DcChaos::Room::Once;
 
 use strict;

@@ -3,12 +3,13 @@
 # Members who have entered are present even if the transaction rolls back; the log has only committed entries. Each transaction lets members
 # enter that no other transaction uses, so the log has all that is known of a member: with a time to live that no run
 # reaches (nor the steps of the clock while the server is down, which are hours), it is there from then on. A member is taken out by a
-# transaction of its own, between two that note it in the log: a client that is ended in between leaves it noted as one
-# of whom nothing is known. A crash empties all rooms, in another epoch; so the log has the epoch. A clean restart changes nothing.
+# transaction of its own, between two that note it in the log: a client that is ended in between
+# leaves it marked as unknown. A crash empties all rooms, in another epoch; so the log has the
+# epoch. A clean restart changes nothing.
 #
 # A consumer gets all events. Within an epoch each count follows from the one before, and in the end the last
-# is how many are present: so each join and each leave was reported once. Members of "p_brief" send no more heartbeats, and
-# have to be gone.
+# is how many are present: so each join and each leave was reported once. Members of "p_brief" send
+# no more heartbeats, and must have expired.
 package DcChaos::Room::Presence;
 
 use strict;

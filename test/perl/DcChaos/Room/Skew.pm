@@ -8,7 +8,8 @@
 # does to a row must not hide a conflict.
 #
 # All that is so if every move is SERIALIZABLE, which a move checks. What moves have
-# read and done is in chaos_moves, so that a skew can be explained: who did not see whom.
+# read and done is in chaos_moves, so that a skew can be explained: which transaction did not see
+# which.
 package DcChaos::Room::Skew;
 
 use strict;
@@ -66,7 +67,7 @@ my $schema = q{
 
 my @ways = ('decr', 'set', 'reset', 'delete', 'take', 'take', 'take up to', 'take all', 'hold', 'twins set', 'twins reset', 'twins delete');
 
-# A session waits between its reads and its writes, as that is when compaction has to come
+# A session waits between its reads and its writes, as compaction must run in between
 sub move
 {
 	return sprintf("BEGIN ISOLATION LEVEL SERIALIZABLE;\nSELECT k_move('%s', '%d', %.3f);\nCOMMIT;\n", pick(@ways), num(1, 3), rand(0.04));

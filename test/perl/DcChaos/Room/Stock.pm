@@ -3,8 +3,9 @@
 # Restocks, takes and sets are logged in the same transaction; so is each hold, and
 # how it ended if a client ended it. Units never appear or vanish: for each key, restocked -
 # taken - confirmed - held is the available number, in each snapshot, and the same number, less those of
-# holds that have expired and were not ended yet, is in the rows of the shard table, none of which is below zero. A hold ends once: the table of
-# holds must agree with the log, but that an open one may have expired.
+# holds that have expired and were not ended yet, is in the rows of the shard table, none of which
+# is below zero. A hold ends once: the table of holds must agree with the log, except that an open
+# one may have expired.
 package DcChaos::Room::Stock;
 
 use strict;

@@ -1,10 +1,11 @@
 # Room of make chaos: trends.
 #
-# The half-life is ten years, so a score is what was counted, but for the ages that the clock's steps make: a thousandth allows for
-# half a month of them. Increments are logged in the transaction that makes them. What keys are set to does not count; the
-# keys d1 to d3 are deleted, and left out, as nobody can say which increments came before. (What a set takes from shard rows it counts
-# itself, so increments of keys that are set count as well.) Of the buffered counter a crash may take increments, so it is only compared with
-# its own values, which nobody sets.
+# The half-life is ten years, so a score is the counted amount, except for the ages that the clock's
+# steps make: a thousandth allows for half a month of them. Increments are logged in the transaction
+# that makes them. Values that keys are set to do not count; the keys d1 to d3 are deleted, and left
+# out, because it is unknown which increments came before. (What a set takes from shard rows it
+# counts itself, so increments of keys that are set count as well.) Of the buffered counter a crash
+# may take increments, so it is only compared with its own values, which are never set.
 package DcChaos::Room::Trend;
 
 use strict;

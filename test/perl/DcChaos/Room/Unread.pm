@@ -1,4 +1,4 @@
-# Room of make chaos: what members have not read.
+# Room of make chaos: unread counts.
 #
 # Messages of a channel are increments of its key; nothing else is done to the keys c1 to c6. Each is logged, and so is
 # each mark, with the number that it marks, in the same transaction. So the number of a channel is the sum of

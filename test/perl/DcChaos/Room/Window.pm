@@ -1,8 +1,8 @@
 # Room of make chaos: windowed counters.
 #
 # Each increment that counts is logged in the same transaction, with its time; one that is dropped is not. Buckets are rolled up to
-# ones that are kept for years, so whatever the clock does, a day of the window is never let go: the sum of a key over all time is
-# that of its log, in each snapshot.
+# ones that are kept for years, so whatever the clock does, a day of the window is never dropped:
+# the sum of a key over all time is that of its log, in each snapshot.
 package DcChaos::Room::Window;
 
 use strict;
