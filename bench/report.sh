@@ -21,7 +21,7 @@ table() {
 
 tables() {
     local name
-    for name in one_key zipf cold held five_keys once replay ledger bulk bound_insert bound_rows bound_build rollup_insert rollup_rows rollup_read worker million stock sold_out hold sketch sketch_stored sketch_size crdt_counters crdt_sets region_local region_apply region_sent region_decode outbox_write outbox_read buffer buffer_keys cached limit presence unread unread_mark sample trend trend_zipf trending rank rank_write window window_keys window_read retention distinct distinct_new distinct_hot mix flush bars; do
+    for name in one_key zipf cold held five_keys once replay ledger bulk bound_insert bound_rows bound_build rollup_insert rollup_rows rollup_read worker million stock sold_out hold sketch sketch_stored sketch_size crdt_counters crdt_sets region_local region_apply region_sent region_decode outbox_write outbox_read buffer buffer_keys cached limit presence unread unread_mark sample trend trend_zipf trending rank rank_write budget budget_settle budget_refused window window_keys window_read retention distinct distinct_new distinct_hot mix flush bars; do
         printf '\n%s\n\n' "$name"
         table "$name" "$1"
     done

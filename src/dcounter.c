@@ -44,6 +44,7 @@
 #include "time/trend/trend.h"
 #include "time/window/window.h"
 #include "transactional/bound/bound.h"
+#include "transactional/budget/budget.h"
 #include "transactional/ledger/ledgerinit.h"
 #include "transactional/once/op.h"
 #include "transactional/rank/rank.h"
@@ -99,6 +100,7 @@ _PG_init(void)
 	once_init();
 	bound_init(preloading);
 	rank_init();
+	budget_init();
 	region_init(preloading);
 	limiter_init(preloading);
 	presence_init(preloading);

@@ -209,9 +209,9 @@ check_cost() {
 
 # dc_VERB works on counters and events, dc_NOUN_VERB on the thing it names; the rest is in schema
 # dcounter, without dc_. HOW is how a verb is done.
-verbs='trending|incr_at|window|buckets|top_window|seal|throttle|allow|enter|beat|exit|present|unread|mark_read|replicate|unreplicate|add|remove|contains|merge|delta|bind|unbind|build|mark|unmark|reconcile|incr|decr|load|set|reset|delete|get|info|total|top|scan|sum|take|want|restock|hold|transfer|publish|fetch|ack|nack|seek|create|alter|adopt|drop|apply|compact|flush|maintain'
+verbs='trending|incr_at|window|buckets|top_window|seal|throttle|allow|enter|beat|exit|present|unread|mark_read|replicate|unreplicate|add|remove|contains|merge|delta|bind|unbind|build|mark|unmark|reconcile|incr|decr|load|set|reset|delete|get|info|total|top|scan|sum|take|want|restock|hold|transfer|publish|fetch|ack|nack|seek|create|alter|adopt|drop|apply|compact|flush|maintain|grant|reserve|settle|release'
 how='wait|regions|as|many|all|once|once_many|returning|hashed|up_to'
-nouns='throttle|distinct|window|limit|presence|unread|right|region|gcounter|pncounter|vclock|gset|orset|lww|mvreg|hlc|node|value|stamp|merge|source|table|stock|hold|ledger|account|balance|transfer|op|hll|cms|topk|outbox|consumer|dead_letter|worker|stat|mark|drift|rank'
+nouns='throttle|distinct|window|limit|presence|unread|right|region|gcounter|pncounter|vclock|gset|orset|lww|mvreg|hlc|node|value|stamp|merge|source|table|stock|hold|ledger|account|balance|transfer|op|hll|cms|topk|outbox|consumer|dead_letter|worker|stat|mark|drift|rank|budget|allowance'
 # As SQL says it, count(DISTINCT item); the two forms of dc_rank().
 phrases='count_distinct|around|at_rank'
 
@@ -296,7 +296,7 @@ rooms=(base
     core/table core/rows core/counter core/compact core/stats core/worker
     types/sketch types/sketch/hll types/sketch/cms types/sketch/topk types/crdt
     events/outbox events/consumer
-    transactional/stock transactional/once transactional/ledger transactional/bound transactional/rank transactional/unread
+    transactional/stock transactional/once transactional/ledger transactional/bound transactional/rank transactional/budget transactional/unread
     memory/buffer memory/cache memory/limit memory/presence
     time/trend time/distinct time/window
     region)

@@ -489,6 +489,8 @@ END {
 		print_rates("unread_mark", "20_mark")
 	else if (table == "rank" || table == "rank_write")
 		print_rates(table, table == "rank" ? "20_rank" : "20_ranks")
+	else if (table ~ /^budget/)
+		print_rates(table, table == "budget_refused" ? "20_refused" : table == "budget" ? "30_reserve" : "30_settle")
 	else if (table == "sample")
 		print_rates("sample", "30_sampled")
 	else if (table == "lite")

@@ -19,6 +19,7 @@ const DcOutboxHooks *outbox_hooks = NULL;
 const DcConsumerHooks *consumer_hooks = NULL;
 const DcBoundHooks *bound_hooks = NULL;
 const DcRegionHooks *region_hooks = NULL;
+const DcBudgetHooks *budget_hooks = NULL;
 const DcUnreadHooks *unread_hooks = NULL;
 const DcWindowHooks *window_hooks = NULL;
 const DcDistinctHooks *distinct_hooks = NULL;

@@ -333,6 +333,13 @@ typedef struct DcRegionHooks
 	void (*await)(struct DcCounter *counter);
 } DcRegionHooks;
 
+/* Set by budget_init(). */
+typedef struct DcBudgetHooks
+{
+	/* add the tables of the budget whose units are in a stock (OIDs) */
+	List *(*tables)(Oid counter, List *tables);
+} DcBudgetHooks;
+
 /* Set by unread_init(). */
 typedef struct DcUnreadHooks
 {
@@ -431,6 +438,7 @@ extern const DcOutboxHooks *outbox_hooks;
 extern const DcConsumerHooks *consumer_hooks;
 extern const DcBoundHooks *bound_hooks;
 extern const DcRegionHooks *region_hooks;
+extern const DcBudgetHooks *budget_hooks;
 extern const DcUnreadHooks *unread_hooks;
 extern const DcWindowHooks *window_hooks;
 extern const DcDistinctHooks *distinct_hooks;

@@ -2,7 +2,7 @@
 -- planner rely on. A new function is added to the list below.
 \set ON_ERROR_STOP on
 BEGIN;
-SELECT plan(112);
+SELECT plan(116);
 
 -- Functions: signature, result, and what the planner is told: volatility, parallel, strict, cost, rows
 CREATE TEMP VIEW members AS
@@ -47,6 +47,18 @@ INSERT INTO expected VALUES
 	('public.dc_scan(counter regclass, prefix jsonb DEFAULT ''[]''::jsonb, OUT key jsonb, OUT value bigint)', 'SETOF record', 'stable', 'restricted', false, 100, 100),
 	('public.dc_top(counter regclass, n integer DEFAULT 10, OUT key text, OUT value bigint, OUT rank bigint)', 'SETOF record', 'stable', 'restricted', false, 100, 10),
 	('dcounter.rank_bucket(value bigint, shift integer)', 'integer', 'immutable', 'safe', true, 1, 0),
+	('dcounter.on_budget_row_change()', 'trigger', 'volatile', 'unsafe', false, 10, 0),
+	('public.dc_budget_create(budget text, if_not_exists boolean DEFAULT false)', 'regclass', 'volatile', 'unsafe', false, 1000, 0),
+	('public.dc_budget_adopt(budget regclass)', 'void', 'volatile', 'unsafe', false, 1000, 0),
+	('public.dc_grant(budget regclass, key anycompatible, amount bigint, name text, expires_at timestamp with time zone DEFAULT ''infinity''::timestamp with time zone, priority integer DEFAULT 0, effective_at timestamp with time zone DEFAULT NULL::timestamp with time zone)', 'bigint', 'volatile', 'unsafe', false, 100, 0),
+	('public.dc_allowance(budget regclass, key anycompatible, amount bigint, period interval, time_zone text DEFAULT ''UTC''::text, anchor timestamp without time zone DEFAULT ''2000-01-01 00:00:00''::timestamp without time zone, valid_for interval DEFAULT NULL::interval, priority integer DEFAULT 0)', 'timestamp with time zone', 'volatile', 'unsafe', false, 100, 0),
+	('public.dc_reserve(budget regclass, key anycompatible, amount bigint, reservation_id uuid, ttl interval DEFAULT ''00:10:00''::interval, at_least bigint DEFAULT NULL::bigint)', 'bigint', 'volatile', 'unsafe', false, 100, 0),
+	('public.dc_reserve_all(budget regclass, keys anycompatiblearray, amounts bigint[], reservation_id uuid, ttl interval DEFAULT ''00:10:00''::interval, at_least bigint[] DEFAULT NULL::bigint[])', 'bigint[]', 'volatile', 'unsafe', false, 200, 0),
+	('public.dc_settle(budget regclass, reservation_id uuid, cost bigint, overdraft boolean DEFAULT true)', 'text', 'volatile', 'unsafe', false, 100, 0),
+	('public.dc_settle(budget regclass, reservation_id uuid, costs bigint[], overdraft boolean DEFAULT true)', 'text', 'volatile', 'unsafe', false, 200, 0),
+	('public.dc_release(budget regclass, reservation_id uuid)', 'text', 'volatile', 'unsafe', false, 100, 0),
+	('public.dc_budget(budget regclass, key anycompatible, OUT available bigint, OUT reserved bigint, OUT owed bigint, OUT expires_at timestamp with time zone)', 'record', 'stable', 'restricted', false, 100, 0),
+	('public.dc_budget_check(budget regclass, OUT key text, OUT granted numeric, OUT lapsed numeric, OUT available numeric, OUT reserved numeric, OUT settled numeric, OUT owed numeric)', 'SETOF record', 'volatile', 'unsafe', false, 100000, 10),
 	('public.dc_rank_create(counter regclass, build text DEFAULT ''worker''::text, lock_timeout interval DEFAULT ''00:00:00.2''::interval)', 'regclass', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_rank_drop(counter regclass)', 'void', 'volatile', 'unsafe', false, 1000, 0),
 	('public.dc_rank(counter regclass, key anycompatible)', 'bigint', 'stable', 'restricted', false, 100, 0),
@@ -641,7 +653,7 @@ SELECT set_eq($$SELECT unnest(extconfig)::regclass::text AS t, unnest(extconditi
 	$$VALUES ('dcounter.counter', ''), ('dcounter.op_slot', ''), ('dcounter.ledger', ''), ('dcounter.counter_events', ''), ('dcounter.changed_key', ''), ('dcounter.outbox_seq', ''), ('dcounter.hlc_clock', ''),
 		('dcounter.consumer', ''), ('dcounter.consumer_id', ''), ('dcounter.consumer_member', ''), ('dcounter.consumer_retry', ''), ('dcounter.source', ''), ('dcounter.source_state', ''),
 		('dcounter.mark', ''), ('dcounter.mark_value', ''), ('dcounter.self', ''), ('dcounter.region', ''), ('dcounter.limit_id', ''), ('dcounter.limit_rule', ''), ('dcounter.presence_id', ''), ('dcounter.presence_rule', '')
-	UNION ALL SELECT 'dcounter.unread', ''
+	UNION ALL VALUES ('dcounter.unread', ''), ('dcounter.budget', '')
 	UNION ALL VALUES ('dcounter.time_window', ''), ('dcounter.window_slot', ''), ('dcounter.window_claim', '')
 	UNION ALL SELECT 'dcounter.distinct_table', ''
 	UNION ALL SELECT 'dcounter.outbox_' || i, '' FROM generate_series(0, 7) i$$, 'settings and state are dumped, and nothing else is');
@@ -650,7 +662,7 @@ SELECT set_eq(
 		AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'dcounter') AND classid <> 'pg_proc'::regclass
 		AND classid <> 'pg_type'::regclass$$,
 	(SELECT array_agg('table dcounter.outbox_' || i) FROM generate_series(0, 7) i) ||
-	ARRAY['table dcounter.unread', 'view dc_unread_tables'] ||
+	ARRAY['table dcounter.unread', 'view dc_unread_tables', 'table dcounter.budget'] ||
 	ARRAY['table dcounter.time_window', 'table dcounter.window_slot', 'table dcounter.window_claim', 'view dc_windows'] ||
 	ARRAY['table dcounter.distinct_table', 'view dc_distinct_tables'] ||
 	ARRAY['schema dcounter', 'sequence dcounter.outbox_seq', 'sequence dcounter.hlc_clock', 'table dcounter.outbox', 'table dcounter.outbox_ring', 'sequence dcounter.consumer_id', 'table dcounter.consumer', 'table dcounter.consumer_member', 'table dcounter.consumer_retry', 'view dc_dead_letters',
@@ -673,7 +685,7 @@ SELECT is_empty(
 		AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'dcounter') AND classid <> 'pg_type'::regclass
 		AND coalesce(obj_description(objid, classid::regclass::name), '') = ''$$, 'each member has a comment');
 SELECT is_empty($$SELECT attname FROM pg_attribute WHERE attrelid IN (
-		'dcounter.unread'::regclass, 'dc_unread_tables'::regclass,
+		'dcounter.unread'::regclass, 'dc_unread_tables'::regclass, 'dcounter.budget'::regclass,
 		'dcounter.time_window'::regclass, 'dcounter.window_slot'::regclass, 'dcounter.window_claim'::regclass, 'dc_windows'::regclass,
 		'dcounter.distinct_table'::regclass, 'dc_distinct_tables'::regclass,
 		'dcounter.counter'::regclass, 'dcounter.ledger'::regclass, 'dcounter.op_slot'::regclass, 'dc_stat_counters'::regclass, 'dc_stat_shards'::regclass, 'dc_stat_memory'::regclass, 'dc_stat_hot_keys'::regclass,
@@ -838,7 +850,7 @@ SELECT set_eq($$SELECT relname::text, relkind::text FROM pg_class WHERE relname 
 	$$VALUES ('purses', 'r'), ('purses_shard', 'r'), ('purses_limit', 'r'), ('purses_limit_shard', 'r'), ('purses_limit_hold', 'r'), ('purses_account', 'r'),
 	('purses_entry', 'r'), ('purses_entry_id', 'S'), ('purses_pending', 'r'), ('purses_op', 'p'), ('purses_op_0', 'r')$$, 'its tables');
 SELECT is_empty($$SELECT relname FROM pg_class WHERE relname ~ '^(tickets|purses)' AND relkind IN ('r', 'p') AND obj_description(oid, 'pg_class') ~ '^dcounter: .* see dc_[a-z_]+\(\)$' IS NOT TRUE$$, 'each table says what it is');
-SELECT is_empty($$SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'dcounter'::regnamespace AND relkind NOT IN ('r', 'i', 't', 'S') AND c.relname <> 'limit_answer' OR c.relnamespace = 'dcounter'::regnamespace AND relname !~ '^(counter|op_slot|ledger|hlc_clock|buffer_restored|changed_key|outbox|consumer|source|drift|mark|self|region|limit_|presence_|unread|distinct_|time_window|window_)'$$,
+SELECT is_empty($$SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'dcounter'::regnamespace AND relkind NOT IN ('r', 'i', 't', 'S') AND c.relname <> 'limit_answer' OR c.relnamespace = 'dcounter'::regnamespace AND relname !~ '^(counter|op_slot|ledger|hlc_clock|buffer_restored|changed_key|outbox|consumer|source|drift|mark|self|region|limit_|presence_|unread|budget|distinct_|time_window|window_)'$$,
 	'nothing else is in schema dcounter');
 
 -- The outbox: the columns that Debezium's outbox event router expects, and ours
@@ -858,6 +870,13 @@ SELECT results_eq(
 	$$VALUES ('3', '1', '128', 'sighup')$$, 'dcounter.max_workers');
 
 -- What was read
+SELECT col_is_pk('dcounter', 'budget', 'budget', 'a budget has one row');
+SELECT set_eq($$SELECT attnum::int, attname::text, format_type(atttypid, atttypmod), attnotnull FROM pg_attribute WHERE attrelid = 'dcounter.budget'::regclass AND attnum > 0$$,
+	$$VALUES (1, 'budget', 'regclass', true), (2, 'pool', 'regclass', true), (3, 'reservations', 'regclass', true)$$, 'columns of the budgets');
+SELECT set_eq($$SELECT tgname::text, tgfoid::regproc::text, tgenabled::text FROM pg_trigger WHERE tgrelid = 'dcounter.budget'::regclass$$,
+	$$VALUES ('on_budget_row_change', 'dcounter.on_budget_row_change', 'O')$$, 'the trigger on them');
+SELECT ok(has_table_privilege('public', 'dcounter.budget', 'SELECT') AND NOT has_table_privilege('public', 'dcounter.budget', 'INSERT, UPDATE, DELETE, TRUNCATE, TRIGGER'),
+	'PUBLIC may read which budgets there are, and do nothing else');
 SELECT col_is_pk('dcounter', 'unread', 'unread', 'an unread table has one counter table');
 SELECT set_eq($$SELECT attnum::int, attname::text, format_type(atttypid, atttypmod), attnotnull FROM pg_attribute WHERE attrelid = 'dcounter.unread'::regclass AND attnum > 0$$,
 	$$VALUES (1, 'unread', 'regclass', true), (2, 'counter', 'regclass', true)$$, 'columns of the unread tables');

@@ -233,6 +233,8 @@ counter_tables(const DcCounterRow *row)
 		tables = ledger_hooks->tables(row, tables);
 	if (bound_hooks != NULL)
 		tables = bound_hooks->tables(row->counter, tables);
+	if (budget_hooks != NULL)
+		tables = budget_hooks->tables(row->counter, tables);
 	return tables;
 }
 

@@ -20,10 +20,13 @@
  */
 #define DC_HOLD_LINES DC_TEXT("key"), DC_BIGINT("qty"), DC_NULLABLE("keys", TEXTARRAYOID), DC_NULLABLE("qtys", INT8ARRAYOID)
 
-extern text *ended_answer(const char *state, const char *wanted);
-
 /* How many keys a hold can have: it is ended in one transaction, which others may wait for. */
 #define HOLD_MAX_LINES 1000
+
+extern text *ended_answer(const char *state, const char *wanted);
+
+/* holdmake.c */
+extern TransactionId hold_maker(Relation heap, Oid index_oid, Datum id);
 
 /* holdline.c */
 extern DcCartLine *hold_lines(DcSqlSession *session, uint64 row, int *count);

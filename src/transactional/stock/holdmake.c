@@ -78,7 +78,7 @@ static void hold_args(FunctionCallInfo fcinfo, int argno, DcNewHold *hold);
 static Datum make_hold(DcNewHold *hold);
 static bool find_hold(DcNewHold *hold, bool if_any);
 static bool wait_for_maker(DcCounter *counter, Datum id);
-static TransactionId find_maker(Relation heap, Oid index_oid, Datum id);
+
 static bool insert_hold(const DcNewHold *hold);
 static void hold_line_values(const DcNewHold *hold, Datum *keys, Datum *qtys);
 
@@ -241,7 +241,7 @@ wait_for_maker(DcCounter *counter, Datum id)
 
 	counter_holds_layout(counter); /* code of the owner may have run since */
 	if (OidIsValid(counter->holds.index))
-		maker = find_maker(heap, counter->holds.index, id);
+		maker = hold_maker(heap, counter->holds.index, id);
 	table_close(heap, NoLock);
 	if (!TransactionIdIsValid(maker))
 		return false;
@@ -250,11 +250,11 @@ wait_for_maker(DcCounter *counter, Datum id)
 }
 
 /*
- * find_maker looks for a hold in the unique index, and returns the transaction that has
- * made it and is in progress.
+ * hold_maker looks for a hold, or whatever has a uuid, in its unique index, and returns the
+ * transaction that has made it and is in progress.
  */
-static TransactionId
-find_maker(Relation heap, Oid index_oid, Datum id)
+TransactionId
+hold_maker(Relation heap, Oid index_oid, Datum id)
 {
 	Relation index = index_open(index_oid, AccessShareLock);
 	TupleTableSlot *slot = table_slot_create(heap, NULL);

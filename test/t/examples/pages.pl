@@ -16,6 +16,7 @@ my %pages = (
 	'README.md' => 2,
 	'doc/buffer.md' => 6,
 	'doc/buffer-operation.md' => 0,
+	'doc/budgets.md' => 10,
 	'doc/counters.md' => 8,
 	'doc/limits-operation.md' => 2,
 	'doc/hll.md' => 1,
