@@ -61,7 +61,7 @@ struct DcSourceEval
 	DcCounted one;
 };
 
-static void check_code(List *parsed, Relation source);
+static void check_code(List *parsed, const DcSourceRow *row, Relation source);
 static void make_key(DcSourceEval *eval, List *keys, bool list);
 static void make_values(DcSourceEval *eval, List *values);
 static void make_sets(DcSourceEval *eval, List *sets);
@@ -87,7 +87,7 @@ source_eval_make(const DcSourceRow *row, Relation source, Relation rel, MemoryCo
 	Node *filter;
 	bool list;
 
-	check_code(parsed, source);
+	check_code(parsed, row, source);
 	if (RelationGetRelid(rel) != RelationGetRelid(source))
 		parsed = map_partition_varattnos(parsed, 1, rel, source);
 	filter = list_nth(parsed, PARSED_FILTER);
@@ -111,15 +111,15 @@ source_eval_make(const DcSourceRow *row, Relation source, Relation rel, MemoryCo
  * Raise an error if what a stored text was parsed to has code of users.
  */
 static void
-check_code(List *parsed, Relation source)
+check_code(List *parsed, const DcSourceRow *row, Relation source)
 {
 	ListCell *lc;
 
 	foreach(lc, (List *) list_nth(parsed, PARSED_VALUES))
-		source_code_check((Node *) lfirst_node(TargetEntry, lc)->expr, source, "value");
-	source_code_check(list_nth(parsed, PARSED_KEYS), source, "key");
-	source_code_check(list_nth(parsed, PARSED_FILTER), source, "filter");
-	source_code_check(list_nth(parsed, PARSED_DISTINCT_OF), source, "distinct_of");
+		source_code_check((Node *) lfirst_node(TargetEntry, lc)->expr, source, row->source, "value");
+	source_code_check(list_nth(parsed, PARSED_KEYS), source, row->source, "key");
+	source_code_check(list_nth(parsed, PARSED_FILTER), source, row->source, "filter");
+	source_code_check(list_nth(parsed, PARSED_DISTINCT_OF), source, row->source, "distinct_of");
 }
 
 /*

@@ -66,7 +66,7 @@ extern int64 source_eval_constant(const DcSourceEval *eval);
 extern bool source_is_harmless(const DcSourceRow *row, Relation source);
 
 extern void source_expr_check(Node *expr, Relation source, const char *what);
-extern void source_code_check(Node *expr, Relation source, const char *what);
+extern void source_code_check(Node *expr, Relation rel, Oid source, const char *what);
 extern void source_type_check_input(Oid type, const char *what);
 extern void source_item_check(Node *expr);
 extern void source_type_check(Relation source);

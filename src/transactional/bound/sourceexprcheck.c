@@ -37,7 +37,8 @@
 /* What check_walker() needs. */
 typedef struct DcExprCheck
 {
-	Relation source;
+	Relation rel; /* the source, or a partition of it */
+	Oid source;
 	const char *what;
 } DcExprCheck;
 
@@ -65,7 +66,7 @@ static bool is_name_type(Oid type);
 void
 source_expr_check(Node *expr, Relation source, const char *what)
 {
-	source_code_check(expr, source, what);
+	source_code_check(expr, source, RelationGetRelid(source), what);
 	if (contain_mutable_functions(expr) || setting_walker(expr, NULL))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
@@ -83,9 +84,9 @@ source_expr_check(Node *expr, Relation source, const char *what)
  * binding was made, a name or an operator may have come to mean something else.
  */
 void
-source_code_check(Node *expr, Relation source, const char *what)
+source_code_check(Node *expr, Relation rel, Oid source, const char *what)
 {
-	DcExprCheck check = {source, what};
+	DcExprCheck check = {rel, source, what};
 
 	(void) check_walker(expr, &check);
 }
@@ -270,7 +271,7 @@ check_walker(Node *node, void *arg)
 				ereport(ERROR,
 						(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
 						 errmsg("%s cannot contain a system column or a whole row", check->what)));
-			if (compat_is_virtual(TupleDescAttr(RelationGetDescr(check->source), ((Var *) node)->varattno - 1)))
+			if (compat_is_virtual(TupleDescAttr(RelationGetDescr(check->rel), ((Var *) node)->varattno - 1)))
 				ereport(ERROR,
 						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 						 errmsg("%s cannot contain a virtual generated column", check->what),
@@ -293,7 +294,7 @@ check_walker(Node *node, void *arg)
 			break;
 	}
 	if (IsA(node, CoerceToDomain) || (IsA(node, Const) && has_domain(((Const *) node)->consttype)) ||
-		check_functions_in_node(node, is_foreign_function, check->source) ||
+		check_functions_in_node(node, is_foreign_function, &check->source) ||
 		(!IsA(node, List) && !IsA(node, CaseWhen) && !is_plain_type(exprType(node))))
 		code_error(check->what);
 	if ((IsA(node, Var) || IsA(node, Const)) && is_temp_type(exprType(node)))
@@ -314,7 +315,7 @@ is_foreign_function(Oid function, void *arg)
 	DcCounterRow row;
 
 	return function >= FirstUnpinnedObjectId &&
-		!(catalog_read(RelationGetRelid((Relation) arg), &row) && is_trusted_object(ProcedureRelationId, function));
+		!(catalog_read(*(const Oid *) arg, &row) && is_trusted_object(ProcedureRelationId, function));
 }
 
 /*
