@@ -55,7 +55,8 @@ key_arg(FunctionCallInfo fcinfo, int argno, DcKey *key)
 
 /*
  * key_text_arg returns an argument as text that functions take as text or, under the same name, as
- * any type that keys can have. Errors: 22004 for NULL, 42804.
+ * any type that keys can have. It is not compressed or stored elsewhere. Errors: 22004 for NULL,
+ * 42804.
  */
 Datum
 key_text_arg(FunctionCallInfo fcinfo, int argno, const char *name)
@@ -73,7 +74,7 @@ key_text_arg(FunctionCallInfo fcinfo, int argno, const char *name)
 		type = types[argno];
 	}
 	if (type == TEXTOID)
-		return PG_GETARG_DATUM(argno);
+		return PointerGetDatum(PG_GETARG_TEXT_PP(argno));
 	key_from_value(PG_GETARG_DATUM(argno), key_type(type), &key);
 	return key_text_datum(&key);
 }

@@ -254,6 +254,34 @@ SELECT dc_allowance('credits', 'tenant', -1, '1 month');
 UPDATE credits SET name = 'something' WHERE name = 'allowance P1M 0';
 SELECT * FROM dc_budget_check('credits');
 
+-- What the job may meet: rows written by hand, more grants than it looks at in a step, and a role that owns nothing
+SELECT dc_budget_create('rough');
+INSERT INTO rough_reservation (reservation_id, keys, amounts, at_least, ttl, reserved, grants, taken, owners, state, settled, created_at, expires_at, ended_at)
+	SELECT gen_random_uuid(), keys, '{1}', '{1}', '1 s', '{1}', '{}', '{}', '{}', 'settled', settled, '2000-01-01', '2000-01-01', '2000-01-01'
+	FROM (VALUES (ARRAY[repeat('x', 5000)], ARRAY[1]::int8[]), (ARRAY['k', NULL], '{3,4}'), ('{}', '{}'), ('{m}', '{9223372036854775807}'), ('{m}', '{9223372036854775807}')) AS r (keys, settled);
+SELECT count(dc_grant('rough', 'many', 1, i::text, '2001-01-01')) FROM generate_series(1, 450) AS i;
+SET default_transaction_isolation = 'repeatable read';
+CALL dc_maintain();
+RESET default_transaction_isolation;
+SELECT count(*) FILTER (WHERE live), sum(lapsed) FROM rough;
+CALL dc_maintain();
+SELECT count(*) FILTER (WHERE live), sum(lapsed) FROM rough;
+SELECT (SELECT count(*) FROM rough_reservation), dc_get('rough_pool', '+k'), dc_get('rough_pool', '+m'), (SELECT count(*) FROM rough_pool WHERE length(key) > 10);
+BEGIN;
+SET LOCAL ROLE regress_budget;
+CALL dc_maintain();
+SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND relation IN ('rough'::regclass, 'rough_reservation'::regclass);
+ROLLBACK;
+-- a key that is compressed where it is stored
+CREATE TABLE budget_keys (k text) WITH (toast_tuple_target = 128);
+INSERT INTO budget_keys VALUES (repeat('k', 1000));
+SELECT dc_grant('rough', k, 10, 'g') IS NOT NULL, dc_reserve('rough', k, 5, '00000000-0000-0000-0000-000000000090') FROM budget_keys;
+SELECT dc_settle('rough', '00000000-0000-0000-0000-000000000090', 1000000000000001);
+SELECT dc_settle('rough', '00000000-0000-0000-0000-000000000090', 30);
+SELECT available, owed FROM budget_keys, dc_budget('rough', k);
+SELECT dc_reserve('rough', k, 1, '00000000-0000-0000-0000-000000000091') FROM budget_keys;
+DROP TABLE rough, budget_keys;
+
 -- DDL
 DROP TABLE credits_pool;
 DROP TABLE credits_reservation;

@@ -50,6 +50,7 @@ dc_dead_letter_retry(PG_FUNCTION_ARGS)
 	{
 		DcRetry *retry = lfirst(lc);
 
+		CHECK_FOR_INTERRUPTS();
 		/* its key went on in the meantime; from now on the key waits for this event */
 		retry->died_at = 0;
 		retry->attempts = retry->spared = 0;
@@ -80,6 +81,7 @@ dc_dead_letter_discard(PG_FUNCTION_ARGS)
 	{
 		DcRetry *retry = lfirst(lc);
 
+		CHECK_FOR_INTERRUPTS();
 		retry->due_at = DT_NOBEGIN;
 		retry->event.isnull[OUTBOX_PAYLOAD - 1] = retry->event.isnull[OUTBOX_HEADERS - 1] = true;
 		retry->reason = NULL;

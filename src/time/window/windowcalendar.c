@@ -178,7 +178,7 @@ static TimestampTz
 day_start(int64 day, pg_tz *zone)
 {
 	pg_time_t midnight = (day + ORIGIN_DAYS + EPOCH_DAYS) * SECS_PER_DAY;
-	pg_time_t at = midnight - 2 * SECS_PER_DAY; /* no zone is that far ahead */
+	pg_time_t at = midnight - 8 * SECS_PER_DAY; /* no zone is that far ahead: POSIX ones may have 167 hours */
 	pg_time_t start;
 	pg_time_t next;
 	long int offset;

@@ -27,6 +27,7 @@
 
 #include "access/parallel.h"
 #include "catalog/pg_type.h"
+#include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -35,6 +36,7 @@
 #include "base/args.h"
 #include "base/compat.h"
 #include "base/key.h"
+#include "base/relcached.h"
 #include "base/relopen.h"
 #include "core/compact/compact.h"
 #include "core/counter/units.h"
@@ -43,6 +45,25 @@
 #include "transactional/budget/budget.h"
 #include "transactional/stock/stock.h"
 
+/* What a session remembers of a budget: its tables, and that these are as they were made. */
+typedef struct DcKnownBudget
+{
+	Oid relid;
+	bool valid;
+	DcBudgetRow row;
+} DcKnownBudget;
+
+static void budget_changed(void *entry, Oid relid);
+
+static DcRelCached known_budgets = {
+	.name = "dcounter budgets",
+	.keysize = sizeof(Oid),
+	.size = sizeof(DcKnownBudget),
+	.changed = budget_changed,
+	.watches = true,
+};
+
+static bool budget_fill(void *entry, void *arg);
 static DcCounter *budget_open_pool(const DcBudgetRow *row, const char *function, LOCKMODE mode);
 static const char *budget_word(DcCounter *counter, const char *word);
 pg_noreturn static void budget_missing_error(Oid relid);
@@ -51,28 +72,69 @@ pg_noreturn static void budget_missing_error(Oid relid);
 #define OF_GRANTS DC_OF_MORE
 #define OF_RESERVATIONS (DC_OF_MORE + 1)
 
+/* With debug_discard_caches what is remembered never stays valid; it is fresh enough then. */
+#define MAX_TRIES 3
+
 /*
  * budget_open opens the budget in argument 0, for a role that has all of `rights` on its table of
- * grants.
+ * grants. What is remembered of it was looked up before the locks were taken, or is looked up again.
  */
 void
 budget_open(FunctionCallInfo fcinfo, const char *function, LOCKMODE mode, AclMode rights, DcBudget *budget)
 {
+	DcKnownBudget *known;
 	Oid relid;
+	int tries = 0;
 
 	arg_not_null(fcinfo, 0, "budget");
 	relid = PG_GETARG_OID(0);
 	if (mode > AccessShareLock)
 		prevent_write(function);
-	if (!budget_read(relid, &budget->row))
+	known = relcached_find(&known_budgets, &relid);
+	if ((known == NULL || !known->valid) && !budget_read(relid, &budget->row))
 		budget_missing_error(relid);
 	table_check_rights(relid, rights);
 	LockRelationOid(relid, mode);
-	if (!budget_read(relid, &budget->row))
-		budget_missing_error(relid); /* dropped while we waited */
-	budget->pool = budget_open_pool(&budget->row, function, mode);
-	LockRelationOid(budget->row.reservations, mode);
-	(void) budget_check_shapes(&budget->row);
+	table_check_rights(relid, rights); /* they may have been revoked while we waited */
+	known = relcached_enter(&known_budgets, &relid);
+	do
+	{
+		if (!known->valid && !relcached_fill(known, &known->valid, budget_fill, NULL))
+			budget_missing_error(relid); /* dropped while we waited */
+		budget->row = known->row;
+		budget->pool = budget_open_pool(&budget->row, function, mode);
+		LockRelationOid(budget->row.reservations, mode);
+	} while (!known->valid && ++tries < MAX_TRIES);
+}
+
+/*
+ * budget_fill looks up the tables of a budget, and checks what they look like; false if there is no
+ * such budget.
+ */
+static bool
+budget_fill(void *entry, void *arg)
+{
+	DcKnownBudget *known = entry;
+
+	if (!budget_read(known->relid, &known->row))
+		return false;
+	relcached_watch(known->relid);
+	relcached_watch(known->row.pool);
+	relcached_watch(known->row.reservations);
+	(void) budget_check_shapes(&known->row);
+	return true;
+}
+
+/*
+ * Forget what is known of a budget of whose tables one has changed.
+ */
+static void
+budget_changed(void *entry, Oid relid)
+{
+	DcKnownBudget *known = entry;
+
+	if (!OidIsValid(relid) || relid == known->relid || relid == known->row.pool || relid == known->row.reservations)
+		known->valid = false;
 }
 
 /*
@@ -110,7 +172,9 @@ budget_open_pool(const DcBudgetRow *row, const char *function, LOCKMODE mode)
 bool
 budget_open_at_once(Oid pool, bool all_owners, DcBudget *budget)
 {
-	if (!budget_read_by_pool(pool, &budget->row) ||
+	/* nothing is locked for who does not own it */
+	if ((!all_owners && !compat_owns_relation(pool, GetUserId())) ||
+		!budget_read_by_pool(pool, &budget->row) ||
 		!ConditionalLockRelationOid(budget->row.budget, RowExclusiveLock) ||
 		(budget->pool = compact_open(pool, all_owners)) == NULL || !counter_is_stock(budget->pool) ||
 		relation_lacks_indexes(budget->row.budget) || relation_lacks_indexes(budget->row.reservations) ||
@@ -177,7 +241,8 @@ budget_key_arg(FunctionCallInfo fcinfo, int argno)
 }
 
 /*
- * budget_key_check raises 54000 for a key, a text datum, that is too long.
+ * budget_key_check raises 54000 for a key that is too long: a text datum that is not compressed or
+ * stored elsewhere.
  */
 void
 budget_key_check(Datum text)

@@ -103,8 +103,8 @@ extern Timestamp period_end(const Interval *period, Timestamp anchor, int64 n, c
 extern void period_check(const Interval *period, const char *name);
 
 /* budgetsettle.c */
-extern uint64 reservations_expire(const DcBudget *budget, Datum keys, int limit);
-extern uint64 reservations_purge(const DcBudget *budget, TimestampTz before, int limit);
+extern uint64 reservations_expire(const DcBudget *budget, Datum keys, int limit, bool *more);
+extern bool reservations_purge(const DcBudget *budget, TimestampTz before, int limit);
 
 /* budgetjob.c */
 extern bool budget_job(DcJobRun *run);

@@ -112,11 +112,12 @@ usable_sum(const DcUsable *grants, int count)
 static void
 marked_key(DcMarkedKey *marked, char mark, Datum key)
 {
-	uint32 len = VARSIZE_ANY_EXHDR(DatumGetPointer(key));
+	text *value = DatumGetTextPP(key);
+	uint32 len = VARSIZE_ANY_EXHDR(value);
 
-	Assert(len <= MAX_BUDGET_KEY);
+	budget_key_check(PointerGetDatum(value)); /* it may be of a row that was written by hand */
 	marked->text[0] = mark;
-	memcpy(marked->text + 1, VARDATA_ANY(DatumGetPointer(key)), len);
+	memcpy(marked->text + 1, VARDATA_ANY(value), len);
 	marked->key.data = marked->text;
 	marked->key.len = len + 1;
 }

@@ -48,19 +48,28 @@
 /* The worker looks at all grants no more often than that. */
 #define WALK_PAUSE_MS 20000
 
-/* How far this process has come with the grants of a budget, by their expiry. */
-typedef struct DcGrantWalk
+/* How far one has come with the grants of a budget, in the order of their expiry. */
+typedef struct DcGrantPlace
 {
-	Oid pool;				/* hash key */
 	TimestampTz expires_at; /* of the last one, */
 	int64 grant;			/* and its number */
-	DcMoment rests;			/* until then */
+} DcGrantPlace;
+
+/* How far this process has come with a budget. */
+typedef struct DcGrantWalk
+{
+	Oid pool;			/* hash key */
+	DcGrantPlace lapsed; /* grants that have expired */
+	DcGrantPlace seen;	/* all grants that are live */
+	DcMoment rests;		/* until then */
 } DcGrantWalk;
+
+static const DcGrantPlace first_place = {DT_NOBEGIN, 0};
 
 /* In TopMemoryContext. Entries are never removed: a job's own state does not outlast its round. */
 static HTAB *grant_walks = NULL;
 
-/* That an open reservation has units of a grant. */
+/* That an open reservation has units of a grant. It is asked for a batch of grants at most. */
 #define IS_RESERVED "g.grant_id = ANY (ARRAY(SELECT unnest(r.grants) FROM @reservations AS r WHERE r.state = 'open'))"
 
 /* The units of a grant. */
@@ -68,12 +77,13 @@ static HTAB *grant_walks = NULL;
 	"(SELECT coalesce(sum(u.units), 0) FROM (SELECT t.inc::numeric - t.dec AS units FROM @totals AS t WHERE t.key = g.grant_id::text" \
 	" UNION ALL SELECT s.inc::numeric - s.dec FROM @shards AS s WHERE s.key = g.grant_id::text) AS u)"
 
-/* now, how many */
+/* the last one's expiry and number, how many, now */
 static const DcStatement sql_grants_lapse = {
-	.text = "SELECT g.grant_id FROM @grants AS g WHERE g.live AND g.expires_at <= $1 AND NOT " IS_RESERVED
-			" ORDER BY g.expires_at, g.grant_id LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED",
-	.argtypes = {TIMESTAMPTZOID, INT4OID},
-	.columns = {DC_BIGINT("grant_id")},
+	.text = "SELECT g.grant_id, g.expires_at, " IS_RESERVED " FROM (SELECT l.grant_id, l.expires_at FROM @grants AS l"
+			" WHERE l.live AND l.expires_at <= $4 AND (l.expires_at, l.grant_id) > ($1, $2)"
+			" ORDER BY l.expires_at, l.grant_id LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED) AS g",
+	.argtypes = {TIMESTAMPTZOID, INT8OID, INT4OID, TIMESTAMPTZOID},
+	.columns = {DC_BIGINT("grant_id"), DC_TIME("expires_at"), DC_COLUMN("is reserved", BOOLOID)},
 	.of = DC_OF_MORE};
 
 /* grant, units */
@@ -104,7 +114,8 @@ static const DcStatement sql_grants_close = {
 static List *budgetjob_list(void);
 static DcTableStep budgetjob_step(Oid table, bool all_owners);
 static int64 *result_grants(DcSqlSession *session, int *count);
-static int grants_lapse(const DcBudget *budget);
+static bool grants_lapse(const DcBudget *budget);
+static bool place_advance(const DcSqlSession *session, DcGrantPlace *place);
 static void grants_close(const DcBudget *budget, int64 *grants, int count);
 static DcGrantWalk *grant_walk(Oid pool);
 static void grants_walk(const DcBudget *budget, bool all_owners);
@@ -138,19 +149,19 @@ static DcTableStep
 budgetjob_step(Oid table, bool all_owners)
 {
 	DcBudget budget;
-	uint64 expired;
-	uint64 purged = 0;
-	int lapsed;
+	bool expires;
+	bool purges = false;
+	bool lapses;
 
 	if (!budget_open_at_once(table, all_owners, &budget))
 		return TABLE_DONE;
-	expired = reservations_expire(&budget, (Datum) 0, BATCH);
+	(void) reservations_expire(&budget, (Datum) 0, BATCH, &expires);
 	if (dc_hold_retention >= 0)
-		purged = reservations_purge(&budget, GetCurrentTimestamp() - dc_hold_retention * USECS_PER_SEC, BATCH);
+		purges = reservations_purge(&budget, GetCurrentTimestamp() - dc_hold_retention * USECS_PER_SEC, BATCH);
 	apply_early(); /* the rows of grants have what has come back, before they are looked at */
-	lapsed = grants_lapse(&budget);
+	lapses = grants_lapse(&budget);
 	grants_walk(&budget, all_owners);
-	return expired == BATCH || purged == BATCH || lapsed == GRANT_BATCH ? TABLE_GOES_ON : TABLE_DONE;
+	return expires || purges || lapses ? TABLE_GOES_ON : TABLE_DONE;
 }
 
 /*
@@ -169,20 +180,53 @@ result_grants(DcSqlSession *session, int *count)
 }
 
 /*
- * grants_lapse takes what is left of grants that have expired, and closes them. Returns how many
- * were looked at.
+ * place_advance sets a place to the last grant of a result, whose second column is its expiry. If
+ * there are no further ones it returns false, and the place is the first one again.
  */
-static int
+static bool
+place_advance(const DcSqlSession *session, DcGrantPlace *place)
+{
+	uint64 count = session->rows.count;
+
+	*place = first_place;
+	if (count < GRANT_BATCH)
+		return false;
+	for (uint64 i = 0; i < count; i++)
+	{
+		DcGrantPlace other = {DatumGetTimestampTz(rows_datum(&session->rows, i, 2)), rows_bigint(&session->rows, i, 1)};
+
+		if (other.expires_at > place->expires_at || (other.expires_at == place->expires_at && other.grant > place->grant))
+			*place = other;
+	}
+	return true;
+}
+
+/*
+ * grants_lapse takes what is left of the next grants that have expired, and closes them. Those that
+ * cannot be closed yet are passed over, until all have been looked at. Returns true if there are
+ * more to look at.
+ */
+static bool
 grants_lapse(const DcBudget *budget)
 {
-	Datum values[] = {TimestampTzGetDatum(GetCurrentTimestamp()), Int32GetDatum(GRANT_BATCH)};
+	DcGrantWalk *walk = grant_walk(budget->pool->relid);
+	Datum values[] = {TimestampTzGetDatum(walk->lapsed.expires_at), Int64GetDatum(walk->lapsed.grant), Int32GetDatum(GRANT_BATCH),
+					  TimestampTzGetDatum(GetCurrentTimestamp())};
 	DcSqlSession session;
 	int64 *grants;
-	int count;
+	bool more;
+	int looked_at;
+	int count = 0;
 
 	budget_sql_begin(&session, budget);
 	(void) sql_run(&session, &sql_grants_lapse, values);
-	grants = result_grants(&session, &count);
+	more = place_advance(&session, &walk->lapsed);
+	grants = result_grants(&session, &looked_at);
+	for (int i = 0; i < looked_at; i++)
+	{
+		if (!DatumGetBool(rows_datum(&session.rows, i, 3)))
+			grants[count++] = grants[i];
+	}
 	for (int i = 0; i < count; i++)
 	{
 		int64 left;
@@ -195,7 +239,7 @@ grants_lapse(const DcBudget *budget)
 	if (count > 0)
 		grants_close(budget, grants, count);
 	sql_end(&session);
-	return count;
+	return more;
 }
 
 /*
@@ -232,7 +276,7 @@ grant_walk(Oid pool)
 	}
 	walk = hash_search(grant_walks, &pool, HASH_ENTER, &found);
 	if (!found)
-		*walk = (DcGrantWalk){.pool = pool, .expires_at = DT_NOBEGIN};
+		*walk = (DcGrantWalk){.pool = pool, .lapsed = first_place, .seen = first_place};
 	return walk;
 }
 
@@ -244,7 +288,7 @@ static void
 grants_walk(const DcBudget *budget, bool all_owners)
 {
 	DcGrantWalk *walk = grant_walk(budget->pool->relid);
-	Datum values[] = {TimestampTzGetDatum(walk->expires_at), Int64GetDatum(walk->grant), Int32GetDatum(GRANT_BATCH)};
+	Datum values[] = {TimestampTzGetDatum(walk->seen.expires_at), Int64GetDatum(walk->seen.grant), Int32GetDatum(GRANT_BATCH)};
 	DcSqlSession session;
 	int64 *grants;
 	int count;
@@ -254,11 +298,11 @@ grants_walk(const DcBudget *budget, bool all_owners)
 		return;
 	budget_sql_begin(&session, budget);
 	(void) sql_run(&session, &sql_grants_walk, values);
+	if (!place_advance(&session, &walk->seen))
+		walk->rests = moment_in(WALK_PAUSE_MS);
 	grants = result_grants(&session, &count);
 	for (int i = 0; i < count; i++)
 	{
-		walk->expires_at = DatumGetTimestampTz(rows_datum(&session.rows, i, 2));
-		walk->grant = grants[i];
 		if (DatumGetBool(rows_datum(&session.rows, i, 3)))
 			grants[empty++] = grants[i];
 	}
@@ -272,8 +316,6 @@ grants_walk(const DcBudget *budget, bool all_owners)
 			grants_close(budget, grants, empty);
 	}
 	sql_end(&session);
-	if (count < GRANT_BATCH) /* from the first one again */
-		*walk = (DcGrantWalk){.pool = walk->pool, .expires_at = DT_NOBEGIN, .rests = moment_in(WALK_PAUSE_MS)};
 }
 
 /*

@@ -250,6 +250,7 @@ static bool
 reserve_make(DcReserve *reserve)
 {
 	bool expired = false;
+	bool more;
 
 	for (;;)
 	{
@@ -258,7 +259,7 @@ reserve_make(DcReserve *reserve)
 			return true;
 		if (reserve_try(reserve))
 			break;
-		if (!expired && reservations_expire(&reserve->budget, reserve->keys, EXPIRE_FIRST) > 0)
+		if (!expired && reservations_expire(&reserve->budget, reserve->keys, EXPIRE_FIRST, &more) > 0)
 			expired = true;
 		else if (!reserve_wait(reserve))
 			return reserve_find(reserve, true); /* made meanwhile */

@@ -23,15 +23,27 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
+#include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
 #include "base/args.h"
 #include "base/compat.h"
 #include "base/key.h"
+#include "core/table/access.h"
 #include "transactional/budget/budget.h"
 
 PG_FUNCTION_INFO_V1(dc_settle);
 PG_FUNCTION_INFO_V1(dc_release);
+
+/*
+ * What one key of a reservation can cost, and what it can owe when another cost is added: sums of
+ * these, also of sessions that add at the same time, fit a bigint.
+ */
+#define MAX_COST INT64CONST(1000000000000000)
+#define MAX_OWED (PG_INT64_MAX / 2)
+
+/* Units of grants, or keys, of the reservations that one statement ends or removes; and one more. */
+#define BATCH_LINES "2000"
 
 /* A reservation whose row is locked. */
 typedef struct DcReservation
@@ -64,8 +76,9 @@ static const DcStatement sql_reservation_end = {
 
 #define EXPIRE(condition) \
 	"UPDATE @reservations AS r SET state = 'expired', ended_at = $1 WHERE r.reservation_id IN" \
-	" (SELECT e.reservation_id FROM @reservations AS e WHERE e.state = 'open' AND e.expires_at <= $1" condition \
-	" ORDER BY e.expires_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED) RETURNING r.grants, r.taken"
+	" (SELECT b.reservation_id FROM (SELECT e.reservation_id, sum(cardinality(e.grants)) OVER (ORDER BY e.expires_at, e.reservation_id)" \
+	" - cardinality(e.grants) AS lines FROM (SELECT e.* FROM @reservations AS e WHERE e.state = 'open' AND e.expires_at <= $1" condition \
+	" ORDER BY e.expires_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED) AS e) AS b WHERE b.lines < " BATCH_LINES ") RETURNING r.grants, r.taken"
 
 /* now, how many */
 static const DcStatement sql_reservations_expire = {
@@ -83,12 +96,17 @@ static const DcStatement sql_reservations_expire_of = {
 
 /* ended before, how many */
 static const DcStatement sql_reservations_purge = {
-	.text = "WITH gone AS (DELETE FROM @reservations AS r WHERE r.reservation_id IN (SELECT e.reservation_id FROM @reservations AS e"
-			" WHERE e.state <> 'open' AND e.ended_at < $1 ORDER BY e.ended_at LIMIT $2 FOR UPDATE SKIP LOCKED)"
+	.text = "WITH gone AS (DELETE FROM @reservations AS r WHERE r.reservation_id IN (SELECT b.reservation_id FROM"
+			" (SELECT e.reservation_id, sum(cardinality(e.keys)) OVER (ORDER BY e.ended_at, e.reservation_id) - cardinality(e.keys) AS lines FROM"
+			" (SELECT e.* FROM @reservations AS e WHERE e.state <> 'open' AND e.ended_at < $1"
+			" ORDER BY e.ended_at LIMIT $2 FOR UPDATE SKIP LOCKED) AS e) AS b WHERE b.lines < " BATCH_LINES ")"
 			" RETURNING r.keys, coalesce(r.settled, '{}') AS settled)"
-			" SELECT u.key, coalesce(sum(u.settled), 0)::int8, count(*) FROM gone, unnest(gone.keys, gone.settled) AS u (key, settled) GROUP BY u.key",
+			" SELECT u.key, least(coalesce(sum(u.settled), 0), 9223372036854775807)::int8, (SELECT count(*) FROM gone),"
+			" (SELECT coalesce(sum(cardinality(gone.keys)), 0) FROM gone) >= " BATCH_LINES
+			" FROM (SELECT) AS one LEFT JOIN (gone CROSS JOIN LATERAL unnest(gone.keys, gone.settled) AS u (key, settled))"
+			" ON octet_length(u.key) < " CppAsString2(DC_MAX_KEY_BYTES) " GROUP BY u.key",
 	.argtypes = {TIMESTAMPTZOID, INT4OID},
-	.columns = {DC_TEXT("key"), DC_BIGINT("settled"), DC_BIGINT("count")},
+	.columns = {DC_NULLABLE("key", TEXTOID), DC_BIGINT("settled"), DC_BIGINT("removed"), DC_COLUMN("many lines", BOOLOID)},
 	.of = DC_OF_MORE + 1};
 
 static void costs_arg(FunctionCallInfo fcinfo, int argno, int64 **costs, int *count);
@@ -168,10 +186,11 @@ costs_arg(FunctionCallInfo fcinfo, int argno, int64 **costs, int *count)
 	}
 	for (int i = 0; i < *count; i++)
 	{
-		if ((*costs)[i] < 0)
+		CHECK_FOR_INTERRUPTS();
+		if ((*costs)[i] < 0 || (*costs)[i] > MAX_COST)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("cost must not be negative")));
+					 errmsg("cost must not be negative, or greater than %lld", (long long) MAX_COST)));
 	}
 }
 
@@ -366,6 +385,7 @@ key_settle(const DcBudget *budget, const DcReservation *reservation, int place, 
 	const DcDrawn *drawn = &reservation->drawn;
 	DcUsable *grants;
 	int ngrants;
+	int64 owed;
 
 	for (int i = 0; i < drawn->count; i++)
 	{
@@ -392,6 +412,13 @@ key_settle(const DcBudget *budget, const DcReservation *reservation, int place, 
 						TextDatumGetCString(reservation->keys[place]), DatumGetCString(DirectFunctionCall1(uuid_out, reservation->id))),
 				 errdetail("%lld are missing.", (long long) cost),
 				 errhint("With overdraft => true they are owed.")));
+	latest_snapshot_push();
+	owed = owed_units(budget, reservation->keys[place]);
+	PopActiveSnapshot();
+	if (owed > MAX_OWED - cost)
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("\"%s\" cannot owe more than %lld units", TextDatumGetCString(reservation->keys[place]), (long long) MAX_OWED)));
 	debt_add(budget, reservation->keys[place], cost);
 }
 
@@ -411,14 +438,15 @@ lines_give_back(const DcBudget *budget, const DcDrawn *drawn)
 /*
  * reservations_expire ends reservations whose time is up, and gives their units back when the
  * transaction commits: some of those with one of some keys (text[]), or of any for 0. Passes over
- * those that are being ended. Returns how many.
+ * those that are being ended. Returns how many; *more: there may be more.
  */
 uint64
-reservations_expire(const DcBudget *budget, Datum keys, int limit)
+reservations_expire(const DcBudget *budget, Datum keys, int limit, bool *more)
 {
 	Datum values[] = {TimestampTzGetDatum(GetCurrentTimestamp()), Int32GetDatum(limit), keys};
 	DcSqlSession session;
 	uint64 count;
+	int64 lines = 0;
 
 	budget_sql_begin(&session, budget);
 	count = sql_run(&session, keys == (Datum) 0 ? &sql_reservations_expire : &sql_reservations_expire_of, values);
@@ -431,31 +459,39 @@ reservations_expire(const DcBudget *budget, Datum keys, int limit)
 		drawn.taken = int8_array(rows_datum(&session.rows, i, 2), &ntaken);
 		drawn.count = Min(drawn.count, ntaken);
 		lines_give_back(budget, &drawn);
+		lines += drawn.count;
 	}
 	sql_end(&session);
+	*more = count == (uint64) limit || lines >= atoi(BATCH_LINES);
 	return count;
 }
 
 /*
  * reservations_purge removes some reservations that ended before a time; what they had settled is
- * kept as a sum of each key. Returns of how many keys.
+ * kept as a sum of each key. Returns true if there may be more. (Keys that are too long are of rows
+ * that were written by hand, and nothing is kept of them.)
  */
-uint64
+bool
 reservations_purge(const DcBudget *budget, TimestampTz before, int limit)
 {
 	Datum values[] = {TimestampTzGetDatum(before), Int32GetDatum(limit)};
 	DcSqlSession session;
 	uint64 count;
+	bool more;
 
 	budget_sql_begin(&session, budget);
-	count = sql_run(&session, &sql_reservations_purge, values);
+	count = sql_run(&session, &sql_reservations_purge, values); /* one row at least */
 	for (uint64 i = 0; i < count; i++)
 	{
+		bool no_key;
+		Datum key = rows_nullable(&session.rows, i, 1, &no_key);
 		int64 settled = rows_bigint(&session.rows, i, 2);
 
-		if (settled > 0)
-			spent_add(budget, rows_datum(&session.rows, i, 1), settled);
+		CHECK_FOR_INTERRUPTS();
+		if (!no_key && settled > 0)
+			spent_add(budget, key, settled);
 	}
+	more = rows_bigint(&session.rows, 0, 3) == limit || DatumGetBool(rows_datum(&session.rows, 0, 4));
 	sql_end(&session);
-	return count;
+	return more;
 }
