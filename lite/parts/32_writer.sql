@@ -147,7 +147,7 @@ DECLARE
 	f regprocedure;
 BEGIN
 	FOR f IN SELECT p.oid FROM pg_proc AS p JOIN pg_class AS k ON k.relnamespace = p.pronamespace
-		WHERE k.oid = counter AND p.proname IN (k.relname || '_incr', k.relname || '_write', k.relname || '_once') AND obj_description(p.oid, 'pg_proc') LIKE 'dcounter: %' LOOP
+		WHERE k.oid = counter AND p.proname IN (k.relname || '_incr', k.relname || '_write', k.relname || '_once') AND obj_description(p.oid, 'pg_proc') LIKE 'dcounter: %' AND pg_has_role(p.proowner, 'USAGE') LOOP
 		EXECUTE format('DROP ROUTINE %s', f);
 	END LOOP;
 	UPDATE dcounter_lite.counter AS r SET writer = NULL, writes = NULL, once_writer = NULL WHERE r.counter = drop_writer.counter AND r.writer IS NOT NULL;

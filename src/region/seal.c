@@ -233,9 +233,9 @@ indexes_are_awaited(int have, int lack)
 	static DcMoment since = DC_NEVER;
 	static int had = 0;
 
-	if (lack == 0 || have == 0 || have != had)
+	if (lack == 0 || have == 0 || have > had)
 		since = moment_now();
-	had = have;
+	had = have == 0 ? 0 : Max(had, have);
 	return lack > 0 && moment_age(since) < INDEX_HANDSHAKES * INT64CONST(1000) * dc_region_handshake;
 }
 

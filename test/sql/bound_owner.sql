@@ -282,6 +282,27 @@ SELECT dc_get('qu', 7);
 SET client_min_messages = warning;
 DROP SCHEMA bound_1 CASCADE;
 SELECT count(*) FROM dcounter.source WHERE counter = 'qu'::regclass;
+-- An operator of the owner's, over a function of the server's: it may become another one
+SET ROLE bound_mallory;
+CREATE TABLE operated (id int PRIMARY KEY, k text);
+CREATE OPERATOR @#@ (FUNCTION = pg_catalog.num_nonnulls, RIGHTARG = "any");
+CREATE OPERATOR @#@ (FUNCTION = pg_catalog.texteq, LEFTARG = text, RIGHTARG = text);
+SELECT dc_create('opd');
+SELECT dc_bind('opd', 'operated', 'k', filter => $$(@#@ '{x}') = 1$$);
+SELECT dc_bind('opd', 'operated', 'k', filter => $$k @#@ 'a'$$);
+SELECT dc_bind('opd', 'operated', 'k', filter => $$k @#@ ANY ('{a}')$$);
+SELECT dc_bind('opd', 'operated', 'k', filter => $$k = 'a'$$);
+RESET ROLE;
+-- nor in what was stored before
+UPDATE dcounter.source SET filter = format($$(OPERATOR(%I.@#@) '{x}') = 1$$, current_schema) WHERE counter = 'opd'::regclass;
+SELECT filter FROM dcounter.source WHERE counter = 'opd'::regclass;
+INSERT INTO operated VALUES (1, 'a');
+UPDATE dcounter.source SET filter = format($$%I.f(k) = 1$$, current_schema) WHERE counter = 'opd'::regclass;
+INSERT INTO operated VALUES (1, 'a');
+UPDATE dcounter.source SET filter = $$k OPERATOR(pg_catalog.=) 'a'$$ WHERE counter = 'opd'::regclass;
+INSERT INTO operated VALUES (1, 'a');
+SELECT dc_get('opd', 'a');
+
 DROP SCHEMA bound_other CASCADE;
 SET client_min_messages = warning;
 DROP SCHEMA bound_owner CASCADE;

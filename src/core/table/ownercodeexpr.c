@@ -46,7 +46,7 @@ static bool reads_little(Node *node);
 static bool is_plain_column(Node *node);
 static bool is_short_constant(const FuncExpr *expr);
 static bool is_short_text(const CoerceViaIO *expr);
-static bool is_equal_operator(Oid opno, List *args);
+static bool is_equal_operator(Oid opno, Oid collation, List *args);
 static bool is_known_node(Node *node, bool *has_type);
 static bool is_code_function(Oid function, void *context);
 static bool has_fixed_lengths(Oid function);
@@ -143,9 +143,9 @@ reads_little(Node *node)
 				(((FuncExpr *) node)->funcid == F_OCTET_LENGTH_TEXT &&
 				 is_plain_column(linitial(((FuncExpr *) node)->args)));
 		case T_OpExpr:
-			return is_equal_operator(((OpExpr *) node)->opno, ((OpExpr *) node)->args);
+			return is_equal_operator(((OpExpr *) node)->opno, ((OpExpr *) node)->inputcollid, ((OpExpr *) node)->args);
 		case T_ScalarArrayOpExpr:
-			return is_equal_operator(((ScalarArrayOpExpr *) node)->opno,
+			return is_equal_operator(((ScalarArrayOpExpr *) node)->opno, ((ScalarArrayOpExpr *) node)->inputcollid,
 									 ((ScalarArrayOpExpr *) node)->args);
 		case T_CoerceViaIO:
 			return is_short_text((CoerceViaIO *) node);
@@ -200,15 +200,17 @@ is_short_text(const CoerceViaIO *expr)
 }
 
 /*
- * Return true if an operator compares a column with an expression without columns.
+ * Return true if an operator compares a column with an expression without columns. By a collation
+ * that is not deterministic it would compare texts of any length, and cannot be interrupted.
  */
 static bool
-is_equal_operator(Oid opno, List *args)
+is_equal_operator(Oid opno, Oid collation, List *args)
 {
 	RegProcedure function = get_opcode(opno);
 	int vars = 0;
 
-	if (function != F_TEXTEQ && function != F_TEXTNE)
+	if ((function != F_TEXTEQ && function != F_TEXTNE) ||
+		(OidIsValid(collation) && !get_collation_isdeterministic(collation)))
 		return false;
 	(void) count_vars(lsecond(args), &vars);
 	return is_plain_column(linitial(args)) && vars == 0 && !code_walker(lsecond(args), NULL);

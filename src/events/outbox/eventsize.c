@@ -23,9 +23,8 @@
 #include "base/args.h"
 #include "events/outbox/outbox.h"
 
-/* Limits of topic, type and key; of payload and headers as jsonb. */
+/* Limit of topic, type and key. */
 #define MAX_NAME_BYTES 8192
-#define MAX_JSON_BYTES (16 * 1024 * 1024)
 
 /*
  * Numbers below this one, with at most LONG_SCALE decimals, have a text of at most six times their
@@ -68,7 +67,7 @@ check_json(const char *what, struct varlena *stored)
 	JsonbValue value;
 	Size bytes = 0;
 
-	check_length(what, toast_raw_datum_size(PointerGetDatum(stored)) - VARHDRSZ, 0, MAX_JSON_BYTES);
+	check_length(what, toast_raw_datum_size(PointerGetDatum(stored)) - VARHDRSZ, 0, EVENT_MAX_JSON_BYTES);
 	json = (Jsonb *) PG_DETOAST_DATUM(PointerGetDatum(stored));
 	it = JsonbIteratorInit(&json->root);
 	while ((token = JsonbIteratorNext(&it, &value, false)) != WJB_DONE)

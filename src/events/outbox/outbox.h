@@ -74,6 +74,9 @@ extern void outbox_xact_init(void);
 extern void event_id(pg_uuid_t *id);
 extern void outbox_append(const DcEvent *event, const char *function);
 
+/* Limit of payload and headers as jsonb. */
+#define EVENT_MAX_JSON_BYTES (16 * 1024 * 1024)
+
 /* eventsize.c */
 extern void event_check_sizes(const DcEvent *event);
 

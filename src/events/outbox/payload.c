@@ -11,6 +11,7 @@
  */
 #include "postgres.h"
 
+#include "access/detoast.h"
 #include "catalog/pg_type.h"
 #include "nodes/makefuncs.h"
 #include "nodes/primnodes.h"
@@ -21,6 +22,8 @@
 #include "utils/json.h"
 #include "utils/lsyscache.h"
 
+#include "base/args.h"
+#include "events/outbox/outbox.h"
 #include "events/outbox/payload.h"
 
 /* Types whose values are not made into jsonb by to_jsonb(). */
@@ -48,6 +51,7 @@ static void add_value(DcJsonWriter *writer, const char *name, JsonbValue *value)
 static void set_numeric(JsonbValue *json, Numeric value);
 static void set_text(JsonbValue *json, const text *value);
 static void set_time(JsonbValue *json, Datum value, Oid type);
+static void check_row_size(const DcJsonRow *row, const Datum *values, const bool *isnull);
 static void push_row(CompatJsonb *jsonb, DcJsonRow *row, const Datum *values, const bool *isnull);
 static void set_column(JsonbValue *json, DcJsonColumn *column, Datum value);
 static void set_jsonb(JsonbValue *json, Jsonb *value);
@@ -254,8 +258,28 @@ set_jsonb(JsonbValue *json, Jsonb *value)
 void
 json_add_row(DcJsonWriter *writer, const char *name, DcJsonRow *row, const Datum *values, const bool *isnull)
 {
+	check_row_size(row, values, isnull);
 	begin_member(writer, name);
 	push_row(&writer->jsonb, row, values, isnull);
+}
+
+/*
+ * Raise 54000 if the columns of a row are larger than an event may be, before any is decompressed:
+ * the table may be one that the worker writes to.
+ */
+static void
+check_row_size(const DcJsonRow *row, const Datum *values, const bool *isnull)
+{
+	Size bytes = 0;
+
+	for (int i = 0; i < row->ncolumns; i++)
+	{
+		const DcJsonColumn *column = &row->columns[i];
+
+		if (!isnull[column->attnum - 1] && column->kind != JSON_NOTHING && column->varlena)
+			bytes += toast_raw_datum_size(values[column->attnum - 1]) - VARHDRSZ;
+	}
+	check_length("payload", bytes, 0, EVENT_MAX_JSON_BYTES);
 }
 
 /*
@@ -371,6 +395,7 @@ column_make(DcJsonColumn *column, TupleDesc desc, AttrNumber attnum)
 	column->name = pstrdup(NameStr(att->attname));
 	column->len = strlen(column->name);
 	column->type = type;
+	column->varlena = att->attlen == -1;
 	column->kind = compat_is_virtual(att) ? JSON_NOTHING /* it is not in the tuple */
 										  : JSON_TO_JSONB;
 	for (int i = 0; i < lengthof(kinds) && column->kind == JSON_TO_JSONB; i++)

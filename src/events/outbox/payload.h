@@ -42,6 +42,7 @@ typedef struct DcJsonColumn
 	char *name;
 	int len;
 	DcJsonKind kind;
+	bool varlena;
 	Oid type; /* a domain's base type */
 	FmgrInfo function;
 } DcJsonColumn;

@@ -325,9 +325,9 @@ events_step(void *arg)
 		const DcPresenceRow *row = lfirst(lc);
 
 		CHECK_FOR_INTERRUPTS();
-		if (moment_is_reached(step->end))
+		if (step->ntold == STEP_ROOMS || moment_is_reached(step->end))
 		{
-			/* the owner that has used up that time comes last in the next step */
+			/* the owner that has used that up comes last in the next step, behind those that had no turn */
 			if (OidIsValid(owner))
 				served_of((uint64) owner << 32)->at = ++served_last;
 			step->more = step->has_notified = true; /* the rest was not looked at */

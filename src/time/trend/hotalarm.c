@@ -116,7 +116,7 @@ hot_step(void *arg)
 {
 	static Oid last = InvalidOid;
 	DcJobRun *run = arg;
-	DcMoment end = run->all_owners ? moment_in(STEP_MS) : DC_NEVER;
+	DcMoment end;
 	List *tables = NIL;
 	int first = 0;
 	ListCell *lc;
@@ -126,6 +126,7 @@ hot_step(void *arg)
 	foreach(lc, catalog_read_all())
 		tables = lappend_oid(tables, ((DcCounterRow *) lfirst(lc))->counter);
 	list_sort(tables, list_oid_cmp);
+	end = run->all_owners ? moment_in(STEP_MS) : DC_NEVER;
 	while (first < list_length(tables) && list_nth_oid(tables, first) <= last)
 		first++;
 	for (int i = 0; i < list_length(tables) && !moment_is_reached(end); i++)

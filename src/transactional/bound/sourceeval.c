@@ -108,7 +108,7 @@ source_eval_make(const DcSourceRow *row, Relation source, Relation rel, MemoryCo
 }
 
 /*
- * Raise an error if what a stored text was parsed to has code of users.
+ * Raise an error if what a stored text was parsed to has code of users, or its cast to text.
  */
 static void
 check_code(List *parsed, const DcSourceRow *row, Relation source)
@@ -117,9 +117,11 @@ check_code(List *parsed, const DcSourceRow *row, Relation source)
 
 	foreach(lc, (List *) list_nth(parsed, PARSED_VALUES))
 		source_code_check((Node *) lfirst_node(TargetEntry, lc)->expr, source, row->source, "value");
-	source_code_check(list_nth(parsed, PARSED_KEYS), source, row->source, "key");
+	foreach(lc, (List *) list_nth(parsed, PARSED_KEYS))
+		source_code_check(sourcetext_cast(lfirst(lc), "key"), source, row->source, "key");
 	source_code_check(list_nth(parsed, PARSED_FILTER), source, row->source, "filter");
-	source_code_check(list_nth(parsed, PARSED_DISTINCT_OF), source, row->source, "distinct_of");
+	if (list_nth(parsed, PARSED_DISTINCT_OF) != NULL)
+		source_code_check(sourcetext_cast(list_nth(parsed, PARSED_DISTINCT_OF), "distinct_of"), source, row->source, "distinct_of");
 }
 
 /*

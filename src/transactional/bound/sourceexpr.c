@@ -11,11 +11,11 @@
  * ones.
  *
  * A stored text is parsed in the sessions of others: of who writes to the source, or renames a type
- * that it names. The parser calls the input functions of constants, and a name of a type may mean
- * another type than when the binding was made, such as a domain with a CHECK: dropping and renaming
- * a type does not wait for a binding that is not committed. So the types in a stored text are
- * looked up and checked before it is analysed, which then finds these types by their OIDs
- * (resolve_types).
+ * that it names. The parser calls the input functions of constants, and a name may mean something
+ * else than when the binding was made, such as a domain with a CHECK: dropping and renaming a type
+ * does not wait for a binding that is not committed. So before a stored text is analysed, the types
+ * in it are looked up, checked and replaced by their OIDs, and operators and functions must be the
+ * server's (resolve_names).
  */
 #include "postgres.h"
 
@@ -52,7 +52,7 @@
 
 static int pin_settings(void);
 static SelectStmt *parse_select(const char *text, const char *what, bool several, bool grouped, bool stored);
-static bool resolve_types(Node *node, void *arg);
+static bool resolve_names(Node *node, void *arg);
 static List *parse_exprs(ParseState *pstate, const char *text, const char *what, bool stored);
 static List *transform_exprs(ParseState *pstate, List *targets, const char *what, bool named);
 static List *parse_values(ParseState *pstate, const char *text, bool stored);
@@ -127,8 +127,8 @@ parse_begin(Relation source)
 
 /*
  * parse_select parses a list of expressions, by the server's own grammar: what is more than that is
- * an error, but, if `grouped`, for GROUP BY. The types in the expressions of a stored text are
- * resolved.
+ * an error, but, if `grouped`, for GROUP BY. The names in the expressions of a stored text are
+ * checked.
  */
 static SelectStmt *
 parse_select(const char *text, const char *what, bool several, bool grouped, bool stored)
@@ -151,30 +151,36 @@ parse_select(const char *text, const char *what, bool several, bool grouped, boo
 				 several ? errmsg("%s must be an expression, or several separated by commas", what)
 						 : errmsg("%s must be one expression", what)));
 	if (stored)
-		(void) resolve_types((Node *) select->targetList, unconstify(char *, what));
+		(void) resolve_names((Node *) select->targetList, unconstify(char *, what));
 	return select;
 }
 
 /*
- * resolve_types replaces the names of types in a parsed text by OIDs, so that the analysis looks
- * none up again, and raises 0A000 for a type whose input may run a user's code. arg is what the
- * text is. Never returns true, so the whole text is walked.
+ * resolve_names replaces the names of types in a parsed text by OIDs, so that the analysis looks
+ * none up again, and raises 0A000 for a type whose input may run a user's code, and for a user's
+ * operator or function. arg is what the text is. Never returns true, so the whole text is walked.
  */
 static bool
-resolve_types(Node *node, void *arg)
+resolve_names(Node *node, void *arg)
 {
-	TypeName *type;
-
 	if (node == NULL)
 		return false;
-	if (!IsA(node, TypeName))
-		return raw_expression_tree_walker(node, resolve_types, arg);
-	type = castNode(TypeName, node);
-	type->typeOid = typenameTypeId(NULL, type);
-	type->names = NIL;
-	type->arrayBounds = NIL;
-	source_type_check_input(type->typeOid, arg);
-	return false;
+	if (IsA(node, A_Expr))
+		source_name_check(((A_Expr *) node)->name, false, arg);
+	else if (IsA(node, FuncCall))
+		source_name_check(((FuncCall *) node)->funcname, true, arg);
+	else if (IsA(node, SubLink))
+		source_name_check(((SubLink *) node)->operName, false, arg);
+	else if (IsA(node, TypeName))
+	{
+		TypeName *type = (TypeName *) node;
+
+		type->typeOid = typenameTypeId(NULL, type);
+		type->names = NIL;
+		type->arrayBounds = NIL;
+		source_type_check_input(type->typeOid, arg);
+	}
+	return raw_expression_tree_walker(node, resolve_names, arg);
 }
 
 /*

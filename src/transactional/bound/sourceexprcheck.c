@@ -51,6 +51,7 @@ static bool enum_walker(Node *node, void *arg);
 static bool is_enum_output(Oid function, void *arg);
 static void code_error(const char *what);
 static bool check_walker(Node *node, void *arg);
+static bool has_foreign_operator(Node *node);
 static bool is_foreign_function(Oid function, void *arg);
 static bool is_plain_type(Oid type);
 static bool is_temp_type(Oid type);
@@ -99,6 +100,20 @@ void
 source_type_check_input(Oid type, const char *what)
 {
 	if (has_domain(type) || !is_plain_type(type))
+		code_error(what);
+}
+
+/*
+ * source_name_check raises 0A000 for the name of an operator or a function, in a stored text, that
+ * is not in the server's schema, or in the extension's: with the settings that the text is parsed
+ * with, the names of all others have a schema.
+ */
+void
+source_name_check(List *name, bool function, const char *what)
+{
+	const char *schema = list_length(name) > 1 ? strVal(linitial(name)) : "pg_catalog";
+
+	if (strcmp(schema, "pg_catalog") != 0 && !(function && strcmp(schema, DC_SCHEMA) == 0))
 		code_error(what);
 }
 
@@ -293,7 +308,7 @@ check_walker(Node *node, void *arg)
 		default:
 			break;
 	}
-	if (IsA(node, CoerceToDomain) || (IsA(node, Const) && has_domain(((Const *) node)->consttype)) ||
+	if (IsA(node, CoerceToDomain) || has_foreign_operator(node) || (IsA(node, Const) && has_domain(((Const *) node)->consttype)) ||
 		check_functions_in_node(node, is_foreign_function, &check->source) ||
 		(!IsA(node, List) && !IsA(node, CaseWhen) && !is_plain_type(exprType(node))))
 		code_error(check->what);
@@ -303,6 +318,35 @@ check_walker(Node *node, void *arg)
 				 errmsg("%s cannot use the temporary type %s", check->what, format_type_be(exprType(node))),
 				 errdetail("It would be dropped with the session.")));
 	return expression_tree_walker(node, check_walker, arg);
+}
+
+/*
+ * Return true for an operator that is not the server's own, whatever its function is: its text
+ * names the operator, which its owner may replace by another one.
+ */
+static bool
+has_foreign_operator(Node *node)
+{
+	ListCell *lc;
+
+	switch (nodeTag(node))
+	{
+		case T_OpExpr:
+		case T_DistinctExpr:
+		case T_NullIfExpr:
+			return ((OpExpr *) node)->opno >= FirstUnpinnedObjectId;
+		case T_ScalarArrayOpExpr:
+			return ((ScalarArrayOpExpr *) node)->opno >= FirstUnpinnedObjectId;
+		case T_RowCompareExpr:
+			foreach(lc, ((RowCompareExpr *) node)->opnos)
+			{
+				if (lfirst_oid(lc) >= FirstUnpinnedObjectId)
+					return true;
+			}
+			return false;
+		default:
+			return false;
+	}
 }
 
 /*

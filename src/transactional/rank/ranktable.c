@@ -156,7 +156,8 @@ has_value_index(Oid relid)
 		Relation index = index_open(lfirst_oid(lc), AccessShareLock);
 
 		found |= index->rd_index->indisvalid && index->rd_rel->relam == BTREE_AM_OID && value != InvalidAttrNumber &&
-			index->rd_index->indkey.values[0] == value && RelationGetIndexPredicate(index) == NIL;
+			index->rd_index->indkey.values[0] == value &&
+			heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, NULL); /* reading it would evaluate it */
 		index_close(index, AccessShareLock);
 	}
 	table_close(rel, NoLock);
