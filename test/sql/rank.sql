@@ -11,6 +11,13 @@ CREATE INDEX points_hash ON points USING hash (value);
 SELECT dc_rank_create('points');
 DROP INDEX points_partial, points_key, points_hash;
 SELECT dc_rank('points', 'ann');
+-- the predicate of an index may be code of the owner's: it is not run
+CREATE FUNCTION points_code(int) RETURNS boolean IMMUTABLE LANGUAGE plpgsql AS $$BEGIN RAISE NOTICE 'code of the owner runs'; RETURN true; END$$;
+CREATE INDEX points_code ON points (value) WHERE points_code(1);
+SET client_min_messages = notice;
+SELECT dc_rank_create('points');
+SET client_min_messages = warning;
+DROP FUNCTION points_code CASCADE;
 CREATE INDEX points_value ON points (value DESC, key);
 SELECT dc_rank_create('points', build => 'none');
 SELECT dc_rank('points', 'ann');
