@@ -28,10 +28,11 @@
  *	- An entry also says which files its table had. An entry of another table with the same OID, or
  *	  from before a TRUNCATE, is not used. That holds on a standby too, where nothing is forgotten.
  *
- * While it has a claim, a session waits only for locks and the disk, as any query does. The
- * deadlock detector does not see a wait for a claim, and a session that asks for many keys has
- * their claims until all are computed. So no call waits for claims longer than a second: after that
- * it computes the values itself (cache_wait).
+ * While it has a claim, a session waits only for locks and the disk, as any query does, and it
+ * computes the values of a limited number of keys, however many it was asked for (cacheget.c). The
+ * deadlock detector does not see a wait for a claim. So a waiter looks from time to time whether
+ * the session that computes is itself waiting for a lock, and then computes the value alone
+ * (cache_wait).
  *
  * When the map is full, a clock hand goes over the buckets: entries that were not used
  * since it came by last make room. It skips locks that are not free at once, and takes a limited
@@ -52,8 +53,8 @@
 /* Buckets that the hand visits for one entry. */
 #define EVICT_STEPS 1024
 
-/* How often a waiter looks whether it has waited long enough. */
-#define LOOK_MS 100
+/* How often a waiter looks whether there might be a deadlock. */
+#define LOOK_MS 1000
 
 /* The payload of an entry. */
 typedef struct DcCached
@@ -95,6 +96,7 @@ static bool may_evict(DcMapEntry *entry, void *arg);
 static void claim_end(DcMapEntry *claim, const DcCached *result);
 static bool forget_entry(DcMapEntry *entry, void *arg);
 static Oid table_file(Oid relid);
+static bool waits_for_lock(const PGPROC *proc);
 static bool cache_age(DcCounter *counter, const DcKey *key, int64 *age);
 
 /*
@@ -318,17 +320,18 @@ claim_end(DcMapEntry *claim, const DcCached *result)
 }
 
 /*
- * cache_wait waits until no session is computing a value, or a moment has come. CACHE_FOUND: it is
- * there; CACHE_BUSY: it is not, but the caller may claim it; CACHE_FULL: it is still being
- * computed, and the caller is to compute it without a claim.
+ * cache_wait waits until no session is computing a value. CACHE_FOUND: it is there;
+ * CACHE_BUSY: it is not, but the caller may claim it; CACHE_FULL: the caller is to
+ * compute it without a claim.
  */
 DcCacheState
-cache_wait(const DcCacheKey *key, DcMoment since, DcMoment until, int64 *value)
+cache_wait(const DcCacheKey *key, DcMoment since, int64 *value)
 {
 	static uint32 wait_event = 0;
 	ConditionVariable *bed = &cache->beds[map_partition(&key->map)];
 	LWLock *lock = map_key_lock(MAP, &key->map);
 	DcCacheState state;
+	bool stuck = false;
 
 	if (wait_event == 0)
 		wait_event = compat_wait_event("DcounterCacheFill");
@@ -351,16 +354,28 @@ cache_wait(const DcCacheKey *key, DcMoment since, DcMoment until, int64 *value)
 				*value = cached->value;
 				state = CACHE_FOUND;
 			}
-			else if (computing != NULL && moment_is_reached(until))
+			else if (computing != NULL && stuck && waits_for_lock(computing))
 				state = CACHE_FULL;
 		}
 		LWLockRelease(lock);
 		if (computing == NULL || state != CACHE_BUSY)
 			break;
-		(void) ConditionVariableTimedSleep(bed, LOOK_MS, wait_event);
+		stuck = ConditionVariableTimedSleep(bed, LOOK_MS, wait_event);
 	}
 	ConditionVariableCancelSleep();
 	return state;
+}
+
+/*
+ * Return true if a process is waiting for a heavyweight lock. It is
+ * not exact, and need not be.
+ */
+static bool
+waits_for_lock(const PGPROC *proc)
+{
+	uint32 wait = *(const volatile uint32 *) &proc->wait_event_info;
+
+	return (wait & 0xFF000000) == PG_WAIT_LOCK;
 }
 
 /*

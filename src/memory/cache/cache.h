@@ -41,7 +41,7 @@ extern DcCacheState cache_claim(const DcCacheKey *key, DcMoment since,
 extern void cache_store(DcMapEntry *claim, uint64 table, int64 value,
 						DcMoment at, bool fresh);
 extern void cache_give_up(DcMapEntry *claim);
-extern DcCacheState cache_wait(const DcCacheKey *key, DcMoment since, DcMoment until, int64 *value);
+extern DcCacheState cache_wait(const DcCacheKey *key, DcMoment since, int64 *value);
 extern uint32 cache_capacity(void);
 
 /* Forgetting the keys of a counter table, or one key; these do not throw. */

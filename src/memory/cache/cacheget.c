@@ -46,11 +46,11 @@
 #include "core/table/access.h"
 #include "memory/cache/cache.h"
 
-/* How many keys a call claims at most, as others wait for their values until it has them all. */
-#define MAX_CLAIMS 1000
-
-/* How long a call waits for values that other sessions compute. */
-#define WAIT_MS 1000
+/*
+ * How many keys a call looks at, computes and stores at a time: other sessions wait for the values
+ * that it has claimed.
+ */
+#define SLICE 1000
 
 PG_FUNCTION_INFO_V1(dc_get_cached);
 PG_FUNCTION_INFO_V1(dc_get_many_cached);
@@ -103,6 +103,7 @@ static bool key_may_share(DcCounter *counter, const DcKey *key);
 static int find_all(DcAsked *asked);
 static void get_missing(FunctionCallInfo fcinfo, const char *function,
 						DcAsked *asked, int missing);
+static void get_slices(DcAsked *asked);
 static void get_all_or_give_up(DcAsked *asked);
 static void cacheget_get_all(DcAsked *asked);
 static int claim_missing(DcAsked *asked);
@@ -330,10 +331,31 @@ get_missing(FunctionCallInfo fcinfo, const char *function, DcAsked *asked,
 	}
 	if (asked->shared)
 		stats_count(asked->counter, DC_STATS_CACHE_MISSES, missing);
-	get_all_or_give_up(asked);
+	get_slices(asked);
 	stats_read(asked->counter, started);
 	if (asked->evicted > 0)
 		stats_count(asked->counter, DC_STATS_CACHE_EVICTIONS, asked->evicted);
+}
+
+/*
+ * get_slices gets the values of some keys after the other, so that claims are held as long as these
+ * take. Without the cache all are of one snapshot.
+ */
+static void
+get_slices(DcAsked *asked)
+{
+	int slice = asked->shared ? SLICE : asked->nwanted;
+
+	for (int first = 0; first < asked->nwanted; first += slice)
+	{
+		DcAsked part = *asked;
+
+		part.wanted += first;
+		part.nwanted = Min(slice, asked->nwanted - first);
+		part.evicted = 0;
+		get_all_or_give_up(&part);
+		asked->evicted += part.evicted;
+	}
 }
 
 /*
@@ -353,13 +375,11 @@ get_all_or_give_up(DcAsked *asked)
 
 /*
  * cacheget_get_all computes and stores the values that no other session is computing. Only then,
- * without claims, it waits for the other sessions, for a second in all.
+ * without claims, it waits for the other sessions.
  */
 static void
 cacheget_get_all(DcAsked *asked)
 {
-	DcMoment until = moment_in(WAIT_MS);
-
 	for (;;)
 	{
 		int to_compute = claim_missing(asked);
@@ -373,7 +393,7 @@ cacheget_get_all(DcAsked *asked)
 
 			if (wanted->state == CACHE_BUSY)
 			{
-				wanted->state = cache_wait(&wanted->cache_key, asked->since, until, &wanted->value);
+				wanted->state = cache_wait(&wanted->cache_key, asked->since, &wanted->value);
 				found_all = wanted->state == CACHE_FOUND;
 			}
 		}
@@ -389,7 +409,7 @@ cacheget_get_all(DcAsked *asked)
 static int
 claim_missing(DcAsked *asked)
 {
-	uint32 max_claims = Min(Max(cache_capacity() / 4, 1), MAX_CLAIMS);
+	uint32 max_claims = Max(cache_capacity() / 4, 1);
 	uint32 claims = 0;
 	int count = 0;
 
