@@ -678,6 +678,16 @@ compat_new_file_subxact(Relation rel)
 }
 
 /*
+ * The arguments of a constructor of JSON, such as JSON_ARRAY(), which are there from 16 on; NIL for
+ * any other node.
+ */
+#if PG_VERSION_NUM >= 160000
+#define compat_json_arguments(node) (IsA(node, JsonConstructorExpr) ? ((JsonConstructorExpr *) (node))->args : NIL)
+#else
+#define compat_json_arguments(node) NIL
+#endif
+
+/*
  * There are settings of how a plain '...' is read. Since 19 it is always read as the standard says,
  * without a warning.
  */

@@ -302,6 +302,22 @@ INSERT INTO operated VALUES (1, 'a');
 UPDATE dcounter.source SET filter = $$k OPERATOR(pg_catalog.=) 'a'$$ WHERE counter = 'opd'::regclass;
 INSERT INTO operated VALUES (1, 'a');
 SELECT dc_get('opd', 'a');
+-- the server makes JSON of an enum by a cast that its owner may create; a domain in an array without elements has a CHECK, too
+SET ROLE bound_mallory;
+CREATE TYPE operated_e AS ENUM ('a');
+CREATE DOMAIN operated_d AS text CHECK (VALUE <> '');
+ALTER TABLE operated ADD e operated_e, ADD es operated_e[];
+SELECT dc_create('opd2');
+SELECT dc_bind('opd2', 'operated', 'k, id', filter => $$ARRAY[]::operated_d[] IS NOT NULL$$);
+SELECT dc_bind('opd2', 'operated', 'k, id');
+RESET ROLE;
+UPDATE dcounter.source SET key = 'k, e' WHERE counter = 'opd2'::regclass;
+INSERT INTO operated VALUES (2, 'a', 'a');
+UPDATE dcounter.source SET key = 'k, es' WHERE counter = 'opd2'::regclass;
+INSERT INTO operated VALUES (2, 'a', 'a');
+UPDATE dcounter.source SET key = 'k, id' WHERE counter = 'opd2'::regclass;
+INSERT INTO operated VALUES (2, 'a', 'a');
+SELECT dc_get('opd2', '["a", 2]');
 
 DROP SCHEMA bound_other CASCADE;
 SET client_min_messages = warning;

@@ -1,5 +1,6 @@
 -- Budgets against a model of one key: 300 random calls, the same in each run, compared after each.
 SELECT dc_budget_create('model');
+SET client_min_messages = warning; -- 19 tells of functions that depend on temporary types
 CREATE TEMP TABLE m_grant (id bigint PRIMARY KEY, name text, priority int, over boolean, amount bigint, units bigint);
 CREATE TEMP TABLE m_reservation (id uuid PRIMARY KEY, state text, short boolean, reserved bigint, cost bigint);
 CREATE TEMP TABLE m_line (n bigint GENERATED ALWAYS AS IDENTITY, id uuid, grant_id bigint, taken bigint);

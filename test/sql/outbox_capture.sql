@@ -76,6 +76,15 @@ SELECT dc_publish('t', 'k', 'x', '1');
 ROLLBACK;
 SELECT count(*) FROM news();
 
+-- Columns that are too large are seen before they are decompressed: nulls of an array take a bit each
+CREATE TABLE large (id int8[] PRIMARY KEY, v int8[]);
+SELECT dc_outbox_attach('large');
+INSERT INTO large VALUES ('{1}', array_fill(NULL::int8, ARRAY[2000000, 1, 1]));
+INSERT INTO large VALUES (array_fill(1::int8, ARRAY[10000]));
+INSERT INTO large VALUES ('{NULL,1}', '{{NULL},{NULL}}');
+SELECT * FROM news();
+DROP TABLE large;
+
 -- A table: each operation
 CREATE TABLE item (id int PRIMARY KEY, name text, price numeric);
 SELECT dc_outbox_attach('item');

@@ -21,6 +21,7 @@
  */
 #include "postgres.h"
 
+#include "access/detoast.h"
 #include "access/htup_details.h"
 #include "commands/trigger.h"
 #include "executor/tuptable.h"
@@ -149,6 +150,8 @@ row_key(DcCapture *capture, Relation rel, TupleTableSlot *row)
 		if (row->tts_isnull[capture->key - 1])
 			return NULL;
 		value = row->tts_values[capture->key - 1];
+		if (TupleDescAttr(RelationGetDescr(rel), capture->key - 1)->attlen == -1)
+			check_length("key of an event", toast_raw_datum_size(value) - VARHDRSZ, 0, EVENT_MAX_KEY_VALUE);
 	}
 	switch (capture->key_kind)
 	{

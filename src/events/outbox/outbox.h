@@ -77,6 +77,9 @@ extern void outbox_append(const DcEvent *event, const char *function);
 /* Limit of payload and headers as jsonb. */
 #define EVENT_MAX_JSON_BYTES (16 * 1024 * 1024)
 
+/* Limit of the values that a key of an event is made of, as they are in memory. */
+#define EVENT_MAX_KEY_VALUE (64 * 1024)
+
 /* eventsize.c */
 extern void event_check_sizes(const DcEvent *event);
 

@@ -15,6 +15,7 @@
 #include "catalog/pg_type.h"
 #include "nodes/makefuncs.h"
 #include "nodes/primnodes.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/date.h"
 #include "utils/datetime.h"
@@ -51,7 +52,8 @@ static void add_value(DcJsonWriter *writer, const char *name, JsonbValue *value)
 static void set_numeric(JsonbValue *json, Numeric value);
 static void set_text(JsonbValue *json, const text *value);
 static void set_time(JsonbValue *json, Datum value, Oid type);
-static void check_row_size(const DcJsonRow *row, const Datum *values, const bool *isnull);
+static void check_row_size(const DcJsonRow *row, const Datum *values, const bool *isnull, const char *what, Size max);
+static Size array_bytes(Datum array);
 static void push_row(CompatJsonb *jsonb, DcJsonRow *row, const Datum *values, const bool *isnull);
 static void set_column(JsonbValue *json, DcJsonColumn *column, Datum value);
 static void set_jsonb(JsonbValue *json, Jsonb *value);
@@ -258,7 +260,7 @@ set_jsonb(JsonbValue *json, Jsonb *value)
 void
 json_add_row(DcJsonWriter *writer, const char *name, DcJsonRow *row, const Datum *values, const bool *isnull)
 {
-	check_row_size(row, values, isnull);
+	check_row_size(row, values, isnull, "payload", EVENT_MAX_JSON_BYTES);
 	begin_member(writer, name);
 	push_row(&writer->jsonb, row, values, isnull);
 }
@@ -268,7 +270,7 @@ json_add_row(DcJsonWriter *writer, const char *name, DcJsonRow *row, const Datum
  * the table may be one that the worker writes to.
  */
 static void
-check_row_size(const DcJsonRow *row, const Datum *values, const bool *isnull)
+check_row_size(const DcJsonRow *row, const Datum *values, const bool *isnull, const char *what, Size max)
 {
 	Size bytes = 0;
 
@@ -276,10 +278,27 @@ check_row_size(const DcJsonRow *row, const Datum *values, const bool *isnull)
 	{
 		const DcJsonColumn *column = &row->columns[i];
 
-		if (!isnull[column->attnum - 1] && column->kind != JSON_NOTHING && column->varlena)
-			bytes += toast_raw_datum_size(values[column->attnum - 1]) - VARHDRSZ;
+		if (isnull[column->attnum - 1] || column->kind == JSON_NOTHING || !column->varlena)
+			continue;
+		bytes += toast_raw_datum_size(values[column->attnum - 1]) - VARHDRSZ;
+		if (column->is_array)
+			bytes += array_bytes(values[column->attnum - 1]);
+		check_length(what, bytes, 0, max);
 	}
-	check_length("payload", bytes, 0, EVENT_MAX_JSON_BYTES);
+}
+
+/*
+ * Return the bytes that the elements of an array take as jsonb at least, if they are nulls, of which
+ * each takes a bit in the array.
+ */
+static Size
+array_bytes(Datum array)
+{
+	ArrayType *head = (ArrayType *) PG_DETOAST_DATUM_SLICE(array, 0, ARR_OVERHEAD_NONULLS(MAXDIM) - VARHDRSZ);
+	Size bytes = sizeof(JEntry) * (Size) ArrayGetNItems(ARR_NDIM(head), ARR_DIMS(head)) * Max(ARR_NDIM(head), 1);
+
+	pfree(head);
+	return bytes;
 }
 
 /*
@@ -396,6 +415,7 @@ column_make(DcJsonColumn *column, TupleDesc desc, AttrNumber attnum)
 	column->len = strlen(column->name);
 	column->type = type;
 	column->varlena = att->attlen == -1;
+	column->is_array = OidIsValid(get_element_type(type));
 	column->kind = compat_is_virtual(att) ? JSON_NOTHING /* it is not in the tuple */
 										  : JSON_TO_JSONB;
 	for (int i = 0; i < lengthof(kinds) && column->kind == JSON_TO_JSONB; i++)
@@ -431,6 +451,7 @@ json_row_text(DcJsonRow *row, const Datum *values, const bool *isnull)
 	CompatJsonb jsonb = {0};
 	Jsonb *array;
 
+	check_row_size(row, values, isnull, "key of an event", EVENT_MAX_KEY_VALUE);
 	push_row(&jsonb, row, values, isnull);
 	array = JsonbValueToJsonb(jsonb.result);
 	return JsonbToCString(NULL, &array->root, VARSIZE(array));

@@ -43,6 +43,7 @@ typedef struct DcJsonColumn
 	int len;
 	DcJsonKind kind;
 	bool varlena;
+	bool is_array;
 	Oid type; /* a domain's base type */
 	FmgrInfo function;
 } DcJsonColumn;

@@ -118,7 +118,10 @@ check_code(List *parsed, const DcSourceRow *row, Relation source)
 	foreach(lc, (List *) list_nth(parsed, PARSED_VALUES))
 		source_code_check((Node *) lfirst_node(TargetEntry, lc)->expr, source, row->source, "value");
 	foreach(lc, (List *) list_nth(parsed, PARSED_KEYS))
+	{
 		source_code_check(sourcetext_cast(lfirst(lc), "key"), source, row->source, "key");
+		source_json_check(exprType(lfirst(lc)), "key");
+	}
 	source_code_check(list_nth(parsed, PARSED_FILTER), source, row->source, "filter");
 	if (list_nth(parsed, PARSED_DISTINCT_OF) != NULL)
 		source_code_check(sourcetext_cast(list_nth(parsed, PARSED_DISTINCT_OF), "distinct_of"), source, row->source, "distinct_of");

@@ -434,6 +434,7 @@ source_expressions_check(DcSourceRow *row, const char *group_by, Relation source
 	check_stored_text("value", row->value);
 	check_stored_text("filter", row->filter);
 	check_stored_text("distinct_of", row->distinct_of);
+	(void) source_parse(row, source); /* as each session will */
 }
 
 /*

@@ -68,6 +68,7 @@ extern bool source_is_harmless(const DcSourceRow *row, Relation source);
 extern void source_expr_check(Node *expr, Relation source, const char *what);
 extern void source_code_check(Node *expr, Relation rel, Oid source, const char *what);
 extern void source_type_check_input(Oid type, const char *what);
+extern void source_json_check(Oid type, const char *what);
 extern void source_name_check(List *name, bool function, const char *what);
 extern void source_item_check(Node *expr);
 extern void source_type_check(Relation source);

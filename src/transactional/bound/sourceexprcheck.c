@@ -104,6 +104,21 @@ source_type_check_input(Oid type, const char *what)
 }
 
 /*
+ * source_json_check raises 0A000 for a type whose values the server makes JSON of by a cast that its
+ * owner may create: an enum, or an array of one.
+ */
+void
+source_json_check(Oid type, const char *what)
+{
+	Oid base = getBaseType(type);
+
+	for (Oid element = get_element_type(base); OidIsValid(element); element = get_element_type(base))
+		base = getBaseType(element);
+	if (base >= FirstUnpinnedObjectId)
+		code_error(what);
+}
+
+/*
  * source_name_check raises 0A000 for the name of an operator or a function, in a stored text, that
  * is not in the server's schema, or in the extension's: with the settings that the text is parsed
  * with, the names of all others have a schema.
@@ -266,6 +281,7 @@ static bool
 check_walker(Node *node, void *arg)
 {
 	DcExprCheck *check = arg;
+	ListCell *lc;
 
 	if (node == NULL)
 		return false;
@@ -308,7 +324,10 @@ check_walker(Node *node, void *arg)
 		default:
 			break;
 	}
-	if (IsA(node, CoerceToDomain) || has_foreign_operator(node) || (IsA(node, Const) && has_domain(((Const *) node)->consttype)) ||
+	foreach(lc, compat_json_arguments(node))
+		source_json_check(exprType(lfirst(lc)), check->what);
+	if (IsA(node, CoerceToDomain) || has_foreign_operator(node) ||
+		((IsA(node, Const) || IsA(node, ArrayExpr)) && has_domain(exprType(node))) ||
 		check_functions_in_node(node, is_foreign_function, &check->source) ||
 		(!IsA(node, List) && !IsA(node, CaseWhen) && !is_plain_type(exprType(node))))
 		code_error(check->what);

@@ -25,6 +25,7 @@
  */
 #include "postgres.h"
 
+#include "access/detoast.h"
 #include "access/parallel.h"
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
@@ -71,6 +72,9 @@ pg_noreturn static void budget_missing_error(Oid relid);
 /* The places of the two tables in a session. */
 #define OF_GRANTS DC_OF_MORE
 #define OF_RESERVATIONS (DC_OF_MORE + 1)
+
+/* Longest array of a reservation that was not written by hand, in bytes. */
+#define MAX_ROW_ARRAY (1024 * 1024)
 
 /* With debug_discard_caches what is remembered never stays valid; it is fresh enough then. */
 #define MAX_TRIES 3
@@ -260,6 +264,11 @@ int8_array(Datum array, int *count)
 	bool *nulls;
 	int64 *result;
 
+	if (toast_raw_datum_size(array) > MAX_ROW_ARRAY)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("a reservation is not as dcounter created it"),
+				 errdetail("An array is too long.")));
 	deconstruct_array(DatumGetArrayTypePCopy(array), INT8OID, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE,
 					  &values, &nulls, count);
 	result = palloc(Max(*count, 1) * sizeof(int64));

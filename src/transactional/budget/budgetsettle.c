@@ -446,20 +446,27 @@ reservations_expire(const DcBudget *budget, Datum keys, int limit, bool *more)
 	Datum values[] = {TimestampTzGetDatum(GetCurrentTimestamp()), Int32GetDatum(limit), keys};
 	DcSqlSession session;
 	uint64 count;
+	MemoryContext row_cxt;
 	int64 lines = 0;
 
 	budget_sql_begin(&session, budget);
 	count = sql_run(&session, keys == (Datum) 0 ? &sql_reservations_expire : &sql_reservations_expire_of, values);
+	row_cxt = AllocSetContextCreate(CurrentMemoryContext, "dcounter reservation", ALLOCSET_DEFAULT_SIZES);
 	for (uint64 i = 0; i < count; i++)
 	{
+		MemoryContext old = MemoryContextSwitchTo(row_cxt);
 		DcDrawn drawn = {0};
 		int ntaken;
+
+		CHECK_FOR_INTERRUPTS();
 
 		drawn.grants = int8_array(rows_datum(&session.rows, i, 1), &drawn.count);
 		drawn.taken = int8_array(rows_datum(&session.rows, i, 2), &ntaken);
 		drawn.count = Min(drawn.count, ntaken);
+		MemoryContextSwitchTo(old);
 		lines_give_back(budget, &drawn);
 		lines += drawn.count;
+		MemoryContextReset(row_cxt);
 	}
 	sql_end(&session);
 	*more = count == (uint64) limit || lines >= atoi(BATCH_LINES);
