@@ -58,10 +58,10 @@ typedef struct DcGrantPlace
 /* How far this process has come with a budget. */
 typedef struct DcGrantWalk
 {
-	Oid pool;			/* hash key */
+	Oid pool;			 /* hash key */
 	DcGrantPlace lapsed; /* grants that have expired */
-	DcGrantPlace seen;	/* all grants that are live */
-	DcMoment rests;		/* until then */
+	DcGrantPlace seen;	 /* all grants that are live */
+	DcMoment rests;		 /* until then */
 } DcGrantWalk;
 
 static const DcGrantPlace first_place = {DT_NOBEGIN, 0};
