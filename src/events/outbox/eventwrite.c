@@ -39,6 +39,7 @@
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "port/pg_bswap.h"
+#include "replication/logicalworker.h"
 #include "storage/lmgr.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -143,7 +144,8 @@ event_id(pg_uuid_t *id)
 static void
 prevent_many_events(void)
 {
-	if (dc_max_events == 0 || log_count() < dc_max_events || superuser())
+	/* an apply worker could not commit more often than its publisher has */
+	if (dc_max_events == 0 || log_count() < dc_max_events || superuser() || IsLogicalWorker())
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),

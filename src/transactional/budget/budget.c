@@ -74,7 +74,7 @@ pg_noreturn static void budget_missing_error(Oid relid);
 #define OF_RESERVATIONS (DC_OF_MORE + 1)
 
 /* Longest array of a reservation that was not written by hand, in bytes. */
-#define MAX_ROW_ARRAY (1024 * 1024)
+#define MAX_ROW_ARRAY (16 * 1024 * 1024)
 
 /* With debug_discard_caches what is remembered never stays valid; it is fresh enough then. */
 #define MAX_TRIES 3
