@@ -326,10 +326,11 @@ distinctknown_is_missing(const HllState *state, uint32 token)
 
 /*
  * known_raise adds items that this session has committed; the rows of that generation have all of
- * them. The LSN is that of their commit.
+ * them. The LSN is that of their commit, and `next` is a transaction id after it: one that is read
+ * as late as now would follow others that have begun since, and snapshots would be too old for it.
  */
 void
-known_raise(const DcRowKey *key, uint64 generation, const HllState *items, XLogRecPtr lsn)
+known_raise(const DcRowKey *key, uint64 generation, const HllState *items, XLogRecPtr lsn, TransactionId next)
 {
 	DcKnownSlot *slot = known_cxt != NULL ? knowns_lookup(knowns, *key) : NULL;
 	DcKnown *known = slot != NULL ? slot->known : NULL;
@@ -337,7 +338,8 @@ known_raise(const DcRowKey *key, uint64 generation, const HllState *items, XLogR
 
 	if (known == NULL || known->state == NULL || known->generation != generation)
 		return;
-	known->next = ReadNextTransactionId();
+	if (TransactionIdFollows(next, known->next))
+		known->next = next;
 	known->lsn = Max(known->lsn, lsn);
 	old = MemoryContextSwitchTo(known_cxt);
 	known->state = hll_merge(take_state(known), items);
