@@ -94,7 +94,7 @@ sub region_errors
 {
 	my ($node) = @_;
 
-	return join("\n", grep { /ERROR: / && !/could not|terminating connection|canceling|connection to server|recovery|no longer|server closed|already active/ } split /\n/, slurp_file($node->logfile));
+	return join("\n", grep { /ERROR: / && !/could not|terminating connection|canceling|connection to server|recovery|no longer|server closed|active for PID/ } split /\n/, slurp_file($node->logfile));
 }
 
 # region_mesh(NODES): links from each to every other, as dc_region_join() makes them; also again,
