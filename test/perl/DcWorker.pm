@@ -11,7 +11,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-our @EXPORT = qw(soon pid_of another_worker state_is compacts set_conf log_since logged worker_conf worker_failures $limit $workers $launcher);
+our @EXPORT = qw(soon pid_of another_worker state_is compacts set_conf log_since logged worker_conf worker_failures step_failures $limit $workers $launcher);
 
 # The launcher looks around once a minute in any case. What should happen at once
 # must have happened long before.
@@ -110,13 +110,23 @@ sub log_since
 	return slurp_file($node->logfile, $offset);
 }
 
-# worker_failures(LOG): the lines about a worker that failed
+# worker_failures(LOG): the lines about a worker that failed. A step that is cancelled at its limit is none: on a machine that
+# stalls each may be.
 sub worker_failures
 {
 	my ($log) = @_;
 
-	# a hint says that it was the step's limit
-	return join("\n", $log =~ /^(.*$failed.*(?:\n.*HINT: .*)?)$/mg);
+	return join("\n", grep { !/failed: canceling statement due to user request|HINT:  It took too long/ } $log =~ /^(.*$failed.*(?:\n.*HINT: .*)?)$/mg);
+}
+
+# step_failures(NODE [, JOB]): the lines of the log about steps (of that job) that the worker has failed in, as dc_stat_worker
+# counts them, but for the limit
+sub step_failures
+{
+	my ($node, $job) = @_;
+	my $of = defined $job ? qr/dcounter job "$job"/ : qr/dcounter job/;
+
+	return join("\n", grep { /LOG:  $of/ } split /\n/, worker_failures(log_since($node, 0)));
 }
 
 # logged(NODE, OFFSET, PATTERN, NAME): a test

@@ -6,6 +6,7 @@ use strict;
 use warnings;
 
 use DcTest;
+use DcWorker 'step_failures';
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -152,7 +153,7 @@ sub worker
 	sql($node, 'postgres', q{CALL age('worked', true)});
 	is(wait_for($node, 'postgres', q{SELECT states('worked')}, 'empty empty open empty'), 'empty empty open empty', 'worker: empties what has expired');
 	is(sql($node, 'postgres', q{SELECT string_agg(op_id, ' ') FROM worked_op}), '', 'worker: and its ops are gone');
-	is(sql($node, 'postgres', q{SELECT failures FROM dc_stat_worker WHERE job = 'ledger_ops'}), 0, 'worker: nothing has failed');
+	is(step_failures($node, 'ledger_ops'), '', 'worker: nothing has failed');
 }
 
 # A partition is altered while a session that knows it waits for its lock; and what is in

@@ -6,6 +6,7 @@ use strict;
 use warnings;
 
 use DcTest;
+use DcWorker 'step_failures';
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -113,7 +114,7 @@ sql($node, 'postgres', q{SELECT dc_window_reopen('ahead')});
 is(sql($node, 'postgres', q{SELECT floors[1] <= (extract(epoch FROM now() - '2000-01-01 UTC') + 8) * 1000000 FROM dcounter.time_window WHERE windowed = 'ahead'::regclass}), 't', 'floors that were ahead are not any more');
 is(wait_for($node, 'postgres', q{SELECT count(*) FROM dcounter.window_claim AS c JOIN dcounter.time_window AS w USING (windowed)
 	WHERE level = 0 AND (turn + 1) * w.spans[1] * w.widths[1] + 2 * 86400000000 <= w.floors[1]}, '0'), '0', 'all slots whose time is up are emptied');
-is(sql($node, 'postgres', q{SELECT failures FROM dc_stat_worker WHERE datname = 'postgres' AND job = 'windows'}), '0', 'the worker has met no error');
+is(step_failures($node, 'windows'), '', 'the worker has met no error');
 all_is_there('and nothing was lost with them');
 
 # ------------------------------------------------------------

@@ -45,7 +45,7 @@ sub looks_on
 		$node->poll_query_until('copy', "SELECT runs >= $runs{$job} + 2 $jobs AND job = '$job'") or die "$job does not run";
 	}
 	is(join(' ', sort keys %runs), 'compaction distinct expiry verify', "$name: all of them run");
-	is(sql($node, 'copy', q{SELECT string_agg(last_error, ' ') FROM dc_stat_worker WHERE datname = 'copy'}), '', "$name: nothing fails");
+	is(step_failures($node), '', "$name: nothing fails");
 }
 
 restore('--section=pre-data');

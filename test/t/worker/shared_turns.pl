@@ -23,12 +23,6 @@ sub told
 	return;
 }
 
-# failures(JOB)
-sub failures
-{
-	return sql($node, 'postgres', "SELECT failures FROM dc_stat_worker WHERE job = '$_[0]' AND datname = 'postgres'");
-}
-
 # The first rule is mallory's
 sql($node, 'postgres', q{
 	CREATE ROLE alice; CREATE ROLE mallory; CREATE SCHEMA a AUTHORIZATION alice; CREATE SCHEMA m AUTHORIZATION mallory;
@@ -55,8 +49,6 @@ $session->quit;
 #
 # Presences without a place in memory
 #
-my $before = failures('presence');
-
 sql($node, 'postgres', q{SET ROLE mallory; SELECT count(dc_presence_create('m' || i, events => '1s', ttl => '1h', max_members => 10)) FROM generate_series(1, 1100) i});
 sql($node, 'postgres', q{SELECT count(dc_presence_create('p' || i, events => '1s', ttl => '1h', max_members => 10)) FROM generate_series(1, 1100) i});
 my $enter = q{DO $$ BEGIN FOR i IN 1..1100 LOOP PERFORM dc_enter('%s' || i, 'room', 'x'); END LOOP; RAISE 'there is room for all';
@@ -74,7 +66,7 @@ is(sql($node, 'postgres', $used), '128', 'a role has its share of the places');
 sql($node, 'postgres', sprintf($enter, 'p'));
 is(sql($node, 'postgres', q{SELECT count(*) > 1000 FROM dc_stat_presence WHERE rooms > 0}), 't', 'all places are taken, by a superuser');
 told('three', 'other presences have their events');
-is(failures('presence'), $before, 'and no step has failed');
+is(step_failures($node, 'presence'), '', 'and no step has failed');
 fails_with($node, 'postgres', q{SET ROLE mallory; SELECT count(dc_presence_create('n' || i)) FROM generate_series(1, 1000) i}, '54000', 'a role has so many and no more');
 sql($node, 'postgres', q{SET ROLE mallory; SELECT count(dc_presence_drop('m' || i)) FROM generate_series(1, 1100) i});
 sql($node, 'postgres', q{SELECT count(dc_presence_drop('p' || i)) FROM generate_series(1, 1100) i});
@@ -83,12 +75,11 @@ sql($node, 'postgres', q{SELECT count(dc_presence_drop('p' || i)) FROM generate_
 # Consumers of other topics, which are moved past all that was written
 #
 sql($node, 'postgres', q{SELECT count(dc_publish('many', i::text, 'x', '{}')) FROM generate_series(1, 100000) i});
-$before = failures('outbox');
 sql($node, 'postgres', q{SET ROLE mallory; SELECT count(dc_consumer_create('c' || i, topics => '{none}', start => 'beginning')) FROM generate_series(1, 600) i});
 soon($node, 'postgres', q{SELECT count(*) > 2 FROM dc_stat_consumers WHERE position > 0}, 't', 'some are moved at a time');
 sql($node, 'postgres', q{SET ROLE alice; SELECT dc_incr('a.likes', 'k')});
 soon($node, 'postgres', q{SELECT count(*) FROM a.likes}, '1', 'and compaction goes on');
-is(failures('outbox'), $before, 'no step has failed');
+is(step_failures($node, 'outbox'), '', 'no step has failed');
 
 fails_with($node, 'postgres', q{SET ROLE mallory; SELECT count(dc_consumer_create('d' || i)) FROM generate_series(1, 1401) i}, '54000', 'a role has so many consumers and no more');
 is(sql($node, 'postgres', q{SET ROLE mallory; SELECT count(dc_consumer_create('d' || i)) FROM generate_series(1, 1400) i}), '1400', 'but so many');

@@ -6,6 +6,7 @@ use strict;
 use warnings;
 
 use DcTest;
+use DcWorker 'step_failures';
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -133,7 +134,7 @@ sub no_error_in_log
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 
 	is(join("\n", grep { /ERROR|FATAL|PANIC|WARNING/ } split(/\n/, slurp_file($node->logfile))), '', "$name: no error in the log");
-	is(sql($node, 'postgres', 'SELECT sum(failures) FROM dc_stat_worker'), '0', "$name: no step of the worker failed");
+	is(step_failures($node), '', "$name: no step of the worker failed");
 	return;
 }
 
