@@ -224,14 +224,15 @@ sub start_consumer
 
 my $refused = 0;
 
-# ended(JOB): collects what a consumer has said; errors that must not be
+# ended(JOB): collects what a consumer has said; errors that must not be. One that could not connect, or was told that the server
+# ends right after it had, has them without a code.
 sub ended
 {
 	my ($job) = @_;
 
 	finish_job($job);
 	$refused += () = $job->{err} =~ /ERROR:  55000:/g;
-	return join('', map { "$_\n" } grep { /ERROR|FATAL|PANIC|WARNING/ && !/ERROR:  55000:|FATAL:  57P0[123]:|WARNING:  57P02:/ } split(/\n/, $job->{err}));
+	return join('', map { "$_\n" } grep { /ERROR|FATAL|PANIC|WARNING/ && !/ERROR:  55000:|FATAL:  57P0[123]:|WARNING:  57P02:|psql: error:|FATAL:  the database system|FATAL:  terminating connection due to (?:unexpected postmaster exit|administrator command)/ } split(/\n/, $job->{err}));
 }
 
 ##

@@ -316,13 +316,15 @@ sub one_round
 		}
 	}
 	my $how = int(rand(4));
+	my $victim = $how == 1 ? sql($node, 'postgres', q{SELECT pid FROM pg_stat_activity WHERE application_name = 'random' ORDER BY random() LIMIT 1}) : '';
+	$how = 0 if $how == 1 && $victim eq '';    # all have ended, or were terminated
 	if ($how == 0)
 	{
 		$node->kill9;
 	}
 	elsif ($how == 1)
 	{
-		kill 9, sql($node, 'postgres', q{SELECT pid FROM pg_stat_activity WHERE application_name = 'random' ORDER BY random() LIMIT 1}) || die 'nobody';
+		kill 9, $victim;
 	}
 	else
 	{

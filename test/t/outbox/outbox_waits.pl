@@ -185,6 +185,7 @@ sub test_late_commit
 
 		$node->safe_psql('postgres', q{SET synchronous_commit = local; ALTER SYSTEM SET synchronous_standby_names = 'nobody'; SELECT pg_reload_conf();});
 		wait_for($node, 'postgres', 'SHOW synchronous_standby_names', 'nobody');
+		sql($node, 'postgres', 'CHECKPOINT');    # then the checkpointer has read it, which tells those who commit
 		$slow->send(q{SELECT publish('slow')});
 		$node->poll_query_until('postgres', "SELECT count(*) = 1 FROM ($waiting) AS w") or die 'does not wait';
 		my $pid = sql($node, 'postgres', $waiting);
@@ -310,6 +311,7 @@ sub test_wait
 	$reader->run(q{SET statement_timeout = '200ms'});
 	is($reader->run(q{SELECT take('c', 10, '1 minute')}), 'ERROR 57014', "$name: waiting can be cancelled");
 	publish($node, 'c1');
+	$reader->run('RESET statement_timeout');
 	is($reader->run(q{SELECT take('c', 10, '1 minute')}), 'c1', "$name: the session goes on");
 	$reader->quit;
 	is(sql($node, 'postgres', q{SELECT take('d')}), 'c1', "$name: another consumer has its own position");
