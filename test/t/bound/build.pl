@@ -171,7 +171,7 @@ foreach my $counter ('n', 'd')
 		my @jobs = load(60);
 		# each commit takes 0.1 s
 		my $builder = start_command('psql', '-Xq', '-d', $node->connstr('postgres'), '-c', 'SET commit_siblings = 0', '-c', 'SET commit_delay = 100000',
-			'-c', 'SET synchronous_commit = on', '-c', 'SET application_name = builder', '-c', "CALL dc_build('$counter', " . ($counter eq 'd' ? 40 : 3) . ')', '-c', '\echo over');
+			'-c', 'SET synchronous_commit = on', '-c', 'SET application_name = builder', '-c', "CALL dc_build('$counter', " . ($counter eq 'd' ? 10 : 3) . ')', '-c', '\echo over');
 		my $pid = wait_chunk($builder, $counter, $position);
 
 		sleep(rand(0.05));
@@ -263,7 +263,7 @@ load_ends();
 	sql($node, 'postgres', q{
 		SELECT dc_create('w'), dc_create('wd');
 		SELECT dc_bind('w', 'likes', 'post, fan', lock_timeout => '10 s'), dc_bind('wd', 'likes', 'fan', distinct_of => 'post', lock_timeout => '10 s');});
-	is(wait_for($node, 'postgres', "SELECT string_agg(state, ' ') FROM dcounter.source_state WHERE counter IN ('w'::regclass, 'wd'::regclass)", 'exact exact', 60),
+	is(wait_for($node, 'postgres', "SELECT string_agg(state, ' ') FROM dcounter.source_state WHERE counter IN ('w'::regclass, 'wd'::regclass)", 'exact exact'),
 		'exact exact', 'the worker has built');
 	is(drift($_), '0:0', "$_: no drift") foreach 'w', 'wd';
 	$_->{run}->kill_kill foreach @jobs;
@@ -274,8 +274,8 @@ sql($node, 'postgres', q{
 	CREATE TABLE hers (k text); INSERT INTO hers SELECT i % 5 FROM generate_series(1, 100) AS i;
 	SELECT dc_create('h'), dc_create('m');
 	SELECT dc_bind('h', 'hers', 'k'), dc_bind('m', 'hers', $$repeat(k, 3)$$);});
-is(wait_for($node, 'postgres', "SELECT state FROM dcounter.source_state WHERE counter = 'h'::regclass", 'exact', 60), 'exact', 'a source of any owner');
-is(wait_for($node, 'postgres', "SELECT tables_left FROM dc_stat_worker WHERE job = 'build'", '1', 60), '1', 'one is left to its owner');
+is(wait_for($node, 'postgres', "SELECT state FROM dcounter.source_state WHERE counter = 'h'::regclass", 'exact'), 'exact', 'a source of any owner');
+is(wait_for($node, 'postgres', "SELECT tables_left FROM dc_stat_worker WHERE job = 'build'", '1'), '1', 'one is left to its owner');
 is(sql($node, 'postgres', "SELECT state FROM dcounter.source_state WHERE counter = 'm'::regclass"), 'building', 'and is not built');
 like(PostgreSQL::Test::Utils::slurp_file($node->logfile), qr/worker leaves counter table "m" to its owner/, 'the log says so');
 sql($node, 'postgres', 'SET ROLE alice; CALL dc_maintain()');
