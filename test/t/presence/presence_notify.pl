@@ -19,6 +19,7 @@ is(wait_for($node, 'postgres', told('loud', 1), '1'), '1', 'one with a channel i
 # A commit that waits for a standby which is not there has its locks until then. The worker's commits wait for no standby.
 sql($node, 'postgres', $_) foreach 'ALTER DATABASE postgres SET synchronous_commit = local', q{ALTER SYSTEM SET synchronous_standby_names = 'nobody'}, 'SELECT pg_reload_conf()';
 is(wait_for($node, 'postgres', 'SHOW synchronous_standby_names', 'nobody'), 'nobody', 'commits wait for a standby');
+sql($node, 'postgres', 'CHECKPOINT');    # then the checkpointer has read it, which tells those who commit
 my $holder = dc_session($node, 'postgres');
 $holder->run('SET synchronous_commit = on');
 $holder->send(q{BEGIN; NOTIFY other; CREATE TABLE something (); COMMIT});

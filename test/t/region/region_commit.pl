@@ -24,7 +24,9 @@ sub standby_is
 
 	sql($eu, 'postgres', $there ? 'ALTER SYSTEM RESET synchronous_standby_names' : q{ALTER SYSTEM SET synchronous_standby_names = 'nobody'});
 	$eu->reload;
-	return wait_for($eu, 'postgres', 'SHOW synchronous_standby_names', $there ? '' : 'nobody');
+	wait_for($eu, 'postgres', 'SHOW synchronous_standby_names', $there ? '' : 'nobody');
+	sql($eu, 'postgres', 'CHECKPOINT');    # then the checkpointer has read it, which tells those who commit
+	return;
 }
 
 # not_foreign(NAME, KEY, TELL): eu publishes 10 of a key, and does not see that; what us then tells of it is not foreign
