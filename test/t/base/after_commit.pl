@@ -33,7 +33,10 @@ $bob->run(q{
 	SET SESSION AUTHORIZATION bob;
 	CREATE PROCEDURE pg_temp."漢"() LANGUAGE plpgsql AS $$ BEGIN PERFORM dc_incr('a.s', 'k'); COMMIT; END $$;
 	CREATE PROCEDURE pg_temp.outer() LANGUAGE plpgsql AS $$ BEGIN CALL pg_temp."漢"(); END $$;
-	SET client_encoding = 'LATIN1'; SET statement_timeout = '150ms'});
+	SET client_encoding = 'LATIN1'});
+# the first call reads catalogs, and nothing may take as long as the timeout but the wait
+$bob->run('CALL pg_temp.outer()');
+$bob->run(q{SET statement_timeout = '500ms'});
 
 kill 'STOP', $worker;
 my @answers = map { eval { $bob->run("CALL pg_temp.outer(); SELECT 'goes on'") } // 'fails' } 1 .. $waits;
@@ -42,7 +45,7 @@ kill 'CONT', $worker;
 is(join(' ', @answers), join(' ', ('goes on') x $waits), 'the session goes on after each');
 is($bob->run('RESET statement_timeout; SELECT pg_backend_pid() > 0'), 't', 'and after all');
 $bob->quit;
-soon($node, q{SELECT dc_get('a.s', 'k')}, $waits, 'each increment counts once');
+soon($node, q{SELECT dc_get('a.s', 'k')}, $waits + 1, 'each increment counts once');
 my $log = slurp_file($node->logfile);
 is(scalar(() = $log =~ /WARNING:  canceling the wait for increments to become durable due to user request/g), $waits, 'each wait was cancelled');
 unlike($log, qr/PANIC|terminated by signal|was not released|AbortTransaction while/, 'the server is well');
