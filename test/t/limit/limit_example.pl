@@ -78,12 +78,12 @@ PYTHON
 	my $policy = 'RateLimit-Policy="web";q=1000;w=86400';
 	my $head = "Content-Type,$policy,RateLimit=\"web\"";
 	# a unit comes back in 86.4 s
-	like($out, qr/^200 OK \Q$head\E;r=2;t=8[67]\nhello
-200 OK \Q$head\E;r=1;t=17[123]\nhello
-200 OK \Q$head\E;r=0;t=2(?:5[789]|60)\nhello
+	like($out, qr/^200 OK \Q$head\E;r=2;t=8[0-7]\nhello
+200 OK \Q$head\E;r=1;t=1[67]\d\nhello
+200 OK \Q$head\E;r=0;t=2[3-6]\d\nhello
 /, 'it lets the first ones pass');
 	like($out, qr/429 Too Many Requests \Q$policy\E,RateLimit="web";r=0;t=(\d\d),Retry-After=\1\ntoo many requests/, 'and tells the next one to wait, the same in both fields');
-	like($out, qr/200 OK \Q$head\E;r=2;t=8[67]\nhello$/, 'others are not concerned');
+	like($out, qr/200 OK \Q$head\E;r=2;t=8[0-7]\nhello$/, 'others are not concerned');
 }
 $node->stop;
 done_testing();

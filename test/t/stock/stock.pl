@@ -16,7 +16,7 @@ my $seconds = torture(3, 60);
 my $sales = torture(5, 200);
 my $last_units = torture(200, 1000);
 my $cycles = torture(200, 3000);
-my $limit = torture('60s', '150s');    # for all cycles; a stale mark lives for up to 1 s
+my $limit = torture('180s', '300s');    # for all cycles; a stale mark lives for up to 1 s
 
 my $seed = $ENV{DC_SEED} // int(rand(1e9));
 srand($seed);
@@ -158,12 +158,12 @@ my $reader = script('REPEATABLE READ', q{
 	\sleep 10 ms
 	SELECT 1 / (check_snapshot() = ':seen')::int;} =~ s/^\t+//mgr);
 
-# no_error_in_log(NAME): except for what REPEATABLE READ and SERIALIZABLE may always say
+# no_error_in_log(NAME): except for what REPEATABLE READ, SERIALIZABLE and autovacuum may always say
 sub no_error_in_log
 {
 	my ($name) = @_;
 
-	is(join("\n", grep { /ERROR|FATAL|PANIC|WARNING/ && !/could not serialize access/ } split(/\n/, slurp_file($nodes{$name}->logfile))),
+	is(join("\n", grep { /ERROR|FATAL|PANIC|WARNING/ && !/could not serialize access|canceling autovacuum task/ } split(/\n/, slurp_file($nodes{$name}->logfile))),
 		'', "$name: no error in the log, no deadlock");
 	is(step_failures($nodes{$name}), '', "$name: no step of the worker failed")
 	  if $name eq 'preload';
