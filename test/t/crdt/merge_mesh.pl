@@ -25,6 +25,11 @@ foreach my $to (@nodes)
 	link_make($_, $to, 'p') foreach grep { $_ != $to } @nodes;
 }
 
+# All rows are there, however few transactions there are
+sql($nodes[0], 'postgres', q{INSERT INTO likes SELECT i, dc_add(dc_pncounter(), 1) FROM generate_series(1, 40) AS i; INSERT INTO counted SELECT i, 1 FROM generate_series(1, 40) AS i});
+$committed += 40;
+is(wait_for($_, 'postgres', 'SELECT count(*) FROM likes', '40'), '40', 'rows come to ' . $_->name) foreach @nodes;
+
 # Users on all
 my @jobs = map { merge_write($_, $seconds) } @nodes;
 $committed += link_written($_) foreach @jobs;

@@ -27,6 +27,13 @@ foreach my $to (@nodes)
 }
 region_copied(@nodes);
 
+# Each region has counted each key, however few transactions there are: 20 of two rows
+foreach my $node (@nodes)
+{
+	sql($node, 'postgres', q{SELECT dc_incr('likes', 'key ' || i) FROM generate_series(1, 40) AS i; INSERT INTO counted SELECT 'key ' || i, 1 FROM generate_series(1, 40) AS i});
+	$committed += 20;
+}
+
 # Users on all
 my @jobs = map { region_count($_, $seconds) } @nodes;
 $committed += link_written($_) foreach @jobs;
