@@ -36,7 +36,7 @@ sub live_missing
 }
 
 # live_node(NAME, LINE...): a database as examples/live/schema.sql makes it, but with unlimited
-# clicks, and a presence of 3 seconds
+# clicks, and a presence of 15 seconds
 sub live_node
 {
 	my ($name, @conf) = @_;
@@ -45,7 +45,7 @@ sub live_node
 	sql($node, 'postgres', slurp_file("$folder/schema.sql"));
 	sql($node, 'postgres', q{
 		SELECT dc_limit_alter('clicks', rate => 100000, burst => 100000);
-		SELECT dc_presence_alter('viewers', ttl => '3 s');
+		SELECT dc_presence_alter('viewers', ttl => '15 s');
 	});
 	return $node;
 }

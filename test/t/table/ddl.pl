@@ -94,6 +94,8 @@ my $publisher = dc_node('publisher', init => { allows_streaming => 'logical' });
 my $subscriber = dc_node('subscriber', conf => [ "shared_preload_libraries = 'dcounter'", "dcounter.compact_interval = '1d'" ]);
 sql($_, 'postgres', q{SELECT dc_create('c'), dc_create('b'), dc_create('p', partitions => 2), dc_stock_create('s')}) foreach $publisher, $subscriber;
 sql($subscriber, 'postgres', q{SELECT dc_alter('b', mode => 'buffered', flush_interval => '1 day'), dc_alter('c', totals => 'compacted')});
+# the first compaction is over, and the next one is tomorrow's
+is(wait_for($subscriber, 'postgres', q{SELECT runs > 0 FROM dc_stat_worker WHERE datname = 'postgres' AND job = 'compaction'}, 't'), 't', 'the worker has looked at all tables');
 # what was counted there before, in shard rows and in memory, stays: writing is refused from then on
 sql($subscriber, 'postgres', q{SELECT dc_incr(c, k::text, 1) FROM unnest('{c,b,p}'::regclass[]) AS c, generate_series(1, 9) AS k});
 # of the stock all tables, of the others the totals alone
