@@ -15,7 +15,7 @@ use Time::HiRes qw(sleep time usleep);
 
 our @EXPORT = qw(dc_node dc_session sql answer wait_for fails_with counts file_of torture sanitized peak_memory
   start_job start_command finish_job
-  restart_after_kill9 fails_to_start);
+  some_pid restart_after_kill9 fails_to_start);
 
 # dc_node(NAME, key => value...): a started server. Options: init (of
 # PostgreSQL::Test::Cluster), conf (lines), extension => 0 for none.
@@ -171,6 +171,21 @@ sub finish_job
 	$job->{$_} = PostgreSQL::Test::Utils::slurp_file("$job->{base}.$_")
 	  foreach 'out', 'err';
 	return IPC::Run::full_result($job->{run}, 0) >> 8;
+}
+
+# some_pid(NODE, QUERY): that of a process which it finds, asked until there is one. (kill() takes "" for our own processes.)
+sub some_pid
+{
+	my ($node, $sql) = @_;
+	my $end = time + $PostgreSQL::Test::Utils::timeout_default;
+	my $pid;
+
+	while (($pid = answer($node, 'postgres', $sql)) eq '')
+	{
+		die "no process: $sql" if time > $end;
+		sleep(0.02);
+	}
+	return $pid;
 }
 
 # restart_after_kill9(NODE): starts a server whose postmaster was killed. Its

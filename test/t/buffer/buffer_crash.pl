@@ -43,7 +43,7 @@ sub pid_to_kill
 
 	note("round $round: kill -9 of a $kind");
 	return if $kind eq 'postmaster';
-	return sql($node, 'postgres', qq{SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = '$kind' ORDER BY random() LIMIT 1});
+	return some_pid($node, qq{SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = '$kind' AND (backend_type <> 'client backend' OR state <> 'idle') ORDER BY random() LIMIT 1});
 }
 
 # one_round(NUMBER): load, kill, restart, compare

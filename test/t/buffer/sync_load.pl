@@ -155,7 +155,7 @@ sub test_crash
 
 		die 'no progress' if wait_for($node, 'postgres', "SELECT dc_get('s', 'hot') > $before{'s hot'} + 30", 't') ne 't';
 		sleep(rand(0.5));
-		kill 'KILL', sql($node, 'postgres', q{SELECT pid FROM pg_stat_activity WHERE backend_type IN ('dcounter worker', 'client backend', 'checkpointer') AND pid <> pg_backend_pid() ORDER BY random() LIMIT 1});
+		kill 'KILL', some_pid($node, q{SELECT pid FROM pg_stat_activity WHERE backend_type IN ('dcounter worker', 'client backend', 'checkpointer') AND pid <> pg_backend_pid() AND (backend_type <> 'client backend' OR state <> 'idle') ORDER BY random() LIMIT 1});
 		is(clients_ended(\%least, \%most, @clients), '', "round $round: no error in clients");
 		$node->poll_query_until('postgres', 'SELECT true') or die 'no restart';
 		worker_runs($node, 'postgres');

@@ -126,12 +126,12 @@ sub one_round
 	}
 	else
 	{
-		my $pid = sql($node, 'postgres', q{
+		# not a session that ends just now
+		kill 9, some_pid($node, q{
 			SELECT pid FROM pg_stat_activity
 			WHERE pid <> pg_backend_pid() AND backend_type IN ('client backend', 'checkpointer', 'walwriter')
+				AND (backend_type <> 'client backend' OR state <> 'idle')
 			ORDER BY random() LIMIT 1});
-
-		kill 9, $pid;
 	}
 	is(join(' ', map { lost_connection($_) } @jobs), join(' ', (1) x @jobs),
 		"round $round: all clients lost their connection");

@@ -74,7 +74,7 @@ sub test_kill
 	}
 	else
 	{
-		my $pid = wait_pid($kind eq 'the worker' ? q{backend_type LIKE 'dcounter worker%'} : q{query LIKE '%post(%' AND backend_type = 'client backend'});
+		my $pid = wait_pid($kind eq 'the worker' ? q{backend_type LIKE 'dcounter worker%'} : q{query LIKE '%post(%' AND backend_type = 'client backend' AND state <> 'idle'});
 
 		kill 9, $pid;
 	}

@@ -170,8 +170,7 @@ foreach my $round (1 .. torture(1, 10))
 	sql($node, 'postgres', 'TRUNCATE calls');
 	$load = start_load($node, 32, 600, %scripts);
 	wait_for($node, 'postgres', 'SELECT count(*) > 1000 FROM calls', 't');
-	my $pid = sql($node, 'postgres', q{SELECT pid FROM pg_stat_activity WHERE query ~ 'called|held' AND pid <> pg_backend_pid() ORDER BY random() LIMIT 1});
-	kill 'KILL', $pid;
+	kill 'KILL', some_pid($node, q{SELECT pid FROM pg_stat_activity WHERE query ~ 'called|held' AND pid <> pg_backend_pid() AND state <> 'idle' ORDER BY random() LIMIT 1});
 	finish_load($load);
 	wait_for($node, 'postgres', q{SELECT 'up' WHERE NOT pg_is_in_recovery()}, 'up');
 	# leases ended with the server

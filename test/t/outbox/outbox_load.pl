@@ -290,8 +290,9 @@ sub one_round
 	}
 	else
 	{
-		kill 9, sql($node, 'postgres', q{SELECT pid FROM pg_stat_activity
-			WHERE pid <> pg_backend_pid() AND backend_type IN ('client backend', 'walwriter') ORDER BY random() LIMIT 1});
+		# not a session that ends just now
+		kill 9, some_pid($node, q{SELECT pid FROM pg_stat_activity
+			WHERE pid <> pg_backend_pid() AND backend_type IN ('client backend', 'walwriter') AND (backend_type <> 'client backend' OR state <> 'idle') ORDER BY random() LIMIT 1});
 	}
 	finish_job($_) foreach @jobs, @side;
 	$bad .= ended($_) foreach @consumers;

@@ -103,7 +103,7 @@ foreach my $round (1 .. torture(1, 10))
 
 	$storm = storm(16, 100000, q{SELECT count(dc_beat('live', 'all', 'c' || :client_id || ' ' || (random() * 30000)::int)), 'storm' FROM generate_series(1, 100) AS i});
 	wait_for($node, 'postgres', q{SELECT dc_present('live', 'all') > 10000}, 't');
-	kill 'KILL', sql($node, 'postgres', q{SELECT pid FROM pg_stat_activity WHERE query ~ 'storm' AND pid <> pg_backend_pid() ORDER BY random() LIMIT 1});
+	kill 'KILL', some_pid($node, q{SELECT pid FROM pg_stat_activity WHERE query ~ 'storm' AND pid <> pg_backend_pid() AND state <> 'idle' ORDER BY random() LIMIT 1});
 	finish_job($storm);
 	wait_for($node, 'postgres', q{SELECT 'up' WHERE NOT pg_is_in_recovery()}, 'up');
 	is(sql($node, 'postgres', qq{SELECT dc_present('live', 'all'), rooms, epoch > $epoch FROM dc_stat_presence WHERE name = 'live'}), '0|0|t', "killed, $round: nobody is there, in another epoch");

@@ -74,8 +74,7 @@ region_is_sound('a long cut', @nodes);
 # An apply worker is killed, and with it all processes of its server; then a whole server
 @jobs = map { region_count($_, 2 * $seconds) } @nodes;
 sleep($seconds / 2);
-my $pid = sql($nodes[0], 'postgres', 'SELECT pid FROM pg_stat_subscription WHERE pid IS NOT NULL LIMIT 1');
-kill 'KILL', $pid;
+kill 'KILL', some_pid($nodes[0], 'SELECT pid FROM pg_stat_subscription WHERE pid IS NOT NULL LIMIT 1');
 sleep(0.5);
 $nodes[1]->kill9;
 sleep(0.5);

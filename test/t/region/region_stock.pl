@@ -145,7 +145,7 @@ is_right('cut links');
 # kill -9 of an apply worker, and of a server, at work
 @jobs = map { jobs($_, 2 * $seconds) } @nodes;
 sleep($seconds / 2);
-kill 'KILL', sql($nodes[0], 'postgres', 'SELECT pid FROM pg_stat_subscription WHERE pid IS NOT NULL LIMIT 1');
+kill 'KILL', some_pid($nodes[0], 'SELECT pid FROM pg_stat_subscription WHERE pid IS NOT NULL LIMIT 1');
 sleep(0.5);
 $nodes[1]->kill9;
 sleep(0.5);
