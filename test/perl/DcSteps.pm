@@ -12,14 +12,21 @@ use Test::More;
 our @EXPORT = qw(play query state waits end_sessions);
 
 # By the name of the server and theirs
-my %session;
+my (%session, %pid);
 
 # session(NODE, NAME): it is started when it is needed first
 sub session
 {
 	my ($node, $name) = @_;
 
-	return $session{ $node->name . " $name" } //= dc_session($node, 'postgres');
+	my $id = $node->name . " $name";
+
+	if (!exists $session{$id})
+	{
+		$session{$id} = dc_session($node, 'postgres');
+		$pid{$id} = $session{$id}->run('SELECT pg_backend_pid()');
+	}
+	return $session{$id};
 }
 
 # play(NODE, STEPS, ORDER): runs steps "session:step" one after the other, and returns what
@@ -64,7 +71,8 @@ sub waits
 {
 	my ($node, $name) = @_;
 
-	die "$name does not wait" if wait_for($node, 'postgres', q{SELECT count(*) > 0 FROM pg_locks WHERE NOT granted}, 't') ne 't';
+	session($node, $name);
+	die "$name does not wait" if wait_for($node, 'postgres', 'SELECT count(*) > 0 FROM pg_locks WHERE NOT granted AND pid = ' . $pid{ $node->name . " $name" }, 't') ne 't';
 	return;
 }
 

@@ -39,13 +39,13 @@ sub entry
 	return "SELECT duplicate FROM dc_transfer('app.w', 'bank', 'a$amount', $amount, '$op')";
 }
 
-# waits(NODE, NAME): a session waits for a lock on the entries, or for its holder
+# waits(NODE, PID, NAME): a session waits for a lock on the entries, or for its holder
 sub waits
 {
-	my ($node, $name) = @_;
+	my ($node, $pid, $name) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 
-	is(wait_for($node, 'postgres', q{SELECT count(*) > 0 FROM pg_locks WHERE NOT granted}, 't'), 't', $name);
+	is(wait_for($node, 'postgres', "SELECT count(*) > 0 FROM pg_locks WHERE NOT granted AND pid = $pid", 't'), 't', $name);
 	return;
 }
 
@@ -64,6 +64,7 @@ sub is_sound
 my $plain = dc_node('plain', conf => [ 'autovacuum = off', 'fsync = off', 'wal_level = logical' ]);
 sql($plain, 'postgres', "CREATE ROLE app_owner LOGIN; $create");
 my ($s1, $s2) = map { dc_session($plain, 'postgres') } (1, 2);
+my $pid2 = $s2->run('SELECT pg_backend_pid()');
 
 foreach my $end ('COMMIT', 'ROLLBACK', "PREPARE TRANSACTION 'x'; COMMIT PREPARED 'x'", "PREPARE TRANSACTION 'x'; ROLLBACK PREPARED 'x'")
 {
@@ -74,7 +75,7 @@ foreach my $end ('COMMIT', 'ROLLBACK', "PREPARE TRANSACTION 'x'; COMMIT PREPARED
 	$s1->run('BEGIN');
 	is($s1->run(entry("first $op")), 'f', "$end: a transfer makes its month");
 	$s2->send(entry("second $op"));
-	waits($plain, "$end: another that needs it waits");
+	waits($plain, $pid2, "$end: another that needs it waits");
 	$s1->run("$_;") foreach split(/; /, $end);
 	is($s2->wait, 'f', "$end: and has it, or makes it");
 	is(sql($plain, 'postgres', q{SELECT count(*), bool_and(tableoid::regclass::text = this_month()) FROM app.w_entry}),
@@ -108,7 +109,7 @@ $s1->run('BEGIN');
 $s1->run(entry('prepared'));
 $s1->run(q{PREPARE TRANSACTION 'x'});
 $s2->send(q{SELECT dc_ledger_detach('app.w', now())});
-waits($plain, 'detaching waits for a prepared transaction');
+waits($plain, $pid2, 'detaching waits for a prepared transaction');
 is($s1->run(entry('beside it')), 'f', 'others post meanwhile');
 $s1->run(q{COMMIT PREPARED 'x'});
 is($s2->wait, 'app.w_entry_2024_01', 'then it goes on');
