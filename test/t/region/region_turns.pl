@@ -116,7 +116,7 @@ for (my $i = 1; $i <= 20 && $told ne 't'; $i++)
 {
 	sql($node, 'postgres', qq{BEGIN; SELECT dc_create('next$i'); SELECT dc_replicate('next$i');
 		INSERT INTO next${i}_shard VALUES ('x', 0, 9223372036854775807, 0, now()), ('x', 1, 9223372036854775807, 0, now()); COMMIT});
-	$told = wait_for($node, 'postgres', sprintf($later, $now), 't', 1);
+	$told = wait_for($node, 'postgres', sprintf($later, $now), 't', 5);
 }
 is($told, 't', 'beats go on while others come');
 
