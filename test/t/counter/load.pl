@@ -78,12 +78,12 @@ my $blocker = dc_session($node, 'postgres');
 $blocker->run('BEGIN; LOCK c_shard IN ACCESS SHARE MODE');
 bulk();
 cmp_ok(sql($node, 'postgres', "SELECT $size"), '>', 12 * 1024 * 1024, 'shard rows of many keys take space');
-wait_for($node, 'postgres', 'SELECT count(*) < 10 FROM c_shard', 't', 60);
+wait_for($node, 'postgres', 'SELECT count(*) < 10 FROM c_shard', 't');
 sleep(1);
 cmp_ok(sql($node, 'postgres', "SELECT $size"), '>', 12 * 1024 * 1024, 'as long as somebody uses the table, nobody waits for that');
 is(sql($node, 'postgres', q{SET lock_timeout = '1s'; SELECT dc_incr('c', 'hot'), dc_get('c', 'hot')}), '|2', 'and everybody else goes on');
 $blocker->run('COMMIT');
-ok(wait_for($node, 'postgres', "SELECT $size < 1024 * 1024", 't', 90), 'then the space is given back, and that of the index');
+is(wait_for($node, 'postgres', "SELECT $size < 1024 * 1024", 't'), 't', 'then the space is given back, and that of the index');
 is(sql($node, 'postgres', q{SELECT dc_sum('c')}), $sum + 2, 'the counts are as they were');
 
 # While an old snapshot needs the rows, they stay; it sees what it saw
@@ -91,19 +91,19 @@ $blocker->run(q{BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1});
 bulk();
 my $middle = dc_session($node, 'postgres');
 $middle->run(q{BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1});
-wait_for($node, 'postgres', 'SELECT count(*) < 10 FROM c_shard', 't', 60);
+wait_for($node, 'postgres', 'SELECT count(*) < 10 FROM c_shard', 't');
 sleep(1);
 cmp_ok(sql($node, 'postgres', "SELECT $size"), '>', 12 * 1024 * 1024, 'an old snapshot keeps the space');
 is($blocker->run(q{SELECT dc_sum('c'), dc_get('c', 'key 7'); COMMIT}), $sum + 2 . '|7', 'the old snapshot has its values');
 is($middle->run(q{SELECT dc_sum('c'), dc_get('c', 'key 7'); COMMIT}), 2 * $sum + 2 . '|14', 'and the next one');
-ok(wait_for($node, 'postgres', "SELECT $size < 1024 * 1024", 't', 120), 'then the space is given back');
+is(wait_for($node, 'postgres', "SELECT $size < 1024 * 1024", 't'), 't', 'then the space is given back');
 
 # Hints of sessions to rows that are elsewhere now do no harm
 my $known = dc_session($node, 'postgres');
 $known->run(q{SELECT dc_incr('c', 'hot')});
 bulk();
 $known->run(q{SELECT dc_incr('c', 'key 60000'), dc_incr('c', 'hot')});
-ok(wait_for($node, 'postgres', "SELECT $size < 1024 * 1024 AND (SELECT count(*) < 10 FROM c_shard)", 't', 120), 'a third time');
+is(wait_for($node, 'postgres', "SELECT $size < 1024 * 1024 AND (SELECT count(*) < 10 FROM c_shard)", 't'), 't', 'a third time');
 is($known->run(q{SELECT dc_incr('c', 'key 60000'), dc_incr('c', 'hot')}), '|', 'a session that knew rows counts on');
 is(sql($node, 'postgres', q{SELECT dc_sum('c'), dc_get('c', 'hot')}), 3 * $sum + 7 . '|5', 'nothing is lost');
 
@@ -112,7 +112,7 @@ bulk();
 $node->kill9;
 restart_after_kill9($node);
 is(sql($node, 'postgres', q{SELECT dc_sum('c'), dc_get('c', 'hot')}), 4 * $sum + 7 . '|5', 'after a crash all is there');
-ok(wait_for($node, 'postgres', "SELECT $size < 1024 * 1024 AND (SELECT count(*) < 10 FROM c_shard)", 't', 120), 'and the space is given back');
+is(wait_for($node, 'postgres', "SELECT $size < 1024 * 1024 AND (SELECT count(*) < 10 FROM c_shard)", 't'), 't', 'and the space is given back');
 $node->kill9;
 restart_after_kill9($node);
 is(sql($node, 'postgres', q{SELECT dc_sum('c'), dc_get('c', 'hot'), sum(value) FROM c}), 4 * $sum + 7 . '|5|' . (4 * $sum + 7), 'after another one, too');
