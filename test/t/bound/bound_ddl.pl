@@ -69,7 +69,7 @@ sub goes_on
 	return;
 }
 
-my $node = dc_node('main', extension => 0, init => { allows_streaming => 'logical' }, conf => [ 'fsync = off' ]);
+my $node = dc_node('main', extension => 0, init => { allows_streaming => 'logical' }, conf => [ 'fsync = off', 'autovacuum = off' ]);
 
 ##
 ## Dump and restore
@@ -178,7 +178,7 @@ foreach my $how ('terminate', 'kill')
 ##
 ## Rows and TRUNCATE by a subscription: counted where the binding is replicated
 
-my $subscriber = dc_node('subscriber', init => { allows_streaming => 'logical' }, conf => [ 'fsync = off' ]);
+my $subscriber = dc_node('subscriber', init => { allows_streaming => 'logical' }, conf => [ 'fsync = off', 'autovacuum = off' ]);
 sql($node, 'postgres', 'CREATE DATABASE publisher');
 sql($node, 'publisher', q{
 	CREATE TYPE mood AS ENUM ('sad', 'happy');
@@ -213,8 +213,8 @@ $subscriber->stop;
 
 sub test_upgrade
 {
-	my $new = dc_node('new', extension => 0, conf => [ 'fsync = off' ]);
-	my $old = dc_node('old', conf => [ 'fsync = off' ]);
+	my $new = dc_node('new', extension => 0, conf => [ 'fsync = off', 'autovacuum = off' ]);
+	my $old = dc_node('old', conf => [ 'fsync = off', 'autovacuum = off' ]);
 	my $bindir = $old->config_data('--bindir');
 	my ($out, $err) = ('', '');
 

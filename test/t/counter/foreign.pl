@@ -16,8 +16,8 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# A wait for a row of another transaction would be an error
-my @conf = ("lock_timeout = '1s'");
+# A wait for a row of another transaction would be an error. One for autovacuum would be, too
+my @conf = ("lock_timeout = '1s'", 'autovacuum = off');
 my $local = dc_node('local', conf => \@conf);
 my @remotes = map { dc_node($_, extension => 0, conf => \@conf) } 'remote1', 'remote2';
 my $partitions = 4;

@@ -15,9 +15,10 @@ use Test::More;
 
 my $top = $ENV{TESTDIR};
 my @files = grep { -e } "$top/README.md", sort glob("$top/doc/*.md");
-my $plain = dc_node('readme', extension => 0);
+# no autovacuum, whose lock may be waited for longer than a function does
+my $plain = dc_node('readme', extension => 0, conf => ['autovacuum = off']);
 my $preloaded = dc_node('preloaded', extension => 0,
-	conf => [ q{shared_preload_libraries = 'dcounter'} ]);
+	conf => [ q{shared_preload_libraries = 'dcounter'}, 'autovacuum = off' ]);
 my $n = 0;
 
 # run(NODE, FILE, BLOCKS): tests
