@@ -259,9 +259,9 @@ sub check_for
 	my ($n, $name) = @_;
 	my $session = dc_session($node, 'postgres');
 	my $end = $checked + $n;
-	my $limit = time + 300;
+	my $limit = time + 600;
 
-	$session->run("SET statement_timeout = '60s'");
+	$session->run("SET statement_timeout = '180s'");
 	check($session) while $checked < $end && time < $limit;
 	$session->quit;
 	is(join("\n", @drift > 5 ? @drift[ 0 .. 4 ] : @drift), '', "$name: $n checks, no difference");
@@ -352,7 +352,7 @@ is(sql($node, 'postgres', $by_hand), '0', 'a counter by hand agrees at first');
 begin_load(0, join('', map { sprintf "SELECT dc_set('by_hand', '%d', (SELECT count(*) FROM likes, pg_sleep(0.005) WHERE post = %d));\n", $_, $_ } 1 .. $posts),
 	join('', map { "SELECT count(*) FROM dc_source_fix('like_n', '{$_}');\n" } 1 .. $posts));
 check_for(10, 'a repair that adds');
-is(wait_for($node, 'postgres', "SELECT ($by_hand) > 0", 't', 60), 't', 'one that sets makes differences');
+is(wait_for($node, 'postgres', "SELECT ($by_hand) > 0", 't', 180), 't', 'one that sets makes differences');
 end_load('repairs');
 at_rest('a repair that adds');
 sql($node, 'postgres', q{DROP FUNCTION by_hand CASCADE; SELECT dc_drop('by_hand')});

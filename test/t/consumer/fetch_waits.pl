@@ -78,7 +78,7 @@ sql($node, 'postgres', q{SELECT dc_publish('other', 'k', 'e', NULL)});
 sleep(1.5);
 is(join(' ', grep { $session{$_}->answered } sort keys %session), '', 'and go on to wait');
 is(sql($node, 'postgres', q{SELECT lanes('new', 'a'), lanes('gives', 'a'), lanes('gives', ''), lanes('expired', 'a'), lanes('new', 'b')}), '64|64|0|64|', 'no lane has moved');
-is(sql($node, 'postgres', q{SELECT count(*) FROM pg_locks AS l, dcounter.consumer AS c WHERE l.locktype = 'advisory' AND l.classid = c.id AND l.objid = 1}), '0', 'nobody has locked a consumer');
+is(wait_for($node, 'postgres', q{SELECT count(*) FROM pg_locks AS l, dcounter.consumer AS c WHERE l.locktype = 'advisory' AND l.classid = c.id AND l.objid = 1}, '0'), '0', 'nobody has locked a consumer');
 
 # who waits gets what comes
 foreach my $case ('expired', 'plain', 'retried')

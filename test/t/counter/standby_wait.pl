@@ -23,7 +23,7 @@ $primary->backup('base');
 
 my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($primary, 'base', has_streaming => 1);
-$standby->append_conf('postgresql.conf', q{recovery_min_apply_delay = '2s'});
+$standby->append_conf('postgresql.conf', q{recovery_min_apply_delay = '10s'});
 $standby->start;
 
 my $writer = dc_session($primary, 'postgres');

@@ -79,6 +79,7 @@ sql($nodes[1], 'postgres', 'UPDATE likes SET n = dc_add(n, 5) WHERE id = 1; INSE
 sleep(1);
 is(sql($nodes[0], 'postgres', 'SELECT count(*) FROM likes WHERE id = 1'), '0', 'an update of a row that is missing is passed over');
 sql($nodes[0], 'postgres', 'ALTER SUBSCRIPTION from_us_to_eu DISABLE; ALTER SUBSCRIPTION from_us_to_eu SET (slot_name = NONE); DROP SUBSCRIPTION from_us_to_eu');
+is(wait_for($nodes[1], 'postgres', q{SELECT active FROM pg_replication_slots WHERE slot_name = 'from_us_to_eu'}, 'f'), 'f', 'its slot is not used any more');
 sql($nodes[1], 'postgres', q{SELECT pg_drop_replication_slot('from_us_to_eu')});
 link_make($nodes[1], $nodes[0], 'p', 1);
 merge_is_sound('a link that is made anew copies what is missing', @nodes);

@@ -75,6 +75,7 @@ foreach my $round (1 .. $rounds)
 		sql($node, 'postgres', q{CALL dc_build('points_rank', 50)}) if $look % 4 == 2;
 		sql($node, 'postgres', 'TRUNCATE points') if $look % 4 == 3 && $round % 2 == 0;
 	}
+	wait_for($node, 'postgres', 'SELECT count(*) > 20 FROM points', 't');    # the table may have been truncated just now
 	$node->stop('immediate');
 	foreach my $job (@jobs)
 	{

@@ -192,7 +192,7 @@ $node->safe_psql('other', q{
 		RETURNS TABLE (seq int8, id uuid, topic text, key text, type text, payload jsonb, headers jsonb, created_at timestamptz, attempt int)
 		LANGUAGE plpgsql AS $$ BEGIN RAISE 'not ours'; END $$;
 	ALTER DATABASE other SET search_path = public;
-	ALTER DATABASE other SET statement_timeout = '50ms';
+	ALTER DATABASE other SET statement_timeout = '500ms';
 	ALTER DATABASE other SET datestyle = 'German';
 	ALTER DATABASE other SET intervalstyle = 'sql_standard';
 	ALTER DATABASE other SET client_encoding = 'LATIN1'});
@@ -202,7 +202,7 @@ $node->safe_psql('other', q{
 	SET client_encoding = 'UTF8';
 	SELECT dc_consumer_create('c');
 	SELECT dc_publish('t', 'é', 'x', '1')});
-my $job = start_command('dc_relay', '-d', $node->connstr('other'), '--consumer', 'c', '--once', '--wait', '0.2');
+my $job = start_command('dc_relay', '-d', $node->connstr('other'), '--consumer', 'c', '--once', '--wait', '2');
 is(finish_job($job), 0, 'an extension in another schema') or diag($job->{err});
 like($job->{out}, qr/"key":"é".*"payload":1,.*"created_at":"\d{4}-\d\d-\d\dT/, 'an extension in another schema: the event');
 

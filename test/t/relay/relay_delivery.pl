@@ -301,6 +301,7 @@ foreach my $round (1 .. 8)
 }
 is(finish_job($writer_job), 0, 'all events are there') or diag($writer_job->{err});
 # A relay that was killed may not have left the server yet.
+is(wait_for($node, 'postgres', q{SELECT count(*) FROM pg_stat_activity WHERE application_name = 'dc_relay'}, '0'), '0', 'no relay is left');
 ($status, $out, $err) = run('killed', '--once', '--wait', '2');
 is("$status$err", '0', 'the rest');
 check('relays that are stopped and killed', $keys, $events, received(@files), split /^/, $out);

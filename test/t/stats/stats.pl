@@ -191,7 +191,7 @@ sub test_lag
 	my $since = q{SELECT EXTRACT(epoch FROM clock_timestamp())};
 	my $lag_from = sub {
 		my ($counter, $from, $to) = @_;
-		return stat_of("clock_timestamp() - compaction_lag BETWEEN to_timestamp($from) - interval '5 ms' AND to_timestamp($to) + interval '5 ms'", $counter);
+		return stat_of("clock_timestamp() - compaction_lag BETWEEN to_timestamp($from) - interval '40 ms' AND to_timestamp($to) + interval '40 ms'", $counter);
 	};
 
 	sql($node, 'postgres', q{SELECT dc_create('lag', totals => 'compacted')});
@@ -199,7 +199,7 @@ sub test_lag
 	my $t0 = sql($node, 'postgres', $since);
 	sql($node, 'postgres', q{SELECT dc_incr('lag', 'a')});
 	my $t1 = sql($node, 'postgres', $since);
-	usleep(50_000);
+	usleep(300_000);
 	sql($node, 'postgres', q{SELECT dc_incr('lag', 'b')});
 	is($lag_from->('lag', $t0, $t1), 't', 'it counts from the first commit');
 	sql($node, 'postgres', q{SELECT dc_compact('lag', 1)});
@@ -214,6 +214,7 @@ sub test_lag
 	# A commit while the table is being compacted: in the transaction of that
 	my $session = dc_session($node, 'postgres');
 	$session->run(q{BEGIN; SELECT dc_incr('lag', 'before'); COMMIT; BEGIN});
+	usleep(100_000);
 	$t0 = sql($node, 'postgres', $since);
 	$session->run(q{SELECT dc_compact('lag')});
 	$t1 = sql($node, 'postgres', $since);
@@ -229,6 +230,7 @@ sub test_lag
 	$t0 = sql($node, 'postgres', $since);
 	sql($node, 'postgres', q{BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT dc_incr('lag', 'k', 9223372036854775807); COMMIT});
 	$t1 = sql($node, 'postgres', $since);
+	usleep(100_000);
 	sql($node, 'postgres', q{BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT dc_incr('lag', 'k', 9223372036854775807); COMMIT});
 	sql($node, 'postgres', q{SELECT dc_compact('lag')});
 	is(stat_of('overflowed_keys', 'lag') . ' ' . $lag_from->('lag', $t0, $t1), '1 t', 'a key that it cannot move has the lag grow');

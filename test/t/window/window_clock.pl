@@ -18,7 +18,8 @@ sub do_sql
 	return sql($node, 'postgres', $_[0]);
 }
 
-# 60 minutes of 1 each: turns of 10 minutes
+# 60 minutes of 1 each: turns of 10 minutes, of which none ends while these are counted and looked at
+sleep(600 - time % 600 + 1) if time % 600 > 560;
 do_sql(q{SELECT dc_window_create('plain', '1 minute', '1 hour'), dc_window_create('rolled', '1 minute', '1 hour', '{"10 minutes": "10 hours"}');
 	SELECT dc_incr_at(w, 'a', 1, now() - i * interval '1 min') FROM generate_series(0, 59) AS i, unnest(ARRAY['plain', 'rolled']::regclass[]) AS w});
 
