@@ -29,7 +29,7 @@ sub use_rules
 }
 
 sql($node, 'postgres', 'CREATE DATABASE one');
-sql($node, 'one', q{CREATE EXTENSION dcounter; SELECT dc_limit_create('api', 'fixed', 5, '100 days'), dc_presence_create('chat', '7 days', events => '1 us', notify => 'chat', max_members => 1000); CREATE ROLE app; SELECT dc_presence_grant('chat', 'app'), dc_presence_grant('chat', '-'), dc_limit_grant('api', 'app')});
+sql($node, 'one', q{CREATE EXTENSION dcounter; SELECT dc_limit_create('api', 'fixed', 5, '3650 days'), dc_presence_create('chat', '7 days', events => '1 us', notify => 'chat', max_members => 1000); CREATE ROLE app; SELECT dc_presence_grant('chat', 'app'), dc_presence_grant('chat', '-'), dc_limit_grant('api', 'app')});
 use_rules('one', 'ann');
 
 ##
@@ -56,7 +56,7 @@ sql($node, 'postgres', 'DROP DATABASE two; CREATE DATABASE two TEMPLATE one');
 is(shows('two'), '5 0 nobody', 'a database of the same name is another one');
 use_rules('two', 'eve');
 sql($node, 'two', 'DROP EXTENSION dcounter');
-sql($node, 'two', q{CREATE EXTENSION dcounter; SELECT dc_limit_create('api', 'fixed', 5, '100 days'), dc_presence_create('chat', '7 days', events => '1 us')});
+sql($node, 'two', q{CREATE EXTENSION dcounter; SELECT dc_limit_create('api', 'fixed', 5, '3650 days'), dc_presence_create('chat', '7 days', events => '1 us')});
 is(sql($node, 'two', 'SELECT min(id) FROM (SELECT id FROM dcounter.limit_rule UNION ALL SELECT id FROM dcounter.presence_rule) AS r'), '1', 'an extension that was made anew begins with the same ids');
 is(shows('two'), '5 0 nobody', 'and nothing is there');
 is(sql($node, 'two', q{CALL dc_maintain(); SELECT string_agg(type, ' ') FROM dcounter.outbox}), 'presence.reset', 'nor to be told, but that it is new');
@@ -115,7 +115,7 @@ $standby->stop;
 ## Memory of what is gone: of a database that was dropped, at once
 $node->append_conf('postgresql.conf', "dcounter.limit_size = '1MB'\ndcounter.presence_size = '1MB'\ndcounter.throttle_max_keys = 100000");
 $node->start;
-sql($node, 'one', q{SELECT dc_presence_create('all', '7 days', events => '1 us', max_members => 100000), dc_limit_create('all', 'fixed', 1, '100 days', max_keys => 100000)});
+sql($node, 'one', q{SELECT dc_presence_create('all', '7 days', events => '1 us', max_members => 100000), dc_limit_create('all', 'fixed', 1, '3650 days', max_keys => 100000)});
 foreach my $round (1 .. 3)
 {
 	sql($node, 'postgres', "CREATE DATABASE three TEMPLATE one");

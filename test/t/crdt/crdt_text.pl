@@ -20,7 +20,7 @@ note("seed $seed (set DC_SEED to repeat)");
 
 # A database's bytes are text in its encoding; other bytes can reach a type only in binary input,
 # not as text.
-my %encodings = (UTF8 => 1, LATIN1 => 0.15, SQL_ASCII => 0.15);
+my %encodings = (UTF8 => 1, LATIN1 => 0.3, SQL_ASCII => 0.3);
 
 my $node = dc_node('main', extension => 0, conf => [ 'autovacuum = off', 'shared_buffers = 8MB', "dcounter.node = 'here'" ]);
 my $major = sql($node, 'postgres', 'SHOW server_version_num') / 10000;
