@@ -74,16 +74,16 @@ is(sql($node, $_, q{SELECT dc_get('c', 'k')}), $count, '... exactly') foreach @n
 soon($node, 'postgres', q{SELECT count(*) FROM dc_stat_worker WHERE job = 'compaction' AND datname ~ '^d' AND state IN ('running', 'idle')},
 	'6', 'idle databases');
 sleep(2);
-($most, $turns) = sampled(5, sub { });
+($most, $turns) = sampled(12, sub { });    # with turns there would be more than 20
 my $all = 0;
 $all += $_ foreach values %$turns;
-cmp_ok($all, '<=', 8, 'which have few turns');
+cmp_ok($all, '<=', 12, 'which have few turns');
 
 # One change calls a worker.
 my $rested = sql($node, 'postgres', q{SELECT min(datname) FROM dc_stat_worker WHERE job = 'compaction' AND state = 'idle'});
 my $begin = time;
 compacts($node, $rested, 'c', 'an idle database is written to');
-cmp_ok(time - $begin, '<', 15, '... and has its turn soon');
+cmp_ok(time - $begin, '<', 25, '... and has its turn soon');
 is(pid_of($node, $_), '', "none in $_ all the while") foreach 'bare', 'plain';
 
 # A commit that no session can name
