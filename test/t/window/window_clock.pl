@@ -18,8 +18,15 @@ sub do_sql
 	return sql($node, 'postgres', $_[0]);
 }
 
-# 60 minutes of 1 each: turns of 10 minutes, of which none ends while these are counted and looked at
-sleep(600 - time % 600 + 1) if time % 600 > 560;
+# turn_lasts: waits, if need be, until a turn of 10 minutes goes on for some while
+sub turn_lasts
+{
+	sleep(600 - time % 600 + 1) if time % 600 > 560;
+	return;
+}
+
+# 60 minutes of 1 each
+turn_lasts();
 do_sql(q{SELECT dc_window_create('plain', '1 minute', '1 hour'), dc_window_create('rolled', '1 minute', '1 hour', '{"10 minutes": "10 hours"}');
 	SELECT dc_incr_at(w, 'a', 1, now() - i * interval '1 min') FROM generate_series(0, 59) AS i, unnest(ARRAY['plain', 'rolled']::regclass[]) AS w});
 
@@ -53,6 +60,7 @@ is(do_sql(q{SELECT upper FROM dc_window('plain', 'b', '10 minutes')}), '1', 'and
 
 # With rows in one turn only, of now, all others are passed over at once when their time is up. Not by a clock that is ahead for a while,
 # which also gets increments then: when it is right again, it is as before.
+turn_lasts();
 do_sql(q{SELECT dc_window_create('one', '1 minute', '1 hour'), dc_window_create('two', '1 minute', '1 hour', '{"10 minutes": "10 hours"}');
 	SELECT dc_incr_at('one', 'a', 1, now() - interval '20 minutes'), dc_incr_at('two', 'a', 1, now() - interval '20 minutes')});
 clock_step(30 * 86400);
