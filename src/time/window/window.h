@@ -103,7 +103,8 @@ typedef struct DcWindowMove
 	StringInfo after;		/* the key of the last row that was looked at */
 	StringInfo foreign;		/* that of one that no increment has written, or empty */
 	bool done;				/* none follows, */
-	bool kept;				/* but some had to stay */
+	bool kept;				/* but some had to stay, */
+	bool misfits;			/* some of them as their amounts do not fit into the next level */
 } DcWindowMove;
 
 /* window.c */
