@@ -176,7 +176,7 @@ INSERT INTO cases (harmless, counter, command) VALUES
 	(false, 'l', $$SELECT dc_bind('n', 'l_pending', 'memo'); ALTER TABLE l_pending DISABLE TRIGGER dcounter_source_update$$),
 	(false, 'l', $$ALTER TABLE l_pending ADD x tsvector; SELECT dc_bind('n', 'l_pending', 'transfer_id', distinct_of => 'x'); ALTER TABLE l_pending DISABLE TRIGGER dcounter_source_update$$),
 	(true, 'b_pool', $$SELECT dc_bind('n', 'b_reservation', 'state', distinct_of => 'state'); ALTER TABLE b_reservation DISABLE TRIGGER dcounter_source_update$$),
-	(true, 'l', $$ALTER TABLE l_pending ADD x varchar, ADD y numeric, ADD z date; SELECT dc_bind('n', 'l_pending', 'x'), dc_bind('d', 'l_pending', 'y', distinct_of => 'z'); ALTER TABLE l_pending DISABLE TRIGGER dcounter_source_update$$),
+	(true, 'l', $$ALTER TABLE l_pending ADD x varchar, ADD y numeric, ADD z date; SELECT dc_bind('n', 'l_pending', 'x, amount, y'), dc_bind('d', 'l_pending', 'y', distinct_of => 'z'); ALTER TABLE l_pending DISABLE TRIGGER dcounter_source_update$$),
 	-- tables of the counters that it is counted in
 	(false, 'b_pool', $$SELECT dc_bind('n', 'b_reservation', 'reservation_id'); CREATE TRIGGER t BEFORE INSERT ON n FOR EACH ROW EXECUTE FUNCTION code()$$),
 	(false, 'l', $$SELECT dc_bind('n', 'l_pending', 'transfer_id'); ALTER TABLE n_shard ADD CHECK (code(key))$$),

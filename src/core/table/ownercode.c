@@ -106,7 +106,7 @@ static bool ownercode_lock_table(Oid relid, LOCKMODE mode, bool wait);
 static bool lock_code(Oid relid, LOCKMODE mode, bool wait);
 static bool has_roots(const DcFound *found, List *roots);
 static void find_members(DcFound *found, List *roots, int most);
-static List *add_counted(List *tables, Oid relid);
+static List *add_tables_counted_in(List *tables, Oid relid);
 static void ownercode_look_at(DcFound *found);
 static void note_reason(DcFound *found, char *reason, bool exempt);
 
@@ -370,7 +370,7 @@ find_members(DcFound *found, List *roots, int most)
 		else
 			members = list_concat_unique_oid(members, more);
 		foreach(lc, more)
-			tables = add_counted(tables, lfirst_oid(lc)); /* for the turns to come */
+			tables = add_tables_counted_in(tables, lfirst_oid(lc)); /* for the turns to come */
 	}
 	relcached_set_oids(&found->members, &found->nmembers, members);
 	for (int i = 0; i < found->nmembers; i++)
@@ -386,7 +386,7 @@ find_members(DcFound *found, List *roots, int most)
  * also writes to these.
  */
 static List *
-add_counted(List *tables, Oid relid)
+add_tables_counted_in(List *tables, Oid relid)
 {
 	List *counters = bound_hooks != NULL ? bound_hooks->counters(relid, NIL) : NIL;
 	ListCell *lc;

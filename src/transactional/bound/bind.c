@@ -16,6 +16,7 @@
 #include "postgres.h"
 
 #include "access/table.h"
+#include "access/xact.h"
 #include "catalog/catalog.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_type.h"
@@ -585,8 +586,12 @@ bind_code(Relation rel)
 			bool missing;
 
 			CHECK_FOR_INTERRUPTS();
-			/* a partition has all columns of its parents */
-			if (list_length(rows) > MAX_WORKER_BINDINGS || !source_parses(row, rel, &missing) || !source_is_harmless(row, rel))
+			if (list_length(rows) > MAX_WORKER_BINDINGS)
+				return row->counter;
+			/* a parallel query has no subtransactions: there, one that does not parse is an error */
+			if (!IsInParallelMode() && !source_parses(row, rel, &missing))
+				return row->counter;
+			if (!source_is_harmless(row, rel)) /* a partition has all columns of its parents */
 				return row->counter;
 		}
 	}

@@ -62,7 +62,7 @@ static bool is_dropped_type(const char *schema, const char *name, void *arg);
 static HTAB *dropped_types(const DcDdl *ddl);
 static List *lacking_triggers(const DcDdl *ddl);
 static bool is_broken(const DcSourceRow *row, const List *dropped);
-static bool names_column(const DcSourceRow *row, Relation source, bool parses, const char *column);
+static bool sourceddl_names(const DcSourceRow *row, Relation source, bool parses, const char *column);
 static bool sourceddl_is_column(const char *schema, const char *name, void *arg);
 static void drop_as_owner(Oid relid, bool cascade);
 static void end_binding(const DcDdl *ddl, DcSourceRow *row);
@@ -383,7 +383,7 @@ is_broken(const DcSourceRow *row, const List *dropped)
 	{
 		const DcDdlColumn *column = lfirst(lc);
 
-		broken = broken || (column->relid == row->source && names_column(row, source, parses, column->name));
+		broken = broken || (column->relid == row->source && sourceddl_names(row, source, parses, column->name));
 	}
 	relation_close(source, broken ? NoLock : AccessShareLock); /* there may be very many */
 	return broken;
@@ -394,7 +394,7 @@ is_broken(const DcSourceRow *row, const List *dropped)
  * their texts may be its name.
  */
 static bool
-names_column(const DcSourceRow *row, Relation source, bool parses, const char *column)
+sourceddl_names(const DcSourceRow *row, Relation source, bool parses, const char *column)
 {
 	AttrNumber number = get_attnum(row->source, column);
 

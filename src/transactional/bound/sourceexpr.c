@@ -516,17 +516,17 @@ bool
 source_is_harmless(const DcSourceRow *row, Relation source)
 {
 	List *parsed = source_parse(row, source);
-	List *keys = list_nth(parsed, PARSED_KEYS);
+	List *texts = lappend(list_copy(list_nth(parsed, PARSED_KEYS)), list_nth(parsed, PARSED_DISTINCT_OF));
 	List *rest = list_make1(list_nth(parsed, PARSED_FILTER));
-	Node *item = list_nth(parsed, PARSED_DISTINCT_OF);
 	ListCell *lc;
 
 	foreach(lc, (List *) list_nth(parsed, PARSED_VALUES))
 		rest = lappend(rest, lfirst_node(TargetEntry, lc)->expr);
-	if (list_length(keys) > 1 || !is_read_as_key(linitial(keys)))
-		rest = list_concat(rest, keys);
-	if (item != NULL && !is_read_as_key(item))
-		rest = lappend(rest, item);
+	foreach(lc, texts)
+	{
+		if (lfirst(lc) != NULL && !is_read_as_key(lfirst(lc)))
+			rest = lappend(rest, lfirst(lc));
+	}
 	return !ownercode_in_expression((Node *) rest);
 }
 
