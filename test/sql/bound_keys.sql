@@ -179,6 +179,21 @@ UPDATE alikes SET t = 'A' WHERE id = 1;
 INSERT INTO alikes VALUES (5, 'B', 2);
 SELECT * FROM alike_counts;
 SELECT * FROM unnest(ARRAY['alike_t', 'alike_tn', 'alike_sets']) AS c, LATERAL dc_source_check(c::regclass);
+-- constructors of JSON, which PostgreSQL has from 16 on, write floats and bytea as the settings say
+CREATE DOMAIN constructed_d AS float8;
+CREATE TABLE constructed (id int PRIMARY KEY, f float8, r float4[], b bytea, ds constructed_d[], i int, n numeric, t text);
+SELECT dc_create('made');
+CREATE FUNCTION binds(expression text) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM dc_bind('made', 'constructed', expression, build => 'none'), dc_unbind('made');
+	RETURN '';
+EXCEPTION WHEN syntax_error OR undefined_function THEN -- on PostgreSQL 15
+	RETURN '';
+WHEN OTHERS THEN
+	RETURN SQLSTATE;
+END $$;
+SELECT a, current_setting('server_version_num')::int < 160000 OR binds(format('JSON_ARRAY(%s)', a)) = CASE WHEN a IN ('i', 'n', 't') THEN '' ELSE '42P17' END AS right
+	FROM unnest('{f,r,b,ds,i,n,t}'::text[]) AS a;
 CREATE ROLE regress_scan;
 GRANT USAGE ON SCHEMA bound_keys TO regress_scan;
 SET ROLE regress_scan;
