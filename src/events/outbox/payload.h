@@ -46,7 +46,7 @@ typedef struct DcJsonColumn
 	bool varlena;
 	bool is_array;
 	bool may_hold_json; /* it is json, or may have some inside */
-	Oid type; /* a domain's base type */
+	Oid type;			/* a domain's base type */
 	FmgrInfo function;
 } DcJsonColumn;
 
