@@ -272,6 +272,16 @@ SET LOCAL ROLE regress_budget;
 CALL dc_maintain();
 SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND relation IN ('rough'::regclass, 'rough_reservation'::regclass);
 ROLLBACK;
+-- more lines of reservations than are read to see which grants have none: then none is closed
+SELECT dc_grant('rough', 'lines', 1, 'spent'), dc_reserve('rough', 'lines', 1, '00000000-0000-0000-0000-000000000060'), dc_settle('rough', '00000000-0000-0000-0000-000000000060', 1);
+BEGIN;
+INSERT INTO rough_reservation (reservation_id, keys, amounts, at_least, ttl, reserved, grants, taken, owners, state, created_at, expires_at)
+	SELECT gen_random_uuid(), '{k}', '{1}', '{1}', '1 s', '{1}', array_fill(0::int8, ARRAY[2500000]), '{}', '{}', 'open', now(), 'infinity';
+CALL dc_maintain();
+SELECT live FROM rough WHERE key = 'lines';
+ROLLBACK;
+CALL dc_maintain();
+SELECT live FROM rough WHERE key = 'lines';
 -- a key that is compressed where it is stored
 CREATE TABLE budget_keys (k text) WITH (toast_tuple_target = 128);
 INSERT INTO budget_keys VALUES (repeat('k', 1000));

@@ -30,6 +30,10 @@ CREATE FUNCTION code(text) RETURNS boolean LANGUAGE sql IMMUTABLE AS 'SELECT tru
 CREATE DOMAIN own_text AS text;
 CREATE TYPE own_enum AS ENUM ('a', 'b');
 CREATE TYPE own_row AS (a int);
+CREATE FUNCTION code(bigint, bigint) RETURNS boolean LANGUAGE sql IMMUTABLE AS 'SELECT false';
+CREATE OPERATOR === (FUNCTION = int8eq, LEFTARG = bigint, RIGHTARG = bigint, NEGATOR = !===);
+CREATE OPERATOR !=== (FUNCTION = code, LEFTARG = bigint, RIGHTARG = bigint, NEGATOR = ===);
+CREATE OPERATOR === (FUNCTION = texteq, LEFTARG = text, RIGHTARG = text);
 CREATE COLLATION own_order (provider = libc, locale = 'C');
 CREATE TABLE other (key text COLLATE "C" PRIMARY KEY);
 CREATE TABLE cases (n int GENERATED ALWAYS AS IDENTITY, harmless boolean, counter regclass, command text);
@@ -83,6 +87,8 @@ INSERT INTO cases (harmless, counter, command) VALUES
 	(false, 'c', 'ALTER TABLE c ADD CHECK (code(key))'),
 	(false, 'c', 'ALTER TABLE c_shard ADD CHECK (code(key)) NOT VALID'),
 	(false, 'c', 'ALTER TABLE c ADD CHECK (pg_sleep(1) IS NOT NULL) NOT VALID'),
+	(false, 'c', 'ALTER TABLE c ADD CHECK (NOT inc === 1000::bigint)'),
+	(false, 'c', $$ALTER TABLE c ADD x text CHECK (NOT x === 'a')$$),
 	(false, 'c', 'ALTER TABLE c ADD CHECK (key::own_text IS NOT NULL)'),
 	(false, 'c', 'ALTER TABLE c ADD CHECK (ROW(inc)::own_row IS NOT NULL)'),
 	(false, 'c', $$ALTER TABLE c ADD CHECK (inc > 0 OR 'a'::own_enum < 'b')$$),

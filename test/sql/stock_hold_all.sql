@@ -133,6 +133,7 @@ UPDATE s_hold SET qtys = '{1,NULL}' WHERE hold_id = id(32); SELECT dc_hold_relea
 UPDATE s_hold SET qtys = NULL WHERE hold_id = id(32); SELECT dc_hold_release('s', id(32)), (SELECT count(*) FROM dc_holds('s', 'b'));
 UPDATE s_hold SET qtys = '{1,-1}' WHERE hold_id = id(32); SELECT dc_hold_release('s', id(32));
 UPDATE s_hold SET keys = ARRAY['a', repeat('x', 2000)], qtys = '{1,1}' WHERE hold_id = id(32); SELECT dc_hold_release('s', id(32));
+UPDATE s_hold SET keys = ARRAY['a', repeat('x', 2000000)], qtys = '{1,1}' WHERE hold_id = id(32); SELECT dc_hold_release('s', id(32));
 UPDATE s_hold SET keys = '{}', qtys = '{}' WHERE hold_id = id(32); SELECT dc_hold_release('s', id(32));
 UPDATE s_hold SET keys = '{a,b}', qtys = '{1,1}' WHERE hold_id = id(32); SELECT dc_hold_release('s', id(32));
 ALTER TABLE s_hold ALTER keys TYPE text[] COLLATE "default"; SELECT dc_hold('s', 'a');
