@@ -122,6 +122,21 @@ SELECT * FROM dc_scan('c', '[7]');
 SELECT * FROM dc_scan('c');
 SELECT * FROM dc_scan('c', '[null]') UNION ALL SELECT * FROM dc_scan('c', '[[7]]') UNION ALL SELECT * FROM dc_scan('c', '[[7, 8]]') UNION ALL SELECT * FROM dc_scan('c', '["7"]') UNION ALL SELECT * FROM dc_scan('c', '["a\"b"]') UNION ALL SELECT * FROM dc_scan('c', '[7, 10]');
 SELECT * FROM dc_scan('c', '[8]');
+-- keys that are, or nearly are, what jsonb writes: found if, and only if, they are, as the jsonb that the server reads
+SELECT dc_create('texts');
+SELECT dc_incr_many('texts', ARRAY['[0]', '[-0]', '[00]', '[01]', '[-01]', '[-5]', '[- 5]', '[--5]', '[+5]', '[-]', '[123456789012345678]', '[-123456789012345678]', '[1234567890123456789]', '[-1234567890123456789]', '[9223372036854775808]', '[10000000000000000000000]',
+	'[70000]', '[10000, 100000000]', '[1.0]', '[1.]', '[.5]', '[-0.5]', '[1e3]', '[1]]', '[[1]]', '[1', '[1,', '[1, ', '[1, ]', '[1,]', '[, 1]', '[ 1]', '[1 ]', '[1,  2]', '[1 , 2]', '[1;2]', '[1] ', '[]x', '[', '[null]', '[nul]', '[nulll]', '[null1]', '[NULL]', '[true, false]', '[truefalse]', '[true', '[tru',
+	'[""]', '["", ""]', '["]"]', '["a', '["a"', '["a"]', '["a"x]', '["a" ]', '["a", "b"]', '["a","b"]', '["a, b"]', '["a\"b"]', '["\\"]', '["\"]', '["\n"]', '["\u0007"]', '["\u0041"]', '["\/"]', E'["\n"]', E'["\x07"]', E'["\x7f"]', '["ü", "𝄞"]', '[1, {"a": 2}]', '[1, {"a":2}]', '[2, "2026-01-01", null, "n"]',
+	'[' || repeat('1, ', 340) || '1]', '["' || repeat('x', 1020) || '"]']);
+CREATE FUNCTION is_what_jsonb_writes(key text) RETURNS bool LANGUAGE plpgsql AS $$
+BEGIN
+	RETURN key::jsonb::text = key AND jsonb_typeof(key::jsonb) = 'array';
+EXCEPTION WHEN OTHERS THEN
+	RETURN false;
+END $$;
+SELECT s.key, t.key AS text FROM dc_scan('texts') AS s FULL JOIN (SELECT key FROM texts WHERE is_what_jsonb_writes(key)) AS t ON t.key = s.key::text COLLATE "C" AND record_image_eq(ROW(s.key), ROW(t.key::jsonb)) WHERE s IS NULL OR t IS NULL;
+SELECT count(*) FROM dc_scan('texts');
+SELECT c, (SELECT count(*) FROM dc_scan(c) AS s WHERE NOT record_image_eq(ROW(s.key), ROW(s.key::text::jsonb))) AS differ FROM unnest('{k_quick,k_other,k_expr}'::regclass[]) AS c;
 -- what is pending, what was compacted, what is zero
 BEGIN;
 SELECT dc_incr('c', '[7, 9]'), dc_decr('c', '[7, 10]', 7), dc_incr('c', '[7, 11]'), dc_incr('c', '[8, 1]');
