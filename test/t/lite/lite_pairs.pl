@@ -125,6 +125,20 @@ $first->run('ROLLBACK');
 is($second->wait, '', 'and counts if that is rolled back');
 is(sql($node, 'postgres', "SELECT dc_get('c', 'k')"), '1', 'once');
 
+# A setter of a stock has deleted the shard rows, and waits for the row of totals, which another session has locked. What a restock and a release commit
+# meanwhile is not in the value that the setter returns, so it has to be there afterwards.
+foreach my $call ([ "dc_delete('s', 'k')", 0 ], [ "dc_reset('s', 'k')", 0 ], [ "dc_set('s', 'k', 4)", 4 ])
+{
+	sql($node, 'postgres', "SELECT dc_stock_create('s'); SELECT dc_restock('s', 'k', 9); SELECT dc_hold('s', 'k', 2, '1 hour', '00000000-0000-0000-0000-000000000001'), dc_compact('s')");
+	$first->run("BEGIN; SELECT FROM s WHERE key = 'k' FOR UPDATE");
+	is(go_on($second, "SELECT $call->[0]"), 1, "$call->[0] waits for the row of totals");
+	sql($node, 'postgres', "SELECT dc_restock('s', 'k', 5); SELECT dc_hold_release('s', '00000000-0000-0000-0000-000000000001')");
+	$first->run('COMMIT');
+	is($second->wait, '7', "$call->[0] returns what there was");
+	is(sql($node, 'postgres', "SELECT dc_get('s', 'k'), (SELECT sum(units) FROM s_shard WHERE key = 'k'), dc_take('s', 'k', 7)"), join('|', ($call->[1] + 7) x 2, 't'), "$call->[0]: a restock and a release in between count");
+	sql($node, 'postgres', "SELECT dc_drop('s')");
+}
+
 # What make_writer() has made is used while it fits, by whoever may write the tables, and is made by the owner only.
 sql($node, 'postgres', q{
 	CREATE ROLE counting; CREATE ROLE other;
