@@ -282,6 +282,20 @@ SELECT available, owed FROM budget_keys, dc_budget('rough', k);
 SELECT dc_reserve('rough', k, 1, '00000000-0000-0000-0000-000000000091') FROM budget_keys;
 DROP TABLE rough, budget_keys;
 
+-- A reservation and settling a part of it write 15 records at most: the units that come back go to one row, not to as many as a grant's. (The first of them
+-- make pages, and a page may be pruned, so the fewest of three.)
+\getenv abs_srcdir PG_ABS_SRCDIR
+\set file :abs_srcdir '/include/wal_records.sql'
+\i :file
+CREATE TABLE wal (i int, n bigint);
+SELECT dc_grant('credits', 'wal', 1000000, 'g') > 0;
+SELECT format('INSERT INTO wal SELECT %s, wal_records(%L)', i, format(call, i)) FROM generate_series(1, 3) AS i,
+	unnest(ARRAY['SELECT dc_reserve(''credits'', ''wal'', 10000, ''00000000-0000-0000-0001-00000000000%s''), dc_apply()',
+		'SELECT dc_settle(''credits'', ''00000000-0000-0000-0001-00000000000%s'', 5000), dc_apply()']) WITH ORDINALITY AS c (call, place) ORDER BY i, place \gexec
+SELECT min(records) <= 15 AS few, count(*) FROM (SELECT sum(n) AS records FROM wal GROUP BY i) AS w;
+DROP TABLE wal;
+DROP FUNCTION wal_records;
+
 -- DDL
 DROP TABLE credits_pool;
 DROP TABLE credits_reservation;
