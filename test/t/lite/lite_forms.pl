@@ -34,6 +34,38 @@ sql($node, $_, 'ALTER SCHEMA public OWNER TO plain') foreach 'as_file', 'as_exte
 lite_install($node, 'as_file', 'plain');
 is(sql($node, 'as_file', "SET ROLE plain; $use" =~ s/\n\t/\n/gr) =~ s/\|+\n|^\n|likes\|seats\n|\|t\|\n|t\n//gmr, '6|2|t', 'as a file, by a role that owns nothing but the database');
 
+# Operators, functions and types of a caller's path that come before those of the server are not used, also by the functions that have no path of their own.
+sql($node, 'postgres', 'CREATE DATABASE with_others');
+lite_install($node, 'with_others');
+my $evil = 'CREATE SCHEMA evil; CREATE DOMAIN evil.text AS pg_catalog.text CHECK (false); CREATE DOMAIN evil.int8 AS pg_catalog.int8 CHECK (false)';
+my $raise = "LANGUAGE plpgsql AS 'BEGIN RAISE ''evil''; END'";
+foreach my $type ('text', 'int4', 'int8', 'numeric', 'oid', 'regclass', 'timestamptz', 'bool', 'regtype')
+{
+	my $t = "pg_catalog.$type";
+
+	$evil .= "; CREATE FUNCTION evil.op($t, $t) RETURNS $t $raise; CREATE FUNCTION evil.cmp($t, $t) RETURNS bool $raise";
+	$evil .= "; CREATE OPERATOR evil.$_ (FUNCTION = evil.op, LEFTARG = $t, RIGHTARG = $t)" foreach '+', '-', '*', '/', '%', '&', '|', '||';
+	$evil .= "; CREATE OPERATOR evil.$_ (FUNCTION = evil.cmp, LEFTARG = $t, RIGHTARG = $t)" foreach '=', '<>', '<', '<=', '>', '>=';
+	$evil .= "; CREATE FUNCTION evil.$_($t) RETURNS pg_catalog.text $raise" foreach 'format', 'to_regclass', 'to_regproc', 'pg_typeof', 'hashtextextended';
+}
+$evil .= "; CREATE FUNCTION evil.$_() RETURNS timestamptz $raise" foreach 'now', 'clock_timestamp', 'statement_timestamp', 'pg_backend_pid', 'random', 'pg_current_xact_id';
+sql($node, 'with_others', $evil);
+like(
+	sql($node, 'with_others', q{
+	CREATE TABLE rows (key pg_catalog.text NOT NULL);
+	SET search_path = public, evil, pg_catalog;
+	SELECT dc_create('likes'), dc_stock_create('seats'), dc_create('bound');
+	SELECT dc_bind('bound', 'rows', 'key');
+	SELECT dc_incr('likes', 'a', 5), dc_incr('likes', 7), dc_decr('likes', 'a'), dc_incr_once('likes', 'a', 1, 'op'), dc_restock('seats', 'x', 9);
+	SELECT dcounter_lite.make_writer('likes'), dcounter_lite.make_writer('seats');
+	INSERT INTO rows VALUES ('a'), ('b');
+	SELECT dc_incr('likes', 'a', 5), likes_incr('a', 2), dc_incr_many('likes', '{a,b}', '{1,1}'), dc_incr_returning('likes', 'a', 1), dc_incr_once('likes', 'a', 1, 'op2'), dc_load('likes', '{a}', '{1}');
+	SELECT dc_take('seats', 'x'), dc_take('seats', 'x', 2), dc_take_up_to('seats', 'x', 1), dc_take_all('seats', '{x}', '{1}'), dc_hold('seats', 'x', 2, '1 hour', '00000000-0000-0000-0000-000000000001');
+	SELECT dc_hold_confirm('seats', '00000000-0000-0000-0000-000000000001', 1);
+	CALL dc_maintain();
+	SELECT dc_compact();
+	SELECT dc_get('likes', 'a'), dc_get('seats', 'x'), dc_get('bound', 'a'), dc_sum('likes'), dc_set('likes', 'a', 3), dc_delete('seats', 'x')}), qr/^16\|3\|1\|18\|16\|3$/m, 'what a path has before the catalog is not used');
+
 # as an extension
 SKIP:
 {
