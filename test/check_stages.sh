@@ -300,14 +300,15 @@ beside() {
     stages+=("${some[0]}")
 }
 
-# run_beside STAGE...: in a process of its own, with the settings of beside
+# run_beside STAGE...: in a process of its own, with the settings of beside. No autovacuum: its snapshots, and it itself, would keep
+# rows and files now and then whose number a test prints. TAP tests and chaos have it.
 run_beside() {
     local stage first=$1
     DC_GROUPS=() # those are not of this process
     passed=0
     failed=0
     cd "$DC_WORK/tree_$first"
-    if [[ ${#settings[@]} -gt 0 ]]; then start_cluster "check_$first" 'fsync = off' "${settings[@]}"; fi
+    if [[ ${#settings[@]} -gt 0 ]]; then start_cluster "check_$first" 'fsync = off' 'autovacuum = off' "${settings[@]}"; fi
     for stage in "$@"; do
         "stage_$stage"
     done

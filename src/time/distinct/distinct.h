@@ -144,7 +144,7 @@ extern bool known_is_safe(DcKnown *known);
 extern bool known_is_durable(DcKnown *known, bool commits);
 extern DcKnown *known_load(DcDistinctRel *rel, const DcRowKey *key);
 extern HllState *known_missing(DcKnown *known, const HllState *items);
-extern void known_raise(const DcRowKey *key, uint64 generation, const HllState *items, XLogRecPtr lsn, TransactionId next);
+extern void known_raise(const DcRowKey *key, uint64 generation, const HllState *items, XLogRecPtr lsn);
 extern bool known_any_uncommitted(void);
 extern void known_forget_uncommitted(void);
 extern uint32 rowkey_hash(const DcRowKey *key);

@@ -326,11 +326,10 @@ distinctknown_is_missing(const HllState *state, uint32 token)
 
 /*
  * known_raise adds items that this session has committed; the rows of that generation have all of
- * them. The LSN is that of their commit, and `next` is a transaction id after it: one that is read
- * as late as now would follow others that have begun since, and snapshots would be too old for it.
+ * them. The LSN is that of their commit.
  */
 void
-known_raise(const DcRowKey *key, uint64 generation, const HllState *items, XLogRecPtr lsn, TransactionId next)
+known_raise(const DcRowKey *key, uint64 generation, const HllState *items, XLogRecPtr lsn)
 {
 	DcKnownSlot *slot = known_cxt != NULL ? knowns_lookup(knowns, *key) : NULL;
 	DcKnown *known = slot != NULL ? slot->known : NULL;
@@ -338,8 +337,7 @@ known_raise(const DcRowKey *key, uint64 generation, const HllState *items, XLogR
 
 	if (known == NULL || known->state == NULL || known->generation != generation)
 		return;
-	if (TransactionIdFollows(next, known->next))
-		known->next = next;
+	known->next = ReadNextTransactionId();
 	known->lsn = Max(known->lsn, lsn);
 	old = MemoryContextSwitchTo(known_cxt);
 	known->state = hll_merge(take_state(known), items);

@@ -26,7 +26,6 @@
  */
 #include "postgres.h"
 
-#include "access/transam.h"
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "miscadmin.h"
@@ -77,10 +76,9 @@ typedef struct DcLevel
 
 static DcLevel *top_level = NULL;
 
-/* The levels that the last transaction has committed, its LSN, and a transaction id after its own ones. */
+/* The levels that the last transaction has committed, and its LSN. */
 static DcLevel *committed = NULL;
 static XLogRecPtr committed_lsn;
-static TransactionId committed_next;
 
 static DcLevel *level_current(void);
 static void distinctpending_level_pop(DcLevel **link);
@@ -187,7 +185,7 @@ distinct_pending_absorb(void)
 		while ((items = items_iterate(level->items, &it)) != NULL)
 		{
 			if (items->generation != 0)
-				known_raise(&items->key, items->generation, items->state, committed_lsn, committed_next);
+				known_raise(&items->key, items->generation, items->state, committed_lsn);
 		}
 		distinctpending_level_pop(&committed);
 	}
@@ -487,7 +485,6 @@ distinctpending_xact_callback(XactEvent event, void *arg)
 			{
 				committed = top_level;
 				committed_lsn = XactLastCommitEnd;
-				committed_next = ReadNextTransactionId();
 				top_level = NULL;
 			}
 			known_forget_uncommitted();
