@@ -121,7 +121,7 @@ BEGIN
 	ELSE
 		s := NULL;
 	END IF;
-	DELETE FROM dcounter_lite.source AS r WHERE r.counter = unbind.counter;
+	INSERT INTO dcounter_lite.change (what, counter) SELECT 'unbind', r.counter FROM dcounter_lite.source AS r WHERE r.counter = unbind.counter;
 	IF s IS NOT NULL THEN
 		PERFORM dcounter_lite.source_triggers(s);
 	END IF;
