@@ -111,6 +111,15 @@ is(sql($node, 'postgres', 'SELECT count(*) FROM m.log'), '0', "no trigger of ano
 mallory('CALL dc_maintain()');
 is(sql($node, 'postgres', 'SELECT * FROM m.log'), 'mallory', 'it runs as the owner');
 
+# A bound counter that was dropped by itself does not stop writers of its source, also when it is forgotten.
+$theirs->run("RESET SESSION AUTHORIZATION; SET SESSION AUTHORIZATION alice; BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM a.c");
+is(alice("SELECT dc_bind('a.bound', 'a.rows', 'k'); INSERT INTO a.rows VALUES ('x'); SELECT dc_get('a.bound', 'x')"), "\n1", 'a bound counter');
+is($theirs->run("INSERT INTO a.rows VALUES ('y')"), 'ERROR 40001', 'a transaction that does not see the binding');
+$theirs->run('ROLLBACK');
+alice('DROP TABLE a.bound');
+mallory('CALL dc_maintain()');
+is(alice("INSERT INTO a.rows VALUES ('y'); SELECT count(*) FROM a.rows, dcounter_lite.source"), '0', 'its source when it is gone');
+
 # Two sessions turn the ring: the second one, which waits for the first, does not turn it again.
 sql($node, 'postgres', "UPDATE dcounter_lite.op_slot SET since = since - interval '8 days' WHERE counter = 'a.c'::regclass");
 $theirs->run("RESET SESSION AUTHORIZATION; SET SESSION AUTHORIZATION alice; BEGIN; SELECT dcounter_lite.turn_ring('a.c')");
