@@ -6,6 +6,7 @@ CREATE TRIGGER on_change BEFORE INSERT ON dcounter_lite.source FOR EACH ROW EXEC
 CREATE TRIGGER on_insert AFTER INSERT ON dcounter_lite.counter FOR EACH ROW EXECUTE FUNCTION dcounter_lite.on_counter_insert();
 CREATE TRIGGER check_change BEFORE INSERT ON dcounter_lite.change FOR EACH ROW EXECUTE FUNCTION dcounter_lite.check_change();
 CREATE TRIGGER make_change BEFORE INSERT ON dcounter_lite.change FOR EACH ROW EXECUTE FUNCTION dcounter_lite.make_change();
+ALTER TABLE dcounter_lite.change ENABLE ALWAYS TRIGGER check_change, ENABLE ALWAYS TRIGGER make_change;
 REVOKE UPDATE, DELETE ON dcounter_lite.counter, dcounter_lite.op_slot, dcounter_lite.source FROM PUBLIC;
 GRANT SELECT, INSERT ON dcounter_lite.counter, dcounter_lite.op_slot, dcounter_lite.source, dcounter_lite.change TO PUBLIC;
 GRANT SELECT ON dcounter_lite.lock TO PUBLIC;

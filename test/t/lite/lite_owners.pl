@@ -69,6 +69,7 @@ fails_with($node, 'postgres', "SET ROLE alice; INSERT INTO dcounter_lite.change 
 sql($node, 'postgres', q{SET ROLE mallory; CREATE FUNCTION m.alter_it() RETURNS void SECURITY DEFINER LANGUAGE sql AS $$ INSERT INTO dcounter_lite.change (what, counter, max_shards) SELECT 'alter', counter, 1 FROM dcounter_lite.counter $$;
 	GRANT USAGE ON SCHEMA m TO alice});
 fails_with($node, 'postgres', 'SET SESSION AUTHORIZATION alice; SELECT m.alter_it()', '42501', 'the role that counts is the current one');
+is(sql($node, 'postgres', "SET session_replication_role = replica; SELECT dc_alter('a.s', max_shards => 16); SELECT max_shards FROM dcounter_lite.counter WHERE counter = 'a.s'::regclass"), "\n16", 'a session that fires no ordinary triggers');
 is(sql($node, 'postgres', 'SELECT count(*) FROM dcounter_lite.change'), '0', 'no request stays');
 alice("SELECT dc_alter('a.s', max_shards => 8), dcounter_lite.make_writer('a.c'), dc_bind('a.bound', 'a.rows', 'k'), dc_unbind('a.bound')");
 is(sql($node, 'postgres', 'SELECT max_shards, writer FROM dcounter_lite.counter WHERE counter IN (\'a.s\'::regclass, \'a.c\'::regclass) ORDER BY counter'), "64|a.c_write\n8|", 'the owner changes what is its own');
@@ -120,12 +121,15 @@ alice('DROP TABLE a.bound');
 mallory('CALL dc_maintain()');
 is(alice("INSERT INTO a.rows VALUES ('y'); SELECT count(*) FROM a.rows, dcounter_lite.source"), '0', 'its source when it is gone');
 
-# Two sessions turn the ring: the second one, which waits for the first, does not turn it again.
-sql($node, 'postgres', "UPDATE dcounter_lite.op_slot SET since = since - interval '8 days' WHERE counter = 'a.c'::regclass");
-$theirs->run("RESET SESSION AUTHORIZATION; SET SESSION AUTHORIZATION alice; BEGIN; SELECT dcounter_lite.turn_ring('a.c')");
-is(alice("SELECT dcounter_lite.turn_ring('a.c')"), 'f', 'one session turns the ring');
+# Two sessions turn the ring: the second one waits for the first, and then does not empty the partition that is open now. (It waits for longer here.)
+sql($node, 'postgres', "ALTER FUNCTION dcounter_lite.turn_ring(regclass) SET lock_timeout = '10min'; UPDATE dcounter_lite.op_slot SET since = since - interval '8 days' WHERE counter = 'a.c'::regclass");
+$theirs->run('RESET SESSION AUTHORIZATION; SET SESSION AUTHORIZATION alice; BEGIN');
+is($theirs->run("SELECT dcounter_lite.turn_ring('a.c'), dc_incr_once('a.c', 'k', 1, 'next')"), 't|t', 'one session turns the ring');
+$waiting->send("SELECT dcounter_lite.turn_ring('a.c')");
+is(wait_for($node, 'postgres', "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'", '1'), '1', 'another one waits');
 $theirs->run('COMMIT');
-is(sql($node, 'postgres', "SELECT string_agg(state, ' ' ORDER BY slot) FROM dcounter_lite.op_slot WHERE counter = 'a.c'::regclass"), 'closed open empty empty', 'once');
+is($waiting->wait, 'f', 'and does not turn it again');
+is(alice("SELECT string_agg(state, ' ' ORDER BY slot), dc_incr_once('a.c', 'k', 1, 'next') FROM dcounter_lite.op_slot WHERE counter = 'a.c'::regclass"), 'closed open empty empty|f', 'so ops that were recorded in between are known');
 
 $theirs->quit;
 $waiting->quit;
