@@ -236,12 +236,14 @@ sql($node, 'postgres', $_) foreach q{SELECT dc_grant('b', 'held', 1000000000, 'g
 	DECLARE
 		id uuid;
 		plan json;
+		fewest bigint;
 	BEGIN
-		FOR i IN 1 .. 2 LOOP -- the first calls look at catalogs, too, or where the worker has put the rows
+		FOR i IN 1 .. 10 LOOP -- the first calls look at catalogs, too, and some at where the worker has just put the rows
 			id := gen_random_uuid();
 			EXECUTE format('EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT dc_reserve(''b'', ''held'', 100, %1$L), dc_settle(''b'', %1$L, 50), dc_apply()', id) INTO plan;
+			fewest := least(fewest, (plan->0->'Plan'->>'Shared Hit Blocks')::bigint + (plan->0->'Plan'->>'Shared Read Blocks')::bigint);
 		END LOOP;
-		RETURN (plan->0->'Plan'->>'Shared Hit Blocks')::bigint + (plan->0->'Plan'->>'Shared Read Blocks')::bigint;
+		RETURN fewest;
 	END $$};
 my ($old, $session) = (dc_session($node, 'postgres'), dc_session($node, 'postgres'));
 my @buffers;
@@ -252,7 +254,8 @@ foreach my $calls (2000, 6000)
 	$session->run("CALL spend($calls)");
 	push @buffers, $session->run('SELECT buffers()');
 }
-cmp_ok($buffers[1], '<', 1.25 * $buffers[0] + 10, "with a snapshot that is held a request has looked at $buffers[0] pages, and at $buffers[1] later");
+# A grant has some 64 rows, and each is looked at in a few pages; thousands if all their versions were
+cmp_ok($buffers[1], '<', 8 * 64, "with a snapshot that is held a request has looked at $buffers[0] pages, and at $buffers[1] later");
 $_->quit foreach $old, $session;
 
 $node->stop;
