@@ -290,7 +290,33 @@ SELECT dc_settle('rough', '00000000-0000-0000-0000-000000000090', 10000000000000
 SELECT dc_settle('rough', '00000000-0000-0000-0000-000000000090', 30);
 SELECT available, owed FROM budget_keys, dc_budget('rough', k);
 SELECT dc_reserve('rough', k, 1, '00000000-0000-0000-0000-000000000091') FROM budget_keys;
+-- arrays that do not match
+SELECT dc_reserve('rough', 'two', 1, '00000000-0000-0000-0000-000000000092') FROM dc_grant('rough', 'two', 5, 'g');
+UPDATE rough_reservation SET reserved = '{1,1}' WHERE keys = '{two}';
+SELECT dc_reserve('rough', 'two', 1, '00000000-0000-0000-0000-000000000092');
+UPDATE rough_reservation SET reserved = '{1}', taken = '{}' WHERE keys = '{two}';
+SELECT dc_settle('rough', '00000000-0000-0000-0000-000000000092', 1);
 DROP TABLE rough, budget_keys;
+
+-- A reservation and settling a part of it write 15 records at most: the units that come back go to one row, not to as many as a grant's. (The first of them
+-- make pages, and a page may be pruned, so the fewest of three.)
+\getenv abs_srcdir PG_ABS_SRCDIR
+\set file :abs_srcdir '/include/wal_records.sql'
+\i :file
+CREATE TABLE wal (i int, n bigint);
+SELECT dc_grant('credits', 'wal', 1000000, 'g') > 0;
+SELECT format('INSERT INTO wal SELECT %s, wal_records(%L)', i, format(call, i)) FROM generate_series(1, 3) AS i,
+	unnest(ARRAY['SELECT dc_reserve(''credits'', ''wal'', 10000, ''00000000-0000-0000-0001-00000000000%s''), dc_apply()',
+		'SELECT dc_settle(''credits'', ''00000000-0000-0000-0001-00000000000%s'', 5000), dc_apply()']) WITH ORDINALITY AS c (call, place) ORDER BY i, place \gexec
+SELECT min(records) <= 15 AS few, count(*) FROM (SELECT sum(n) AS records FROM wal GROUP BY i) AS w;
+-- What is refused writes nothing, also with a debt, which is paid only by a reservation that is made.
+SELECT dc_grant('credits', 'debtor', 100, 'g') > 0, dc_reserve('credits', 'debtor', 1, '00000000-0000-0000-0001-000000000010');
+SELECT dc_settle('credits', '00000000-0000-0000-0001-000000000010', 150), dc_grant('credits', 'debtor', 140, 'g') > 0;
+SELECT available, owed FROM dc_budget('credits', 'debtor');
+SELECT min(wal_records('SELECT dc_reserve(''credits'', ''debtor'', 1, gen_random_uuid()), dc_apply()')), min(wal_records('SELECT dc_reserve(''credits'', ''wal'', 1000000, gen_random_uuid()), dc_apply()')) FROM generate_series(1, 3);
+SELECT available, owed FROM dc_budget('credits', 'debtor');
+DROP TABLE wal;
+DROP FUNCTION wal_records;
 
 -- DDL
 DROP TABLE credits_pool;
