@@ -15,8 +15,8 @@ mkdir -p "$build"
 with_version parts/*.sql >"$build/dcounter_lite--$version.sql"
 with_version forms/dcounter_lite.control >"$build/dcounter_lite.control"
 with_version forms/tle_before.sql parts/*.sql forms/tle_after.sql >"$build/dcounter_lite-tle--$version.sql"
-# The first part creates the schema and its tables, the last one their triggers: these are there.
+# The first part creates the schema and its tables, the last one says what is dumped: these are there.
 {
     with_version forms/upgrade.sql
-    with_version parts/[1-8]*.sql | sed -E 's/^CREATE (FUNCTION|PROCEDURE) /CREATE OR REPLACE \1 /'
+    with_version parts/[1-8]*.sql | sed -E 's/^CREATE (FUNCTION|PROCEDURE|TRIGGER) /CREATE OR REPLACE \1 /'
 } >"$build/dcounter_lite-upgrade--$version.sql"

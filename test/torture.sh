@@ -2,6 +2,7 @@
 # make torture: the TAP tests of crashes, load and size in their long forms, on
 # throwaway clusters. Prints each test and ends with "N passed, N failed".
 #   DC_TORTURE=100   rounds of kill -9 (test/t/counter/crash.pl)
+#   DC_BUDGET_CRASHES=1000, DC_BUDGET_FAILOVERS=100   crashes and promoted standbys (test/t/budget/budget_crash.pl)
 #   DC_SEED=N        the random seed of a round that failed, as printed
 #   TORTURE='once buffer/crash'   runs these tests only; "simulation" is that of regions, a million runs
 #   KEEP=1           keeps the work folder
@@ -11,7 +12,7 @@ cd "$(dirname "$0")/.."
 source test/lib.sh
 
 export DC_TORTURE=${DC_TORTURE:-100}
-read -r -a tests <<<"${TORTURE:-crash load_invariants foreign large worker/load stock redis outbox/load outbox/waits buffer/restart buffer/crash once ledger/ledger ledger/crash outbox/random serializable buffer/load bound/load bound/rollups region/mesh region/topologies region/sets region/stock limit/load region/heals region/program region/restore region/kinds simulation}"
+read -r -a tests <<<"${TORTURE:-crash load_invariants foreign large worker/load stock redis outbox/load outbox/waits buffer/restart buffer/crash once ledger/ledger ledger/crash budget/crash lite/crash lite/adopt idle outbox/random serializable buffer/load bound/load bound/rollups region/mesh region/topologies region/sets region/stock limit/load region/heals region/program region/restore region/kinds simulation}"
 
 if [[ ${DC_STAGE:-} != user ]]; then
     tap_first_half torture test/torture.sh

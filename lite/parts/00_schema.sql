@@ -2,7 +2,8 @@
 -- installed. doc/lite.md says how it is installed and what differs from the extension.
 --
 -- Rules that all functions keep:
---   They are SECURITY INVOKER: nobody can do anything by them that they could not do by hand.
+--   They are SECURITY INVOKER: nobody can do anything by them that they could not do by hand. The exceptions are triggers, which nobody can call:
+--     make_change() changes the registry as its owner, after check_change() has let the caller's request pass, and on_counter_insert().
 --   search_path is pinned. The exceptions say so, and qualify each name, type and operator.
 --   Names in dynamic SQL come from regclass values or %I. The exception is the expressions of dc_bind(), code of the owner of both tables.
 --   Writers never wait for writers: each session adds to shard rows of its own.
@@ -75,3 +76,31 @@ COMMENT ON COLUMN dcounter_lite.source.key IS 'expression: the key that a row co
 COMMENT ON COLUMN dcounter_lite.source.value IS 'expression: the amount that a row counts';
 COMMENT ON COLUMN dcounter_lite.source.filter IS 'condition of the rows that count';
 COMMENT ON COLUMN dcounter_lite.source.number IS 'its number among the bindings of the source; the triggers know the highest';
+
+-- Everybody may insert here, and no row stays: a row is a request to change the registry (12_change.sql).
+CREATE TABLE dcounter_lite.change (
+	what         text NOT NULL,
+	counter      regclass,
+	key          text,
+	max_shards   int,
+	op_retention interval,
+	writer       text,
+	writes       text,
+	ops          regclass,
+	slot         smallint,
+	state        text,
+	forgotten    timestamptz
+);
+COMMENT ON TABLE dcounter_lite.change IS 'requests to change the registry; always empty';
+
+-- Rows to lock, as anybody could take advisory locks.
+CREATE TABLE dcounter_lite.lock (
+	counter regclass NOT NULL,
+	kind    text NOT NULL CHECK (kind IN ('compaction', 'key')),
+	key     text COLLATE "C" NOT NULL,
+	PRIMARY KEY (counter, kind, key)
+);
+COMMENT ON TABLE dcounter_lite.lock IS 'rows that compactions and setters lock';
+COMMENT ON COLUMN dcounter_lite.lock.counter IS 'the counter table';
+COMMENT ON COLUMN dcounter_lite.lock.kind IS 'compaction (of the table, or a setter of a stock) or key (setters of a key)';
+COMMENT ON COLUMN dcounter_lite.lock.key IS 'the key; empty for compaction';

@@ -4,43 +4,6 @@ CREATE FUNCTION dcounter_lite.version() RETURNS text
 	LANGUAGE sql IMMUTABLE PARALLEL SAFE COST 1 AS $$ SELECT '@VERSION@' $$;
 COMMENT ON FUNCTION dcounter_lite.version() IS 'version of dcounter_lite';
 
--- on_registry_change lets a row pass if the caller has the rights of the owner of all tables that it names, before and after. Tables that a row names
--- exist: nobody takes the OID of a table to come. A row whose tables are gone may be removed by anybody.
-CREATE FUNCTION dcounter_lite.on_registry_change() RETURNS trigger
-	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 50 SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-	-- OIDs, as names could be those of other tables
-	before oid[];
-	after oid[];
-BEGIN
-	IF TG_TABLE_NAME = 'counter' THEN
-		before := CASE WHEN TG_OP <> 'INSERT' THEN ARRAY[OLD.counter::oid, OLD.shards::oid, OLD.holds::oid, OLD.ops::oid, OLD.op_open::oid] || OLD.op_closed::oid[] END;
-		after := CASE WHEN TG_OP <> 'DELETE' THEN ARRAY[NEW.counter::oid, NEW.shards::oid, NEW.holds::oid, NEW.ops::oid, NEW.op_open::oid] || NEW.op_closed::oid[] END;
-	ELSIF TG_TABLE_NAME = 'op_slot' THEN
-		before := CASE WHEN TG_OP <> 'INSERT' THEN ARRAY[OLD.counter::oid, OLD.ops::oid, OLD.partition::oid] END;
-		after := CASE WHEN TG_OP <> 'DELETE' THEN ARRAY[NEW.counter::oid, NEW.ops::oid, NEW.partition::oid] END;
-	ELSE
-		before := CASE WHEN TG_OP <> 'INSERT' THEN ARRAY[OLD.counter::oid, OLD.source::oid] END;
-		after := CASE WHEN TG_OP <> 'DELETE' THEN ARRAY[NEW.counter::oid, NEW.source::oid] END;
-	END IF;
-	IF EXISTS (SELECT FROM unnest(after) AS o WHERE o IS NOT NULL AND NOT EXISTS (SELECT FROM pg_class AS k WHERE k.oid = o)) THEN
-		RAISE EXCEPTION USING ERRCODE = '42P01', MESSAGE = 'a table that the row names does not exist';
-	END IF;
-	IF EXISTS (SELECT FROM pg_class WHERE oid = ANY (before || after) AND NOT pg_has_role(relowner, 'USAGE')) THEN
-		RAISE EXCEPTION USING ERRCODE = '42501', MESSAGE = 'must be owner of the tables';
-	END IF;
-	RETURN CASE WHEN TG_OP = 'DELETE' THEN OLD ELSE NEW END;
-END $$;
-COMMENT ON FUNCTION dcounter_lite.on_registry_change() IS 'internal: lets owners write rows of their own tables only';
-
--- copy_slots repeats in the row of a counter which partitions of ops are open and closed, as each op looks for that.
-CREATE FUNCTION dcounter_lite.copy_slots(counter regclass) RETURNS void
-	LANGUAGE sql VOLATILE PARALLEL UNSAFE COST 50 SET search_path = pg_catalog, pg_temp AS $$
-	UPDATE dcounter_lite.counter AS r SET op_open = (SELECT o.partition FROM dcounter_lite.op_slot AS o WHERE o.counter = $1 AND o.state = 'open'),
-		op_closed = ARRAY(SELECT o.partition FROM dcounter_lite.op_slot AS o WHERE o.counter = $1 AND o.state = 'closed' ORDER BY o.slot)
-	WHERE r.counter = $1 $$;
-COMMENT ON FUNCTION dcounter_lite.copy_slots(regclass) IS 'internal: copies the states of the partitions of ops into the row of the counter';
-
 -- find returns the row of a counter table. The errors are those of dcounter.
 CREATE FUNCTION dcounter_lite.find(counter regclass, stock boolean DEFAULT false) RETURNS dcounter_lite.counter
 	LANGUAGE plpgsql STABLE PARALLEL RESTRICTED COST 20 SET search_path = pg_catalog, pg_temp AS $$
@@ -175,12 +138,6 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION dcounter_lite.value_of(regclass, regclass, text) IS 'internal: exact value of a key in one snapshot';
 
--- lock_key makes setters of one key wait for each other. Writers and compaction do not take this lock.
-CREATE FUNCTION dcounter_lite.lock_key(counter regclass, key text) RETURNS void
-	LANGUAGE sql VOLATILE PARALLEL UNSAFE COST 50 SET search_path = pg_catalog, pg_temp AS $$
-	SELECT pg_advisory_xact_lock(hashtextextended(key, counter::oid::bigint + 7241 * 4294967296)) $$;
-COMMENT ON FUNCTION dcounter_lite.lock_key(regclass, text) IS 'internal: locks a key against other setters';
-
 -- need_read_committed refuses higher levels: with an older snapshot, a setter would subtract what another one has subtracted since.
 CREATE FUNCTION dcounter_lite.need_read_committed(counter regclass, function text) RETURNS void
 	LANGUAGE plpgsql STABLE PARALLEL RESTRICTED COST 20 SET search_path = pg_catalog, pg_temp AS $$
@@ -191,9 +148,3 @@ BEGIN
 	END IF;
 END $$;
 COMMENT ON FUNCTION dcounter_lite.need_read_committed(regclass, text) IS 'internal: refuses higher isolation levels';
-
--- compact_lock returns the number of the advisory lock of a table's compaction: 64 bits, so it is none of the application's locks by two integers.
-CREATE FUNCTION dcounter_lite.compact_lock(counter regclass) RETURNS bigint
-	LANGUAGE sql IMMUTABLE PARALLEL SAFE COST 2 SET search_path = pg_catalog, pg_temp AS $$
-	SELECT hashint8extended(counter::oid::bigint, 724101) $$;
-COMMENT ON FUNCTION dcounter_lite.compact_lock(regclass) IS 'internal: number of the advisory lock of a compaction';

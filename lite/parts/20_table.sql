@@ -246,8 +246,7 @@ BEGIN
 		RAISE EXCEPTION USING ERRCODE = '0A000', MESSAGE = 'dcounter_lite has neither events nor drift', HINT = 'They are in the extension dcounter.';
 	END IF;
 	PERFORM dcounter_lite.check_settings(shard_by, dc_alter.max_shards, NULL, mode, dc_alter.op_retention, totals, sample, trend, idle);
-	UPDATE dcounter_lite.counter AS r SET max_shards = coalesce(dc_alter.max_shards, r.max_shards), op_retention = coalesce(dc_alter.op_retention, r.op_retention)
-		WHERE r.counter = c.counter;
+	INSERT INTO dcounter_lite.change (what, counter, max_shards, op_retention) VALUES ('alter', c.counter, dc_alter.max_shards, dc_alter.op_retention);
 END $$;
 COMMENT ON FUNCTION dc_alter(regclass, text, int, interval, text, text, interval, text, interval, text, text, int, interval, interval) IS 'changes the settings of a counter table';
 
@@ -259,7 +258,7 @@ DECLARE
 BEGIN
 	PERFORM dcounter_lite.unbind(c.counter), dcounter_lite.drop_writer(c.counter);
 	EXECUTE format('DROP TABLE %s', concat_ws(', ', c.counter, c.shards, c.holds, CASE WHEN ascii(c.ops::text) >= 58 THEN c.ops END));
-	DELETE FROM dcounter_lite.counter AS r WHERE r.counter = c.counter;
+	INSERT INTO dcounter_lite.change (what, counter) VALUES ('forget', c.counter);
 END $$;
 COMMENT ON FUNCTION dc_drop(regclass) IS 'drops a counter table';
 
@@ -324,7 +323,7 @@ BEGIN
 		RAISE EXCEPTION USING ERRCODE = '42P01', MESSAGE = format('relation with OID %s does not exist', dc_adopt.counter::oid);
 	END IF;
 	-- one whose other tables have gone may have new ones
-	DELETE FROM dcounter_lite.counter AS r WHERE r.counter = dc_adopt.counter AND (ascii(r.shards::text) < 58 OR ascii(r.holds::text) < 58);
+	INSERT INTO dcounter_lite.change (what, counter) SELECT 'forget', r.counter FROM dcounter_lite.counter AS r WHERE r.counter = dc_adopt.counter AND (ascii(r.shards::text) < 58 OR ascii(r.holds::text) < 58);
 	IF EXISTS (SELECT FROM dcounter_lite.counter AS r WHERE r.counter = dc_adopt.counter) THEN
 		RAISE EXCEPTION USING ERRCODE = '42710', MESSAGE = format('"%s" is already a counter table', rel);
 	END IF;
@@ -408,8 +407,9 @@ BEGIN
 			EXECUTE format('DROP TRIGGER IF EXISTS dcounter_truncate ON %s', t);
 			EXECUTE format('DROP TRIGGER IF EXISTS dcounter_delete ON %s', t);
 		END LOOP;
+		INSERT INTO dcounter_lite.change (what, counter) VALUES ('forget', c.counter);
 		RETURN NEXT c.counter;
 	END LOOP;
-	DELETE FROM dcounter_lite.counter;
+	INSERT INTO dcounter_lite.change (what) VALUES ('gone');
 END $$;
 COMMENT ON FUNCTION dcounter_lite.leave() IS 'takes all that dcounter_lite has made off the tables, so that the extension can adopt them';

@@ -28,8 +28,8 @@ BEGIN
 	END IF;
 	EXECUTE format('GRANT EXECUTE ON PROCEDURE %I.%I TO PUBLIC', nsp, rel || '_write');
 	EXECUTE format('COMMENT ON PROCEDURE %I.%I IS %L', nsp, rel || '_write', 'dcounter: writes to ' || shard_name);
-	UPDATE dcounter_lite.counter AS r SET writer = format('%I.%I', nsp, rel || '_write'), writes = shard_name WHERE r.counter = c.counter RETURNING * INTO c;
-	PERFORM dcounter_lite.make_once_writer(c);
+	INSERT INTO dcounter_lite.change (what, counter, writer, writes) VALUES ('writer', c.counter, format('%I.%I', nsp, rel || '_write'), shard_name);
+	PERFORM dcounter_lite.make_once_writer(r) FROM dcounter_lite.counter AS r WHERE r.counter = c.counter;
 	RETURN made::regprocedure;
 END $$;
 COMMENT ON FUNCTION dcounter_lite.make_writer(regclass) IS 'creates routines with which counting, or taking, is planned once in a session';
@@ -114,7 +114,7 @@ BEGIN
 		END $f$ $sql$, nsp, rel || '_once', branches, c.writer);
 	EXECUTE format('GRANT EXECUTE ON PROCEDURE %I.%I TO PUBLIC', nsp, rel || '_once');
 	EXECUTE format('COMMENT ON PROCEDURE %I.%I IS %L', nsp, rel || '_once', 'dcounter: ops of ' || c.counter);
-	UPDATE dcounter_lite.counter AS r SET once_writer = format('%I.%I', nsp, rel || '_once') WHERE r.counter = c.counter;
+	INSERT INTO dcounter_lite.change (what, counter, writer) VALUES ('once_writer', c.counter, format('%I.%I', nsp, rel || '_once'));
 END $$;
 COMMENT ON FUNCTION dcounter_lite.make_once_writer(dcounter_lite.counter) IS 'internal: creates the procedure that records ops';
 
@@ -150,6 +150,6 @@ BEGIN
 		WHERE k.oid = counter AND p.proname IN (k.relname || '_incr', k.relname || '_write', k.relname || '_once') AND obj_description(p.oid, 'pg_proc') LIKE 'dcounter: %' AND pg_has_role(p.proowner, 'USAGE') LOOP
 		EXECUTE format('DROP ROUTINE %s', f);
 	END LOOP;
-	UPDATE dcounter_lite.counter AS r SET writer = NULL, writes = NULL, once_writer = NULL WHERE r.counter = drop_writer.counter AND r.writer IS NOT NULL;
+	INSERT INTO dcounter_lite.change (what, counter) SELECT 'writer', r.counter FROM dcounter_lite.counter AS r WHERE r.counter = drop_writer.counter AND r.writer IS NOT NULL;
 END $$;
 COMMENT ON FUNCTION dcounter_lite.drop_writer(regclass) IS 'internal: drops what make_writer() has made';

@@ -50,9 +50,10 @@ DECLARE
 BEGIN
 	PERFORM dcounter_lite.need_read_committed(c.counter, 'dc_delete()');
 	IF c.holds IS NOT NULL THEN
+		-- has deleted the shard rows. Those that are there now are of restocks that have committed since
 		old := dcounter_lite.set_stock(c, k, 0);
 		PERFORM set_config('dcounter_lite.at_work', 'on', true);
-		EXECUTE format('WITH g AS (DELETE FROM %s WHERE key = $1) DELETE FROM %s WHERE key = $1', c.shards, c.counter) USING k;
+		EXECUTE format('DELETE FROM %s WHERE key = $1', c.counter) USING k;
 		PERFORM set_config('dcounter_lite.at_work', '', true);
 		RETURN old;
 	END IF;

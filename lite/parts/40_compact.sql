@@ -56,13 +56,12 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION dcounter_lite.level_units(dcounter_lite.counter, text, boolean, text, timestamptz) IS 'internal: spreads units of a stock evenly over its rows';
 
--- own_tables returns the counter tables of the caller. Triggers and expressions of a table run as the role that compacts it, so a superuser gets only the
--- tables of superusers.
+-- own_tables returns the counter tables of the caller. Triggers and expressions of a table run as the role that compacts it, so these are none of other
+-- owners, also if the caller is a superuser or a member of their roles.
 CREATE FUNCTION dcounter_lite.own_tables() RETURNS SETOF regclass
 	LANGUAGE sql STABLE PARALLEL RESTRICTED COST 100 ROWS 100 SET search_path = pg_catalog, pg_temp AS $$
 	SELECT r.counter FROM dcounter_lite.counter AS r JOIN pg_class AS k ON k.oid = r.counter JOIN pg_roles AS o ON o.oid = k.relowner
-	WHERE pg_has_role(k.relowner, 'USAGE') AND (o.rolsuper OR NOT (SELECT m.rolsuper FROM pg_roles AS m WHERE m.rolname = current_user))
-	ORDER BY r.counter $$;
+	WHERE o.rolname = current_user ORDER BY r.counter $$;
 COMMENT ON FUNCTION dcounter_lite.own_tables() IS 'internal: the counter tables of the caller';
 
 -- dc_compact moves all that nobody has locked, now. Sessions that are still writing to these rows wait until its transaction ends; dc_maintain() takes
@@ -88,7 +87,7 @@ BEGIN
 		END IF;
 	END IF;
 	FOR c IN SELECT r.* FROM dcounter_lite.counter AS r WHERE r.counter = dc_compact.counter OR dc_compact.counter IS NULL AND r.counter IN (SELECT dcounter_lite.own_tables()) ORDER BY r.counter LOOP
-		CONTINUE WHEN NOT pg_try_advisory_xact_lock(dcounter_lite.compact_lock(c.counter));
+		CONTINUE WHEN NOT dcounter_lite.lock_compaction(c.counter);
 		after := ''; is_first := true;
 		LOOP
 			EXIT WHEN left_over <= 0;
@@ -112,7 +111,7 @@ DECLARE
 BEGIN
 	more := false;
 	SELECT r.* INTO c FROM dcounter_lite.counter AS r WHERE r.counter = t;
-	IF c.counter IS NULL OR NOT pg_try_advisory_xact_lock(dcounter_lite.compact_lock(t)) THEN
+	IF c.counter IS NULL OR NOT dcounter_lite.lock_compaction(t) THEN
 		RETURN;
 	END IF;
 	b := dcounter_lite.compact_batch(c, after, first, 500, '20 seconds');
@@ -133,7 +132,8 @@ DECLARE
 	after pg_catalog.text;
 	is_first pg_catalog.bool;
 BEGIN
-	DELETE FROM dcounter_lite.counter AS r WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_class AS k WHERE k.oid OPERATOR(pg_catalog.=) r.counter);
+	INSERT INTO dcounter_lite.change (what) VALUES ('gone');
+	IF alone THEN COMMIT; END IF;
 	-- not a query to loop over, which would be open at a COMMIT
 	tables := ARRAY(SELECT dcounter_lite.own_tables()::pg_catalog.oid);
 	FOREACH t IN ARRAY tables LOOP
@@ -148,6 +148,7 @@ BEGIN
 			IF alone THEN COMMIT; END IF;
 		END LOOP;
 		PERFORM dcounter_lite.turn_ring(t);
+		INSERT INTO dcounter_lite.change (what, counter) VALUES ('clean', t);
 		IF alone THEN COMMIT; END IF;
 	END LOOP;
 END $$;

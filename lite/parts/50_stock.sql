@@ -62,12 +62,10 @@ COMMENT ON FUNCTION dcounter_lite.take_free(text, text, bigint, bigint) IS 'inte
 -- (`busy`), which lock rows and take nothing. `seen` has the versions and the lockers: equal ones of two surveys mean that nothing has happened in between.
 CREATE FUNCTION dcounter_lite.survey(c dcounter_lite.counter, key text, OUT total numeric, OUT most numeric, OUT busy boolean, OUT seen text)
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 50 SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-	id bigint := dcounter_lite.compact_lock(c.counter);
 BEGIN
-	-- not by trying the lock: a session's stays when the statement is canceled, and a transaction's would stop compaction until that ends
-	busy := EXISTS (SELECT FROM pg_locks AS l WHERE l.locktype = 'advisory' AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-		AND l.classid = (id >> 32 & 4294967295)::oid AND l.objid = (id & 4294967295)::oid AND l.objsubid = 1 AND l.mode = 'ExclusiveLock' AND l.granted AND l.pid <> pg_backend_pid());
+	-- not by trying the lock, which would stop compaction until this transaction ends
+	busy := EXISTS (SELECT FROM dcounter_lite.lock AS l WHERE l.counter = c.counter AND l.kind = 'compaction' AND l.xmax <> 0
+		AND coalesce(pg_xact_status(dcounter_lite.xid8_of(l.xmax)) = 'in progress', true) AND l.xmax <> ALL (dcounter_lite.own_xids()));
 	EXECUTE format($sql$
 		SELECT coalesce(sum(units), 0), coalesce(sum(units) - count(*) FILTER (WHERE locked), 0), string_agg(concat_ws(' ', shard, ctid, CASE WHEN locked THEN xmax END), ',' ORDER BY shard)
 		FROM (SELECT shard, units, ctid, xmax, xmax <> 0 AND coalesce(pg_xact_status(dcounter_lite.xid8_of(xmax)) = 'in progress', true) AND xmax <> ALL ($2) AS locked
@@ -282,7 +280,7 @@ BEGIN
 	IF value < 0 THEN
 		RAISE EXCEPTION USING ERRCODE = '22003', MESSAGE = 'a stock cannot be less than zero';
 	END IF;
-	PERFORM pg_advisory_xact_lock(dcounter_lite.compact_lock(c.counter)); -- no compaction, and surveys wait
+	INSERT INTO dcounter_lite.change (what, counter) VALUES ('compaction', c.counter); -- no compaction, and surveys wait
 	-- or they would be added to the new value when they are ended
 	WHILE dcounter_lite.expire_some(c, key, 9223372036854775807, true) LOOP
 	END LOOP;

@@ -10,7 +10,6 @@ DECLARE
 	nsp text; rel text; o text; p text;
 	known regclass;
 BEGIN
-	PERFORM pg_advisory_xact_lock(hashint8extended(c.counter::oid::bigint, 724102));
 	SELECT r.ops INTO known FROM dcounter_lite.counter AS r WHERE r.counter = c.counter;
 	IF ascii(known::text) >= 58 THEN
 		RETURN known;
@@ -19,11 +18,16 @@ BEGIN
 	IF NOT (SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = c.counter) THEN
 		RAISE EXCEPTION USING ERRCODE = '55000', MESSAGE = format('"%s" has no table of ops yet', rel), HINT = 'Let its owner call dc_incr_once() first, and grant rights on it.';
 	END IF;
+	-- another session of the owner may be creating it
+	INSERT INTO dcounter_lite.change (what, counter) VALUES ('lock', c.counter);
+	SELECT r.ops INTO known FROM dcounter_lite.counter AS r WHERE r.counter = c.counter;
+	IF ascii(known::text) >= 58 THEN
+		RETURN known;
+	END IF;
 	o := format('%I.%I', nsp, rel || '_op');
 	EXECUTE format('CREATE TABLE %s (slot smallint NOT NULL, op_id text COLLATE "C" NOT NULL, key text COLLATE "C" NOT NULL, delta bigint NOT NULL, transfer_id bigint, digest bigint, at timestamptz NOT NULL) PARTITION BY LIST (slot)', o);
 	EXECUTE format('COMMENT ON TABLE %s IS %L', o, 'dcounter: ops, which count once; see dc_incr_once()');
-	DELETE FROM dcounter_lite.op_slot AS s WHERE s.counter = c.counter;
-	UPDATE dcounter_lite.counter AS r SET ops = o::regclass, op_open = NULL, op_closed = NULL WHERE r.counter = c.counter;
+	INSERT INTO dcounter_lite.change (what, counter, ops) VALUES ('ops', c.counter, o::regclass);
 	FOR i IN 0 .. 3 LOOP
 		p := format('%I.%I', nsp, rel || '_op_' || i);
 		-- with the names of the constraints, which NOT NULL has from PostgreSQL 18 on
@@ -33,7 +37,7 @@ BEGIN
 		EXECUTE format('COMMENT ON TABLE %s IS %L', p, 'dcounter: ops, which count once; see dc_incr_once()');
 		INSERT INTO dcounter_lite.op_slot (counter, slot, ops, partition, state) VALUES (c.counter, i, o::regclass, p::regclass, CASE WHEN i = 0 THEN 'open' ELSE 'empty' END);
 	END LOOP;
-	PERFORM dcounter_lite.copy_slots(c.counter);
+	INSERT INTO dcounter_lite.change (what, counter) VALUES ('copy', c.counter);
 	-- roles that may count may do so once
 	FOR p IN SELECT CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END FROM pg_class AS k, aclexplode(k.relacl) AS a WHERE k.oid = c.shards AND a.privilege_type = 'INSERT' AND a.grantee <> k.relowner LOOP
 		EXECUTE format('GRANT SELECT, INSERT ON %s TO %s', o, p);
@@ -61,9 +65,9 @@ BEGIN
 		opened := opened OR NOT has;
 	END LOOP;
 	IF NOT opened THEN
-		UPDATE dcounter_lite.op_slot AS o SET state = 'open' WHERE o.counter = c.counter AND o.slot = 0;
+		INSERT INTO dcounter_lite.change (what, counter, slot, state) VALUES ('slot', c.counter, 0, 'open');
 	END IF;
-	PERFORM dcounter_lite.copy_slots(c.counter);
+	INSERT INTO dcounter_lite.change (what, counter) VALUES ('copy', c.counter);
 END $$;
 COMMENT ON FUNCTION dcounter_lite.adopt_ops(dcounter_lite.counter) IS 'internal: registers a table of ops that exists';
 
@@ -351,14 +355,19 @@ BEGIN
 		RETURN false;
 	END IF;
 	BEGIN
+		-- another session may have turned it by the time that this one has the lock
+		INSERT INTO dcounter_lite.change (what, counter) VALUES ('lock', t);
+		IF open.partition IS DISTINCT FROM (SELECT r.op_open FROM dcounter_lite.counter AS r WHERE r.counter = t) THEN
+			RETURN false;
+		END IF;
 		EXECUTE format('LOCK TABLE ONLY %s IN SHARE MODE', open.partition);
 		EXECUTE format('TRUNCATE ONLY %s', next.partition);
 	EXCEPTION WHEN lock_not_available THEN
 		RETURN false;
 	END;
-	UPDATE dcounter_lite.op_slot AS o SET state = 'closed', since = clock_timestamp() WHERE o.counter = t AND o.slot = open.slot;
-	UPDATE dcounter_lite.op_slot AS o SET state = 'open', since = clock_timestamp(), forgotten = CASE WHEN next.state = 'closed' THEN next.since ELSE o.forgotten END WHERE o.counter = t AND o.slot = next.slot;
-	PERFORM dcounter_lite.copy_slots(t);
+	INSERT INTO dcounter_lite.change (what, counter, slot, state) VALUES ('slot', t, open.slot, 'closed');
+	INSERT INTO dcounter_lite.change (what, counter, slot, state, forgotten) VALUES ('slot', t, next.slot, 'open', CASE WHEN next.state = 'closed' THEN next.since END);
+	INSERT INTO dcounter_lite.change (what, counter) VALUES ('copy', t);
 	RETURN true;
 END $$;
 COMMENT ON FUNCTION dcounter_lite.turn_ring(regclass) IS 'internal: opens the next partition of ops';

@@ -7,8 +7,9 @@ CREATE FUNCTION dcounter_lite.rows_of(b dcounter_lite.source, relation text, sig
 	SELECT format('SELECT (%s)::text COLLATE "C" AS key, %s(%s)::bigint::numeric AS n FROM %s WHERE %s', b.key, sign, b.value, relation, b.filter) $$;
 COMMENT ON FUNCTION dcounter_lite.rows_of(dcounter_lite.source, text, text) IS 'internal: the query of what rows count in a binding';
 
--- on_source adds what a statement has changed, for all counters that are bound to the table. The trigger's argument is the number of the latest binding: a
--- transaction whose snapshot is older than that binding does not see it, and would leave its rows out.
+-- on_source adds what a statement has changed, for all counters that are bound to the table. The trigger's arguments are the number of the latest binding
+-- and the OID of its counter: a transaction whose snapshot is older than that binding does not see it, and would leave its rows out. (The binding is gone
+-- if the counter was dropped by DROP TABLE. pg_table_is_visible() is NULL then, whatever the snapshot is.)
 CREATE FUNCTION dcounter_lite.on_source() RETURNS trigger
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 50 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -16,7 +17,8 @@ DECLARE
 	shards regclass;
 	rows text;
 BEGIN
-	IF NOT EXISTS (SELECT FROM dcounter_lite.source AS s WHERE s.source = TG_RELID AND s.number = TG_ARGV[0]::int) THEN
+	IF NOT EXISTS (SELECT FROM dcounter_lite.source AS s WHERE s.source = TG_RELID AND s.number = TG_ARGV[0]::int)
+			AND (TG_NARGS < 2 OR pg_table_is_visible(TG_ARGV[1]::oid) IS NOT NULL) THEN
 		RAISE EXCEPTION USING ERRCODE = '40001', MESSAGE = format('could not serialize access to "%s"', TG_TABLE_NAME), DETAIL = 'A counter was bound to it after this transaction had begun.';
 	END IF;
 	IF TG_OP = 'TRUNCATE' THEN
@@ -67,7 +69,7 @@ COMMENT ON FUNCTION dc_source_check(regclass) IS 'keys of a bound counter that d
 CREATE FUNCTION dcounter_lite.source_triggers(source regclass) RETURNS void
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 1000 SET search_path = pg_catalog, pg_temp SET client_min_messages = warning AS $$
 DECLARE
-	latest int := (SELECT max(r.number) FROM dcounter_lite.source AS r WHERE r.source = $1);
+	latest text := (SELECT concat_ws(', ', r.number, r.counter::oid) FROM dcounter_lite.source AS r WHERE r.source = $1 ORDER BY r.number DESC LIMIT 1);
 	t record;
 BEGIN
 	FOR t IN SELECT * FROM (VALUES ('insert', 'AFTER INSERT', 'REFERENCING NEW TABLE AS dc_new'), ('delete', 'AFTER DELETE', 'REFERENCING OLD TABLE AS dc_old'),
@@ -121,7 +123,7 @@ BEGIN
 	ELSE
 		s := NULL;
 	END IF;
-	DELETE FROM dcounter_lite.source AS r WHERE r.counter = unbind.counter;
+	INSERT INTO dcounter_lite.change (what, counter) SELECT 'unbind', r.counter FROM dcounter_lite.source AS r WHERE r.counter = unbind.counter;
 	IF s IS NOT NULL THEN
 		PERFORM dcounter_lite.source_triggers(s);
 	END IF;

@@ -31,6 +31,7 @@ struct DcSqlSession;
 struct DcSums;
 struct FunctionCallInfoBaseData;
 struct RangeVar;
+struct RelationData;
 
 /* Set by counter_xact_init(). */
 typedef struct DcCounterHooks
@@ -243,6 +244,16 @@ typedef struct DcBoundHooks
 
 	/* add the tables that belong to a counter table because of its source (OIDs) */
 	List *(*tables)(Oid counter, List *tables);
+
+	/* the source that a counter table is bound to, or InvalidOid */
+	Oid (*source)(Oid counter);
+
+	/*
+	 * what writing to a table also does: add the counter tables (OIDs) that its rows are counted
+	 * in, and return one of them whose expressions the worker may not evaluate, or InvalidOid
+	 */
+	List *(*counters)(Oid relid, List *counters);
+	Oid (*code)(struct RelationData *rel);
 
 	/*
 	 * Write what this transaction has not written yet of the reference counts of distinct

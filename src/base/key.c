@@ -15,6 +15,7 @@
 #include "postgres.h"
 
 #include "access/detoast.h"
+#include "access/htup_details.h"
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
 #include "parser/parse_coerce.h"
@@ -39,6 +40,7 @@
 static Oid arg_type(FunctionCallInfo fcinfo, int argno);
 static Datum *to_texts(Datum *values, int count, Oid element);
 static void key_from_jsonb(Datum value, DcKey *key);
+static void key_from_bpchar(Datum value, DcKey *key);
 static void key_check_length(const DcKey *key);
 
 /*
@@ -169,7 +171,7 @@ key_from_value(Datum value, Oid type, DcKey *key)
 			key_from_jsonb(value, key);
 			break;
 		case BPCHAROID:
-			key_from_text(DirectFunctionCall1(rtrim1, value), key);
+			key_from_bpchar(value, key);
 			break;
 		case NAMEOID:
 			key_from_text(DirectFunctionCall1(name_text, value), key);
@@ -197,6 +199,24 @@ key_from_jsonb(Datum value, DcKey *key)
 	(void) JsonbToCString(&text, &jsonb->root, VARSIZE(jsonb));
 	key->data = text.data;
 	key->len = text.len;
+	key_check_length(key);
+}
+
+/*
+ * key_from_bpchar creates a key from a char(n), which has no spaces at its end. It is read in place, as
+ * rtrim() takes nine times its bytes, and no char(n) of the largest n is refused for its length.
+ */
+static void
+key_from_bpchar(Datum value, DcKey *key)
+{
+	text *chars;
+
+	check_length("counter key", toast_raw_datum_size(value) - VARHDRSZ, 0, MaxAttrSize);
+	chars = DatumGetTextPP(value);
+	key->data = VARDATA_ANY(chars);
+	key->len = VARSIZE_ANY_EXHDR(chars);
+	while (key->len > 0 && key->data[key->len - 1] == ' ')
+		key->len--;
 	key_check_length(key);
 }
 

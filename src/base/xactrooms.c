@@ -17,6 +17,8 @@
  */
 #include "postgres.h"
 
+#include "commands/tablecmds.h"
+
 #include "base/xactrooms.h"
 
 typedef struct DcXactCallbacks
@@ -60,12 +62,17 @@ xact_room_add(DcXactRoom room, XactCallback xact, SubXactCallback subxact, DcXac
 }
 
 /*
- * Return true if a room has something to do at the end of this transaction.
+ * xact_end_temporary empties or drops the temporary tables of this transaction whose ON COMMIT says
+ * so. The server does that after PRE_COMMIT, under locks for which it may wait: another session can
+ * have locked such a table through one that it inherits from. So a room calls this before it takes a
+ * lock at PRE_COMMIT for which transactions of others wait. The server finds nothing left to do, and
+ * the locks held.
  */
-static bool
-is_busy(int room)
+void
+xact_end_temporary(void)
 {
-	return (dc_xact_busy & (UINT32_C(1) << room)) != 0;
+	if ((MyXactFlags & XACT_FLAGS_ACCESSEDTEMPNAMESPACE) != 0)
+		PreCommit_on_commit_actions();
 }
 
 /*
@@ -83,9 +90,9 @@ rooms_xact_callback(XactEvent event, void *arg)
 		dc_xact_prepares = event == XACT_EVENT_PRE_PREPARE;
 	for (int i = 0; dc_xact_busy != 0 && i < DC_XACT_NROOMS; i++)
 	{
-		if (is_busy(i) && rooms[i].xact != NULL)
+		if (xact_is_marked((DcXactRoom) i) && rooms[i].xact != NULL)
 			rooms[i].xact(event, NULL);
-		if (ends && is_busy(i) && rooms[i].idle())
+		if (ends && xact_is_marked((DcXactRoom) i) && rooms[i].idle())
 			dc_xact_busy &= ~(UINT32_C(1) << i);
 		if (writes)
 			dc_xact_passed = i + 1;
@@ -109,7 +116,7 @@ rooms_subxact_callback(SubXactEvent event, SubTransactionId mine, SubTransaction
 	check_idle();
 	for (int i = 0; dc_xact_busy != 0 && i < DC_XACT_NROOMS; i++)
 	{
-		if (is_busy(i) && rooms[i].subxact != NULL)
+		if (xact_is_marked((DcXactRoom) i) && rooms[i].subxact != NULL)
 			rooms[i].subxact(event, mine, parent, NULL);
 	}
 }
@@ -123,7 +130,7 @@ check_idle(void)
 #ifdef USE_ASSERT_CHECKING
 	for (int i = 0; i < DC_XACT_NROOMS; i++)
 	{
-		if (!is_busy(i) && rooms[i].idle != NULL && !rooms[i].idle())
+		if (!xact_is_marked((DcXactRoom) i) && rooms[i].idle != NULL && !rooms[i].idle())
 			elog(PANIC, "room %d has something to do at the end of a transaction, and is not marked", i);
 	}
 #endif

@@ -61,10 +61,20 @@ xact_has_passed(DcXactRoom room)
 	return dc_xact_passed > (int) room;
 }
 
+/*
+ * xact_is_marked returns true if a room has something to do in this transaction.
+ */
+static inline bool
+xact_is_marked(DcXactRoom room)
+{
+	return (dc_xact_busy & (UINT32_C(1) << room)) != 0;
+}
+
 /* Called when all rooms have written, before the commit record; set by the worker. */
 extern void (*dc_xact_written)(void);
 
 extern void xact_rooms_init(void);
+extern void xact_end_temporary(void);
 extern void xact_room_add(DcXactRoom room, XactCallback xact, SubXactCallback subxact, DcXactIdle idle);
 
 #endif /* DC_XACTROOMS_H */

@@ -159,6 +159,7 @@ raise_at_commit(void)
 	bool read_only = XactReadOnly;
 	DcSelfRow self;
 
+	xact_end_temporary();
 	XactReadOnly = false; /* it may have been declared so since */
 	PushActiveSnapshot(GetLatestSnapshot());
 	if (self_read(&self))

@@ -177,7 +177,7 @@ sub resets
 		BEGIN
 			FOR name IN SELECT c.oid::regclass::text FROM pg_class AS c WHERE relowner IN ('mallory'::regrole, 'moll'::regrole) AND relkind IN ('r', 'p', 'v', 'S', 'f') AND (relname ~ ('^' || room || '(_|$)') OR relname ~ '^x')
 				AND relnamespace IN ('m'::regnamespace, 'm2'::regnamespace)
-				ORDER BY relname <> room, c.oid NOT IN (SELECT counter FROM dcounter.counter), relispartition LOOP
+				ORDER BY relname <> room, c.oid NOT IN (SELECT budget FROM dcounter.budget), c.oid NOT IN (SELECT counter FROM dcounter.counter), relispartition LOOP
 				BEGIN
 					EXECUTE format('DROP %s IF EXISTS %s CASCADE', CASE (SELECT relkind FROM pg_class WHERE oid = to_regclass(name)) WHEN 'v' THEN 'VIEW' WHEN 'S' THEN 'SEQUENCE' WHEN 'f' THEN 'FOREIGN TABLE' ELSE 'TABLE' END, name);
 				EXCEPTION WHEN undefined_table OR wrong_object_type THEN

@@ -707,6 +707,32 @@ SELECT dc_get('tree_v', 'a'), dc_get('tree_v', 'b');
 SELECT dc_unbind('tree_v');
 DROP TABLE tree, tree_k, tree_v;
 
+-- A column that the command that drops it adds again is another one; other bindings keep their triggers
+CREATE TABLE again (id int PRIMARY KEY, a int, b int, c int);
+SELECT dc_create('again_a'), dc_create('again_b');
+SELECT dc_bind('again_a', 'again', 'a', build => 'now'), dc_bind('again_b', 'again', 'b', build => 'now');
+INSERT INTO again VALUES (1, 1, 1, 1), (2, 1, 1, 1);
+ALTER TABLE again DROP b, ADD b int DEFAULT 7;
+ALTER TABLE again DROP b CASCADE, ADD b text DEFAULT 'a';
+SELECT counter FROM dcounter.source WHERE source = 'again'::regclass;
+UPDATE again SET a = 2 WHERE id = 1;
+SELECT dc_get('again_a', 1), dc_get('again_a', 2), (SELECT count(*) FROM dc_source_check('again_a')) AS differences;
+-- a trigger may also name a column that no binding names any more
+SELECT dc_bind('again_b', 'again', 'b', build => 'now');
+UPDATE dcounter.source SET key = 'c' WHERE counter = 'again_b'::regclass;
+ALTER TABLE again DROP b CASCADE, ADD b int;
+SELECT pg_get_triggerdef(oid) FROM pg_trigger WHERE tgrelid = 'again'::regclass AND tgname = 'dcounter_source_update';
+DROP TABLE again, again_a, again_b;
+CREATE TYPE again AS (a int, b int);
+CREATE TABLE typed OF again;
+SELECT dc_create('again_b');
+SELECT dc_bind('again_b', 'typed', 'b', build => 'now');
+ALTER TYPE again DROP ATTRIBUTE b CASCADE, ADD ATTRIBUTE b int CASCADE;
+SELECT count(*) FROM dcounter.source WHERE source = 'typed'::regclass;
+SELECT count(*) FROM pg_trigger WHERE tgrelid = 'typed'::regclass;
+DROP TABLE typed, again_b;
+DROP TYPE again;
+
 CREATE TABLE likes (post int);
 SELECT dc_create('n');
 SELECT dc_bind('n', 'likes', 'post');

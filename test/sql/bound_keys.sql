@@ -122,6 +122,21 @@ SELECT * FROM dc_scan('c', '[7]');
 SELECT * FROM dc_scan('c');
 SELECT * FROM dc_scan('c', '[null]') UNION ALL SELECT * FROM dc_scan('c', '[[7]]') UNION ALL SELECT * FROM dc_scan('c', '[[7, 8]]') UNION ALL SELECT * FROM dc_scan('c', '["7"]') UNION ALL SELECT * FROM dc_scan('c', '["a\"b"]') UNION ALL SELECT * FROM dc_scan('c', '[7, 10]');
 SELECT * FROM dc_scan('c', '[8]');
+-- keys that are, or nearly are, what jsonb writes: found if, and only if, they are, as the jsonb that the server reads
+SELECT dc_create('texts');
+SELECT dc_incr_many('texts', ARRAY['[0]', '[-0]', '[00]', '[01]', '[-01]', '[-5]', '[- 5]', '[--5]', '[+5]', '[-]', '[123456789012345678]', '[-123456789012345678]', '[1234567890123456789]', '[-1234567890123456789]', '[9223372036854775808]', '[10000000000000000000000]',
+	'[70000]', '[10000, 100000000]', '[1.0]', '[1.]', '[.5]', '[-0.5]', '[1e3]', '[1]]', '[[1]]', '[1', '[1,', '[1, ', '[1, ]', '[1,]', '[, 1]', '[ 1]', '[1 ]', '[1,  2]', '[1 , 2]', '[1;2]', '[1] ', '[]x', '[', '[null]', '[nul]', '[nulll]', '[null1]', '[NULL]', '[true, false]', '[truefalse]', '[true', '[tru',
+	'[""]', '["", ""]', '["]"]', '["a', '["a"', '["a"]', '["a"x]', '["a" ]', '["a", "b"]', '["a","b"]', '["a, b"]', '["a\"b"]', '["\\"]', '["\"]', '["\n"]', '["\u0007"]', '["\u0041"]', '["\/"]', E'["\n"]', E'["\x07"]', E'["\x7f"]', '["ü", "𝄞"]', '[1, {"a": 2}]', '[1, {"a":2}]', '[2, "2026-01-01", null, "n"]',
+	'[' || repeat('1, ', 340) || '1]', '["' || repeat('x', 1020) || '"]']);
+CREATE FUNCTION is_what_jsonb_writes(key text) RETURNS bool LANGUAGE plpgsql AS $$
+BEGIN
+	RETURN key::jsonb::text = key AND jsonb_typeof(key::jsonb) = 'array';
+EXCEPTION WHEN OTHERS THEN
+	RETURN false;
+END $$;
+SELECT s.key, t.key AS text FROM dc_scan('texts') AS s FULL JOIN (SELECT key FROM texts WHERE is_what_jsonb_writes(key)) AS t ON t.key = s.key::text COLLATE "C" AND record_image_eq(ROW(s.key), ROW(t.key::jsonb)) WHERE s IS NULL OR t IS NULL;
+SELECT count(*) FROM dc_scan('texts');
+SELECT c, (SELECT count(*) FROM dc_scan(c) AS s WHERE NOT record_image_eq(ROW(s.key), ROW(s.key::text::jsonb))) AS differ FROM unnest('{k_quick,k_other,k_expr}'::regclass[]) AS c;
 -- what is pending, what was compacted, what is zero
 BEGIN;
 SELECT dc_incr('c', '[7, 9]'), dc_decr('c', '[7, 10]', 7), dc_incr('c', '[7, 11]'), dc_incr('c', '[8, 1]');
@@ -161,6 +176,39 @@ BEGIN;
 SELECT dc_incr('c', '[9, 1]');
 SELECT * FROM dc_scan('c', '[9]');
 ROLLBACK;
+-- texts that a collation considers equal are different keys: when rows are built, counted, updated and checked. (Without ICU all collations are deterministic.)
+DO $$
+BEGIN
+	CREATE COLLATION alike (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
+EXCEPTION WHEN feature_not_supported THEN
+	CREATE COLLATION alike FROM "C";
+END $$;
+CREATE TABLE alikes (id int PRIMARY KEY, t text COLLATE alike, n int);
+SELECT dc_create(c) FROM unnest(ARRAY['alike_t', 'alike_tn', 'alike_sets']) AS c;
+INSERT INTO alikes VALUES (1, 'a', 1), (2, 'A', 1), (3, 'a', 1), (4, 'b', 2);
+SELECT dc_bind('alike_t', 'alikes', 't', build => 'now'), dc_bind('alike_tn', 'alikes', 't, n', build => 'now'), dc_bind('alike_sets', 'alikes', 't, n', group_by => 'ROLLUP (1, 2)', build => 'now');
+CREATE VIEW alike_counts AS SELECT c.counter, k.key, dc_get(c.counter::regclass, k.key) AS value
+	FROM (VALUES ('alike_t', '{a,A,b,B}'::text[]), ('alike_tn', '{"[\"a\", 1]","[\"A\", 1]","[\"b\", 2]"}'), ('alike_sets', '{"[\"a\", null]","[\"A\", null]","[\"A\", 1]","[null, null]"}')) AS c (counter, keys), unnest(c.keys) AS k (key);
+SELECT * FROM alike_counts;
+UPDATE alikes SET t = 'A' WHERE id = 1;
+INSERT INTO alikes VALUES (5, 'B', 2);
+SELECT * FROM alike_counts;
+SELECT * FROM unnest(ARRAY['alike_t', 'alike_tn', 'alike_sets']) AS c, LATERAL dc_source_check(c::regclass);
+-- constructors of JSON, which PostgreSQL has from 16 on, write floats and bytea as the settings say
+CREATE DOMAIN constructed_d AS float8;
+CREATE TABLE constructed (id int PRIMARY KEY, f float8, r float4[], b bytea, ds constructed_d[], i int, n numeric, t text);
+SELECT dc_create('made');
+CREATE FUNCTION binds(expression text) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM dc_bind('made', 'constructed', expression, build => 'none'), dc_unbind('made');
+	RETURN '';
+EXCEPTION WHEN syntax_error OR undefined_function THEN -- on PostgreSQL 15
+	RETURN '';
+WHEN OTHERS THEN
+	RETURN SQLSTATE;
+END $$;
+SELECT a, current_setting('server_version_num')::int < 160000 OR binds(format('JSON_ARRAY(%s)', a)) = CASE WHEN a IN ('i', 'n', 't') THEN '' ELSE '42P17' END AS right
+	FROM unnest('{f,r,b,ds,i,n,t}'::text[]) AS a;
 CREATE ROLE regress_scan;
 GRANT USAGE ON SCHEMA bound_keys TO regress_scan;
 SET ROLE regress_scan;

@@ -194,6 +194,22 @@ UPDATE broken SET k = 2;
 SELECT count(*) FROM pg_trigger WHERE tgrelid = 'broken'::regclass;
 RESET ROLE;
 
+-- the columns of bindings that do not parse, and of the others, cannot be dropped or altered meanwhile
+SET ROLE bound_mallory;
+CREATE TABLE half (k int, other int, last int);
+SELECT dc_create('h1'), dc_create('h2'), dc_create('h3');
+SELECT dc_bind('h1', 'half', 'k', build => 'now'), dc_bind('h2', 'half', 'other', build => 'now');
+RESET ROLE;
+UPDATE dcounter.source SET filter = 'k < ''one''' WHERE counter = 'h1'::regclass;
+SET ROLE bound_mallory;
+SELECT dc_bind('h3', 'half', 'last', build => 'now');
+SELECT pg_get_triggerdef(oid) FROM pg_trigger WHERE tgrelid = 'half'::regclass AND tgname = 'dcounter_source_update';
+ALTER TABLE half DROP COLUMN other;
+ALTER TABLE half ALTER COLUMN other TYPE bigint;
+ALTER TABLE half DROP COLUMN k;
+ALTER TABLE half DROP COLUMN k, ADD k int;
+RESET ROLE;
+
 -- Others get no locks on what is bound, whatever they rename, nor by maintaining what is theirs
 SET ROLE bound_mallory;
 CREATE TABLE plain (k int);

@@ -167,5 +167,24 @@ DELETE FROM f;
 SELECT precision, bucket, keep FROM dc_distinct_tables;
 SELECT dc_distinct_drop('f');
 SELECT dc_distinct_drop('f');
+-- what a transaction has added does not go to a table of another precision
+SELECT dc_distinct_create('p', 10);
+CREATE FUNCTION other_precision() RETURNS int LANGUAGE plpgsql AS $$BEGIN
+	DROP TABLE p_delta;
+	ALTER TABLE p ALTER sketch TYPE dc_hll(18);
+	CREATE TABLE p_delta (key text COLLATE "C" NOT NULL, sketch dc_hll(18) NOT NULL);
+	CREATE INDEX ON p_delta (key);
+	ALTER TABLE p_delta REPLICA IDENTITY FULL;
+	RETURN 1;
+END$$;
+CREATE MATERIALIZED VIEW changes AS SELECT other_precision() WITH NO DATA;
+BEGIN;
+SELECT dc_add('p', 'k', 'a');
+REFRESH MATERIALIZED VIEW changes;
+SELECT dc_distinct_adopt('p');
+COMMIT;
+DROP MATERIALIZED VIEW changes;
+DROP FUNCTION other_precision;
+SELECT dc_distinct_drop('p');
 DROP SCHEMA other CASCADE;
 RESET search_path;

@@ -59,6 +59,9 @@ SELECT pg_typeof(key), key + 1 AS next, value FROM dc_get_many('t', ARRAY[2, 1, 
 SELECT pg_typeof(key), key, value FROM dc_get_many('t', ARRAY[1]::bigint[]);
 SELECT pg_typeof(key), key, value FROM dc_get_many('t', ARRAY['C0FFEE00-0000-4000-8000-00000000000A']::uuid[]);
 SELECT pg_typeof(key), key, value FROM dc_get_many('t', ARRAY['1 ', '2']::char(3)[]);
+SELECT dc_incr('t', (('1' || repeat(' ', 3000))::char(3001))) IS NULL AS counted, dc_get('t', '1'::char(10000000)), dc_get('t', repeat(' ', 2000)::char(2000));
+SELECT dc_get('t', repeat('1', 1025)::char(1030));
+SELECT dc_get('t', repeat(' ', 1073741820 / 64)::bpchar);
 SELECT pg_typeof(key), key, value FROM dc_get_many('t', ARRAY['1']::varchar[]);
 SELECT pg_typeof(key), key, value FROM dc_get_many('t', '{1}');
 SELECT pg_typeof(key), key, value FROM dc_get_many('t', ARRAY[[1, 2], [3, 4]]);

@@ -84,6 +84,18 @@ INSERT INTO large VALUES (array_fill(1::int8, ARRAY[10000]));
 INSERT INTO large VALUES ('{NULL,1}', '{{NULL},{NULL}}');
 SELECT * FROM news();
 DROP TABLE large;
+-- json takes more as jsonb than as text; both rows of an update count
+CREATE TYPE large_pair AS (j json);
+CREATE TABLE large (id int PRIMARY KEY, j json, p large_pair[]);
+SELECT dc_outbox_attach('large');
+INSERT INTO large VALUES (1, ('[' || repeat('1,', 1200000) || '1]')::json);
+INSERT INTO large VALUES (2, NULL, ARRAY[ROW(('[' || repeat('1,', 1200000) || '1]')::json)::large_pair]);
+INSERT INTO large VALUES (3, ('["\"' || repeat(',', 1300000) || '"]')::json);
+UPDATE large SET p = ARRAY[ROW(to_json(repeat('x', 14500000)))::large_pair];
+SELECT length(payload ->> 'new') > 1300000 AS whole FROM dcounter.outbox ORDER BY seq DESC LIMIT 1;
+SELECT count(*) FROM news();
+DROP TABLE large;
+DROP TYPE large_pair;
 
 -- A table: each operation
 CREATE TABLE item (id int PRIMARY KEY, name text, price numeric);

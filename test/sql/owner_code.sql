@@ -22,11 +22,18 @@ SET ROLE regress_coder;
 SET search_path = coder, public;
 SELECT dc_create('c', totals => 'compacted'), dc_create('p', partitions => 1), dc_stock_create('s'), dc_ledger_create('l'), dc_ledger_create('m', partition_by => 'month');
 SELECT dc_incr_once('c', 'k', 1, 'e');
+SELECT dc_budget_create('b'), dc_create('r'), dc_create('n'), dc_create('d');
+CREATE INDEX ON r (value DESC, key);
+SELECT dc_rank_create('r', build => 'none');
 CREATE FUNCTION code() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$;
 CREATE FUNCTION code(text) RETURNS boolean LANGUAGE sql IMMUTABLE AS 'SELECT true';
 CREATE DOMAIN own_text AS text;
 CREATE TYPE own_enum AS ENUM ('a', 'b');
 CREATE TYPE own_row AS (a int);
+CREATE FUNCTION code(bigint, bigint) RETURNS boolean LANGUAGE sql IMMUTABLE AS 'SELECT false';
+CREATE OPERATOR === (FUNCTION = int8eq, LEFTARG = bigint, RIGHTARG = bigint, NEGATOR = !===);
+CREATE OPERATOR !=== (FUNCTION = code, LEFTARG = bigint, RIGHTARG = bigint, NEGATOR = ===);
+CREATE OPERATOR === (FUNCTION = texteq, LEFTARG = text, RIGHTARG = text);
 CREATE COLLATION own_order (provider = libc, locale = 'C');
 CREATE TABLE other (key text COLLATE "C" PRIMARY KEY);
 CREATE TABLE cases (n int GENERATED ALWAYS AS IDENTITY, harmless boolean, counter regclass, command text);
@@ -80,6 +87,8 @@ INSERT INTO cases (harmless, counter, command) VALUES
 	(false, 'c', 'ALTER TABLE c ADD CHECK (code(key))'),
 	(false, 'c', 'ALTER TABLE c_shard ADD CHECK (code(key)) NOT VALID'),
 	(false, 'c', 'ALTER TABLE c ADD CHECK (pg_sleep(1) IS NOT NULL) NOT VALID'),
+	(false, 'c', 'ALTER TABLE c ADD CHECK (NOT inc === 1000::bigint)'),
+	(false, 'c', $$ALTER TABLE c ADD x text CHECK (NOT x === 'a')$$),
 	(false, 'c', 'ALTER TABLE c ADD CHECK (key::own_text IS NOT NULL)'),
 	(false, 'c', 'ALTER TABLE c ADD CHECK (ROW(inc)::own_row IS NOT NULL)'),
 	(false, 'c', $$ALTER TABLE c ADD CHECK (inc > 0 OR 'a'::own_enum < 'b')$$),
@@ -161,7 +170,27 @@ INSERT INTO cases (harmless, counter, command) VALUES
 	(false, 'm', 'CREATE TRIGGER t BEFORE INSERT ON m_entry FOR EACH ROW EXECUTE FUNCTION code()'),
 	(false, 'c', 'CREATE TRIGGER t BEFORE INSERT ON c_op_0 FOR EACH ROW EXECUTE FUNCTION code()'),
 	(false, 'l', 'CREATE SCHEMA child CREATE TABLE t (CHECK (coder.code(key))) INHERITS (coder.l_account)'),
-	(true, 'c', 'CREATE TRIGGER t BEFORE INSERT ON l_entry FOR EACH ROW EXECUTE FUNCTION code()');
+	(true, 'c', 'CREATE TRIGGER t BEFORE INSERT ON l_entry FOR EACH ROW EXECUTE FUNCTION code()'),
+	-- bindings: each row that is written is counted
+	(false, 'b_pool', $$SELECT dc_bind('n', 'b_reservation', 'reservation_id', filter => 'ln(repeat(''9'', 16000)::numeric) > uuid_hash(reservation_id)')$$),
+	(false, 'b_pool', $$SELECT dc_bind('n', 'b', 'grant_id', value => 'length(repeat(''9'', 16000))')$$),
+	(false, 'l', $$SELECT dc_bind('n', 'l_pending', 'ln(repeat(''9'', 16000)::numeric + amount)')$$),
+	(false, 'm', $$SELECT dc_bind('n', 'm_entry', 'amount % repeat(''9'', 16000)::numeric')$$),
+	(true, 'b_pool', $$SELECT dc_bind('n', 'b_reservation', 'reservation_id')$$),
+	(true, 'l', $$SELECT dc_bind('n', 'l_pending', 'transfer_id, amount', value => 'amount, 1 AS n')$$),
+	-- the text of a column may be long, but for some types; a trigger that names the column is another reason
+	(false, 'l', $$SELECT dc_bind('n', 'l_pending', 'memo'); ALTER TABLE l_pending DISABLE TRIGGER dcounter_source_update$$),
+	(false, 'l', $$ALTER TABLE l_pending ADD x tsvector; SELECT dc_bind('n', 'l_pending', 'transfer_id', distinct_of => 'x'); ALTER TABLE l_pending DISABLE TRIGGER dcounter_source_update$$),
+	(true, 'b_pool', $$SELECT dc_bind('n', 'b_reservation', 'state', distinct_of => 'state'); ALTER TABLE b_reservation DISABLE TRIGGER dcounter_source_update$$),
+	(true, 'l', $$ALTER TABLE l_pending ADD x varchar, ADD y numeric, ADD z date; SELECT dc_bind('n', 'l_pending', 'x, amount, y'), dc_bind('d', 'l_pending', 'y', distinct_of => 'z'); ALTER TABLE l_pending DISABLE TRIGGER dcounter_source_update$$),
+	-- tables of the counters that it is counted in
+	(false, 'b_pool', $$SELECT dc_bind('n', 'b_reservation', 'reservation_id'); CREATE TRIGGER t BEFORE INSERT ON n FOR EACH ROW EXECUTE FUNCTION code()$$),
+	(false, 'l', $$SELECT dc_bind('n', 'l_pending', 'transfer_id'); ALTER TABLE n_shard ADD CHECK (code(key))$$),
+	(false, 'b_pool', $$SELECT dc_bind('n', 'b_reservation', 'reservation_id', distinct_of => 'expires_at IS NULL'); ALTER TABLE n_ref ADD CHECK (code(key))$$),
+	(false, 'r', 'ALTER TABLE r_rank ADD CHECK (code(key))'),
+	(false, 'r', 'ALTER TABLE r_rank_shard ADD CHECK (code(key))'),
+	(false, 'l', $$SELECT dc_bind('r', 'l_pending', 'transfer_id'); ALTER TABLE r_rank_shard ADD CHECK (code(key))$$),
+	(true, 'r', 'ALTER TABLE n ADD CHECK (code(key))');
 
 CREATE FUNCTION look(counter regclass, command text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
@@ -181,6 +210,22 @@ SELECT count(*), count(*) FILTER (WHERE harmless) FROM cases;
 -- what is not harmless, and what says so
 SELECT command, look(counter, command) FROM cases WHERE NOT harmless ORDER BY n;
 SELECT command, look(counter, command) FROM cases WHERE harmless AND look(counter, command) IS DISTINCT FROM 'worker' ORDER BY n;
+
+-- so many bindings that reading them would take long
+BEGIN;
+SELECT dc_bind('n', 'l_pending', 'transfer_id', build => 'none');
+SELECT maintained_by, left_because FROM dc_tables WHERE counter = 'l'::regclass;
+RESET ROLE;
+INSERT INTO dcounter.source (counter, source, key, value, build, replicated, on_detach, on_drift)
+	SELECT s.counter::bigint + 1000000 + i, s.source, s.key, s.value, s.build, s.replicated, s.on_detach, s.on_drift FROM dcounter.source AS s, generate_series(1, 100) AS i WHERE s.counter = 'coder.n'::regclass;
+SELECT maintained_by, left_because FROM dc_tables WHERE counter = 'coder.l'::regclass;
+ROLLBACK;
+
+-- Tables of counters, and their partitions, count no rows of others
+SELECT dc_bind('n', 'p_p0', 'key');
+SELECT dc_bind('n', 'p_shard_p0', 'key');
+SELECT dc_bind('n', 'c_shard', 'key');
+SELECT dc_bind('n', 's_hold', 'key');
 
 -- It is left to its owner, who maintains it
 CREATE TRIGGER t BEFORE INSERT OR UPDATE ON c FOR EACH ROW EXECUTE FUNCTION code();

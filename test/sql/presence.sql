@@ -168,8 +168,24 @@ SELECT dc_presence_create('chat', '7 days');
 SELECT try($$SELECT dc_present('chat', 'lobby')$$), try($$SELECT dc_enter('chat', 'lobby', 'zoe')$$);
 SELECT dc_presence_drop(name) FROM unnest('{chat,defaults,few,told}'::text[]) AS name;
 SELECT count(*) FROM dc_stat_presence;
--- A role's presences can have an eighth of the slots; those of others have theirs
+-- Turns: a call in a transaction makes 500 events. Rooms that change all the time keep neither another owner's from theirs, nor another of the same owner's
 GRANT EXECUTE ON FUNCTION dc_presence_create(text, interval, interval, text, bigint, boolean, boolean) TO regress_dcounter_a;
+SET ROLE regress_dcounter_a;
+SELECT dc_presence_create('busy', '7 days', events => '1 us'), dc_presence_create('busy too', '7 days', events => '1 us');
+RESET ROLE;
+SELECT dc_presence_create('calm', '7 days', events => '1 us');
+CREATE FUNCTION fill(rule text, rooms int) RETURNS bigint LANGUAGE sql AS $$ SELECT count(dc_enter(rule, 'room ' || i, gen_random_uuid()::text)) FROM generate_series(1, rooms) AS i $$;
+CREATE VIEW turns AS SELECT DISTINCT aggregatetype FROM dcounter.outbox WHERE aggregatetype IN ('busy', 'busy too', 'calm') ORDER BY 1;
+SELECT fill('busy', 600), fill('busy too', 600), fill('calm', 1);
+BEGIN; CALL dc_maintain(); COMMIT;
+SELECT * FROM turns;
+SELECT fill('busy', 600), fill('busy too', 600);
+BEGIN; CALL dc_maintain(); COMMIT;
+SELECT * FROM turns;
+SELECT dc_presence_drop(name) FROM unnest('{busy,busy too,calm}'::text[]) AS name;
+DROP VIEW turns;
+DROP FUNCTION fill;
+-- A role's presences can have an eighth of the slots; those of others have theirs
 SET ROLE regress_dcounter_a;
 SELECT count(dc_presence_create('slot ' || i, '7 days')) FROM generate_series(1, 140) AS i;
 SELECT sum(dc_enter('slot ' || i, 'r', 'm')) FROM generate_series(1, 128) AS i;

@@ -133,6 +133,7 @@ UPDATE s_hold SET qtys = '{1,NULL}' WHERE hold_id = id(32); SELECT dc_hold_relea
 UPDATE s_hold SET qtys = NULL WHERE hold_id = id(32); SELECT dc_hold_release('s', id(32)), (SELECT count(*) FROM dc_holds('s', 'b'));
 UPDATE s_hold SET qtys = '{1,-1}' WHERE hold_id = id(32); SELECT dc_hold_release('s', id(32));
 UPDATE s_hold SET keys = ARRAY['a', repeat('x', 2000)], qtys = '{1,1}' WHERE hold_id = id(32); SELECT dc_hold_release('s', id(32));
+UPDATE s_hold SET keys = ARRAY['a', repeat('x', 2000000)], qtys = '{1,1}' WHERE hold_id = id(32); SELECT dc_hold_release('s', id(32));
 UPDATE s_hold SET keys = '{}', qtys = '{}' WHERE hold_id = id(32); SELECT dc_hold_release('s', id(32));
 UPDATE s_hold SET keys = '{a,b}', qtys = '{1,1}' WHERE hold_id = id(32); SELECT dc_hold_release('s', id(32));
 ALTER TABLE s_hold ALTER keys TYPE text[] COLLATE "default"; SELECT dc_hold('s', 'a');
@@ -146,6 +147,17 @@ UPDATE s_hold SET expires_at = now() - interval '1 s' WHERE key = 'l1' AND state
 CALL dc_maintain();
 SELECT count(*), count(DISTINCT ended_at) > 1 AS in_several_steps FROM s_hold WHERE key = 'l1' AND state = 'expired';
 SELECT count(*), min(dc_get('s', key)), max(dc_get('s', key)) FROM s WHERE key ~ '^l';
+
+-- The units of a part that is not confirmed go to one row, not to as many as a restock: a hold and that write 15 records at most. (The first of them make
+-- pages, and a page may be pruned, so the fewest of three.)
+\getenv abs_srcdir PG_ABS_SRCDIR
+\set file :abs_srcdir '/include/wal_records.sql'
+\i :file
+CREATE TABLE wal (i int, n bigint);
+SELECT dc_restock('s', 'wal', 1000000);
+SELECT format('INSERT INTO wal SELECT %s, wal_records(%L)', i, format(call, 100 + i)) FROM generate_series(1, 3) AS i,
+	unnest(ARRAY['SELECT dc_hold(''s'', ''wal'', 10000, ''1 day'', id(%s)), dc_apply()', 'SELECT dc_hold_confirm(''s'', id(%s), 5000), dc_apply()']) WITH ORDINALITY AS c (call, place) ORDER BY i, place \gexec
+SELECT min(records) <= 15 AS few, count(*) FROM (SELECT sum(n) AS records FROM wal GROUP BY i) AS w;
 
 -- Errors
 SELECT dc_hold_all('s', '{}', '{}');

@@ -32,6 +32,44 @@ SELECT (SELECT count(*) FROM (SELECT bucket, value FROM cal_newfoundland EXCEPT 
 SELECT bucket, bucket AT TIME ZONE 'Pacific/Apia' AS local, value FROM dc_buckets('cal_apia', 'k', '2011-12-29', '2012-01-01 12:00');
 SELECT lower, upper, value FROM dc_window('cal_apia', 'k', '24 hours', '2011-12-30 10:00');
 
+-- Spans have days, months and years of the zone: from the start of a month on, whole months, whatever its days are. The first instants of
+-- months are given, for a zone in which the clock is set at midnight, and one in which a day has half an hour more.
+CREATE TEMP TABLE cal_span_log AS SELECT '2015-01-01 UTC'::timestamptz + n * interval '21 hours 7 minutes' AS at, 1 + n % 11 AS delta FROM generate_series(0, 2900) AS n;
+CREATE FUNCTION cal_spans(counter regclass, zone text, months int) RETURNS TABLE (checked bigint, differ bigint) LANGUAGE sql AS $$
+	WITH month AS (SELECT n, dcounter.window_calendar_bucket(E'k\x01' || lpad(to_hex(n), 8, '0'), 1, 'month', zone) AS start FROM generate_series(180, 264) AS n),
+	span AS (SELECT a.start AS since, b.start AS until, make_interval(months => b.n - a.n) AS span FROM month AS a JOIN month AS b ON b.n - a.n IN (months, 3, 12, 36) WHERE a.n % months = 0 AND b.n % months = 0)
+	SELECT count(*), count(*) FILTER (WHERE (w.lower, w.value, w.upper) IS DISTINCT FROM (l.n, l.n, l.n))
+	FROM span AS s, dc_window(counter, 'k', s.span, s.until) AS w, LATERAL (SELECT coalesce(sum(delta), 0)::bigint AS n FROM cal_span_log WHERE at >= s.since AND at < s.until) AS l
+$$;
+SELECT dc_window_create('cal_havana', '1 day', '30 years', time_zone => 'America/Havana'), dc_window_create('cal_lord_howe', '1 month', '30 years', time_zone => 'Australia/Lord_Howe'),
+	dc_window_create('cal_quarter', '3 months', '30 years', time_zone => 'America/Havana'), dc_window_create('cal_mixed', '1 day', '30 days', '{"1 month": "20 months", "3 months": "30 months", "1 year": "60 years"}', time_zone => 'America/Havana');
+SELECT c, count(dc_incr_at(c, 'k', delta, at)) FROM cal_span_log, unnest('{cal_havana,cal_lord_howe,cal_quarter,cal_mixed}'::regclass[]) AS c GROUP BY 1 ORDER BY 1;
+SELECT * FROM cal_spans('cal_havana', 'America/Havana', 1);
+SELECT * FROM cal_spans('cal_lord_howe', 'Australia/Lord_Howe', 1);
+SELECT * FROM cal_spans('cal_quarter', 'America/Havana', 3);
+SELECT * FROM cal_spans('cal_mixed', 'America/Havana', 12);
+-- what is not whole has bounds: a month, a quarter, a year
+SELECT lower <= n AND n <= upper AND lower < upper AS holds, value BETWEEN lower AND upper AS between FROM unnest('{cal_lord_howe,cal_quarter,cal_mixed}'::regclass[]) AS c, dc_window(c, 'k', '2 years 1 month 3 days 4 hours', '2019-08-17 12:00+00'),
+	LATERAL (SELECT sum(delta) AS n FROM cal_span_log WHERE at >= '2017-07-14 08:00+00' AND at < '2019-08-17 12:00+00') AS l;
+-- Days: that of 23 hours, which begins at 01:00, and the one of 25, with two midnights; a day ago is the same local time
+SELECT u, d.lower = l.n AND d.upper = l.n AS day, h.lower = h.upper AS hours FROM unnest('{2018-03-11 05:00+00,2018-03-12 04:00+00,2018-11-04 04:00+00,2018-11-05 05:00+00}'::timestamptz[]) AS u, dc_window('cal_havana', 'k', '1 day', u) AS d, dc_window('cal_havana', 'k', '24 hours', u) AS h,
+	LATERAL (SELECT coalesce(sum(delta), 0) AS n FROM cal_span_log WHERE (at AT TIME ZONE 'America/Havana')::date = ((u - interval '1 us') AT TIME ZONE 'America/Havana')::date) AS l;
+SELECT dc_window_create('cal_minutes', '30 minutes', '3650 days', '{"1 day": "30 years"}', time_zone => 'Australia/Lord_Howe');
+SELECT dc_incr_at('cal_minutes', 'k', 1, '2026-04-03 10:00+00'), dc_incr_at('cal_minutes', 'k', 2, '2026-04-03 15:30+00'), dc_incr_at('cal_minutes', 'k', 4, '2026-04-04 10:00+00'), dc_incr_at('cal_minutes', 'k', 8, '2026-04-04 15:30+00'), dc_incr_at('cal_minutes', 'k', 16, '2026-04-05 02:30+00'), dc_incr_at('cal_minutes', 'k', 32, '2026-04-04 03:00+00'), dc_incr_at('cal_minutes', 'k', 64, '2026-04-04 02:30+00');
+SELECT s, value, lower, upper FROM unnest('{1 day,2 days,24:30,24:00,1 day 1 hour,1 month,1 month -29 days}'::interval[]) AS s, dc_window('cal_minutes', 'k', s, '2026-04-05 03:30+00'); -- 14:00 of the day with half an hour more
+-- the keys of the last months, and of this one: buckets that have begun in the span
+SELECT dc_incr_at('cal_lord_howe', 'now', 1000), dc_incr_at('cal_quarter', 'now', 1000), dc_incr_at('cal_mixed', 'now', 1000);
+SELECT c, key, value FROM unnest('{cal_lord_howe,cal_quarter,cal_mixed}'::regclass[]) AS c, dc_top_window(c, CASE WHEN c = 'cal_quarter'::regclass THEN '3 months' ELSE '1 month' END::interval, 1);
+SELECT value = (SELECT sum(delta) FROM cal_span_log) AS all FROM dc_top_window('cal_mixed', '60 years') WHERE key = 'k';
+-- errors, and times without an end
+SELECT dc_window('cal_mixed', 'k', '0');
+SELECT dc_window('cal_mixed', 'k', '1 month -40 days');
+SELECT dc_top_window('cal_mixed', '-1 month');
+SELECT dc_window('cal_mixed', 'k', '100000 years');
+SELECT dc_window('cal_mixed', 'k', '1 day', '-infinity'), dc_window('cal_mixed', 'k', '1 day', 'infinity');
+SELECT dc_window_drop('cal_havana'), dc_window_drop('cal_lord_howe'), dc_window_drop('cal_quarter'), dc_window_drop('cal_mixed'), dc_window_drop('cal_minutes');
+DROP FUNCTION cal_spans(regclass, text, int);
+
 -- Days in months: what is counted in a day goes to the month of its local date, whenever it is moved.
 SELECT dc_window_create('cal', '1 day', '90 days', '{"1 month": "5 years"}', time_zone => 'europe/berlin');
 SELECT bucket, keep, rollup, levels, time_zone FROM dc_windows WHERE name = 'public.cal';

@@ -23,6 +23,11 @@
  * while something is reserved. Then they are handed over again, and an id that the transaction has
  * got in the meantime counts.
  *
+ * Where a table has columns or indexes of its owner's, SQL writes these rows, and can wait for
+ * others. That must not happen while commits or readers of others wait for this transaction, as
+ * they do from the callbacks of events and regions on. So in a transaction with either, the deltas
+ * of such a table are written in their place in the order.
+ *
  * An increment of a table that Citus distributes is also written this late, if the transaction has
  * nothing else: then one statement commits it on the worker (core/table/distribution.c).
  *
@@ -44,6 +49,7 @@
 #include "core/counter/foreign.h"
 #include "core/table/access.h"
 #include "core/table/distribution.h"
+#include "core/table/layout.h"
 
 /* The callback that writes this transaction's pending deltas has run. */
 static bool past_pre_commit = false;
@@ -54,6 +60,7 @@ static void apply_at_commit(void);
 static void apply_buffered(void);
 static bool reserve_all(DcApplying *applying, DcDelta **deltas, int count);
 static bool goes_to_rows(Oid relid);
+static bool rows_may_wait(Oid relid);
 static bool is_alone(DcDelta **deltas, int count);
 static bool any_amount(DcDelta **deltas, int count, int64 above);
 static int group_end(DcDelta **deltas, int count, int start);
@@ -162,9 +169,11 @@ apply_at_commit(void)
 	DcApplying applying;
 	DcDelta **deltas;
 	List *left = NIL;
+	bool others_wait = xact_is_marked(DC_XACT_OUTBOX) || xact_is_marked(DC_XACT_REGION);
 	int count;
 
-	if (!pending_any(goes_to_rows, DC_MAX_BUFFERED))
+	if (!pending_any(goes_to_rows, DC_MAX_BUFFERED) &&
+		(!others_wait || !pending_any(rows_may_wait, PG_INT64_MAX)))
 		return;
 	apply_begin(&applying, APPLY_AT_COMMIT);
 	deltas = pending_sorted(&count);
@@ -175,7 +184,7 @@ apply_at_commit(void)
 		end = group_end(deltas, count, start);
 		if (is_alone(deltas, count))
 			left = lappend_oid(left, relid);
-		else if (goes_to_rows(relid) || counter_is_sync(counter_lookup(relid)) ||
+		else if (goes_to_rows(relid) || counter_is_sync(counter_lookup(relid)) || (others_wait && rows_may_wait(relid)) ||
 				 any_amount(deltas + start, end - start, DC_MAX_BUFFERED))
 			apply_rows(&applying, deltas + start, end - start);
 		else
@@ -254,6 +263,21 @@ goes_to_rows(Oid relid)
 		!buffer_hooks->flushes() ||
 		(counter_is_sync(counter) &&
 		 TransactionIdIsValid(GetTopTransactionIdIfAny()));
+}
+
+/*
+ * Return true if writing new rows of a counter table may wait for another transaction: SQL writes
+ * them, and indexes of the owner, or a row with the same shard number, are in the way.
+ */
+static bool
+rows_may_wait(Oid relid)
+{
+	DcCounter *counter;
+
+	if (!counter_exists(relid))
+		return false;
+	counter = counter_lookup(relid);
+	return !counter_has_layout(counter) || !counter->direct_write;
 }
 
 /*

@@ -11,7 +11,8 @@
  * dc_scan() is for keys that are the text of a JSON array, as those of bound counters with several
  * expressions are. Those that begin with [7] are "[7]" and the keys from "[7," up to "[7-", the
  * next character after the comma. A key that is not the text of any jsonb was written directly, and
- * is skipped.
+ * is skipped. That is seen by reading it as jsonb and writing it again, which takes longer than
+ * finding it; arrays of plain elements, as nearly all are, are read here (plain_array()).
  */
 #include "postgres.h"
 
@@ -21,6 +22,7 @@
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/jsonb.h"
+#include "utils/numeric.h"
 #include "utils/snapmgr.h"
 
 #include "base/compat.h"
@@ -62,6 +64,9 @@ typedef struct DcRange
  */
 #define KEY_MEMORY (32 * 1024)
 
+/* Digits of an integer that fits into bigint, whatever they are. */
+#define PLAIN_DIGITS 18
+
 /* Amounts of a key that dc_scan() has found; in the end, one for each key, and its value. */
 typedef struct DcScanned
 {
@@ -93,6 +98,10 @@ static void range_of(const DcKey *prefix, char end, char after, DcCounter *count
 static void range_add_found(void *list, const DcKey *key, int64 inc, int64 dec);
 static void scanned_sum(DcScannedList *list);
 static bool scanned_finish(DcScanned *scanned, MemoryContext row);
+static bool scanned_parse(const DcScanned *scanned, Datum *key);
+static bool plain_array(const DcScanned *scanned, Datum *key);
+static const char *plain_element(const char *at, JsonbValue *element);
+static const char *plain_integer(const char *at, JsonbValue *element);
 static int scanned_compare_text(const void *a, const void *b);
 static int scanned_compare(const void *a, const void *b);
 
@@ -340,22 +349,113 @@ scanned_finish(DcScanned *scanned, MemoryContext row)
 {
 	MemoryContext old = MemoryContextSwitchTo(row);
 	DcKey text = {.data = scanned->data, .len = scanned->len};
-	DcKey again;
 	Datum key;
 	bool is_jsonb;
 
 	CHECK_FOR_INTERRUPTS();
 	scanned->value = sums_value(&scanned->sums, key_text_datum(&text));
-	is_jsonb = scanned->value != 0 && compat_jsonb_try(scanned->data, &key);
-	if (is_jsonb)
-	{
-		key_from_value(key, JSONBOID, &again);
-		is_jsonb = key_compare(&text, &again) == 0;
-	}
+	is_jsonb = scanned->value != 0 && (plain_array(scanned, &key) || scanned_parse(scanned, &key));
 	MemoryContextSwitchTo(old);
 	if (is_jsonb)
 		scanned->key = DatumGetJsonbPCopy(key);
 	return is_jsonb;
+}
+
+/*
+ * Read a key as jsonb; false if it is not the text that jsonb has.
+ */
+static bool
+scanned_parse(const DcScanned *scanned, Datum *key)
+{
+	DcKey text = {.data = scanned->data, .len = scanned->len};
+	DcKey again;
+
+	if (!compat_jsonb_try(scanned->data, key))
+		return false;
+	key_from_value(*key, JSONBOID, &again);
+	return key_compare(&text, &again) == 0;
+}
+
+/*
+ * plain_array reads a key that is the text, as jsonb writes it, of an array of integers, strings
+ * without escapes, booleans and nulls. Returns false for any other text.
+ */
+static bool
+plain_array(const DcScanned *scanned, Datum *key)
+{
+	JsonbValue array = {.type = jbvArray};
+	const char *at = scanned->data;
+	const char *end = at + scanned->len;
+
+	if (*at++ != '[')
+		return false;
+	/* an element and what follows it have three bytes or more */
+	array.val.array.elems = palloc((scanned->len / 3 + 1) * sizeof(JsonbValue));
+	do
+	{
+		if (array.val.array.nElems > 0 && *at++ != ' ')
+			return false;
+		at = plain_element(at, &array.val.array.elems[array.val.array.nElems++]);
+	} while (at != NULL && *at++ == ',');
+	if (at != end || at[-1] != ']')
+		return false;
+	*key = JsonbPGetDatum(JsonbValueToJsonb(&array));
+	return true;
+}
+
+/*
+ * Read an element from a text that ends with a zero byte. Returns where it ends, or NULL if it is
+ * not a plain one. The element points into the text.
+ */
+static const char *
+plain_element(const char *at, JsonbValue *element)
+{
+	const char *from = at + 1;
+
+	if (*at != '"')
+	{
+		static const char *const words[] = {"null", "true", "false"};
+
+		for (int i = 0; i < lengthof(words); i++)
+		{
+			if (strncmp(at, words[i], strlen(words[i])) == 0)
+			{
+				*element = (JsonbValue){.type = i == 0 ? jbvNull : jbvBool};
+				element->val.boolean = i == 1;
+				return at + strlen(words[i]);
+			}
+		}
+		return plain_integer(at, element);
+	}
+	for (at = from; *at != '"'; at++)
+	{
+		if ((unsigned char) *at < ' ' || *at == '\\')
+			return NULL;
+	}
+	element->type = jbvString;
+	element->val.string.val = unconstify(char *, from);
+	element->val.string.len = at - from;
+	return at + 1;
+}
+
+/*
+ * Read an integer, as plain_element() does. One with a sign or a zero in front that jsonb would not
+ * write is not a plain one.
+ */
+static const char *
+plain_integer(const char *at, JsonbValue *element)
+{
+	bool negative = *at == '-';
+	const char *from = at + negative;
+	int64 number = 0;
+
+	for (at = from; *at >= '0' && *at <= '9' && at - from < PLAIN_DIGITS; at++)
+		number = number * 10 + (*at - '0');
+	if (at == from || (*from == '0' && (at - from > 1 || negative)))
+		return NULL;
+	element->type = jbvNumeric;
+	element->val.numeric = int64_to_numeric(negative ? -number : number);
+	return at;
 }
 
 /*

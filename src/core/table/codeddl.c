@@ -57,6 +57,7 @@ static List *codeddl_depends_on(Oid class, Oid object);
 static List *codeddl_referenced(Oid relid);
 static List *codeddl_relatives(Oid relid);
 static bool codeddl_counter_of(Oid relid, DcCounterRow *row);
+static bool is_flushed_to(DcCounterRow *row);
 static void codeddl_access_hook(ObjectAccessType access, Oid class, Oid relid, int column, void *arg);
 static void prevent_code_index(Oid relid);
 static void prevent_buffered_index(HeapTuple tuple);
@@ -165,7 +166,7 @@ prevent_buffered(void)
 	{
 		DcCounterRow row;
 
-		if (codeddl_counter_of(lfirst_oid(lc), &row) && row.mode == DC_MODE_BUFFERED)
+		if (codeddl_counter_of(lfirst_oid(lc), &row) && is_flushed_to(&row))
 			ownercode_prevent_buffered(&row);
 	}
 }
@@ -265,7 +266,7 @@ codeddl_relatives(Oid relid)
 
 /*
  * Return true if a table is one of those of a counter (counter_tables), and set the counter's row.
- * Those of a ledger or of a binding are not looked for, as their counters are never buffered.
+ * Those of a ledger, and reference counts, are not looked for: no flush writes to them.
  */
 static bool
 codeddl_counter_of(Oid relid, DcCounterRow *row)
@@ -277,6 +278,21 @@ codeddl_counter_of(Oid relid, DcCounterRow *row)
 		return true;
 	counter = once_hooks->counter(relid);
 	return OidIsValid(counter) && catalog_read(counter, row);
+}
+
+/*
+ * Return true if a flush writes to a counter's tables, and set *row to the counter that is flushed:
+ * this one, or that whose ranks it has.
+ */
+static bool
+is_flushed_to(DcCounterRow *row)
+{
+	Oid source;
+
+	if (row->mode == DC_MODE_BUFFERED)
+		return true;
+	source = bound_hooks->source(row->counter);
+	return OidIsValid(source) && catalog_read(source, row) && row->mode == DC_MODE_BUFFERED;
 }
 
 /*
@@ -345,7 +361,7 @@ prevent_buffered_index(HeapTuple tuple)
 	bool harmless;
 
 	if (dc_worker_runs_owner_code || member_find(form->indrelid, &row, &root) == DC_MEMBER_NONE ||
-		row.mode != DC_MODE_BUFFERED || superuser_arg(relation_owner(form->indrelid)))
+		!is_flushed_to(&row) || superuser_arg(relation_owner(form->indrelid)))
 		return;
 	index = index_open(form->indexrelid, NoLock);
 	ownercode_expressions_begin();

@@ -8,8 +8,9 @@
  * long as it likes, and catch a cancel; a foreign server may never answer. In a session of the
  * owner that hurts only the owner. In the worker it would block the maintenance of all other
  * tables. So the worker's jobs skip a counter table on which such code could run, and its owner
- * maintains it: dc_maintain(), dc_compact(), dc_flush(). All tables of a counter, and of the ledger
- * that it belongs to, go together. A table of a superuser is let through, as superusers control the
+ * maintains it: dc_maintain(), dc_compact(), dc_flush(). All tables of a counter, of the ledger or
+ * budget that it belongs to, and of the bound counters that rows of these are counted in, go
+ * together. A table of a superuser is let through, as superusers control the
  * worker in any case; and so is every table if dcounter.worker_runs_owner_code is on. A counter
  * with very many partitions, which make each step long, is left to the owner in the same way. The
  * outbox job touches the extension's own tables only.
@@ -59,6 +60,7 @@
 
 #include "base/compat.h"
 #include "base/guc.h"
+#include "base/hooks.h"
 #include "base/lockclass.h"
 #include "base/relcached.h"
 #include "base/relopen.h"
@@ -74,7 +76,7 @@ typedef struct DcFound
 {
 	Oid counter;  /* hash key */
 	bool valid;	  /* no invalidation has come since the members were listed */
-	int nroots;	  /* its tables; what follows are their partitions */
+	int nroots;	  /* its tables; partitions and tables of bound counters follow */
 	int nmembers; /* all of both */
 	Oid *members; /* in TopMemoryContext */
 	bool is_cut;  /* there are more */
@@ -104,6 +106,7 @@ static bool ownercode_lock_table(Oid relid, LOCKMODE mode, bool wait);
 static bool lock_code(Oid relid, LOCKMODE mode, bool wait);
 static bool has_roots(const DcFound *found, List *roots);
 static void find_members(DcFound *found, List *roots, int most);
+static List *add_tables_counted_in(List *tables, Oid relid);
 static void ownercode_look_at(DcFound *found);
 static void note_reason(DcFound *found, char *reason, bool exempt);
 
@@ -343,27 +346,31 @@ has_roots(const DcFound *found, List *roots)
 }
 
 /*
- * find_members lists tables, and then their partitions and children, or somewhat more than `most`
- * of them. The answer is forgotten.
+ * find_members lists tables, then their partitions and children, and the tables of bound counters
+ * that rows of all these are counted in, with theirs; or somewhat more than `most` of them. The
+ * answer is forgotten.
  */
 static void
 find_members(DcFound *found, List *roots, int most)
 {
+	List *tables = list_copy(roots);
 	List *members = list_copy(roots);
 	uint64 changes = relcached_changes();
-	ListCell *lc;
 
 	found->nroots = -1; /* so that it is done again if this fails */
 	found->valid = false;
-	foreach(lc, roots)
+	for (int i = 0; i < list_length(tables) && list_length(members) <= most; i++)
 	{
-		List *more = relation_members_most(lfirst_oid(lc), NoLock, most);
+		List *more = relation_members_most(list_nth_oid(tables, i), NoLock, most);
+		ListCell *lc;
 
 		/* removing duplicates takes quadratic time, and looking at a table twice costs little */
 		if (list_length(members) + list_length(more) > DC_MANY_MEMBERS)
 			members = list_concat(members, more);
 		else
 			members = list_concat_unique_oid(members, more);
+		foreach(lc, more)
+			tables = add_tables_counted_in(tables, lfirst_oid(lc)); /* for the turns to come */
 	}
 	relcached_set_oids(&found->members, &found->nmembers, members);
 	for (int i = 0; i < found->nmembers; i++)
@@ -372,6 +379,27 @@ find_members(DcFound *found, List *roots, int most)
 	found->looked = false;
 	found->is_cut = list_length(members) > most;
 	found->valid = changes == relcached_changes();
+}
+
+/*
+ * Add the tables of the bound counters that rows of a table are counted in: whoever writes to it
+ * also writes to these.
+ */
+static List *
+add_tables_counted_in(List *tables, Oid relid)
+{
+	List *counters = bound_hooks != NULL ? bound_hooks->counters(relid, NIL) : NIL;
+	ListCell *lc;
+
+	CHECK_FOR_INTERRUPTS();
+	foreach(lc, counters)
+	{
+		DcCounterRow row;
+
+		if (catalog_read(lfirst_oid(lc), &row))
+			tables = list_concat_unique_oid(tables, counter_tables(&row));
+	}
+	return tables;
 }
 
 /*

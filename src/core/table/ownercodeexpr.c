@@ -26,6 +26,7 @@
 #include "access/transam.h"
 #include "catalog/dependency.h"
 #include "catalog/pg_collation.h"
+#include "catalog/pg_operator.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
@@ -48,6 +49,7 @@ static bool is_short_constant(const FuncExpr *expr);
 static bool is_short_text(const CoerceViaIO *expr);
 static bool is_equal_operator(Oid opno, Oid collation, List *args);
 static bool is_known_node(Node *node, bool *has_type);
+static bool has_owner_operator(Node *node);
 static bool is_code_function(Oid function, void *context);
 static bool has_fixed_lengths(Oid function);
 static bool is_fixed_length(Oid type);
@@ -121,7 +123,7 @@ code_walker(Node *node, void *context)
 	if (!is_known_node(node, &has_type) ||
 		(has_type && !is_trusted_object(TypeRelationId, exprType(node))) ||
 		(IsA(node, Var) && !is_fixed_length(((Var *) node)->vartype)) ||
-		check_functions_in_node(node, is_code_function, NULL))
+		has_owner_operator(node) || check_functions_in_node(node, is_code_function, NULL))
 		return true;
 	return expression_tree_walker(node, code_walker, context);
 }
@@ -209,7 +211,7 @@ is_equal_operator(Oid opno, Oid collation, List *args)
 	RegProcedure function = get_opcode(opno);
 	int vars = 0;
 
-	if ((function != F_TEXTEQ && function != F_TEXTNE) ||
+	if ((function != F_TEXTEQ && function != F_TEXTNE) || !is_trusted_object(OperatorRelationId, opno) ||
 		(OidIsValid(collation) && !get_collation_isdeterministic(collation)))
 		return false;
 	(void) count_vars(lsecond(args), &vars);
@@ -251,6 +253,26 @@ is_known_node(Node *node, bool *has_type)
 		case T_CaseWhen:
 			*has_type = false;
 			return true;
+		default:
+			return false;
+	}
+}
+
+/*
+ * Return true for an operator that is not the server's or ours, though its function may be: where it is
+ * negated, the server calls the function of its negator, which may be anybody's.
+ */
+static bool
+has_owner_operator(Node *node)
+{
+	switch (nodeTag(node))
+	{
+		case T_OpExpr:
+		case T_DistinctExpr:
+		case T_NullIfExpr:
+			return !is_trusted_object(OperatorRelationId, ((OpExpr *) node)->opno);
+		case T_ScalarArrayOpExpr:
+			return !is_trusted_object(OperatorRelationId, ((ScalarArrayOpExpr *) node)->opno);
 		default:
 			return false;
 	}

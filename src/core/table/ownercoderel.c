@@ -13,6 +13,8 @@
  *	- triggers of this extension, with a harmless condition, and those that are disabled; the
  *	  second look of a deferrable unique constraint. Those of a foreign key read and write another
  *	  table, whose owner may be any role;
+ *	- bindings of bound counters (dc_bind) whose expressions are harmless: rows are counted by a
+ *	  trigger of this extension;
  *	- defaults, generated columns, CHECK constraints, index expressions and predicates,
  *	  and extended statistics, whose expressions are harmless;
  *	- B-trees of the server's operator classes and collations that exclude nothing: others may add
@@ -43,6 +45,7 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
+#include "base/hooks.h"
 #include "core/table/extras.h"
 #include "core/table/ownercode.h"
 
@@ -56,6 +59,7 @@ static bool partition_key_is_harmless(Oid relid);
 static char *index_reason(Relation rel);
 static Oid method_of(Oid index);
 static char *statistics_reason(Relation rel);
+static char *binding_reason(Relation rel);
 static bool attribute_is_harmless(int cache, HeapTuple tuple, AttrNumber att);
 static bool are_trusted(int cache, HeapTuple tuple, AttrNumber att, Oid classid, int n);
 
@@ -68,7 +72,7 @@ ownercode_of_relation(Relation rel)
 {
 	static char *(*const looks[])(Relation rel) = {
 		kind_reason, column_reason, default_reason, check_reason, trigger_reason,
-		partition_reason, index_reason, statistics_reason};
+		partition_reason, index_reason, statistics_reason, binding_reason};
 
 	ownercode_expressions_begin();
 	for (int i = 0; i < lengthof(looks); i++)
@@ -307,6 +311,22 @@ statistics_reason(Relation rel)
 			return psprintf(_("statistics \"%s\" on \"%s\""), NameStr(name), name_of(rel));
 	}
 	return NULL;
+}
+
+/*
+ * binding_reason returns a bound counter whose expressions, which our trigger evaluates for each
+ * row, can run for long, or NULL.
+ */
+static char *
+binding_reason(Relation rel)
+{
+	Oid counter = bound_hooks != NULL ? bound_hooks->code(rel) : InvalidOid;
+
+	char *name = get_rel_name(counter);
+
+	if (!OidIsValid(counter))
+		return NULL;
+	return psprintf(_("binding of \"%s\" to \"%s\""), name != NULL ? name : "", name_of(rel));
 }
 
 /*

@@ -298,6 +298,7 @@ write_events(bool prepare)
 	uint32 len;
 	char *data;
 
+	xact_end_temporary();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	target = target_open();
 	activity_note(DC_ACTIVITY_THINGS);

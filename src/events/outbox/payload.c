@@ -13,6 +13,7 @@
 
 #include "access/detoast.h"
 #include "catalog/pg_type.h"
+#include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/primnodes.h"
 #include "utils/array.h"
@@ -47,18 +48,26 @@ static const struct
 	{JSONBOID, JSON_JSONB},
 };
 
+/* What an element of json takes as jsonb besides the bytes of its text, as the number 1 does. */
+#define JSON_ELEMENT_BYTES 12
+
+/* The commas of a longer value are counted; a shorter one counts as if each second byte were one. */
+#define JSON_SHORT 4096
+
 static void begin_member(DcJsonWriter *writer, const char *name);
 static void add_value(DcJsonWriter *writer, const char *name, JsonbValue *value);
 static void set_numeric(JsonbValue *json, Numeric value);
 static void set_text(JsonbValue *json, const text *value);
 static void set_time(JsonbValue *json, Datum value, Oid type);
-static void check_row_size(const DcJsonRow *row, const Datum *values, const bool *isnull, const char *what, Size max);
+static void check_row_size(const DcJsonRow *row, const Datum *values, const bool *isnull, const char *what, Size *bytes, Size max);
 static Size array_bytes(Datum array);
+static Size json_bytes(const DcJsonColumn *column, Datum value);
 static void push_row(CompatJsonb *jsonb, DcJsonRow *row, const Datum *values, const bool *isnull);
 static void set_column(JsonbValue *json, DcJsonColumn *column, Datum value);
 static void set_jsonb(JsonbValue *json, Jsonb *value);
 static void column_make(DcJsonColumn *column, TupleDesc desc, AttrNumber attnum);
 static int compare_names(const void *a, const void *b);
+static bool may_hold_json(Oid type);
 static void to_jsonb_make(FmgrInfo *function, Form_pg_attribute att);
 
 /*
@@ -260,30 +269,32 @@ set_jsonb(JsonbValue *json, Jsonb *value)
 void
 json_add_row(DcJsonWriter *writer, const char *name, DcJsonRow *row, const Datum *values, const bool *isnull)
 {
-	check_row_size(row, values, isnull, "payload", EVENT_MAX_JSON_BYTES);
+	check_row_size(row, values, isnull, "payload", &writer->row_bytes, EVENT_MAX_JSON_BYTES);
 	begin_member(writer, name);
 	push_row(&writer->jsonb, row, values, isnull);
 }
 
 /*
- * Raise 54000 if the columns of a row are larger than an event may be, before any is decompressed:
- * the table may be one that the worker writes to.
+ * Raise 54000 if the columns of a row are larger than an event may be, before any becomes jsonb, which
+ * may take a hundred times the memory, and before all but json is decompressed: the table may be one
+ * that the worker writes to. *bytes: what the event has so far.
  */
 static void
-check_row_size(const DcJsonRow *row, const Datum *values, const bool *isnull, const char *what, Size max)
+check_row_size(const DcJsonRow *row, const Datum *values, const bool *isnull, const char *what, Size *bytes, Size max)
 {
-	Size bytes = 0;
-
 	for (int i = 0; i < row->ncolumns; i++)
 	{
 		const DcJsonColumn *column = &row->columns[i];
 
 		if (isnull[column->attnum - 1] || column->kind == JSON_NOTHING || !column->varlena)
 			continue;
-		bytes += toast_raw_datum_size(values[column->attnum - 1]) - VARHDRSZ;
+		*bytes += toast_raw_datum_size(values[column->attnum - 1]) - VARHDRSZ;
 		if (column->is_array)
-			bytes += array_bytes(values[column->attnum - 1]);
-		check_length(what, bytes, 0, max);
+			*bytes += array_bytes(values[column->attnum - 1]);
+		check_length(what, *bytes, 0, max);
+		if (column->may_hold_json)
+			*bytes += json_bytes(column, values[column->attnum - 1]);
+		check_length(what, *bytes, 0, max);
 	}
 }
 
@@ -302,6 +313,37 @@ array_bytes(Datum array)
 }
 
 /*
+ * Return about what a value that is json, or has some inside, takes as jsonb besides its bytes. Strings
+ * are told apart in json itself only; elsewhere, bytes that are no text come between.
+ */
+static Size
+json_bytes(const DcJsonColumn *column, Datum value)
+{
+	bool is_json = column->type == JSONOID;
+	bool in_string = false;
+	Size commas = 0;
+	struct varlena *json;
+	const char *end;
+
+	if (toast_raw_datum_size(value) <= JSON_SHORT)
+		return toast_raw_datum_size(value) / 2 * JSON_ELEMENT_BYTES;
+	json = PG_DETOAST_DATUM_PACKED(value);
+	end = VARDATA_ANY(json) + VARSIZE_ANY_EXHDR(json);
+	for (const char *byte = VARDATA_ANY(json); byte < end; byte++)
+	{
+		if (*byte == ',' && !in_string)
+			commas++;
+		else if (is_json && *byte == '"')
+			in_string = !in_string;
+		else if (is_json && *byte == '\\')
+			byte++; /* in a string, as the value is valid */
+	}
+	if ((Pointer) json != DatumGetPointer(value))
+		pfree(json);
+	return commas * JSON_ELEMENT_BYTES;
+}
+
+/*
  * Append a row to what is being built, as an object or as an array.
  */
 static void
@@ -313,6 +355,7 @@ push_row(CompatJsonb *jsonb, DcJsonRow *row, const Datum *values, const bool *is
 		DcJsonColumn *column = &row->columns[i];
 		JsonbValue json = {.type = jbvString};
 
+		CHECK_FOR_INTERRUPTS();
 		if (!row->array)
 		{
 			json.val.string.val = column->name;
@@ -416,6 +459,7 @@ column_make(DcJsonColumn *column, TupleDesc desc, AttrNumber attnum)
 	column->type = type;
 	column->varlena = att->attlen == -1;
 	column->is_array = OidIsValid(get_element_type(type));
+	column->may_hold_json = may_hold_json(type);
 	column->kind = compat_is_virtual(att) ? JSON_NOTHING /* it is not in the tuple */
 										  : JSON_TO_JSONB;
 	for (int i = 0; i < lengthof(kinds) && column->kind == JSON_TO_JSONB; i++)
@@ -425,6 +469,20 @@ column_make(DcJsonColumn *column, TupleDesc desc, AttrNumber attnum)
 	}
 	if (column->kind == JSON_TO_JSONB)
 		to_jsonb_make(&column->function, att);
+}
+
+/*
+ * Return true for json, for rows, which may have columns of it, and for arrays of them.
+ */
+static bool
+may_hold_json(Oid type)
+{
+	Oid base = getBaseType(type);
+	Oid element = get_element_type(base);
+
+	if (OidIsValid(element))
+		return may_hold_json(element);
+	return base == JSONOID || get_typtype(base) == TYPTYPE_COMPOSITE;
 }
 
 /*
@@ -450,8 +508,9 @@ json_row_text(DcJsonRow *row, const Datum *values, const bool *isnull)
 {
 	CompatJsonb jsonb = {0};
 	Jsonb *array;
+	Size bytes = 0;
 
-	check_row_size(row, values, isnull, "key of an event", EVENT_MAX_KEY_VALUE);
+	check_row_size(row, values, isnull, "key of an event", &bytes, EVENT_MAX_KEY_VALUE);
 	push_row(&jsonb, row, values, isnull);
 	array = JsonbValueToJsonb(jsonb.result);
 	return JsonbToCString(NULL, &array->root, VARSIZE(array));

@@ -19,6 +19,7 @@
 typedef struct DcJsonWriter
 {
 	CompatJsonb jsonb;
+	Size row_bytes; /* of the rows that were added, about */
 } DcJsonWriter;
 
 /* How a column's value becomes jsonb. */
@@ -44,7 +45,8 @@ typedef struct DcJsonColumn
 	DcJsonKind kind;
 	bool varlena;
 	bool is_array;
-	Oid type; /* a domain's base type */
+	bool may_hold_json; /* it is json, or may have some inside */
+	Oid type;			/* a domain's base type */
 	FmgrInfo function;
 } DcJsonColumn;
 

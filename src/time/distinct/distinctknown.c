@@ -278,6 +278,8 @@ known_missing(DcKnown *known, const HllState *items)
 {
 	HllState *missing;
 
+	if (items->precision != known->state->precision)
+		return hll_copy(items); /* the rows of one table have one precision: see write_key() */
 	if (items->dense)
 	{
 		const uint8 *registers = hll_registers(items);

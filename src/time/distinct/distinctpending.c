@@ -30,6 +30,7 @@
 #include "access/xlog.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
@@ -90,6 +91,7 @@ static int items_compare(const void *a, const void *b);
 static void write_items(bool commits);
 static void write_table(DcItems **items, int count, bool load, bool commits);
 static void write_key(DcDistinctRel *rel, DcItems **items, int count, bool load, bool commits);
+static void check_precision(const DcDistinct *distinct, const HllState *state);
 static void mark_written(void);
 static bool distinctpending_is_idle(void);
 static void distinctpending_xact_callback(XactEvent event, void *arg);
@@ -439,6 +441,7 @@ write_key(DcDistinctRel *rel, DcItems **items, int count, bool load, bool commit
 		for (int i = 1; i < count; i++)
 			state = hll_merge(state, items[i]->state);
 	}
+	check_precision(distinct, state);
 	if (load)
 		known = known_load(rel, key);
 	else if (!IsolationIsSerializable())
@@ -449,6 +452,24 @@ write_key(DcDistinctRel *rel, DcItems **items, int count, bool load, bool commit
 		items[i]->generation = distinct->generation;
 	if (state != NULL)
 		distinct_insert_row(rel, DISTINCT_DELTA, key->data, key->len, hll_value(state));
+}
+
+/*
+ * check_precision raises 55000 if items are of another precision than the table is now. DDL in a
+ * function that REFRESH MATERIALIZED VIEW calls comes without what is pending being written before.
+ * The type of the column would not keep them out, as rows are written without SQL, and whoever reads
+ * one relies on the table's precision.
+ */
+static void
+check_precision(const DcDistinct *distinct, const HllState *state)
+{
+	if (state->precision != distinct->row.precision)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot write items of precision %d to distinct table \"%s\" of precision %d", state->precision,
+						get_rel_name(distinct->relid), distinct->row.precision),
+				 errdetail("The table has changed since this transaction added them."),
+				 errhint("Change a distinct table in a transaction that has not added items to it.")));
 }
 
 /*

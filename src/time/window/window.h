@@ -103,7 +103,8 @@ typedef struct DcWindowMove
 	StringInfo after;		/* the key of the last row that was looked at */
 	StringInfo foreign;		/* that of one that no increment has written, or empty */
 	bool done;				/* none follows, */
-	bool kept;				/* but some had to stay */
+	bool kept;				/* but some had to stay, */
+	bool misfits;			/* some of them as their amounts do not fit into the next level */
 } DcWindowMove;
 
 /* window.c */
@@ -147,6 +148,7 @@ extern bool window_is_whole(const DcWindow *window);
 extern void window_claim(DcWindow *window, int level, int64 turn);
 
 /* windowread.c */
+extern TimestampTz window_span_start(const DcWindow *window, const Interval *span, TimestampTz until);
 extern void window_read_begin(DcWindow *window, TimestampTz from, TimestampTz to, bool whole,
 							  DcWindowReading *reading);
 extern void window_read_key(DcWindowReading *reading, const DcKey *key, DcWindowVisit visit,

@@ -18,7 +18,9 @@
  */
 #include "postgres.h"
 
+#include "common/int.h"
 #include "utils/datetime.h"
+#include "utils/fmgrprotos.h"
 #include "utils/timestamp.h"
 
 #include "base/bucket.h"
@@ -46,6 +48,9 @@ typedef struct DcCalendarBucket
 
 static DcCalendarBucket latest[DC_UNIT_MONTH + 1];
 
+static Timestamp calendar_local(TimestampTz at, pg_tz *zone);
+static TimestampTz calendar_instant(Timestamp local, pg_tz *zone);
+static void calendar_out_of_range(void) pg_attribute_noreturn();
 static int64 calendar_div(int64 a, int64 b);
 static bool next_offset(pg_time_t at, long int *offset, pg_time_t *next, pg_tz *zone);
 static pg_time_t time_of(TimestampTz at);
@@ -90,6 +95,78 @@ calendar_start(int64 bucket, DcUnit unit, int64 n, pg_tz *zone)
 	if (bucket > limit / n || bucket < -limit / n)
 		return bucket < 0 ? PG_INT64_MIN : PG_INT64_MAX;
 	return day_start(unit == DC_UNIT_MONTH ? first_of_month(bucket * n) : bucket * n, zone);
+}
+
+/*
+ * calendar_before returns the time that is an interval before another one. Months and days are
+ * those of the local calendar, as where an interval is subtracted from a timestamptz; the rest is a
+ * duration. Before the start of a day is the start of a day: so from the start of a month on, it
+ * goes by whole months. Raises 22008 for a time that is out of range.
+ */
+TimestampTz
+calendar_before(TimestampTz at, const Interval *interval, pg_tz *zone)
+{
+	Interval dates = {.month = interval->month, .day = interval->day};
+	TimestampTz result = at;
+
+	if (TIMESTAMP_NOT_FINITE(at))
+		return at;
+	if (dates.month != 0 || dates.day != 0)
+	{
+		bool starts = at == day_start(day_of(at, zone), zone);
+		Timestamp local = DatumGetTimestamp(DirectFunctionCall2(timestamp_mi_interval, TimestampGetDatum(calendar_local(at, zone)), IntervalPGetDatum(&dates)));
+
+		result = starts ? day_start(calendar_div(local, USECS_PER_DAY) - ORIGIN_DAYS, zone) : calendar_instant(local, zone);
+	}
+	if (pg_sub_s64_overflow(result, interval->time, &result) || !IS_VALID_TIMESTAMP(result))
+		calendar_out_of_range();
+	return result;
+}
+
+/*
+ * Return the local time of an instant.
+ */
+static Timestamp
+calendar_local(TimestampTz at, pg_tz *zone)
+{
+	struct pg_tm tm;
+	fsec_t fsec;
+	int offset;
+	Timestamp local;
+
+	if (timestamp2tm(at, &offset, &tm, &fsec, NULL, zone) != 0 || tm2timestamp(&tm, fsec, NULL, &local) != 0)
+		calendar_out_of_range();
+	return local;
+}
+
+/*
+ * Return the instant of a local time: where there are two, or none, that which the server takes.
+ */
+static TimestampTz
+calendar_instant(Timestamp local, pg_tz *zone)
+{
+	struct pg_tm tm;
+	fsec_t fsec;
+	int offset;
+	TimestampTz at;
+
+	if (timestamp2tm(local, NULL, &tm, &fsec, NULL, NULL) != 0)
+		calendar_out_of_range();
+	offset = DetermineTimeZoneOffset(&tm, zone);
+	if (tm2timestamp(&tm, fsec, &offset, &at) != 0)
+		calendar_out_of_range();
+	return at;
+}
+
+/*
+ * Raise the server's error about a time that is out of range.
+ */
+static void
+calendar_out_of_range(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
+			 errmsg("timestamp out of range")));
 }
 
 /*

@@ -24,6 +24,7 @@ typedef enum DcUnit
 
 extern int64 calendar_bucket(TimestampTz at, DcUnit unit, int64 n, pg_tz *zone);
 extern TimestampTz calendar_start(int64 bucket, DcUnit unit, int64 n, pg_tz *zone);
+extern TimestampTz calendar_before(TimestampTz at, const Interval *interval, pg_tz *zone);
 extern bool calendar_offsets_fit(int64 width, pg_tz *zone);
 
 #endif /* DC_WINDOWCALENDAR_H */

@@ -183,6 +183,7 @@ was_tried(const DcWindowRound *round, int level, int64 turn)
 	{
 		const DcWindowClaim *claim = lfirst(lc);
 
+		CHECK_FOR_INTERRUPTS();
 		if (claim->level == level && claim->turn == turn)
 			return true;
 	}

@@ -20,7 +20,9 @@
  *
  * Amounts that would make a row of the next level leave bigint stay where they are; readers add up
  * in 128 bits, and other amounts are moved. The slot is not truncated until these rows are gone,
- * too: once they are older than the last level keeps, they are deleted one by one.
+ * too: once they are older than the last level keeps, they are deleted one by one. One claim for each
+ * slot is enough for that: when a later turn has the slot, the claim of the one before goes, or there
+ * would be ever more of them.
  *
  * An owner may have put rows into a slot that no increment writes. Rows below the floor stay, and
  * keep the slot from being truncated; others are truncated with it, but by the worker only up to
@@ -113,9 +115,9 @@ static int64 first_claimed(const List *claims, int level, int64 turn, int64 last
 static bool next_page(DcSqlSession *session, const DcWindowMove *move, Datum *end);
 static Datum floor_digits(const DcWindow *window, int level);
 static bool find_target(DcWindow *window, const DcWindowMove *move, DcMovedRow *row, bool in_worker);
-static void drop_misfits(DcMovedRow *rows, int n);
+static bool drop_misfits(DcMovedRow *rows, int n);
 static int target_compare(const void *a, const void *b);
-static void check_target(DcMovedRow **rows, int n);
+static bool check_target(DcMovedRow **rows, int n);
 static int64 windowmove_write_rows(DcSqlSession *session, DcWindow *window, DcMovedRow *rows, int n);
 static void note_foreign(DcWindowMove *move, const DcMovedRow *rows, int n);
 static void windowmove_set_key(StringInfo buf, Datum text);
@@ -224,7 +226,7 @@ window_move(DcWindow *window, DcWindowMove *move, bool in_worker)
 			row->counter = NULL;
 	}
 	windowmove_set_key(move->after, n == dc_compact_batch ? rows[n - 1].key : values[3]);
-	drop_misfits(rows, n);
+	move->misfits |= drop_misfits(rows, n);
 	moved = windowmove_write_rows(&session, window, rows, n);
 	note_foreign(move, rows, n);
 	move->kept |= moved < n;
@@ -350,15 +352,16 @@ window_open_slot(DcWindow *window, int number, bool in_worker)
 }
 
 /*
- * drop_misfits leaves out rows that would make the sum of their key in the next level leave bigint.
- * Rows that go to one row there need not be adjacent: between two buckets of a key may be those of
- * longer keys (bucket.c).
+ * drop_misfits leaves out rows that would make the sum of their key in the next level leave bigint,
+ * and returns true if there are any. Rows that go to one row there need not be adjacent: between two
+ * buckets of a key may be those of longer keys (bucket.c).
  */
-static void
+static bool
 drop_misfits(DcMovedRow *rows, int n)
 {
 	DcMovedRow **moved = palloc(Max(n, 1) * sizeof(DcMovedRow *));
 	int nmoved = 0;
+	bool any = false;
 
 	for (int i = 0; i < n; i++)
 	{
@@ -372,9 +375,10 @@ drop_misfits(DcMovedRow *rows, int n)
 		while (end < nmoved && moved[end]->counter == moved[first]->counter &&
 			   key_compare(&moved[end]->target->key, &moved[first]->target->key) == 0)
 			end++;
-		check_target(moved + first, end - first);
+		any |= check_target(moved + first, end - first);
 	}
 	pfree(moved);
+	return any;
 }
 
 /*
@@ -396,12 +400,14 @@ target_compare(const void *a, const void *b)
 }
 
 /*
- * check_target leaves out, of the rows that go to one row, those that do not fit into it.
+ * check_target leaves out, of the rows that go to one row, those that do not fit into it, and returns
+ * true if there are any.
  */
-static void
+static bool
 check_target(DcMovedRow **rows, int n)
 {
 	Datum key = key_text_datum(&rows[0]->target->key);
+	bool any = false;
 	DcSums sums;
 
 	for (int snapshots = counter_sums(rows[0]->counter, &key, 1, &sums); snapshots > 0; snapshots--)
@@ -415,8 +421,12 @@ check_target(DcMovedRow **rows, int n)
 		if (sums_fit(with.inc, &ignored) && sums_fit(with.dec, &ignored))
 			sums = with;
 		else
+		{
 			rows[i]->counter = NULL;
+			any = true;
+		}
 	}
+	return any;
 }
 
 /*
@@ -453,7 +463,7 @@ windowmove_write_rows(DcSqlSession *session, DcWindow *window, DcMovedRow *rows,
 
 /*
  * window_finish does the next thing about a turn that has no rows left, or whose rows are no longer
- * kept. False if nothing can be done now.
+ * kept. False if nothing more can be done now.
  */
 bool
 window_finish(DcWindow *window, DcWindowMove *move, bool in_worker)
@@ -463,6 +473,7 @@ window_finish(DcWindow *window, DcWindowMove *move, bool in_worker)
 	int number = window_turn_slot(level, move->turn);
 	DcCounter *counter = window_open_slot(window, number, in_worker);
 	bool shared = windowmove_is_shared(window, move);
+	bool handed_on = false; /* to the claim of a later turn: nothing is truncated, so no snapshot matters */
 	DcCounterRow row;
 
 	if (counter == NULL || (last && shared))
@@ -472,18 +483,19 @@ window_finish(DcWindow *window, DcWindowMove *move, bool in_worker)
 		DcLeft left = rows_left(window, counter, move, in_worker);
 
 		/* the rest of a slot with a later turn is moved with that turn, at the latest */
-		if (left == LEFT_ROWS || (left == LEFT_MANY && !shared))
+		handed_on = left == LEFT_ROWS && shared && move->misfits;
+		if (!handed_on && (left == LEFT_ROWS || (left == LEFT_MANY && !shared)))
 		{
 			if (move->emptied)
 				window_claims_delete(window->relid, level, move->turn, true);
 			return false;
 		}
-		if (!move->emptied)
+		if (!handed_on && !move->emptied)
 		{
 			window_claim_insert(window->relid, level, move->turn, true);
 			return true;
 		}
-		if (!seen_by_all(counter, move->noted_by))
+		if (!handed_on && !seen_by_all(counter, move->noted_by))
 			return false;
 	}
 	if (!counter_lock_at_once(window->slots[number], AccessExclusiveLock, &row))
@@ -495,7 +507,7 @@ window_finish(DcWindow *window, DcWindowMove *move, bool in_worker)
 	if (!shared)
 		(void) truncate_slot(window, counter, level);
 	window_claims_delete(window->relid, level, move->turn, false);
-	return true;
+	return !handed_on;
 }
 
 /*

@@ -35,11 +35,14 @@
 #include "access/parallel.h"
 #include "access/xact.h"
 #include "catalog/pg_type.h"
+#include "common/int.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
+#include "utils/timestamp.h"
 
+#include "base/args.h"
 #include "base/errors.h"
 #include "core/counter/range.h"
 #include "core/table/access.h"
@@ -65,6 +68,39 @@ static bool lacks_rows(const DcWindowReading *reading, const DcWindowRow *now);
 static void read_slot(DcWindowReading *reading, int number, const DcKey *key, DcWindowVisit visit,
 					  void *arg);
 static void visit_row(void *arg, const DcKey *whole, int64 inc, int64 dec);
+
+/*
+ * window_span_start returns when a span begins that ends at a time. Days and months of a windowed
+ * counter by calendar are those of its time zone; otherwise days have 24 hours, and months are an
+ * error. Raises 22023 for a span that is not positive.
+ */
+TimestampTz
+window_span_start(const DcWindow *window, const Interval *span, TimestampTz until)
+{
+	const DcLevels *levels = &window->row.levels;
+	bool positive;
+	TimestampTz from;
+
+	/* the last level has the widest unit */
+	if (levels->units[levels->n - 1] != DC_UNIT_TIME)
+	{
+		from = calendar_before(until, span, levels->zone);
+		positive = from < until || TIMESTAMP_NOT_FINITE(until);
+	}
+	else
+	{
+		int64 us = interval_to_duration(span, "span");
+
+		positive = us > 0;
+		if (TIMESTAMP_IS_NOEND(until) || pg_sub_s64_overflow(until, us, &from))
+			from = TIMESTAMP_IS_NOEND(until) ? until : DT_NOBEGIN;
+	}
+	if (!positive)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("span must be positive")));
+	return from;
+}
 
 /*
  * Prepare for reading what was counted from one time up to another one, which need not be borders

@@ -12,7 +12,6 @@
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
-#include "common/int.h"
 #include "executor/spi.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -55,8 +54,8 @@ static void windowtop_check_tables(SPIPlanPtr plan, const List *tables);
  *
  * The n keys with the most in the buckets that have begun in the last `span`, including the one
  * that is being filled, in the form of dc_top(). It reads all keys of these slots. A sum that
- * leaves bigint is shown as the greatest or the least one. Errors: 22004 for NULL, 22023 for a span
- * that is not positive or an n that is negative.
+ * leaves bigint is shown as the greatest or the least one. Errors: 22004 for NULL, 22023 for an n
+ * that is negative, or a span as in dc_window().
  */
 Datum
 dc_top_window(PG_FUNCTION_ARGS)
@@ -69,20 +68,17 @@ dc_top_window(PG_FUNCTION_ARGS)
 	DcWindow *window;
 	DcRows rows;
 	DcRunAs state;
-	int64 us;
 	int64 rank = 0;
 	int64 last = 0;
 
 	arg_not_null(fcinfo, 1, "span");
 	arg_not_null(fcinfo, 2, "n");
-	us = interval_to_duration(PG_GETARG_INTERVAL_P(1), "span");
-	if (us <= 0 || PG_GETARG_INT32(2) < 0)
+	if (PG_GETARG_INT32(2) < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 us <= 0 ? errmsg("span must be positive") : errmsg("n must not be negative")));
-	if (pg_sub_s64_overflow(now, us, &from))
-		from = DT_NOBEGIN;
+				 errmsg("n must not be negative")));
 	window = window_open(relid, ACL_SELECT);
+	from = window_span_start(window, PG_GETARG_INTERVAL_P(1), now);
 	InitMaterializedSRF(fcinfo, 0);
 	window_read_begin(window, from, now + 1, false, &reading);
 	SPI_connect();

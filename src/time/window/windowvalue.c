@@ -63,7 +63,8 @@ static void return_buckets(FunctionCallInfo fcinfo, const DcWindowReading *readi
  *
  * What was counted for times from until - span up to, and without, until, which is now if it is
  * NULL. Buckets that overlap it in part make the difference between the bounds, which always hold.
- * Errors: 22004 for NULL, 22023 for a span that is not positive, 22003 when a sum leaves bigint.
+ * Errors: 22004 for NULL, 22023 for a span that is not positive, or has months where buckets are
+ * not those of a time zone, 22003 when a sum leaves bigint.
  */
 Datum
 dc_window(PG_FUNCTION_ARGS)
@@ -76,18 +77,11 @@ dc_window(PG_FUNCTION_ARGS)
 	DcWindow *window;
 	Datum values[4];
 	bool nulls[4] = {false};
-	int64 us;
 
 	arg_not_null(fcinfo, 2, "span");
-	us = interval_to_duration(PG_GETARG_INTERVAL_P(2), "span");
 	span.to = PG_ARGISNULL(3) ? span.now : PG_GETARG_TIMESTAMPTZ(3);
-	if (us <= 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("span must be positive")));
-	if (TIMESTAMP_IS_NOEND(span.to) || pg_sub_s64_overflow(span.to, us, &span.from))
-		span.from = TIMESTAMP_IS_NOEND(span.to) ? span.to : DT_NOBEGIN;
 	window = window_open(relid, ACL_SELECT);
+	span.from = window_span_start(window, PG_GETARG_INTERVAL_P(2), span.to);
 	window_read_begin(window, span.from, span.to, false, &reading);
 	span.levels = &reading.row.levels;
 	sums_init(&span.whole);

@@ -16,6 +16,7 @@
 #include "postgres.h"
 
 #include "access/table.h"
+#include "access/xact.h"
 #include "catalog/catalog.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_type.h"
@@ -72,6 +73,9 @@ enum
  */
 #define MAX_EXPRESSION (8 * 1024)
 
+/* Bindings of one table whose expressions the worker reads, and evaluates when it writes a row. */
+#define MAX_WORKER_BINDINGS 100
+
 static void check_order(FunctionCallInfo fcinfo);
 static char *text_or_null(FunctionCallInfo fcinfo, int n, const char *name);
 static void lock_source(Oid source, int64 timeout);
@@ -83,12 +87,18 @@ static void check_tree(Oid source);
 static void bind_check_counter(const DcCounter *counter);
 static void bind_dropped(Oid counter);
 static List *bind_tables(Oid counter, List *tables);
+static Oid bind_source(Oid counter);
+static List *bind_counters(Oid relid, List *counters);
+static Oid bind_code(Relation rel);
 
 static const DcBoundHooks hooks = {
 	.is_bound = source_is_bound,
 	.alter = drift_alter,
 	.dropped = bind_dropped,
 	.tables = bind_tables,
+	.source = bind_source,
+	.counters = bind_counters,
+	.code = bind_code,
 	.write = refs_write_all,
 	.any_pending = refs_any,
 	.pending = refs_pending,
@@ -347,6 +357,8 @@ bind_check_source(Oid source, bool totals)
 	char kind = get_rel_relkind(source);
 	Oid schema = get_rel_namespace(source);
 	DcCounterRow row;
+	Oid root;
+	DcMember member;
 
 	if (name == NULL)
 		relation_missing_error(source);
@@ -360,7 +372,8 @@ bind_check_source(Oid source, bool totals)
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is a system table or a table of the extension", name)));
 	prevent_not_owner(source);
-	if (catalog_read(source, &row) != totals || catalog_read_by_shards(source, &row) || catalog_read_by_holds(source, &row))
+	member = member_find(source, &row, &root);
+	if (totals ? member != DC_MEMBER_TOTALS || root != source : member != DC_MEMBER_NONE)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" belongs to a counter table", name)));
@@ -520,4 +533,67 @@ bind_tables(Oid counter, List *tables)
 	if (OidIsValid(row.carried))
 		tables = lappend_oid(tables, row.carried);
 	return tables;
+}
+
+/*
+ * Return the source that a counter table is bound to, or InvalidOid.
+ */
+static Oid
+bind_source(Oid counter)
+{
+	DcSourceRow row;
+
+	return source_read(counter, &row) ? row.source : InvalidOid;
+}
+
+/*
+ * bind_counters adds the counter tables that rows of a table, or of what it is a partition of, are
+ * counted in: MAX_WORKER_BINDINGS and one more at most of each, as bind_code() refuses these.
+ */
+static List *
+bind_counters(Oid relid, List *counters)
+{
+	ListCell *lc;
+
+	foreach(lc, source_lineage(relid))
+	{
+		List *rows = source_rows_most(lfirst_oid(lc), MAX_WORKER_BINDINGS);
+		ListCell *lc2;
+
+		foreach(lc2, rows)
+			counters = list_append_unique_oid(counters, ((DcSourceRow *) lfirst(lc2))->counter);
+	}
+	return counters;
+}
+
+/*
+ * Return a counter table that rows of a table are counted in by expressions that the worker may not
+ * evaluate, or by too many of them; InvalidOid if there is none. The caller has a lock on the table.
+ */
+static Oid
+bind_code(Relation rel)
+{
+	ListCell *lc;
+
+	foreach(lc, source_lineage(RelationGetRelid(rel)))
+	{
+		List *rows = source_rows_most(lfirst_oid(lc), MAX_WORKER_BINDINGS);
+		ListCell *lc2;
+
+		foreach(lc2, rows)
+		{
+			const DcSourceRow *row = lfirst(lc2);
+			bool missing;
+
+			CHECK_FOR_INTERRUPTS();
+			if (list_length(rows) > MAX_WORKER_BINDINGS)
+				return row->counter;
+			/* a parallel query has no subtransactions: there, one that does not parse is an error */
+			if (!IsInParallelMode() && !source_parses(row, rel, &missing))
+				return row->counter;
+			if (!source_is_harmless(row, rel)) /* a partition has all columns of its parents */
+				return row->counter;
+		}
+	}
+	return InvalidOid;
 }

@@ -99,6 +99,7 @@ typedef struct DcSourceStateRow
 extern bool source_read(Oid counter, DcSourceRow *row);
 extern bool source_read_in(Oid counter, Snapshot snapshot, DcSourceRow *row);
 extern List *source_rows_of(Oid source);
+extern List *source_rows_most(Oid source, int most);
 extern List *source_list(void);
 extern List *source_select(bool (*wanted)(const DcSourceRow *row, void *arg), void *arg);
 extern bool source_finds_siblings(void);

@@ -8,8 +8,9 @@
  *	  the source can be locked at once; otherwise they stay, and count nothing. The tables of
  *	  reference counts and of carried amounts follow the counter table, and cannot be dropped alone.
  *	- The triggers cannot be dropped, renamed or replaced by themselves (2BP01). If they go with
- *	  something else, a column with CASCADE, bindings whose expressions do not parse any more end
- *	  with a WARNING; those that are left get their triggers again. The server refuses to drop
+ *	  something else, a column with CASCADE, bindings whose expressions name it end with a WARNING,
+ *	  even if the same command has added a column of that name; those that are left get their
+ *	  triggers again. The server refuses to drop
  *	  such a column without CASCADE, or to change its type, by the condition of the trigger for
  *	  updates. Commands that it does not refuse are checked here: types that casts name.
  *	- Disabling a trigger lets changes go uncounted: the state becomes suspect, with a WARNING,
@@ -59,7 +60,10 @@ static void end_broken(const DcDdl *ddl);
 static bool sourceddl_is_about(const DcSourceRow *row, void *arg);
 static bool is_dropped_type(const char *schema, const char *name, void *arg);
 static HTAB *dropped_types(const DcDdl *ddl);
-static bool is_broken(const DcSourceRow *row);
+static List *lacking_triggers(const DcDdl *ddl);
+static bool is_broken(const DcSourceRow *row, const List *dropped);
+static bool sourceddl_names(const DcSourceRow *row, Relation source, bool parses, const char *column);
+static bool sourceddl_is_column(const char *schema, const char *name, void *arg);
 static void drop_as_owner(Oid relid, bool cascade);
 static void end_binding(const DcDdl *ddl, DcSourceRow *row);
 static void source_altered(const DcDdl *ddl, Oid relid);
@@ -89,7 +93,7 @@ bound_dropped(const DcDdl *ddl)
 		source_dropped(ddl, lfirst_oid(lc));
 	}
 	triggers_dropped(ddl);
-	if (ddl->types != NIL || ddl->columns != NIL)
+	if (ddl->types != NIL || ddl->columns != NIL || ddl->triggers != NIL)
 		end_broken(ddl);
 }
 
@@ -242,7 +246,7 @@ end_broken(const DcDdl *ddl)
 {
 	HTAB *types = dropped_types(ddl);
 	List *counters = NIL;
-	List *sources = NIL;
+	List *sources = lacking_triggers(ddl);
 	ListCell *lc;
 
 	/*
@@ -265,7 +269,7 @@ end_broken(const DcDdl *ddl)
 		DcSourceRow row;
 
 		CHECK_FOR_INTERRUPTS();
-		if (get_rel_name(lfirst_oid(lc)) == NULL || !source_read(lfirst_oid(lc), &row) || !is_broken(&row))
+		if (get_rel_name(lfirst_oid(lc)) == NULL || !source_read(lfirst_oid(lc), &row) || !is_broken(&row, ddl->columns))
 			continue;
 		end_binding(ddl, &row);
 		sources = list_append_unique_oid(sources, row.source);
@@ -276,6 +280,29 @@ end_broken(const DcDdl *ddl)
 		if (source_lock_at_once(lfirst_oid(lc)))
 			source_triggers_adapt(lfirst_oid(lc));
 	}
+}
+
+/*
+ * Return the sources that a command has dropped a trigger of ours from, with something else.
+ */
+static List *
+lacking_triggers(const DcDdl *ddl)
+{
+	List *sources = NIL;
+	ListCell *lc;
+
+	foreach(lc, ddl->triggers)
+	{
+		const DcDdlTrigger *trigger = lfirst(lc);
+		Oid relid;
+
+		if (trigger->original || !source_trigger_is_name(trigger->name))
+			continue;
+		relid = get_relname_relid(trigger->table, get_namespace_oid(trigger->schema, true));
+		if (OidIsValid(relid) && source_rows_most(relid, 0) != NIL)
+			sources = list_append_unique_oid(sources, relid);
+	}
+	return sources;
 }
 
 /*
@@ -331,24 +358,58 @@ dropped_types(const DcDdl *ddl)
 }
 
 /*
- * Return true if the expressions of a binding name something that does not exist. A source that
- * another session has locked against reading is being altered there, and that session will find out
- * itself.
+ * Return true if the expressions of a binding name something that does not exist, or one of the
+ * columns (DcDdlColumn *) that a command has dropped, which may have added another one of that name.
+ * A source that another session has locked against reading is being altered there, and that session
+ * will find out itself.
  */
 static bool
-is_broken(const DcSourceRow *row)
+is_broken(const DcSourceRow *row, const List *dropped)
 {
 	Relation source;
+	bool parses;
 	bool missing;
+	bool broken;
+	ListCell *lc;
 
 	if (!ConditionalLockRelationOid(row->source, AccessShareLock))
 		return false;
 	source = try_relation_open(row->source, NoLock);
 	if (source == NULL)
 		return false;
-	(void) source_parses(row, source, &missing);
-	relation_close(source, missing ? NoLock : AccessShareLock); /* there may be very many */
-	return missing;
+	parses = source_parses(row, source, &missing);
+	broken = missing;
+	foreach(lc, dropped)
+	{
+		const DcDdlColumn *column = lfirst(lc);
+
+		broken = broken || (column->relid == row->source && sourceddl_names(row, source, parses, column->name));
+	}
+	relation_close(source, broken ? NoLock : AccessShareLock); /* there may be very many */
+	return broken;
+}
+
+/*
+ * Return true if the expressions of a binding name a column. If they do not parse, any word of
+ * their texts may be its name.
+ */
+static bool
+sourceddl_names(const DcSourceRow *row, Relation source, bool parses, const char *column)
+{
+	AttrNumber number = get_attnum(row->source, column);
+
+	if (!parses)
+		return source_any_name(row, sourceddl_is_column, unconstify(char *, column));
+	return number > 0 && bms_is_member(number, source_columns(row, source));
+}
+
+/*
+ * Return true if a name in a text is that of a column (arg), which has no schema.
+ */
+static bool
+sourceddl_is_column(const char *schema, const char *name, void *arg)
+{
+	return schema == NULL && strcmp(name, arg) == 0;
 }
 
 /*

@@ -65,6 +65,7 @@ static void check_distinct(Node *distinct_of, List *values, List *sets, Relation
 static void check_stored_text(const char *name, const char *text);
 static char *sourceexpr_deparse(Node *expr, Relation source);
 static void pin_setting(const char *name, const char *value);
+static bool is_read_as_key(Node *expr);
 
 /* Settings that the text of a constant, or what is read from it, depends on. */
 static const struct
@@ -509,24 +510,35 @@ source_columns(const DcSourceRow *row, Relation source)
 
 /*
  * Return true if the worker may evaluate the expressions: none takes a long time, or much memory
- * (core/table/ownercodeexpr.c). A key that is a plain column is not read further than a key can be
- * long.
+ * (core/table/ownercodeexpr.c).
  */
 bool
 source_is_harmless(const DcSourceRow *row, Relation source)
 {
 	List *parsed = source_parse(row, source);
-	List *keys = list_nth(parsed, PARSED_KEYS);
+	List *texts = lappend(list_copy(list_nth(parsed, PARSED_KEYS)), list_nth(parsed, PARSED_DISTINCT_OF));
 	List *rest = list_make1(list_nth(parsed, PARSED_FILTER));
-	Node *item = list_nth(parsed, PARSED_DISTINCT_OF);
 	ListCell *lc;
 
 	foreach(lc, (List *) list_nth(parsed, PARSED_VALUES))
 		rest = lappend(rest, lfirst_node(TargetEntry, lc)->expr);
-	ownercode_expressions_begin();
-	if (list_length(keys) > 1 || !IsA(linitial(keys), Var))
-		rest = list_concat(rest, keys);
-	if (item != NULL && !IsA(item, Var))
-		rest = lappend(rest, item);
+	foreach(lc, texts)
+	{
+		if (lfirst(lc) != NULL && !is_read_as_key(lfirst(lc)))
+			rest = lappend(rest, lfirst(lc));
+	}
 	return !ownercode_in_expression((Node *) rest);
+}
+
+/*
+ * Return true if an expression is a column that is not read further than a key can be long
+ * (sourcetext.c), or a number or an enum, whose values are never long. The text of another type may
+ * be made of a gigabyte.
+ */
+static bool
+is_read_as_key(Node *expr)
+{
+	Oid type = getBaseType(exprType(expr));
+
+	return IsA(expr, Var) && (type == TEXTOID || type == VARCHAROID || type == NUMERICOID || get_typtype(type) == TYPTYPE_ENUM);
 }

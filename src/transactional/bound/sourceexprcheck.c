@@ -43,6 +43,7 @@ typedef struct DcExprCheck
 } DcExprCheck;
 
 static bool setting_walker(Node *node, void *arg);
+static bool is_setting_type(Oid type);
 static bool is_setting_function(Oid function, void *arg);
 static bool date_walker(Node *node, void *arg);
 static bool is_date_output(Oid function, void *arg);
@@ -240,11 +241,36 @@ is_enum_output(Oid function, void *arg)
 static bool
 setting_walker(Node *node, void *arg)
 {
+	ListCell *lc;
+
 	if (node == NULL)
 		return false;
+	foreach(lc, compat_json_arguments(node))
+	{
+		if (is_setting_type(exprType(lfirst(lc))))
+			return true;
+	}
 	if (IsA(node, XmlExpr) || check_functions_in_node(node, is_setting_function, NULL))
 		return true;
 	return expression_tree_walker(node, setting_walker, arg);
+}
+
+/*
+ * Return true for a type whose text depends on settings, and for what may have such a value inside. A
+ * constructor of JSON calls its output function without naming it.
+ */
+static bool
+is_setting_type(Oid type)
+{
+	Oid base = getBaseType(type);
+	Oid element = get_element_type(base);
+	Oid output;
+	bool varlena;
+
+	if (OidIsValid(element))
+		return is_setting_type(element);
+	getTypeOutputInfo(base, &output, &varlena);
+	return is_setting_function(output, NULL) || (get_typtype(base) != TYPTYPE_BASE && get_typtype(base) != TYPTYPE_ENUM);
 }
 
 /*

@@ -225,6 +225,15 @@ source_read_in(Oid counter, Snapshot snapshot, DcSourceRow *row)
 List *
 source_rows_of(Oid source)
 {
+	return source_rows_most(source, INT_MAX);
+}
+
+/*
+ * source_rows_most does the same, but stops when it has more than `most`.
+ */
+List *
+source_rows_most(Oid source, int most)
+{
 	DcCatScan scan;
 	ScanKeyData key;
 	DcSourceRow *row = palloc(sizeof(DcSourceRow));
@@ -237,7 +246,7 @@ source_rows_of(Oid source)
 	latest_snapshot_push();
 	ScanKeyInit(&key, SOURCE_COLUMN, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(source));
 	cat_scan_begin_ordered(&scan, &sources, SOURCE_INDEX, GetActiveSnapshot(), &key, 1);
-	while (cat_scan_next(&scan, ForwardScanDirection, row))
+	while (list_length(rows) <= most && cat_scan_next(&scan, ForwardScanDirection, row))
 	{
 		rows = lappend(rows, row);
 		row = palloc(sizeof(DcSourceRow));

@@ -8,7 +8,8 @@
  *	- dcounter_source_update, AFTER UPDATE FOR EACH ROW, with a condition that is true if a
  *	  column has changed that an expression names. So other updates cost next to nothing, and
  *	  since the server knows on what the condition depends, it refuses to drop such a column or to
- *	  change its type. Without such columns there is no such trigger.
+ *	  change its type. Without such columns there is no such trigger. With a binding that does not
+ *	  parse any more, the condition is always true.
  *	- dcounter_source_truncate, BEFORE TRUNCATE FOR EACH STATEMENT (sourcetruncate.c).
  *
  * They are ordinary triggers, made by SQL as the caller, so pg_dump has them, and partitions get
@@ -205,7 +206,10 @@ source_trigger_is_name(const char *name)
 }
 
 /*
- * update_condition returns the condition of the trigger for updates; NULL if no column is used.
+ * update_condition returns the condition of the trigger for updates; NULL if no column is used. With
+ * a binding that does not parse it is always true: that binding raises an error for each change, and
+ * the others can be unbound. It names the columns of the others all the same, so they cannot be
+ * dropped.
  */
 static char *
 update_condition(Oid source, const List *rows)
@@ -221,16 +225,10 @@ update_condition(Oid source, const List *rows)
 	{
 		bool missing;
 
-		/*
-		 * a binding that does not parse raises an error for each change; the others can be
-		 * unbound
-		 */
-		if (!source_parses(lfirst(lc), rel, &missing))
-		{
-			table_close(rel, NoLock);
-			return "true";
-		}
-		columns = bms_join(columns, source_columns(lfirst(lc), rel));
+		if (source_parses(lfirst(lc), rel, &missing))
+			columns = bms_join(columns, source_columns(lfirst(lc), rel));
+		else if (condition.len == 0)
+			appendStringInfoString(&condition, "true");
 	}
 	while ((column = bms_next_member(columns, column)) >= 0)
 		sourcetriggerddl_add_column(&condition, TupleDescAttr(RelationGetDescr(rel), column - 1));

@@ -105,6 +105,7 @@ extern void period_check(const Interval *period, const char *name);
 /* budgetsettle.c */
 extern uint64 reservations_expire(const DcBudget *budget, Datum keys, int limit, bool *more);
 extern bool reservations_purge(const DcBudget *budget, TimestampTz before, int limit);
+pg_noreturn extern void reservation_broken(Datum id);
 
 /* budgetjob.c */
 extern bool budget_job(DcJobRun *run);

@@ -27,6 +27,8 @@ budget_dropped(const DcDdl *ddl)
 	DcBudgetRow row;
 	ListCell *lc;
 
+	if (ddl->relations == NIL) /* then there is no need to read all budgets */
+		return;
 	foreach(lc, ddl->relations)
 	{
 		if (!budget_read(lfirst_oid(lc), &row))

@@ -69,19 +69,26 @@ static const DcGrantPlace first_place = {DT_NOBEGIN, 0};
 /* In TopMemoryContext. Entries are never removed: a job's own state does not outlast its round. */
 static HTAB *grant_walks = NULL;
 
-/* That an open reservation has units of a grant. It is asked for a batch of grants at most. */
-#define IS_RESERVED "g.grant_id = ANY (ARRAY(SELECT unnest(r.grants) FROM @reservations AS r WHERE r.state = 'open'))"
+/*
+ * r has those of a batch, b, of which an open reservation has units, and how many lines have been read
+ * for that. The planner cannot make a join of a FILTER, so a line takes one look into a hash table.
+ */
+#define MAX_LINES 2500000
+#define RESERVED \
+	"r AS MATERIALIZED (SELECT array_agg(DISTINCT o.id) FILTER (WHERE o.id IN (SELECT b.id FROM b)) AS grants, count(*) AS lines" \
+	" FROM (SELECT unnest(e.grants) AS id FROM @reservations AS e WHERE e.state = 'open' LIMIT " CppAsString2(MAX_LINES) ") AS o)"
 
 /* The units of a grant. */
 #define UNITS \
 	"(SELECT coalesce(sum(u.units), 0) FROM (SELECT t.inc::numeric - t.dec AS units FROM @totals AS t WHERE t.key = g.grant_id::text" \
 	" UNION ALL SELECT s.inc::numeric - s.dec FROM @shards AS s WHERE s.key = g.grant_id::text) AS u)"
 
-/* the last one's expiry and number, how many, now */
+/* The last one's expiry and number, how many, now. No reservation is read if no grant has expired. */
 static const DcStatement sql_grants_lapse = {
-	.text = "SELECT g.grant_id, g.expires_at, " IS_RESERVED " FROM (SELECT l.grant_id, l.expires_at FROM @grants AS l"
+	.text = "WITH b AS MATERIALIZED (SELECT l.grant_id AS id, l.expires_at FROM @grants AS l"
 			" WHERE l.live AND l.expires_at <= $4 AND (l.expires_at, l.grant_id) > ($1, $2)"
-			" ORDER BY l.expires_at, l.grant_id LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED) AS g",
+			" ORDER BY l.expires_at, l.grant_id LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED), " RESERVED
+			" SELECT b.id, b.expires_at, coalesce(b.id = ANY ((SELECT r.grants FROM r)::int8[]), false) FROM b",
 	.argtypes = {TIMESTAMPTZOID, INT8OID, INT4OID, TIMESTAMPTZOID},
 	.columns = {DC_BIGINT("grant_id"), DC_TIME("expires_at"), DC_COLUMN("is reserved", BOOLOID)},
 	.of = DC_OF_MORE};
@@ -106,9 +113,10 @@ static const DcStatement sql_grants_lock = {
 	.columns = {DC_BIGINT("grant_id")},
 	.of = DC_OF_MORE};
 
-/* grants, which are locked */
+/* grants, which are locked. None is closed if not all lines have been read. */
 static const DcStatement sql_grants_close = {
-	.text = "UPDATE @grants AS g SET live = false WHERE g.grant_id = ANY ($1) AND NOT " IS_RESERVED " AND " UNITS " = 0",
+	.text = "WITH b AS (SELECT unnest($1) AS id), " RESERVED
+			" UPDATE @grants AS g SET live = false FROM r WHERE g.grant_id = ANY ($1) AND r.lines < " CppAsString2(MAX_LINES) " AND coalesce(g.grant_id <> ALL (r.grants), true) AND " UNITS " = 0",
 	.argtypes = {INT8ARRAYOID}};
 
 static List *budgetjob_list(void);

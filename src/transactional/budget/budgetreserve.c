@@ -303,7 +303,7 @@ reserve_find(DcReserve *reserve, bool if_any)
 		old = MemoryContextSwitchTo(caller);
 		reserved = int8_array(rows_datum(&session.rows, 0, 1), &count);
 		if (count != reserve->count)
-			elog(ERROR, "reservation has %d amounts instead of %d", count, reserve->count);
+			reservation_broken(reserve->id);
 		reserve->reserved = int8_array_datum(reserved, count);
 		MemoryContextSwitchTo(old);
 	}

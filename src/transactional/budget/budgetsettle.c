@@ -118,7 +118,6 @@ static void key_settle(const DcBudget *budget, const DcReservation *reservation,
 static void lines_give_back(const DcBudget *budget, const DcDrawn *drawn);
 static int key_place_compare(const void *a, const void *b, void *keys);
 pg_noreturn static void reservation_error(const DcReservation *reservation);
-pg_noreturn static void reservation_broken(const DcReservation *reservation);
 
 /*
  * dc_settle(budget regclass, reservation_id uuid, cost bigint, overdraft boolean) and
@@ -239,15 +238,15 @@ reservation_error(const DcReservation *reservation)
 }
 
 /*
- * Raise 42809: the row of a reservation was made by hand.
+ * reservation_broken raises 42809: the row of a reservation was changed by hand.
  */
-static void
-reservation_broken(const DcReservation *reservation)
+void
+reservation_broken(Datum id)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 			 errmsg("reservation %s is not as dcounter created it",
-					DatumGetCString(DirectFunctionCall1(uuid_out, reservation->id))),
+					DatumGetCString(DirectFunctionCall1(uuid_out, id))),
 			 errdetail("Its arrays do not match.")));
 }
 
@@ -295,11 +294,11 @@ reservation_read(const DcSqlSession *session, DcReservation *reservation)
 	drawn->taken = int8_array(rows_datum(&session->rows, 0, 4), &ntaken);
 	drawn->owners = int8_array(rows_datum(&session->rows, 0, 5), &nowners);
 	if (ntaken != drawn->count || nowners != drawn->count)
-		reservation_broken(reservation);
+		reservation_broken(reservation->id);
 	for (int i = 0; i < reservation->nkeys; i++)
 	{
 		if (nulls[i])
-			reservation_broken(reservation);
+			reservation_broken(reservation->id);
 		budget_key_check(reservation->keys[i]);
 	}
 	settled = rows_nullable(&session->rows, 0, 6, &isnull);
@@ -307,7 +306,7 @@ reservation_read(const DcSqlSession *session, DcReservation *reservation)
 		return;
 	reservation->settled = int8_array(settled, &nsettled);
 	if (nsettled != reservation->nkeys)
-		reservation_broken(reservation);
+		reservation_broken(reservation->id);
 }
 
 /*

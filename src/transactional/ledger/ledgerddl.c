@@ -53,6 +53,8 @@ ledger_dropped(const DcDdl *ddl)
 	List *ledgers;
 	ListCell *lc;
 
+	if (ddl->relations == NIL) /* then there is no need to read all ledgers */
+		return;
 	foreach(lc, ddl->relations)
 		drop_all(lfirst_oid(lc), ddl);
 	ledgers = ledger_read_all();

@@ -20,6 +20,7 @@
  */
 #include "postgres.h"
 
+#include "access/detoast.h"
 #include "catalog/pg_type.h"
 #include "storage/lmgr.h"
 #include "utils/array.h"
@@ -35,6 +36,9 @@
 /* Columns of holds_shape. */
 #define HOLD_COLUMN_KEYS 9
 #define HOLD_COLUMN_QTYS 10
+
+/* More bytes than the largest array of a hold has, which is that of its keys. */
+#define MAX_LINES_BYTES (HOLD_MAX_LINES * (DC_MAX_KEY_BYTES + MAXIMUM_ALIGNOF) + 1024)
 
 static bool holds_have_lines(const DcCounter *counter);
 static const char *hold_word(DcCounter *counter, const char *word);
@@ -135,8 +139,11 @@ lines_error(DcSqlSession *session)
 static void
 check_few(DcSqlSession *session, Datum array)
 {
-	ArrayType *elements = DatumGetArrayTypeP(array);
+	ArrayType *elements;
 
+	if (toast_raw_datum_size(array) > MAX_LINES_BYTES) /* before it is decompressed */
+		lines_error(session);
+	elements = DatumGetArrayTypeP(array);
 	if (ArrayGetNItems(ARR_NDIM(elements), ARR_DIMS(elements)) > HOLD_MAX_LINES)
 		lines_error(session);
 }

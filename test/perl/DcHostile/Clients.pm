@@ -47,7 +47,7 @@ sub owner
 {
 	my @calls = calls_of('m');
 	my $room = pick(focus());
-	my @parts = ('', '', '_shard', '_shard', $room eq 'stk' ? ('_hold', '_hold') : $room eq 'rep' ? ('_region', '_region', '_region', '_set') : $room eq 'rst' ? ('_grant', '_grant', '_want', '_want') : $room eq 'bnd' ? ('_src', '_src', '_src', '_prt', '_prt_1', '_uniq', '_uniq_ref', '_uniq_ref', '_prts') : $room =~ /led|mon/ ? ('_pending', '_account', '_entry', '_limit', '_limit_shard', '_event') : $room eq 'win' ? map { "_w$_" } (0 .. 15), '0_shard', '4_shard', '9_shard' : $room eq 'dis' ? ('_delta', '_delta', '_day', '_day_delta') : '_event');
+	my @parts = ('', '', '_shard', '_shard', $room eq 'stk' ? ('_hold', '_hold') : $room eq 'bud' ? ('_reservation', '_reservation', '_reservation', '_pool', '_pool_shard') : $room eq 'rep' ? ('_region', '_region', '_region', '_set') : $room eq 'rst' ? ('_grant', '_grant', '_want', '_want') : $room eq 'bnd' ? ('_src', '_src', '_src', '_prt', '_prt_1', '_uniq', '_uniq_ref', '_uniq_ref', '_prts') : $room =~ /led|mon/ ? ('_pending', '_account', '_entry', '_limit', '_limit_shard', '_event') : $room eq 'win' ? map { "_w$_" } (0 .. 15), '0_shard', '4_shard', '9_shard' : $room eq 'dis' ? ('_delta', '_delta', '_day', '_day_delta') : '_event');
 	my $near = sub { "to_regclass('m.$room" . pick(@parts) . "')" };
 	my $do = sub { my ($which) = @_; "SELECT m.some_$which \\gexec\n" };
 	my $pause = sprintf("SELECT pg_sleep(%.3f);\n", rand(0.1));

@@ -29,8 +29,10 @@ my $values = q{
 					quote_literal('00ffffff-4141-4141-4141-414141414141'), quote_literal('02ffff7f-0000-0000-0000-000000000000'))
 				WHEN 'timestamp with time zone' THEN m.some('now()', 'now() - interval ''1 hour''', 'now() + interval ''1 hour''', '''infinity''', '''-infinity''', '''294270-01-01''', '''4000-01-01 BC''')
 				WHEN 'interval' THEN m.some('''1 hour''', '''-1 hour''', '''178000000 years''', '''0''')
+				WHEN 'bigint[]' THEN m.some('''{}''', '''{1}''', '''{1,2}''', '''{7,-1}''', '''{NULL}''', '''{1,2,3,4,5,6,7}''', '''{{1,2},{3,4}}''', '''[5:6]={1,2}''', '''{9223372036854775807,1}''', 'array_fill(1::bigint, ''{3000}'')')
+				WHEN 'text[]' THEN m.some('''{}''', '''{k1}''', '''{k1,k2}''', '''{k1,k1}''', '''{NULL}''', '''{{k1,k2},{k3,k4}}''', '''[5:6]={k1,k2}''', 'ARRAY[repeat(''x'', 5000)]', 'array_fill(''k1''::text, ''{3000}'')')
 				WHEN 'jsonb' THEN m.some('''{}''', '''null''', '''[1, 2]''')
-				ELSE m.some('''k1''', '''k2''', '''k3''', '''k4''', '''aaaa''', '''open''', '''open''', '''confirmed''', '''posted''', '''nonsense''', '''''', 'repeat(''x'', 900)', 'repeat(''x'', 5000)',
+				ELSE m.some('''k1''', '''k2''', '''k3''', '''k4''', '''aaaa''', '''open''', '''open''', '''expired''', '''confirmed''', '''posted''', '''nonsense''', '''''', 'repeat(''x'', 900)', 'repeat(''x'', 5000)',
 					'E''\x01\x02AAAAAAAA''', 'E''\x01\x12AAAAAAAAAAAAAAAA''', 'E''\x7f\x7f\x7f\x7fAAAA''', '''-''', '''+''')
 			END END;
 	END $$;
@@ -44,7 +46,7 @@ my $tables = q{
 	CREATE FUNCTION m.targets() RETURNS TABLE (rel oid, room text) LANGUAGE sql VOLATILE AS $$
 		SELECT c.oid, substring(relname FROM '^[a-z]{3}') FROM pg_catalog.pg_class AS c
 		WHERE relowner IN ('mallory'::regrole, 'moll'::regrole) AND relnamespace IN ('m'::regnamespace, 'm2'::regnamespace) AND relkind IN ('r', 'p')
-			AND relname ~ '^(cnt|buf|par|hsh|onc|rep|rst|stk|led|mon|bnd|unr|trd|rnk|win|dis|idl)(_|$)'
+			AND relname ~ '^(cnt|buf|par|hsh|onc|rep|rst|stk|led|mon|bnd|unr|trd|rnk|win|dis|idl|bud)(_|$)'
 	$$;
 	CREATE FUNCTION m.target(near oid) RETURNS oid LANGUAGE plpgsql VOLATILE AS $$
 	DECLARE
@@ -358,6 +360,8 @@ my @forbidden = (
 	q{SELECT public.dc_alter('a.cnt', max_shards => 1)}, q{SELECT public.dc_transfer('a.led', 'a1', 'a2', 1, 'x')}, q{SELECT public.dc_hold_release('a.stk', hold_id) FROM a.stk_hold},
 	q{SELECT public.dc_mark_read('a.unr_seen', 'x', 'k1')}, q{SELECT public.dc_unread('a.unr_seen', 'x', '{k1}')}, q{SELECT public.dc_unread_drop('a.unr_seen')}, q{SELECT public.dc_unread_create('m.forged', 'a.unr')},
 	q{SELECT public.dc_unread_adopt('a.unr_seen', 'm.unr')}, q{SELECT public.dc_unread_adopt('m.unr_seen', 'a.unr')}, q{DELETE FROM dcounter.unread},
+	q{SELECT public.dc_grant('a.bud', 'k1', 1, 'x')}, q{SELECT public.dc_allowance('a.bud', 'k1', 1, '1 month')}, q{SELECT public.dc_reserve('a.bud', 'k1', 1, gen_random_uuid())}, q{SELECT public.dc_settle('a.bud', gen_random_uuid(), 1)}, q{SELECT public.dc_budget('a.bud', 'k1')},
+	q{SELECT public.dc_budget_check('a.bud')}, q{SELECT public.dc_budget_adopt('a.bud')}, q{SELECT public.dc_take('a.bud_pool', '1')}, q{UPDATE a.bud SET amount = 0}, q{DELETE FROM a.bud_reservation}, q{DELETE FROM dcounter.budget}, q{UPDATE dcounter.budget SET pool = 'm.bud_pool'},
 	q{SELECT public.dc_incr_at('a.win', 'k1')}, q{SELECT public.dc_window('a.win', 'k1', '1 day')}, q{SELECT public.dc_top_window('a.win', '1 day')}, q{SELECT count(*) FROM a.win}, q{SELECT public.dc_window_rotate('a.win', now() + interval '1 day')}, q{SELECT public.dc_window_reopen('a.win')}, q{SELECT public.dc_window_alter('a.win', late => 'error')},
 	q{SELECT public.dc_window_drop('a.win')}, q{SELECT public.dc_window_reconcile('a.win', '2026-01-01', '{k1}'::text[], '{5}')}, q{DELETE FROM dcounter.time_window}, q{UPDATE dcounter.window_slot SET windowed = 'm.win'::regclass}, q{DELETE FROM dcounter.window_claim}, q{TRUNCATE a.win_w3},
 	q{SELECT public.dc_add('a.dis', 'k1', 1)}, q{SELECT public.dc_distinct('a.dis', 'k1')}, q{SELECT public.dc_distinct_reset('a.dis', 'k1')}, q{SELECT public.dc_distinct_drop('a.dis')}, q{SELECT public.dc_distinct_adopt('a.dis')}, q{UPDATE dcounter.distinct_table SET deltas = 'm.dis_delta'::regclass}, q{DELETE FROM a.dis_delta},

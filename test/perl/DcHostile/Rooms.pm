@@ -29,6 +29,7 @@ my $sources = q{
 # Names of tables are looked up when a statement is parsed: one statement each
 my %create = (
 	bnd => $sources,
+	bud => q{PERFORM dc_budget_create('S.bud')},
 	cnt => q{PERFORM dc_create('S.cnt')},
 	buf => q{PERFORM dc_create('S.buf', mode => 'buffered', flush_interval => '50 ms')},
 	idl => q{PERFORM dc_create('S.idl', idle => '3650 days')},
@@ -50,6 +51,8 @@ my %create = (
 my %fill = (
 	bnd => q{INSERT INTO S.bnd_src (key, item, n) SELECT 'k' || i % 6, 'i' || i % 9, i FROM generate_series(1, 40) AS i;
 		INSERT INTO S.bnd_prt SELECT 1 + i % 2, 'k' || i % 6, 'i' || i % 9 FROM generate_series(1, 40) AS i},
+	bud => q{PERFORM dc_grant('S.bud', 'k' || i % 6, 1000 * i, 'g' || i, CASE WHEN i % 4 = 0 THEN clock_timestamp() + interval '300 ms' ELSE 'infinity' END) FROM generate_series(1, 12) AS i;
+		PERFORM dc_reserve_all('S.bud', ARRAY['k' || i, 'k' || i % 3], ARRAY[10, 5], (lpad(i::text, 8, '0') || '-0000-4000-8000-000000000000')::uuid, CASE WHEN i % 2 = 0 THEN interval '1 hour' ELSE '200 ms' END) FROM generate_series(3, 5) AS i},
 	onc => q{PERFORM dc_incr_once('S.onc', 'k' || i % 5, 1, 'e' || i) FROM generate_series(1, 10) AS i},
 	idl => q{PERFORM dc_alter('S.idl', idle => '1 ms'); PERFORM dc_incr('S.idl', 'k' || i) FROM generate_series(1, 20) AS i},
 	rst => q{PERFORM dc_restock('S.rst', 'k' || i, 1000), dc_want('S.rst', 'k' || i, 2000) FROM generate_series(1, 6) AS i},
@@ -142,6 +145,28 @@ sub alices_code
 				INSERT INTO a.log VALUES ('stk', h.key, -h.qty);
 			END IF;
 		END $$;
+		SELECT dc_grant('a.bud', 'k' || i, 1000000, 'first') FROM generate_series(0, 9) AS i;
+		SELECT dc_grant('a.bud', 'org', 1000000000, 'first');
+		CREATE FUNCTION a.grant(k text, n bigint, name text, ends timestamptz) RETURNS void LANGUAGE sql AS $$ SELECT dc_grant('a.bud', k, n, name, ends), dc_allowance('a.bud', k, 100, '1 second') $$;
+		CREATE FUNCTION a.reserve(k text, n bigint, ttl interval) RETURNS void LANGUAGE sql AS $$ SELECT dc_reserve_all('a.bud', ARRAY[k, 'org'], ARRAY[n, n], gen_random_uuid(), ttl, ARRAY[1, n]) $$;
+		-- ends one of the reservations that can be: settles a part of it, or twice as much, or releases it
+		CREATE FUNCTION a.settle(nth float8, part float8) RETURNS void LANGUAGE plpgsql AS $$
+		DECLARE
+			r record;
+			costs bigint[];
+		BEGIN
+			SELECT * INTO r FROM a.bud_reservation WHERE state IN ('open', 'expired') OFFSET nth * (SELECT count(*) FROM a.bud_reservation WHERE state IN ('open', 'expired')) LIMIT 1;
+			IF part IS NULL THEN
+				PERFORM dc_release('a.bud', r.reservation_id) WHERE r.reservation_id IS NOT NULL;
+				RETURN;
+			END IF;
+			costs := ARRAY(SELECT ceil(u * part) FROM unnest(r.amounts) AS u);
+			IF r.reservation_id IS NOT NULL AND dc_settle('a.bud', r.reservation_id, costs) <> 'settled already' THEN
+				INSERT INTO a.log SELECT 'bud', u.key, u.cost FROM unnest(r.keys, costs) AS u (key, cost);
+			END IF;
+		EXCEPTION WHEN object_not_in_prerequisite_state OR invalid_parameter_value THEN
+			NULL; -- another session has ended it, otherwise
+		END $$;
 		CREATE FUNCTION a.move(l text, f text, t text, n bigint, e text) RETURNS void LANGUAGE plpgsql AS $$
 		DECLARE
 			again bool;
@@ -209,6 +234,10 @@ sub alices_code
 			UNION ALL SELECT format('rep: %s keys are not what regions have counted', keys) FROM dc_region_check('a.rep') WHERE region IS NULL AND keys > 0
 			UNION ALL SELECT format('stock %s: available %s, held %s, log %s', key, available, held, n) FROM log, LATERAL (SELECT dc_get('a.stk', key) AS available,
 				(SELECT coalesce(sum(qty), 0) FROM a.stk_hold AS h WHERE h.key = log.key AND state = 'open' AND expires_at > statement_timestamp()) AS held) AS v WHERE room = 'stk' AND available + held <> n
+			UNION ALL SELECT format('books of a budget: %s', c) FROM dc_budget_check('a.bud') AS c
+			UNION ALL SELECT format('units of a budget: %s', s) FROM a.bud_pool_shard AS s WHERE units < 0
+			UNION ALL SELECT format('budget %s: settled %s, log %s', coalesce(l.key, r.key), r.cost, l.n) FROM (SELECT * FROM log WHERE room = 'bud') AS l
+				FULL JOIN (SELECT u.key, sum(u.cost) AS cost FROM a.bud_reservation, unnest(keys, settled) AS u (key, cost) WHERE state = 'settled' GROUP BY u.key) AS r USING (key) WHERE l.n IS DISTINCT FROM r.cost
 			UNION ALL SELECT format('%s %s: balance %s, log %s', room, key, balance, n) FROM log, LATERAL dc_balance(('a.' || room)::regclass, key) WHERE room IN ('led', 'mon') AND balance <> n
 			UNION ALL SELECT format('bound %s: source %s, value %s', key, n, value) FROM (SELECT key, sum(n) AS n FROM a.bnd_src WHERE NOT gone GROUP BY key) AS s, LATERAL (SELECT dc_get('a.bnd', key) AS value) AS v WHERE value <> n
 			UNION ALL SELECT format('bound, distinct %s: source %s, value %s', key, n, value) FROM (SELECT key, count(DISTINCT item) AS n FROM a.bnd_src WHERE NOT gone GROUP BY key) AS s, LATERAL (SELECT dc_get('a.bnd_uniq', key) AS value) AS v WHERE value <> n
@@ -231,12 +260,14 @@ sub alices_code
 			UNION ALL SELECT format('presence %s: %s rooms to be told of', name, untold) FROM dc_stat_presence WHERE name LIKE 'a.%' AND untold > 0
 			UNION ALL SELECT format('expiry: %s members', members) FROM dc_stat_presence WHERE name = 'a.brief' AND members > 0
 			UNION ALL SELECT format('expiry: %s holds', count(*)) FROM a.stk_hold WHERE state = 'open' AND expires_at < clock_timestamp() HAVING count(*) > 0
+			UNION ALL SELECT format('expiry: %s reservations', count(*)) FROM a.bud_reservation WHERE state = 'open' AND expires_at < clock_timestamp() HAVING count(*) > 0
+			UNION ALL SELECT format('grants that have expired: %s', count(*)) FROM a.bud AS g WHERE live AND expires_at < clock_timestamp() AND NOT EXISTS (SELECT FROM a.bud_reservation WHERE state = 'open' AND g.grant_id = ANY (grants)) HAVING count(*) > 0
 			UNION ALL SELECT format('expiry: %s pending transfers', count(*)) FROM a.led_pending WHERE state = 'open' AND expires_at < clock_timestamp() HAVING count(*) > 0
 		$$;
 		GRANT USAGE ON SCHEMA a TO carol, mallory;
 		-- the privileges to count, sell and post
-		GRANT SELECT, INSERT, UPDATE, DELETE ON a.cnt, a.buf, a.idl, a.par, a.hsh, a.onc, a.rep, a.stk, a.led, a.mon, a.log, a.event, a.bnd_src, a.bnd_prt, a.unr, a.unr_seen, a.trd, a.rnk, a.win, a.dis, a.dis_day, a.visit TO carol;
-		GRANT SELECT ON a.stk_hold TO carol;
+		GRANT SELECT, INSERT, UPDATE, DELETE ON a.bud, a.cnt, a.buf, a.idl, a.par, a.hsh, a.onc, a.rep, a.stk, a.led, a.mon, a.log, a.event, a.bnd_src, a.bnd_prt, a.unr, a.unr_seen, a.trd, a.rnk, a.win, a.dis, a.dis_day, a.visit TO carol;
+		GRANT SELECT ON a.stk_hold, a.bud_reservation TO carol;
 	};
 }
 
@@ -263,6 +294,9 @@ sub logged_calls
 		[ 2, sub { sprintf "SELECT a.take('%s', %d);\n", key('k', 10), num(1, 6) } ],
 		[ 2, sub { sprintf "SELECT a.hold('%s', %d, '%d ms');\n", key('k', 10), num(1, 4), num(10, 1000) } ],
 		[ 1, sub { sprintf "SELECT a.sell(%.3f);\n", rand() } ],
+		[ 1, sub { sprintf "SELECT a.grant('%s', %d, 'g%d', %s);\n", key('k', 10), num(0, 2000), num(1, 5), pick("'infinity'", "clock_timestamp() + interval '300 ms'") } ],
+		[ 3, sub { sprintf "SELECT a.reserve('%s', %d, '%d ms');\n", key('k', 10), num(1, 60), num(10, 1000) } ],
+		[ 3, sub { sprintf "SELECT a.settle(%.3f, %s);\n", rand(), pick('NULL', '0', '0.5', '1', '2') } ],
 		# what an event moves follows from its number
 		[ 3, sub { my $n = num(1, 1_000_000); sprintf "SELECT a.move('%s', 'bank', 'k%d', %d, 't%d');\n", pick('led', 'mon'), 1 + $n % 4, 1 + $n % 100, $n } ],
 		[ 2, sub { my $n = num(1, 1_000_000); sprintf "SELECT a.%s('%s', 'k%d', 'bank', %d, 'u%d');\n", $n % 2 ? 'move' : 'promise', pick('led', 'mon'), 1 + $n % 4, 1 + $n % 100, $n } ]);
@@ -323,8 +357,17 @@ sub calls_of
 	# any of its counters
 	my $on_bound = sub { my $call = $on->($bound, @_); return sub { $call->() =~ s/\.bnd'/"." . pick('bnd', 'bnd', 'bnd_uniq', 'bnd_prts') . "'"/er } };
 
+	# by its name, or its stock's
+	my $ends = sub { pick("'infinity'", "clock_timestamp() + interval '" . num(-5, 300) . " ms'", "'-infinity'") };
+	my $budget = $on->($one_of->('bud'), [ 'dc_grant', $word, $amount, $event, $ends, sub { num(-1, 2) } ], [ 'dc_grant', $number, $amount, $event ], [ 'dc_allowance', $word, $amount, sub { pick("'1 second'", "'1 month'") } ],
+		[ 'dc_reserve', $word, $amount, $uuid, sub { pick("'20 ms'", "'1 hour'") } ], [ 'dc_reserve', $word, $amount, 'gen_random_uuid()', "'20 ms'", 1 ], [ 'dc_reserve_all', sub { "'{k2,k1,k3}', '{1,2,1}'" }, $uuid, sub { pick("'20 ms'", "'1 hour'") } ],
+		[ 'dc_settle', $uuid, $amount ], [ 'dc_settle', $uuid, sub { "'{" . num(0, 20) . ',' . num(0, 20) . "}'::bigint[]" } ], [ 'dc_settle', $uuid, 1, 'false' ], [ 'dc_release', $uuid ], [ 'dc_budget', $word ], ['dc_budget_check'], ['dc_budget_adopt']);
+	my $pool = $on->($one_of->('bud'), [ 'dc_restock', $number, $amount ], [ 'dc_take', $number, $amount ], [ 'dc_take_up_to', $number, $amount ], [ 'dc_set', $number, $amount ], [ 'dc_delete', $number ], [ 'dc_restock', "'-k1'", $amount ], ['dc_compact'], ['dc_holds']);
+
 	return (
 		[ $weight->(16, 'bnd'), $source ],
+		[ $weight->(14, 'bud'), $budget ],
+		[ $weight->(2, 'bud'), sub { $pool->() =~ s/\.bud'/.bud_pool'/r } ],
 		[ $weight->(8, 'bnd'), $on_bound->([ 'dc_get', $word ], ['dc_sum'], [ 'dc_info', $word ], ['dc_source_check'], ['dc_source_check'], [ 'dc_source_check', "'{k1,k2,nobody}'" ], [ 'dc_source_check', 'NULL', "'k2'" ], [ 'dc_source_fix', "'{k1,k2}'" ], ['dc_compact'], [ 'dc_incr', $word ], ['dc_unbind']) ],
 		[ $weight->(2, 'bnd'), sub { sprintf "CALL dc_build('$schema.%s', %d);\n", pick('bnd', 'bnd_uniq', 'bnd_prts'), num(1, 9) } ],
 		[ $weight->(10, 'cnt', 'buf', 'idl', 'par', 'hsh', 'onc', 'trd', 'rnk'), $on->($counter, [ 'dc_incr', $word, $amount ], [ 'dc_incr', $word ], [ 'dc_decr', $word, $amount ], [ 'dc_incr_hashed', $word, $word ], [ 'dc_incr_returning', $word, $amount ], [ 'dc_incr', $number ], [ 'dc_incr', sub { 'uuid ' . $uuid->() } ],

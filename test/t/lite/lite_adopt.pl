@@ -90,8 +90,8 @@ is(sql($node, 'postgres', "SELECT dc_hold_release('s', '00000000-0000-0000-0000-
 
 # What dcounter_lite cannot have is not adopted.
 sql($node, 'postgres', "SELECT dcounter_lite.leave(); DROP SCHEMA dcounter_lite CASCADE; DO \$\$ DECLARE f regprocedure; BEGIN FOR f IN SELECT oid FROM pg_proc WHERE proname ~ '^dc_' AND pronamespace = 'public'::regnamespace LOOP EXECUTE format('DROP ROUTINE %s', f); END LOOP; END \$\$; CREATE EXTENSION dcounter");
-sql($node, 'postgres', "SELECT dc_ledger_create('wallet'); DROP EXTENSION dcounter CASCADE");
+sql($node, 'postgres', "SELECT dc_region_init('here'); SELECT dc_ledger_create('wallet'), dc_create('spread'), dc_stock_create('shared'); SELECT dc_replicate('spread'), dc_replicate('shared'); DROP EXTENSION dcounter CASCADE");
 lite_install($node, 'postgres');
-fails_with($node, 'postgres', "SELECT dc_adopt('wallet')", '42809', 'a ledger is not adopted');
+fails_with($node, 'postgres', "SELECT dc_adopt('$_')", '42809', "$_ is not adopted: a ledger, or replicated") foreach 'wallet', 'spread', 'shared';
 
 done_testing();

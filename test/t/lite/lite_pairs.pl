@@ -125,6 +125,20 @@ $first->run('ROLLBACK');
 is($second->wait, '', 'and counts if that is rolled back');
 is(sql($node, 'postgres', "SELECT dc_get('c', 'k')"), '1', 'once');
 
+# A setter of a stock has deleted the shard rows, and waits for the row of totals, which another session has locked. What a restock and a release commit
+# meanwhile is not in the value that the setter returns, so it has to be there afterwards.
+foreach my $call ([ "dc_delete('s', 'k')", 0 ], [ "dc_reset('s', 'k')", 0 ], [ "dc_set('s', 'k', 4)", 4 ])
+{
+	sql($node, 'postgres', "SELECT dc_stock_create('s'); SELECT dc_restock('s', 'k', 9); SELECT dc_hold('s', 'k', 2, '1 hour', '00000000-0000-0000-0000-000000000001'), dc_compact('s')");
+	$first->run("BEGIN; SELECT FROM s WHERE key = 'k' FOR UPDATE");
+	is(go_on($second, "SELECT $call->[0]"), 1, "$call->[0] waits for the row of totals");
+	sql($node, 'postgres', "SELECT dc_restock('s', 'k', 5); SELECT dc_hold_release('s', '00000000-0000-0000-0000-000000000001')");
+	$first->run('COMMIT');
+	is($second->wait, '7', "$call->[0] returns what there was");
+	is(sql($node, 'postgres', "SELECT dc_get('s', 'k'), (SELECT sum(units) FROM s_shard WHERE key = 'k'), dc_take('s', 'k', 7)"), join('|', ($call->[1] + 7) x 2, 't'), "$call->[0]: a restock and a release in between count");
+	sql($node, 'postgres', "SELECT dc_drop('s')");
+}
+
 # What make_writer() has made is used while it fits, by whoever may write the tables, and is made by the owner only.
 sql($node, 'postgres', q{
 	CREATE ROLE counting; CREATE ROLE other;
@@ -139,6 +153,16 @@ fails_with($node, 'postgres', "SET ROLE other; SELECT dc_incr('c', 'k')", '42501
 fails_with($node, 'postgres', "SET ROLE other; CALL c_write('k', 1, 1, 0)", '42501', 'not by the procedure either');
 fails_with($node, 'postgres', "SET ROLE counting; SELECT dcounter_lite.make_writer('c')", '42501', 'only the owner makes them');
 fails_with($node, 'postgres', "SET ROLE counting; UPDATE dcounter_lite.counter SET writer = 'pg_catalog.now'", '42501', 'or says which they are');
+# Rows of the registry are written by the owner of all tables that they name, or of none that is there.
+sql($node, 'postgres', 'CREATE TABLE theirs (key text); ALTER TABLE theirs OWNER TO counting');
+foreach my $write (
+	"INSERT INTO dcounter_lite.counter (counter, shards) VALUES ('theirs', 'c_shard')", "UPDATE dcounter_lite.counter SET counter = 'theirs' WHERE counter = 'c'::regclass", "UPDATE dcounter_lite.counter SET max_shards = 1 WHERE counter = 's'::regclass",
+	"DELETE FROM dcounter_lite.counter WHERE counter = 'c'::regclass", "UPDATE dcounter_lite.op_slot SET partition = 'theirs' WHERE counter = 'c'::regclass", "INSERT INTO dcounter_lite.source VALUES ('c', 'theirs', 'key', '1', 'true', 1)",
+	"INSERT INTO dcounter_lite.source VALUES ('theirs', 'c_shard', 'key', '1', 'true', 1)")
+{
+	fails_with($node, 'postgres', "SET ROLE counting; $write", '42501', $write);
+}
+fails_with($node, 'postgres', "SET ROLE counting; INSERT INTO dcounter_lite.counter (counter, shards) VALUES ('theirs', 4294967295)", '42P01', 'nor of a table that is not there');
 is(sql($node, 'postgres', "SET track_functions = 'all'; " . sprintf($count, 2)), '||t|f|t', 'they are used');
 is(sql($node, 'postgres', "SELECT string_agg(funcname, ' ' ORDER BY funcname) FROM pg_stat_user_functions WHERE funcname IN ('c_write', 'c_once', 's_write', 'add', 'slot')"), 'c_once c_write s_write slot', 'as the statistics say');
 sql($node, 'postgres', 'ALTER TABLE c_shard RENAME TO c_other; ALTER TABLE s_shard RENAME TO s_other; CREATE TABLE c_shard (key int)');
@@ -197,6 +221,17 @@ foreach my $step (@steps)
 	if ($step->[1] =~ /^\d{5}$/) { fails_with($node, 'postgres', $sql, $step->[1], $step->[0]) }
 	else { is(sql($node, 'postgres', $sql), $step->[1], $step->[0]) }
 }
+
+# A session goes on while a transaction that it has prepared is there, in rows of other numbers: it does not wait for itself, and neither does a compaction.
+# (Without that the same session would write the same row.)
+sql($node, 'postgres', "SELECT dc_create('p'), dc_stock_create('q'); SELECT dcounter_lite.make_writer('p'), dc_restock('q', 'k', 10), dc_incr_once('p', 'j', 1, 'first')");
+$first->run("SET lock_timeout = '10s'; BEGIN; SELECT dc_incr('p', 'k', 3), p_incr('k', 5), dc_take('q', 'k', 4), dc_incr_once('p', 'k', 10, 'op'); PREPARE TRANSACTION 'in doubt'");
+is($first->run("SELECT dc_incr('p', 'k', 100), p_incr('k', 200), dc_take('q', 'k', 2), dc_incr_once('p', 'k', 1000, 'another')"), '||t|t', 'a session whose transaction is prepared goes on');
+is($first->run("SELECT dc_compact('p') >= 0, dc_compact('q') >= 0"), 't|t', 'as does a compaction');
+is($first->run("SELECT dc_get('p', 'k'), dc_get('q', 'k')"), '1300|8', 'which leaves out what is prepared');
+$first->run("COMMIT PREPARED 'in doubt'");
+is($first->run("SELECT dc_get('p', 'k'), dc_get('q', 'k'), dc_incr_once('p', 'k', 10, 'op')"), '1318|4|f', 'and is there when that is committed');
+$first->run('RESET lock_timeout');
 
 # A hold whose time comes while it is confirmed with more than it has: the call waits for the last units, and must not end its own hold to find some
 sql($node, 'postgres', "SELECT dc_stock_create('late', max_shards => 1); SELECT dc_restock('late', 'k', 7), dc_hold('late', 'k', 5, '1 s')");

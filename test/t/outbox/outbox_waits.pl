@@ -172,6 +172,38 @@ sub test_may_prepare
 	return;
 }
 
+# Nor does one whose commit waits for a session of its own, in what the server does after our callbacks, or in rows that memory refused
+sub test_waiting_commits
+{
+	my ($node, $name) = @_;
+	my ($writer, $holder) = map { dc_session($node, 'postgres') } 1 .. 2;
+	my %waits = (
+		'a temporary table' => [ 'LOCK TABLE m.parent IN ACCESS SHARE MODE', 'INSERT INTO child VALUES (1)' ],
+		'a row of a buffered counter' => [ q{INSERT INTO m.b_shard (key, shard, inc) VALUES ('k', 5, 1)}, q{SELECT dc_incr('m.b', 'k')} ]);
+
+	sql($node, 'postgres', 'CREATE ROLE plain; CREATE SCHEMA m AUTHORIZATION plain');
+	$_->run('SET SESSION AUTHORIZATION plain') foreach $writer, $holder;
+	$writer->run(q{CREATE TABLE m.parent (a int); CREATE TEMPORARY TABLE child () INHERITS (m.parent) ON COMMIT DELETE ROWS;
+		SELECT dc_create('m.b', mode => 'buffered', flush_interval => '1 hour'); CREATE UNIQUE INDEX ON m.b_shard (key)});
+	delete $waits{'a row of a buffered counter'} if $name ne 'preload'; # there are none
+	foreach my $what (sort keys %waits)
+	{
+		my ($hold, $wait) = @{ $waits{$what} };
+
+		is($holder->run("BEGIN; $hold"), '', "$name: a session holds $what");
+		$writer->send("BEGIN; SELECT publish('slow'); $wait; COMMIT");
+		is(wait_for($node, 'postgres', q{SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'COMMIT%'}, '1'), '1', "$name: a commit waits for $what");
+		publish($node, 'fast');
+		is(taken($node), 'fast', "$name: events of others come");
+		$holder->run('ROLLBACK');
+		is($writer->wait =~ /ERROR.*/ ? $& : '', '', "$name: it goes on");
+		is(taken($node), 'slow', "$name: its events come, too");
+	}
+	$_->quit foreach $writer, $holder;
+	sql($node, 'postgres', 'DROP OWNED BY plain; DROP ROLE plain');
+	return;
+}
+
 # A commit that waits for a standby which does not exist has its number, and is not
 # visible. One with a higher number that does not wait is.
 sub test_late_commit
@@ -513,6 +545,7 @@ foreach my $name ('preload', 'plain')
 	sql($node, 'postgres', q{SELECT count(*) FROM pg_create_logical_replication_slot('held', 'pgoutput')});
 	test_not_delayed($node, $name);
 	test_prepared($node, $name);
+	test_waiting_commits($node, $name);
 	test_late_commit($node, $name);
 	test_failed_commit($node, $name);
 	test_undone_acks($node, $name);

@@ -203,6 +203,7 @@ my @refused = (
 	q{ALTER TABLE m.b_shard ALTER inc SET DEFAULT length(pg_sleep(0)::text)}, 'CREATE DOMAIN m.d AS int; ALTER TABLE m.b ADD x m.d', 'CREATE TABLE m.refers (key text COLLATE "C" REFERENCES m.b)',
 	'CREATE TABLE m.other (key text COLLATE "C" PRIMARY KEY); ALTER TABLE m.b ADD FOREIGN KEY (key) REFERENCES m.other', 'CREATE SCHEMA AUTHORIZATION mallory CREATE TABLE refers2 (key text COLLATE "C" REFERENCES m.b)',
 	'CREATE STATISTICS m.x ON (m.pure(key)), inc FROM m.b', 'CREATE TRIGGER t BEFORE INSERT ON m.bp_p0 FOR EACH ROW EXECUTE FUNCTION m.code()',
+	'ALTER TABLE m.br_rank_shard ADD CHECK (pg_sleep(0) IS NOT NULL)', 'CREATE INDEX CONCURRENTLY broken ON m.br_rank (lower(key))',
 	'CREATE TRIGGER t BEFORE INSERT ON m.bo_op FOR EACH ROW EXECUTE FUNCTION m.code()', 'CREATE TABLE m.refers (key text COLLATE "C"); ALTER TABLE m.refers ADD FOREIGN KEY (key) REFERENCES m.bp',
 	'ALTER TABLE m.bp DETACH PARTITION m.bp_p1; ALTER TABLE m.bp_p1 ADD CHECK (pg_sleep(0) IS NOT NULL); ALTER TABLE m.bp ATTACH PARTITION m.bp_p1 FOR VALUES WITH (MODULUS 2, REMAINDER 1)');
 
@@ -248,11 +249,12 @@ sub test_buffered
 {
 	sql($node, 'postgres', 'GRANT CREATE ON DATABASE postgres TO mallory');
 	as_role('mallory', q{SELECT dc_create('m.b', mode => 'buffered'), dc_create('m.bp', mode => 'buffered', partitions => 2); CREATE COLLATION m.own_order (provider = libc, locale = 'C'); SELECT dc_create('m.bo', mode => 'buffered'); SELECT dc_incr_once('m.bo', 'k', 1, 'e');
+		SELECT dc_create('m.br', mode => 'buffered'); CREATE INDEX ON m.br (value); SELECT dc_rank_create('m.br', build => 'none');
 		CREATE TABLE m.source (a int, b int); SELECT dc_create('m.bound', totals => 'compacted'); SELECT dc_bind('m.bound', 'm.source', 'a')});
 	is(reads_of_ddl(), 0, 'DDL reads no settings of other tables');
 	foreach my $ddl (@refused)
 	{
-		like(error_of('mallory', $ddl =~ /CONCURRENTLY/ ? "$ddl;" : "BEGIN; $ddl; ROLLBACK;"), qr/^55000: "b[op]?" cannot be buffered with code of its owner/, "refused: $ddl");
+		like(error_of('mallory', $ddl =~ /CONCURRENTLY/ ? "$ddl;" : "BEGIN; $ddl; ROLLBACK;"), qr/^55000: "b[opr]?" cannot be buffered with code of its owner/, "refused: $ddl");
 	}
 	decoy_index();
 	is(sql($node, 'postgres', q{SELECT count(*) FROM pg_class WHERE relname = 'broken'}), 0, 'no index is left');
