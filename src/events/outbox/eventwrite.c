@@ -79,7 +79,6 @@ typedef struct Target
 PG_FUNCTION_INFO_V1(on_outbox_insert);
 
 static void prevent_many_events(bool applied);
-static void many_events_error(void) pg_attribute_noreturn();
 static TupleDesc event_desc(void);
 static bool eventwrite_is_idle(void);
 static void eventwrite_xact_callback(XactEvent event, void *arg);
@@ -150,18 +149,9 @@ prevent_many_events(bool applied)
 
 	if (log_count() == 0)
 		napplied = 0;
-	if (applied)
-		napplied++;
-	else if (dc_max_events != 0 && log_count() - napplied >= dc_max_events && !superuser())
-		many_events_error();
-}
-
-/*
- * many_events_error raises 54000.
- */
-static void
-many_events_error(void)
-{
+	napplied += applied;
+	if (applied || dc_max_events == 0 || log_count() - napplied < dc_max_events || superuser())
+		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 			 errmsg("a transaction cannot have more than %d events", dc_max_events),
