@@ -43,7 +43,8 @@ sql($node, 'theirs', q{
 # Tables that a stranger has listed
 my $session = dc_session($node, 'postgres');
 
-$session->run(q{SET SESSION AUTHORIZATION alice; SELECT dc_create('likes', events => '1 millisecond')});
+sql($node, 'postgres', q{SET SESSION AUTHORIZATION alice; SELECT dc_create('likes'); SELECT dc_alter('likes', events => '1 ms')});
+is($session->run('SET SESSION AUTHORIZATION alice'), '', 'alice');
 sql($node, 'postgres', qq{CREATE SUBSCRIPTION listed CONNECTION '$connection' PUBLICATION listed WITH (create_slot = false, slot_name = NONE, enabled = false)});
 
 # fed(NAME, EXPECTED): whether alice may count, and whether events of changed keys are written
@@ -80,16 +81,16 @@ fed('dropped', 0);
 sql($node, 'postgres', q{
 	SET SESSION AUTHORIZATION alice;
 	CREATE TABLE t (id int PRIMARY KEY);
-	CREATE TABLE u (id int);
+	CREATE TABLE u (n serial PRIMARY KEY, id int);
 	SELECT dc_outbox_attach('t'), dc_outbox_attach('u');
 	ALTER TABLE t ENABLE ALWAYS TRIGGER dcounter_outbox_insert;
 	ALTER TABLE u ENABLE ALWAYS TRIGGER dcounter_outbox_insert;
 	CREATE FUNCTION publish() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN PERFORM public.dc_publish('own', 'k', 'x', '1') FROM generate_series(1, 6); RETURN NULL; END$$;
-	CREATE FUNCTION fill() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN INSERT INTO public.u SELECT generate_series(1, 6); RETURN NULL; END$$;
-	CREATE FUNCTION fill_by_default() RETURNS int LANGUAGE sql AS 'INSERT INTO public.u SELECT generate_series(1, 6); SELECT 1'});
+	CREATE FUNCTION fill() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN INSERT INTO public.u (id) SELECT generate_series(1, 6); RETURN NULL; END$$;
+	CREATE FUNCTION fill_by_default() RETURNS int LANGUAGE sql AS 'INSERT INTO public.u (id) SELECT generate_series(1, 6); SELECT 1'});
 sql($node, 'postgres', qq{CREATE SUBSCRIPTION s CONNECTION '$connection' PUBLICATION p WITH (create_slot = false, slot_name = s)});
 
-my $captured = q{SELECT count(*) FROM dcounter.outbox WHERE aggregatetype = 'public.t'};
+my $captured = q{SELECT count(*) FROM dcounter.outbox WHERE aggregatetype IN ('t', 'public.t')};
 my $next = 21;
 
 # more(): a transaction of 20 rows
