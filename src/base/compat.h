@@ -388,6 +388,15 @@ compat_has_locked(Oid relid, LOCKMODE mode)
 #define COMPAT_APPLY_IS_SUBSCRIBER true
 #endif
 
+/* Whether what a subscription brings is written as its owner, who may set which roles. */
+#if PG_VERSION_NUM >= 160000
+#define compat_applies_as_subscriber(form) ((form)->subrunasowner)
+#define compat_may_set_role(member, role) member_can_set_role(member, role)
+#else
+#define compat_applies_as_subscriber(form) ((void) (form), true)
+#define compat_may_set_role(member, role) is_member_of_role(member, role)
+#endif
+
 /* 17 lets an extension name its wait events. */
 static inline uint32
 compat_wait_event(const char *name)

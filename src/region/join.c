@@ -98,6 +98,7 @@ static void known_columns(DcCatRow *io, void *data);
 static bool join_is_known(const char *peer);
 static int join_look(const char *name, char **waiting);
 static List *links_named(const char *name);
+static void prevent_stranger(const char *name);
 static const char *refreshed_from(const char *name);
 
 /*
@@ -137,6 +138,7 @@ dc_region_join(PG_FUNCTION_ARGS)
 	warn_of_paths(peer, topology);
 	link = psprintf(LINK_PREFIX "%s", peer);
 	slot = slot_name(&identity, peer, "from");
+	prevent_stranger(link);
 	found = link_find(link);
 	if (found != NULL && found->enabled && found->slotname != NULL && link_is_refused(found))
 	{
@@ -237,8 +239,10 @@ put_refresh(FunctionCallInfo fcinfo, const DcIdentity *identity, const char *pee
 	char *schema = get_namespace_name(get_func_namespace(fcinfo->flinfo->fn_oid));
 	char *link = psprintf(REFRESH_PREFIX "%s", peer);
 	char *slot = slot_name(identity, peer, "refresh");
-	Subscription *found = link_find(link);
+	Subscription *found;
 
+	prevent_stranger(link);
+	found = link_find(link);
 	if (found != NULL) /* one that was interrupted */
 		drop_link(fcinfo, found, slot);
 	join_put(fcinfo, create_link(link, conninfo, PUBLICATION_ALL, slot));
@@ -430,7 +434,7 @@ join_is_known(const char *peer)
  * call is in a block, as others cannot publish until that ends.
  *
  * Errors: 42704 if there is no such subscription, 42501 for a link that refreshes, 55000 if it is
- * disabled.
+ * disabled or has no tables.
  */
 Datum
 dc_region_wait_copied(PG_FUNCTION_ARGS)
@@ -525,7 +529,7 @@ links_named(const char *name)
 
 	if (name == NULL)
 		return links_all();
-	link = link_find(name);
+	link = link_find_any(name);
 	if (link == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
@@ -534,8 +538,26 @@ links_named(const char *name)
 }
 
 /*
+ * Raise 42501 if a subscription of a link's name exists that cannot be a link. The statements would
+ * give it the connection string, which its owner could use.
+ */
+static void
+prevent_stranger(const char *name)
+{
+	const Subscription *link = link_find_any(name);
+
+	if (link != NULL && !link_is_trusted(link))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("subscription \"%s\" cannot be a link: role \"%s\" may not write rows of regions",
+						name, GetUserNameFromId(link->owner, true)),
+				 errhint("Drop or rename the subscription, or change its owner.")));
+}
+
+/*
  * Return the region from which a subscription refreshes this database, if it exists and is made for
- * that; otherwise NULL. Raise 42501 if the caller owns neither it nor the database.
+ * that; otherwise NULL. Raise 42501 if the caller owns neither it nor the database, or if its owner
+ * could not have copied anything, and 55000 if it has no tables.
  */
 static const char *
 refreshed_from(const char *name)
@@ -544,12 +566,18 @@ refreshed_from(const char *name)
 
 	if (name == NULL || strncmp(name, REFRESH_PREFIX, strlen(REFRESH_PREFIX)) != 0)
 		return NULL;
-	link = link_find(name);
+	link = link_find_any(name);
 	if (link == NULL)
 		return NULL; /* nobody's, so nobody may note anything for it */
 	if (!has_privs_of_role(GetUserId(), link->owner) && !compat_owns_database(MyDatabaseId, GetUserId()))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("must be owner of subscription \"%s\" or of the database to note that it has copied its tables", name)));
+	prevent_stranger(name);
+	if (link_tables(link, false) == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("subscription \"%s\" has no tables", name),
+				 errhint("Use ALTER SUBSCRIPTION ... REFRESH PUBLICATION.")));
 	return name + strlen(REFRESH_PREFIX);
 }

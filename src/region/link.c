@@ -4,7 +4,9 @@
  *
  * Copyright (c) 2026, the dcounter developers
  *
- * Any subscription to one of the publications of a region counts, whatever its name.
+ * Any subscription to one of the publications of a region counts, whatever its name, if its owner
+ * may write the heartbeats that come by each link. From PostgreSQL 16 on, a role that is not a
+ * superuser may create subscriptions of any name, to any publication.
  */
 #include "postgres.h"
 
@@ -17,17 +19,41 @@
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 
+#include "core/table/subscription.h"
+#include "region/life.h"
 #include "region/link.h"
 
 /*
- * link_find returns a subscription of this database; NULL if there is none of that name.
+ * link_find returns the link of a name; NULL if there is none, or it is a subscription that cannot
+ * be a link.
  */
 Subscription *
 link_find(const char *name)
 {
+	Subscription *link = link_find_any(name);
+
+	return link != NULL && link_is_trusted(link) ? link : NULL;
+}
+
+/*
+ * link_find_any returns a subscription of this database, whoever owns it; NULL if there is none of
+ * that name.
+ */
+Subscription *
+link_find_any(const char *name)
+{
 	Oid oid = get_subscription_oid(name, true);
 
 	return OidIsValid(oid) ? GetSubscription(oid, true) : NULL;
+}
+
+/*
+ * Return true if a subscription may write heartbeats, as each link does.
+ */
+bool
+link_is_trusted(const Subscription *link)
+{
+	return subscription_may_write(link->oid, beats_relation());
 }
 
 /*
@@ -50,7 +76,7 @@ links_all(void)
 		if (form->subdbid != MyDatabaseId)
 			continue;
 		link = GetSubscription(form->oid, true);
-		if (link != NULL && (link_brings(link, PUBLICATION_OWN) || link_brings(link, PUBLICATION_ALL)))
+		if (link != NULL && (link_brings(link, PUBLICATION_OWN) || link_brings(link, PUBLICATION_ALL)) && link_is_trusted(link))
 			links = lappend(links, link);
 	}
 	systable_endscan(scan);
@@ -98,6 +124,15 @@ link_brings(const Subscription *link, const char *publication)
 int
 link_not_copied(const Subscription *link)
 {
+	return link_tables(link, true);
+}
+
+/*
+ * link_tables returns how many tables a link has, or how many of them are not copied yet.
+ */
+int
+link_tables(const Subscription *link, bool not_copied)
+{
 	Relation rel = table_open(SubscriptionRelRelationId, AccessShareLock);
 	ScanKeyData key;
 	SysScanDesc scan;
@@ -108,7 +143,7 @@ link_not_copied(const Subscription *link)
 	scan = systable_beginscan(rel, InvalidOid, false, NULL, 1, &key);
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
-		if (((Form_pg_subscription_rel) GETSTRUCT(tuple))->srsubstate != SUBREL_STATE_READY)
+		if (!not_copied || ((Form_pg_subscription_rel) GETSTRUCT(tuple))->srsubstate != SUBREL_STATE_READY)
 			tables++;
 	}
 	systable_endscan(scan);

@@ -34,9 +34,12 @@ typedef struct DcRegionLook
 } DcRegionLook;
 
 extern Subscription *link_find(const char *name);
+extern Subscription *link_find_any(const char *name);
+extern bool link_is_trusted(const Subscription *link);
 extern List *links_all(void);
 extern bool link_refreshes(void);
 extern int link_not_copied(const Subscription *link);
+extern int link_tables(const Subscription *link, bool not_copied);
 extern bool link_brings(const Subscription *link, const char *publication);
 
 /* linkerrors.c */

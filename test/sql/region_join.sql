@@ -78,6 +78,28 @@ CREATE SUBSCRIPTION dc_from_known CONNECTION 'host=old' PUBLICATION dcounter_own
 CREATE SUBSCRIPTION dc_refresh_known CONNECTION 'host=old' PUBLICATION dcounter_all WITH (connect = false, slot_name = NONE);
 CREATE SUBSCRIPTION dc_refresh_us CONNECTION 'host=old' PUBLICATION dcounter_all WITH (connect = false, slot_name = NONE);
 RESET client_min_messages;
+-- But not if it has no tables
+CALL dc_region_wait_copied('dc_refresh_us');
+INSERT INTO pg_subscription_rel SELECT oid, 'dcounter.region'::regclass, 'r', NULL FROM pg_subscription WHERE subname IN ('dc_refresh_known', 'dc_refresh_us');
+-- Nor if it is another's, who could not have copied anything; it is no link, either, and is given no password
+ALTER ROLE region_user SUPERUSER;
+ALTER SUBSCRIPTION dc_refresh_us OWNER TO region_user;
+ALTER SUBSCRIPTION dc_from_known RENAME TO dc_from_us;
+ALTER SUBSCRIPTION dc_from_us OWNER TO region_user;
+ALTER ROLE region_user NOSUPERUSER;
+SET ROLE region_user;
+CALL dc_region_wait_copied('dc_refresh_us');
+RESET ROLE;
+CALL dc_region_wait_copied('dc_refresh_us');
+SELECT dc_region_refresh('us', 'password=secret', trust_owners => true);
+SELECT dc_region_join('us', 'password=secret', trust_owners => true);
+SELECT dc_region_refresh('us');
+SELECT link_state FROM dc_regions() WHERE region = 'known';
+ALTER SUBSCRIPTION dc_from_us RENAME TO dc_from_known;
+SELECT link_state FROM dc_regions() WHERE region = 'known';
+ALTER SUBSCRIPTION dc_refresh_us OWNER TO CURRENT_USER;
+ALTER SUBSCRIPTION dc_from_known OWNER TO CURRENT_USER;
+SELECT link_state FROM dc_regions() WHERE region = 'known';
 CREATE VIEW identity_locks AS SELECT mode FROM pg_locks
 	WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND classid = 0 AND objid = 0 AND objsubid = 91;
 SET ROLE region_user;

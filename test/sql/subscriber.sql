@@ -113,6 +113,23 @@ CALL dc_maintain();
 RESET ROLE;
 \set VERBOSITY terse
 ROLLBACK;
+-- A subscription counts only if its owner could write to the table: anybody who may create one may list any table in it
+CREATE ROLE regress_dc_stranger SUPERUSER;
+ALTER SUBSCRIPTION regress_dc_s OWNER TO regress_dc_stranger;
+SELECT feed('likes'), feed('dcounter.consumer');
+CREATE VIEW fed AS SELECT try('dc_incr(''likes'', ''a'', 0)') AS write, try('dc_compact(''likes'')') AS compact, (SELECT fed_by FROM dc_stat_counters WHERE counter = 'likes'::regclass);
+SELECT * FROM fed;
+ALTER ROLE regress_dc_stranger NOSUPERUSER;
+SELECT * FROM fed;
+GRANT regress_dc_owner TO regress_dc_stranger;
+SELECT * FROM fed;
+REVOKE regress_dc_owner FROM regress_dc_stranger;
+SELECT * FROM fed;
+ALTER SUBSCRIPTION regress_dc_s OWNER TO CURRENT_USER;
+SELECT * FROM fed;
+DELETE FROM pg_subscription_rel;
+SELECT * FROM fed;
+DROP VIEW fed;
 -- A subscription that begins in the middle: what its rows could be among is rolled back
 CREATE FUNCTION begin_feeding() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = regress_dc, pg_catalog AS $$BEGIN PERFORM feed('likes_shard'); RETURN NULL; END$$;
 BEGIN;
@@ -138,6 +155,13 @@ SELECT feed('dcounter.consumer');
 SELECT * FROM done;
 CALL dc_maintain();
 SELECT * FROM done;
+-- not by a stranger's subscription
+ALTER ROLE regress_dc_stranger SUPERUSER;
+ALTER SUBSCRIPTION regress_dc_s OWNER TO regress_dc_stranger;
+ALTER ROLE regress_dc_stranger NOSUPERUSER;
+CALL dc_maintain();
+SELECT * FROM done;
+ALTER SUBSCRIPTION regress_dc_s OWNER TO CURRENT_USER;
 DELETE FROM pg_subscription_rel;
 CALL dc_maintain();
 SELECT * FROM done;
@@ -159,4 +183,4 @@ DROP SCHEMA regress_dc CASCADE;
 SELECT dc_consumer_drop('c');
 TRUNCATE dcounter.outbox_0, dcounter.outbox_1;
 UPDATE dcounter.outbox_ring SET current = 0;
-DROP ROLE regress_dc_owner, regress_dc_user;
+DROP ROLE regress_dc_owner, regress_dc_stranger, regress_dc_user;

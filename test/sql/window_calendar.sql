@@ -159,6 +159,13 @@ END $$;
 
 -- what does not fit
 SELECT dc_window_create('cal_no', '1 day', '90 days', time_zone => 'Nowhere/Gone');
+-- a zone by its rules, of which there is no end; but names may have digits
+SELECT dc_window_create('cal_no', '1 day', '90 days', time_zone => 'EVER+1:00:01');
+SELECT dc_window_create('cal_no', '1 day', '90 days', time_zone => '<+01>-1<+02>,M3.5.0,M10.5.0/3');
+BEGIN;
+SELECT dc_window_create('cal_gmt', '1 day', '90 days', time_zone => 'etc/gmt+5');
+SELECT time_zone FROM dc_windows WHERE name = 'public.cal_gmt';
+ROLLBACK;
 SELECT dc_window_create('cal_no', '1 month', '1 year');
 SELECT dc_window_create('cal_no', '1 day', '1 hour', time_zone => NULL);
 SELECT dc_window_create('cal_no', '1 month 3 days', '1 year', time_zone => 'UTC');

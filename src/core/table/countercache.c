@@ -7,7 +7,7 @@
  * There is one entry per counter table ever used by this backend. A relcache
  * invalidation of the counter table, of its shard table or of a partition (DDL,
  * ownership, privileges, dc_alter) marks the entry invalid. So does a change of the tables
- * that subscriptions feed. The next look-up fills it again, and if an invalidation arrives
+ * that subscriptions feed, and, while there are subscriptions, of their settings and of roles. The next look-up fills it again, and if an invalidation arrives
  * during the fill, it starts over (base/relcached.c). So no invalidation is lost.
  *
  * An entry is only trustworthy under a lock on the counter table. Callers lock
@@ -44,6 +44,9 @@ static DcRelCached cached_counters = {
 	.watches = true,
 };
 
+/* An entry may depend on the rights of a subscription. */
+static bool rights_matter = false;
+
 /* The entry that was asked for last. */
 static DcCounter *last_found = NULL;
 
@@ -56,14 +59,18 @@ static void note_members_altered(DcCounter *counter, List *members);
 static List *counter_foreign_leaves(Oid relid, List *leaves, List **members);
 static Oid server_of(Oid relid);
 static void subscription_callback(Datum arg, int cacheid, uint32 hashvalue);
+static void subscriber_callback(Datum arg, int cacheid, uint32 hashvalue);
 
 /*
- * counter_cache_init registers the callback for subscriptions; called once.
+ * counter_cache_init registers the callbacks for subscriptions; called once.
  */
 void
 counter_cache_init(void)
 {
 	CacheRegisterSyscacheCallback(SUBSCRIPTIONRELMAP, subscription_callback, (Datum) 0);
+	CacheRegisterSyscacheCallback(SUBSCRIPTIONOID, subscriber_callback, (Datum) 0);
+	CacheRegisterSyscacheCallback(AUTHOID, subscriber_callback, (Datum) 0);
+	CacheRegisterSyscacheCallback(AUTHMEMROLEMEM, subscriber_callback, (Datum) 0);
 }
 
 /*
@@ -283,7 +290,8 @@ counter_fill(DcCounter *counter)
 	counter->foreign = (leaves != NIL);
 	counter->events = outbox_hooks != NULL && outbox_hooks->wants(counter->relid);
 	counter->bound = bound_hooks->is_bound(counter->relid);
-	counter->fed = counter_is_fed(&counter->row);
+	rights_matter |= any_table_is_fed(); /* first: what changes from here on must be noticed */
+	counter->fed = rights_matter && counter_is_fed(&counter->row);
 	distribution_fill(counter);
 	counter->held = counter->fed || (counter_is_replicated(counter) && region_hooks->is_held());
 	counter->generation++;
@@ -398,4 +406,16 @@ static void
 subscription_callback(Datum arg, int cacheid, uint32 hashvalue)
 {
 	relcached_changed(&cached_counters, InvalidOid);
+}
+
+/*
+ * subscriber_callback does the same when a subscription has another owner, or a role other rights.
+ * Must not throw.
+ */
+static void
+subscriber_callback(Datum arg, int cacheid, uint32 hashvalue)
+{
+	if (rights_matter)
+		relcached_changed(&cached_counters, InvalidOid);
+	rights_matter = false;
 }

@@ -14,17 +14,23 @@
  * disabled subscription counts. When the subscription is dropped, the table is maintained and
  * written to again.
  *
+ * From PostgreSQL 16 on, a role that is not a superuser may create subscriptions, and list any table
+ * in one without a right to it. So a subscription counts only where its apply worker could write
+ * (subscription_may_write). A role that may write rows to a table by a subscription may do as much
+ * with SQL.
+ *
  * Protocol:
  *
  *	1. Calls that write look at DcCounter.fed, which is looked up with the rest of the
- *	   entry. Whenever a row of pg_subscription_rel changes, entries are looked up again
- *	   (countercache.c). As with any DDL that takes no lock on the table, a transaction that has
- *	   opened the table before continues.
+ *	   entry. Whenever a row of pg_subscription_rel changes, or the rights of a subscription may
+ *	   have, entries are looked up again (countercache.c). As with any DDL that takes no lock on the
+ *	   table, a transaction that has opened the table before continues.
  *	2. A job looks into the catalog itself, and does so twice in a step: before it
  *	   changes anything, and when it has (tablejob.c, compact.c). The second check is what makes
  *	   this correct. A row that has come by a subscription was committed later than the
  *	   subscription's row for the table. So a step that has seen the one, and then takes a new
- *	   snapshot, sees the other, and is rolled back.
+ *	   snapshot, sees the other, and is rolled back. The same is true of the
+ *	   rights without which the row could not have been applied.
  *
  * Without subscriptions each look is a scan of an empty table.
  */
@@ -40,10 +46,14 @@
 #include "catalog/pg_subscription.h"
 #include "catalog/pg_subscription_rel.h"
 #include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 
+#include "base/compat.h"
 #include "base/hooks.h"
 #include "base/relopen.h"
 #include "core/table/subscription.h"
@@ -160,9 +170,10 @@ extension_is_fed(void)
 	scan = systable_beginscan(rel, InvalidOid, false, NULL, 0, NULL);
 	while (!found && HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
-		Oid relid = ((Form_pg_subscription_rel) GETSTRUCT(tuple))->srrelid;
+		Form_pg_subscription_rel form = (Form_pg_subscription_rel) GETSTRUCT(tuple);
 
-		found = get_rel_namespace(relid) == schema && relid != get_relname_relid("region", schema);
+		found = get_rel_namespace(form->srrelid) == schema && form->srrelid != get_relname_relid("region", schema) &&
+			subscription_may_write(form->srsubid, form->srrelid);
 	}
 	systable_endscan(scan);
 	table_close(rel, AccessShareLock);
@@ -197,8 +208,35 @@ prevent_fed(const DcCounter *counter, const char *function)
 }
 
 /*
- * Return true if any table of this database is listed in pg_subscription_rel. It takes a new
- * catalog snapshot, for this look and those that follow.
+ * Return true if the apply worker of a subscription may insert rows into a table: as the role that
+ * owns the subscription, or from PostgreSQL 16 on as the owner of the table, whom that role must be
+ * able to become.
+ */
+bool
+subscription_may_write(Oid subscription, Oid relid)
+{
+	HeapTuple tuple = SearchSysCache1(SUBSCRIPTIONOID, ObjectIdGetDatum(subscription));
+	Oid table_owner = relation_owner(relid);
+	bool missing = false;
+	bool as_subscriber;
+	Oid owner;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	owner = ((Form_pg_subscription) GETSTRUCT(tuple))->subowner;
+	as_subscriber = compat_applies_as_subscriber((Form_pg_subscription) GETSTRUCT(tuple));
+	ReleaseSysCache(tuple);
+	if (superuser_arg(owner))
+		return true;
+	if (!as_subscriber)
+		return OidIsValid(table_owner) && compat_may_set_role(owner, table_owner);
+	return pg_class_aclcheck_ext(relid, owner, ACL_INSERT, &missing) == ACLCHECK_OK;
+}
+
+/*
+ * Return true if any table of this database is listed in pg_subscription_rel, be it by a
+ * subscription that may not write to it. It takes a new catalog snapshot, for this look and those
+ * that follow.
  */
 bool
 any_table_is_fed(void)
@@ -282,7 +320,12 @@ subscriptions_of(List *tables, bool one)
 		scan = systable_beginscan(rel, SubscriptionRelSrrelidSrsubidIndexId, true,
 								  NULL, 1, &key);
 		while (HeapTupleIsValid(tuple = systable_getnext(scan)))
-			found = list_append_unique_oid(found, ((Form_pg_subscription_rel) GETSTRUCT(tuple))->srsubid);
+		{
+			Oid subscription = ((Form_pg_subscription_rel) GETSTRUCT(tuple))->srsubid;
+
+			if (subscription_may_write(subscription, lfirst_oid(lc)))
+				found = list_append_unique_oid(found, subscription);
+		}
 		systable_endscan(scan);
 		if (one && found != NIL)
 			break;

@@ -10,6 +10,7 @@
 #include "core/table/catalog.h"
 
 extern bool any_table_is_fed(void);
+extern bool subscription_may_write(Oid subscription, Oid relid);
 extern bool counter_is_fed(const DcCounterRow *row);
 extern List *counter_tables(const DcCounterRow *row);
 extern bool table_is_fed(Oid counter);

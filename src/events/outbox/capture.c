@@ -27,7 +27,11 @@
 #include "executor/tuptable.h"
 #include "fmgr.h"
 #include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "replication/logicalworker.h"
+#include "replication/worker_internal.h"
 #include "utils/builtins.h"
+#include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/timestamp.h"
 
@@ -42,8 +46,8 @@ PG_FUNCTION_INFO_V1(outbox_capture);
 #define CAPTURE_NAME "outbox_capture()"
 
 static void capture_check_call(FunctionCallInfo fcinfo);
-static void capture_update(DcCapture *capture, Relation rel, TupleTableSlot *old,
-						   TupleTableSlot *new);
+static bool row_is_applied(const TriggerData *data);
+static void capture_update(DcCapture *capture, const TriggerData *data, bool applied);
 static bool capture_same_key(const text *a, const text *b);
 static text *row_key(DcCapture *capture, Relation rel, TupleTableSlot *row);
 static struct varlena *capture_payload(DcCapture *capture, const char *op,
@@ -51,7 +55,7 @@ static struct varlena *capture_payload(DcCapture *capture, const char *op,
 static void capture_add_row(DcJsonWriter *writer, const char *name, DcCapture *capture, TupleTableSlot *row);
 static struct varlena *capture_moved(const char *member, const text *key);
 static void write_event(const DcCapture *capture, const char *type, text *key,
-						struct varlena *payload, struct varlena *headers);
+						struct varlena *payload, struct varlena *headers, bool applied);
 
 /*
  * outbox_capture() -> trigger, AFTER INSERT, UPDATE or DELETE FOR EACH ROW, or
@@ -66,21 +70,23 @@ outbox_capture(PG_FUNCTION_ARGS)
 	TriggerData *data = (TriggerData *) fcinfo->context;
 	DcCapture *capture;
 	TupleTableSlot *row;
+	bool applied;
 
 	capture_check_call(fcinfo);
 	capture = capture_find(data);
 	row = data->tg_trigslot;
+	applied = row_is_applied(data);
 	if (TRIGGER_FIRED_BY_INSERT(data->tg_event))
 		write_event(capture, "insert", row_key(capture, data->tg_relation, row),
-					capture_payload(capture, "insert", row, NULL), NULL);
+					capture_payload(capture, "insert", row, NULL), NULL, applied);
 	else if (TRIGGER_FIRED_BY_UPDATE(data->tg_event))
-		capture_update(capture, data->tg_relation, row, data->tg_newslot);
+		capture_update(capture, data, applied);
 	else if (TRIGGER_FIRED_BY_DELETE(data->tg_event))
 		write_event(capture, "delete", row_key(capture, data->tg_relation, row),
-					capture_payload(capture, "delete", NULL, row), NULL);
+					capture_payload(capture, "delete", NULL, row), NULL, applied);
 	else
 		write_event(capture, "truncate", NULL,
-					capture_payload(capture, "truncate", NULL, NULL), NULL);
+					capture_payload(capture, "truncate", NULL, NULL), NULL, false);
 	return PointerGetDatum(NULL);
 }
 
@@ -103,13 +109,33 @@ capture_check_call(FunctionCallInfo fcinfo)
 }
 
 /*
+ * Return true if a row was written by the apply worker of a superuser's subscription itself: not by
+ * code that the worker runs for a row, such as a trigger of the table's owner. The worker has no
+ * executor, so the state of the statement that fired the trigger is in its memory of a message, or,
+ * of a table that is copied, in that of the transaction. Deferred triggers are fired in that, too.
+ */
+static bool
+row_is_applied(const TriggerData *data)
+{
+	MemoryContext message;
+
+	if (!IsLogicalWorker() || MySubscription == NULL || data->tg_trigslot == NULL || data->tg_trigger->tgdeferrable ||
+		!superuser_arg(MySubscription->owner))
+		return false;
+	message = MemoryContextGetParent(data->tg_trigslot->tts_mcxt);
+	return message == TopTransactionContext || (ApplyContext != NULL && MemoryContextGetParent(message) == ApplyContext);
+}
+
+/*
  * Write the event of an update. If the key has changed, the old key gets a `delete` first, and
  * headers name the other key.
  */
 static void
-capture_update(DcCapture *capture, Relation rel, TupleTableSlot *old,
-			   TupleTableSlot *new)
+capture_update(DcCapture *capture, const TriggerData *data, bool applied)
 {
+	Relation rel = data->tg_relation;
+	TupleTableSlot *old = data->tg_trigslot;
+	TupleTableSlot *new = data->tg_newslot;
 	text *old_key = row_key(capture, rel, old);
 	text *new_key = row_key(capture, rel, new);
 	struct varlena *headers = NULL;
@@ -118,10 +144,10 @@ capture_update(DcCapture *capture, Relation rel, TupleTableSlot *old,
 	if (old_key != NULL && !capture_same_key(old_key, new_key))
 	{
 		write_event(capture, "delete", old_key, capture_payload(capture, "delete", NULL, old),
-					capture_moved("moved_to", new_key));
+					capture_moved("moved_to", new_key), applied);
 		headers = capture_moved("moved_from", old_key);
 	}
-	write_event(capture, "update", new_key, capture_payload(capture, "update", new, old), headers);
+	write_event(capture, "update", new_key, capture_payload(capture, "update", new, old), headers, applied);
 }
 
 /*
@@ -226,7 +252,7 @@ capture_moved(const char *member, const text *key)
  */
 static void
 write_event(const DcCapture *capture, const char *type, text *key,
-			struct varlena *payload, struct varlena *headers)
+			struct varlena *payload, struct varlena *headers, bool applied)
 {
 	DcEvent event;
 
@@ -239,5 +265,5 @@ write_event(const DcCapture *capture, const char *type, text *key,
 	if (capture->wal)
 		wal_write(&event);
 	else
-		outbox_append(&event, CAPTURE_NAME);
+		outbox_append_applied(&event, CAPTURE_NAME, applied);
 }

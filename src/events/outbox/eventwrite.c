@@ -39,7 +39,6 @@
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "port/pg_bswap.h"
-#include "replication/logicalworker.h"
 #include "storage/lmgr.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -79,7 +78,7 @@ typedef struct Target
 
 PG_FUNCTION_INFO_V1(on_outbox_insert);
 
-static void prevent_many_events(void);
+static void prevent_many_events(bool applied);
 static TupleDesc event_desc(void);
 static bool eventwrite_is_idle(void);
 static void eventwrite_xact_callback(XactEvent event, void *arg);
@@ -139,13 +138,19 @@ event_id(pg_uuid_t *id)
 
 /*
  * Raise 54000 if the transaction has as many events as it may have. While they are written when it
- * commits, those of others are held back, and no timeout ends that.
+ * commits, those of others are held back, and no timeout ends that. Events of rows that a trusted
+ * subscription applies do not count: their worker could not commit more often than its publisher
+ * has. Those of code that runs in the worker do.
  */
 static void
-prevent_many_events(void)
+prevent_many_events(bool applied)
 {
-	/* an apply worker could not commit more often than its publisher has */
-	if (dc_max_events == 0 || log_count() < dc_max_events || superuser() || IsLogicalWorker())
+	static int64 napplied; /* in this transaction */
+
+	if (log_count() == 0)
+		napplied = 0;
+	napplied += applied;
+	if (applied || dc_max_events == 0 || log_count() - napplied < dc_max_events || superuser())
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
@@ -160,6 +165,16 @@ prevent_many_events(void)
 void
 outbox_append(const DcEvent *event, const char *function)
 {
+	outbox_append_applied(event, function, false);
+}
+
+/*
+ * outbox_append_applied does the same for an event of a row that a trusted subscription may have
+ * applied; then the number of events has no limit.
+ */
+void
+outbox_append_applied(const DcEvent *event, const char *function, bool applied)
+{
 	Datum values[OUTBOX_NUM_COLUMNS];
 	bool nulls[OUTBOX_NUM_COLUMNS] = {false};
 	HeapTuple tuple;
@@ -168,7 +183,7 @@ outbox_append(const DcEvent *event, const char *function)
 	PreventCommandIfParallelMode(function);
 	PreventCommandDuringRecovery(function);
 	event_check_sizes(event);
-	prevent_many_events();
+	prevent_many_events(applied);
 	values[OUTBOX_SEQ - 1] = Int64GetDatum(0);
 	values[OUTBOX_CREATED_AT - 1] = TimestampTzGetDatum(0);
 	values[OUTBOX_ID - 1] = UUIDPGetDatum(&event->id);

@@ -73,6 +73,7 @@ extern void outbox_init(bool preloading);
 extern void outbox_xact_init(void);
 extern void event_id(pg_uuid_t *id);
 extern void outbox_append(const DcEvent *event, const char *function);
+extern void outbox_append_applied(const DcEvent *event, const char *function, bool applied);
 
 /* Limit of payload and headers as jsonb. */
 #define EVENT_MAX_JSON_BYTES (16 * 1024 * 1024)

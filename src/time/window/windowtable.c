@@ -36,6 +36,7 @@ PG_FUNCTION_INFO_V1(dc_window_create);
 PG_FUNCTION_INFO_V1(dc_window_alter);
 PG_FUNCTION_INFO_V1(dc_window_drop);
 
+static bool zone_is_listed(const char *name);
 static void zone_arg(FunctionCallInfo fcinfo, int argno, DcWindowRow *row);
 static int64 width_arg(const Interval *width, const char *name, const pg_tz *zone, DcUnit *unit);
 static int64 keep_arg(const Interval *keep, const char *name, DcUnit unit);
@@ -131,6 +132,27 @@ window_slot_suffix(int number)
 }
 
 /*
+ * Return true if a time zone is one of pg_timezone_names, or the server does not know it. A process
+ * keeps each zone that it has used, also the worker, and there is no end of specifications as of
+ * POSIX. These have digits, and few names do.
+ */
+static bool
+zone_is_listed(const char *name)
+{
+	pg_tzenum *zones;
+	pg_tz *zone;
+	bool found = false;
+
+	if (strpbrk(name, "0123456789") == NULL)
+		return true;
+	zones = pg_tzenumerate_start();
+	while (!found && (zone = pg_tzenumerate_next(zones)) != NULL)
+		found = pg_strcasecmp(pg_get_timezone_name(zone), name) == 0;
+	pg_tzenumerate_end(zones);
+	return found;
+}
+
+/*
  * zone_arg reads the time zone in argument argno, if a function has it: buckets can have days and
  * months of it. An error (22023) if the server does not know it.
  */
@@ -140,6 +162,11 @@ zone_arg(FunctionCallInfo fcinfo, int argno, DcWindowRow *row)
 	if (PG_NARGS() <= argno || PG_ARGISNULL(argno))
 		return;
 	text_to_cstring_buffer(PG_GETARG_TEXT_PP(argno), row->time_zone, sizeof(row->time_zone));
+	if (!zone_is_listed(row->time_zone))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("time zone \"%s\" not recognized", row->time_zone),
+				 errhint("Use one of pg_timezone_names.")));
 	row->levels.zone = pg_tzset(row->time_zone);
 	if (row->levels.zone == NULL || !pg_tz_acceptable(row->levels.zone))
 		ereport(ERROR,

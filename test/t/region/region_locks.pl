@@ -29,6 +29,7 @@ foreach my $what (q{dc_delete('likes', 'nothing')}, q{dc_want('rooms', 'may', 1)
 # Nor is one that has noted that this database was copied
 sql($node, 'postgres', q{
 	CREATE SUBSCRIPTION dc_refresh_us CONNECTION 'host=us' PUBLICATION dcounter_all WITH (connect = false, slot_name = NONE);
+	INSERT INTO pg_subscription_rel SELECT oid, 'dcounter.region'::regclass, 'r', NULL FROM pg_subscription;
 	UPDATE dcounter.self SET state = 'recopy'});
 my ($prepared, $said, $why) = $node->psql('postgres', q{BEGIN; CALL dc_region_wait_copied('dc_refresh_us'); PREPARE TRANSACTION 'copied'});
 like($why, qr/cannot PREPARE a transaction that has published/, 'a copy that is noted is not prepared');
