@@ -268,14 +268,12 @@ SELECT upper FROM dc_window('we', 'a', '1 day', :'t'::timestamptz + interval '1 
 ROLLBACK;
 SELECT dc_window_drop('we');
 -- amounts that do not fit into the next level stay, and one claim for their slot is enough: that of the latest turn that has it
-SELECT dc_window_create('we', '1 minute', '20 minutes', '{"4 hours": "100 days"}');
+SELECT dc_window_create('we', '1 minute', '20 minutes', '{"4 minutes": "48 minutes"}');
 :quiet;
 SELECT date_bin('8 minutes', now(), '2000-01-03 UTC') AS t \gset
-SELECT dc_incr_at('we', 'o', 9223372036854775807, :'t'::timestamptz - interval '8 min') \gset
+SELECT dc_incr_at('we', 'o', 9223372036854775807, :'t'::timestamptz - interval '8 min'), dc_incr_at('we', 'o', 7, :'t'::timestamptz - interval '7 min');
 SELECT dc_compact() >= 0 AS compacted;
 SELECT dc_window_rotate('we', :'t'::timestamptz + interval '16 min');
-SELECT dc_incr_at('we', 'o', 7, :'t'::timestamptz - interval '4 min'), dc_compact() >= 0 AS compacted;
-SELECT dc_window_rotate('we', :'t'::timestamptz + interval '20 min');
 INSERT INTO dcounter.window_claim SELECT windowed, level, turn + d, false FROM dcounter.window_claim, (VALUES (8), (16)) AS later (d) WHERE level = 0 AND NOT emptied;
 SELECT level, count(*) AS claims FROM dcounter.window_claim GROUP BY 1 ORDER BY 1;
 SELECT dc_window_rotate('we', :'t'::timestamptz + interval '20 min');
