@@ -75,7 +75,7 @@ COMMENT ON COLUMN dcounter_lite.source.source IS 'the table whose rows it counts
 COMMENT ON COLUMN dcounter_lite.source.key IS 'expression: the key that a row counts for';
 COMMENT ON COLUMN dcounter_lite.source.value IS 'expression: the amount that a row counts';
 COMMENT ON COLUMN dcounter_lite.source.filter IS 'condition of the rows that count';
-COMMENT ON COLUMN dcounter_lite.source.number IS 'its number among the bindings of the source; the triggers know the highest';
+COMMENT ON COLUMN dcounter_lite.source.number IS 'a random number of its own; the triggers know those of their source';
 
 -- Everybody may insert here, and no row stays: a row is a request to change the registry (12_change.sql).
 CREATE TABLE dcounter_lite.change (

@@ -34,14 +34,18 @@ COMMENT ON FUNCTION dcounter_lite.on_registry_change() IS 'internal: lets owners
 CREATE FUNCTION dcounter_lite.on_counter_insert() RETURNS trigger
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 50 SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+	IF TG_RELID <> 'dcounter_lite.counter'::regclass THEN
+		RAISE EXCEPTION USING ERRCODE = '42501', MESSAGE = 'permission denied for function on_counter_insert';
+	END IF;
 	INSERT INTO dcounter_lite.lock (counter, kind, key) VALUES (NEW.counter, 'compaction', '') ON CONFLICT DO NOTHING;
 	RETURN NULL;
 END $$;
 COMMENT ON FUNCTION dcounter_lite.on_counter_insert() IS 'internal: makes the row that a compaction locks';
 REVOKE EXECUTE ON FUNCTION dcounter_lite.on_counter_insert() FROM PUBLIC;
 
--- check_change raises an error if the caller may not make a change: the owner of the counter may, and of the table of ops that it names. Who may write the
--- shard table may lock. What is known of a counter that is gone may be removed by anybody.
+-- check_change raises an error if the caller may not make a change: the owner of the counter may, and of the table of ops that it names. They exist, as
+-- another role's table may get an OID to come before the change is made. Who may write the shard table may lock. What is known of a counter that is gone
+-- may be removed by anybody.
 CREATE FUNCTION dcounter_lite.check_change() RETURNS trigger
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 50 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -56,7 +60,8 @@ BEGIN
 		END IF;
 		RAISE EXCEPTION USING ERRCODE = '42501', MESSAGE = format('permission denied for table %s', (SELECT relname FROM pg_class WHERE oid = shards));
 	ELSIF NOT EXISTS (SELECT FROM pg_class WHERE oid IN (NEW.counter, NEW.ops) AND NOT pg_has_role(relowner, 'USAGE'))
-			AND (NEW.what = 'forget' OR EXISTS (SELECT FROM pg_class WHERE oid = NEW.counter)) THEN
+			AND EXISTS (SELECT FROM pg_class WHERE oid = NEW.counter)
+			AND (NEW.ops IS NULL OR EXISTS (SELECT FROM pg_class WHERE oid = NEW.ops)) THEN
 		RETURN NEW;
 	END IF;
 	RAISE EXCEPTION USING ERRCODE = '42501', MESSAGE = format('must be owner of table %s', (SELECT relname FROM pg_class WHERE oid = NEW.counter));
@@ -104,10 +109,14 @@ CREATE FUNCTION dcounter_lite.copy_slots(counter regclass) RETURNS void
 	WHERE r.counter = $1 $$;
 COMMENT ON FUNCTION dcounter_lite.copy_slots(regclass) IS 'internal: copies the states of the partitions of ops into the row of the counter';
 
--- make_change makes a change that check_change has let pass.
+-- make_change makes a change that check_change has let pass. It is a trigger of the one table only: while dcounter_lite is installed or upgraded, a role
+-- could have made one of its own.
 CREATE FUNCTION dcounter_lite.make_change() RETURNS trigger
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 100 SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+	IF TG_RELID <> 'dcounter_lite.change'::regclass THEN
+		RAISE EXCEPTION USING ERRCODE = '42501', MESSAGE = 'permission denied for function make_change';
+	END IF;
 	CASE NEW.what
 	WHEN 'compaction', 'key' THEN
 		PERFORM dcounter_lite.lock_row(NEW.counter, NEW.what, coalesce(NEW.key, ''));

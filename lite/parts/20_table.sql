@@ -257,8 +257,8 @@ DECLARE
 	c dcounter_lite.counter := dcounter_lite.find(dc_drop.counter);
 BEGIN
 	PERFORM dcounter_lite.unbind(c.counter), dcounter_lite.drop_writer(c.counter);
-	EXECUTE format('DROP TABLE %s', concat_ws(', ', c.counter, c.shards, c.holds, CASE WHEN ascii(c.ops::text) >= 58 THEN c.ops END));
 	INSERT INTO dcounter_lite.change (what, counter) VALUES ('forget', c.counter);
+	EXECUTE format('DROP TABLE %s', concat_ws(', ', c.counter, c.shards, c.holds, CASE WHEN ascii(c.ops::text) >= 58 THEN c.ops END));
 END $$;
 COMMENT ON FUNCTION dc_drop(regclass) IS 'drops a counter table';
 

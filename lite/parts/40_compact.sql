@@ -148,7 +148,8 @@ BEGIN
 			IF alone THEN COMMIT; END IF;
 		END LOOP;
 		PERFORM dcounter_lite.turn_ring(t);
-		INSERT INTO dcounter_lite.change (what, counter) VALUES ('clean', t);
+		-- unless it has been dropped in the meantime
+		INSERT INTO dcounter_lite.change (what, counter) SELECT 'clean', r.counter FROM dcounter_lite.counter AS r WHERE r.counter OPERATOR(pg_catalog.=) t;
 		IF alone THEN COMMIT; END IF;
 	END LOOP;
 END $$;

@@ -57,7 +57,14 @@ DECLARE
 	opened boolean := false;
 	first_at timestamptz;
 BEGIN
+	-- a cast of another type would be code of the owner
+	IF (SELECT atttypid FROM pg_attribute WHERE attrelid = c.ops AND attname = 'at') IS DISTINCT FROM 'timestamptz'::regtype THEN
+		RAISE EXCEPTION USING ERRCODE = '42809', MESSAGE = format('"%s" is not a table of ops', c.ops), DETAIL = 'Its column "at" is missing, or of another type than timestamptz.';
+	END IF;
 	EXECUTE format('SELECT min(at) FROM %s', c.ops) INTO first_at;
+	IF NOT isfinite(first_at) OR first_at NOT BETWEEN '2000-01-01 UTC' AND now() THEN
+		first_at := now();
+	END IF;
 	FOR r IN SELECT i.inhrelid::regclass AS p, right(k.relname, 1)::smallint AS slot FROM pg_inherits AS i JOIN pg_class AS k ON k.oid = i.inhrelid WHERE i.inhparent = c.ops ORDER BY 2 LOOP
 		EXECUTE format('SELECT EXISTS (SELECT FROM %s)', r.p) INTO has;
 		INSERT INTO dcounter_lite.op_slot (counter, slot, ops, partition, state, forgotten)

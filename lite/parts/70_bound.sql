@@ -7,8 +7,8 @@ CREATE FUNCTION dcounter_lite.rows_of(b dcounter_lite.source, relation text, sig
 	SELECT format('SELECT (%s)::text COLLATE "C" AS key, %s(%s)::bigint::numeric AS n FROM %s WHERE %s', b.key, sign, b.value, relation, b.filter) $$;
 COMMENT ON FUNCTION dcounter_lite.rows_of(dcounter_lite.source, text, text) IS 'internal: the query of what rows count in a binding';
 
--- on_source adds what a statement has changed, for all counters that are bound to the table. The trigger's arguments are the number of the latest binding
--- and the OID of its counter: a transaction whose snapshot is older than that binding does not see it, and would leave its rows out. (The binding is gone
+-- on_source adds what a statement has changed, for all counters that are bound to the table. The trigger's arguments are the number of each binding
+-- and the OID of its counter: a transaction whose snapshot is older than a binding does not see it, and would leave its rows out. (The binding is gone
 -- if the counter was dropped by DROP TABLE. pg_table_is_visible() is NULL then, whatever the snapshot is.)
 CREATE FUNCTION dcounter_lite.on_source() RETURNS trigger
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 50 SET search_path = pg_catalog, pg_temp AS $$
@@ -17,14 +17,16 @@ DECLARE
 	shards regclass;
 	rows text;
 BEGIN
-	IF NOT EXISTS (SELECT FROM dcounter_lite.source AS s WHERE s.source = TG_RELID AND s.number = TG_ARGV[0]::int)
-			AND (TG_NARGS < 2 OR pg_table_is_visible(TG_ARGV[1]::oid) IS NOT NULL) THEN
+	IF EXISTS (SELECT FROM generate_series(0, TG_NARGS - 1, 2) AS i
+			WHERE NOT EXISTS (SELECT FROM dcounter_lite.source AS s WHERE s.source = TG_RELID AND s.number = TG_ARGV[i]::int)
+				AND (TG_NARGS < 2 OR pg_table_is_visible(TG_ARGV[i + 1]::oid) IS NOT NULL)) THEN
 		RAISE EXCEPTION USING ERRCODE = '40001', MESSAGE = format('could not serialize access to "%s"', TG_TABLE_NAME), DETAIL = 'A counter was bound to it after this transaction had begun.';
 	END IF;
 	IF TG_OP = 'TRUNCATE' THEN
 		PERFORM dcounter_lite.need_read_committed(TG_RELID, 'TRUNCATE');
 	END IF;
 	FOR b IN SELECT s.* FROM dcounter_lite.source AS s WHERE s.source = TG_RELID ORDER BY s.counter LOOP
+		CONTINUE WHEN pg_table_is_visible(b.counter) IS NULL;
 		SELECT c.shards INTO shards FROM dcounter_lite.counter AS c WHERE c.counter = b.counter;
 		rows := concat_ws(' UNION ALL ',
 			CASE WHEN TG_OP IN ('INSERT', 'UPDATE') THEN dcounter_lite.rows_of(b, 'dc_new', '') END,
@@ -65,25 +67,26 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION dc_source_check(regclass) IS 'keys of a bound counter that differ from their source';
 
--- source_triggers creates the triggers of a source again, with the number of its latest binding, or drops them if it has none. The caller has locked it.
+-- source_triggers creates the triggers of a source again, with the numbers of its bindings, or drops them if it has none. The caller has locked it.
 CREATE FUNCTION dcounter_lite.source_triggers(source regclass) RETURNS void
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 1000 SET search_path = pg_catalog, pg_temp SET client_min_messages = warning AS $$
 DECLARE
-	latest text := (SELECT concat_ws(', ', r.number, r.counter::oid) FROM dcounter_lite.source AS r WHERE r.source = $1 ORDER BY r.number DESC LIMIT 1);
+	bindings text := (SELECT string_agg(concat_ws(', ', r.number, r.counter::oid), ', ' ORDER BY r.number) FROM dcounter_lite.source AS r WHERE r.source = $1);
 	t record;
 BEGIN
 	FOR t IN SELECT * FROM (VALUES ('insert', 'AFTER INSERT', 'REFERENCING NEW TABLE AS dc_new'), ('delete', 'AFTER DELETE', 'REFERENCING OLD TABLE AS dc_old'),
 			('update', 'AFTER UPDATE', 'REFERENCING OLD TABLE AS dc_old NEW TABLE AS dc_new'), ('truncate', 'BEFORE TRUNCATE', '')) AS v(name, event, tables) LOOP
-		IF latest IS NULL THEN
+		IF bindings IS NULL THEN
 			EXECUTE format('DROP TRIGGER IF EXISTS dcounter_lite_%s ON %s', t.name, source);
 		ELSE
-			EXECUTE format('CREATE OR REPLACE TRIGGER dcounter_lite_%s %s ON %s %s FOR EACH STATEMENT EXECUTE FUNCTION dcounter_lite.on_source(%s)', t.name, t.event, source, t.tables, latest);
+			EXECUTE format('CREATE OR REPLACE TRIGGER dcounter_lite_%s %s ON %s %s FOR EACH STATEMENT EXECUTE FUNCTION dcounter_lite.on_source(%s)', t.name, t.event, source, t.tables, bindings);
 		END IF;
 	END LOOP;
 END $$;
 COMMENT ON FUNCTION dcounter_lite.source_triggers(regclass) IS 'internal: creates or drops the triggers of a source';
 
--- dc_bind counts the rows that the source has under a lock that makes its writers wait.
+-- dc_bind counts the rows that the source has under a lock that makes its writers wait. Numbers of bindings are random, so that none is used again: a
+-- transaction with an older snapshot would take the new binding for the one that it sees.
 CREATE FUNCTION dc_bind(counter regclass, source regclass, key text, value text DEFAULT '1', filter text DEFAULT NULL) RETURNS void
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE COST 1000 SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -102,7 +105,7 @@ BEGIN
 		RAISE EXCEPTION USING ERRCODE = '42710', MESSAGE = format('"%s" is already bound', c.counter), HINT = 'Unbind it with dc_unbind() first.';
 	END IF;
 	INSERT INTO dcounter_lite.source (counter, source, key, value, filter, number)
-		SELECT c.counter, dc_bind.source, dc_bind.key, dc_bind.value, coalesce(dc_bind.filter, 'true'), coalesce(max(r.number), 0) + 1 FROM dcounter_lite.source AS r WHERE r.source = dc_bind.source
+		VALUES (c.counter, dc_bind.source, dc_bind.key, dc_bind.value, coalesce(dc_bind.filter, 'true'), floor(random() * 2147483648)::bigint)
 		RETURNING * INTO b;
 	PERFORM dcounter_lite.source_triggers(b.source);
 	EXECUTE format('INSERT INTO %s AS s (key, shard, inc, dec, updated_at) SELECT key, $1, greatest(drift, 0), greatest(-drift, 0), clock_timestamp() FROM (%s) AS d ORDER BY key

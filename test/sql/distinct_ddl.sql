@@ -167,6 +167,12 @@ DELETE FROM f;
 SELECT precision, bucket, keep FROM dc_distinct_tables;
 SELECT dc_distinct_drop('f');
 SELECT dc_distinct_drop('f');
+-- a temporary table is not adopted
+CREATE TEMPORARY TABLE v (key text COLLATE "C" NOT NULL PRIMARY KEY, sketch dc_hll(14) NOT NULL);
+CREATE TEMPORARY TABLE v_delta (key text COLLATE "C" NOT NULL, sketch dc_hll(14) NOT NULL);
+CREATE INDEX ON v_delta (key);
+SELECT dc_distinct_adopt('v');
+DROP TABLE v, v_delta;
 -- what a transaction has added does not go to a table of another precision
 SELECT dc_distinct_create('p', 10);
 CREATE FUNCTION other_precision() RETURNS int LANGUAGE plpgsql AS $$BEGIN

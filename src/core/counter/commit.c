@@ -60,7 +60,7 @@ static void apply_at_commit(void);
 static void apply_buffered(void);
 static bool reserve_all(DcApplying *applying, DcDelta **deltas, int count);
 static bool goes_to_rows(Oid relid);
-static bool rows_may_wait(Oid relid);
+static bool must_not_wait_later(Oid relid);
 static bool is_alone(DcDelta **deltas, int count);
 static bool any_amount(DcDelta **deltas, int count, int64 above);
 static int group_end(DcDelta **deltas, int count, int start);
@@ -169,11 +169,9 @@ apply_at_commit(void)
 	DcApplying applying;
 	DcDelta **deltas;
 	List *left = NIL;
-	bool others_wait = xact_is_marked(DC_XACT_OUTBOX) || xact_is_marked(DC_XACT_REGION);
 	int count;
 
-	if (!pending_any(goes_to_rows, DC_MAX_BUFFERED) &&
-		(!others_wait || !pending_any(rows_may_wait, PG_INT64_MAX)))
+	if (!pending_any(goes_to_rows, DC_MAX_BUFFERED) && !pending_any(must_not_wait_later, PG_INT64_MAX))
 		return;
 	apply_begin(&applying, APPLY_AT_COMMIT);
 	deltas = pending_sorted(&count);
@@ -184,11 +182,22 @@ apply_at_commit(void)
 		end = group_end(deltas, count, start);
 		if (is_alone(deltas, count))
 			left = lappend_oid(left, relid);
-		else if (goes_to_rows(relid) || counter_is_sync(counter_lookup(relid)) || (others_wait && rows_may_wait(relid)) ||
+		else if (goes_to_rows(relid) || counter_is_sync(counter_lookup(relid)) || must_not_wait_later(relid) ||
 				 any_amount(deltas + start, end - start, DC_MAX_BUFFERED))
 			apply_rows(&applying, deltas + start, end - start);
 		else
 			left = lappend_oid(left, relid);
+	}
+	/* what was written may have made events */
+	for (int start = 0, end; start < count && left != NIL; start = end)
+	{
+		Oid relid = deltas[start]->key.counter;
+
+		end = group_end(deltas, count, start);
+		if (!list_member_oid(left, relid) || is_alone(deltas, count) || !must_not_wait_later(relid))
+			continue;
+		apply_rows(&applying, deltas + start, end - start);
+		left = list_delete_oid(left, relid);
 	}
 	if (left == NIL)
 		pending_mark_applied();
@@ -266,15 +275,16 @@ goes_to_rows(Oid relid)
 }
 
 /*
- * Return true if writing new rows of a counter table may wait for another transaction: SQL writes
- * them, and indexes of the owner, or a row with the same shard number, are in the way.
+ * Return true if others wait for this transaction from the callbacks of events and regions on, and
+ * writing new rows of a counter table may wait for another transaction: SQL writes them, and indexes
+ * of the owner, or a row with the same shard number, are in the way.
  */
 static bool
-rows_may_wait(Oid relid)
+must_not_wait_later(Oid relid)
 {
 	DcCounter *counter;
 
-	if (!counter_exists(relid))
+	if ((!xact_is_marked(DC_XACT_OUTBOX) && !xact_is_marked(DC_XACT_REGION)) || !counter_exists(relid))
 		return false;
 	counter = counter_lookup(relid);
 	return !counter_has_layout(counter) || !counter->direct_write;

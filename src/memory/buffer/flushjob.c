@@ -45,6 +45,7 @@
 #include "storage/ipc.h"
 #include "storage/lmgr.h"
 #include "utils/inval.h"
+#include "utils/acl.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
@@ -334,18 +335,22 @@ note_turn(int slot)
 
 /*
  * Return true if a run is to flush a slot: in the worker one that is due, in a
- * session one that no flusher flushes.
+ * session one that no flusher flushes, of a table of the current user's, or of one that is gone.
  */
 static bool
 is_to_do(const DcJobRun *run, int slot)
 {
 	DcBufferTable *table = &buffer_area->tables[slot];
+	Oid owner;
 
 	if (table->database != MyDatabaseId)
 		return false;
 	if (run->all_owners)
 		return moment_is_reached(table_due(slot));
-	return !flusher_flushes(table) && pg_atomic_read_u32(&table->dirty) != 0;
+	if (flusher_flushes(table) || pg_atomic_read_u32(&table->dirty) == 0)
+		return false;
+	owner = relation_owner(table->counter);
+	return !OidIsValid(owner) || has_privs_of_role(GetUserId(), owner);
 }
 
 /*

@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "catalog/namespace.h"
+#include "catalog/pg_class.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -142,6 +143,12 @@ dc_distinct_adopt(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
 				 errmsg("\"%s\" belongs to another distinct table", get_rel_name(row.delta))));
+	if (get_rel_persistence(row.relid) == RELPERSISTENCE_TEMP) /* both, as they are in one schema */
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("cannot adopt \"%s\" as a distinct table", get_rel_name(row.relid)),
+				 errdetail("It is not a permanent table."),
+				 errhint("Use dc_distinct_create() to create one.")));
 	row.precision = distinct_precision_of(row.relid);
 	distinct_check_shape(&row);
 	distinct_row_insert(&row);

@@ -85,10 +85,7 @@ lock_view(Oid relid)
 {
 	DcWindowRow row;
 
-	LockRelationOid(relid, ShareUpdateExclusiveLock);
-	if (get_rel_name(relid) == NULL)
-		relation_missing_error(relid);
-	prevent_not_owner(relid);
+	lock_own_table(relid, ShareUpdateExclusiveLock);
 	if (get_rel_relkind(relid) != RELKIND_VIEW)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),

@@ -50,7 +50,7 @@ static DcCalendarBucket latest[DC_UNIT_MONTH + 1];
 
 static Timestamp calendar_local(TimestampTz at, pg_tz *zone);
 static TimestampTz calendar_instant(Timestamp local, pg_tz *zone);
-static void calendar_out_of_range(void) pg_attribute_noreturn();
+pg_noreturn static void calendar_out_of_range(void);
 static int64 calendar_div(int64 a, int64 b);
 static bool next_offset(pg_time_t at, long int *offset, pg_time_t *next, pg_tz *zone);
 static pg_time_t time_of(TimestampTz at);

@@ -52,7 +52,7 @@ static void lock_making(Oid counter, LOCKMODE mode);
 static void make_slot(const DcCounter *counter, Oid ops, int number, DcSlotState state);
 static void optable_add_slot(Oid counter, Oid ops, int number, DcSlotState state,
 							 TimestampTz forgotten);
-static TimestampTz oldest_op(Oid ops);
+static TimestampTz oldest_op(DcCounter *counter, Oid ops);
 static Oid optable_partition_of(Oid ops, int number);
 
 /*
@@ -182,7 +182,7 @@ optable_adopt(DcCounter *counter)
 		}
 	}
 	if (n == DC_OP_SLOTS)
-		oldest = oldest_op(ops);
+		oldest = oldest_op(counter, ops);
 	else
 		n = n > 0 && number[0] == 0 ? 1 : 0;
 	if (open >= n || open < 0 || n == 1)
@@ -197,17 +197,22 @@ optable_adopt(DcCounter *counter)
 
 /*
  * oldest_op returns when the first op of a ring was recorded, less the tolerance
- * that is added to the time up to which ops are forgotten (op.c); 0 if there is none.
+ * that is added to the time up to which ops are forgotten (op.c); 0 if there is none. Code of the
+ * owner, such as a cast of the column, runs as the owner. A time that no op can have been recorded at
+ * counts as now.
  */
 static TimestampTz
-oldest_op(Oid ops)
+oldest_op(DcCounter *counter, Oid ops)
 {
 	static const DcResultColumn columns[ROWS_MAX_COLUMNS] = {DC_NULLABLE("at", TIMESTAMPTZOID)};
+	TimestampTz now = GetCurrentTimestamp();
 	TimestampTz oldest = 0;
+	DcRunAs state;
 	DcRows rows;
 	Datum value;
 	bool isnull;
 
+	runas_begin(&state, counter->owner);
 	SPI_connect();
 	if (SPI_execute(psprintf("SELECT pg_catalog.min(at) FROM %s",
 							 relation_sql_name(ops)),
@@ -216,8 +221,14 @@ oldest_op(Oid ops)
 	rows_take(&rows, columns, ops);
 	value = rows_nullable(&rows, 0, 1, &isnull);
 	if (!isnull)
-		oldest = DatumGetTimestampTz(value) - 2 * DC_OP_TOLERANCE;
+	{
+		oldest = DatumGetTimestampTz(value);
+		if (oldest < 0 || oldest > now) /* before 2000, or infinite */
+			oldest = now;
+		oldest -= 2 * DC_OP_TOLERANCE;
+	}
 	SPI_finish();
+	runas_end(&state);
 	return oldest;
 }
 

@@ -52,7 +52,7 @@ foreach my $sql (
 	'SELECT FROM dcounter_lite.counter FOR UPDATE', 'SELECT FROM dcounter_lite.counter FOR KEY SHARE', 'SELECT FROM dcounter_lite.op_slot FOR KEY SHARE', 'SELECT FROM dcounter_lite.lock FOR KEY SHARE',
 	"UPDATE dcounter_lite.counter SET max_shards = 1 WHERE counter = 'm.y'::regclass", 'DELETE FROM dcounter_lite.counter', 'DELETE FROM dcounter_lite.op_slot', 'DELETE FROM dcounter_lite.lock',
 	"INSERT INTO dcounter_lite.lock SELECT counter, 'key', 'k' FROM dcounter_lite.counter", "SELECT dcounter_lite.lock_row('m.y', 'key', 'k')",
-	'CREATE TABLE m.change (LIKE dcounter_lite.change); CREATE TRIGGER t BEFORE INSERT ON m.change FOR EACH ROW EXECUTE FUNCTION dcounter_lite.make_change()')
+	'CREATE TABLE m.forged (LIKE dcounter_lite.change); CREATE TRIGGER t BEFORE INSERT ON m.forged FOR EACH ROW EXECUTE FUNCTION dcounter_lite.make_change()')
 {
 	fails_with($node, 'postgres', "SET ROLE mallory; $sql", '42501', $sql);
 }
@@ -64,6 +64,10 @@ foreach my $role ('mallory', 'counting')
 }
 fails_with($node, 'postgres', "SET ROLE mallory; INSERT INTO dcounter_lite.change (what, counter) VALUES ('$_', $counter)", '42501', "mallory may not: $_") foreach 'compaction', 'try compaction', 'key';
 fails_with($node, 'postgres', "SET ROLE mallory; INSERT INTO dcounter_lite.change (what, counter, ops) SELECT 'ops', 'm.y', ops FROM dcounter_lite.counter WHERE counter = $counter", '42501', 'nor name tables of others');
+fails_with($node, 'postgres', q{SET ROLE mallory; INSERT INTO dcounter_lite.change (what, counter) VALUES ('forget', 4294967295)}, '42501', 'nor forget a counter to come');
+fails_with($node, 'postgres', q{SET ROLE mallory; INSERT INTO dcounter_lite.change (what, counter, ops) VALUES ('ops', 'm.y', 4294967295)}, '42501', 'nor name a table to come');
+sql($node, 'postgres', 'CREATE TABLE m.requests (LIKE dcounter_lite.change); CREATE TRIGGER t BEFORE INSERT ON m.requests FOR EACH ROW EXECUTE FUNCTION dcounter_lite.make_change(); GRANT INSERT ON m.requests TO mallory');
+fails_with($node, 'postgres', "SET ROLE mallory; INSERT INTO m.requests (what, counter) VALUES ('forget', $counter)", '42501', 'nor have a trigger that makes changes');
 fails_with($node, 'postgres', "SET ROLE alice; INSERT INTO dcounter_lite.change (what, counter) VALUES ('no such thing', 'a.c')", '20000', 'what is not a change');
 # A function that runs as mallory has the rights of mallory, whoever calls it, and an owner's role has those of its members.
 sql($node, 'postgres', q{SET ROLE mallory; CREATE FUNCTION m.alter_it() RETURNS void SECURITY DEFINER LANGUAGE sql AS $$ INSERT INTO dcounter_lite.change (what, counter, max_shards) SELECT 'alter', counter, 1 FROM dcounter_lite.counter $$;
@@ -120,6 +124,30 @@ $theirs->run('ROLLBACK');
 alice('DROP TABLE a.bound');
 mallory('CALL dc_maintain()');
 is(alice("INSERT INTO a.rows VALUES ('y'); SELECT count(*) FROM a.rows, dcounter_lite.source"), '0', 'its source when it is gone');
+
+# ... nor does a transaction leave rows out that does not see one of several bindings, or takes a later one for one that is gone
+alice("SELECT dc_create('a.first'), dc_create('a.second'); SELECT dc_bind('a.second', 'a.rows', 'k')");
+$theirs->run('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM a.c');
+alice("SELECT dc_create('a.last'), dc_unbind('a.second'); SELECT dc_bind('a.first', 'a.rows', 'k'); SELECT dc_bind('a.last', 'a.rows', 'k'); DROP TABLE a.last, a.last_shard");
+is($theirs->run("INSERT INTO a.rows VALUES ('z')"), 'ERROR 40001', 'the last one is gone, the first one is not seen');
+$theirs->run('ROLLBACK; BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM a.c');
+alice("SELECT dc_unbind('a.first'); SELECT dc_bind('a.second', 'a.rows', 'k')");
+is($theirs->run("INSERT INTO a.rows VALUES ('z')"), 'ERROR 40001', 'a later binding');
+$theirs->run('ROLLBACK');
+is(alice("INSERT INTO a.rows VALUES ('z'); SELECT dc_get('a.second', 'z'), count(*) FROM dc_source_check('a.second')"), '1|0', 'all is counted');
+alice("SELECT dc_unbind('a.second')");
+
+# A table that is dropped while dc_maintain() is at work does not keep it from the others
+sql($node, 'postgres', q{SET ROLE alice; SELECT dc_create('a.z1'), dc_create('a.z2'), dc_create('a.z3'); INSERT INTO a.z1_shard (key, shard, inc) VALUES ('k', 1, 1); INSERT INTO a.z3_shard (key, shard, inc) VALUES ('k', 1, 1);
+	UPDATE a.z1_shard SET updated_at = now() - interval '1 minute'; UPDATE a.z3_shard SET updated_at = now() - interval '1 minute'});
+my $drops = dc_session($node, 'postgres');
+$drops->run('SET SESSION AUTHORIZATION alice; BEGIN; LOCK TABLE a.z1 IN ACCESS EXCLUSIVE MODE');
+$waiting->send('CALL dc_maintain()');
+is(wait_for($node, 'postgres', "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'", '1'), '1', 'dc_maintain() is at work');
+$drops->run("SELECT dc_drop('a.z2'); COMMIT");
+is($waiting->wait, '', 'it goes on without a table that is dropped');
+is(sql($node, 'postgres', 'SELECT count(*) FROM a.z3_shard'), '0', 'to the last one');
+$drops->quit;
 
 # Two sessions turn the ring: the second one waits for the first, and then does not empty the partition that is open now. (It waits for longer here.)
 sql($node, 'postgres', "ALTER FUNCTION dcounter_lite.turn_ring(regclass) SET lock_timeout = '10min'; UPDATE dcounter_lite.op_slot SET since = since - interval '8 days' WHERE counter = 'a.c'::regclass");
