@@ -175,7 +175,7 @@ SELECT dc_distinct_adopt('v');
 DROP TABLE v, v_delta;
 -- what a transaction has added does not go to a table of another precision
 SELECT dc_distinct_create('p', 10);
-CREATE FUNCTION other_precision() RETURNS int LANGUAGE plpgsql AS $$BEGIN
+CREATE FUNCTION other_precision() RETURNS int LANGUAGE plpgsql SET search_path FROM CURRENT AS $$BEGIN
 	DROP TABLE p_delta;
 	ALTER TABLE p ALTER sketch TYPE dc_hll(18);
 	CREATE TABLE p_delta (key text COLLATE "C" NOT NULL, sketch dc_hll(18) NOT NULL);

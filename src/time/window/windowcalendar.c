@@ -24,6 +24,7 @@
 #include "utils/timestamp.h"
 
 #include "base/bucket.h"
+#include "base/compat.h"
 #include "time/window/windowcalendar.h"
 
 #define EPOCH_DAYS (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE)
