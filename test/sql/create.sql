@@ -144,22 +144,3 @@ DROP VIEW taken;
 DROP TABLE half_shard;
 DROP FUNCTION try, adopt;
 DROP SCHEMA regress_dc;
--- dc_adopt: code on a table of ops, such as a cast of its column, runs as the owner of the table, and a time at which no op can have been recorded counts as now
-CREATE ROLE regress_adopted;
-CREATE SCHEMA adopted AUTHORIZATION regress_adopted;
-SET ROLE regress_adopted;
-CREATE TABLE adopted.d (key text COLLATE "C" NOT NULL PRIMARY KEY, inc int8 NOT NULL DEFAULT 0, dec int8 NOT NULL DEFAULT 0, updated_at timestamptz NOT NULL DEFAULT now());
-CREATE TABLE adopted.d_shard (key text COLLATE "C" NOT NULL, shard int4 NOT NULL, inc int8 NOT NULL DEFAULT 0, dec int8 NOT NULL DEFAULT 0, updated_at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (key, shard));
-CREATE TYPE adopted.t AS (x int);
-CREATE FUNCTION adopted.code(adopted.t) RETURNS timestamptz LANGUAGE plpgsql AS $$BEGIN RAISE WARNING 'runs as the owner: %', current_user = 'regress_adopted'; RETURN '-infinity'; END$$;
-CREATE CAST (adopted.t AS timestamptz) WITH FUNCTION adopted.code(adopted.t) AS IMPLICIT;
-CREATE TABLE adopted.d_op (slot int2 NOT NULL, op_id text, at adopted.t) PARTITION BY LIST (slot);
-SELECT format('CREATE TABLE adopted.d_op_%s PARTITION OF adopted.d_op FOR VALUES IN (%s)', i, i) FROM generate_series(0, 3) AS i \gexec
-INSERT INTO adopted.d_op VALUES (1, 'x', ROW(1));
-RESET ROLE;
-SELECT dc_adopt('adopted.d');
-SELECT slot, state, forgotten BETWEEN now() - interval '1 day' AND now() AS forgotten FROM dcounter.op_slot WHERE counter = 'adopted.d'::regclass ORDER BY 1;
-SET client_min_messages = warning;
-DROP SCHEMA adopted CASCADE;
-RESET client_min_messages;
-DROP ROLE regress_adopted;
