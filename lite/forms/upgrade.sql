@@ -8,30 +8,3 @@ COMMENT ON COLUMN dcounter_lite.counter.once_writer IS 'the procedure that recor
 DROP FUNCTION IF EXISTS dcounter_lite.take_one(text, text, bigint);
 DROP FUNCTION IF EXISTS dcounter_lite.end_hold(dcounter_lite.counter, uuid, text, bigint);
 DROP FUNCTION IF EXISTS dcounter_lite.compact_lock(regclass);
--- Everybody may insert here, and no row stays: a row is a request to change the registry (12_change.sql).
-CREATE TABLE IF NOT EXISTS dcounter_lite.change (
-	what         text NOT NULL,
-	counter      regclass,
-	key          text,
-	max_shards   int,
-	op_retention interval,
-	writer       text,
-	writes       text,
-	ops          regclass,
-	slot         smallint,
-	state        text,
-	forgotten    timestamptz
-);
-COMMENT ON TABLE dcounter_lite.change IS 'requests to change the registry; always empty';
-
--- Rows to lock, as anybody could take advisory locks.
-CREATE TABLE IF NOT EXISTS dcounter_lite.lock (
-	counter regclass NOT NULL,
-	kind    text NOT NULL CHECK (kind IN ('compaction', 'key')),
-	key     text COLLATE "C" NOT NULL,
-	PRIMARY KEY (counter, kind, key)
-);
-COMMENT ON TABLE dcounter_lite.lock IS 'rows that compactions and setters lock';
-COMMENT ON COLUMN dcounter_lite.lock.counter IS 'the counter table';
-COMMENT ON COLUMN dcounter_lite.lock.kind IS 'compaction (of the table, or a setter of a stock) or key (setters of a key)';
-COMMENT ON COLUMN dcounter_lite.lock.key IS 'the key; empty for compaction';

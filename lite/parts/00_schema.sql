@@ -76,31 +76,3 @@ COMMENT ON COLUMN dcounter_lite.source.key IS 'expression: the key that a row co
 COMMENT ON COLUMN dcounter_lite.source.value IS 'expression: the amount that a row counts';
 COMMENT ON COLUMN dcounter_lite.source.filter IS 'condition of the rows that count';
 COMMENT ON COLUMN dcounter_lite.source.number IS 'a random number of its own; the triggers know those of their source';
-
--- Everybody may insert here, and no row stays: a row is a request to change the registry (12_change.sql).
-CREATE TABLE dcounter_lite.change (
-	what         text NOT NULL,
-	counter      regclass,
-	key          text,
-	max_shards   int,
-	op_retention interval,
-	writer       text,
-	writes       text,
-	ops          regclass,
-	slot         smallint,
-	state        text,
-	forgotten    timestamptz
-);
-COMMENT ON TABLE dcounter_lite.change IS 'requests to change the registry; always empty';
-
--- Rows to lock, as anybody could take advisory locks.
-CREATE TABLE dcounter_lite.lock (
-	counter regclass NOT NULL,
-	kind    text NOT NULL CHECK (kind IN ('compaction', 'key')),
-	key     text COLLATE "C" NOT NULL,
-	PRIMARY KEY (counter, kind, key)
-);
-COMMENT ON TABLE dcounter_lite.lock IS 'rows that compactions and setters lock';
-COMMENT ON COLUMN dcounter_lite.lock.counter IS 'the counter table';
-COMMENT ON COLUMN dcounter_lite.lock.kind IS 'compaction (of the table, or a setter of a stock) or key (setters of a key)';
-COMMENT ON COLUMN dcounter_lite.lock.key IS 'the key; empty for compaction';

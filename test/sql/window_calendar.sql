@@ -126,6 +126,12 @@ SELECT value FROM dc_buckets('cal', 'x', :'today'::timestamptz - interval '1 hou
 SELECT dc_window_reconcile('cal', :'today'::timestamptz - interval '1 hour', ARRAY['x'], ARRAY[42]) IS NULL;
 \set VERBOSITY default
 
+-- a span that is not positive is an error whatever it ends at
+\set VERBOSITY sqlstate
+SELECT dc_window('cal', 'k', '-1 month', 'infinity');
+SELECT dc_window('cal', 'k', '0', '-infinity');
+\set VERBOSITY default
+SELECT value FROM dc_window('cal', 'none', '1 month', 'infinity');
 -- keep: in days, within the room of the tables
 SELECT dc_window_alter('cal', keep => '3 months');
 SELECT keep FROM dc_windows WHERE name = 'public.cal';

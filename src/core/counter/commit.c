@@ -60,6 +60,7 @@ static void apply_at_commit(void);
 static void apply_buffered(void);
 static bool reserve_all(DcApplying *applying, DcDelta **deltas, int count);
 static bool goes_to_rows(Oid relid);
+static bool others_will_wait(void);
 static bool must_not_wait_later(Oid relid);
 static bool is_alone(DcDelta **deltas, int count);
 static bool any_amount(DcDelta **deltas, int count, int64 above);
@@ -194,7 +195,7 @@ apply_at_commit(void)
 		Oid relid = deltas[start]->key.counter;
 
 		end = group_end(deltas, count, start);
-		if (!list_member_oid(left, relid) || is_alone(deltas, count) || !must_not_wait_later(relid))
+		if (!list_member_oid(left, relid) || !must_not_wait_later(relid))
 			continue;
 		apply_rows(&applying, deltas + start, end - start);
 		left = list_delete_oid(left, relid);
@@ -275,16 +276,25 @@ goes_to_rows(Oid relid)
 }
 
 /*
- * Return true if others wait for this transaction from the callbacks of events and regions on, and
- * writing new rows of a counter table may wait for another transaction: SQL writes them, and indexes
- * of the owner, or a row with the same shard number, are in the way.
+ * Return true if others wait for this transaction from the callbacks of events and regions on.
+ */
+static bool
+others_will_wait(void)
+{
+	return xact_is_marked(DC_XACT_OUTBOX) || xact_is_marked(DC_XACT_REGION);
+}
+
+/*
+ * Return true if that is so, and writing new rows of a counter table may wait for another
+ * transaction: SQL writes them, and indexes of the owner, or a row with the same shard number, are
+ * in the way.
  */
 static bool
 must_not_wait_later(Oid relid)
 {
 	DcCounter *counter;
 
-	if ((!xact_is_marked(DC_XACT_OUTBOX) && !xact_is_marked(DC_XACT_REGION)) || !counter_exists(relid))
+	if (!others_will_wait() || !counter_exists(relid))
 		return false;
 	counter = counter_lookup(relid);
 	return !counter_has_layout(counter) || !counter->direct_write;
@@ -292,13 +302,13 @@ must_not_wait_later(Oid relid)
 
 /*
  * Return true if the deltas are a single one, of a table that Citus distributes, and there is
- * nothing else to commit. Returns false at isolation levels with one snapshot, as other
- * transactions may be waiting for this one.
+ * nothing else to commit. Returns false at isolation levels with one snapshot, and with events, as
+ * other transactions may be waiting for this one.
  */
 static bool
 is_alone(DcDelta **deltas, int count)
 {
-	return count == 1 && !IsolationUsesXactSnapshot() && counter_exists(deltas[0]->key.counter) &&
+	return count == 1 && !IsolationUsesXactSnapshot() && !others_will_wait() && counter_exists(deltas[0]->key.counter) &&
 		counter_lookup(deltas[0]->key.counter)->distributed && distribution_may_write_alone();
 }
 

@@ -7,7 +7,8 @@
  * There is one entry per counter table ever used by this backend. A relcache
  * invalidation of the counter table, of its shard table or of a partition (DDL,
  * ownership, privileges, dc_alter) marks the entry invalid. So does a change of the tables
- * that subscriptions feed, and, while there are subscriptions, of their settings and of roles. The next look-up fills it again, and if an invalidation arrives
+ * that subscriptions feed, and, while there are any, of the settings of subscriptions and of
+ * roles. The next look-up fills it again, and if an invalidation arrives
  * during the fill, it starts over (base/relcached.c). So no invalidation is lost.
  *
  * An entry is only trustworthy under a lock on the counter table. Callers lock

@@ -321,11 +321,11 @@ static char *
 binding_reason(Relation rel)
 {
 	Oid counter = bound_hooks != NULL ? bound_hooks->code(rel) : InvalidOid;
-
-	char *name = get_rel_name(counter);
+	char *name;
 
 	if (!OidIsValid(counter))
 		return NULL;
+	name = get_rel_name(counter);
 	return psprintf(_("binding of \"%s\" to \"%s\""), name != NULL ? name : "", name_of(rel));
 }
 

@@ -84,8 +84,13 @@ window_span_start(const DcWindow *window, const Interval *span, TimestampTz unti
 	/* the last level has the widest unit */
 	if (levels->units[levels->n - 1] != DC_UNIT_TIME)
 	{
-		from = calendar_before(until, span, levels->zone);
-		positive = from < until || TIMESTAMP_NOT_FINITE(until);
+		/* of an infinite time, too, a span that is not positive is an error */
+		TimestampTz at = TIMESTAMP_NOT_FINITE(until) ? GetCurrentTimestamp() : until;
+
+		from = calendar_before(at, span, levels->zone);
+		positive = from < at;
+		if (at != until)
+			from = until;
 	}
 	else
 	{

@@ -132,9 +132,9 @@ window_slot_suffix(int number)
 }
 
 /*
- * Return true if a time zone is one of pg_timezone_names, or the server does not know it. A process
- * keeps each zone that it has used, also the worker, and there is no end of specifications as of
- * POSIX. These have digits, and few names do.
+ * Return true if a name is one of pg_timezone_names, or can at least be no specification as of
+ * POSIX: a process, also the worker, keeps each zone that it has used, and there is no end of
+ * these. They have digits, and few names do.
  */
 static bool
 zone_is_listed(const char *name)

@@ -44,6 +44,7 @@ PG_FUNCTION_INFO_V1(dc_release);
 
 /* Units of grants, or keys, of the reservations that one statement ends or removes; and one more. */
 #define BATCH_LINES 2000
+#define BATCH_LINES_TEXT CppAsString2(BATCH_LINES)
 
 /* A reservation whose row is locked. */
 typedef struct DcReservation
@@ -78,7 +79,7 @@ static const DcStatement sql_reservation_end = {
 	"UPDATE @reservations AS r SET state = 'expired', ended_at = $1 WHERE r.reservation_id IN" \
 	" (SELECT b.reservation_id FROM (SELECT e.reservation_id, sum(cardinality(e.grants)) OVER (ORDER BY e.expires_at, e.reservation_id)" \
 	" - cardinality(e.grants) AS lines FROM (SELECT e.* FROM @reservations AS e WHERE e.state = 'open' AND e.expires_at <= $1" condition \
-	" ORDER BY e.expires_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED) AS e) AS b WHERE b.lines < " CppAsString2(BATCH_LINES) ") RETURNING r.grants, r.taken"
+	" ORDER BY e.expires_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED) AS e) AS b WHERE b.lines < " BATCH_LINES_TEXT ") RETURNING r.grants, r.taken"
 
 /* now, how many */
 static const DcStatement sql_reservations_expire = {
@@ -99,11 +100,12 @@ static const DcStatement sql_reservations_purge = {
 	.text = "WITH gone AS (DELETE FROM @reservations AS r WHERE r.reservation_id IN (SELECT b.reservation_id FROM"
 			" (SELECT e.reservation_id, sum(cardinality(e.keys)) OVER (ORDER BY e.ended_at, e.reservation_id) - cardinality(e.keys) AS lines FROM"
 			" (SELECT e.* FROM @reservations AS e WHERE e.state <> 'open' AND e.ended_at < $1"
-			" ORDER BY e.ended_at LIMIT $2 FOR UPDATE SKIP LOCKED) AS e) AS b WHERE b.lines < " CppAsString2(BATCH_LINES) ")"
-																														  " RETURNING r.keys, coalesce(r.settled, '{}') AS settled)"
-																														  " SELECT u.key, least(coalesce(sum(u.settled), 0), 9223372036854775807)::int8, (SELECT count(*) FROM gone),"
-																														  " (SELECT coalesce(sum(cardinality(gone.keys)), 0) FROM gone) >= " CppAsString2(BATCH_LINES) " FROM (SELECT) AS one LEFT JOIN (gone CROSS JOIN LATERAL unnest(gone.keys, gone.settled) AS u (key, settled))"
-																																																					   " ON octet_length(u.key) < " CppAsString2(DC_MAX_KEY_BYTES) " GROUP BY u.key",
+			" ORDER BY e.ended_at LIMIT $2 FOR UPDATE SKIP LOCKED) AS e) AS b WHERE b.lines < " BATCH_LINES_TEXT ")"
+			" RETURNING r.keys, coalesce(r.settled, '{}') AS settled)"
+			" SELECT u.key, least(coalesce(sum(u.settled), 0), 9223372036854775807)::int8, (SELECT count(*) FROM gone),"
+			" (SELECT coalesce(sum(cardinality(gone.keys)), 0) FROM gone) >= " BATCH_LINES_TEXT
+			" FROM (SELECT) AS one LEFT JOIN (gone CROSS JOIN LATERAL unnest(gone.keys, gone.settled) AS u (key, settled))"
+			" ON octet_length(u.key) < " CppAsString2(DC_MAX_KEY_BYTES) " GROUP BY u.key",
 	.argtypes = {TIMESTAMPTZOID, INT4OID},
 	.columns = {DC_NULLABLE("key", TEXTOID), DC_BIGINT("settled"), DC_BIGINT("removed"), DC_COLUMN("many lines", BOOLOID)},
 	.of = DC_OF_MORE + 1};

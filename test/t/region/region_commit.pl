@@ -91,6 +91,21 @@ $session->quit;
 is(wait_for($eu, 'postgres', q{SELECT starting FROM (SELECT dc_compact('likes') OFFSET 0) AS c, dcounter.self}, 'f'), 'f', 'the start is over');
 is(sql($eu, 'postgres', $marks), 0, 'no mark after a start');
 is(sql($eu, 'postgres', $epoch), $before, 'no new epoch after a start');
-region_agrees('in the end', 'a=100 b=10 first=1', $eu, $us);
+
+# A commit that waits for a temporary table, in what the server does after our callbacks, keeps nobody from publishing
+my ($publishes, $holds) = map { dc_session($eu, 'postgres') } 1 .. 2;
+my $beat = q{locktype = 'advisory' AND classid = 0 AND objid = 1 AND objsubid = 91 AND mode = 'ExclusiveLock' AND granted};
+$publishes->run('CREATE TABLE parent (a int); CREATE TEMPORARY TABLE child () INHERITS (parent) ON COMMIT DELETE ROWS');
+sql($eu, 'postgres', q{SELECT dc_incr('likes', 'a')});
+$holds->run('BEGIN; LOCK TABLE parent IN ACCESS SHARE MODE');
+$publishes->run(q{BEGIN; INSERT INTO child VALUES (1); SELECT dc_compact('likes')});
+my $pid = $publishes->run('SELECT pg_backend_pid()');
+$publishes->send('COMMIT');
+is(wait_for($eu, 'postgres', "SELECT wait_event FROM pg_stat_activity WHERE pid = $pid", 'relation'), 'relation', 'a commit waits for a temporary table');
+is(sql($eu, 'postgres', "SELECT count(*) FROM pg_locks WHERE pid = $pid AND $beat"), '0', 'and holds no lock that publishing waits for');
+$holds->run('COMMIT');
+is($publishes->wait, '', 'it goes on');
+$_->quit foreach $publishes, $holds;
+region_agrees('in the end', 'a=101 b=10 first=1', $eu, $us);
 
 done_testing();
