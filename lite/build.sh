@@ -18,5 +18,5 @@ with_version forms/tle_before.sql parts/*.sql forms/tle_after.sql >"$build/dcoun
 # The first part creates the schema and its tables, the last one says what is dumped: these are there.
 {
     with_version forms/upgrade.sql
-    with_version parts/[1-8]*.sql | sed -E 's/^CREATE (FUNCTION|PROCEDURE|TRIGGER) /CREATE OR REPLACE \1 /'
+    with_version parts/[1-8]*.sql | sed -E 's/^CREATE (FUNCTION|PROCEDURE|TRIGGER) /CREATE OR REPLACE \1 /; s/^CREATE TABLE /&IF NOT EXISTS /'
 } >"$build/dcounter_lite-upgrade--$version.sql"

@@ -6,7 +6,7 @@
 -- No change waits for a row of another owner's tables, and one that does not need a right waits for nobody.
 
 -- Everybody may insert here, and no row stays: a row is a request.
-CREATE TABLE IF NOT EXISTS dcounter_lite.change (
+CREATE TABLE dcounter_lite.change (
 	what         text NOT NULL,
 	counter      regclass,
 	key          text,
@@ -22,7 +22,7 @@ CREATE TABLE IF NOT EXISTS dcounter_lite.change (
 COMMENT ON TABLE dcounter_lite.change IS 'requests to change the registry; always empty';
 
 -- Rows to lock, as anybody could take advisory locks.
-CREATE TABLE IF NOT EXISTS dcounter_lite.lock (
+CREATE TABLE dcounter_lite.lock (
 	counter regclass NOT NULL,
 	kind    text NOT NULL CHECK (kind IN ('compaction', 'key')),
 	key     text COLLATE "C" NOT NULL,
